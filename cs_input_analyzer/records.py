@@ -1,0 +1,613 @@
+"""Every noun of the analyzer. READ THIS FIRST, then `analysis.py`.
+
+Frozen, keyword-only records, in the order in which data flows through them:
+
+    PipelineGraph ─▶ Measurement, Profile ─▶ CapacityModel ─▶ Prediction ─▶ LaunchPlan ─▶ Analysis
+    Consumption (from `wafer_model`) and Cluster join at the LaunchPlan; Findings at the Analysis.
+
+Rules that hold everywhere: SI floats, units in names, tuples and not lists, `None` for what is missing and never 0, ratios between
+0 and 1. A field that is an `Estimate` carries its 90 % interval. The field names are the keys of the JSON (docs/interfaces.md), so
+`Analysis` written out structurally *is* the run file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from cs_input_analyzer.errors import UsageError
+from wafer_model import Consumption, Estimate
+
+__all__ = [
+    "Alternative",
+    "Analysis",
+    "BatchGap",
+    "Budget",
+    "CapacityModel",
+    "Cluster",
+    "Component",
+    "Consumption",
+    "ContentionPoint",
+    "Estimate",
+    "FileSet",
+    "Finding",
+    "Host",
+    "LaunchLines",
+    "LaunchPlan",
+    "Layout",
+    "Limit",
+    "Measurement",
+    "Noise",
+    "Op",
+    "OpCost",
+    "Options",
+    "PipelineGraph",
+    "Prediction",
+    "Profile",
+    "SteadyState",
+    "Tool",
+    "TunedParameter",
+    "Validation",
+    "ValidationRow",
+    "WorkerPoint",
+    "WorkerResult",
+]
+
+SCHEMA_VERSION = 1
+
+Scalar = str | int | float | bool | None
+Mode = Literal["train", "eval"]
+Feed = Literal["round-robin", "first-come"]
+CacheChoice = Literal["warm", "cold", "as-is"]
+Launcher = Literal["local", "slurm"]
+Severity = Literal["info", "warning", "error"]
+VerdictName = Literal["input_bound", "balanced", "accelerator_bound", "unknown"]
+StorageBasis = Literal["measured", "declared", "unverified"]
+WorkerStatus = Literal["done", "data_error", "deadline", "lost"]
+StopReason = Literal["precision", "budget", "data_end", "error"]
+
+
+# --- where workers run ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """A launch: `nodes` × `tasks_per_node` × `cpus_per_task`, written `NxTxC`."""
+
+    nodes: int
+    tasks_per_node: int
+    cpus_per_task: int
+
+    def __str__(self) -> str:
+        return f"{self.nodes}x{self.tasks_per_node}x{self.cpus_per_task}"
+
+    @classmethod
+    def parse(cls, text: str) -> Layout:
+        """`"2x8x4"` -> 2 nodes, 8 tasks per node, 4 CPUs per task. Raises UsageError."""
+        match = re.fullmatch(r"\s*([1-9]\d{0,6})x([1-9]\d{0,6})x([1-9]\d{0,6})\s*", text)
+        if match is None:
+            raise UsageError(f"a layout is written NODESxTASKSxCPUS with positive whole numbers, for example 2x8x4; got {text!r}")
+        nodes, tasks, cpus = map(int, match.groups())
+        return cls(nodes=nodes, tasks_per_node=tasks, cpus_per_task=cpus)
+
+    @property
+    def tasks(self) -> int:
+        return self.nodes * self.tasks_per_node
+
+    @property
+    def cpus_per_node(self) -> int:
+        return self.tasks_per_node * self.cpus_per_task
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """The CPU nodes that will feed the accelerator.
+
+    Attributes:
+        cpus_per_node: CPUs as Slurm counts them (hardware threads where SMT is on).
+        threads_per_core: 1 without SMT; None where unknown.
+        network_bytes_per_s_per_node: what one node can move in each direction; None where unknown.
+        storage_bytes_per_s: ceiling of the shared file system over all nodes; None where neither declared nor measured.
+        source: where these numbers come from: `this host`, `flags`, a file, a preset and its citation.
+    """
+
+    nodes: int
+    cpus_per_node: int
+    memory_bytes_per_node: int
+    name: str = "cluster"
+    threads_per_core: int | None = None
+    cpu_model: str | None = None
+    network_bytes_per_s_per_node: float | None = None
+    storage_bytes_per_s: float | None = None
+    source: str = "declared"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """The machine that measured."""
+
+    hostname: str
+    cpus: int
+    cpu_model: str | None
+    memory_bytes: int
+    cpu_budget: int
+    cpu_budget_source: str
+    python_version: str
+    tensorflow_version: str | None
+
+
+# --- the pipeline ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Component:
+    """One tensor of an element. `shape` is None at unknown rank, a dimension is None where it varies."""
+
+    name: str
+    shape: tuple[int | None, ...] | None
+    dtype: str
+    kind: str = "tensor"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Op:
+    """One dataset op of the pipeline.
+
+    Attributes:
+        name: unique in the pipeline, the tf.data method's name with a number where it repeats: `map`, `map_2`.
+        kind: TensorFlow's op without `Dataset` and version: `ParallelMap`, `TFRecord`, `Shuffle`.
+        source: `path:line` of the user's call; None where TensorFlow made the op itself.
+        inputs: names of the ops it reads from.
+        parameters: `num_parallel_calls`, `buffer_size`, `cycle_length`, … ; the string `AUTOTUNE` where TensorFlow chooses.
+        within: name of the op whose function holds this one (`interleave`, `flat_map`); None at the top.
+        function_ops: kinds of the TensorFlow ops that its user function calls, sorted.
+    """
+
+    name: str
+    kind: str
+    source: str | None = None
+    inputs: tuple[str, ...] = ()
+    parameters: Mapping[str, Scalar | tuple[Scalar, ...]]
+    within: str | None = None
+    function_ops: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileSet:
+    """The files that the pipeline reads, as one unsharded worker sees them."""
+
+    count: int
+    bytes: int
+    largest_bytes: int
+    smallest_bytes: int
+    directory: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineGraph:
+    """The pipeline as TensorFlow holds it.
+
+    Attributes:
+        batch_size: samples per element; None where it varies from element to element.
+        cardinality: elements per pass; None where infinite or unknown (`is_infinite` tells which).
+        ops: sources first, the op that the consumer reads last; nested ones before the op that holds them.
+        redirected: file caches, snapshots and saves that were moved to a private folder for measuring.
+    """
+
+    target: str
+    batch_size: int | None
+    element_spec: tuple[Component, ...]
+    ops: tuple[Op, ...]
+    files: FileSet | None
+    cardinality: int | None = None
+    is_infinite: bool = False
+    redirected: tuple[str, ...] = ()
+
+    @property
+    def is_sharded(self) -> bool:
+        """Whether a `shard` op is in the graph (sharding done in Python before the graph is not seen here)."""
+        return any(op.kind == "Shard" for op in self.ops)
+
+
+# --- measured ----------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchGap:
+    """Seconds between two batches in the steady window: a wafer stalls on the tail, not on the mean."""
+
+    p50: float
+    p95: float
+    p99: float
+    max: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TunedParameter:
+    """A value that AUTOTUNE had chosen at the end of the window."""
+
+    op: str
+    parameter: str
+    value: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SteadyState:
+    """How the window was cut out of the run, and why sampling stopped.
+
+    Attributes:
+        transient_s, transient_batches: cut from the start by MSER-5 (White 1997), first batch included.
+        window_s, batches: what is left and was used.
+        blocks: batch means behind the interval.
+        lag1_autocorrelation: of the block means; near 0 where the blocks are independent.
+        epochs: passes over the data that ended inside the run.
+        stopped_by: `precision` reached, `budget` ended, `data_end` (nothing more to read), `error` in the data.
+    """
+
+    transient_s: float
+    transient_batches: int
+    window_s: float
+    batches: int
+    blocks: int
+    lag1_autocorrelation: float | None
+    epochs: int
+    stopped_by: StopReason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noise:
+    """How quiet the host was during the window.
+
+    Attributes:
+        run_queue_wait_ratio: time the worker's threads waited for a CPU over the time they ran (schedstat); None if unreadable.
+        steal_ratio: share of CPU time that the hypervisor took; None if unreadable.
+    """
+
+    run_queue_wait_ratio: float | None
+    steal_ratio: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerResult:
+    """What one worker process delivered. Numbers are None where it did not live to give them.
+
+    Attributes:
+        index: TF_CONFIG task index among the streaming workers.
+        status: `done`; `data_error` (a record could not be read; measured until there); `deadline` (ended by the parent, its
+            numbers kept); `lost` (died or never delivered).
+        message: what went wrong; empty when done.
+        cpu_s_per_sample: user + system of all threads and live child processes over the window.
+        bytes_read_per_sample: logical (`rchar`), `physical_…`: what reached the storage (`read_bytes`).
+        bytes_out_per_sample: bytes of the tensors of one sample.
+        private_bytes: memory that only this process holds; `peak_rss_bytes`: its high-water mark, shared pages included.
+        block_samples_per_s: rates of equal blocks of the steady window, in time order.
+    """
+
+    index: int
+    node: str
+    status: WorkerStatus
+    message: str = ""
+    samples_per_s: Estimate | None = None
+    batches_per_s: float | None = None
+    cpu_s_per_sample: float | None = None
+    import_s: float | None = None
+    build_s: float | None = None
+    first_batch_s: float | None = None
+    batch_gap_s: BatchGap | None = None
+    bytes_read_per_sample: float | None = None
+    physical_bytes_read_per_sample: float | None = None
+    bytes_out_per_sample: float | None = None
+    private_bytes: int | None = None
+    shared_bytes: int | None = None
+    peak_rss_bytes: int | None = None
+    steady_state: SteadyState | None = None
+    noise: Noise | None = None
+    tuned: tuple[TunedParameter, ...] = ()
+    block_samples_per_s: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """One layout, run. `num_workers` is the worker count that TF_CONFIG announced, which may exceed the workers started."""
+
+    layout: Layout
+    num_workers: int
+    cache_state: CacheChoice
+    role: Literal["probe", "validate"]
+    isolation: Literal["process", "none"]
+    workers: tuple[WorkerResult, ...]
+    samples_per_s: Estimate | None
+    shared_bytes: int | None = None
+    page_cache_ratio: float | None = None
+    noise: Noise | None = None
+    steady_state: SteadyState | None = None
+
+    @property
+    def measured_workers(self) -> tuple[WorkerResult, ...]:
+        """The workers that delivered a rate."""
+        return tuple(worker for worker in self.workers if worker.samples_per_s is not None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpCost:
+    """What one op costs. The one op of kind `runtime` is the CPU that belongs to no op (executor, allocation, scheduling)."""
+
+    name: str
+    kind: str
+    self_cpu_s_per_sample: float | None
+    wait_s_per_sample: float | None
+    share_ratio: float | None
+    parallelism: float | None
+    source: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """The one-worker view of one measurement: where its CPU went."""
+
+    layout: Layout
+    harness_us_per_batch: float | None
+    cpu_s_per_sample: float | None
+    ops: tuple[OpCost, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """Where the seconds of this run went. What did not fit is named, never guessed."""
+
+    import_s: float = 0.0
+    transient_s: float = 0.0
+    probes_s: float = 0.0
+    storage_s: float = 0.0
+    fixes_s: float = 0.0
+    total_s: float = 0.0
+    not_measured: tuple[str, ...] = ()
+
+
+# --- predicted ---------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerPoint:
+    """Rate of one worker alone on the host at `cpus` CPUs, over all its fresh processes."""
+
+    cpus: int
+    samples_per_s: Estimate
+    cpu_s_per_sample: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContentionPoint:
+    """How much of its lone rate a worker keeps when `tasks` of them run together. `busy_ratio`: their CPUs over the host's."""
+
+    tasks: int
+    cpus: int
+    busy_ratio: float
+    kept_ratio: Estimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapacityModel:
+    """What the measurements say about any layout: everything `capacity.predict` needs, and nothing of the host it came from.
+
+    Attributes:
+        workers: by rising `cpus`, at least one.
+        contention: measured points; empty where only lone workers ran.
+        slowest_ratio: slowest over mean of the *persistent* worker rates; 1 where no difference was seen.
+        host_cpus: CPUs of the measuring host that the workers could use.
+        private_bytes: per worker; `shared_bytes`: once per node.
+        is_sharded: the pipeline divides files among workers, so a worker without a file has nothing to stream.
+    """
+
+    workers: tuple[WorkerPoint, ...]
+    contention: tuple[ContentionPoint, ...]
+    slowest_ratio: float
+    host_cpus: int
+    private_bytes: int | None
+    shared_bytes: int | None
+    bytes_read_per_sample: float | None
+    bytes_out_per_sample: float | None
+    is_sharded: bool
+    file_count: int | None
+
+    @property
+    def largest_cpus_probed(self) -> int:
+        return self.workers[-1].cpus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """One term of the bottleneck law: the rate that `name` alone would allow."""
+
+    name: str
+    samples_per_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """What a layout would deliver to the accelerator.
+
+    Attributes:
+        input_workers: tasks that stream (chief and single-task nodes do not).
+        limited_by: name of the smallest limit.
+        limits: all terms, smallest first.
+        extrapolation_ratio: how far the layout lies outside what was probed; 1 inside.
+        problem: why the layout cannot run at all; None when it can.
+    """
+
+    layout: Layout
+    single_task_nodes: int
+    input_workers: int
+    samples_per_s: Estimate
+    limited_by: str
+    limits: tuple[Limit, ...]
+    extrapolation_ratio: float
+    memory_bytes_per_node: int | None
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alternative:
+    """Another layout, for comparison with the recommended one."""
+
+    layout: Layout
+    input_workers: int
+    predicted_samples_per_s: Estimate
+    limited_by: str
+    memory_bytes_per_node: int | None
+    meets_demand: bool | None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchLines:
+    """Text to paste. `defaults` is the three-line form of the original tool; `sbatch` a whole file."""
+
+    defaults: str
+    csrun_wse: str
+    srun: str
+    sbatch: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchPlan:
+    """The recommendation.
+
+    Attributes:
+        meets_demand: at the low end of the interval, headroom included; None without a demand.
+        headroom_ratio: predicted low end over demand, minus 1 (negative: short by that much); None without a demand.
+        storage: whether the shared file system's ceiling was `measured`, `declared`, or is `unverified`.
+        why: one or two sentences: what decided, and why not one node fewer.
+        confirmed_by: index in `Analysis.measurements` of the run that measured with the planned worker count; None if none did.
+    """
+
+    nodes: int
+    tasks_per_node: int
+    cpus_per_task: int
+    single_task_nodes: int
+    input_workers: int
+    predicted_samples_per_s: Estimate
+    extrapolation_ratio: float
+    limited_by: str
+    meets_demand: bool | None
+    headroom_ratio: float | None
+    memory_bytes_per_node: int | None
+    storage: StorageBasis
+    expected_accelerator_utilization: Estimate | None
+    alternatives: tuple[Alternative, ...]
+    why: str
+    launch: LaunchLines | None = None
+    confirmed_by: int | None = None
+
+    @property
+    def layout(self) -> Layout:
+        return Layout(nodes=self.nodes, tasks_per_node=self.tasks_per_node, cpus_per_task=self.cpus_per_task)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """Something the user should know or change. `measured_gain` is a ratio of rates (fixed / original)."""
+
+    code: str
+    severity: Severity
+    message: str
+    op: str | None = None
+    source: str | None = None
+    evidence: Mapping[str, Scalar]
+    fix: str | None = None
+    measured_gain: Estimate | None = None
+    proven: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValidationRow:
+    """Predicted against measured, one layout. `error_ratio` is (predicted - measured) / measured."""
+
+    layout: Layout
+    role: Literal["recommended", "neighbour"]
+    predicted_samples_per_s: Estimate
+    measured_samples_per_s: Estimate
+
+    @property
+    def error_ratio(self) -> float:
+        return self.predicted_samples_per_s.estimate / self.measured_samples_per_s.estimate - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Validation:
+    rows: tuple[ValidationRow, ...]
+
+
+# --- the whole run -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Every choice that can change the answer; stored in the run. `params_json` is the params given to the input function."""
+
+    params_json: str | None = None
+    mode: Mode = "train"
+    demand_samples_per_s: float | None = None
+    step_time_s: float | None = None
+    batch_size: int | None = None
+    cluster: str | None = None
+    nodes: int | None = None
+    cpus_per_node: int | None = None
+    memory_bytes_per_node: int | None = None
+    storage_bytes_per_s: float | None = None
+    network_bytes_per_s_per_node: float | None = None
+    current: Layout | None = None
+    single_task_nodes: int | None = None
+    cyclic: bool = False
+    feed: Feed = "round-robin"
+    headroom_ratio: float = 0.1
+    max_seconds: float = 60.0
+    target_error_ratio: float = 0.02
+    probe_layouts: tuple[Layout, ...] = ()
+    cpus: int | None = None
+    cache: CacheChoice = "as-is"
+    launcher: Launcher = "local"
+    worker_memory_bytes: int | None = None
+    seed: int = 0
+    train_command: str | None = None
+    srun_args: str | None = None
+    sbatch_args: str | None = None
+    container: str | None = None
+    mount_dirs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    name: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Analysis:
+    """One run: all that was asked, measured, predicted and advised. Every report is a rendering of this record.
+
+    `verdict` judges `verdict_layout`: `input_bound` (supply.high < demand), `accelerator_bound` (supply.low >= demand with
+    headroom), else `balanced`; `unknown` without a demand. `confidence` is the probability of that statement (0 to 1).
+    """
+
+    schema_version: int
+    tool: Tool
+    created_at: str
+    command: str
+    options: Options
+    host: Host
+    budget: Budget
+    pipeline: PipelineGraph
+    measurements: tuple[Measurement, ...]
+    profile: Profile | None
+    consumption: Consumption | None
+    cluster: Cluster
+    recommendation: LaunchPlan | None
+    findings: tuple[Finding, ...]
+    verdict: VerdictName
+    verdict_layout: Layout | None
+    confidence: float | None
+    validation: Validation | None = None
+    interrupted: bool = False

@@ -1,0 +1,49 @@
+"""A number with its error: the one type in which every estimate of this project travels."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """A point estimate inside its 90 % interval.
+
+    `count` is the number of independent observations behind it (blocks, processes); None where the number was declared, not seen.
+    An exact declaration has `low == estimate == high`.
+    """
+
+    estimate: float
+    low: float
+    high: float
+    count: int | None = None
+
+    def __post_init__(self) -> None:
+        for value in (self.estimate, self.low, self.high):
+            if not math.isfinite(value):
+                raise ValueError(f"an estimate must be finite, got {value}")
+        if not self.low <= self.estimate <= self.high:
+            raise ValueError(f"an estimate must lie inside its interval, got {self.low} <= {self.estimate} <= {self.high}")
+
+    @classmethod
+    def exact(cls, value: float) -> Estimate:
+        """A declared number: no interval, no observations."""
+        return cls(estimate=value, low=value, high=value)
+
+    @property
+    def relative_half_width_ratio(self) -> float | None:
+        """Half the interval over the estimate; None at an estimate of zero."""
+        if self.estimate == 0:
+            return None
+        return (self.high - self.low) / 2 / abs(self.estimate)
+
+    def scaled(self, factor: float) -> Estimate:
+        """The estimate of `factor` times the same quantity (factor >= 0)."""
+        return Estimate(estimate=self.estimate * factor, low=self.low * factor, high=self.high * factor, count=self.count)
+
+    def capped(self, ceiling: float) -> Estimate:
+        """The estimate of min(quantity, ceiling)."""
+        return Estimate(
+            estimate=min(self.estimate, ceiling), low=min(self.low, ceiling), high=min(self.high, ceiling), count=self.count
+        )
