@@ -1,0 +1,401 @@
+"""Dataset -> PipelineGraph: every op with its parameters, nested ones too, and the user's line that made it.
+
+TensorFlow serializes a Dataset as a GraphDef (`DatasetToGraph`), which holds everything but where each op came from. So while the
+input function runs, `recorded_sources` puts a serial number into the metadata name that every dataset op carries, and remembers the
+user's line for it; the number comes back out of the GraphDef, also from inside the functions of `interleave` and `flat_map`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from cs_input_analyzer.records import Component, FileSet, Op, PipelineGraph, Scalar
+
+AUTOTUNE = -1
+# Inputs and attributes whose -1 means "TensorFlow chooses".
+_AUTOTUNABLE = ("num_parallel_calls", "num_parallel_reads", "buffer_size", "cycle_length")
+# Attributes that say what an op does; the rest describe types and plumbing.
+_TELLING_ATTRIBUTES = (
+    "deterministic",
+    "drop_remainder",
+    "reshuffle_each_iteration",
+    "sloppy",
+    "preserve_cardinality",
+    "use_inter_op_parallelism",
+    "parallel_copy",
+)
+# Method names that differ from the op's name written in snake case.
+_METHODS = {
+    "tensor": "from_tensors",
+    "tensor_slice": "from_tensor_slices",
+    "sparse_tensor_slice": "from_sparse_tensor_slices",
+    "tf_record": "TFRecordDataset",
+    "text_line": "TextLineDataset",
+    "fixed_length_record": "FixedLengthRecordDataset",
+    "csv": "CsvDataset",
+    "sql": "SqlDataset",
+    "generator": "from_generator",
+    "options": "with_options",
+    "map_and_batch": "map_and_batch",
+    "matching_files": "list_files",
+}
+_BATCHING = ("Batch", "ParallelBatch", "PaddedBatch", "MapAndBatch", "DenseToRaggedBatch", "DenseToSparseBatch")
+_UNBATCHING = ("Unbatch",)
+_WRAPPERS = ("Identity", "_Retval", "WrapDatasetVariant", "UnwrapDatasetVariant")
+_MAX_FILES = 1_000_000
+_MAX_LIST_VALUES = 8
+_TAG = re.compile(r"#csia(\d+)$")
+
+
+@dataclass(slots=True)
+class SourceLog:
+    """Lines seen so far: serial number in the metadata name -> `path:line`. Filled while the input function runs."""
+
+    lines: dict[int, str] = field(default_factory=dict)
+
+
+@contextmanager
+def recorded_sources() -> Iterator[SourceLog]:
+    """While open, every Dataset that is built gets a serial number and its user's source line in the log."""
+    from tensorflow.python.data.ops import dataset_ops
+
+    log = SourceLog()
+    original = dataset_ops.DatasetV2._metadata
+
+    def tagged(dataset: Any) -> Any:
+        metadata = original.fget(dataset)
+        number = len(log.lines)
+        log.lines[number] = _users_line()
+        metadata.name = f"{metadata.name}#csia{number}".encode()
+        return metadata
+
+    dataset_ops.DatasetV2._metadata = property(tagged)
+    try:
+        yield log
+    finally:
+        dataset_ops.DatasetV2._metadata = original
+
+
+def read_graph(
+    dataset: Any, log: SourceLog, *, target: str, batch_size: int | None = None, redirected: tuple[str, ...] = ()
+) -> PipelineGraph:
+    """The graph of `dataset`, a `tf.data.Dataset` built under `recorded_sources`. Iterates nothing, reads file sizes only.
+
+    `batch_size` overrides what the graph tells; where neither the caller, the graph nor the element spec knows, it stays None.
+    """
+    import tensorflow as tf
+
+    graph_def = graph_def_of(dataset)
+    ops = ops_of(graph_def, log.lines)
+    spec = element_components(dataset.element_spec)
+    cardinality = int(dataset.cardinality())
+    return PipelineGraph(
+        target=target,
+        batch_size=batch_size if batch_size is not None else static_batch_size(ops, spec),
+        element_spec=spec,
+        ops=ops,
+        files=files_of(graph_def),
+        cardinality=cardinality if cardinality >= 0 else None,
+        is_infinite=cardinality == int(tf.data.INFINITE_CARDINALITY),
+        redirected=redirected,
+    )
+
+
+def graph_def_of(dataset: Any) -> Any:
+    """The GraphDef of a dataset. The first version of the op takes stateful functions too, which the second refuses."""
+    from tensorflow.core.framework import graph_pb2
+    from tensorflow.python.ops import gen_dataset_ops
+
+    serialized = gen_dataset_ops.dataset_to_graph(dataset._variant_tensor, allow_stateful=True, strip_device_assignment=True)
+    return graph_pb2.GraphDef.FromString(serialized.numpy())
+
+
+def ops_of(graph_def: Any, lines: Mapping[int, str] | None = None) -> tuple[Op, ...]:
+    """All dataset ops of a GraphDef, sources first; nested ones stand before the op whose function holds them.
+
+    An op that this TensorFlow does not know (a custom one) is listed by its name, with positional inputs.
+    """
+    reader = _Reader(functions={function.signature.name: function for function in graph_def.library.function}, lines=lines or {})
+    nodes = {node.name: node for node in graph_def.node}
+    for node in graph_def.node:
+        if node.op == "_Retval":
+            reader.read(node.input[0], nodes, within=None)
+    if not reader.ops:  # a graph without a return node: take whatever dataset ops it has
+        for node in graph_def.node:
+            if is_dataset_op(node.op):
+                reader.read(node.name, nodes, within=None)
+    return tuple(reader.ops)
+
+
+def is_dataset_op(op: str) -> bool:
+    return re.search(r"Dataset(V\d+)?$", op) is not None
+
+
+def kind_of(op: str) -> str:
+    """`ParallelMapDatasetV2` -> `ParallelMap`."""
+    return re.sub(r"^(Experimental|Legacy)", "", re.sub(r"(Dataset)?(V\d+)?$", "", op)) or op
+
+
+def method_of(kind: str) -> str:
+    """The tf.data method that makes an op of this kind: `ParallelMap` -> `map`, `TFRecord` -> `TFRecordDataset`."""
+    plain = re.sub(r"^Parallel(?=[A-Z])", "", kind)
+    snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", plain).lower()
+    return _METHODS.get(snake, snake)
+
+
+def element_components(element_spec: Any) -> tuple[Component, ...]:
+    """The tensors of an element in flattening order, named by their path: `features/input_ids`, `0`, `1`."""
+    import tensorflow as tf
+
+    found: list[Component] = []
+
+    def visit(spec: Any, path: str) -> None:
+        if isinstance(spec, Mapping):
+            for key in sorted(spec):
+                visit(spec[key], f"{path}/{key}" if path else str(key))
+        elif isinstance(spec, tuple | list) and not isinstance(spec, tf.TensorShape):
+            for index, part in enumerate(spec):
+                visit(part, f"{path}/{index}" if path else str(index))
+        else:
+            kind = type(spec).__name__.removesuffix("Spec").removesuffix("Tensor").lower() or "tensor"
+            dtype = getattr(spec, "dtype", None)
+            shape = getattr(spec, "shape", None)
+            dims = tuple(shape.as_list()) if shape is not None and shape.rank is not None else None
+            found.append(Component(name=path or "element", shape=dims, dtype=dtype.name if dtype is not None else kind, kind=kind))
+
+    visit(element_spec, "")
+    return tuple(found)
+
+
+def static_batch_size(ops: tuple[Op, ...], spec: tuple[Component, ...]) -> int | None:
+    """Samples per element where that is fixed: 1 when nothing batches, None when only the data can tell."""
+    last = batching_op(ops)
+    if last is None:
+        return 1
+    leading = {component.shape[0] for component in spec if component.shape}
+    return leading.pop() if len(leading) == 1 else None
+
+
+def batching_op(ops: tuple[Op, ...]) -> Op | None:
+    """The op that last made batches of samples; None where elements are single samples."""
+    for op in reversed(ops):
+        if op.kind in _UNBATCHING and op.within is None:
+            return None
+        if op.kind in _BATCHING:
+            return op
+    return None
+
+
+def files_of(graph_def: Any) -> FileSet | None:
+    """The existing files that the graph names in string constants: file lists, `list_files` results, single paths."""
+    paths = {path for path in _string_constants(graph_def) if os.path.isfile(path)}
+    if not paths:
+        return None
+    sizes = [os.path.getsize(path) for path in paths]
+    folder = os.path.commonpath([os.path.dirname(os.path.abspath(path)) for path in paths])
+    return FileSet(count=len(sizes), bytes=sum(sizes), largest_bytes=max(sizes), smallest_bytes=min(sizes), directory=folder)
+
+
+def file_paths_of(graph_def: Any) -> tuple[str, ...]:
+    """The paths behind `files_of`, sorted."""
+    return tuple(sorted(path for path in set(_string_constants(graph_def)) if os.path.isfile(path)))
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Walks a GraphDef from its result back to the sources."""
+
+    functions: dict[str, Any]
+    lines: Mapping[int, str]
+    ops: list[Op] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
+    names: dict[tuple[str | None, str], str] = field(default_factory=dict)
+
+    def read(self, tensor: str, nodes: Mapping[str, Any], within: str | None) -> None:
+        """Reads the op behind `tensor` and all it depends on, inputs first; without recursion, for pipelines of any length."""
+        pending = [(_node_name(tensor), False)]
+        while pending:
+            key, is_expanded = pending.pop()
+            node = nodes.get(key)
+            if node is None or (within, key) in self.names:
+                continue
+            if not is_expanded:
+                pending.append((key, True))
+                if _may_lead_to_dataset(node):
+                    pending += [(_node_name(name), False) for name in reversed(node.input)]
+                continue
+            upstream = [name for tensor in node.input if (name := self.names.get((within, _node_name(tensor))))]
+            if is_dataset_op(node.op) or (upstream and _may_lead_to_dataset(node) and node.op not in _WRAPPERS):
+                self.names[within, key] = self._add(node, nodes, upstream, within)
+            elif upstream:
+                self.names[within, key] = upstream[0]
+
+    def _add(self, node: Any, nodes: Mapping[str, Any], upstream: list[str], within: str | None) -> str:
+        name = self._fresh_name(node.op)
+        functions = self._functions_of(node)
+        for function in functions:
+            self._read_function(function, name)
+        self.ops.append(
+            Op(
+                name=name,
+                kind=kind_of(node.op),
+                source=self._source_of(node),
+                inputs=tuple(upstream),
+                parameters=_parameters(node, _named_inputs(node), nodes),
+                within=within,
+                function_ops=self._ops_called(functions),
+            )
+        )
+        return name
+
+    def _fresh_name(self, op: str) -> str:
+        method = method_of(kind_of(op))
+        self.counts[method] = self.counts.get(method, 0) + 1
+        return method if self.counts[method] == 1 else f"{method}_{self.counts[method]}"
+
+    def _source_of(self, node: Any) -> str | None:
+        from tensorflow.core.framework import dataset_metadata_pb2
+
+        if "metadata" not in node.attr:
+            return None
+        name = dataset_metadata_pb2.Metadata.FromString(node.attr["metadata"].s).name
+        match = _TAG.search(name.decode() if isinstance(name, bytes) else name)
+        return (self.lines.get(int(match.group(1))) or None) if match else None
+
+    def _functions_of(self, node: Any) -> list[Any]:
+        names = [value.func.name for value in node.attr.values() if value.HasField("func")]
+        names += [func.name for value in node.attr.values() for func in value.list.func]
+        return [self.functions[name] for name in names if name in self.functions]
+
+    def _read_function(self, function: Any, within: str) -> None:
+        nodes = {node.name: node for node in function.node_def}
+        for node in function.node_def:
+            if is_dataset_op(node.op):
+                self.read(node.name, nodes, within)
+
+    def _ops_called(self, functions: list[Any]) -> tuple[str, ...]:
+        called: set[str] = set()
+        pending, seen = list(functions), set()
+        while pending:
+            function = pending.pop()
+            if function.signature.name in seen:
+                continue
+            seen.add(function.signature.name)
+            for node in function.node_def:
+                called.add(node.op)
+                pending += self._functions_of(node)
+        return tuple(sorted(called - {"Const", "Identity", "NoOp"}))
+
+
+def _named_inputs(node: Any) -> dict[str, list[str]]:
+    """Input tensors by the argument names of the op's definition; by position where the op is unknown."""
+    from tensorflow.python.framework import op_def_registry
+
+    given = [name for name in node.input if not name.startswith("^")]
+    definition = op_def_registry.get(node.op)
+    if definition is None:
+        return {f"input_{index}": [name] for index, name in enumerate(given)}
+    named: dict[str, list[str]] = {}
+    position = 0
+    for argument in definition.input_arg:
+        count = 1
+        if argument.number_attr:
+            count = int(node.attr[argument.number_attr].i)
+        elif argument.type_list_attr:
+            count = len(node.attr[argument.type_list_attr].list.type)
+        named[argument.name] = given[position : position + count]
+        position += count
+    return named
+
+
+def _node_name(tensor: str) -> str:
+    return tensor.split(":")[0].lstrip("^")
+
+
+def _may_lead_to_dataset(node: Any) -> bool:
+    """Whether the op can carry a dataset: it gives a variant, passes one on, or is of a library that we do not know."""
+    from tensorflow.core.framework import types_pb2
+    from tensorflow.python.framework import op_def_registry
+
+    definition = op_def_registry.get(node.op)
+    is_variant = definition is None or any(output.type == types_pb2.DT_VARIANT for output in definition.output_arg)
+    return is_variant or node.op in _WRAPPERS
+
+
+def _parameters(node: Any, inputs: Mapping[str, list[str]], nodes: Mapping[str, Any]) -> dict[str, Scalar | tuple[Scalar, ...]]:
+    found: dict[str, Scalar | tuple[Scalar, ...]] = {}
+    for argument, tensors in inputs.items():
+        if len(tensors) == 1:
+            value = _constant(nodes.get(_node_name(tensors[0])))
+            if value is not None and value != ():
+                found[argument] = "AUTOTUNE" if value == AUTOTUNE and argument in _AUTOTUNABLE else value
+    for attribute in _TELLING_ATTRIBUTES:
+        if attribute in node.attr:
+            value_of = node.attr[attribute]
+            found[attribute] = value_of.s.decode(errors="replace") if value_of.WhichOneof("value") == "s" else bool(value_of.b)
+    return found
+
+
+def _constant(node: Any) -> Scalar | tuple[Scalar, ...] | None:
+    """The value of a small Const node; None for anything else."""
+    if node is None or node.op != "Const":
+        return None
+    import tensorflow as tf
+
+    proto = node.attr["value"].tensor
+    if len(proto.tensor_shape.dim) > 1 or any(dim.size > _MAX_LIST_VALUES for dim in proto.tensor_shape.dim):
+        return None
+    try:
+        array = tf.io.parse_tensor(proto.SerializeToString(), tf.dtypes.as_dtype(proto.dtype)).numpy()
+    except (NotImplementedError, TypeError, ValueError, tf.errors.OpError):  # resources and variants have no value to show
+        return None
+    array = np.asarray(array)
+    values = array.ravel().tolist()
+    plain = tuple(value.decode(errors="replace") if isinstance(value, bytes) else value for value in values)
+    if any(not isinstance(value, str | int | float | bool) for value in plain):
+        return None
+    return plain[0] if array.ndim == 0 else plain
+
+
+def _string_constants(graph_def: Any) -> Iterator[str]:
+    import tensorflow as tf
+    from tensorflow.core.framework import types_pb2
+
+    seen = 0
+    every_node = [*graph_def.node, *(node for function in graph_def.library.function for node in function.node_def)]
+    for node in every_node:
+        if node.op != "Const" or node.attr["dtype"].type != types_pb2.DT_STRING:
+            continue
+        # C++ packs strings in a way that only TensorFlow's own kernel unpacks.
+        for value in np.asarray(tf.io.parse_tensor(node.attr["value"].tensor.SerializeToString(), tf.string).numpy()).ravel():
+            seen += 1
+            if seen > _MAX_FILES:
+                return
+            if 0 < len(value) < 4096 and b"\0" not in value:
+                yield value.decode(errors="surrogateescape")
+
+
+def _users_line() -> str:
+    """`path:line` of the innermost stack frame that is the user's; empty where TensorFlow acts on its own.
+
+    TensorFlow's own stack is read because it maps the code that AutoGraph generated back to the lines the user wrote.
+    """
+    from tensorflow.python.util import tf_stack
+
+    for frame in reversed(tf_stack.extract_stack()):
+        if not _is_library(frame.filename):
+            return f"{frame.filename}:{frame.lineno}"
+    return ""
+
+
+def _is_library(filename: str) -> bool:
+    package = os.path.dirname(__file__) + os.sep
+    inside = (f"{os.sep}tensorflow{os.sep}", f"{os.sep}keras{os.sep}", f"{os.sep}tensorflow_datasets{os.sep}", "<frozen", "<__array")
+    return filename.startswith((package, "<string>")) or any(part in filename for part in inside)

@@ -1,0 +1,77 @@
+"""What every engine offers: start workers (they import TensorFlow), then run them over one layout together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from cs_input_analyzer.records import Layout, Measurement, Mode, PipelineGraph, Profile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkPlan:
+    """What the workers of one launch are to do.
+
+    Attributes:
+        target: as the user wrote it; `pickled` is the file that holds the function where it cannot be imported.
+        num_workers: worker count announced in TF_CONFIG, at least as many as are started.
+        worker_indices: TF_CONFIG index of each started worker.
+        deadline_s: on the launcher's clock; workers that are not done by then are ended and keep what they measured.
+    """
+
+    target: str
+    pickled: str | None
+    params_json: str | None
+    mode: Mode
+    batch_size: int | None
+    num_workers: int
+    worker_indices: tuple[int, ...]
+    target_error_ratio: float
+    min_window_s: float
+    max_window_s: float
+    deadline_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerFailure:
+    """Why no worker of a launch gave a rate. `stage`: `load`, `build`, `first_batch`, `hang`, `exit`, `sampling`."""
+
+    stage: str
+    kind: str
+    message: str
+    details: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launched:
+    """One launch, over: its numbers, what the first worker saw of the pipeline, and the failure where nothing came out."""
+
+    measurement: Measurement
+    pipeline: PipelineGraph | None
+    profile: Profile | None
+    failure: WorkerFailure | None
+    import_s: float
+    transient_s: float
+
+
+class Launching(Protocol):
+    """Workers that were started and are importing TensorFlow, or wait for their order."""
+
+    @property
+    def layout(self) -> Layout: ...
+
+
+class Launcher(Protocol):
+    """An engine. `close` ends everything it ever started; nothing is left behind."""
+
+    def now_s(self) -> float:
+        """The launcher's clock, seconds."""
+
+    def start(self, layout: Layout) -> Launching:
+        """Starts the workers of one layout; returns at once."""
+
+    def run(self, launching: Launching, plan: WorkPlan) -> Launched:
+        """Gives the order, waits for all workers, collects. Raises LaunchError when the engine itself fails."""
+
+    def close(self) -> None:
+        """Ends all workers, removes all files."""

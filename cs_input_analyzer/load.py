@@ -1,0 +1,285 @@
+"""Target -> the user's input function -> a `tf.data.Dataset`. This is where user code runs, always inside a worker process.
+
+A target is text: `package.module:function` or `path/file.py:function`, where the name may also be a Dataset at module level. Input
+functions come with many signatures, `()`, `(params)`, `(params, mode)`, `(params, input_context=None)`, `(params=None)`, or the keys
+of their params one by one; arguments are bound by name, so their order does not matter.
+"""
+
+from __future__ import annotations
+
+import enum
+import importlib
+import importlib.util
+import inspect
+import os
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from cs_input_analyzer.errors import TargetError, UsageError
+from cs_input_analyzer.records import Mode
+
+PARAMS_NAMES = ("params", "hparams", "parameters", "config", "cfg", "conf")
+MODE_NAMES = ("mode",)
+TRAINING_NAMES = ("is_training", "training")
+CONTEXT_NAMES = ("input_context", "context", "ctx")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetName:
+    """Where the target lives: `file` for a path, `module` for a dotted name; `attribute` may be dotted too."""
+
+    file: Path | None
+    module: str | None
+    attribute: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """What the input function is called with. `params` None means that the user gave none."""
+
+    params: Mapping[str, Any] | None
+    mode: Mode
+    num_workers: int
+    worker_index: int
+
+
+def parse_target(text: str) -> TargetName:
+    """Reads a target and checks, without importing anything, that a file it names is there. Raises TargetError."""
+    where, colon, attribute = text.rpartition(":")
+    if not colon or not where or not attribute or not all(part.isidentifier() for part in attribute.split(".")):
+        raise TargetError(
+            f"target {text!r} is not understood: write package.module:function or path/file.py:function, "
+            "for example my_data.py:train_input_fn"
+        )
+    if where.endswith(".py") or "/" in where or os.sep in where:
+        path = Path(where).expanduser()
+        if not path.is_file():
+            raise TargetError(f"target {text!r}: there is no file {path} (looked from {Path.cwd()})")
+        return TargetName(file=path.resolve(), module=None, attribute=attribute)
+    if not all(part.isidentifier() for part in where.split(".")):
+        raise TargetError(f"target {text!r}: {where!r} is neither a .py file nor a dotted module name")
+    return TargetName(file=None, module=where, attribute=attribute)
+
+
+def find_object(target: TargetName) -> object:
+    """Imports the target's module as Python itself would, and returns the object it names.
+
+    An exception raised by the module itself passes through: it is the user's, with the user's traceback.
+    """
+    module = _import_file(target.file) if target.file is not None else _import_module(str(target.module))
+    found: object = module
+    for part in target.attribute.split("."):
+        try:
+            found = getattr(found, part)
+        except AttributeError:
+            names = sorted(name for name, value in vars(module).items() if callable(value) and not name.startswith("_"))
+            near = [name for name in names if "input" in name or "dataset" in name] or names
+            raise TargetError(
+                f"{module.__name__} has no {target.attribute!r}; it has: {', '.join(near[:12]) or 'no function at all'}"
+            ) from None
+    return found
+
+
+def build_dataset(found: object, call: Call) -> Any:
+    """Calls the input function and returns its `tf.data.Dataset`. Raises TargetError when no Dataset comes out."""
+    import tensorflow as tf
+
+    result: object = found
+    for _ in range(3):  # a function, a callable that it returned, and one more for factories
+        if isinstance(result, tf.data.Dataset):
+            return result
+        if isinstance(result, tuple | list):
+            result = next((part for part in result if isinstance(part, tf.data.Dataset)), None) or _refuse(result)
+        elif isinstance(result, Mapping) and call.mode in result:
+            result = result[call.mode]
+        elif callable(result) and not isinstance(result, tf.Tensor):
+            arguments = bind_arguments(result, call)
+            result = result(*arguments.args, **arguments.kwargs)
+        else:
+            _refuse(result)
+    return result if isinstance(result, tf.data.Dataset) else _refuse(result)
+
+
+def bind_arguments(function: Callable[..., object], call: Call) -> inspect.BoundArguments:
+    """The arguments for an input function, found by parameter name. Raises TargetError for a signature we cannot serve."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError) as error:
+        raise TargetError(f"the signature of {function!r} cannot be read: {error}; wrap it in a plain function") from None
+    chosen: dict[str, object] = {}
+    unknown: list[str] = []
+    for parameter in signature.parameters.values():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            continue
+        value = _argument_for(parameter, call)
+        if value is not _LEAVE:
+            chosen[parameter.name] = value
+        elif parameter.default is parameter.empty:
+            unknown.append(parameter.name)
+    if len(unknown) == 1 and not any(name in chosen for name in PARAMS_NAMES):
+        chosen[unknown.pop()] = dict(call.params or {})  # one unknown argument is the params under another name
+    if unknown:
+        raise TargetError(
+            f"the input function wants {', '.join(unknown)}, which nothing provides: it may take params, mode, input_context, "
+            "or keys of --params by name"
+        )
+    arguments = signature.bind_partial()
+    arguments.arguments.update(chosen)
+    # BoundArguments lists positional ones in signature order only when its dict is in that order.
+    arguments.arguments = {name: chosen[name] for name in signature.parameters if name in chosen}
+    return arguments
+
+
+def user_traceback(error: BaseException) -> str:
+    """The traceback of `error` without our frames and TensorFlow's; whole when nothing of the user's would be left."""
+    frames = traceback.extract_tb(error.__traceback__)
+    kept = [frame for frame in frames if not _is_foreign(frame.filename)]
+    shown = kept or list(frames)
+    lines = ["Traceback (most recent call last):\n", *traceback.format_list(shown), *traceback.format_exception_only(error)]
+    return "".join(lines)
+
+
+class _Leave(enum.Enum):
+    token = 0
+
+
+_LEAVE = _Leave.token
+
+
+def _argument_for(parameter: inspect.Parameter, call: Call) -> object:
+    name = parameter.name
+    has_default = parameter.default is not parameter.empty
+    if name in MODE_NAMES:
+        return _mode_like(parameter.default, call.mode)
+    if name in TRAINING_NAMES:
+        return call.mode == "train"
+    if name in CONTEXT_NAMES:
+        return _LEAVE if has_default else _input_context(call)
+    if name in PARAMS_NAMES:
+        if call.params is None:
+            return _LEAVE if has_default else {}
+        return dict(call.params)
+    if call.params is not None and name in call.params:
+        return call.params[name]
+    return _LEAVE
+
+
+def _mode_like(default: object, mode: Mode) -> object:
+    """`mode` in the type of the function's own default: an Enum member where it uses one, else the Estimator's strings."""
+    if isinstance(default, enum.Enum):
+        for member in type(default):
+            if mode in (member.name.lower(), member.value):
+                return member
+    return mode
+
+
+def _input_context(call: Call) -> object:
+    import tensorflow as tf
+
+    return tf.distribute.InputContext(
+        num_input_pipelines=call.num_workers, input_pipeline_id=call.worker_index, num_replicas_in_sync=call.num_workers
+    )
+
+
+def _refuse(result: object) -> Any:
+    import tensorflow as tf
+
+    what = f"returned {type(result).__name__}"
+    advice = "it must return a tf.data.Dataset (or a tuple whose first Dataset is meant)"
+    if result is None:
+        what, advice = "returned nothing", "does it lack a `return`?"
+    elif isinstance(result, tf.Tensor) or (isinstance(result, tuple | list) and any(isinstance(part, tf.Tensor) for part in result)):
+        advice = "return the Dataset itself, not the tensors of an iterator's get_next()"
+    elif "Distributed" in type(result).__name__:
+        advice = "return the Dataset before it is distributed over a strategy"
+    elif "Iterator" in type(result).__name__:
+        advice = "return the Dataset, not an iterator over it"
+    raise TargetError(f"the input function {what}; {advice}")
+
+
+def _import_module(name: str) -> ModuleType:
+    if "" not in sys.path and os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())  # as `python -m` would
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (name == error.name or name.startswith(error.name + ".")):
+            raise TargetError(f"there is no module {error.name!r} to import (looked in {os.getcwd()} and on PYTHONPATH)") from None
+        raise  # the module is there, something it imports is not: the user's own error
+
+
+def _import_file(path: Path) -> ModuleType:
+    folder, name = path.parent, path.stem
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+    root = folder
+    while (root / "__init__.py").is_file():
+        name, root = f"{root.name}.{name}", root.parent
+    if root != folder:  # inside a package: its relative imports must work
+        sys.path.insert(0, str(root))
+        return importlib.import_module(name)
+    if name in sys.modules or name in sys.stdlib_module_names or not name.isidentifier():
+        name = f"csia_target_{abs(hash(path))}"  # never shadow a module that others import by this name
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise TargetError(f"{path} cannot be imported as Python")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _is_foreign(filename: str) -> bool:
+    package = str(Path(__file__).parent)
+    foreign = (package, "<frozen importlib", f"{os.sep}tensorflow{os.sep}python{os.sep}", f"{os.sep}keras{os.sep}src{os.sep}")
+    return any(part in filename for part in foreign)
+
+
+def load_params(file: str | None, overrides: tuple[str, ...]) -> dict[str, Any] | None:
+    """The params of `--params FILE.yaml` with each `--set a.b=3` laid over them; None where the user gave neither.
+
+    Values of `--set` are read as YAML, so `3`, `true`, `[1, 2]` and `null` mean what they would in the file. Raises UsageError.
+    """
+    import yaml
+
+    if file is None and not overrides:
+        return None
+    params: dict[str, Any] = {}
+    if file is not None:
+        try:
+            read = yaml.safe_load(Path(file).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise UsageError(f"--params: there is no file {file}") from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"--params: {file} cannot be read: {error}") from None
+        except yaml.YAMLError as error:
+            raise UsageError(f"--params: {file} is not YAML: {' '.join(str(error).split())}") from None
+        if read is not None and not isinstance(read, dict):
+            raise UsageError(f"--params: {file} must hold a mapping at its top, not a {type(read).__name__}")
+        params = read or {}
+    for override in overrides:
+        key, equals, text = override.partition("=")
+        path = key.strip().split(".")
+        if not equals or not all(path):
+            raise UsageError(f"--set {override!r} is not understood: write key=value or section.key=value")
+        try:
+            value = yaml.safe_load(text)
+        except yaml.YAMLError:
+            raise UsageError(f"--set {override!r}: the value is not YAML; quote it") from None
+        _put(params, path, value, override)
+    return params
+
+
+def _put(params: dict[str, Any], path: list[str], value: object, override: str) -> None:
+    section = params
+    for part in path[:-1]:
+        below = section.setdefault(part, {})
+        if not isinstance(below, dict):
+            raise UsageError(f"--set {override!r}: {part!r} is a value in the params, not a section")
+        section = below
+    section[path[-1]] = value

@@ -1,0 +1,127 @@
+"""Facts about this machine, and how many of its CPUs we may use."""
+
+from __future__ import annotations
+
+import os
+import platform
+import socket
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+
+import psutil
+
+from cs_input_analyzer.errors import UsageError
+from cs_input_analyzer.records import Host
+
+CGROUP = Path("/sys/fs/cgroup")
+
+
+def read_host(cpus: int | None = None) -> Host:
+    """The machine, with its CPU budget. `cpus` is the user's own limit. Raises UsageError when that exceeds what there is."""
+    budget, source = cpu_budget(cpus)
+    return Host(
+        hostname=socket.gethostname(),
+        cpus=os.cpu_count() or 1,
+        cpu_model=_cpu_model(),
+        memory_bytes=psutil.virtual_memory().total,
+        cpu_budget=budget,
+        cpu_budget_source=source,
+        python_version=platform.python_version(),
+        tensorflow_version=tensorflow_version(),
+    )
+
+
+def cpu_budget(
+    cpus: int | None = None, *, environ: Mapping[str, str] = os.environ, cgroup: Path = CGROUP, affinity: int | None = None
+) -> tuple[int, str]:
+    """min(affinity, cgroup quota, SLURM_CPUS_PER_TASK, the user's limit), and which of them decided.
+
+    A quota of a fraction of a CPU counts as one: a worker cannot have less. Raises UsageError for `cpus` outside the affinity.
+    """
+    allowed = affinity if affinity is not None else len(os.sched_getaffinity(0))
+    limits = [(allowed, "affinity")]
+    quota = cgroup_quota_cpus(cgroup)
+    if quota is not None:
+        limits.append((max(1, int(quota)), "cgroup quota"))
+    slurm = environ.get("SLURM_CPUS_PER_TASK", "")
+    if slurm.isdigit() and int(slurm) > 0:
+        limits.append((int(slurm), "SLURM_CPUS_PER_TASK"))
+    if cpus is not None:
+        if not 1 <= cpus <= allowed:
+            raise UsageError(f"--cpus {cpus}: this process may use {allowed} CPUs (its affinity)")
+        limits.append((cpus, "--cpus"))
+    return min(limits, key=lambda limit: limit[0])
+
+
+def cgroup_quota_cpus(root: Path = CGROUP) -> float | None:
+    """CPUs that the control group grants, version 2 (`cpu.max`) or 1 (`cpu.cfs_quota_us`); None without a limit.
+
+    Inside a container the mounted root is the own group; on a bare host the own group's path is looked up below it.
+    """
+    own = _own_groups()
+    for folder in (root / own.get("", "."), root):
+        for level in _levels(folder, root):
+            fields = _read(level / "cpu.max").split()
+            if len(fields) == 2 and fields[0] != "max":
+                return int(fields[0]) / int(fields[1])
+    for name in ("cpu", "cpu,cpuacct"):
+        base = root / name
+        for folder in (base / own.get("cpu", "."), base):
+            quota, period = _read(folder / "cpu.cfs_quota_us"), _read(folder / "cpu.cfs_period_us")
+            if quota and period and int(quota) > 0:
+                return int(quota) / int(period)
+    return None
+
+
+def cpu_sets(workers: int, cpus_per_task: int, budget: int) -> tuple[tuple[int, ...], ...]:
+    """CPU numbers for each worker, side by side; they wrap around, and so share CPUs, once the budget is spent."""
+    allowed = sorted(os.sched_getaffinity(0))[:budget]
+    sets = []
+    for worker in range(workers):
+        start = worker * cpus_per_task
+        sets.append(tuple(sorted({allowed[(start + offset) % len(allowed)] for offset in range(cpus_per_task)})))
+    return tuple(sets)
+
+
+def tensorflow_version() -> str | None:
+    """From the package's metadata: importing TensorFlow to ask would cost seconds."""
+    for name in ("tensorflow", "tensorflow-cpu", "tensorflow-intel", "tf-nightly"):
+        try:
+            return metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return None
+
+
+def _own_groups() -> dict[str, str]:
+    """Control-group path by controller (`""` for version 2) without the leading slash."""
+    found = {}
+    for line in _read(Path("/proc/self/cgroup")).splitlines():
+        _, controllers, path = (line.split(":", 2) + ["", ""])[:3]
+        for controller in controllers.split(","):
+            found[controller] = path.lstrip("/") or "."
+    return found
+
+
+def _levels(folder: Path, root: Path) -> list[Path]:
+    """The folder and its parents up to the root: a parent's limit binds its children too."""
+    try:
+        inside = folder.resolve().relative_to(root.resolve())
+    except ValueError:
+        return [root]
+    return [root.joinpath(*inside.parts[:depth]) for depth in range(len(inside.parts), -1, -1)]
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""
+
+
+def _cpu_model() -> str | None:
+    for line in _read(Path("/proc/cpuinfo")).splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.processor() or None

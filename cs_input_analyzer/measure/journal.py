@@ -1,0 +1,136 @@
+"""The files through which a worker reports, and the order it gets.
+
+`events.jsonl`: one event a line, written as it happens, so that a killed worker's story ends with its last whole line.
+`stamps.f64`, `samples.i64`: raw arrays, appended after every chunk. All of it works over a shared file system too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+import numpy.typing as npt
+
+from cs_input_analyzer.measure.counters import Counters, Memory
+
+EVENTS = "events.jsonl"
+STAMPS = "stamps.f64"
+SAMPLES = "samples.i64"
+PICKLED = "function.pkl"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What a worker is told to run, once it has imported TensorFlow.
+
+    Attributes:
+        target: as the user wrote it; also the name of a pickled function.
+        pickled: file holding the cloudpickled input function; None where `target` is to be imported.
+        min_window_s, max_window_s: bounds on sampling, first batch excluded.
+        want_graph, want_costs: whether to deliver the PipelineGraph and per-op costs.
+    """
+
+    target: str
+    pickled: str | None
+    params_json: str | None
+    mode: str
+    num_workers: int
+    worker_index: int
+    tf_config: str
+    batch_size: int | None
+    target_error_ratio: float
+    min_window_s: float
+    max_window_s: float
+    want_graph: bool
+    want_costs: bool
+
+    def to_line(self) -> str:
+        return json.dumps(asdict(self)) + "\n"
+
+    @classmethod
+    def from_line(cls, line: str) -> Order:
+        return cls(**json.loads(line))
+
+
+class JournalWriter:
+    """A worker's side. Every line is flushed: what has been written outlives the process."""
+
+    def __init__(self, folder: Path) -> None:
+        self._events: TextIO = (folder / EVENTS).open("a", encoding="utf-8")
+        self._stamps = (folder / STAMPS).open("ab")
+        self._samples = (folder / SAMPLES).open("ab")
+
+    def event(self, kind: str, **fields: object) -> None:
+        self._events.write(json.dumps({"event": kind, **fields}) + "\n")
+        self._events.flush()
+
+    def chunk(self, stamps_s: npt.NDArray[np.float64], samples: npt.NDArray[np.int64] | None, counters: Counters) -> None:
+        self._stamps.write(stamps_s.tobytes())
+        self._stamps.flush()
+        if samples is not None:
+            self._samples.write(samples.tobytes())
+            self._samples.flush()
+        self.event("chunk", batches=len(stamps_s), counters=asdict(counters))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Journal:
+    """All that a worker left: its events in order, and the arrays as far as whole values were written."""
+
+    events: tuple[Mapping[str, Any], ...]
+    stamps_s: npt.NDArray[np.float64]
+    samples: npt.NDArray[np.int64] | None
+
+    def last(self, kind: str) -> Mapping[str, Any] | None:
+        return next((event for event in reversed(self.events) if event["event"] == kind), None)
+
+    def chunk_counters(self) -> tuple[tuple[int, Counters], ...]:
+        """(batches so far, counters then) at each chunk's end; the first entry is the start of sampling."""
+        found = []
+        batches = 0
+        for event in self.events:
+            if event["event"] in ("sampling", "chunk"):
+                batches += int(event.get("batches", 0))
+                found.append((batches, Counters(**event["counters"])))
+        return tuple(found)
+
+    def memory(self) -> Memory | None:
+        event = self.last("memory")
+        return Memory(**{key: value for key, value in event.items() if key != "event"}) if event else None
+
+
+def read_journal(folder: Path) -> Journal:
+    """Reads whatever is there. A half-written last line or value is left out: it was never said."""
+    events = []
+    for line in _bytes(folder / EVENTS).split(b"\n"):
+        try:
+            event = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(event, dict) and "event" in event:
+            events.append(event)
+    stamps = _array(folder / STAMPS, np.float64)
+    samples = _array(folder / SAMPLES, np.int64)
+    told = sum(int(event.get("batches", 0)) for event in events if event["event"] == "chunk")
+    return Journal(
+        events=tuple(events),
+        stamps_s=stamps[:told] if told else stamps[:0],
+        samples=samples[:told] if len(samples) else None,
+    )
+
+
+def _array(path: Path, dtype: type) -> npt.NDArray[Any]:
+    raw = _bytes(path)
+    size = np.dtype(dtype).itemsize
+    return np.frombuffer(raw[: len(raw) - len(raw) % size], dtype=dtype)
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""

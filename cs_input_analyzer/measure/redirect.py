@@ -1,0 +1,73 @@
+"""Keeps the user's tree untouched: file caches, snapshots and saves go to a private folder while we measure.
+
+A worker that is ended inside `.cache("file")` leaves a lock file behind that makes the user's next training fail. So while the input
+function runs, the ops that write files get another path. A cache that is already complete is only read, and stays where it is.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+# (module of generated op wrappers, wrapper, its path argument)
+_WRITERS = (
+    ("gen_dataset_ops", "cache_dataset", "filename"),
+    ("gen_dataset_ops", "cache_dataset_v2", "filename"),
+    ("gen_experimental_dataset_ops", "snapshot_dataset", "path"),
+    ("gen_experimental_dataset_ops", "snapshot_dataset_v2", "path"),
+    ("gen_experimental_dataset_ops", "save_dataset", "path"),
+    ("gen_experimental_dataset_ops", "save_dataset_v2", "path"),
+)
+
+
+@contextmanager
+def redirected_writes(folder: Path) -> Iterator[list[str]]:
+    """While open, every dataset op that would write files writes below `folder`. Yields the list of paths so moved."""
+    from tensorflow.python.ops import gen_dataset_ops, gen_experimental_dataset_ops
+
+    modules = {"gen_dataset_ops": gen_dataset_ops, "gen_experimental_dataset_ops": gen_experimental_dataset_ops}
+    moved: list[str] = []
+    originals = []
+    for module_name, wrapper_name, argument in _WRITERS:
+        module = modules[module_name]
+        original = getattr(module, wrapper_name, None)
+        if original is not None:
+            originals.append((module, wrapper_name, original))
+            setattr(module, wrapper_name, _moving(original, argument, folder, moved))
+    try:
+        yield moved
+    finally:
+        for module, wrapper_name, original in originals:
+            setattr(module, wrapper_name, original)
+
+
+def _moving(original: Callable[..., Any], argument: str, folder: Path, moved: list[str]) -> Callable[..., Any]:
+    signature = inspect.signature(original)
+
+    @functools.wraps(original)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        bound = signature.bind(*args, **kwargs)
+        bound.arguments[argument] = _elsewhere(bound.arguments[argument], folder, moved)
+        return original(*bound.args, **bound.kwargs)
+
+    return call
+
+
+def _elsewhere(path: Any, folder: Path, moved: list[str]) -> Any:
+    import tensorflow as tf
+
+    tensor = tf.convert_to_tensor(path, tf.string)
+    known = tf.get_static_value(tensor)
+    if known is None:  # made inside a function from an element: moved by name, one place for each value
+        moved.append("(a path computed in the graph)")
+        return tf.strings.join([str(folder / "computed-"), tf.strings.as_string(tf.strings.to_hash_bucket_fast(tensor, 2**31 - 1))])
+    text = os.fsdecode(known.item() if hasattr(known, "item") else known)
+    if not text or os.path.exists(f"{text}.index"):  # in memory; or a finished cache, which is only read
+        return path
+    moved.append(text)
+    return str(folder / f"{len(moved)}-{os.path.basename(text) or 'data'}")

@@ -1,0 +1,125 @@
+"""From batch arrival times to a rate with an interval: cut the transient, form batch means, say how sure.
+
+Transient: MSER-5 (White, Cobb & Spratt, "A comparison of five steady-state truncation heuristics", WSC 2000): of all truncation points in the
+first half, take the one that minimizes the standard error of what is left, on means of five. Interval: nonoverlapping batch means
+(Law & Kelton, ch. 9) of the gaps, with fewer blocks while neighbours are still correlated. Numbers in, numbers out: no clock here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from cs_input_analyzer.records import BatchGap, Estimate
+
+Floats = npt.NDArray[np.float64]
+
+MSER_GROUP = 5
+MAX_BLOCKS = 32
+MIN_BLOCKS = 8
+CORRELATED = 0.25  # lag-1 autocorrelation of block means above which blocks are joined
+CONFIDENCE = 0.90
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """The steady part of a run.
+
+    Attributes:
+        first: index of the stamp that opens the window; the gaps after it count.
+        gap_s: mean seconds per batch, with its 90 % interval.
+        block_gap_s: mean gap of each block, in time order.
+        lag1_autocorrelation: of the block means; None with fewer than 4 blocks.
+    """
+
+    first: int
+    batches: int
+    window_s: float
+    gap_s: Estimate
+    block_gap_s: tuple[float, ...]
+    lag1_autocorrelation: float | None
+
+
+def steady_window(stamps_s: Floats) -> Window | None:
+    """The steady window of batch arrival times, shape [n] in seconds; None with fewer than two stamps (no gap, no rate)."""
+    if len(stamps_s) < 2:
+        return None
+    gaps = np.diff(stamps_s)
+    cut = mser5(gaps)
+    steady = gaps[cut:]
+    blocks, correlation = block_means(steady)
+    mean = float(stamps_s[-1] - stamps_s[cut]) / len(steady)
+    half = _half_width(blocks)
+    return Window(
+        first=cut,
+        batches=len(steady),
+        window_s=float(stamps_s[-1] - stamps_s[cut]),
+        gap_s=Estimate(estimate=mean, low=max(mean - half, mean / 10), high=mean + half, count=len(blocks)),
+        block_gap_s=tuple(float(block) for block in blocks),
+        lag1_autocorrelation=correlation,
+    )
+
+
+def rate_of(gap_s: Estimate, samples_per_batch: float) -> Estimate:
+    """Samples per second from seconds per batch; the interval turns over with the reciprocal."""
+    return Estimate(
+        estimate=samples_per_batch / gap_s.estimate,
+        low=samples_per_batch / gap_s.high,
+        high=samples_per_batch / gap_s.low,
+        count=gap_s.count,
+    )
+
+
+def mser5(gaps_s: Floats) -> int:
+    """How many gaps to cut from the start: 0 up to half of them, always a multiple of five."""
+    groups = len(gaps_s) // MSER_GROUP
+    if groups < 4:
+        return 0
+    means = gaps_s[: groups * MSER_GROUP].reshape(groups, MSER_GROUP).mean(axis=1)
+    left = np.arange(groups, 0, -1)
+    # Sums over means[d:] for every d at once; centred first, because the difference of two large sums loses digits.
+    centred = means - means.mean()
+    total = np.cumsum(centred[::-1])[::-1]
+    squares = np.cumsum((centred**2)[::-1])[::-1]
+    statistic = (squares - total**2 / left) / left**2
+    candidates = statistic[: groups // 2 + 1]
+    return int(np.argmin(candidates)) * MSER_GROUP
+
+
+def block_means(gaps_s: Floats) -> tuple[Floats, float | None]:
+    """Means of equal blocks, as many as stay uncorrelated (8 to 32), and their lag-1 autocorrelation."""
+    count = min(MAX_BLOCKS, len(gaps_s))
+    while True:
+        size = len(gaps_s) // count
+        used = gaps_s[len(gaps_s) - size * count :]  # the odd ones are left out at the start, next to the transient
+        blocks = used.reshape(count, size).mean(axis=1)
+        correlation = _lag1(blocks)
+        if correlation is None or correlation <= CORRELATED or count // 2 < MIN_BLOCKS:
+            return blocks, correlation
+        count //= 2
+
+
+def batch_gap(gaps_s: Floats) -> BatchGap:
+    """Percentiles of the gaps between batches, shape [n >= 1]; outliers included."""
+    p50, p95, p99 = np.percentile(gaps_s, (50, 95, 99))
+    return BatchGap(p50=float(p50), p95=float(p95), p99=float(p99), max=float(gaps_s.max()))
+
+
+def _lag1(blocks: Floats) -> float | None:
+    if len(blocks) < 4:
+        return None
+    centred = blocks - blocks.mean()
+    variance = float(np.dot(centred, centred))
+    return float(np.dot(centred[:-1], centred[1:])) / variance if variance > 0 else 0.0
+
+
+def _half_width(blocks: Floats) -> float:
+    """Half the 90 % interval of the mean (Student t); with a single block nothing is known, so the mean itself."""
+    if len(blocks) < 2:
+        return float(blocks.mean())
+    from scipy.special import stdtrit
+
+    quantile = float(stdtrit(len(blocks) - 1, 0.5 + CONFIDENCE / 2))
+    return quantile * float(blocks.std(ddof=1)) / float(np.sqrt(len(blocks)))

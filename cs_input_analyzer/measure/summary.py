@@ -1,0 +1,227 @@
+"""What a worker left behind -> WorkerResult, and several of them -> Measurement. Pure: journals in, records out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from cs_input_analyzer.measure.costs import profile_of
+from cs_input_analyzer.measure.counters import Counters
+from cs_input_analyzer.measure.journal import Journal
+from cs_input_analyzer.measure.steady_state import Window, batch_gap, rate_of, steady_window
+from cs_input_analyzer.records import (
+    CacheChoice,
+    Estimate,
+    Layout,
+    Measurement,
+    Noise,
+    PipelineGraph,
+    Profile,
+    SteadyState,
+    StopReason,
+    TunedParameter,
+    WorkerResult,
+    WorkerStatus,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """How a worker process ended: `killed_for` tells when it was the parent that ended it."""
+
+    returncode: int | None
+    killed_for: Literal["deadline", "memory", "interrupt"] | None
+    output_tail: str
+
+
+def worker_result(journal: Journal, ending: Ending, *, index: int, node: str, until_s: float | None = None) -> WorkerResult:
+    """One worker's numbers. `until_s` cuts the stamps to the window that all workers of a launch share (epoch seconds)."""
+    status, message = status_of(journal, ending)
+    imported, built, first = journal.last("imported"), journal.last("built"), journal.last("first_batch")
+    stamps = journal.stamps_s if until_s is None else journal.stamps_s[journal.stamps_s <= until_s]
+    window = steady_window(stamps)
+    memory = journal.memory()
+    base = WorkerResult(
+        index=index,
+        node=node,
+        status=status if window is not None or status != "done" else "lost",
+        message=message if window is not None or status != "done" else "the dataset ended before two batches could be timed",
+        import_s=imported["import_s"] if imported else None,
+        build_s=built["build_s"] if built else None,
+        first_batch_s=first["first_batch_s"] if first else None,
+        private_bytes=memory.private_bytes if memory else None,
+        shared_bytes=memory.shared_bytes if memory else None,
+        peak_rss_bytes=memory.peak_rss_bytes if memory else None,
+        tuned=_tuned(journal),
+    )
+    per_batch = _samples_per_batch(journal, window) if window else None
+    if window is None or per_batch is None or first is None:
+        return base
+    return _with_rates(base, journal, window, per_batch, float(first["bytes"]) / max(1, first["samples"] or 1))
+
+
+def status_of(journal: Journal, ending: Ending) -> tuple[WorkerStatus, str]:
+    """What became of the worker, in words for the user."""
+    failed, data_error = journal.last("failed"), journal.last("data_error")
+    if data_error is not None:
+        return "data_error", f"after {data_error['batches']} batches: {data_error['message']}"
+    if failed is not None:
+        has_rates = len(journal.stamps_s) > 1
+        return ("data_error" if has_rates else "lost"), f"{failed['kind']}: {failed['message']}"
+    if journal.last("done") is not None:  # whatever it did at exit, its work was done
+        return "done", ""
+    stage = stage_of(journal)
+    if ending.killed_for == "deadline":
+        return "deadline", f"ended at its deadline while {stage}"
+    if ending.killed_for == "interrupt":
+        return "deadline", f"interrupted while {stage}"
+    if ending.killed_for == "memory":
+        return "lost", f"ended while {stage}: it used more memory than allowed"
+    if ending.returncode is not None and ending.returncode < 0:
+        reason = "; the kernel may have run out of memory" if ending.returncode == -9 else ""
+        return "lost", f"killed by signal {-ending.returncode} while {stage}{reason}"
+    return "lost", f"exited with status {ending.returncode} while {stage}"
+
+
+def stage_of(journal: Journal) -> str:
+    """What the worker was doing when it was last heard of."""
+    words = {
+        "chunk": "sampling",
+        "sampling": "sampling",
+        "first_batch": "waiting to sample",
+        "built": "waiting for the first batch",
+        "building": "building the pipeline in the input function",
+        "imported": "waiting for its order",
+    }
+    return words.get(str(journal.events[-1]["event"]), "finishing") if journal.events else "importing TensorFlow"
+
+
+def measurement_of(
+    layout: Layout,
+    num_workers: int,
+    workers: Sequence[WorkerResult],
+    *,
+    cache_state: CacheChoice = "as-is",
+    role: Literal["probe", "validate"] = "probe",
+) -> Measurement:
+    """The launch as a whole: the sum over the workers that delivered, their errors added as independent ones."""
+    alive = [worker for worker in workers if worker.samples_per_s is not None]
+    slowest = min(alive, key=_rate, default=None)
+    shared = [worker.shared_bytes for worker in alive if worker.shared_bytes is not None]
+    return Measurement(
+        layout=layout,
+        num_workers=num_workers,
+        cache_state=cache_state,
+        role=role,
+        isolation="process",
+        workers=tuple(workers),
+        samples_per_s=_sum([worker.samples_per_s for worker in alive if worker.samples_per_s is not None]),
+        shared_bytes=max(shared) if shared and len(alive) > 1 else None,  # alone, nothing is shared yet
+        noise=slowest.noise if slowest else None,
+        steady_state=slowest.steady_state if slowest else None,
+    )
+
+
+def profile_from(journal: Journal, layout: Layout, pipeline: PipelineGraph, worker: WorkerResult) -> Profile | None:
+    """Per-op costs of one worker; None where it did not live to tell them."""
+    costs = journal.last("costs")
+    if costs is None or worker.cpu_s_per_sample is None or worker.steady_state is None:
+        return None
+    samples = _all_samples(journal)
+    if not samples:
+        return None
+    wall = {name: seconds / samples for name, seconds in costs["wall_s"]}
+    return profile_of(layout, pipeline.ops, wall, worker.cpu_s_per_sample, _tuned(journal), costs["harness_us"])
+
+
+def _with_rates(base: WorkerResult, journal: Journal, window: Window, per_batch: float, bytes_out: float) -> WorkerResult:
+    from dataclasses import replace
+
+    begin, end, samples = _counted(journal, window, per_batch)
+    done = journal.last("done")
+    stopped_by: StopReason = done["stopped_by"] if done else ("error" if base.status == "data_error" else "budget")
+    return replace(
+        base,
+        samples_per_s=rate_of(window.gap_s, per_batch),
+        batches_per_s=1 / window.gap_s.estimate,
+        cpu_s_per_sample=(end.cpu_s - begin.cpu_s) / samples if samples else None,
+        batch_gap_s=batch_gap(np.diff(journal.stamps_s[window.first : window.first + window.batches + 1])),
+        bytes_read_per_sample=_per(begin.read_bytes, end.read_bytes, samples),
+        physical_bytes_read_per_sample=_per(begin.physical_read_bytes, end.physical_read_bytes, samples),
+        bytes_out_per_sample=bytes_out,
+        steady_state=SteadyState(
+            transient_s=float(journal.stamps_s[window.first] - journal.stamps_s[0]) + (base.first_batch_s or 0.0),
+            transient_batches=window.first + 1,
+            window_s=window.window_s,
+            batches=window.batches,
+            blocks=len(window.block_gap_s),
+            lag1_autocorrelation=window.lag1_autocorrelation,
+            epochs=int(done["epochs"]) if done else 0,
+            stopped_by=stopped_by,
+        ),
+        noise=Noise(
+            run_queue_wait_ratio=_ratio(begin.queued_s, end.queued_s, begin.run_s, end.run_s),
+            steal_ratio=_ratio(begin.host_steal_s, end.host_steal_s, begin.host_cpu_s, end.host_cpu_s),
+        ),
+        block_samples_per_s=tuple(per_batch / gap for gap in window.block_gap_s if gap > 0),
+    )
+
+
+def _counted(journal: Journal, window: Window, per_batch: float) -> tuple[Counters, Counters, float]:
+    """Counters at the chunk ends nearest to the window, and the samples between them (which the window need not match exactly)."""
+    ends = journal.chunk_counters()
+    later = [position for position, (batches, _) in enumerate(ends[:-1]) if batches >= window.first]
+    first = later[0] if later else 0
+    until = window.first + window.batches + 1
+    inside = [position for position, (batches, _) in enumerate(ends) if first < position and batches <= until]
+    last = inside[-1] if inside else len(ends) - 1
+    return ends[first][1], ends[last][1], (ends[last][0] - ends[first][0]) * per_batch
+
+
+def _samples_per_batch(journal: Journal, window: Window) -> float | None:
+    if journal.samples is not None:
+        inside = journal.samples[window.first + 1 : window.first + 1 + window.batches]
+        return float(inside.mean()) if len(inside) and inside.sum() > 0 else None
+    first = journal.last("first_batch")
+    return float(first["samples"]) if first and first["samples"] else None
+
+
+def _all_samples(journal: Journal) -> float:
+    if journal.samples is not None:
+        return float(journal.samples.sum())
+    first = journal.last("first_batch")
+    return len(journal.stamps_s) * float(first["samples"]) if first and first["samples"] else 0.0
+
+
+def _tuned(journal: Journal) -> tuple[TunedParameter, ...]:
+    costs = journal.last("costs")
+    return tuple(TunedParameter(**value) for value in costs["tuned"]) if costs else ()
+
+
+def _per(begin: int | None, end: int | None, samples: float) -> float | None:
+    return (end - begin) / samples if begin is not None and end is not None and samples else None
+
+
+def _ratio(begin: float | None, end: float | None, whole_begin: float | None, whole_end: float | None) -> float | None:
+    """Growth of a part over the growth of its whole; None where unknown. Threads that ended can make the difference negative."""
+    if begin is None or end is None or whole_begin is None or whole_end is None or whole_end <= whole_begin:
+        return None
+    return max(0.0, (end - begin) / (whole_end - whole_begin))
+
+
+def _rate(worker: WorkerResult) -> float:
+    return worker.samples_per_s.estimate if worker.samples_per_s is not None else math.inf
+
+
+def _sum(rates: Sequence[Estimate]) -> Estimate | None:
+    if not rates:
+        return None
+    total = sum(rate.estimate for rate in rates)
+    below = math.sqrt(sum((rate.estimate - rate.low) ** 2 for rate in rates))
+    above = math.sqrt(sum((rate.high - rate.estimate) ** 2 for rate in rates))
+    counts = [rate.count for rate in rates if rate.count is not None]
+    return Estimate(estimate=total, low=max(0.0, total - below), high=total + above, count=min(counts, default=None))

@@ -1,0 +1,249 @@
+"""One input worker: its own process, its own CPUs, its own TF_CONFIG. Started by command line, ordered over stdin.
+
+    spawn ─▶ imported ─▶ order ─▶ built ─▶ first_batch ─▶ "go" ─▶ chunk, chunk, … ─▶ done ─▶ os._exit
+
+User code runs here, so everything is guarded: events are flushed as they happen, a forked child that comes back from the input
+function is ended, stdin is hidden from it, and the process leaves by `os._exit`, because interpreters with Python functions in their
+pipelines are known to hang at shutdown.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NoReturn, TextIO
+
+from cs_input_analyzer.measure.journal import JournalWriter, Order
+
+CHUNK_S = 0.2
+PR_SET_PDEATHSIG = 1
+STOP_CHECK_S = 0.5
+
+
+def main(arguments: Sequence[str]) -> NoReturn:
+    """`FOLDER CPU,CPU,… PARENT_PID`: the journal's folder, the CPUs to run on, who started us. Never returns."""
+    began_s = time.monotonic()
+    folder = Path(arguments[0])
+    cpus = {int(cpu) for cpu in arguments[1].split(",")}
+    os.sched_setaffinity(0, cpus)  # before TensorFlow is loaded: it sizes its thread pools by what it may run on
+    _die_with_parent(int(arguments[2]))
+    orders = _private_stdin()
+    journal = JournalWriter(folder)
+    own_pid = os.getpid()
+    try:
+        _run(journal, orders, folder, began_s)
+        _leave(0, own_pid)
+    except BaseException as error:  # SystemExit and KeyboardInterrupt of user code too: this is the end of the process
+        if os.getpid() == own_pid:
+            journal.event("failed", stage="worker", kind=type(error).__name__, message=str(error), details=traceback.format_exc())
+        _leave(70, own_pid)
+
+
+def _run(journal: JournalWriter, orders: TextIO, folder: Path, began_s: float) -> None:
+    import tensorflow as tf
+
+    tf.get_logger().setLevel("ERROR")
+    journal.event("imported", import_s=time.monotonic() - began_s, tensorflow_version=tf.__version__)
+    line = orders.readline()
+    if not line:  # the parent needs this worker no more
+        return
+    order = Order.from_line(line)
+    built = _build(journal, order, folder)
+    if built is None:
+        return
+    dataset, ops, batch_size = built
+    iterator = _first_batch(journal, dataset, order, batch_size)
+    if iterator is None:
+        return
+    if not orders.readline():
+        return
+    _sample(journal, dataset, iterator, order, ops, batch_size)
+
+
+def _build(journal: JournalWriter, order: Order, folder: Path) -> tuple[Any, Any, int | None] | None:
+    """Runs the user's input function. None when it failed; the journal says how."""
+    import json
+
+    from pydantic import TypeAdapter
+
+    from cs_input_analyzer import graph, load
+    from cs_input_analyzer.errors import TargetError
+    from cs_input_analyzer.measure.redirect import redirected_writes
+    from cs_input_analyzer.records import PipelineGraph
+
+    os.environ["TF_CONFIG"] = order.tf_config
+    params = json.loads(order.params_json) if order.params_json is not None else None
+    mode: Any = order.mode
+    call = load.Call(params=params, mode=mode, num_workers=order.num_workers, worker_index=order.worker_index)
+    own_pid = os.getpid()
+    began_s = time.monotonic()
+    journal.event("building")
+    try:
+        with graph.recorded_sources() as log, redirected_writes(folder) as moved:
+            found = _unpickle(order.pickled) if order.pickled else load.find_object(load.parse_target(order.target))
+            dataset = load.build_dataset(found, call)
+            _end_forked_child(own_pid)
+        build_s = time.monotonic() - began_s
+        pipeline = graph.read_graph(
+            dataset, log, target=order.target, batch_size=order.batch_size, redirected=tuple(dict.fromkeys(moved))
+        )
+    except TargetError as error:
+        journal.event("failed", stage="load", kind="TargetError", message=str(error), details="")
+        return None
+    except BaseException as error:
+        _end_forked_child(own_pid)
+        journal.event(
+            "failed", stage="build", kind=type(error).__name__, message=str(error)[:4000], details=load.user_traceback(error)[-8000:]
+        )
+        return None
+    fields = TypeAdapter(PipelineGraph).dump_python(pipeline, mode="json") if order.want_graph else None
+    journal.event("built", build_s=build_s, pipeline=fields, file_count=pipeline.files.count if pipeline.files else None)
+    return dataset, pipeline.ops, pipeline.batch_size
+
+
+def _first_batch(journal: JournalWriter, dataset: Any, order: Order, batch_size: int | None) -> Any:
+    """Reads one element eagerly: its latency, its size, its samples. Gives the iterator, None when there was no element."""
+    from cs_input_analyzer.load import user_traceback
+    from cs_input_analyzer.measure.sampling import bytes_of, samples_in
+
+    began_s = time.monotonic()
+    try:
+        iterator = iter(dataset)
+        first = next(iterator)
+    except StopIteration:
+        journal.event("failed", stage="first_batch", kind="Empty", message="the dataset gave no element", details="")
+        return None
+    except BaseException as error:
+        journal.event(
+            "failed",
+            stage="first_batch",
+            kind=type(error).__name__,
+            message=str(error)[:4000],
+            details=user_traceback(error)[-8000:],
+        )
+        return None
+    first_batch_s = time.monotonic() - began_s
+    samples = batch_size if batch_size is not None else samples_in(first)
+    journal.event("first_batch", first_batch_s=first_batch_s, bytes=bytes_of(first), samples=samples)
+    return iterator
+
+
+def _sample(journal: JournalWriter, dataset: Any, iterator: Any, order: Order, ops: Any, batch_size: int | None) -> None:
+    """Samples in chunks until the rate is precise enough, the time is up, or the data end; a finished pass begins again."""
+    import numpy as np
+
+    from cs_input_analyzer.measure.costs import CostMeter
+    from cs_input_analyzer.measure.counters import read_counters, read_memory
+    from cs_input_analyzer.measure.sampling import harness_us_per_batch, sampling_loop
+    from cs_input_analyzer.measure.steady_state import steady_window
+
+    count_samples = batch_size is None
+    loop = sampling_loop(dataset.element_spec, count_samples=count_samples)
+    meter = CostMeter(ops=ops)
+    arrivals: list[Any] = []
+    epochs, batches, chunk_batches, since_epoch = 0, 0, 1, 1
+    stopped_by = "budget"
+    began_s = checked_s = time.monotonic()
+    journal.event("sampling", counters=asdict(read_counters()))
+    if order.want_costs:
+        meter.poll(iterator)
+    while True:
+        chunk_began_s = time.monotonic()
+        chunk = loop(iterator, chunk_batches)
+        now_s = time.monotonic()
+        arrivals.append(chunk.stamps_s)
+        batches += len(chunk.stamps_s)
+        since_epoch += len(chunk.stamps_s)
+        if order.want_costs:
+            meter.poll(iterator)
+        journal.chunk(chunk.stamps_s, chunk.samples, read_counters())
+        if chunk.error is not None:
+            journal.event("data_error", kind=type(chunk.error).__name__, message=chunk.error.message[:4000], batches=batches)
+            stopped_by = "error"
+            break
+        if chunk.ended:
+            epochs += 1
+            if since_epoch == 0:  # a source that can be read only once
+                stopped_by = "data_end"
+                break
+            since_epoch = 0
+            iterator = iter(dataset)
+        elapsed_s = now_s - began_s
+        if elapsed_s >= order.max_window_s:
+            break
+        if elapsed_s >= order.min_window_s and now_s - checked_s >= STOP_CHECK_S:
+            checked_s = now_s
+            window = steady_window(np.concatenate(arrivals))
+            half_width = window.gap_s.relative_half_width_ratio if window else None
+            is_long = window is not None and window.window_s >= order.min_window_s / 2
+            if half_width is not None and half_width <= order.target_error_ratio and is_long:
+                stopped_by = "precision"
+                break
+        chunk_batches = _next_chunk(len(chunk.stamps_s), now_s - chunk_began_s, order.max_window_s - elapsed_s)
+    journal.event("memory", **asdict(read_memory()))
+    if order.want_costs:
+        wall_s = [[name, seconds] for name, seconds in meter.wall_s.items()]
+        harness_us = harness_us_per_batch() if stopped_by != "error" else None
+        journal.event("costs", wall_s=wall_s, tuned=[asdict(value) for value in meter.parameters()], harness_us=harness_us)
+    journal.event("done", stopped_by=stopped_by, epochs=epochs)
+
+
+def _next_chunk(batches: int, elapsed_s: float, left_s: float) -> int:
+    """As many batches as fill the chunk time, growing at most eightfold a step and never past the time that is left."""
+    from cs_input_analyzer.measure.sampling import CAPACITY
+
+    if batches == 0 or elapsed_s <= 0:
+        return 1
+    per_batch_s = elapsed_s / batches
+    wanted = min(CHUNK_S, max(left_s, 0.0)) / per_batch_s
+    return int(max(1, min(wanted, batches * 8, CAPACITY)))
+
+
+def _unpickle(path: str) -> Any:
+    import cloudpickle
+
+    return cloudpickle.loads(Path(path).read_bytes())
+
+
+def _end_forked_child(own_pid: int) -> None:
+    """A child that user code forked must not go on as a second worker."""
+    if os.getpid() != own_pid:
+        os._exit(0)
+
+
+def _private_stdin() -> TextIO:
+    """The parent's orders on a descriptor of our own; user code that reads stdin finds it empty."""
+    private = os.dup(0)
+    os.set_inheritable(private, False)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    sys.stdin = open(0, closefd=False)  # noqa: SIM115 - lives as long as the process
+    return os.fdopen(private, "r", encoding="utf-8")
+
+
+def _die_with_parent(parent_pid: int) -> None:
+    """Asks Linux to kill this process when its parent dies, so that nothing is left running after a killed analyzer."""
+    try:
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    except (OSError, AttributeError):
+        return
+    if os.getppid() != parent_pid:  # it died before we asked
+        os._exit(1)
+
+
+def _leave(status: int, own_pid: int) -> NoReturn:
+    if os.getpid() == own_pid:
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except (OSError, ValueError):
+                pass
+    os._exit(status)

@@ -1,0 +1,85 @@
+"""Puts a report on disk whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+from cs_input_analyzer.errors import LaunchError, UsageError
+
+# The disk, not the user's choice of path: no space, quota, I/O error, read-only remount under us.
+STORAGE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG}
+
+
+def write_text_atomically(path: Path | str, text: str) -> None:
+    """Writes UTF-8 `text` beside `path` and renames it into place: a reader sees the old file or the whole new one.
+
+    A symbolic link keeps pointing at the file that is replaced. What is no regular file (`/dev/null`, a pipe) is written directly.
+
+    Raises:
+        UsageError: the path is a folder, its folder does not exist, or it may not be written.
+        LaunchError: the storage failed (full, over quota, I/O error); the old file is untouched.
+    """
+    target = check_writable(path)
+    try:
+        if target.exists() and not target.is_file():
+            target.write_text(text, encoding="utf-8")
+        else:
+            _write_and_rename(target, text)
+    except OSError as error:
+        raise _as_ours(path, error) from None
+
+
+def check_writable(path: Path | str) -> Path:
+    """The file that `path` leads to. Cheap enough to ask before measuring for a minute.
+
+    Raises:
+        UsageError: as `write_text_atomically`.
+    """
+    try:
+        target = Path(os.path.realpath(path))
+        if target.is_dir():
+            raise UsageError(f"cannot write {path}: it is a folder; give the name of a file in it")
+        if not target.parent.is_dir():
+            raise UsageError(f"cannot write {path}: there is no folder {target.parent}; create it first")
+        probed = target if target.exists() else target.parent
+        if not os.access(probed, os.W_OK) or (target.is_file() and not os.access(target.parent, os.W_OK)):
+            raise UsageError(f"cannot write {path}: permission denied")
+    except (OSError, ValueError) as error:
+        raise UsageError(f"cannot write {path}: {error}") from None
+    return target
+
+
+def _write_and_rename(target: Path, text: str) -> None:
+    # The name is short and fixed in length, so that a target of the longest legal name still works.
+    handle, name = tempfile.mkstemp(prefix=".csia-", suffix=".part", dir=target.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+            file.flush()
+            # Rename is atomic, data is not: without this a crash can leave a complete name on an empty file.
+            os.fsync(file.fileno())
+        Path(name).chmod(_mode_of(target))
+        Path(name).replace(target)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _mode_of(target: Path) -> int:
+    """What the file has, or what `open` would have given it (mkstemp makes files private)."""
+    if target.exists():
+        return stat.S_IMODE(target.stat().st_mode)
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask
+
+
+def _as_ours(path: Path | str, error: OSError) -> UsageError | LaunchError:
+    reason = (error.strerror or str(error)).lower()
+    if error.errno in STORAGE_ERRORS:
+        return LaunchError(f"cannot write {path}: {reason}; nothing was replaced; free some space or give another path")
+    return UsageError(f"cannot write {path}: {reason}")

@@ -1,0 +1,275 @@
+"""Analysis <-> JSON: the run file. Its keys are the field names of the records; docs/run-schema.json describes it.
+
+Every report can be rendered again from this file, so reading is the careful half: what does not fit is refused with the name of
+the file and the place in it, and never half understood. pydantic is loaded only to read, not to write.
+
+`python -m cs_input_analyzer.report.to_json` prints the JSON Schema.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cs_input_analyzer.errors import UsageError
+from cs_input_analyzer.records import SCHEMA_VERSION, Analysis, ValidationRow
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter, ValidationError
+
+Place = tuple[str | int, ...]
+
+# Half of a UTF-16 pair on its own: what Python makes of a file name that is not UTF-8. No UTF-8 file can hold it.
+LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
+
+# Where the HTML report keeps its run. Quotes and attribute order vary once a browser has saved the page.
+EMBEDDED_RUN = re.compile(r"<script\b[^>]*\bid=[\"']?run[\"']?[^>]*>(.*?)</script>", re.DOTALL | re.IGNORECASE)
+
+# A message that lists every mistake of a mangled file helps nobody.
+MISTAKES_SHOWN = 3
+
+
+# --- writing -----------------------------------------------------------------------------------------------------------------
+
+
+def to_json(analysis: Analysis, *, indent: int | None = 1) -> str:
+    """The run file, ending in a newline. `indent=None` writes it on one line.
+
+    Raises:
+        ValueError: a number is NaN or infinite (missing is `None`): our own bug, told with its place.
+    """
+    return json.dumps(_plain(analysis, ()), indent=indent, allow_nan=False, ensure_ascii=False) + "\n"
+
+
+def to_embedded_json(analysis: Analysis) -> str:
+    """The same on one line, safe inside an HTML `<script>`: no `<`, `>` or `&`, so no tag can begin or end in it."""
+    text = to_json(analysis, indent=None).strip()
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def _plain(value: object, place: Place) -> object:
+    """Records, mappings and tuples as what `json` writes; derived numbers that readers expect are added here."""
+    if isinstance(value, str):
+        return LONE_SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", value)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{_path(place)} is {value}: a run file holds finite numbers, and null for what is missing")
+    if value is None or isinstance(value, (bool, int, float)):
+        return value
+    if isinstance(value, Mapping):
+        return {str(_plain(str(key), place)): _plain(item, (*place, str(key))) for key, item in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [_plain(item, (*place, index)) for index, item in enumerate(value)]
+    if dataclasses.is_dataclass(value):
+        names = [field.name for field in dataclasses.fields(value)]
+        if isinstance(value, ValidationRow):
+            names.append("error_ratio")
+        return {name: _plain(getattr(value, name), (*place, name)) for name in names}
+    raise ValueError(f"{_path(place)} is a {type(value).__name__}, which a run file cannot hold")
+
+
+# --- reading -----------------------------------------------------------------------------------------------------------------
+
+
+def load(path: Path | str) -> Analysis:
+    """A saved run: the JSON file, or the HTML report that holds it (told apart by content, not by name).
+
+    Raises:
+        UsageError: the file is missing, unreadable, not text, or not a run.
+    """
+    try:
+        text = Path(path).read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise UsageError(f"{path}: not a run of cs_input_analyzer: the file is not UTF-8 text") from None
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path}: cannot be read: {_reason(error)}") from None
+    read = from_html if text.lstrip()[:1] == "<" else from_json
+    return read(text, origin=str(path))
+
+
+def from_html(text: str, *, origin: str) -> Analysis:
+    """The run that an HTML report holds. `origin` names the file in messages.
+
+    Raises:
+        UsageError: there is no run in the page, or it does not read.
+    """
+    match = EMBEDDED_RUN.search(text)
+    if match is None:
+        if re.search(r"<script\b[^>]*\bid=[\"']?run\b", text, re.IGNORECASE):
+            raise UsageError(f"{origin}: the page ends inside its data: it is truncated; copy it again, or use the JSON file of that run")
+        raise UsageError(f"{origin}: an HTML page without a run of cs_input_analyzer in it")
+    return from_json(match[1], origin=origin)
+
+
+def from_json(text: str, *, origin: str) -> Analysis:
+    """The analysis that `to_json` wrote: `from_json(to_json(a)) == a`. Keys that we do not know are ignored.
+
+    Args:
+        origin: names the file in messages.
+
+    Raises:
+        UsageError: truncated, not JSON, not a run, of another schema version, or a value of the wrong type or out of its interval.
+    """
+    from pydantic import ValidationError
+
+    document = _parse(text, origin)
+    _check_version(document, origin)
+    for place, problem in _unreadable_values(document, ()):
+        raise UsageError(f"{origin}: {_path(place)}: {problem}")
+    try:
+        return _adapter().validate_json(text.encode("utf-8"), strict=True)
+    except ValidationError as error:
+        raise UsageError(f"{origin}: {_mistakes(error, document)}") from None
+
+
+def _parse(text: str, origin: str) -> dict[str, object]:
+    if not text.strip():
+        raise UsageError(f"{origin}: the file is empty")
+    try:
+        document = json.loads(text)
+    except json.JSONDecodeError as error:
+        if error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string"):
+            raise UsageError(
+                f"{origin}: the JSON ends too early, at line {error.lineno}: the file is truncated; write it again or copy it whole"
+            ) from None
+        raise UsageError(f"{origin}: not JSON: {error.msg} at line {error.lineno}, column {error.colno}") from None
+    except (RecursionError, ValueError) as error:
+        raise UsageError(f"{origin}: not a run of cs_input_analyzer: {_reason(error)}") from None
+    if not isinstance(document, dict) or "schema_version" not in document:
+        raise UsageError(f"{origin}: JSON, but not a run of cs_input_analyzer: it has no schema_version")
+    return document
+
+
+def _check_version(document: Mapping[str, object], origin: str) -> None:
+    version = document["schema_version"]
+    if not isinstance(version, int) or isinstance(version, bool):
+        raise UsageError(f"{origin}: schema_version: a whole number is needed, got {_shown(version)}")
+    if version > SCHEMA_VERSION:
+        raise UsageError(
+            f"{origin}: this file was written by a newer version: schema {version}, this tool reads up to {SCHEMA_VERSION}; upgrade"
+        )
+    if version < SCHEMA_VERSION:
+        raise UsageError(
+            f"{origin}: this file was written by an older version: schema {version}, this tool reads {SCHEMA_VERSION}; run the analysis again"
+        )
+
+
+def _unreadable_values(value: object, place: Place) -> Iterator[tuple[Place, str]]:
+    """Values that JSON readers disagree about. (`1e999` is legal JSON and infinite once read.)"""
+    if isinstance(value, float) and not math.isfinite(value):
+        yield place, f"{_shown(value)} is not a number that can be reported; a missing number is written null"
+    elif isinstance(value, str) and LONE_SURROGATE.search(value):
+        yield place, "half of a surrogate pair, which is not text"
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _unreadable_values(key, place)
+            yield from _unreadable_values(item, (*place, key))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _unreadable_values(item, (*place, index))
+
+
+def _mistakes(error: ValidationError, document: object) -> str:
+    """Every wrong place once, the first few spelled out."""
+    found: dict[str, str] = {}
+    for detail in error.errors(include_url=False, include_context=False):
+        place, value = _place_in(document, detail["loc"])
+        message = detail["msg"].removeprefix("Value error, ")
+        if detail["type"] == "missing":
+            message = "missing"
+        elif detail["type"] != "value_error":
+            message = f"{message[:1].lower()}{message[1:]}, got {_shown(value)}"
+        found.setdefault(_path(place), message)
+    shown = [f"{path}: {message}" for path, message in list(found.items())[:MISTAKES_SHOWN]]
+    more = len(found) - len(shown)
+    return "; ".join(shown) + (f"; and {more} more" if more else "")
+
+
+def _place_in(document: object, loc: Sequence[str | int]) -> tuple[Place, object]:
+    """The part of a pydantic location that is a place in the document (the rest names members of a union), and what is there."""
+    place: list[str | int] = []
+    value = document
+    for step in loc:
+        if isinstance(value, dict) and step in value:
+            value = value[step]
+        elif isinstance(value, list) and isinstance(step, int) and step < len(value):
+            value = value[step]
+        elif isinstance(value, dict) and step == loc[-1]:
+            return (*place, step), None
+        else:
+            break
+        place.append(step)
+    return tuple(place), value
+
+
+def _path(place: Place) -> str:
+    """`("measurements", 0, "samples_per_s")` -> `measurements[0].samples_per_s`."""
+    text = ""
+    for step in place:
+        text += f"[{step}]" if isinstance(step, int) else f".{step}"
+    return text.removeprefix(".") or "the document"
+
+
+def _shown(value: object) -> str:
+    text = json.dumps(value, default=repr)
+    return text if len(text) <= 60 else text[:57] + "…"
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.lower()
+    return str(error).partition("\n")[0]
+
+
+# --- schema ------------------------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def _adapter() -> TypeAdapter[Analysis]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(Analysis)
+
+
+def json_schema() -> str:
+    """The JSON Schema (draft 2020-12) of what `to_json` writes, as text ending in a newline."""
+    schema: dict[str, Any] = _adapter().json_schema(mode="serialization")
+    definitions = schema["$defs"]
+    definitions["ValidationRow"]["properties"]["error_ratio"] = {
+        "type": "number",
+        "readOnly": True,
+        "description": "(predicted - measured) / measured; derived, ignored when read",
+    }
+    for definition in (schema, *definitions.values()):
+        _tidy(definition)
+    head = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "A run of cs_input_analyzer",
+        "description": f"Schema version {SCHEMA_VERSION}. Every Estimate is a 90 % interval. Readers ignore keys that they do not know.",
+    }
+    body = {key: value for key, value in schema.items() if key not in head}
+    return json.dumps(head | body, indent=1, ensure_ascii=False, sort_keys=False) + "\n"
+
+
+def _tidy(definition: dict[str, Any]) -> None:
+    """Drops what the generator made up: titles that repeat the key, and docstrings that Python wrote (`Tool(*, name: 'str')`)."""
+    if re.match(r"\w+\(\*?", definition.get("description", "")):
+        del definition["description"]
+    definition.pop("title", None)
+    for field in definition.get("properties", {}).values():
+        field.pop("title", None)
+
+
+if __name__ == "__main__":
+    import sys
+
+    sys.stdout.write(json_schema())

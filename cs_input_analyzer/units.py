@@ -1,0 +1,155 @@
+"""The one place where numbers become text and text becomes numbers.
+
+Everything inside the program is in SI base units (seconds, bytes, samples per second) as floats or ints. Memory is shown in binary
+units (GiB = 2^30), because that is how it is sold and how Slurm counts it; bandwidth in decimal ones (GB/s = 10^9 B/s), as
+network and storage vendors state it. Parsing takes both, and refuses what could mean either.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+
+from cs_input_analyzer.errors import UsageError
+from wafer_model import Estimate
+
+MISSING = "-"
+
+_DECIMAL = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "p": 10**15}
+_BINARY = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40, "p": 2**50}
+_NUMBER = r"\s*(?P<number>[-+]?(?:[0-9][0-9_]*\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)\s*"
+_SIZE = re.compile(_NUMBER + r"(?P<prefix>[kKmMgGtTpP]?)(?P<binary>i?)(?P<unit>[bB]|[bB]ytes?)?\s*")
+_RATE = re.compile(_NUMBER + r"(?P<prefix>[kKMGTP]?)(?P<binary>i?)(?P<unit>B|bytes?|b|bits?)(?P<per>/s|ps|/sec)\s*")
+
+
+def parse_bytes(text: str | int | float) -> int:
+    """Bytes from what a user writes: `128GiB` (2^30), `128GB` (10^9), `1.5TiB`, or a bare number of bytes.
+
+    Raises:
+        UsageError: not a size, not positive, or a bare `128G`, which means 10^9 to some tools and 2^30 to Slurm.
+    """
+    match = _SIZE.fullmatch(str(text))
+    if match is None:
+        raise UsageError(f"not a size: {text!r}; write a number with a unit, for example 128GiB (2^30 bytes) or 128GB (10^9 bytes)")
+    prefix, is_binary, unit = match["prefix"].lower(), bool(match["binary"]), match["unit"]
+    if (prefix and not unit) or (is_binary and not prefix):
+        raise UsageError(f"{text!r} could mean powers of 1000 or of 1024; write for example 128GB (10^9) or 128GiB (2^30 bytes)")
+    factor = _BINARY[prefix] if is_binary else _DECIMAL[prefix]
+    size = _positive(text, match["number"]) * factor
+    if size < 1:
+        raise UsageError(f"a size must be at least one byte, got {text!r}")
+    return round(size)
+
+
+def parse_bytes_per_s(text: str | int | float) -> float:
+    """Bytes per second from `5GB/s`, `800MiB/s`, or a link speed in bits (`100Gb/s`, `100Gbit/s`, `100Gbps`); bare numbers are B/s.
+
+    The case of `B` tells bytes from bits, as on every network card's box.
+
+    Raises:
+        UsageError: not a bandwidth, or not positive.
+    """
+    if re.fullmatch(_NUMBER, str(text)):
+        return _positive(text, str(text))
+    match = _RATE.fullmatch(str(text))
+    if match is None or (match["binary"] and not match["prefix"]):
+        raise UsageError(f"not a bandwidth: {text!r}; write for example 5GB/s (bytes) or 100Gb/s (bits)")
+    prefix = match["prefix"].lower()
+    factor = _BINARY[prefix] if match["binary"] else _DECIMAL[prefix]
+    bits_per_unit = 8 if match["unit"] in ("b", "bit", "bits") else 1
+    return _positive(text, match["number"]) * factor / bits_per_unit
+
+
+def format_count(count: float | None) -> str:
+    """`1,234,567`."""
+    return MISSING if count is None else f"{count:,.0f}"
+
+
+def format_rate(per_s: float | None, unit: str = "samples/s") -> str:
+    """`12,346 samples/s`, `85.2 samples/s`: whole numbers from 1000 up, three digits below."""
+    return MISSING if per_s is None else f"{_digits(per_s)} {unit}"
+
+
+def format_seconds(seconds: float | None) -> str:
+    """`535 µs`, `3.2 ms`, `4.1 s`, `2 min 05 s`, `1 h 02 min`."""
+    if seconds is None:
+        return MISSING
+    size = abs(seconds)
+    if size >= 3600:
+        minutes = round(seconds / 60)
+        return f"{minutes // 60:,} h {minutes % 60:02d} min"
+    if size >= 119.5:
+        whole = round(seconds)
+        return f"{whole // 60} min {whole % 60:02d} s"
+    for factor, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
+        if size >= factor:
+            return f"{_digits(seconds / factor)} {unit}"
+    return "0 s" if seconds == 0 else f"{_digits(seconds / 1e-9)} ns"
+
+
+def format_bytes(size: float | None) -> str:
+    """`512 B`, `1.5 KiB`, `128 GiB`: binary units, as for memory."""
+    return MISSING if size is None else _scaled(size, 1024.0, ("B", "KiB", "MiB", "GiB", "TiB", "PiB"))
+
+
+def format_bytes_per_s(bytes_per_s: float | None) -> str:
+    """`753 MB/s`, `5 GB/s`: decimal units, as for links and file systems."""
+    return MISSING if bytes_per_s is None else _scaled(bytes_per_s, 1000.0, ("B/s", "kB/s", "MB/s", "GB/s", "TB/s", "PB/s"))
+
+
+def format_ratio(ratio: float | None) -> str:
+    """`12.3 %`. Never rounds to 0 % or 100 % what is not."""
+    if ratio is None:
+        return MISSING
+    percent = ratio * 100
+    text = f"{percent:.1f}"
+    if text in ("0.0", "-0.0") and percent != 0:
+        return "< 0.1 %" if percent > 0 else "> -0.1 %"
+    if text == "100.0" and percent != 100:
+        return "> 99.9 %" if percent < 100 else "100.1 %"
+    return f"{text.removesuffix('.0')} %"
+
+
+def format_estimate(value: Estimate | None, form: Callable[[float | None], str] = format_rate) -> str:
+    """`1,234 samples/s (1,200 to 1,270)`: the estimate with its 90 % interval; no interval where the number is exact."""
+    if value is None:
+        return MISSING
+    whole = form(value.estimate)
+    if value.low == value.high:
+        return whole
+    low, high = form(value.low), form(value.high)
+    low_number, _, low_unit = low.partition(" ")
+    high_number, _, high_unit = high.partition(" ")
+    if low_unit == high_unit == whole.partition(" ")[2]:
+        return f"{whole} ({low_number} to {high_number})"
+    return f"{whole} ({low} to {high})"
+
+
+def _positive(text: object, number: str) -> float:
+    try:
+        value = float(number)
+    except ValueError:
+        raise UsageError(f"not a number: {text!r}") from None
+    if not math.isfinite(value) or value <= 0:
+        raise UsageError(f"must be a positive, finite number, got {text!r}")
+    return value
+
+
+def _digits(value: float) -> str:
+    """Three significant digits, or all digits before the point where there are more."""
+    if value == 0:
+        return "0"
+    if abs(value) >= 999.5:
+        return f"{value:,.0f}"
+    decimals = max(0, 2 - math.floor(math.log10(abs(value))))
+    text = f"{value:.{decimals}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _scaled(value: float, base: float, units: tuple[str, ...]) -> str:
+    step = 0
+    # 999.5 and not the base: _digits would print 1,000 where the next unit reads better.
+    while step < len(units) - 1 and abs(value) / base**step >= (999.5 if base == 1000.0 else base):
+        step += 1
+    return f"{_digits(value / base**step)} {units[step]}"

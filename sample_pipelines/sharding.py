@@ -1,0 +1,60 @@
+"""Which part of the files this worker reads, from the `TF_CONFIG` that the launcher set.
+
+Imports no TensorFlow: it only calls methods of the dataset it is given.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["WorkerShard", "shard_files", "worker_shard"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerShard:
+    """This worker takes every `count`-th file, beginning with number `index`."""
+
+    count: int
+    index: int
+
+
+def worker_shard(input_context: Any = None) -> WorkerShard | None:
+    """This process's share; None where it is the only reader.
+
+    Args:
+        input_context: a `tf.distribute.InputContext`, which wins over `TF_CONFIG` (several pipelines in one process).
+
+    Raises:
+        ValueError: `TF_CONFIG` is no JSON object, or names a task that its own cluster lacks.
+    """
+    if input_context is not None:
+        return _checked(input_context.num_input_pipelines, input_context.input_pipeline_id, "the input context")
+    text = os.environ.get("TF_CONFIG", "")
+    try:
+        config = json.loads(text) if text.strip() else {}
+    except json.JSONDecodeError as error:
+        raise ValueError(f"TF_CONFIG is not JSON ({error}): {text!r}") from error
+    if not isinstance(config, dict):
+        raise ValueError(f"TF_CONFIG must be a JSON object: {text!r}")
+    workers = config.get("cluster", {}).get("worker", [])
+    # A compile or a validation run sets `{}`: nobody else reads, so everything is ours.
+    return _checked(len(workers), config.get("task", {}).get("index", 0), "TF_CONFIG") if workers else None
+
+
+def _checked(count: int, index: int, origin: str) -> WorkerShard:
+    if not 0 <= index < count:
+        raise ValueError(f"{origin} gives this task the index {index}, but has {count} workers")
+    return WorkerShard(count=count, index=index)
+
+
+def shard_files(files: Any, use_multiple_workers: bool, input_context: Any = None) -> Any:
+    """Keeps this worker's files of a `tf.data.Dataset` of file names.
+
+    The order of `files` must be the same in every worker: sorted, or shuffled with a fixed seed. Otherwise some files are read
+    twice and some never. With fewer files than workers, the last workers get none.
+    """
+    shard = worker_shard(input_context) if use_multiple_workers else None
+    return files if shard is None else files.shard(shard.count, shard.index)

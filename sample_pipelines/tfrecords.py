@@ -1,0 +1,56 @@
+"""TFRecord files on disk: writing equal shards, finding them again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+
+import tensorflow as tf
+
+__all__ = ["Progress", "file_pattern", "scaled_count", "write_shards"]
+
+Progress = Callable[[int, int], None]
+
+
+def file_pattern(data_dir: str) -> str:
+    """The glob of the record files in `data_dir`. Raises FileNotFoundError when none is there."""
+    if not any(Path(data_dir).glob("*.tfrecord")):
+        raise FileNotFoundError(
+            f"no .tfrecord file in {Path(data_dir).absolute()}; sample_pipelines.write_sample(name, directory) writes them "
+            "and returns params that point at them"
+        )
+    return str(Path(data_dir) / "*.tfrecord")
+
+
+def scaled_count(count: int, scale: float, shard_count: int) -> int:
+    """`count` records times `scale`, but at least one for each shard: a worker without a record would end the run."""
+    return max(shard_count, round(count * scale))
+
+
+def write_shards(
+    directory: Path, records: Iterable[bytes], record_count: int, shard_count: int, progress: Progress | None = None
+) -> None:
+    """Writes `record_count` of `records` to `shard_count` files whose sizes differ by one record at most.
+
+    A file appears under its own name only when it is whole. Files of an earlier writing with other numbers are removed.
+
+    Args:
+        progress: called with (records written, `record_count`) after every file.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    for stale in directory.glob("part-*"):
+        stale.unlink()
+    source: Iterator[bytes] = iter(records)
+    written = 0
+    for shard in range(shard_count):
+        path = directory / f"part-{shard:05d}-of-{shard_count:05d}.tfrecord"
+        unfinished = path.with_suffix(".unfinished")
+        end = record_count * (shard + 1) // shard_count
+        with tf.io.TFRecordWriter(str(unfinished)) as writer:
+            for record in islice(source, end - written):
+                writer.write(record)
+        unfinished.replace(path)
+        written = end
+        if progress is not None:
+            progress(written, record_count)

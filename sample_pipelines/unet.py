@@ -1,0 +1,97 @@
+"""U-Net input: grey surfaces and the masks of their defects, PNG-encoded, augmented together.
+
+Image and mask pass every geometric change as two channels of one tensor, so they cannot drift apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import yaml
+
+from sample_pipelines.pictures import cloud, surface_with_defects
+from sample_pipelines.sharding import shard_files
+from sample_pipelines.tfrecords import Progress, file_pattern, scaled_count, write_shards
+
+TRAIN_RECORDS = 512
+TRAIN_FILES = 16
+IMAGE_SIZE = 256
+# Distinct pictures at scale 1; further records repeat them.
+PICTURES = 256
+
+
+def train_input_fn(params: Mapping[str, Any] | None = None) -> tf.data.Dataset:
+    """Endless batches of (image float [batch_size, 256, 256, 1] in -1 to 1, mask float of the same shape, 0 or 1).
+
+    Both are float16 with `mixed_precision`, else float32. Without `params`, the values of `unet.yaml` beside this file hold.
+    """
+    if params is None:
+        params = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text())
+    section = params["train_input"]
+    dtype = tf.float16 if section["mixed_precision"] else tf.float32
+
+    def parse_and_augment(record: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        example = tf.io.parse_single_example(
+            record, {"image": tf.io.FixedLenFeature([], tf.string), "mask": tf.io.FixedLenFeature([], tf.string)}
+        )
+        image, mask = tf.io.decode_png(example["image"], channels=1), tf.io.decode_png(example["mask"], channels=1)
+        both = tf.ensure_shape(tf.concat([image, mask], axis=-1), [IMAGE_SIZE, IMAGE_SIZE, 2])
+        if section["augment"]:
+            both = _turned(both)
+        image = tf.cast(both[..., :1], tf.float32) / 127.5 - 1
+        if section["augment"]:
+            image = tf.image.random_contrast(tf.image.random_brightness(image, 0.2), 0.8, 1.2)
+            image = tf.clip_by_value(image, -1, 1)
+        return tf.cast(image, dtype), tf.cast(both[..., 1:], dtype)
+
+    files = tf.data.Dataset.list_files(file_pattern(section["data_dir"]), shuffle=False)
+    files = shard_files(files, section["use_multiple_workers"])
+    dataset = files.interleave(
+        tf.data.TFRecordDataset,
+        cycle_length=section["n_parallel_reads"] or tf.data.AUTOTUNE,
+        num_parallel_calls=tf.data.AUTOTUNE,
+        deterministic=not section["shuffle"],
+    )
+    if section["shuffle"]:
+        dataset = dataset.shuffle(section["shuffle_buffer"], seed=section["shuffle_seed"])
+    if section["repeat"]:
+        dataset = dataset.repeat()
+    dataset = dataset.map(parse_and_augment, num_parallel_calls=tf.data.AUTOTUNE, deterministic=not section["shuffle"])
+    dataset = dataset.batch(section["train_batch_size"], drop_remainder=True, num_parallel_calls=tf.data.AUTOTUNE)
+    return dataset.prefetch(tf.data.AUTOTUNE)
+
+
+def _turned(both: tf.Tensor) -> tf.Tensor:
+    """One of the eight symmetries of the square, at random."""
+    both = tf.image.random_flip_up_down(tf.image.random_flip_left_right(both))
+    return tf.cond(tf.random.uniform([]) < 0.5, lambda: both, lambda: tf.transpose(both, [1, 0, 2]))
+
+
+def write_dataset(directory: Path, *, scale: float = 1.0, seed: int = 0, progress: Progress | None = None) -> None:
+    """Writes `train/` under `directory`: 512 pairs of PNG images at scale 1."""
+    count = scaled_count(TRAIN_RECORDS, scale, TRAIN_FILES)
+    rng = np.random.default_rng([seed, 5])
+    pictures = min(count, scaled_count(PICTURES, scale, 1))
+    write_shards(directory / "train", _records(rng, pictures), count, TRAIN_FILES, progress)
+
+
+def _records(rng: np.random.Generator, pictures: int) -> Iterator[bytes]:
+    """Endless records: first each picture once, then the same ones again at random."""
+    clouds = np.stack([cloud(rng, 640, falloff) for falloff in (1.2, 1.8, 0.4)])
+    encoded: list[bytes] = []
+    while True:
+        if len(encoded) < pictures:
+            image, mask = surface_with_defects(rng, clouds, IMAGE_SIZE)
+            feature = {
+                name: tf.train.Feature(bytes_list=tf.train.BytesList(value=[tf.io.encode_png(pixels).numpy()]))
+                for name, pixels in (("image", image), ("mask", mask))
+            }
+            example = tf.train.Example(features=tf.train.Features(feature=feature))
+            encoded.append(example.SerializeToString(deterministic=True))
+            yield encoded[-1]
+        else:
+            yield encoded[int(rng.integers(pictures))]

@@ -1,0 +1,494 @@
+"""Complete, literal records without TensorFlow: say what matters to the test, get sensible values for the rest.
+
+The default run is an image pipeline (JPEG in TFRecord files) on a 16-CPU host that plans for an eight-node cluster. Every builder
+takes the fields of its record as keywords:
+
+    make_analysis(recommendation=None, verdict="unknown")
+    make_measurement(layout="1x4x2", rates=(900, 910, 880, 905))
+    make_graph("tf_record > map*8 > shuffle > batch > prefetch")
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from cs_input_analyzer.records import (
+    Alternative,
+    Analysis,
+    BatchGap,
+    Budget,
+    CapacityModel,
+    Cluster,
+    Component,
+    Consumption,
+    ContentionPoint,
+    Estimate,
+    FileSet,
+    Finding,
+    Host,
+    LaunchLines,
+    LaunchPlan,
+    Layout,
+    Limit,
+    Measurement,
+    Noise,
+    Op,
+    OpCost,
+    Options,
+    PipelineGraph,
+    Prediction,
+    Profile,
+    SteadyState,
+    Tool,
+    TunedParameter,
+    Validation,
+    ValidationRow,
+    WorkerPoint,
+    WorkerResult,
+)
+
+GIB = 2**30
+MIB = 2**20
+SOURCE = "/home/ada/resnet/input_fn.py"
+
+# What tf.data's methods become in the graph.
+KINDS = {
+    "tensor_slices": "TensorSlice",
+    "tf_record": "TFRecord",
+    "interleave": "ParallelInterleave",
+    "map": "ParallelMap",
+    "filter": "Filter",
+    "shard": "Shard",
+    "shuffle": "Shuffle",
+    "repeat": "Repeat",
+    "batch": "Batch",
+    "cache": "Cache",
+    "prefetch": "Prefetch",
+}
+DEFAULT_PARAMETERS: dict[str, dict[str, Any]] = {
+    "interleave": {"cycle_length": 4, "block_length": 1, "num_parallel_calls": "AUTOTUNE", "deterministic": False},
+    "map": {"num_parallel_calls": 8, "deterministic": True},
+    "shard": {"num_shards": 4, "index": 0},
+    "shuffle": {"buffer_size": 10_000, "seed": 7},
+    "batch": {"batch_size": 256, "drop_remainder": True},
+    "prefetch": {"buffer_size": "AUTOTUNE"},
+}
+
+
+def make_estimate(value: float = 1000.0, *, spread: float = 0.02, count: int | None = 12) -> Estimate:
+    """`value` with a symmetric interval of `spread` relative half-width."""
+    return Estimate(estimate=value, low=value * (1 - spread), high=value * (1 + spread), count=count)
+
+
+def make_layout(layout: str | Layout = "1x1x1") -> Layout:
+    return Layout.parse(layout) if isinstance(layout, str) else layout
+
+
+def make_cluster(**overrides: Any) -> Cluster:
+    return _make(
+        Cluster,
+        overrides,
+        name="eight-nodes",
+        nodes=8,
+        cpus_per_node=64,
+        memory_bytes_per_node=128 * GIB,
+        threads_per_core=1,
+        cpu_model="AMD EPYC 7702P",
+        network_bytes_per_s_per_node=12.5e9,
+        source="flags",
+    )
+
+
+def make_host(**overrides: Any) -> Host:
+    return _make(
+        Host,
+        overrides,
+        hostname="probe-01",
+        cpus=16,
+        cpu_model="AMD EPYC 7702P",
+        memory_bytes=64 * GIB,
+        cpu_budget=16,
+        cpu_budget_source="affinity",
+        python_version="3.11.2",
+        tensorflow_version="2.18.0",
+    )
+
+
+# --- the pipeline ------------------------------------------------------------------------------------------------------------
+
+
+def make_op(method: str = "map", **overrides: Any) -> Op:
+    """One op, named as the method of tf.data that makes it."""
+    return _make(
+        Op,
+        overrides,
+        name=method,
+        kind=KINDS.get(method, method.title().replace("_", "")),
+        source=f"{SOURCE}:42",
+        parameters=dict(DEFAULT_PARAMETERS.get(method, {})),
+    )
+
+
+def make_graph(chain: str = "tensor_slices > shard > interleave > map*8 > shuffle > batch > prefetch", **overrides: Any) -> PipelineGraph:
+    """A straight pipeline, source first. `map*4` sets `num_parallel_calls=4`, `batch*32` the batch size, `map*AUTOTUNE` AUTOTUNE.
+
+    A TFRecord source is put inside `interleave`, as in real pipelines.
+    """
+    ops: list[Op] = []
+    previous: tuple[str, ...] = ()
+    for line, step in enumerate(chain.split(" > "), start=20):
+        method, _, number = step.strip().partition("*")
+        seen = sum(op.name.partition("-")[0] == method for op in ops)
+        name = f"{method}-{seen + 1}" if seen else method
+        parameters = dict(DEFAULT_PARAMETERS.get(method, {}))
+        if number:
+            key = {"batch": "batch_size", "shuffle": "buffer_size", "prefetch": "buffer_size"}.get(method, "num_parallel_calls")
+            parameters[key] = int(number) if number.isdigit() else number
+        if method == "interleave":
+            ops.append(make_op("tf_record", name=f"{name}/tf_record", source=f"{SOURCE}:{line}", within=name))
+        ops.append(make_op(method, name=name, source=f"{SOURCE}:{line}", inputs=previous, parameters=parameters))
+        previous = (name,)
+    batches = [op.parameters["batch_size"] for op in ops if op.kind == "Batch"]
+    size = batches[-1] if batches else 1
+    return _make(
+        PipelineGraph,
+        overrides,
+        target="resnet.input_fn:train_input_fn",
+        batch_size=size,
+        element_spec=(
+            Component(name="image", shape=(size, 224, 224, 3), dtype="float16"),
+            Component(name="label", shape=(size,), dtype="int32"),
+        ),
+        ops=tuple(ops),
+        files=make_files(),
+        cardinality=None,
+        is_infinite=True,
+    )
+
+
+def make_files(**overrides: Any) -> FileSet:
+    return _make(
+        FileSet,
+        overrides,
+        count=1024,
+        bytes=140 * GIB,
+        largest_bytes=141 * MIB,
+        smallest_bytes=138 * MIB,
+        directory="/data/imagenet/train",
+    )
+
+
+# --- measured ----------------------------------------------------------------------------------------------------------------
+
+
+def make_steady_state(**overrides: Any) -> SteadyState:
+    return _make(
+        SteadyState,
+        overrides,
+        transient_s=2.4,
+        transient_batches=11,
+        window_s=12.5,
+        batches=180,
+        blocks=12,
+        lag1_autocorrelation=0.04,
+        epochs=0,
+        stopped_by="precision",
+    )
+
+
+def make_worker(rate: float | None = 1000.0, **overrides: Any) -> WorkerResult:
+    """A worker that delivered `rate` samples per second; `rate=None` is one that was lost."""
+    if rate is None:
+        return _make(WorkerResult, overrides, index=0, node="probe-01", status="lost", message="killed by signal 9 (out of memory?)")
+    return _make(
+        WorkerResult,
+        overrides,
+        index=0,
+        node="probe-01",
+        status="done",
+        samples_per_s=make_estimate(rate),
+        batches_per_s=rate / 256,
+        cpu_s_per_sample=0.00192,
+        import_s=3.6,
+        build_s=0.31,
+        first_batch_s=1.7,
+        batch_gap_s=BatchGap(p50=0.25, p95=0.29, p99=0.34, max=0.41),
+        bytes_read_per_sample=146_800.0,
+        physical_bytes_read_per_sample=0.0,
+        bytes_out_per_sample=301_060.0,
+        private_bytes=1_310 * MIB,
+        shared_bytes=410 * MIB,
+        peak_rss_bytes=1_740 * MIB,
+        steady_state=make_steady_state(),
+        noise=Noise(run_queue_wait_ratio=0.012, steal_ratio=0.0),
+        tuned=(TunedParameter(op="interleave", parameter="num_parallel_calls", value=4.0),),
+        block_samples_per_s=tuple(rate * factor for factor in (0.99, 1.01, 1.0, 1.005, 0.995)),
+    )
+
+
+def make_measurement(
+    layout: str | Layout = "1x1x2", rates: Sequence[float | None] | None = None, **overrides: Any
+) -> Measurement:
+    """One layout, run. `rates`: one worker for each, by default as many as the layout has tasks; None stands for a lost worker."""
+    where = make_layout(layout)
+    rates = [1000.0] * where.tasks if rates is None else rates
+    delivered = [rate for rate in rates if rate is not None]
+    return _make(
+        Measurement,
+        overrides,
+        layout=where,
+        num_workers=len(rates),
+        cache_state="as-is",
+        role="probe",
+        isolation="process",
+        workers=tuple(make_worker(rate, index=index) for index, rate in enumerate(rates)),
+        samples_per_s=make_estimate(sum(delivered)) if delivered else None,
+        shared_bytes=410 * MIB,
+        page_cache_ratio=1.0,
+        noise=Noise(run_queue_wait_ratio=0.012, steal_ratio=0.0),
+        steady_state=make_steady_state() if delivered else None,
+    )
+
+
+def make_op_cost(name: str = "map", **overrides: Any) -> OpCost:
+    return _make(
+        OpCost,
+        overrides,
+        name=name,
+        kind=KINDS.get(name, name),
+        self_cpu_s_per_sample=0.00157,
+        wait_s_per_sample=0.00002,
+        share_ratio=0.82,
+        parallelism=1.9,
+        source=f"{SOURCE}:23",
+    )
+
+
+def make_profile(**overrides: Any) -> Profile:
+    return _make(
+        Profile,
+        overrides,
+        layout=make_layout("1x1x2"),
+        harness_us_per_batch=23.0,
+        cpu_s_per_sample=0.00192,
+        ops=(
+            make_op_cost("map"),
+            make_op_cost("interleave", self_cpu_s_per_sample=0.00017, share_ratio=0.09, parallelism=4.0, source=f"{SOURCE}:22"),
+            make_op_cost("batch", self_cpu_s_per_sample=0.00008, wait_s_per_sample=None, share_ratio=0.04, parallelism=1.0),
+            make_op_cost("runtime", self_cpu_s_per_sample=0.0001, wait_s_per_sample=None, share_ratio=0.05, parallelism=None, source=None),
+        ),
+    )
+
+
+def make_budget(**overrides: Any) -> Budget:
+    return _make(
+        Budget,
+        overrides,
+        import_s=7.4,
+        transient_s=9.1,
+        probes_s=38.0,
+        total_s=57.2,
+        not_measured=("storage ceiling", "fixes"),
+    )
+
+
+# --- predicted ---------------------------------------------------------------------------------------------------------------
+
+
+def make_capacity_model(**overrides: Any) -> CapacityModel:
+    return _make(
+        CapacityModel,
+        overrides,
+        workers=(
+            WorkerPoint(cpus=1, samples_per_s=make_estimate(520.0), cpu_s_per_sample=0.0019),
+            WorkerPoint(cpus=2, samples_per_s=make_estimate(1000.0), cpu_s_per_sample=0.00192),
+        ),
+        contention=(ContentionPoint(tasks=8, cpus=2, busy_ratio=1.0, kept_ratio=make_estimate(0.93)),),
+        slowest_ratio=0.98,
+        host_cpus=16,
+        private_bytes=1_310 * MIB,
+        shared_bytes=410 * MIB,
+        bytes_read_per_sample=146_800.0,
+        bytes_out_per_sample=301_060.0,
+        is_sharded=True,
+        file_count=1024,
+    )
+
+
+def make_prediction(layout: str | Layout = "2x16x2", **overrides: Any) -> Prediction:
+    where = make_layout(layout)
+    return _make(
+        Prediction,
+        overrides,
+        layout=where,
+        single_task_nodes=1,
+        input_workers=(where.nodes - 1) * where.tasks_per_node,
+        samples_per_s=make_estimate(14_500.0, spread=0.08),
+        limited_by="CPU of the input workers",
+        limits=(
+            Limit(name="CPU of the input workers", samples_per_s=14_500.0),
+            Limit(name="network of a node", samples_per_s=85_000.0),
+        ),
+        extrapolation_ratio=2.0,
+        memory_bytes_per_node=22 * GIB,
+    )
+
+
+def make_alternative(layout: str | Layout = "3x8x2", **overrides: Any) -> Alternative:
+    where = make_layout(layout)
+    return _make(
+        Alternative,
+        overrides,
+        layout=where,
+        input_workers=(where.nodes - 1) * where.tasks_per_node,
+        predicted_samples_per_s=make_estimate(14_900.0, spread=0.06),
+        limited_by="CPU of the input workers",
+        memory_bytes_per_node=11 * GIB,
+        meets_demand=True,
+        note="one node more, half the memory per node",
+    )
+
+
+def make_launch_lines(**overrides: Any) -> LaunchLines:
+    return _make(
+        LaunchLines,
+        overrides,
+        defaults="nodes: 2\ntasks_per_node: 16\ncpus_per_task: 2",
+        csrun_wse=(
+            "csrun_wse --total-nodes=2 --tasks-per-node=16 --cpus-per-task=2 --single-task-nodes=1 --mount-dirs=/data/imagenet "
+            "python run.py --mode train --params configs/params_resnet50.yaml"
+        ),
+        srun="srun --nodes=2 --ntasks-per-node=16 --cpus-per-task=2 --kill-on-bad-exit python run.py --mode train",
+        sbatch="#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=16\n#SBATCH --cpus-per-task=2\nsrun python run.py --mode train\n",
+    )
+
+
+def make_plan(layout: str | Layout = "2x16x2", **overrides: Any) -> LaunchPlan:
+    where = make_layout(layout)
+    return _make(
+        LaunchPlan,
+        overrides,
+        nodes=where.nodes,
+        tasks_per_node=where.tasks_per_node,
+        cpus_per_task=where.cpus_per_task,
+        single_task_nodes=1,
+        input_workers=(where.nodes - 1) * where.tasks_per_node,
+        predicted_samples_per_s=make_estimate(14_500.0, spread=0.08),
+        extrapolation_ratio=2.0,
+        limited_by="CPU of the input workers",
+        meets_demand=True,
+        headroom_ratio=0.905,
+        memory_bytes_per_node=22 * GIB,
+        storage="unverified",
+        expected_accelerator_utilization=make_estimate(0.99, spread=0.01),
+        alternatives=(
+            make_alternative("3x8x2"),
+            make_alternative("2x8x2", predicted_samples_per_s=make_estimate(7_400.0), meets_demand=False, note=""),
+        ),
+        why="16 workers of 2 CPUs deliver the demand with headroom; one streaming node fewer leaves none.",
+        launch=make_launch_lines(),
+        confirmed_by=1,
+    )
+
+
+def make_finding(code: str = "CSI101", **overrides: Any) -> Finding:
+    return _make(
+        Finding,
+        overrides,
+        code=code,
+        severity="warning",
+        message="the map after the shuffle decodes JPEG on a single thread",
+        op="map",
+        source=f"{SOURCE}:23",
+        evidence={"num_parallel_calls": 1, "share_ratio": 0.82, "is_deterministic": True, "op_kind": "Map", "seed": None},
+        fix="give it num_parallel_calls=tf.data.AUTOTUNE",
+        measured_gain=make_estimate(1.8, spread=0.05),
+        proven=True,
+    )
+
+
+def make_consumption(samples_per_s: float = 7_000.0, **overrides: Any) -> Consumption:
+    return _make(Consumption, overrides, samples_per_s=Estimate.exact(samples_per_s), source="declared")
+
+
+def make_validation(**overrides: Any) -> Validation:
+    return _make(
+        Validation,
+        overrides,
+        rows=(
+            ValidationRow(
+                layout=make_layout("2x16x2"),
+                role="recommended",
+                predicted_samples_per_s=make_estimate(14_500.0, spread=0.08),
+                measured_samples_per_s=make_estimate(14_120.0, spread=0.01),
+            ),
+            ValidationRow(
+                layout=make_layout("2x8x2"),
+                role="neighbour",
+                predicted_samples_per_s=make_estimate(7_400.0),
+                measured_samples_per_s=make_estimate(7_620.0, spread=0.01),
+            ),
+        ),
+    )
+
+
+# --- the whole run -----------------------------------------------------------------------------------------------------------
+
+
+def make_analysis(**overrides: Any) -> Analysis:
+    """A finished run whose plan feeds the accelerator."""
+    return _make(
+        Analysis,
+        overrides,
+        schema_version=1,
+        tool=Tool(name="cs_input_analyzer", version="0.1.0"),
+        created_at="2026-11-21T12:00:00+00:00",
+        command="cs_input_analyzer analyze resnet.input_fn:train_input_fn --params params.yaml --demand 7000 --nodes 8",
+        options=Options(params_json='{"batch_size": 256}', demand_samples_per_s=7000.0, nodes=8, cpus_per_node=64),
+        host=make_host(),
+        budget=make_budget(),
+        pipeline=make_graph(),
+        measurements=(
+            make_measurement("1x1x1", (520.0,)),
+            make_measurement("1x1x2", (1000.0,)),
+            make_measurement("1x4x2", (940.0, 930.0, 900.0, 950.0), num_workers=16),
+        ),
+        profile=make_profile(),
+        consumption=make_consumption(),
+        cluster=make_cluster(),
+        recommendation=make_plan(confirmed_by=2),
+        findings=(make_finding(), make_finding("CSI502", severity="info", op=None, source=None, fix=None, measured_gain=None, proven=False)),
+        verdict="accelerator_bound",
+        verdict_layout=make_layout("2x16x2"),
+        confidence=0.97,
+        validation=make_validation(),
+    )
+
+
+def make_bare_analysis(**overrides: Any) -> Analysis:
+    """The least that a run can be: interrupted before anything was measured."""
+    bare: dict[str, Any] = {
+        "measurements": (),
+        "profile": None,
+        "consumption": None,
+        "recommendation": None,
+        "findings": (),
+        "verdict": "unknown",
+        "verdict_layout": None,
+        "confidence": None,
+        "validation": None,
+        "interrupted": True,
+        "pipeline": make_graph(ops=(), element_spec=(), files=None, batch_size=None),
+        "budget": Budget(),
+        "options": Options(),
+    }
+    return make_analysis(**(bare | overrides))
+
+
+def _make(record: Any, overrides: dict[str, Any], **defaults: Any) -> Any:
+    unknown = set(overrides) - {field.name for field in dataclasses.fields(record)}
+    if unknown:
+        raise TypeError(f"{record.__name__} has no field {sorted(unknown)}")
+    return record(**(defaults | overrides))

@@ -1,0 +1,109 @@
+"""What every test runs in: no accelerator, a private cache folder, and a watch over what a test leaves behind."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# Inherited by every process that a test starts, however deep; the value is this run's own, so that two runs at once do not see
+# each other's workers.
+MARK = "CS_INPUT_ANALYZER_TEST_RUN"
+MARK_VALUE = uuid.uuid4().hex
+
+# What pytest and its plugins, Python and the linters write into the folder they are started in.
+EXPECTED_ENTRIES = {
+    ".pytest_cache",
+    ".hypothesis",
+    ".mypy_cache",
+    ".ruff_cache",
+    ".import_linter_cache",
+    ".coverage",
+    "__pycache__",
+}
+
+# A worker that was asked to end may still be on its way out when the test returns.
+GRACE_S = 5.0
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # Before any test module is imported: TensorFlow reads these once, when it is loaded.
+    os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+    os.environ[MARK] = MARK_VALUE
+    for name in ("TF_CONFIG", "DEF_NODES", "DEF_TASKS", "DEF_CPUS", "COLUMNS", "FORCE_COLOR", "NO_COLOR"):
+        os.environ.pop(name, None)
+    for name in [name for name in os.environ if name.startswith("SLURM_")]:
+        del os.environ[name]
+    cache = tempfile.TemporaryDirectory(prefix="cs_input_analyzer_tests_", ignore_cleanup_errors=True)
+    config.add_cleanup(cache.cleanup)
+    os.environ["XDG_CACHE_HOME"] = cache.name
+
+
+@pytest.fixture(autouse=True)
+def no_process_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fails the test that leaves a process running: a worker that outlives its parent holds a CPU set and half a gigabyte."""
+    before = {process.pid for process in _processes(request)}
+    yield
+    left = [process for process in _processes(request) if process.pid not in before]
+    _, alive = psutil.wait_procs(left, timeout=GRACE_S)
+    names = [_describe(process) for process in alive]
+    for process in alive:
+        _kill(process)
+    psutil.wait_procs(alive, timeout=GRACE_S)
+    assert not names, f"left running: {names}"
+
+
+@pytest.fixture(autouse=True)
+def no_file_left_behind() -> Iterator[None]:
+    """Fails the test that writes into the folder it was started in."""
+    folder = Path.cwd()
+    before = {entry.name for entry in folder.iterdir()} | EXPECTED_ENTRIES
+    yield
+    assert Path.cwd() == folder, "the test changed the working folder and did not go back"
+    stray = sorted({entry.name for entry in folder.iterdir()} - before)
+    assert not stray, f"written into {folder}: {stray}"
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The checkout."""
+    return ROOT
+
+
+def _processes(request: pytest.FixtureRequest) -> list[psutil.Process]:
+    """Children of this process; for tests that start workers, also those whose parent is gone already."""
+    processes = psutil.Process().children(recursive=True)
+    if request.node.get_closest_marker("tf") or request.node.get_closest_marker("slow"):
+        known = {process.pid for process in processes} | {os.getpid()}
+        processes += [process for process in psutil.process_iter() if process.pid not in known and _is_ours(process)]
+    # Python's own helper of `multiprocessing` lives as long as the interpreter, by design.
+    return [process for process in processes if "multiprocessing.resource_tracker" not in _describe(process)]
+
+
+def _is_ours(process: psutil.Process) -> bool:
+    try:
+        return process.environ().get(MARK) == MARK_VALUE
+    except (psutil.Error, OSError):
+        return False
+
+
+def _describe(process: psutil.Process) -> str:
+    try:
+        return f"{process.pid}: {' '.join(process.cmdline()) or process.name()}"
+    except psutil.Error:
+        return f"{process.pid}: gone"
+
+
+def _kill(process: psutil.Process) -> None:
+    try:
+        process.kill()
+    except psutil.NoSuchProcess:
+        return

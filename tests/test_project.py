@@ -1,0 +1,298 @@
+"""The project itself: what importing it costs, which way imports point, and whether its pages say what its code does."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+from urllib.parse import unquote
+
+import click
+import pytest
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+PROJECT_LINE = re.compile(r"^\| `([A-Za-z0-9_.-]+)` \|", re.MULTILINE)
+LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)(?:\s+\"[^\"]*\")?\)|!\[[^\]]*\]\(([^)\s]+)\)")
+FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def pyproject(root: Path) -> dict:
+    return tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def commands() -> dict[str, click.Command]:
+    return import_module("cs_input_analyzer.cli").cli.commands
+
+
+def markdown_pages(root: Path) -> list[Path]:
+    return sorted(
+        [*root.glob("*.md"), *root.glob("docs/**/*.md"), *root.glob("benchmarks/**/*.md"), *root.glob("sample_pipelines/**/*.md")]
+    )
+
+
+# --- what importing costs --------------------------------------------------------------------------------------------------
+
+# Run in a fresh interpreter: pytest's own may hold TensorFlow already, from another test. `runpy` is `python -m`.
+LOADED_AFTER = """
+import runpy, sys
+try:
+    {statement}
+except SystemExit as end:
+    assert not end.code, end.code
+print("\\nLOADED", *sorted(name for name in sys.modules if name.partition(".")[0] in {heavy}))
+"""
+HEAVY = frozenset({"tensorflow", "keras", "scipy", "pandas"})
+
+
+def loaded_after(statement: str, root: Path, heavy: frozenset[str] = HEAVY) -> list[str]:
+    code = LOADED_AFTER.format(statement=statement, heavy=set(heavy))
+    run = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, timeout=60, check=False)
+    assert run.returncode == 0, run.stderr
+    return run.stdout.rpartition("LOADED")[2].split()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--help"], ["--version"], ["analyze", "--help"], ["demo", "--help"], ["report", "--help"], ["tf-config", "--help"]],
+    ids=" ".join,
+)
+def test_help_loads_nothing_heavy(arguments: list[str], root: Path) -> None:
+    call = f"sys.argv[1:] = {arguments!r}; runpy.run_module('cs_input_analyzer', run_name='__main__', alter_sys=True)"
+    assert loaded_after(call, root) == []
+
+
+def test_import_loads_nothing_heavy(root: Path) -> None:
+    assert loaded_after("import cs_input_analyzer, wafer_model, sample_pipelines", root) == []
+
+
+def test_the_probe_sees_what_was_loaded(root: Path) -> None:
+    assert loaded_after("import wave", root, frozenset({"wave"})) == ["wave"]
+
+
+def test_every_public_name_is_there_and_explained() -> None:
+    package = import_module("cs_input_analyzer")
+    assert {"analyze", "load_analysis", "Cluster", "__version__"} <= set(package.__all__)
+    for name in package.__all__:
+        assert name.startswith("__") or (getattr(package, name).__doc__ or "").strip(), name
+
+
+# --- import directions -----------------------------------------------------------------------------------------------------
+
+
+def test_import_directions_hold(root: Path) -> None:
+    program = shutil.which("lint-imports", path=f"{Path(sys.executable).parent}")
+    if program is None:
+        pytest.skip("import-linter is not installed here (`make check` installs it and runs it)")
+    run = subprocess.run([program, "--no-cache"], cwd=root, capture_output=True, text=True, timeout=120, check=False)
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+def test_every_module_that_a_contract_names_exists(root: Path, pyproject: dict) -> None:
+    named: set[str] = set()
+    for contract in pyproject["tool"]["importlinter"]["contracts"]:
+        for layer in contract.get("layers", []):
+            named |= {part.strip() for part in layer.split("|")}
+        for key in ("source_modules", "forbidden_modules", "modules"):
+            named |= {name.removesuffix(".*") for name in contract.get(key, [])}
+    ours = {name for name in named if name.partition(".")[0] in pyproject["tool"]["importlinter"]["root_packages"]}
+    assert len(ours) > 10
+    missing = [name for name in ours if not _module_file(root, name)]
+    assert missing == []
+
+
+def test_every_module_has_a_place_in_the_layers(root: Path, pyproject: dict) -> None:
+    layered: set[str] = set()
+    for contract in pyproject["tool"]["importlinter"]["contracts"]:
+        for layer in contract.get("layers", []):
+            layered |= {part.strip() for part in layer.split("|")}
+    package = root / "cs_input_analyzer"
+    modules = {f"cs_input_analyzer.{path.stem}" for path in package.glob("*.py")} - {"cs_input_analyzer.__init__"}
+    modules |= {f"cs_input_analyzer.{path.parent.name}" for path in package.glob("*/__init__.py")}
+    assert modules - layered == set()
+
+
+def _module_file(root: Path, name: str) -> bool:
+    path = root.joinpath(*name.split("."))
+    return path.with_suffix(".py").is_file() or (path / "__init__.py").is_file()
+
+
+# --- dependencies ----------------------------------------------------------------------------------------------------------
+
+
+def declared_dependencies(pyproject: dict) -> set[str]:
+    project = pyproject["project"]
+    requirements = [*pyproject["build-system"]["requires"], *project["dependencies"]]
+    for extra in project["optional-dependencies"].values():
+        requirements += extra
+    names = {re.split(r"[<>=!~;\[ ]", requirement, maxsplit=1)[0].lower() for requirement in requirements}
+    return names - {project["name"].lower()}
+
+
+def test_every_dependency_has_its_line_and_every_line_its_dependency(root: Path, pyproject: dict) -> None:
+    explained = [name.lower() for name in PROJECT_LINE.findall((root / "docs/dependencies.md").read_text(encoding="utf-8"))]
+    assert len(explained) == len(set(explained))
+    assert set(explained) == declared_dependencies(pyproject)
+
+
+def test_every_runtime_dependency_is_imported_somewhere(root: Path, pyproject: dict) -> None:
+    module_of = {"pyyaml": "yaml"}
+    sources = [
+        path.read_text(encoding="utf-8")
+        for folder in ("cs_input_analyzer", "wafer_model", "sample_pipelines")
+        for path in (root / folder).rglob("*.py")
+    ]
+    text = "\n".join(sources)
+    for requirement in pyproject["project"]["dependencies"]:
+        name = re.split(r"[<>=!~;\[ ]", requirement, maxsplit=1)[0].lower()
+        module = module_of.get(name, name)
+        assert re.search(rf"^\s*(import|from) {module}\b", text, re.MULTILINE), f"{name} is declared and never imported"
+
+
+def test_the_versions_agree(root: Path, pyproject: dict) -> None:
+    version = pyproject["project"]["version"]
+    assert import_module("cs_input_analyzer").__version__ == version
+    assert f"## [{version}]" in (root / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+# --- pages -----------------------------------------------------------------------------------------------------------------
+
+
+def test_every_command_is_in_the_readme_and_in_the_interface_page(root: Path) -> None:
+    assert {"analyze", "demo", "report", "tf-config"} <= set(commands())
+    for page in ("README.md", "docs/interfaces.md"):
+        text = (root / page).read_text(encoding="utf-8")
+        assert [name for name in commands() if f"`{name}" not in text and f"cs_input_analyzer {name}" not in text] == [], page
+
+
+def test_every_option_of_every_command_is_in_the_interface_page(root: Path) -> None:
+    text = (root / "docs/interfaces.md").read_text(encoding="utf-8")
+    options = {
+        flag for command in commands().values() for option in command.params for flag in option.opts if flag.startswith("--")
+    }
+    assert len(options) > 20
+    assert sorted(flag for flag in options if not re.search(rf"`{re.escape(flag)}[ `/=]", text)) == []
+
+
+def test_the_interface_page_promises_no_option_that_is_not_there(root: Path) -> None:
+    text = (root / "docs/interfaces.md").read_text(encoding="utf-8")
+    promised = set(re.findall(r"`(--[a-z][a-z-]*)[ `/=]", text))
+    options = {
+        flag for command in commands().values() for option in command.params for flag in (*option.opts, *option.secondary_opts)
+    }
+    assert promised - options - {"--help", "--version"} == set()
+
+
+def test_every_command_and_option_explains_itself() -> None:
+    for name, command in commands().items():
+        assert (command.help or "").strip(), name
+        for option in command.params:
+            if isinstance(option, click.Option):
+                assert (option.help or "").strip(), f"{name} {option.opts}"
+
+
+def test_no_relative_link_is_broken(root: Path) -> None:
+    broken = []
+    checked = 0
+    for page in markdown_pages(root):
+        text = FENCE.sub("", page.read_text(encoding="utf-8"))
+        for match in LINK.finditer(text):
+            target = match[1] or match[2]
+            if re.match(r"[a-z]+:", target):
+                continue
+            path, _, anchor = target.partition("#")
+            file = page.parent / unquote(path) if path else page
+            checked += 1
+            if not file.exists() or (anchor and file.suffix == ".md" and anchor not in heading_anchors(file)):
+                broken.append(f"{page.relative_to(root)}: {target}")
+    assert broken == []
+    assert checked > 5
+
+
+def heading_anchors(page: Path) -> set[str]:
+    """The anchors that GitHub gives to headings: lower case, punctuation dropped, blanks to hyphens."""
+    headings = re.findall(r"^#+ (.+)$", FENCE.sub("", page.read_text(encoding="utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-") for heading in headings}
+
+
+# --- the Makefile finds a Python, or says what to do -----------------------------------------------------------------------
+
+
+def fake_python(folder: Path, name: str, *, fits: bool, has_ensurepip: bool) -> None:
+    """An interpreter that answers the Makefile's two questions, and refuses everything else."""
+    answers = f'case "$*" in *sys.exit*) exit {int(not fits)};; *"import ensurepip"*) exit {int(not has_ensurepip)};; esac'
+    program = folder / name
+    program.write_text(f'#!/bin/sh\n{answers}\necho "asked: $*" >&2\nexit 9\n', encoding="utf-8")
+    program.chmod(0o755)
+
+
+def make_environment(root: Path, tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    make = shutil.which("make")
+    if make is None:
+        pytest.skip("make is not installed here")
+    venv = tmp_path / "env"
+    return subprocess.run(
+        [make, "--no-print-directory", f"VENV={venv}", f"{venv}/.made-for", *arguments],
+        cwd=root,
+        env={"PATH": str(tmp_path / "bin")},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.fixture
+def fakes(tmp_path: Path) -> Path:
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    return folder
+
+
+def test_make_without_any_python_says_which_it_needs(root: Path, tmp_path: Path, fakes: Path) -> None:
+    run = make_environment(root, tmp_path)
+    assert run.returncode != 0
+    assert "Python 3.10, 3.11, 3.12 or 3.13 is needed" in run.stderr
+
+
+def test_make_with_only_an_unfit_python_says_which_it_needs(root: Path, tmp_path: Path, fakes: Path) -> None:
+    fake_python(fakes, "python3", fits=False, has_ensurepip=True)
+    run = make_environment(root, tmp_path)
+    assert run.returncode != 0
+    assert "Python 3.10, 3.11, 3.12 or 3.13 is needed" in run.stderr
+
+
+def test_make_without_ensurepip_says_what_to_install(root: Path, tmp_path: Path, fakes: Path) -> None:
+    fake_python(fakes, "python3", fits=True, has_ensurepip=False)
+    run = make_environment(root, tmp_path)
+    assert run.returncode != 0
+    assert "sudo apt-get install python3-venv" in run.stderr
+
+
+@pytest.mark.parametrize("arguments", [[], ["PYTHON=python3.12"]], ids=["found", "named"])
+def test_make_passes_over_a_python_that_cannot_and_takes_the_next(
+    root: Path, tmp_path: Path, fakes: Path, arguments: list[str]
+) -> None:
+    fake_python(fakes, "python3", fits=False, has_ensurepip=True)
+    fake_python(fakes, "python3.13", fits=True, has_ensurepip=False)
+    fake_python(fakes, "python3.12", fits=True, has_ensurepip=True)
+    run = make_environment(root, tmp_path, *arguments)
+    assert "(python3.12)" in run.stdout
+    assert "asked: -m venv --clear" in run.stderr
+
+
+def test_make_help_names_every_target(root: Path) -> None:
+    make = shutil.which("make")
+    if make is None:
+        pytest.skip("make is not installed here")
+    targets = re.findall(r"^\.PHONY: (?!stale)([a-z]+)$", (root / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    run = subprocess.run([make, "help"], cwd=root, capture_output=True, text=True, timeout=60, check=True)
+    assert {"demo", "test", "check", "clean"} <= set(targets)
+    assert [name for name in targets if not re.search(rf"^  {name} ", run.stdout, re.MULTILINE)] == []

@@ -1,0 +1,173 @@
+"""Units: what users type means what they think, and what they read is what was measured."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cs_input_analyzer import units
+from cs_input_analyzer.errors import UsageError
+from wafer_model import Estimate
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("128GiB", 128 * 2**30),
+        ("128 GB", 128 * 10**9),
+        ("128gb", 128 * 10**9),
+        ("1.5TiB", 3 * 2**39),
+        (" 512 MiB ", 2**29),
+        ("1e9", 10**9),
+        ("1_000", 1000),
+        ("4096", 4096),
+        ("4096B", 4096),
+        (4096, 4096),
+        (".5kB", 500),
+        ("2PiB", 2**51),
+    ],
+)
+def test_sizes_mean_what_the_unit_says(text: str | int, size: int) -> None:
+    assert units.parse_bytes(text) == size
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "GiB",
+        "-1GiB",
+        "0",
+        "0GB",
+        "nan",
+        "inf",
+        "1e999",
+        "128G",
+        "128Gi",
+        "12iB",
+        "1 2GB",
+        "128 GB/s",
+        "0.1B",
+        "1..5GB",
+        "٣GB",
+        "a lot",
+    ],
+)
+def test_what_is_not_a_size_or_could_mean_two_is_refused(text: str) -> None:
+    with pytest.raises(UsageError):
+        units.parse_bytes(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "bytes_per_s"),
+    [
+        ("5GB/s", 5e9),
+        ("800MiB/s", 800 * 2**20),
+        ("100Gb/s", 12.5e9),
+        ("100Gbit/s", 12.5e9),
+        ("100Gbps", 12.5e9),
+        ("5 kB/s", 5e3),
+        ("2.5e9", 2.5e9),
+        (2.5e9, 2.5e9),
+    ],
+)
+def test_bandwidths_tell_bytes_from_bits(text: str | float, bytes_per_s: float) -> None:
+    assert units.parse_bytes_per_s(text) == pytest.approx(bytes_per_s, rel=1e-12)
+
+
+@pytest.mark.parametrize("text", ["", "5GB", "5 gb/s", "-5GB/s", "0GB/s", "nan", "-1", "0", "5G/s", "iB/s", "5iB/s", "fast"])
+def test_what_is_not_a_bandwidth_is_refused(text: str) -> None:
+    with pytest.raises(UsageError):
+        units.parse_bytes_per_s(text)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (None, "-"),
+        (0.0, "0 s"),
+        (4.2e-10, "0.42 ns"),
+        (535e-6, "535 µs"),
+        (3.2e-3, "3.2 ms"),
+        (4.1, "4.1 s"),
+        (119.4, "119 s"),
+        (119.6, "2 min 00 s"),
+        (125, "2 min 05 s"),
+        (3720, "1 h 02 min"),
+    ],
+)
+def test_seconds_take_the_unit_that_reads_best(seconds: float | None, text: str) -> None:
+    assert units.format_seconds(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("size", "text"), [(None, "-"), (0, "0 B"), (512, "512 B"), (1536, "1.5 KiB"), (128 * 2**30, "128 GiB"), (2**60, "1,024 PiB")]
+)
+def test_memory_is_shown_in_binary_units(size: int | None, text: str) -> None:
+    assert units.format_bytes(size) == text
+
+
+def test_bandwidth_is_shown_in_decimal_units() -> None:
+    assert units.format_bytes_per_s(5e9) == "5 GB/s"
+    assert units.format_bytes_per_s(999_700.0) == "1 MB/s"
+    assert units.format_bytes_per_s(None) == "-"
+
+
+@pytest.mark.parametrize(
+    ("ratio", "text"),
+    [
+        (None, "-"),
+        (0.0, "0 %"),
+        (1.0, "100 %"),
+        (0.123, "12.3 %"),
+        (0.00001, "< 0.1 %"),
+        (-0.00001, "> -0.1 %"),
+        (0.9999, "> 99.9 %"),
+        (1.0001, "100.1 %"),
+        (-0.5, "-50 %"),
+    ],
+)
+def test_a_share_never_rounds_to_nothing_or_all(ratio: float | None, text: str) -> None:
+    assert units.format_ratio(ratio) == text
+
+
+def test_rates_keep_three_digits_or_all_before_the_point() -> None:
+    assert units.format_rate(12345.6) == "12,346 samples/s"
+    assert units.format_rate(85.24) == "85.2 samples/s"
+    assert units.format_rate(999.7, "batches/s") == "1,000 batches/s"
+    assert units.format_rate(None) == "-"
+    assert units.format_count(1234567) == "1,234,567"
+    assert units.format_count(None) == "-"
+
+
+def test_an_estimate_shows_its_interval_and_an_exact_number_none() -> None:
+    assert units.format_estimate(Estimate(estimate=1234, low=1200, high=1270)) == "1,234 samples/s (1,200 to 1,270)"
+    assert units.format_estimate(Estimate.exact(7000)) == "7,000 samples/s"
+    assert units.format_estimate(Estimate(estimate=2, low=0.5, high=3), units.format_seconds) == "2 s (500 ms to 3 s)"
+    assert units.format_estimate(None) == "-"
+
+
+@given(st.integers(min_value=1, max_value=2**50))
+def test_bytes_survive_writing_and_reading(size: int) -> None:
+    assert units.parse_bytes(f"{size}B") == size
+    assert units.parse_bytes(f"{size}KiB") == size * 1024
+    assert math.isclose(units.parse_bytes(units.format_bytes(size).replace(",", "")), size, rel_tol=0.006)
+
+
+@given(st.floats(min_value=1e-9, max_value=1e12))
+def test_a_printed_rate_is_within_half_a_percent(rate: float) -> None:
+    assert math.isclose(float(units.format_rate(rate).split()[0].replace(",", "")), rate, rel_tol=0.0051)
+
+
+@given(st.text(max_size=12))
+def test_any_text_is_a_positive_size_or_a_usage_error(text: str) -> None:
+    try:
+        size = units.parse_bytes(text)
+    except UsageError:
+        assert not re.fullmatch(r"[1-9]\d{0,9}(GiB|GB|B)?", text, re.ASCII)
+    else:
+        assert size >= 1
