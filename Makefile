@@ -64,8 +64,8 @@ format: $(DEV_STAMP) ## Rewrite the code as `make check` wants it
 setup: $(TEST_STAMP) ## Only set up .venv
 
 .PHONY: clean
-clean: ## Remove .venv, build results and caches
-	rm -rf .venv build dist .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache
+clean: ## Remove .venv, build results, caches, and what `make demo` wrote here
+	rm -rf .venv build dist demo_run.json demo_report.html .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(TEST_STAMP): EXTRAS := test

@@ -1,1 +1,65 @@
-"""placeholder"""
+"""cs_input_analyzer: how many nodes, tasks and CPUs feed the accelerator, and what in the input function is slow.
+
+    import cs_input_analyzer as csia
+    analysis = csia.analyze("data.py:train_input_fn", {"data_dir": "shards"}, demand=7000)
+
+The public names are loaded when they are first used; importing the package imports neither TensorFlow nor anything else that is slow.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from cs_input_analyzer.api import Analysis, analyze, load_analysis
+    from cs_input_analyzer.errors import AnalyzerError, InputFunctionError, Interrupted, LaunchError, TargetError, UsageError
+    from cs_input_analyzer.records import Cluster, Consumption, Estimate, Layout, Options
+
+_HOMES = {
+    "Analysis": "api",
+    "analyze": "api",
+    "load_analysis": "api",
+    "AnalyzerError": "errors",
+    "InputFunctionError": "errors",
+    "Interrupted": "errors",
+    "LaunchError": "errors",
+    "TargetError": "errors",
+    "UsageError": "errors",
+    "Cluster": "records",
+    "Consumption": "records",
+    "Estimate": "records",
+    "Layout": "records",
+    "Options": "records",
+}
+
+__all__ = [
+    "Analysis",
+    "AnalyzerError",
+    "Cluster",
+    "Consumption",
+    "Estimate",
+    "InputFunctionError",
+    "Interrupted",
+    "LaunchError",
+    "Layout",
+    "Options",
+    "TargetError",
+    "UsageError",
+    "__version__",
+    "analyze",
+    "load_analysis",
+]
+
+
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{home}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -81,6 +81,9 @@ SMT_GAIN_RATIO = 0.25
 SCALING_ELASTICITY = math.log2(1.1)
 BUSY_UTILIZATION_RATIO = 0.7
 
+UNEVEN_RATIO = 0.9
+"""A slowest worker below this share of the mean is a limit of its own; above, it is part of what a worker delivers."""
+
 SMALLEST_LOW_RATIO = 0.01
 """No interval reaches down to zero: a measured rate was more than nothing."""
 
@@ -209,13 +212,11 @@ def worker_rate(model: CapacityModel, cluster: Cluster, tasks: int, cpus: int) -
     """
     alone = _alone(model.workers, cpus)
     kept = _kept(model, (tasks - 1) * cpus / cluster.cpus_per_node)
-    busy_probed = max((min(p.tasks * p.cpus, model.host_cpus) for p in model.contention), default=cpus)
     extrapolation = max(1.0, cpus / model.largest_cpus_probed, model.workers[0].cpus / cpus)
     if tasks > 1:
-        extrapolation = max(extrapolation, tasks * cpus / busy_probed)
+        extrapolation = max(extrapolation, tasks * cpus / _busy_probed(model, tasks, cpus))
     widening = extrapolation**WIDENING_EXPONENT
-    # Contention measured on as many busy CPUs already holds what sharing a core costs.
-    threads = 1.0 if tasks > 1 and tasks * cpus <= busy_probed else smt_low_ratio(cluster, tasks * cpus)
+    threads = smt_low_ratio(model, cluster, tasks, cpus)
     rate = alone.estimate * kept.estimate
     down = math.hypot(1 - alone.low / alone.estimate, 1 - kept.low / kept.estimate)
     up = math.hypot(alone.high / alone.estimate - 1, kept.high / kept.estimate - 1)
@@ -223,18 +224,27 @@ def worker_rate(model: CapacityModel, cluster: Cluster, tasks: int, cpus: int) -
     return Estimate(estimate=rate, low=low, high=rate * (1 + up) * widening, count=alone.count), extrapolation
 
 
-def smt_low_ratio(cluster: Cluster, busy_cpus: int) -> float:
-    """What the low end of a node's rate is multiplied by because a hardware thread is not a core; 1 while no core is shared.
+def smt_low_ratio(model: CapacityModel, cluster: Cluster, tasks: int, cpus: int) -> float:
+    """What the low end of the rate is multiplied by because a hardware thread is not a core.
 
+    1 while no core is shared, and where the probes kept as many CPUs and as large a share of their host busy: they paid for it.
     With a known number of threads per core: cores count 1, further threads `SMT_GAIN_RATIO`. Unknown: half of that on a log scale,
     as if two threads per core were as likely as one.
     """
-    threads = 2 if cluster.threads_per_core is None else cluster.threads_per_core
-    cores = cluster.cpus_per_node / threads
-    if busy_cpus <= cores:
+    busy, probed = tasks * cpus, _busy_probed(model, tasks, cpus)
+    cores = cluster.cpus_per_node / (cluster.threads_per_core or 2)
+    is_probed = busy <= probed and busy / cluster.cpus_per_node <= probed / model.host_cpus
+    if busy <= cores or is_probed:
         return 1.0
-    ratio = (cores + SMT_GAIN_RATIO * (busy_cpus - cores)) / busy_cpus
-    return ratio if cluster.threads_per_core is not None else math.sqrt(ratio)
+    ratio = (cores + SMT_GAIN_RATIO * (busy - cores)) / busy
+    return math.sqrt(ratio) if cluster.threads_per_core is None else ratio
+
+
+def _busy_probed(model: CapacityModel, tasks: int, cpus: int) -> int:
+    """CPUs that the probes kept busy at once: by workers together, or by the one worker where only lone workers ran."""
+    if tasks == 1:
+        return cpus
+    return max((min(point.tasks * point.cpus, model.host_cpus) for point in model.contention), default=cpus)
 
 
 def _alone(points: tuple[WorkerPoint, ...], cpus: int) -> Estimate:
@@ -360,13 +370,17 @@ def predict(
     else:
         text = None
         worker, extrapolation = worker_rate(model, cluster, tasks.on_one_node, layout.cpus_per_task)
-        factor = tasks.input_workers * (model.slowest_ratio if feed == "round-robin" else 1.0)
         declared = _declared_limits(model, cluster, tasks)
-        streams = [Limit(name=_worker_limit_name(model, layout.cpus_per_task), samples_per_s=worker.estimate * tasks.input_workers)]
-        if feed == "round-robin":
-            streams.append(Limit(name=ROUND_ROBIN, samples_per_s=worker.estimate * factor))
+        slowest = model.slowest_ratio if feed == "round-robin" else 1.0
+        supply = worker.scaled(tasks.input_workers * slowest)
+        name = _worker_limit_name(model, layout.cpus_per_task)
+        if slowest < UNEVEN_RATIO:
+            all_alike = Limit(name=name, samples_per_s=worker.estimate * tasks.input_workers)
+            streams = [all_alike, Limit(name=ROUND_ROBIN, samples_per_s=supply.estimate)]
+        else:
+            streams = [Limit(name=name, samples_per_s=supply.estimate)]
         limits = tuple(sorted([*streams, *declared], key=lambda limit: limit.samples_per_s))
-        rate = worker.scaled(factor).capped(min((limit.samples_per_s for limit in declared), default=math.inf))
+        rate = supply.capped(min((limit.samples_per_s for limit in declared), default=math.inf))
     return Prediction(
         layout=layout,
         single_task_nodes=single_task_nodes,
@@ -449,7 +463,7 @@ def next_probes(model: CapacityModel | None, cluster: Cluster, cpu_budget: int, 
     else:
         measured = {(1, point.cpus) for point in model.workers} | {(point.tasks, point.cpus) for point in model.contention}
         wanted = [] if planned is None else [*_around(model, planned, budget)]
-    fresh = [key for key in dict.fromkeys(wanted) if key not in measured]
+    fresh = [key for key in dict.fromkeys(wanted) if key not in measured and key[0] * key[1] <= budget]
     return tuple(Layout(nodes=1, tasks_per_node=tasks, cpus_per_task=cpus) for tasks, cpus in fresh)
 
 

@@ -43,6 +43,7 @@ class LaunchError(AnalyzerError):
 
 
 class Interrupted(AnalyzerError):
-    """Ctrl-C or SIGTERM (exit 130). What was measured before it is kept."""
+    """Ctrl-C or SIGTERM (exit 130). `analysis` holds what was measured before it; None when nothing was."""
 
     exit_code = 130
+    analysis: object | None = None

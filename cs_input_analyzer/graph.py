@@ -203,9 +203,10 @@ def files_of(graph_def: Any) -> FileSet | None:
     return FileSet(count=len(sizes), bytes=sum(sizes), largest_bytes=max(sizes), smallest_bytes=min(sizes), directory=folder)
 
 
-def file_paths_of(graph_def: Any) -> tuple[str, ...]:
-    """The paths behind `files_of`, sorted."""
-    return tuple(sorted(path for path in set(_string_constants(graph_def)) if os.path.isfile(path)))
+def file_bytes_of(dataset: Any) -> tuple[int, ...]:
+    """Sizes of the files behind `files_of`, in the order of their paths."""
+    paths = sorted(path for path in set(_string_constants(graph_def_of(dataset))) if os.path.isfile(path))
+    return tuple(os.path.getsize(path) for path in paths)
 
 
 @dataclass(slots=True)
@@ -397,5 +398,11 @@ def _users_line() -> str:
 
 def _is_library(filename: str) -> bool:
     package = os.path.dirname(__file__) + os.sep
-    inside = (f"{os.sep}tensorflow{os.sep}", f"{os.sep}keras{os.sep}", f"{os.sep}tensorflow_datasets{os.sep}", "<frozen", "<__array")
+    inside = (
+        f"{os.sep}tensorflow{os.sep}",
+        f"{os.sep}keras{os.sep}",
+        f"{os.sep}tensorflow_datasets{os.sep}",
+        "<frozen",
+        "<__array",
+    )
     return filename.startswith((package, "<string>")) or any(part in filename for part in inside)

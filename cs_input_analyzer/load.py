@@ -193,7 +193,9 @@ def _refuse(result: object) -> Any:
     advice = "it must return a tf.data.Dataset (or a tuple whose first Dataset is meant)"
     if result is None:
         what, advice = "returned nothing", "does it lack a `return`?"
-    elif isinstance(result, tf.Tensor) or (isinstance(result, tuple | list) and any(isinstance(part, tf.Tensor) for part in result)):
+    elif isinstance(result, tf.Tensor) or (
+        isinstance(result, tuple | list) and any(isinstance(part, tf.Tensor) for part in result)
+    ):
         advice = "return the Dataset itself, not the tensors of an iterator's get_next()"
     elif "Distributed" in type(result).__name__:
         advice = "return the Dataset before it is distributed over a strategy"

@@ -26,6 +26,7 @@ __all__ = [
     "BatchGap",
     "Budget",
     "CapacityModel",
+    "Case",
     "Cluster",
     "Component",
     "Consumption",
@@ -283,6 +284,7 @@ class WorkerResult:
         bytes_out_per_sample: bytes of the tensors of one sample.
         private_bytes: memory that only this process holds; `peak_rss_bytes`: its high-water mark, shared pages included.
         block_samples_per_s: rates of equal blocks of the steady window, in time order.
+        file_count: files in this worker's own pipeline; fewer than in `PipelineGraph.files` where Python code shards the list.
     """
 
     index: int
@@ -306,6 +308,7 @@ class WorkerResult:
     noise: Noise | None = None
     tuned: tuple[TunedParameter, ...] = ()
     block_samples_per_s: tuple[float, ...] = ()
+    file_count: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -504,6 +507,19 @@ class LaunchPlan:
     @property
     def layout(self) -> Layout:
         return Layout(nodes=self.nodes, tasks_per_node=self.tasks_per_node, cpus_per_task=self.cpus_per_task)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """All that a rule may look at. `is_sharded`: each worker reads its own files, by a `shard` op or by Python code."""
+
+    pipeline: PipelineGraph
+    mode: Mode
+    is_sharded: bool
+    measurements: tuple[Measurement, ...]
+    profile: Profile | None
+    plan: LaunchPlan | None
+    cluster: Cluster
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

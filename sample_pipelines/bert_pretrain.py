@@ -55,6 +55,7 @@ def train_input_fn(params: Mapping[str, Any], input_context: Any = None) -> tf.d
     dataset = files.interleave(
         tf.data.TFRecordDataset,
         cycle_length=section["n_parallel_reads"] or tf.data.AUTOTUNE,
+        block_length=section["block_length"],
         num_parallel_calls=tf.data.AUTOTUNE,
         deterministic=not section["shuffle"],
     )
@@ -80,7 +81,7 @@ def _record_layout(length: int, predictions: int) -> dict[str, tf.io.FixedLenFea
 
 
 def write_dataset(directory: Path, *, scale: float = 1.0, seed: int = 0, progress: Progress | None = None) -> None:
-    """Writes `train/` under `directory`: 24,576 examples at scale 1."""
+    """Writes `train/` under `directory`: 24,576 examples, 21 MB at scale 1."""
     count = scaled_count(TRAIN_RECORDS, scale, TRAIN_FILES)
     write_shards(directory / "train", _records(np.random.default_rng([seed, 2]), count), count, TRAIN_FILES, progress)
 

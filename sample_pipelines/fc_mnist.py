@@ -7,6 +7,7 @@ for every record, so decoding and casting are done once for a whole batch.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +70,7 @@ def input_fn(params: Mapping[str, Any], mode: str = "train") -> tf.data.Dataset:
 
 
 def write_dataset(directory: Path, *, scale: float = 1.0, seed: int = 0, progress: Progress | None = None) -> None:
-    """Writes `train/` and `eval/` under `directory`: 17 MB at scale 1."""
+    """Writes `train/` and `eval/` under `directory`: 22,528 digits, 18 MB at scale 1."""
     train = scaled_count(TRAIN_RECORDS, scale, TRAIN_FILES)
     evaluation = scaled_count(EVAL_RECORDS, scale, EVAL_FILES)
 
@@ -88,7 +89,7 @@ def _digit_shapes(rng: np.random.Generator) -> np.ndarray[Any, np.dtype[np.float
     shapes = np.zeros((CLASSES, 28, 28))
     for shape in shapes:
         corners = rng.uniform(7, 21, size=(4, 2))
-        for begin, end in zip(corners[:-1], corners[1:], strict=True):
+        for begin, end in pairwise(corners):
             for t in np.linspace(0, 1, 12):
                 pen = begin + t * (end - begin)
                 np.maximum(shape, np.exp(-((y - pen[0]) ** 2 + (x - pen[1]) ** 2) / 2.5), out=shape)

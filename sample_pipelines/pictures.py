@@ -24,7 +24,8 @@ def cloud(rng: np.random.Generator, size: int, falloff: float = 1.2) -> Floats:
     frequency[0, 0] = np.inf
     noise = np.fft.rfft2(rng.standard_normal((size, size)))
     field = np.fft.irfft2(noise / frequency**falloff, s=(size, size))
-    return (field / field.std()).astype(np.float32)
+    normalised: Floats = (field / field.std()).astype(np.float32)
+    return normalised
 
 
 def photograph(rng: np.random.Generator, clouds: Floats, height: int, width: int) -> Pixels:
@@ -41,7 +42,8 @@ def photograph(rng: np.random.Generator, clouds: Floats, height: int, width: int
         picture[inside] = _patch(rng, clouds, height, width)[inside]
     slope_y, slope_x = rng.uniform(-0.3, 0.3, size=2)
     light = 1 + slope_y * (y / height - 0.5) + slope_x * (x / width - 0.5)
-    return np.clip(picture * light[..., None], 0, 255).astype(np.uint8)
+    pixels: Pixels = np.clip(picture * light[..., None], 0, 255).astype(np.uint8)
+    return pixels
 
 
 def _patch(rng: np.random.Generator, clouds: Floats, height: int, width: int) -> Floats:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import importlib
 import json
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -45,12 +46,12 @@ def write_sample(
 
     Raises:
         LookupError: no sample has that name.
-        ValueError: `scale` is not positive.
+        ValueError: `scale` is not a positive number.
         FileExistsError: `directory` holds files that this function did not write; none is touched.
     """
     sample = find(name)
-    if not scale > 0:
-        raise ValueError(f"scale must be positive, got {scale}")
+    if not (math.isfinite(scale) and scale > 0):
+        raise ValueError(f"scale must be a positive number, got {scale}")
     directory = Path(directory).absolute()
     key = {"sample": name, "scale": scale, "seed": seed, "format_version": FORMAT_VERSION}
     _refuse_foreign(directory)
@@ -69,9 +70,9 @@ def write_sample(
 
 
 def _refuse_foreign(directory: Path) -> None:
-    if not directory.exists() or any((directory / name).exists() for name in (MARKER, STARTED, LOCK)):
-        return
-    if any(directory.iterdir()):
+    # Listed once: another writer may be adding to the folder meanwhile, its lock first.
+    present = {path.name for path in directory.iterdir()} if directory.exists() else set()
+    if present and not present & {MARKER, STARTED, LOCK}:
         raise FileExistsError(f"{directory} is not empty and holds no sample data; give a new or empty directory")
 
 

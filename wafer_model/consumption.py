@@ -49,7 +49,9 @@ def from_rate(samples_per_s: float, *, mode: str | None = None) -> Consumption:
     """
     _check_positive("the demand", samples_per_s, "samples/s")
     if samples_per_s > ABSURD_SAMPLES_PER_S:
-        raise WaferModelError(f"the demand is {samples_per_s:g} samples/s, beyond any accelerator: check the unit (samples, not bytes)")
+        raise WaferModelError(
+            f"the demand is {samples_per_s:g} samples/s, beyond any accelerator: check the unit (samples, not bytes)"
+        )
     return Consumption(samples_per_s=Estimate.exact(float(samples_per_s)), source="declared", mode=mode)
 
 

@@ -34,7 +34,7 @@ class WorkPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerFailure:
-    """Why no worker of a launch gave a rate. `stage`: `load`, `build`, `first_batch`, `hang`, `exit`, `sampling`."""
+    """Why no worker of a launch gave a rate. `stage`: `load`, `import`, `build`, `first_batch`, `hang`, `exit`, `sampling`, `worker`."""
 
     stage: str
     kind: str
@@ -44,10 +44,14 @@ class WorkerFailure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launched:
-    """One launch, over: its numbers, what the first worker saw of the pipeline, and the failure where nothing came out."""
+    """One launch, over: its numbers, what the first worker saw of the pipeline, and the failure where nothing came out.
+
+    `file_bytes`: sizes of the files that the first worker's pipeline names, in order of their paths.
+    """
 
     measurement: Measurement
     pipeline: PipelineGraph | None
+    file_bytes: tuple[int, ...]
     profile: Profile | None
     failure: WorkerFailure | None
     import_s: float

@@ -125,9 +125,7 @@ class WorkerProcess:
         self._process.wait()
         self._drain.join(timeout=1.0)
         tail = b"".join(self._tail)[-OUTPUT_TAIL_BYTES:]
-        return Ending(
-            returncode=self._process.returncode, killed_for=self.killed_for, output_tail=tail.decode(errors="replace")
-        )
+        return Ending(returncode=self._process.returncode, killed_for=self.killed_for, output_tail=tail.decode(errors="replace"))
 
     def _end_group(self) -> None:
         strays: list[psutil.Process] = []
@@ -271,6 +269,7 @@ def _launched(layout: Layout, plan: WorkPlan, journals: Sequence[Journal], endin
     return Launched(
         measurement=measurement,
         pipeline=pipeline,
+        file_bytes=tuple(built["file_bytes"]) if built else (),
         profile=profile_from(journals[0], layout, pipeline, workers[0]) if pipeline else None,
         failure=_failure(journals, endings) if measurement.samples_per_s is None else None,
         import_s=max((worker.import_s or 0.0 for worker in workers), default=0.0),
@@ -289,9 +288,17 @@ def _failure(journals: Sequence[Journal], endings: Sequence[Ending]) -> WorkerFa
         return WorkerFailure(stage="sampling", kind=data_error["kind"], message=data_error["message"], details="")
     _, message = status_of(journal, ending)
     stage = "hang" if ending.killed_for == "deadline" else "exit"
-    return WorkerFailure(stage=stage, kind=ending.killed_for or stage_of(journal), message=message, details=ending.output_tail[-2000:])
+    return WorkerFailure(
+        stage=stage, kind=ending.killed_for or stage_of(journal), message=message, details=ending.output_tail[-2000:]
+    )
 
 
 def _worker_environment() -> dict[str, str]:
     """The user's environment without accelerators, and without TensorFlow's chatter in the output we keep."""
-    return {**os.environ, "CUDA_VISIBLE_DEVICES": "-1", "TPU_VISIBLE_CHIPS": "", "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONUNBUFFERED": "1"}
+    return {
+        **os.environ,
+        "CUDA_VISIBLE_DEVICES": "-1",
+        "TPU_VISIBLE_CHIPS": "",
+        "TF_CPP_MIN_LOG_LEVEL": "3",
+        "PYTHONUNBUFFERED": "1",
+    }

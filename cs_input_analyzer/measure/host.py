@@ -6,6 +6,7 @@ import os
 import platform
 import socket
 from collections.abc import Mapping
+from datetime import datetime, timezone
 from importlib import metadata
 from pathlib import Path
 
@@ -125,3 +126,8 @@ def _cpu_model() -> str | None:
         if line.startswith("model name"):
             return line.partition(":")[2].strip()
     return platform.processor() or None
+
+
+def utc_now() -> str:
+    """Now, ISO 8601 in UTC to the second: when a run was made."""
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")

@@ -64,8 +64,8 @@ class JournalWriter:
         self._stamps = (folder / STAMPS).open("ab")
         self._samples = (folder / SAMPLES).open("ab")
 
-    def event(self, kind: str, **fields: object) -> None:
-        self._events.write(json.dumps({"event": kind, **fields}) + "\n")
+    def event(self, name: str, /, **fields: object) -> None:
+        self._events.write(json.dumps({"event": name, **fields}) + "\n")
         self._events.flush()
 
     def chunk(self, stamps_s: npt.NDArray[np.float64], samples: npt.NDArray[np.int64] | None, counters: Counters) -> None:

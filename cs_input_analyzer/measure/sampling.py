@@ -26,13 +26,13 @@ class Chunk:
         stamps_s: arrival time of each batch, seconds since the epoch, shape [batches].
         samples: shape [batches]; None where every batch holds the same, known number.
         ended: the dataset gave its last element.
-        error: what TensorFlow raised instead of an element; None when all went well.
+        error: the `tf.errors.OpError` raised instead of an element; None when all went well.
     """
 
     stamps_s: npt.NDArray[np.float64]
     samples: npt.NDArray[np.int64] | None
     ended: bool
-    error: Exception | None
+    error: Any
 
 
 Loop = Callable[[Any, int], Chunk]
@@ -48,7 +48,6 @@ def sampling_loop(element_spec: Any, *, count_samples: bool) -> Loop:
     stamps = tf.Variable(tf.zeros([CAPACITY], tf.float64), trainable=False)
     samples = tf.Variable(tf.zeros([CAPACITY if count_samples else 1], tf.int64), trainable=False)
 
-    @tf.function(reduce_retracing=False)
     def loop(iterator: Any, batches: Any) -> Any:
         def body(index: Any) -> Any:
             element = iterator.get_next()
@@ -64,13 +63,15 @@ def sampling_loop(element_spec: Any, *, count_samples: bool) -> Loop:
 
         return tf.while_loop(lambda index: index < batches, body, [tf.constant(0)], parallel_iterations=1)
 
+    compiled = tf.function(loop)
+
     def run(iterator: Any, batches: int) -> Chunk:
         count = min(batches, CAPACITY)
         began_s = time.time()
-        error: Exception | None = None
+        error = None
         ended = False
         try:
-            loop(iterator, tf.constant(count))
+            compiled(iterator, tf.constant(count))
         except tf.errors.OutOfRangeError:
             ended = True
         except tf.errors.OpError as raised:

@@ -57,6 +57,7 @@ def worker_result(journal: Journal, ending: Ending, *, index: int, node: str, un
         shared_bytes=memory.shared_bytes if memory else None,
         peak_rss_bytes=memory.peak_rss_bytes if memory else None,
         tuned=_tuned(journal),
+        file_count=built["file_count"] if built else None,
     )
     per_batch = _samples_per_batch(journal, window) if window else None
     if window is None or per_batch is None or first is None:

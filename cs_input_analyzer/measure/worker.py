@@ -14,7 +14,6 @@ import os
 import signal
 import sys
 import time
-import traceback
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -25,6 +24,7 @@ from cs_input_analyzer.measure.journal import JournalWriter, Order
 CHUNK_S = 0.2
 PR_SET_PDEATHSIG = 1
 STOP_CHECK_S = 0.5
+MESSAGE_LIMIT = 4000
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
@@ -42,7 +42,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
         _leave(0, own_pid)
     except BaseException as error:  # SystemExit and KeyboardInterrupt of user code too: this is the end of the process
         if os.getpid() == own_pid:
-            journal.event("failed", stage="worker", kind=type(error).__name__, message=str(error), details=traceback.format_exc())
+            _tell_failure(journal, "worker", error)
         _leave(70, own_pid)
 
 
@@ -84,33 +84,31 @@ def _build(journal: JournalWriter, order: Order, folder: Path) -> tuple[Any, Any
     call = load.Call(params=params, mode=mode, num_workers=order.num_workers, worker_index=order.worker_index)
     own_pid = os.getpid()
     began_s = time.monotonic()
+    stage = "import"
     journal.event("building")
     try:
         with graph.recorded_sources() as log, redirected_writes(folder) as moved:
             found = _unpickle(order.pickled) if order.pickled else load.find_object(load.parse_target(order.target))
+            stage = "build"
             dataset = load.build_dataset(found, call)
-            _end_forked_child(own_pid)
+        _end_forked_child(own_pid)
         build_s = time.monotonic() - began_s
         pipeline = graph.read_graph(
             dataset, log, target=order.target, batch_size=order.batch_size, redirected=tuple(dict.fromkeys(moved))
         )
-    except TargetError as error:
-        journal.event("failed", stage="load", kind="TargetError", message=str(error), details="")
-        return None
     except BaseException as error:
         _end_forked_child(own_pid)
-        journal.event(
-            "failed", stage="build", kind=type(error).__name__, message=str(error)[:4000], details=load.user_traceback(error)[-8000:]
-        )
+        _tell_failure(journal, "load" if isinstance(error, TargetError) else stage, error)
         return None
     fields = TypeAdapter(PipelineGraph).dump_python(pipeline, mode="json") if order.want_graph else None
-    journal.event("built", build_s=build_s, pipeline=fields, file_count=pipeline.files.count if pipeline.files else None)
+    sizes = graph.file_bytes_of(dataset) if order.want_graph else ()
+    file_count = pipeline.files.count if pipeline.files else None
+    journal.event("built", build_s=build_s, pipeline=fields, file_count=file_count, file_bytes=sizes)
     return dataset, pipeline.ops, pipeline.batch_size
 
 
 def _first_batch(journal: JournalWriter, dataset: Any, order: Order, batch_size: int | None) -> Any:
     """Reads one element eagerly: its latency, its size, its samples. Gives the iterator, None when there was no element."""
-    from cs_input_analyzer.load import user_traceback
     from cs_input_analyzer.measure.sampling import bytes_of, samples_in
 
     began_s = time.monotonic()
@@ -121,13 +119,7 @@ def _first_batch(journal: JournalWriter, dataset: Any, order: Order, batch_size:
         journal.event("failed", stage="first_batch", kind="Empty", message="the dataset gave no element", details="")
         return None
     except BaseException as error:
-        journal.event(
-            "failed",
-            stage="first_batch",
-            kind=type(error).__name__,
-            message=str(error)[:4000],
-            details=user_traceback(error)[-8000:],
-        )
+        _tell_failure(journal, "first_batch", error)
         return None
     first_batch_s = time.monotonic() - began_s
     samples = batch_size if batch_size is not None else samples_in(first)
@@ -165,7 +157,9 @@ def _sample(journal: JournalWriter, dataset: Any, iterator: Any, order: Order, o
             meter.poll(iterator)
         journal.chunk(chunk.stamps_s, chunk.samples, read_counters())
         if chunk.error is not None:
-            journal.event("data_error", kind=type(chunk.error).__name__, message=chunk.error.message[:4000], batches=batches)
+            journal.event(
+                "data_error", kind=type(chunk.error).__name__, message=chunk.error.message[:MESSAGE_LIMIT], batches=batches
+            )
             stopped_by = "error"
             break
         if chunk.ended:
@@ -195,6 +189,20 @@ def _sample(journal: JournalWriter, dataset: Any, iterator: Any, order: Order, o
     journal.event("done", stopped_by=stopped_by, epochs=epochs)
 
 
+def _tell_failure(journal: JournalWriter, stage: str, error: BaseException) -> None:
+    """Writes down what the user's code, or we, raised; long texts are cut, because a message may hold a whole tensor."""
+    from cs_input_analyzer.load import user_traceback
+
+    message = getattr(error, "message", None) or str(error) or type(error).__name__
+    journal.event(
+        "failed",
+        stage=stage,
+        kind=type(error).__name__,
+        message=str(message)[:MESSAGE_LIMIT],
+        details=user_traceback(error)[-8000:],
+    )
+
+
 def _next_chunk(batches: int, elapsed_s: float, left_s: float) -> int:
     """As many batches as fill the chunk time, growing at most eightfold a step and never past the time that is left."""
     from cs_input_analyzer.measure.sampling import CAPACITY
@@ -207,9 +215,12 @@ def _next_chunk(batches: int, elapsed_s: float, left_s: float) -> int:
 
 
 def _unpickle(path: str) -> Any:
+    """The user's function, with the modules it names found where the user's script finds them."""
     import cloudpickle
 
-    return cloudpickle.loads(Path(path).read_bytes())
+    search_path, function = cloudpickle.loads(Path(path).read_bytes())
+    sys.path += [folder for folder in search_path if folder not in sys.path]
+    return cloudpickle.loads(function)
 
 
 def _end_forked_child(own_pid: int) -> None:

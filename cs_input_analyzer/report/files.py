@@ -25,8 +25,9 @@ def write_text_atomically(path: Path | str, text: str) -> None:
     """
     target = check_writable(path)
     try:
-        if target.exists() and not target.is_file():
-            target.write_text(text, encoding="utf-8")
+        if _is_stream(target):
+            # A half-written pipe is no file that somebody finds later.
+            target.write_text(text, encoding="utf-8", errors="backslashreplace")
         else:
             _write_and_rename(target, text)
     except OSError as error:
@@ -40,6 +41,8 @@ def check_writable(path: Path | str) -> Path:
         UsageError: as `write_text_atomically`.
     """
     try:
+        if _is_stream(Path(path)):
+            return Path(path)
         target = Path(os.path.realpath(path))
         if target.is_dir():
             raise UsageError(f"cannot write {path}: it is a folder; give the name of a file in it")
@@ -53,11 +56,17 @@ def check_writable(path: Path | str) -> Path:
     return target
 
 
+def _is_stream(path: Path) -> bool:
+    """A device, a pipe, or one of this process's own open files (`/dev/stdout`), which a rename would take away from its reader."""
+    is_open_file = str(path).startswith(("/dev/fd/", "/dev/std", "/proc/self/fd/"))
+    return is_open_file or (path.exists() and not path.is_file() and not path.is_dir())
+
+
 def _write_and_rename(target: Path, text: str) -> None:
     # The name is short and fixed in length, so that a target of the longest legal name still works.
     handle, name = tempfile.mkstemp(prefix=".csia-", suffix=".part", dir=target.parent)
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
             file.write(text)
             file.flush()
             # Rename is atomic, data is not: without this a crash can leave a complete name on an empty file.

@@ -68,11 +68,18 @@ def _plain(value: object, place: Place) -> object:
     if isinstance(value, (tuple, list)):
         return [_plain(item, (*place, index)) for index, item in enumerate(value)]
     if dataclasses.is_dataclass(value):
-        names = [field.name for field in dataclasses.fields(value)]
+        document = {field.name: _plain(getattr(value, field.name), (*place, field.name)) for field in dataclasses.fields(value)}
         if isinstance(value, ValidationRow):
-            names.append("error_ratio")
-        return {name: _plain(getattr(value, name), (*place, name)) for name in names}
+            document |= _error_ratio(value)
+        return document
     raise ValueError(f"{_path(place)} is a {type(value).__name__}, which a run file cannot hold")
+
+
+def _error_ratio(row: ValidationRow) -> dict[str, object]:
+    """Nothing where there is no base for a relative error: nothing was delivered, or next to nothing."""
+    if row.measured_samples_per_s.estimate == 0 or not math.isfinite(row.error_ratio):
+        return {}
+    return {"error_ratio": row.error_ratio}
 
 
 # --- reading -----------------------------------------------------------------------------------------------------------------
@@ -103,7 +110,9 @@ def from_html(text: str, *, origin: str) -> Analysis:
     match = EMBEDDED_RUN.search(text)
     if match is None:
         if re.search(r"<script\b[^>]*\bid=[\"']?run\b", text, re.IGNORECASE):
-            raise UsageError(f"{origin}: the page ends inside its data: it is truncated; copy it again, or use the JSON file of that run")
+            raise UsageError(
+                f"{origin}: the page ends inside its data: it is truncated; copy it again, or use the JSON file of that run"
+            )
         raise UsageError(f"{origin}: an HTML page without a run of cs_input_analyzer in it")
     return from_json(match[1], origin=origin)
 
@@ -157,7 +166,7 @@ def _check_version(document: Mapping[str, object], origin: str) -> None:
         )
     if version < SCHEMA_VERSION:
         raise UsageError(
-            f"{origin}: this file was written by an older version: schema {version}, this tool reads {SCHEMA_VERSION}; run the analysis again"
+            f"{origin}: this file was written by an older version: schema {version}, this tool reads {SCHEMA_VERSION}; analyze again"
         )
 
 
@@ -197,14 +206,12 @@ def _place_in(document: object, loc: Sequence[str | int]) -> tuple[Place, object
     place: list[str | int] = []
     value = document
     for step in loc:
-        if isinstance(value, dict) and step in value:
-            value = value[step]
-        elif isinstance(value, list) and isinstance(step, int) and step < len(value):
-            value = value[step]
-        elif isinstance(value, dict) and step == loc[-1]:
-            return (*place, step), None
-        else:
-            break
+        is_key = isinstance(value, dict) and step in value
+        is_index = isinstance(value, list) and isinstance(step, int) and step < len(value)
+        if not is_key and not is_index:
+            # The last step may be the key that is missing.
+            return (tuple(place), value) if step != loc[-1] or not isinstance(value, dict) else ((*place, step), None)
+        value = value[step]  # type: ignore[index]
         place.append(step)
     return tuple(place), value
 
@@ -254,7 +261,7 @@ def json_schema() -> str:
     head = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A run of cs_input_analyzer",
-        "description": f"Schema version {SCHEMA_VERSION}. Every Estimate is a 90 % interval. Readers ignore keys that they do not know.",
+        "description": f"Schema version {SCHEMA_VERSION}. Every Estimate is a 90 % interval. Readers ignore unknown keys.",
     }
     body = {key: value for key, value in schema.items() if key not in head}
     return json.dumps(head | body, indent=1, ensure_ascii=False, sort_keys=False) + "\n"

@@ -1,0 +1,3 @@
+from cs_input_analyzer.cli import main
+
+raise SystemExit(main())

@@ -1,0 +1,136 @@
+"""The main story. READ THIS SECOND, after `records.py`.
+
+Measure at a first guess, model the capacity, plan a launch, measure again with the planned number of workers announced (each reads
+its own shard, and a shard may be slower than the whole), until the plan repeats or the budget ends; then judge and find.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from cs_input_analyzer import capacity, commands, recommend, rules
+from cs_input_analyzer.errors import AnalyzerError, Interrupted
+from cs_input_analyzer.launch import Launcher
+from cs_input_analyzer.probing import Probing
+from cs_input_analyzer.records import (
+    SCHEMA_VERSION,
+    Analysis,
+    Case,
+    Cluster,
+    Consumption,
+    Finding,
+    Host,
+    LaunchPlan,
+    Layout,
+    Options,
+    Tool,
+    VerdictName,
+)
+
+MAX_ROUNDS = 3
+Progress = Callable[[str, float], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """All that one analysis starts from. `pickled` is the file of a function that cannot be imported by its `target` name."""
+
+    target: str
+    pickled: str | None
+    options: Options
+    host: Host
+    cluster: Cluster
+    consumption: Consumption | None
+    tool: Tool
+    command: str
+    created_at: str
+
+
+def analyze(job: Job, launcher: Launcher, progress: Progress) -> Analysis:
+    """Runs the stages in order. Raises InputFunctionError, UsageError or LaunchError when nothing could be measured.
+
+    Ctrl-C (KeyboardInterrupt) ends the measuring; what there is by then is analyzed, and marked `interrupted`.
+    """
+    probing = Probing(job.target, job.pickled, job.options, job.host.cpu_budget, launcher, progress)
+    plan: LaunchPlan | None = None
+    is_interrupted = False
+    try:
+        first = job.options.probe_layouts or capacity.next_probes(None, job.cluster, job.host.cpu_budget, None)
+        probing.measure_first(first)
+        for _ in range(MAX_ROUNDS):
+            plan = _plan(job, probing)
+            if probing.has_measured(plan) or not probing.measure_planned(plan):
+                break
+        plan = _plan(job, probing)
+    except KeyboardInterrupt:
+        is_interrupted = True
+        if not any(measurement.samples_per_s for measurement in probing.measurements) or probing.pipeline is None:
+            raise Interrupted("interrupted before anything was measured") from None
+        plan = _plan_if_possible(job, probing)
+    return _assemble(job, probing, plan, is_interrupted)
+
+
+def _plan(job: Job, probing: Probing) -> LaunchPlan:
+    model = probing.fit()
+    plan = recommend.recommend(model, job.consumption, job.cluster, job.options)
+    return probing.confirmed(plan, commands.launch_lines(plan, job.cluster, job.options, job.target))
+
+
+def _plan_if_possible(job: Job, probing: Probing) -> LaunchPlan | None:
+    try:
+        return _plan(job, probing)
+    except AnalyzerError:
+        return None
+
+
+def _assemble(job: Job, probing: Probing, plan: LaunchPlan | None, is_interrupted: bool) -> Analysis:
+    assert probing.pipeline is not None
+    verdict, layout, confidence = _verdict(job, probing, plan)
+    return Analysis(
+        schema_version=SCHEMA_VERSION,
+        tool=job.tool,
+        created_at=job.created_at,
+        command=job.command,
+        options=job.options,
+        host=job.host,
+        budget=probing.budget(),
+        pipeline=probing.pipeline,
+        measurements=tuple(probing.measurements),
+        profile=probing.profile,
+        consumption=job.consumption,
+        cluster=job.cluster,
+        recommendation=plan,
+        findings=_findings(job, probing, plan),
+        verdict=verdict,
+        verdict_layout=layout,
+        confidence=confidence,
+        interrupted=is_interrupted,
+    )
+
+
+def _verdict(job: Job, probing: Probing, plan: LaunchPlan | None) -> tuple[VerdictName, Layout | None, float | None]:
+    """Judges the launch in use today where one was given, else the plan."""
+    if job.consumption is None or plan is None:
+        return "unknown", None, None
+    layout = job.options.current or plan.layout
+    if layout == plan.layout:
+        supply = plan.predicted_samples_per_s
+    else:
+        supply = recommend.predict_current(probing.fit(), job.consumption, job.cluster, job.options).samples_per_s
+    verdict, confidence = recommend.judge(supply, job.consumption, job.options.headroom_ratio)
+    return verdict, layout, confidence
+
+
+def _findings(job: Job, probing: Probing, plan: LaunchPlan | None) -> tuple[Finding, ...]:
+    assert probing.pipeline is not None
+    case = Case(
+        pipeline=probing.pipeline,
+        mode=job.options.mode,
+        is_sharded=probing.is_sharded,
+        measurements=tuple(probing.measurements),
+        profile=probing.profile,
+        plan=plan,
+        cluster=job.cluster,
+    )
+    return rules.find(case)

@@ -1,0 +1,217 @@
+"""The Python interface: keywords in, an Analysis out. The command line goes through the same door."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from cs_input_analyzer import __version__, analysis, cluster, load, records, report
+from cs_input_analyzer.errors import Interrupted, TargetError, UsageError
+from cs_input_analyzer.launch import LocalLauncher
+from cs_input_analyzer.measure import host
+from cs_input_analyzer.records import Cluster, Layout, Options, Tool
+from wafer_model import Consumption, WaferModelError, from_rate, from_step_time
+
+PICKLED = "function.pkl"
+MIN_SECONDS = 5.0
+Target = str | Callable[..., object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Analysis(records.Analysis):
+    """A run, with the ways to write it down."""
+
+    def to_json(self, path: str | Path) -> None:
+        """Writes the run file that `load_analysis` and `cs_input_analyzer report` read."""
+        report.write_text_atomically(path, report.render(self, "json"))
+
+    def to_html(self, path: str | Path) -> None:
+        """Writes the self-contained HTML report."""
+        report.write_text_atomically(path, report.render(self, "html"))
+
+    def to_csv(self, path: str | Path) -> None:
+        """Writes one row per worker and layout."""
+        report.write_text_atomically(path, report.render(self, "csv"))
+
+    def __str__(self) -> str:
+        return report.render(self, "console")
+
+
+def analyze(
+    target: Target,
+    params: Mapping[str, Any] | None = None,
+    *,
+    cluster: Cluster | str | None = None,
+    progress: analysis.Progress | None = None,
+    **choices: Any,
+) -> Analysis:
+    """Measures an input function and recommends a launch.
+
+    Args:
+        target: the input function, or its name: `package.module:function`, `path/file.py:function`.
+        params: what the function is called with; None calls it without.
+        cluster: the nodes to plan for: a Cluster, a YAML file, a preset's name; None is this host.
+        progress: called with what is going on and the share of the time budget that is spent.
+        choices: the options of the command line, as in `records.Options`; `demand` (samples/s) or `step_time` (s) with
+            `batch_size` say how fast the accelerator consumes; `current` and `probe_layouts` may be texts, `NxTxC`.
+
+    Raises:
+        UsageError, TargetError: something the caller can put right.
+        InputFunctionError: the input function raised, hung, exited or gave no element.
+        LaunchError: workers could not be started.
+        Interrupted: Ctrl-C; its `analysis` holds what was measured, or None.
+    """
+    declared = cluster if isinstance(cluster, Cluster) else None
+    name = cluster if isinstance(cluster, str) else None
+    params_json = _params_json(params)
+    options = make_options(params_json=params_json, cluster=name or (declared.name if declared else None), **choices)
+    found = run(target, options, declared=declared, progress=progress or _silent, command="cs_input_analyzer.analyze(…)")
+    if found.interrupted:
+        error = Interrupted("interrupted; what was measured is in this error's `analysis`")
+        error.analysis = found
+        raise error
+    return found
+
+
+def run(target: Target, options: Options, *, declared: Cluster | None, progress: analysis.Progress, command: str) -> Analysis:
+    """One analysis on this host's workers. An interrupted one comes back marked; see `analyze` for what it raises."""
+    if isinstance(target, str):
+        load.parse_target(target)
+    this_host = host.read_host(options.cpus)
+    consumption = consumption_of(options)
+    nodes = declared if declared is not None else cluster.resolve(options, this_host)
+    launcher = LocalLauncher(this_host.cpu_budget, options.worker_memory_bytes)
+    try:
+        job = analysis.Job(
+            target=target if isinstance(target, str) else f"{target.__module__}:{getattr(target, '__qualname__', 'function')}",
+            pickled=None if isinstance(target, str) else str(_pickle(target, launcher.folder)),
+            options=options,
+            host=this_host,
+            cluster=nodes,
+            consumption=consumption,
+            tool=Tool(name="cs_input_analyzer", version=__version__),
+            command=command,
+            created_at=host.utc_now(),
+        )
+        found = analysis.analyze(job, launcher, progress)
+    finally:
+        launcher.close()
+    return _public(found)
+
+
+def load_analysis(path: str | Path) -> Analysis:
+    """Reads a run file, or the run inside a saved HTML report. Raises UsageError naming the file and what is wrong in it."""
+    return _public(report.load(path))
+
+
+def make_options(
+    *,
+    demand: float | None = None,
+    step_time: float | None = None,
+    current: Layout | str | None = None,
+    probe_layouts: tuple[Layout | str, ...] = (),
+    **choices: Any,
+) -> Options:
+    """The options record, checked. Raises UsageError naming the option."""
+    known = {field.name for field in fields(Options)}
+    unknown = sorted(set(choices) - known)
+    if unknown:
+        raise UsageError(f"unknown option {', '.join(unknown)}; there are: demand, step_time, {', '.join(sorted(known))}")
+    options = Options(
+        **{
+            **choices,
+            "demand_samples_per_s": demand if demand is not None else choices.get("demand_samples_per_s"),
+            "step_time_s": step_time if step_time is not None else choices.get("step_time_s"),
+            "current": _layout(current) or current_from(os.environ),
+            "probe_layouts": tuple(layout for text in probe_layouts if (layout := _layout(text))),
+        }
+    )
+    _check(options)
+    return options
+
+
+def consumption_of(options: Options) -> Consumption | None:
+    """The demand that was declared, if any. Raises UsageError for one that cannot be."""
+    try:
+        if options.demand_samples_per_s is not None:
+            return from_rate(options.demand_samples_per_s)
+        if options.step_time_s is not None and options.batch_size is not None:
+            return from_step_time(options.step_time_s, options.batch_size)
+    except WaferModelError as error:
+        raise UsageError(str(error)) from None
+    return None
+
+
+def current_from(environ: Mapping[str, str]) -> Layout | None:
+    """The launch in use today, where the site's DEF_NODES, DEF_TASKS and DEF_CPUS are all set."""
+    values = [environ.get(name, "") for name in ("DEF_NODES", "DEF_TASKS", "DEF_CPUS")]
+    return Layout.parse("x".join(values)) if all(value.isdigit() and int(value) > 0 for value in values) else None
+
+
+def _check(options: Options) -> None:
+    if options.demand_samples_per_s is not None and options.step_time_s is not None:
+        raise UsageError("--demand and --step-time both say how fast the accelerator consumes: give one of them")
+    if options.step_time_s is not None and options.batch_size is None:
+        raise UsageError("--step-time needs --batch-size: samples per step")
+    if options.batch_size is not None and options.batch_size < 1:
+        raise UsageError(f"--batch-size {options.batch_size}: must be 1 or more")
+    if not (math.isfinite(options.max_seconds) and options.max_seconds >= MIN_SECONDS):
+        raise UsageError(
+            f"--max-seconds {options.max_seconds:g}: importing TensorFlow alone takes seconds; give {MIN_SECONDS:g} or more"
+        )
+    if not 0 < options.target_error_ratio < 1:
+        raise UsageError(f"--target-error {options.target_error_ratio:g}: a ratio between 0 and 1, for example 0.02")
+    if not 0 <= options.headroom_ratio <= 10:
+        raise UsageError(f"--headroom {options.headroom_ratio:g}: a ratio of the demand, for example 0.1 for 10 %")
+    for layout in options.probe_layouts:
+        if layout.nodes != 1:
+            raise UsageError(f"--probe-layouts {layout}: this host is one node")
+    if options.probe_layouts and not any(layout.tasks_per_node == 1 for layout in options.probe_layouts):
+        raise UsageError("--probe-layouts needs a layout of one task, for example 1x1x1: the others are compared with it")
+
+
+def _layout(layout: Layout | str | None) -> Layout | None:
+    return Layout.parse(layout) if isinstance(layout, str) else layout
+
+
+def _params_json(params: Mapping[str, Any] | None) -> str | None:
+    if params is None:
+        return None
+    try:
+        return json.dumps(params)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"params must be plain values (numbers, texts, lists, mappings) to reach the workers: {error}") from None
+
+
+def _pickle(function: Callable[..., object], folder: Path) -> Path:
+    """The function, and where its modules are found, in a file for the workers."""
+    import cloudpickle
+
+    if type(function).__module__.startswith("tensorflow"):
+        raise TargetError(
+            "the target is a TensorFlow object; pass the function that builds the dataset, so that workers can call it"
+        )
+    try:
+        content = cloudpickle.dumps((list(sys.path), cloudpickle.dumps(function)))
+    except Exception as error:  # whatever the user's objects raise when they are pickled
+        raise TargetError(
+            f"the input function cannot travel to the workers: {type(error).__name__}: {error}. Define it in a module, and let it "
+            "build datasets, tables and locks itself instead of capturing them"
+        ) from None
+    path = folder / PICKLED
+    path.write_bytes(content)
+    return path
+
+
+def _public(found: records.Analysis) -> Analysis:
+    return Analysis(**{field.name: getattr(found, field.name) for field in fields(found)})
+
+
+def _silent(what: str, spent_ratio: float) -> None:
+    del what, spent_ratio

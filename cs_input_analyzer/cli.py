@@ -1,0 +1,399 @@
+"""The command line: options in, exit code out. Nothing but this module catches our errors or prints."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from cs_input_analyzer import __version__
+from cs_input_analyzer.errors import AnalyzerError, InputFunctionError, UsageError
+
+if TYPE_CHECKING:
+    from cs_input_analyzer.api import Analysis
+    from cs_input_analyzer.records import Layout, Options
+    from cs_input_analyzer.report import Format
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+EXIT_TRIPPED = 1
+EXIT_BUG = 70
+EXIT_INTERRUPTED = 130
+# The public run that the demo plans for: FC-MNIST at 479,188.55 samples/s on a CS-2, release 1.5 (Argonne's AI testbed
+# documentation, "Steps to run a model"), whose support cluster is the preset.
+DEMO_SAMPLE = "fc_mnist"
+DEMO_DEMAND_PER_S = 479_188.55
+DEMO_CLUSTER = "alcf-cs2-01"
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, "-V", "--version", prog_name="cs_input_analyzer")
+def cli() -> None:
+    """Measure a tf.data input function; learn how many nodes, tasks and CPUs feed the accelerator."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command and returns its exit code; the table of codes is in docs/interfaces.md."""
+    try:
+        result = cli.main(
+            args=list(arguments) if arguments is not None else None, prog_name="cs_input_analyzer", standalone_mode=False
+        )
+        return result if isinstance(result, int) else 0
+    except click.Abort:
+        return EXIT_INTERRUPTED
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except AnalyzerError as error:
+        _complain(str(error), getattr(error, "details", ""))
+        return error.exit_code
+    except KeyboardInterrupt:
+        _complain("interrupted")
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:  # the reader of our output left, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_BUG
+    except Exception:
+        traceback.print_exc()
+        _complain("this is a bug of cs_input_analyzer; please report it with the lines above")
+        return EXIT_BUG
+
+
+# --- options shared by the commands that measure -----------------------------------------------------------------------------
+
+
+class _Bytes(click.ParamType[float]):
+    """`128GiB`, `5GB/s`: a size, or a rate where the option says so."""
+
+    def __init__(self, per_second: bool) -> None:
+        self.name = "SIZE/s" if per_second else "SIZE"
+        self._per_second = per_second
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float | int:
+        from cs_input_analyzer import units
+
+        try:
+            return units.parse_bytes_per_s(value) if self._per_second else units.parse_bytes(value)
+        except UsageError as error:
+            self.fail(str(error), param, ctx)
+
+
+class _Layouts(click.ParamType["tuple[Layout, ...]"]):
+    name = "NxTxC,…"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from cs_input_analyzer import records
+
+        try:
+            return tuple(records.Layout.parse(text) for text in str(value).split(",") if text.strip())
+        except UsageError as error:
+            self.fail(str(error), param, ctx)
+
+
+_SIZE, _RATE, _LAYOUTS = _Bytes(False), _Bytes(True), _Layouts()
+
+_TARGET_OPTIONS = (
+    click.option("--params", "params_file", metavar="FILE.yaml", help="Params for the input function."),
+    click.option(
+        "--set",
+        "overrides",
+        metavar="KEY=VALUE",
+        multiple=True,
+        help="Override one value of the params; a.b=3 goes into section a.",
+    ),
+    click.option("--mode", type=click.Choice(["train", "eval"]), default="train", show_default=True),
+)
+_DEMAND_OPTIONS = (
+    click.option("--demand", type=float, metavar="SAMPLES/s", help="What the accelerator consumes."),
+    click.option("--step-time", type=float, metavar="S", help="Seconds of one accelerator step; with --batch-size."),
+    click.option(
+        "--batch-size", type=int, metavar="N", help="Samples per step; without --step-time: samples per element, where unknown."
+    ),
+)
+_CLUSTER_OPTIONS = (
+    click.option(
+        "--cluster", metavar="FILE|PRESET|local", help="The nodes to plan for: a YAML file, a preset, or this host (default)."
+    ),
+    click.option("--nodes", type=int, metavar="N", help="Nodes of the cluster."),
+    click.option("--cpus-per-node", type=int, metavar="N"),
+    click.option("--memory-per-node", "memory_bytes_per_node", type=_SIZE, metavar="128GiB"),
+    click.option(
+        "--storage-bandwidth", "storage_bytes_per_s", type=_RATE, metavar="5GB/s", help="Ceiling of the shared file system."
+    ),
+    click.option(
+        "--network-bandwidth", "network_bytes_per_s_per_node", type=_RATE, metavar="12GB/s", help="Of one node, each way."
+    ),
+    click.option(
+        "--current", type=_LAYOUTS, metavar="NxTxC", help="The launch in use today, to be judged; DEF_NODES, DEF_TASKS, DEF_CPUS."
+    ),
+    click.option(
+        "--single-task-nodes", type=int, metavar="S", help="Nodes of one task that does not stream (default: 1, on one node 0)."
+    ),
+    click.option("--cyclic", is_flag=True, help="Distribute tasks over nodes in turn."),
+    click.option("--feed", type=click.Choice(["round-robin", "first-come"]), default="round-robin", show_default=True),
+    click.option(
+        "--headroom",
+        "headroom_ratio",
+        type=float,
+        default=0.1,
+        show_default=True,
+        help="Supply to spare, as a ratio of the demand.",
+    ),
+)
+_MEASURE_OPTIONS = (
+    click.option("--max-seconds", type=float, default=60.0, show_default=True, help="Time for the whole run."),
+    click.option(
+        "--target-error", "target_error_ratio", type=float, default=0.02, show_default=True, help="Stop at this half-width."
+    ),
+    click.option("--probe-layouts", type=_LAYOUTS, default="", metavar="NxTxC,…", help="What to measure, instead of our choice."),
+    click.option("--cpus", type=int, metavar="N", help="Use at most so many CPUs of this host."),
+    click.option("--worker-memory", "worker_memory_bytes", type=_SIZE, metavar="8GiB", help="End a worker that holds more."),
+    click.option("--launcher", type=click.Choice(["local"]), default="local", show_default=True),
+)
+_LAUNCH_OPTIONS = (
+    click.option("--train-command", metavar="COMMAND", help="Your training command, for the launch lines."),
+    click.option("--srun-args", metavar="ARGS", help="More arguments for srun."),
+    click.option("--sbatch-args", metavar="ARGS", help="More arguments for sbatch."),
+    click.option("--container", metavar="IMAGE", help="Singularity image that the tasks run in."),
+    click.option("--mount-dirs", metavar="A,B", help="Folders to mount in the container."),
+)
+_OUTPUT_OPTIONS = (
+    click.option("--json", "json_file", metavar="FILE", help="Write the run; `report FILE` shows it again."),
+    click.option("--html", "html_file", metavar="FILE", help="Write the self-contained report."),
+    click.option("--csv", "csv_file", metavar="FILE", help="Write the workers' table."),
+    click.option(
+        "--fail-on", type=click.Choice(["input-bound", "warning"]), help="Exit 1 on this verdict, or on a warning or error."
+    ),
+    click.option("-q", "--quiet", is_flag=True, help="No progress, no report: only files and the exit code."),
+    click.option("-v", "--verbose", is_flag=True, help="Show the traceback of our own errors too."),
+)
+
+
+def _with(*groups: tuple[Callable[[Function], Function], ...]) -> Callable[[Function], Function]:
+    def decorate(function: Function) -> Function:
+        for option in reversed([option for group in groups for option in group]):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+# --- commands ----------------------------------------------------------------------------------------------------------------
+
+
+@cli.command()
+@click.argument("target")
+@_with(_TARGET_OPTIONS, _DEMAND_OPTIONS, _CLUSTER_OPTIONS, _MEASURE_OPTIONS, _LAUNCH_OPTIONS, _OUTPUT_OPTIONS)
+def analyze(target: str, params_file: str | None, overrides: tuple[str, ...], **choices: Any) -> int:
+    """Measure TARGET, plan a launch, and report.
+
+    TARGET is an input function, package.module:function or path/file.py:function.
+    """
+    return _analyze(target, params_file, overrides, choices)
+
+
+@cli.command()
+@click.option("--sample", metavar="NAME", default=DEMO_SAMPLE, show_default=True, help="Which of the sample pipelines.")
+@_with(_DEMAND_OPTIONS, _CLUSTER_OPTIONS, _MEASURE_OPTIONS, _OUTPUT_OPTIONS)
+def demo(sample: str, **choices: Any) -> int:
+    """Run the whole analysis on a small dataset that is written for it.
+
+    The data go to your cache folder; the report goes to the terminal, to demo_report.html and to demo_run.json.
+    """
+    import platformdirs
+
+    import sample_pipelines
+
+    try:
+        found = sample_pipelines.find(sample)
+    except KeyError as error:
+        raise UsageError(f"--sample {sample}: {error.args[0]}") from None
+    folder = Path(platformdirs.user_cache_dir("cs_input_analyzer")) / "samples" / sample
+    with _Progress(choices["quiet"]) as progress:
+        params_file = sample_pipelines.write_sample(
+            sample, folder, progress=lambda done, whole: progress(f"writing {sample} data", done / whole)
+        )
+    choices["json_file"] = choices["json_file"] or "demo_run.json"
+    choices["html_file"] = choices["html_file"] or "demo_report.html"
+    if sample == DEMO_SAMPLE and choices["demand"] is None and choices["step_time"] is None:
+        choices["demand"] = DEMO_DEMAND_PER_S
+    if all(choices[name] is None for name in ("cluster", "nodes", "cpus_per_node", "memory_bytes_per_node")):
+        choices["cluster"] = DEMO_CLUSTER
+    return _analyze(found.target, str(params_file), (), choices)
+
+
+@cli.command()
+@click.argument("run_file", metavar="RUN.json|RUN.html")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["console", "html", "json", "csv", "sbatch"]),
+    help="By the ending of FILE when not given; console on the terminal.",
+)
+@click.option("-o", "--output", metavar="FILE", help="Write there instead of to the terminal.")
+def report(run_file: str, form: Format | None, output: str | None) -> int:
+    """Render a saved run again, from its JSON or its HTML."""
+    from cs_input_analyzer import report as reports
+
+    found = reports.load(run_file)
+    wanted: Format = form or (reports.format_of(output) if output else "console")
+    if output is not None:
+        reports.write_text_atomically(output, reports.render(found, wanted))
+    else:
+        _print(reports.render(found, wanted, width=_width(), color=_is_terminal(sys.stdout)))
+    return 0
+
+
+@cli.command("tf-config")
+def tf_config() -> int:
+    """Print the TF_CONFIG of this Slurm task; the sbatch file uses it."""
+    from cs_input_analyzer import commands
+
+    click.echo(commands.tf_config(os.environ))
+    return 0
+
+
+@cli.command("rules")
+def list_rules() -> int:
+    """List the rules that findings come from."""
+    from cs_input_analyzer import rules
+
+    for rule in rules.RULES:
+        click.echo(f"{rule.CODE}  {rule.NAME:28s} {_first_line(rule)}")
+    return 0
+
+
+@cli.command()
+@click.argument("code")
+def explain(code: str) -> int:
+    """Explain the rule CODE: what it means, what to do, when it is silent."""
+    from cs_input_analyzer import rules
+
+    for rule in rules.RULES:
+        if code.upper() == rule.CODE or code == rule.NAME:
+            click.echo(f"{rule.CODE} {rule.NAME}\n\n{(rule.__doc__ or '').strip()}")
+            return 0
+    raise UsageError(f"there is no rule {code}; `cs_input_analyzer rules` lists them")
+
+
+# --- the main job ------------------------------------------------------------------------------------------------------------
+
+
+def _analyze(target: str, params_file: str | None, overrides: tuple[str, ...], choices: dict[str, Any]) -> int:
+    import json
+
+    from cs_input_analyzer import api, load
+    from cs_input_analyzer import report as reports
+    from cs_input_analyzer.report.files import check_writable
+
+    outputs = {form: file for form in reports.FORMATS if (file := choices.pop(f"{form}_file", None))}
+    fail_on, is_quiet, is_verbose = choices.pop("fail_on"), choices.pop("quiet"), choices.pop("verbose")
+    params = load.load_params(params_file, overrides)
+    options = _options(api.make_options, None if params is None else json.dumps(params, default=str), choices)
+    for path in outputs.values():
+        check_writable(path)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # Slurm's way to say stop: keep what was measured
+    command = shlex.join(["cs_input_analyzer", *sys.argv[1:]])
+    try:
+        with _Progress(is_quiet) as progress:
+            found = api.run(target, options, declared=None, progress=progress, command=command)
+    except AnalyzerError:
+        if is_verbose:
+            traceback.print_exc()
+        raise
+    for form, path in outputs.items():
+        reports.write_text_atomically(path, reports.render(found, form))
+    if not is_quiet:
+        _print(reports.render(found, "console", width=_width(), color=_is_terminal(sys.stdout)))
+        for form, path in outputs.items():
+            click.echo(f"{form} written to {path}", err=True)
+    if found.interrupted:
+        _complain("interrupted: the report holds what was measured until then")
+        return EXIT_INTERRUPTED
+    return EXIT_TRIPPED if _is_tripped(found, fail_on) else 0
+
+
+def _options(make: Callable[..., Options], params_json: str | None, choices: dict[str, Any]) -> Options:
+    current = choices.pop("current", None)
+    if current is not None and len(current) != 1:
+        raise UsageError("--current takes one layout, for example 4x8x4")
+    mounts = choices.pop("mount_dirs", None)
+    return make(
+        params_json=params_json,
+        current=current[0] if current else None,
+        mount_dirs=tuple(part for part in (mounts or "").split(",") if part),
+        **choices,
+    )
+
+
+def _is_tripped(found: Analysis, fail_on: str | None) -> bool:
+    if fail_on == "input-bound":
+        return found.verdict == "input_bound"
+    return fail_on == "warning" and any(finding.severity in ("warning", "error") for finding in found.findings)
+
+
+# --- the terminal ------------------------------------------------------------------------------------------------------------
+
+
+class _Progress:
+    """Progress on stderr: a live bar on a terminal, one plain line per step elsewhere, nothing when quiet."""
+
+    def __init__(self, is_quiet: bool) -> None:
+        self._is_quiet = is_quiet
+        self._bar: Any = None
+        self._task: Any = None
+        self._last = ""
+
+    def __enter__(self) -> _Progress:
+        if not self._is_quiet and _is_terminal(sys.stderr):
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+            columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
+            self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
+            self._task = self._bar.add_task("starting", total=1.0)
+            self._bar.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def __call__(self, what: str, done_ratio: float) -> None:
+        if self._bar is not None:
+            self._bar.update(self._task, description=what, completed=min(1.0, done_ratio))
+        elif not self._is_quiet and what != self._last:
+            click.echo(f"cs_input_analyzer: {what}", err=True)
+        self._last = what
+
+
+def _complain(message: str, details: str = "") -> None:
+    if details:
+        click.echo(details.rstrip(), err=True)
+    click.echo(f"cs_input_analyzer: {message}", err=True)
+
+
+def _print(text: str) -> None:
+    click.echo(text.rstrip("\n"), color=True)
+
+
+def _is_terminal(stream: Any) -> bool:
+    return bool(stream.isatty()) and "NO_COLOR" not in os.environ
+
+
+def _width() -> int | None:
+    return None if sys.stdout.isatty() else int(os.environ.get("COLUMNS", "") or 80)
+
+
+def _first_line(module: Any) -> str:
+    return (module.__doc__ or "").strip().splitlines()[0]
+
+
+__all__ = ["InputFunctionError", "cli", "main"]

@@ -1,0 +1,252 @@
+"""The measuring side of one analysis: which launches ran, what the seconds went to, what did not fit the budget."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import psutil
+
+from cs_input_analyzer import capacity
+from cs_input_analyzer.errors import InputFunctionError, LaunchError, TargetError, UsageError
+from cs_input_analyzer.launch import Launched, Launcher, Launching, WorkerFailure, WorkPlan
+from cs_input_analyzer.records import (
+    Budget,
+    CapacityModel,
+    LaunchLines,
+    LaunchPlan,
+    Layout,
+    Measurement,
+    Options,
+    PipelineGraph,
+    Profile,
+)
+
+# A worker holds about half a GiB before it does anything; so many may wait side by side in this share of the free memory.
+WORKER_RSS_BYTES = 600 * 2**20
+WAITING_SHARE_RATIO = 0.6
+# Seconds of a launch that are not its sampling: building, the first batch, tracing the loop, leaving.
+LAUNCH_OVERHEAD_S = 1.5
+# Import of TensorFlow for workers that are started when the first ones are done.
+FRESH_IMPORT_S = 4.0
+MIN_WINDOW_S = 1.0
+MAX_CONFIRMING_TASKS = 4
+# Below this much time left nothing useful can be measured any more.
+MIN_LEFT_S = LAUNCH_OVERHEAD_S + FRESH_IMPORT_S + MIN_WINDOW_S
+
+_NO_FILE = ("No files matched", "No such file or directory", "does not exist")
+
+
+class Probing:
+    """Runs launches and keeps what they gave. All seconds come from the launcher's clock."""
+
+    def __init__(
+        self,
+        target: str,
+        pickled: str | None,
+        options: Options,
+        cpu_budget: int,
+        launcher: Launcher,
+        progress: Callable[[str, float], None],
+    ) -> None:
+        self.measurements: list[Measurement] = []
+        self.pipeline: PipelineGraph | None = None
+        self.profile: Profile | None = None
+        self._target = target
+        self._pickled = pickled
+        self._options = options
+        self._cpu_budget = cpu_budget
+        self._launcher = launcher
+        self._progress = progress
+        self._file_bytes: tuple[int, ...] = ()
+        self._not_measured: list[str] = []
+        self._import_s = self._transient_s = self._probes_s = 0.0
+        self._began_s = launcher.now_s()
+        self._deadline_s = self._began_s + options.max_seconds
+        self._random = random.Random(options.seed)
+
+    def measure_first(self, layouts: Sequence[Layout]) -> None:
+        """Measures the first layouts in random order. Their workers import TensorFlow side by side, then run one layout at a time."""
+        order = list(layouts)
+        self._random.shuffle(order)
+        # The layout that tells the graph and whether the function works at all comes first, whatever the draw.
+        order.sort(key=lambda layout: layout.tasks_per_node > 1)
+        waiting: dict[Layout, Launching] = {}
+        workers = 0
+        began_s = self._launcher.now_s()
+        for layout in order:
+            workers += layout.tasks_per_node
+            if not waiting or workers * WORKER_RSS_BYTES < psutil.virtual_memory().available * WAITING_SHARE_RATIO:
+                waiting[layout] = self._launcher.start(layout)
+        self._tell("importing TensorFlow")
+        for position, layout in enumerate(order):
+            if position and self._left_s() < MIN_LEFT_S:
+                self._not_measured.append(f"layout {layout}")
+                continue
+            launching = waiting.get(layout) or self._launcher.start(layout)
+            launched = self._run(launching, layout.tasks_per_node, tuple(range(layout.tasks_per_node)), len(order) - position + 1)
+            if position == 0:
+                self._import_s += launched.import_s
+                self._probes_s -= min(launched.import_s, self._launcher.now_s() - began_s)
+
+    def fit(self) -> CapacityModel:
+        """The capacity model of all that was measured so far."""
+        assert self.pipeline is not None
+        model = capacity.fit(self.pipeline, self.measurements, self._cpu_budget)
+        return replace(model, is_sharded=model.is_sharded or self.is_sharded)
+
+    @property
+    def is_sharded(self) -> bool:
+        """A `shard` op is in the graph, or a worker of several saw fewer files than the one that was alone."""
+        assert self.pipeline is not None
+        if self.pipeline.is_sharded or self.pipeline.files is None:
+            return self.pipeline.is_sharded
+        seen = [worker.file_count for m in self.measurements if m.num_workers > 1 for worker in m.workers]
+        return any(count is not None and count < self.pipeline.files.count for count in seen)
+
+    def has_measured(self, plan: LaunchPlan) -> bool:
+        return self._confirmation(plan) is not None
+
+    def measure_planned(self, plan: LaunchPlan) -> bool:
+        """Measures as many of the plan's workers as fit this host, each with the planned worker count. False when time is up."""
+        tasks = max(1, min(plan.input_workers, plan.tasks_per_node, self._cpu_budget // plan.cpus_per_task, MAX_CONFIRMING_TASKS))
+        if self._left_s() < MIN_LEFT_S:
+            self._not_measured.append(f"the plan {plan.layout} with its {plan.input_workers} workers announced")
+            return False
+        layout = Layout(nodes=1, tasks_per_node=tasks, cpus_per_task=plan.cpus_per_task)
+        self._tell(f"starting {tasks} of the {plan.input_workers} planned workers")
+        launching = self._launcher.start(layout)
+        indices = shard_indices(self._file_bytes, plan.input_workers, tasks, self._random)
+        launched = self._run(launching, plan.input_workers, indices, 1, import_s=FRESH_IMPORT_S)
+        self._import_s += launched.import_s
+        self._probes_s -= launched.import_s
+        return launched.failure is None
+
+    def confirmed(self, plan: LaunchPlan, launch: LaunchLines) -> LaunchPlan:
+        """The plan with its launch lines, and with the measurement that ran its worker count."""
+        return replace(plan, launch=launch, confirmed_by=self._confirmation(plan))
+
+    def budget(self) -> Budget:
+        return Budget(
+            import_s=self._import_s,
+            transient_s=self._transient_s,
+            probes_s=max(0.0, self._probes_s - self._transient_s),
+            total_s=self._launcher.now_s() - self._began_s,
+            not_measured=tuple(self._not_measured),
+        )
+
+    def _confirmation(self, plan: LaunchPlan) -> int | None:
+        for index, measurement in enumerate(self.measurements):
+            same_cpus = measurement.layout.cpus_per_task == plan.cpus_per_task
+            if same_cpus and measurement.num_workers == plan.input_workers and measurement.samples_per_s is not None:
+                return index
+        return None
+
+    def _run(
+        self, launching: Launching, num_workers: int, indices: tuple[int, ...], launches_left: int, import_s: float = 0.0
+    ) -> Launched:
+        began_s = self._launcher.now_s()
+        layout = launching.layout
+        self._tell(f"measuring {layout}" + (f" as {num_workers} workers" if num_workers != layout.tasks else ""))
+        window_s = self._window_s(launches_left, import_s)
+        launched = self._launcher.run(
+            launching,
+            WorkPlan(
+                target=self._target,
+                pickled=self._pickled,
+                params_json=self._options.params_json,
+                mode=self._options.mode,
+                # With a step time the batch size is the accelerator's; without one it says what a sample is.
+                batch_size=self._options.batch_size if self._options.step_time_s is None else None,
+                num_workers=num_workers,
+                worker_indices=indices,
+                target_error_ratio=self._options.target_error_ratio,
+                min_window_s=min(2.0, window_s),
+                max_window_s=window_s,
+                deadline_s=max(self._deadline_s, began_s + MIN_LEFT_S),
+            ),
+        )
+        self._probes_s += self._launcher.now_s() - began_s
+        self._transient_s += launched.transient_s
+        self._keep(launched)
+        return launched
+
+    def _keep(self, launched: Launched) -> None:
+        self.measurements.append(launched.measurement)
+        if self.pipeline is None:
+            self.pipeline, self._file_bytes = launched.pipeline, launched.file_bytes
+        if launched.profile is not None and (self.profile is None or launched.measurement.layout.tasks_per_node == 1):
+            self.profile = launched.profile
+        if launched.failure is not None and not any(measurement.samples_per_s for measurement in self.measurements):
+            raise failure_of(launched.failure, self._options.max_seconds)
+
+    def _window_s(self, launches_left: int, import_s: float) -> float:
+        """An equal share of the time that is left, keeping back what one more round would need; longer budgets, longer windows."""
+        longest_s = max(5.0, self._options.max_seconds / 10)
+        share_s = (self._left_s() - import_s - (FRESH_IMPORT_S if launches_left > 1 else 0.0)) / launches_left - LAUNCH_OVERHEAD_S
+        return min(longest_s, max(MIN_WINDOW_S, share_s))
+
+    def _left_s(self) -> float:
+        return self._deadline_s - self._launcher.now_s()
+
+    def _tell(self, what: str) -> None:
+        self._progress(what, min(1.0, (self._launcher.now_s() - self._began_s) / self._options.max_seconds))
+
+
+def shard_indices(file_bytes: Sequence[int], num_workers: int, count: int, draw: random.Random) -> tuple[int, ...]:
+    """Which `count` of `num_workers` workers to start: the one with the most bytes, the one with the fewest, others at random.
+
+    Shards are taken to be every `num_workers`-th file, which is what `Dataset.shard` and the usual slicing give.
+    """
+    if count >= num_workers:
+        return tuple(range(num_workers))
+    if file_bytes:
+        sums = [sum(file_bytes[index::num_workers]) for index in range(num_workers)]
+        ends = [max(range(num_workers), key=sums.__getitem__), min(range(num_workers), key=sums.__getitem__)]
+    else:
+        ends = []
+    others = [index for index in range(num_workers) if index not in ends]
+    draw.shuffle(others)
+    return tuple(sorted(list(dict.fromkeys([*ends, *others]))[:count]))
+
+
+def failure_of(failure: WorkerFailure, max_seconds: float) -> TargetError | UsageError | InputFunctionError | LaunchError:
+    """What to tell the user when no worker gave a single rate."""
+    if failure.stage == "load":
+        return TargetError(failure.message)
+    if failure.stage == "import":
+        if failure.kind == "SystemExit":
+            return TargetError(
+                "importing the target ended the interpreter (sys.exit): guard its script part by if __name__ == '__main__'"
+            )
+        return TargetError(f"the target cannot be imported: {failure.kind}: {failure.message}{_where(failure.details)}")
+    if failure.kind in ("NotFoundError", "FileNotFoundError", "InvalidArgumentError") and any(
+        t in failure.message for t in _NO_FILE
+    ):
+        return UsageError(f"no file matches: {failure.message.splitlines()[0]} (relative paths are taken from the current folder)")
+    if failure.kind == "Empty":
+        return InputFunctionError(
+            "the dataset gave no element: its file list is empty, a filter drops everything, or a shard has no file"
+        )
+    if failure.kind == "SystemExit":
+        return InputFunctionError("the input function called sys.exit instead of returning a dataset", failure.details)
+    if failure.stage == "hang":
+        return InputFunctionError(
+            f"the input function hung: a worker was {failure.message}; --max-seconds is {max_seconds:g}, more buys more patience",
+            failure.details,
+        )
+    if failure.stage == "exit":
+        if failure.kind == "importing TensorFlow":
+            return LaunchError(f"a worker did not come up: it {failure.message}\n{failure.details}".rstrip())
+        return InputFunctionError(f"the worker was lost: it {failure.message}", failure.details)
+    return InputFunctionError(f"the input function failed: {failure.kind}: {failure.message}", failure.details)
+
+
+def _where(details: str) -> str:
+    """` (file.py:12)`: the last line of the traceback that is the user's."""
+    lines = [line.strip() for line in details.splitlines() if line.strip().startswith('File "')]
+    if not lines:
+        return ""
+    path, _, rest = lines[-1].removeprefix('File "').partition('", line ')
+    return f" ({path}:{rest.split(',')[0]})"

@@ -1,0 +1,92 @@
+"""Analysis -> text, in every format. Reports format records and compute nothing: they all say the same.
+
+Importing this loads no renderer: each brings its own library (rich, jinja2, pandas, pydantic) when it is first used.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from cs_input_analyzer.errors import UsageError
+from cs_input_analyzer.records import Analysis
+
+Format = Literal["console", "html", "json", "csv", "sbatch"]
+
+FORMATS: tuple[Format, ...] = ("console", "html", "json", "csv", "sbatch")
+
+# What a file's ending says about the format wanted in it.
+ENDINGS: dict[str, Format] = {
+    ".html": "html",
+    ".htm": "html",
+    ".json": "json",
+    ".csv": "csv",
+    ".sbatch": "sbatch",
+    ".sh": "sbatch",
+    ".slurm": "sbatch",
+    ".txt": "console",
+}
+
+
+def render(analysis: Analysis, format: Format, *, width: int | None = None, color: bool = False) -> str:
+    """The report as text. `width` and `color` matter to `console` only.
+
+    Raises:
+        UsageError: there is no such format, or the run holds no plan to write an sbatch file for.
+    """
+    if format == "console":
+        from cs_input_analyzer.report.to_console import to_console
+
+        return to_console(analysis, width=width, color=color)
+    if format == "html":
+        from cs_input_analyzer.report.to_html import to_html
+
+        return to_html(analysis)
+    if format == "json":
+        from cs_input_analyzer.report.to_json import to_json
+
+        return to_json(analysis)
+    if format == "csv":
+        from cs_input_analyzer.report.to_csv import to_csv
+
+        return to_csv(analysis)
+    if format == "sbatch":
+        return _sbatch(analysis)
+    raise UsageError(f"no report format {format!r}; there are {', '.join(FORMATS)}")
+
+
+def format_of(path: Path | str) -> Format:
+    """The format that the ending of `path` asks for.
+
+    Raises:
+        UsageError: the ending says nothing.
+    """
+    ending = Path(path).suffix.lower()
+    if ending not in ENDINGS:
+        raise UsageError(
+            f"which format is {path}? Name it with --format {'|'.join(FORMATS)}, or use an ending: {' '.join(ENDINGS)}"
+        )
+    return ENDINGS[ending]
+
+
+def load(path: Path | str) -> Analysis:
+    """A saved run: a JSON file, or an HTML report, which holds one. Raises UsageError as `to_json.load`."""
+    from cs_input_analyzer.report.to_json import load
+
+    return load(path)
+
+
+def write_text_atomically(path: Path | str, text: str) -> None:
+    """Puts a report on disk whole or not at all. Raises UsageError and LaunchError as `files.write_text_atomically`."""
+    from cs_input_analyzer.report.files import write_text_atomically
+
+    write_text_atomically(path, text)
+
+
+def _sbatch(analysis: Analysis) -> str:
+    plan = analysis.recommendation
+    if plan is None or plan.launch is None:
+        raise UsageError(
+            "this run holds no recommended launch, so there is no sbatch file for it; analyze again with more --max-seconds"
+        )
+    return plan.launch.sbatch

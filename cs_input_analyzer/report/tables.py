@@ -1,0 +1,226 @@
+"""The tables of a report as text cells: the console, the page and their readers get the same rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from cs_input_analyzer.records import Analysis, Estimate, LaunchPlan, Measurement, Op, Profile, Validation, WorkerResult
+from cs_input_analyzer.report.wording import one_line, parameters_text
+from cs_input_analyzer.units import MISSING, format_bytes, format_count, format_rate, format_ratio, format_seconds
+
+# Workers that are told apart by name in a message; more are counted.
+WORKERS_NAMED = 5
+
+STATUS_WORDS = {"done": "done", "data_error": "data error", "deadline": "ended at the deadline", "lost": "lost"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A column.
+
+    Attributes:
+        name: the head; a newline in it is where a narrow table may break it.
+        meaning: explains the figure.
+        is_long: text that is folded rather than cut; `keeps_end`: when it is cut, its end says more than its start.
+        needs_width: characters that a line must have for this column to be worth its room; the page always shows it.
+    """
+
+    name: str
+    meaning: str
+    is_number: bool = False
+    is_long: bool = False
+    keeps_end: bool = False
+    needs_width: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+LAYOUT = Column(name="layout", meaning="nodes x tasks per node x CPUs per task")
+RATE = Column(name="samples/s", meaning="samples per second of all workers together", is_number=True)
+INTERVAL = Column(name="90 %\ninterval", meaning="where the true rate lies with 90 % probability", is_number=True)
+CPU = Column(name="CPU per\nsample", meaning="user and system CPU time of all threads for one sample", is_number=True)
+SOURCE = Column(name="source", meaning="where your code makes the op", keeps_end=True)
+
+
+def measured_table(analysis: Analysis) -> Table:
+    """Every layout that ran, in the order in which it ran."""
+    columns = (
+        LAYOUT,
+        Column(name="workers", meaning="workers started, of those that TF_CONFIG announced", is_number=True),
+        RATE,
+        INTERVAL,
+        CPU,
+        Column(name="first\nbatch", meaning="from the start of iterating to the first batch", is_number=True),
+        Column(name="private\nmemory", meaning="memory that only one worker holds", is_number=True),
+        Column(
+            name="peak\nRSS", meaning="peak resident memory of one worker, shared pages included", is_number=True, needs_width=92
+        ),
+        Column(name="status", meaning="whether the workers lived to the end", is_long=True),
+    )
+    return Table(title="Measured", columns=columns, rows=tuple(_measured_row(item) for item in analysis.measurements))
+
+
+def _measured_row(measurement: Measurement) -> tuple[str, ...]:
+    workers = measurement.workers
+    announced = "" if measurement.num_workers == len(workers) else f" of {format_count(measurement.num_workers)}"
+    return (
+        f"{measurement.layout}{' validate' if measurement.role == 'validate' else ''}",
+        f"{format_count(len(workers))}{announced}",
+        *_rate_cells(measurement.samples_per_s),
+        _span((worker.cpu_s_per_sample for worker in workers), format_seconds),
+        _span((worker.first_batch_s for worker in workers), format_seconds),
+        _span((worker.private_bytes for worker in workers), format_bytes),
+        _span((worker.peak_rss_bytes for worker in workers), format_bytes),
+        _status(workers),
+    )
+
+
+def _status(workers: tuple[WorkerResult, ...]) -> str:
+    counts: dict[str, int] = {}
+    for worker in workers:
+        counts[worker.status] = counts.get(worker.status, 0) + 1
+    if len(counts) == 1:
+        return STATUS_WORDS[next(iter(counts))]
+    return ", ".join(f"{count} {STATUS_WORDS[status]}" for status, count in counts.items()) or MISSING
+
+
+def troubles(analysis: Analysis) -> tuple[str, ...]:
+    """One line for each worker that did not end well, with what it said."""
+    lines: list[str] = []
+    for measurement in analysis.measurements:
+        bad = [worker for worker in measurement.workers if worker.status != "done"]
+        for worker in bad[:WORKERS_NAMED]:
+            said = f": {worker.message.strip()}" if worker.message.strip() else ""
+            lines.append(
+                f"{measurement.layout}, worker {worker.index} on {one_line(worker.node)}: {STATUS_WORDS[worker.status]}{said}"
+            )
+        if len(bad) > WORKERS_NAMED:
+            lines.append(f"{measurement.layout}: {format_count(len(bad) - WORKERS_NAMED)} more workers did not end well")
+    return tuple(lines)
+
+
+def op_cost_table(profile: Profile) -> Table:
+    """Where the CPU time of one worker goes."""
+    columns = (
+        Column(name="op", meaning="the op of the pipeline; runtime is CPU that belongs to no op"),
+        Column(name="share", meaning="share of the worker's CPU time", is_number=True),
+        Column(name="CPU per\nsample", meaning="CPU time in this op itself for one sample", is_number=True),
+        Column(name="wait per\nsample", meaning="time this op waited, mostly for storage, for one sample", is_number=True),
+        Column(name="parallel", meaning="calls that ran at the same time", is_number=True),
+        SOURCE,
+    )
+    rows = tuple(
+        (
+            one_line(op.name),
+            format_ratio(op.share_ratio),
+            format_seconds(op.self_cpu_s_per_sample),
+            format_seconds(op.wait_s_per_sample),
+            _bare_rate(op.parallelism),
+            one_line(op.source or MISSING),
+        )
+        for op in profile.ops
+    )
+    return Table(title=f"Cost of each op (one worker of {profile.layout})", columns=columns, rows=rows)
+
+
+def pipeline_table(analysis: Analysis) -> Table:
+    """The ops, sources first; one inside the function of another is indented under its depth."""
+    columns = (
+        Column(name="op", meaning="in the order in which elements pass; indented: inside the function of the op below"),
+        Column(name="parameters", meaning="as TensorFlow holds them", is_long=True),
+        SOURCE,
+    )
+    ops = {op.name: op for op in analysis.pipeline.ops}
+    rows = tuple(
+        (f"{'  ' * _depth(op, ops)}{one_line(op.name)}", parameters_text(op), one_line(op.source or MISSING))
+        for op in analysis.pipeline.ops
+    )
+    return Table(title="Pipeline", columns=columns, rows=rows)
+
+
+def _depth(op: Op, ops: dict[str, Op]) -> int:
+    depth = 0
+    # An edited file may hold a circle.
+    while op.within in ops and depth < len(ops):
+        op, depth = ops[op.within], depth + 1
+    return depth
+
+
+def alternatives_table(plan: LaunchPlan) -> Table:
+    """Other layouts beside the recommended one."""
+    columns = (
+        LAYOUT,
+        Column(name="workers", meaning="tasks that stream", is_number=True),
+        Column(name="samples/s", meaning="predicted samples per second", is_number=True),
+        INTERVAL,
+        Column(name="meets\ndemand", meaning="at the low end of the interval, headroom included"),
+        Column(name="memory\nper node", meaning="memory that the workers of one node need", is_number=True),
+        Column(name="limited by", meaning="the resource that caps the rate", is_long=True),
+        Column(name="note", meaning="what speaks for it or against it", is_long=True, needs_width=100),
+    )
+    words = {True: "yes", False: "no", None: MISSING}
+    rows = tuple(
+        (
+            str(other.layout),
+            format_count(other.input_workers),
+            *_rate_cells(other.predicted_samples_per_s),
+            words[other.meets_demand],
+            format_bytes(other.memory_bytes_per_node),
+            one_line(other.limited_by),
+            one_line(other.note),
+        )
+        for other in plan.alternatives
+    )
+    return Table(title="Alternatives", columns=columns, rows=rows)
+
+
+def validation_table(validation: Validation) -> Table:
+    """Predicted against measured."""
+    columns = (
+        LAYOUT,
+        Column(name="role", meaning="the recommended layout, or a neighbour of it"),
+        Column(name="predicted\nsamples/s", meaning="what the model said before the launch", is_number=True),
+        INTERVAL,
+        Column(name="measured\nsamples/s", meaning="what real workers delivered", is_number=True),
+        INTERVAL,
+        Column(name="error", meaning="(predicted - measured) / measured", is_number=True),
+    )
+    rows = tuple(
+        (
+            str(row.layout),
+            row.role,
+            *_rate_cells(row.predicted_samples_per_s),
+            *_rate_cells(row.measured_samples_per_s),
+            # Nothing delivered is no base for a relative error.
+            format_ratio(row.error_ratio) if row.measured_samples_per_s.estimate else MISSING,
+        )
+        for row in validation.rows
+    )
+    return Table(title="Validation", columns=columns, rows=rows)
+
+
+def _rate_cells(rate: Estimate | None) -> tuple[str, str]:
+    """A rate and its interval, for two columns."""
+    if rate is None:
+        return MISSING, MISSING
+    return _bare_rate(rate.estimate), MISSING if rate.low == rate.high else f"{_bare_rate(rate.low)}–{_bare_rate(rate.high)}"
+
+
+def _bare_rate(value: float | None) -> str:
+    """A rate whose unit stands in the column's head."""
+    return format_rate(value, "").strip()
+
+
+def _span(values: Iterable[float | None], form: Callable[[float | None], str]) -> str:
+    """`1.7 s`, or `1.7 s to 2.4 s` where the workers differ by more than the shown digits."""
+    present = [value for value in values if value is not None]
+    if not present:
+        return MISSING
+    low, high = form(min(present)), form(max(present))
+    return low if low == high else f"{low} to {high}"

@@ -1,0 +1,56 @@
+"""Analysis -> CSV: one row per worker, for spreadsheets and notebooks. Units are in the column names; an empty cell is missing."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from cs_input_analyzer.records import Analysis, BatchGap, Estimate, Measurement, Noise, SteadyState, WorkerResult
+
+# A spreadsheet runs a cell that begins like a formula; a quote in front makes it text (OWASP, "CSV Injection").
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+
+# Kept in the run file only: lists of their own.
+NOT_A_CELL = ("tuned", "block_samples_per_s")
+
+
+def to_csv(analysis: Analysis) -> str:
+    """A tidy table of all workers of all measurements, with a head line even where nothing was measured."""
+    import pandas as pd
+
+    runs = enumerate(analysis.measurements)
+    rows = [_row(number, measurement, worker) for number, measurement in runs for worker in measurement.workers]
+    # Columns of whole numbers stay whole where a value is missing: object columns are written as they are.
+    return str(pd.DataFrame(rows, columns=_columns(), dtype=object).to_csv(index=False, lineterminator="\n"))
+
+
+def _columns() -> list[str]:
+    columns = ["measurement", "role", "cache_state", "isolation", "nodes", "tasks_per_node", "cpus_per_task", "num_workers"]
+    parts = {"samples_per_s": Estimate, "batch_gap_s": BatchGap, "steady_state": SteadyState, "noise": Noise}
+    for field in dataclasses.fields(WorkerResult):
+        if field.name in parts:
+            columns += [f"{field.name}.{part.name}" for part in dataclasses.fields(parts[field.name])]
+        elif field.name not in NOT_A_CELL:
+            columns.append(field.name)
+    return columns
+
+
+def _row(number: int, measurement: Measurement, worker: WorkerResult) -> dict[str, object]:
+    cells: dict[str, object] = {
+        "measurement": number,
+        "role": measurement.role,
+        "cache_state": measurement.cache_state,
+        "isolation": measurement.isolation,
+        "num_workers": measurement.num_workers,
+    }
+    cells |= {field.name: getattr(measurement.layout, field.name) for field in dataclasses.fields(measurement.layout)}
+    for field in dataclasses.fields(worker):
+        value = getattr(worker, field.name)
+        if dataclasses.is_dataclass(value):
+            cells |= {f"{field.name}.{part.name}": getattr(value, part.name) for part in dataclasses.fields(value)}
+        elif field.name not in NOT_A_CELL:
+            cells[field.name] = value
+    return {name: _text(value) if isinstance(value, str) else value for name, value in cells.items()}
+
+
+def _text(value: str) -> str:
+    return f"'{value}" if value.startswith(FORMULA_STARTS) else value

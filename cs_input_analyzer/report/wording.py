@@ -1,0 +1,296 @@
+"""The sentences and facts of a report, as plain text: the console and the page say the same thing because both say it from here.
+
+Nothing is computed but the text: a number appears only if it is a field or a property of a record.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from cs_input_analyzer.records import (
+    Analysis,
+    Consumption,
+    Estimate,
+    FileSet,
+    Finding,
+    Host,
+    LaunchPlan,
+    Measurement,
+    Noise,
+    Op,
+    Options,
+    Scalar,
+    SteadyState,
+)
+from cs_input_analyzer.units import (
+    MISSING,
+    format_bytes,
+    format_count,
+    format_estimate,
+    format_rate,
+    format_ratio,
+    format_seconds,
+)
+
+Facts = tuple[tuple[str, str], ...]
+
+# Terminal control (C0, DEL, C1), line separators that only some readers break at, text direction overrides, half surrogates.
+# Tab and newline are not in it.
+INVISIBLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
+
+# What the sureness is put between.
+VERDICTS = {
+    "input_bound": ("INPUT-BOUND", "the accelerator starves: it waits for input."),
+    "balanced": ("BALANCED", "supply and demand are too close to call."),
+    "accelerator_bound": ("ACCELERATOR-BOUND", "the input keeps up with the accelerator."),
+    "unknown": ("UNKNOWN", "whether the accelerator starves cannot be said."),
+}
+STOP_REASONS = {
+    "precision": "stopped when the interval was tight enough",
+    "budget": "stopped by the time budget",
+    "data_end": "stopped because the data ended",
+    "error": "stopped by an error in the data",
+}
+STORAGE = {
+    "measured": "its ceiling was measured",
+    "declared": "its ceiling is the declared one",
+    "unverified": "unverified: its ceiling was neither measured nor declared, and could be lower (--storage-bandwidth)",
+}
+GIVE_A_DEMAND = "give the accelerator's rate with --demand SAMPLES_PER_S, or with --step-time SECONDS --batch-size N"
+
+
+def visible(text: str) -> str:
+    """Text that cannot act on a terminal or hide: control characters become `\\x1b`, as Python writes them. Newlines stay."""
+    return INVISIBLE.sub(lambda match: ascii(match[0])[1:-1], text.replace("\r\n", "\n").expandtabs(4))
+
+
+def one_line(text: str) -> str:
+    """`visible`, with newlines shown as `\\n`."""
+    return visible(text).replace("\n", "\\n")
+
+
+# --- verdict -----------------------------------------------------------------------------------------------------------------
+
+
+def verdict_sentence(analysis: Analysis) -> str:
+    """Is the accelerator starved, and how sure is that."""
+    word, meaning = VERDICTS[analysis.verdict]
+    is_sure = analysis.confidence is not None and analysis.verdict != "unknown"
+    return f"{word}{f' ({format_ratio(analysis.confidence)} sure)' if is_sure else ''}: {meaning}"
+
+
+def supply_and_demand(analysis: Analysis) -> Facts:
+    """The two sides of the verdict, each with its interval, and what to do where one is missing."""
+    facts: list[tuple[str, str]] = []
+    supply = supply_of(analysis)
+    if analysis.verdict_layout is not None:
+        origin = "launch in use" if analysis.options.current == analysis.verdict_layout else "recommended launch"
+        facts.append(("supply", f"{format_estimate(supply)}, {origin} {analysis.verdict_layout}"))
+    if analysis.consumption is not None:
+        facts.append(("demand", demand_text(analysis.consumption, analysis.options)))
+    if analysis.consumption is None:
+        facts.append(("to know", GIVE_A_DEMAND))
+    elif analysis.verdict == "unknown":
+        facts.append(("why", "nothing was measured that a supply could be predicted from"))
+    return tuple(facts)
+
+
+def supply_of(analysis: Analysis) -> Estimate | None:
+    """The rate that the verdict judged: predicted for its layout if there is a prediction, else measured there."""
+    layout, plan = analysis.verdict_layout, analysis.recommendation
+    if plan is not None:
+        if plan.layout == layout:
+            return plan.predicted_samples_per_s
+        for alternative in plan.alternatives:
+            if alternative.layout == layout:
+                return alternative.predicted_samples_per_s
+    for measurement in reversed(analysis.measurements):
+        if measurement.layout == layout:
+            return measurement.samples_per_s
+    return None
+
+
+def demand_text(consumption: Consumption, options: Options) -> str:
+    parts = [format_estimate(consumption.samples_per_s)]
+    if consumption.source == "step_time" and options.step_time_s is not None:
+        parts.append(f"from {format_seconds(options.step_time_s)} a step of {format_count(consumption.batch_size)} samples")
+    else:
+        parts.append(f"({consumption.source.replace('_', ' ')})")
+    parts += [text for text in (consumption.system, (consumption.mode or "").replace("_", " ")) if text]
+    if consumption.limited_by:
+        parts.append(f"limited by {consumption.limited_by}")
+    return one_line(" ".join(parts))
+
+
+# --- launch ------------------------------------------------------------------------------------------------------------------
+
+
+def plan_facts(plan: LaunchPlan, analysis: Analysis) -> Facts:
+    """What the recommended launch will do, and what that rests on."""
+    facts = [
+        ("predicted", f"{format_estimate(plan.predicted_samples_per_s)}, 90 % interval"),
+        ("demand", _demand_met(plan, analysis.options)),
+        ("limited by", plan.limited_by),
+        ("why", plan.why),
+        ("input workers", _input_workers(plan)),
+        (
+            "memory",
+            f"{format_bytes(plan.memory_bytes_per_node)} per node of {format_bytes(analysis.cluster.memory_bytes_per_node)}",
+        ),
+        ("storage", STORAGE[plan.storage]),
+        ("extrapolation", _extrapolation(plan, analysis)),
+    ]
+    if plan.expected_accelerator_utilization is not None:
+        facts.append(("accelerator", f"busy {format_estimate(plan.expected_accelerator_utilization, format_ratio)} of the time"))
+    return tuple((label, one_line(text)) for label, text in facts)
+
+
+def _demand_met(plan: LaunchPlan, options: Options) -> str:
+    if plan.meets_demand is None or plan.headroom_ratio is None:
+        return f"unknown: {GIVE_A_DEMAND}"
+    margin = format_ratio(abs(plan.headroom_ratio))
+    asked = f"{format_ratio(options.headroom_ratio)} headroom asked for"
+    if plan.meets_demand:
+        return f"met: the low end of the interval is {margin} above it ({asked})"
+    if plan.headroom_ratio < 0:
+        fallen = f"NOT met: the low end of the interval falls {margin} short of it"
+        return f"{fallen}; no layout of this cluster does better, limited by {plan.limited_by}"
+    return f"NOT met with headroom: the low end of the interval is only {margin} above it ({asked}), limited by {plan.limited_by}"
+
+
+def _input_workers(plan: LaunchPlan) -> str:
+    streaming = f"{format_count(plan.input_workers)} stream"
+    if plan.single_task_nodes == 0:
+        return f"{streaming} (the chief does not)"
+    if plan.single_task_nodes == 1:
+        return f"{streaming} (1 node runs a single task that does not)"
+    return f"{streaming} ({format_count(plan.single_task_nodes)} nodes run a single task that does not)"
+
+
+def _extrapolation(plan: LaunchPlan, analysis: Analysis) -> str:
+    if plan.extrapolation_ratio <= 1:
+        text = "none: the plan lies inside what was measured"
+    else:
+        text = f"{format_rate(plan.extrapolation_ratio, 'times')} beyond what was measured; the interval is widened for it"
+    if plan.confirmed_by is not None and plan.confirmed_by < len(analysis.measurements):
+        confirming = analysis.measurements[plan.confirmed_by]
+        return f"{text}; workers measured again with TF_CONFIG of {format_count(confirming.num_workers)} workers"
+    return f"{text}; not measured again with the planned worker count"
+
+
+# --- pipeline and findings ---------------------------------------------------------------------------------------------------
+
+
+def parameters_text(op: Op) -> str:
+    """`num_parallel_calls=8, deterministic=True`, and what it joins where it reads from several ops."""
+    joined = [f"joins {' + '.join(op.inputs)}"] if len(op.inputs) > 1 else []
+    return one_line(", ".join(joined + [f"{key}={_value(value)}" for key, value in op.parameters.items() if value is not None]))
+
+
+def evidence_text(evidence: Mapping[str, Scalar]) -> str:
+    return one_line(", ".join(f"{key}={_value(value)}" for key, value in evidence.items()))
+
+
+def gain_text(finding: Finding) -> str:
+    """What the fix was measured to gain; empty where it was not."""
+    if finding.measured_gain is None:
+        return ""
+    proof = ", same elements proven" if finding.proven else ", sameness of elements not proven"
+    return f"{format_estimate(finding.measured_gain, lambda ratio: format_rate(ratio, 'times'))} the rate{proof}"
+
+
+def pipeline_facts(analysis: Analysis) -> Facts:
+    """What the pipeline is and reads."""
+    pipeline = analysis.pipeline
+    elements = ", ".join(f"{part.name} {part.dtype}{_shape(part.shape)}" for part in pipeline.element_spec)
+    facts = [
+        ("target", pipeline.target),
+        ("element", elements or MISSING),
+        ("batch size", "varies" if pipeline.batch_size is None else format_count(pipeline.batch_size)),
+    ]
+    if pipeline.files is not None:
+        facts.append(("files", _files(pipeline.files)))
+    if pipeline.redirected:
+        facts.append(("redirected", f"{', '.join(pipeline.redirected)}: moved to a private folder while measuring"))
+    return tuple((label, one_line(text)) for label, text in facts)
+
+
+def _files(files: FileSet) -> str:
+    each = f"{format_bytes(files.smallest_bytes)} to {format_bytes(files.largest_bytes)} each"
+    where = f", in {files.directory}" if files.directory else ""
+    return f"{format_count(files.count)}, {format_bytes(files.bytes)} in all, {each}{where}"
+
+
+def _shape(shape: tuple[int | None, ...] | None) -> str:
+    if shape is None:
+        return "[?]"
+    return f"[{', '.join('?' if size is None else str(size) for size in shape)}]"
+
+
+def _value(value: Scalar | tuple[Scalar, ...]) -> str:
+    if isinstance(value, tuple):
+        return f"({', '.join(_value(item) for item in value)})"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+# --- how it was measured -----------------------------------------------------------------------------------------------------
+
+
+def measuring_facts(analysis: Analysis) -> Facts:
+    """Host, window, noise and budget: what a reader needs to trust the numbers, or not to."""
+    facts = [("host", _host(analysis.host))]
+    shown = _shown_measurement(analysis)
+    if shown is not None and shown.steady_state is not None:
+        facts.append(("steady state", f"{shown.layout}: {_steady_state(shown.steady_state)}"))
+    if shown is not None and shown.noise is not None:
+        facts.append(("noise", _noise(shown.noise)))
+    if analysis.profile is not None and analysis.profile.harness_us_per_batch is not None:
+        facts.append(("own cost", f"{format_seconds(analysis.profile.harness_us_per_batch * 1e-6)} a batch for the measuring loop"))
+    left_out = "whatever came after the interruption" if analysis.interrupted else "nothing was left out"
+    facts += [("budget", _budget(analysis)), ("not measured", ", ".join(analysis.budget.not_measured) or left_out)]
+    return tuple((label, one_line(text)) for label, text in facts)
+
+
+def _shown_measurement(analysis: Analysis) -> Measurement | None:
+    """The run that the plan rests on, else the last that delivered."""
+    plan = analysis.recommendation
+    if plan is not None and plan.confirmed_by is not None and plan.confirmed_by < len(analysis.measurements):
+        return analysis.measurements[plan.confirmed_by]
+    delivered = [measurement for measurement in analysis.measurements if measurement.samples_per_s is not None]
+    return delivered[-1] if delivered else None
+
+
+def _host(host: Host) -> str:
+    model = f", {host.cpu_model}" if host.cpu_model else ""
+    tensorflow = f"TensorFlow {host.tensorflow_version}" if host.tensorflow_version else "TensorFlow unknown"
+    budget = f"{format_count(host.cpu_budget)} of {format_count(host.cpus)} CPUs ({host.cpu_budget_source})"
+    return f"{host.hostname}{model}, {budget}, {format_bytes(host.memory_bytes)}, {tensorflow}, Python {host.python_version}"
+
+
+def _steady_state(state: SteadyState) -> str:
+    return (
+        f"warm-up of {format_seconds(state.transient_s)} ({format_count(state.transient_batches)} batches) cut by MSER-5, then "
+        f"{format_count(state.batches)} batches in {format_seconds(state.window_s)}, {format_count(state.blocks)} blocks; "
+        f"{STOP_REASONS[state.stopped_by]}"
+    )
+
+
+def _noise(noise: Noise) -> str:
+    return (
+        f"threads waited for a CPU {format_ratio(noise.run_queue_wait_ratio)} of the time they ran; "
+        f"the hypervisor took {format_ratio(noise.steal_ratio)}"
+    )
+
+
+def _budget(analysis: Analysis) -> str:
+    budget = analysis.budget
+    parts = {
+        "import": budget.import_s,
+        "warm-up": budget.transient_s,
+        "probes": budget.probes_s,
+        "storage": budget.storage_s,
+        "fixes": budget.fixes_s,
+    }
+    spent = ", ".join(f"{name} {format_seconds(seconds)}" for name, seconds in parts.items() if seconds)
+    return f"{format_seconds(budget.total_s)} of {format_seconds(analysis.options.max_seconds)}{f': {spent}' if spent else ''}"

@@ -1,0 +1,34 @@
+"""The data could not be read to the end.
+
+A record in the middle of a file failed its checksum, a file was cut short, or a function of the pipeline raised on one element. What
+was measured before it stands, but training would stop here too: `tf.data` gives no element after an error.
+
+Fix: write the named file again from its source. `dataset.ignore_errors()` hides the loss, and hides it every epoch.
+
+Silent when every worker read without an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cs_input_analyzer.records import Case, Finding
+
+CODE = "CSI501"
+NAME = "corrupt-record"
+
+
+def find(case: Case) -> Iterator[Finding]:
+    seen: set[str] = set()
+    for measurement in case.measurements:
+        for worker in measurement.workers:
+            if worker.status != "data_error" or worker.message in seen:
+                continue
+            seen.add(worker.message)
+            yield Finding(
+                code=CODE,
+                severity="error",
+                message=f"worker {worker.index} met an element that cannot be read, {worker.message}",
+                evidence={"worker": worker.index, "layout": str(measurement.layout)},
+                fix="write the damaged file again from its source; training stops at this element too",
+            )

@@ -1,0 +1,576 @@
+"""Capacity: laws of the bottleneck model over random models and clusters, and one test that fails when its term is deleted."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+from builders import make_capacity_model, make_cluster, make_estimate, make_files, make_graph, make_measurement, make_worker
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from cs_input_analyzer import capacity
+from cs_input_analyzer.errors import UsageError
+from cs_input_analyzer.records import CapacityModel, Cluster, ContentionPoint, Estimate, Feed, Layout, Prediction, WorkerPoint
+
+GIB = 2**30
+FEEDS: tuple[Feed, Feed] = ("round-robin", "first-come")
+
+
+def point(cpus: int, rate: float, *, spread: float = 0.02, cost: float | None = None) -> WorkerPoint:
+    return WorkerPoint(cpus=cpus, samples_per_s=make_estimate(rate, spread=spread, count=3), cpu_s_per_sample=cost)
+
+
+def contention(tasks: int, cpus: int, host_cpus: int, kept: float, spread: float = 0.02) -> ContentionPoint:
+    return ContentionPoint(
+        tasks=tasks, cpus=cpus, busy_ratio=tasks * cpus / host_cpus, kept_ratio=make_estimate(kept, spread=spread, count=tasks)
+    )
+
+
+def bare_model(**overrides: object) -> CapacityModel:
+    """One CPU gives 100 samples/s, nothing else limits: each test adds the one term that it is about."""
+    plain: dict[str, object] = {
+        "workers": (point(1, 100.0, spread=0.0), point(16, 1600.0, spread=0.0)),
+        "contention": (contention(16, 1, 16, 1.0, spread=0.0),),
+        "slowest_ratio": 1.0,
+        "host_cpus": 16,
+        "private_bytes": None,
+        "shared_bytes": None,
+        "bytes_read_per_sample": None,
+        "bytes_out_per_sample": None,
+        "is_sharded": False,
+        "file_count": None,
+    }
+    return make_capacity_model(**(plain | overrides))
+
+
+def bare_cluster(**overrides: object) -> Cluster:
+    plain: dict[str, object] = {"cpus_per_node": 16, "network_bytes_per_s_per_node": None, "threads_per_core": 1}
+    return make_cluster(**(plain | overrides))
+
+
+def predict(
+    layout: str, model: CapacityModel | None = None, cluster: Cluster | None = None, single: int = 1, feed: Feed = "round-robin"
+) -> Prediction:
+    return capacity.predict(
+        model or bare_model(), cluster or bare_cluster(), Layout.parse(layout), single_task_nodes=single, feed=feed
+    )
+
+
+# --- laws -----------------------------------------------------------------------------------------------------------------------
+
+rates = st.floats(min_value=0.5, max_value=1e6)
+ratios = st.floats(min_value=0.3, max_value=1.0)
+sizes = st.one_of(st.none(), st.floats(min_value=1.0, max_value=1e8))
+
+
+@st.composite
+def estimates(draw: st.DrawFn, middle: st.SearchStrategy[float]) -> Estimate:
+    value, below, above = draw(middle), draw(st.floats(0, 0.9)), draw(st.floats(0, 0.9))
+    return Estimate(estimate=value, low=value * (1 - below), high=value * (1 + above), count=draw(st.integers(1, 9)))
+
+
+@st.composite
+def models(draw: st.DrawFn) -> CapacityModel:
+    host_cpus = draw(st.sampled_from([1, 2, 8, 16]))
+    cpus = sorted(draw(st.sets(st.integers(1, host_cpus), min_size=1, max_size=4)))
+    pairs = [(t, c) for t in range(2, 5) for c in range(1, host_cpus + 1)]
+    shared = draw(st.lists(st.sampled_from(pairs), max_size=3, unique=True))
+    return make_capacity_model(
+        workers=tuple(WorkerPoint(cpus=c, samples_per_s=draw(estimates(rates)), cpu_s_per_sample=draw(sizes)) for c in cpus),
+        contention=tuple(
+            ContentionPoint(tasks=t, cpus=c, busy_ratio=t * c / host_cpus, kept_ratio=draw(estimates(st.floats(0.2, 1.2))))
+            for t, c in shared
+        ),
+        slowest_ratio=draw(ratios),
+        host_cpus=host_cpus,
+        private_bytes=draw(st.one_of(st.none(), st.integers(1, GIB))),
+        shared_bytes=draw(st.one_of(st.none(), st.integers(0, GIB))),
+        bytes_read_per_sample=draw(sizes),
+        bytes_out_per_sample=draw(sizes),
+        is_sharded=draw(st.booleans()),
+        file_count=draw(st.one_of(st.none(), st.integers(1, 200))),
+    )
+
+
+clusters = st.builds(
+    make_cluster,
+    nodes=st.integers(1, 40),
+    cpus_per_node=st.sampled_from([1, 4, 16, 64]),
+    memory_bytes_per_node=st.integers(GIB, 64 * GIB),
+    threads_per_core=st.sampled_from([None, 1, 2]),
+    network_bytes_per_s_per_node=st.one_of(st.none(), st.floats(1e3, 1e11)),
+    storage_bytes_per_s=st.one_of(st.none(), st.floats(1e3, 1e12)),
+)
+layouts = st.builds(Layout, nodes=st.integers(1, 40), tasks_per_node=st.integers(1, 16), cpus_per_task=st.integers(1, 16))
+singles = st.integers(0, 3)
+# Launches that can run: most launches drawn at random cannot, and a law about nothing proves nothing.
+roomy_models = models().map(lambda model: replace(model, private_bytes=GIB, shared_bytes=GIB, file_count=None))
+roomy_clusters = clusters.map(lambda cluster: replace(cluster, nodes=50, cpus_per_node=256, memory_bytes_per_node=64 * GIB))
+roomy_layouts = layouts.map(lambda layout: replace(layout, nodes=layout.nodes + 3))
+feeds = st.sampled_from(FEEDS)
+
+
+def run(model: CapacityModel, cluster: Cluster, layout: Layout, single: int, feed: Feed) -> Prediction:
+    return capacity.predict(model, cluster, layout, single_task_nodes=single, feed=feed)
+
+
+@given(st.one_of(models(), roomy_models), st.one_of(clusters, roomy_clusters), layouts, singles, feeds)
+def test_no_rate_is_above_any_limit_and_the_smallest_is_named(
+    model: CapacityModel, cluster: Cluster, layout: Layout, single: int, feed: Feed
+) -> None:
+    found = run(model, cluster, layout, single, feed)
+    assert all(found.samples_per_s.estimate <= limit.samples_per_s * (1 + 1e-12) for limit in found.limits)
+    declared = {capacity.STORAGE, capacity.NETWORK_IN, capacity.NETWORK_OUT}
+    assert all(found.samples_per_s.high <= limit.samples_per_s for limit in found.limits if limit.name in declared)
+    assert list(found.limits) == sorted(found.limits, key=lambda limit: limit.samples_per_s)
+    assert found.limited_by == found.limits[0].name
+    assert found.extrapolation_ratio >= 1
+    assert math.isclose(found.samples_per_s.estimate, found.limits[0].samples_per_s, rel_tol=1e-12, abs_tol=0.0)
+
+
+@given(roomy_models, roomy_clusters, roomy_layouts, singles, feeds)
+def test_more_streaming_nodes_are_never_slower(
+    model: CapacityModel, cluster: Cluster, layout: Layout, single: int, feed: Feed
+) -> None:
+    before = run(model, cluster, layout, single, feed)
+    after = run(model, cluster, replace(layout, nodes=layout.nodes + 1), single, feed)
+    assert before.problem is after.problem is None
+    assert after.samples_per_s.estimate >= before.samples_per_s.estimate * (1 - 1e-12)
+    assert after.samples_per_s.low >= before.samples_per_s.low * (1 - 1e-12)
+
+
+@given(roomy_models, roomy_clusters, roomy_layouts, singles, feeds, st.floats(0.1, 10))
+def test_scaling_every_rate_scales_the_result(
+    model: CapacityModel, cluster: Cluster, layout: Layout, single: int, feed: Feed, factor: float
+) -> None:
+    faster = replace(
+        model, workers=tuple(replace(p, samples_per_s=p.samples_per_s.scaled(factor), cpu_s_per_sample=None) for p in model.workers)
+    )
+    wider = replace(
+        cluster,
+        network_bytes_per_s_per_node=cluster.network_bytes_per_s_per_node and cluster.network_bytes_per_s_per_node * factor,
+        storage_bytes_per_s=cluster.storage_bytes_per_s and cluster.storage_bytes_per_s * factor,
+    )
+    before, after = run(model, cluster, layout, single, feed), run(faster, wider, layout, single, feed)
+    assert math.isclose(after.samples_per_s.estimate, before.samples_per_s.estimate * factor, rel_tol=1e-9)
+    assert math.isclose(after.samples_per_s.low, before.samples_per_s.low * factor, rel_tol=1e-9)
+    assert math.isclose(after.samples_per_s.high, before.samples_per_s.high * factor, rel_tol=1e-9)
+
+
+@given(roomy_models, roomy_clusters, roomy_layouts, singles, feeds)
+def test_a_limit_that_is_infinite_changes_nothing(
+    model: CapacityModel, cluster: Cluster, layout: Layout, single: int, feed: Feed
+) -> None:
+    model = replace(model, bytes_read_per_sample=100.0, bytes_out_per_sample=100.0, file_count=None)
+    free = replace(cluster, network_bytes_per_s_per_node=None, storage_bytes_per_s=None)
+    endless = replace(cluster, network_bytes_per_s_per_node=1e300, storage_bytes_per_s=1e300)
+    without = run(model, free, layout, single, feed)
+    beside = run(replace(model, file_count=10**9), endless, layout, single, feed)
+    assert (without.samples_per_s, without.limited_by, without.problem) == (beside.samples_per_s, beside.limited_by, beside.problem)
+
+
+@given(roomy_models, roomy_clusters, roomy_layouts, singles)
+def test_waiting_for_the_slowest_is_never_faster_than_first_come(
+    model: CapacityModel, cluster: Cluster, layout: Layout, single: int
+) -> None:
+    strict, free = run(model, cluster, layout, single, "round-robin"), run(model, cluster, layout, single, "first-come")
+    assert strict.samples_per_s.estimate <= free.samples_per_s.estimate
+    assert run(replace(model, slowest_ratio=1.0), cluster, layout, single, "round-robin").samples_per_s == free.samples_per_s
+
+
+@given(models(), clusters, st.integers(1, 16), st.integers(1, 16))
+def test_a_busier_node_never_speeds_a_worker_up(model: CapacityModel, cluster: Cluster, tasks: int, cpus: int) -> None:
+    alone, _ = capacity.worker_rate(model, cluster, 1, cpus)
+    fewer, _ = capacity.worker_rate(model, cluster, tasks, cpus)
+    more, _ = capacity.worker_rate(model, cluster, tasks + 1, cpus)
+    assert more.estimate <= fewer.estimate * (1 + 1e-12) <= alone.estimate * (1 + 1e-11)
+
+
+# --- each term of the law: these fail when it is deleted ------------------------------------------------------------------------
+
+
+def test_workers_add_up_and_the_single_task_nodes_do_not_stream() -> None:
+    found = predict("3x4x2")
+    assert found.input_workers == 8
+    assert found.samples_per_s.estimate == pytest.approx(8 * 200)
+    assert found.limited_by == capacity.WORKER_CPU
+    assert predict("3x4x2", single=2).input_workers == 4
+
+
+def test_without_single_task_nodes_one_task_is_the_chief() -> None:
+    assert predict("3x4x2", single=0).input_workers == 11
+    assert predict("1x4x2", single=0).samples_per_s.estimate == pytest.approx(3 * 200)
+
+
+def test_a_measurement_has_no_chief() -> None:
+    found = capacity.predict(
+        bare_model(), bare_cluster(), Layout.parse("1x4x2"), single_task_nodes=0, feed="round-robin", has_chief=False
+    )
+    assert found.input_workers == 4
+
+
+def test_round_robin_feed_waits_for_the_slowest_and_first_come_does_not() -> None:
+    uneven = bare_model(slowest_ratio=0.5)
+    strict = predict("3x4x2", uneven)
+    assert (strict.limited_by, strict.samples_per_s.estimate) == (capacity.ROUND_ROBIN, pytest.approx(8 * 200 * 0.5))
+    free = predict("3x4x2", uneven, feed="first-come")
+    assert (free.limited_by, free.samples_per_s.estimate) == (capacity.WORKER_CPU, pytest.approx(8 * 200))
+    assert capacity.ROUND_ROBIN not in {limit.name for limit in free.limits}
+
+
+def test_a_slightly_slower_worker_counts_but_is_no_limit_of_its_own() -> None:
+    found = predict("3x4x2", bare_model(slowest_ratio=0.97))
+    assert (found.limited_by, found.samples_per_s.estimate) == (capacity.WORKER_CPU, pytest.approx(8 * 200 * 0.97))
+
+
+def test_what_a_node_reads_is_capped_by_its_link() -> None:
+    found = predict("3x4x2", bare_model(bytes_read_per_sample=1e6), bare_cluster(network_bytes_per_s_per_node=1e8))
+    assert (found.limited_by, found.samples_per_s.estimate) == (capacity.NETWORK_IN, pytest.approx(2 * 100))
+
+
+def test_what_a_node_sends_is_capped_by_its_link() -> None:
+    found = predict("3x4x2", bare_model(bytes_out_per_sample=1e6), bare_cluster(network_bytes_per_s_per_node=1e8))
+    assert (found.limited_by, found.samples_per_s.estimate) == (capacity.NETWORK_OUT, pytest.approx(2 * 100))
+
+
+def test_a_link_carries_both_directions_at_once() -> None:
+    both = bare_model(bytes_read_per_sample=1e6, bytes_out_per_sample=1e6)
+    found = predict("3x4x2", both, bare_cluster(network_bytes_per_s_per_node=1e8))
+    assert found.samples_per_s.estimate == pytest.approx(2 * 100)
+
+
+def test_without_single_task_nodes_the_fullest_node_fills_its_link_first() -> None:
+    # 11 workers on 3 nodes, 4 on the fullest: its 4/11 of the traffic fit the link.
+    found = predict("3x4x2", bare_model(bytes_out_per_sample=1e6), bare_cluster(network_bytes_per_s_per_node=1e8), single=0)
+    assert found.samples_per_s.estimate == pytest.approx(100 * 11 / 4)
+
+
+def test_shared_storage_is_one_ceiling_for_all_nodes() -> None:
+    reads = bare_model(bytes_read_per_sample=1e6)
+    found = [predict(f"{nodes}x4x2", reads, bare_cluster(storage_bytes_per_s=3e8)) for nodes in (2, 3, 8)]
+    assert [f.samples_per_s.estimate for f in found] == [pytest.approx(300)] * 3
+    assert {f.limited_by for f in found} == {capacity.STORAGE}
+
+
+def test_an_exact_ceiling_is_exact() -> None:
+    wide = bare_model(workers=(point(1, 100.0, spread=0.5),), bytes_read_per_sample=1e6)
+    found = predict("3x4x1", wide, bare_cluster(storage_bytes_per_s=5e8)).samples_per_s
+    assert (found.estimate, found.high) == (500.0, 500.0)
+    assert found.low < 500.0
+
+
+def test_neighbours_take_what_was_measured() -> None:
+    shared = bare_model(contention=(contention(16, 1, 16, 0.5, spread=0.0),))
+    assert predict("2x16x1", shared).samples_per_s.estimate == pytest.approx(16 * 50)
+    assert predict("2x1x1", shared).samples_per_s.estimate == pytest.approx(100)
+    half = predict("2x8x1", shared).samples_per_s.estimate / 8
+    assert 50 < half < 100
+
+
+def test_contention_beyond_the_measured_grows_and_never_returns() -> None:
+    shared = bare_model(contention=(contention(2, 1, 16, 0.9, spread=0.0),))
+    kept = [capacity.worker_rate(shared, bare_cluster(), tasks, 1)[0].estimate / 100 for tasks in (1, 2, 4, 16)]
+    assert kept[:2] == [1.0, pytest.approx(0.9)]
+    assert kept == sorted(kept, reverse=True)
+    assert kept[-1] == pytest.approx(1 / (1 + (1 / 0.9 - 1) * 15))
+
+
+def test_tasks_beyond_the_memory_of_a_node_cannot_run() -> None:
+    heavy = bare_model(private_bytes=20 * GIB, shared_bytes=10 * GIB)
+    fits, full = predict("2x5x1", heavy), predict("2x6x1", heavy)
+    assert (fits.problem, fits.memory_bytes_per_node) == (None, 110 * GIB)
+    assert full.limited_by == capacity.MEMORY
+    assert full.problem is not None
+    assert "130 GiB" in full.problem
+    assert "128 GiB" in full.problem
+    assert full.samples_per_s == Estimate.exact(0.0)
+
+
+def test_tasks_beyond_the_cpus_of_a_node_cannot_run() -> None:
+    assert predict("2x8x2").problem is None
+    assert predict("2x8x3").limited_by == capacity.CPUS
+
+
+def test_workers_beyond_the_files_of_a_sharded_pipeline_cannot_run() -> None:
+    sharded = bare_model(is_sharded=True, file_count=8)
+    assert predict("3x4x1", sharded).problem is None
+    assert predict("3x5x1", sharded).limited_by == capacity.FILES
+    assert predict("3x5x1", replace(sharded, is_sharded=False)).problem is None
+
+
+def test_more_nodes_than_the_cluster_has_cannot_run() -> None:
+    assert predict("8x1x1").problem is None
+    assert predict("9x1x1").limited_by == capacity.NODES
+
+
+def test_single_task_nodes_must_leave_one_to_stream() -> None:
+    assert predict("2x1x1", single=1).problem is None
+    assert predict("2x1x1", single=2).limited_by == capacity.NODES
+    assert predict("1x2x1", single=1).limited_by == capacity.NODES
+
+
+def test_a_launch_of_the_chief_alone_streams_nothing() -> None:
+    assert predict("1x1x1", single=0).limited_by == capacity.INPUT_WORKERS
+    assert predict("1x2x1", single=0).problem is None
+
+
+# --- one worker -------------------------------------------------------------------------------------------------------------------
+
+
+@given(models(), clusters)
+def test_the_curve_passes_through_what_was_measured(model: CapacityModel, cluster: Cluster) -> None:
+    for probed in model.workers:
+        rate, extrapolation = capacity.worker_rate(model, cluster, 1, probed.cpus)
+        assert math.isclose(rate.estimate, probed.samples_per_s.estimate, rel_tol=1e-9)
+        assert extrapolation == 1.0
+
+
+@given(models(), st.integers(1, 16))
+def test_between_two_probes_the_rate_stays_between_theirs(model: CapacityModel, cpus: int) -> None:
+    assume(model.workers[0].cpus <= cpus <= model.workers[-1].cpus)
+    rate, _ = capacity.worker_rate(model, make_cluster(threads_per_core=1), 1, cpus)
+    left = max((p for p in model.workers if p.cpus <= cpus), key=lambda p: p.cpus).samples_per_s.estimate
+    right = min((p for p in model.workers if p.cpus >= cpus), key=lambda p: p.cpus).samples_per_s.estimate
+    assert min(left, right) * (1 - 1e-9) <= rate.estimate <= max(left, right) * (1 + 1e-9)
+
+
+def test_beyond_the_largest_probe_the_interval_grows_and_low_never_promises_more() -> None:
+    model = bare_model(workers=(point(1, 100.0), point(4, 320.0)))
+    widths = []
+    for cpus in (4, 8, 16):
+        rate, extrapolation = capacity.worker_rate(model, bare_cluster(), 1, cpus)
+        assert extrapolation == cpus / 4
+        assert rate.low <= 320
+        assert 320 <= rate.estimate <= 80 * cpus
+        widths.append(rate.relative_half_width_ratio or 0.0)
+    assert widths == sorted(widths)
+    assert widths[0] < widths[2]
+
+
+def test_a_pipeline_that_got_slower_with_cpus_is_not_promised_growth() -> None:
+    model = bare_model(workers=(point(1, 3228.0), point(2, 2374.0)))
+    assert capacity.worker_rate(model, bare_cluster(), 1, 8)[0].estimate == pytest.approx(2374)
+    assert predict("2x1x2", model).limited_by == capacity.WORKER_SERIAL
+
+
+@pytest.mark.parametrize(
+    ("points", "cpus", "name"),
+    [
+        ((point(1, 100.0), point(2, 195.0)), 1, capacity.WORKER_CPU),
+        ((point(1, 100.0), point(2, 195.0)), 2, capacity.WORKER_CPU),
+        ((point(1, 100.0), point(2, 104.0)), 1, capacity.WORKER_SERIAL),
+        ((point(1, 100.0), point(2, 190.0), point(8, 200.0)), 8, capacity.WORKER_SERIAL),
+        ((point(1, 100.0), point(2, 190.0), point(8, 200.0)), 2, capacity.WORKER_CPU),
+        ((point(1, 100.0, cost=0.0099),), 1, capacity.WORKER_CPU),
+        ((point(1, 100.0, cost=0.002),), 1, capacity.WORKER_SERIAL),
+        ((point(1, 100.0, cost=None),), 1, capacity.WORKER_CPU),
+    ],
+)
+def test_a_worker_that_cpus_do_not_help_is_told_from_one_they_do(points: tuple[WorkerPoint, ...], cpus: int, name: str) -> None:
+    assert predict(f"2x1x{cpus}", bare_model(workers=points)).limited_by == name
+
+
+def test_more_busy_cpus_than_probed_widen_the_interval() -> None:
+    model = bare_model(contention=(contention(4, 1, 16, 1.0, spread=0.0),))
+    inside, outside = predict("2x4x1", model), predict("2x8x1", model)
+    assert (inside.extrapolation_ratio, outside.extrapolation_ratio) == (1.0, 2.0)
+    assert inside.samples_per_s.relative_half_width_ratio == 0
+    assert outside.samples_per_s.low == pytest.approx(800 / 2**capacity.WIDENING_EXPONENT)
+    assert outside.samples_per_s.high == pytest.approx(800 * 2**capacity.WIDENING_EXPONENT)
+
+
+def test_without_a_contention_probe_every_further_task_is_extrapolation() -> None:
+    found = predict("2x8x1", bare_model(contention=()))
+    assert found.extrapolation_ratio == 8.0
+    assert found.samples_per_s.low < found.samples_per_s.estimate
+
+
+def test_hardware_threads_lower_the_low_end_only_where_cores_are_shared() -> None:
+    model = bare_model(contention=(contention(4, 1, 16, 1.0, spread=0.0),))
+    lows = {
+        threads: [predict(f"2x{t}x1", model, bare_cluster(threads_per_core=threads)).samples_per_s.low for t in (8, 16)]
+        for threads in (1, 2, None)
+    }
+    assert lows[1][0] == lows[2][0] == lows[None][0]
+    assert lows[2][1] == pytest.approx(lows[1][1] * (8 + 8 * capacity.SMT_GAIN_RATIO) / 16)
+    assert lows[2][1] < lows[None][1] < lows[1][1]
+
+
+def test_probes_that_filled_the_host_have_already_paid_for_hardware_threads() -> None:
+    assert predict("2x16x1", cluster=bare_cluster(threads_per_core=2)).samples_per_s.low == pytest.approx(1600)
+
+
+# --- fit ------------------------------------------------------------------------------------------------------------------------
+
+
+def fit(*measurements: object, host_cpus: int = 16, **graph: object) -> CapacityModel:
+    return capacity.fit(make_graph(**graph), measurements, host_cpus)  # type: ignore[arg-type]
+
+
+def test_lone_workers_of_the_same_cpus_are_pooled_over_processes() -> None:
+    model = fit(make_measurement("1x1x4", [1000]), make_measurement("1x1x1", [300]), make_measurement("1x1x4", [1100]))
+    assert [p.cpus for p in model.workers] == [1, 4]
+    assert model.workers[1].samples_per_s.estimate == 1050
+    assert model.workers[1].samples_per_s.count == 2
+    assert model.workers[1].cpu_s_per_sample == pytest.approx(0.00192)
+    assert model.largest_cpus_probed == 4
+
+
+@given(st.lists(st.tuples(st.floats(50, 200), st.floats(0, 0.3)), min_size=1, max_size=8))
+def test_a_pooled_interval_is_never_narrower_than_its_parts(workers: list[tuple[float, float]]) -> None:
+    runs = []
+    for rate, spread in workers:
+        worker = make_worker(rate, samples_per_s=make_estimate(rate, spread=spread))
+        runs.append(make_measurement("1x1x1", workers=(worker,)))
+    pooled = fit(*runs).workers[0].samples_per_s
+    count, values = len(workers), [rate for rate, _ in workers]
+    mean = sum(values) / count
+    seen = math.sqrt(sum((v - mean) ** 2 for v in values) / (count - 1) / count) if count > 1 else 0.0
+    each = math.sqrt(sum((rate * spread) ** 2 for rate, spread in workers)) / count
+    assert pooled.high - pooled.estimate >= max(capacity.NORMAL_95 * seen, each) * (1 - 1e-9)
+    assert pooled.estimate == pytest.approx(mean)
+
+
+def test_more_processes_that_agree_narrow_the_interval_but_one_is_never_exact() -> None:
+    widths = []
+    for count in (1, 2, 3, 10):
+        exact = [make_measurement("1x1x1", workers=(make_worker(samples_per_s=Estimate.exact(100.0)),)) for _ in range(count)]
+        widths.append(fit(*exact).workers[0].samples_per_s.relative_half_width_ratio or 0.0)
+    assert widths == sorted(widths, reverse=True)
+    assert widths[0] > capacity.PROCESS_SPREAD_RATIO
+    assert widths[-1] > 0
+
+
+def test_students_t_is_the_published_one() -> None:
+    stats = pytest.importorskip("scipy.stats")
+    for degrees, value in enumerate(capacity._STUDENT_95, start=1):
+        assert value == pytest.approx(stats.t.ppf(0.95, degrees), abs=1e-4)
+    assert pytest.approx(stats.norm.ppf(0.95)) == capacity.NORMAL_95
+
+
+def test_workers_together_show_what_they_keep() -> None:
+    model = fit(make_measurement("1x1x2", [1000]), make_measurement("1x4x2", [800, 800, 800, 800]))
+    (found,) = model.contention
+    assert (found.tasks, found.cpus, found.busy_ratio) == (4, 2, 0.5)
+    assert found.kept_ratio.estimate == pytest.approx(0.8)
+    assert found.kept_ratio.low < 0.8 < found.kept_ratio.high
+
+
+def test_the_error_of_both_sides_is_in_what_they_keep() -> None:
+    wide = make_measurement("1x1x2", workers=(make_worker(1000, samples_per_s=make_estimate(1000, spread=0.3)),))
+    narrow = make_measurement("1x1x2", [1000])
+    together = make_measurement("1x4x2")
+    assert fit(wide, together).contention[0].kept_ratio.low < fit(narrow, together).contention[0].kept_ratio.low
+
+
+def test_a_lost_worker_leaves_its_share_to_the_others() -> None:
+    model = fit(make_measurement("1x1x2", [1000]), make_measurement("1x4x2", [800, None, 800, 800]))
+    assert [(p.tasks, p.cpus) for p in model.contention] == [(3, 2)]
+
+
+def test_a_worker_that_stays_behind_sets_the_pace_and_noise_does_not() -> None:
+    alone = make_measurement("1x1x1", [1000])
+    assert fit(alone).slowest_ratio == 1.0
+    assert fit(alone, make_measurement("1x4x1", [1000, 1000, 1000, 1000])).slowest_ratio == 1.0
+    # 2 % apart where each is known to 2 %: nothing persistent.
+    assert fit(alone, make_measurement("1x4x1", [1000, 990, 1010, 995])).slowest_ratio == 1.0
+    behind = fit(alone, make_measurement("1x4x1", [1000, 1000, 1000, 600])).slowest_ratio
+    assert behind == pytest.approx(600 / 900, abs=0.01)
+    assert behind >= 600 / 900
+
+
+@given(st.lists(st.floats(100, 1000), min_size=2, max_size=6))
+def test_the_slowest_is_never_ahead_of_the_mean_nor_behind_what_was_seen(seen: list[float]) -> None:
+    ratio = fit(make_measurement("1x1x1", [500]), make_measurement(f"1x{len(seen)}x1", seen)).slowest_ratio
+    assert min(seen) / (sum(seen) / len(seen)) - 1e-9 <= ratio <= 1.0
+
+
+def test_validation_and_runs_inside_the_users_process_never_feed_the_model() -> None:
+    model = fit(
+        make_measurement("1x1x1", [1000]),
+        make_measurement("1x1x1", [5000], role="validate"),
+        make_measurement("1x1x4", [5000], isolation="none"),
+        make_measurement("2x1x8", [5000, 5000]),
+    )
+    assert [(p.cpus, p.samples_per_s.estimate) for p in model.workers] == [(1, 1000)]
+
+
+def test_without_a_lone_rate_there_is_nothing_to_predict_from() -> None:
+    for measurements in ([], [make_measurement("1x1x1", [None])], [make_measurement("1x2x1", [900, 900])]):
+        with pytest.raises(UsageError, match="ran alone"):
+            fit(*measurements)
+
+
+def test_memory_files_and_bytes_come_from_the_workers_and_the_graph() -> None:
+    light = make_worker(private_bytes=5, peak_rss_bytes=50, bytes_read_per_sample=100.0, bytes_out_per_sample=None)
+    heavy = make_worker(private_bytes=None, peak_rss_bytes=70, bytes_read_per_sample=300.0, bytes_out_per_sample=9.0)
+    model = fit(
+        make_measurement("1x1x1", workers=(light,), shared_bytes=3),
+        make_measurement("1x1x1", workers=(heavy,), shared_bytes=None),
+        chain="tensor_slices > shard > batch",
+        files=make_files(count=17),
+    )
+    assert (model.private_bytes, model.shared_bytes, model.file_count, model.is_sharded) == (70, 3, 17, True)
+    assert (model.bytes_read_per_sample, model.bytes_out_per_sample) == (200.0, 9.0)
+
+
+def test_what_no_worker_told_is_missing_and_not_zero() -> None:
+    silent = make_worker(
+        private_bytes=None, peak_rss_bytes=None, bytes_read_per_sample=None, bytes_out_per_sample=None, cpu_s_per_sample=None
+    )
+    model = fit(make_measurement("1x1x1", workers=(silent,), shared_bytes=None), chain="tensor_slices > batch", files=None)
+    assert (model.private_bytes, model.shared_bytes, model.file_count, model.is_sharded) == (None, None, None, False)
+    assert (model.bytes_read_per_sample, model.bytes_out_per_sample, model.workers[0].cpu_s_per_sample) == (None, None, None)
+
+
+def test_a_fitted_model_predicts_what_was_measured() -> None:
+    model = fit(make_measurement("1x1x4", [1000]), make_measurement("1x4x4", [800, 800, 800, 800]))
+    found = capacity.predict(model, bare_cluster(), Layout.parse("1x4x4"), single_task_nodes=0, feed="round-robin", has_chief=False)
+    assert found.samples_per_s.estimate == pytest.approx(3200)
+    assert found.extrapolation_ratio == 1.0
+
+
+# --- what to measure next ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("budget", "expected"),
+    [
+        (1, ["1x1x1"]),
+        (2, ["1x1x1", "1x1x2", "1x2x1"]),
+        (4, ["1x1x1", "1x1x4", "1x4x1"]),
+        (16, ["1x1x1", "1x1x16", "1x4x1", "1x1x4"]),
+        (64, ["1x1x1", "1x1x16", "1x4x1", "1x1x4"]),
+    ],
+)
+def test_first_probes_span_the_cpus_and_show_contention(budget: int, expected: list[str]) -> None:
+    # The node has 16 CPUs: what a larger host can do beyond them is no use.
+    assert [str(layout) for layout in capacity.next_probes(None, bare_cluster(), budget, None)] == expected
+
+
+def test_next_probes_are_those_of_the_plan_and_the_gap_beside_it() -> None:
+    model = bare_model()
+    found = capacity.next_probes(model, bare_cluster(), 16, Layout.parse("3x4x4"))
+    assert [str(layout) for layout in found] == ["1x1x4", "1x4x4", "1x1x2", "1x1x8"]
+
+
+def test_nothing_is_left_to_probe_where_the_plan_was_measured() -> None:
+    model = bare_model(workers=(point(1, 100.0), point(2, 190.0)), contention=(contention(4, 2, 16, 0.9),))
+    assert capacity.next_probes(model, bare_cluster(), 16, Layout.parse("3x4x2")) == ()
+    assert capacity.next_probes(model, bare_cluster(), 16, None) == ()
+
+
+@given(st.one_of(st.none(), models()), clusters, st.integers(1, 64), st.one_of(st.none(), layouts))
+def test_probes_are_new_and_fit_the_host(
+    model: CapacityModel | None, cluster: Cluster, budget: int, planned: Layout | None
+) -> None:
+    found = capacity.next_probes(model, cluster, budget, planned)
+    assert len(set(found)) == len(found)
+    known = set() if model is None else {(1, p.cpus) for p in model.workers} | {(p.tasks, p.cpus) for p in model.contention}
+    for layout in found:
+        assert layout.nodes == 1
+        assert layout.tasks_per_node <= capacity.MOST_CONTENTION_TASKS
+        assert layout.cpus_per_node <= min(budget, cluster.cpus_per_node)
+        assert (layout.tasks_per_node, layout.cpus_per_task) not in known

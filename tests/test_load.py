@@ -1,0 +1,187 @@
+"""Finding the target, and calling it however it wants to be called. No TensorFlow here."""
+
+from __future__ import annotations
+
+import enum
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cs_input_analyzer.errors import TargetError, UsageError
+from cs_input_analyzer.load import Call, bind_arguments, find_object, load_params, parse_target
+
+PARAMS = {"train_input": {"batch_size": 4}, "data_dir": "shards"}
+
+
+def call(params: dict[str, Any] | None = None, mode: Any = "train") -> Call:
+    return Call(params=params, mode=mode, num_workers=3, worker_index=1)
+
+
+def called(function: Any, params: dict[str, Any] | None = None, mode: str = "train") -> Any:
+    arguments = bind_arguments(function, call(params, mode))
+    return function(*arguments.args, **arguments.kwargs)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda params: params,
+        lambda params, mode: params,
+        lambda mode, params: params,
+        lambda params, mode="train": params,
+        lambda params, input_context=None: params,
+        lambda input_context=None, *, params: params,
+        lambda params=None: params,
+        lambda hparams: hparams,
+        lambda the_settings: the_settings,
+        lambda params, *args, **kwargs: params,
+    ],
+)
+def test_params_reach_every_signature(function: Any) -> None:
+    assert called(function, PARAMS) == PARAMS
+
+
+def test_mode_and_context_by_name() -> None:
+    assert called(lambda mode: mode, None, "eval") == "eval"
+    assert called(lambda is_training: is_training, None, "eval") is False
+    assert called(lambda training=True: training, None, "train") is True
+    assert called(lambda params, input_context=None: input_context, PARAMS) is None
+
+
+def test_an_enum_mode_gets_its_own_member() -> None:
+    class Mode(enum.Enum):
+        TRAIN = 1
+        EVAL = 2
+
+    assert called(lambda mode=Mode.TRAIN: mode, None, "eval") is Mode.EVAL
+
+
+def test_keys_of_params_by_name_and_defaults_left_alone() -> None:
+    assert called(lambda data_dir, depth=3: (data_dir, depth), PARAMS) == ("shards", 3)
+
+
+def test_without_params_a_default_stays_and_a_required_one_is_empty() -> None:
+    assert called(lambda params="mine": params) == "mine"
+    assert called(lambda params: params) == {}
+
+
+def test_unknown_arguments_are_refused_by_name() -> None:
+    with pytest.raises(TargetError, match="vocabulary"):
+        bind_arguments(lambda params, vocabulary: None, call(PARAMS))
+    with pytest.raises(TargetError, match=r"first.*second"):
+        bind_arguments(lambda first, second: None, call())
+
+
+def test_the_function_gets_a_copy_it_may_change() -> None:
+    params = {"a": 1}
+    called(lambda params: params.update(a=2), params)
+    assert params == {"a": 1}
+
+
+@pytest.mark.parametrize("text", ["", "data.py", ":f", "data.py:", "data.py:not-a-name", "a b:f", "a..b:f", "data.py:f()"])
+def test_targets_that_are_not_understood(text: str) -> None:
+    with pytest.raises(TargetError):
+        parse_target(text)
+
+
+def test_a_missing_file_is_said_before_anything_starts(tmp_path: Path) -> None:
+    with pytest.raises(TargetError, match="there is no file"):
+        parse_target(f"{tmp_path}/nowhere.py:f")
+
+
+def test_a_file_is_imported_with_its_folder_on_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "my_neighbour_module.py").write_text("VALUE = 7\n")
+    (tmp_path / "my_target_module.py").write_text("import my_neighbour_module\ndef f():\n    return my_neighbour_module.VALUE\n")
+    found: Any = find_object(parse_target(f"{tmp_path}/my_target_module.py:f"))
+    assert found() == 7
+
+
+def test_a_file_never_shadows_a_module_of_the_same_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import json
+
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "json.py").write_text("def f():\n    return 'mine'\n")
+    found: Any = find_object(parse_target(f"{tmp_path}/json.py:f"))
+    assert found() == "mine"
+    assert sys.modules["json"] is json
+
+
+def test_a_file_inside_a_package_may_import_relatively(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    package = tmp_path / "my_test_package"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "shapes.py").write_text("SIDE = 28\n")
+    (package / "data.py").write_text("from .shapes import SIDE\ndef f():\n    return SIDE\n")
+    found: Any = find_object(parse_target(f"{package}/data.py:f"))
+    assert found() == 28
+
+
+def test_a_missing_module_and_a_missing_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_other_module.py").write_text("def train_input_fn():\n    pass\n")
+    with pytest.raises(TargetError, match="no module 'my_absent_module'"):
+        find_object(parse_target("my_absent_module:f"))
+    with pytest.raises(TargetError, match="it has: train_input_fn"):
+        find_object(parse_target("my_other_module:input_fn"))
+
+
+def test_a_module_that_misses_another_is_the_users_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "my_needy_module.py").write_text("import my_absent_dependency\n")
+    with pytest.raises(ModuleNotFoundError, match="my_absent_dependency"):
+        find_object(parse_target(f"{tmp_path}/my_needy_module.py:f"))
+
+
+def test_params_file_and_overrides(tmp_path: Path) -> None:
+    file = tmp_path / "params.yaml"
+    file.write_text("train_input:\n  batch_size: 8\n  shuffle: true\n")
+    params = load_params(str(file), ("train_input.batch_size=32", "model.depth=[1, 2]", "note=a=b"))
+    assert params == {"train_input": {"batch_size": 32, "shuffle": True}, "model": {"depth": [1, 2]}, "note": "a=b"}
+
+
+def test_no_params_at_all_is_none_and_an_empty_file_is_empty(tmp_path: Path) -> None:
+    (tmp_path / "empty.yaml").touch()
+    assert load_params(None, ()) is None
+    assert load_params(str(tmp_path / "empty.yaml"), ()) == {}
+
+
+@pytest.mark.parametrize(
+    ("content", "match"),
+    [
+        (None, "there is no file"),
+        ("a: [1,\n", "is not YAML"),
+        ("- 1\n- 2\n", "must hold a mapping"),
+        (b"\xff\xfe\x00", "cannot be read"),
+    ],
+)
+def test_bad_params_files(tmp_path: Path, content: str | bytes | None, match: str) -> None:
+    file = tmp_path / "params.yaml"
+    if isinstance(content, str):
+        file.write_text(content)
+    elif content is not None:
+        file.write_bytes(content)
+    with pytest.raises(UsageError, match=match):
+        load_params(str(file), ())
+
+
+@pytest.mark.parametrize("override", ["novalue", "=3", "a..b=1", "a.b.c=1"])
+def test_bad_overrides(tmp_path: Path, override: str) -> None:
+    file = tmp_path / "params.yaml"
+    file.write_text("a: {b: 1}\n")
+    with pytest.raises(UsageError, match="--set"):
+        load_params(str(file), (override,))
+
+
+@given(st.text(max_size=40))
+def test_any_text_is_a_target_or_a_clear_refusal(text: str) -> None:
+    try:
+        parse_target(text)
+    except TargetError as error:
+        assert "target" in str(error)

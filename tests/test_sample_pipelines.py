@@ -1,0 +1,544 @@
+"""The samples: listed, written once and reproducibly, sharded without gaps, and delivering what they promise."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import importlib
+import importlib.util
+import json
+import subprocess
+import sys
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+import sample_pipelines
+from sample_pipelines import SAMPLES, Sample, find, write_sample
+from sample_pipelines.sharding import WorkerShard, shard_files, worker_shard
+
+PACKAGE = Path(sample_pipelines.__file__).parent
+each_sample = pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name)
+
+# Smallest data that still has several batches of the size used below in every file.
+SCALE = {"fc_mnist": 0.01, "bert_pretrain": 0.01, "gpt2": 0.02, "resnet50": 0.05, "unet": 0.07}
+BATCH = 4
+
+
+def tf_config(index: int, workers: int, task_type: str = "worker") -> str:
+    hosts = [f"node-{number}:23111" for number in range(workers)]
+    return json.dumps({"cluster": {"chief": ["node-c:23111"], "worker": hosts}, "task": {"type": task_type, "index": index}})
+
+
+def digests(directory: Path) -> dict[str, str]:
+    files = sorted(directory.glob("*/part-*"))
+    return {str(path.relative_to(directory)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def modification_times(directory: Path) -> dict[str, int]:
+    return {str(path): path.stat().st_mtime_ns for path in directory.rglob("*") if path.is_file() and path.name != ".lock"}
+
+
+# --- the list ----------------------------------------------------------------------------------------------------------------
+
+
+def test_the_list_names_every_module_that_writes_a_dataset() -> None:
+    writers = {
+        path.stem
+        for path in PACKAGE.glob("*.py")
+        if any(isinstance(node, ast.FunctionDef) and node.name == "write_dataset" for node in ast.parse(path.read_text()).body)
+    }
+    assert {sample.module for sample in SAMPLES} == {f"sample_pipelines.{stem}" for stem in writers}
+    assert {sample.params_file for sample in SAMPLES} == {f"{stem}.yaml" for stem in writers}
+
+
+def test_names_are_unique_and_found() -> None:
+    assert len({sample.name for sample in SAMPLES}) == len(SAMPLES)
+    assert [find(sample.name) for sample in SAMPLES] == list(SAMPLES)
+
+
+def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
+    with pytest.raises(LookupError, match=r"'mnist'; there are fc_mnist, .*unet"):
+        find("mnist")
+
+
+@each_sample
+def test_default_params_are_yaml_with_the_sections_of_a_model_zoo(sample: Sample) -> None:
+    params = yaml.safe_load(sample.params_path.read_text())
+    assert list(params)[:2] == ["description", "train_input"]
+    assert {"model", "runconfig"} <= set(params)
+    assert params["train_input"]["use_multiple_workers"] is True
+    assert yaml.safe_load(yaml.safe_dump(params)) == params
+
+
+def test_importing_the_package_imports_no_tensorflow() -> None:
+    code = "import sys, sample_pipelines, sample_pipelines.sharding; sys.exit('tensorflow' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=PACKAGE.parent, check=False).returncode == 0
+
+
+# --- sharding, without TensorFlow --------------------------------------------------------------------------------------------
+
+
+class FileList(list[str]):
+    """Of a `tf.data.Dataset` of names, all that sharding uses."""
+
+    def shard(self, count: int, index: int) -> FileList:
+        return FileList(self[index::count])
+
+
+@given(workers=st.integers(1, 40), files=st.integers(0, 60))
+def test_shards_are_disjoint_and_together_complete(workers: int, files: int) -> None:
+    names = FileList(f"part-{number}" for number in range(files))
+    with pytest.MonkeyPatch.context() as patch:
+        shares = []
+        for index in range(workers):
+            patch.setenv("TF_CONFIG", tf_config(index, workers))
+            shares.append(shard_files(names, use_multiple_workers=True))
+    assert Counter(name for share in shares for name in share) == Counter(names)
+    assert max(map(len, shares)) - min(map(len, shares)) <= 1
+
+
+@pytest.mark.parametrize("text", [None, "", "  ", "{}", '{"cluster": {"chief": ["a:1"]}, "task": {"type": "chief", "index": 0}}'])
+def test_without_workers_everything_is_ours(monkeypatch: pytest.MonkeyPatch, text: str | None) -> None:
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    if text is not None:
+        monkeypatch.setenv("TF_CONFIG", text)
+    assert worker_shard() is None
+    assert shard_files(FileList("ab"), use_multiple_workers=True) == ["a", "b"]
+
+
+def test_a_params_file_can_refuse_sharding(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TF_CONFIG", tf_config(1, 2))
+    assert shard_files(FileList("ab"), use_multiple_workers=False) == ["a", "b"]
+    assert shard_files(FileList("ab"), use_multiple_workers=True) == ["b"]
+
+
+def test_the_input_context_wins_over_tf_config(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TF_CONFIG", tf_config(1, 2))
+    context = SimpleNamespace(num_input_pipelines=5, input_pipeline_id=3)
+    assert worker_shard(context) == WorkerShard(count=5, index=3)
+    assert worker_shard() == WorkerShard(count=2, index=1)
+
+
+@pytest.mark.parametrize("text", ["{worker}", "[1]", tf_config(2, 2), tf_config(-1, 2)])
+def test_an_impossible_tf_config_is_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv("TF_CONFIG", text)
+    with pytest.raises(ValueError, match="TF_CONFIG"):
+        worker_shard()
+
+
+# --- writing once, without TensorFlow ----------------------------------------------------------------------------------------
+
+
+class FakeWriter:
+    """Stands for a sample's module: writes two shards whose text tells the arguments; stops half-way while `fails` is set."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.fails = False
+
+    def write_dataset(self, directory: Path, *, scale: float, seed: int, progress: Any) -> None:
+        self.calls += 1
+        (directory / "train").mkdir(exist_ok=True)
+        for shard in range(2):
+            (directory / f"train/part-{shard}.tfrecord").write_text(f"{scale} {seed}")
+            if progress is not None:
+                progress(shard + 1, 2)
+            if self.fails:
+                raise KeyboardInterrupt
+
+
+@pytest.fixture
+def writer(monkeypatch: pytest.MonkeyPatch) -> FakeWriter:
+    fake = FakeWriter()
+    monkeypatch.setitem(sys.modules, find("gpt2").module, fake)
+    return fake
+
+
+def test_the_written_params_point_at_the_data(writer: FakeWriter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = write_sample("gpt2", "here")
+    assert path.is_absolute()
+    params = yaml.safe_load(path.read_text())
+    assert params["train_input"].pop("data_dir") == str(tmp_path / "here" / "train")
+    defaults = yaml.safe_load(find("gpt2").params_path.read_text())
+    defaults["train_input"].pop("data_dir")
+    assert params == defaults
+
+
+def test_whole_data_are_left_alone(writer: FakeWriter, tmp_path: Path) -> None:
+    first = write_sample("gpt2", tmp_path, scale=0.5, seed=3)
+    before = modification_times(tmp_path)
+    assert write_sample("gpt2", tmp_path, scale=0.5, seed=3) == first
+    assert writer.calls == 1
+    assert modification_times(tmp_path) == before
+
+
+@pytest.mark.parametrize("other", [{"scale": 0.25}, {"seed": 4}])
+def test_other_arguments_write_anew(writer: FakeWriter, tmp_path: Path, other: dict[str, Any]) -> None:
+    original: dict[str, Any] = {"scale": 0.5, "seed": 3}
+    write_sample("gpt2", tmp_path, **original)
+    before = digests(tmp_path)
+    write_sample("gpt2", tmp_path, **(original | other))
+    assert writer.calls == 2
+    assert digests(tmp_path) != before
+
+
+def test_an_interrupted_writing_is_started_again(writer: FakeWriter, tmp_path: Path) -> None:
+    writer.fails = True
+    with pytest.raises(KeyboardInterrupt):
+        write_sample("gpt2", tmp_path)
+    assert not (tmp_path / "complete.json").exists()
+    writer.fails = False
+    write_sample("gpt2", tmp_path)
+    assert len(digests(tmp_path)) == 2
+    assert (tmp_path / "complete.json").exists()
+    assert not (tmp_path / "incomplete.json").exists()
+
+
+def test_an_interrupted_rewriting_does_not_pass_for_the_old_data(writer: FakeWriter, tmp_path: Path) -> None:
+    write_sample("gpt2", tmp_path, seed=1)
+    writer.fails = True
+    with pytest.raises(KeyboardInterrupt):
+        write_sample("gpt2", tmp_path, seed=2)
+    writer.fails = False
+    write_sample("gpt2", tmp_path, seed=1)
+    assert {path.read_text() for path in tmp_path.glob("train/part-*")} == {"1.0 1"}
+
+
+@pytest.mark.parametrize("damage", ["truncate", "delete", "garble the marker"])
+def test_damaged_data_are_written_again(writer: FakeWriter, tmp_path: Path, damage: str) -> None:
+    write_sample("gpt2", tmp_path)
+    whole = digests(tmp_path)
+    if damage == "truncate":
+        (tmp_path / "train/part-1.tfrecord").write_text("1.0")
+    elif damage == "delete":
+        (tmp_path / "train/part-1.tfrecord").unlink()
+    else:
+        (tmp_path / "complete.json").write_text('{"sample": "gp')
+    write_sample("gpt2", tmp_path)
+    assert writer.calls == 2
+    assert digests(tmp_path) == whole
+
+
+def test_of_two_writers_at_once_one_writes_and_the_other_waits(writer: FakeWriter, tmp_path: Path) -> None:
+    def slow_progress(done: int, total: int) -> None:
+        time.sleep(0.02)
+
+    with ThreadPoolExecutor(4) as pool:
+        paths = set(pool.map(lambda _: write_sample("gpt2", tmp_path, progress=slow_progress), range(4)))
+    assert paths == {tmp_path / "params.yaml"}
+    assert writer.calls == 1
+
+
+def test_a_moved_folder_gets_new_params_but_no_new_data(writer: FakeWriter, tmp_path: Path) -> None:
+    write_sample("gpt2", tmp_path / "old")
+    (tmp_path / "old").rename(tmp_path / "new")
+    params = yaml.safe_load(write_sample("gpt2", tmp_path / "new").read_text())
+    assert writer.calls == 1
+    assert params["train_input"]["data_dir"] == str(tmp_path / "new" / "train")
+
+
+def test_params_that_the_user_changed_are_kept(writer: FakeWriter, tmp_path: Path) -> None:
+    path = write_sample("gpt2", tmp_path)
+    changed = path.read_text().replace("batch_size: 112", "batch_size: 8")
+    path.write_text(changed)
+    assert write_sample("gpt2", tmp_path).read_text() == changed
+
+
+def test_a_folder_with_other_things_in_it_is_refused_and_untouched(writer: FakeWriter, tmp_path: Path) -> None:
+    (tmp_path / "train").mkdir()
+    precious = tmp_path / "train/part-00000-of-00016.tfrecord"
+    precious.write_text("precious")
+    with pytest.raises(FileExistsError, match="empty directory"):
+        write_sample("gpt2", tmp_path)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [precious]
+    assert precious.read_text() == "precious"
+
+
+@pytest.mark.parametrize("scale", [0, -1, float("nan"), float("inf")])
+def test_a_scale_that_is_no_positive_number_is_refused(writer: FakeWriter, tmp_path: Path, scale: float) -> None:
+    with pytest.raises(ValueError, match="scale"):
+        write_sample("gpt2", tmp_path / "data", scale=scale)
+    assert not (tmp_path / "data").exists()
+
+
+# --- the real thing ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Params path of a sample's small data, written once."""
+    return functools.cache(lambda name: write_sample(name, tmp_path_factory.mktemp(name) / "data", scale=SCALE[name], seed=7))
+
+
+def small_params(path: Path, **train_input: Any) -> dict[str, Any]:
+    params: dict[str, Any] = yaml.safe_load(path.read_text())
+    section = params["train_input"]
+    section["train_batch_size" if "train_batch_size" in section else "batch_size"] = BATCH
+    section.update(train_input)
+    return params
+
+
+def dataset_of(sample: Sample, params: Any) -> Any:
+    return getattr(importlib.import_module(sample.module), sample.function)(params)
+
+
+def record_count(path: Path) -> int:
+    import tensorflow as tf
+
+    files = sorted(map(str, path.parent.glob("train/*.tfrecord")))
+    return sum(1 for _ in tf.data.TFRecordDataset(files).as_numpy_iterator())
+
+
+PROMISED: dict[str, dict[str, tuple[str, tuple[int, ...]]]] = {
+    "fc_mnist": {"0": ("float16", (784,)), "1": ("int32", ())},
+    "bert_pretrain": {
+        "input_ids": ("int32", (128,)),
+        "input_mask": ("int32", (128,)),
+        "segment_ids": ("int32", (128,)),
+        "masked_lm_positions": ("int32", (20,)),
+        "masked_lm_ids": ("int32", (20,)),
+        "masked_lm_weights": ("float16", (20,)),
+        "1": ("int32", ()),
+    },
+    "gpt2": {"input_ids": ("int32", (1024,)), "input_mask": ("float16", (1024,)), "1": ("int32", (1024,))},
+    "resnet50": {"0": ("float16", (224, 224, 3)), "1": ("int32", ())},
+    "unet": {"0": ("float16", (256, 256, 1)), "1": ("float16", (256, 256, 1))},
+}
+
+
+def flat(element: Any) -> dict[str, Any]:
+    features, labels = element
+    return (features if isinstance(features, dict) else {"0": features}) | {"1": labels}
+
+
+@pytest.mark.tf
+@each_sample
+def test_batches_have_the_promised_types_and_static_shapes(sample: Sample, written: Any) -> None:
+    dataset = dataset_of(sample, small_params(written(sample.name)))
+    expected = {name: (dtype, (BATCH, *shape)) for name, (dtype, shape) in PROMISED[sample.name].items()}
+    spec = {name: (part.dtype.name, tuple(part.shape)) for name, part in flat(dataset.element_spec).items()}
+    assert spec == expected
+    for element in dataset.take(2).as_numpy_iterator():
+        assert {name: (part.dtype.name, part.shape) for name, part in flat(element).items()} == expected
+
+
+@pytest.mark.tf
+@each_sample
+def test_full_precision_has_no_float16(sample: Sample, written: Any) -> None:
+    spec = dataset_of(sample, small_params(written(sample.name), mixed_precision=False)).element_spec
+    assert {part.dtype.name for part in flat(spec).values()} <= {"float32", "int32"}
+
+
+@pytest.mark.tf
+@each_sample
+def test_training_never_ends_and_one_pass_does(sample: Sample, written: Any) -> None:
+    path = written(sample.name)
+    batches = record_count(path) // BATCH
+    assert sum(1 for _ in dataset_of(sample, small_params(path, repeat=False))) == batches
+    assert sum(1 for _ in dataset_of(sample, small_params(path)).take(2 * batches + 1)) == 2 * batches + 1
+
+
+@pytest.mark.tf
+@each_sample
+@pytest.mark.parametrize("shuffle", [False, True], ids=["in order", "shuffled"])
+def test_workers_together_read_every_record_once(
+    sample: Sample, shuffle: bool, written: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Augmentation changes images but not ResNet's labels; U-Net's can be switched off.
+    params = small_params(written(sample.name), repeat=False, shuffle=shuffle, batch_size=1, train_batch_size=1, augment=False)
+    part = "1" if sample.name == "resnet50" else next(iter(PROMISED[sample.name]))
+
+    def read() -> Counter[bytes]:
+        return Counter(flat(element)[part].tobytes() for element in dataset_of(sample, params).as_numpy_iterator())
+
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    everything = read()
+    assert sum(everything.values()) == record_count(written(sample.name))
+    shares = []
+    for index in range(3):
+        monkeypatch.setenv("TF_CONFIG", tf_config(index, 3))
+        shares.append(read())
+    assert sum(shares, Counter()) == everything
+    assert all(shares)
+
+
+@pytest.mark.tf
+@each_sample
+def test_same_seed_same_bytes_and_other_seed_other_bytes(sample: Sample, written: Any, tmp_path: Path) -> None:
+    first = digests(written(sample.name).parent)
+    assert digests(write_sample(sample.name, tmp_path / "same", scale=SCALE[sample.name], seed=7).parent) == first
+    other = digests(write_sample(sample.name, tmp_path / "other", scale=SCALE[sample.name], seed=8).parent)
+    assert other.keys() == first.keys()
+    assert not set(other.values()) & set(first.values())
+
+
+@pytest.mark.tf
+@each_sample
+def test_scale_multiplies_records_and_keeps_files(sample: Sample, written: Any, tmp_path: Path) -> None:
+    twice = write_sample(sample.name, tmp_path, scale=2 * SCALE[sample.name], seed=7)
+    # Each count is rounded to a whole number of records.
+    assert abs(record_count(twice) - 2 * record_count(written(sample.name))) <= 2
+    files = digests(twice.parent)
+    assert files.keys() == digests(written(sample.name).parent).keys()
+    assert sum(1 for name in files if name.startswith("train/")) >= 8
+
+
+@pytest.mark.tf
+@each_sample
+def test_a_real_writing_recovers_from_an_interruption(sample: Sample, written: Any, tmp_path: Path) -> None:
+    calls: list[tuple[int, int]] = []
+
+    def interrupt(done: int, total: int) -> None:
+        calls.append((done, total))
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_sample(sample.name, tmp_path, scale=SCALE[sample.name], seed=7, progress=interrupt)
+    calls.clear()
+    write_sample(sample.name, tmp_path, scale=SCALE[sample.name], seed=7, progress=lambda *call: calls.append(call))
+    assert digests(tmp_path) == digests(written(sample.name).parent)
+    assert not list(tmp_path.rglob("*.unfinished"))
+    assert [done for done, _ in calls] == sorted({done for done, _ in calls})
+    assert {total for _, total in calls} == {calls[-1][0]}
+
+
+@pytest.mark.tf
+def test_shards_of_an_earlier_writing_are_removed_and_sizes_differ_by_one_at_most(tmp_path: Path) -> None:
+    import tensorflow as tf
+
+    from sample_pipelines.tfrecords import write_shards
+
+    write_shards(tmp_path, [b"old"] * 12, 12, 6)
+    (tmp_path / "part-00003-of-00006.unfinished").write_bytes(b"half")
+    write_shards(tmp_path, iter([b"%d" % number for number in range(11)]), 11, 4)
+    files = sorted(tmp_path.iterdir())
+    assert [path.name for path in files] == [f"part-{shard:05d}-of-00004.tfrecord" for shard in range(4)]
+    contents = [list(tf.data.TFRecordDataset(str(path)).as_numpy_iterator()) for path in files]
+    assert [record for records in contents for record in records] == [b"%d" % number for number in range(11)]
+    assert {len(records) for records in contents} == {2, 3}
+
+
+@pytest.mark.tf
+@each_sample
+def test_the_module_also_loads_by_its_path(sample: Sample, written: Any) -> None:
+    path = PACKAGE / f"{sample.module.rpartition('.')[2]}.py"
+    spec = importlib.util.spec_from_file_location("loaded_by_path", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    dataset = getattr(module, sample.function)(small_params(written(sample.name)))
+    assert len(list(dataset.take(1))) == 1
+
+
+@pytest.mark.tf
+@each_sample
+def test_missing_data_are_named(sample: Sample, tmp_path: Path) -> None:
+    params = yaml.safe_load(sample.params_path.read_text())
+    params["train_input"]["data_dir"] = str(tmp_path / "nowhere")
+    with pytest.raises(FileNotFoundError, match=r"nowhere.*write_sample"):
+        dataset_of(sample, params)
+
+
+@pytest.mark.tf
+def test_bytes_do_not_depend_on_the_process(written: Any, tmp_path: Path) -> None:
+    # The order of a protobuf map does; only deterministic serialization hides it.
+    code = (
+        f"import sample_pipelines as s; s.write_sample('bert_pretrain', {str(tmp_path)!r}, scale={SCALE['bert_pretrain']}, seed=7)"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=PACKAGE.parent, check=True, capture_output=True)
+    assert digests(tmp_path) == digests(written("bert_pretrain").parent)
+
+
+# --- what is in the batches --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.tf
+def test_mnist_pixels_are_fractions_and_labels_digits(written: Any) -> None:
+    labels: set[int] = set()
+    for pixels, label in dataset_of(find("fc_mnist"), small_params(written("fc_mnist"), repeat=False)).as_numpy_iterator():
+        assert 0 <= pixels.min() < pixels.max() <= 1
+        labels |= set(label.tolist())
+    assert labels == set(range(10))
+
+
+@pytest.mark.tf
+def test_mnist_evaluation_is_one_pass_over_its_own_files(written: Any) -> None:
+    from sample_pipelines import fc_mnist
+
+    params = yaml.safe_load(written("fc_mnist").read_text())
+    params["eval_input"]["batch_size"] = 2
+    seen = [label for _, labels in fc_mnist.eval_input_fn(params).as_numpy_iterator() for label in labels.tolist()]
+    assert len(seen) == round(fc_mnist.EVAL_RECORDS * SCALE["fc_mnist"])
+    again = [label for _, labels in fc_mnist.input_fn(params, mode="eval").as_numpy_iterator() for label in labels.tolist()]
+    assert again == seen
+
+
+@pytest.mark.tf
+def test_bert_masks_agree_with_tokens(written: Any) -> None:
+    padded = 0
+    for features, labels in dataset_of(
+        find("bert_pretrain"), small_params(written("bert_pretrain"), repeat=False)
+    ).as_numpy_iterator():
+        ids, mask, weights = features["input_ids"], features["input_mask"], features["masked_lm_weights"]
+        assert ((ids == 0) == (mask == 1)).all()
+        assert (ids[:, 0] == 101).all()
+        assert (features["masked_lm_ids"][weights == 0] == 0).all()
+        assert (features["masked_lm_ids"][weights == 1] >= 1000).all()
+        assert (features["segment_ids"][mask == 1] == 0).all()
+        assert set(labels.tolist()) <= {0, 1}
+        padded += int(mask.any(axis=1).sum())
+    assert padded > 0
+
+
+@pytest.mark.tf
+def test_gpt2_labels_are_the_next_inputs(written: Any) -> None:
+    padded = 0
+    for features, labels in dataset_of(find("gpt2"), small_params(written("gpt2"), repeat=False)).as_numpy_iterator():
+        assert (features["input_ids"][:, 1:] == labels[:, :-1]).all()
+        assert 0 <= labels.min() <= labels.max() < 50_257
+        assert (labels[features["input_mask"] == 0] == 0).all()
+        padded += int((features["input_mask"] == 0).any(axis=1).sum())
+    assert padded > 0
+
+
+@pytest.mark.tf
+def test_resnet_images_are_normalised_and_differ(written: Any) -> None:
+    images, labels = next(dataset_of(find("resnet50"), small_params(written("resnet50"))).as_numpy_iterator())
+    assert -2.2 < images.min() < images.max() < 2.7
+    assert images.astype("float32").reshape(BATCH, -1).std(axis=1).min() > 0.05
+    assert 0 <= labels.min() <= labels.max() < 1000
+
+
+@pytest.mark.tf
+@pytest.mark.parametrize("augment", [False, True])
+def test_unet_masks_mark_the_brighter_part_of_their_image(written: Any, augment: bool) -> None:
+    params = small_params(written("unet"), augment=augment, repeat=False)
+    for image, mask in dataset_of(find("unet"), params).as_numpy_iterator():
+        assert set(mask.ravel().tolist()) == {0, 1}
+        assert -1 <= image.min() < image.max() <= 1
+        # A geometric change applied to one of the two only would bring their means together.
+        for picture, blotches in zip(image.astype("float32"), mask, strict=True):
+            assert picture[blotches == 1].mean() > picture[blotches == 0].mean()
+
+
+@pytest.mark.tf
+def test_unet_without_params_reads_the_defaults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from sample_pipelines import unet
+
+    monkeypatch.chdir(tmp_path)
+    write_sample("unet", tmp_path / "unet_data", scale=0.01)
+    image, _ = next(unet.train_input_fn().as_numpy_iterator())
+    assert image.shape == (16, 256, 256, 1)
