@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from cs_input_analyzer import __version__
-from cs_input_analyzer.errors import AnalyzerError, InputFunctionError, UsageError
+from cs_input_analyzer.errors import AnalyzerError, LaunchError, UsageError
 
 if TYPE_CHECKING:
     from cs_input_analyzer.api import Analysis
@@ -217,9 +217,7 @@ def demo(sample: str, **choices: Any) -> int:
         raise UsageError(f"--sample {sample}: {error.args[0]}") from None
     folder = Path(platformdirs.user_cache_dir("cs_input_analyzer")) / "samples" / sample
     with _Progress(choices["quiet"]) as progress:
-        params_file = sample_pipelines.write_sample(
-            sample, folder, progress=lambda done, whole: progress(f"writing {sample} data", done / whole)
-        )
+        params_file = _write_sample(sample, folder, progress)
     choices["json_file"] = choices["json_file"] or "demo_run.json"
     choices["html_file"] = choices["html_file"] or "demo_report.html"
     if sample == DEMO_SAMPLE and choices["demand"] is None and choices["step_time"] is None:
@@ -320,6 +318,29 @@ def _analyze(target: str, params_file: str | None, overrides: tuple[str, ...], c
     return EXIT_TRIPPED if _is_tripped(found, fail_on) else 0
 
 
+def _write_sample(sample: str, folder: Path, progress: Callable[[str, float], None]) -> Path:
+    """Writes the data in a process of its own: TensorFlow, its memory and its chatter stay out of this one. Gives the params file."""
+    import subprocess
+
+    root = str(Path(__file__).resolve().parent.parent)
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1", "PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])}
+    command = [sys.executable, "-m", "sample_pipelines", sample, str(folder)]
+    last = ""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as writer:
+        assert writer.stdout is not None
+        assert writer.stderr is not None
+        for line in writer.stdout:
+            last = line.strip()
+            done, slash, whole = last.partition("/")
+            if slash and done.isdigit() and whole.isdigit():
+                progress(f"writing the {sample} data", int(done) / max(1, int(whole)))
+        errors = writer.stderr.read()
+    if writer.returncode != 0:
+        lines = errors.strip().splitlines() or ["no word why"]
+        raise LaunchError(f"the sample data could not be written to {folder}: {lines[-1]}")
+    return Path(last)
+
+
 def _options(make: Callable[..., Options], params_json: str | None, choices: dict[str, Any]) -> Options:
     current = choices.pop("current", None)
     if current is not None and len(current) != 1:
@@ -394,6 +415,3 @@ def _width() -> int | None:
 
 def _first_line(module: Any) -> str:
     return (module.__doc__ or "").strip().splitlines()[0]
-
-
-__all__ = ["InputFunctionError", "cli", "main"]

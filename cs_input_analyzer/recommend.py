@@ -252,13 +252,16 @@ def _ends(question: _Question, tasks: int) -> list[int]:
     return [1, nodes[-1]] if nodes else [1]
 
 
-def _best_possible(question: _Question) -> Prediction:
-    lows = (
+def _highest_low(question: _Question) -> float:
+    return max(
         prediction.samples_per_s.low
         for tasks, cpus in _tasks_and_cpus(question)
         for prediction in _runnable(question, _ends(question, tasks), tasks, cpus)
     )
-    best = _cheapest(question, EQUAL_RATIO * max(lows))
+
+
+def _best_possible(question: _Question) -> Prediction:
+    best = _cheapest(question, EQUAL_RATIO * _highest_low(question))
     assert best is not None  # the launch with the highest low end reaches a target below it
     return best
 
@@ -289,15 +292,16 @@ def _per_node(prediction: Prediction) -> tuple[float, ...]:
 
 
 def _binding(question: _Question, best: Prediction) -> str:
-    """What to add for more than the best possible: the term of the law that binds, or what forbids one task or one node more."""
-    nodes, tasks, cpus = best.layout.nodes, best.layout.tasks_per_node, best.layout.cpus_per_task
+    """What to add for more than the best possible: the term of the law that binds, or the files or the memory without whose limit
+    another launch would be faster."""
     if best.limited_by in (capacity.STORAGE, capacity.NETWORK_IN, capacity.NETWORK_OUT):
         return best.limited_by
-    more_nodes, more_tasks = _at(question, nodes + 1, tasks, cpus), _at(question, nodes, tasks + 1, cpus)
-    for further in (more_nodes, more_tasks):
-        if further.problem is not None and further.limited_by in (capacity.FILES, capacity.MEMORY):
-            return further.limited_by
-    return best.limited_by
+    without = {
+        capacity.FILES: question._replace(model=replace(question.model, file_count=None)),
+        capacity.MEMORY: question._replace(model=replace(question.model, private_bytes=None)),
+    }
+    name, low = max(((name, _highest_low(relaxed)) for name, relaxed in without.items()), key=lambda pair: pair[1])
+    return name if low * EQUAL_RATIO > best.samples_per_s.low else best.limited_by
 
 
 def _check(question: _Question) -> None:

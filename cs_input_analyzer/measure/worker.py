@@ -64,7 +64,7 @@ def _run(journal: JournalWriter, orders: TextIO, folder: Path, began_s: float) -
         return
     if not orders.readline():
         return
-    _sample(journal, dataset, iterator, order, ops, batch_size)
+    sample(journal, dataset, iterator, order, ops, batch_size)
 
 
 def _build(journal: JournalWriter, order: Order, folder: Path) -> tuple[Any, Any, int | None] | None:
@@ -127,7 +127,7 @@ def _first_batch(journal: JournalWriter, dataset: Any, order: Order, batch_size:
     return iterator
 
 
-def _sample(journal: JournalWriter, dataset: Any, iterator: Any, order: Order, ops: Any, batch_size: int | None) -> None:
+def sample(journal: JournalWriter, dataset: Any, iterator: Any, order: Order, ops: Any, batch_size: int | None) -> None:
     """Samples in chunks until the rate is precise enough, the time is up, or the data end; a finished pass begins again."""
     import numpy as np
 

@@ -166,7 +166,7 @@ def _check_version(document: Mapping[str, object], origin: str) -> None:
         )
     if version < SCHEMA_VERSION:
         raise UsageError(
-            f"{origin}: this file was written by an older version: schema {version}, this tool reads {SCHEMA_VERSION}; analyze again"
+            f"{origin}: this file was written by an older version: schema {version}, this tool reads {SCHEMA_VERSION}; run again"
         )
 
 

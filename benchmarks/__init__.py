@@ -1,0 +1,1 @@
+"""Commands that measure this tool itself; see README.md."""

@@ -1,0 +1,93 @@
+"""How much measuring slows a pipeline: the worker's whole sampling (stamps, counters, cost polls, journal) against a bare loop.
+
+Both read the same running iterator of a sample pipeline, alternately, in pairs whose order is turned every time. The slowdown is the
+ratio of seconds per batch; what counts is its one-sided upper 90 % bound.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
+
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+import yaml
+
+from benchmarks.paired import arguments, ratio_bounds, save, show
+from cs_input_analyzer import graph, load
+from cs_input_analyzer.measure.journal import JournalWriter, Order, read_journal
+from cs_input_analyzer.measure.worker import sample
+from sample_pipelines import find, write_sample
+
+
+def bare_loop(iterator: Any) -> Any:
+    @tf.function
+    def loop(batches: Any) -> Any:
+        def body(index: Any) -> Any:
+            element = iterator.get_next()
+            with tf.control_dependencies(tf.nest.flatten(element)):
+                return index + 1
+
+        return tf.while_loop(lambda index: index < batches, body, [tf.constant(0)], parallel_iterations=1)
+
+    return loop
+
+
+def measured_s_per_batch(dataset: Any, iterator: Any, ops: Any, seconds: float) -> float:
+    """Seconds per batch while the worker's own sampling runs, by its own stamps."""
+    order = Order(
+        target="", pickled=None, params_json=None, mode="train", num_workers=1, worker_index=0, tf_config="{}", batch_size=None,
+        target_error_ratio=0.0, min_window_s=seconds, max_window_s=seconds, want_graph=False, want_costs=True,
+    )  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        sample(JournalWriter(Path(folder)), dataset, iterator, order, ops, 1)
+        stamps = read_journal(Path(folder)).stamps_s
+    return float(stamps[-1] - stamps[0]) / (len(stamps) - 1)
+
+
+def main() -> None:
+    options = arguments(
+        __doc__,
+        pairs=(int, 40, "pairs"),
+        seconds=(float, 0.8, "seconds of each half"),
+        samples=(str, "fc_mnist,bert_pretrain,resnet50", "sample pipelines"),
+    )
+    rows, result = [], {}
+    for name in options.samples.split(","):
+        with tempfile.TemporaryDirectory() as folder:
+            params = yaml.safe_load(write_sample(name, folder).read_text())
+            call = load.Call(params=params, mode="train", num_workers=1, worker_index=0)
+            with graph.recorded_sources() as log:
+                dataset = load.build_dataset(load.find_object(load.parse_target(find(name).target)), call)
+            ops = graph.read_graph(dataset, log, target=name).ops
+            iterator = iter(dataset)
+            loop = bare_loop(iterator)
+            loop(tf.constant(20))
+            per_batch_s = measured_s_per_batch(dataset, iterator, ops, 2.0)  # warm-up, and how many batches fill a half
+            batches = max(2, int(options.seconds / per_batch_s))
+            bare, measured = [], []
+            for pair in range(options.pairs):
+                for half in (0, 1) if pair % 2 else (1, 0):
+                    if half:
+                        measured.append(measured_s_per_batch(dataset, iterator, ops, options.seconds))
+                    else:
+                        began_s = time.perf_counter()
+                        loop(tf.constant(batches))
+                        bare.append((time.perf_counter() - began_s) / batches)
+            bounds = ratio_bounds(measured, bare)
+        percent = {key: (bounds[key] - 1) * 100 for key in ("ratio", "low", "high", "upper_bound")}
+        verdict = "≤ 1 %" if percent["upper_bound"] <= 1 else "> 1 %" if percent["low"] > 1 else "inconclusive"
+        interval = f"{percent['low']:+.2f} to {percent['high']:+.2f}"
+        rows.append((name, f"{percent['ratio']:+.2f}", interval, f"{percent['upper_bound']:+.2f}", verdict))
+        result[name] = bounds
+    show("Slowdown by measuring, percent", ("pipeline", "mean", "90 % interval", "upper 90 % bound", "target"), rows)
+    save(options.json, result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+"""Names that users really have, and names that would break a careless report."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from cs_input_analyzer.records import Analysis, Component
+
+HOSTILE = {
+    "script": "</script><script>alert(1)</script><!--",
+    "markup": "[red]bold[/red] [/] [link=x]y",
+    "quotes": "a\"b'c`d$(rm -rf /)\\",
+    "newlines": "one\ntwo\r\nthree\x85four\u2028five",
+    "emoji": "d\u00e9j\u00e0 vu \U0001f600\u200d\U0001f525 \u6c34\u6c34\u6c34",
+    "long": "x" * 5000,
+    "terminal": "\x1b[31mred\x1b[0m \x1b]0;title\x07 \x9b2J \x08\x08\x7f",
+    "direction": "invoice\u202egnp.exe",
+    "braces": "{{ 7 * 7 }} {% raw %} {0} %s",
+    "not utf-8": "caf\udce9",
+    "formula": "=cmd|' /C calc'!A0",
+    "entity": "&lt;b&gt; &amp; &#0;",
+}
+
+# What means something to the program itself: everything else a user can name.
+OURS = {
+    "status",
+    "stopped_by",
+    "verdict",
+    "severity",
+    "cache_state",
+    "cache",
+    "role",
+    "isolation",
+    "storage",
+    "mode",
+    "feed",
+    "launcher",
+}
+
+
+def with_text(value: Any, text: str) -> Any:
+    """The same record with `text` in every string that comes from outside."""
+    if isinstance(value, str):
+        return text
+    if isinstance(value, Mapping):
+        return {key: with_text(item, text) for key, item in value.items()} | {text: 1}
+    if isinstance(value, tuple):
+        return tuple(with_text(item, text) for item in value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        kept = OURS - {"mode"} if type(value).__name__ == "Consumption" else OURS
+        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        return dataclasses.replace(value, **{name: with_text(item, text) for name, item in fields.items() if name not in kept})
+    return value
+
+
+def hostile(analysis: Analysis, text: str) -> Analysis:
+    changed: Analysis = with_text(analysis, text)
+    assert isinstance(changed.pipeline.element_spec[0], Component)
+    assert changed.pipeline.target == text
+    return changed

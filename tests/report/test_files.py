@@ -1,0 +1,146 @@
+"""A report is on disk whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import threading
+from pathlib import Path
+
+import pytest
+
+from cs_input_analyzer.errors import LaunchError, UsageError
+from cs_input_analyzer.report.files import check_writable, write_text_atomically
+
+is_root = os.geteuid() == 0
+
+
+def entries(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_writes_a_new_file_and_replaces_an_old_one(tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    for text in ("first \u00e9\n", "second"):
+        write_text_atomically(path, text)
+        assert path.read_bytes() == text.encode()
+    assert entries(tmp_path) == ["run.json"]
+
+
+def test_a_new_file_gets_the_usual_permissions_and_an_old_one_keeps_its_own(tmp_path: Path) -> None:
+    plain = tmp_path / "plain"
+    plain.write_text("")
+    new = tmp_path / "new"
+    write_text_atomically(new, "x")
+    assert stat.S_IMODE(new.stat().st_mode) == stat.S_IMODE(plain.stat().st_mode)
+    new.chmod(0o640)
+    write_text_atomically(new, "y")
+    assert stat.S_IMODE(new.stat().st_mode) == 0o640
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    link = tmp_path / "link.json"
+    link.symlink_to(tmp_path / "there" / "run.json")
+    write_text_atomically(link, "x")
+    assert link.is_symlink()
+    assert (tmp_path / "there" / "run.json").read_text() == "x"
+
+
+def test_a_name_of_the_longest_length(tmp_path: Path) -> None:
+    path = tmp_path / ("n" * 255)
+    write_text_atomically(path, "x")
+    assert path.read_text() == "x"
+
+
+def test_half_a_surrogate_pair_does_not_stop_the_report(tmp_path: Path) -> None:
+    write_text_atomically(tmp_path / "run.csv", "caf\udce9")
+    assert (tmp_path / "run.csv").read_text() == "caf\\udce9"
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
+def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    path = tmp_path / "run.json"
+    path.write_text("old")
+
+    def full(_: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(LaunchError, match="nothing was replaced") as caught:
+        write_text_atomically(path, "new")
+    assert caught.value.exit_code == 4
+    assert path.read_text() == "old"
+    assert entries(tmp_path) == ["run.json"]
+
+
+def test_an_interruption_leaves_the_old_file_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "run.json"
+    path.write_text("old")
+
+    def interrupted(_: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_text_atomically(path, "new")
+    assert path.read_text() == "old"
+    assert entries(tmp_path) == ["run.json"]
+
+
+def test_a_full_device(tmp_path: Path) -> None:
+    with pytest.raises(LaunchError, match="no space left"):
+        write_text_atomically("/dev/full", "x" * 100_000)
+
+
+def test_a_device_stays_a_device() -> None:
+    write_text_atomically("/dev/null", "x")
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)  # noqa: PTH116 - the device itself
+
+
+def test_a_pipe_is_written_through(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    read: list[str] = []
+    reader = threading.Thread(target=lambda: read.append(pipe.read_text()))
+    reader.start()
+    write_text_atomically(pipe, "through")
+    reader.join(timeout=10)
+    assert read == ["through"]
+    assert entries(tmp_path) == ["pipe"]
+
+
+@pytest.mark.parametrize("ask", [check_writable, lambda path: write_text_atomically(path, "x")], ids=["check", "write"])
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("", "it is a folder"), ("none/run.json", "there is no folder"), ("file/run.json", "there is no folder"), ("a\0b", "null")],
+)
+def test_a_path_that_cannot_be_written(tmp_path: Path, ask: object, name: str, expected: str) -> None:
+    (tmp_path / "file").write_text("")
+    assert callable(ask)
+    with pytest.raises(UsageError, match=expected) as caught:
+        ask(tmp_path / name)
+    assert "cannot write" in str(caught.value)
+    assert entries(tmp_path) == ["file"]
+
+
+@pytest.mark.skipif(is_root, reason="root may write everywhere")
+def test_a_folder_that_may_not_be_written(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    try:
+        for ask in (check_writable, lambda path: write_text_atomically(path, "x")):
+            with pytest.raises(UsageError, match="permission denied"):
+                ask(tmp_path / "run.json")
+    finally:
+        tmp_path.chmod(0o700)
+
+
+def test_a_folder_that_takes_no_files() -> None:
+    with pytest.raises(UsageError, match="cannot write"):
+        write_text_atomically("/proc/run.json", "x")
+
+
+def test_checking_writes_nothing(tmp_path: Path) -> None:
+    check_writable(tmp_path / "run.json")
+    assert entries(tmp_path) == []

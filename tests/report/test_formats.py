@@ -1,0 +1,82 @@
+"""One door to every format; what is not asked for is not loaded."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from builders import make_analysis, make_bare_analysis, make_launch_lines, make_plan
+
+from cs_input_analyzer.errors import UsageError
+from cs_input_analyzer.report import ENDINGS, FORMATS, Format, format_of, load, render, write_text_atomically
+
+HEAVY = ("tensorflow", "pandas", "pydantic", "jinja2", "rich", "numpy")
+
+
+def loaded_after(code: str, root: Path) -> list[str]:
+    probe = f"{code}\nimport sys\nprint(*sorted(set(sys.modules) & set({HEAVY!r})))"
+    run = subprocess.run([sys.executable, "-c", probe], cwd=root, capture_output=True, text=True, timeout=60, check=True)
+    return run.stdout.split()
+
+
+def test_every_format_renders() -> None:
+    assert FORMATS == get_args(Format)
+    for format in FORMATS:
+        assert render(make_analysis(), format).endswith("\n")
+
+
+def test_every_ending_names_a_format() -> None:
+    assert set(ENDINGS.values()) == set(FORMATS)
+    for ending, format in ENDINGS.items():
+        assert format_of(f"a.b/run{ending.upper()}") == format
+
+
+@pytest.mark.parametrize("path", ["run", "run.pdf", ".json/run", "run.json.gz"])
+def test_an_ending_that_says_nothing(path: str) -> None:
+    with pytest.raises(UsageError, match="--format"):
+        format_of(path)
+
+
+def test_no_such_format() -> None:
+    with pytest.raises(UsageError, match="console, html, json, csv, sbatch"):
+        render(make_analysis(), "pdf")  # type: ignore[arg-type]
+
+
+def test_sbatch_is_the_file_of_the_plan_unchanged() -> None:
+    text = "#!/bin/bash\n#SBATCH --comment='\x1b <b> [red]'\n"
+    plan = make_plan(launch=make_launch_lines(sbatch=text))
+    assert render(make_analysis(recommendation=plan), "sbatch") == text
+
+
+@pytest.mark.parametrize("plan", [None, make_plan(launch=None)])
+def test_sbatch_needs_a_plan(plan: object) -> None:
+    with pytest.raises(UsageError, match="no recommended launch"):
+        render(make_bare_analysis(recommendation=plan), "sbatch")
+
+
+def test_width_and_color_reach_the_console() -> None:
+    assert render(make_analysis(), "console", width=120) != render(make_analysis(), "console")
+    assert "\x1b" in render(make_analysis(), "console", color=True)
+
+
+@pytest.mark.parametrize("format", ["html", "json"])
+def test_a_saved_report_renders_again_to_the_same_text(tmp_path: Path, format: Format) -> None:
+    path = tmp_path / "saved"
+    write_text_atomically(path, render(make_analysis(), format))
+    again = load(path)
+    for other in FORMATS:
+        assert render(again, other) == render(make_analysis(), other)
+
+
+def test_importing_loads_nothing_heavy(root: Path) -> None:
+    code = "import cs_input_analyzer.report, cs_input_analyzer.report.to_json, cs_input_analyzer.report.to_html"
+    assert loaded_after(f"{code}, cs_input_analyzer.report.to_csv, cs_input_analyzer.report.to_console", root) == []
+
+
+def test_reading_loads_neither_tensorflow_nor_a_renderer(root: Path, tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    path.write_text(render(make_analysis(), "json"))
+    assert loaded_after(f"from cs_input_analyzer.report import load; load({str(path)!r})", root) == ["pydantic"]

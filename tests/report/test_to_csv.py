@@ -1,0 +1,73 @@
+"""One row per worker, units in the names, nothing that a spreadsheet would run."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import pytest
+from builders import make_analysis, make_bare_analysis, make_measurement
+from hostile import HOSTILE, hostile
+from hypothesis import HealthCheck, given, settings
+from record_strategies import analyses
+
+from cs_input_analyzer.records import Analysis
+from cs_input_analyzer.report.to_csv import to_csv
+
+
+def rows(analysis: Analysis) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(to_csv(analysis), newline="")))
+
+
+def test_one_row_for_each_worker() -> None:
+    analysis = make_analysis()
+    table = rows(analysis)
+    workers = [(number, worker) for number, run in enumerate(analysis.measurements) for worker in run.workers]
+    assert [(int(row["measurement"]), int(row["index"])) for row in table] == [(number, worker.index) for number, worker in workers]
+    for row, (_, worker) in zip(table, workers, strict=True):
+        assert worker.samples_per_s is not None
+        assert float(row["samples_per_s.estimate"]) == worker.samples_per_s.estimate
+        assert float(row["samples_per_s.low"]) == worker.samples_per_s.low
+        assert row["private_bytes"] == str(worker.private_bytes)
+        assert row["status"] == "done"
+
+
+def test_missing_cells_are_empty_and_whole_numbers_stay_whole() -> None:
+    good, lost = rows(make_analysis(measurements=(make_measurement("1x2x3", (900.0, None)),)))
+    assert good["peak_rss_bytes"].isdigit()
+    assert (lost["peak_rss_bytes"], lost["samples_per_s.estimate"], lost["steady_state.blocks"]) == ("", "", "")
+    assert (lost["nodes"], lost["tasks_per_node"], lost["cpus_per_task"], lost["status"]) == ("1", "2", "3", "lost")
+
+
+def test_a_run_without_measurements_has_a_head_line_only() -> None:
+    bare, usual = to_csv(make_bare_analysis()), to_csv(make_analysis())
+    assert bare.count("\n") == 1
+    assert bare.split("\n")[0] == usual.split("\n")[0]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_text_stays_in_its_cell(name: str) -> None:
+    analysis = hostile(make_analysis(), HOSTILE[name])
+    table = rows(analysis)
+    assert len(table) == sum(len(run.workers) for run in analysis.measurements)
+    for row in table:
+        assert None not in row
+        assert row["node"].removeprefix("'") == HOSTILE[name]
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r"])
+def test_a_formula_is_text(start: str) -> None:
+    text = f"{start}1+1"
+    assert {row["node"] for row in rows(hostile(make_analysis(), text))} == {f"'{text}"}
+
+
+def test_plain_text_and_negative_numbers_are_left_alone() -> None:
+    analysis = make_analysis()
+    assert {row["node"] for row in rows(analysis)} == {"probe-01"}
+    assert "'" not in to_csv(analysis)
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@given(analyses())
+def test_any_analysis_makes_a_table(analysis: Analysis) -> None:
+    assert len(rows(analysis)) == sum(len(run.workers) for run in analysis.measurements)

@@ -1,0 +1,239 @@
+"""The page: one file, no request, no way out of a string, and the run inside."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from builders import make_analysis, make_bare_analysis, make_consumption, make_finding, make_measurement, make_plan, make_worker
+from hostile import HOSTILE, hostile
+from hypothesis import HealthCheck, given, settings
+from record_strategies import analyses
+
+from cs_input_analyzer.errors import AnalyzerError
+from cs_input_analyzer.records import Analysis, Estimate
+from cs_input_analyzer.report import to_html as module
+from cs_input_analyzer.report.to_html import templates_dir, to_html
+from cs_input_analyzer.report.to_json import from_html
+from cs_input_analyzer.report.wording import visible
+
+VOID = {"meta", "link", "br", "hr", "img", "input"}
+
+
+class Page(HTMLParser):
+    """Every tag with its attributes, the text outside scripts, the scripts; complains of tags that do not nest."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.text = ""
+        self.scripts: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert len(dict(attrs)) == len(attrs), f"an attribute twice in {tag}"
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+        if tag == "script":
+            self.scripts.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if "script" in self.open:
+            self.scripts[-1] += data
+        elif "style" not in self.open:
+            self.text += data
+
+    def attribute(self, name: str) -> list[str | None]:
+        return [attributes[name] for _, attributes in self.tags if name in attributes]
+
+
+def shape(page: Page) -> list[tuple[str, list[str]]]:
+    return [(tag, sorted(attributes)) for tag, attributes in page.tags]
+
+
+# --- one file ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("analysis", [make_analysis(), make_bare_analysis()], ids=["usual", "bare"])
+def test_nothing_is_fetched(analysis: Analysis) -> None:
+    text = to_html(analysis)
+    page = Page(text)
+    assert page.attribute("src") == []
+    assert all(link is not None and link.startswith(("#", "data:")) for link in page.attribute("href"))
+    assert not re.search(r"@import|url\(|fetch\(|XMLHttpRequest|https?://", text)
+    (policy,) = [attributes["content"] for _, attributes in page.tags if attributes.get("http-equiv") == "Content-Security-Policy"]
+    assert policy is not None
+    assert policy.startswith("default-src 'none'")
+
+
+def test_links_inside_the_page_lead_somewhere_and_ids_are_unique() -> None:
+    page = Page(to_html(make_analysis()))
+    ids = page.attribute("id")
+    assert len(ids) == len(set(ids))
+    assert {str(link)[1:] for link in page.attribute("href") if str(link).startswith("#")} <= set(ids)
+
+
+@pytest.mark.parametrize("analysis", [make_analysis(), make_bare_analysis()], ids=["usual", "bare"])
+def test_the_page_holds_the_run(analysis: Analysis) -> None:
+    text = to_html(analysis)
+    assert from_html(text, origin="x") == analysis
+    run, _ = Page(text).scripts
+    assert json.loads(run)["command"] == analysis.command
+
+
+def test_the_templates_stay_small() -> None:
+    assert sum(path.stat().st_size for path in templates_dir().iterdir()) < 60_000
+
+
+# --- hostile text ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_no_text_gets_out_of_its_place(name: str) -> None:
+    analysis = make_analysis(measurements=(make_measurement("1x2x1", (900.0, None)),))
+    # The same records with harmless text: the page must have the same tags, whatever the text is.
+    expected = shape(Page(to_html(hostile(analysis, "harmless"))))
+    page = Page(to_html(hostile(analysis, HOSTILE[name])))
+    assert shape(page) == expected
+    assert len(page.scripts) == 2
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_text_is_shown_as_it_is(name: str) -> None:
+    page = Page(to_html(make_analysis(findings=(make_finding(message=HOSTILE[name]),))))
+    assert visible(HOSTILE[name]) in page.text
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_nothing_invisible_is_in_the_page(name: str) -> None:
+    text = to_html(hostile(make_analysis(), HOSTILE[name]))
+    shown = text.partition('<script type="application/json"')[0]
+    assert re.findall(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\ud800-\udfff]", shown) == []
+    text.encode("utf-8")
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(analyses())
+def test_any_analysis_makes_a_page(analysis: Analysis) -> None:
+    text = to_html(analysis)
+    assert len(Page(text).scripts) == 2
+    assert from_html(text, origin="x") == analysis
+
+
+# --- content -----------------------------------------------------------------------------------------------------------------
+
+
+def test_the_launch_values_and_lines_are_there_without_javascript() -> None:
+    plan = make_plan("3x5x7")
+    page = Page(to_html(make_analysis(recommendation=plan)))
+    assert plan.launch is not None
+    for text in (plan.launch.defaults, plan.launch.csrun_wse, plan.launch.srun, plan.launch.sbatch):
+        assert text in page.text
+    for value, name in (("3", "nodes"), ("5", "tasks_per_node"), ("7", "cpus_per_task")):
+        assert f"{value}{name}" in re.sub(r"\s", "", page.text)
+    assert len(page.attribute("data-copy")) == 5
+    assert "button" not in [tag for tag, _ in page.tags]
+
+
+def test_without_a_plan_there_is_nothing_to_launch() -> None:
+    page = Page(to_html(make_bare_analysis()))
+    assert "launch" not in page.attribute("id")
+    assert len(page.attribute("data-copy")) == 1
+    assert "--demand SAMPLES_PER_S" in page.text
+
+
+def bars(text: str, chart: str) -> list[dict[str, float]]:
+    """Lengths in percent of each bar of a chart, by the class of its part."""
+    (part,) = re.findall(
+        rf'data-chart="{chart}">(.*?)</div>\s*(?=<div class="values"|</header>|<div class="scroll")', text, re.DOTALL
+    )
+    return [
+        {name: float(width) for name, width in re.findall(r'<rect class="(\w+)" x="[\d.]+%?" y="3" width="([\d.]+)%"', bar)}
+        for bar in re.findall(r"<svg.*?</svg>", part, re.DOTALL)
+    ]
+
+
+def test_the_bars_are_to_scale() -> None:
+    demand, supply = bars(to_html(make_analysis()), "supply-demand")
+    assert demand["demand"] / supply["supply"] == pytest.approx(7000 / 14_500, rel=1e-3)
+    assert supply["supply"] < 100
+
+
+def test_no_bar_leaves_its_track() -> None:
+    for chart in ("supply-demand", "op-costs"):
+        for bar in bars(to_html(make_analysis()), chart):
+            track = bar.pop("track")
+            assert 0 < sum(bar.values()) <= track == 100
+
+
+def test_the_cost_bars_are_to_scale() -> None:
+    first, second, *_ = bars(to_html(make_analysis()), "op-costs")
+    assert first["cost"] / second["cost"] == pytest.approx(0.00157 / 0.00017, rel=1e-2)
+    assert first["cost"] / first["tail"] == pytest.approx(0.00157 / 0.00002, rel=1e-1)
+
+
+def test_a_supply_of_zero_draws_no_bar() -> None:
+    plan = make_plan(predicted_samples_per_s=Estimate.exact(0.0))
+    assert 'data-chart="supply-demand"' not in to_html(make_analysis(consumption=None, verdict="unknown", recommendation=plan))
+
+
+def test_an_exact_demand_has_no_interval_drawn() -> None:
+    plan = make_plan(predicted_samples_per_s=Estimate.exact(9000.0))
+    assert '<line class="interval"' not in to_html(make_analysis(recommendation=plan, consumption=make_consumption(7000.0)))
+    assert '<line class="interval"' in to_html(make_analysis())
+
+
+def test_missing_is_never_none() -> None:
+    sparse = make_analysis(
+        measurements=(make_measurement("1x1x1", (None,)),),
+        recommendation=make_plan(memory_bytes_per_node=None, expected_accelerator_utilization=None, launch=None, alternatives=()),
+        findings=(make_finding(op=None, source=None, fix=None, evidence={}),),
+    )
+    assert "None" not in Page(to_html(sparse)).text.replace("None.", "")
+
+
+def test_a_lost_worker_is_told_with_its_message() -> None:
+    measurement = make_measurement("1x1x1", (None,), workers=(make_worker(None, message="killed by signal 9"),))
+    assert "worker 0 on probe-01: lost: killed by signal 9" in Page(to_html(make_analysis(measurements=(measurement,)))).text
+
+
+def test_parts_that_are_missing_have_no_section() -> None:
+    ids = Page(to_html(make_analysis(profile=None, validation=None))).attribute("id")
+    assert "costs" not in ids
+    assert "validation" not in ids
+    assert {"costs", "validation"} <= set(Page(to_html(make_analysis())).attribute("id"))
+
+
+# --- templates ---------------------------------------------------------------------------------------------------------------
+
+
+def test_templates_are_found_in_a_checkout(root: Path) -> None:
+    assert templates_dir() == root / "reports/templates"
+
+
+def test_templates_are_found_in_a_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    inside = tmp_path / "site-packages/cs_input_analyzer/report"
+    (inside / "templates").mkdir(parents=True)
+    (inside / "templates/report.html.j2").write_text("")
+    # What another package may have put beside ours is not ours.
+    (tmp_path / "site-packages/reports/templates").mkdir(parents=True)
+    (tmp_path / "site-packages/reports/templates/report.html.j2").write_text("")
+    monkeypatch.setattr(module, "__file__", str(inside / "to_html.py"))
+    assert templates_dir() == inside / "templates"
+
+
+def test_templates_that_are_nowhere_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "__file__", str(tmp_path / "a/b/c/to_html.py"))
+    with pytest.raises(AnalyzerError, match="installation is incomplete"):
+        templates_dir()

@@ -1,0 +1,317 @@
+"""Reading is the careful half: the round trip holds for any record, and what does not fit is refused with its place."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import jsonschema
+import pytest
+from builders import make_analysis, make_bare_analysis, make_budget, make_finding, make_host, make_measurement, make_validation
+from hostile import HOSTILE, hostile
+from hypothesis import HealthCheck, given, settings
+from record_strategies import analyses
+
+from cs_input_analyzer.errors import UsageError
+from cs_input_analyzer.records import Analysis, Estimate
+from cs_input_analyzer.report.to_html import to_html
+from cs_input_analyzer.report.to_json import from_html, from_json, json_schema, load, to_embedded_json, to_json
+
+any_analysis = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+
+COMPLETE = {
+    "usual": make_analysis(),
+    "bare": make_bare_analysis(),
+    "lost worker": make_analysis(measurements=(make_measurement("1x2x2", (900.0, None)), make_measurement("1x1x1", (None,)))),
+    "no validation": make_analysis(validation=None, profile=None),
+}
+
+
+def edited(change: Callable[[dict[str, Any]], object], analysis: Analysis | None = None) -> str:
+    document = json.loads(to_json(analysis or make_analysis()))
+    change(document)
+    return json.dumps(document)
+
+
+def refusal(text: str) -> str:
+    with pytest.raises(UsageError) as caught:
+        from_json(text, origin="run.json")
+    message = str(caught.value)
+    assert message.startswith("run.json: ")
+    return message
+
+
+# --- round trip --------------------------------------------------------------------------------------------------------------
+
+
+@any_analysis
+@given(analyses())
+def test_any_analysis_comes_back_as_it_was(analysis: Analysis) -> None:
+    again = from_json(to_json(analysis), origin="x")
+    assert again == analysis
+    # 1 == 1.0 == True: equality alone would let a type change pass.
+    assert repr(again) == repr(analysis)
+
+
+@any_analysis
+@given(analyses())
+def test_any_analysis_comes_back_out_of_a_page(analysis: Analysis) -> None:
+    text = to_embedded_json(analysis)
+    assert not set(text) & set("<>&\n")
+    page = f"<html><script>1</script><script type='application/json' id='run'>{text}</script></html>"
+    assert from_html(page, origin="x") == analysis
+
+
+@pytest.mark.parametrize("name", COMPLETE)
+def test_complete_analyses_come_back(name: str) -> None:
+    assert from_json(to_json(COMPLETE[name]), origin="x") == COMPLETE[name]
+
+
+@pytest.mark.parametrize("name", [name for name in HOSTILE if name != "not utf-8"])
+def test_hostile_text_comes_back(name: str) -> None:
+    analysis = hostile(make_analysis(), HOSTILE[name])
+    assert from_json(to_json(analysis), origin="x") == analysis
+    assert from_html(to_html(analysis), origin="x") == analysis
+
+
+def test_half_a_surrogate_pair_is_written_so_that_it_can_be_read() -> None:
+    analysis = hostile(make_analysis(), "caf\udce9")
+    text = to_json(analysis)
+    assert from_json(text.encode().decode(), origin="x").pipeline.target == "caf\\udce9"
+
+
+def test_a_read_only_mapping_is_written_as_a_mapping() -> None:
+    analysis = make_analysis(findings=(make_finding(evidence=MappingProxyType({"share_ratio": 0.5})),))
+    assert from_json(to_json(analysis), origin="x") == analysis
+
+
+def test_indentation_changes_no_value() -> None:
+    analysis = make_analysis()
+    assert from_json(to_json(analysis, indent=None), origin="x") == from_json(to_json(analysis, indent=4), origin="x") == analysis
+
+
+def test_unknown_keys_are_ignored() -> None:
+    text = edited(lambda run: (run.update(later=1), run["host"].update(moon="full"), run["pipeline"]["ops"][0].update(x=[])))
+    assert from_json(text, origin="x") == make_analysis()
+
+
+def test_whole_numbers_are_rates_too() -> None:
+    text = edited(lambda run: run["options"].update(demand_samples_per_s=7000))
+    assert from_json(text, origin="x") == make_analysis()
+
+
+def test_the_error_of_a_validation_is_written_and_not_read() -> None:
+    analysis = make_analysis(validation=make_validation())
+    document = json.loads(to_json(analysis))
+    for row, record in zip(document["validation"]["rows"], make_validation().rows, strict=True):
+        assert row["error_ratio"] == record.error_ratio
+        row["error_ratio"] = 99
+    assert from_json(json.dumps(document), origin="x") == analysis
+
+
+@pytest.mark.parametrize("measured", [0.0, 5e-324])
+def test_no_error_where_there_is_no_base_for_one(measured: float) -> None:
+    (row, _) = make_validation().rows
+    row = type(row)(
+        layout=row.layout,
+        role=row.role,
+        predicted_samples_per_s=row.predicted_samples_per_s,
+        measured_samples_per_s=Estimate.exact(measured),
+    )
+    analysis = make_analysis(validation=make_validation(rows=(row,)))
+    assert "error_ratio" not in json.loads(to_json(analysis))["validation"]["rows"][0]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+def test_a_number_that_is_none_is_never_written(value: float) -> None:
+    with pytest.raises(ValueError, match=r"^budget\.probes_s is"):
+        to_json(make_analysis(budget=make_budget(probes_s=value)))
+
+
+def test_a_value_that_json_has_no_word_for_is_never_written() -> None:
+    with pytest.raises(ValueError, match=r"^host\.cpu_model is a bytes"):
+        to_json(make_analysis(host=make_host(cpu_model=b"EPYC")))
+
+
+# --- bad files ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kept", [0.01, 0.1, 0.37, 0.5, 0.83, 0.99, 0.9999])
+def test_a_truncated_file(kept: float) -> None:
+    text = to_json(make_analysis()).strip()
+    assert "truncated" in refusal(text[: max(1, int(len(text) * kept))])
+
+
+def test_every_truncation_is_refused() -> None:
+    text = to_json(make_bare_analysis()).strip()
+    for end in range(1, len(text), 7):
+        refusal(text[:end])
+
+
+@pytest.mark.parametrize("text", ["", " \n"])
+def test_an_empty_file(text: str) -> None:
+    assert refusal(text).endswith("the file is empty")
+
+
+@pytest.mark.parametrize("text", ["hello", "{'a': 1}", "a,b\n1,2\n", '{"schema_version": 1,}', '{"schema_version": 1} trailing'])
+def test_not_json(text: str) -> None:
+    message = refusal(text)
+    assert "not JSON" in message
+    assert "line 1" in message
+
+
+@pytest.mark.parametrize("text", ["[]", "3", "null", '"schema_version"', "{}", '{"nodes": 3}'])
+def test_json_of_somebody_else(text: str) -> None:
+    assert "not a run of cs_input_analyzer" in refusal(text)
+
+
+def test_json_nested_beyond_all_sense() -> None:
+    assert "nested too deeply" in refusal("[" * 200_000)
+
+
+def test_a_newer_file() -> None:
+    message = refusal(edited(lambda run: run.update(schema_version=2)))
+    assert message == "run.json: this file was written by a newer version: schema 2, this tool reads up to 1; upgrade"
+
+
+def test_a_newer_file_is_told_before_anything_else_in_it() -> None:
+    assert "newer version: schema 7" in refusal('{"schema_version": 7, "all": "else is different"}')
+
+
+def test_an_older_file() -> None:
+    assert "older version: schema 0" in refusal(edited(lambda run: run.update(schema_version=0)))
+
+
+@pytest.mark.parametrize("version", ["1", 1.5, None, True, [1]])
+def test_a_version_that_is_no_number(version: object) -> None:
+    assert "schema_version: a whole number is needed" in refusal(edited(lambda run: run.update(schema_version=version)))
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
+def test_a_number_that_is_none(number: str) -> None:
+    text = edited(lambda run: run["measurements"][2]["workers"][1]["samples_per_s"].update(low=-17171717.0))
+    assert "-17171717.0" in text
+    message = refusal(text.replace("-17171717.0", number))
+    assert "measurements[2].workers[1].samples_per_s.low: " in message
+
+
+def test_half_a_surrogate_pair_is_refused() -> None:
+    text = edited(lambda run: run["host"].update(hostname="MARK")).replace("MARK", "\\ud800")
+    assert "host.hostname: half of a surrogate pair" in refusal(text)
+
+
+@pytest.mark.parametrize(("low", "estimate", "high"), [(3, 2, 4), (1, 5, 4), (4, 3, 2)])
+def test_an_estimate_outside_its_interval(low: int, estimate: int, high: int) -> None:
+    wrong = {"low": low, "estimate": estimate, "high": high}
+    message = refusal(edited(lambda run: run["recommendation"]["predicted_samples_per_s"].update(wrong)))
+    assert "recommendation.predicted_samples_per_s: an estimate must lie inside its interval" in message
+
+
+WRONG: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
+    "text for a number": (lambda run: run["host"].update(cpus="16"), 'host.cpus: input should be a valid integer, got "16"'),
+    "number for text": (lambda run: run.update(command=3), "command: input should be a valid string, got 3"),
+    "fraction for a count": (lambda run: run["host"].update(cpus=1.5), "host.cpus: "),
+    "true for a count": (lambda run: run["host"].update(cpus=True), "host.cpus: "),
+    "null for what must be there": (lambda run: run.update(options=None), "options: "),
+    "list for a record": (lambda run: run.update(host=[]), "host: "),
+    "record for a list": (lambda run: run.update(measurements={}), "measurements: "),
+    "number for a record": (lambda run: run.update(recommendation=5), "recommendation: "),
+    "word that is none of ours": (lambda run: run.update(verdict="fine"), "verdict: "),
+    "a key left out": (lambda run: run["host"].pop("cpus"), "host.cpus: missing"),
+    "a key left out deep down": (
+        lambda run: run["measurements"][1]["workers"][0]["samples_per_s"].pop("low"),
+        "measurements[1].workers[0].samples_per_s.low: missing",
+    ),
+    "a wrong item of a list": (lambda run: run["measurements"].append("x"), "measurements[3]: "),
+    "a parameter of a pipeline": (
+        lambda run: run["pipeline"]["ops"][2]["parameters"].update(a={}),
+        "pipeline.ops[2].parameters.a: ",
+    ),
+    "evidence": (lambda run: run["findings"][0]["evidence"].update(a=[1]), "findings[0].evidence.a: "),
+    "one dimension": (
+        lambda run: run["pipeline"]["element_spec"][0]["shape"].append("wide"),
+        "pipeline.element_spec[0].shape[4]: ",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_value_is_named_with_its_place(name: str) -> None:
+    change, expected = WRONG[name]
+    message = refusal(edited(change))
+    assert expected in message
+    assert message.count(";") == 0, "one mistake, told once"
+
+
+def test_many_mistakes_are_counted_and_not_listed() -> None:
+    message = refusal(edited(lambda run: run.update(host={})))
+    assert message.endswith("and 5 more")
+    assert len(message) < 200
+
+
+# --- files -------------------------------------------------------------------------------------------------------------------
+
+
+def test_load_goes_by_content_and_not_by_name(tmp_path: Path) -> None:
+    analysis = make_analysis()
+    (tmp_path / "page.json").write_text(to_html(analysis), encoding="utf-8")
+    (tmp_path / "run.html").write_text("\ufeff" + to_json(analysis), encoding="utf-8")
+    assert load(tmp_path / "page.json") == load(tmp_path / "run.html") == analysis
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"\xff\xfe\x00", "not UTF-8"),
+        (b"<html><body>a page</body></html>", "without a run"),
+        (b"<script type='application/json' id='run'>{\"schema", "truncated"),
+        (b"<script type='application/json' id='run'>{}</script>", "schema_version"),
+        (b"", "empty"),
+    ],
+)
+def test_load_of_what_is_no_run(tmp_path: Path, content: bytes, expected: str) -> None:
+    path = tmp_path / "run.json"
+    path.write_bytes(content)
+    with pytest.raises(UsageError, match=expected) as caught:
+        load(path)
+    assert str(path) in str(caught.value)
+
+
+def test_load_of_what_is_not_there(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "none.json", tmp_path / "a\0b"):
+        with pytest.raises(UsageError, match="cannot be read"):
+            load(path)
+
+
+# --- schema ------------------------------------------------------------------------------------------------------------------
+
+
+def test_the_schema_in_the_docs_is_in_step(root: Path) -> None:
+    written = (root / "docs/run-schema.json").read_text(encoding="utf-8")
+    assert json.loads(written) == json.loads(json_schema()), "python -m cs_input_analyzer.report.to_json > docs/run-schema.json"
+
+
+@pytest.mark.parametrize("name", COMPLETE)
+def test_real_output_fits_the_schema(name: str, root: Path) -> None:
+    schema = json.loads((root / "docs/run-schema.json").read_text(encoding="utf-8"))
+    validator = jsonschema.Draft202012Validator(schema)
+    validator.check_schema(schema)
+    validator.validate(json.loads(to_json(COMPLETE[name])))
+
+
+def test_the_schema_refuses_what_reading_refuses() -> None:
+    validator = jsonschema.Draft202012Validator(json.loads(json_schema()))
+    beyond_a_schema = {"true for a count"}
+    for name, (change, _) in WRONG.items():
+        if name not in beyond_a_schema:
+            assert not validator.is_valid(json.loads(edited(change))), name
+
+
+def test_the_schema_names_every_key_of_the_output() -> None:
+    schema = json.loads(json_schema())
+    assert set(json.loads(to_json(make_analysis()))) == set(schema["properties"])
+    row = json.loads(to_json(make_analysis()))["validation"]["rows"][0]
+    assert set(row) == set(schema["$defs"]["ValidationRow"]["properties"])

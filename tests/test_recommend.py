@@ -1,0 +1,419 @@
+"""Recommendation: the same launch as brute force over every layout, and a plan that moves with the demand."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+from builders import make_capacity_model, make_cluster, make_consumption, make_estimate
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cs_input_analyzer import capacity, recommend
+from cs_input_analyzer.errors import UsageError
+from cs_input_analyzer.records import (
+    CapacityModel,
+    Cluster,
+    Consumption,
+    ContentionPoint,
+    Estimate,
+    LaunchPlan,
+    Layout,
+    Options,
+    Prediction,
+    WorkerPoint,
+)
+
+GIB = 2**30
+
+
+def a_model(**overrides: object) -> CapacityModel:
+    """100 samples/s on one CPU, 180 on two, 300 on four; 0.5 GiB each."""
+    plain: dict[str, object] = {
+        "workers": tuple(
+            WorkerPoint(cpus=cpus, samples_per_s=make_estimate(rate, count=3), cpu_s_per_sample=0.01)
+            for cpus, rate in ((1, 100.0), (2, 180.0), (4, 300.0))
+        ),
+        "contention": (ContentionPoint(tasks=4, cpus=1, busy_ratio=1.0, kept_ratio=make_estimate(0.9)),),
+        "slowest_ratio": 0.98,
+        "host_cpus": 4,
+        "private_bytes": GIB // 2,
+        "shared_bytes": GIB // 4,
+        "bytes_read_per_sample": 1e5,
+        "bytes_out_per_sample": 2e5,
+        "is_sharded": False,
+        "file_count": None,
+    }
+    return make_capacity_model(**(plain | overrides))
+
+
+def a_cluster(**overrides: object) -> Cluster:
+    plain: dict[str, object] = {"nodes": 8, "cpus_per_node": 8, "network_bytes_per_s_per_node": None, "threads_per_core": 1}
+    return make_cluster(**(plain | overrides))
+
+
+def plan(
+    demand: float | None,
+    model: CapacityModel | None = None,
+    cluster: Cluster | None = None,
+    mode: str | None = None,
+    **options: object,
+) -> LaunchPlan:
+    consumption = None if demand is None else make_consumption(demand, mode=mode)
+    return recommend.recommend(model or a_model(), consumption, cluster or a_cluster(), Options(**options))  # type: ignore[arg-type]
+
+
+# --- against brute force --------------------------------------------
+
+
+def every_launch(model: CapacityModel, consumption: Consumption | None, cluster: Cluster, options: Options) -> list[Prediction]:
+    """All layouts that can run, without any of the planner's short cuts."""
+    found = []
+    for nodes in range(1, cluster.nodes + 1):
+        for tasks in range(1, cluster.cpus_per_node + 1):
+            for cpus in range(1, min(model.largest_cpus_probed, cluster.cpus_per_node // tasks) + 1):
+                layout = Layout(nodes=nodes, tasks_per_node=tasks, cpus_per_task=cpus)
+                single = recommend.single_task_nodes(nodes, consumption, options)
+                prediction = capacity.predict(model, cluster, layout, single_task_nodes=single, feed=options.feed)
+                if prediction.problem is None:
+                    found.append(prediction)
+    return found
+
+
+def cost(prediction: Prediction) -> tuple[float, ...]:
+    return prediction.layout.nodes, prediction.memory_bytes_per_node or 0, prediction.layout.cpus_per_node
+
+
+maybe = st.sampled_from([None, 2e6, 2e7, 2e8])
+problems = st.fixed_dictionaries(
+    {
+        "model": st.builds(
+            a_model,
+            slowest_ratio=st.sampled_from([1.0, 0.95, 0.6]),
+            contention=st.sampled_from([(), (ContentionPoint(tasks=4, cpus=1, busy_ratio=1.0, kept_ratio=make_estimate(0.7)),)]),
+            private_bytes=st.sampled_from([None, GIB // 2, 3 * GIB]),
+            is_sharded=st.booleans(),
+            file_count=st.sampled_from([None, 3, 20, 500]),
+        ),
+        "cluster": st.builds(
+            a_cluster,
+            nodes=st.integers(1, 9),
+            cpus_per_node=st.integers(1, 8),
+            memory_bytes_per_node=st.sampled_from([4 * GIB, 10 * GIB, 128 * GIB]),
+            threads_per_core=st.sampled_from([None, 1]),
+            storage_bytes_per_s=maybe,
+            network_bytes_per_s_per_node=maybe,
+        ),
+        "options": st.builds(
+            Options,
+            single_task_nodes=st.sampled_from([None, None, 0, 1, 2]),
+            feed=st.sampled_from(["round-robin", "first-come"]),
+            headroom_ratio=st.sampled_from([0.0, 0.1, 1.0]),
+        ),
+        "mode": st.sampled_from([None, "pipelined", "weight_streaming"]),
+    }
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(problems, st.one_of(st.none(), st.floats(1, 10_000)))
+def test_the_plan_is_the_one_that_brute_force_finds(problem: dict[str, object], demand: float | None) -> None:
+    model, cluster, options = problem["model"], problem["cluster"], problem["options"]
+    assert isinstance(model, CapacityModel)
+    assert isinstance(cluster, Cluster)
+    assert isinstance(options, Options)
+    consumption = None if demand is None else make_consumption(demand, mode=problem["mode"])
+    launches = every_launch(model, consumption, cluster, options)
+    if not launches:
+        with pytest.raises(UsageError):
+            recommend.recommend(model, consumption, cluster, options)
+        return
+    found = recommend.recommend(model, consumption, cluster, options)
+    mine = next(p for p in launches if p.layout == found.layout)
+    assert mine.samples_per_s == found.predicted_samples_per_s
+    if demand is None:
+        best = max(p.samples_per_s.low / p.layout.nodes for p in launches)
+        assert math.isclose(mine.samples_per_s.low / mine.layout.nodes, best, rel_tol=1e-9)
+        assert found.meets_demand is found.headroom_ratio is found.expected_accelerator_utilization is None
+        return
+    target = demand * (1 + options.headroom_ratio)
+    feeding = [p for p in launches if p.samples_per_s.low >= target]
+    assert found.meets_demand is bool(feeding)
+    if not feeding:
+        highest = max(p.samples_per_s.low for p in launches)
+        feeding = [p for p in launches if p.samples_per_s.low >= recommend.EQUAL_RATIO * highest]
+        assert found.headroom_ratio is not None
+        assert found.headroom_ratio < options.headroom_ratio
+    assert cost(mine) == min(cost(p) for p in feeding)
+
+
+# --- how a plan moves --------------------------------------------
+
+
+def test_twenty_times_the_demand_needs_more_workers_and_more_nodes() -> None:
+    small, large = plan(150), plan(3000)
+    assert small.meets_demand is large.meets_demand is True
+    assert large.input_workers > small.input_workers
+    assert large.nodes > small.nodes
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.floats(10, 4000), st.floats(1, 3))
+def test_a_larger_demand_never_gets_a_cheaper_plan(demand: float, factor: float) -> None:
+    before, after = plan(demand), plan(demand * factor)
+    assert after.nodes >= before.nodes
+    assert before.meets_demand is True or after.meets_demand is False
+
+
+def test_more_headroom_never_gets_a_cheaper_plan() -> None:
+    assert plan(1000, headroom_ratio=0.0).nodes <= plan(1000, headroom_ratio=0.5).nodes <= plan(1000, headroom_ratio=2.0).nodes
+
+
+def test_an_impossible_demand_gets_the_best_there_is_and_says_what_is_missing() -> None:
+    found = plan(1e6)
+    assert found.meets_demand is False
+    assert found.headroom_ratio is not None
+    assert found.headroom_ratio < -0.99
+    assert found.limited_by == capacity.WORKER_CPU
+    assert found.nodes == 8
+    assert "No launch" in found.why
+    assert capacity.WORKER_CPU in found.why
+
+
+def test_when_storage_limits_further_nodes_are_not_bought() -> None:
+    found = plan(1e6, cluster=a_cluster(storage_bytes_per_s=1e8))
+    assert (found.limited_by, found.storage, found.meets_demand) == (capacity.STORAGE, "declared", False)
+    assert found.nodes < 8
+    assert found.predicted_samples_per_s.low >= 0.999 * 1000
+
+
+@pytest.mark.parametrize(
+    ("model", "cluster", "limit"),
+    [
+        (a_model(is_sharded=True, file_count=5), a_cluster(), capacity.FILES),
+        (a_model(private_bytes=40 * GIB), a_cluster(), capacity.MEMORY),
+        (a_model(), a_cluster(network_bytes_per_s_per_node=2e7), capacity.NETWORK_OUT),
+        (a_model(slowest_ratio=0.5), a_cluster(), capacity.ROUND_ROBIN),
+    ],
+)
+def test_a_plan_that_falls_short_names_the_resource_to_add(model: CapacityModel, cluster: Cluster, limit: str) -> None:
+    found = plan(1e6, model, cluster)
+    assert found.meets_demand is False
+    assert found.limited_by == limit
+    assert limit in found.why
+
+
+def test_a_plan_never_uses_more_cpus_per_task_than_were_probed() -> None:
+    for demand in (None, 100, 1e6):
+        assert plan(demand, cluster=a_cluster(cpus_per_node=64)).cpus_per_task <= 4
+
+
+def test_one_node_that_suffices_is_enough_and_hosts_the_chief() -> None:
+    found = plan(150)
+    assert (found.nodes, found.single_task_nodes) == (1, 0)
+    assert found.input_workers == found.tasks_per_node - 1
+
+
+@pytest.mark.parametrize(
+    ("mode", "asked", "single"), [(None, None, 1), ("pipelined", None, 1), ("weight_streaming", None, 2), ("pipelined", 3, 3)]
+)
+def test_single_task_nodes_follow_the_mode_unless_given(mode: str | None, asked: int | None, single: int) -> None:
+    found = plan(2000, mode=mode, single_task_nodes=asked)
+    assert found.single_task_nodes == single
+    assert found.input_workers == (found.nodes - single) * found.tasks_per_node
+
+
+def test_without_a_demand_the_rate_per_node_decides_and_nothing_is_judged() -> None:
+    # Two CPUs: one node holds the chief and one worker; eight hold it and fourteen.
+    found = plan(None, cluster=a_cluster(cpus_per_node=2))
+    assert found.meets_demand is None
+    assert found.headroom_ratio is None
+    assert found.expected_accelerator_utilization is None
+    assert (found.nodes, found.input_workers) == (8, 14)
+    assert "No demand" in found.why
+
+
+def test_storage_is_measured_on_one_node_declared_where_stated_and_unverified_elsewhere() -> None:
+    assert plan(150).storage == "measured"
+    assert plan(2000).storage == "unverified"
+    assert plan(150, cluster=a_cluster(storage_bytes_per_s=1e12)).storage == "declared"
+    given_storage = recommend.recommend(a_model(), make_consumption(2000), a_cluster(), Options(), storage="measured")
+    assert given_storage.storage == "measured"
+
+
+def test_utilization_is_the_share_of_the_demand_that_is_met() -> None:
+    short, enough = plan(1e4).expected_accelerator_utilization, plan(100).expected_accelerator_utilization
+    assert short is not None
+    assert enough is not None
+    supply = plan(1e4).predicted_samples_per_s
+    assert short.estimate == pytest.approx(supply.estimate / 1e4)
+    assert short.low < short.estimate < short.high < 1
+    assert (enough.estimate, enough.high) == (1.0, 1.0)
+
+
+def test_why_gives_the_numbers_and_why_not_one_node_fewer() -> None:
+    found = plan(2000)
+    assert "2,200 samples/s" in found.why
+    assert "One node fewer would guarantee only" in found.why
+    assert "One node fewer" not in plan(150).why
+
+
+def test_assumptions_that_widened_the_interval_are_named_and_others_are_not() -> None:
+    calm = a_cluster(cpus_per_node=4)
+    assert "widened" not in plan(100, cluster=calm).why
+    assert "outside what was probed" in plan(2000).why
+    assert "threads per core are unknown" in plan(1e6, cluster=a_cluster(threads_per_core=None)).why
+    assert "hardware threads" in plan(1e6, cluster=a_cluster(threads_per_core=2)).why
+
+
+# --- alternatives --------------------------------------------
+
+
+def test_alternatives_surround_the_plan() -> None:
+    found = plan(2000)
+    rows = {row.layout.nodes: row for row in found.alternatives}
+    fewer = rows[found.nodes - 1]
+    assert (fewer.note, fewer.meets_demand) == ("one node fewer", False)
+    assert rows[found.nodes + 1].note == "one node more"
+    assert rows[found.nodes + 1].predicted_samples_per_s.low > fewer.predicted_samples_per_s.low
+    assert found.layout not in {row.layout for row in found.alternatives}
+    assert len(found.alternatives) <= recommend.MOST_ALTERNATIVES
+
+
+def test_a_node_that_buys_nothing_is_marked() -> None:
+    found = plan(1e6, cluster=a_cluster(storage_bytes_per_s=1e8))
+    notes = [row.note for row in found.alternatives if row.layout.nodes > found.nodes]
+    assert notes
+    assert all("no faster: shared storage" in note for note in notes)
+
+
+def test_the_launch_in_use_today_comes_first() -> None:
+    found = plan(2000, current=Layout.parse("4x2x4"))
+    assert found.alternatives[0].note == "current launch"
+    assert str(found.alternatives[0].layout) == "4x2x4"
+    assert [row.note for row in plan(2000).alternatives].count("current launch") == 0
+
+
+def test_a_launch_of_today_that_cannot_be_says_why() -> None:
+    found = plan(2000, current=Layout.parse("4x9x4"))
+    assert "CPUs per node" in found.alternatives[0].note
+    assert found.alternatives[0].meets_demand is False
+
+
+def test_the_launch_in_use_today_may_have_more_nodes_than_the_cluster() -> None:
+    found = recommend.predict_current(a_model(), None, a_cluster(), Options(current=Layout.parse("20x2x4")))
+    assert found.problem is None
+    assert found.input_workers == 38
+
+
+def test_a_current_launch_must_be_given_to_be_predicted() -> None:
+    with pytest.raises(UsageError, match="--current"):
+        recommend.predict_current(a_model(), None, a_cluster(), Options())
+
+
+# --- what cannot be --------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("cluster", "options", "message"),
+    [
+        ({"nodes": 0}, {}, "0 nodes"),
+        ({"cpus_per_node": 0}, {}, "0 CPUs"),
+        ({"memory_bytes_per_node": GIB // 2}, {}, "one input worker"),
+        ({"memory_bytes_per_node": GIB, "nodes": 1}, {}, "no launch fits"),
+        ({"nodes": 1, "cpus_per_node": 1}, {}, "chief"),
+        ({"nodes": 2}, {"single_task_nodes": 2}, "--single-task-nodes 2"),
+        ({"nodes": 1}, {"single_task_nodes": 1}, "--single-task-nodes 1"),
+        ({}, {"single_task_nodes": -1}, "--single-task-nodes -1"),
+        ({}, {"headroom_ratio": -0.1}, "headroom"),
+        ({}, {"headroom_ratio": math.nan}, "headroom"),
+    ],
+)
+def test_a_cluster_that_cannot_run_any_launch_is_refused(
+    cluster: dict[str, object], options: dict[str, object], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        plan(100, cluster=a_cluster(**cluster), **options)
+
+
+def test_two_tasks_on_one_node_are_the_smallest_launch() -> None:
+    assert plan(10, cluster=a_cluster(nodes=1, cpus_per_node=2)).input_workers == 1
+    assert plan(10, cluster=a_cluster(nodes=2, cpus_per_node=1)).input_workers == 1
+
+
+def test_ten_thousand_nodes_are_planned_without_looking_at_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = 0
+    plain = capacity.predict
+
+    def counted(*args: object, **kwargs: object) -> Prediction:
+        nonlocal calls
+        calls += 1
+        return plain(*args, **kwargs)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(capacity, "predict", counted)
+    workers = (*a_model().workers, WorkerPoint(cpus=64, samples_per_s=make_estimate(2000.0), cpu_s_per_sample=0.01))
+    huge = a_cluster(nodes=10_000, cpus_per_node=64, storage_bytes_per_s=1e12)
+    found = plan(5e5, a_model(workers=workers), huge)
+    assert found.meets_demand is True
+    # 10,000 nodes times 280 pairs of tasks and CPUs are 2.8 million launches.
+    assert calls < 10_000
+
+
+# --- judge --------------------------------------------
+
+
+def interval(low: float, middle: float, high: float) -> Estimate:
+    return Estimate(estimate=middle, low=low, high=high)
+
+
+@pytest.mark.parametrize(
+    ("supply", "verdict"),
+    [
+        (interval(700, 800, 900), "input_bound"),
+        (interval(900, 950, 999), "input_bound"),
+        (interval(900, 950, 1000), "balanced"),
+        (interval(1050, 1150, 1200), "balanced"),
+        (interval(1100, 1150, 1200), "accelerator_bound"),
+        (interval(500, 2000, 4000), "balanced"),
+        (Estimate.exact(999), "input_bound"),
+        (Estimate.exact(1000), "balanced"),
+        (Estimate.exact(1101), "accelerator_bound"),
+    ],
+)
+def test_the_verdict_is_about_the_whole_interval(supply: Estimate, verdict: str) -> None:
+    found, confidence = recommend.judge(supply, make_consumption(1000), 0.1)
+    assert found == verdict
+    assert confidence is not None
+    assert 0 <= confidence <= 1
+    if verdict != "balanced":
+        assert confidence >= 0.949
+
+
+def test_the_confidence_is_a_normal_probability() -> None:
+    # The whole interval lies just below the demand: its upper end is the 95 % quantile.
+    _, confidence = recommend.judge(interval(900, 950, 1000 - 1e-9), make_consumption(1000), 0.1)
+    assert confidence == pytest.approx(0.95, abs=1e-6)
+    _, even = recommend.judge(interval(500, 1000, 1500), make_consumption(1000), 1e9)
+    assert even == pytest.approx(0.5)
+
+
+@given(st.floats(1, 1e6), st.floats(0, 0.9), st.floats(1, 1e6), st.floats(0, 0.9), st.floats(0, 1))
+def test_the_three_statements_share_one_whole(rate: float, spread: float, demand: float, doubt: float, headroom: float) -> None:
+    supply = make_estimate(rate, spread=spread)
+    wanted = make_consumption(samples_per_s=demand)
+    wanted = replace(wanted, samples_per_s=make_estimate(demand, spread=doubt))
+    below = recommend._probability_below(supply, wanted.samples_per_s)
+    below_enough = recommend._probability_below(supply, wanted.samples_per_s.scaled(1 + headroom))
+    assert 0 <= below <= 1
+    _, confidence = recommend.judge(supply, wanted, headroom)
+    assert confidence is not None
+    assert any(math.isclose(confidence, value, abs_tol=1e-12) for value in (below, 1 - below_enough, below_enough - below))
+
+
+def test_without_a_demand_or_a_launch_that_runs_there_is_no_verdict() -> None:
+    assert recommend.judge(Estimate.exact(10), None, 0.1) == ("unknown", None)
+    broken = recommend.predict_current(a_model(), None, a_cluster(), Options(current=Layout.parse("4x9x4")))
+    assert recommend.judge(broken, make_consumption(10), 0.1) == ("unknown", None)
+    runs = recommend.predict_current(a_model(), None, a_cluster(), Options(current=Layout.parse("4x2x4")))
+    assert recommend.judge(runs, make_consumption(10), 0.1)[0] == "accelerator_bound"
