@@ -1,6 +1,7 @@
 """What one batch costs the measurer: our in-graph loop, Python's next(), and a timed for loop as tfds.benchmark has it.
 
-All three read the same ready element again and again, so what is left is the harness (and tf.data's own hand-over). Interleaved rounds.
+All three read the same ready element again and again, so what is left is the harness (and tf.data's own hand-over). Interleaved
+rounds.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def timed_for_loop(dataset: tf.data.Dataset) -> Callable[[int], float]:
         stamps = []
         began_s = time.perf_counter()
         for _ in dataset.take(batches):
-            stamps.append(time.perf_counter())
+            stamps.append(time.perf_counter())  # noqa: PERF401 - as the tool it imitates
         return (stamps[-1] - began_s) / batches
 
     return run
@@ -71,7 +72,9 @@ def main() -> None:
         for harness, seen in times.items():
             bounds = ratio_bounds(seen, times["in-graph loop"])
             us = middle(seen) * 1e6
-            times_more = "1" if harness == "in-graph loop" else f"{bounds['ratio']:.1f} ({bounds['low']:.1f} to {bounds['high']:.1f})"
+            times_more = (
+                "1" if harness == "in-graph loop" else f"{bounds['ratio']:.1f} ({bounds['low']:.1f} to {bounds['high']:.1f})"
+            )
             rows.append((name, harness, f"{us:.1f}", times_more))
             result[f"{name}, {harness}"] = {"us_per_batch": us, "times_the_loop": bounds}
     show("Harness cost per batch", ("element", "harness", "µs (median)", "times the loop, 90 %"), rows)

@@ -1,7 +1,7 @@
 """How much measuring slows a pipeline: the worker's whole sampling (stamps, counters, cost polls, journal) against a bare loop.
 
-Both read the same running iterator of a sample pipeline, alternately, in pairs whose order is turned every time. The slowdown is the
-ratio of seconds per batch; what counts is its one-sided upper 90 % bound.
+Both read the same running iterator of a sample pipeline, alternately, in pairs whose order is turned every time. The slowdown is
+the ratio of seconds per batch; what counts is its one-sided upper 90 % bound.
 """
 
 from __future__ import annotations

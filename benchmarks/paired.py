@@ -29,7 +29,7 @@ def arguments(description: str | None, **extra: tuple[type, object, str]) -> arg
 
 
 def ratio_bounds(above: Sequence[float], below: Sequence[float]) -> dict[str, float]:
-    """Geometric mean of paired ratios above/below, its two-sided 90 % interval and its one-sided upper 90 % bound (Student t on logs)."""
+    """Geometric mean of paired ratios above/below, its 90 % interval, and its one-sided upper 90 % bound (t on logs)."""
     logs = np.log(np.asarray(above) / np.asarray(below))
     mean, error = float(logs.mean()), float(logs.std(ddof=1) / math.sqrt(len(logs)))
     two_sided = float(stats.t.ppf(0.5 + CONFIDENCE / 2, len(logs) - 1)) * error

@@ -3,7 +3,8 @@
     import cs_input_analyzer as csia
     analysis = csia.analyze("data.py:train_input_fn", {"data_dir": "shards"}, demand=7000)
 
-The public names are loaded when they are first used; importing the package imports neither TensorFlow nor anything else that is slow.
+The public names are loaded when they are first used; importing the package imports neither TensorFlow nor anything else that is
+slow.
 """
 
 from __future__ import annotations

@@ -259,8 +259,9 @@ def _alone(points: tuple[WorkerPoint, ...], cpus: int) -> Estimate:
         return points[0].samples_per_s.scaled(cpus / points[0].cpus)
     if cpus >= last.cpus:
         rate = last.samples_per_s
-        growth = _amdahl_growth(points, cpus)
-        return Estimate(estimate=rate.estimate * growth, low=rate.low, high=rate.high * cpus / last.cpus, count=rate.count)
+        estimate = rate.estimate * _amdahl_growth(points, cpus)
+        # max, here and below: rounding must not push the middle past an end.
+        return Estimate(estimate=estimate, low=rate.low, high=max(rate.high * cpus / last.cpus, estimate), count=rate.count)
     upper = next(index for index, point in enumerate(points) if point.cpus >= cpus)
     left, right = points[upper - 1], points[upper]
     share = math.log2(cpus / left.cpus) / math.log2(right.cpus / left.cpus)
@@ -270,7 +271,6 @@ def _alone(points: tuple[WorkerPoint, ...], cpus: int) -> Estimate:
 
     a, b = left.samples_per_s, right.samples_per_s
     estimate = between(a.estimate, b.estimate)
-    # min and max: rounding must not push the ends past the middle.
     low, high = min(between(a.low, b.low), estimate), max(between(a.high, b.high), estimate)
     return Estimate(estimate=estimate, low=low, high=high, count=min(a.count or 1, b.count or 1))
 

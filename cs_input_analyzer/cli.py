@@ -69,35 +69,37 @@ def main(arguments: Sequence[str] | None = None) -> int:
 # --- options shared by the commands that measure -----------------------------------------------------------------------------
 
 
-class _Bytes(click.ParamType[float]):
-    """`128GiB`, `5GB/s`: a size, or a rate where the option says so."""
+def _parsed(parse: Callable[[str], Any]) -> Callable[[click.Context, click.Parameter, str | None], Any]:
+    """A callback that reads an option's text and blames the option when it cannot."""
 
-    def __init__(self, per_second: bool) -> None:
-        self.name = "SIZE/s" if per_second else "SIZE"
-        self._per_second = per_second
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float | int:
-        from cs_input_analyzer import units
-
+    def convert(context: click.Context, option: click.Parameter, text: str | None) -> Any:
         try:
-            return units.parse_bytes_per_s(value) if self._per_second else units.parse_bytes(value)
+            return None if text is None else parse(text)
         except UsageError as error:
-            self.fail(str(error), param, ctx)
+            raise click.BadParameter(str(error), context, option) from None
+
+    return convert
 
 
-class _Layouts(click.ParamType["tuple[Layout, ...]"]):
-    name = "NxTxC,…"
+def _size(text: str) -> int:
+    from cs_input_analyzer import units
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        from cs_input_analyzer import records
-
-        try:
-            return tuple(records.Layout.parse(text) for text in str(value).split(",") if text.strip())
-        except UsageError as error:
-            self.fail(str(error), param, ctx)
+    return units.parse_bytes(text)
 
 
-_SIZE, _RATE, _LAYOUTS = _Bytes(False), _Bytes(True), _Layouts()
+def _rate(text: str) -> float:
+    from cs_input_analyzer import units
+
+    return units.parse_bytes_per_s(text)
+
+
+def _layouts(text: str) -> tuple[Layout, ...]:
+    from cs_input_analyzer import records
+
+    return tuple(records.Layout.parse(part) for part in text.split(",") if part.strip())
+
+
+_SIZE, _RATE, _LAYOUTS = _parsed(_size), _parsed(_rate), _parsed(_layouts)
 
 _TARGET_OPTIONS = (
     click.option("--params", "params_file", metavar="FILE.yaml", help="Params for the input function."),
@@ -108,7 +110,9 @@ _TARGET_OPTIONS = (
         multiple=True,
         help="Override one value of the params; a.b=3 goes into section a.",
     ),
-    click.option("--mode", type=click.Choice(["train", "eval"]), default="train", show_default=True),
+    click.option(
+        "--mode", type=click.Choice(["train", "eval"]), default="train", show_default=True, help="What the function is asked for."
+    ),
 )
 _DEMAND_OPTIONS = (
     click.option("--demand", type=float, metavar="SAMPLES/s", help="What the accelerator consumes."),
@@ -122,22 +126,31 @@ _CLUSTER_OPTIONS = (
         "--cluster", metavar="FILE|PRESET|local", help="The nodes to plan for: a YAML file, a preset, or this host (default)."
     ),
     click.option("--nodes", type=int, metavar="N", help="Nodes of the cluster."),
-    click.option("--cpus-per-node", type=int, metavar="N"),
-    click.option("--memory-per-node", "memory_bytes_per_node", type=_SIZE, metavar="128GiB"),
+    click.option("--cpus-per-node", type=int, metavar="N", help="CPUs of a node as Slurm counts them."),
+    click.option("--memory-per-node", "memory_bytes_per_node", callback=_SIZE, metavar="128GiB", help="Memory of a node."),
     click.option(
-        "--storage-bandwidth", "storage_bytes_per_s", type=_RATE, metavar="5GB/s", help="Ceiling of the shared file system."
+        "--storage-bandwidth", "storage_bytes_per_s", callback=_RATE, metavar="5GB/s", help="Ceiling of the shared file system."
     ),
     click.option(
-        "--network-bandwidth", "network_bytes_per_s_per_node", type=_RATE, metavar="12GB/s", help="Of one node, each way."
+        "--network-bandwidth", "network_bytes_per_s_per_node", callback=_RATE, metavar="12GB/s", help="Of one node, each way."
     ),
     click.option(
-        "--current", type=_LAYOUTS, metavar="NxTxC", help="The launch in use today, to be judged; DEF_NODES, DEF_TASKS, DEF_CPUS."
+        "--current",
+        callback=_LAYOUTS,
+        metavar="NxTxC",
+        help="The launch in use today, to be judged; DEF_NODES, DEF_TASKS, DEF_CPUS.",
     ),
     click.option(
         "--single-task-nodes", type=int, metavar="S", help="Nodes of one task that does not stream (default: 1, on one node 0)."
     ),
     click.option("--cyclic", is_flag=True, help="Distribute tasks over nodes in turn."),
-    click.option("--feed", type=click.Choice(["round-robin", "first-come"]), default="round-robin", show_default=True),
+    click.option(
+        "--feed",
+        type=click.Choice(["round-robin", "first-come"]),
+        default="round-robin",
+        show_default=True,
+        help="How the accelerator takes batches: from each worker in turn, or from whichever is ready.",
+    ),
     click.option(
         "--headroom",
         "headroom_ratio",
@@ -152,10 +165,12 @@ _MEASURE_OPTIONS = (
     click.option(
         "--target-error", "target_error_ratio", type=float, default=0.02, show_default=True, help="Stop at this half-width."
     ),
-    click.option("--probe-layouts", type=_LAYOUTS, default="", metavar="NxTxC,…", help="What to measure, instead of our choice."),
+    click.option(
+        "--probe-layouts", callback=_LAYOUTS, default="", metavar="NxTxC,…", help="What to measure, instead of our choice."
+    ),
     click.option("--cpus", type=int, metavar="N", help="Use at most so many CPUs of this host."),
-    click.option("--worker-memory", "worker_memory_bytes", type=_SIZE, metavar="8GiB", help="End a worker that holds more."),
-    click.option("--launcher", type=click.Choice(["local"]), default="local", show_default=True),
+    click.option("--worker-memory", "worker_memory_bytes", callback=_SIZE, metavar="8GiB", help="End a worker that holds more."),
+    click.option("--launcher", type=click.Choice(["local"]), default="local", show_default=True, help="Where workers run."),
 )
 _LAUNCH_OPTIONS = (
     click.option("--train-command", metavar="COMMAND", help="Your training command, for the launch lines."),
@@ -319,11 +334,15 @@ def _analyze(target: str, params_file: str | None, overrides: tuple[str, ...], c
 
 
 def _write_sample(sample: str, folder: Path, progress: Callable[[str, float], None]) -> Path:
-    """Writes the data in a process of its own: TensorFlow, its memory and its chatter stay out of this one. Gives the params file."""
+    """Writes the data in a process of its own, so that TensorFlow and its chatter stay out of this one. Gives the params file."""
     import subprocess
 
     root = str(Path(__file__).resolve().parent.parent)
-    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1", "PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])}
+    environment = {
+        **os.environ,
+        "CUDA_VISIBLE_DEVICES": "-1",
+        "PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")]),
+    }
     command = [sys.executable, "-m", "sample_pipelines", sample, str(folder)]
     last = ""
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as writer:

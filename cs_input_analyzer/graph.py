@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -52,6 +53,7 @@ _WRAPPERS = ("Identity", "_Retval", "WrapDatasetVariant", "UnwrapDatasetVariant"
 _MAX_FILES = 1_000_000
 _MAX_LIST_VALUES = 8
 _TAG = re.compile(r"#csia(\d+)$")
+_LIBRARIES = ("cs_input_analyzer", "tensorflow", "keras", "tf_keras", "tensorflow_datasets")
 
 
 @dataclass(slots=True)
@@ -126,11 +128,11 @@ def ops_of(graph_def: Any, lines: Mapping[int, str] | None = None) -> tuple[Op, 
     nodes = {node.name: node for node in graph_def.node}
     for node in graph_def.node:
         if node.op == "_Retval":
-            reader.read(node.input[0], nodes, within=None)
+            reader.read(node.input[0], nodes)
     if not reader.ops:  # a graph without a return node: take whatever dataset ops it has
         for node in graph_def.node:
             if is_dataset_op(node.op):
-                reader.read(node.name, nodes, within=None)
+                reader.read(node.name, nodes)
     return tuple(reader.ops)
 
 
@@ -180,13 +182,21 @@ def static_batch_size(ops: tuple[Op, ...], spec: tuple[Component, ...]) -> int |
     if last is None:
         return 1
     leading = {component.shape[0] for component in spec if component.shape}
-    return leading.pop() if len(leading) == 1 else None
+    if len(leading) == 1:
+        return leading.pop()
+    size = last.parameters.get("batch_size")
+    # Components of several lengths, or only scalars (a batch that was reduced to one number): what the batching op says.
+    decides = size in leading or all(component.shape == () for component in spec)
+    return size if isinstance(size, int) and decides else None
 
 
 def batching_op(ops: tuple[Op, ...]) -> Op | None:
-    """The op that last made batches of samples; None where elements are single samples."""
+    """The op that last made batches of samples; None where elements are single samples.
+
+    A `from_tensor_slices` inside `flat_map` or `interleave` takes apart what was batched before it, as `unbatch` does.
+    """
     for op in reversed(ops):
-        if op.kind in _UNBATCHING and op.within is None:
+        if (op.kind in _UNBATCHING and op.within is None) or (op.kind == "TensorSlice" and op.within is not None):
             return None
         if op.kind in _BATCHING:
             return op
@@ -209,6 +219,11 @@ def file_bytes_of(dataset: Any) -> tuple[int, ...]:
     return tuple(os.path.getsize(path) for path in paths)
 
 
+# Where a node stands: the op whose function holds it (None at the top), and that function's name.
+_Scope = tuple[str | None, str]
+_TOP: _Scope = (None, "")
+
+
 @dataclass(slots=True)
 class _Reader:
     """Walks a GraphDef from its result back to the sources."""
@@ -217,28 +232,42 @@ class _Reader:
     lines: Mapping[int, str]
     ops: list[Op] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
-    names: dict[tuple[str | None, str], str] = field(default_factory=dict)
+    names: dict[tuple[_Scope, str], str] = field(default_factory=dict)
 
-    def read(self, tensor: str, nodes: Mapping[str, Any], within: str | None) -> None:
-        """Reads the op behind `tensor` and all it depends on, inputs first; without recursion, for pipelines of any length."""
+    def read(self, tensor: str, nodes: Mapping[str, Any], scope: _Scope = _TOP) -> str | None:
+        """Reads the op behind `tensor` and all it depends on, inputs first; without recursion, for pipelines of any length.
+
+        Gives the name of the op whose dataset the tensor is; None where it is none.
+        """
         pending = [(_node_name(tensor), False)]
         while pending:
             key, is_expanded = pending.pop()
             node = nodes.get(key)
-            if node is None or (within, key) in self.names:
+            if node is None or (scope, key) in self.names:
                 continue
+            inputs = [_node_name(name) for name in node.input if not name.startswith("^")]  # a control input carries no data
             if not is_expanded:
                 pending.append((key, True))
                 if _may_lead_to_dataset(node):
-                    pending += [(_node_name(name), False) for name in reversed(node.input)]
+                    pending += [(name, False) for name in reversed(inputs)]
                 continue
-            upstream = [name for tensor in node.input if (name := self.names.get((within, _node_name(tensor))))]
-            if is_dataset_op(node.op) or (upstream and _may_lead_to_dataset(node) and node.op not in _WRAPPERS):
-                self.names[within, key] = self._add(node, nodes, upstream, within)
-            elif upstream:
-                self.names[within, key] = upstream[0]
+            name = self._name_of(node, nodes, [self.names[scope, name] for name in inputs if (scope, name) in self.names], scope)
+            if name is not None:
+                self.names[scope, key] = name
+        return self.names.get((scope, _node_name(tensor)))
 
-    def _add(self, node: Any, nodes: Mapping[str, Any], upstream: list[str], within: str | None) -> str:
+    def _name_of(self, node: Any, nodes: Mapping[str, Any], upstream: list[str], scope: _Scope) -> str | None:
+        """The op that a node is, or passes on; a call of a function (`tf.function`, `tf.cond`) passes on what the function returns."""
+        if is_dataset_op(node.op):
+            return self._add(node, nodes, upstream, scope)
+        if _is_call(node):
+            results = [name for function in self._functions_of(node) if (name := self._read_function(function, scope[0]))]
+            return (results or upstream or [None])[0]
+        if upstream and _may_lead_to_dataset(node) and node.op not in _WRAPPERS:
+            return self._add(node, nodes, upstream, scope)
+        return upstream[0] if upstream else None
+
+    def _add(self, node: Any, nodes: Mapping[str, Any], upstream: list[str], scope: _Scope) -> str:
         name = self._fresh_name(node.op)
         functions = self._functions_of(node)
         for function in functions:
@@ -250,7 +279,7 @@ class _Reader:
                 source=self._source_of(node),
                 inputs=tuple(upstream),
                 parameters=_parameters(node, _named_inputs(node), nodes),
-                within=within,
+                within=scope[0],
                 function_ops=self._ops_called(functions),
             )
         )
@@ -275,11 +304,15 @@ class _Reader:
         names += [func.name for value in node.attr.values() for func in value.list.func]
         return [self.functions[name] for name in names if name in self.functions]
 
-    def _read_function(self, function: Any, within: str) -> None:
+    def _read_function(self, function: Any, within: str | None) -> str | None:
+        """Reads the dataset ops of a function's body; gives the one that it returns, None where it returns no dataset."""
         nodes = {node.name: node for node in function.node_def}
+        scope = (within, function.signature.name)
         for node in function.node_def:
-            if is_dataset_op(node.op):
-                self.read(node.name, nodes, within)
+            if is_dataset_op(node.op) or _is_call(node):
+                self.read(node.name, nodes, scope)
+        results = [self.read(tensor, nodes, scope) for tensor in function.ret.values()]
+        return next((name for name in results if name is not None), None)
 
     def _ops_called(self, functions: list[Any]) -> tuple[str, ...]:
         called: set[str] = set()
@@ -320,10 +353,22 @@ def _node_name(tensor: str) -> str:
     return tensor.split(":")[0].lstrip("^")
 
 
+def _is_call(node: Any) -> bool:
+    """Whether the op calls functions of the graph and may give back a dataset: `PartitionedCall`, `If`, `Case`, `While`."""
+    from tensorflow.core.framework import types_pb2
+
+    if is_dataset_op(node.op) or not any(value.HasField("func") or value.list.func for value in node.attr.values()):
+        return False
+    return any(types_pb2.DT_VARIANT in node.attr[name].list.type for name in ("Tout", "T") if name in node.attr)
+
+
 def _may_lead_to_dataset(node: Any) -> bool:
     """Whether the op can carry a dataset: it gives a variant, passes one on, or is of a library that we do not know."""
     from tensorflow.core.framework import types_pb2
     from tensorflow.python.framework import op_def_registry
+
+    if _is_call(node):
+        return True
 
     definition = op_def_registry.get(node.op)
     is_variant = definition is None or any(output.type == types_pb2.DT_VARIANT for output in definition.output_arg)
@@ -397,12 +442,9 @@ def _users_line() -> str:
 
 
 def _is_library(filename: str) -> bool:
-    package = os.path.dirname(__file__) + os.sep
-    inside = (
-        f"{os.sep}tensorflow{os.sep}",
-        f"{os.sep}keras{os.sep}",
-        f"{os.sep}tensorflow_datasets{os.sep}",
-        "<frozen",
-        "<__array",
-    )
-    return filename.startswith((package, "<string>")) or any(part in filename for part in inside)
+    """Whether a frame is ours, TensorFlow's or Python's own. By the folders of those packages: users have a `tensorflow/` too."""
+    if filename.startswith(("<frozen", "<string>", "<__array")):
+        return True
+    packages = (sys.modules.get(name) for name in _LIBRARIES)
+    files = (getattr(package, "__file__", None) for package in packages)
+    return any(filename.startswith(os.path.dirname(file) + os.sep) for file in files if file)

@@ -1,8 +1,8 @@
 """Target -> the user's input function -> a `tf.data.Dataset`. This is where user code runs, always inside a worker process.
 
 A target is text: `package.module:function` or `path/file.py:function`, where the name may also be a Dataset at module level. Input
-functions come with many signatures, `()`, `(params)`, `(params, mode)`, `(params, input_context=None)`, `(params=None)`, or the keys
-of their params one by one; arguments are bound by name, so their order does not matter.
+functions come with many signatures, `()`, `(params)`, `(params, mode)`, `(params, input_context=None)`, `(params=None)`, or the
+keys of their params one by one; arguments are bound by name, so their order does not matter.
 """
 
 from __future__ import annotations

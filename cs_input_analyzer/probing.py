@@ -67,7 +67,7 @@ class Probing:
         self._random = random.Random(options.seed)
 
     def measure_first(self, layouts: Sequence[Layout]) -> None:
-        """Measures the first layouts in random order. Their workers import TensorFlow side by side, then run one layout at a time."""
+        """Measures the first layouts in random order: their workers import TensorFlow side by side, then run layout by layout."""
         order = list(layouts)
         self._random.shuffle(order)
         # The layout that tells the graph and whether the function works at all comes first, whatever the draw.

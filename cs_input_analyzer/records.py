@@ -547,8 +547,10 @@ class ValidationRow:
     measured_samples_per_s: Estimate
 
     @property
-    def error_ratio(self) -> float:
-        return self.predicted_samples_per_s.estimate / self.measured_samples_per_s.estimate - 1
+    def error_ratio(self) -> float | None:
+        """None where nothing was delivered, so that there is nothing to compare with."""
+        measured = self.measured_samples_per_s.estimate
+        return self.predicted_samples_per_s.estimate / measured - 1 if measured > 0 else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

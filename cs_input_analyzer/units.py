@@ -71,6 +71,23 @@ def format_rate(per_s: float | None, unit: str = "samples/s") -> str:
     return MISSING if per_s is None else f"{_digits(per_s)} {unit}"
 
 
+def format_rate_short(per_s: float | None) -> str:
+    """`1,234`, `13.98k`, `1.611M`: four digits, for columns where an interval must stand beside its estimate."""
+    if per_s is None:
+        return MISSING
+    scale, letter = 1.0, ""
+    # 9,999.5 rounds to five digits.
+    for step in ("k", "M", "G", "T"):
+        if abs(per_s) / scale < (9_999.5 if scale == 1.0 else 999.95):
+            break
+        scale, letter = scale * 1000, step
+    if letter == "":
+        return _digits(per_s)
+    value = abs(per_s) / scale
+    decimals = 2 if value >= 9.9995 else 3
+    return f"{per_s / scale:.{1 if value >= 99.995 else decimals}f}{letter}"
+
+
 def format_seconds(seconds: float | None) -> str:
     """`535 µs`, `3.2 ms`, `4.1 s`, `2 min 05 s`, `1 h 02 min`."""
     if seconds is None:

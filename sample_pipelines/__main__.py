@@ -1,4 +1,4 @@
-"""`python -m sample_pipelines NAME FOLDER [SCALE] [SEED]`: writes a sample's data; `done/whole` lines on stdout tell how far it is."""
+"""`python -m sample_pipelines NAME FOLDER [SCALE] [SEED]`: writes a sample's data; `done/whole` on stdout tells how far."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """BERT pre-training input: masked language modelling and next-sentence prediction over sequences of 128 tokens.
 
-A record is a tf.Example of seven features. Its bytes are few and its varints many, so parsing costs the most; it is done on whole
-batches, several in parallel.
+A record is a tf.Example of seven features in 850 bytes. Parsing it takes a third of its CPU time even when done on whole batches;
+reading, mixing and shuffling records one by one takes the rest, so each file is read a block of records at a time.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ class Sample:
         module, function: where the input function is; the module also has `write_dataset` and imports TensorFlow.
         params_file: default params, a YAML file beside the module.
         summary: what it reads and delivers, in one line.
-        stresses: what costs the most CPU in it.
+        stresses: what costs most of its CPU.
     """
 
     name: str
@@ -52,7 +52,7 @@ SAMPLES: tuple[Sample, ...] = (
         function="train_input_fn",
         params_file="bert_pretrain.yaml",
         summary="masked-language-model examples of 128 tokens to int32 batches of 256",
-        stresses="parsing of tf.Example records",
+        stresses="reading and parsing of many small tf.Example records",
     ),
     Sample(
         name="gpt2",
@@ -60,7 +60,7 @@ SAMPLES: tuple[Sample, ...] = (
         function="train_input_fn",
         params_file="gpt2.yaml",
         summary="8 KiB records of 1,025 int64 tokens to int32 inputs and shifted labels, batches of 112",
-        stresses="memory traffic: checksums, copies and casts of large records",
+        stresses="memory traffic: reading, copying and casting of large records",
     ),
     Sample(
         name="resnet50",

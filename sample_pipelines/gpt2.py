@@ -54,7 +54,6 @@ def train_input_fn(params: Mapping[str, Any], input_context: Any = None) -> tf.d
     dataset = files.interleave(
         tf.data.TFRecordDataset,
         cycle_length=section["n_parallel_reads"] or tf.data.AUTOTUNE,
-        block_length=section["block_length"],
         num_parallel_calls=tf.data.AUTOTUNE,
         deterministic=not section["shuffle"],
     )

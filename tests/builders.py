@@ -19,6 +19,7 @@ from cs_input_analyzer.records import (
     BatchGap,
     Budget,
     CapacityModel,
+    Case,
     Cluster,
     Component,
     Consumption,
@@ -437,6 +438,21 @@ def make_validation(**overrides: Any) -> Validation:
                 measured_samples_per_s=make_estimate(7_620.0, spread=0.01),
             ),
         ),
+    )
+
+
+def make_case(**overrides: Any) -> Case:
+    """What a rule is given: by default the records of `make_analysis`, where each worker reads its own files."""
+    return _make(
+        Case,
+        overrides,
+        pipeline=make_graph(),
+        mode="train",
+        is_sharded=True,
+        measurements=(make_measurement("1x1x1", (520.0,)), make_measurement("1x1x2", (1000.0,))),
+        profile=make_profile(),
+        plan=make_plan(),
+        cluster=make_cluster(),
     )
 
 

@@ -264,7 +264,8 @@ def test_assumptions_that_widened_the_interval_are_named_and_others_are_not() ->
     assert "widened" not in plan(100, cluster=calm).why
     assert "outside what was probed" in plan(2000).why
     assert "threads per core are unknown" in plan(1e6, cluster=a_cluster(threads_per_core=None)).why
-    assert "hardware threads" in plan(1e6, cluster=a_cluster(threads_per_core=2)).why
+    alone = (ContentionPoint(tasks=4, cpus=1, busy_ratio=1.0, kept_ratio=Estimate.exact(1.0)),)
+    assert "hardware threads" in plan(1e6, a_model(contention=alone), a_cluster(threads_per_core=2)).why
 
 
 # --- alternatives --------------------------------------------

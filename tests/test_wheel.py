@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
 import zipfile
 from email.parser import Parser
+from importlib import metadata
 from pathlib import Path
+from urllib.parse import unquote, urlparse
 
 import pytest
+from builders import make_analysis
+
+from cs_input_analyzer.report import render
 
 pytestmark = pytest.mark.slow
 
@@ -89,22 +96,51 @@ def test_the_wheel_says_what_it_is(wheel: Path) -> None:
     assert "cs-input-analyzer = cs_input_analyzer.cli:main" in entry_points
 
 
-def test_the_unpacked_wheel_runs_away_from_the_checkout(wheel: Path, tmp_path: Path) -> None:
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(tmp_path / "site")
-    # -P is newer than 3.10: the working folder is an empty one instead, and the unpacked wheel comes before site-packages.
-    (tmp_path / "empty").mkdir()
-    code = f"""
+# Run in an empty folder, so that nothing is found by accident; {site} comes before all else where it is given.
+RENDER = """
 import sys
-sys.path.insert(0, {str(tmp_path / "site")!r})
-import cs_input_analyzer, cs_input_analyzer.cluster, sample_pipelines, wafer_model
-from cs_input_analyzer.cli import main
+sys.path[:0] = {site!r}
+import cs_input_analyzer, sample_pipelines, wafer_model
 for module in (cs_input_analyzer, sample_pipelines, wafer_model):
-    assert module.__file__.startswith({str(tmp_path)!r}), module.__file__
-main(["analyze", "--help"])
+    assert module.__file__.startswith({home!r}), module.__file__
+from cs_input_analyzer.cli import main
+from cs_input_analyzer.cluster import preset_names
+assert preset_names()
+assert all(sample.params_path.is_file() for sample in sample_pipelines.SAMPLES)
+sys.exit(main(["report", {run!r}, "-o", "report.html"]))
 """
+
+
+@pytest.mark.parametrize("how", ["wheel", "checkout", "installed"])
+def test_data_files_are_found_however_it_is_installed(how: str, wheel: Path, root: Path, tmp_path: Path) -> None:
+    site, home = [str(root)], root
+    if how == "wheel":
+        home = tmp_path / "site"
+        site = [str(home)]
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(home)
+    elif how == "installed":
+        site, home = [], _installed_at()
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    run_file = tmp_path / "run.json"
+    run_file.write_text(render(make_analysis(), "json"), encoding="utf-8")
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    code = RENDER.format(site=site, home=str(home), run=str(run_file))
     run = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path / "empty", capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", code], cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False
     )
     assert run.returncode == 0, run.stderr
-    assert "--demand" in run.stdout
+    assert "</html>" in (folder / "report.html").read_text(encoding="utf-8")
+
+
+def _installed_at() -> Path:
+    """Where the installed package's files are: the checkout if it is editable. Skips where the tests run without installation."""
+    try:
+        distribution = metadata.distribution("cs_input_analyzer")
+    except metadata.PackageNotFoundError:
+        pytest.skip("cs_input_analyzer is not installed here (`make test` installs it)")
+    origin = json.loads(distribution.read_text("direct_url.json") or "{}")
+    if origin.get("dir_info", {}).get("editable"):
+        return Path(unquote(urlparse(origin["url"]).path))
+    return Path(str(distribution.locate_file("")))

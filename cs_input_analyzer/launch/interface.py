@@ -34,7 +34,9 @@ class WorkPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerFailure:
-    """Why no worker of a launch gave a rate. `stage`: `load`, `import`, `build`, `first_batch`, `hang`, `exit`, `sampling`, `worker`."""
+    """Why no worker of a launch gave a rate. `stage`: `load`, `import`, `build`, `first_batch`, `hang`, `exit`,
+    `sampling`, `worker`.
+    """
 
     stage: str
     kind: str

@@ -32,6 +32,9 @@ from cs_input_analyzer.records import Layout, PipelineGraph
 POLL_S = 0.03
 OUTPUT_TAIL_BYTES = 64 * 1024
 EXIT_GRACE_S = 5.0
+# What import and building took longer is taken off the window, so that workers end by themselves and not at the deadline.
+LEAVING_S = 1.0
+SHORTEST_WINDOW_S = 0.3
 # The package may be a plain checkout: its root goes last on the path, where it can shadow nothing of the user's.
 _BOOTSTRAP = (
     "import sys; root = sys.argv.pop(1); sys.path[:] = [p for p in sys.path if p] + [root]; "
@@ -203,8 +206,9 @@ class LocalLauncher:
         for process, index in zip(processes, plan.worker_indices, strict=True):
             process.send(_order(plan, index, ports, is_first=process is processes[0], is_alone=len(processes) == 1).to_line())
         self._wait(processes, ("first_batch", "failed"), plan.deadline_s)
+        window_s = max(SHORTEST_WINDOW_S, min(plan.max_window_s, plan.deadline_s - self._clock() - LEAVING_S))
         for process in processes:
-            process.send("go\n")
+            process.send(f"{window_s}\n")
         self._wait(processes, ("done", "failed"), plan.deadline_s)
         endings = [process.finish() for process in processes]
         journals = [read_journal(process.folder) for process in processes]

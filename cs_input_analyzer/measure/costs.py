@@ -1,9 +1,10 @@
 """Where the CPU goes: tf.data's own model of the running iterator, laid over the user's ops.
 
-`get_model_proto` tells, for each live iterator node, the wall time its thread spent in it and not in its inputs. Two snapshots give a
-window. Iterators that `repeat` and `interleave` throw away take their counters with them, so the model is polled often and the
-growth of each node is summed. The names in the model are those after TensorFlow's optimizations, so nodes are matched to ops along
-the chain: `MapAndBatch` is the user's `map`, `ForeverRepeat` the `repeat`, an injected `Prefetch` belongs to no op of the user's.
+`get_model_proto` tells, for each live iterator node, the wall time its thread spent in it and not in its inputs. Two snapshots
+give a window. Iterators that `repeat` and `interleave` throw away take their counters with them, so the model is polled often and
+the growth of each node is summed. The names in the model are those after TensorFlow's optimizations, so nodes are matched to ops
+along the chain: `MapAndBatch` is the user's `map`, `ForeverRepeat` the `repeat`, an injected `Prefetch` belongs to no op of the
+user's.
 """
 
 from __future__ import annotations

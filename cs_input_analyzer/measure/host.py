@@ -99,7 +99,7 @@ def _own_groups() -> dict[str, str]:
     """Control-group path by controller (`""` for version 2) without the leading slash."""
     found = {}
     for line in _read(Path("/proc/self/cgroup")).splitlines():
-        _, controllers, path = (line.split(":", 2) + ["", ""])[:3]
+        _, controllers, path = [*line.split(":", 2), "", ""][:3]
         for controller in controllers.split(","):
             found[controller] = path.lstrip("/") or "."
     return found

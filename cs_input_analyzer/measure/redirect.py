@@ -1,7 +1,8 @@
 """Keeps the user's tree untouched: file caches, snapshots and saves go to a private folder while we measure.
 
-A worker that is ended inside `.cache("file")` leaves a lock file behind that makes the user's next training fail. So while the input
-function runs, the ops that write files get another path. A cache that is already complete is only read, and stays where it is.
+A worker that is ended inside `.cache("file")` leaves a lock file behind that makes the user's next training fail. So while the
+input function runs, the ops that write files get another path. A cache that is already complete is only read, and stays where it
+is.
 """
 
 from __future__ import annotations

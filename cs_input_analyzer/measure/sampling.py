@@ -1,13 +1,13 @@
 """The in-graph sampling loop: `get_next` and a timestamp per batch, inside one `tf.function`.
 
-A Python loop costs more than 100 µs a batch and would measure itself on a fast pipeline; this one costs about 25. `tf.timestamp()` is
-not ordered after `get_next` by itself: only a control dependency on the element's tensors makes the stamp mean "the batch is here".
-Stamps go into a variable, not into a TensorArray, so that they survive the exception by which a dataset ends or breaks.
+A Python loop costs more than 100 µs a batch and would measure itself on a fast pipeline; this one costs about 25.
+`tf.timestamp()` is not ordered after `get_next` by itself: only a control dependency on the element's tensors makes the stamp
+mean "the batch is here". Stamps go into a variable, not into a TensorArray, so that they survive the exception by which a dataset
+ends or breaks.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -41,11 +41,13 @@ Loop = Callable[[Any, int], Chunk]
 def sampling_loop(element_spec: Any, *, count_samples: bool) -> Loop:
     """A loop `(iterator, batches) -> Chunk` for iterators of this element spec. Traced on its first call.
 
-    `count_samples` records the leading dimension of the first component of every batch, for pipelines whose batches vary.
+    `count_samples` records the leading dimension of one component of every batch, for pipelines whose batches vary.
     """
     import tensorflow as tf
 
-    stamps = tf.Variable(tf.zeros([CAPACITY], tf.float64), trainable=False)
+    counted = _counted_component(element_spec)
+    unset = tf.zeros([CAPACITY], tf.float64)
+    stamps = tf.Variable(unset, trainable=False)
     samples = tf.Variable(tf.zeros([CAPACITY if count_samples else 1], tf.int64), trainable=False)
 
     def loop(iterator: Any, batches: Any) -> Any:
@@ -56,7 +58,7 @@ def sampling_loop(element_spec: Any, *, count_samples: bool) -> Loop:
                 now = tf.timestamp()
             done = [tf.raw_ops.ResourceScatterUpdate(resource=stamps.handle, indices=index, updates=now)]
             if count_samples:
-                leading = leading_dimension(tf.nest.flatten(element)[0])
+                leading = leading_dimension(tf.nest.flatten(element)[counted])
                 done.append(tf.raw_ops.ResourceScatterUpdate(resource=samples.handle, indices=index, updates=leading))
             with tf.control_dependencies(done):
                 return index + 1
@@ -67,7 +69,7 @@ def sampling_loop(element_spec: Any, *, count_samples: bool) -> Loop:
 
     def run(iterator: Any, batches: int) -> Chunk:
         count = min(batches, CAPACITY)
-        began_s = time.time()
+        stamps.assign(unset)
         error = None
         ended = False
         try:
@@ -77,8 +79,7 @@ def sampling_loop(element_spec: Any, *, count_samples: bool) -> Loop:
         except tf.errors.OpError as raised:
             error = raised
         seen = stamps.numpy()[:count]
-        # After an early end the tail still holds stamps of the call before, all older than this one's begin.
-        valid = int(np.count_nonzero(seen >= began_s - 1e-3)) if ended or error else count
+        valid = int(np.count_nonzero(seen))
         counted = samples.numpy()[:valid].copy() if count_samples else None
         return Chunk(stamps_s=seen[:valid].copy(), samples=counted, ended=ended, error=error)
 
@@ -96,15 +97,29 @@ def leading_dimension(component: Any) -> Any:
     return tf.shape(component, out_type=tf.int64)[0]
 
 
-def samples_in(element: Any) -> int | None:
-    """Samples of one eager batch, where all components with a leading dimension agree on it; None where they do not."""
+def samples_in(element: Any, element_spec: Any) -> int | None:
+    """Samples of one eager batch: the leading dimension of the component that the loop counts by; None for a scalar."""
     import tensorflow as tf
 
-    leading = set()
-    for component in tf.nest.flatten(element):
-        if isinstance(component, tf.RaggedTensor | tf.SparseTensor) or (isinstance(component, tf.Tensor) and component.shape.rank):
-            leading.add(int(leading_dimension(component)))
-    return leading.pop() if len(leading) == 1 else None
+    component = tf.nest.flatten(element)[_counted_component(element_spec)]
+    is_tensor = isinstance(component, tf.RaggedTensor | tf.SparseTensor | tf.Tensor)
+    return int(leading_dimension(component)) if is_tensor and component.shape.rank != 0 else None
+
+
+def _counted_component(element_spec: Any) -> int:
+    """Position of the component whose leading dimension is the batch: one that varies, else one of unknown or known size."""
+    import tensorflow as tf
+
+    def rank(spec: Any) -> int:
+        shape = getattr(spec, "shape", None)
+        if shape is None or shape.rank == 0:
+            return 3
+        if shape.rank is None:
+            return 1
+        return 0 if shape[0] is None else 2
+
+    specs = tf.nest.flatten(element_spec)
+    return min(range(len(specs)), key=lambda position: rank(specs[position]))
 
 
 def bytes_of(element: Any) -> int:

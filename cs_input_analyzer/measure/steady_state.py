@@ -1,8 +1,9 @@
 """From batch arrival times to a rate with an interval: cut the transient, form batch means, say how sure.
 
-Transient: MSER-5 (White, Cobb & Spratt, "A comparison of five steady-state truncation heuristics", WSC 2000): of all truncation points in the
-first half, take the one that minimizes the standard error of what is left, on means of five. Interval: nonoverlapping batch means
-(Law & Kelton, ch. 9) of the gaps, with fewer blocks while neighbours are still correlated. Numbers in, numbers out: no clock here.
+Transient: MSER-5 (White, Cobb & Spratt, "A comparison of five steady-state truncation heuristics", WSC 2000): of all truncation
+points in the first half, take the one that minimizes the standard error of what is left, on means of five. Interval:
+nonoverlapping batch means (Law & Kelton, ch. 9) of the gaps, with fewer blocks while neighbours are still correlated. Numbers in,
+numbers out: no clock here.
 """
 
 from __future__ import annotations

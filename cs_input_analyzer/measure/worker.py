@@ -1,10 +1,10 @@
 """One input worker: its own process, its own CPUs, its own TF_CONFIG. Started by command line, ordered over stdin.
 
-    spawn ─▶ imported ─▶ order ─▶ built ─▶ first_batch ─▶ "go" ─▶ chunk, chunk, … ─▶ done ─▶ os._exit
+    spawn ─▶ imported ─▶ order ─▶ built ─▶ first_batch ─▶ window ─▶ chunk, chunk, … ─▶ done ─▶ os._exit
 
 User code runs here, so everything is guarded: events are flushed as they happen, a forked child that comes back from the input
-function is ended, stdin is hidden from it, and the process leaves by `os._exit`, because interpreters with Python functions in their
-pipelines are known to hang at shutdown.
+function is ended, stdin is hidden from it, and the process leaves by `os._exit`, because interpreters with Python functions in
+their pipelines are known to hang at shutdown.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
@@ -62,8 +62,10 @@ def _run(journal: JournalWriter, orders: TextIO, folder: Path, began_s: float) -
     iterator = _first_batch(journal, dataset, order, batch_size)
     if iterator is None:
         return
-    if not orders.readline():
+    window = orders.readline()
+    if not window:
         return
+    order = replace(order, max_window_s=float(window), min_window_s=min(order.min_window_s, float(window)))
     sample(journal, dataset, iterator, order, ops, batch_size)
 
 
@@ -122,7 +124,7 @@ def _first_batch(journal: JournalWriter, dataset: Any, order: Order, batch_size:
         _tell_failure(journal, "first_batch", error)
         return None
     first_batch_s = time.monotonic() - began_s
-    samples = batch_size if batch_size is not None else samples_in(first)
+    samples = batch_size if batch_size is not None else samples_in(first, dataset.element_spec)
     journal.event("first_batch", first_batch_s=first_batch_s, bytes=bytes_of(first), samples=samples)
     return iterator
 

@@ -7,12 +7,20 @@ from dataclasses import dataclass
 
 from cs_input_analyzer.records import Analysis, Estimate, LaunchPlan, Measurement, Op, Profile, Validation, WorkerResult
 from cs_input_analyzer.report.wording import one_line, parameters_text
-from cs_input_analyzer.units import MISSING, format_bytes, format_count, format_rate, format_ratio, format_seconds
+from cs_input_analyzer.units import (
+    MISSING,
+    format_bytes,
+    format_count,
+    format_rate,
+    format_rate_short,
+    format_ratio,
+    format_seconds,
+)
 
 # Workers that are told apart by name in a message; more are counted.
 WORKERS_NAMED = 5
 
-STATUS_WORDS = {"done": "done", "data_error": "data error", "deadline": "ended at the deadline", "lost": "lost"}
+STATUS_WORDS = {"done": "done", "data_error": "data error", "deadline": "deadline", "lost": "lost"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +52,9 @@ class Table:
 LAYOUT = Column(name="layout", meaning="nodes x tasks per node x CPUs per task")
 RATE = Column(name="samples/s", meaning="samples per second of all workers together", is_number=True)
 INTERVAL = Column(name="90 %\ninterval", meaning="where the true rate lies with 90 % probability", is_number=True)
-CPU = Column(name="CPU per\nsample", meaning="user and system CPU time of all threads for one sample", is_number=True)
+CPU = Column(
+    name="CPU per\nsample", meaning="user and system CPU time of all threads for one sample, the costliest worker", is_number=True
+)
 SOURCE = Column(name="source", meaning="where your code makes the op", keeps_end=True)
 
 
@@ -56,10 +66,13 @@ def measured_table(analysis: Analysis) -> Table:
         RATE,
         INTERVAL,
         CPU,
-        Column(name="first\nbatch", meaning="from the start of iterating to the first batch", is_number=True),
-        Column(name="private\nmemory", meaning="memory that only one worker holds", is_number=True),
+        Column(name="first\nbatch", meaning="from the start of iterating to the first batch, the slowest worker", is_number=True),
+        Column(name="private\nmemory", meaning="memory that one worker holds alone, the largest of them", is_number=True),
         Column(
-            name="peak\nRSS", meaning="peak resident memory of one worker, shared pages included", is_number=True, needs_width=92
+            name="peak\nRSS",
+            meaning="peak resident memory, shared pages included, the largest worker",
+            is_number=True,
+            needs_width=92,
         ),
         Column(name="status", meaning="whether the workers lived to the end", is_long=True),
     )
@@ -73,10 +86,10 @@ def _measured_row(measurement: Measurement) -> tuple[str, ...]:
         f"{measurement.layout}{' validate' if measurement.role == 'validate' else ''}",
         f"{format_count(len(workers))}{announced}",
         *_rate_cells(measurement.samples_per_s),
-        _span((worker.cpu_s_per_sample for worker in workers), format_seconds),
-        _span((worker.first_batch_s for worker in workers), format_seconds),
-        _span((worker.private_bytes for worker in workers), format_bytes),
-        _span((worker.peak_rss_bytes for worker in workers), format_bytes),
+        _largest((worker.cpu_s_per_sample for worker in workers), format_seconds),
+        _largest((worker.first_batch_s for worker in workers), format_seconds),
+        _largest((worker.private_bytes for worker in workers), format_bytes),
+        _largest((worker.peak_rss_bytes for worker in workers), format_bytes),
         _status(workers),
     )
 
@@ -209,7 +222,8 @@ def _rate_cells(rate: Estimate | None) -> tuple[str, str]:
     """A rate and its interval, for two columns."""
     if rate is None:
         return MISSING, MISSING
-    return _bare_rate(rate.estimate), MISSING if rate.low == rate.high else f"{_bare_rate(rate.low)}–{_bare_rate(rate.high)}"
+    interval = MISSING if rate.low == rate.high else f"{format_rate_short(rate.low)}–{format_rate_short(rate.high)}"
+    return _bare_rate(rate.estimate), interval
 
 
 def _bare_rate(value: float | None) -> str:
@@ -217,10 +231,6 @@ def _bare_rate(value: float | None) -> str:
     return format_rate(value, "").strip()
 
 
-def _span(values: Iterable[float | None], form: Callable[[float | None], str]) -> str:
-    """`1.7 s`, or `1.7 s to 2.4 s` where the workers differ by more than the shown digits."""
-    present = [value for value in values if value is not None]
-    if not present:
-        return MISSING
-    low, high = form(min(present)), form(max(present))
-    return low if low == high else f"{low} to {high}"
+def _largest(values: Iterable[float | None], form: Callable[[float | None], str]) -> str:
+    """The worst of the workers: what a plan must reckon with."""
+    return form(max((value for value in values if value is not None), default=None))

@@ -41,6 +41,10 @@ DEFAULT_WIDTH = 80
 SMALLEST_WIDTH = 40
 # Names and messages of thousands of characters are cut here; the JSON has them whole.
 LONGEST_TEXT = 2000
+# A file name and a line number, mostly.
+SHORTEST_SOURCE = 16
+# Blank columns between two columns of a table.
+GAP = 2
 
 VERDICT_STYLES = {"input_bound": "bold red", "balanced": "bold yellow", "accelerator_bound": "bold green", "unknown": "bold"}
 SEVERITY_STYLES = {"info": "cyan", "warning": "yellow", "error": "bold red"}
@@ -186,15 +190,28 @@ def _table(console: Console, table: Table, *, heading: bool = True) -> None:
         return
     if heading:
         _heading(console, table.title)
-    grid = Grid(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="underline")
+    grid = Grid(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="underline")
     shown = [index for index, column in enumerate(table.columns) if column.needs_width <= console.width]
     for column in (table.columns[index] for index in shown):
         grid.add_column(Text(column.name), justify="right" if column.is_number else "left", vertical="top", overflow="fold")
-    # No cell may take the room of all others: at 80 columns a third of the line is much.
-    longest = max(console.width // 3, 16)
     for row in table.rows:
-        grid.add_row(*(Text(_shortened(row[index], longest, table.columns[index])) for index in shown))
+        grid.add_row(*(Text(_shortened(row[index], _room(table, index, console.width), table.columns[index])) for index in shown))
     console.print(grid)
+
+
+def _room(table: Table, index: int, width: int) -> int:
+    """Columns that a cell may take: a third of the line, or for sources what the other cells of the table leave."""
+    if not table.columns[index].keeps_end:
+        return max(width // 3, 16)
+    others = [place for place, column in enumerate(table.columns) if place != index and column.needs_width <= width]
+    return max(width - sum(_needed(table, place, width) + GAP for place in others), SHORTEST_SOURCE)
+
+
+def _needed(table: Table, index: int, width: int) -> int:
+    """Columns that the cells of one column would fill; long texts fold at half the line, others are cut at a third."""
+    column = table.columns[index]
+    longest = max(len(text) for text in (*(row[index] for row in table.rows), *column.name.split("\n")))
+    return min(longest, width // 2 if column.is_long else width // 3)
 
 
 def _copyable(console: Console, label: str, text: str) -> None:
@@ -213,7 +230,12 @@ def _shortened(text: str, longest: int, column: Column) -> str:
         return _cut(text)
     if len(text) <= longest:
         return text
-    return "…" + text[-longest + 1 :] if column.keeps_end else text[: longest - 1] + "…"
+    if not column.keeps_end:
+        return text[: longest - 1] + "…"
+    # Of a path, whole names from its end: `…/input_fn.py:42`.
+    end = text[-longest + 1 :]
+    _, slash, names = end.partition("/")
+    return f"…/{names}" if slash and names else f"…{end}"
 
 
 def _cut(text: str) -> str:

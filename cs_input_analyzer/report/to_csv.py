@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 
 from cs_input_analyzer.records import Analysis, BatchGap, Estimate, Measurement, Noise, SteadyState, WorkerResult
+from cs_input_analyzer.report.wording import visible
 
 # A spreadsheet runs a cell that begins like a formula; a quote in front makes it text (OWASP, "CSV Injection").
-FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+FORMULA_STARTS = ("=", "+", "-", "@")
 
 # Kept in the run file only: lists of their own.
 NOT_A_CELL = ("tuned", "block_samples_per_s")
@@ -53,4 +54,6 @@ def _row(number: int, measurement: Measurement, worker: WorkerResult) -> dict[st
 
 
 def _text(value: str) -> str:
-    return f"'{value}" if value.startswith(FORMULA_STARTS) else value
+    # Control characters would break the row for some readers (a bare carriage return) and act on a terminal.
+    shown = visible(value)
+    return f"'{shown}" if shown.lstrip().startswith(FORMULA_STARTS) else shown

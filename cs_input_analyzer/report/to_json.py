@@ -77,7 +77,7 @@ def _plain(value: object, place: Place) -> object:
 
 def _error_ratio(row: ValidationRow) -> dict[str, object]:
     """Nothing where there is no base for a relative error: nothing was delivered, or next to nothing."""
-    if row.measured_samples_per_s.estimate == 0 or not math.isfinite(row.error_ratio):
+    if row.error_ratio is None or not math.isfinite(row.error_ratio):
         return {}
     return {"error_ratio": row.error_ratio}
 
@@ -190,6 +190,8 @@ def _mistakes(error: ValidationError, document: object) -> str:
     found: dict[str, str] = {}
     for detail in error.errors(include_url=False, include_context=False):
         place, value = _place_in(document, detail["loc"])
+        if detail["type"] == "missing":
+            place = (*place, detail["loc"][-1])
         message = detail["msg"].removeprefix("Value error, ")
         if detail["type"] == "missing":
             message = "missing"
@@ -209,8 +211,7 @@ def _place_in(document: object, loc: Sequence[str | int]) -> tuple[Place, object
         is_key = isinstance(value, dict) and step in value
         is_index = isinstance(value, list) and isinstance(step, int) and step < len(value)
         if not is_key and not is_index:
-            # The last step may be the key that is missing.
-            return (tuple(place), value) if step != loc[-1] or not isinstance(value, dict) else ((*place, step), None)
+            break
         value = value[step]  # type: ignore[index]
         place.append(step)
     return tuple(place), value

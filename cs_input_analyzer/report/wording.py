@@ -173,8 +173,8 @@ def _extrapolation(plan: LaunchPlan, analysis: Analysis) -> str:
         text = "none: the plan lies inside what was measured"
     else:
         text = f"{format_rate(plan.extrapolation_ratio, 'times')} beyond what was measured; the interval is widened for it"
-    if plan.confirmed_by is not None and plan.confirmed_by < len(analysis.measurements):
-        confirming = analysis.measurements[plan.confirmed_by]
+    confirming = _confirming(analysis)
+    if confirming is not None:
         return f"{text}; workers measured again with TF_CONFIG of {format_count(confirming.num_workers)} workers"
     return f"{text}; not measured again with the planned worker count"
 
@@ -231,6 +231,8 @@ def _shape(shape: tuple[int | None, ...] | None) -> str:
 def _value(value: Scalar | tuple[Scalar, ...]) -> str:
     if isinstance(value, tuple):
         return f"({', '.join(_value(item) for item in value)})"
+    if value == "":
+        return "''"
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
@@ -254,11 +256,17 @@ def measuring_facts(analysis: Analysis) -> Facts:
 
 def _shown_measurement(analysis: Analysis) -> Measurement | None:
     """The run that the plan rests on, else the last that delivered."""
-    plan = analysis.recommendation
-    if plan is not None and plan.confirmed_by is not None and plan.confirmed_by < len(analysis.measurements):
-        return analysis.measurements[plan.confirmed_by]
+    confirming = _confirming(analysis)
+    if confirming is not None:
+        return confirming
     delivered = [measurement for measurement in analysis.measurements if measurement.samples_per_s is not None]
     return delivered[-1] if delivered else None
+
+
+def _confirming(analysis: Analysis) -> Measurement | None:
+    """The run that measured with the planned worker count. (An edited file may point beside the list.)"""
+    index = analysis.recommendation.confirmed_by if analysis.recommendation is not None else None
+    return analysis.measurements[index] if index is not None and 0 <= index < len(analysis.measurements) else None
 
 
 def _host(host: Host) -> str:

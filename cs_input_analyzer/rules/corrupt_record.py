@@ -1,7 +1,7 @@
 """The data could not be read to the end.
 
-A record in the middle of a file failed its checksum, a file was cut short, or a function of the pipeline raised on one element. What
-was measured before it stands, but training would stop here too: `tf.data` gives no element after an error.
+A record in the middle of a file failed its checksum, a file was cut short, or a function of the pipeline raised on one element.
+What was measured before it stands, but training would stop here too: `tf.data` gives no element after an error.
 
 Fix: write the named file again from its source. `dataset.ignore_errors()` hides the loss, and hides it every epoch.
 

@@ -96,7 +96,7 @@ def test_a_full_device(tmp_path: Path) -> None:
 
 def test_a_device_stays_a_device() -> None:
     write_text_atomically("/dev/null", "x")
-    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)  # noqa: PTH116 - the device itself
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
 
 
 def test_a_pipe_is_written_through(tmp_path: Path) -> None:

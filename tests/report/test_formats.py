@@ -23,7 +23,7 @@ def loaded_after(code: str, root: Path) -> list[str]:
 
 
 def test_every_format_renders() -> None:
-    assert FORMATS == get_args(Format)
+    assert get_args(Format) == FORMATS
     for format in FORMATS:
         assert render(make_analysis(), format).endswith("\n")
 

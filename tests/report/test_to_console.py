@@ -184,7 +184,7 @@ def test_without_a_demand_it_says_how_to_give_one() -> None:
 
 
 def test_a_demand_that_nothing_was_measured_for_is_still_shown() -> None:
-    report = words(to_console(make_bare_analysis(consumption=make_consumption())))
+    report = words(to_console(make_bare_analysis(consumption=make_consumption(), command="demo")))
     assert "demand 7,000 samples/s" in report
     assert "nothing was measured" in report
     assert "--demand" not in report
@@ -217,7 +217,7 @@ def test_the_basis_of_the_storage_is_said(basis: str, expected: str) -> None:
     assert expected in words(to_console(make_analysis(recommendation=make_plan(storage=basis))))
 
 
-@pytest.mark.parametrize("confirmed_by", [None, 99])
+@pytest.mark.parametrize("confirmed_by", [None, 99, -1])
 def test_a_plan_that_was_not_confirmed(confirmed_by: int | None) -> None:
     report = words(to_console(make_analysis(recommendation=make_plan(confirmed_by=confirmed_by, extrapolation_ratio=1.0))))
     assert "none: the plan lies inside what was measured; not measured again" in report

@@ -1,0 +1,59 @@
+"""A launcher without processes: it invents what each layout delivers, and its clock moves only when it runs something."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from cs_input_analyzer.launch import Launched, WorkerFailure, WorkPlan
+from cs_input_analyzer.records import Layout, PipelineGraph
+from tests.builders import make_graph, make_measurement, make_profile
+
+Rate = Callable[[Layout, int, int], float | None]
+"""(layout, num_workers, worker index) -> samples/s of that worker, None where it is lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class FakeLaunching:
+    layout: Layout
+
+
+@dataclass(slots=True)
+class FakeLauncher:
+    """`ran` lists what was run, in order; `import_s` and `window_s` seconds pass for each launch."""
+
+    rate: Rate
+    pipeline: PipelineGraph = field(default_factory=make_graph)
+    file_bytes: tuple[int, ...] = ()
+    failure: WorkerFailure | None = None
+    import_s: float = 3.0
+    clock_s: float = 0.0
+    ran: list[tuple[str, WorkPlan]] = field(default_factory=list)
+    on_run: Callable[[int], None] = lambda count: None
+    is_closed: bool = False
+
+    def now_s(self) -> float:
+        return self.clock_s
+
+    def start(self, layout: Layout) -> FakeLaunching:
+        return FakeLaunching(layout)
+
+    def run(self, launching: FakeLaunching, plan: WorkPlan) -> Launched:  # type: ignore[override]
+        self.on_run(len(self.ran))
+        self.ran.append((str(launching.layout), plan))
+        self.clock_s += self.import_s + plan.max_window_s
+        rates = [self.rate(launching.layout, plan.num_workers, index) for index in plan.worker_indices]
+        measurement = make_measurement(launching.layout, rates, num_workers=plan.num_workers)
+        is_lost = all(rate is None for rate in rates)
+        return Launched(
+            measurement=measurement,
+            pipeline=None if is_lost else self.pipeline,
+            file_bytes=self.file_bytes,
+            profile=None if is_lost else make_profile(layout=launching.layout),
+            failure=self.failure if is_lost else None,
+            import_s=self.import_s,
+            transient_s=0.1,
+        )
+
+    def close(self) -> None:
+        self.is_closed = True

@@ -1,0 +1,215 @@
+"""The loop of measuring and planning, on a launcher that invents its numbers. No TensorFlow, no processes, no waiting."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cs_input_analyzer.analysis import Job, analyze
+from cs_input_analyzer.errors import AnalyzerError, InputFunctionError, Interrupted, LaunchError, TargetError, UsageError
+from cs_input_analyzer.launch import WorkerFailure
+from cs_input_analyzer.probing import failure_of, shard_indices
+from cs_input_analyzer.records import Analysis, Cluster, Layout, Options, Tool
+from tests.builders import make_files, make_graph, make_host
+from tests.fakes import FakeLauncher
+from wafer_model import from_rate
+
+CLUSTER = Cluster(nodes=8, cpus_per_node=64, memory_bytes_per_node=256 * 2**30, threads_per_core=1)
+
+
+def linear(layout: Layout, num_workers: int, index: int) -> float:
+    """1,000 samples/s per CPU, whoever else runs."""
+    del num_workers, index
+    return 1000.0 * layout.cpus_per_task
+
+
+def job(demand: float | None = None, cluster: Cluster = CLUSTER, budget: int = 2, **options: Any) -> Job:
+    return Job(
+        target="data.py:train_input_fn",
+        pickled=None,
+        options=Options(**options),
+        host=make_host(cpu_budget=budget),
+        cluster=cluster,
+        consumption=None if demand is None else from_rate(demand),
+        tool=Tool(name="cs_input_analyzer", version="0"),
+        command="test",
+        created_at="2026-01-01T00:00:00+00:00",
+    )
+
+
+def silent(what: str, ratio: float) -> None:
+    assert what
+    assert 0 <= ratio <= 1
+
+
+def analyzed(launcher: FakeLauncher, wanted: Job) -> Analysis:
+    return analyze(wanted, launcher, silent)  # type: ignore[arg-type]
+
+
+def test_it_measures_one_cpu_the_budget_and_several_workers_then_the_plan() -> None:
+    launcher = FakeLauncher(linear)
+    found = analyzed(launcher, job(demand=30_000))
+    layouts = [layout for layout, _ in launcher.ran]
+    assert {"1x1x1", "1x1x2", "1x2x1"} <= set(layouts)
+    plan = found.recommendation
+    assert plan is not None
+    assert plan.meets_demand
+    assert launcher.ran[-1][1].num_workers == plan.input_workers
+    assert plan.confirmed_by is not None
+    assert found.measurements[plan.confirmed_by].num_workers == plan.input_workers
+    assert found.verdict == "accelerator_bound"
+
+
+def test_twenty_times_the_demand_needs_more_workers() -> None:
+    small = analyzed(FakeLauncher(linear), job(demand=5_000)).recommendation
+    large = analyzed(FakeLauncher(linear), job(demand=100_000)).recommendation
+    assert small is not None
+    assert large is not None
+    assert small.meets_demand
+    assert large.meets_demand
+    assert large.input_workers * large.cpus_per_task > small.input_workers * small.cpus_per_task
+
+
+def test_an_impossible_demand_says_so_and_what_limits() -> None:
+    found = analyzed(FakeLauncher(linear), job(demand=1e8))
+    assert found.recommendation is not None
+    assert found.recommendation.meets_demand is False
+    assert found.recommendation.headroom_ratio is not None
+    assert found.recommendation.headroom_ratio < 0
+    assert found.recommendation.limited_by
+    assert found.verdict == "input_bound"
+
+
+def test_without_a_demand_the_verdict_is_unknown() -> None:
+    found = analyzed(FakeLauncher(linear), job())
+    assert found.verdict == "unknown"
+    assert found.confidence is None
+    assert found.recommendation is not None
+    assert found.recommendation.meets_demand is None
+
+
+def test_the_current_launch_is_judged_where_one_is_given() -> None:
+    found = analyzed(FakeLauncher(linear), job(demand=30_000, current=Layout.parse("1x2x1")))
+    assert found.verdict == "input_bound"
+    assert found.verdict_layout == Layout.parse("1x2x1")
+    assert found.recommendation is not None
+    assert found.recommendation.meets_demand
+
+
+def test_slower_shards_at_the_planned_worker_count_change_the_plan() -> None:
+    """Alone a worker reads everything from the cache; with its share of many workers it is three times slower."""
+
+    def sharded(layout: Layout, num_workers: int, index: int) -> float:
+        return linear(layout, num_workers, index) / (3 if num_workers > 2 else 1)
+
+    naive = analyzed(FakeLauncher(linear), job(demand=30_000)).recommendation
+    launcher = FakeLauncher(sharded)
+    plan = analyzed(launcher, job(demand=30_000, max_seconds=300)).recommendation
+    assert naive is not None
+    assert plan is not None
+    assert plan.input_workers * plan.cpus_per_task >= 2.5 * naive.input_workers * naive.cpus_per_task
+    assert plan.meets_demand
+
+
+def test_a_short_budget_measures_one_layout_and_names_the_rest() -> None:
+    launcher = FakeLauncher(linear, import_s=8.0)
+    found = analyzed(launcher, job(demand=30_000, max_seconds=10))
+    assert launcher.ran[0][0] in ("1x1x1", "1x1x2")
+    assert found.budget.not_measured
+    assert found.recommendation is not None
+
+
+def test_chosen_layouts_are_measured_instead_of_ours() -> None:
+    launcher = FakeLauncher(linear)
+    analyzed(launcher, job(probe_layouts=(Layout.parse("1x1x2"),)))
+    assert launcher.ran[0][0] == "1x1x2"
+    assert all(layout != "1x1x1" for layout, plan in launcher.ran if plan.num_workers == 1)
+
+
+def test_one_lost_worker_of_two_is_a_warning_and_the_rest_stands() -> None:
+    def one_lost(layout: Layout, num_workers: int, index: int) -> float | None:
+        return None if index == 1 and layout.tasks_per_node == 2 else linear(layout, num_workers, index)
+
+    found = analyzed(FakeLauncher(one_lost), job())
+    assert [finding.code for finding in found.findings] == ["CSI502"]
+    assert found.recommendation is not None
+
+
+def interrupt_at(count: int) -> Callable[[int], None]:
+    def on_run(done: int) -> None:
+        if done == count:
+            raise KeyboardInterrupt
+
+    return on_run
+
+
+def test_interrupted_after_the_first_launch_keeps_it() -> None:
+    found = analyzed(FakeLauncher(linear, on_run=interrupt_at(1)), job(demand=30_000))
+    assert found.interrupted
+    assert len(found.measurements) == 1
+    assert found.recommendation is not None
+
+
+def test_interrupted_before_anything_was_measured() -> None:
+    with pytest.raises(Interrupted):
+        analyzed(FakeLauncher(linear, on_run=interrupt_at(0)), job())
+
+
+def test_a_function_that_fails_everywhere_ends_at_the_first_launch() -> None:
+    failure = WorkerFailure(stage="build", kind="ValueError", message="no vocabulary", details="line 3")
+    launcher = FakeLauncher(lambda layout, workers, index: None, failure=failure)
+    with pytest.raises(InputFunctionError, match="no vocabulary") as raised:
+        analyzed(launcher, job())
+    assert raised.value.details == "line 3"
+    assert len(launcher.ran) == 1
+
+
+def test_files_seen_by_a_worker_of_several_betray_sharding_in_python() -> None:
+    graph = make_graph("from_tensor_slices > TFRecordDataset > batch > prefetch", files=make_files(count=3))
+    assert not graph.is_sharded
+    launcher = FakeLauncher(linear, pipeline=graph)
+    found = analyzed(launcher, job(demand=30_000))
+    assert found.recommendation is not None
+    assert found.recommendation.input_workers > 3  # nothing said that the files are shared out
+
+
+@pytest.mark.parametrize(
+    ("failure", "error", "words"),
+    [
+        (("load", "TargetError", "wants x", ""), TargetError, "wants x"),
+        (("import", "SystemExit", "0", ""), TargetError, "__main__"),
+        (("import", "ImportError", "no foo", '  File "/a/data.py", line 3, in <module>'), TargetError, "/a/data.py:3"),
+        (("build", "InvalidArgumentError", "No files matched pattern: x", ""), UsageError, "no file matches"),
+        (("first_batch", "NotFoundError", "/x; No such file or directory", ""), UsageError, "no file matches"),
+        (("build", "FileNotFoundError", "[Errno 2] No such file or directory: 'x'", ""), UsageError, "no file matches"),
+        (("first_batch", "Empty", "", ""), InputFunctionError, "no element"),
+        (("build", "SystemExit", "3", ""), InputFunctionError, "sys.exit"),
+        (("hang", "deadline", "ended at its deadline", ""), InputFunctionError, "hung"),
+        (("exit", "building the pipeline", "exited with status 7", ""), InputFunctionError, "status 7"),
+        (("exit", "importing TensorFlow", "exited with status 1", "libfoo"), LaunchError, "libfoo"),
+        (("build", "KeyError", "'batch_size'", ""), InputFunctionError, "KeyError"),
+    ],
+)
+def test_every_failure_becomes_the_right_error(failure: tuple[str, str, str, str], error: type[AnalyzerError], words: str) -> None:
+    stage, kind, message, details = failure
+    found = failure_of(WorkerFailure(stage=stage, kind=kind, message=message, details=details), 60.0)
+    assert type(found) is error
+    assert words in str(found)
+
+
+@given(st.lists(st.integers(0, 10**9), max_size=60), st.integers(1, 50), st.integers(1, 8), st.integers(0, 5))
+def test_shard_indices_are_distinct_workers_with_the_largest_and_the_smallest(
+    sizes: list[int], workers: int, count: int, seed: int
+) -> None:
+    indices = shard_indices(sizes, workers, count, random.Random(seed))
+    assert len(indices) == len(set(indices)) == min(count, workers)
+    assert all(0 <= index < workers for index in indices)
+    if sizes and count >= 2:
+        sums = [sum(sizes[index::workers]) for index in range(workers)]
+        assert max(sums) in {sums[index] for index in indices}
+        assert min(sums) in {sums[index] for index in indices}
