@@ -34,6 +34,7 @@ _TELLING_ATTRIBUTES = (
 )
 # Method names that differ from the op's name written in snake case.
 _METHODS = {
+    "list": "from_list",
     "tensor": "from_tensors",
     "tensor_slice": "from_tensor_slices",
     "sparse_tensor_slice": "from_sparse_tensor_slices",
@@ -137,7 +138,7 @@ def ops_of(graph_def: Any, lines: Mapping[int, str] | None = None) -> tuple[Op, 
 
 
 def is_dataset_op(op: str) -> bool:
-    return re.search(r"Dataset(V\d+)?$", op) is not None
+    return re.search(r"Dataset(V\d+|Reader)?$|^DatasetFromGraph$", op) is not None
 
 
 def kind_of(op: str) -> str:
@@ -233,6 +234,7 @@ class _Reader:
     ops: list[Op] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
     names: dict[tuple[_Scope, str], str] = field(default_factory=dict)
+    datasets: set[tuple[_Scope, str]] = field(default_factory=set)
 
     def read(self, tensor: str, nodes: Mapping[str, Any], scope: _Scope = _TOP) -> str | None:
         """Reads the op behind `tensor` and all it depends on, inputs first; without recursion, for pipelines of any length.
@@ -248,6 +250,7 @@ class _Reader:
             inputs = [_node_name(name) for name in node.input if not name.startswith("^")]  # a control input carries no data
             if not is_expanded:
                 pending.append((key, True))
+                self._mark_datasets(node, scope)
                 if _may_lead_to_dataset(node):
                     pending += [(name, False) for name in reversed(inputs)]
                 continue
@@ -263,9 +266,16 @@ class _Reader:
         if _is_call(node):
             results = [name for function in self._functions_of(node) if (name := self._read_function(function, scope[0]))]
             return (results or upstream or [None])[0]
-        if upstream and _may_lead_to_dataset(node) and node.op not in _WRAPPERS:
+        is_dataset = upstream or (scope, node.name) in self.datasets
+        if is_dataset and _may_lead_to_dataset(node) and node.op not in _WRAPPERS:
             return self._add(node, nodes, upstream, scope)
         return upstream[0] if upstream else None
+
+    def _mark_datasets(self, node: Any, scope: _Scope) -> None:
+        """Notes which inputs are datasets whatever their op is called: what a wrapper wraps, what an argument's name says."""
+        for argument, tensors in _named_inputs(node).items():
+            if "dataset" in argument or node.op in _WRAPPERS:
+                self.datasets |= {(scope, _node_name(tensor)) for tensor in tensors}
 
     def _add(self, node: Any, nodes: Mapping[str, Any], upstream: list[str], scope: _Scope) -> str:
         name = self._fresh_name(node.op)

@@ -204,6 +204,12 @@ def test_without_single_task_nodes_one_task_is_the_chief() -> None:
     assert predict("1x4x2", single=0).samples_per_s.estimate == pytest.approx(3 * 200)
 
 
+def test_the_chief_on_a_single_node_is_no_busy_neighbour() -> None:
+    shared = bare_model(contention=(contention(2, 1, 16, 0.5, spread=0.0),))
+    assert predict("1x2x1", shared, single=0).samples_per_s.estimate == pytest.approx(100)
+    assert predict("1x3x1", shared, single=0).samples_per_s.estimate == pytest.approx(100)
+
+
 def test_a_measurement_has_no_chief() -> None:
     found = capacity.predict(
         bare_model(), bare_cluster(), Layout.parse("1x4x2"), single_task_nodes=0, feed="round-robin", has_chief=False
@@ -267,6 +273,12 @@ def test_neighbours_take_what_was_measured() -> None:
     assert predict("2x1x1", shared).samples_per_s.estimate == pytest.approx(100)
     half = predict("2x8x1", shared).samples_per_s.estimate / 8
     assert 50 < half < 100
+
+
+def test_what_is_not_known_about_contention_is_in_the_interval() -> None:
+    shared = bare_model(contention=(contention(16, 1, 16, 0.5, spread=0.1),))
+    found = predict("2x16x1", shared).samples_per_s
+    assert (found.low, found.high) == (pytest.approx(16 * 45), pytest.approx(16 * 55))
 
 
 def test_contention_beyond_the_measured_grows_and_never_returns() -> None:
@@ -347,6 +359,12 @@ def test_beyond_the_largest_probe_the_interval_grows_and_low_never_promises_more
         widths.append(rate.relative_half_width_ratio or 0.0)
     assert widths == sorted(widths)
     assert widths[0] < widths[2]
+
+
+def test_below_the_smallest_probe_the_rate_shrinks_in_proportion_and_the_interval_grows() -> None:
+    rate, extrapolation = capacity.worker_rate(bare_model(workers=(point(4, 400.0, spread=0.0),)), bare_cluster(), 1, 1)
+    assert (rate.estimate, extrapolation) == (100.0, 4.0)
+    assert rate.low < 100 < rate.high
 
 
 def test_a_pipeline_that_got_slower_with_cpus_is_not_promised_growth() -> None:
@@ -479,6 +497,13 @@ def test_a_worker_that_stays_behind_sets_the_pace_and_noise_does_not() -> None:
     behind = fit(alone, make_measurement("1x4x1", [1000, 1000, 1000, 600])).slowest_ratio
     assert behind == pytest.approx(600 / 900, abs=0.01)
     assert behind >= 600 / 900
+
+
+def test_half_noise_counts_as_half_as_behind() -> None:
+    rates = (1000.0, 1000.0, 1000.0, 800.0)
+    noisy = tuple(make_worker(rate, samples_per_s=make_estimate(rate, spread=0.12)) for rate in rates)
+    ratio = fit(make_measurement("1x1x1", [1000]), make_measurement("1x4x1", workers=noisy)).slowest_ratio
+    assert 800 / 950 + 0.02 < ratio < 0.98
 
 
 @given(st.lists(st.floats(100, 1000), min_size=2, max_size=6))

@@ -224,6 +224,20 @@ def test_single_task_nodes_follow_the_mode_unless_given(mode: str | None, asked:
     assert found.input_workers == (found.nodes - single) * found.tasks_per_node
 
 
+def test_memory_is_saved_before_cpus() -> None:
+    slow = tuple(WorkerPoint(cpus=c, samples_per_s=Estimate.exact(x), cpu_s_per_sample=None) for c, x in ((1, 100.0), (4, 150.0)))
+    alone = (ContentionPoint(tasks=8, cpus=1, busy_ratio=1.0, kept_ratio=Estimate.exact(1.0)),)
+    model = a_model(workers=slow, contention=alone, slowest_ratio=1.0, host_cpus=8)
+    found = plan(250, model, single_task_nodes=1, headroom_ratio=0.0)
+    # Three tasks of one CPU would do with three CPUs; two of three CPUs hold less memory.
+    assert str(found.layout) == "2x2x3"
+
+
+def test_every_file_can_have_its_worker_beside_the_chief() -> None:
+    found = plan(1e6, a_model(is_sharded=True, file_count=5), a_cluster(cpus_per_node=1), single_task_nodes=0)
+    assert (found.nodes, found.input_workers, found.limited_by) == (6, 5, capacity.FILES)
+
+
 def test_without_a_demand_the_rate_per_node_decides_and_nothing_is_judged() -> None:
     # Two CPUs: one node holds the chief and one worker; eight hold it and fourteen.
     found = plan(None, cluster=a_cluster(cpus_per_node=2))

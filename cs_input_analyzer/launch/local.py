@@ -62,7 +62,7 @@ class WorkerProcess:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
-                env=_worker_environment(),
+                env=_worker_environment(folder),
                 start_new_session=True,  # Ctrl-C is the parent's to handle; and the whole group can be ended at once
             )
         except OSError as error:
@@ -259,8 +259,10 @@ def _order(plan: WorkPlan, index: int, ports: Sequence[int], *, is_first: bool, 
 
 
 def _launched(layout: Layout, plan: WorkPlan, journals: Sequence[Journal], endings: Sequence[Ending]) -> Launched:
-    ends = [float(journal.stamps_s[-1]) for journal in journals if len(journal.stamps_s)]
-    until_s = min(ends, default=None) if len(ends) == len(journals) else None
+    # A worker that met its end early says nothing about how long the others may be looked at.
+    whole = [journal for journal in journals if journal.last("done") and not journal.last("data_error")]
+    ends = [float(journal.stamps_s[-1]) for journal in whole if len(journal.stamps_s)]
+    until_s = min(ends, default=None)
     node = socket.gethostname()
     workers = [
         worker_result(journal, ending, index=index, node=node, until_s=until_s)
@@ -297,12 +299,17 @@ def _failure(journals: Sequence[Journal], endings: Sequence[Ending]) -> WorkerFa
     )
 
 
-def _worker_environment() -> dict[str, str]:
-    """The user's environment without accelerators, and without TensorFlow's chatter in the output we keep."""
+def _worker_environment(folder: Path) -> dict[str, str]:
+    """The user's environment without accelerators, and without TensorFlow's chatter in the output we keep.
+
+    Temporary files go to the worker's folder: AutoGraph's would outlive a process that is killed.
+    """
     return {
         **os.environ,
         "CUDA_VISIBLE_DEVICES": "-1",
         "TPU_VISIBLE_CHIPS": "",
         "TF_CPP_MIN_LOG_LEVEL": "3",
         "PYTHONUNBUFFERED": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",  # the user's folders stay as they are
+        "TMPDIR": str(folder),
     }

@@ -2,7 +2,7 @@
 
 A worker that is ended inside `.cache("file")` leaves a lock file behind that makes the user's next training fail. So while the
 input function runs, the ops that write files get another path. A cache that is already complete is only read, and stays where it
-is.
+is. `save` makes its folder and a file in Python before its op runs, so it is moved there; a `load` of what was just saved follows.
 """
 
 from __future__ import annotations
@@ -21,25 +21,31 @@ _WRITERS = (
     ("gen_dataset_ops", "cache_dataset_v2", "filename"),
     ("gen_experimental_dataset_ops", "snapshot_dataset", "path"),
     ("gen_experimental_dataset_ops", "snapshot_dataset_v2", "path"),
-    ("gen_experimental_dataset_ops", "save_dataset", "path"),
-    ("gen_experimental_dataset_ops", "save_dataset_v2", "path"),
+    ("save_op", "_save", "path"),
 )
 
 
 @contextmanager
 def redirected_writes(folder: Path) -> Iterator[list[str]]:
     """While open, every dataset op that would write files writes below `folder`. Yields the list of paths so moved."""
+    from tensorflow.python.data.ops import load_op, save_op
     from tensorflow.python.ops import gen_dataset_ops, gen_experimental_dataset_ops
 
-    modules = {"gen_dataset_ops": gen_dataset_ops, "gen_experimental_dataset_ops": gen_experimental_dataset_ops}
+    modules = {
+        "gen_dataset_ops": gen_dataset_ops,
+        "gen_experimental_dataset_ops": gen_experimental_dataset_ops,
+        "save_op": save_op,
+    }
     moved: list[str] = []
-    originals = []
+    places: dict[str, str] = {}
+    originals: list[tuple[Any, str, Any]] = [(load_op, "_load", load_op._load)]
+    load_op._load = _following(load_op._load, places)
     for module_name, wrapper_name, argument in _WRITERS:
         module = modules[module_name]
         original = getattr(module, wrapper_name, None)
         if original is not None:
             originals.append((module, wrapper_name, original))
-            setattr(module, wrapper_name, _moving(original, argument, folder, moved))
+            setattr(module, wrapper_name, _moving(original, argument, folder, moved, places))
     try:
         yield moved
     finally:
@@ -47,22 +53,43 @@ def redirected_writes(folder: Path) -> Iterator[list[str]]:
             setattr(module, wrapper_name, original)
 
 
-def _moving(original: Callable[..., Any], argument: str, folder: Path, moved: list[str]) -> Callable[..., Any]:
+def _moving(
+    original: Callable[..., Any], argument: str, folder: Path, moved: list[str], places: dict[str, str]
+) -> Callable[..., Any]:
     signature = inspect.signature(original)
 
     @functools.wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
         bound = signature.bind(*args, **kwargs)
-        bound.arguments[argument] = _elsewhere(bound.arguments[argument], folder, moved)
+        bound.arguments[argument] = _elsewhere(bound.arguments[argument], folder, moved, places)
+        checkpoints = bound.arguments.get("checkpoint_args")
+        if checkpoints and "directory" in checkpoints:  # `save` may keep its progress in a folder of its own
+            bound.arguments["checkpoint_args"] = {
+                **checkpoints,
+                "directory": _elsewhere(checkpoints["directory"], folder, moved, places),
+            }
         return original(*bound.args, **bound.kwargs)
 
     return call
 
 
-def _elsewhere(path: Any, folder: Path, moved: list[str]) -> Any:
+def _following(original: Callable[..., Any], places: dict[str, str]) -> Callable[..., Any]:
+    signature = inspect.signature(original)
+
+    @functools.wraps(original)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        bound = signature.bind(*args, **kwargs)
+        path = bound.arguments["path"]
+        bound.arguments["path"] = places.get(os.fspath(path), path) if isinstance(path, str | os.PathLike) else path
+        return original(*bound.args, **bound.kwargs)
+
+    return call
+
+
+def _elsewhere(path: Any, folder: Path, moved: list[str], places: dict[str, str]) -> Any:
     import tensorflow as tf
 
-    tensor = tf.convert_to_tensor(path, tf.string)
+    tensor = tf.convert_to_tensor(os.fspath(path) if isinstance(path, os.PathLike) else path, tf.string)
     known = tf.get_static_value(tensor)
     if known is None:  # made inside a function from an element: moved by name, one place for each value
         moved.append("(a path computed in the graph)")
@@ -71,4 +98,5 @@ def _elsewhere(path: Any, folder: Path, moved: list[str]) -> Any:
     if not text or os.path.exists(f"{text}.index"):  # in memory; or a finished cache, which is only read
         return path
     moved.append(text)
-    return str(folder / f"{len(moved)}-{os.path.basename(text) or 'data'}")
+    places[text] = str(folder / f"{len(moved)}-{os.path.basename(text) or 'data'}")
+    return places[text]

@@ -23,6 +23,7 @@ from cs_input_analyzer.measure.journal import JournalWriter, Order
 
 CHUNK_S = 0.2
 PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
 STOP_CHECK_S = 0.5
 MESSAGE_LIMIT = 4000
 
@@ -231,6 +232,16 @@ def _end_forked_child(own_pid: int) -> None:
         os._exit(0)
 
 
+def _end_children() -> None:
+    import psutil
+
+    for child in psutil.Process().children(recursive=True):
+        try:
+            child.kill()
+        except psutil.Error:
+            continue
+
+
 def _private_stdin() -> TextIO:
     """The parent's orders on a descriptor of our own; user code that reads stdin finds it empty."""
     private = os.dup(0)
@@ -243,9 +254,14 @@ def _private_stdin() -> TextIO:
 
 
 def _die_with_parent(parent_pid: int) -> None:
-    """Asks Linux to kill this process when its parent dies, so that nothing is left running after a killed analyzer."""
+    """Asks Linux to kill this process when its parent dies, so that nothing is left running after a killed analyzer.
+
+    And to give it the orphans of what user code starts, so that daemons of its own making can be found and ended too.
+    """
     try:
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        libc = ctypes.CDLL(None)
+        libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        libc.prctl(PR_SET_CHILD_SUBREAPER, 1)
     except (OSError, AttributeError):
         return
     if os.getppid() != parent_pid:  # it died before we asked
@@ -254,6 +270,7 @@ def _die_with_parent(parent_pid: int) -> None:
 
 def _leave(status: int, own_pid: int) -> NoReturn:
     if os.getpid() == own_pid:
+        _end_children()
         for stream in (sys.stdout, sys.stderr):
             try:
                 stream.flush()
