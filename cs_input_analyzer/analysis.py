@@ -19,11 +19,13 @@ from cs_input_analyzer.records import (
     Case,
     Cluster,
     Consumption,
+    Estimate,
     Finding,
     Host,
     LaunchPlan,
     Layout,
     Options,
+    Prediction,
     Tool,
     VerdictName,
 )
@@ -114,10 +116,9 @@ def _verdict(job: Job, probing: Probing, plan: LaunchPlan | None) -> tuple[Verdi
     if job.consumption is None or plan is None:
         return "unknown", None, None
     layout = job.options.current or plan.layout
-    if layout == plan.layout:
-        supply = plan.predicted_samples_per_s
-    else:
-        supply = recommend.predict_current(probing.fit(), job.consumption, job.cluster, job.options).samples_per_s
+    supply: Prediction | Estimate = plan.predicted_samples_per_s
+    if layout != plan.layout:
+        supply = recommend.predict_current(probing.fit(), job.consumption, job.cluster, job.options)
     verdict, confidence = recommend.judge(supply, job.consumption, job.options.headroom_ratio)
     return verdict, layout, confidence
 

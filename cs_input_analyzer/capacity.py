@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -42,7 +43,7 @@ __all__ = ["fit", "next_probes", "predict", "smt_low_ratio", "worker_rate"]
 
 # Names of the limits: what `limited_by` says.
 WORKER_CPU = "worker CPU"
-WORKER_SERIAL = "worker (does not scale with CPUs)"
+WORKER_SERIAL = "worker scaling (more CPUs per task add little)"
 ROUND_ROBIN = "round-robin feed"
 NETWORK_IN = "network in"
 NETWORK_OUT = "network out"
@@ -94,20 +95,40 @@ MOST_CONTENTION_TASKS = 4
 # --- from measurements to the model ---------------------------------------------------------------------------------------------
 
 
-def fit(pipeline: PipelineGraph, measurements: Sequence[Measurement], host_cpus: int) -> CapacityModel:
+def fit(
+    pipeline: PipelineGraph, measurements: Sequence[Measurement], host_cpus: int, *, num_workers: int | None = None
+) -> CapacityModel:
     """The capacity model of one pipeline from probes of one host.
 
     Lone workers (layouts 1x1xC) give the rate at C CPUs, pooled over fresh processes; workers that ran together (1xTxC) give the
-    share of that rate they keep and how far the slowest stays behind. Runs of role `validate` and runs inside the user's process
-    never feed the model.
+    share of that rate they keep and how far the slowest stays behind; workers that were told of more workers than ran beside them
+    read only their shard, and give what that does to the rate. Runs of role `validate` and runs inside the user's process never
+    feed the model.
 
     Args:
         host_cpus: CPUs of the measuring host that the workers could use.
+        num_workers: worker count that is planned; of the runs on shards those nearest to it count. None: the last run.
 
     Raises:
         UsageError: no probe holds the rate of a worker that ran alone.
     """
     probes = [m for m in measurements if m.layout.nodes == 1 and m.role == "probe" and m.isolation == "process"]
+    whole = [m for m in probes if m.num_workers <= m.layout.tasks]
+    on_shards = _nearest([m for m in probes if m.num_workers > m.layout.tasks and m.measured_workers], num_workers)
+    model = _fit(pipeline, whole, host_cpus)
+    if not on_shards:
+        return model
+    ratio = _shard_ratio(model, on_shards)
+    if ratio.low <= 1 <= ratio.high:  # no difference seen: they are more processes of the same kind
+        return _fit(pipeline, [*whole, *on_shards], host_cpus)
+    return replace(
+        model,
+        shard_ratio=ratio,
+        slowest_ratio=min([model.slowest_ratio, *(_persistent_slowest_ratio(m.measured_workers) for m in on_shards)]),
+    )
+
+
+def _fit(pipeline: PipelineGraph, probes: Sequence[Measurement], host_cpus: int) -> CapacityModel:
     by_layout: dict[tuple[int, int], list[list[WorkerResult]]] = defaultdict(list)
     for measurement in probes:
         workers = [w for w in measurement.measured_workers if w.samples_per_s is not None and w.samples_per_s.estimate > 0]
@@ -127,6 +148,7 @@ def fit(pipeline: PipelineGraph, measurements: Sequence[Measurement], host_cpus:
     return CapacityModel(
         workers=points,
         contention=contention,
+        shard_ratio=Estimate.exact(1.0),
         slowest_ratio=min((_persistent_slowest_ratio(run) for runs in together.values() for run in runs), default=1.0),
         host_cpus=host_cpus,
         private_bytes=max((_private(w) for w in everyone if _private(w)), default=0) or None,
@@ -135,6 +157,35 @@ def fit(pipeline: PipelineGraph, measurements: Sequence[Measurement], host_cpus:
         bytes_out_per_sample=_mean(w.bytes_out_per_sample for w in everyone),
         is_sharded=pipeline.is_sharded,
         file_count=pipeline.files.count if pipeline.files is not None else None,
+    )
+
+
+def _nearest(on_shards: Sequence[Measurement], num_workers: int | None) -> list[Measurement]:
+    """The runs whose announced worker count is nearest to the planned one, in ratio."""
+    if not on_shards:
+        return []
+    wanted = on_shards[-1].num_workers if num_workers is None else max(1, num_workers)
+    best = min(abs(math.log(m.num_workers / wanted)) for m in on_shards)
+    return [m for m in on_shards if abs(math.log(m.num_workers / wanted)) == best]
+
+
+def _shard_ratio(model: CapacityModel, on_shards: Sequence[Measurement]) -> Estimate:
+    """Rate of workers on their shards over what the model of the whole expects of them; the runs' ratios averaged."""
+    ratios = []
+    for measurement in on_shards:
+        workers = measurement.measured_workers
+        neighbours_ratio = (len(workers) - 1) * measurement.layout.cpus_per_task / model.host_cpus
+        alone, kept = _alone(model.workers, measurement.layout.cpus_per_task), _kept(model, neighbours_ratio)
+        expected = Estimate(
+            estimate=alone.estimate * kept.estimate, low=alone.low * kept.low, high=alone.high * kept.high, count=alone.count
+        )
+        ratios.append(_quotient(_pooled(workers), expected))
+    count = len(ratios)
+    return Estimate(
+        estimate=sum(r.estimate for r in ratios) / count,
+        low=sum(r.low for r in ratios) / count,
+        high=sum(r.high for r in ratios) / count,
+        count=count,
     )
 
 
@@ -185,6 +236,8 @@ def _persistent_slowest_ratio(run: Sequence[WorkerResult]) -> float:
     square root of the share that persists.
     """
     rates = [w.samples_per_s for w in run if w.samples_per_s is not None]
+    if len(rates) < 2:
+        return 1.0
     mean = sum(r.estimate for r in rates) / len(rates)
     seen = sum((r.estimate - mean) ** 2 for r in rates) / (len(rates) - 1)
     noise = sum(((r.high - r.low) / 2 / NORMAL_95) ** 2 for r in rates) / len(rates)
@@ -208,7 +261,8 @@ def _mean(values: Iterable[float | None]) -> float | None:
 def worker_rate(model: CapacityModel, cluster: Cluster, tasks: int, cpus: int) -> tuple[Estimate, float]:
     """Rate of one of `tasks` streaming workers of `cpus` CPUs on a node, and how far that lies outside what was probed (>= 1).
 
-    The interval holds the errors of the lone rate and of the contention (in quadrature), of extrapolating, and of hardware threads.
+    The interval holds the errors of the lone rate, of the contention and of the shards (in quadrature), of extrapolating, and of
+    hardware threads.
     """
     alone = _alone(model.workers, cpus)
     kept = _kept(model, (tasks - 1) * cpus / cluster.cpus_per_node)
@@ -217,9 +271,10 @@ def worker_rate(model: CapacityModel, cluster: Cluster, tasks: int, cpus: int) -
         extrapolation = max(extrapolation, tasks * cpus / _busy_probed(model, tasks, cpus))
     widening = extrapolation**WIDENING_EXPONENT
     threads = smt_low_ratio(model, cluster, tasks, cpus)
-    rate = alone.estimate * kept.estimate
-    down = math.hypot(1 - alone.low / alone.estimate, 1 - kept.low / kept.estimate)
-    up = math.hypot(alone.high / alone.estimate - 1, kept.high / kept.estimate - 1)
+    factors = (alone, kept, model.shard_ratio)
+    rate = math.prod(factor.estimate for factor in factors)
+    down = math.hypot(*(1 - factor.low / factor.estimate for factor in factors))
+    up = math.hypot(*(factor.high / factor.estimate - 1 for factor in factors))
     low = rate * max(1 - down, SMALLEST_LOW_RATIO) / widening * threads
     return Estimate(estimate=rate, low=low, high=rate * (1 + up) * widening, count=alone.count), extrapolation
 

@@ -101,6 +101,11 @@ def _layouts(text: str) -> tuple[Layout, ...]:
 
 _SIZE, _RATE, _LAYOUTS = _parsed(_size), _parsed(_rate), _parsed(_layouts)
 
+
+def _max_seconds(default: float) -> tuple[Callable[[Function], Function]]:
+    return (click.option("--max-seconds", type=float, default=default, show_default=True, help="Time for the whole run."),)
+
+
 _TARGET_OPTIONS = (
     click.option("--params", "params_file", metavar="FILE.yaml", help="Params for the input function."),
     click.option(
@@ -161,7 +166,6 @@ _CLUSTER_OPTIONS = (
     ),
 )
 _MEASURE_OPTIONS = (
-    click.option("--max-seconds", type=float, default=60.0, show_default=True, help="Time for the whole run."),
     click.option(
         "--target-error", "target_error_ratio", type=float, default=0.02, show_default=True, help="Stop at this half-width."
     ),
@@ -172,6 +176,7 @@ _MEASURE_OPTIONS = (
     click.option("--worker-memory", "worker_memory_bytes", callback=_SIZE, metavar="8GiB", help="End a worker that holds more."),
     click.option("--launcher", type=click.Choice(["local"]), default="local", show_default=True, help="Where workers run."),
 )
+
 _LAUNCH_OPTIONS = (
     click.option("--train-command", metavar="COMMAND", help="Your training command, for the launch lines."),
     click.option("--srun-args", metavar="ARGS", help="More arguments for srun."),
@@ -205,7 +210,7 @@ def _with(*groups: tuple[Callable[[Function], Function], ...]) -> Callable[[Func
 
 @cli.command()
 @click.argument("target")
-@_with(_TARGET_OPTIONS, _DEMAND_OPTIONS, _CLUSTER_OPTIONS, _MEASURE_OPTIONS, _LAUNCH_OPTIONS, _OUTPUT_OPTIONS)
+@_with(_TARGET_OPTIONS, _DEMAND_OPTIONS, _CLUSTER_OPTIONS, _max_seconds(60.0), _MEASURE_OPTIONS, _LAUNCH_OPTIONS, _OUTPUT_OPTIONS)
 def analyze(target: str, params_file: str | None, overrides: tuple[str, ...], **choices: Any) -> int:
     """Measure TARGET, plan a launch, and report.
 
@@ -216,7 +221,7 @@ def analyze(target: str, params_file: str | None, overrides: tuple[str, ...], **
 
 @cli.command()
 @click.option("--sample", metavar="NAME", default=DEMO_SAMPLE, show_default=True, help="Which of the sample pipelines.")
-@_with(_DEMAND_OPTIONS, _CLUSTER_OPTIONS, _MEASURE_OPTIONS, _OUTPUT_OPTIONS)
+@_with(_DEMAND_OPTIONS, _CLUSTER_OPTIONS, _max_seconds(35.0), _MEASURE_OPTIONS, _OUTPUT_OPTIONS)
 def demo(sample: str, **choices: Any) -> int:
     """Run the whole analysis on a small dataset that is written for it.
 

@@ -273,8 +273,9 @@ class _Reader:
 
     def _mark_datasets(self, node: Any, scope: _Scope) -> None:
         """Notes which inputs are datasets whatever their op is called: what a wrapper wraps, what an argument's name says."""
+        passes_on = node.op == "_Retval" or (node.op in _WRAPPERS and (scope, node.name) in self.datasets)
         for argument, tensors in _named_inputs(node).items():
-            if "dataset" in argument or node.op in _WRAPPERS:
+            if "dataset" in argument or passes_on:
                 self.datasets |= {(scope, _node_name(tensor)) for tensor in tensors}
 
     def _add(self, node: Any, nodes: Mapping[str, Any], upstream: list[str], scope: _Scope) -> str:

@@ -90,10 +90,10 @@ class Probing:
                 self._import_s += launched.import_s
                 self._probes_s -= min(launched.import_s, self._launcher.now_s() - began_s)
 
-    def fit(self) -> CapacityModel:
-        """The capacity model of all that was measured so far."""
+    def fit(self, num_workers: int | None = None) -> CapacityModel:
+        """The capacity model of all that was measured so far, for a launch of `num_workers`."""
         assert self.pipeline is not None
-        model = capacity.fit(self.pipeline, self.measurements, self._cpu_budget)
+        model = capacity.fit(self.pipeline, self.measurements, self._cpu_budget, num_workers=num_workers)
         return replace(model, is_sharded=model.is_sharded or self.is_sharded)
 
     @property

@@ -36,6 +36,9 @@ EQUAL_RATIO = 0.999
 
 MOST_ALTERNATIVES = 12
 
+THIS_HOST = "this host"
+"""`Cluster.source` of the machine that measures."""
+
 
 class _Question(NamedTuple):
     model: CapacityModel
@@ -67,8 +70,8 @@ def recommend(
     more CPUs per task than were probed: a plan grows by tasks and nodes.
 
     Args:
-        storage: how the shared file system's ceiling is known; None: `declared` where the cluster states it, `measured` on one node
-            (the probes read the same files), else `unverified`.
+        storage: how the shared file system's ceiling is known; None: `declared` where the cluster states it, `measured` for one
+            node that is the measuring host itself (its probes read the same files), else `unverified`.
 
     Raises:
         UsageError: no launch can run on this cluster at all.
@@ -85,7 +88,8 @@ def recommend(
         best = cheapest if cheapest is not None else _best_possible(question)
     limited_by = _binding(question, best) if meets is False else best.limited_by
     if storage is None:
-        storage = "declared" if cluster.storage_bytes_per_s is not None else "measured" if best.layout.nodes == 1 else "unverified"
+        is_ours = cluster.source == THIS_HOST and best.layout.nodes == 1
+        storage = "declared" if cluster.storage_bytes_per_s is not None else "measured" if is_ours else "unverified"
     return LaunchPlan(
         nodes=best.layout.nodes,
         tasks_per_node=best.layout.tasks_per_node,

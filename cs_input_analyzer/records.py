@@ -398,6 +398,8 @@ class CapacityModel:
     Attributes:
         workers: by rising `cpus`, at least one.
         contention: measured points; empty where only lone workers ran.
+        shard_ratio: rate of a worker that reads its shard of the planned launch over that of one that reads what the probes read;
+            exactly 1 where no difference was seen.
         slowest_ratio: slowest over mean of the *persistent* worker rates; 1 where no difference was seen.
         host_cpus: CPUs of the measuring host that the workers could use.
         private_bytes: per worker; `shared_bytes`: once per node.
@@ -406,6 +408,7 @@ class CapacityModel:
 
     workers: tuple[WorkerPoint, ...]
     contention: tuple[ContentionPoint, ...]
+    shard_ratio: Estimate
     slowest_ratio: float
     host_cpus: int
     private_bytes: int | None

@@ -313,6 +313,7 @@ def make_capacity_model(**overrides: Any) -> CapacityModel:
             WorkerPoint(cpus=2, samples_per_s=make_estimate(1000.0), cpu_s_per_sample=0.00192),
         ),
         contention=(ContentionPoint(tasks=8, cpus=2, busy_ratio=1.0, kept_ratio=make_estimate(0.93)),),
+        shard_ratio=Estimate.exact(1.0),
         slowest_ratio=0.98,
         host_cpus=16,
         private_bytes=1_310 * MIB,

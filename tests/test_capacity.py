@@ -83,6 +83,7 @@ def models(draw: st.DrawFn) -> CapacityModel:
             ContentionPoint(tasks=t, cpus=c, busy_ratio=t * c / host_cpus, kept_ratio=draw(estimates(st.floats(0.2, 1.2))))
             for t, c in shared
         ),
+        shard_ratio=draw(estimates(st.floats(0.2, 2.0))),
         slowest_ratio=draw(ratios),
         host_cpus=host_cpus,
         private_bytes=draw(st.one_of(st.none(), st.integers(1, GIB))),
@@ -217,6 +218,13 @@ def test_a_measurement_has_no_chief() -> None:
     assert found.input_workers == 4
 
 
+def test_slower_shards_slow_every_worker_and_their_doubt_widens_the_interval() -> None:
+    halved = predict("3x4x2", bare_model(shard_ratio=Estimate(estimate=0.5, low=0.4, high=0.6)))
+    assert halved.samples_per_s.estimate == pytest.approx(8 * 200 * 0.5)
+    assert halved.samples_per_s.low == pytest.approx(8 * 200 * 0.4)
+    assert halved.samples_per_s.high == pytest.approx(8 * 200 * 0.6)
+
+
 def test_round_robin_feed_waits_for_the_slowest_and_first_come_does_not() -> None:
     uneven = bare_model(slowest_ratio=0.5)
     strict = predict("3x4x2", uneven)
@@ -335,7 +343,7 @@ def test_a_launch_of_the_chief_alone_streams_nothing() -> None:
 def test_the_curve_passes_through_what_was_measured(model: CapacityModel, cluster: Cluster) -> None:
     for probed in model.workers:
         rate, extrapolation = capacity.worker_rate(model, cluster, 1, probed.cpus)
-        assert math.isclose(rate.estimate, probed.samples_per_s.estimate, rel_tol=1e-9)
+        assert math.isclose(rate.estimate, probed.samples_per_s.estimate * model.shard_ratio.estimate, rel_tol=1e-9)
         assert extrapolation == 1.0
 
 
@@ -345,7 +353,8 @@ def test_between_two_probes_the_rate_stays_between_theirs(model: CapacityModel, 
     rate, _ = capacity.worker_rate(model, make_cluster(threads_per_core=1), 1, cpus)
     left = max((p for p in model.workers if p.cpus <= cpus), key=lambda p: p.cpus).samples_per_s.estimate
     right = min((p for p in model.workers if p.cpus >= cpus), key=lambda p: p.cpus).samples_per_s.estimate
-    assert min(left, right) * (1 - 1e-9) <= rate.estimate <= max(left, right) * (1 + 1e-9)
+    whole = rate.estimate / model.shard_ratio.estimate
+    assert min(left, right) * (1 - 1e-9) <= whole <= max(left, right) * (1 + 1e-9)
 
 
 def test_beyond_the_largest_probe_the_interval_grows_and_low_never_promises_more() -> None:
@@ -599,3 +608,40 @@ def test_probes_are_new_and_fit_the_host(
         assert layout.tasks_per_node <= capacity.MOST_CONTENTION_TASKS
         assert layout.cpus_per_node <= min(budget, cluster.cpus_per_node)
         assert (layout.tasks_per_node, layout.cpus_per_task) not in known
+
+
+def test_workers_told_of_more_workers_show_what_their_shards_cost() -> None:
+    whole = make_measurement("1x1x2", [1000])
+    model = fit(whole, make_measurement("1x1x2", [500], num_workers=40))
+    assert model.shard_ratio.estimate == pytest.approx(0.5)
+    assert model.workers[0].samples_per_s.estimate == pytest.approx(1000)
+
+
+def test_shards_that_make_no_difference_are_more_processes_of_the_same_kind() -> None:
+    whole = make_measurement("1x1x2", [1000])
+    model = fit(whole, make_measurement("1x1x2", [1005], num_workers=40))
+    assert model.shard_ratio == Estimate.exact(1.0)
+    assert model.workers[0].samples_per_s.count == 2
+
+
+def test_shards_are_compared_with_as_many_workers_side_by_side() -> None:
+    """Four together lose half to each other, with or without shards: that is contention, not sharding."""
+    alone, together = make_measurement("1x1x2", [1000]), make_measurement("1x4x2", [500] * 4)
+    model = fit(alone, together, make_measurement("1x4x2", [500] * 4, num_workers=40))
+    assert model.shard_ratio == Estimate.exact(1.0)
+
+
+def test_of_the_runs_on_shards_the_nearest_to_the_plan_counts() -> None:
+    runs = (
+        make_measurement("1x1x2", [1000]),
+        make_measurement("1x1x2", [500], num_workers=10),
+        make_measurement("1x1x2", [250], num_workers=100),
+    )
+    for planned, expected in ((8, 0.5), (200, 0.25), (None, 0.25)):
+        model = capacity.fit(make_graph(), runs, 16, num_workers=planned)
+        assert model.shard_ratio.estimate == pytest.approx(expected)
+
+
+def test_a_lost_run_on_shards_tells_nothing() -> None:
+    model = fit(make_measurement("1x1x2", [1000]), make_measurement("1x1x2", [None], num_workers=40))
+    assert model.shard_ratio == Estimate.exact(1.0)

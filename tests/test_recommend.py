@@ -248,8 +248,9 @@ def test_without_a_demand_the_rate_per_node_decides_and_nothing_is_judged() -> N
     assert "No demand" in found.why
 
 
-def test_storage_is_measured_on_one_node_declared_where_stated_and_unverified_elsewhere() -> None:
-    assert plan(150).storage == "measured"
+def test_storage_is_measured_on_this_host_declared_where_stated_and_unverified_elsewhere() -> None:
+    assert plan(150, cluster=a_cluster(source="this host", nodes=1)).storage == "measured"
+    assert plan(150).storage == "unverified"
     assert plan(2000).storage == "unverified"
     assert plan(150, cluster=a_cluster(storage_bytes_per_s=1e12)).storage == "declared"
     given_storage = recommend.recommend(a_model(), make_consumption(2000), a_cluster(), Options(), storage="measured")

@@ -25,6 +25,7 @@ from pathlib import Path
 import yaml
 
 from cs_input_analyzer.errors import UsageError
+from cs_input_analyzer.recommend import THIS_HOST
 from cs_input_analyzer.records import Cluster, Host, Options
 from cs_input_analyzer.units import parse_bytes, parse_bytes_per_s
 
@@ -69,9 +70,9 @@ def this_host(host: Host) -> Cluster:
         nodes=1,
         cpus_per_node=host.cpu_budget,
         memory_bytes_per_node=host.memory_bytes,
-        name="this host",
+        name=THIS_HOST,
         cpu_model=host.cpu_model,
-        source="this host",
+        source=THIS_HOST,
     )
 
 
@@ -156,7 +157,7 @@ def _with_flags(cluster: Cluster, options: Options) -> Cluster:
     given = [field for field in fields if getattr(options, field) is not None]
     if not given:
         return cluster
-    is_this_host = cluster.source == "this host"
+    is_this_host = cluster.source == THIS_HOST
     return replace(
         cluster,
         nodes=cluster.nodes if options.nodes is None else options.nodes,
