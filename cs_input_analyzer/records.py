@@ -31,6 +31,7 @@ __all__ = [
     "Component",
     "Consumption",
     "ContentionPoint",
+    "Decomposition",
     "Estimate",
     "FileSet",
     "Finding",
@@ -47,7 +48,10 @@ __all__ = [
     "PipelineGraph",
     "Prediction",
     "Profile",
+    "ReadRate",
+    "SerialStation",
     "SteadyState",
+    "Storage",
     "Tool",
     "TunedParameter",
     "Validation",
@@ -245,6 +249,9 @@ class SteadyState:
         lag1_autocorrelation: of the block means; near 0 where the blocks are independent.
         epochs: passes over the data that ended inside the run.
         stopped_by: `precision` reached, `budget` ended, `data_end` (nothing more to read), `error` in the data.
+        moved: tunable parameters (`op.parameter`) that AUTOTUNE changed inside the window; None where its model was not read.
+        epoch_gap_s: mean time from the last batch of a pass to the first of the next; None where no pass ended inside the run.
+        outliers: gaps in the window beyond three interquartile ranges (Tukey's far fence); reported, never dropped.
     """
 
     transient_s: float
@@ -255,6 +262,9 @@ class SteadyState:
     lag1_autocorrelation: float | None
     epochs: int
     stopped_by: StopReason
+    moved: tuple[str, ...] | None = None
+    epoch_gap_s: float | None = None
+    outliers: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,10 +274,16 @@ class Noise:
     Attributes:
         run_queue_wait_ratio: time the worker's threads waited for a CPU over the time they ran (schedstat); None if unreadable.
         steal_ratio: share of CPU time that the hypervisor took; None if unreadable.
+        pressure_ratio: share of the window in which some task of the host waited for a CPU (PSI `some`); None if unreadable.
+        reference_ratio: speed of a fixed loop during the window over its speed at the start of the run; None if not run.
+        between_processes_ratio: standard deviation over mean of the rates of fresh processes of one layout; None for one process.
     """
 
     run_queue_wait_ratio: float | None
     steal_ratio: float | None
+    pressure_ratio: float | None = None
+    reference_ratio: float | None = None
+    between_processes_ratio: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -285,6 +301,9 @@ class WorkerResult:
         private_bytes: memory that only this process holds; `peak_rss_bytes`: its high-water mark, shared pages included.
         block_samples_per_s: rates of equal blocks of the steady window, in time order.
         file_count: files in this worker's own pipeline; fewer than in `PipelineGraph.files` where Python code shards the list.
+        pss_bytes: its memory with shared pages divided among their holders.
+        rss_growth_bytes_per_min: slope of its memory; None for windows under a minute, where it would be the fill of buffers.
+        buffered_bytes: elements that wait in the buffers of the pipeline (shuffle, prefetch, interleave), at the end of the window.
     """
 
     index: int
@@ -309,6 +328,9 @@ class WorkerResult:
     tuned: tuple[TunedParameter, ...] = ()
     block_samples_per_s: tuple[float, ...] = ()
     file_count: int | None = None
+    pss_bytes: int | None = None
+    rss_growth_bytes_per_min: float | None = None
+    buffered_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -335,7 +357,18 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpCost:
-    """What one op costs. The one op of kind `runtime` is the CPU that belongs to no op (executor, allocation, scheduling)."""
+    """What one op costs. The one op of kind `runtime` is the CPU that belongs to no op (executor, allocation, scheduling).
+
+    Attributes:
+        self_cpu_s_per_sample: CPU of the op itself, its inputs excluded; all rows add up to the process's CPU.
+        wait_s_per_sample: time its threads spent in it without running: storage, locks.
+        elements_per_sample: elements it gave for each sample of the output (visit ratio).
+        bytes_out_per_sample, bytes_in_per_sample: bytes of those elements, and of the elements it took.
+        buffered_elements: elements waiting in its buffer at the end of the window.
+        prefix_cpu_s_per_sample: CPU of the pipeline cut after this op minus that of the one cut before it. Another view: such
+            differences are not additive, because a shorter pipeline also overlaps differently.
+        is_serial: it runs on one thread at a time, whatever the CPUs.
+    """
 
     name: str
     kind: str
@@ -344,16 +377,92 @@ class OpCost:
     share_ratio: float | None
     parallelism: float | None
     source: str | None
+    elements_per_sample: float | None = None
+    bytes_in_per_sample: float | None = None
+    bytes_out_per_sample: float | None = None
+    buffered_elements: float | None = None
+    prefix_cpu_s_per_sample: float | None = None
+    is_serial: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SerialStation:
+    """An op that keeps one thread busy while other CPUs idle: more CPUs cannot help it.
+
+    Attributes:
+        op: its name; `GIL` where all Python functions of the pipeline share the interpreter's lock.
+        busy_ratio: share of the window in which its one thread ran or was in it.
+        idle_cpus: CPUs of the worker that were idle on average.
+    """
+
+    op: str
+    busy_ratio: float
+    idle_cpus: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """The one-worker view of one measurement: where its CPU went."""
+    """The one-worker view of one measurement: where its CPU went, and which op is serial."""
 
     layout: Layout
     harness_us_per_batch: float | None
     cpu_s_per_sample: float | None
     ops: tuple[OpCost, ...]
+    serial: SerialStation | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadRate:
+    """The file system alone: `streams` readers of the pipeline's own files, without TensorFlow.
+
+    `bytes_per_s` of all streams together; `latency_s` is the median of single reads of `read_bytes`.
+    """
+
+    streams: int
+    cache_state: CacheChoice
+    bytes_per_s: float
+    latency_s: float
+    read_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Storage:
+    """The file system under the pipeline, as seen from this host.
+
+    Attributes:
+        file_system: type as the kernel names it (`ext4`, `nfs4`, `lustre`, `fuse.…`); None where unknown.
+        is_shared: a network file system; None where unknown.
+        cached_ratio: share of the dataset in this host's page cache before anything was measured; None where not told.
+        evicted: whether `--cache cold` emptied that cache; None where it was not asked for.
+        reads: bandwidth and latency by streams, cold ones first.
+        source_samples_per_s: ceiling of the readers alone, the pipeline cut after them; None where not measured.
+    """
+
+    directory: str
+    file_system: str | None
+    is_shared: bool | None
+    dataset_bytes: int
+    cached_ratio: float | None
+    evicted: bool | None
+    reads: tuple[ReadRate, ...]
+    source_samples_per_s: Estimate | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decomposition:
+    """Why a sample takes the time it takes, by differential runs: shares of the time per sample that add up to 1.
+
+    Attributes:
+        consumer_ratio: the hand-over alone (one ready element again and again).
+        prep_ratio: what is added with the data in the cache: CPU of the pipeline.
+        fetch_ratio: what is added by reading cold, at the bandwidth of the storage.
+        latency_ratio: what is added by reading cold beyond that: waiting for single reads.
+    """
+
+    consumer_ratio: float
+    prep_ratio: float
+    fetch_ratio: float | None
+    latency_ratio: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -623,6 +732,8 @@ class Analysis:
     pipeline: PipelineGraph
     measurements: tuple[Measurement, ...]
     profile: Profile | None
+    storage: Storage | None = None
+    decomposition: Decomposition | None = None
     consumption: Consumption | None
     cluster: Cluster
     recommendation: LaunchPlan | None

@@ -10,7 +10,8 @@ user's.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+import weakref
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,6 +51,7 @@ class CostMeter:
     tuned: dict[tuple[str, str], float] = field(default_factory=dict)
     _seen_ns: dict[int, int] = field(default_factory=dict)
     _is_started: bool = False
+    _iterator: Callable[[], Any] = lambda: None
 
     def poll(self, iterator: Any) -> None:
         """Reads the iterator's model. Silent where there is none (autotune switched off, no element yet)."""
@@ -59,6 +61,9 @@ class CostMeter:
             model = tf.data.experimental.get_model_proto(iterator)
         except (tf.errors.OpError, ValueError, TypeError):
             return
+        if self._iterator() is not iterator:  # a new pass over the data: its nodes count from 0, under the same numbers
+            self._iterator = weakref.ref(iterator)
+            self._seen_ns.clear()
         owners = match_nodes(model, self.ops)
         for identity, node in model.nodes.items():
             owner = owners.get(identity)

@@ -144,7 +144,9 @@ def _parse(text: str, origin: str) -> dict[str, object]:
     try:
         document = json.loads(text)
     except json.JSONDecodeError as error:
-        if error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string"):
+        rest = text[error.pos :].rstrip()
+        # A cut may also fall inside a literal: `fals` is no value, and nothing follows it.
+        if any(word.startswith(rest) for word in ("true", "false", "null")) or error.msg.startswith("Unterminated string"):
             raise UsageError(
                 f"{origin}: the JSON ends too early, at line {error.lineno}: the file is truncated; write it again or copy it whole"
             ) from None

@@ -1,0 +1,223 @@
+"""Input functions as users write them, most of them with something wrong. Run by workers, never imported by the tests."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+Dataset = tf.data.Dataset
+
+
+def endless(params: dict[str, Any]) -> Any:
+    """About a millisecond per batch of 8, so that a window holds many and no core is idle."""
+    return Dataset.range(1 << 40).map(_busy).batch(params.get("batch_size", 8), drop_remainder=True)
+
+
+def _busy(x: Any) -> Any:
+    square = tf.random.stateless_uniform([48, 48], [1, 2]) + tf.cast(x, tf.float32) * 0
+    return tf.linalg.matmul(square, square)
+
+
+# --- what an input function may take and return -----------------------------------------------------------------------------------
+
+
+def wants_the_impossible(params: dict[str, Any], tokenizer: Any, vocabulary: Any) -> Any:
+    return endless(params)
+
+
+def returns_nothing() -> None:
+    endless({})
+
+
+def returns_tensors() -> Any:
+    return next(iter(endless({})))
+
+
+def returns_an_iterator() -> Any:
+    return iter(endless({}))
+
+
+# --- data that is missing, empty, short or broken -----------------------------------------------------------------------------------
+
+
+def no_file_matches() -> Any:
+    return Dataset.list_files("shards/part-*.tfrecord").interleave(tf.data.TFRecordDataset).batch(2)
+
+
+def missing_file() -> Any:
+    return tf.data.TFRecordDataset(["shards/part-0.tfrecord"]).batch(2)
+
+
+def empty() -> Any:
+    return Dataset.range(10).filter(lambda x: x > 10).batch(2)
+
+
+def ends() -> Any:
+    return Dataset.range(100).map(lambda x: tf.cast(x, tf.float32)).batch(4, drop_remainder=True)
+
+
+def reads_records() -> Any:
+    return tf.data.TFRecordDataset(tf.io.gfile.glob("records/*.tfrecord")).batch(2)
+
+
+# --- functions that fail --------------------------------------------------------------------------------------------------------------
+
+
+def raises() -> Any:
+    return Dataset.range(10).map(_picky)
+
+
+def _picky(x: Any) -> Any:
+    raise ValueError("the crop is larger than the picture")
+
+
+def raises_while_iterating() -> Any:
+    def generate() -> Any:
+        if time.time() > 0:
+            raise RuntimeError("the database went away")
+        yield 1
+
+    return Dataset.from_generator(generate, output_signature=tf.TensorSpec([], tf.int64))
+
+
+def hangs() -> Any:
+    while True:
+        time.sleep(1)
+
+
+def generator_blocks() -> Any:
+    def generate() -> Any:
+        yield 0
+        threading.Event().wait()
+
+    return Dataset.from_generator(generate, output_signature=tf.TensorSpec([], tf.int64))
+
+
+def blocks_after_a_while() -> Any:
+    """Sixty elements, then nothing more for ever."""
+
+    def generate() -> Any:
+        for index in range(60):
+            time.sleep(0.01)
+            yield index
+        threading.Event().wait()
+
+    return Dataset.from_generator(generate, output_signature=tf.TensorSpec([], tf.int64))
+
+
+def calls_sys_exit() -> Any:
+    sys.exit(0)
+
+
+def calls_os_exit() -> Any:
+    os._exit(0)
+
+
+def dies_of_a_signal() -> Any:
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def eats_memory() -> Any:
+    held = []
+    while True:
+        held.append(np.ones(16 << 20, np.uint8))
+        time.sleep(0.002)
+
+
+def prints_a_lot() -> Any:
+    line = "x" * 99_999 + "\n"
+    for _ in range(2_000):
+        sys.stdout.write(line)
+    sys.stdout.flush()
+    return endless({})
+
+
+# --- functions that start processes, or read where they should not ---------------------------------------------------------------------
+
+
+def forks() -> Any:
+    """The child comes back from the input function too, and would go on as a second worker."""
+    os.fork()
+    return endless({})
+
+
+def leaves_processes_behind() -> Any:
+    """A helper in a session of its own, and a daemon whose parent is gone."""
+    subprocess.Popen(["sleep", "600"], start_new_session=True)
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            os.execvp("sleep", ["sleep", "600"])
+        os._exit(0)
+    return endless({})
+
+
+def reads_stdin() -> Any:
+    assert sys.stdin.read() == ""
+    return endless({})
+
+
+def numpy_function_and_threads() -> Any:
+    """Python in the pipeline and a thread that nobody ends: interpreters with such have hung at shutdown."""
+    threading.Thread(target=threading.Event().wait).start()
+
+    def slow(x: Any) -> Any:
+        time.sleep(0.001)
+        return x
+
+    dataset = Dataset.range(1 << 40).map(lambda x: tf.numpy_function(slow, [x], tf.int64), num_parallel_calls=4)
+    return dataset.map(lambda x: tf.ensure_shape(x, [])).batch(4, drop_remainder=True).prefetch(2)
+
+
+# --- several workers ----------------------------------------------------------------------------------------------------------------
+
+
+def fails_as_second_worker() -> Any:
+    if task_index() == 1:
+        raise OSError("shard 1 is not mounted on this node")
+    return endless({})
+
+
+def second_worker_meets_a_bad_record_early() -> Any:
+    dataset = endless({})
+    return dataset if task_index() == 0 else dataset.take(4).concatenate(_bad())
+
+
+def _bad() -> Any:
+    return Dataset.range(8).map(lambda x: tf.ensure_shape(tf.strings.to_number("nine"), []) + tf.zeros([48, 48])).batch(8, drop_remainder=True)
+
+
+def task_index() -> int:
+    return int(json.loads(os.environ["TF_CONFIG"])["task"]["index"])
+
+
+def tells_what_it_sees(params: dict[str, Any]) -> Any:
+    """Writes what a worker sees of itself to `params["to"]` plus its index."""
+    seen = {
+        "tf_config": json.loads(os.environ["TF_CONFIG"]),
+        "cpus": sorted(os.sched_getaffinity(0)),
+        "gpus": len(tf.config.list_physical_devices("GPU")),
+        "visible": os.environ.get("CUDA_VISIBLE_DEVICES"),
+        "cwd": os.getcwd(),
+        "temporary": os.environ["TMPDIR"],
+        "params": params,
+    }
+    with open(f"{params['to']}{task_index()}.json", "w", encoding="utf-8") as file:
+        json.dump(seen, file)
+    return endless(params)
+
+
+# --- files of the user's ------------------------------------------------------------------------------------------------------------
+
+
+def caches_in_a_file() -> Any:
+    return Dataset.range(1 << 40).map(_busy).cache("cache/store").batch(8, drop_remainder=True)

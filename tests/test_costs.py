@@ -1,0 +1,321 @@
+"""Where the CPU goes: the identity that nothing is lost, nodes of TensorFlow's model against the user's ops, and real pipelines."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cs_input_analyzer.measure.costs import RUNTIME, CostMeter, match_nodes, profile_of
+from cs_input_analyzer.records import Layout, Op, OpCost, Profile, TunedParameter
+from tests.builders import make_graph
+
+LAYOUT = Layout.parse("1x1x1")
+NAMES = ("range", "map", "batch", "prefetch")
+
+seconds = st.floats(min_value=0, max_value=1e3, allow_subnormal=False)
+walls = st.dictionaries(st.sampled_from([*NAMES, None]), seconds)
+
+
+def op(name: str, kind: str, *inputs: str, within: str | None = None, **parameters: Any) -> Op:
+    return Op(name=name, kind=kind, source=f"data.py:{len(name)}", inputs=inputs, parameters=parameters, within=within)
+
+
+CHAIN = (op("range", "Range"), op("map", "Map", "range"), op("batch", "Batch", "map"), op("prefetch", "Prefetch", "batch"))
+
+
+def profiled(wall_s: Mapping[str | None, float], cpu_s: float, tuned: tuple[TunedParameter, ...] = ()) -> Profile:
+    return profile_of(LAYOUT, CHAIN, wall_s, cpu_s, tuned, harness_us=30.0)
+
+
+def cpu_of(row: OpCost) -> float:
+    assert row.self_cpu_s_per_sample is not None
+    return row.self_cpu_s_per_sample
+
+
+# --- laws, without TensorFlow ----------------------------------------------------------------------------------------------------
+
+
+@given(walls, seconds)
+def test_the_rows_add_up_to_the_process_cpu(wall_s: dict[str | None, float], cpu_s: float) -> None:
+    profile = profiled(wall_s, cpu_s)
+    assert sum(map(cpu_of, profile.ops)) == pytest.approx(cpu_s, rel=1e-9, abs=1e-12)
+    assert all(cpu_of(row) >= 0 for row in profile.ops)
+    assert [row.kind for row in profile.ops].count(RUNTIME) == 1
+    assert profile.ops[-1].kind == RUNTIME
+
+
+@given(walls, st.floats(min_value=1e-6, max_value=1e3))
+def test_shares_add_up_to_one(wall_s: dict[str | None, float], cpu_s: float) -> None:
+    shares = [row.share_ratio for row in profiled(wall_s, cpu_s).ops]
+    assert sum(share for share in shares if share is not None) == pytest.approx(1)
+    assert all(share is not None and 0 <= share <= 1 + 1e-9 for share in shares)
+
+
+@given(walls, seconds)
+def test_cpu_and_wait_are_the_wall_time(wall_s: dict[str | None, float], cpu_s: float) -> None:
+    for row in profiled(wall_s, cpu_s).ops[:-1]:
+        assert row.wait_s_per_sample is not None
+        assert row.wait_s_per_sample >= -1e-12
+        assert cpu_of(row) + row.wait_s_per_sample == pytest.approx(wall_s[row.name], abs=1e-12)
+
+
+@given(walls, seconds, st.floats(min_value=1e-3, max_value=1e3))
+def test_scaling_all_times_scales_all_rows(wall_s: dict[str | None, float], cpu_s: float, factor: float) -> None:
+    scaled = profiled({name: wall * factor for name, wall in wall_s.items()}, cpu_s * factor)
+    for before, after in zip(profiled(wall_s, cpu_s).ops, scaled.ops, strict=True):
+        assert cpu_of(after) == pytest.approx(cpu_of(before) * factor, rel=1e-6, abs=1e-9)
+
+
+def test_below_the_process_cpu_wall_time_is_cpu_and_the_rest_is_the_runtimes() -> None:
+    rows = {row.name: row for row in profiled({"map": 3.0, "batch": 1.0, None: 1.0}, 10.0).ops}
+    assert (cpu_of(rows["map"]), cpu_of(rows["batch"]), cpu_of(rows[RUNTIME])) == (3.0, 1.0, 6.0)
+    assert rows["map"].wait_s_per_sample == 0
+    assert rows["map"].source == "data.py:3"
+    assert rows[RUNTIME].source is None
+
+
+def test_above_it_each_keeps_its_share_and_the_rest_is_waiting() -> None:
+    rows = {row.name: row for row in profiled({"range": 6.0, "map": 2.0}, 4.0).ops}
+    assert (cpu_of(rows["range"]), cpu_of(rows["map"]), cpu_of(rows[RUNTIME])) == (3.0, 1.0, 0.0)
+    assert (rows["range"].wait_s_per_sample, rows["map"].wait_s_per_sample) == (3.0, 1.0)
+
+
+def test_without_a_model_all_cpu_is_the_runtimes() -> None:
+    (row,) = profiled({}, 2.0).ops
+    assert (row.name, cpu_of(row), row.share_ratio) == (RUNTIME, 2.0, 1.0)
+
+
+def test_an_idle_process_has_no_shares() -> None:
+    assert [row.share_ratio for row in profiled({"map": 1.0}, 0.0).ops] == [None, None]
+
+
+def test_parallelism_is_what_autotune_chose_else_what_the_user_wrote() -> None:
+    ops = (op("map", "ParallelMap", num_parallel_calls=8), op("map_2", "ParallelMap", "map", num_parallel_calls="AUTOTUNE"))
+    tuned = (TunedParameter(op="map_2", parameter="parallelism", value=3.0),)
+    profile = profile_of(LAYOUT, ops, {"map": 1.0, "map_2": 1.0}, 4.0, tuned, None)
+    assert [row.parallelism for row in profile.ops] == [8.0, 3.0, None]
+
+
+# --- nodes against ops, without TensorFlow ------------------------------------------------------------------------------------------
+
+
+def model(*nodes: tuple[str, list[int]]) -> Any:
+    """Nodes numbered from 1, the first one last in the pipeline: (name, numbers of its inputs)."""
+    return SimpleNamespace(
+        output=1, nodes={number: SimpleNamespace(name=name, inputs=inputs) for number, (name, inputs) in enumerate(nodes, start=1)}
+    )
+
+
+def owners(model: Any, *ops: Op) -> dict[str, str]:
+    """`Name#number` -> op."""
+    return {f"{model.nodes[number].name}#{number}": name for number, name in match_nodes(model, ops).items()}
+
+
+def test_a_fused_map_and_batch_is_the_users_map() -> None:
+    found = owners(model(("Root", [2]), ("Prefetch", [3]), ("MapAndBatch", [4]), ("Range", [])), *CHAIN)
+    assert found == {"Prefetch#2": "prefetch", "MapAndBatch#3": "map", "Range#4": "range"}
+
+
+def test_below_a_fused_node_the_search_goes_on_below_both() -> None:
+    ops = (op("range", "Range"), op("map", "Map", "range"), op("map_2", "Map", "map"), op("batch", "Batch", "map_2"))
+    found = owners(model(("MapAndBatch", [2]), ("ParallelMapV2", [3]), ("Range", [])), *ops)
+    assert found == {"MapAndBatch#1": "map_2", "ParallelMapV2#2": "map", "Range#3": "range"}
+
+
+def test_an_injected_prefetch_belongs_to_nobody() -> None:
+    found = owners(model(("Root", [2]), ("Prefetch", [3]), ("BatchV2", [4]), ("Map", [5]), ("Range", [])), *CHAIN[:-1])
+    assert found == {"BatchV2#3": "batch", "Map#4": "map", "Range#5": "range"}
+
+
+@pytest.mark.parametrize(
+    ("node", "method"),
+    [
+        ("ForeverRepeat", "repeat"),
+        ("FiniteRepeat", "repeat"),
+        ("MemoryCacheImpl", "cache"),
+        ("FileReader", "cache"),
+        ("FileWriter", "cache"),
+        ("FiniteTake", "take"),
+        ("FiniteSkip", "skip"),
+        ("ShuffleAndRepeat", "shuffle"),
+        ("ParallelFilter", "filter"),
+    ],
+)
+def test_names_that_tensorflow_gives_its_nodes(node: str, method: str) -> None:
+    ops = (op("range", "Range"), op(method, method.title(), "range"))
+    assert owners(model((node, [2]), ("Range", [])), *ops) == {f"{node}#1": method, "Range#2": "range"}
+
+
+@pytest.mark.parametrize("kind", ["Zip", "Concatenate"])
+def test_each_input_of_a_join_is_matched_in_its_own_branch(kind: str) -> None:
+    ops = (
+        op("range", "Range"),
+        op("map", "Map", "range"),
+        op("range_2", "Range"),
+        op("map_2", "Map", "range_2"),
+        op("join", kind, "map", "map_2"),
+    )
+    found = owners(model((kind, [2, 4]), ("Map", [3]), ("Range", []), ("ParallelMapV2", [5]), ("Range", [])), *ops)
+    assert found == {f"{kind}#1": "join", "Map#2": "map", "Range#3": "range", "ParallelMapV2#4": "map_2", "Range#5": "range_2"}
+
+
+def test_iterators_inside_an_interleave_are_its_functions_ops() -> None:
+    ops = (
+        op("files", "TensorSlice"),
+        op("read", "TFRecord", within="interleave"),
+        op("map", "Map", "read", within="interleave"),
+        op("interleave", "ParallelInterleave", "files"),
+        op("map_2", "Map", "interleave"),
+    )
+    nodes = [("Map", [2]), ("ParallelInterleaveV4", [3, 4, 6]), ("TensorSlice", [])]
+    nodes += [("Map", [5]), ("TFRecord", []), ("Map", [7]), ("TFRecord", [])]
+    found = owners(model(*nodes), *ops)
+    assert found["Map#1"] == "map_2"
+    assert found["TensorSlice#3"] == "files"
+    assert [found[name] for name in ("Map#4", "Map#6", "TFRecord#5", "TFRecord#7")] == ["map", "map", "read", "read"]
+
+
+def test_a_model_that_names_nodes_it_lacks_and_a_graph_without_ops() -> None:
+    assert owners(model(("Map", [99])), *CHAIN[:2]) == {"Map#1": "map"}
+    assert owners(model(("Map", [])), *()) == {}
+
+
+@given(st.lists(st.sampled_from(["Map", "Range", "Prefetch", "Nobody", "Zip"]), max_size=8), st.data())
+def test_no_model_makes_it_fail_and_every_owner_is_an_op(names: list[str], data: st.DataObject) -> None:
+    """Trees of any shape: inputs have higher numbers than their consumers."""
+    numbers = st.integers(min_value=1, max_value=len(names) + 1)
+    nodes = [(name, [n for n in data.draw(st.lists(numbers, max_size=3)) if n > at]) for at, name in enumerate(names, start=1)]
+    ops = make_graph("tensor_slices > interleave > map > batch > prefetch").ops
+    assert set(match_nodes(model(*nodes), ops).values()) <= {found.name for found in ops}
+
+
+# --- real pipelines -----------------------------------------------------------------------------------------------------------------
+
+
+def heavy(x: Any) -> Any:
+    """About a millisecond of one CPU."""
+    import tensorflow as tf
+
+    square = tf.random.stateless_uniform([160, 160], [1, 2]) + tf.cast(x, tf.float32) * 0
+    for _ in range(4):
+        square = tf.linalg.matmul(square, square) * 1e-3
+    return x + tf.cast(tf.reduce_sum(square) * 0, x.dtype)
+
+
+def light(x: Any) -> Any:
+    return x + 1
+
+
+def metered(build: Callable[[Any], Any], batches: int = 60, passes: int = 1) -> CostMeter:
+    """Builds under the recorder, samples with polls in between; `build` gets `tf.data.Dataset`."""
+    import tensorflow as tf
+
+    from cs_input_analyzer import graph
+    from cs_input_analyzer.measure.sampling import sampling_loop
+
+    with graph.recorded_sources() as log:
+        dataset = build(tf.data.Dataset)
+    meter = CostMeter(ops=graph.read_graph(dataset, log, target="t").ops)
+    loop = sampling_loop(dataset.element_spec, count_samples=False)
+    iterator = iter(dataset)
+    loop(iterator, 1)
+    meter.poll(iterator)
+    for number in range(passes):
+        iterator = iter(dataset) if number else iterator
+        for _ in range(batches // 5):
+            ended = loop(iterator, 5).ended
+            meter.poll(iterator)
+            if ended:
+                break
+    return meter
+
+
+def dearest(meter: CostMeter) -> str | None:
+    return max(meter.wall_s, key=lambda name: meter.wall_s[name])
+
+
+AUTOTUNE = -1
+
+
+@pytest.mark.tf
+@pytest.mark.parametrize(
+    ("build", "owner"),
+    [
+        (lambda D: D.range(10**6).map(light).map(heavy).batch(4).prefetch(2), "map_2"),
+        (lambda D: D.range(10**6).map(heavy).map(light).shuffle(8).batch(4), "map"),
+        (lambda D: D.range(10**6).map(heavy, num_parallel_calls=AUTOTUNE).batch(4), "map"),  # fused to MapAndBatch
+        (lambda D: D.zip((D.range(10**6).map(light), D.range(10**6).map(heavy))).batch(4), "map_2"),
+        (lambda D: D.zip((D.range(10**6).map(heavy), D.range(10**6).map(light))).batch(4), "map"),
+        (lambda D: D.range(8).map(light).concatenate(D.range(10**6).map(heavy)).batch(4), "map_2"),
+        (lambda D: D.range(10**6).interleave(lambda _: D.range(40).map(heavy), cycle_length=2).map(light).batch(4), "map"),
+        (lambda D: D.range(10**6).map(light).repeat().map(heavy, num_parallel_calls=2).batch(4), "map_2"),
+    ],
+)
+def test_the_heavy_op_has_the_largest_cost(build: Callable[[Any], Any], owner: str) -> None:
+    meter = metered(build)
+    assert dearest(meter) == owner
+    assert meter.wall_s[owner] > 3 * sum(seconds for name, seconds in meter.wall_s.items() if name != owner)
+
+
+@pytest.mark.tf
+def test_twice_the_work_costs_about_twice() -> None:
+    """The same meter sees both: a pipeline with the work once in one map, and twice in another."""
+    meter = metered(lambda D: D.range(10**6).map(heavy).map(lambda x: heavy(heavy(x))).batch(4))
+    assert 1.5 < meter.wall_s["map_2"] / meter.wall_s["map"] < 2.7
+
+
+@pytest.mark.tf
+def test_a_real_profile_adds_up_to_the_process_cpu() -> None:
+    def cpu_s() -> float:
+        usage = resource.getrusage(resource.RUSAGE_SELF)
+        return usage.ru_utime + usage.ru_stime
+
+    before_s = cpu_s()
+    meter = metered(lambda D: D.range(10**6).map(light).map(heavy).batch(4))
+    spent_s = cpu_s() - before_s
+    profile = profile_of(LAYOUT, meter.ops, meter.wall_s, spent_s, meter.parameters(), None)
+    assert sum(map(cpu_of, profile.ops)) == pytest.approx(spent_s, rel=1e-9)
+    rows = {row.name: row for row in profile.ops}
+    assert {"map", "map_2"} <= rows.keys() <= {"range", "map", "map_2", "batch", RUNTIME}
+    assert rows["map_2"].source is not None
+    assert rows["map_2"].source.startswith(__file__)
+
+
+@pytest.mark.tf
+def test_every_pass_over_the_data_counts() -> None:
+    """A new pass is a new iterator, whose nodes have the same numbers and count from zero."""
+
+    def build(D: Any) -> Any:
+        return D.range(80).map(heavy).batch(4)
+
+    once, often = metered(build, batches=15), metered(build, batches=15, passes=6)
+    assert often.wall_s["map"] > 3 * once.wall_s["map"]
+
+
+@pytest.mark.tf
+def test_without_autotune_there_is_no_model_and_no_failure() -> None:
+    import tensorflow as tf
+
+    def build(D: Any) -> Any:
+        options = tf.data.Options()
+        options.autotune.enabled = False
+        return D.range(10**6).map(light).batch(4).with_options(options)
+
+    meter = metered(build, batches=10)
+    assert meter.wall_s == {}
+    assert meter.parameters() == ()
+    assert len(profile_of(LAYOUT, meter.ops, {}, 1.0, (), None).ops) == 1
+
+
+@pytest.mark.tf
+def test_tuned_parameters_are_named_by_the_users_op() -> None:
+    meter = metered(lambda D: D.range(10**6).map(heavy, num_parallel_calls=AUTOTUNE).prefetch(AUTOTUNE))
+    values = {(tuned.op, tuned.parameter): tuned.value for tuned in meter.parameters()}
+    assert values["map", "parallelism"] >= 1
+    assert ("prefetch", "buffer_size") in values
