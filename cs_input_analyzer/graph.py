@@ -260,12 +260,12 @@ class _Reader:
         return self.names.get((scope, _node_name(tensor)))
 
     def _name_of(self, node: Any, nodes: Mapping[str, Any], upstream: list[str], scope: _Scope) -> str | None:
-        """The op that a node is, or passes on; a call of a function (`tf.function`, `tf.cond`) passes on what the function returns."""
+        """The op that a node is, or passes on; a call (`tf.function`, `tf.cond`) passes on what the function returns."""
         if is_dataset_op(node.op):
             return self._add(node, nodes, upstream, scope)
         if _is_call(node):
             results = [name for function in self._functions_of(node) if (name := self._read_function(function, scope[0]))]
-            return (results or upstream or [None])[0]
+            return next(iter([*results, *upstream]), None)
         is_dataset = upstream or (scope, node.name) in self.datasets
         if is_dataset and _may_lead_to_dataset(node) and node.op not in _WRAPPERS:
             return self._add(node, nodes, upstream, scope)

@@ -12,6 +12,7 @@ import importlib
 import importlib.util
 import inspect
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable, Mapping
@@ -77,7 +78,9 @@ def find_object(target: TargetName) -> object:
         try:
             found = getattr(found, part)
         except AttributeError:
-            names = sorted(name for name, value in vars(module).items() if callable(value) and not name.startswith("_"))
+            every = vars(module)
+            own = {name: value for name, value in every.items() if getattr(value, "__module__", None) == module.__name__} or every
+            names = sorted(name for name, value in own.items() if callable(value) and not name.startswith("_"))
             near = [name for name in names if "input" in name or "dataset" in name] or names
             raise TargetError(
                 f"{module.__name__} has no {target.attribute!r}; it has: {', '.join(near[:12]) or 'no function at all'}"
@@ -136,12 +139,49 @@ def bind_arguments(function: Callable[..., object], call: Call) -> inspect.Bound
 
 
 def user_traceback(error: BaseException) -> str:
-    """The traceback of `error` without our frames and TensorFlow's; whole when nothing of the user's would be left."""
-    frames = traceback.extract_tb(error.__traceback__)
-    kept = [frame for frame in frames if not _is_foreign(frame.filename)]
-    shown = kept or list(frames)
-    lines = ["Traceback (most recent call last):\n", *traceback.format_list(shown), *traceback.format_exception_only(error)]
-    return "".join(lines)
+    """The traceback of `error` without our frames and TensorFlow's; empty when nothing of the user's is in it.
+
+    An error in a Python function of the pipeline reaches us as TensorFlow's; the function's own traceback is in its text.
+    """
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_foreign(frame.filename)]
+    shown = [*traceback.format_list(frames), *_frames_in(str(error))]
+    if not shown and not isinstance(error, SyntaxError):
+        return ""
+    last = traceback.format_exception_only(error) if isinstance(error, SyntaxError) else [_headline(error), "\n"]
+    return "".join(["Traceback (most recent call last):\n", *shown, *last])
+
+
+def plain_message(error: BaseException) -> str:
+    """What `error` says in its own words: without TensorFlow's names of nodes, and the traceback that its text may hold."""
+    text = str(getattr(error, "message", None) or error)
+    for pattern in _TENSORFLOWS_NOISE:
+        text = pattern.sub("", text)
+    if text.startswith("in user code:"):  # AutoGraph's: the traceback, then what was raised
+        text = text.rstrip().rpartition("\n")[2].strip().removeprefix(f"{type(error).__name__}: ")
+    return text.strip() or type(error).__name__
+
+
+# Node names before and after a message, and the traceback of a Python function within it.
+_TENSORFLOWS_NOISE = (
+    re.compile(r"\nTraceback \(most recent call last\):.*", re.DOTALL),
+    re.compile(r"\s*\[\[\{\{node .*", re.DOTALL),
+    re.compile(r"\{\{\w+ [^}]*\}\}\s*"),
+    re.compile(r"\s*\[Op:\w+\].*", re.DOTALL),
+)
+_FRAME = re.compile(r'^ *File "([^"]+)", line (\d+), in ([^\n*]+?)[ *]*\n +([^\n]+)\n', re.MULTILINE)
+
+
+def _frames_in(text: str) -> list[str]:
+    """The user's frames of a traceback that a message carries, written as Python writes them."""
+    return [
+        f'  File "{path}", line {line}, in {name}\n    {code}\n'
+        for path, line, name, code in _FRAME.findall(text)
+        if not _is_foreign(path)
+    ]
+
+
+def _headline(error: BaseException) -> str:
+    return f"{type(error).__name__}: {plain_message(error)}"
 
 
 class _Leave(enum.Enum):
@@ -238,7 +278,13 @@ def _import_file(path: Path) -> ModuleType:
 
 def _is_foreign(filename: str) -> bool:
     package = str(Path(__file__).parent)
-    foreign = (package, "<frozen importlib", f"{os.sep}tensorflow{os.sep}python{os.sep}", f"{os.sep}keras{os.sep}src{os.sep}")
+    foreign = (
+        package,
+        "<frozen importlib",
+        "__autograph_generated_file",
+        f"{os.sep}tensorflow{os.sep}python{os.sep}",
+        f"{os.sep}keras{os.sep}src{os.sep}",
+    )
     return any(part in filename for part in foreign)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -224,7 +225,9 @@ def failure_of(failure: WorkerFailure, max_seconds: float) -> TargetError | Usag
     if failure.kind in ("NotFoundError", "FileNotFoundError", "InvalidArgumentError") and any(
         t in failure.message for t in _NO_FILE
     ):
-        return UsageError(f"no file matches: {failure.message.splitlines()[0]} (relative paths are taken from the current folder)")
+        pattern = re.search(r"No files matched pattern: ([^'\n]+)", failure.message)
+        what = pattern.group(1) if pattern else failure.message.splitlines()[0]
+        return UsageError(f"no file matches: {what} (relative paths are taken from the current folder)")
     if failure.kind == "Empty":
         return InputFunctionError(
             "the dataset gave no element: its file list is empty, a filter drops everything, or a shard has no file"
@@ -238,8 +241,8 @@ def failure_of(failure: WorkerFailure, max_seconds: float) -> TargetError | Usag
         )
     if failure.stage == "exit":
         if failure.kind == "importing TensorFlow":
-            return LaunchError(f"a worker did not come up: it {failure.message}\n{failure.details}".rstrip())
-        return InputFunctionError(f"the worker was lost: it {failure.message}", failure.details)
+            return LaunchError(f"a worker did not come up: {failure.message}\n{failure.details}".rstrip())
+        return InputFunctionError(f"the worker was lost: {failure.message}", failure.details)
     return InputFunctionError(f"the input function failed: {failure.kind}: {failure.message}", failure.details)
 
 

@@ -64,7 +64,7 @@ def is_of_this_run(process: psutil.Process) -> bool:
         return False
 
 
-# --- without TensorFlow -------------------------------------------------------------------------------------------------------------
+# --- without TensorFlow ------------------------------------------------------------------------------------------------------
 
 
 def test_a_launch_on_several_nodes_is_not_for_this_host(launcher: LocalLauncher) -> None:
@@ -95,7 +95,7 @@ def test_workers_that_were_never_ordered_are_gone_after_close() -> None:
     assert not launcher.folder.exists()
 
 
-# --- what a worker sees of itself -----------------------------------------------------------------------------------------------------
+# --- what a worker sees of itself --------------------------------------------------------------------------------------------
 
 
 @needs_tf
@@ -145,7 +145,7 @@ def test_a_function_that_cannot_be_imported_travels_pickled(launcher: LocalLaunc
     assert found.pipeline.batch_size == 7
 
 
-# --- how workers end ------------------------------------------------------------------------------------------------------------------
+# --- how workers end ---------------------------------------------------------------------------------------------------------
 
 
 TOGETHER = ("blocks_after_a_while", "numpy_function_and_threads", "dies_of_a_signal", "raises_while_iterating", "reads_stdin")

@@ -38,7 +38,7 @@ def sampled(dataset: Any, batches: int, *, count_samples: bool = False) -> Any:
     return sampling_loop(dataset.element_spec, count_samples=count_samples)(iter(dataset), batches)
 
 
-# --- stamps against a clock outside the graph ----------------------------------------------------------------------------------
+# --- stamps against a clock outside the graph --------------------------------------------------------------------------------
 
 
 def test_stamps_agree_with_a_clock_outside_the_graph() -> None:
@@ -86,7 +86,7 @@ def test_the_harness_knows_its_own_cost() -> None:
     assert 0 < harness_us_per_batch(200) < 1e5
 
 
-# --- the end, and errors -------------------------------------------------------------------------------------------------------
+# --- the end, and errors -----------------------------------------------------------------------------------------------------
 
 
 def test_the_end_keeps_the_stamps_before_it() -> None:
@@ -146,7 +146,7 @@ def test_an_error_of_the_users_function_is_an_error_and_not_the_end() -> None:
     assert isinstance(chunk.error, tf.errors.InvalidArgumentError)
 
 
-# --- counting samples ------------------------------------------------------------------------------------------------------------
+# --- counting samples --------------------------------------------------------------------------------------------------------
 
 
 def growing() -> Any:
@@ -190,7 +190,7 @@ def test_a_scalar_has_no_samples_to_count() -> None:
     assert samples_in(next(iter(dataset)), dataset.element_spec) is None
 
 
-# --- bytes -----------------------------------------------------------------------------------------------------------------------
+# --- bytes -------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import os
+import re
 import shutil
 import signal
 import socket
@@ -40,6 +41,7 @@ _BOOTSTRAP = (
     "import sys; root = sys.argv.pop(1); sys.path[:] = [p for p in sys.path if p] + [root]; "
     "from cs_input_analyzer.measure.worker import main; main(sys.argv[1:])"
 )
+_CHATTER = re.compile(r"[IW]\d{4} \d\d|WARNING: All log messages before absl|To enable the following instructions")
 Killed = Literal["deadline", "memory", "interrupt"]
 
 
@@ -295,8 +297,16 @@ def _failure(journals: Sequence[Journal], endings: Sequence[Ending]) -> WorkerFa
     _, message = status_of(journal, ending)
     stage = "hang" if ending.killed_for == "deadline" else "exit"
     return WorkerFailure(
-        stage=stage, kind=ending.killed_for or stage_of(journal), message=message, details=ending.output_tail[-2000:]
+        stage=stage,
+        kind=ending.killed_for or stage_of(journal),
+        message=message,
+        details=_without_chatter(ending.output_tail)[-2000:],
     )
+
+
+def _without_chatter(output: str) -> str:
+    """Without what TensorFlow logs about itself while it is imported; its errors stay."""
+    return "".join(line for line in output.splitlines(keepends=True) if not _CHATTER.match(line))
 
 
 def _worker_environment(folder: Path) -> dict[str, str]:

@@ -1,25 +1,29 @@
 """Where the CPU goes: tf.data's own model of the running iterator, laid over the user's ops.
 
 `get_model_proto` tells, for each live iterator node, the wall time its thread spent in it and not in its inputs. Two snapshots
-give a window. Iterators that `repeat` and `interleave` throw away take their counters with them, so the model is polled often and
-the growth of each node is summed. The names in the model are those after TensorFlow's optimizations, so nodes are matched to ops
-along the chain: `MapAndBatch` is the user's `map`, `ForeverRepeat` the `repeat`, an injected `Prefetch` belongs to no op of the
-user's.
+give a window. Iterators that `repeat` and `interleave` throw away take their counters with them; `visits` makes up for it, from the
+elements that were counted beside the time. The names in the model are those after TensorFlow's optimizations, so nodes are
+matched to ops along the chain: `MapAndBatch` is the user's `map`, `ForeverRepeat` the `repeat`, an injected `Prefetch` belongs to
+no op of the user's.
 """
 
 from __future__ import annotations
 
 import re
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
 from cs_input_analyzer.graph import method_of
+from cs_input_analyzer.measure.serial import PYTHON_OPS, READERS, is_serial, serial_station
+from cs_input_analyzer.measure.visits import PerSample, Seen
 from cs_input_analyzer.records import Layout, Op, OpCost, Profile, TunedParameter
 
 NANOSECONDS = 1e-9
 RUNTIME = "runtime"
+# Wall time above the process's CPU by no more than this is threads waiting their turn, not storage.
+NOISE_RATIO = 0.1
 # Model node -> methods it stands for, the one that bears the cost first.
 _FUSED = {
     "map_and_batch": ("map", "batch"),
@@ -36,20 +40,32 @@ _RENAMED = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class _Counts:
+    """One node's totals since its iterator was made."""
+
+    processing_ns: int = 0
+    elements: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+
+
 @dataclass(slots=True)
 class CostMeter:
     """Sums what each op's iterators grew by between polls.
 
     Attributes:
         ops: of the user's graph.
-        wall_s: thread seconds by op name since the first poll; None as key for nodes that match no op.
+        seen: growth since the first poll by op name.
+        foreign_s: thread seconds in nodes that match no op of the user's.
         tuned: last seen value of each tunable parameter.
     """
 
     ops: Sequence[Op]
-    wall_s: dict[str | None, float] = field(default_factory=dict)
+    seen: dict[str, Seen] = field(default_factory=dict)
+    foreign_s: float = 0.0
     tuned: dict[tuple[str, str], float] = field(default_factory=dict)
-    _seen_ns: dict[int, int] = field(default_factory=dict)
+    _last: dict[int, _Counts] = field(default_factory=dict)
     _is_started: bool = False
     _iterator: Callable[[], Any] = lambda: None
 
@@ -63,18 +79,48 @@ class CostMeter:
             return
         if self._iterator() is not iterator:  # a new pass over the data: its nodes count from 0, under the same numbers
             self._iterator = weakref.ref(iterator)
-            self._seen_ns.clear()
-        owners = match_nodes(model, self.ops)
+            self._last.clear()
+        matches = _match(model, self.ops)
+        for seen in self.seen.values():
+            seen.buffered_elements = seen.buffered_bytes = 0
+        tuned: dict[tuple[str, str], float] = {}
         for identity, node in model.nodes.items():
-            owner = owners.get(identity)
-            grown_ns = node.processing_time - self._seen_ns.get(identity, 0)
-            self._seen_ns[identity] = node.processing_time
-            if self._is_started and grown_ns > 0:
-                self.wall_s[owner] = self.wall_s.get(owner, 0.0) + grown_ns * NANOSECONDS
+            match = matches.get(identity)
+            self._add(identity, node, match)
             for parameter in node.parameters:
                 if parameter.tunable:
-                    self.tuned[owner or node.name, parameter.name] = parameter.state_value or parameter.value
+                    # Several iterators of one op (inside an interleave) differ; the largest does not depend on their order.
+                    key = match.owner if match else node.name, parameter.name
+                    tuned[key] = max(tuned.get(key, 0.0), parameter.state_value or parameter.value)
+        self.tuned.update(tuned)
         self._is_started = True
+
+    def _add(self, identity: int, node: Any, match: _Match | None) -> None:
+        now = _Counts(node.processing_time, node.num_elements, node.bytes_consumed, node.bytes_produced)
+        last = self._last.get(identity, _Counts())
+        self._last[identity] = now
+        grown_s = max(0, now.processing_ns - last.processing_ns) * NANOSECONDS if self._is_started else 0.0
+        if match is None:
+            self.foreign_s += grown_s
+            return
+        seen = self.seen.setdefault(match.owner, Seen(head=match.head))
+        seen.buffered_elements += node.buffered_elements
+        seen.buffered_bytes += node.buffered_bytes
+        if self._is_started:
+            seen.wall_s += grown_s
+            seen.elements += max(0, now.elements - last.elements)
+            seen.bytes_in += max(0, now.bytes_in - last.bytes_in)
+            seen.bytes_out += max(0, now.bytes_out - last.bytes_out)
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Bytes that waited in the pipeline's buffers at the last poll."""
+        return sum(seen.buffered_bytes for seen in self.seen.values())
+
+    @property
+    def has_model(self) -> bool:
+        """Whether the model was ever read."""
+        return self._is_started
 
     def parameters(self) -> tuple[TunedParameter, ...]:
         return tuple(
@@ -82,13 +128,25 @@ class CostMeter:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class _Match:
+    """The op that bears a node's cost, and the one nearest the consumer that the node stands for."""
+
+    owner: str
+    head: str
+
+
 def match_nodes(model: Any, ops: Sequence[Op]) -> dict[int, str]:
     """Model node id -> name of the op it belongs to; nodes that TensorFlow added are left out."""
+    return {identity: match.owner for identity, match in _match(model, ops).items()}
+
+
+def _match(model: Any, ops: Sequence[Op]) -> dict[int, _Match]:
     by_name = {op.name: op for op in ops}
     top = [op for op in ops if op.within is None]
-    owners: dict[int, str] = {}
+    matches: dict[int, _Match] = {}
     if not top:
-        return owners
+        return matches
     pending: list[tuple[int, tuple[str, ...]]] = [(model.output, (top[-1].name,))]
     while pending:
         identity, heads = pending.pop()
@@ -98,48 +156,56 @@ def match_nodes(model: Any, ops: Sequence[Op]) -> dict[int, str]:
         found = _first_match(_methods_of_node(node.name), heads, by_name)
         below = heads
         if found is not None:
-            owner, deepest = found
-            owners[identity] = owner.name
+            owner, head, deepest = found
+            matches[identity] = _Match(owner.name, head.name)
             below = _heads_below(deepest, ops)
         pending += [(child, _heads_for(index, len(node.inputs), below)) for index, child in enumerate(node.inputs)]
-    return owners
+    return matches
 
 
 def profile_of(
     layout: Layout,
     ops: Sequence[Op],
-    wall_s_per_sample: Mapping[str | None, float],
+    spent: Mapping[str, PerSample],
     cpu_s_per_sample: float,
     tuned: Sequence[TunedParameter],
     harness_us: float | None,
+    *,
+    buffered: Mapping[str, float] | None = None,
+    samples_per_s: float | None = None,
 ) -> Profile:
     """Per-op CPU such that ops + `runtime` = process CPU, by identity.
 
-    The model counts wall time on the thread. While that stays below the process's CPU it is taken as CPU, and the rest is the
-    runtime's; above, threads waited (storage, locks, a full CPU), and each op keeps its share of the CPU while the rest is wait.
+    The model counts wall time on the thread. While all of it stays below the process's CPU it is taken as CPU, and the rest is the
+    runtime's. Above, threads waited. A tenth above is the noise of a full CPU, and everyone's share shrinks alike; more is taken
+    first from the ops that can block: readers of files, and functions that leave TensorFlow.
+
+    Args:
+        buffered: elements in each op's buffer at the end.
+        samples_per_s: of the worker, to find the op that keeps one thread busy; None leaves that out.
     """
-    total = sum(wall_s_per_sample.values())
-    scale = min(1.0, cpu_s_per_sample / total) if total > 0 else 0.0
+    walls = {op.name: wall for op in ops if op.name in spent and (wall := spent[op.name].wall_s) is not None}
+    cpus = _cpu_shares(walls, {op.name for op in ops if _can_block(op)}, cpu_s_per_sample)
     parallelism = {value.op: value.value for value in tuned if value.parameter == "parallelism"}
-    rows = []
-    for op in ops:
-        wall = wall_s_per_sample.get(op.name)
-        if wall is None:
-            continue
-        cpu = wall * scale
-        rows.append(
-            OpCost(
-                name=op.name,
-                kind=op.kind,
-                self_cpu_s_per_sample=cpu,
-                wait_s_per_sample=wall - cpu,
-                share_ratio=cpu / cpu_s_per_sample if cpu_s_per_sample > 0 else None,
-                parallelism=parallelism.get(op.name) or _fixed_parallelism(op),
-                source=op.source,
-            )
+    rows = [
+        OpCost(
+            name=op.name,
+            kind=op.kind,
+            self_cpu_s_per_sample=cpus[op.name],
+            wait_s_per_sample=walls[op.name] - cpus[op.name],
+            share_ratio=cpus[op.name] / cpu_s_per_sample if cpu_s_per_sample > 0 else None,
+            parallelism=parallelism.get(op.name) or _fixed_parallelism(op),
+            source=op.source,
+            elements_per_sample=spent[op.name].elements,
+            bytes_in_per_sample=spent[op.name].bytes_in,
+            bytes_out_per_sample=spent[op.name].bytes_out,
+            buffered_elements=(buffered or {}).get(op.name),
+            is_serial=is_serial(op, ops),
         )
-    spent = sum(row.self_cpu_s_per_sample or 0.0 for row in rows)
-    rest = max(0.0, cpu_s_per_sample - spent)
+        for op in ops
+        if op.name in walls
+    ]
+    rest = max(0.0, cpu_s_per_sample - sum(cpus.values()))
     rows.append(
         OpCost(
             name=RUNTIME,
@@ -151,7 +217,29 @@ def profile_of(
             source=None,
         )
     )
-    return Profile(layout=layout, harness_us_per_batch=harness_us, cpu_s_per_sample=cpu_s_per_sample, ops=tuple(rows))
+    serial = None
+    if samples_per_s is not None:
+        serial = serial_station(ops, walls, samples_per_s, layout.cpus_per_task - cpu_s_per_sample * samples_per_s)
+    return Profile(
+        layout=layout, harness_us_per_batch=harness_us, cpu_s_per_sample=cpu_s_per_sample, ops=tuple(rows), serial=serial
+    )
+
+
+def _cpu_shares(walls: Mapping[str, float], can_block: Set[str], cpu_s: float) -> dict[str, float]:
+    """The CPU part of each op's wall time; all together at most `cpu_s`."""
+    total = sum(walls.values())
+    blocked = sum(wall for name, wall in walls.items() if name in can_block)
+    excess = total - cpu_s
+    if excess > NOISE_RATIO * cpu_s and blocked > 0:
+        kept = 1 - min(excess, blocked) / blocked
+        walls = {name: wall * kept if name in can_block else wall for name, wall in walls.items()}
+        total = sum(walls.values())
+    scale = min(1.0, cpu_s / total) if total > 0 else 0.0
+    return {name: wall * scale for name, wall in walls.items()}
+
+
+def _can_block(op: Op) -> bool:
+    return op.kind in READERS or any(called in PYTHON_OPS for called in op.function_ops)
 
 
 def _fixed_parallelism(op: Op) -> float | None:
@@ -166,8 +254,8 @@ def _methods_of_node(name: str) -> tuple[str, ...]:
     return _FUSED.get(method, (method,))
 
 
-def _first_match(methods: tuple[str, ...], heads: tuple[str, ...], by_name: Mapping[str, Op]) -> tuple[Op, Op] | None:
-    """The nearest op down from the heads that one of `methods` names, and the deepest op that the node stands for."""
+def _first_match(methods: tuple[str, ...], heads: tuple[str, ...], by_name: Mapping[str, Op]) -> tuple[Op, Op, Op] | None:
+    """The op that bears the cost of a node named by `methods`, the nearest op it stands for, and the deepest."""
     for head in heads:
         chain = _chain(head, by_name)
         for position, op in enumerate(chain):
@@ -178,7 +266,7 @@ def _first_match(methods: tuple[str, ...], heads: tuple[str, ...], by_name: Mapp
                 if method_of(deeper.kind) in methods:
                     deepest = deeper
                     bearer = deeper if method_of(deeper.kind) == methods[0] else bearer
-            return (bearer if method_of(bearer.kind) == methods[0] else op), deepest
+            return (bearer if method_of(bearer.kind) == methods[0] else op), op, deepest
     return None
 
 

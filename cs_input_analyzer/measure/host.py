@@ -61,18 +61,20 @@ def cgroup_quota_cpus(root: Path = CGROUP) -> float | None:
     Inside a container the mounted root is the own group; on a bare host the own group's path is looked up below it.
     """
     own = _own_groups()
+    quotas = []
     for folder in (root / own.get("", "."), root):
         for level in _levels(folder, root):
             fields = _read(level / "cpu.max").split()
             if len(fields) == 2 and fields[0] != "max":
-                return int(fields[0]) / int(fields[1])
+                quotas.append(int(fields[0]) / int(fields[1]))
     for name in ("cpu", "cpu,cpuacct"):
         base = root / name
         for folder in (base / own.get("cpu", "."), base):
-            quota, period = _read(folder / "cpu.cfs_quota_us"), _read(folder / "cpu.cfs_period_us")
-            if quota and period and int(quota) > 0:
-                return int(quota) / int(period)
-    return None
+            for level in _levels(folder, base):
+                quota, period = _read(level / "cpu.cfs_quota_us"), _read(level / "cpu.cfs_period_us")
+                if quota and period and int(quota) > 0:
+                    quotas.append(int(quota) / int(period))
+    return min(quotas, default=None)  # the tightest level binds
 
 
 def cpu_sets(workers: int, cpus_per_task: int, budget: int) -> tuple[tuple[int, ...], ...]:

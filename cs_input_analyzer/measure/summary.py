@@ -12,13 +12,14 @@ import numpy as np
 from cs_input_analyzer.measure.costs import profile_of
 from cs_input_analyzer.measure.counters import Counters
 from cs_input_analyzer.measure.journal import Journal
+from cs_input_analyzer.measure.noise import epoch_gap_s, moved_parameters, noise_of, outliers_in, rss_growth_bytes_per_min
 from cs_input_analyzer.measure.steady_state import Window, batch_gap, rate_of, steady_window
+from cs_input_analyzer.measure.visits import Seen, per_sample
 from cs_input_analyzer.records import (
     CacheChoice,
     Estimate,
     Layout,
     Measurement,
-    Noise,
     PipelineGraph,
     Profile,
     SteadyState,
@@ -56,7 +57,9 @@ def worker_result(journal: Journal, ending: Ending, *, index: int, node: str, un
         private_bytes=memory.private_bytes if memory else None,
         shared_bytes=memory.shared_bytes if memory else None,
         peak_rss_bytes=memory.peak_rss_bytes if memory else None,
+        pss_bytes=memory.pss_bytes if memory else None,
         tuned=_tuned(journal),
+        buffered_bytes=_buffered_bytes(journal),
         file_count=built["file_count"] if built else None,
     )
     per_batch = _samples_per_batch(journal, window) if window else None
@@ -92,6 +95,9 @@ def stage_of(journal: Journal) -> str:
     """What the worker was doing when it was last heard of."""
     words = {
         "chunk": "sampling",
+        "epoch": "sampling",
+        "tuned": "sampling",
+        "reference": "sampling",
         "sampling": "sampling",
         "first_batch": "waiting to sample",
         "built": "waiting for the first batch",
@@ -127,16 +133,32 @@ def measurement_of(
     )
 
 
+def between_processes_ratio(rates: Sequence[float]) -> float | None:
+    """Standard deviation over mean of the rates of fresh processes of one layout; None for fewer than two, or a mean of zero."""
+    if len(rates) < 2 or not sum(rates) > 0:
+        return None
+    return float(np.std(rates, ddof=1) / np.mean(rates))
+
+
 def profile_from(journal: Journal, layout: Layout, pipeline: PipelineGraph, worker: WorkerResult) -> Profile | None:
     """Per-op costs of one worker; None where it did not live to tell them."""
     costs = journal.last("costs")
     if costs is None or worker.cpu_s_per_sample is None or worker.steady_state is None:
         return None
     samples = _all_samples(journal)
-    if not samples:
+    if not samples or worker.samples_per_s is None:
         return None
-    wall = {name: seconds / samples for name, seconds in costs["wall_s"]}
-    return profile_of(layout, pipeline.ops, wall, worker.cpu_s_per_sample, _tuned(journal), costs["harness_us"])
+    seen = {name: Seen(**counts) for name, counts in costs["seen"].items()}
+    return profile_of(
+        layout,
+        pipeline.ops,
+        per_sample(pipeline.ops, seen, len(journal.stamps_s) / samples),
+        worker.cpu_s_per_sample,
+        _tuned(journal),
+        costs["harness_us"],
+        buffered={name: float(counts.buffered_elements) for name, counts in seen.items()},
+        samples_per_s=worker.samples_per_s.estimate,
+    )
 
 
 def _with_rates(base: WorkerResult, journal: Journal, window: Window, per_batch: float, bytes_out: float) -> WorkerResult:
@@ -163,11 +185,12 @@ def _with_rates(base: WorkerResult, journal: Journal, window: Window, per_batch:
             lag1_autocorrelation=window.lag1_autocorrelation,
             epochs=int(done["epochs"]) if done else 0,
             stopped_by=stopped_by,
+            moved=moved_parameters(journal, window),
+            epoch_gap_s=epoch_gap_s(journal, journal.stamps_s[: window.first + window.batches + 1]),
+            outliers=outliers_in(journal, window, journal.stamps_s),
         ),
-        noise=Noise(
-            run_queue_wait_ratio=_ratio(begin.queued_s, end.queued_s, begin.run_s, end.run_s),
-            steal_ratio=_ratio(begin.host_steal_s, end.host_steal_s, begin.host_cpu_s, end.host_cpu_s),
-        ),
+        noise=noise_of(journal, begin, end),
+        rss_growth_bytes_per_min=rss_growth_bytes_per_min(journal, window),
         block_samples_per_s=tuple(per_batch / gap for gap in window.block_gap_s if gap > 0),
     )
 
@@ -203,15 +226,13 @@ def _tuned(journal: Journal) -> tuple[TunedParameter, ...]:
     return tuple(TunedParameter(**value) for value in costs["tuned"]) if costs else ()
 
 
+def _buffered_bytes(journal: Journal) -> int | None:
+    costs = journal.last("costs")
+    return sum(counts["buffered_bytes"] for counts in costs["seen"].values()) if costs and costs["seen"] else None
+
+
 def _per(begin: int | None, end: int | None, samples: float) -> float | None:
     return (end - begin) / samples if begin is not None and end is not None and samples else None
-
-
-def _ratio(begin: float | None, end: float | None, whole_begin: float | None, whole_end: float | None) -> float | None:
-    """Growth of a part over the growth of its whole; None where unknown. Threads that ended can make the difference negative."""
-    if begin is None or end is None or whole_begin is None or whole_end is None or whole_end <= whole_begin:
-        return None
-    return max(0.0, (end - begin) / (whole_end - whole_begin))
 
 
 def _rate(worker: WorkerResult) -> float:

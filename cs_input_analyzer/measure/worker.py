@@ -134,8 +134,10 @@ def sample(journal: JournalWriter, dataset: Any, iterator: Any, order: Order, op
     """Samples in chunks until the rate is precise enough, the time is up, or the data end; a finished pass begins again."""
     import numpy as np
 
+    from cs_input_analyzer.load import plain_message
     from cs_input_analyzer.measure.costs import CostMeter
-    from cs_input_analyzer.measure.counters import read_counters, read_memory
+    from cs_input_analyzer.measure.counters import CounterReader, read_memory
+    from cs_input_analyzer.measure.reference import time_reference
     from cs_input_analyzer.measure.sampling import harness_us_per_batch, sampling_loop
     from cs_input_analyzer.measure.steady_state import steady_window
 
@@ -145,10 +147,14 @@ def sample(journal: JournalWriter, dataset: Any, iterator: Any, order: Order, op
     arrivals: list[Any] = []
     epochs, batches, chunk_batches, since_epoch = 0, 0, 1, 1
     stopped_by = "budget"
+    counters = CounterReader()
+    told: dict[str, float] | None = None
+    journal.event("reference", **asdict(time_reference()))
     began_s = checked_s = time.monotonic()
-    journal.event("sampling", counters=asdict(read_counters()))
+    journal.event("sampling", counters=asdict(counters.read()))
     if order.want_costs:
         meter.poll(iterator)
+        told = _tell_tuned(journal, meter, told, batches)
     while True:
         chunk_began_s = time.monotonic()
         chunk = loop(iterator, chunk_batches)
@@ -158,15 +164,18 @@ def sample(journal: JournalWriter, dataset: Any, iterator: Any, order: Order, op
         since_epoch += len(chunk.stamps_s)
         if order.want_costs:
             meter.poll(iterator)
-        journal.chunk(chunk.stamps_s, chunk.samples, read_counters())
+        journal.chunk(chunk.stamps_s, chunk.samples, counters.read())
+        if order.want_costs:
+            told = _tell_tuned(journal, meter, told, batches)
         if chunk.error is not None:
             journal.event(
-                "data_error", kind=type(chunk.error).__name__, message=chunk.error.message[:MESSAGE_LIMIT], batches=batches
+                "data_error", kind=type(chunk.error).__name__, message=plain_message(chunk.error)[:MESSAGE_LIMIT], batches=batches
             )
             stopped_by = "error"
             break
         if chunk.ended:
             epochs += 1
+            journal.event("epoch", batches=batches)
             if since_epoch == 0:  # a source that can be read only once
                 stopped_by = "data_end"
                 break
@@ -184,24 +193,36 @@ def sample(journal: JournalWriter, dataset: Any, iterator: Any, order: Order, op
                 stopped_by = "precision"
                 break
         chunk_batches = _next_chunk(len(chunk.stamps_s), now_s - chunk_began_s, order.max_window_s - elapsed_s)
+    counters.close()
+    journal.event("reference", **asdict(time_reference()))
     journal.event("memory", **asdict(read_memory()))
     if order.want_costs:
-        wall_s = [[name, seconds] for name, seconds in meter.wall_s.items()]
+        seen = {name: asdict(counts) for name, counts in meter.seen.items()}
         harness_us = harness_us_per_batch() if stopped_by != "error" else None
-        journal.event("costs", wall_s=wall_s, tuned=[asdict(value) for value in meter.parameters()], harness_us=harness_us)
+        journal.event("costs", seen=seen, tuned=[asdict(value) for value in meter.parameters()], harness_us=harness_us)
     journal.event("done", stopped_by=stopped_by, epochs=epochs)
+
+
+def _tell_tuned(journal: JournalWriter, meter: Any, told: dict[str, float] | None, batches: int) -> dict[str, float] | None:
+    """Writes down the values that AUTOTUNE changed since they were `told`; the first line, even if empty, says they are read."""
+    if not meter.has_model:
+        return told
+    values = {f"{tuned.op}.{tuned.parameter}": tuned.value for tuned in meter.parameters()}
+    changed = {name: value for name, value in values.items() if told is None or told.get(name) != value}
+    if told is None or changed:
+        journal.event("tuned", batches=batches, values=changed)
+    return values
 
 
 def _tell_failure(journal: JournalWriter, stage: str, error: BaseException) -> None:
     """Writes down what the user's code, or we, raised; long texts are cut, because a message may hold a whole tensor."""
-    from cs_input_analyzer.load import user_traceback
+    from cs_input_analyzer.load import plain_message, user_traceback
 
-    message = getattr(error, "message", None) or str(error) or type(error).__name__
     journal.event(
         "failed",
         stage=stage,
         kind=type(error).__name__,
-        message=str(message)[:MESSAGE_LIMIT],
+        message=plain_message(error)[:MESSAGE_LIMIT],
         details=user_traceback(error)[-8000:],
     )
 

@@ -27,7 +27,7 @@ def _busy(x: Any) -> Any:
     return tf.linalg.matmul(square, square)
 
 
-# --- what an input function may take and return -----------------------------------------------------------------------------------
+# --- what an input function may take and return ------------------------------------------------------------------------------
 
 
 def wants_the_impossible(params: dict[str, Any], tokenizer: Any, vocabulary: Any) -> Any:
@@ -46,7 +46,7 @@ def returns_an_iterator() -> Any:
     return iter(endless({}))
 
 
-# --- data that is missing, empty, short or broken -----------------------------------------------------------------------------------
+# --- data that is missing, empty, short or broken ----------------------------------------------------------------------------
 
 
 def no_file_matches() -> Any:
@@ -69,7 +69,7 @@ def reads_records() -> Any:
     return tf.data.TFRecordDataset(tf.io.gfile.glob("records/*.tfrecord")).batch(2)
 
 
-# --- functions that fail --------------------------------------------------------------------------------------------------------------
+# --- functions that fail -----------------------------------------------------------------------------------------------------
 
 
 def raises() -> Any:
@@ -141,7 +141,7 @@ def prints_a_lot() -> Any:
     return endless({})
 
 
-# --- functions that start processes, or read where they should not ---------------------------------------------------------------------
+# --- functions that start processes, or read where they should not -----------------------------------------------------------
 
 
 def forks() -> Any:
@@ -178,7 +178,7 @@ def numpy_function_and_threads() -> Any:
     return dataset.map(lambda x: tf.ensure_shape(x, [])).batch(4, drop_remainder=True).prefetch(2)
 
 
-# --- several workers ----------------------------------------------------------------------------------------------------------------
+# --- several workers ---------------------------------------------------------------------------------------------------------
 
 
 def fails_as_second_worker() -> Any:
@@ -193,7 +193,11 @@ def second_worker_meets_a_bad_record_early() -> Any:
 
 
 def _bad() -> Any:
-    return Dataset.range(8).map(lambda x: tf.ensure_shape(tf.strings.to_number("nine"), []) + tf.zeros([48, 48])).batch(8, drop_remainder=True)
+    return (
+        Dataset.range(8)
+        .map(lambda x: tf.ensure_shape(tf.strings.to_number("nine"), []) + tf.zeros([48, 48]))
+        .batch(8, drop_remainder=True)
+    )
 
 
 def task_index() -> int:
@@ -216,7 +220,7 @@ def tells_what_it_sees(params: dict[str, Any]) -> Any:
     return endless(params)
 
 
-# --- files of the user's ------------------------------------------------------------------------------------------------------------
+# --- files of the user's -----------------------------------------------------------------------------------------------------
 
 
 def caches_in_a_file() -> Any:

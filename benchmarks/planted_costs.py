@@ -1,0 +1,130 @@
+"""Per-op costs against the truth: an op that burns a known CPU time is planted into a pipeline, and its row must move by that much.
+
+The pipeline reads real TFRecord files. At each place a copy with the planted cost is compared with one that has the same op at zero
+cost, alternately, several times. The op burns by the CPU clock of its own thread, so the truth holds on a busy host too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from benchmarks.paired import arguments, middle, save, show
+
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
+BATCH = 32
+PLACES = ("in the interleave", "serial map", "parallel map", "map of batches")
+
+
+def pipeline(files: list[str], place: str, planted: Callable[..., Any]) -> Any:
+    """A small image-like pipeline with `planted` at `place`; the op is named by its source line there."""
+    import tensorflow as tf
+
+    def read(path: Any) -> Any:
+        records = tf.data.TFRecordDataset(path)
+        return records.map(planted) if place == "in the interleave" else records
+
+    dataset = tf.data.Dataset.from_tensor_slices(files).repeat().interleave(read, cycle_length=4, num_parallel_calls=tf.data.AUTOTUNE)
+    if place == "serial map":
+        dataset = dataset.map(planted)
+    dataset = dataset.shuffle(256).map(lambda record: tf.io.decode_raw(record, tf.uint8)[:784], num_parallel_calls=tf.data.AUTOTUNE)
+    if place == "parallel map":
+        dataset = dataset.map(planted, num_parallel_calls=tf.data.AUTOTUNE)
+    dataset = dataset.batch(BATCH, drop_remainder=True)
+    if place == "map of batches":
+        dataset = dataset.map(planted, num_parallel_calls=tf.data.AUTOTUNE)
+    return dataset.prefetch(tf.data.AUTOTUNE)
+
+
+def profiled(files: list[str], place: str, cpu_us: float, seconds: float) -> dict[str, float]:
+    """CPU µs per sample by row; the planted op's row is called `planted`."""
+    from benchmarks.busy_op import busy
+    from cs_input_analyzer import graph
+    from cs_input_analyzer.measure.journal import JournalWriter, Order, read_journal
+    from cs_input_analyzer.measure.summary import Ending, profile_from, worker_result
+    from cs_input_analyzer.measure.worker import sample
+    from cs_input_analyzer.records import Layout
+
+    with graph.recorded_sources() as log:
+        dataset = pipeline(files, place, busy(cpu_us=cpu_us * (BATCH if place == "map of batches" else 1)))
+    read = graph.read_graph(dataset, log, target=place)
+    order = Order(
+        target="", pickled=None, params_json=None, mode="train", num_workers=1, worker_index=0, tf_config="{}", batch_size=None,
+        target_error_ratio=0.0, min_window_s=seconds, max_window_s=seconds, want_graph=False, want_costs=True,
+    )  # fmt: skip
+    iterator = iter(dataset)
+    next(iterator)
+    with tempfile.TemporaryDirectory() as folder:
+        writer = JournalWriter(Path(folder))
+        writer.event("first_batch", first_batch_s=0.0, bytes=1, samples=BATCH)
+        sample(writer, dataset, iterator, order, read.ops, BATCH)
+        journal = read_journal(Path(folder))
+    worker = worker_result(journal, Ending(returncode=0, killed_for=None, output_tail=""), index=0, node="here")
+    cpus = len(os.sched_getaffinity(0))
+    profile = profile_from(journal, Layout(nodes=1, tasks_per_node=1, cpus_per_task=cpus), read, worker)
+    assert profile is not None
+    kinds = {op.name: op for op in read.ops}
+    rows: dict[str, float] = {}
+    for row in profile.ops:
+        is_planted = row.name in kinds and "CsiaBusy" in kinds[row.name].function_ops and row.kind != "ParallelInterleave"
+        name = "planted" if is_planted else row.name
+        rows[name] = rows.get(name, 0.0) + (row.self_cpu_s_per_sample or 0.0) * 1e6
+    return rows
+
+
+def run_here(cpu_us: float, rounds: int, seconds: float) -> dict[str, Any]:
+    """All places on this process's CPUs."""
+    from sample_pipelines import write_sample
+
+    found = {}
+    with tempfile.TemporaryDirectory() as folder:
+        write_sample("fc_mnist", folder)
+        files = sorted(str(path) for path in Path(folder, "train").glob("part-*"))
+        for place in PLACES:
+            moved, others = [], []
+            for _ in range(rounds):
+                without, planted = profiled(files, place, 0.0, seconds), profiled(files, place, cpu_us, seconds)
+                total = sum(planted.values())
+                moved.append(planted.get("planted", 0.0) - without.get("planted", 0.0))
+                names = (set(planted) | set(without)) - {"planted"}
+                others.append(max(abs(planted.get(name, 0.0) - without.get(name, 0.0)) for name in names) / total)
+            found[place] = {"truth_us": cpu_us, "moved_us": middle(moved), "largest_other_ratio": middle(others)}
+    return found
+
+
+def main() -> None:
+    options = arguments(
+        __doc__,
+        us=(float, 60.0, "planted CPU per sample"),
+        rounds=(int, 3, "pairs at each place"),
+        seconds=(float, 2.0, "window"),
+        here=(int, 0, "1: run on this process's CPUs and print JSON; used by the benchmark itself"),
+    )
+    if options.here:
+        print("RESULT " + json.dumps(run_here(options.us, options.rounds, options.seconds)))
+        return
+    rows, result = [], {}
+    for cpus in ("0", "0,1")[: min(2, len(os.sched_getaffinity(0)))]:
+        command = ["taskset", "-c", cpus, sys.executable, "-m", "benchmarks.planted_costs", "--here", "1"]
+        command += ["--us", str(options.us), "--rounds", str(options.rounds), "--seconds", str(options.seconds)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        found = json.loads(next(line for line in done.stdout.splitlines() if line.startswith("RESULT ")).removeprefix("RESULT "))
+        for place, row in found.items():
+            error = row["moved_us"] / row["truth_us"] - 1
+            verdict = "yes" if abs(error) <= 0.1 and row["largest_other_ratio"] <= 0.05 else "no"
+            others = f"{row['largest_other_ratio'] * 100:.1f} %"
+            rows.append((f"{place}, {cpus.count(',') + 1} CPU", f"{row['truth_us']:.0f}", f"{row['moved_us']:.1f}", f"{error * 100:+.1f} %", others, verdict))
+        result[f"{cpus.count(',') + 1} CPUs"] = found
+    columns = ("place", "planted µs", "row moved µs", "error", "largest move of another row", "within 10 % and 5 %")
+    show("A planted op of known CPU", columns, rows)
+    save(options.json, result)
+
+
+if __name__ == "__main__":
+    main()

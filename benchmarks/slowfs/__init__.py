@@ -1,0 +1,122 @@
+"""A slow file system to measure on: a read-only mirror of a folder with latencies and one bandwidth for all its readers.
+
+    with slowfs.mounted(data, bytes_per_s=50e6, read_latency_s=0.004) as folder:
+        …                                        # `folder` shows the files of `data`, slowly, and never from the cache
+
+`slowfs.c` beside this file is compiled on first use. Needs Linux with FUSE 3 (Debian: `apt-get install fuse3 libfuse3-dev gcc
+pkg-config`) and the right to mount, which `fusermount3` gives to every user who may open /dev/fuse.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import platformdirs
+
+SOURCE = Path(__file__).with_name("slowfs.c")
+PACKAGES = "fuse3 libfuse3-dev gcc pkg-config"
+MOUNT_PATIENCE_S = 10.0
+END_PATIENCE_S = 5.0
+
+
+class UnavailableError(RuntimeError):
+    """This machine cannot build or mount the slow file system; the message says what is missing."""
+
+
+def missing() -> str | None:
+    """What keeps this machine from mounting, in one sentence; None when it can (as far as one can tell without trying)."""
+    tools = [tool for tool in ("gcc", "pkg-config", "fusermount3") if shutil.which(tool) is None]
+    if tools:
+        return f"not installed: {', '.join(tools)} (apt-get install {PACKAGES})"
+    if subprocess.run(["pkg-config", "--exists", "fuse3"], check=False).returncode != 0:
+        return f"the headers of FUSE 3 are not installed (apt-get install {PACKAGES})"
+    if not os.access("/dev/fuse", os.R_OK | os.W_OK):
+        return "/dev/fuse cannot be opened: the kernel has no FUSE, or this container hides it"
+    return None
+
+
+@contextlib.contextmanager
+def mounted(
+    source: str | os.PathLike[str],
+    *,
+    bytes_per_s: float | None = None,
+    open_latency_s: float = 0.0,
+    read_latency_s: float = 0.0,
+    subtype: str = "slowfs",
+) -> Iterator[Path]:
+    """Mounts a mirror of the folder `source` in a private place, yields that place, and unmounts it whatever happens.
+
+    Latencies are waited for by each open and each read request (128 KiB unless the kernel is told otherwise), and overlap;
+    `bytes_per_s` is shared by all readers. `subtype` is what the kernel calls it: `nfs4` shows up as `fuse.nfs4`. The file system
+    ends with the thread that mounted it. Raises UnavailableError with what is missing.
+    """
+    program = build()
+    folder = Path(tempfile.mkdtemp(prefix="slowfs_"))
+    latencies_us = [str(round(seconds * 1e6)) for seconds in (open_latency_s, read_latency_s)]
+    command = [str(program), os.path.abspath(source), str(folder), *latencies_us, repr(float(bytes_per_s or 0)), subtype]
+    with tempfile.TemporaryFile() as said:
+        server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
+        try:
+            if not _is_mounted_soon(folder, server):
+                said.seek(0)
+                raise UnavailableError(f"mounting {source} failed: {said.read().decode(errors='replace').strip() or 'no answer'}")
+            yield folder
+        finally:
+            _unmount(folder, server)
+
+
+def build() -> Path:
+    """The compiled program, from the user's cache folder where it is there already. Raises UnavailableError."""
+    reason = missing()
+    if reason is not None:
+        raise UnavailableError(reason)
+    version, flags = _pkg_config("--modversion"), _pkg_config("--cflags", "--libs")
+    name = hashlib.sha256(SOURCE.read_bytes() + flags.encode()).hexdigest()[:16]
+    folder = Path(platformdirs.user_cache_dir("cs_input_analyzer")) / "slowfs"
+    program = folder / f"slowfs-{version}-{name}"
+    if not program.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder) as place:
+            built = Path(place) / "slowfs"
+            command = ["gcc", "-O2", "-Wall", "-Wextra", str(SOURCE), "-o", str(built), *flags.split(), "-lpthread"]
+            run = subprocess.run(command, capture_output=True, text=True, check=False)
+            if run.returncode != 0:
+                raise UnavailableError(f"{SOURCE.name} did not compile:\n{run.stderr}")
+            built.replace(program)  # at once: another process may be building it too
+    return program
+
+
+def _pkg_config(*questions: str) -> str:
+    return subprocess.run(["pkg-config", *questions, "fuse3"], check=True, capture_output=True, text=True).stdout.strip()
+
+
+def _is_mounted_soon(folder: Path, server: subprocess.Popen[bytes]) -> bool:
+    deadline_s = time.monotonic() + MOUNT_PATIENCE_S
+    while server.poll() is None and time.monotonic() < deadline_s:
+        if os.path.ismount(folder):
+            return True
+        time.sleep(0.005)
+    return False
+
+
+def _unmount(folder: Path, server: subprocess.Popen[bytes]) -> None:
+    """Politely; lazily where a file is still open; and by ending the server, after which nothing can be read there."""
+    for flags in ("-u", "-uz"):
+        if os.path.ismount(folder):
+            subprocess.run(["fusermount3", flags, str(folder)], check=False, capture_output=True)
+    try:
+        server.wait(END_PATIENCE_S if not os.path.ismount(folder) else 0.1)
+    except subprocess.TimeoutExpired:
+        server.kill()
+        server.wait()
+        subprocess.run(["fusermount3", "-uz", str(folder)], check=False, capture_output=True)
+    with contextlib.suppress(OSError):
+        folder.rmdir()

@@ -1,0 +1,297 @@
+"""What of the pipeline's files is in this host's page cache, and how to empty or fill it: those files only, and without root.
+
+Two system calls tell: `cachestat` (Linux 6.5) asks about a file, `mincore` about a mapping of it. Both answer only those who own
+the file or may write it. `cachestat` refuses all others; `mincore`, since Linux 5.2, tells them that every page is there, so that
+nobody learns what others read. `mincore` is therefore not asked about the files of others; None means "the kernel does not tell".
+
+`posix_fadvise` empties the cache of this host only. A file server keeps its own, which nothing here can reach.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import math
+import mmap
+import os
+import platform
+import random
+import stat
+import time
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+Clock = Callable[[], float]
+Item = TypeVar("Item", bound=Hashable)
+Span = tuple[int, int]  # offset, length
+
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+# Linux gives a new system call one number on all architectures since 5.1; Alpha alone counts from elsewhere.
+CACHESTAT = 451 if platform.machine() != "alpha" else None
+# Above these a sample is asked about: opening a file over a network takes a millisecond, walking cached pages 15 ms a gigabyte.
+SAMPLED_FILES = 2000
+SAMPLED_BYTES = 4 << 30
+RANGE_BYTES = 1 << 20
+MIN_RANGES = 16
+# How finely `absent_spans` looks. At multiples of it in the file, because the kernel drops a large page only as a whole.
+SPAN_BYTES = 4 << 20
+# What may be left for the cache to count as empty: pages that another process maps, or is reading right now.
+EMPTY_RATIO = 0.02
+EVICTING_THREADS = 8
+WARMING_THREADS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Eviction:
+    """What came of emptying the cache.
+
+    Attributes:
+        files: how many it was asked for; `passed_over`: those that could not be opened; `not_reached`: the time was up.
+        left_ratio: share of the data still in the cache afterwards; None where the kernel does not tell.
+    """
+
+    files: int
+    passed_over: int
+    not_reached: int
+    left_ratio: float | None
+
+    @property
+    def is_complete(self) -> bool | None:
+        """Whether the data are out of this host's cache; None where the kernel does not tell."""
+        if self.not_reached:
+            return False
+        return None if self.left_ratio is None else self.left_ratio <= EMPTY_RATIO
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Warming:
+    """What came of reading the files once. `bytes` is their size, `read_bytes` what was read before the time was up."""
+
+    files: int
+    passed_over: int
+    bytes: int
+    read_bytes: int
+
+    @property
+    def read_ratio(self) -> float | None:
+        return self.read_bytes / self.bytes if self.bytes else None
+
+
+def cached_ratio(paths: Sequence[str], *, deadline_s: float = math.inf, clock: Clock = time.monotonic) -> float | None:
+    """Share (0 to 1) of the bytes of these files in this host's page cache; reads none of them.
+
+    Of many or large files an even sample is asked about: `SAMPLED_FILES` files, `SAMPLED_BYTES` bytes. None where the kernel does
+    not tell about at least half of the sample, where no file can be opened, or where all are empty.
+    """
+    chosen = evenly(paths, SAMPLED_FILES)
+    random.Random(len(chosen)).shuffle(chosen)  # what a deadline leaves of it is still an even sample
+    ranges = max(MIN_RANGES, SAMPLED_BYTES // RANGE_BYTES // max(1, len(chosen)))
+    size_bytes, told_bytes, in_cache_bytes = 0, 0, 0.0
+    for path in chosen:
+        if clock() >= deadline_s:
+            break
+        with opened(path) as file:
+            if file is None:
+                continue
+            size_bytes += file.size_bytes
+            ratio = _file_ratio(file, ranges)
+            if ratio is not None:
+                told_bytes += file.size_bytes
+                in_cache_bytes += ratio * file.size_bytes
+    return in_cache_bytes / told_bytes if told_bytes and told_bytes * 2 >= size_bytes else None
+
+
+def cached_bytes(fd: int, offset: int, length: int) -> int | None:
+    """How many of `length` bytes from `offset` (a multiple of the page size) are in the page cache; None where not told."""
+    pages = _cachestat_pages(fd, offset, length)
+    if pages is None and _may_ask_mincore(fd):
+        pages = _mincore_pages(fd, offset, length)
+    return None if pages is None else min(pages * PAGE_BYTES, length)
+
+
+def evict(paths: Sequence[str], *, deadline_s: float = math.inf, clock: Clock = time.monotonic) -> Eviction:
+    """Drops these files, and no others, from this host's page cache, and looks what is left. Raises nothing for bad files."""
+    unique = tuple(dict.fromkeys(paths))
+
+    def drop(path: str) -> bool | None:
+        if clock() >= deadline_s:
+            return None
+        with opened(path) as file:
+            return file is not None and _drop(file)
+
+    with ThreadPoolExecutor(EVICTING_THREADS) as pool:
+        done = list(pool.map(drop, unique))
+    left = cached_ratio(unique, deadline_s=deadline_s, clock=clock)
+    return Eviction(files=len(unique), passed_over=done.count(False), not_reached=done.count(None), left_ratio=left)
+
+
+def warm(paths: Sequence[str], deadline_s: float, clock: Clock = time.monotonic) -> Warming:
+    """Reads these files once, in their order, until the deadline. What is larger than the memory does not stay, though."""
+    unique = tuple(dict.fromkeys(paths))
+
+    def read(path: str) -> tuple[int, int] | None:
+        with opened(path) as file:
+            if file is None:
+                return None
+            buffer = bytearray(min(RANGE_BYTES, max(1, file.size_bytes)))
+            offset = 0
+            try:
+                while clock() < deadline_s and (count := os.preadv(file.fd, [buffer], offset)):
+                    offset += count
+            except OSError:
+                pass
+            return file.size_bytes, offset
+
+    with ThreadPoolExecutor(WARMING_THREADS) as pool:
+        done = list(pool.map(read, unique))
+    read_files = [sizes for sizes in done if sizes is not None]
+    return Warming(
+        files=len(unique),
+        passed_over=len(done) - len(read_files),
+        bytes=sum(size for size, _ in read_files),
+        read_bytes=sum(min(size, count) for size, count in read_files),
+    )
+
+
+def absent_spans(path: str) -> tuple[Span, ...]:
+    """The parts of a file of which less than half is cached, neighbours joined; none where the kernel does not tell."""
+    spans: list[Span] = []
+    with opened(path) as file:
+        if file is None:
+            return ()
+        for offset in range(0, file.size_bytes, SPAN_BYTES):
+            length = min(SPAN_BYTES, file.size_bytes - offset)
+            cached = cached_bytes(file.fd, offset, length)
+            if cached is None or cached * 2 >= length:
+                continue
+            begin = spans.pop()[0] if spans and sum(spans[-1]) == offset else offset
+            spans.append((begin, offset + length - begin))
+    return tuple(spans)
+
+
+def drop_spans(path: str, spans: Sequence[Span]) -> None:
+    """Drops these parts of a file from the cache again: for what we brought in ourselves."""
+    with opened(path) as file:
+        if file is None:
+            return
+        for offset, length in spans:
+            try:
+                os.posix_fadvise(file.fd, offset, length, os.POSIX_FADV_DONTNEED)
+            except OSError:
+                return
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenFile:
+    fd: int
+    size_bytes: int
+
+
+@contextmanager
+def opened(path: str) -> Iterator[OpenFile | None]:
+    """A regular file, open for reading; None where there is none, or no permission. Never waits for a pipe's writer."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    except (OSError, ValueError):  # a NUL in the name is a ValueError
+        yield None
+        return
+    try:
+        status = os.fstat(fd)
+        yield OpenFile(fd=fd, size_bytes=status.st_size) if stat.S_ISREG(status.st_mode) else None
+    finally:
+        os.close(fd)
+
+
+def evenly(items: Sequence[Item], count: int) -> list[Item]:
+    """At most `count` of the items, at equal distances; each once."""
+    unique = list(dict.fromkeys(items))
+    if len(unique) <= count:
+        return unique
+    return [unique[index * len(unique) // count] for index in range(count)]
+
+
+def _drop(file: OpenFile) -> bool:
+    try:
+        os.fsync(file.fd)  # dirty pages are not dropped
+    except OSError:  # a read-only mount has none
+        pass
+    try:
+        os.posix_fadvise(file.fd, 0, 0, os.POSIX_FADV_DONTNEED)
+    except OSError:
+        return False
+    return True
+
+
+def _file_ratio(file: OpenFile, ranges: int) -> float | None:
+    """The share of one file, from `ranges` even ranges where it is larger than those; None where not told, or empty."""
+    if file.size_bytes <= ranges * RANGE_BYTES:
+        spans = [(0, file.size_bytes)] if file.size_bytes else []
+    else:
+        step = file.size_bytes / ranges
+        middles = (int(step * (index + 0.5)) - RANGE_BYTES // 2 for index in range(ranges))
+        spans = [(max(0, middle) // PAGE_BYTES * PAGE_BYTES, RANGE_BYTES) for middle in middles]
+    found = 0
+    for offset, length in spans:
+        cached = cached_bytes(file.fd, offset, length)
+        if cached is None:
+            return None
+        found += cached
+    asked = sum(length for _, length in spans)
+    return found / asked if asked else None
+
+
+class _Range(ctypes.Structure):
+    """`struct cachestat_range`; a length of 0 would mean "to the end"."""
+
+    _fields_ = (("offset", ctypes.c_uint64), ("length", ctypes.c_uint64))
+
+
+class _CacheStat(ctypes.Structure):
+    """`struct cachestat`: numbers of pages."""
+
+    _fields_ = tuple((name, ctypes.c_uint64) for name in ("cached", "dirty", "writeback", "evicted", "recently_evicted"))
+
+
+@functools.cache
+def _libc() -> ctypes.CDLL:
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mincore.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
+    return libc
+
+
+def _cachestat_pages(fd: int, offset: int, length: int) -> int | None:
+    """None where the kernel is older, a sandbox filters the call, the file is another's, or its file system has no such pages."""
+    if CACHESTAT is None:
+        return None
+    asked, answer = _Range(offset, length), _CacheStat()
+    status = _libc().syscall(ctypes.c_long(CACHESTAT), ctypes.c_int(fd), ctypes.byref(asked), ctypes.byref(answer), ctypes.c_int(0))
+    return int(answer.cached) if status == 0 else None
+
+
+def _may_ask_mincore(fd: int) -> bool:
+    """The kernel's own rule (`can_do_mincore`): the owner of a file, or who may write it."""
+    can = {"effective_ids": True} if os.access in os.supports_effective_ids else {}
+    try:
+        return os.fstat(fd).st_uid == os.geteuid() or os.access(f"/proc/self/fd/{fd}", os.W_OK, **can)
+    except OSError:
+        return False
+
+
+def _mincore_pages(fd: int, offset: int, length: int) -> int | None:
+    begin = offset // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
+    try:
+        mapped = mmap.mmap(fd, offset + length - begin, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ, offset=begin)
+    except (OSError, ValueError):  # no mapping on this file system; or the file has become shorter
+        return None
+    with mapped:
+        view = np.frombuffer(mapped, np.uint8)
+        pages = np.zeros(-(-len(view) // PAGE_BYTES), np.uint8)
+        status = _libc().mincore(view.ctypes.data, len(view), pages.ctypes.data)
+        del view  # a mapping that is still looked at cannot be closed
+    skipped = (offset - begin) // PAGE_BYTES
+    return int(np.count_nonzero(pages[skipped:] & 1)) if status == 0 else None

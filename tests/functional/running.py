@@ -1,0 +1,159 @@
+"""Runs the command line as users do, in a folder of theirs, and looks at what is left: processes, temporary files, their tree."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+ROOT = Path(__file__).resolve().parents[2]
+FUNCTIONS = Path(__file__).with_name("input_functions.py")
+MARK = "CS_INPUT_ANALYZER_TEST_CASE"
+POLL_S = 0.05
+# Workers whose parent was killed are ended by the kernel; reaping them takes a moment.
+VANISH_S = 10.0
+# Ends a run that hangs; no run takes half of it, even on a busy machine.
+TIMEOUT_S = 180.0
+
+# One worker on one CPU, planned for a node of two: nothing is left to measure after the probe. About eight seconds.
+QUICK = (
+    *("--cpus", "1", "--probe-layouts", "1x1x1", "--max-seconds", "40", "--target-error", "0.5"),
+    *("--nodes", "1", "--cpus-per-node", "2", "--memory-per-node", "16GiB"),
+)
+
+Tree = dict[str, tuple[int, bytes | None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop:
+    """A signal to send, `wait_s` after `text` has appeared on stderr."""
+
+    number: signal.Signals
+    text: str
+    wait_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How a run ended. `peak_bytes`: high-water mark of the analyzer's own memory; `left_…`: what it should have taken along."""
+
+    code: int
+    out: str
+    err: str
+    peak_bytes: int
+    left_processes: tuple[str, ...]
+    left_files: tuple[str, ...]
+    is_tree_untouched: bool
+    run: Any
+
+
+def run_cli(arguments: Sequence[str], folder: Path, *, stop: Stop | None = None, cpu: int | None = None) -> Outcome:
+    """`python -m cs_input_analyzer ARGUMENTS --json …` in `folder/users`, temporary files in `folder/temporary`.
+
+    `cpu` is the only one that the run may use: runs side by side would all choose the first.
+    """
+    users, temporary, json_file = folder / "users", folder / "temporary", folder / "run.json"
+    users.mkdir(parents=True, exist_ok=True)
+    temporary.mkdir()
+    mark = uuid.uuid4().hex
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    before = tree_of(users)
+    with (folder / "out").open("wb") as out, (folder / "err").open("wb") as err, _confined_to(cpu):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "cs_input_analyzer", *arguments, "--json", str(json_file)],
+            cwd=users,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            env={**inherited, "PYTHONPATH": path, "TMPDIR": str(temporary), MARK: mark},
+        )
+    peak_bytes = _wait(process, folder / "err", stop)
+    return Outcome(
+        code=process.returncode,
+        out=(folder / "out").read_text(errors="replace"),
+        err=(folder / "err").read_text(errors="replace"),
+        peak_bytes=peak_bytes,
+        left_processes=_left_processes(mark),
+        left_files=tuple(str(file.relative_to(temporary)) for file in temporary.rglob("*")),
+        is_tree_untouched=tree_of(users) == before,
+        run=json.loads(json_file.read_text()) if json_file.exists() else None,
+    )
+
+
+@contextmanager
+def _confined_to(cpu: int | None) -> Iterator[None]:
+    """Lends this thread's affinity to what it starts meanwhile."""
+    allowed = os.sched_getaffinity(0)
+    if cpu is not None:
+        os.sched_setaffinity(0, {cpu})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, allowed)
+
+
+def tree_of(folder: Path) -> Tree:
+    """Every path below `folder`, with its time of change and its content."""
+    return {
+        str(path.relative_to(folder)): (path.stat().st_mtime_ns, path.read_bytes() if path.is_file() else None)
+        for path in sorted(folder.rglob("*"))
+    }
+
+
+def _wait(process: subprocess.Popen[bytes], err: Path, stop: Stop | None) -> int:
+    deadline_s = time.monotonic() + TIMEOUT_S
+    peak_bytes = 0
+    while process.poll() is None:
+        peak_bytes = max(peak_bytes, _high_water_bytes(process.pid))
+        if stop is not None and stop.text in err.read_text(errors="replace"):
+            time.sleep(stop.wait_s)
+            process.send_signal(stop.number)
+            stop = None
+        if time.monotonic() > deadline_s:
+            process.kill()
+            process.wait()
+            raise AssertionError(f"the analyzer hung; it had said: {err.read_text(errors='replace')[-2000:]}")
+        time.sleep(POLL_S)
+    return peak_bytes
+
+
+def _high_water_bytes(pid: int) -> int:
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmHWM")), 0)
+
+
+def _left_processes(mark: str) -> tuple[str, ...]:
+    """What still runs of a run, after it had time to go; and an end to it."""
+    deadline_s = time.monotonic() + VANISH_S
+    while (left := [process for process in psutil.process_iter() if _is_marked(process, mark)]) and time.monotonic() < deadline_s:
+        time.sleep(POLL_S)
+    told = []
+    for process in left:
+        try:
+            told.append(" ".join(process.cmdline()))
+            process.kill()
+        except psutil.Error:
+            continue
+    return tuple(told)
+
+
+def _is_marked(process: psutil.Process, mark: str) -> bool:
+    try:
+        return process.environ().get(MARK) == mark and process.status() != psutil.STATUS_ZOMBIE
+    except (psutil.Error, OSError):
+        return False

@@ -1,0 +1,253 @@
+"""The main job from end to end on real sharded input: the run file, the reports made from it, demands, and the Python interface."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from tests.functional.running import ROOT, Outcome, run_cli
+
+pytestmark = [pytest.mark.tf, pytest.mark.slow, pytest.mark.timeout(600)]
+
+# Enough for one probe; what is left does not suffice for a second one, whatever the plan.
+SHORT = ("--cpus", "1", "--probe-layouts", "1x1x1", "--max-seconds", "14", "--target-error", "0.5")
+CLUSTER = ("--nodes", "64", "--cpus-per-node", "32", "--memory-per-node", "128GiB")
+IMPOSSIBLE_PER_S = "1e11"
+TARGET = "sample_pipelines.fc_mnist:train_input_fn"
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The params file of a small fc_mnist dataset: 2,252 digits in 24 files."""
+    from sample_pipelines import write_sample
+
+    return write_sample("fc_mnist", tmp_path_factory.mktemp("fc_mnist"), scale=0.1)
+
+
+@pytest.fixture(scope="module")
+def first(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    """Without a demand."""
+    html = tmp_path_factory.mktemp("html") / "run.html"
+    arguments = ["analyze", TARGET, "--params", str(sample), *SHORT, *CLUSTER, "--html", str(html)]
+    outcome = run_cli(arguments, tmp_path_factory.mktemp("first"))
+    assert outcome.code == 0, outcome.err
+    outcome.run["html_file"] = str(html)
+    return outcome
+
+
+@pytest.fixture(scope="module")
+def demanding(first: Outcome, sample: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
+    """With a demand of what one worker gives, 20 times as much, and more than any cluster has."""
+    rate = first.run["measurements"][0]["samples_per_s"]["estimate"]
+    demands = {"once": f"{rate:.0f}", "twenty times": f"{20 * rate:.0f}", "impossible": IMPOSSIBLE_PER_S}
+    folders = {name: tmp_path_factory.mktemp("demand") for name in demands}
+
+    def run(name: str, cpu: int) -> Outcome:
+        more = ("--fail-on", "input-bound", "--set", "train_input.batch_size=128", "--demand", demands[name])
+        return run_cli(["analyze", TARGET, "--params", str(sample), *SHORT, *CLUSTER, *more], folders[name], cpu=cpu)
+
+    with ThreadPoolExecutor(2) as pool:
+        return dict(zip(demands, pool.map(run, demands, itertools.cycle(os.sched_getaffinity(0))), strict=True))
+
+
+def python(code: str, *, folder: Path, environ: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": path, **(environ or {})},
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+
+
+# --- the run file ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_run_file_keeps_to_its_schema(first: Outcome, demanding: dict[str, Outcome], root: Path) -> None:
+    schema = json.loads((root / "docs" / "run-schema.json").read_text(encoding="utf-8"))
+    for outcome in (first, *demanding.values()):
+        run = {key: value for key, value in outcome.run.items() if key != "html_file"}
+        jsonschema.validate(run, schema)
+
+
+def test_a_real_pipeline_is_measured_and_understood(first: Outcome, sample: Path) -> None:
+    run = first.run
+    assert first.left_files == first.left_processes == ()
+    assert run["interrupted"] is False
+    assert run["verdict"] == "unknown"
+    assert run["pipeline"]["batch_size"] == 256
+    assert run["pipeline"]["files"]["count"] == 16
+    ops = {op["name"]: op for op in run["pipeline"]["ops"]}
+    assert {"interleave", "TFRecordDataset", "shuffle", "batch", "map", "prefetch"} <= ops.keys()
+    assert ops[ops["TFRecordDataset"]["within"]]["within"] == "interleave"  # a flat_map of TensorFlow's own lies between
+    lines = (ROOT / "sample_pipelines" / "fc_mnist.py").read_text().splitlines()
+    for name, text in (("batch", ".batch("), ("map", ".map("), ("prefetch", ".prefetch("), ("shuffle", ".shuffle(")):
+        path, _, number = ops[name]["source"].rpartition(":")
+        assert path.endswith("sample_pipelines/fc_mnist.py")
+        assert text in lines[int(number) - 1]
+    (worker,) = run["measurements"][0]["workers"]
+    assert worker["status"] == "done"
+    assert 0 < worker["samples_per_s"]["low"] <= worker["samples_per_s"]["estimate"] <= worker["samples_per_s"]["high"]
+    assert worker["cpu_s_per_sample"] > 0
+    assert worker["private_bytes"] > 100e6
+    assert worker["bytes_out_per_sample"] == pytest.approx(784 * 2 + 4)
+    assert worker["bytes_read_per_sample"] > 700  # 785 bytes a record, and its frame
+    profile = run["profile"]
+    assert sum(op["self_cpu_s_per_sample"] for op in profile["ops"]) == pytest.approx(profile["cpu_s_per_sample"])
+    assert json.loads(run["options"]["params_json"])["train_input"]["batch_size"] == 256
+
+
+def test_overrides_reach_the_workers(demanding: dict[str, Outcome]) -> None:
+    assert demanding["once"].run["pipeline"]["batch_size"] == 128
+
+
+# --- the same run, rendered again --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("source", ["json", "html"])
+def test_reports_are_rendered_without_tensorflow(first: Outcome, source: str, tmp_path: Path) -> None:
+    run = tmp_path / f"run.{source}"
+    if source == "json":
+        run.write_text(json.dumps({key: value for key, value in first.run.items() if key != "html_file"}))
+    else:
+        run.write_bytes(Path(first.run["html_file"]).read_bytes())
+    code = (
+        "import sys\nfrom cs_input_analyzer.cli import main\n"
+        f"code = main(['report', {str(run)!r}]) or main(['report', {str(run)!r}, '-o', 'again.json'])\n"
+        "assert 'tensorflow' not in sys.modules\nraise SystemExit(code)"
+    )
+    done = python(code, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    recommendation = first.run["recommendation"]
+    assert f"tasks_per_node: {recommendation['tasks_per_node']}" in done.stdout
+    assert "csrun_wse" in done.stdout
+    assert json.loads((tmp_path / "again.json").read_text())["measurements"] == first.run["measurements"]
+
+
+# --- demands -----------------------------------------------------------------------------------------------------------------
+
+
+def test_twenty_times_the_demand_needs_more_workers(demanding: dict[str, Outcome]) -> None:
+    once, much = demanding["once"].run["recommendation"], demanding["twenty times"].run["recommendation"]
+    assert once["meets_demand"] is True
+    assert much["input_workers"] > 2 * once["input_workers"]
+
+
+def test_an_impossible_demand_is_said_to_be_one_and_trips(demanding: dict[str, Outcome]) -> None:
+    outcome = demanding["impossible"]
+    plan = outcome.run["recommendation"]
+    assert plan["meets_demand"] is False
+    assert plan["limited_by"]
+    assert plan["headroom_ratio"] < 0
+    assert outcome.run["verdict"] == "input_bound"
+    assert outcome.code == 1  # --fail-on input-bound
+    assert plan["limited_by"] in " ".join(outcome.out.split())
+
+
+def test_a_demand_that_is_met_does_not_trip(demanding: dict[str, Outcome]) -> None:
+    assert demanding["once"].run["verdict"] != "input_bound"
+    assert demanding["once"].code == 0
+
+
+# --- Python ------------------------------------------------------------------------------------------------------------------
+
+SCRIPT = """
+import json, threading
+import tensorflow as tf
+import cs_input_analyzer as csia
+
+WIDTH = 5
+
+def train_input_fn(params):
+    dataset = tf.data.Dataset.range(1 << 40).map(lambda x: tf.fill([WIDTH], x))
+    return dataset.batch(params["batch_size"], drop_remainder=True).prefetch(2)
+
+lock = threading.Lock()
+
+def holding_a_lock(params):
+    with lock:
+        return train_input_fn(params)
+
+refused = ""
+try:
+    csia.analyze(holding_a_lock, {"batch_size": 3})
+except csia.TargetError as error:
+    refused = str(error)
+
+cluster = csia.Cluster(nodes=4, cpus_per_node=8, memory_bytes_per_node=32 * 2**30)
+analysis = csia.analyze(
+    train_input_fn, {"batch_size": 3}, demand=50, cluster=cluster, cpus=1, probe_layouts=("1x1x1",), max_seconds=14.0,
+    target_error_ratio=0.5,
+)
+analysis.to_json("run.json")
+again = csia.load_analysis("run.json")
+told = {
+    "refused": refused,
+    "batch_size": analysis.pipeline.batch_size,
+    "rate": analysis.measurements[0].samples_per_s.estimate,
+    "meets_demand": analysis.recommendation.meets_demand,
+    "verdict": analysis.verdict,
+    "is_same": again == analysis,
+    "text": str(analysis),
+}
+print("TOLD" + json.dumps(told))
+"""
+
+
+def test_a_script_without_a_main_guard(tmp_path: Path) -> None:
+    """The function lives in `__main__` and needs a global of it; the script must not be run again by the workers."""
+    (tmp_path / "train.py").write_text(SCRIPT)
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    done = subprocess.run(
+        [sys.executable, "train.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("TOLD") == 1
+    told: dict[str, Any] = json.loads(done.stdout.partition("TOLD")[2])
+    assert "cannot travel" in told["refused"]
+    assert "lock" in told["refused"]
+    assert told["batch_size"] == 3
+    assert told["rate"] > 100
+    assert told["meets_demand"] is True
+    assert told["verdict"] == "accelerator_bound"
+    assert told["is_same"] is True
+    assert "Launch" in told["text"]
+
+
+# --- tf-config ---------------------------------------------------------------------------------------------------------------
+
+
+def test_tf_config_of_a_slurm_task(tmp_path: Path) -> None:
+    environ = {"SLURM_PROCID": "3", "SLURM_STEP_NODELIST": "node[1-2]", "SLURM_STEP_TASKS_PER_NODE": "2(x2)"}
+    code = "from cs_input_analyzer.cli import main\nraise SystemExit(main(['tf-config']))"
+    done = python(code, folder=tmp_path, environ=environ)
+    assert done.returncode == 0, done.stderr
+    config = json.loads(done.stdout)
+    assert config["task"] == {"type": "worker", "index": 2}
+    assert [address.partition(":")[0] for address in config["cluster"]["worker"]] == ["node1", "node2", "node2"]
+    assert len(config["cluster"]["chief"]) == 1
+
+
+def test_tf_config_outside_of_slurm_says_so(tmp_path: Path) -> None:
+    done = python("from cs_input_analyzer.cli import main\nraise SystemExit(main(['tf-config']))", folder=tmp_path)
+    assert done.returncode == 2
+    assert "SLURM_PROCID" in done.stderr
+    assert done.stdout == ""
