@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from cs_input_analyzer import capacity, commands, recommend, rules
-from cs_input_analyzer.errors import AnalyzerError, Interrupted
+from cs_input_analyzer.errors import Interrupted, UsageError
 from cs_input_analyzer.launch import Launcher
 from cs_input_analyzer.probing import Probing
 from cs_input_analyzer.records import (
@@ -30,7 +30,7 @@ from cs_input_analyzer.records import (
     VerdictName,
 )
 
-MAX_ROUNDS = 3
+MAX_ROUNDS = 4
 Progress = Callable[[str, float], None]
 
 
@@ -57,33 +57,34 @@ def analyze(job: Job, launcher: Launcher, progress: Progress) -> Analysis:
     probing = Probing(job.target, job.pickled, job.options, job.host.cpu_budget, launcher, progress)
     plan: LaunchPlan | None = None
     is_interrupted = False
+    if job.cluster.source != recommend.THIS_HOST:  # a plan for this host is a by-product: measuring goes on without one
+        recommend.check_cluster(job.cluster, job.consumption, job.options)
     try:
         first = job.options.probe_layouts or capacity.next_probes(None, job.cluster, job.host.cpu_budget, None)
         probing.measure_first(first)
         for _ in range(MAX_ROUNDS):
             plan = _plan(job, probing)
-            if probing.has_measured(plan) or not probing.measure_planned(plan):
+            if plan is None or probing.has_measured(plan) or not probing.measure_planned(plan):
                 break
         plan = _plan(job, probing)
     except KeyboardInterrupt:
         is_interrupted = True
         if not any(measurement.samples_per_s for measurement in probing.measurements) or probing.pipeline is None:
             raise Interrupted("interrupted before anything was measured") from None
-        plan = _plan_if_possible(job, probing)
+        plan = _plan(job, probing)
     return _assemble(job, probing, plan, is_interrupted)
 
 
-def _plan(job: Job, probing: Probing) -> LaunchPlan:
-    model = probing.fit()
-    plan = recommend.recommend(model, job.consumption, job.cluster, job.options)
-    return probing.confirmed(plan, commands.launch_lines(plan, job.cluster, job.options, job.target))
-
-
-def _plan_if_possible(job: Job, probing: Probing) -> LaunchPlan | None:
+def _plan(job: Job, probing: Probing) -> LaunchPlan | None:
+    """The plan for what was measured so far; None on a measuring host that has no room for any launch."""
     try:
-        return _plan(job, probing)
-    except AnalyzerError:
+        plan = recommend.recommend(probing.fit(), job.consumption, job.cluster, job.options)
+    except UsageError as error:
+        if job.cluster.source != recommend.THIS_HOST:
+            raise
+        probing.leave_out(f"a plan: {error}")
         return None
+    return probing.confirmed(plan, commands.launch_lines(plan, job.cluster, job.options, job.target))
 
 
 def _assemble(job: Job, probing: Probing, plan: LaunchPlan | None, is_interrupted: bool) -> Analysis:

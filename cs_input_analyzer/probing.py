@@ -33,6 +33,8 @@ LAUNCH_OVERHEAD_S = 1.5
 FRESH_IMPORT_S = 4.0
 MIN_WINDOW_S = 1.0
 MAX_CONFIRMING_TASKS = 4
+# The largest differences are between processes (where AUTOTUNE lands, which CPU): a size that decides the plan is seen so often.
+DECIDING_PROCESSES = 3
 # Below this much time left nothing useful can be measured any more.
 MIN_LEFT_S = LAUNCH_OVERHEAD_S + FRESH_IMPORT_S + MIN_WINDOW_S
 
@@ -83,7 +85,7 @@ class Probing:
         self._tell("importing TensorFlow")
         for position, layout in enumerate(order):
             if position and self._left_s() < MIN_LEFT_S:
-                self._not_measured.append(f"layout {layout}")
+                self.leave_out(f"layout {layout}")
                 continue
             launching = waiting.get(layout) or self._launcher.start(layout)
             launched = self._run(launching, layout.tasks_per_node, tuple(range(layout.tasks_per_node)), len(order) - position + 1)
@@ -107,13 +109,18 @@ class Probing:
         return any(count is not None and count < self.pipeline.files.count for count in seen)
 
     def has_measured(self, plan: LaunchPlan) -> bool:
-        return self._confirmation(plan) is not None
+        """The planned worker count was announced to workers of the planned size, and enough fresh processes of that size ran."""
+        return self._confirmation(plan) is not None and self._processes(plan) >= DECIDING_PROCESSES
 
     def measure_planned(self, plan: LaunchPlan) -> bool:
         """Measures as many of the plan's workers as fit this host, each with the planned worker count. False when time is up."""
         tasks = max(1, min(plan.input_workers, plan.tasks_per_node, self._cpu_budget // plan.cpus_per_task, MAX_CONFIRMING_TASKS))
         if self._left_s() < MIN_LEFT_S:
-            self._not_measured.append(f"the plan {plan.layout} with its {plan.input_workers} workers announced")
+            if self._confirmation(plan) is None:
+                self.leave_out(f"the plan {plan.layout} with its {plan.input_workers} workers announced")
+            else:
+                missing = DECIDING_PROCESSES - self._processes(plan)
+                self.leave_out(f"{missing} more process(es) of {plan.cpus_per_task} CPUs, to see how far fresh ones differ")
             return False
         layout = Layout(nodes=1, tasks_per_node=tasks, cpus_per_task=plan.cpus_per_task)
         self._tell(f"starting {tasks} of the {plan.input_workers} planned workers")
@@ -128,6 +135,11 @@ class Probing:
         """The plan with its launch lines, and with the measurement that ran its worker count."""
         return replace(plan, launch=launch, confirmed_by=self._confirmation(plan))
 
+    def leave_out(self, what: str) -> None:
+        """Notes something that could not be measured or planned; once."""
+        if what not in self._not_measured:
+            self._not_measured.append(what)
+
     def budget(self) -> Budget:
         return Budget(
             import_s=self._import_s,
@@ -136,6 +148,10 @@ class Probing:
             total_s=self._launcher.now_s() - self._began_s,
             not_measured=tuple(self._not_measured),
         )
+
+    def _processes(self, plan: LaunchPlan) -> int:
+        """Fresh processes of the planned size that delivered a rate."""
+        return sum(len(m.measured_workers) for m in self.measurements if m.layout.cpus_per_task == plan.cpus_per_task)
 
     def _confirmation(self, plan: LaunchPlan) -> int | None:
         for index, measurement in enumerate(self.measurements):
@@ -171,6 +187,8 @@ class Probing:
         self._probes_s += self._launcher.now_s() - began_s
         self._transient_s += launched.transient_s
         self._keep(launched)
+        if launched.is_interrupted:
+            raise KeyboardInterrupt
         return launched
 
     def _keep(self, launched: Launched) -> None:
@@ -179,7 +197,11 @@ class Probing:
             self.pipeline, self._file_bytes = launched.pipeline, launched.file_bytes
         if launched.profile is not None and (self.profile is None or launched.measurement.layout.tasks_per_node == 1):
             self.profile = launched.profile
-        if launched.failure is not None and not any(measurement.samples_per_s for measurement in self.measurements):
+        if (
+            launched.failure is not None
+            and not launched.is_interrupted
+            and not any(measurement.samples_per_s for measurement in self.measurements)
+        ):
             raise failure_of(launched.failure, self._options.max_seconds)
 
     def _window_s(self, launches_left: int, import_s: float) -> float:

@@ -29,12 +29,14 @@ from cs_input_analyzer.records import (
 )
 from cs_input_analyzer.units import format_bytes, format_rate, format_ratio
 
-__all__ = ["judge", "predict_current", "recommend", "single_task_nodes"]
+__all__ = ["THIS_HOST", "check_cluster", "judge", "predict_current", "recommend", "single_task_nodes"]
 
 EQUAL_RATIO = 0.999
 """Where no launch meets the demand, rates within 0.1 % of the best count as equal, and the one with fewer nodes wins."""
 
 MOST_ALTERNATIVES = 12
+
+ROOM = "a launch needs room for the chief and at least one input worker, as two tasks on one node or on more nodes"
 
 THIS_HOST = "this host"
 """`Cluster.source` of the machine that measures."""
@@ -308,9 +310,8 @@ def _binding(question: _Question, best: Prediction) -> str:
     return name if low * EQUAL_RATIO > best.samples_per_s.low else best.limited_by
 
 
-def _check(question: _Question) -> None:
-    """Raises UsageError where no launch can run, naming what to change."""
-    model, _, cluster, options = question
+def check_cluster(cluster: Cluster, consumption: Consumption | None, options: Options) -> None:
+    """Raises UsageError for a cluster or options on which no launch of any pipeline can run: worth asking before measuring."""
     for name, value in (
         ("nodes", cluster.nodes),
         ("CPUs per node", cluster.cpus_per_node),
@@ -320,12 +321,20 @@ def _check(question: _Question) -> None:
             raise UsageError(f"the cluster has {value} {name}: give positive numbers by --cluster or by flags")
     if not math.isfinite(options.headroom_ratio) or options.headroom_ratio < 0:
         raise UsageError(f"the headroom must be 0 or more (0.1 is 10 %), got {options.headroom_ratio}")
-    single = single_task_nodes(cluster.nodes, question.consumption, options)
+    single = single_task_nodes(cluster.nodes, consumption, options)
     if single < 0 or (single and single >= cluster.nodes and options.single_task_nodes is not None):
         raise UsageError(
             f"--single-task-nodes {single} must be 0 or more and less than the cluster's {cluster.nodes} nodes: "
             "single-task nodes do not stream, give it more nodes or fewer of them"
         )
+    if cluster.nodes == 1 and cluster.cpus_per_node < 2:
+        raise UsageError(f"no launch fits one node of one CPU: {ROOM}")
+
+
+def _check(question: _Question) -> None:
+    """Raises UsageError where no launch of this pipeline can run, naming what to change."""
+    model, consumption, cluster, options = question
+    check_cluster(cluster, consumption, options)
     need, have = (model.private_bytes or 0) + (model.shared_bytes or 0), cluster.memory_bytes_per_node
     if need > have:
         raise UsageError(
@@ -337,8 +346,7 @@ def _check(question: _Question) -> None:
             return
     fullest = _at(question, cluster.nodes, min(2, cluster.cpus_per_node), 1)
     raise UsageError(
-        f"no launch fits {cluster.nodes} node(s) of {cluster.cpus_per_node} CPUs ({fullest.limited_by}: {fullest.problem}): "
-        "a launch needs room for the chief and at least one input worker, as two tasks on one node or on more nodes"
+        f"no launch fits {cluster.nodes} node(s) of {cluster.cpus_per_node} CPUs ({fullest.limited_by}: {fullest.problem}): {ROOM}"
     )
 
 

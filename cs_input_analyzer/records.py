@@ -70,7 +70,7 @@ Launcher = Literal["local", "slurm"]
 Severity = Literal["info", "warning", "error"]
 VerdictName = Literal["input_bound", "balanced", "accelerator_bound", "unknown"]
 StorageBasis = Literal["measured", "declared", "unverified"]
-WorkerStatus = Literal["done", "data_error", "deadline", "lost"]
+WorkerStatus = Literal["done", "data_error", "deadline", "interrupted", "lost"]
 StopReason = Literal["precision", "budget", "data_end", "error"]
 
 
@@ -293,7 +293,7 @@ class WorkerResult:
     Attributes:
         index: TF_CONFIG task index among the streaming workers.
         status: `done`; `data_error` (a record could not be read; measured until there); `deadline` (ended by the parent, its
-            numbers kept); `lost` (died or never delivered).
+            numbers kept); `interrupted` (the same, by Ctrl-C); `lost` (died or never delivered).
         message: what went wrong; empty when done.
         cpu_s_per_sample: user + system of all threads and live child processes over the window.
         bytes_read_per_sample: logical (`rchar`), `physical_…`: what reached the storage (`read_bytes`).

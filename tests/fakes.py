@@ -20,7 +20,7 @@ class FakeLaunching:
 
 @dataclass(slots=True)
 class FakeLauncher:
-    """`ran` lists what was run, in order; `import_s` and `window_s` seconds pass for each launch."""
+    """`ran` lists what was run, in order; `import_s` and the window pass for each launch; Ctrl-C meets launch `interrupt_inside`."""
 
     rate: Rate
     pipeline: PipelineGraph = field(default_factory=make_graph)
@@ -30,6 +30,7 @@ class FakeLauncher:
     clock_s: float = 0.0
     ran: list[tuple[str, WorkPlan]] = field(default_factory=list)
     on_run: Callable[[int], None] = lambda count: None
+    interrupt_inside: int | None = None
     is_closed: bool = False
 
     def now_s(self) -> float:
@@ -53,6 +54,7 @@ class FakeLauncher:
             failure=self.failure if is_lost else None,
             import_s=self.import_s,
             transient_s=0.1,
+            is_interrupted=self.interrupt_inside == len(self.ran) - 1,
         )
 
     def close(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -213,3 +214,42 @@ def test_shard_indices_are_distinct_workers_with_the_largest_and_the_smallest(
         sums = [sum(sizes[index::workers]) for index in range(workers)]
         assert max(sums) in {sums[index] for index in indices}
         assert min(sums) in {sums[index] for index in indices}
+
+
+ONE_CPU = Cluster(nodes=1, cpus_per_node=1, memory_bytes_per_node=16 * 2**30, source="this host")
+
+
+def test_a_host_without_room_for_a_launch_still_tells_what_it_measured() -> None:
+    found = analyzed(FakeLauncher(linear), job(demand=100, cluster=ONE_CPU, budget=1))
+    assert found.measurements
+    assert found.recommendation is None
+    assert found.verdict == "unknown"
+    assert any("room for the chief" in what for what in found.budget.not_measured)
+
+
+def test_a_cluster_without_room_for_a_launch_is_refused_before_anything_runs() -> None:
+    launcher = FakeLauncher(linear)
+    with pytest.raises(UsageError, match="room for the chief"):
+        analyzed(launcher, job(demand=100, cluster=replace(ONE_CPU, source="flags")))
+    assert launcher.ran == []
+
+
+def test_interrupted_inside_the_first_launch_keeps_what_its_workers_had() -> None:
+    launcher = FakeLauncher(linear, interrupt_inside=0)
+    found = analyzed(launcher, job(demand=30_000))
+    assert found.interrupted
+    assert len(launcher.ran) == len(found.measurements) == 1
+
+
+def test_a_size_that_decides_the_plan_is_seen_in_three_fresh_processes() -> None:
+    found = analyzed(FakeLauncher(linear), job(demand=30_000, max_seconds=300))
+    plan = found.recommendation
+    assert plan is not None
+    deciding = [m for m in found.measurements if m.layout.cpus_per_task == plan.cpus_per_task]
+    assert sum(len(m.measured_workers) for m in deciding) >= 3
+    assert not found.budget.not_measured
+
+
+def test_processes_that_did_not_fit_the_budget_are_named() -> None:
+    found = analyzed(FakeLauncher(lambda layout, workers, index: 1000.0 * layout.cpus_per_task**1.5), job(max_seconds=25))
+    assert any("process" in what or "plan" in what for what in found.budget.not_measured)

@@ -96,7 +96,7 @@ def test_a_hang_at_exit_is_not_held_against_a_worker_that_is_done(tmp_path: Path
         ("building", Ending(returncode=-11, killed_for=None, output_tail=""), "lost", "killed by signal 11"),
         ("building", Ending(returncode=7, killed_for=None, output_tail=""), "lost", "exited with status 7"),
         ("built", Ending(returncode=-9, killed_for="deadline", output_tail=""), "deadline", "first batch"),
-        ("chunk", Ending(returncode=-9, killed_for="interrupt", output_tail=""), "deadline", "interrupted while sampling"),
+        ("chunk", Ending(returncode=-9, killed_for="interrupt", output_tail=""), "interrupted", "interrupted while sampling"),
     ],
 )
 def test_every_end_has_its_words(tmp_path: Path, until: str, ending: Ending, status: str, words: str) -> None:

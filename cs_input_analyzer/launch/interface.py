@@ -48,7 +48,8 @@ class WorkerFailure:
 class Launched:
     """One launch, over: its numbers, what the first worker saw of the pipeline, and the failure where nothing came out.
 
-    `file_bytes`: sizes of the files that the first worker's pipeline names, in order of their paths.
+    `is_interrupted`: Ctrl-C ended it; what the workers had measured by then is here. `file_bytes`: sizes of the files that the
+    first worker's pipeline names, in order of their paths.
     """
 
     measurement: Measurement
@@ -58,6 +59,7 @@ class Launched:
     failure: WorkerFailure | None
     import_s: float
     transient_s: float
+    is_interrupted: bool = False
 
 
 class Launching(Protocol):

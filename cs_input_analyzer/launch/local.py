@@ -178,6 +178,7 @@ class LocalLauncher:
         self._clock = clock
         self._folder = Path(tempfile.mkdtemp(prefix="cs_input_analyzer-"))
         self._started: list[WorkerProcess] = []
+        self._next_cpu = 0
 
     @property
     def folder(self) -> Path:
@@ -190,7 +191,9 @@ class LocalLauncher:
     def start(self, layout: Layout) -> LocalLaunching:
         if layout.nodes != 1:
             raise LaunchError(f"layout {layout}: this host is one node")
-        sets = cpu_sets(layout.tasks_per_node, layout.cpus_per_task, self._cpu_budget)
+        # Layouts wait side by side while they import; each begins where the last one ended, so that they share no CPU needlessly.
+        sets = cpu_sets(layout.tasks_per_node, layout.cpus_per_task, self._cpu_budget, self._next_cpu)
+        self._next_cpu += layout.cpus_per_node
         processes = []
         for cpus in sets:
             folder = self._folder / f"worker-{len(self._started)}"
@@ -202,7 +205,21 @@ class LocalLauncher:
 
     def run(self, launching: Launching, plan: WorkPlan) -> Launched:
         assert isinstance(launching, LocalLaunching)
-        processes = launching.processes
+        is_interrupted = False
+        try:
+            self._drive(launching.processes, plan)
+        except KeyboardInterrupt:
+            is_interrupted = True
+            for process in launching.processes:
+                process.kill("interrupt")
+        endings = [process.finish() for process in launching.processes]
+        journals = [read_journal(process.folder) for process in launching.processes]
+        for process in launching.processes:
+            shutil.rmtree(process.folder, ignore_errors=True)
+        return _launched(launching.layout, plan, journals, endings, is_interrupted)
+
+    def _drive(self, processes: Sequence[WorkerProcess], plan: WorkPlan) -> None:
+        """Takes the workers through their stages; returns when each is done or gone."""
         self._wait(processes, ("imported", "failed"), plan.deadline_s)
         ports = free_ports(plan.num_workers + 1)
         for process, index in zip(processes, plan.worker_indices, strict=True):
@@ -212,11 +229,6 @@ class LocalLauncher:
         for process in processes:
             process.send(f"{window_s}\n")
         self._wait(processes, ("done", "failed"), plan.deadline_s)
-        endings = [process.finish() for process in processes]
-        journals = [read_journal(process.folder) for process in processes]
-        for process in processes:
-            shutil.rmtree(process.folder, ignore_errors=True)
-        return _launched(launching.layout, plan, journals, endings)
 
     def close(self) -> None:
         for process in self._started:
@@ -260,7 +272,9 @@ def _order(plan: WorkPlan, index: int, ports: Sequence[int], *, is_first: bool, 
     )
 
 
-def _launched(layout: Layout, plan: WorkPlan, journals: Sequence[Journal], endings: Sequence[Ending]) -> Launched:
+def _launched(
+    layout: Layout, plan: WorkPlan, journals: Sequence[Journal], endings: Sequence[Ending], is_interrupted: bool
+) -> Launched:
     # A worker that met its end early says nothing about how long the others may be looked at.
     whole = [journal for journal in journals if journal.last("done") and not journal.last("data_error")]
     ends = [float(journal.stamps_s[-1]) for journal in whole if len(journal.stamps_s)]
@@ -282,6 +296,7 @@ def _launched(layout: Layout, plan: WorkPlan, journals: Sequence[Journal], endin
         failure=_failure(journals, endings) if measurement.samples_per_s is None else None,
         import_s=max((worker.import_s or 0.0 for worker in workers), default=0.0),
         transient_s=max((worker.steady_state.transient_s for worker in workers if worker.steady_state), default=0.0),
+        is_interrupted=is_interrupted,
     )
 
 

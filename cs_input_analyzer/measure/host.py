@@ -77,12 +77,12 @@ def cgroup_quota_cpus(root: Path = CGROUP) -> float | None:
     return min(quotas, default=None)  # the tightest level binds
 
 
-def cpu_sets(workers: int, cpus_per_task: int, budget: int) -> tuple[tuple[int, ...], ...]:
-    """CPU numbers for each worker, side by side; they wrap around, and so share CPUs, once the budget is spent."""
+def cpu_sets(workers: int, cpus_per_task: int, budget: int, first: int = 0) -> tuple[tuple[int, ...], ...]:
+    """CPU numbers for each worker, side by side from the `first` on; they wrap around, and so share, once the budget is spent."""
     allowed = sorted(os.sched_getaffinity(0))[:budget]
     sets = []
     for worker in range(workers):
-        start = worker * cpus_per_task
+        start = first + worker * cpus_per_task
         sets.append(tuple(sorted({allowed[(start + offset) % len(allowed)] for offset in range(cpus_per_task)})))
     return tuple(sets)
 

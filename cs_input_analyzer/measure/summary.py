@@ -82,7 +82,7 @@ def status_of(journal: Journal, ending: Ending) -> tuple[WorkerStatus, str]:
     if ending.killed_for == "deadline":
         return "deadline", f"ended at its deadline while {stage}"
     if ending.killed_for == "interrupt":
-        return "deadline", f"interrupted while {stage}"
+        return "interrupted", f"interrupted while {stage}"
     if ending.killed_for == "memory":
         return "lost", f"ended while {stage}: it used more memory than allowed"
     if ending.returncode is not None and ending.returncode < 0:

@@ -20,7 +20,7 @@ from cs_input_analyzer.units import (
 # Workers that are told apart by name in a message; more are counted.
 WORKERS_NAMED = 5
 
-STATUS_WORDS = {"done": "done", "data_error": "data error", "deadline": "deadline", "lost": "lost"}
+STATUS_WORDS = {"done": "done", "data_error": "data error", "deadline": "deadline", "interrupted": "interrupted", "lost": "lost"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
