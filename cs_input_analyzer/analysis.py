@@ -62,10 +62,12 @@ def analyze(job: Job, launcher: Launcher, progress: Progress) -> Analysis:
     try:
         first = job.options.probe_layouts or capacity.next_probes(None, job.cluster, job.host.cpu_budget, None)
         probing.measure_first(first)
+        probing.measure_storage()
         for _ in range(MAX_ROUNDS):
             plan = _plan(job, probing)
             if plan is None or probing.has_measured(plan) or not probing.measure_planned(plan):
                 break
+        probing.measure_decomposition()
         plan = _plan(job, probing)
     except KeyboardInterrupt:
         is_interrupted = True
@@ -99,8 +101,10 @@ def _assemble(job: Job, probing: Probing, plan: LaunchPlan | None, is_interrupte
         host=job.host,
         budget=probing.budget(),
         pipeline=probing.pipeline,
-        measurements=tuple(probing.measurements),
+        measurements=probing.finished(),
         profile=probing.profile,
+        storage=probing.storage,
+        decomposition=probing.decomposition,
         consumption=job.consumption,
         cluster=job.cluster,
         recommendation=plan,

@@ -43,7 +43,7 @@ __all__ = ["fit", "next_probes", "predict", "smt_low_ratio", "worker_rate"]
 
 # Names of the limits: what `limited_by` says.
 WORKER_CPU = "worker CPU"
-WORKER_SERIAL = "worker scaling (more CPUs per task add little)"
+WORKER_SERIAL = "worker scaling"
 ROUND_ROBIN = "round-robin feed"
 NETWORK_IN = "network in"
 NETWORK_OUT = "network out"

@@ -172,6 +172,13 @@ _MEASURE_OPTIONS = (
     click.option(
         "--probe-layouts", callback=_LAYOUTS, default="", metavar="NxTxC,…", help="What to measure, instead of our choice."
     ),
+    click.option(
+        "--cache",
+        type=click.Choice(["as-is", "warm", "cold"]),
+        default="as-is",
+        show_default=True,
+        help="Page cache of the pipeline's own files before each window: left, filled, or emptied.",
+    ),
     click.option("--cpus", type=int, metavar="N", help="Use at most so many CPUs of this host."),
     click.option("--worker-memory", "worker_memory_bytes", callback=_SIZE, metavar="8GiB", help="End a worker that holds more."),
     click.option("--launcher", type=click.Choice(["local"]), default="local", show_default=True, help="Where workers run."),

@@ -214,10 +214,10 @@ def files_of(graph_def: Any) -> FileSet | None:
     return FileSet(count=len(sizes), bytes=sum(sizes), largest_bytes=max(sizes), smallest_bytes=min(sizes), directory=folder)
 
 
-def file_bytes_of(dataset: Any) -> tuple[int, ...]:
-    """Sizes of the files behind `files_of`, in the order of their paths."""
+def sized_files_of(dataset: Any) -> tuple[tuple[str, int], ...]:
+    """The files behind `files_of` with their sizes, in the order of their paths."""
     paths = sorted(path for path in set(_string_constants(graph_def_of(dataset))) if os.path.isfile(path))
-    return tuple(os.path.getsize(path) for path in paths)
+    return tuple((path, os.path.getsize(path)) for path in paths)
 
 
 # Where a node stands: the op whose function holds it (None at the top), and that function's name.

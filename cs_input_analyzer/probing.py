@@ -12,9 +12,15 @@ import psutil
 from cs_input_analyzer import capacity
 from cs_input_analyzer.errors import InputFunctionError, LaunchError, TargetError, UsageError
 from cs_input_analyzer.launch import Launched, Launcher, Launching, WorkerFailure, WorkPlan
+from cs_input_analyzer.measure.decompose import decompose
+from cs_input_analyzer.measure.storage import probe_storage
+from cs_input_analyzer.measure.summary import between_processes_ratio
 from cs_input_analyzer.records import (
     Budget,
+    CacheChoice,
     CapacityModel,
+    Decomposition,
+    Estimate,
     LaunchLines,
     LaunchPlan,
     Layout,
@@ -22,6 +28,7 @@ from cs_input_analyzer.records import (
     Options,
     PipelineGraph,
     Profile,
+    Storage,
 )
 
 # A worker holds about half a GiB before it does anything; so many may wait side by side in this share of the free memory.
@@ -29,12 +36,17 @@ WORKER_RSS_BYTES = 600 * 2**20
 WAITING_SHARE_RATIO = 0.6
 # Seconds of a launch that are not its sampling: building, the first batch, tracing the loop, leaving.
 LAUNCH_OVERHEAD_S = 1.5
+# The first launch also runs the readers alone, and after it the storage is looked at.
+FIRST_EXTRA_S = 3.0
 # Import of TensorFlow for workers that are started when the first ones are done.
 FRESH_IMPORT_S = 4.0
 MIN_WINDOW_S = 1.0
 MAX_CONFIRMING_TASKS = 4
 # The largest differences are between processes (where AUTOTUNE lands, which CPU): a size that decides the plan is seen so often.
 DECIDING_PROCESSES = 3
+# The storage by itself gets at most this much, and this share of the time that is left.
+STORAGE_S = 3.0
+STORAGE_SHARE_RATIO = 0.1
 # Below this much time left nothing useful can be measured any more.
 MIN_LEFT_S = LAUNCH_OVERHEAD_S + FRESH_IMPORT_S + MIN_WINDOW_S
 
@@ -56,15 +68,18 @@ class Probing:
         self.measurements: list[Measurement] = []
         self.pipeline: PipelineGraph | None = None
         self.profile: Profile | None = None
+        self.storage: Storage | None = None
+        self.decomposition: Decomposition | None = None
         self._target = target
         self._pickled = pickled
         self._options = options
         self._cpu_budget = cpu_budget
         self._launcher = launcher
         self._progress = progress
-        self._file_bytes: tuple[int, ...] = ()
+        self._files: tuple[tuple[str, int], ...] = ()
         self._not_measured: list[str] = []
-        self._import_s = self._transient_s = self._probes_s = 0.0
+        self._import_s = self._transient_s = self._probes_s = self._storage_s = 0.0
+        self._source_samples_per_s: Estimate | None = None
         self._began_s = launcher.now_s()
         self._deadline_s = self._began_s + options.max_seconds
         self._random = random.Random(options.seed)
@@ -93,10 +108,56 @@ class Probing:
                 self._import_s += launched.import_s
                 self._probes_s -= min(launched.import_s, self._launcher.now_s() - began_s)
 
+    def measure_storage(self) -> None:
+        """Looks at the file system under the pipeline, without TensorFlow, for a small part of the time that is left."""
+        paths = [path for path, _ in self._files]
+        if not paths:
+            return
+        began_s = self._launcher.now_s()
+        if self._left_s() < MIN_LEFT_S:
+            self.leave_out("the storage by itself")
+            return
+        self._tell("reading the files without TensorFlow")
+        storage = probe_storage(
+            paths,
+            cache=self._options.cache,
+            deadline_s=began_s + min(STORAGE_S, self._left_s() * STORAGE_SHARE_RATIO),
+            clock=self._launcher.now_s,
+            dataset_bytes=sum(size for _, size in self._files),
+        )
+        self._storage_s += self._launcher.now_s() - began_s
+        if storage is not None:
+            before = self.measurements[0].page_cache_ratio  # our own reads came after
+            self.storage = replace(storage, cached_ratio=before, source_samples_per_s=self._source_samples_per_s)
+
+    def measure_decomposition(self) -> None:
+        """After cold windows, one with the files in the cache, and what the difference between the two says."""
+        cold = next((m for m in self.measurements if m.layout.tasks == 1 and m.samples_per_s is not None), None)
+        if self._options.cache != "cold" or cold is None:
+            return
+        if self._left_s() < MIN_LEFT_S:
+            self.leave_out("the same with the files in the cache")
+            return
+        launching = self._launcher.start(cold.layout)
+        warm = self._run(launching, 1, (0,), 1, import_s=FRESH_IMPORT_S, cache="warm").measurement
+        harness_us, batch = self.profile.harness_us_per_batch if self.profile else None, self.pipeline and self.pipeline.batch_size
+        if warm.samples_per_s is None or cold.samples_per_s is None or harness_us is None or not batch:
+            return
+        self.decomposition = decompose(
+            consumer_s=harness_us * 1e-6 / batch,
+            warm_s=1 / warm.samples_per_s.estimate,
+            cold_s=1 / cold.samples_per_s.estimate,
+            bytes_per_sample=cold.workers[0].bytes_read_per_sample,
+            cold_bytes_per_s=max((r.bytes_per_s for r in self.storage.reads if r.cache_state == "cold"), default=None)
+            if self.storage
+            else None,
+        )
+
     def fit(self, num_workers: int | None = None) -> CapacityModel:
         """The capacity model of all that was measured so far, for a launch of `num_workers`."""
         assert self.pipeline is not None
-        model = capacity.fit(self.pipeline, self.measurements, self._cpu_budget, num_workers=num_workers)
+        alike = [m for m in self.measurements if m.cache_state == self._options.cache]
+        model = capacity.fit(self.pipeline, alike, self._cpu_budget, num_workers=num_workers)
         return replace(model, is_sharded=model.is_sharded or self.is_sharded)
 
     @property
@@ -125,7 +186,7 @@ class Probing:
         layout = Layout(nodes=1, tasks_per_node=tasks, cpus_per_task=plan.cpus_per_task)
         self._tell(f"starting {tasks} of the {plan.input_workers} planned workers")
         launching = self._launcher.start(layout)
-        indices = shard_indices(self._file_bytes, plan.input_workers, tasks, self._random)
+        indices = shard_indices([size for _, size in self._files], plan.input_workers, tasks, self._random)
         launched = self._run(launching, plan.input_workers, indices, 1, import_s=FRESH_IMPORT_S)
         self._import_s += launched.import_s
         self._probes_s -= launched.import_s
@@ -134,6 +195,17 @@ class Probing:
     def confirmed(self, plan: LaunchPlan, launch: LaunchLines) -> LaunchPlan:
         """The plan with its launch lines, and with the measurement that ran its worker count."""
         return replace(plan, launch=launch, confirmed_by=self._confirmation(plan))
+
+    def finished(self) -> tuple[Measurement, ...]:
+        """All measurements, each with how far fresh processes of the same launch differed."""
+        done = []
+        for measurement in self.measurements:
+            alike = [m for m in self.measurements if (m.layout, m.num_workers) == (measurement.layout, measurement.num_workers)]
+            rates = [w.samples_per_s.estimate for m in alike for w in m.measured_workers if w.samples_per_s is not None]
+            spread = between_processes_ratio(rates)
+            noise = measurement.noise and replace(measurement.noise, between_processes_ratio=spread)
+            done.append(replace(measurement, noise=noise))
+        return tuple(done)
 
     def leave_out(self, what: str) -> None:
         """Notes something that could not be measured or planned; once."""
@@ -145,6 +217,7 @@ class Probing:
             import_s=self._import_s,
             transient_s=self._transient_s,
             probes_s=max(0.0, self._probes_s - self._transient_s),
+            storage_s=self._storage_s,
             total_s=self._launcher.now_s() - self._began_s,
             not_measured=tuple(self._not_measured),
         )
@@ -161,7 +234,13 @@ class Probing:
         return None
 
     def _run(
-        self, launching: Launching, num_workers: int, indices: tuple[int, ...], launches_left: int, import_s: float = 0.0
+        self,
+        launching: Launching,
+        num_workers: int,
+        indices: tuple[int, ...],
+        launches_left: int,
+        import_s: float = 0.0,
+        cache: CacheChoice | None = None,
     ) -> Launched:
         began_s = self._launcher.now_s()
         layout = launching.layout
@@ -176,6 +255,8 @@ class Probing:
                 mode=self._options.mode,
                 # With a step time the batch size is the accelerator's; without one it says what a sample is.
                 batch_size=self._options.batch_size if self._options.step_time_s is None else None,
+                cache=cache or self._options.cache,
+                want_source=not self.measurements,
                 num_workers=num_workers,
                 worker_indices=indices,
                 target_error_ratio=self._options.target_error_ratio,
@@ -186,6 +267,7 @@ class Probing:
         )
         self._probes_s += self._launcher.now_s() - began_s
         self._transient_s += launched.transient_s
+        self._source_samples_per_s = self._source_samples_per_s or launched.source_samples_per_s
         self._keep(launched)
         if launched.is_interrupted:
             raise KeyboardInterrupt
@@ -194,7 +276,7 @@ class Probing:
     def _keep(self, launched: Launched) -> None:
         self.measurements.append(launched.measurement)
         if self.pipeline is None:
-            self.pipeline, self._file_bytes = launched.pipeline, launched.file_bytes
+            self.pipeline, self._files = launched.pipeline, launched.files
         if launched.profile is not None and (self.profile is None or launched.measurement.layout.tasks_per_node == 1):
             self.profile = launched.profile
         if (
@@ -207,7 +289,8 @@ class Probing:
     def _window_s(self, launches_left: int, import_s: float) -> float:
         """An equal share of the time that is left, keeping back what one more round would need; longer budgets, longer windows."""
         longest_s = max(5.0, self._options.max_seconds / 10)
-        share_s = (self._left_s() - import_s - (FRESH_IMPORT_S if launches_left > 1 else 0.0)) / launches_left - LAUNCH_OVERHEAD_S
+        kept_s = import_s + (FRESH_IMPORT_S if launches_left > 1 else 0.0) + (0.0 if self.measurements else FIRST_EXTRA_S)
+        share_s = (self._left_s() - kept_s) / launches_left - LAUNCH_OVERHEAD_S
         return min(longest_s, max(MIN_WINDOW_S, share_s))
 
     def _left_s(self) -> float:

@@ -298,7 +298,8 @@ class WorkerResult:
         cpu_s_per_sample: user + system of all threads and live child processes over the window.
         bytes_read_per_sample: logical (`rchar`), `physical_…`: what reached the storage (`read_bytes`).
         bytes_out_per_sample: bytes of the tensors of one sample.
-        private_bytes: memory that only this process holds; `peak_rss_bytes`: its high-water mark, shared pages included.
+        private_bytes: memory that every further worker needs again; `shared_bytes`: pages of files (libraries) that all workers
+            of a node can share, whether or not another is there; `peak_rss_bytes`: high-water mark of both.
         block_samples_per_s: rates of equal blocks of the steady window, in time order.
         file_count: files in this worker's own pipeline; fewer than in `PipelineGraph.files` where Python code shards the list.
         pss_bytes: its memory with shared pages divided among their holders.

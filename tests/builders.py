@@ -24,6 +24,7 @@ from cs_input_analyzer.records import (
     Component,
     Consumption,
     ContentionPoint,
+    Decomposition,
     Estimate,
     FileSet,
     Finding,
@@ -40,7 +41,10 @@ from cs_input_analyzer.records import (
     PipelineGraph,
     Prediction,
     Profile,
+    ReadRate,
+    SerialStation,
     SteadyState,
+    Storage,
     Tool,
     TunedParameter,
     Validation,
@@ -198,8 +202,23 @@ def make_steady_state(**overrides: Any) -> SteadyState:
         batches=180,
         blocks=12,
         lag1_autocorrelation=0.04,
-        epochs=0,
+        epochs=2,
         stopped_by="precision",
+        moved=(),
+        epoch_gap_s=0.84,
+        outliers=3,
+    )
+
+
+def make_noise(**overrides: Any) -> Noise:
+    return _make(
+        Noise,
+        overrides,
+        run_queue_wait_ratio=0.012,
+        steal_ratio=0.0,
+        pressure_ratio=0.031,
+        reference_ratio=0.985,
+        between_processes_ratio=0.014,
     )
 
 
@@ -229,9 +248,13 @@ def make_worker(rate: float | None = 1000.0, **overrides: Any) -> WorkerResult:
         shared_bytes=410 * MIB,
         peak_rss_bytes=1_740 * MIB,
         steady_state=make_steady_state(),
-        noise=Noise(run_queue_wait_ratio=0.012, steal_ratio=0.0),
+        noise=make_noise(between_processes_ratio=None),
         tuned=(TunedParameter(op="interleave", parameter="num_parallel_calls", value=4.0),),
         block_samples_per_s=tuple(rate * factor for factor in (0.99, 1.01, 1.0, 1.005, 0.995)),
+        file_count=1024,
+        pss_bytes=1_440 * MIB,
+        rss_growth_bytes_per_min=2.5 * MIB,
+        buffered_bytes=590 * MIB,
     )
 
 
@@ -252,7 +275,7 @@ def make_measurement(layout: str | Layout = "1x1x2", rates: Sequence[float | Non
         samples_per_s=make_estimate(sum(delivered)) if delivered else None,
         shared_bytes=410 * MIB,
         page_cache_ratio=1.0,
-        noise=Noise(run_queue_wait_ratio=0.012, steal_ratio=0.0),
+        noise=make_noise(),
         steady_state=make_steady_state() if delivered else None,
     )
 
@@ -268,7 +291,17 @@ def make_op_cost(name: str = "map", **overrides: Any) -> OpCost:
         share_ratio=0.82,
         parallelism=1.9,
         source=f"{SOURCE}:23",
+        elements_per_sample=1.0,
+        bytes_in_per_sample=146_800.0,
+        bytes_out_per_sample=301_060.0,
+        buffered_elements=0.0,
+        prefix_cpu_s_per_sample=0.00161,
+        is_serial=False,
     )
+
+
+def make_serial_station(**overrides: Any) -> SerialStation:
+    return _make(SerialStation, overrides, op="batch", busy_ratio=0.95, idle_cpus=1.0)
 
 
 def make_profile(**overrides: Any) -> Profile:
@@ -279,14 +312,78 @@ def make_profile(**overrides: Any) -> Profile:
         harness_us_per_batch=23.0,
         cpu_s_per_sample=0.00192,
         ops=(
-            make_op_cost("map"),
-            make_op_cost("interleave", self_cpu_s_per_sample=0.00017, share_ratio=0.09, parallelism=4.0, source=f"{SOURCE}:22"),
-            make_op_cost("batch", self_cpu_s_per_sample=0.00008, wait_s_per_sample=None, share_ratio=0.04, parallelism=1.0),
             make_op_cost(
-                "runtime", self_cpu_s_per_sample=0.0001, wait_s_per_sample=None, share_ratio=0.05, parallelism=None, source=None
+                "interleave",
+                self_cpu_s_per_sample=0.00017,
+                share_ratio=0.09,
+                parallelism=4.0,
+                source=f"{SOURCE}:22",
+                bytes_out_per_sample=146_800.0,
+                buffered_elements=128.0,
+                prefix_cpu_s_per_sample=0.00019,
             ),
+            make_op_cost("map"),
+            make_op_cost(
+                "batch",
+                self_cpu_s_per_sample=0.00008,
+                wait_s_per_sample=None,
+                share_ratio=0.04,
+                parallelism=1.0,
+                source=f"{SOURCE}:25",
+                elements_per_sample=1 / 256,
+                bytes_in_per_sample=301_060.0,
+                prefix_cpu_s_per_sample=None,
+                is_serial=True,
+            ),
+            make_runtime_cost(),
         ),
+        serial=make_serial_station(),
     )
+
+
+def make_runtime_cost(share_ratio: float = 0.05) -> OpCost:
+    """The row of CPU that belongs to no op."""
+    return OpCost(
+        name="runtime",
+        kind="runtime",
+        self_cpu_s_per_sample=0.002 * share_ratio,
+        wait_s_per_sample=None,
+        share_ratio=share_ratio,
+        parallelism=None,
+        source=None,
+    )
+
+
+def make_read_rate(streams: int = 1, **overrides: Any) -> ReadRate:
+    return _make(
+        ReadRate,
+        overrides,
+        streams=streams,
+        cache_state="as-is",
+        bytes_per_s=380e6 * streams,
+        latency_s=0.0027,
+        read_bytes=MIB,
+    )
+
+
+def make_storage(**overrides: Any) -> Storage:
+    """A network file system of which this host holds nearly everything in memory."""
+    return _make(
+        Storage,
+        overrides,
+        directory="/data/imagenet/train",
+        file_system="nfs4",
+        is_shared=True,
+        dataset_bytes=140 * GIB,
+        cached_ratio=0.97,
+        evicted=None,
+        reads=tuple(make_read_rate(streams) for streams in (1, 2, 4)),
+        source_samples_per_s=make_estimate(21_000.0),
+    )
+
+
+def make_decomposition(**overrides: Any) -> Decomposition:
+    return _make(Decomposition, overrides, consumer_ratio=0.02, prep_ratio=0.71, fetch_ratio=0.2, latency_ratio=0.07)
 
 
 def make_budget(**overrides: Any) -> Budget:
@@ -479,6 +576,8 @@ def make_analysis(**overrides: Any) -> Analysis:
             make_measurement("1x4x2", (940.0, 930.0, 900.0, 950.0), num_workers=16),
         ),
         profile=make_profile(),
+        storage=make_storage(),
+        decomposition=make_decomposition(),
         consumption=make_consumption(),
         cluster=make_cluster(),
         recommendation=make_plan(confirmed_by=2),
@@ -498,6 +597,8 @@ def make_bare_analysis(**overrides: Any) -> Analysis:
     bare: dict[str, Any] = {
         "measurements": (),
         "profile": None,
+        "storage": None,
+        "decomposition": None,
         "consumption": None,
         "recommendation": None,
         "findings": (),

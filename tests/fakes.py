@@ -20,11 +20,11 @@ class FakeLaunching:
 
 @dataclass(slots=True)
 class FakeLauncher:
-    """`ran` lists what was run, in order; `import_s` and the window pass for each launch; Ctrl-C meets launch `interrupt_inside`."""
+    """`ran` lists what was run, in order; `import_s` and the window pass for each; Ctrl-C meets launch `interrupt_inside`."""
 
     rate: Rate
     pipeline: PipelineGraph = field(default_factory=make_graph)
-    file_bytes: tuple[int, ...] = ()
+    files: tuple[tuple[str, int], ...] = ()
     failure: WorkerFailure | None = None
     import_s: float = 3.0
     clock_s: float = 0.0
@@ -49,7 +49,7 @@ class FakeLauncher:
         return Launched(
             measurement=measurement,
             pipeline=None if is_lost else self.pipeline,
-            file_bytes=self.file_bytes,
+            files=self.files,
             profile=None if is_lost else make_profile(layout=launching.layout),
             failure=self.failure if is_lost else None,
             import_s=self.import_s,

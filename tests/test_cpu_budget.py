@@ -80,6 +80,7 @@ def launched(launcher: LocalLauncher, cpus: int, to: Path) -> Launched:
         batch_size=None,
         num_workers=1,
         worker_indices=(0,),
+        cache="as-is",
         target_error_ratio=0.5,
         min_window_s=0.5,
         max_window_s=1.0,

@@ -37,7 +37,7 @@ def written(
     writer.event("building")
     if until == "building":
         return read_journal(folder)
-    writer.event("built", build_s=0.2, pipeline=None, file_count=4, file_bytes=[])
+    writer.event("built", build_s=0.2, pipeline=None, file_count=4, files=[])
     if until == "built":
         return read_journal(folder)
     writer.event("first_batch", first_batch_s=0.5, bytes=400, samples=10)

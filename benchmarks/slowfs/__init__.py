@@ -24,7 +24,7 @@ import platformdirs
 SOURCE = Path(__file__).with_name("slowfs.c")
 PACKAGES = "fuse3 libfuse3-dev gcc pkg-config"
 MOUNT_PATIENCE_S = 10.0
-END_PATIENCE_S = 5.0
+END_PATIENCE_S = 1.0
 
 
 class UnavailableError(RuntimeError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from cs_input_analyzer.records import Layout, Measurement, Mode, PipelineGraph, Profile
+from cs_input_analyzer.records import CacheChoice, Estimate, Layout, Measurement, Mode, PipelineGraph, Profile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,6 +16,7 @@ class WorkPlan:
         target: as the user wrote it; `pickled` is the file that holds the function where it cannot be imported.
         num_workers: worker count announced in TF_CONFIG, at least as many as are started.
         worker_indices: TF_CONFIG index of each started worker.
+        want_source: whether the first worker is to run the readers alone, too.
         deadline_s: on the launcher's clock; workers that are not done by then are ended and keep what they measured.
     """
 
@@ -26,10 +27,12 @@ class WorkPlan:
     batch_size: int | None
     num_workers: int
     worker_indices: tuple[int, ...]
+    cache: CacheChoice
     target_error_ratio: float
     min_window_s: float
     max_window_s: float
     deadline_s: float
+    want_source: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,17 +51,18 @@ class WorkerFailure:
 class Launched:
     """One launch, over: its numbers, what the first worker saw of the pipeline, and the failure where nothing came out.
 
-    `is_interrupted`: Ctrl-C ended it; what the workers had measured by then is here. `file_bytes`: sizes of the files that the
+    `is_interrupted`: Ctrl-C ended it; what the workers had measured by then is here. `files`: paths and sizes of the files that the
     first worker's pipeline names, in order of their paths.
     """
 
     measurement: Measurement
     pipeline: PipelineGraph | None
-    file_bytes: tuple[int, ...]
+    files: tuple[tuple[str, int], ...]
     profile: Profile | None
     failure: WorkerFailure | None
     import_s: float
     transient_s: float
+    source_samples_per_s: Estimate | None = None
     is_interrupted: bool = False
 
 

@@ -27,7 +27,7 @@ from cs_input_analyzer.launch.interface import Launched, Launching, WorkerFailur
 from cs_input_analyzer.launch.tf_config import free_ports, local_tf_config
 from cs_input_analyzer.measure.host import cpu_sets
 from cs_input_analyzer.measure.journal import EVENTS, Journal, Order, read_journal
-from cs_input_analyzer.measure.summary import Ending, measurement_of, profile_from, stage_of, status_of, worker_result
+from cs_input_analyzer.measure.summary import Ending, measurement_of, profile_from, source_rate, stage_of, status_of, worker_result
 from cs_input_analyzer.records import Layout, PipelineGraph
 
 POLL_S = 0.03
@@ -269,6 +269,8 @@ def _order(plan: WorkPlan, index: int, ports: Sequence[int], *, is_first: bool, 
         max_window_s=plan.max_window_s,
         want_graph=is_first,
         want_costs=is_first,
+        cache=plan.cache,
+        want_source=is_first and plan.want_source,
     )
 
 
@@ -287,15 +289,19 @@ def _launched(
     built = journals[0].last("built")
     fields = built["pipeline"] if built else None
     pipeline = TypeAdapter(PipelineGraph).validate_python(fields) if fields else None
-    measurement = measurement_of(layout, plan.num_workers, workers)
+    cache = journals[0].last("cache")
+    measurement = measurement_of(
+        layout, plan.num_workers, workers, cache_state=plan.cache, page_cache_ratio=cache["ratio"] if cache else None
+    )
     return Launched(
         measurement=measurement,
         pipeline=pipeline,
-        file_bytes=tuple(built["file_bytes"]) if built else (),
+        files=tuple((str(path), int(size)) for path, size in built["files"]) if built else (),
         profile=profile_from(journals[0], layout, pipeline, workers[0]) if pipeline else None,
         failure=_failure(journals, endings) if measurement.samples_per_s is None else None,
         import_s=max((worker.import_s or 0.0 for worker in workers), default=0.0),
         transient_s=max((worker.steady_state.transient_s for worker in workers if worker.steady_state), default=0.0),
+        source_samples_per_s=source_rate(journals[0], pipeline) if pipeline else None,
         is_interrupted=is_interrupted,
     )
 

@@ -24,6 +24,8 @@ NANOSECONDS = 1e-9
 RUNTIME = "runtime"
 # Wall time above the process's CPU by no more than this is threads waiting their turn, not storage.
 NOISE_RATIO = 0.1
+# From this share on, files count as cached.
+CACHED_RATIO = 0.95
 # Model node -> methods it stands for, the one that bears the cost first.
 _FUSED = {
     "map_and_batch": ("map", "batch"),
@@ -173,6 +175,7 @@ def profile_of(
     *,
     buffered: Mapping[str, float] | None = None,
     samples_per_s: float | None = None,
+    cached_ratio: float | None = None,
 ) -> Profile:
     """Per-op CPU such that ops + `runtime` = process CPU, by identity.
 
@@ -182,10 +185,11 @@ def profile_of(
 
     Args:
         buffered: elements in each op's buffer at the end.
+        cached_ratio: share of the files in the page cache after the window: readers of cached files do not block.
         samples_per_s: of the worker, to find the op that keeps one thread busy; None leaves that out.
     """
     walls = {op.name: wall for op in ops if op.name in spent and (wall := spent[op.name].wall_s) is not None}
-    cpus = _cpu_shares(walls, {op.name for op in ops if _can_block(op)}, cpu_s_per_sample)
+    cpus = _cpu_shares(walls, {op.name for op in ops if _can_block(op, cached_ratio)}, cpu_s_per_sample)
     parallelism = {value.op: value.value for value in tuned if value.parameter == "parallelism"}
     rows = [
         OpCost(
@@ -238,8 +242,9 @@ def _cpu_shares(walls: Mapping[str, float], can_block: Set[str], cpu_s: float) -
     return {name: wall * scale for name, wall in walls.items()}
 
 
-def _can_block(op: Op) -> bool:
-    return op.kind in READERS or any(called in PYTHON_OPS for called in op.function_ops)
+def _can_block(op: Op, cached_ratio: float | None) -> bool:
+    reads_storage = op.kind in READERS and (cached_ratio is None or cached_ratio < CACHED_RATIO)
+    return reads_storage or any(called in PYTHON_OPS for called in op.function_ops)
 
 
 def _fixed_parallelism(op: Op) -> float | None:

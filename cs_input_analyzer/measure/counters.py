@@ -189,11 +189,11 @@ def read_counters() -> Counters:
 
 def read_memory() -> Memory:
     rollup = _key_values(_read(f"{PROC}/self/smaps_rollup"))
-    private = [rollup.get(key) for key in ("Private_Clean", "Private_Dirty")]
-    shared = [rollup.get(key) for key in ("Shared_Clean", "Shared_Dirty")]
+    # Clean private pages are those of libraries that nobody else has mapped just now: with a second worker they are shared.
+    shareable = [rollup.get(key) for key in ("Private_Clean", "Shared_Clean", "Shared_Dirty")]
     return Memory(
-        private_bytes=_sum_kib(private),
-        shared_bytes=_sum_kib(shared),
+        private_bytes=_sum_kib([rollup.get("Private_Dirty")]),
+        shared_bytes=_sum_kib(shareable),
         peak_rss_bytes=_sum_kib([_key_values(_read(f"{PROC}/self/status")).get("VmHWM")]),
         pss_bytes=_sum_kib([rollup.get("Pss")]),
     )

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cs_input_analyzer.measure.counters import Counters, Memory
+from cs_input_analyzer.records import CacheChoice
 
 EVENTS = "events.jsonl"
 STAMPS = "stamps.f64"
@@ -32,6 +33,8 @@ class Order:
         pickled: file holding the cloudpickled input function; None where `target` is to be imported.
         min_window_s, max_window_s: bounds on sampling, first batch excluded.
         want_graph, want_costs: whether to deliver the PipelineGraph and per-op costs.
+        want_source: whether to run the readers alone after the window, for their ceiling.
+        cache: what to do with the page cache of the pipeline's own files before the first batch.
     """
 
     target: str
@@ -47,6 +50,8 @@ class Order:
     max_window_s: float
     want_graph: bool
     want_costs: bool
+    cache: CacheChoice = "as-is"
+    want_source: bool = False
 
     def to_line(self) -> str:
         return json.dumps(asdict(self)) + "\n"

@@ -127,7 +127,7 @@ def _cold_rates(
     for count, part in zip(streams, _dealt(pieces, streams, is_own=False), strict=True):
         if clock() >= deadline_s:
             break
-        is_cold = evict([piece.path for piece in part], clock=clock).is_complete is not False
+        is_cold = evict([piece.path for piece in part], deadline_s=deadline_s, clock=clock).is_complete is not False
         window = read_window(part, count, seconds_each, "cold" if is_cold else "as-is", clock)
         if window.rate is not None:
             rates.append(window.rate)

@@ -13,8 +13,9 @@ from cs_input_analyzer.measure.costs import profile_of
 from cs_input_analyzer.measure.counters import Counters
 from cs_input_analyzer.measure.journal import Journal
 from cs_input_analyzer.measure.noise import epoch_gap_s, moved_parameters, noise_of, outliers_in, rss_growth_bytes_per_min
+from cs_input_analyzer.measure.serial import READERS
 from cs_input_analyzer.measure.steady_state import Window, batch_gap, rate_of, steady_window
-from cs_input_analyzer.measure.visits import Seen, per_sample
+from cs_input_analyzer.measure.visits import Seen, per_sample, visit_ratios
 from cs_input_analyzer.records import (
     CacheChoice,
     Estimate,
@@ -114,6 +115,7 @@ def measurement_of(
     *,
     cache_state: CacheChoice = "as-is",
     role: Literal["probe", "validate"] = "probe",
+    page_cache_ratio: float | None = None,
 ) -> Measurement:
     """The launch as a whole: the sum over the workers that delivered, their errors added as independent ones."""
     alive = [worker for worker in workers if worker.samples_per_s is not None]
@@ -127,7 +129,8 @@ def measurement_of(
         isolation="process",
         workers=tuple(workers),
         samples_per_s=_sum([worker.samples_per_s for worker in alive if worker.samples_per_s is not None]),
-        shared_bytes=max(shared) if shared and len(alive) > 1 else None,  # alone, nothing is shared yet
+        page_cache_ratio=page_cache_ratio,
+        shared_bytes=max(shared, default=None),
         noise=slowest.noise if slowest else None,
         steady_state=slowest.steady_state if slowest else None,
     )
@@ -149,6 +152,7 @@ def profile_from(journal: Journal, layout: Layout, pipeline: PipelineGraph, work
     if not samples or worker.samples_per_s is None:
         return None
     seen = {name: Seen(**counts) for name, counts in costs["seen"].items()}
+    after = journal.last("cache_after")
     return profile_of(
         layout,
         pipeline.ops,
@@ -158,7 +162,19 @@ def profile_from(journal: Journal, layout: Layout, pipeline: PipelineGraph, work
         costs["harness_us"],
         buffered={name: float(counts.buffered_elements) for name, counts in seen.items()},
         samples_per_s=worker.samples_per_s.estimate,
+        cached_ratio=after["ratio"] if after else None,
     )
+
+
+def source_rate(journal: Journal, pipeline: PipelineGraph) -> Estimate | None:
+    """Ceiling of the readers alone, in samples/s; None where they were not run alone."""
+    source, first = journal.last("source"), journal.last("first_batch")
+    if source is None or source["window"] is None or not first or not first["samples"]:
+        return None
+    visits = visit_ratios(pipeline.ops, {}, 1 / first["samples"])
+    readers = [visits[op.name] for op in pipeline.ops if op.kind in READERS and visits.get(op.name)]
+    records = rate_of(Estimate(**source["window"]), source["records_per_batch"])
+    return records.scaled(1 / sum(readers)) if readers else records
 
 
 def _with_rates(base: WorkerResult, journal: Journal, window: Window, per_batch: float, bytes_out: float) -> WorkerResult:

@@ -26,6 +26,11 @@ PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 STOP_CHECK_S = 0.5
 MESSAGE_LIMIT = 4000
+# At most so long is spent on emptying or filling the cache before a window.
+CACHE_S = 10.0
+# The readers alone: for so long, so many records at a time, so that the loop's own cost does not count.
+SOURCE_S = 1.0
+SOURCE_BATCH = 64
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
@@ -59,7 +64,7 @@ def _run(journal: JournalWriter, orders: TextIO, folder: Path, began_s: float) -
     built = _build(journal, order, folder)
     if built is None:
         return
-    dataset, ops, batch_size = built
+    dataset, ops, batch_size, paths = built
     iterator = _first_batch(journal, dataset, order, batch_size)
     if iterator is None:
         return
@@ -68,9 +73,46 @@ def _run(journal: JournalWriter, orders: TextIO, folder: Path, began_s: float) -
         return
     order = replace(order, max_window_s=float(window), min_window_s=min(order.min_window_s, float(window)))
     sample(journal, dataset, iterator, order, ops, batch_size)
+    if order.want_costs and paths:
+        from cs_input_analyzer.measure.page_cache import cached_ratio
+
+        journal.event("cache_after", ratio=cached_ratio(paths, deadline_s=time.monotonic() + CACHE_S / 10))
+    if order.want_source:
+        _sample_source(journal, dataset)
 
 
-def _build(journal: JournalWriter, order: Order, folder: Path) -> tuple[Any, Any, int | None] | None:
+def _sample_source(journal: JournalWriter, dataset: Any) -> None:
+    """The readers alone, in batches, for a moment: a ceiling that no change behind them can lift. Silent where there is none."""
+    from cs_input_analyzer.measure.sampling import sampling_loop
+    from cs_input_analyzer.measure.steady_state import steady_window
+    from cs_input_analyzer.rewrite import source_only
+
+    try:
+        source = source_only(dataset)
+        if source is None:
+            return
+        source = source.repeat().batch(SOURCE_BATCH).prefetch(2)
+        loop = sampling_loop(source.element_spec, count_samples=False)
+        iterator, arrivals, batches = iter(source), [], 1
+        began_s = time.monotonic()
+        while (elapsed_s := time.monotonic() - began_s) < SOURCE_S:
+            chunk = loop(iterator, batches)
+            if chunk.error is not None or chunk.ended:
+                return
+            arrivals += list(chunk.stamps_s)
+            batches = _next_chunk(batches, time.monotonic() - began_s - elapsed_s, SOURCE_S - elapsed_s)
+    except Exception as error:  # a reader that cannot be cut out is no failure of the user's pipeline
+        journal.event(
+            "source", records_per_batch=SOURCE_BATCH, window=None, message=f"{type(error).__name__}: {error}"[:MESSAGE_LIMIT]
+        )
+        return
+    import numpy as np
+
+    window = steady_window(np.array(arrivals))
+    journal.event("source", records_per_batch=SOURCE_BATCH, window=asdict(window.gap_s) if window else None, message="")
+
+
+def _build(journal: JournalWriter, order: Order, folder: Path) -> tuple[Any, Any, int | None, list[str]] | None:
     """Runs the user's input function. None when it failed; the journal says how."""
     import json
 
@@ -104,10 +146,26 @@ def _build(journal: JournalWriter, order: Order, folder: Path) -> tuple[Any, Any
         _tell_failure(journal, "load" if isinstance(error, TargetError) else stage, error)
         return None
     fields = TypeAdapter(PipelineGraph).dump_python(pipeline, mode="json") if order.want_graph else None
-    sizes = graph.file_bytes_of(dataset) if order.want_graph else ()
+    files = graph.sized_files_of(dataset)
     file_count = pipeline.files.count if pipeline.files else None
-    journal.event("built", build_s=build_s, pipeline=fields, file_count=file_count, file_bytes=sizes)
-    return dataset, pipeline.ops, pipeline.batch_size
+    journal.event("built", build_s=build_s, pipeline=fields, file_count=file_count, files=files if order.want_graph else ())
+    paths = [path for path, _ in files]
+    _prepare_cache(journal, order, paths)
+    return dataset, pipeline.ops, pipeline.batch_size, paths
+
+
+def _prepare_cache(journal: JournalWriter, order: Order, paths: Sequence[str]) -> None:
+    """Empties or fills the page cache with the pipeline's own files, as ordered, and says what part of them is in it then."""
+    from cs_input_analyzer.measure.page_cache import cached_ratio, evict, warm
+
+    if not paths:
+        return
+    deadline_s = time.monotonic() + CACHE_S
+    if order.cache == "cold":
+        evict(paths, deadline_s=deadline_s)
+    elif order.cache == "warm":
+        warm(paths, deadline_s)
+    journal.event("cache", state=order.cache, ratio=cached_ratio(paths, deadline_s=time.monotonic() + CACHE_S / 10))
 
 
 def _first_batch(journal: JournalWriter, dataset: Any, order: Order, batch_size: int | None) -> Any:

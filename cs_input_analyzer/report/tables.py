@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from cs_input_analyzer.records import Analysis, Estimate, LaunchPlan, Measurement, Op, Profile, Validation, WorkerResult
+from cs_input_analyzer.records import Analysis, Estimate, LaunchPlan, Measurement, Op, Validation, WorkerResult
 from cs_input_analyzer.report.wording import one_line, parameters_text
 from cs_input_analyzer.units import (
     MISSING,
@@ -44,9 +44,12 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
+    """`strong` is the row that stands out, by its place; None where none does."""
+
     title: str
     columns: tuple[Column, ...]
     rows: tuple[tuple[str, ...], ...]
+    strong: int | None = None
 
 
 LAYOUT = Column(name="layout", meaning="nodes x tasks per node x CPUs per task")
@@ -116,30 +119,6 @@ def troubles(analysis: Analysis) -> tuple[str, ...]:
         if len(bad) > WORKERS_NAMED:
             lines.append(f"{measurement.layout}: {format_count(len(bad) - WORKERS_NAMED)} more workers did not end well")
     return tuple(lines)
-
-
-def op_cost_table(profile: Profile) -> Table:
-    """Where the CPU time of one worker goes."""
-    columns = (
-        Column(name="op", meaning="the op of the pipeline; runtime is CPU that belongs to no op"),
-        Column(name="share", meaning="share of the worker's CPU time", is_number=True),
-        Column(name="CPU per\nsample", meaning="CPU time in this op itself for one sample", is_number=True),
-        Column(name="wait per\nsample", meaning="time this op waited, mostly for storage, for one sample", is_number=True),
-        Column(name="parallel", meaning="calls that ran at the same time", is_number=True),
-        SOURCE,
-    )
-    rows = tuple(
-        (
-            one_line(op.name),
-            format_ratio(op.share_ratio),
-            format_seconds(op.self_cpu_s_per_sample),
-            format_seconds(op.wait_s_per_sample),
-            _bare_rate(op.parallelism),
-            one_line(op.source or MISSING),
-        )
-        for op in profile.ops
-    )
-    return Table(title=f"Cost of each op (one worker of {profile.layout})", columns=columns, rows=rows)
 
 
 def pipeline_table(analysis: Analysis) -> Table:
@@ -223,10 +202,10 @@ def _rate_cells(rate: Estimate | None) -> tuple[str, str]:
     if rate is None:
         return MISSING, MISSING
     interval = MISSING if rate.low == rate.high else f"{format_rate_short(rate.low)}–{format_rate_short(rate.high)}"
-    return _bare_rate(rate.estimate), interval
+    return bare_rate(rate.estimate), interval
 
 
-def _bare_rate(value: float | None) -> str:
+def bare_rate(value: float | None) -> str:
     """A rate whose unit stands in the column's head."""
     return format_rate(value, "").strip()
 

@@ -8,13 +8,15 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING
 
-from cs_input_analyzer.records import Analysis, Finding, LaunchPlan
+from cs_input_analyzer.records import Analysis, Finding, LaunchPlan, Profile, Storage
+from cs_input_analyzer.report.costs import dearest_sentence, op_cost_table, serial_sentence
+from cs_input_analyzer.report.measuring import measured_facts, measuring_facts
+from cs_input_analyzer.report.storage import reads_table, storage_facts
 from cs_input_analyzer.report.tables import (
     Column,
     Table,
     alternatives_table,
     measured_table,
-    op_cost_table,
     pipeline_table,
     troubles,
     validation_table,
@@ -23,7 +25,6 @@ from cs_input_analyzer.report.wording import (
     Facts,
     evidence_text,
     gain_text,
-    measuring_facts,
     one_line,
     pipeline_facts,
     plan_facts,
@@ -76,6 +77,10 @@ def to_console(analysis: Analysis, *, width: int | None = None, color: bool = Fa
     if analysis.recommendation is not None:
         _launch(console, analysis.recommendation, analysis)
     _measured(console, analysis)
+    if analysis.profile is not None and analysis.profile.ops:
+        _costs(console, analysis.profile)
+    if analysis.storage is not None:
+        _storage(console, analysis.storage, analysis)
     _pipeline(console, analysis)
     if analysis.recommendation is not None:
         _table(console, alternatives_table(analysis.recommendation))
@@ -121,11 +126,35 @@ def _measured(console: Console, analysis: Analysis) -> None:
     _table(console, measured_table(analysis))
     for trouble in troubles(analysis):
         _line(console, trouble, style="yellow", indent="! ")
+    facts = measured_facts(analysis)
+    if facts:
+        console.print()
+        _facts(console, facts)
+
+
+def _costs(console: Console, profile: Profile) -> None:
+    table = op_cost_table(profile)
+    _heading(console, table.title)
+    dearest, serial = dearest_sentence(profile), serial_sentence(profile)
+    if dearest:
+        _line(console, dearest)
+        console.print()
+    _table(console, table, heading=False)
+    if serial:
+        console.print()
+        _line(console, serial, style="yellow")
+
+
+def _storage(console: Console, storage: Storage, analysis: Analysis) -> None:
+    table = reads_table(storage)
+    _heading(console, table.title)
+    _facts(console, storage_facts(analysis))
+    if table.rows:
+        console.print()
+        _table(console, table, heading=False)
 
 
 def _pipeline(console: Console, analysis: Analysis) -> None:
-    if analysis.profile is not None:
-        _table(console, op_cost_table(analysis.profile))
     _heading(console, "Pipeline")
     _facts(console, pipeline_facts(analysis))
     if analysis.pipeline.ops:
@@ -194,8 +223,9 @@ def _table(console: Console, table: Table, *, heading: bool = True) -> None:
     shown = [index for index, column in enumerate(table.columns) if column.needs_width <= console.width]
     for column in (table.columns[index] for index in shown):
         grid.add_column(Text(column.name), justify="right" if column.is_number else "left", vertical="top", overflow="fold")
-    for row in table.rows:
-        grid.add_row(*(Text(_shortened(row[index], _room(table, index, console.width), table.columns[index])) for index in shown))
+    for number, row in enumerate(table.rows):
+        cells = (Text(_shortened(row[index], _room(table, index, console.width), table.columns[index])) for index in shown)
+        grid.add_row(*cells, style="bold" if number == table.strong else None)
     console.print(grid)
 
 

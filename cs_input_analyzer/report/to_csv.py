@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
+from typing import Any
 
 from cs_input_analyzer.records import Analysis, BatchGap, Estimate, Measurement, Noise, SteadyState, WorkerResult
 from cs_input_analyzer.report.wording import visible
@@ -12,6 +14,8 @@ FORMULA_STARTS = ("=", "+", "-", "@")
 
 # Kept in the run file only: lists of their own.
 NOT_A_CELL = ("tuned", "block_samples_per_s")
+# Of a list inside a part, how many there are: 0 where there are none, empty where it was not read.
+COUNTED = {"moved": "moved_count"}
 
 
 def to_csv(analysis: Analysis) -> str:
@@ -29,7 +33,7 @@ def _columns() -> list[str]:
     parts = {"samples_per_s": Estimate, "batch_gap_s": BatchGap, "steady_state": SteadyState, "noise": Noise}
     for field in dataclasses.fields(WorkerResult):
         if field.name in parts:
-            columns += [f"{field.name}.{part.name}" for part in dataclasses.fields(parts[field.name])]
+            columns += [f"{field.name}.{COUNTED.get(part.name, part.name)}" for part in dataclasses.fields(parts[field.name])]
         elif field.name not in NOT_A_CELL:
             columns.append(field.name)
     return columns
@@ -47,10 +51,19 @@ def _row(number: int, measurement: Measurement, worker: WorkerResult) -> dict[st
     for field in dataclasses.fields(worker):
         value = getattr(worker, field.name)
         if dataclasses.is_dataclass(value):
-            cells |= {f"{field.name}.{part.name}": getattr(value, part.name) for part in dataclasses.fields(value)}
+            cells |= {f"{field.name}.{name}": cell for name, cell in _part_cells(value)}
         elif field.name not in NOT_A_CELL:
             cells[field.name] = value
     return {name: _text(value) if isinstance(value, str) else value for name, value in cells.items()}
+
+
+def _part_cells(part: Any) -> Iterator[tuple[str, object]]:
+    for field in dataclasses.fields(part):
+        value = getattr(part, field.name)
+        if field.name in COUNTED:
+            yield COUNTED[field.name], None if value is None else len(value)
+        else:
+            yield field.name, value
 
 
 def _text(value: str) -> str:

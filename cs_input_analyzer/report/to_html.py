@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING
 
 from cs_input_analyzer.errors import AnalyzerError
 from cs_input_analyzer.records import Analysis, Estimate, Finding, LaunchPlan, Profile
+from cs_input_analyzer.report.costs import RUNTIME, dearest_sentence, op_cost_table, serial_sentence
+from cs_input_analyzer.report.measuring import measured_facts, measuring_facts
+from cs_input_analyzer.report.storage import reads_table, storage_facts
 from cs_input_analyzer.report.tables import (
     Table,
     alternatives_table,
     measured_table,
-    op_cost_table,
     pipeline_table,
     troubles,
     validation_table,
@@ -27,7 +29,6 @@ from cs_input_analyzer.report.wording import (
     Facts,
     evidence_text,
     gain_text,
-    measuring_facts,
     one_line,
     pipeline_facts,
     plan_facts,
@@ -86,7 +87,7 @@ def to_html(analysis: Analysis) -> str:
     """
     from markupsafe import Markup
 
-    plan = analysis.recommendation
+    plan, profile = analysis.recommendation, analysis.profile
     return (
         _environment()
         .get_template(PAGE)
@@ -98,14 +99,19 @@ def to_html(analysis: Analysis) -> str:
             launch_facts=plan_facts(plan, analysis) if plan is not None else (),
             launch_lines=_launch_lines(plan),
             supply_bars=_supply_bars(analysis),
-            cost_bars=_cost_bars(analysis.profile),
+            cost_bars=_cost_bars(profile),
             findings=tuple(_card(finding) for finding in analysis.findings),
             measured=measured_table(analysis),
             troubles=troubles(analysis),
             tables=_tables(analysis),
             pipeline=pipeline_table(analysis),
             pipeline_facts=pipeline_facts(analysis),
-            op_costs=op_cost_table(analysis.profile) if analysis.profile is not None else None,
+            measured_facts=measured_facts(analysis),
+            op_costs=op_cost_table(profile) if profile is not None else None,
+            dearest=dearest_sentence(profile) if profile is not None else "",
+            serial=serial_sentence(profile) if profile is not None else "",
+            reads=reads_table(analysis.storage) if analysis.storage is not None else None,
+            storage_facts=storage_facts(analysis),
             measuring_facts=measuring_facts(analysis),
             run=Markup(to_embedded_json(analysis)),
         )
@@ -220,7 +226,7 @@ def _cost_bars(profile: Profile | None) -> tuple[Bar, ...]:
         Bar(
             label=op.name,
             text=f"{format_seconds(op.self_cpu_s_per_sample)} ({format_ratio(op.share_ratio)})",
-            role="runtime" if op.kind == "runtime" else "cost",
+            role="runtime" if op.kind == RUNTIME else "cost",
             length=_percent(cpu, widest),
             tail=_percent(wait, widest),
         )

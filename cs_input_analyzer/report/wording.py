@@ -14,14 +14,11 @@ from cs_input_analyzer.records import (
     Estimate,
     FileSet,
     Finding,
-    Host,
     LaunchPlan,
     Measurement,
-    Noise,
     Op,
     Options,
     Scalar,
-    SteadyState,
 )
 from cs_input_analyzer.units import (
     MISSING,
@@ -45,12 +42,6 @@ VERDICTS = {
     "balanced": ("BALANCED", "supply and demand are too close to call."),
     "accelerator_bound": ("ACCELERATOR-BOUND", "the input keeps up with the accelerator."),
     "unknown": ("UNKNOWN", "whether the accelerator starves cannot be said."),
-}
-STOP_REASONS = {
-    "precision": "stopped when the interval was tight enough",
-    "budget": "stopped by the time budget",
-    "data_end": "stopped because the data ended",
-    "error": "stopped by an error in the data",
 }
 STORAGE = {
     "measured": "its ceiling was measured",
@@ -173,10 +164,16 @@ def _extrapolation(plan: LaunchPlan, analysis: Analysis) -> str:
         text = "none: the plan lies inside what was measured"
     else:
         text = f"{format_rate(plan.extrapolation_ratio, 'times')} beyond what was measured; the interval is widened for it"
-    confirming = _confirming(analysis)
+    confirming = confirming_measurement(analysis)
     if confirming is not None:
         return f"{text}; workers measured again with TF_CONFIG of {format_count(confirming.num_workers)} workers"
     return f"{text}; not measured again with the planned worker count"
+
+
+def confirming_measurement(analysis: Analysis) -> Measurement | None:
+    """The run that measured with the planned worker count. (An edited file may point beside the list.)"""
+    index = analysis.recommendation.confirmed_by if analysis.recommendation is not None else None
+    return analysis.measurements[index] if index is not None and 0 <= index < len(analysis.measurements) else None
 
 
 # --- pipeline and findings ---------------------------------------------------------------------------------------------------
@@ -234,71 +231,3 @@ def _value(value: Scalar | tuple[Scalar, ...]) -> str:
     if value == "":
         return "''"
     return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-# --- how it was measured -----------------------------------------------------------------------------------------------------
-
-
-def measuring_facts(analysis: Analysis) -> Facts:
-    """Host, window, noise and budget: what a reader needs to trust the numbers, or not to."""
-    facts = [("host", _host(analysis.host))]
-    shown = _shown_measurement(analysis)
-    if shown is not None and shown.steady_state is not None:
-        facts.append(("steady state", f"{shown.layout}: {_steady_state(shown.steady_state)}"))
-    if shown is not None and shown.noise is not None:
-        facts.append(("noise", _noise(shown.noise)))
-    if analysis.profile is not None and analysis.profile.harness_us_per_batch is not None:
-        facts.append(("own cost", f"{format_seconds(analysis.profile.harness_us_per_batch * 1e-6)} a batch for the measuring loop"))
-    left_out = "whatever came after the interruption" if analysis.interrupted else "nothing was left out"
-    facts += [("budget", _budget(analysis)), ("not measured", ", ".join(analysis.budget.not_measured) or left_out)]
-    return tuple((label, one_line(text)) for label, text in facts)
-
-
-def _shown_measurement(analysis: Analysis) -> Measurement | None:
-    """The run that the plan rests on, else the last that delivered."""
-    confirming = _confirming(analysis)
-    if confirming is not None:
-        return confirming
-    delivered = [measurement for measurement in analysis.measurements if measurement.samples_per_s is not None]
-    return delivered[-1] if delivered else None
-
-
-def _confirming(analysis: Analysis) -> Measurement | None:
-    """The run that measured with the planned worker count. (An edited file may point beside the list.)"""
-    index = analysis.recommendation.confirmed_by if analysis.recommendation is not None else None
-    return analysis.measurements[index] if index is not None and 0 <= index < len(analysis.measurements) else None
-
-
-def _host(host: Host) -> str:
-    model = f", {host.cpu_model}" if host.cpu_model else ""
-    tensorflow = f"TensorFlow {host.tensorflow_version}" if host.tensorflow_version else "TensorFlow unknown"
-    budget = f"{format_count(host.cpu_budget)} of {format_count(host.cpus)} CPUs ({host.cpu_budget_source})"
-    return f"{host.hostname}{model}, {budget}, {format_bytes(host.memory_bytes)}, {tensorflow}, Python {host.python_version}"
-
-
-def _steady_state(state: SteadyState) -> str:
-    return (
-        f"warm-up of {format_seconds(state.transient_s)} ({format_count(state.transient_batches)} batches) cut by MSER-5, then "
-        f"{format_count(state.batches)} batches in {format_seconds(state.window_s)}, {format_count(state.blocks)} blocks; "
-        f"{STOP_REASONS[state.stopped_by]}"
-    )
-
-
-def _noise(noise: Noise) -> str:
-    return (
-        f"threads waited for a CPU {format_ratio(noise.run_queue_wait_ratio)} of the time they ran; "
-        f"the hypervisor took {format_ratio(noise.steal_ratio)}"
-    )
-
-
-def _budget(analysis: Analysis) -> str:
-    budget = analysis.budget
-    parts = {
-        "import": budget.import_s,
-        "warm-up": budget.transient_s,
-        "probes": budget.probes_s,
-        "storage": budget.storage_s,
-        "fixes": budget.fixes_s,
-    }
-    spent = ", ".join(f"{name} {format_seconds(seconds)}" for name, seconds in parts.items() if seconds)
-    return f"{format_seconds(budget.total_s)} of {format_seconds(analysis.options.max_seconds)}{f': {spent}' if spent else ''}"

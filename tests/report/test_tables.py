@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
+from typing import get_args
 
 import pytest
 from builders import make_alternative, make_analysis, make_estimate, make_measurement, make_plan, make_worker
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cs_input_analyzer.records import Estimate
+from cs_input_analyzer.records import Estimate, WorkerStatus
+from cs_input_analyzer.report.costs import op_cost_table
+from cs_input_analyzer.report.storage import reads_table
 from cs_input_analyzer.report.tables import (
+    STATUS_WORDS,
     Table,
     alternatives_table,
     measured_table,
-    op_cost_table,
     pipeline_table,
     validation_table,
 )
@@ -33,9 +36,11 @@ def every_table() -> list[Table]:
     assert analysis.profile is not None
     assert analysis.recommendation is not None
     assert analysis.validation is not None
+    assert analysis.storage is not None
     return [
         measured_table(analysis),
         op_cost_table(analysis.profile),
+        reads_table(analysis.storage),
         pipeline_table(analysis),
         alternatives_table(analysis.recommendation),
         validation_table(analysis.validation),
@@ -109,3 +114,7 @@ def test_what_no_worker_delivered_is_missing() -> None:
 def test_a_run_that_checked_the_plan_is_marked() -> None:
     runs = (make_measurement("1x2x1", role="validate"), make_measurement("1x2x1"))
     assert column(measured_table(make_analysis(measurements=runs)), "layout") == ["1x2x1 validate", "1x2x1"]
+
+
+def test_every_status_has_words() -> None:
+    assert set(STATUS_WORDS) == set(get_args(WorkerStatus))

@@ -6,7 +6,7 @@ import csv
 import io
 
 import pytest
-from builders import make_analysis, make_bare_analysis, make_measurement
+from builders import make_analysis, make_bare_analysis, make_measurement, make_steady_state, make_worker
 from hostile import HOSTILE, hostile
 from hypothesis import HealthCheck, given, settings
 from record_strategies import analyses
@@ -38,6 +38,29 @@ def test_missing_cells_are_empty_and_whole_numbers_stay_whole() -> None:
     assert good["peak_rss_bytes"].isdigit()
     assert (lost["peak_rss_bytes"], lost["samples_per_s.estimate"], lost["steady_state.blocks"]) == ("", "", "")
     assert (lost["nodes"], lost["tasks_per_node"], lost["cpus_per_task"], lost["status"]) == ("1", "2", "3", "lost")
+
+
+@pytest.mark.parametrize(("moved", "cell"), [(None, ""), ((), "0"), (("map.n", "prefetch.m"), "2")])
+def test_a_list_inside_a_cell_is_counted(moved: tuple[str, ...] | None, cell: str) -> None:
+    worker = make_worker(900.0, steady_state=make_steady_state(moved=moved))
+    (row,) = rows(make_analysis(measurements=(make_measurement("1x1x1", workers=(worker,)),)))
+    assert row["steady_state.moved_count"] == cell
+    assert "steady_state.moved" not in row
+
+
+def test_memory_files_and_noise_have_cells() -> None:
+    (row,) = rows(make_analysis(measurements=(make_measurement("1x1x1"),)))
+    worker = make_worker()
+    for name in ("pss_bytes", "rss_growth_bytes_per_min", "buffered_bytes", "file_count"):
+        assert float(row[name]) == getattr(worker, name)
+    assert worker.noise is not None
+    assert float(row["noise.pressure_ratio"]) == worker.noise.pressure_ratio
+    assert float(row["noise.reference_ratio"]) == worker.noise.reference_ratio
+    assert row["noise.between_processes_ratio"] == ""
+    assert float(row["steady_state.outliers"]) == 3
+    assert float(row["batch_gap_s.p99"]) == 0.34
+    (bare,) = rows(make_analysis(measurements=(make_measurement("1x1x1", (None,)),)))
+    assert {bare[name] for name in ("pss_bytes", "buffered_bytes", "file_count", "noise.pressure_ratio")} == {""}
 
 
 def test_a_run_without_measurements_has_a_head_line_only() -> None:

@@ -178,7 +178,7 @@ def test_no_bar_leaves_its_track() -> None:
 
 
 def test_the_cost_bars_are_to_scale() -> None:
-    first, second, *_ = bars(to_html(make_analysis()), "op-costs")
+    second, first, *_ = bars(to_html(make_analysis()), "op-costs")
     assert first["cost"] / second["cost"] == pytest.approx(0.00157 / 0.00017, rel=1e-2)
     assert first["cost"] / first["tail"] == pytest.approx(0.00157 / 0.00002, rel=1e-1)
 

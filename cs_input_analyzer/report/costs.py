@@ -1,0 +1,129 @@
+"""Where the CPU time of one worker goes: the table of ops, and the sentences around it."""
+
+from __future__ import annotations
+
+from cs_input_analyzer.records import OpCost, Profile
+from cs_input_analyzer.report.tables import SOURCE, Column, Table, bare_rate
+from cs_input_analyzer.report.wording import one_line
+from cs_input_analyzer.units import MISSING, format_bytes, format_rate, format_ratio, format_seconds
+
+# The row of CPU that belongs to no op.
+RUNTIME = "runtime"
+# What `SerialStation.op` says where the station is the interpreter's lock.
+GIL = "GIL"
+# Lines shorter than this show the six columns that a reader needs first.
+WIDE = 120
+
+NARROW = (
+    Column(name="op", meaning="the op of the pipeline; runtime is CPU that belongs to no op"),
+    Column(name="share", meaning="share of the worker's CPU time", is_number=True),
+    Column(name="CPU per\nsample", meaning="CPU time in this op itself for one sample", is_number=True),
+    Column(name="wait per\nsample", meaning="time this op waited, mostly for storage, for one sample", is_number=True),
+    Column(name="parallel", meaning="calls that ran at the same time; serial: on one thread, whatever the CPUs", is_number=True),
+)
+DETAILS = (
+    Column(
+        name="elements\nper sample",
+        meaning="elements that it gave for each sample that came out of the pipeline",
+        is_number=True,
+        needs_width=WIDE,
+    ),
+    Column(name="bytes out\nper sample", meaning="bytes of those elements", is_number=True, needs_width=WIDE),
+    Column(
+        name="buffered\nelements",
+        meaning="elements that waited in its buffer when measuring ended",
+        is_number=True,
+        needs_width=WIDE,
+    ),
+    Column(
+        name="prefix Δ,\nnot additive",
+        meaning=(
+            "CPU for one sample of the pipeline cut after this op, less that of the one cut before it: what the op adds. These "
+            "differences do not sum to the whole, because a shorter pipeline overlaps differently"
+        ),
+        is_number=True,
+        needs_width=WIDE,
+    ),
+)
+
+
+def op_cost_table(profile: Profile) -> Table:
+    """The ops in the order in which elements pass, the dearest one standing out. Details that no op has are left out."""
+    details = [_details(op) for op in profile.ops]
+    known = [place for place in range(len(DETAILS)) if any(cells[place] != MISSING for cells in details)]
+    rows = tuple(
+        (
+            one_line(op.name),
+            format_ratio(op.share_ratio),
+            format_seconds(op.self_cpu_s_per_sample),
+            format_seconds(op.wait_s_per_sample),
+            _parallel(op),
+            *(cells[place] for place in known),
+            one_line(op.source or MISSING),
+        )
+        for op, cells in zip(profile.ops, details, strict=True)
+    )
+    dearest = dearest_op(profile)
+    return Table(
+        title=f"Cost of each op (one worker of {profile.layout})",
+        columns=(*NARROW, *(DETAILS[place] for place in known), SOURCE),
+        rows=rows,
+        strong=profile.ops.index(dearest) if dearest is not None else None,
+    )
+
+
+def _details(op: OpCost) -> tuple[str, ...]:
+    return (
+        bare_rate(op.elements_per_sample),
+        format_bytes(op.bytes_out_per_sample),
+        bare_rate(op.buffered_elements),
+        format_seconds(op.prefix_cpu_s_per_sample),
+    )
+
+
+def _parallel(op: OpCost) -> str:
+    parts = ["" if op.parallelism is None else bare_rate(op.parallelism), "serial" if op.is_serial else ""]
+    return " ".join(part for part in parts if part) or MISSING
+
+
+def dearest_op(profile: Profile) -> OpCost | None:
+    """The op with the largest share of the CPU; None where no share is known. `runtime` is no op."""
+    shares = [(op.share_ratio, op) for op in profile.ops if op.kind != RUNTIME and op.share_ratio is not None]
+    return max(shares, key=lambda pair: pair[0])[1] if shares else None
+
+
+def dearest_sentence(profile: Profile) -> str:
+    """Which op to look at first; empty where no share is known."""
+    dearest = dearest_op(profile)
+    if dearest is None:
+        return ""
+    parts = [f"dearest op: {one_line(dearest.name)}, {format_ratio(dearest.share_ratio)} of the CPU{_at(dearest)}"]
+    parts += [
+        f"more of it, {format_ratio(op.share_ratio)}, belongs to no op (runtime: executor, allocation, scheduling)"
+        for op in profile.ops
+        if op.kind == RUNTIME and (op.share_ratio or 0.0) > (dearest.share_ratio or 0.0)
+    ]
+    waits = [(op.wait_s_per_sample, op) for op in profile.ops if op.wait_s_per_sample is not None]
+    wait_s, waiting = max(waits, key=lambda pair: pair[0]) if waits else (0.0, dearest)
+    if wait_s > (dearest.self_cpu_s_per_sample or 0.0):
+        parts.append(f"longest wait: {one_line(waiting.name)}, {format_seconds(wait_s)} a sample{_at(waiting)}")
+    return "; ".join(parts)
+
+
+def serial_sentence(profile: Profile) -> str:
+    """Why more CPUs would not help; empty where no serial station was found."""
+    station = profile.serial
+    if station is None:
+        return ""
+    idle = format_rate(station.idle_cpus, "").strip()
+    busy = f"busy {format_ratio(station.busy_ratio)} of the time while {idle} {'CPU idles' if idle == '1' else 'CPUs idle'}"
+    if station.op == GIL:
+        return (
+            f"Python functions share the interpreter's lock: it is {busy}. More CPUs per task cannot help them; more tasks can, or "
+            "TensorFlow ops in their place"
+        )
+    return f"`{one_line(station.op)}` runs on one thread that is {busy}: more CPUs per task cannot help it"
+
+
+def _at(op: OpCost) -> str:
+    return f", at {one_line(op.source)}" if op.source else ""

@@ -1,0 +1,203 @@
+"""The tail, the memory and the window of a run: said where measured, silent where not, a warning only where there is a reason."""
+
+from __future__ import annotations
+
+import pytest
+from builders import (
+    make_analysis,
+    make_bare_analysis,
+    make_decomposition,
+    make_measurement,
+    make_noise,
+    make_plan,
+    make_steady_state,
+    make_worker,
+)
+
+from cs_input_analyzer.records import Analysis, BatchGap, Measurement, Noise, SteadyState
+from cs_input_analyzer.report.measuring import measured_facts, measuring_facts, shown_measurement
+from cs_input_analyzer.report.to_console import to_console
+from cs_input_analyzer.report.to_html import to_html
+
+ALONE = {"recommendation": make_plan(confirmed_by=None)}
+
+
+def run_with(**measurement: object) -> Analysis:
+    return make_analysis(measurements=(make_measurement("1x1x1", **measurement),), **ALONE)
+
+
+def measured(analysis: Analysis) -> dict[str, str]:
+    return dict(measured_facts(analysis))
+
+
+def window(**fields: object) -> dict[str, str]:
+    return dict(measuring_facts(run_with(steady_state=make_steady_state(**fields))))
+
+
+def noise(value: Noise) -> str:
+    return dict(measuring_facts(run_with(noise=value)))["noise"]
+
+
+# --- which run ---------------------------------------------------------------------------------------------------------------
+
+
+def test_the_confirming_run_is_shown_else_the_last_lone_worker() -> None:
+    runs = (make_measurement("1x1x1"), make_measurement("1x1x2"), make_measurement("1x4x2"))
+    last, lone = runs[2], runs[1]
+    assert shown_measurement(make_analysis(measurements=runs, recommendation=make_plan(confirmed_by=2))) == last
+    assert shown_measurement(make_analysis(measurements=runs, **ALONE)) == lone
+    assert shown_measurement(make_analysis(measurements=(last,), **ALONE)) == last
+    lost = make_measurement("1x1x4", (None,))
+    assert shown_measurement(make_analysis(measurements=(*runs, lost), **ALONE)) == lone
+    assert shown_measurement(make_analysis(measurements=(lost,), **ALONE)) is None
+
+
+def test_what_is_said_is_said_in_both_reports() -> None:
+    analysis = make_analysis()
+    console, page = " ".join(to_console(analysis, width=500).split()), to_html(analysis).replace("&#39;", "'")
+    for label, text in (*measured_facts(analysis), *measuring_facts(analysis)):
+        assert f"{label} {text}" in console
+        assert text in page
+
+
+def test_nothing_measured_says_nothing() -> None:
+    assert measured_facts(make_bare_analysis()) == ()
+    labels = {label for label, _ in measuring_facts(make_bare_analysis())}
+    assert labels == {"host", "budget", "not measured"}
+
+
+# --- batch gaps and memory ---------------------------------------------------------------------------------------------------
+
+
+def workers(*fields: dict[str, object]) -> Measurement:
+    return make_measurement(
+        f"1x{len(fields)}x1", workers=tuple(make_worker(500.0, index=index, **each) for index, each in enumerate(fields))
+    )
+
+
+def test_the_batch_gaps_are_those_of_the_longest_tail() -> None:
+    short, long = BatchGap(p50=0.1, p95=0.2, p99=0.3, max=9.0), BatchGap(p50=0.1, p95=0.2, p99=0.4, max=0.5)
+    run = workers({"batch_gap_s": short}, {"batch_gap_s": long}, {"batch_gap_s": None})
+    text = measured(make_analysis(measurements=(run,), **ALONE))["batch gaps"]
+    assert text.startswith("p50 100 ms, p95 200 ms, p99 400 ms, max 500 ms (worker 1 of 1x3x1, the longest tail)")
+    assert "tail" in text
+
+
+def test_a_lone_worker_is_not_called_the_worst() -> None:
+    assert "(the worker of 1x1x1)" in measured(run_with())["batch gaps"]
+
+
+def test_gaps_that_were_not_measured_are_not_there() -> None:
+    assert "batch gaps" not in measured(make_analysis(measurements=(workers({"batch_gap_s": None}),), **ALONE))
+
+
+def test_the_memory_is_that_of_the_largest_worker() -> None:
+    run = workers({"private_bytes": 2**30}, {"private_bytes": 2**31})
+    text = measured(make_analysis(measurements=(run,), **ALONE))["memory"]
+    for part in (
+        "private 2 GiB",
+        "PSS 1.41 GiB",
+        "peak RSS 1.7 GiB",
+        "590 MiB in buffers",
+        "growing 2.5 MiB a minute",
+        "worker 1 of",
+    ):
+        assert part in text
+    assert "22 GiB per node predicted" in text
+
+
+def test_memory_that_was_not_read_is_left_out() -> None:
+    unread = {"private_bytes": 2**30, "pss_bytes": None, "peak_rss_bytes": None}
+    run = workers(unread | {"rss_growth_bytes_per_min": None, "buffered_bytes": None})
+    text = measured(make_analysis(measurements=(run,), recommendation=None, verdict="unknown"))["memory"]
+    assert text == "private 1 GiB (the worker of 1x1x1)"
+    nothing = workers(unread | {"private_bytes": None})
+    assert "memory" not in measured(make_analysis(measurements=(nothing,), **ALONE))
+
+
+@pytest.mark.parametrize(("growth", "said"), [(2.0**20, "growing 1 MiB"), (-(2.0**20), "shrinking 1 MiB"), (0.0, "not growing")])
+def test_growth_has_a_direction(growth: float, said: str) -> None:
+    run = workers({"rss_growth_bytes_per_min": growth})
+    assert said in measured(make_analysis(measurements=(run,), **ALONE))["memory"]
+
+
+# --- decomposition -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_shares_of_a_sample_are_on_one_line() -> None:
+    text = measured(make_analysis(decomposition=make_decomposition()))["sample time"]
+    assert text == "hand-over 2 %, preparation 71 %, fetch bandwidth 20 %, fetch latency 7 %"
+
+
+def test_a_decomposition_of_cached_data_says_so() -> None:
+    parts = make_decomposition(consumer_ratio=0.1, prep_ratio=0.9, fetch_ratio=None, latency_ratio=None)
+    text = measured(make_analysis(decomposition=parts))["sample time"]
+    assert text == "hand-over 10 %, preparation 90 %; reading cold was not measured"
+    assert "sample time" not in measured(make_analysis(decomposition=None))
+
+
+# --- the window --------------------------------------------------------------------------------------------------------------
+
+
+def test_parameters_that_moved_are_a_warning_in_words() -> None:
+    text = window(moved=("map.num_parallel_calls", "prefetch.buffer_size"))["AUTOTUNE"]
+    assert "WARNING: changed map.num_parallel_calls, prefetch.buffer_size inside the window" in text
+    assert "--max-seconds" in text
+    assert "and 6 more" in window(moved=tuple(f"map_{number}.n" for number in range(10)))["AUTOTUNE"]
+
+
+def test_parameters_that_stood_still_are_no_warning() -> None:
+    assert "WARNING" not in window(moved=())["AUTOTUNE"]
+    assert "AUTOTUNE" not in window(moved=None)
+
+
+@pytest.mark.parametrize(("outliers", "said"), [(0, "no batch gap"), (1, "1 batch gap beyond"), (7, "7 batch gaps beyond")])
+def test_outliers_are_counted(outliers: int, said: str) -> None:
+    text = window(outliers=outliers)["outliers"]
+    assert text.startswith(said)
+    assert ("not dropped" in text) == (outliers > 0)
+
+
+def test_what_the_window_did_not_show_is_not_said() -> None:
+    shown = window(moved=None, outliers=None, epoch_gap_s=None)
+    assert not {"AUTOTUNE", "outliers", "epoch gap"} & set(shown)
+    assert window(epoch_gap_s=0.84)["epoch gap"].startswith("840 ms")
+
+
+# --- noise -------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("field", "said"),
+    [
+        ("run_queue_wait_ratio", "threads waited for a CPU 12.3 %"),
+        ("steal_ratio", "hypervisor took 12.3 %"),
+        ("pressure_ratio", "12.3 % of the window (PSI)"),
+        ("reference_ratio", "fixed loop ran at 12.3 %"),
+        ("between_processes_ratio", "fresh processes differ by 12.3 %"),
+    ],
+)
+def test_each_sign_of_noise_is_said_alone(field: str, said: str) -> None:
+    unread = dict.fromkeys(make_noise().__dataclass_fields__)
+    text = noise(Noise(**(unread | {field: 0.123})))
+    assert said in text
+    assert ";" not in text
+    assert said not in noise(Noise(**(unread | {"steal_ratio" if field != "steal_ratio" else "pressure_ratio": 0.0})))
+
+
+def test_noise_that_nothing_is_known_of_is_missing() -> None:
+    assert noise(Noise(run_queue_wait_ratio=None, steal_ratio=None)) == "-"
+
+
+def test_a_window_of_before_these_fields_is_still_told() -> None:
+    old = SteadyState(
+        transient_s=1.0,
+        transient_batches=2,
+        window_s=3.0,
+        batches=40,
+        blocks=5,
+        lag1_autocorrelation=None,
+        epochs=0,
+        stopped_by="budget",
+    )
+    assert "40 batches in 3 s" in dict(measuring_facts(run_with(steady_state=old)))["steady state"]

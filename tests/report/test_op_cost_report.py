@@ -1,0 +1,188 @@
+"""The cost of ops: which one is dearest, which one is serial, and details only where they were measured."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+import pytest
+from builders import make_analysis, make_layout, make_op_cost, make_profile, make_runtime_cost, make_serial_station
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cs_input_analyzer.records import OpCost, Profile
+from cs_input_analyzer.report.costs import DETAILS, NARROW, dearest_op, dearest_sentence, op_cost_table, serial_sentence
+from cs_input_analyzer.report.to_console import to_console
+from cs_input_analyzer.report.to_html import to_html
+from cs_input_analyzer.units import MISSING
+
+
+def plain_op(name: str = "map", **fields: object) -> OpCost:
+    """Without the details."""
+    return OpCost(
+        **(
+            {
+                "name": name,
+                "kind": "ParallelMap",
+                "self_cpu_s_per_sample": 0.001,
+                "wait_s_per_sample": None,
+                "share_ratio": 0.5,
+                "parallelism": 2.0,
+                "source": None,
+            }
+            | fields
+        )
+    )
+
+
+def profile_of(*ops: OpCost) -> Profile:
+    return make_profile(ops=ops, serial=None)
+
+
+def heads(table_profile: Profile) -> list[str]:
+    return [column.name for column in op_cost_table(table_profile).columns]
+
+
+# --- columns -----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_narrow_line_holds_what_is_needed_first_and_a_wide_one_all() -> None:
+    narrow, edge, wide = (to_console(make_analysis(), width=width) for width in (80, 119, 120))
+    for head in ("elements", "bytes out", "buffered", "prefix Δ", "not additive"):
+        assert head not in narrow.split("Cost of each op")[1].split("Storage")[0]
+        assert head not in edge.split("Cost of each op")[1].split("Storage")[0]
+        assert head in wide.split("Cost of each op")[1].split("Storage")[0]
+    for head in ("share", "wait per", "parallel", "source"):
+        assert head in narrow
+
+
+def test_the_page_has_every_column() -> None:
+    page = to_html(make_analysis())
+    for column in DETAILS:
+        assert column.name in page
+
+
+@pytest.mark.parametrize(
+    ("field", "head"),
+    [
+        ("elements_per_sample", "elements\nper sample"),
+        ("bytes_out_per_sample", "bytes out\nper sample"),
+        ("buffered_elements", "buffered\nelements"),
+        ("prefix_cpu_s_per_sample", "prefix Δ,\nnot additive"),
+    ],
+)
+def test_a_detail_is_a_column_where_one_op_has_it(field: str, head: str) -> None:
+    without, with_one = profile_of(plain_op(), plain_op("batch")), profile_of(plain_op(), plain_op("batch", **{field: 3.0}))
+    assert heads(without) == [*(column.name for column in NARROW), "source"]
+    assert heads(with_one) == [*(column.name for column in NARROW), head, "source"]
+    first, second = (row[len(NARROW)] for row in op_cost_table(with_one).rows)
+    assert first == MISSING
+    assert second.startswith("3")
+
+
+def test_prefix_costs_are_marked_as_not_additive() -> None:
+    (prefix,) = [column for column in DETAILS if "prefix" in column.name]
+    assert "not additive" in prefix.name
+    assert "do not sum" in prefix.meaning
+
+
+@pytest.mark.parametrize(
+    ("parallelism", "is_serial", "cell"),
+    [(1.0, True, "1 serial"), (None, True, "serial"), (1.9, False, "1.9"), (1.9, None, "1.9"), (None, None, MISSING)],
+)
+def test_serial_ops_are_marked(parallelism: float | None, is_serial: bool | None, cell: str) -> None:
+    (row,) = op_cost_table(profile_of(plain_op(parallelism=parallelism, is_serial=is_serial))).rows
+    assert row[4] == cell
+
+
+# --- the dearest op ----------------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.none() | st.floats(0, 1), max_size=6), st.floats(0, 1))
+def test_the_dearest_op_has_the_largest_share_and_is_never_runtime(shares: list[float | None], runtime: float) -> None:
+    ops = [plain_op(f"map_{number}", share_ratio=share) for number, share in enumerate(shares)]
+    profile = profile_of(*ops, make_runtime_cost(runtime))
+    dearest = dearest_op(profile)
+    known = [share for share in shares if share is not None]
+    assert (dearest.share_ratio if dearest is not None else None) == max(known, default=None)
+    table = op_cost_table(profile)
+    assert (table.strong is None) == (dearest is None)
+    if dearest is not None and table.strong is not None:
+        assert dearest.kind != "runtime"
+        assert table.rows[table.strong][0] == dearest.name
+    assert bool(dearest_sentence(profile)) == bool(known)
+
+
+def test_ops_stay_in_the_order_of_the_pipeline() -> None:
+    assert [row[0] for row in op_cost_table(make_profile()).rows] == [op.name for op in make_profile().ops]
+
+
+def test_the_dearest_op_is_said_with_its_place() -> None:
+    report = to_console(make_analysis())
+    sentence = "dearest op: map, 82 % of the CPU, at /home/ada/resnet/input_fn.py:23"
+    assert sentence in report.split("Cost of each op")[1]
+    assert sentence in to_html(make_analysis())
+    assert "; " not in dearest_sentence(make_profile())
+
+
+def test_the_dearest_row_stands_out() -> None:
+    report = to_console(make_analysis(), color=True).split("Cost of each op")[1].split("Storage")[0]
+    bold = [line for line in report.split("\n") if line.startswith("\x1b[1m") and "──" not in line]
+    assert [re.sub(r"\x1b\[[\d;]*m", "", line).split()[0] for line in bold] == ["map"]
+    strong = re.findall(r'<tr class="strong">\s*<td[^>]*>(.*?)</td>', to_html(make_analysis()))
+    assert strong == ["map"]
+
+
+def test_more_cpu_outside_the_ops_is_said() -> None:
+    assert "more of it, 60 %, belongs to no op" in dearest_sentence(profile_of(plain_op(), make_runtime_cost(0.6)))
+    assert "no op" not in dearest_sentence(profile_of(plain_op(), make_runtime_cost(0.4)))
+
+
+def test_a_wait_longer_than_the_dearest_cpu_is_said() -> None:
+    reader = plain_op("tf_record", share_ratio=0.1, wait_s_per_sample=0.004, source="data.py:7")
+    assert dearest_sentence(profile_of(reader, plain_op())) == (
+        "dearest op: map, 50 % of the CPU; longest wait: tf_record, 4 ms a sample, at data.py:7"
+    )
+    patient = dataclasses.replace(reader, wait_s_per_sample=0.0009)
+    assert "wait" not in dearest_sentence(profile_of(patient, plain_op()))
+
+
+def test_a_profile_without_ops_has_no_section() -> None:
+    assert "Cost of each op" not in to_console(make_analysis(profile=make_profile(ops=(), serial=None)))
+
+
+# --- the serial station ------------------------------------------------------------------------------------------------------
+
+
+def test_a_serial_station_says_that_cpus_do_not_help() -> None:
+    profile = make_profile(serial=make_serial_station(op="map", busy_ratio=0.95, idle_cpus=1.0))
+    sentence = "`map` runs on one thread that is busy 95 % of the time while 1 CPU idles: more CPUs per task cannot help it"
+    assert serial_sentence(profile) == sentence
+    assert sentence in " ".join(to_console(make_analysis(profile=profile)).split())
+    assert sentence in to_html(make_analysis(profile=profile))
+    assert "1.5 CPUs idle:" in serial_sentence(make_profile(serial=make_serial_station(idle_cpus=1.5)))
+
+
+def test_the_lock_of_python_is_told_as_such() -> None:
+    sentence = serial_sentence(make_profile(serial=make_serial_station(op="GIL", busy_ratio=0.9, idle_cpus=3.0)))
+    assert sentence.startswith("Python functions share the interpreter's lock: it is busy 90 % of the time while 3 CPUs idle")
+    assert "one thread" not in sentence
+
+
+def test_without_a_serial_station_nothing_is_said() -> None:
+    analysis = make_analysis(profile=make_profile(serial=None))
+    assert serial_sentence(make_profile(serial=None)) == ""
+    for report in (to_console(analysis), to_html(analysis)):
+        assert "cannot help" not in report
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_long_names_keep_the_width(width: int) -> None:
+    name = "x" * 3000
+    profile = make_profile(
+        layout=make_layout("1x1x2"),
+        ops=(make_op_cost(name, source=name), make_op_cost("b", wait_s_per_sample=9.0, source=f"/{name}/{name}:1")),
+        serial=make_serial_station(op=name),
+    )
+    part = to_console(make_analysis(profile=profile), width=width).split("Cost of each op")[1].split("Storage")[0]
+    assert max(len(line) for line in part.split("\n")) <= width
