@@ -416,7 +416,8 @@ class Profile:
 class ReadRate:
     """The file system alone: `streams` readers of the pipeline's own files, without TensorFlow.
 
-    `bytes_per_s` of all streams together; `latency_s` is the median of single reads of `read_bytes`.
+    `bytes_per_s` of all streams together; `latency_s` is the median of the first reads of stretches, of `read_bytes` each: later
+    ones find what read-ahead fetched.
     """
 
     streams: int
@@ -434,7 +435,7 @@ class Storage:
         file_system: type as the kernel names it (`ext4`, `nfs4`, `lustre`, `fuse.…`); None where unknown.
         is_shared: a network file system; None where unknown.
         cached_ratio: share of the dataset in this host's page cache before anything was measured; None where not told.
-        evicted: whether `--cache cold` emptied that cache; None where it was not asked for.
+        evicted: whether `--cache cold` emptied that cache; None where it was not asked for, or the kernel does not tell.
         reads: bandwidth and latency by streams, cold ones first.
         source_samples_per_s: ceiling of the readers alone, the pipeline cut after them; None where not measured.
     """

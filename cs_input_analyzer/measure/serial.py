@@ -15,7 +15,16 @@ READERS = frozenset({"TFRecord", "TextLine", "FixedLengthRecord", "LMDB", "SSTab
 PYTHON_OPS = frozenset({"PyFunc", "PyFuncStateless", "EagerPyFunc"})
 # Ops that hand their work, or their inputs' work, to other threads.
 _THREADED = frozenset(
-    "Prefetch ParallelMap ParallelInterleave ParallelBatch ParallelFilter MapAndBatch ParseExample DataService".split()
+    [
+        "Prefetch",
+        "ParallelMap",
+        "ParallelInterleave",
+        "ParallelBatch",
+        "ParallelFilter",
+        "MapAndBatch",
+        "ParseExample",
+        "DataService",
+    ]
 )
 # Ops that do nothing of their own, whatever thread they are on.
 _IDLE = frozenset({"Options", "Model", "Repeat", "Take", "Skip", "TensorSlice", "Tensor", "Range", "AssertCardinality"})

@@ -43,6 +43,12 @@ VERDICTS = {
     "accelerator_bound": ("ACCELERATOR-BOUND", "the input keeps up with the accelerator."),
     "unknown": ("UNKNOWN", "whether the accelerator starves cannot be said."),
 }
+# What a limit's name means, where it does not say so itself.
+LIMITS = {
+    "worker scaling": "worker scaling: more CPUs per task add little, so it grows by tasks and nodes",
+    "round-robin feed": "round-robin feed: the accelerator takes batches in turn, and waits for the slowest worker",
+}
+
 STORAGE = {
     "measured": "its ceiling was measured",
     "declared": "its ceiling is the declared one",
@@ -122,7 +128,7 @@ def plan_facts(plan: LaunchPlan, analysis: Analysis) -> Facts:
     facts = [
         ("predicted", f"{format_estimate(plan.predicted_samples_per_s)}, 90 % interval"),
         ("demand", _demand_met(plan, analysis.options)),
-        ("limited by", plan.limited_by),
+        ("limited by", LIMITS.get(plan.limited_by, plan.limited_by)),
         ("why", plan.why),
         ("input workers", _input_workers(plan)),
         (
