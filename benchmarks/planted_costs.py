@@ -30,8 +30,9 @@ def pipeline(files: list[str], place: str, planted: Callable[..., Any]) -> Any:
         records = tf.data.TFRecordDataset(path)
         return records.map(planted) if place == "in the interleave" else records
 
-    dataset = tf.data.Dataset.from_tensor_slices(files).repeat().interleave(read, cycle_length=4,
-    num_parallel_calls=tf.data.AUTOTUNE) if place == "serial map":
+    dataset = tf.data.Dataset.from_tensor_slices(files).repeat()
+    dataset = dataset.interleave(read, cycle_length=4, num_parallel_calls=tf.data.AUTOTUNE)
+    if place == "serial map":
         dataset = dataset.map(planted)
     dataset = dataset.shuffle(256).map(lambda record: tf.io.decode_raw(record, tf.uint8)[:784], num_parallel_calls=tf.data.AUTOTUNE)
     if place == "parallel map":
@@ -119,8 +120,8 @@ def main() -> None:
             error = row["moved_us"] / row["truth_us"] - 1
             verdict = "yes" if abs(error) <= 0.1 and row["largest_other_ratio"] <= 0.05 else "no"
             others = f"{row['largest_other_ratio'] * 100:.1f} %"
-            rows.append((f"{place}, {cpus.count(',') + 1} CPU", f"{row['truth_us']:.0f}", f"{row['moved_us']:.1f}", f"{error *
-            100:+.1f} %", others, verdict))
+            where = f"{place}, {cpus.count(',') + 1} CPU"
+            rows.append((where, f"{row['truth_us']:.0f}", f"{row['moved_us']:.1f}", f"{error * 100:+.1f} %", others, verdict))
         result[f"{cpus.count(',') + 1} CPUs"] = found
     columns = ("place", "planted µs", "row moved µs", "error", "largest move of another row", "within 10 % and 5 %")
     show("A planted op of known CPU", columns, rows)

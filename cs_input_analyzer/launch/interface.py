@@ -27,11 +27,11 @@ class WorkPlan:
     batch_size: int | None
     num_workers: int
     worker_indices: tuple[int, ...]
-    cache: CacheChoice
     target_error_ratio: float
     min_window_s: float
     max_window_s: float
     deadline_s: float
+    cache: CacheChoice = "as-is"
     want_source: bool = False
 
 

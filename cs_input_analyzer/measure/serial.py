@@ -16,14 +16,8 @@ PYTHON_OPS = frozenset({"PyFunc", "PyFuncStateless", "EagerPyFunc"})
 # Ops that hand their work, or their inputs' work, to other threads.
 _THREADED = frozenset(
     [
-        "Prefetch",
-        "ParallelMap",
-        "ParallelInterleave",
-        "ParallelBatch",
-        "ParallelFilter",
-        "MapAndBatch",
-        "ParseExample",
-        "DataService",
+        *("Prefetch", "ParallelMap", "ParallelInterleave", "ParallelBatch", "ParallelFilter", "MapAndBatch"),
+        *("ParseExample", "DataService"),
     ]
 )
 # Ops that do nothing of their own, whatever thread they are on.

@@ -16,31 +16,9 @@ from cs_input_analyzer.records import Op
 # Elements taken from the input for each element given.
 _ONE_FOR_ONE = frozenset(
     [
-        "Map",
-        "ParallelMap",
-        "Prefetch",
-        "Shuffle",
-        "ShuffleAndRepeat",
-        "Repeat",
-        "Cache",
-        "Options",
-        "Take",
-        "Skip",
-        "Scan",
-        "Zip",
-        "AssertCardinality",
-        "AssertNext",
-        "IgnoreErrors",
-        "Snapshot",
-        "ParseExample",
-        "Model",
-        "MaxIntraOpParallelism",
-        "PrivateThreadPool",
-        "LatencyStats",
-        "BytesProducedStats",
-        "Concatenate",
-        "Rebatch",
-        "AutoShard",
+        *("Map", "ParallelMap", "Prefetch", "Shuffle", "ShuffleAndRepeat", "Repeat", "Cache", "Options", "Take", "Skip", "Scan"),
+        *("Zip", "AssertCardinality", "AssertNext", "IgnoreErrors", "Snapshot", "ParseExample", "Model", "Concatenate"),
+        *("MaxIntraOpParallelism", "PrivateThreadPool", "LatencyStats", "BytesProducedStats", "Rebatch", "AutoShard"),
     ]
 )
 _BATCHES = frozenset({"Batch", "ParallelBatch", "PaddedBatch", "MapAndBatch", "DenseToRaggedBatch", "DenseToSparseBatch"})
