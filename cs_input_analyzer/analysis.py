@@ -102,7 +102,7 @@ def _assemble(job: Job, probing: Probing, plan: LaunchPlan | None, is_interrupte
         budget=probing.budget(),
         pipeline=probing.pipeline,
         measurements=probing.finished(),
-        profile=probing.profile,
+        profile=probing.profile_of(plan),
         storage=probing.storage,
         decomposition=probing.decomposition,
         consumption=job.consumption,
@@ -135,7 +135,7 @@ def _findings(job: Job, probing: Probing, plan: LaunchPlan | None) -> tuple[Find
         mode=job.options.mode,
         is_sharded=probing.is_sharded,
         measurements=tuple(probing.measurements),
-        profile=probing.profile,
+        profile=probing.profile_of(plan),
         plan=plan,
         cluster=job.cluster,
     )

@@ -67,7 +67,7 @@ class Probing:
     ) -> None:
         self.measurements: list[Measurement] = []
         self.pipeline: PipelineGraph | None = None
-        self.profile: Profile | None = None
+        self._profiles: list[Profile] = []
         self.storage: Storage | None = None
         self.decomposition: Decomposition | None = None
         self._target = target
@@ -140,7 +140,8 @@ class Probing:
             return
         launching = self._launcher.start(cold.layout)
         warm = self._run(launching, 1, (0,), 1, import_s=FRESH_IMPORT_S, cache="warm").measurement
-        harness_us, batch = self.profile.harness_us_per_batch if self.profile else None, self.pipeline and self.pipeline.batch_size
+        profile, batch = self.profile_of(None), self.pipeline and self.pipeline.batch_size
+        harness_us = profile.harness_us_per_batch if profile else None
         if warm.samples_per_s is None or cold.samples_per_s is None or harness_us is None or not batch:
             return
         self.decomposition = decompose(
@@ -206,6 +207,15 @@ class Probing:
             noise = measurement.noise and replace(measurement.noise, between_processes_ratio=spread)
             done.append(replace(measurement, noise=noise))
         return tuple(done)
+
+    def profile_of(self, plan: LaunchPlan | None) -> Profile | None:
+        """Where the CPU of one worker went: of the planned size where that ran, else the last; one that was alone before others."""
+        cpus = plan.cpus_per_task if plan else None
+
+        def rank(profile: Profile) -> tuple[bool, bool]:
+            return profile.layout.cpus_per_task == cpus, profile.layout.tasks_per_node == 1
+
+        return max(reversed(self._profiles), key=rank, default=None)
 
     def leave_out(self, what: str) -> None:
         """Notes something that could not be measured or planned; once."""
@@ -277,8 +287,8 @@ class Probing:
         self.measurements.append(launched.measurement)
         if self.pipeline is None:
             self.pipeline, self._files = launched.pipeline, launched.files
-        if launched.profile is not None and (self.profile is None or launched.measurement.layout.tasks_per_node == 1):
-            self.profile = launched.profile
+        if launched.profile is not None:
+            self._profiles.append(launched.profile)
         if (
             launched.failure is not None
             and not launched.is_interrupted

@@ -253,3 +253,11 @@ def test_a_size_that_decides_the_plan_is_seen_in_three_fresh_processes() -> None
 def test_processes_that_did_not_fit_the_budget_are_named() -> None:
     found = analyzed(FakeLauncher(lambda layout, workers, index: 1000.0 * layout.cpus_per_task**1.5), job(max_seconds=25))
     assert any("process" in what or "plan" in what for what in found.budget.not_measured)
+
+
+def test_the_profile_is_that_of_a_lone_worker_of_the_planned_size() -> None:
+    found = analyzed(FakeLauncher(linear), job(demand=30_000, max_seconds=300))
+    assert found.recommendation is not None
+    assert found.profile is not None
+    assert found.profile.layout.tasks_per_node == 1
+    assert found.profile.layout.cpus_per_task == found.recommendation.cpus_per_task
