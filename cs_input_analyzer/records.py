@@ -437,7 +437,7 @@ class Storage:
         cached_ratio: share of the dataset in this host's page cache before anything was measured; None where not told.
         evicted: whether `--cache cold` emptied that cache; None where it was not asked for, or the kernel does not tell.
         reads: bandwidth and latency by streams, cold ones first.
-        source_samples_per_s: ceiling of the readers alone, the pipeline cut after them; None where not measured.
+        source_samples_per_s: ceiling of one worker's readers alone, the pipeline cut after them; None where not measured.
     """
 
     directory: str

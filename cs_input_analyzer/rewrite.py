@@ -62,14 +62,6 @@ def source_only(dataset: Any, *, batch_size: int | None = None) -> Any:
     return source.batch(batch_size)
 
 
-def decoupled(dataset: Any) -> Any:
-    """A dataset that hands out the first element of `dataset` for ever: what is left is the hand-over to the consumer.
-
-    The same element_spec. The first element is made once, by the whole pipeline, on the first pass.
-    """
-    return dataset.take(1).cache().repeat()
-
-
 def _dataset_of(graph_def: Any, elements: _Elements, options: Any) -> Any:
     import tensorflow as tf
     from tensorflow.python.data.ops import dataset_ops

@@ -102,6 +102,8 @@ def format_seconds(seconds: float | None) -> str:
     for factor, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
         if size >= factor:
             return f"{_digits(seconds / factor)} {unit}"
+    if 0 < size < 1e-12:
+        return "< 0.001 ns"
     return "0 s" if seconds == 0 else f"{_digits(seconds / 1e-9)} ns"
 
 

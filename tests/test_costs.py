@@ -99,6 +99,12 @@ def test_above_it_each_keeps_its_share_and_the_rest_is_waiting() -> None:
     assert (rows["range"].wait_s_per_sample, rows["map"].wait_s_per_sample) == (3.0, 1.0)
 
 
+def test_rows_scaled_to_the_whole_leave_no_crumbs_for_the_runtime() -> None:
+    profile = profiled({"range": 0.1, "map": 0.1, "batch": 0.7, "prefetch": 1.3}, 2.2 * 0.55)
+    assert profile.ops[-1].kind == RUNTIME
+    assert cpu_of(profile.ops[-1]) == 0.0
+
+
 def test_without_a_model_all_cpu_is_the_runtimes() -> None:
     (row,) = profiled({}, 2.0).ops
     assert (row.name, cpu_of(row), row.share_ratio) == (RUNTIME, 2.0, 1.0)

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.tf
 tf: Any = pytest.importorskip("tensorflow")
 
 from cs_input_analyzer.graph import graph_def_of, ops_of  # noqa: E402
-from cs_input_analyzer.rewrite import decoupled, source_only  # noqa: E402
+from cs_input_analyzer.rewrite import source_only  # noqa: E402
 
 Dataset = tf.data.Dataset
 AUTOTUNE = tf.data.AUTOTUNE
@@ -299,39 +299,3 @@ def test_the_samples(sample: Sample, tmp_path: Path) -> None:
     cut = cut_of(dataset)
     assert cut.element_spec == STRING
     assert elements(cut) == elements(tf.data.TFRecordDataset(names))
-
-
-# --- one element for ever ----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "build",
-    [
-        lambda data: Dataset.range(10).batch(4),
-        lambda data: downstream(tf.data.TFRecordDataset(data.names("tfrecord")).repeat()).prefetch(2),
-        lambda data: Dataset.range(3).map(lambda x: {"ragged": tf.ragged.range(tf.stack([x + 1, x + 2])), "x": (x, x)}),
-    ],
-    ids=["batches", "records", "ragged"],
-)
-def test_the_first_element_again_and_again(build: Callable[[Data], Any], data: Data) -> None:
-    dataset = build(data)
-    ready = decoupled(dataset)
-    assert ready.element_spec == dataset.element_spec
-    assert ready.cardinality() == tf.data.INFINITE_CARDINALITY
-    seen = list(ready.take(5))
-    assert len(seen) == 5
-    for element in seen:
-        for one, first in zip(tf.nest.flatten(element, True), tf.nest.flatten(seen[0], True), strict=True):
-            assert (one.numpy() == first.numpy()).all()
-
-
-def test_the_pipeline_runs_once(data: Data) -> None:
-    calls: list[int] = []
-
-    def counted(value: Any) -> Any:
-        calls.append(1)
-        return value
-
-    dataset = Dataset.range(10).map(lambda value: tf.numpy_function(counted, [value], tf.int64))
-    assert [int(value) for value in decoupled(dataset).take(20)] == [0] * 20
-    assert len(calls) == 1

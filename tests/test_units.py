@@ -171,3 +171,8 @@ def test_any_text_is_a_positive_size_or_a_usage_error(text: str) -> None:
         assert not re.fullmatch(r"[1-9]\d{0,9}(GiB|GB|B)?", text, re.ASCII)
     else:
         assert size >= 1
+
+
+def test_a_time_too_short_to_tell_is_not_spelled_out_in_zeros() -> None:
+    assert units.format_seconds(8e-22) == "< 0.001 ns"
+    assert units.format_seconds(0.0) == "0 s"

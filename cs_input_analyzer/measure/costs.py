@@ -24,6 +24,7 @@ NANOSECONDS = 1e-9
 RUNTIME = "runtime"
 # Wall time above the process's CPU by no more than this is threads waiting their turn, not storage.
 NOISE_RATIO = 0.1
+ROUNDING_RATIO = 1e-9
 # From this share on, files count as cached.
 CACHED_RATIO = 0.95
 # Model node -> methods it stands for, the one that bears the cost first.
@@ -59,13 +60,11 @@ class CostMeter:
     Attributes:
         ops: of the user's graph.
         seen: growth since the first poll by op name.
-        foreign_s: thread seconds in nodes that match no op of the user's.
         tuned: last seen value of each tunable parameter.
     """
 
     ops: Sequence[Op]
     seen: dict[str, Seen] = field(default_factory=dict)
-    foreign_s: float = 0.0
     tuned: dict[tuple[str, str], float] = field(default_factory=dict)
     _last: dict[int, _Counts] = field(default_factory=dict)
     _is_started: bool = False
@@ -101,15 +100,13 @@ class CostMeter:
         now = _Counts(node.processing_time, node.num_elements, node.bytes_consumed, node.bytes_produced)
         last = self._last.get(identity, _Counts())
         self._last[identity] = now
-        grown_s = max(0, now.processing_ns - last.processing_ns) * NANOSECONDS if self._is_started else 0.0
         if match is None:
-            self.foreign_s += grown_s
             return
         seen = self.seen.setdefault(match.owner, Seen(head=match.head))
         seen.buffered_elements += node.buffered_elements
         seen.buffered_bytes += node.buffered_bytes
         if self._is_started:
-            seen.wall_s += grown_s
+            seen.wall_s += max(0, now.processing_ns - last.processing_ns) * NANOSECONDS
             seen.elements += max(0, now.elements - last.elements)
             seen.bytes_in += max(0, now.bytes_in - last.bytes_in)
             seen.bytes_out += max(0, now.bytes_out - last.bytes_out)
@@ -209,7 +206,9 @@ def profile_of(
         for op in ops
         if op.name in walls
     ]
-    rest = max(0.0, cpu_s_per_sample - sum(cpus.values()))
+    rest = cpu_s_per_sample - sum(cpus.values())
+    if rest < ROUNDING_RATIO * cpu_s_per_sample:  # the ops' rows were scaled to the whole: what differs is rounding, not runtime
+        rest = 0.0
     rows.append(
         OpCost(
             name=RUNTIME,

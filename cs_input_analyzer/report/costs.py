@@ -11,6 +11,8 @@ from cs_input_analyzer.units import MISSING, format_bytes, format_rate, format_r
 RUNTIME = "runtime"
 # What `SerialStation.op` says where the station is the interpreter's lock.
 GIL = "GIL"
+# A runtime row under this share, beside waiting ops, was squeezed out by their rows.
+HIDDEN_RATIO = 0.005
 # Lines shorter than this show the six columns that a reader needs first.
 WIDE = 120
 
@@ -18,7 +20,11 @@ NARROW = (
     Column(name="op", meaning="the op of the pipeline; runtime is CPU that belongs to no op"),
     Column(name="share", meaning="share of the worker's CPU time", is_number=True),
     Column(name="CPU per\nsample", meaning="CPU time in this op itself for one sample", is_number=True),
-    Column(name="wait per\nsample", meaning="time this op waited, mostly for storage, for one sample", is_number=True),
+    Column(
+        name="wait per\nsample",
+        meaning="time threads were in this op without running (waiting for a CPU, storage, a lock), for one sample",
+        is_number=True,
+    ),
     Column(name="parallel", meaning="calls that ran at the same time; serial: on one thread, whatever the CPUs", is_number=True),
 )
 DETAILS = (
@@ -103,11 +109,22 @@ def dearest_sentence(profile: Profile) -> str:
         for op in profile.ops
         if op.kind == RUNTIME and (op.share_ratio or 0.0) > (dearest.share_ratio or 0.0)
     ]
+    if _is_runtime_hidden(profile):
+        parts.append(
+            "threads spent more time in the ops than the process had CPU, so what the runtime costs is hidden in their rows"
+        )
     waits = [(op.wait_s_per_sample, op) for op in profile.ops if op.wait_s_per_sample is not None]
     wait_s, waiting = max(waits, key=lambda pair: pair[0]) if waits else (0.0, dearest)
     if wait_s > (dearest.self_cpu_s_per_sample or 0.0):
         parts.append(f"longest wait: {one_line(waiting.name)}, {format_seconds(wait_s)} a sample{_at(waiting)}")
     return "; ".join(parts)
+
+
+def _is_runtime_hidden(profile: Profile) -> bool:
+    """Its row is 0 because the ops' rows had to be scaled down to the process's CPU, not because it costs nothing."""
+    runtime = [op for op in profile.ops if op.kind == RUNTIME]
+    is_scaled = any((op.wait_s_per_sample or 0.0) > 0 for op in profile.ops)
+    return is_scaled and any((op.share_ratio or 0.0) < HIDDEN_RATIO for op in runtime)
 
 
 def serial_sentence(profile: Profile) -> str:

@@ -29,7 +29,8 @@ def storage_facts(analysis: Analysis) -> Facts:
     if storage.evicted is not None:
         facts.append(("eviction", _eviction(storage)))
     if storage.source_samples_per_s is not None:
-        facts.append(("readers alone", f"{format_estimate(storage.source_samples_per_s)}: no more can come out of the files"))
+        alone = format_estimate(storage.source_samples_per_s)
+        facts.append(("readers alone", f"{alone} in one worker: nothing behind the readers can make that worker faster"))
     return tuple((label, one_line(text)) for label, text in facts)
 
 

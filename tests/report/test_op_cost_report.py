@@ -138,6 +138,14 @@ def test_more_cpu_outside_the_ops_is_said() -> None:
     assert "no op" not in dearest_sentence(profile_of(plain_op(), make_runtime_cost(0.4)))
 
 
+def test_a_runtime_that_the_ops_rows_squeezed_out_is_not_called_free() -> None:
+    waiting = plain_op(wait_s_per_sample=0.0001)
+    assert "hidden in their rows" in dearest_sentence(profile_of(waiting, make_runtime_cost(0.0)))
+    assert "hidden" not in dearest_sentence(profile_of(waiting, make_runtime_cost(0.2)))
+    assert "hidden" not in dearest_sentence(profile_of(plain_op(wait_s_per_sample=0.0), make_runtime_cost(0.0)))
+    assert "hidden" not in dearest_sentence(profile_of(waiting))
+
+
 def test_a_wait_longer_than_the_dearest_cpu_is_said() -> None:
     reader = plain_op("tf_record", share_ratio=0.1, wait_s_per_sample=0.004, source="data.py:7")
     assert dearest_sentence(profile_of(reader, plain_op())) == (
