@@ -2,6 +2,9 @@
 
 The pipeline reads real TFRecord files. At each place a copy with the planted cost is compared with one that has the same op at zero
 cost, alternately, several times. The op burns by the CPU clock of its own thread, so the truth holds on a busy host too.
+
+The `runtime` row is judged apart: planting slows the pipeline, its threads then sleep and wake more often for each sample, and the
+process's own CPU moves by more or less than the plant. `process beyond` is that rest, read from the kernel and not from us.
 """
 
 from __future__ import annotations
@@ -44,7 +47,7 @@ def pipeline(files: list[str], place: str, planted: Callable[..., Any]) -> Any:
 
 
 def profiled(files: list[str], place: str, cpu_us: float, seconds: float) -> dict[str, float]:
-    """CPU µs per sample by row; the planted op's row is called `planted`."""
+    """CPU µs per sample by row; the planted op's row is called `planted`, the rest of the process's CPU `runtime`."""
     from benchmarks.busy_op import busy
     from cs_input_analyzer import graph
     from cs_input_analyzer.measure.journal import JournalWriter, Order, read_journal
@@ -88,14 +91,22 @@ def run_here(cpu_us: float, rounds: int, seconds: float) -> dict[str, Any]:
         write_sample("fc_mnist", folder)
         files = sorted(str(path) for path in Path(folder, "train").glob("part-*"))
         for place in PLACES:
-            moved, others = [], []
+            moved, others, runtimes, processes = [], [], [], []
             for _ in range(rounds):
                 without, planted = profiled(files, place, 0.0, seconds), profiled(files, place, cpu_us, seconds)
                 total = sum(planted.values())
-                moved.append(planted.get("planted", 0.0) - without.get("planted", 0.0))
-                names = (set(planted) | set(without)) - {"planted"}
-                others.append(max(abs(planted.get(name, 0.0) - without.get(name, 0.0)) for name in names) / total)
-            found[place] = {"truth_us": cpu_us, "moved_us": middle(moved), "largest_other_ratio": middle(others)}
+                change = {name: planted.get(name, 0.0) - without.get(name, 0.0) for name in set(planted) | set(without)}
+                moved.append(change["planted"])
+                runtimes.append(change["runtime"])
+                processes.append(sum(change.values()))
+                others.append(max(abs(value) for name, value in change.items() if name not in ("planted", "runtime")) / total)
+            found[place] = {
+                "truth_us": cpu_us,
+                "moved_us": middle(moved),
+                "largest_other_op_ratio": middle(others),
+                "runtime_moved_us": middle(runtimes),
+                "process_moved_us": middle(processes),
+            }
     return found
 
 
@@ -118,12 +129,24 @@ def main() -> None:
         found = json.loads(next(line for line in done.stdout.splitlines() if line.startswith("RESULT ")).removeprefix("RESULT "))
         for place, row in found.items():
             error = row["moved_us"] / row["truth_us"] - 1
-            verdict = "yes" if abs(error) <= 0.1 and row["largest_other_ratio"] <= 0.05 else "no"
-            others = f"{row['largest_other_ratio'] * 100:.1f} %"
+            verdict = "yes" if abs(error) <= 0.1 and row["largest_other_op_ratio"] <= 0.05 else "no"
+            others = f"{row['largest_other_op_ratio'] * 100:.1f} %"
             where = f"{place}, {cpus.count(',') + 1} CPU"
-            rows.append((where, f"{row['truth_us']:.0f}", f"{row['moved_us']:.1f}", f"{error * 100:+.1f} %", others, verdict))
+            rest = f"{row['process_moved_us'] - row['truth_us']:+.1f}", f"{row['runtime_moved_us']:+.1f}"
+            rows.append(
+                (where, f"{row['truth_us']:.0f}", f"{row['moved_us']:.1f}", f"{error * 100:+.1f} %", others, verdict, *rest)
+            )
         result[f"{cpus.count(',') + 1} CPUs"] = found
-    columns = ("place", "planted µs", "row moved µs", "error", "largest move of another row", "within 10 % and 5 %")
+    columns = (
+        "place",
+        "planted µs",
+        "row moved µs",
+        "error",
+        "largest other op",
+        "≤ 10 % and ≤ 5 %",
+        "process beyond µs",
+        "runtime µs",
+    )
     show("A planted op of known CPU", columns, rows)
     save(options.json, result)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from cs_input_analyzer import capacity, commands, recommend, rules
+from cs_input_analyzer import capacity, commands, recommend, rules, stations
 from cs_input_analyzer.errors import Interrupted, UsageError
 from cs_input_analyzer.launch import Launcher
 from cs_input_analyzer.probing import Probing
@@ -26,6 +26,7 @@ from cs_input_analyzer.records import (
     Layout,
     Options,
     Prediction,
+    Station,
     Tool,
     VerdictName,
 )
@@ -65,9 +66,12 @@ def analyze(job: Job, launcher: Launcher, progress: Progress) -> Analysis:
         probing.measure_storage()
         for _ in range(MAX_ROUNDS):
             plan = _plan(job, probing)
-            if plan is None or probing.has_measured(plan) or not probing.measure_planned(plan):
+            if plan is None:
+                break
+            if not probing.turn_cold(plan, job.cluster) and (probing.has_measured(plan) or not probing.measure_round(plan)):
                 break
         probing.measure_decomposition()
+        probing.measure_prefixes(plan)
         plan = _plan(job, probing)
     except KeyboardInterrupt:
         is_interrupted = True
@@ -103,8 +107,10 @@ def _assemble(job: Job, probing: Probing, plan: LaunchPlan | None, is_interrupte
         pipeline=probing.pipeline,
         measurements=probing.finished(),
         profile=probing.profile_of(plan),
+        stations=_stations(job, probing),
         storage=probing.storage,
         decomposition=probing.decomposition,
+        capacity=probing.fit(plan.input_workers if plan else None),
         consumption=job.consumption,
         cluster=job.cluster,
         recommendation=plan,
@@ -113,6 +119,20 @@ def _assemble(job: Job, probing: Probing, plan: LaunchPlan | None, is_interrupte
         verdict_layout=layout,
         confidence=confidence,
         interrupted=is_interrupted,
+    )
+
+
+def _stations(job: Job, probing: Probing) -> tuple[Station, ...]:
+    found = probing.widest()
+    if found is None or probing.pipeline is None:
+        return ()
+    return stations.stations_of(
+        probing.pipeline,
+        *found,
+        storage=probing.storage,
+        capacity=probing.fit(),
+        measurements=probing.measurements,
+        feed=job.options.feed,
     )
 
 

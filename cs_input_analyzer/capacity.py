@@ -30,6 +30,8 @@ from cs_input_analyzer.records import (
     ContentionPoint,
     Estimate,
     Feed,
+    FileSet,
+    LaunchPlan,
     Layout,
     Limit,
     Measurement,
@@ -39,7 +41,7 @@ from cs_input_analyzer.records import (
     WorkerResult,
 )
 
-__all__ = ["fit", "next_probes", "predict", "smt_low_ratio", "worker_rate"]
+__all__ = ["dataset_bytes_per_node", "fit", "next_probes", "predict", "smt_low_ratio", "worker_rate"]
 
 # Names of the limits: what `limited_by` says.
 WORKER_CPU = "worker CPU"
@@ -253,6 +255,11 @@ def _private(worker: WorkerResult) -> int:
 def _mean(values: Iterable[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None
+
+
+def dataset_bytes_per_node(files: FileSet, plan: LaunchPlan, *, is_sharded: bool) -> float:
+    """What the page cache of one node would have to hold: all files, or the share of those that its workers divide among them."""
+    return files.bytes * min(1.0, plan.tasks_per_node / plan.input_workers) if is_sharded else float(files.bytes)
 
 
 # --- one worker ---------------------------------------------------------------------------------------------------------------

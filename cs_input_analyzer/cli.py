@@ -58,8 +58,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _complain("interrupted")
         return EXIT_INTERRUPTED
     except BrokenPipeError:  # the reader of our output left, as `head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _hide_stdout()
         return EXIT_BUG
+    except _OutputError as error:
+        _hide_stdout()
+        _complain(f"the report could not be printed: {error}; free some space there, or save it with --json FILE elsewhere")
+        return LaunchError.exit_code
     except Exception:
         traceback.print_exc()
         _complain("this is a bug of cs_input_analyzer; please report it with the lines above")
@@ -333,16 +337,36 @@ def _analyze(target: str, params_file: str | None, overrides: tuple[str, ...], c
         if is_verbose:
             traceback.print_exc()
         raise
-    for form, path in outputs.items():
-        reports.write_text_atomically(path, reports.render(found, form))
-    if not is_quiet:
-        _print(reports.render(found, "console", width=_width(), color=_is_terminal(sys.stdout)))
-        for form, path in outputs.items():
-            click.echo(f"{form} written to {path}", err=True)
+    _deliver(found, outputs, is_quiet)
     if found.interrupted:
         _complain("interrupted: the report holds what was measured until then")
         return EXIT_INTERRUPTED
     return EXIT_TRIPPED if _is_tripped(found, fail_on) else 0
+
+
+def _deliver(found: Analysis, outputs: dict[Format, str], is_quiet: bool) -> None:
+    """Writes all the files and prints the report. One that cannot be written does not take the others along.
+
+    Nor what was measured: then the report is printed even if quiet was asked for. Raises the last failure.
+    """
+    from cs_input_analyzer import report as reports
+
+    written, failures = [], []
+    for form, path in outputs.items():
+        try:
+            reports.write_text_atomically(path, reports.render(found, form))
+            written.append(f"{form} written to {path}")
+        except AnalyzerError as error:
+            failures.append(error)
+    if failures or not is_quiet:
+        _print(reports.render(found, "console", width=_width(), color=_is_terminal(sys.stdout)))
+    if not is_quiet:
+        for line in written:
+            click.echo(line, err=True)
+    for failure in failures[:-1]:
+        _complain(str(failure))
+    if failures:
+        raise failures[-1]
 
 
 def _write_sample(sample: str, folder: Path, progress: Callable[[str, float], None]) -> Path:
@@ -432,8 +456,22 @@ def _complain(message: str, details: str = "") -> None:
     click.echo(f"cs_input_analyzer: {message}", err=True)
 
 
+class _OutputError(Exception):
+    """Standard output goes to a full disk."""
+
+
 def _print(text: str) -> None:
-    click.echo(text.rstrip("\n"), color=True)
+    try:
+        click.echo(text.rstrip("\n"), color=True)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise _OutputError((error.strerror or str(error)).lower()) from None
+
+
+def _hide_stdout() -> None:
+    """So that the interpreter does not fail once more when it flushes what could not be written."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _is_terminal(stream: Any) -> bool:

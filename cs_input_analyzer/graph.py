@@ -125,7 +125,12 @@ def ops_of(graph_def: Any, lines: Mapping[int, str] | None = None) -> tuple[Op, 
 
     An op that this TensorFlow does not know (a custom one) is listed by its name, with positional inputs.
     """
-    reader = _Reader(functions={function.signature.name: function for function in graph_def.library.function}, lines=lines or {})
+    return tuple(_reader_of(graph_def, lines or {}).ops)
+
+
+def _reader_of(graph_def: Any, lines: Mapping[int, str]) -> _Reader:
+    """A reader that has read the whole GraphDef."""
+    reader = _Reader(functions={function.signature.name: function for function in graph_def.library.function}, lines=lines)
     nodes = {node.name: node for node in graph_def.node}
     for node in graph_def.node:
         if node.op == "_Retval":
@@ -134,7 +139,15 @@ def ops_of(graph_def: Any, lines: Mapping[int, str] | None = None) -> tuple[Op, 
         for node in graph_def.node:
             if is_dataset_op(node.op):
                 reader.read(node.name, nodes)
-    return tuple(reader.ops)
+    return reader
+
+
+def top_nodes(graph_def: Any) -> dict[str, str]:
+    """Op name, as in `ops_of`, -> name of its node in the GraphDef; the ops at the top of the pipeline only, sources first."""
+    reader = _reader_of(graph_def, {})
+    names = {node: op for (scope, node), op in reader.names.items() if scope == _TOP}
+    kinds = {node.name: node.op for node in graph_def.node}
+    return {op: node for node, op in names.items() if is_dataset_op(kinds[node])}
 
 
 def is_dataset_op(op: str) -> bool:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import psutil
 
 from cs_input_analyzer import capacity
 from cs_input_analyzer.errors import InputFunctionError, LaunchError, TargetError, UsageError
 from cs_input_analyzer.launch import Launched, Launcher, Launching, WorkerFailure, WorkPlan
+from cs_input_analyzer.measure.costs import CACHED_RATIO
 from cs_input_analyzer.measure.decompose import decompose
 from cs_input_analyzer.measure.storage import probe_storage
 from cs_input_analyzer.measure.summary import between_processes_ratio
@@ -19,6 +20,7 @@ from cs_input_analyzer.records import (
     Budget,
     CacheChoice,
     CapacityModel,
+    Cluster,
     Decomposition,
     Estimate,
     LaunchLines,
@@ -47,6 +49,10 @@ DECIDING_PROCESSES = 3
 # The storage by itself gets at most this much, and this share of the time that is left.
 STORAGE_S = 3.0
 STORAGE_SHARE_RATIO = 0.1
+# Windows of later rounds are as short as a comparison allows: more processes tell more than longer looks at few.
+ROUND_WINDOW_S = 2.5
+# The pipeline cut after each of its ops: the cuts themselves, beside a launch of their own.
+PREFIXES_S = 7.0
 # Below this much time left nothing useful can be measured any more.
 MIN_LEFT_S = LAUNCH_OVERHEAD_S + FRESH_IMPORT_S + MIN_WINDOW_S
 
@@ -67,15 +73,17 @@ class Probing:
     ) -> None:
         self.measurements: list[Measurement] = []
         self.pipeline: PipelineGraph | None = None
-        self._profiles: list[Profile] = []
+        self._profiles: list[tuple[Profile, Measurement]] = []
         self.storage: Storage | None = None
         self.decomposition: Decomposition | None = None
+        self.cache: CacheChoice = options.cache  # what the plan rests on
         self._target = target
         self._pickled = pickled
         self._options = options
         self._cpu_budget = cpu_budget
         self._launcher = launcher
         self._progress = progress
+        self._first: tuple[Layout, ...] = ()
         self._files: tuple[tuple[str, int], ...] = ()
         self._not_measured: list[str] = []
         self._import_s = self._transient_s = self._probes_s = self._storage_s = 0.0
@@ -86,27 +94,32 @@ class Probing:
 
     def measure_first(self, layouts: Sequence[Layout]) -> None:
         """Measures the first layouts in random order: their workers import TensorFlow side by side, then run layout by layout."""
+        self._first = tuple(layouts)
         order = list(layouts)
         self._random.shuffle(order)
-        # The layout that tells the graph and whether the function works at all comes first, whatever the draw.
-        order.sort(key=lambda layout: layout.tasks_per_node > 1)
-        waiting: dict[Layout, Launching] = {}
-        workers = 0
-        began_s = self._launcher.now_s()
-        for layout in order:
-            workers += layout.tasks_per_node
-            if not waiting or workers * WORKER_RSS_BYTES < psutil.virtual_memory().available * WAITING_SHARE_RATIO:
-                waiting[layout] = self._launcher.start(layout)
-        self._tell("importing TensorFlow")
-        for position, layout in enumerate(order):
-            if position and self._left_s() < MIN_LEFT_S:
-                self.leave_out(f"layout {layout}")
-                continue
-            launching = waiting.get(layout) or self._launcher.start(layout)
-            launched = self._run(launching, layout.tasks_per_node, tuple(range(layout.tasks_per_node)), len(order) - position + 1)
-            if position == 0:
-                self._import_s += launched.import_s
-                self._probes_s -= min(launched.import_s, self._launcher.now_s() - began_s)
+        # A layout that tells the graph and whether the function works at all comes first, whatever the draw: the widest of one
+        # task, as its readers run alone, too, and are then compared with what a worker of all CPUs delivers.
+        widest = max((layout.cpus_per_task for layout in order if layout.tasks_per_node == 1), default=None)
+        order.sort(key=lambda layout: (layout.tasks_per_node, layout.cpus_per_task) != (1, widest))
+        self._run_all([_Wanted(layout, layout.tasks, tuple(range(layout.tasks))) for layout in order])
+
+    def turn_cold(self, plan: LaunchPlan, cluster: Cluster) -> bool:
+        """Measures again with cold files where a node of the plan cannot keep its part of the dataset in memory.
+
+        False where that is not so, or the user chose what the cache should hold, or there is no time for it.
+        """
+        files = self.pipeline.files if self.pipeline else None
+        if self._options.cache != "as-is" or self.cache == "cold" or files is None:
+            return False
+        room = cluster.memory_bytes_per_node - (plan.memory_bytes_per_node or 0)
+        if capacity.dataset_bytes_per_node(files, plan, is_sharded=self.is_sharded) <= room:
+            return False
+        if self._left_s() < MIN_LEFT_S:
+            self.leave_out("cold reads, which the plan needs: a node cannot keep its part of the dataset in memory")
+            return False
+        self.cache = "cold"
+        self.measure_first(self._first)
+        return True
 
     def measure_storage(self) -> None:
         """Looks at the file system under the pipeline, without TensorFlow, for a small part of the time that is left."""
@@ -114,7 +127,7 @@ class Probing:
         if not paths:
             return
         began_s = self._launcher.now_s()
-        if self._left_s() < MIN_LEFT_S:
+        if self._left_s() < STORAGE_S:  # no process to start: less time than a launch needs is enough
             self.leave_out("the storage by itself")
             return
         self._tell("reading the files without TensorFlow")
@@ -132,14 +145,18 @@ class Probing:
 
     def measure_decomposition(self) -> None:
         """After cold windows, one with the files in the cache, and what the difference between the two says."""
-        cold = next((m for m in self.measurements if m.layout.tasks == 1 and m.samples_per_s is not None), None)
-        if self._options.cache != "cold" or cold is None:
+        cold = next((m for m in self._alike if m.layout.tasks == 1 and m.samples_per_s is not None), None)
+        if self.cache != "cold" or cold is None:
             return
-        if self._left_s() < MIN_LEFT_S:
+        warm = next((m for m in self.measurements if m.layout == cold.layout and (m.page_cache_ratio or 0.0) >= CACHED_RATIO), None)
+        if warm is None and self._options.cache != "cold":  # the dataset is larger than a node's memory, perhaps than this host's
+            return
+        if warm is None and self._left_s() < MIN_LEFT_S:
             self.leave_out("the same with the files in the cache")
             return
-        launching = self._launcher.start(cold.layout)
-        warm = self._run(launching, 1, (0,), 1, import_s=FRESH_IMPORT_S, cache="warm").measurement
+        if warm is None:
+            launching = self._launcher.start(cold.layout)
+            warm = self._run(launching, 1, (0,), 1, import_s=FRESH_IMPORT_S, cache="warm").measurement
         profile, batch = self.profile_of(None), self.pipeline and self.pipeline.batch_size
         harness_us = profile.harness_us_per_batch if profile else None
         if warm.samples_per_s is None or cold.samples_per_s is None or harness_us is None or not batch:
@@ -157,8 +174,7 @@ class Probing:
     def fit(self, num_workers: int | None = None) -> CapacityModel:
         """The capacity model of all that was measured so far, for a launch of `num_workers`."""
         assert self.pipeline is not None
-        alike = [m for m in self.measurements if m.cache_state == self._options.cache]
-        model = capacity.fit(self.pipeline, alike, self._cpu_budget, num_workers=num_workers)
+        model = capacity.fit(self.pipeline, self._alike, self._cpu_budget, num_workers=num_workers)
         return replace(model, is_sharded=model.is_sharded or self.is_sharded)
 
     @property
@@ -174,8 +190,11 @@ class Probing:
         """The planned worker count was announced to workers of the planned size, and enough fresh processes of that size ran."""
         return self._confirmation(plan) is not None and self._processes(plan) >= DECIDING_PROCESSES
 
-    def measure_planned(self, plan: LaunchPlan) -> bool:
-        """Measures as many of the plan's workers as fit this host, each with the planned worker count. False when time is up."""
+    def measure_round(self, plan: LaunchPlan) -> bool:
+        """One more round, in random order: the plan, and again the layouts it was compared with. False when time is up.
+
+        Of the plan as many workers as fit this host run, each with the planned worker count announced.
+        """
         tasks = max(1, min(plan.input_workers, plan.tasks_per_node, self._cpu_budget // plan.cpus_per_task, MAX_CONFIRMING_TASKS))
         if self._left_s() < MIN_LEFT_S:
             if self._confirmation(plan) is None:
@@ -185,23 +204,34 @@ class Probing:
                 self.leave_out(f"{missing} more process(es) of {plan.cpus_per_task} CPUs, to see how far fresh ones differ")
             return False
         layout = Layout(nodes=1, tasks_per_node=tasks, cpus_per_task=plan.cpus_per_task)
-        self._tell(f"starting {tasks} of the {plan.input_workers} planned workers")
-        launching = self._launcher.start(layout)
         indices = shard_indices([size for _, size in self._files], plan.input_workers, tasks, self._random)
-        launched = self._run(launching, plan.input_workers, indices, 1, import_s=FRESH_IMPORT_S)
-        self._import_s += launched.import_s
-        self._probes_s -= launched.import_s
-        return launched.failure is None
+        wanted = [_Wanted(layout, plan.input_workers, indices)]
+        rivals = [rival for rival in self._first if self._processes_of(rival) < DECIDING_PROCESSES and rival != layout]
+        room = int((self._left_s() - FRESH_IMPORT_S) / (LAUNCH_OVERHEAD_S + ROUND_WINDOW_S)) - 1
+        self._random.shuffle(rivals)
+        wanted += [_Wanted(rival, rival.tasks, tuple(range(rival.tasks))) for rival in rivals[: max(0, room)]]
+        self._random.shuffle(wanted)
+        return self._run_all(wanted)
+
+    def measure_prefixes(self, plan: LaunchPlan | None) -> None:
+        """One more process of the planned size, which also runs the pipeline cut after each of its ops."""
+        if self._left_s() < MIN_LEFT_S + PREFIXES_S:
+            self.leave_out("the pipeline cut after each of its ops (marginal costs)")
+            return
+        profile = self.profile_of(plan)
+        layout = Layout(nodes=1, tasks_per_node=1, cpus_per_task=profile.layout.cpus_per_task if profile else 1)
+        self._tell("starting one more worker, for marginal costs")
+        self._run(self._launcher.start(layout), 1, (0,), 1, import_s=FRESH_IMPORT_S + PREFIXES_S, want_prefixes=True)
 
     def confirmed(self, plan: LaunchPlan, launch: LaunchLines) -> LaunchPlan:
         """The plan with its launch lines, and with the measurement that ran its worker count."""
-        return replace(plan, launch=launch, confirmed_by=self._confirmation(plan))
+        return replace(plan, launch=launch, confirmed_by=self._confirmation(plan), cache_state=self.cache)
 
     def finished(self) -> tuple[Measurement, ...]:
         """All measurements, each with how far fresh processes of the same launch differed."""
         done = []
         for measurement in self.measurements:
-            alike = [m for m in self.measurements if (m.layout, m.num_workers) == (measurement.layout, measurement.num_workers)]
+            alike = [m for m in self.measurements if _launch_of(m) == _launch_of(measurement)]
             rates = [w.samples_per_s.estimate for m in alike for w in m.measured_workers if w.samples_per_s is not None]
             spread = between_processes_ratio(rates)
             noise = measurement.noise and replace(measurement.noise, between_processes_ratio=spread)
@@ -215,7 +245,12 @@ class Probing:
         def rank(profile: Profile) -> tuple[bool, bool]:
             return profile.layout.cpus_per_task == cpus, profile.layout.tasks_per_node == 1
 
-        return max(reversed(self._profiles), key=rank, default=None)
+        return max((profile for profile, _ in reversed(self._profiles)), key=rank, default=None)
+
+    def widest(self) -> tuple[Profile, Measurement] | None:
+        """A lone worker with most CPUs, where limits that are not the CPUs show, and the run it is of; the last such one."""
+        alone = [pair for pair in self._profiles if pair[1].layout.tasks == pair[1].num_workers == 1 and pair[1] in self._alike]
+        return max(reversed(alone), key=lambda pair: pair[0].layout.cpus_per_task, default=None)
 
     def leave_out(self, what: str) -> None:
         """Notes something that could not be measured or planned; once."""
@@ -232,13 +267,46 @@ class Probing:
             not_measured=tuple(self._not_measured),
         )
 
+    def _run_all(self, order: Sequence[_Wanted]) -> bool:
+        """Runs launches in this order; their workers import TensorFlow side by side, as far as memory allows. False if all
+        failed."""
+        waiting: dict[int, Launching] = {}
+        workers = 0
+        began_s = self._launcher.now_s()
+        for position, wanted in enumerate(order):
+            workers += wanted.layout.tasks
+            if not waiting or workers * WORKER_RSS_BYTES < psutil.virtual_memory().available * WAITING_SHARE_RATIO:
+                waiting[position] = self._launcher.start(wanted.layout)
+        self._tell("importing TensorFlow")
+        launched = []
+        for position, wanted in enumerate(order):
+            if position and self._left_s() < MIN_LEFT_S - (FRESH_IMPORT_S if position in waiting else 0.0):
+                self.leave_out(f"layout {wanted.layout}")
+                continue
+            launching = waiting.get(position) or self._launcher.start(wanted.layout)
+            import_s = FRESH_IMPORT_S if self.measurements and not position else 0.0
+            launched.append(self._run(launching, wanted.num_workers, wanted.indices, len(order) - position, import_s=import_s))
+            if position == 0:
+                self._import_s += launched[0].import_s
+                self._probes_s -= min(launched[0].import_s, self._launcher.now_s() - began_s)
+        return any(one.failure is None for one in launched)
+
     def _processes(self, plan: LaunchPlan) -> int:
         """Fresh processes of the planned size that delivered a rate."""
-        return sum(len(m.measured_workers) for m in self.measurements if m.layout.cpus_per_task == plan.cpus_per_task)
+        alike = [m for m in self._alike if m.layout.cpus_per_task == plan.cpus_per_task]
+        return sum(len(m.measured_workers) for m in alike)
+
+    def _processes_of(self, layout: Layout) -> int:
+        return sum(len(m.measured_workers) for m in self._alike if m.layout == layout)
+
+    @property
+    def _alike(self) -> list[Measurement]:
+        """Measurements with the page cache in the state that the plan rests on."""
+        return [m for m in self.measurements if m.cache_state == self.cache]
 
     def _confirmation(self, plan: LaunchPlan) -> int | None:
         for index, measurement in enumerate(self.measurements):
-            same_cpus = measurement.layout.cpus_per_task == plan.cpus_per_task
+            same_cpus = measurement.layout.cpus_per_task == plan.cpus_per_task and measurement.cache_state == self.cache
             if same_cpus and measurement.num_workers == plan.input_workers and measurement.samples_per_s is not None:
                 return index
         return None
@@ -251,6 +319,7 @@ class Probing:
         launches_left: int,
         import_s: float = 0.0,
         cache: CacheChoice | None = None,
+        want_prefixes: bool = False,
     ) -> Launched:
         began_s = self._launcher.now_s()
         layout = launching.layout
@@ -265,8 +334,9 @@ class Probing:
                 mode=self._options.mode,
                 # With a step time the batch size is the accelerator's; without one it says what a sample is.
                 batch_size=self._options.batch_size if self._options.step_time_s is None else None,
-                cache=cache or self._options.cache,
+                cache=cache or self.cache,
                 want_source=not self.measurements,
+                want_prefixes=want_prefixes,
                 num_workers=num_workers,
                 worker_indices=indices,
                 target_error_ratio=self._options.target_error_ratio,
@@ -288,7 +358,7 @@ class Probing:
         if self.pipeline is None:
             self.pipeline, self._files = launched.pipeline, launched.files
         if launched.profile is not None:
-            self._profiles.append(launched.profile)
+            self._profiles.append((launched.profile, launched.measurement))
         if (
             launched.failure is not None
             and not launched.is_interrupted
@@ -298,7 +368,7 @@ class Probing:
 
     def _window_s(self, launches_left: int, import_s: float) -> float:
         """An equal share of the time that is left, keeping back what one more round would need; longer budgets, longer windows."""
-        longest_s = max(5.0, self._options.max_seconds / 10)
+        longest_s = max(ROUND_WINDOW_S, self._options.max_seconds / 15)
         kept_s = import_s + (FRESH_IMPORT_S if launches_left > 1 else 0.0) + (0.0 if self.measurements else FIRST_EXTRA_S)
         share_s = (self._left_s() - kept_s) / launches_left - LAUNCH_OVERHEAD_S
         return min(longest_s, max(MIN_WINDOW_S, share_s))
@@ -308,6 +378,20 @@ class Probing:
 
     def _tell(self, what: str) -> None:
         self._progress(what, min(1.0, (self._launcher.now_s() - self._began_s) / self._options.max_seconds))
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """A launch to run: its layout, the worker count to announce, and which of those workers to start."""
+
+    layout: Layout
+    num_workers: int
+    indices: tuple[int, ...]
+
+
+def _launch_of(measurement: Measurement) -> tuple[Layout, int, CacheChoice]:
+    """What must be the same for two measurements to be fresh processes of one launch."""
+    return measurement.layout, measurement.num_workers, measurement.cache_state
 
 
 def shard_indices(file_bytes: Sequence[int], num_workers: int, count: int, draw: random.Random) -> tuple[int, ...]:

@@ -50,6 +50,7 @@ __all__ = [
     "Profile",
     "ReadRate",
     "SerialStation",
+    "Station",
     "SteadyState",
     "Storage",
     "Tool",
@@ -72,6 +73,9 @@ VerdictName = Literal["input_bound", "balanced", "accelerator_bound", "unknown"]
 StorageBasis = Literal["measured", "declared", "unverified"]
 WorkerStatus = Literal["done", "data_error", "deadline", "interrupted", "lost"]
 StopReason = Literal["precision", "budget", "data_end", "error"]
+StationKind = Literal[
+    "CPU", "serial op", "fixed parallelism", "Python (GIL)", "readers", "storage bandwidth", "storage latency", "slowest shard"
+]
 
 
 # --- where workers run ------------------------------------------------------------------------------------------------------
@@ -277,6 +281,8 @@ class Noise:
         pressure_ratio: share of the window in which some task of the host waited for a CPU (PSI `some`); None if unreadable.
         reference_ratio: speed of a fixed loop during the window over its speed at the start of the run; None if not run.
         between_processes_ratio: standard deviation over mean of the rates of fresh processes of one layout; None for one process.
+        preempted_ratio: the part of `run_queue_wait_ratio` that threads waited after they had lost their CPU in the middle of their
+            work: waits taken alike, it is the share of such switches among all; None if unreadable.
     """
 
     run_queue_wait_ratio: float | None
@@ -284,6 +290,7 @@ class Noise:
     pressure_ratio: float | None = None
     reference_ratio: float | None = None
     between_processes_ratio: float | None = None
+    preempted_ratio: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -468,6 +475,25 @@ class Decomposition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Station:
+    """A resource that every sample of one worker passes, and the rate that it alone would allow (bottleneck law).
+
+    Attributes:
+        op: the op that is the station; None where it is no single op (CPU, storage).
+        samples_per_s: ceiling of one worker: servers over service demand.
+        utilization_ratio: measured rate over that ceiling (utilization law, U = X · D), at most 1: near 1 is the bottleneck.
+        layout: that of the worker.
+    """
+
+    kind: StationKind
+    op: str | None
+    source: str | None
+    samples_per_s: float
+    utilization_ratio: float
+    layout: Layout | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
     """Where the seconds of this run went. What did not fit is named, never guessed."""
 
@@ -596,6 +622,7 @@ class LaunchPlan:
         meets_demand: at the low end of the interval, headroom included; None without a demand.
         headroom_ratio: predicted low end over demand, minus 1 (negative: short by that much); None without a demand.
         storage: whether the shared file system's ceiling was `measured`, `declared`, or is `unverified`.
+        cache_state: which measurements the plan rests on: `cold` where a node cannot hold its part of the dataset in memory.
         why: one or two sentences: what decided, and why not one node fewer.
         confirmed_by: index in `Analysis.measurements` of the run that measured with the planned worker count; None if none did.
     """
@@ -617,6 +644,7 @@ class LaunchPlan:
     why: str
     launch: LaunchLines | None = None
     confirmed_by: int | None = None
+    cache_state: CacheChoice = "as-is"
 
     @property
     def layout(self) -> Layout:
@@ -734,8 +762,10 @@ class Analysis:
     pipeline: PipelineGraph
     measurements: tuple[Measurement, ...]
     profile: Profile | None
+    stations: tuple[Station, ...] = ()
     storage: Storage | None = None
     decomposition: Decomposition | None = None
+    capacity: CapacityModel | None = None
     consumption: Consumption | None
     cluster: Cluster
     recommendation: LaunchPlan | None

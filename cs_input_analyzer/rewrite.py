@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cs_input_analyzer.graph import graph_def_of, is_dataset_op, kind_of
+from cs_input_analyzer.graph import graph_def_of, is_dataset_op, kind_of, top_nodes
 
 # Ops whose elements are what a file holds. They give one string, except those that say their types in attributes.
 READERS = ("TFRecord", "TextLine", "FixedLengthRecord", "CSV", "Sql", "LMDB", "Load")
@@ -60,6 +60,28 @@ def source_only(dataset: Any, *, batch_size: int | None = None) -> Any:
     if batch_size is None or any(shape.unknown_rank or any(dim.size < 0 for dim in shape.dim) for shape in cut.elements.shapes):
         return source
     return source.batch(batch_size)
+
+
+def prefix(dataset: Any, op: str) -> Any:
+    """The pipeline cut after one of its ops, named as in the PipelineGraph; with the options of `dataset`.
+
+    Elements are flat: a tuple of the tensors of an element, in flattening order. None for an op inside a function, or one that this
+    TensorFlow does not describe. Works in the process that made `dataset`, and as long as `dataset` lives.
+    """
+    graph_def = graph_def_of(dataset)
+    name = top_nodes(graph_def).get(op)
+    body = _Body(nodes={node.name: node for node in graph_def.node})
+    result = next((node for node in graph_def.node if node.op == "_Retval"), None)
+    if name is None or result is None:
+        return None
+    node = body.nodes[name]
+    if not {"output_types", "Toutput_types"} & set(node.attr) and kind_of(node.op) not in READERS:
+        return None
+    result.input[0] = f"{name}:0"
+    kept = body.needed([result.name])
+    del graph_def.node[:]
+    graph_def.node.extend(kept)
+    return _dataset_of(graph_def, _elements_of(node), dataset.options())
 
 
 def _dataset_of(graph_def: Any, elements: _Elements, options: Any) -> Any:

@@ -43,6 +43,7 @@ from cs_input_analyzer.records import (
     Profile,
     ReadRate,
     SerialStation,
+    Station,
     SteadyState,
     Storage,
     Tool,
@@ -302,6 +303,28 @@ def make_op_cost(name: str = "map", **overrides: Any) -> OpCost:
 
 def make_serial_station(**overrides: Any) -> SerialStation:
     return _make(SerialStation, overrides, op="batch", busy_ratio=0.95, idle_cpus=1.0)
+
+
+def make_station(kind: str = "CPU", **overrides: Any) -> Station:
+    return _make(
+        Station,
+        overrides,
+        kind=kind,
+        op=None,
+        source=None,
+        samples_per_s=1042.0,
+        utilization_ratio=0.96,
+        layout=make_layout("1x1x2"),
+    )
+
+
+def make_stations() -> tuple[Station, ...]:
+    """A worker that its two CPUs hold back."""
+    return (
+        make_station(),
+        make_station("serial op", op="batch", source=f"{SOURCE}:25", samples_per_s=12_500.0, utilization_ratio=0.08),
+        make_station("readers", op="interleave", source=f"{SOURCE}:22", samples_per_s=21_000.0, utilization_ratio=0.0476),
+    )
 
 
 def make_profile(**overrides: Any) -> Profile:
@@ -576,6 +599,7 @@ def make_analysis(**overrides: Any) -> Analysis:
             make_measurement("1x4x2", (940.0, 930.0, 900.0, 950.0), num_workers=16),
         ),
         profile=make_profile(),
+        stations=make_stations(),
         storage=make_storage(),
         decomposition=make_decomposition(),
         consumption=make_consumption(),
@@ -597,6 +621,7 @@ def make_bare_analysis(**overrides: Any) -> Analysis:
     bare: dict[str, Any] = {
         "measurements": (),
         "profile": None,
+        "stations": (),
         "storage": None,
         "decomposition": None,
         "consumption": None,

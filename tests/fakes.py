@@ -44,7 +44,13 @@ class FakeLauncher:
         self.ran.append((str(launching.layout), plan))
         self.clock_s += self.import_s + plan.max_window_s
         rates = [self.rate(launching.layout, plan.num_workers, index) for index in plan.worker_indices]
-        measurement = make_measurement(launching.layout, rates, num_workers=plan.num_workers)
+        measurement = make_measurement(
+            launching.layout,
+            rates,
+            num_workers=plan.num_workers,
+            cache_state=plan.cache,
+            page_cache_ratio=0.0 if plan.cache == "cold" else 1.0,
+        )
         is_lost = all(rate is None for rate in rates)
         return Launched(
             measurement=measurement,

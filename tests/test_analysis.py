@@ -60,7 +60,7 @@ def test_it_measures_one_cpu_the_budget_and_several_workers_then_the_plan() -> N
     plan = found.recommendation
     assert plan is not None
     assert plan.meets_demand
-    assert launcher.ran[-1][1].num_workers == plan.input_workers
+    assert plan.input_workers in {work.num_workers for _, work in launcher.ran}
     assert plan.confirmed_by is not None
     assert found.measurements[plan.confirmed_by].num_workers == plan.input_workers
     assert found.verdict == "accelerator_bound"
@@ -261,3 +261,76 @@ def test_the_profile_is_that_of_a_lone_worker_of_the_planned_size() -> None:
     assert found.profile is not None
     assert found.profile.layout.tasks_per_node == 1
     assert found.profile.layout.cpus_per_task == found.recommendation.cpus_per_task
+
+
+def test_every_round_runs_the_plan_among_the_layouts_it_is_compared_with() -> None:
+    launcher = FakeLauncher(linear, import_s=1.0)
+    plan = analyzed(launcher, job(demand=30_000, max_seconds=300)).recommendation
+    assert plan is not None
+    first, later = launcher.ran[:3], launcher.ran[3:]
+    assert {layout for layout, _ in first} == {"1x1x1", "1x1x2", "1x2x1"}
+    planned = [index for index, (_, work) in enumerate(later) if work.num_workers == plan.input_workers]
+    again = [index for index, (_, work) in enumerate(later) if work.num_workers != plan.input_workers and not work.want_prefixes]
+    assert planned
+    assert again
+
+
+def test_rounds_differ_in_order_by_their_seed() -> None:
+    orders = set()
+    for seed in range(8):
+        launcher = FakeLauncher(linear, import_s=1.0)
+        analyzed(launcher, job(demand=30_000, max_seconds=300, seed=seed))
+        orders.add(tuple(layout for layout, _ in launcher.ran))
+    assert len(orders) > 1
+
+
+def test_the_last_launch_measures_marginal_costs_and_is_named_when_it_did_not_fit() -> None:
+    launcher = FakeLauncher(linear, import_s=1.0)
+    found = analyzed(launcher, job(demand=30_000, max_seconds=300))
+    assert [work.want_prefixes for _, work in launcher.ran] == [False] * (len(launcher.ran) - 1) + [True]
+    assert found.recommendation is not None
+    assert launcher.ran[-1][0] == f"1x1x{found.recommendation.cpus_per_task}"
+    short = FakeLauncher(linear, import_s=1.0)
+    hurried = analyzed(short, job(demand=30_000, max_seconds=20))
+    assert not any(work.want_prefixes for _, work in short.ran)
+    assert any("marginal" in what for what in hurried.budget.not_measured)
+
+
+def big(gib: float) -> FakeLauncher:
+    """Cold files are read at a third of the rate; the dataset is so large."""
+    graph = make_graph("from_tensor_slices > shard > TFRecordDataset > batch", files=make_files(count=64, bytes=int(gib * 2**30)))
+    launcher = FakeLauncher(linear, pipeline=graph, import_s=1.0)
+    launcher.rate = lambda layout, workers, index: (
+        linear(layout, workers, index) / (3 if launcher.ran[-1][1].cache == "cold" else 1)
+    )
+    return launcher
+
+
+def test_a_dataset_larger_than_a_nodes_memory_is_planned_on_cold_reads() -> None:
+    launcher = big(8 * 1024)
+    found = analyzed(launcher, job(demand=30_000, max_seconds=300))
+    plan = found.recommendation
+    assert plan is not None
+    assert plan.cache_state == "cold"
+    assert {m.cache_state for m in found.measurements} == {"as-is", "cold"}
+    warm = analyzed(big(8), job(demand=30_000, max_seconds=300)).recommendation
+    assert warm is not None
+    assert warm.cache_state == "as-is"
+    assert plan.input_workers * plan.cpus_per_task > 1.5 * warm.input_workers * warm.cpus_per_task
+
+
+@pytest.mark.parametrize("cache", ["warm", "cold"])
+def test_a_chosen_cache_state_is_kept_whatever_the_size(cache: str) -> None:
+    found = analyzed(big(8 * 1024), job(demand=30_000, max_seconds=300, cache=cache))
+    assert {m.cache_state for m in found.measurements} <= {cache, "warm"}
+    assert found.recommendation is not None
+    assert found.recommendation.cache_state == cache
+
+
+def test_cold_reads_that_did_not_fit_the_budget_are_named() -> None:
+    launcher = big(8 * 1024)
+    launcher.import_s = 3.0
+    found = analyzed(launcher, job(demand=30_000, max_seconds=20))
+    assert found.recommendation is not None
+    assert found.recommendation.cache_state == "as-is"
+    assert any("cold reads" in what for what in found.budget.not_measured)

@@ -105,6 +105,29 @@ def test_rows_scaled_to_the_whole_leave_no_crumbs_for_the_runtime() -> None:
     assert cpu_of(profile.ops[-1]) == 0.0
 
 
+@given(walls, seconds, st.floats(0, 10))
+def test_lost_cpus_keep_the_identity_and_never_raise_an_ops_share(
+    wall_s: dict[str | None, float], cpu_s: float, preempted: float
+) -> None:
+    two = Layout.parse("1x1x2")
+    profile = profile_of(two, CHAIN, spent(wall_s), cpu_s, (), harness_us=30.0, preempted_ratio=preempted)
+    plain = profile_of(two, CHAIN, spent(wall_s), cpu_s, (), harness_us=30.0)
+    assert sum(map(cpu_of, profile.ops)) == pytest.approx(cpu_s, rel=1e-9, abs=1e-12)
+    for row, other in zip(profile.ops[:-1], plain.ops[:-1], strict=True):
+        assert cpu_of(row) <= cpu_of(other) * (1 + 1e-9)
+
+
+def test_time_without_the_cpu_is_waiting_on_several_cpus_and_the_runtimes_own_on_one() -> None:
+    def map_row(layout: str) -> OpCost:
+        walls_s = spent({"map": 1.5})
+        profile = profile_of(Layout.parse(layout), CHAIN, walls_s, 4.0, (), harness_us=30.0, preempted_ratio=0.5)
+        return next(row for row in profile.ops if row.name == "map")
+
+    assert cpu_of(map_row("1x1x2")) == pytest.approx(1.0)
+    assert map_row("1x1x2").wait_s_per_sample == pytest.approx(0.5)
+    assert cpu_of(map_row("1x1x1")) == pytest.approx(1.5)
+
+
 def test_without_a_model_all_cpu_is_the_runtimes() -> None:
     (row,) = profiled({}, 2.0).ops
     assert (row.name, cpu_of(row), row.share_ratio) == (RUNTIME, 2.0, 1.0)

@@ -226,10 +226,13 @@ def test_pressure_that_says_nothing_is_none(tmp_path: Path, monkeypatch: pytest.
     assert read_counters().host_pressure_s is None
 
 
-def test_an_unreadable_proc_gives_none_for_all_but_the_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+NOT_OF_PROC = {"cpu_s", "at_s", "switches", "preempted_switches"}
+
+
+def test_an_unreadable_proc_gives_none_for_all_that_it_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(counters, "PROC", tmp_path / "nowhere")
     reading, memory = read_counters(), read_memory()
-    assert {field.name for field in fields(reading) if getattr(reading, field.name) is not None} == {"cpu_s", "at_s"}
+    assert {field.name for field in fields(reading) if getattr(reading, field.name) is not None} == NOT_OF_PROC
     assert all(getattr(memory, field.name) is None for field in fields(memory))
 
 
@@ -237,7 +240,7 @@ def test_a_proc_of_garbage_fails_nothing(tmp_path: Path, monkeypatch: pytest.Mon
     put(tmp_path, stat="cpu garbage\n", self__io="rchar\n: 5\n", self__statm="12\n", self__task__1__schedstat="\n")
     monkeypatch.setattr(counters, "PROC", tmp_path)
     reading = read_counters()
-    assert {field.name for field in fields(reading) if getattr(reading, field.name) is not None} == {"cpu_s", "at_s"}
+    assert {field.name for field in fields(reading) if getattr(reading, field.name) is not None} == NOT_OF_PROC
 
 
 def test_shared_pages_count_in_proportion() -> None:
@@ -247,3 +250,16 @@ def test_shared_pages_count_in_proportion() -> None:
     assert memory.pss_bytes is not None
     # One smaps_rollup: PSS is what is private and a part of what is shared.
     assert memory.private_bytes <= memory.pss_bytes <= memory.private_bytes + memory.shared_bytes
+
+
+def test_a_thread_that_gives_up_its_cpu_is_counted_as_a_switch() -> None:
+    before = read_counters()
+    for _ in range(50):
+        time.sleep(0.0005)
+    after = read_counters()
+    assert before.switches is not None
+    assert after.switches is not None
+    assert after.switches - before.switches >= 50
+    assert before.preempted_switches is not None
+    assert after.preempted_switches is not None
+    assert 0 <= after.preempted_switches - before.preempted_switches <= after.switches - before.switches

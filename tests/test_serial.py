@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from cs_input_analyzer.measure.serial import GIL, is_serial, serial_station
+from cs_input_analyzer.measure.serial import GIL, serial_station
 from cs_input_analyzer.records import Op
+from cs_input_analyzer.threads import is_serial
 
 
 def op(name: str, kind: str, *inputs: str, within: str | None = None, calls: tuple[str, ...] = (), **parameters: Any) -> Op:

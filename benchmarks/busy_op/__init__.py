@@ -10,6 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import platformdirs
+
 SOURCE = Path(__file__).parent / "busy_op.cc"
 
 
@@ -23,18 +25,22 @@ def _library() -> Any:
     import tensorflow as tf
 
     key = hashlib.sha256(SOURCE.read_bytes() + tf.__version__.encode()).hexdigest()[:16]
-    library = Path(tempfile.gettempdir()) / f"csia_busy_op-{key}.so"
+    # Not in the temporary folder: every worker has its own, and would build its own.
+    folder = Path(platformdirs.user_cache_dir("cs_input_analyzer")) / "busy_op"
+    library = folder / f"csia_busy_op-{key}.so"
     if not library.exists():
-        unfinished = library.with_suffix(".unfinished")
-        command = ["g++", "-shared", "-fPIC", "-O2", "-w", str(SOURCE), "-o", str(unfinished)]
-        command += [*tf.sysconfig.get_compile_flags(), *tf.sysconfig.get_link_flags()]
-        try:
-            built = subprocess.run(command, capture_output=True, text=True, check=False)
-        except FileNotFoundError:
-            raise CompilerMissing("g++ is not installed; apt-get install g++") from None
-        if built.returncode != 0:
-            raise CompilerMissing(f"the busy op does not build:\n{built.stderr[-2000:]}")
-        unfinished.rename(library)
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder) as place:
+            unfinished = Path(place) / library.name
+            command = ["g++", "-shared", "-fPIC", "-O2", "-w", str(SOURCE), "-o", str(unfinished)]
+            command += [*tf.sysconfig.get_compile_flags(), *tf.sysconfig.get_link_flags()]
+            try:
+                built = subprocess.run(command, capture_output=True, text=True, check=False)
+            except FileNotFoundError:
+                raise CompilerMissing("g++ is not installed; apt-get install g++") from None
+            if built.returncode != 0:
+                raise CompilerMissing(f"the busy op does not build:\n{built.stderr[-2000:]}")
+            unfinished.replace(library)  # at once: another process may be building it too
     return tf.load_op_library(str(library))
 
 

@@ -33,6 +33,7 @@ class WorkPlan:
     deadline_s: float
     cache: CacheChoice = "as-is"
     want_source: bool = False
+    want_prefixes: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

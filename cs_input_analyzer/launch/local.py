@@ -14,7 +14,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Literal
 
@@ -26,9 +26,9 @@ from cs_input_analyzer.errors import LaunchError
 from cs_input_analyzer.launch.interface import Launched, Launching, WorkerFailure, WorkPlan
 from cs_input_analyzer.launch.tf_config import free_ports, local_tf_config
 from cs_input_analyzer.measure.host import cpu_sets
-from cs_input_analyzer.measure.journal import EVENTS, Journal, Order, read_journal
+from cs_input_analyzer.measure.journal import EVENTS, EXIT_UNWRITTEN, UNWRITTEN, Journal, Order, read_journal
 from cs_input_analyzer.measure.summary import Ending, measurement_of, profile_from, source_rate, stage_of, status_of, worker_result
-from cs_input_analyzer.records import Layout, PipelineGraph
+from cs_input_analyzer.records import Layout, PipelineGraph, WorkerResult
 
 POLL_S = 0.03
 OUTPUT_TAIL_BYTES = 64 * 1024
@@ -116,16 +116,19 @@ class WorkerProcess:
         self._end_group()
 
     def finish(self) -> Ending:
-        """Waits for a worker that is done; one that hangs while exiting is ended, and that is not held against it."""
+        """Waits for a worker that is done; one that hangs while exiting is ended, and that is not held against it.
+
+        Its memory is watched to the end: what it still does may hold more than the measuring did.
+        """
         assert self._process.stdin is not None
         try:
             self._process.stdin.close()
         except OSError:
             pass
-        try:
-            self._process.wait(EXIT_GRACE_S)
-        except subprocess.TimeoutExpired:
-            pass
+        deadline_s = time.monotonic() + EXIT_GRACE_S
+        while not self.is_over and time.monotonic() < deadline_s:
+            self.watch_memory()
+            time.sleep(POLL_S)
         self._end_group()  # also what it forked and left behind
         self._process.wait()
         self._drain.join(timeout=1.0)
@@ -176,7 +179,10 @@ class LocalLauncher:
         self._cpu_budget = cpu_budget
         self._worker_memory_bytes = worker_memory_bytes
         self._clock = clock
-        self._folder = Path(tempfile.mkdtemp(prefix="cs_input_analyzer-"))
+        try:
+            self._folder = Path(tempfile.mkdtemp(prefix="cs_input_analyzer-"))
+        except OSError as error:
+            raise LaunchError(f"no temporary folder can be made: {_storage_advice(error.strerror or str(error))}") from None
         self._started: list[WorkerProcess] = []
         self._next_cpu = 0
 
@@ -197,7 +203,10 @@ class LocalLauncher:
         processes = []
         for cpus in sets:
             folder = self._folder / f"worker-{len(self._started)}"
-            folder.mkdir()
+            try:
+                folder.mkdir()
+            except OSError as error:
+                raise LaunchError(f"no folder can be made for a worker: {_storage_advice(error.strerror or str(error))}") from None
             process = WorkerProcess(folder, cpus, self._memory_limit())
             self._started.append(process)
             processes.append(process)
@@ -229,6 +238,8 @@ class LocalLauncher:
         for process in processes:
             process.send(f"{window_s}\n")
         self._wait(processes, ("done", "failed"), plan.deadline_s)
+        if plan.want_source or plan.want_prefixes:
+            self._wait(processes[:1], ("over", "failed"), plan.deadline_s)
 
     def close(self) -> None:
         for process in self._started:
@@ -271,6 +282,7 @@ def _order(plan: WorkPlan, index: int, ports: Sequence[int], *, is_first: bool, 
         want_costs=is_first,
         cache=plan.cache,
         want_source=is_first and plan.want_source,
+        want_prefixes=is_first and plan.want_prefixes,
     )
 
 
@@ -283,7 +295,7 @@ def _launched(
     until_s = min(ends, default=None)
     node = socket.gethostname()
     workers = [
-        worker_result(journal, ending, index=index, node=node, until_s=until_s)
+        _blaming_storage(worker_result(journal, ending, index=index, node=node, until_s=until_s), ending)
         for journal, ending, index in zip(journals, endings, plan.worker_indices, strict=True)
     ]
     built = journals[0].last("built")
@@ -315,6 +327,9 @@ def _failure(journals: Sequence[Journal], endings: Sequence[Ending]) -> WorkerFa
     data_error = journal.last("data_error")
     if data_error is not None:
         return WorkerFailure(stage="sampling", kind=data_error["kind"], message=data_error["message"], details="")
+    unwritten = _unwritten(ending)
+    if unwritten is not None:
+        return WorkerFailure(stage="journal", kind="JournalError", message=unwritten, details="")
     _, message = status_of(journal, ending)
     stage = "hang" if ending.killed_for == "deadline" else "exit"
     return WorkerFailure(
@@ -323,6 +338,29 @@ def _failure(journals: Sequence[Journal], endings: Sequence[Ending]) -> WorkerFa
         message=message,
         details=_without_chatter(ending.output_tail)[-2000:],
     )
+
+
+def _unwritten(ending: Ending) -> str | None:
+    """What to tell about a worker that could not write its journal; None for others."""
+    _, said, reason = ending.output_tail.rpartition(UNWRITTEN)
+    if ending.returncode != EXIT_UNWRITTEN or not said:
+        return None
+    return f"what a worker measured could not be written down: {_storage_advice(reason.strip())}"
+
+
+def _blaming_storage(result: WorkerResult, ending: Ending) -> WorkerResult:
+    """Says of a worker that could not write its journal why it was lost; what it had written before is kept."""
+    unwritten = _unwritten(ending)
+    return result if unwritten is None or result.status == "done" else replace(result, status="lost", message=unwritten)
+
+
+def _storage_advice(reason: str) -> str:
+    """What is wrong with the folder for temporary files, and what to do."""
+    try:
+        folder = tempfile.gettempdir()
+    except OSError:
+        return f"{reason}; set TMPDIR to a folder with some free space"
+    return f"{reason.lower()} in {folder}; free some space there, or set TMPDIR to another folder"
 
 
 def _without_chatter(output: str) -> str:

@@ -16,9 +16,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cs_input_analyzer.graph import method_of
-from cs_input_analyzer.measure.serial import PYTHON_OPS, READERS, is_serial, serial_station
+from cs_input_analyzer.measure.serial import serial_station
 from cs_input_analyzer.measure.visits import PerSample, Seen
 from cs_input_analyzer.records import Layout, Op, OpCost, Profile, TunedParameter
+from cs_input_analyzer.threads import PYTHON_OPS, READERS, as_run, is_serial
 
 NANOSECONDS = 1e-9
 RUNTIME = "runtime"
@@ -173,21 +174,32 @@ def profile_of(
     buffered: Mapping[str, float] | None = None,
     samples_per_s: float | None = None,
     cached_ratio: float | None = None,
+    preempted_ratio: float | None = None,
+    prefixes: Mapping[str, float] | None = None,
 ) -> Profile:
     """Per-op CPU such that ops + `runtime` = process CPU, by identity.
 
-    The model counts wall time on the thread. While all of it stays below the process's CPU it is taken as CPU, and the rest is the
-    runtime's. Above, threads waited. A tenth above is the noise of a full CPU, and everyone's share shrinks alike; more is taken
+    The model counts wall time on the thread. What a thread spent waiting to get its CPU back is taken off first: in proportion to
+    CPU, as whoever runs can be thrown out. While the rest stays below the process's CPU it is taken as CPU, and what is missing is
+    the runtime's. Above, threads waited. A tenth above is the noise of a full CPU, and everyone's share shrinks alike; more is
+    taken
     first from the ops that can block: readers of files, and functions that leave TensorFlow.
 
     Args:
         buffered: elements in each op's buffer at the end.
         cached_ratio: share of the files in the page cache after the window: readers of cached files do not block.
+        preempted_ratio: time that threads waited after losing their CPU over the time they ran. It is not used on one CPU: there
+            only a thread's own wake-up call hands its CPU on, which happens in the runtime and not inside an op (measured, see
+            docs/measurements.md).
+        prefixes: CPU per sample that each op adds to the pipeline cut before it.
         samples_per_s: of the worker, to find the op that keeps one thread busy; None leaves that out.
     """
     walls = {op.name: wall for op in ops if op.name in spent and (wall := spent[op.name].wall_s) is not None}
-    cpus = _cpu_shares(walls, {op.name for op in ops if _can_block(op, cached_ratio)}, cpu_s_per_sample)
+    on_cpu_ratio = 1 / (1 + (preempted_ratio or 0.0)) if layout.cpus_per_task > 1 else 1.0
+    kept_walls = {name: wall * on_cpu_ratio for name, wall in walls.items()}
+    cpus = _cpu_shares(kept_walls, {op.name for op in ops if _can_block(op, cached_ratio)}, cpu_s_per_sample)
     parallelism = {value.op: value.value for value in tuned if value.parameter == "parallelism"}
+    running = as_run(ops, parallelism)
     rows = [
         OpCost(
             name=op.name,
@@ -201,9 +213,10 @@ def profile_of(
             bytes_in_per_sample=spent[op.name].bytes_in,
             bytes_out_per_sample=spent[op.name].bytes_out,
             buffered_elements=(buffered or {}).get(op.name),
-            is_serial=is_serial(op, ops),
+            prefix_cpu_s_per_sample=(prefixes or {}).get(op.name),
+            is_serial=is_serial(op_as_run, running),
         )
-        for op in ops
+        for op, op_as_run in zip(ops, running, strict=True)
         if op.name in walls
     ]
     rest = cpu_s_per_sample - sum(cpus.values())
@@ -222,7 +235,7 @@ def profile_of(
     )
     serial = None
     if samples_per_s is not None:
-        serial = serial_station(ops, walls, samples_per_s, layout.cpus_per_task - cpu_s_per_sample * samples_per_s)
+        serial = serial_station(running, walls, samples_per_s, layout.cpus_per_task - cpu_s_per_sample * samples_per_s)
     return Profile(
         layout=layout, harness_us_per_batch=harness_us, cpu_s_per_sample=cpu_s_per_sample, ops=tuple(rows), serial=serial
     )

@@ -34,6 +34,7 @@ class Counters:
             on its own CPU set are among them.
         rss_bytes: not a total but the memory held now.
         at_s: when these were read, monotonic clock.
+        switches: times that a thread gave up its CPU, or lost it; `preempted_switches`: lost it while it had work.
     """
 
     cpu_s: float
@@ -46,6 +47,8 @@ class Counters:
     host_pressure_s: float | None = None
     rss_bytes: int | None = None
     at_s: float | None = None
+    switches: int | None = None
+    preempted_switches: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +92,8 @@ class CounterReader:
             host_pressure_s=self._host_pressure_s(),
             rss_bytes=self._rss_bytes(),
             at_s=self._clock(),
+            switches=own.ru_nvcsw + own.ru_nivcsw,
+            preempted_switches=own.ru_nivcsw,
         )
 
     def close(self) -> None:

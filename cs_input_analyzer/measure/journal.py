@@ -7,10 +7,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,14 @@ EVENTS = "events.jsonl"
 STAMPS = "stamps.f64"
 SAMPLES = "samples.i64"
 PICKLED = "function.pkl"
+# What a worker leaves with when its journal cannot be written (EX_IOERR of sysexits.h), and what it prints before the reason.
+EXIT_UNWRITTEN = 74
+UNWRITTEN = "cs_input_analyzer: the journal cannot be written: "
+
+
+class JournalError(Exception):
+    """The journal cannot be written: the disk is full, over quota, or gone. None of the user's errors, and nothing to report it
+    in."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +43,7 @@ class Order:
         min_window_s, max_window_s: bounds on sampling, first batch excluded.
         want_graph, want_costs: whether to deliver the PipelineGraph and per-op costs.
         want_source: whether to run the readers alone after the window, for their ceiling.
+        want_prefixes: whether to run the pipeline cut after each of its ops, after the window.
         cache: what to do with the page cache of the pipeline's own files before the first batch.
     """
 
@@ -52,6 +62,7 @@ class Order:
     want_costs: bool
     cache: CacheChoice = "as-is"
     want_source: bool = False
+    want_prefixes: bool = False
 
     def to_line(self) -> str:
         return json.dumps(asdict(self)) + "\n"
@@ -62,24 +73,36 @@ class Order:
 
 
 class JournalWriter:
-    """A worker's side. Every line is flushed: what has been written outlives the process."""
+    """A worker's side. Every line is flushed: what has been written outlives the process. Its methods raise JournalError."""
 
     def __init__(self, folder: Path) -> None:
-        self._events: TextIO = (folder / EVENTS).open("a", encoding="utf-8")
-        self._stamps = (folder / STAMPS).open("ab")
-        self._samples = (folder / SAMPLES).open("ab")
+        with _written():
+            self._events = (folder / EVENTS).open("ab")
+            self._stamps = (folder / STAMPS).open("ab")
+            self._samples = (folder / SAMPLES).open("ab")
 
     def event(self, name: str, /, **fields: object) -> None:
-        self._events.write(json.dumps({"event": name, **fields}) + "\n")
-        self._events.flush()
+        line = json.dumps({"event": name, **fields}) + "\n"
+        with _written():
+            self._events.write(line.encode())
+            self._events.flush()
 
     def chunk(self, stamps_s: npt.NDArray[np.float64], samples: npt.NDArray[np.int64] | None, counters: Counters) -> None:
-        self._stamps.write(stamps_s.tobytes())
-        self._stamps.flush()
-        if samples is not None:
-            self._samples.write(samples.tobytes())
-            self._samples.flush()
+        with _written():
+            self._stamps.write(stamps_s.tobytes())
+            self._stamps.flush()
+            if samples is not None:
+                self._samples.write(samples.tobytes())
+                self._samples.flush()
         self.event("chunk", batches=len(stamps_s), counters=asdict(counters))
+
+
+@contextmanager
+def _written() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise JournalError(error.strerror or str(error)) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,11 +23,14 @@ GROWTH_WINDOW_S = 60.0
 def noise_of(journal: Journal, begin: Counters, end: Counters) -> Noise:
     """Waiting and theft between two readings, and the reference loop's speed after the run over that before it."""
     pressure = grown_ratio(begin.host_pressure_s, end.host_pressure_s, begin.at_s, end.at_s)
+    queued = grown_ratio(begin.queued_s, end.queued_s, begin.run_s, end.run_s)
+    preempted = grown_ratio(begin.preempted_switches, end.preempted_switches, begin.switches, end.switches)
     return Noise(
-        run_queue_wait_ratio=grown_ratio(begin.queued_s, end.queued_s, begin.run_s, end.run_s),
+        run_queue_wait_ratio=queued,
         steal_ratio=grown_ratio(begin.host_steal_s, end.host_steal_s, begin.host_cpu_s, end.host_cpu_s),
         pressure_ratio=min(1.0, pressure) if pressure is not None else None,  # read a moment before the time is
         reference_ratio=_reference_ratio(journal),
+        preempted_ratio=queued * preempted if queued is not None and preempted is not None else None,
     )
 
 

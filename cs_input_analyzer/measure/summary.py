@@ -13,7 +13,7 @@ from cs_input_analyzer.measure.costs import profile_of
 from cs_input_analyzer.measure.counters import Counters
 from cs_input_analyzer.measure.journal import Journal
 from cs_input_analyzer.measure.noise import epoch_gap_s, moved_parameters, noise_of, outliers_in, rss_growth_bytes_per_min
-from cs_input_analyzer.measure.serial import READERS
+from cs_input_analyzer.measure.prefixes import marginal_s_per_sample
 from cs_input_analyzer.measure.steady_state import Window, batch_gap, rate_of, steady_window
 from cs_input_analyzer.measure.visits import Seen, per_sample, visit_ratios
 from cs_input_analyzer.records import (
@@ -29,6 +29,7 @@ from cs_input_analyzer.records import (
     WorkerResult,
     WorkerStatus,
 )
+from cs_input_analyzer.threads import READERS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,16 +154,20 @@ def profile_from(journal: Journal, layout: Layout, pipeline: PipelineGraph, work
         return None
     seen = {name: Seen(**counts) for name, counts in costs["seen"].items()}
     after = journal.last("cache_after")
+    batches_per_sample = len(journal.stamps_s) / samples
+    cuts = {event["op"]: event["cpu_s_per_element"] for event in journal.events if event["event"] == "prefix"}
     return profile_of(
         layout,
         pipeline.ops,
-        per_sample(pipeline.ops, seen, len(journal.stamps_s) / samples),
+        per_sample(pipeline.ops, seen, batches_per_sample),
         worker.cpu_s_per_sample,
         _tuned(journal),
         costs["harness_us"],
         buffered={name: float(counts.buffered_elements) for name, counts in seen.items()},
         samples_per_s=worker.samples_per_s.estimate,
         cached_ratio=after["ratio"] if after else None,
+        preempted_ratio=worker.noise.preempted_ratio if worker.noise else None,
+        prefixes=marginal_s_per_sample(pipeline.ops, cuts, visit_ratios(pipeline.ops, seen, batches_per_sample)),
     )
 
 

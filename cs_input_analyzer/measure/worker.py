@@ -11,15 +11,16 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import signal
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
-from cs_input_analyzer.measure.journal import JournalWriter, Order
+from cs_input_analyzer.measure.journal import EXIT_UNWRITTEN, UNWRITTEN, JournalError, JournalWriter, Order
 
 # Between two chunks the books are kept (about a millisecond): at this length that is a fifth of a percent.
 CHUNK_S = 0.5
@@ -32,6 +33,18 @@ CACHE_S = 10.0
 # The readers alone: for so long, so many records at a time, so that the loop's own cost does not count.
 SOURCE_S = 1.0
 SOURCE_BATCH = 64
+SOURCE_BATCH_BYTES = 64 << 20
+# After an error in the data, at most so long is spent on looking which file has changed.
+CHANGED_FILES_S = 1.0
+# For the pipeline cut after one of its ops, tracing included; at most so long for all cuts.
+PREFIX_S = 0.9
+PREFIXES_S = 12.0
+
+# TensorFlow puts this before the message of an error inside a tf.function, and the loop is one.
+_LOOP_FRAMES = re.compile(
+    r"\AGraph execution error:\s+(?:Detected at node [^\n]*\n(?:<stack traces unavailable>\n|\s*File [^\n]*\n|\s*\n)*)+"
+)
+Files = Sequence[tuple[str, int]]  # paths and sizes
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
@@ -42,15 +55,27 @@ def main(arguments: Sequence[str]) -> NoReturn:
     os.sched_setaffinity(0, cpus)  # before TensorFlow is loaded: it sizes its thread pools by what it may run on
     _die_with_parent(int(arguments[2]))
     orders = _private_stdin()
-    journal = JournalWriter(folder)
+    own_pid = os.getpid()
+    try:
+        status = _live(JournalWriter(folder), orders, folder, began_s)
+    except JournalError as error:  # what we print is all that still reaches the parent
+        status = EXIT_UNWRITTEN
+        os.write(2, f"\n{UNWRITTEN}{error}\n".encode())
+    _leave(status, own_pid)
+
+
+def _live(journal: JournalWriter, orders: TextIO, folder: Path, began_s: float) -> int:
+    """Does what is ordered; gives the status to leave with. Raises JournalError only."""
     own_pid = os.getpid()
     try:
         _run(journal, orders, folder, began_s)
-        _leave(0, own_pid)
+        return 0
+    except JournalError:
+        raise
     except BaseException as error:  # SystemExit and KeyboardInterrupt of user code too: this is the end of the process
         if os.getpid() == own_pid:
             _tell_failure(journal, "worker", error)
-        _leave(70, own_pid)
+        return 70
 
 
 def _run(journal: JournalWriter, orders: TextIO, folder: Path, began_s: float) -> None:
@@ -65,7 +90,7 @@ def _run(journal: JournalWriter, orders: TextIO, folder: Path, began_s: float) -
     built = _build(journal, order, folder)
     if built is None:
         return
-    dataset, ops, batch_size, paths = built
+    dataset, ops, batch_size, files = built
     iterator = _first_batch(journal, dataset, order, batch_size)
     if iterator is None:
         return
@@ -73,26 +98,39 @@ def _run(journal: JournalWriter, orders: TextIO, folder: Path, began_s: float) -
     if not window:
         return
     order = replace(order, max_window_s=float(window), min_window_s=min(order.min_window_s, float(window)))
-    sample(journal, dataset, iterator, order, ops, batch_size)
-    if order.want_costs and paths:
+    sample(journal, dataset, iterator, order, ops, batch_size, files=files)
+    del iterator  # and with it what waits in its buffers
+    if order.want_costs and files:
         from cs_input_analyzer.measure.page_cache import cached_ratio
 
+        paths = [path for path, _ in files]
         journal.event("cache_after", ratio=cached_ratio(paths, deadline_s=time.monotonic() + CACHE_S / 10))
     if order.want_source:
         _sample_source(journal, dataset)
+    if order.want_prefixes:
+        from cs_input_analyzer.measure.prefixes import cpu_s_per_element
+        from cs_input_analyzer.measure.sampling import harness_us_per_batch
+
+        budget_s = min(PREFIXES_S, PREFIX_S * sum(op.within is None for op in ops))
+        for op, cpu_s in cpu_s_per_element(dataset, ops, budget_s, harness_us_per_batch() * 1e-6):
+            journal.event("prefix", op=op, cpu_s_per_element=cpu_s)
+    journal.event("over")
 
 
 def _sample_source(journal: JournalWriter, dataset: Any) -> None:
     """The readers alone, in batches, for a moment: a ceiling that no change behind them can lift. Silent where there is none."""
-    from cs_input_analyzer.measure.sampling import sampling_loop
+    from cs_input_analyzer.measure.sampling import bytes_of, sampling_loop
     from cs_input_analyzer.measure.steady_state import steady_window
     from cs_input_analyzer.rewrite import source_only
 
+    records = SOURCE_BATCH
     try:
         source = source_only(dataset)
-        if source is None:
+        if source is None or (first := next(iter(source), None)) is None:
             return
-        source = source.repeat().batch(SOURCE_BATCH).prefetch(2)
+        records = max(1, min(SOURCE_BATCH, SOURCE_BATCH_BYTES // max(1, bytes_of(first))))
+        del first
+        source = source.repeat().batch(records).prefetch(2)
         loop = sampling_loop(source.element_spec, count_samples=False)
         iterator, arrivals, batches = iter(source), [], 1
         began_s = time.monotonic()
@@ -103,17 +141,15 @@ def _sample_source(journal: JournalWriter, dataset: Any) -> None:
             arrivals += list(chunk.stamps_s)
             batches = _next_chunk(batches, time.monotonic() - began_s - elapsed_s, SOURCE_S - elapsed_s)
     except Exception as error:  # a reader that cannot be cut out is no failure of the user's pipeline
-        journal.event(
-            "source", records_per_batch=SOURCE_BATCH, window=None, message=f"{type(error).__name__}: {error}"[:MESSAGE_LIMIT]
-        )
+        journal.event("source", records_per_batch=records, window=None, message=f"{type(error).__name__}: {error}"[:MESSAGE_LIMIT])
         return
     import numpy as np
 
     window = steady_window(np.array(arrivals))
-    journal.event("source", records_per_batch=SOURCE_BATCH, window=asdict(window.gap_s) if window else None, message="")
+    journal.event("source", records_per_batch=records, window=asdict(window.gap_s) if window else None, message="")
 
 
-def _build(journal: JournalWriter, order: Order, folder: Path) -> tuple[Any, Any, int | None, list[str]] | None:
+def _build(journal: JournalWriter, order: Order, folder: Path) -> tuple[Any, Any, int | None, Files] | None:
     """Runs the user's input function. None when it failed; the journal says how."""
     import json
 
@@ -150,9 +186,8 @@ def _build(journal: JournalWriter, order: Order, folder: Path) -> tuple[Any, Any
     files = graph.sized_files_of(dataset)
     file_count = pipeline.files.count if pipeline.files else None
     journal.event("built", build_s=build_s, pipeline=fields, file_count=file_count, files=files if order.want_graph else ())
-    paths = [path for path, _ in files]
-    _prepare_cache(journal, order, paths)
-    return dataset, pipeline.ops, pipeline.batch_size, paths
+    _prepare_cache(journal, order, [path for path, _ in files])
+    return dataset, pipeline.ops, pipeline.batch_size, files
 
 
 def _prepare_cache(journal: JournalWriter, order: Order, paths: Sequence[str]) -> None:
@@ -189,11 +224,12 @@ def _first_batch(journal: JournalWriter, dataset: Any, order: Order, batch_size:
     return iterator
 
 
-def sample(journal: JournalWriter, dataset: Any, iterator: Any, order: Order, ops: Any, batch_size: int | None) -> None:
+def sample(
+    journal: JournalWriter, dataset: Any, iterator: Any, order: Order, ops: Any, batch_size: int | None, files: Files = ()
+) -> None:
     """Samples in chunks until the rate is precise enough, the time is up, or the data end; a finished pass begins again."""
     import numpy as np
 
-    from cs_input_analyzer.load import plain_message
     from cs_input_analyzer.measure.costs import CostMeter
     from cs_input_analyzer.measure.counters import CounterReader, read_memory
     from cs_input_analyzer.measure.reference import time_reference
@@ -221,15 +257,15 @@ def sample(journal: JournalWriter, dataset: Any, iterator: Any, order: Order, op
         arrivals.append(chunk.stamps_s)
         batches += len(chunk.stamps_s)
         since_epoch += len(chunk.stamps_s)
-        if order.want_costs:
+        if order.want_costs:  # told now and not only in the end, which a worker that hangs or is killed does not see
             meter.poll(iterator)
+            _tell_costs(journal, meter, harness_us=None)
         journal.chunk(chunk.stamps_s, chunk.samples, counters.read())
         if order.want_costs:
             told = _tell_tuned(journal, meter, told, batches)
         if chunk.error is not None:
-            journal.event(
-                "data_error", kind=type(chunk.error).__name__, message=plain_message(chunk.error)[:MESSAGE_LIMIT], batches=batches
-            )
+            message = _loop_error(chunk.error, files)[:MESSAGE_LIMIT]
+            journal.event("data_error", kind=type(chunk.error).__name__, message=message, batches=batches)
             stopped_by = "error"
             break
         if chunk.ended:
@@ -256,10 +292,16 @@ def sample(journal: JournalWriter, dataset: Any, iterator: Any, order: Order, op
     journal.event("reference", **asdict(time_reference()))
     journal.event("memory", **asdict(read_memory()))
     if order.want_costs:
-        seen = {name: asdict(counts) for name, counts in meter.seen.items()}
-        harness_us = harness_us_per_batch() if stopped_by != "error" else None
-        journal.event("costs", seen=seen, tuned=[asdict(value) for value in meter.parameters()], harness_us=harness_us)
+        _tell_costs(journal, meter, harness_us=harness_us_per_batch() if stopped_by != "error" else None)
     journal.event("done", stopped_by=stopped_by, epochs=epochs)
+
+
+def _tell_costs(journal: JournalWriter, meter: Any, harness_us: float | None) -> None:
+    """Writes down what the ops have cost so far; the last of these counts."""
+    # `asdict` copies deeply, which costs a millisecond for a long pipeline.
+    seen = {name: {field.name: getattr(counts, field.name) for field in fields(counts)} for name, counts in meter.seen.items()}
+    tuned = [{"op": value.op, "parameter": value.parameter, "value": value.value} for value in meter.parameters()]
+    journal.event("costs", seen=seen, tuned=tuned, harness_us=harness_us)
 
 
 def _tell_tuned(journal: JournalWriter, meter: Any, told: dict[str, float] | None, batches: int) -> dict[str, float] | None:
@@ -284,6 +326,28 @@ def _tell_failure(journal: JournalWriter, stage: str, error: BaseException) -> N
         message=plain_message(error)[:MESSAGE_LIMIT],
         details=user_traceback(error)[-8000:],
     )
+
+
+def _loop_error(error: BaseException, files: Files) -> str:
+    """What went wrong with an element: without the frames of our own loop, and with the file that changed while it was read."""
+    from cs_input_analyzer.load import plain_message
+
+    return _LOOP_FRAMES.sub("", plain_message(error)).strip() + _changed_file(files)
+
+
+def _changed_file(files: Files) -> str:
+    """The first file that is gone, or of another size than when the pipeline was built; empty where there is none."""
+    deadline_s = time.monotonic() + CHANGED_FILES_S
+    for path, size in files:
+        if time.monotonic() > deadline_s:
+            return ""
+        try:
+            now = os.stat(path).st_size
+        except OSError as error:
+            return f" ({path}: {(error.strerror or str(error)).lower()}; it was there when the pipeline was built)"
+        if now != size:
+            return f" ({path} had {size} bytes when the pipeline was built and has {now} now: something writes to it)"
+    return ""
 
 
 def _next_chunk(batches: int, elapsed_s: float, left_s: float) -> int:
@@ -315,7 +379,11 @@ def _end_forked_child(own_pid: int) -> None:
 def _end_children() -> None:
     import psutil
 
-    for child in psutil.Process().children(recursive=True):
+    try:
+        children = psutil.Process().children(recursive=True)
+    except (psutil.Error, OSError):  # a /proc that cannot be read; the parent ends the whole group
+        return
+    for child in children:
         try:
             child.kill()
         except psutil.Error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cs_input_analyzer.records import Analysis, Decomposition, Host, Measurement, Noise, SteadyState, WorkerResult
+from cs_input_analyzer.records import Analysis, ContentionPoint, Decomposition, Host, Measurement, Noise, SteadyState, WorkerResult
 from cs_input_analyzer.report.wording import Facts, confirming_measurement, one_line
 from cs_input_analyzer.units import MISSING, format_bytes, format_count, format_ratio, format_seconds
 
@@ -31,13 +31,15 @@ def shown_measurement(analysis: Analysis) -> Measurement | None:
 
 
 def measured_facts(analysis: Analysis) -> Facts:
-    """Of the shown run: what the time of a sample is made of, the tail of the batch gaps, the memory."""
+    """What the time of a sample is made of, the tail of the batch gaps, the memory, what neighbours on the host cost."""
     facts = []
     if analysis.decomposition is not None:
         facts.append(("sample time", _decomposition(analysis.decomposition)))
     shown = shown_measurement(analysis)
     if shown is not None:
         facts += [("batch gaps", _batch_gaps(shown)), ("memory", _memory(shown, analysis))]
+    if analysis.capacity is not None:
+        facts.append(("contention", "; ".join(_contention(point) for point in analysis.capacity.contention)))
     return tuple((label, one_line(text)) for label, text in facts if text)
 
 
@@ -50,6 +52,13 @@ def _decomposition(parts: Decomposition) -> str:
     }
     text = ", ".join(f"{name} {format_ratio(ratio)}" for name, ratio in shares.items() if ratio is not None)
     return text if parts.fetch_ratio is not None else f"{text}; reading cold was not measured"
+
+
+def _contention(point: ContentionPoint) -> str:
+    kept = point.kept_ratio
+    interval = f"{format_ratio(kept.low)} to {format_ratio(kept.high)}"
+    who = f"{format_count(point.tasks)} workers of {format_count(point.cpus)} CPU{'' if point.cpus == 1 else 's'} together"
+    return f"{who} keep {format_ratio(kept.estimate)} ({interval}) of the rate that each has alone"
 
 
 def _batch_gaps(measurement: Measurement) -> str:

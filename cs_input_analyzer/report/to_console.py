@@ -8,9 +8,10 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING
 
-from cs_input_analyzer.records import Analysis, Finding, LaunchPlan, Profile, Storage
+from cs_input_analyzer.records import Analysis, Finding, LaunchPlan, Profile, Station, Storage
 from cs_input_analyzer.report.costs import dearest_sentence, op_cost_table, serial_sentence
 from cs_input_analyzer.report.measuring import measured_facts, measuring_facts
+from cs_input_analyzer.report.stations import bottleneck_sentence, stations_table
 from cs_input_analyzer.report.storage import reads_table, storage_facts
 from cs_input_analyzer.report.tables import (
     Column,
@@ -77,6 +78,8 @@ def to_console(analysis: Analysis, *, width: int | None = None, color: bool = Fa
     if analysis.recommendation is not None:
         _launch(console, analysis.recommendation, analysis)
     _measured(console, analysis)
+    if analysis.stations:
+        _stations(console, analysis.stations)
     if analysis.profile is not None and analysis.profile.ops:
         _costs(console, analysis.profile)
     if analysis.storage is not None:
@@ -130,6 +133,14 @@ def _measured(console: Console, analysis: Analysis) -> None:
     if facts:
         console.print()
         _facts(console, facts)
+
+
+def _stations(console: Console, stations: tuple[Station, ...]) -> None:
+    table = stations_table(stations)
+    _heading(console, table.title)
+    _line(console, bottleneck_sentence(stations))
+    console.print()
+    _table(console, table, heading=False)
 
 
 def _costs(console: Console, profile: Profile) -> None:

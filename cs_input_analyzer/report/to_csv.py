@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-from cs_input_analyzer.records import Analysis, BatchGap, Estimate, Measurement, Noise, SteadyState, WorkerResult
+from cs_input_analyzer.records import Analysis, BatchGap, Estimate, Measurement, Noise, Station, SteadyState, WorkerResult
 from cs_input_analyzer.report.wording import visible
 
 # A spreadsheet runs a cell that begins like a formula; a quote in front makes it text (OWASP, "CSV Injection").
@@ -16,6 +16,8 @@ FORMULA_STARTS = ("=", "+", "-", "@")
 NOT_A_CELL = ("tuned", "block_samples_per_s")
 # Of a list inside a part, how many there are: 0 where there are none, empty where it was not read.
 COUNTED = {"moved": "moved_count"}
+# What held one worker of a layout back; empty in rows of other layouts.
+BOTTLENECK = tuple(field.name for field in dataclasses.fields(Station) if field.name != "layout")
 
 
 def to_csv(analysis: Analysis) -> str:
@@ -23,7 +25,8 @@ def to_csv(analysis: Analysis) -> str:
     import pandas as pd
 
     runs = enumerate(analysis.measurements)
-    rows = [_row(number, measurement, worker) for number, measurement in runs for worker in measurement.workers]
+    first = next(iter(analysis.stations), None)
+    rows = [_row(number, measurement, worker, first) for number, measurement in runs for worker in measurement.workers]
     # Columns of whole numbers stay whole where a value is missing: object columns are written as they are.
     return str(pd.DataFrame(rows, columns=_columns(), dtype=object).to_csv(index=False, lineterminator="\n"))
 
@@ -36,10 +39,10 @@ def _columns() -> list[str]:
             columns += [f"{field.name}.{COUNTED.get(part.name, part.name)}" for part in dataclasses.fields(parts[field.name])]
         elif field.name not in NOT_A_CELL:
             columns.append(field.name)
-    return columns
+    return [*columns, *(f"bottleneck.{name}" for name in BOTTLENECK)]
 
 
-def _row(number: int, measurement: Measurement, worker: WorkerResult) -> dict[str, object]:
+def _row(number: int, measurement: Measurement, worker: WorkerResult, bottleneck: Station | None) -> dict[str, object]:
     cells: dict[str, object] = {
         "measurement": number,
         "role": measurement.role,
@@ -54,6 +57,8 @@ def _row(number: int, measurement: Measurement, worker: WorkerResult) -> dict[st
             cells |= {f"{field.name}.{name}": cell for name, cell in _part_cells(value)}
         elif field.name not in NOT_A_CELL:
             cells[field.name] = value
+    if bottleneck is not None and bottleneck.layout == measurement.layout:
+        cells |= {f"bottleneck.{name}": getattr(bottleneck, name) for name in BOTTLENECK}
     return {name: _text(value) if isinstance(value, str) else value for name, value in cells.items()}
 
 

@@ -15,6 +15,7 @@ from cs_input_analyzer.errors import AnalyzerError
 from cs_input_analyzer.records import Analysis, Estimate, Finding, LaunchPlan, Profile
 from cs_input_analyzer.report.costs import RUNTIME, dearest_sentence, op_cost_table, serial_sentence
 from cs_input_analyzer.report.measuring import measured_facts, measuring_facts
+from cs_input_analyzer.report.stations import bottleneck_sentence, stations_table
 from cs_input_analyzer.report.storage import reads_table, storage_facts
 from cs_input_analyzer.report.tables import (
     Table,
@@ -107,6 +108,8 @@ def to_html(analysis: Analysis) -> str:
             pipeline=pipeline_table(analysis),
             pipeline_facts=pipeline_facts(analysis),
             measured_facts=measured_facts(analysis),
+            stations=stations_table(analysis.stations),
+            bottleneck=bottleneck_sentence(analysis.stations),
             op_costs=op_cost_table(profile) if profile is not None else None,
             dearest=dearest_sentence(profile) if profile is not None else "",
             serial=serial_sentence(profile) if profile is not None else "",

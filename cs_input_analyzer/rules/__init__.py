@@ -8,13 +8,14 @@ from __future__ import annotations
 from cs_input_analyzer.records import Case, Finding
 from cs_input_analyzer.rules import (
     corrupt_record,
+    dataset_exceeds_memory,
     fewer_files_than_workers,
     file_cache_redirected,
     short_dataset,
     worker_lost,
 )
 
-RULES = (file_cache_redirected, fewer_files_than_workers, short_dataset, corrupt_record, worker_lost)
+RULES = (file_cache_redirected, fewer_files_than_workers, short_dataset, corrupt_record, worker_lost, dataset_exceeds_memory)
 _ORDER = {"error": 0, "warning": 1, "info": 2}
 
 

@@ -22,9 +22,10 @@ def find(case: Case) -> Iterator[Finding]:
     seen: set[str] = set()
     for measurement in case.measurements:
         for worker in measurement.workers:
-            if worker.status != "data_error" or worker.message in seen:
+            _, _, what = worker.message.partition(": ")  # without the number of batches, which differs from run to run
+            if worker.status != "data_error" or what in seen:
                 continue
-            seen.add(worker.message)
+            seen.add(what)
             yield Finding(
                 code=CODE,
                 severity="error",

@@ -12,25 +12,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cs_input_analyzer.records import Case, Finding
+from cs_input_analyzer.records import Case, Finding, WorkerResult
 
 CODE = "CSI502"
 NAME = "worker-lost"
 
 
 def find(case: Case) -> Iterator[Finding]:
+    seen: dict[tuple[int, str], list[WorkerResult]] = {}
     for measurement in case.measurements:
         for worker in measurement.workers:
-            if worker.status not in ("lost", "deadline"):
-                continue
-            yield Finding(
-                code=CODE,
-                severity="warning",
-                message=f"worker {worker.index} of layout {measurement.layout} was lost: {worker.message}",
-                evidence={
-                    "worker": worker.index,
-                    "layout": str(measurement.layout),
-                    "workers_left": len(measurement.measured_workers),
-                },
-                fix="run that worker's shard alone to see why; its numbers are not in the sums",
-            )
+            if worker.status in ("lost", "deadline"):
+                seen.setdefault((worker.index, str(measurement.layout)), []).append(worker)
+    for (index, layout), lost in seen.items():
+        launches = [m for m in case.measurements if str(m.layout) == layout and any(w.index == index for w in m.workers)]
+        times = f" in {len(lost)} of {len(launches)} launches" if len(launches) > 1 else ""
+        yield Finding(
+            code=CODE,
+            severity="warning",
+            message=f"worker {index} of layout {layout} was lost{times}: {lost[0].message}",
+            evidence={
+                "worker": index,
+                "layout": layout,
+                "launches_lost": len(lost),
+                "launches": len(launches),
+                "workers_left": min(len(m.measured_workers) for m in launches),
+            },
+            fix="run that worker's shard alone to see why; its numbers are not in the sums",
+        )

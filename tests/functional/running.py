@@ -58,10 +58,13 @@ class Outcome:
     run: Any
 
 
-def run_cli(arguments: Sequence[str], folder: Path, *, stop: Stop | None = None, cpu: int | None = None) -> Outcome:
+def run_cli(
+    arguments: Sequence[str], folder: Path, *, stop: Stop | None = None, cpu: int | None = None, within: Sequence[str] = ()
+) -> Outcome:
     """`python -m cs_input_analyzer ARGUMENTS --json …` in `folder/users`, temporary files in `folder/temporary`.
 
-    `cpu` is the only one that the run may use: runs side by side would all choose the first.
+    `cpu` is the only one that the run may use: runs side by side would all choose the first. `within` is a command that sets the
+    scene and becomes the one that follows it.
     """
     users, temporary, json_file = folder / "users", folder / "temporary", folder / "run.json"
     users.mkdir(parents=True, exist_ok=True)
@@ -72,7 +75,7 @@ def run_cli(arguments: Sequence[str], folder: Path, *, stop: Stop | None = None,
     before = tree_of(users)
     with (folder / "out").open("wb") as out, (folder / "err").open("wb") as err, _confined_to(cpu):
         process = subprocess.Popen(
-            [sys.executable, "-m", "cs_input_analyzer", *arguments, "--json", str(json_file)],
+            [*within, sys.executable, "-m", "cs_input_analyzer", *arguments, "--json", str(json_file)],
             cwd=users,
             stdin=subprocess.DEVNULL,
             stdout=out,

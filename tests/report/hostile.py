@@ -39,6 +39,9 @@ OURS = {
     "launcher",
 }
 
+# The same where other records hold a user's text under that name.
+OURS_IN = {"Station": {"kind"}}
+
 # Where a field of that name holds what comes from outside after all.
 OUTSIDE = {"Consumption": {"mode"}, "Analysis": {"storage"}}
 
@@ -52,7 +55,7 @@ def with_text(value: Any, text: str) -> Any:
     if isinstance(value, tuple):
         return tuple(with_text(item, text) for item in value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        kept = OURS - OUTSIDE.get(type(value).__name__, set())
+        kept = (OURS | OURS_IN.get(type(value).__name__, set())) - OUTSIDE.get(type(value).__name__, set())
         fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
         return dataclasses.replace(value, **{name: with_text(item, text) for name, item in fields.items() if name not in kept})
     return value

@@ -1,0 +1,143 @@
+"""Input functions whose data turn against the worker that reads them. Run by workers, never imported by the tests."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from input_functions import task_index
+
+Dataset = tf.data.Dataset
+
+
+# --- files -------------------------------------------------------------------------------------------------------------------
+
+
+def reads_shards(params: dict[str, Any]) -> Any:
+    """One shard after the other."""
+    files = Dataset.list_files(f"{params['folder']}/*.tfrecord", shuffle=False)
+    return files.interleave(tf.data.TFRecordDataset, cycle_length=1).repeat().batch(2, drop_remainder=True)
+
+
+def own_shard(params: dict[str, Any]) -> Any:
+    """Each worker reads the shard of its number, round and round."""
+    return tf.data.TFRecordDataset(f"{params['folder']}/part-{task_index()}.tfrecord").repeat().batch(2, drop_remainder=True)
+
+
+def shrinks(params: dict[str, Any]) -> Any:
+    """Another program rewrites the file when the reader has got some way into it; the cut goes through a record."""
+    path = f"{params['folder']}/part-0.tfrecord"
+
+    def cut(record: bytes) -> bytes:
+        if counted() == 500 and os.path.getsize(path) > 400_050:
+            os.truncate(path, 400_050)
+        return record
+
+    counted = _counter()
+    records = tf.data.TFRecordDataset(path).map(lambda x: tf.ensure_shape(tf.numpy_function(cut, [x], tf.string), []))
+    return records.repeat().batch(2, drop_remainder=True)
+
+
+# --- sizes -------------------------------------------------------------------------------------------------------------------
+
+
+def one_element() -> Any:
+    return Dataset.from_tensors(tf.zeros([4])).batch(1, drop_remainder=True)
+
+
+def one_element_repeated() -> Any:
+    return one_element().repeat()
+
+
+def huge_elements(params: dict[str, Any]) -> Any:
+    """Elements of `megabytes` each, prefetched, and shuffled where `shuffle` says so."""
+    count = params["megabytes"] * 250_000
+    dataset = Dataset.range(1 << 40).map(lambda x: tf.fill([count], tf.cast(x, tf.float32)))
+    dataset = dataset.shuffle(params["shuffle"]) if "shuffle" in params else dataset
+    return dataset.batch(1, drop_remainder=True).prefetch(tf.data.AUTOTUNE)
+
+
+# --- the system --------------------------------------------------------------------------------------------------------------
+
+
+def without_proc() -> Any:
+    """Neither our counters nor psutil find anything in /proc. There is a child, which otherwise would be looked up there."""
+    import psutil
+
+    from cs_input_analyzer.measure import counters
+
+    empty = os.environ["TMPDIR"] + "/empty"
+    os.mkdir(empty)
+    counters.PROC = Path(empty)
+    psutil.PROCFS_PATH = empty  # type: ignore[attr-defined]
+    subprocess.Popen(["sleep", "60"])
+    return _numbers()
+
+
+def fills_the_disk() -> Any:
+    """The kernel lets no file of this process grow beyond 16 KiB, so that its journal is full after some hundred batches."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 14, 1 << 14))
+    return _numbers()
+
+
+def killed_as_second_worker() -> Any:
+    """The kernel takes the second worker when it has seen some elements, as it does when memory runs out."""
+
+    def die(x: Any) -> Any:
+        if counted() == 3000:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return x
+
+    counted = _counter()
+    dataset = _numbers()
+    return dataset if task_index() != 1 else dataset.map(lambda x: tf.ensure_shape(tf.numpy_function(die, [x], tf.int64), [8]))
+
+
+# --- blocking for ever -------------------------------------------------------------------------------------------------------
+
+
+def blocks_at_once() -> Any:
+    return _generated(0)
+
+
+def blocks_later() -> Any:
+    return _generated(60)
+
+
+def blocks_as_second_worker() -> Any:
+    return _generated(60) if task_index() == 1 else _generated(1 << 40)
+
+
+def _generated(count: int) -> Any:
+    """`count` elements, one in some hundredth of a second; then nothing more for ever."""
+
+    def generate() -> Any:
+        for index in range(count):
+            time.sleep(0.01)
+            yield index
+        threading.Event().wait()
+
+    return Dataset.from_generator(generate, output_signature=tf.TensorSpec([], tf.int64))
+
+
+def _numbers() -> Any:
+    return Dataset.range(1 << 40).batch(8, drop_remainder=True)
+
+
+def _counter() -> Any:
+    """Counts its calls, from 1 on."""
+    calls = np.zeros([], np.int64)
+
+    def count() -> int:
+        calls[...] += 1
+        return int(calls)
+
+    return count

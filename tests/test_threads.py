@@ -1,0 +1,98 @@
+"""Which ops share a thread."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cs_input_analyzer.records import Op
+from cs_input_analyzer.threads import as_run, inside, is_serial, python_ops, reader_ops, segments
+
+
+def op(name: str, kind: str, *inputs: str, within: str | None = None, calls: tuple[str, ...] = (), **parameters: Any) -> Op:
+    return Op(name=name, kind=kind, inputs=inputs, parameters=parameters, within=within, function_ops=calls)
+
+
+def names(ops: tuple[Op, ...]) -> list[list[str]]:
+    return [[member.name for member in segment] for segment in segments(ops)]
+
+
+def test_without_threads_of_their_own_all_ops_are_one_thread() -> None:
+    chain = (op("read", "TFRecord"), op("map", "Map", "read"), op("shuffle", "Shuffle", "map"), op("batch", "Batch", "shuffle"))
+    assert names(chain) == [["read", "map", "shuffle", "batch"]]
+
+
+@pytest.mark.parametrize("kind", ["Prefetch", "ParallelMap", "MapAndBatch"])
+def test_an_op_with_threads_parts_what_is_before_it_from_what_is_behind(kind: str) -> None:
+    chain = (op("read", "TFRecord"), op("map", "Map", "read"), op("cut", kind, "map"), op("batch", "Batch", "cut"))
+    assert names(chain) == [["read", "map"], ["batch"]]
+
+
+def test_ops_that_do_nothing_belong_to_no_thread() -> None:
+    assert names((op("range", "Range"), op("repeat", "Repeat", "range"), op("take", "Take", "repeat"))) == []
+
+
+def test_two_branches_are_walked_by_the_thread_that_joins_them_unless_they_have_their_own() -> None:
+    joined = (op("a", "TFRecord"), op("b", "TextLine"), op("zip", "Zip", "a", "b"))
+    assert names(joined) == [["a", "b", "zip"]]
+    apart = (op("a", "TFRecord"), op("b", "TextLine"), op("prefetch", "Prefetch", "b"), op("zip", "Zip", "a", "prefetch"))
+    assert names(apart) == [["a", "zip"], ["b"]]
+
+
+def test_a_flat_map_and_what_is_in_its_function_are_one_thread() -> None:
+    chain = (op("read", "TFRecord", within="flat_map"), op("flat_map", "FlatMap"), op("map", "Map", "flat_map"))
+    assert names(chain) == [["read", "flat_map", "map"]]
+
+
+def test_what_is_called_in_parallel_is_no_segment() -> None:
+    chain = (
+        op("files", "Shuffle"),
+        op("read", "TFRecord", within="flat_map"),
+        op("flat_map", "FlatMap", within="interleave"),
+        op("interleave", "ParallelInterleave", "files", num_parallel_calls="AUTOTUNE"),
+        op("batch", "Batch", "interleave"),
+    )
+    assert names(chain) == [["files"], ["batch"]]
+    once = (*chain[:3], op("interleave", "ParallelInterleave", "files", num_parallel_calls=1), chain[4])
+    assert names(once) == [["files"], ["read", "flat_map"], ["batch"]]
+
+
+def test_tensorflow_makes_a_map_parallel_that_has_a_parallelism_to_tune() -> None:
+    chain = (op("range", "Range"), op("map", "Map", "range"), op("map_2", "Map", "map"))
+    running = as_run(chain, {"map_2"})
+    assert [is_serial(one, running) for one in running] == [True, True, False]
+    assert names(running) == [["map"]]
+    assert as_run(chain, ()) == chain
+    interleave = op("interleave", "Interleave")
+    assert as_run((interleave,), {"interleave"}) == (interleave,)
+
+
+def test_python_counts_where_it_is_called() -> None:
+    chain = (
+        op("generator", "Generator"),
+        op("map", "Map", within="interleave", calls=("PyFunc",)),
+        op("interleave", "ParallelInterleave", "generator", calls=("MapDataset", "PyFunc")),
+        op("map_2", "ParallelMap", "interleave", calls=("DecodeRaw",)),
+    )
+    assert [one.name for one in python_ops(chain)] == ["generator", "map"]
+
+
+def test_readers_are_ops_that_open_files() -> None:
+    chain = (
+        op("generator", "Generator"),
+        op("read", "TextLine", within="interleave"),
+        op("interleave", "ParallelInterleave", "generator"),
+        op("whole", "ParallelMap", "interleave", calls=("DecodeJpeg", "ReadFile")),
+    )
+    assert [one.name for one in reader_ops(chain)] == ["read", "whole"]
+
+
+def test_inside_is_deep() -> None:
+    chain = (
+        op("read", "TFRecord", within="flat_map"),
+        op("flat_map", "FlatMap", within="interleave"),
+        op("interleave", "Interleave"),
+    )
+    assert [one.name for one in inside(chain[2], chain)] == ["read", "flat_map"]
+    assert inside(chain[0], chain) == ()
