@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from cs_input_analyzer import capacity, commands, recommend, rules, stations
-from cs_input_analyzer.errors import Interrupted, UsageError
+from cs_input_analyzer.errors import Interrupted, LaunchError, UsageError
 from cs_input_analyzer.launch import Launcher
 from cs_input_analyzer.probing import Probing
 from cs_input_analyzer.records import (
@@ -72,6 +72,11 @@ def analyze(job: Job, launcher: Launcher, progress: Progress) -> Analysis:
                 break
         probing.measure_decomposition()
         probing.measure_prefixes(plan)
+        plan = _plan(job, probing)
+    except LaunchError as error:  # the disk is full, no process can be started: what was measured before stands
+        if not any(measurement.samples_per_s for measurement in probing.measurements):
+            raise
+        probing.leave_out(f"all the rest: {error}")
         plan = _plan(job, probing)
     except KeyboardInterrupt:
         is_interrupted = True

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -219,18 +220,30 @@ def batching_op(ops: tuple[Op, ...]) -> Op | None:
 
 def files_of(graph_def: Any) -> FileSet | None:
     """The existing files that the graph names in string constants: file lists, `list_files` results, single paths."""
-    paths = {path for path in _string_constants(graph_def) if os.path.isfile(path)}
-    if not paths:
+    sized = _sized_files(graph_def)
+    if not sized:
         return None
-    sizes = [os.path.getsize(path) for path in paths]
-    folder = os.path.commonpath([os.path.dirname(os.path.abspath(path)) for path in paths])
+    sizes = [size for _, size in sized]
+    folder = os.path.commonpath([os.path.dirname(os.path.abspath(path)) for path, _ in sized])
     return FileSet(count=len(sizes), bytes=sum(sizes), largest_bytes=max(sizes), smallest_bytes=min(sizes), directory=folder)
 
 
 def sized_files_of(dataset: Any) -> tuple[tuple[str, int], ...]:
     """The files behind `files_of` with their sizes, in the order of their paths."""
-    paths = sorted(path for path in set(_string_constants(graph_def_of(dataset))) if os.path.isfile(path))
-    return tuple((path, os.path.getsize(path)) for path in paths)
+    return _sized_files(graph_def_of(dataset))
+
+
+def _sized_files(graph_def: Any) -> tuple[tuple[str, int], ...]:
+    """Existing regular files among the string constants, with their sizes; one that vanishes meanwhile is none."""
+    found = []
+    for path in sorted(set(_string_constants(graph_def))):
+        try:
+            status = os.stat(path)
+        except (OSError, ValueError):  # not a path at all, or gone
+            continue
+        if stat.S_ISREG(status.st_mode):
+            found.append((path, status.st_size))
+    return tuple(found)
 
 
 # Where a node stands: the op whose function holds it (None at the top), and that function's name.

@@ -415,6 +415,8 @@ def failure_of(failure: WorkerFailure, max_seconds: float) -> TargetError | Usag
     """What to tell the user when no worker gave a single rate."""
     if failure.stage == "load":
         return TargetError(failure.message)
+    if failure.stage == "journal":
+        return LaunchError(failure.message)
     if failure.stage == "import":
         if failure.kind == "SystemExit":
             return TargetError(

@@ -96,3 +96,28 @@ def test_inside_is_deep() -> None:
     )
     assert [one.name for one in inside(chain[2], chain)] == ["read", "flat_map"]
     assert inside(chain[0], chain) == ()
+
+
+# --- what TensorFlow really does ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.tf
+@pytest.mark.parametrize(("is_stateful", "tuned"), [(False, {"map"}), (True, set())])
+def test_only_a_map_without_side_effects_gets_a_parallelism(is_stateful: bool, tuned: set[str]) -> None:
+    import tensorflow as tf
+
+    from cs_input_analyzer import graph
+    from cs_input_analyzer.measure.costs import CostMeter
+
+    def function(x: Any) -> Any:
+        return tf.cast(x, tf.float32) + (tf.random.uniform([]) if is_stateful else 1.0)
+
+    with graph.recorded_sources() as log:
+        dataset = tf.data.Dataset.range(1 << 40).map(function).prefetch(2)
+    meter = CostMeter(ops=graph.read_graph(dataset, log, target="here").ops)
+    iterator = iter(dataset)
+    for _ in range(50):
+        next(iterator)
+    meter.poll(iterator)
+    assert meter.has_model
+    assert {value.op for value in meter.parameters() if value.parameter == "parallelism"} == tuned

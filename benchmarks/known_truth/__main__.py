@@ -71,15 +71,17 @@ def main() -> None:
     )
     os.sched_setaffinity(0, set(sorted(os.sched_getaffinity(0))[:CPUS]))
     busy()  # compiles the op, where it is not there yet: no worker's time is to go into that
-    rows, result = [], {}
+    rows: list[tuple[str, ...]] = []
+    result: dict[str, object] = {}
     for case in CASES:
         if options.only not in case.name and options.only not in case.function:
             continue
         if case.slow and slowfs.missing() is not None:
             rows.append((case.name, case.planted, f"not run: {slowfs.missing()}", "-", "-", "-", "-"))
             continue
-        result[case.name] = run(case, options.budget, options.pairs, options.seconds)
-        rows.append(row_of(case.name, result[case.name]))
+        found = run(case, options.budget, options.pairs, options.seconds)
+        result[case.name] = found
+        rows.append(row_of(case.name, found))
         print(*rows[-1], sep=" | ", flush=True)
     columns = (
         "case",

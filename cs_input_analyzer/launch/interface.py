@@ -39,7 +39,7 @@ class WorkPlan:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerFailure:
     """Why no worker of a launch gave a rate. `stage`: `load`, `import`, `build`, `first_batch`, `hang`, `exit`,
-    `sampling`, `worker`.
+    `sampling`, `journal` (what it measured could not be written down), `worker`.
     """
 
     stage: str

@@ -51,7 +51,7 @@ def _cpu_s(cut: Any, seconds: float, harness_s: float) -> float | None:
     """Process CPU for one element of `cut` once it runs; None where it ended at once."""
     from cs_input_analyzer.measure.sampling import sampling_loop
 
-    elements = _elements_per_window(cut.element_spec)
+    elements = max(1, min(WINDOW_ELEMENTS, WINDOW_BYTES // max(1, _element_bytes(cut))))
     read = cut.repeat().window(elements) if elements > 1 else cut.repeat()
     loop = sampling_loop(read.element_spec, count_samples=False)
     iterator, steps = iter(read), 1
@@ -63,16 +63,16 @@ def _cpu_s(cut: Any, seconds: float, harness_s: float) -> float | None:
     return max(0.0, counted[1] / counted[0] - harness_s) / elements if counted is not None else None
 
 
-def _elements_per_window(element_spec: Any) -> int:
-    """As many as make some megabytes by their static shapes; strings and what is of unknown size count as a kilobyte."""
+def _element_bytes(cut: Any) -> int:
+    """By static shapes; where those do not tell (strings), one element is read: it may be of half a gigabyte."""
     import tensorflow as tf
 
-    def size(spec: Any) -> int:
-        elements = getattr(spec.shape, "num_elements", lambda: None)()
-        return int(elements) * spec.dtype.size if elements is not None and spec.dtype.is_numpy_compatible else 1024
+    from cs_input_analyzer.measure.sampling import bytes_of
 
-    bytes_each = sum(size(spec) for spec in tf.nest.flatten(element_spec))
-    return max(1, min(WINDOW_ELEMENTS, WINDOW_BYTES // max(1, bytes_each)))
+    specs = tf.nest.flatten(cut.element_spec)
+    if all(spec.shape.is_fully_defined() and spec.dtype.is_numpy_compatible and spec.dtype != tf.string for spec in specs):
+        return sum(spec.shape.num_elements() * spec.dtype.size for spec in specs)
+    return bytes_of(next(iter(cut)))
 
 
 def _for_a_while(loop: Any, iterator: Any, seconds: float, steps: int) -> tuple[int, float, int] | None:

@@ -75,7 +75,7 @@ def status_of(journal: Journal, ending: Ending) -> tuple[WorkerStatus, str]:
     failed, data_error = journal.last("failed"), journal.last("data_error")
     if data_error is not None:
         return "data_error", f"after {data_error['batches']} batches: {data_error['message']}"
-    if failed is not None:
+    if failed is not None and journal.last("done") is None:  # after that nothing of it can be lost
         has_rates = len(journal.stamps_s) > 1
         return ("data_error" if has_rates else "lost"), f"{failed['kind']}: {failed['message']}"
     if journal.last("done") is not None:  # whatever it did at exit, its work was done
@@ -100,6 +100,7 @@ def stage_of(journal: Journal) -> str:
         "epoch": "sampling",
         "tuned": "sampling",
         "reference": "sampling",
+        "costs": "sampling",
         "sampling": "sampling",
         "first_batch": "waiting to sample",
         "built": "waiting for the first batch",

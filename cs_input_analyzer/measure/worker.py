@@ -22,18 +22,14 @@ from typing import Any, NoReturn, TextIO
 
 from cs_input_analyzer.measure.journal import EXIT_UNWRITTEN, UNWRITTEN, JournalError, JournalWriter, Order
 
-# Between two chunks the books are kept (about a millisecond): at this length that is a fifth of a percent.
-CHUNK_S = 0.5
+# A chunk larger than the one before by more than this is watched by the clock.
+SETTLED_GROWTH = 1.5
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 STOP_CHECK_S = 0.5
 MESSAGE_LIMIT = 4000
 # At most so long is spent on emptying or filling the cache before a window.
 CACHE_S = 10.0
-# The readers alone: for so long, so many records at a time, so that the loop's own cost does not count.
-SOURCE_S = 1.0
-SOURCE_BATCH = 64
-SOURCE_BATCH_BYTES = 64 << 20
 # After an error in the data, at most so long is spent on looking which file has changed.
 CHANGED_FILES_S = 1.0
 # For the pipeline cut after one of its ops, tracing included; at most so long for all cuts.
@@ -106,7 +102,9 @@ def _run(journal: JournalWriter, orders: TextIO, folder: Path, began_s: float) -
         paths = [path for path, _ in files]
         journal.event("cache_after", ratio=cached_ratio(paths, deadline_s=time.monotonic() + CACHE_S / 10))
     if order.want_source:
-        _sample_source(journal, dataset)
+        from cs_input_analyzer.measure.readers_alone import sample_readers
+
+        sample_readers(journal, dataset)
     if order.want_prefixes:
         from cs_input_analyzer.measure.prefixes import cpu_s_per_element
         from cs_input_analyzer.measure.sampling import harness_us_per_batch
@@ -115,38 +113,6 @@ def _run(journal: JournalWriter, orders: TextIO, folder: Path, began_s: float) -
         for op, cpu_s in cpu_s_per_element(dataset, ops, budget_s, harness_us_per_batch() * 1e-6):
             journal.event("prefix", op=op, cpu_s_per_element=cpu_s)
     journal.event("over")
-
-
-def _sample_source(journal: JournalWriter, dataset: Any) -> None:
-    """The readers alone, in batches, for a moment: a ceiling that no change behind them can lift. Silent where there is none."""
-    from cs_input_analyzer.measure.sampling import bytes_of, sampling_loop
-    from cs_input_analyzer.measure.steady_state import steady_window
-    from cs_input_analyzer.rewrite import source_only
-
-    records = SOURCE_BATCH
-    try:
-        source = source_only(dataset)
-        if source is None or (first := next(iter(source), None)) is None:
-            return
-        records = max(1, min(SOURCE_BATCH, SOURCE_BATCH_BYTES // max(1, bytes_of(first))))
-        del first
-        source = source.repeat().batch(records).prefetch(2)
-        loop = sampling_loop(source.element_spec, count_samples=False)
-        iterator, arrivals, batches = iter(source), [], 1
-        began_s = time.monotonic()
-        while (elapsed_s := time.monotonic() - began_s) < SOURCE_S:
-            chunk = loop(iterator, batches)
-            if chunk.error is not None or chunk.ended:
-                return
-            arrivals += list(chunk.stamps_s)
-            batches = _next_chunk(batches, time.monotonic() - began_s - elapsed_s, SOURCE_S - elapsed_s)
-    except Exception as error:  # a reader that cannot be cut out is no failure of the user's pipeline
-        journal.event("source", records_per_batch=records, window=None, message=f"{type(error).__name__}: {error}"[:MESSAGE_LIMIT])
-        return
-    import numpy as np
-
-    window = steady_window(np.array(arrivals))
-    journal.event("source", records_per_batch=records, window=asdict(window.gap_s) if window else None, message="")
 
 
 def _build(journal: JournalWriter, order: Order, folder: Path) -> tuple[Any, Any, int | None, Files] | None:
@@ -233,14 +199,14 @@ def sample(
     from cs_input_analyzer.measure.costs import CostMeter
     from cs_input_analyzer.measure.counters import CounterReader, read_memory
     from cs_input_analyzer.measure.reference import time_reference
-    from cs_input_analyzer.measure.sampling import harness_us_per_batch, sampling_loop
+    from cs_input_analyzer.measure.sampling import CHUNK_S, harness_us_per_batch, next_chunk, sampling_loop
     from cs_input_analyzer.measure.steady_state import steady_window
 
     count_samples = batch_size is None
     loop = sampling_loop(dataset.element_spec, count_samples=count_samples)
     meter = CostMeter(ops=ops)
     arrivals: list[Any] = []
-    epochs, batches, chunk_batches, since_epoch = 0, 0, 1, 1
+    epochs, batches, chunk_batches, last_batches, since_epoch = 0, 0, 1, 0, 1
     stopped_by = "budget"
     counters = CounterReader()
     told: dict[str, float] | None = None
@@ -252,7 +218,11 @@ def sample(
         told = _tell_tuned(journal, meter, told, batches)
     while True:
         chunk_began_s = time.monotonic()
-        chunk = loop(iterator, chunk_batches)
+        # A buffer that was full when we began makes the first batches far faster than the later ones: a chunk that grew on them may
+        # not take for ever.
+        is_growing = chunk_batches > SETTLED_GROWTH * last_batches
+        chunk = loop(iterator, chunk_batches, time.time() + 2 * CHUNK_S) if is_growing else loop(iterator, chunk_batches)
+        last_batches = max(1, len(chunk.stamps_s))
         now_s = time.monotonic()
         arrivals.append(chunk.stamps_s)
         batches += len(chunk.stamps_s)
@@ -287,7 +257,7 @@ def sample(
             if half_width is not None and half_width <= order.target_error_ratio and is_long:
                 stopped_by = "precision"
                 break
-        chunk_batches = _next_chunk(len(chunk.stamps_s), now_s - chunk_began_s, order.max_window_s - elapsed_s)
+        chunk_batches = next_chunk(len(chunk.stamps_s), now_s - chunk_began_s, order.max_window_s - elapsed_s)
     counters.close()
     journal.event("reference", **asdict(time_reference()))
     journal.event("memory", **asdict(read_memory()))
@@ -348,17 +318,6 @@ def _changed_file(files: Files) -> str:
         if now != size:
             return f" ({path} had {size} bytes when the pipeline was built and has {now} now: something writes to it)"
     return ""
-
-
-def _next_chunk(batches: int, elapsed_s: float, left_s: float) -> int:
-    """As many batches as fill the chunk time, growing at most eightfold a step and never past the time that is left."""
-    from cs_input_analyzer.measure.sampling import CAPACITY
-
-    if batches == 0 or elapsed_s <= 0:
-        return 1
-    per_batch_s = elapsed_s / batches
-    wanted = min(CHUNK_S, max(left_s, 0.0)) / per_batch_s
-    return int(max(1, min(wanted, batches * 8, CAPACITY)))
 
 
 def _unpickle(path: str) -> Any:

@@ -1,9 +1,10 @@
 """A worker was lost while others went on.
 
 One of several workers died, hung until its deadline, or used more memory than allowed. The numbers of the others are kept, and
-the sums over a layout hold only those.
+what it had measured until then; the sums over a layout hold those who delivered.
 
-Fix: the message says what it was doing; a pipeline that fails in one shard of several will fail in training.
+Fix: the message says what it was doing; a pipeline that fails in one shard of several will fail in training. A worker that was
+killed by signal 9 most likely met the kernel's out-of-memory killer: fewer tasks per node, or smaller buffers.
 
 Silent when all workers delivered.
 """
@@ -38,5 +39,12 @@ def find(case: Case) -> Iterator[Finding]:
                 "launches": len(launches),
                 "workers_left": min(len(m.measured_workers) for m in launches),
             },
-            fix="run that worker's shard alone to see why; its numbers are not in the sums",
+            fix=_fix(lost[0]),
         )
+
+
+def _fix(worker: WorkerResult) -> str:
+    kept = "what it measured until then is kept" if worker.samples_per_s is not None else "its numbers are not in the sums"
+    if "memory" in worker.message:
+        return f"start fewer workers at once, shrink shuffle and prefetch buffers, or allow more with --worker-memory; {kept}"
+    return f"run that worker's shard alone to see why; {kept}"
