@@ -7,9 +7,9 @@ its own shard, and a shard may be slower than the whole), until the plan repeats
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from cs_input_analyzer import capacity, commands, recommend, rules, stations
+from cs_input_analyzer import capacity, commands, recommend, rules, simulate, stations
 from cs_input_analyzer.errors import Interrupted, LaunchError, UsageError
 from cs_input_analyzer.launch import Launcher
 from cs_input_analyzer.probing import Probing
@@ -83,7 +83,7 @@ def analyze(job: Job, launcher: Launcher, progress: Progress) -> Analysis:
         if not any(measurement.samples_per_s for measurement in probing.measurements) or probing.pipeline is None:
             raise Interrupted("interrupted before anything was measured") from None
         plan = _plan(job, probing)
-    return _assemble(job, probing, plan, is_interrupted)
+    return _assemble(job, probing, _with_utilization(job, probing, plan), is_interrupted)
 
 
 def _plan(job: Job, probing: Probing) -> LaunchPlan | None:
@@ -96,6 +96,22 @@ def _plan(job: Job, probing: Probing) -> LaunchPlan | None:
         probing.leave_out(f"a plan: {error}")
         return None
     return probing.confirmed(plan, commands.launch_lines(plan, job.cluster, job.options, job.target))
+
+
+def _with_utilization(job: Job, probing: Probing, plan: LaunchPlan | None) -> LaunchPlan | None:
+    """The plan with the share of time in which the accelerator will work, its workers replayed as they were measured."""
+    if plan is None or job.consumption is None or not probing.traces_s:
+        return plan
+    utilization = simulate.expected_utilization(
+        probing.traces_s,
+        plan.predicted_samples_per_s,
+        job.consumption,
+        input_workers=plan.input_workers,
+        feed=job.options.feed,
+        depth=simulate.depth_of(probing.pipeline) if probing.pipeline else simulate.DEPTH,
+        seed=job.options.seed,
+    )
+    return replace(plan, expected_accelerator_utilization=utilization)
 
 
 def _assemble(job: Job, probing: Probing, plan: LaunchPlan | None, is_interrupted: bool) -> Analysis:
@@ -115,7 +131,7 @@ def _assemble(job: Job, probing: Probing, plan: LaunchPlan | None, is_interrupte
         stations=_stations(job, probing),
         storage=probing.storage,
         decomposition=probing.decomposition,
-        capacity=probing.fit(plan.input_workers if plan else None),
+        capacity=replace(probing.fit(plan.input_workers if plan else None), ceilings=stations.ceilings(_stations(job, probing))),
         consumption=job.consumption,
         cluster=job.cluster,
         recommendation=plan,

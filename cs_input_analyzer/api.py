@@ -6,7 +6,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,17 @@ from typing import Any
 from cs_input_analyzer import __version__, analysis, cluster, load, records, report
 from cs_input_analyzer.errors import Interrupted, TargetError, UsageError
 from cs_input_analyzer.launch import LocalLauncher
-from cs_input_analyzer.measure import host
+from cs_input_analyzer.measure import host, node_speed
 from cs_input_analyzer.records import Cluster, Layout, Options, Tool
+from cs_input_analyzer.units import parse_estimate
+from cs_input_analyzer.validate import Trial
+from cs_input_analyzer.validate import validate as launch_and_compare
 from wafer_model import Consumption, WaferModelError, from_rate, from_step_time
 
 PICKLED = "function.pkl"
 MIN_SECONDS = 5.0
+VALIDATE_SECONDS = 120.0
+VALIDATE_ROUNDS = 3
 Target = str | Callable[..., object]
 
 
@@ -38,6 +43,32 @@ class Analysis(records.Analysis):
     def to_csv(self, path: str | Path) -> None:
         """Writes one row per worker and layout."""
         report.write_text_atomically(path, report.render(self, "csv"))
+
+    def validate(
+        self,
+        *,
+        layouts: Sequence[Layout | str] = (),
+        rounds: int = VALIDATE_ROUNDS,
+        max_seconds: float = VALIDATE_SECONDS,
+        cpus: int | None = None,
+        progress: analysis.Progress | None = None,
+    ) -> Analysis:
+        """This run with its `validation`: real workers launched on this host, and what they delivered beside what was predicted.
+
+        Args:
+            layouts: what to launch, as `1xTxC`; none: the recommended layout, its part that fits this host, and its neighbours.
+            rounds: fresh launches of each, if there is time.
+            cpus: how many CPUs may be used; None: as many as in the run.
+
+        Raises:
+            As the function `analyze`; Interrupted holds the run with what was measured.
+        """
+        found = validate(self, layouts=layouts, rounds=rounds, max_seconds=max_seconds, cpus=cpus, progress=progress or _silent)
+        if found.validation is not None and found.validation.interrupted:
+            error = Interrupted("interrupted; what was measured is in this error's `analysis`")
+            error.analysis = found
+            raise error
+        return found
 
     def __str__(self) -> str:
         return report.render(self, "console")
@@ -85,7 +116,9 @@ def run(target: Target, options: Options, *, declared: Cluster | None, progress:
         load.parse_target(target)
     this_host = host.read_host(options.cpus)
     consumption = consumption_of(options)
-    nodes = declared if declared is not None else cluster.resolve(options, this_host)
+    nodes = cluster.resolve(
+        options, this_host, declared=declared, loop=lambda: node_speed.node_rate(node_speed.one_cpu_per_core(this_host.cpu_budget))
+    )
     launcher = LocalLauncher(this_host.cpu_budget, options.worker_memory_bytes)
     try:
         job = analysis.Job(
@@ -105,6 +138,39 @@ def run(target: Target, options: Options, *, declared: Cluster | None, progress:
     return _public(found)
 
 
+def validate(
+    found: records.Analysis,
+    *,
+    layouts: Sequence[Layout | str],
+    rounds: int,
+    max_seconds: float,
+    cpus: int | None,
+    progress: analysis.Progress,
+) -> Analysis:
+    """The validation of a run on this host's workers. An interrupted one comes back marked; see `Analysis.validate`."""
+    if rounds < 1:
+        raise UsageError(f"--rounds {rounds}: must be 1 or more")
+    _check_seconds(max_seconds)
+    _check_importable(found.pipeline.target)
+    limit = found.options.cpus
+    if cpus is None and limit is not None:
+        cpus = max(1, min(limit, len(os.sched_getaffinity(0))))
+    this_host = host.read_host(cpus)
+    trial = Trial(
+        run=found,
+        layouts=tuple(layout for text in layouts if (layout := _layout(text))),
+        rounds=rounds,
+        max_seconds=max_seconds,
+        host=this_host,
+        tool=Tool(name="cs_input_analyzer", version=__version__),
+    )
+    launcher = LocalLauncher(this_host.cpu_budget, found.options.worker_memory_bytes)
+    try:
+        return _public(launch_and_compare(trial, launcher, progress))
+    finally:
+        launcher.close()
+
+
 def load_analysis(path: str | Path) -> Analysis:
     """Reads a run file, or the run inside a saved HTML report. Raises UsageError naming the file and what is wrong in it."""
     return _public(report.load(path))
@@ -120,6 +186,7 @@ def make_options(
 ) -> Options:
     """The options record, checked. Raises UsageError naming the option."""
     known = {field.name for field in fields(Options)}
+    speed = choices.get("node_speed_ratio")
     unknown = sorted(set(choices) - known)
     if unknown:
         raise UsageError(f"unknown option {', '.join(unknown)}; there are: demand, step_time, {', '.join(sorted(known))}")
@@ -128,6 +195,7 @@ def make_options(
             **choices,
             "demand_samples_per_s": demand if demand is not None else choices.get("demand_samples_per_s"),
             "step_time_s": step_time if step_time is not None else choices.get("step_time_s"),
+            "node_speed_ratio": parse_estimate(speed) if isinstance(speed, (str, int, float)) else speed,
             "current": _layout(current) or current_from(os.environ),
             "probe_layouts": tuple(layout for text in probe_layouts if (layout := _layout(text))),
         }
@@ -159,12 +227,11 @@ def _check(options: Options) -> None:
         raise UsageError("--demand and --step-time both say how fast the accelerator consumes: give one of them")
     if options.step_time_s is not None and options.batch_size is None:
         raise UsageError("--step-time needs --batch-size: samples per step")
+    if options.node_speed_ratio is not None and options.node_reference is not None:
+        raise UsageError("--node-speed and --node-reference both say how fast a node's CPU is: give one of them")
     if options.batch_size is not None and options.batch_size < 1:
         raise UsageError(f"--batch-size {options.batch_size}: must be 1 or more")
-    if not (math.isfinite(options.max_seconds) and options.max_seconds >= MIN_SECONDS):
-        raise UsageError(
-            f"--max-seconds {options.max_seconds:g}: importing TensorFlow alone takes seconds; give {MIN_SECONDS:g} or more"
-        )
+    _check_seconds(options.max_seconds)
     if not 0 < options.target_error_ratio < 1:
         raise UsageError(f"--target-error {options.target_error_ratio:g}: a ratio between 0 and 1, for example 0.02")
     if not 0 <= options.headroom_ratio <= 10:
@@ -174,6 +241,22 @@ def _check(options: Options) -> None:
             raise UsageError(f"--probe-layouts {layout}: this host is one node")
     if options.probe_layouts and not any(layout.tasks_per_node == 1 for layout in options.probe_layouts):
         raise UsageError("--probe-layouts needs a layout of one task, for example 1x1x1: the others are compared with it")
+
+
+def _check_seconds(max_seconds: float) -> None:
+    if not (math.isfinite(max_seconds) and max_seconds >= MIN_SECONDS):
+        raise UsageError(f"--max-seconds {max_seconds:g}: importing TensorFlow alone takes seconds; give {MIN_SECONDS:g} or more")
+
+
+def _check_importable(target: str) -> None:
+    """Whether workers can be told this target by its name. Raises TargetError."""
+    module, _, name = target.rpartition(":")
+    if module == "__main__" or "<" in name:
+        raise TargetError(
+            f"this run is of {target}, a function handed over in Python, which no worker can import by that name; put the function "
+            "into a file, analyze path/file.py:function, and validate the run of that"
+        )
+    load.parse_target(target)
 
 
 def _layout(layout: Layout | str | None) -> Layout | None:

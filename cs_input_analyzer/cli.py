@@ -18,7 +18,7 @@ from cs_input_analyzer.errors import AnalyzerError, LaunchError, UsageError
 
 if TYPE_CHECKING:
     from cs_input_analyzer.api import Analysis
-    from cs_input_analyzer.records import Layout, Options
+    from cs_input_analyzer.records import Estimate, Layout, Options
     from cs_input_analyzer.report import Format
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -103,7 +103,13 @@ def _layouts(text: str) -> tuple[Layout, ...]:
     return tuple(records.Layout.parse(part) for part in text.split(",") if part.strip())
 
 
-_SIZE, _RATE, _LAYOUTS = _parsed(_size), _parsed(_rate), _parsed(_layouts)
+def _estimate(text: str) -> Estimate:
+    from cs_input_analyzer import units
+
+    return units.parse_estimate(text)
+
+
+_SIZE, _RATE, _LAYOUTS, _ESTIMATE = _parsed(_size), _parsed(_rate), _parsed(_layouts), _parsed(_estimate)
 
 
 def _max_seconds(default: float) -> tuple[Callable[[Function], Function]]:
@@ -143,6 +149,18 @@ _CLUSTER_OPTIONS = (
     click.option(
         "--network-bandwidth", "network_bytes_per_s_per_node", callback=_RATE, metavar="12GB/s", help="Of one node, each way."
     ),
+    click.option("--threads-per-core", type=int, metavar="N", help="Hardware threads of a core of a node: 2 where SMT is on."),
+    click.option(
+        "--memory-bandwidth", "memory_bandwidth_bytes_per_s_per_node", callback=_RATE, metavar="100GB/s", help="Of one node."
+    ),
+    click.option(
+        "--node-speed",
+        "node_speed_ratio",
+        callback=_ESTIMATE,
+        metavar="RATIO",
+        help="Speed of a node's CPU over one of this host: 1.2, or 1.2+-5% with its error.",
+    ),
+    click.option("--node-reference", metavar="RATE", help="The same by measuring: what `reference` prints on a node."),
     click.option(
         "--current",
         callback=_LAYOUTS,
@@ -169,6 +187,7 @@ _CLUSTER_OPTIONS = (
         help="Supply to spare, as a ratio of the demand.",
     ),
 )
+_CPUS = click.option("--cpus", type=int, metavar="N", help="Use at most so many CPUs of this host.")
 _MEASURE_OPTIONS = (
     click.option(
         "--target-error", "target_error_ratio", type=float, default=0.02, show_default=True, help="Stop at this half-width."
@@ -183,7 +202,7 @@ _MEASURE_OPTIONS = (
         show_default=True,
         help="Page cache of the pipeline's own files before each window: left, filled, or emptied.",
     ),
-    click.option("--cpus", type=int, metavar="N", help="Use at most so many CPUs of this host."),
+    _CPUS,
     click.option("--worker-memory", "worker_memory_bytes", callback=_SIZE, metavar="8GiB", help="End a worker that holds more."),
     click.option("--launcher", type=click.Choice(["local"]), default="local", show_default=True, help="Where workers run."),
 )
@@ -195,15 +214,18 @@ _LAUNCH_OPTIONS = (
     click.option("--container", metavar="IMAGE", help="Singularity image that the tasks run in."),
     click.option("--mount-dirs", metavar="A,B", help="Folders to mount in the container."),
 )
-_OUTPUT_OPTIONS = (
+_FILE_OPTIONS = (
     click.option("--json", "json_file", metavar="FILE", help="Write the run; `report FILE` shows it again."),
     click.option("--html", "html_file", metavar="FILE", help="Write the self-contained report."),
     click.option("--csv", "csv_file", metavar="FILE", help="Write the workers' table."),
+    click.option("-q", "--quiet", is_flag=True, help="No progress, no report: only files and the exit code."),
+    click.option("-v", "--verbose", is_flag=True, help="Show the traceback of our own errors too."),
+)
+_OUTPUT_OPTIONS = (
     click.option(
         "--fail-on", type=click.Choice(["input-bound", "warning"]), help="Exit 1 on this verdict, or on a warning or error."
     ),
-    click.option("-q", "--quiet", is_flag=True, help="No progress, no report: only files and the exit code."),
-    click.option("-v", "--verbose", is_flag=True, help="Show the traceback of our own errors too."),
+    *_FILE_OPTIONS,
 )
 
 
@@ -280,12 +302,56 @@ def report(run_file: str, form: Format | None, output: str | None) -> int:
     return 0
 
 
+@cli.command()
+@click.argument("run_file", metavar="RUN.json|RUN.html")
+@click.option("--layouts", callback=_LAYOUTS, metavar="1xTxC,…", help="What to launch, instead of the plan and its neighbours.")
+@click.option("--rounds", type=int, default=3, show_default=True, help="Fresh launches of each layout, if there is time.")
+@_with((_CPUS,), _max_seconds(120.0), _FILE_OPTIONS)
+def validate(run_file: str, layouts: tuple[Layout, ...] | None, **choices: Any) -> int:
+    """Launch what a saved run recommends, and its neighbours, on this host; show predicted against measured.
+
+    The input function runs again, so its code and its data must be where they were. RUN stays as it is; --json FILE writes the run
+    with the result in it.
+    """
+    from cs_input_analyzer import api
+    from cs_input_analyzer import report as reports
+
+    if layouts == ():
+        raise UsageError("--layouts names no layout; write for example --layouts 1x1x1,1x2x1")
+    run = reports.load(run_file)
+    outputs, is_quiet, is_verbose = _outputs(choices), choices.pop("quiet"), choices.pop("verbose")
+    found = _measured(is_quiet, is_verbose, lambda told: api.validate(run, layouts=layouts or (), progress=told, **choices))
+    tried = found.validation
+    assert tried is not None
+    _deliver(found, outputs, is_quiet, lambda **shape: reports.render_validation(tried, **shape))
+    if not outputs and not is_quiet:
+        click.echo("this is written nowhere: --json FILE writes the run with it, --html FILE its report", err=True)
+    return _interrupted() if tried.interrupted else 0
+
+
 @cli.command("tf-config")
 def tf_config() -> int:
     """Print the TF_CONFIG of this Slurm task; the sbatch file uses it."""
     from cs_input_analyzer import commands
 
     click.echo(commands.tf_config(os.environ))
+    return 0
+
+
+@cli.command()
+@_with((_CPUS,))
+def reference(cpus: int | None) -> int:
+    """Print how fast this host's CPUs run a fixed loop, as --node-reference takes it on another host.
+
+    The loop runs for a second, on one CPU of every core at once.
+    """
+    from cs_input_analyzer import cluster
+    from cs_input_analyzer.measure import host, node_speed
+
+    here = host.read_host(cpus)
+    cores = node_speed.one_cpu_per_core(here.cpu_budget)
+    click.echo(cluster.format_reference(node_speed.node_rate(cores), here.python_version))
+    _complain(f"steps in a CPU second, the loop on {len(cores)} core(s) at once; on the host that measures: --node-reference")
     return 0
 
 
@@ -320,32 +386,49 @@ def _analyze(target: str, params_file: str | None, overrides: tuple[str, ...], c
 
     from cs_input_analyzer import api, load
     from cs_input_analyzer import report as reports
-    from cs_input_analyzer.report.files import check_writable
 
-    outputs = {form: file for form in reports.FORMATS if (file := choices.pop(f"{form}_file", None))}
+    outputs = _outputs(choices)
     fail_on, is_quiet, is_verbose = choices.pop("fail_on"), choices.pop("quiet"), choices.pop("verbose")
     params = load.load_params(params_file, overrides)
     options = _options(api.make_options, None if params is None else json.dumps(params, default=str), choices)
+    command = shlex.join(["cs_input_analyzer", *sys.argv[1:]])
+    found = _measured(is_quiet, is_verbose, lambda told: api.run(target, options, declared=None, progress=told, command=command))
+    _deliver(found, outputs, is_quiet, lambda **shape: reports.render(found, "console", **shape))
+    if found.interrupted:
+        return _interrupted()
+    return EXIT_TRIPPED if _is_tripped(found, fail_on) else 0
+
+
+def _outputs(choices: dict[str, Any]) -> dict[Format, str]:
+    """Takes the files to write out of the choices. Raises UsageError for one that cannot be written."""
+    from cs_input_analyzer import report as reports
+    from cs_input_analyzer.report.files import check_writable
+
+    outputs = {form: file for form in reports.FORMATS if (file := choices.pop(f"{form}_file", None))}
     for path in outputs.values():
         check_writable(path)
+    return outputs
+
+
+def _measured(is_quiet: bool, is_verbose: bool, measure: Callable[[Callable[[str, float], None]], Analysis]) -> Analysis:
+    """What `measure` found. It is told how to show progress, and may be stopped by Ctrl-C or SIGTERM."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # Slurm's way to say stop: keep what was measured
-    command = shlex.join(["cs_input_analyzer", *sys.argv[1:]])
     try:
         with _Progress(is_quiet) as progress:
-            found = api.run(target, options, declared=None, progress=progress, command=command)
+            return measure(progress)
     except AnalyzerError:
         if is_verbose:
             traceback.print_exc()
         raise
-    _deliver(found, outputs, is_quiet)
-    if found.interrupted:
-        _complain("interrupted: the report holds what was measured until then")
-        return EXIT_INTERRUPTED
-    return EXIT_TRIPPED if _is_tripped(found, fail_on) else 0
 
 
-def _deliver(found: Analysis, outputs: dict[Format, str], is_quiet: bool) -> None:
-    """Writes all the files and prints the report. One that cannot be written does not take the others along.
+def _interrupted() -> int:
+    _complain("interrupted: the report holds what was measured until then")
+    return EXIT_INTERRUPTED
+
+
+def _deliver(found: Analysis, outputs: dict[Format, str], is_quiet: bool, rendered: Callable[..., str]) -> None:
+    """Writes all the files and prints what is `rendered`. One that cannot be written does not take the others along.
 
     Nor what was measured: then the report is printed even if quiet was asked for. Raises the last failure.
     """
@@ -359,7 +442,7 @@ def _deliver(found: Analysis, outputs: dict[Format, str], is_quiet: bool) -> Non
         except AnalyzerError as error:
             failures.append(error)
     if failures or not is_quiet:
-        _print(reports.render(found, "console", width=_width(), color=_is_terminal(sys.stdout)))
+        _print(rendered(width=_width(), color=_is_terminal(sys.stdout)))
     if not is_quiet:
         for line in written:
             click.echo(line, err=True)

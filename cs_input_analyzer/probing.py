@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import random
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import psutil
 
@@ -70,6 +72,7 @@ class Probing:
         cpu_budget: int,
         launcher: Launcher,
         progress: Callable[[str, float], None],
+        role: Literal["probe", "validate"] = "probe",
     ) -> None:
         self.measurements: list[Measurement] = []
         self.pipeline: PipelineGraph | None = None
@@ -83,7 +86,9 @@ class Probing:
         self._cpu_budget = cpu_budget
         self._launcher = launcher
         self._progress = progress
+        self._role = role
         self._first: tuple[Layout, ...] = ()
+        self._saw_shard = False
         self._files: tuple[tuple[str, int], ...] = ()
         self._not_measured: list[str] = []
         self._import_s = self._transient_s = self._probes_s = self._storage_s = 0.0
@@ -102,6 +107,19 @@ class Probing:
         widest = max((layout.cpus_per_task for layout in order if layout.tasks_per_node == 1), default=None)
         order.sort(key=lambda layout: (layout.tasks_per_node, layout.cpus_per_task) != (1, widest))
         self._run_all([_Wanted(layout, layout.tasks, tuple(range(layout.tasks))) for layout in order])
+
+    def measure_rounds(self, layouts: Sequence[Layout], rounds: int) -> None:
+        """Rounds of fresh processes, each layout once in each, in an order drawn anew; as many whole rounds as there is time for.
+
+        Every launch announces as many workers as it starts. Windows are as long in the first round as in the last.
+        """
+        wanted = [_Wanted(layout, layout.tasks, tuple(range(layout.tasks))) for layout in layouts]
+        for done in range(rounds):
+            if done and self._left_s() < shortest_round_s(layouts, self._cpu_budget):
+                return
+            self._random.shuffle(wanted)
+            sampling_s = self._left_s() / (rounds - done) - importing_s(layouts, self._cpu_budget)
+            self._run_all(wanted, longest_s=max(MIN_WINDOW_S, sampling_s / len(wanted) - LAUNCH_OVERHEAD_S))
 
     def turn_cold(self, plan: LaunchPlan, cluster: Cluster) -> bool:
         """Measures again with cold files where a node of the plan cannot keep its part of the dataset in memory.
@@ -175,14 +193,29 @@ class Probing:
         """The capacity model of all that was measured so far, for a launch of `num_workers`."""
         assert self.pipeline is not None
         model = capacity.fit(self.pipeline, self._alike, self._cpu_budget, num_workers=num_workers)
-        return replace(model, is_sharded=model.is_sharded or self.is_sharded)
+        profile, storage = self.profile_of(None), self.storage
+        moved = [cost.bytes_out_per_sample for cost in profile.ops if cost.bytes_out_per_sample is not None] if profile else []
+        cold = max((r.bytes_per_s for r in storage.reads if r.cache_state == "cold"), default=None) if storage else None
+        return replace(
+            model,
+            is_sharded=model.is_sharded or self.is_sharded,
+            host_read_bytes_per_s=cold if self.cache == "cold" else None,
+            moved_bytes_per_sample=2 * sum(moved) if moved else None,  # written by one op, read by the next
+        )
+
+    @property
+    def traces_s(self) -> tuple[tuple[float, ...], ...]:
+        """Gaps between batches of workers that ran together, else of lone ones: how steadily they deliver."""
+        traces = [(m.layout.tasks, w.batch_gaps_s) for m in self._alike for w in m.measured_workers if w.batch_gaps_s]
+        most = max((tasks for tasks, _ in traces), default=0)
+        return tuple(gaps for tasks, gaps in traces if tasks == most)
 
     @property
     def is_sharded(self) -> bool:
         """A `shard` op is in the graph, or a worker of several saw fewer files than the one that was alone."""
         assert self.pipeline is not None
-        if self.pipeline.is_sharded or self.pipeline.files is None:
-            return self.pipeline.is_sharded
+        if self._saw_shard or self.pipeline.files is None:
+            return self._saw_shard
         seen = [worker.file_count for m in self.measurements if m.num_workers > 1 for worker in m.workers]
         return any(count is not None and count < self.pipeline.files.count for count in seen)
 
@@ -267,9 +300,9 @@ class Probing:
             not_measured=tuple(self._not_measured),
         )
 
-    def _run_all(self, order: Sequence[_Wanted]) -> bool:
+    def _run_all(self, order: Sequence[_Wanted], longest_s: float = math.inf) -> bool:
         """Runs launches in this order; their workers import TensorFlow side by side, as far as memory allows. False if all
-        failed."""
+        failed. No window is longer than `longest_s`."""
         waiting: dict[int, Launching] = {}
         workers = 0
         began_s = self._launcher.now_s()
@@ -285,7 +318,8 @@ class Probing:
                 continue
             launching = waiting.get(position) or self._launcher.start(wanted.layout)
             import_s = FRESH_IMPORT_S if self.measurements and not position else 0.0
-            launched.append(self._run(launching, wanted.num_workers, wanted.indices, len(order) - position, import_s=import_s))
+            left = len(order) - position
+            launched.append(self._run(launching, wanted.num_workers, wanted.indices, left, import_s=import_s, longest_s=longest_s))
             if position == 0:
                 self._import_s += launched[0].import_s
                 self._probes_s -= min(launched[0].import_s, self._launcher.now_s() - began_s)
@@ -318,13 +352,14 @@ class Probing:
         indices: tuple[int, ...],
         launches_left: int,
         import_s: float = 0.0,
+        longest_s: float = math.inf,
         cache: CacheChoice | None = None,
         want_prefixes: bool = False,
     ) -> Launched:
         began_s = self._launcher.now_s()
         layout = launching.layout
         self._tell(f"measuring {layout}" + (f" as {num_workers} workers" if num_workers != layout.tasks else ""))
-        window_s = self._window_s(launches_left, import_s)
+        window_s = min(longest_s, self._window_s(launches_left, import_s))
         launched = self._launcher.run(
             launching,
             WorkPlan(
@@ -335,7 +370,7 @@ class Probing:
                 # With a step time the batch size is the accelerator's; without one it says what a sample is.
                 batch_size=self._options.batch_size if self._options.step_time_s is None else None,
                 cache=cache or self.cache,
-                want_source=not self.measurements,
+                want_source=self._role == "probe" and not self.measurements,
                 want_prefixes=want_prefixes,
                 num_workers=num_workers,
                 worker_indices=indices,
@@ -354,11 +389,12 @@ class Probing:
         return launched
 
     def _keep(self, launched: Launched) -> None:
-        self.measurements.append(launched.measurement)
+        self.measurements.append(replace(launched.measurement, role=self._role))
+        self._saw_shard |= launched.pipeline is not None and launched.pipeline.is_sharded  # some functions shard only among several
         if self.pipeline is None:
             self.pipeline, self._files = launched.pipeline, launched.files
         if launched.profile is not None:
-            self._profiles.append((launched.profile, launched.measurement))
+            self._profiles.append((launched.profile, self.measurements[-1]))
         if (
             launched.failure is not None
             and not launched.is_interrupted
@@ -387,6 +423,16 @@ class _Wanted:
     layout: Layout
     num_workers: int
     indices: tuple[int, ...]
+
+
+def importing_s(layouts: Sequence[Layout], cpu_budget: int) -> float:
+    """Seconds for the workers of these layouts to import TensorFlow side by side: they share the CPUs."""
+    return FRESH_IMPORT_S * max(1.0, sum(layout.tasks for layout in layouts) / cpu_budget)
+
+
+def shortest_round_s(layouts: Sequence[Layout], cpu_budget: int) -> float:
+    """Seconds that a round of these layouts takes at least."""
+    return importing_s(layouts, cpu_budget) + len(layouts) * (LAUNCH_OVERHEAD_S + MIN_WINDOW_S)
 
 
 def _launch_of(measurement: Measurement) -> tuple[Layout, int, CacheChoice]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from statistics import median
 from typing import Literal
 
 from cs_input_analyzer.errors import UsageError
@@ -57,6 +58,7 @@ __all__ = [
     "TunedParameter",
     "Validation",
     "ValidationRow",
+    "WhatIf",
     "WorkerPoint",
     "WorkerResult",
 ]
@@ -71,6 +73,7 @@ Launcher = Literal["local", "slurm"]
 Severity = Literal["info", "warning", "error"]
 VerdictName = Literal["input_bound", "balanced", "accelerator_bound", "unknown"]
 StorageBasis = Literal["measured", "declared", "unverified"]
+SpeedBasis = Literal["this host", "stated", "reference loop"]
 WorkerStatus = Literal["done", "data_error", "deadline", "interrupted", "lost"]
 StopReason = Literal["precision", "budget", "data_end", "error"]
 StationKind = Literal[
@@ -106,6 +109,11 @@ class Layout:
         return self.nodes * self.tasks_per_node
 
     @property
+    def cpus(self) -> int:
+        """CPUs of all nodes together."""
+        return self.nodes * self.cpus_per_node
+
+    @property
     def cpus_per_node(self) -> int:
         return self.tasks_per_node * self.cpus_per_task
 
@@ -119,6 +127,9 @@ class Cluster:
         threads_per_core: 1 without SMT; None where unknown.
         network_bytes_per_s_per_node: what one node can move in each direction; None where unknown.
         storage_bytes_per_s: ceiling of the shared file system over all nodes; None where neither declared nor measured.
+        speed_ratio: speed of one CPU of a node over one of the measuring host; None where unknown.
+        speed_basis: how that ratio is known; says nothing where it is None.
+        memory_bandwidth_bytes_per_s_per_node: None where unknown.
         source: where these numbers come from: `this host`, `flags`, a file, a preset and its citation.
     """
 
@@ -130,6 +141,9 @@ class Cluster:
     cpu_model: str | None = None
     network_bytes_per_s_per_node: float | None = None
     storage_bytes_per_s: float | None = None
+    speed_ratio: Estimate | None = None
+    speed_basis: SpeedBasis = "stated"
+    memory_bandwidth_bytes_per_s_per_node: float | None = None
     source: str = "declared"
 
 
@@ -308,6 +322,7 @@ class WorkerResult:
         private_bytes: memory that every further worker needs again; `shared_bytes`: pages of files (libraries) that all workers
             of a node can share, whether or not another is there; `peak_rss_bytes`: high-water mark of both.
         block_samples_per_s: rates of equal blocks of the steady window, in time order.
+        batch_gaps_s: seconds between the last batches of that window, in order, at most 512 of them: to replay the worker.
         file_count: files in this worker's own pipeline; fewer than in `PipelineGraph.files` where Python code shards the list.
         pss_bytes: its memory with shared pages divided among their holders.
         rss_growth_bytes_per_min: slope of its memory; None for windows under a minute, where it would be the fill of buffers.
@@ -335,6 +350,7 @@ class WorkerResult:
     noise: Noise | None = None
     tuned: tuple[TunedParameter, ...] = ()
     block_samples_per_s: tuple[float, ...] = ()
+    batch_gaps_s: tuple[float, ...] = ()
     file_count: int | None = None
     pss_bytes: int | None = None
     rss_growth_bytes_per_min: float | None = None
@@ -511,11 +527,16 @@ class Budget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerPoint:
-    """Rate of one worker alone on the host at `cpus` CPUs, over all its fresh processes."""
+    """Rate of one worker alone on the host at `cpus` CPUs, over all its fresh processes.
+
+    `replicates`: that rate in each resampling of processes and blocks (two-level bootstrap); the n-th of all points belong
+    together.
+    """
 
     cpus: int
     samples_per_s: Estimate
     cpu_s_per_sample: float | None
+    replicates: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -526,6 +547,15 @@ class ContentionPoint:
     cpus: int
     busy_ratio: float
     kept_ratio: Estimate
+    replicates: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """One term of the bottleneck law: the rate that `name` alone would allow."""
+
+    name: str
+    samples_per_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -536,8 +566,16 @@ class CapacityModel:
         workers: by rising `cpus`, at least one.
         contention: measured points; empty where only lone workers ran.
         shard_ratio: rate of a worker that reads its shard of the planned launch over that of one that reads what the probes read;
-            exactly 1 where no difference was seen.
-        slowest_ratio: slowest over mean of the *persistent* worker rates; 1 where no difference was seen.
+            exactly 1 where no difference was seen; `shard_replicates` by resampling.
+        slowest_ratio: slowest over mean of the *persistent* rates of workers that ran together, those of the largest and the
+            smallest
+            shard among them; 1 where no difference was seen.
+        spread_ratio: standard deviation over mean of the persistent rates of fresh processes alike (where AUTOTUNE landed),
+            sampling
+            noise removed; 0 where no difference was seen.
+        ceilings: rates that no number of CPUs lifts a worker above: serial ops, the GIL, fixed parallelism, the readers.
+        host_read_bytes_per_s: what the file system gives one host; None where unknown, or where the files are cached.
+        moved_bytes_per_sample: bytes that the ops take and give for one sample, all together; None where unknown.
         host_cpus: CPUs of the measuring host that the workers could use.
         private_bytes: per worker; `shared_bytes`: once per node.
         is_sharded: the pipeline divides files among workers, so a worker without a file has nothing to stream.
@@ -554,18 +592,15 @@ class CapacityModel:
     bytes_out_per_sample: float | None
     is_sharded: bool
     file_count: int | None
+    spread_ratio: float = 0.0
+    shard_replicates: tuple[float, ...] = ()
+    ceilings: tuple[Limit, ...] = ()
+    host_read_bytes_per_s: float | None = None
+    moved_bytes_per_sample: float | None = None
 
     @property
     def largest_cpus_probed(self) -> int:
         return self.workers[-1].cpus
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limit:
-    """One term of the bottleneck law: the rate that `name` alone would allow."""
-
-    name: str
-    samples_per_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -605,6 +640,19 @@ class Alternative:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WhatIf:
+    """The launch that would be recommended if one thing, `name`, were different. `note`: what that changes."""
+
+    name: str
+    layout: Layout
+    input_workers: int
+    predicted_samples_per_s: Estimate
+    limited_by: str
+    meets_demand: bool | None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchLines:
     """Text to paste. `defaults` is the three-line form of the original tool; `sbatch` a whole file."""
 
@@ -623,7 +671,10 @@ class LaunchPlan:
         headroom_ratio: predicted low end over demand, minus 1 (negative: short by that much); None without a demand.
         storage: whether the shared file system's ceiling was `measured`, `declared`, or is `unverified`.
         cache_state: which measurements the plan rests on: `cold` where a node cannot hold its part of the dataset in memory.
+        alternatives: the launch in use today, if any, then launches that none is better than: none has at most as many nodes and
+            CPUs and at least the rate (its low end). Few of them, around the plan.
         why: one or two sentences: what decided, and why not one node fewer.
+        what_if: the plans under one change each.
         confirmed_by: index in `Analysis.measurements` of the run that measured with the planned worker count; None if none did.
     """
 
@@ -645,6 +696,7 @@ class LaunchPlan:
     launch: LaunchLines | None = None
     confirmed_by: int | None = None
     cache_state: CacheChoice = "as-is"
+    what_if: tuple[WhatIf, ...] = ()
 
     @property
     def layout(self) -> Layout:
@@ -681,7 +733,12 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidationRow:
-    """Predicted against measured, one layout. `error_ratio` is (predicted - measured) / measured."""
+    """Predicted against measured, one layout of one node whose tasks all stream.
+
+    Attributes:
+        measured_samples_per_s: over fresh launches (its `count`), each taken as the run's feed has it: `first-come`, the sum of its
+            workers; `round-robin`, workers × the slowest of them, the sampling noise of that one included.
+    """
 
     layout: Layout
     role: Literal["recommended", "neighbour"]
@@ -690,14 +747,33 @@ class ValidationRow:
 
     @property
     def error_ratio(self) -> float | None:
-        """None where nothing was delivered, so that there is nothing to compare with."""
+        """(predicted - measured) / measured; None where nothing was delivered, so that there is nothing to compare with."""
         measured = self.measured_samples_per_s.estimate
         return self.predicted_samples_per_s.estimate / measured - 1 if measured > 0 else None
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether the measured rate lies in the predicted interval."""
+        return self.predicted_samples_per_s.low <= self.measured_samples_per_s.estimate <= self.predicted_samples_per_s.high
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Validation:
+    """Launches of this run that were tried. `notes`: where they differ from the run, and what was not measured."""
+
     rows: tuple[ValidationRow, ...]
+    notes: tuple[str, ...] = ()
+    interrupted: bool = False
+
+    @property
+    def median_error_ratio(self) -> float | None:
+        """Median of the absolute errors; None without any."""
+        errors = [abs(row.error_ratio) for row in self.rows if row.error_ratio is not None]
+        return median(errors) if errors else None
+
+    @property
+    def inside_count(self) -> int:
+        return sum(row.is_inside for row in self.rows)
 
 
 # --- the whole run -----------------------------------------------------------------------------------------------------------
@@ -718,6 +794,10 @@ class Options:
     memory_bytes_per_node: int | None = None
     storage_bytes_per_s: float | None = None
     network_bytes_per_s_per_node: float | None = None
+    threads_per_core: int | None = None
+    node_speed_ratio: Estimate | None = None
+    node_reference: str | None = None
+    memory_bandwidth_bytes_per_s_per_node: float | None = None
     current: Layout | None = None
     single_task_nodes: int | None = None
     cyclic: bool = False

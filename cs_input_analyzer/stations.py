@@ -29,6 +29,7 @@ from cs_input_analyzer.records import (
     CapacityModel,
     Feed,
     Layout,
+    Limit,
     Measurement,
     Op,
     PipelineGraph,
@@ -40,7 +41,7 @@ from cs_input_analyzer.records import (
 )
 from cs_input_analyzer.threads import THREADED, as_run, dearest, inside, python_ops, reader_ops, segments
 
-__all__ = ["stations_of"]
+__all__ = ["ceilings", "stations_of"]
 
 # A ceiling that the measured rate exceeds by more than this is none. Errors of what ceilings are made of: element counts, a second
 # of reading alone. CPU time of Python functions also holds the runtime's, which only shows by what no op accounts for.
@@ -368,3 +369,13 @@ _EXPLANATIONS: tuple[Callable[[_Ceiling, _Ceiling], bool], ...] = (
 
 def _sum(seconds: Mapping[str, float], members: Iterable[Op]) -> float:
     return sum(seconds.get(op.name, 0.0) for op in members)
+
+
+def ceilings(stations: Iterable[Station]) -> tuple[Limit, ...]:
+    """Those that no number of CPUs lifts a worker above: what holds beyond the largest probed CPU count."""
+    lasting: tuple[StationKind, ...] = ("serial op", "fixed parallelism", "Python (GIL)", "storage latency")
+    return tuple(
+        Limit(name=f"{station.kind}{f' {station.op}' if station.op else ''}", samples_per_s=station.samples_per_s)
+        for station in stations
+        if station.kind in lasting
+    )

@@ -22,6 +22,8 @@ _NUMBER = r"\s*(?P<number>[-+]?(?:[0-9][0-9_]*\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-
 _SIZE = re.compile(_NUMBER + r"(?P<prefix>[kKmMgGtTpP]?)(?P<binary>i?)(?P<unit>[bB]|[bB]ytes?)?\s*")
 _RATE = re.compile(_NUMBER + r"(?P<prefix>[kKMGTP]?)(?P<binary>i?)(?P<unit>B|bytes?|b|bits?)(?P<per>/s|ps|/sec)\s*")
 
+_ESTIMATE = re.compile(_NUMBER + r"[xX×]?\s*(?:(?:\+-|\+/-|±)\s*(?P<percent>[0-9]+(?:\.[0-9]*)?)\s*%)?\s*")
+
 
 def parse_bytes(text: str | int | float) -> int:
     """Bytes from what a user writes: `128GiB` (2^30), `128GB` (10^9), `1.5TiB`, or a bare number of bytes.
@@ -59,6 +61,22 @@ def parse_bytes_per_s(text: str | int | float) -> float:
     factor = _BINARY[prefix] if match["binary"] else _DECIMAL[prefix]
     bits_per_unit = 8 if match["unit"] in ("b", "bit", "bits") else 1
     return _positive(text, match["number"]) * factor / bits_per_unit
+
+
+def parse_estimate(text: str | float) -> Estimate:
+    """A positive number with the half-width of its 90 % interval, if that is known: `1.2`, `1.2x`, `1.2+-5%`, `1.2±5%`.
+
+    Raises:
+        UsageError: not such a number, or an interval that reaches down to zero.
+    """
+    match = _ESTIMATE.fullmatch(str(text))
+    if match is None:
+        raise UsageError(f"not a number: {text!r}; write for example 1.2, or 1.2+-5% where its error is known")
+    value = _positive(text, match["number"])
+    half = 0.0 if match["percent"] is None else float(match["percent"]) / 100
+    if half >= 1:
+        raise UsageError(f"the interval of {text!r} reaches down to zero: less than 100 % is needed")
+    return Estimate(estimate=value, low=value * (1 - half), high=value * (1 + half))
 
 
 def format_count(count: float | None) -> str:

@@ -46,7 +46,12 @@ def bare_model(**overrides: object) -> CapacityModel:
 
 
 def bare_cluster(**overrides: object) -> Cluster:
-    plain: dict[str, object] = {"cpus_per_node": 16, "network_bytes_per_s_per_node": None, "threads_per_core": 1}
+    plain: dict[str, object] = {
+        "cpus_per_node": 16,
+        "network_bytes_per_s_per_node": None,
+        "threads_per_core": 1,
+        "speed_ratio": Estimate.exact(1.0),
+    }
     return make_cluster(**(plain | overrides))
 
 
@@ -123,7 +128,7 @@ def test_no_rate_is_above_any_limit_and_the_smallest_is_named(
 ) -> None:
     found = run(model, cluster, layout, single, feed)
     assert all(found.samples_per_s.estimate <= limit.samples_per_s * (1 + 1e-12) for limit in found.limits)
-    declared = {capacity.STORAGE, capacity.NETWORK_IN, capacity.NETWORK_OUT}
+    declared = {capacity.STORAGE, capacity.NETWORK_IN, capacity.NETWORK_OUT, capacity.MEMORY_BANDWIDTH, capacity.HOST_STORAGE}
     assert all(found.samples_per_s.high <= limit.samples_per_s for limit in found.limits if limit.name in declared)
     assert list(found.limits) == sorted(found.limits, key=lambda limit: limit.samples_per_s)
     assert found.limited_by == found.limits[0].name
@@ -142,13 +147,17 @@ def test_more_streaming_nodes_are_never_slower(
     assert after.samples_per_s.low >= before.samples_per_s.low * (1 - 1e-12)
 
 
+def scaled(point: WorkerPoint, factor: float) -> WorkerPoint:
+    """A worker whose every sample takes 1 / factor of the time."""
+    cost = point.cpu_s_per_sample
+    return replace(point, samples_per_s=point.samples_per_s.scaled(factor), cpu_s_per_sample=cost and cost / factor)
+
+
 @given(roomy_models, roomy_clusters, roomy_layouts, singles, feeds, st.floats(0.1, 10))
 def test_scaling_every_rate_scales_the_result(
     model: CapacityModel, cluster: Cluster, layout: Layout, single: int, feed: Feed, factor: float
 ) -> None:
-    faster = replace(
-        model, workers=tuple(replace(p, samples_per_s=p.samples_per_s.scaled(factor), cpu_s_per_sample=None) for p in model.workers)
-    )
+    faster = replace(model, workers=tuple(scaled(point, factor) for point in model.workers))
     wider = replace(
         cluster,
         network_bytes_per_s_per_node=cluster.network_bytes_per_s_per_node and cluster.network_bytes_per_s_per_node * factor,
@@ -221,8 +230,9 @@ def test_a_measurement_has_no_chief() -> None:
 def test_slower_shards_slow_every_worker_and_their_doubt_widens_the_interval() -> None:
     halved = predict("3x4x2", bare_model(shard_ratio=Estimate(estimate=0.5, low=0.4, high=0.6)))
     assert halved.samples_per_s.estimate == pytest.approx(8 * 200 * 0.5)
-    assert halved.samples_per_s.low == pytest.approx(8 * 200 * 0.4)
-    assert halved.samples_per_s.high == pytest.approx(8 * 200 * 0.6)
+    inside = math.exp(capacity.MODEL_ERROR_LOG)
+    assert halved.samples_per_s.low == pytest.approx(8 * 200 * 0.4 / inside, rel=0.05)  # by 200 draws
+    assert halved.samples_per_s.high == pytest.approx(8 * 200 * 0.6 * inside, rel=0.05)
 
 
 def test_round_robin_feed_waits_for_the_slowest_and_first_come_does_not() -> None:
@@ -286,7 +296,9 @@ def test_neighbours_take_what_was_measured() -> None:
 def test_what_is_not_known_about_contention_is_in_the_interval() -> None:
     shared = bare_model(contention=(contention(16, 1, 16, 0.5, spread=0.1),))
     found = predict("2x16x1", shared).samples_per_s
-    assert (found.low, found.high) == (pytest.approx(16 * 45), pytest.approx(16 * 55))
+    inside = math.exp(capacity.MODEL_ERROR_LOG)
+    assert found.low == pytest.approx(16 * 45 / inside, rel=0.03)  # by 200 draws
+    assert found.high == pytest.approx(16 * 55 * inside, rel=0.03)
 
 
 def test_contention_beyond_the_measured_grows_and_never_returns() -> None:
@@ -339,7 +351,7 @@ def test_a_launch_of_the_chief_alone_streams_nothing() -> None:
 # --- one worker -------------------------------------------------------------------------------------------------------------------
 
 
-@given(models(), clusters)
+@given(models(), clusters.map(lambda cluster: replace(cluster, threads_per_core=1, cpus_per_node=64)))
 def test_the_curve_passes_through_what_was_measured(model: CapacityModel, cluster: Cluster) -> None:
     for probed in model.workers:
         rate, extrapolation = capacity.worker_rate(model, cluster, 1, probed.cpus)
@@ -403,9 +415,11 @@ def test_more_busy_cpus_than_probed_widen_the_interval() -> None:
     model = bare_model(contention=(contention(4, 1, 16, 1.0, spread=0.0),))
     inside, outside = predict("2x4x1", model), predict("2x8x1", model)
     assert (inside.extrapolation_ratio, outside.extrapolation_ratio) == (1.0, 2.0)
-    assert inside.samples_per_s.relative_half_width_ratio == 0
-    assert outside.samples_per_s.low == pytest.approx(800 / 2**capacity.WIDENING_EXPONENT)
-    assert outside.samples_per_s.high == pytest.approx(800 * 2**capacity.WIDENING_EXPONENT)
+    for found in (inside, outside):
+        error = math.exp(capacity.model_error_log(found.extrapolation_ratio))
+        assert found.samples_per_s.low == pytest.approx(found.samples_per_s.estimate / error)
+        assert found.samples_per_s.high == pytest.approx(found.samples_per_s.estimate * error)
+    assert capacity.model_error_log(2.0) > capacity.model_error_log(1.0) > 0
 
 
 def test_without_a_contention_probe_every_further_task_is_extrapolation() -> None:
@@ -416,17 +430,22 @@ def test_without_a_contention_probe_every_further_task_is_extrapolation() -> Non
 
 def test_hardware_threads_lower_the_low_end_only_where_cores_are_shared() -> None:
     model = bare_model(contention=(contention(4, 1, 16, 1.0, spread=0.0),))
-    lows = {
-        threads: [predict(f"2x{t}x1", model, bare_cluster(threads_per_core=threads)).samples_per_s.low for t in (8, 16)]
+    found = {
+        threads: [predict(f"2x{t}x1", model, bare_cluster(threads_per_core=threads)).samples_per_s for t in (8, 16)]
         for threads in (1, 2, None)
     }
-    assert lows[1][0] == lows[2][0] == lows[None][0]
-    assert lows[2][1] == pytest.approx(lows[1][1] * (8 + 8 * capacity.SMT_GAIN_RATIO) / 16)
-    assert lows[2][1] < lows[None][1] < lows[1][1]
+    assert found[1][0] == found[2][0] == found[None][0]
+    full, shared, unknown = (found[threads][1] for threads in (1, 2, None))
+    assert shared.estimate == pytest.approx(full.estimate * (8 + 8 * capacity.SMT_GAIN_RATIO) / 16)
+    assert shared.low < unknown.low < full.low
+    assert shared.estimate < unknown.estimate < full.estimate
+    assert unknown.high <= full.high
 
 
 def test_probes_that_filled_the_host_have_already_paid_for_hardware_threads() -> None:
-    assert predict("2x16x1", cluster=bare_cluster(threads_per_core=2)).samples_per_s.low == pytest.approx(1600)
+    assert predict("2x16x1", cluster=bare_cluster(threads_per_core=2)) == predict(
+        "2x16x1", cluster=bare_cluster(threads_per_core=1)
+    )
 
 
 # --- fit ------------------------------------------------------------------------------------------------------------------------
@@ -456,7 +475,7 @@ def test_a_pooled_interval_is_never_narrower_than_its_parts(workers: list[tuple[
     mean = sum(values) / count
     seen = math.sqrt(sum((v - mean) ** 2 for v in values) / (count - 1) / count) if count > 1 else 0.0
     each = math.sqrt(sum((rate * spread) ** 2 for rate, spread in workers)) / count
-    assert pooled.high - pooled.estimate >= max(capacity.NORMAL_95 * seen, each) * (1 - 1e-9)
+    assert pooled.high - pooled.low >= 2 * max(capacity.NORMAL_95 * seen, each) * 0.8  # by 200 draws
     assert pooled.estimate == pytest.approx(mean)
 
 
@@ -468,13 +487,6 @@ def test_more_processes_that_agree_narrow_the_interval_but_one_is_never_exact() 
     assert widths == sorted(widths, reverse=True)
     assert widths[0] > capacity.PROCESS_SPREAD_RATIO
     assert widths[-1] > 0
-
-
-def test_students_t_is_the_published_one() -> None:
-    stats = pytest.importorskip("scipy.stats")
-    for degrees, value in enumerate(capacity._STUDENT_95, start=1):
-        assert value == pytest.approx(stats.t.ppf(0.95, degrees), abs=1e-4)
-    assert pytest.approx(stats.norm.ppf(0.95)) == capacity.NORMAL_95
 
 
 def test_workers_together_show_what_they_keep() -> None:

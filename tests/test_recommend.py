@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from cs_input_analyzer import capacity, recommend
 from cs_input_analyzer.errors import UsageError
+from cs_input_analyzer.recommend.verdict import _probability_below as probability_below
 from cs_input_analyzer.records import (
+    Alternative,
     CapacityModel,
     Cluster,
     Consumption,
@@ -24,6 +26,7 @@ from cs_input_analyzer.records import (
     Prediction,
     WorkerPoint,
 )
+from cs_input_analyzer.units import format_rate
 
 GIB = 2**30
 
@@ -49,7 +52,13 @@ def a_model(**overrides: object) -> CapacityModel:
 
 
 def a_cluster(**overrides: object) -> Cluster:
-    plain: dict[str, object] = {"nodes": 8, "cpus_per_node": 8, "network_bytes_per_s_per_node": None, "threads_per_core": 1}
+    plain: dict[str, object] = {
+        "nodes": 8,
+        "cpus_per_node": 8,
+        "network_bytes_per_s_per_node": None,
+        "threads_per_core": 1,
+        "speed_ratio": Estimate.exact(1.0),
+    }
     return make_cluster(**(plain | overrides))
 
 
@@ -82,7 +91,7 @@ def every_launch(model: CapacityModel, consumption: Consumption | None, cluster:
 
 
 def cost(prediction: Prediction) -> tuple[float, ...]:
-    return prediction.layout.nodes, prediction.memory_bytes_per_node or 0, prediction.layout.cpus_per_node
+    return prediction.layout.nodes, prediction.layout.cpus_per_node, prediction.memory_bytes_per_node or 0
 
 
 maybe = st.sampled_from([None, 2e6, 2e7, 2e8])
@@ -91,6 +100,8 @@ problems = st.fixed_dictionaries(
         "model": st.builds(
             a_model,
             slowest_ratio=st.sampled_from([1.0, 0.95, 0.6]),
+            spread_ratio=st.sampled_from([0.0, 0.02, 0.1]),
+            host_read_bytes_per_s=st.sampled_from([None, 2e7]),
             contention=st.sampled_from([(), (ContentionPoint(tasks=4, cpus=1, busy_ratio=1.0, kept_ratio=make_estimate(0.7)),)]),
             private_bytes=st.sampled_from([None, GIB // 2, 3 * GIB]),
             is_sharded=st.booleans(),
@@ -116,14 +127,21 @@ problems = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60, deadline=None)
-@given(problems, st.one_of(st.none(), st.floats(1, 10_000)))
-def test_the_plan_is_the_one_that_brute_force_finds(problem: dict[str, object], demand: float | None) -> None:
+Problem = tuple[CapacityModel, Cluster, Options, Consumption | None]
+
+
+def unpacked(problem: dict[str, object], demand: float | None) -> Problem:
     model, cluster, options = problem["model"], problem["cluster"], problem["options"]
     assert isinstance(model, CapacityModel)
     assert isinstance(cluster, Cluster)
     assert isinstance(options, Options)
-    consumption = None if demand is None else make_consumption(demand, mode=problem["mode"])
+    return model, cluster, options, None if demand is None else make_consumption(demand, mode=problem["mode"])
+
+
+@settings(max_examples=60, deadline=None)
+@given(problems, st.one_of(st.none(), st.floats(1, 10_000)))
+def test_the_plan_is_the_one_that_brute_force_finds(problem: dict[str, object], demand: float | None) -> None:
+    model, cluster, options, consumption = unpacked(problem, demand)
     launches = every_launch(model, consumption, cluster, options)
     if not launches:
         with pytest.raises(UsageError):
@@ -224,13 +242,13 @@ def test_single_task_nodes_follow_the_mode_unless_given(mode: str | None, asked:
     assert found.input_workers == (found.nodes - single) * found.tasks_per_node
 
 
-def test_memory_is_saved_before_cpus() -> None:
+def test_cpus_are_saved_before_memory() -> None:
     slow = tuple(WorkerPoint(cpus=c, samples_per_s=Estimate.exact(x), cpu_s_per_sample=None) for c, x in ((1, 100.0), (4, 150.0)))
     alone = (ContentionPoint(tasks=8, cpus=1, busy_ratio=1.0, kept_ratio=Estimate.exact(1.0)),)
     model = a_model(workers=slow, contention=alone, slowest_ratio=1.0, host_cpus=8)
-    found = plan(250, model, single_task_nodes=1, headroom_ratio=0.0)
-    # Three tasks of one CPU would do with three CPUs; two of three CPUs hold less memory.
-    assert str(found.layout) == "2x2x3"
+    found = plan(230, model, single_task_nodes=1, headroom_ratio=0.0)
+    # Two tasks of four CPUs would hold less memory than three of one CPU.
+    assert str(found.layout) == "2x3x1"
 
 
 def test_every_file_can_have_its_worker_beside_the_chief() -> None:
@@ -271,37 +289,119 @@ def test_why_gives_the_numbers_and_why_not_one_node_fewer() -> None:
     found = plan(2000)
     assert "2,200 samples/s" in found.why
     assert "One node fewer would guarantee only" in found.why
-    assert "One node fewer" not in plan(150).why
+    assert "fewer" not in plan(150).why
+
+
+@settings(max_examples=40, deadline=None)
+@given(problems, st.one_of(st.none(), st.floats(1, 10_000)))
+def test_why_not_one_node_fewer_is_true(problem: dict[str, object], demand: float | None) -> None:
+    model, cluster, options, consumption = unpacked(problem, demand)
+    launches = every_launch(model, consumption, cluster, options)
+    if not launches:
+        return
+    found = recommend.recommend(model, consumption, cluster, options)
+    fewer = [p.samples_per_s.low for p in launches if p.layout.nodes == found.nodes - 1]
+    one = [p.samples_per_s.low for p in launches if p.layout.nodes == 1]
+    if found.nodes == 1:
+        assert "would guarantee" not in found.why
+    elif fewer:
+        rate = max(fewer) if demand is not None else max(fewer) / (found.nodes - 1)
+        assert f"One node fewer would guarantee only {format_rate(rate)}" in found.why
+        best = found.predicted_samples_per_s.low if demand is not None else found.predicted_samples_per_s.low / found.nodes
+        assert rate < best
+    else:
+        assert "single-task nodes counted" in found.why
+        assert ("One node alone" in found.why) is (bool(one) and found.nodes > 2)
+
+
+def test_why_names_what_keeps_fewer_nodes_from_doing_it() -> None:
+    assert "(memory per node)" in plan(600, a_model(private_bytes=40 * GIB)).why
+    assert "(worker CPU)" in plan(2000).why
+
+
+def test_two_single_task_nodes_leave_one_node_to_compare_with() -> None:
+    found = plan(270, mode="weight_streaming", cluster=a_cluster(cpus_per_node=4))
+    assert (found.nodes, found.single_task_nodes) == (3, 2)
+    assert "No launch runs on 2 nodes, single-task nodes counted. One node alone would guarantee only" in found.why
 
 
 def test_assumptions_that_widened_the_interval_are_named_and_others_are_not() -> None:
     calm = a_cluster(cpus_per_node=4)
     assert "widened" not in plan(100, cluster=calm).why
     assert "outside what was probed" in plan(2000).why
+    assert "speed of the nodes' CPUs is unknown" in plan(100, cluster=a_cluster(cpus_per_node=4, speed_ratio=None)).why
+    assert "speed of the nodes' CPUs" not in plan(100, cluster=a_cluster(source="this host", nodes=1, speed_ratio=None)).why
     assert "threads per core are unknown" in plan(1e6, cluster=a_cluster(threads_per_core=None)).why
     alone = (ContentionPoint(tasks=4, cpus=1, busy_ratio=1.0, kept_ratio=Estimate.exact(1.0)),)
-    assert "hardware threads" in plan(1e6, a_model(contention=alone), a_cluster(threads_per_core=2)).why
+    shared = a_cluster(cpus_per_node=4, threads_per_core=2)
+    assert "hardware threads" in plan(1e6, a_model(contention=alone, host_cpus=8), shared).why
 
 
 # --- alternatives --------------------------------------------
 
 
+def beats(one: Prediction | Alternative | LaunchPlan, other: Alternative) -> bool:
+    """At most as many nodes and CPUs, at least the rate but for crumbs, and better in one of them."""
+    rate = one.samples_per_s if isinstance(one, Prediction) else one.predicted_samples_per_s
+    mine = (one.layout.nodes, one.layout.cpus, -rate.low)
+    others = (other.layout.nodes, other.layout.cpus, -other.predicted_samples_per_s.low)
+    return all(a <= b for a, b in zip(mine, others, strict=True)) and mine != others
+
+
+@settings(max_examples=60, deadline=None)
+@given(problems, st.one_of(st.none(), st.floats(1, 10_000)))
+def test_no_launch_at_all_beats_an_alternative(problem: dict[str, object], demand: float | None) -> None:
+    model, cluster, options, consumption = unpacked(problem, demand)
+    launches = every_launch(model, consumption, cluster, options)
+    if not launches:
+        return
+    found = recommend.recommend(model, consumption, cluster, options)
+    assert len(found.alternatives) <= recommend.MOST_ALTERNATIVES
+    assert found.layout not in {row.layout for row in found.alternatives}
+    for row in found.alternatives:
+        (launch,) = [p for p in launches if p.layout == row.layout]
+        assert launch.samples_per_s == row.predicted_samples_per_s
+        assert [str(p.layout) for p in launches if beats(p, row)] == []
+        if demand is not None:
+            assert row.meets_demand is (row.predicted_samples_per_s.low >= demand * (1 + options.headroom_ratio))
+
+
 def test_alternatives_surround_the_plan() -> None:
     found = plan(2000)
-    rows = {row.layout.nodes: row for row in found.alternatives}
-    fewer = rows[found.nodes - 1]
-    assert (fewer.note, fewer.meets_demand) == ("one node fewer", False)
-    assert rows[found.nodes + 1].note == "one node more"
-    assert rows[found.nodes + 1].predicted_samples_per_s.low > fewer.predicted_samples_per_s.low
-    assert found.layout not in {row.layout for row in found.alternatives}
-    assert len(found.alternatives) <= recommend.MOST_ALTERNATIVES
+    fewer = [row for row in found.alternatives if row.layout.nodes == found.nodes - 1]
+    more = [row for row in found.alternatives if row.layout.nodes == found.nodes + 1]
+    assert [row.meets_demand for row in fewer] == [False]
+    assert fewer[0].note == "one node fewer"
+    assert more[-1].note == "one node more"
+    assert more[-1].predicted_samples_per_s.low > fewer[0].predicted_samples_per_s.low
 
 
-def test_a_node_that_buys_nothing_is_marked() -> None:
+def test_more_nodes_are_shown_with_fewer_cpus_where_that_is_enough() -> None:
+    # One task of four CPUs gives less than four of one CPU each, but a node holds only so many tasks.
+    tight = a_model(private_bytes=60 * GIB)
+    found = plan(900, tight, a_cluster(nodes=20))
+    leaner = [row for row in found.alternatives if row.layout.nodes > found.nodes and row.layout.cpus < found.layout.cpus]
+    assert leaner
+    assert all(row.meets_demand and "fewer CPUs" in row.note for row in leaner)
+
+
+def test_a_node_that_buys_nothing_is_no_alternative() -> None:
     found = plan(1e6, cluster=a_cluster(storage_bytes_per_s=1e8))
-    notes = [row.note for row in found.alternatives if row.layout.nodes > found.nodes]
-    assert notes
-    assert all("no faster: shared storage" in note for note in notes)
+    assert found.nodes < 8
+    more = [row for row in found.alternatives if row.layout.nodes > found.nodes]
+    assert all(row.layout.cpus < found.layout.cpus and "fewer CPUs" in row.note for row in more)
+    (another,) = [row for row in found.what_if if row.name == "one more node"]
+    assert another.note == f"{found.nodes} nodes -> {found.nodes + 1}, no faster: shared storage"
+
+
+@pytest.mark.parametrize(
+    ("model", "limit"),
+    [(a_model(is_sharded=True, file_count=9), capacity.FILES), (a_model(private_bytes=40 * GIB), capacity.MEMORY)],
+)
+def test_each_alternative_names_what_holds_it_back(model: CapacityModel, limit: str) -> None:
+    # The rate of its workers is what the law says of all of them; files or memory keep more workers from being there.
+    assert limit in {row.limited_by for row in plan(600, model).alternatives}
+    assert limit not in {row.limited_by for row in plan(600).alternatives}
 
 
 def test_the_launch_in_use_today_comes_first() -> None:
@@ -419,8 +519,8 @@ def test_the_three_statements_share_one_whole(rate: float, spread: float, demand
     supply = make_estimate(rate, spread=spread)
     wanted = make_consumption(samples_per_s=demand)
     wanted = replace(wanted, samples_per_s=make_estimate(demand, spread=doubt))
-    below = recommend._probability_below(supply, wanted.samples_per_s)
-    below_enough = recommend._probability_below(supply, wanted.samples_per_s.scaled(1 + headroom))
+    below = probability_below(supply, wanted.samples_per_s)
+    below_enough = probability_below(supply, wanted.samples_per_s.scaled(1 + headroom))
     assert 0 <= below <= 1
     _, confidence = recommend.judge(supply, wanted, headroom)
     assert confidence is not None

@@ -54,10 +54,10 @@ def test_scaling_time_scales_the_gap_and_its_interval(gaps: list[float], factor:
         assert other.gap_s.estimate == pytest.approx(one.gap_s.estimate * factor, rel=1e-6)
 
 
-def test_a_constant_stream_is_cut_nowhere_and_known_exactly() -> None:
+def test_a_constant_stream_is_cut_by_what_buffers_may_have_held_and_known_exactly() -> None:
     window = steady_window(np.arange(1000) * 0.01)
     assert window is not None
-    assert window.first == 0
+    assert window.first == 20  # 0.2 s
     assert window.gap_s.high - window.gap_s.low < 1e-9
 
 
@@ -180,3 +180,13 @@ def test_a_fifth_of_wild_points_hardly_moves_the_slope() -> None:
 @pytest.mark.parametrize("x", [[], [1.0], [2.0, 2.0, 2.0]])
 def test_no_two_times_no_slope(x: list[float]) -> None:
     assert theil_sen(np.array(x), np.arange(len(x), dtype=np.float64)) is None
+
+
+def test_a_burst_from_full_buffers_is_cut_and_a_short_run_keeps_most_of_its_batches() -> None:
+    burst = np.concatenate([np.full(150, 0.0002), np.full(400, 0.01)])
+    window = steady_window(np.concatenate([[0.0], np.cumsum(burst)]))
+    assert window is not None
+    assert window.gap_s.estimate == pytest.approx(0.01, rel=0.02)
+    few = steady_window(np.arange(10) * 0.01)
+    assert few is not None
+    assert few.first <= 1

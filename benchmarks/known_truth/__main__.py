@@ -66,8 +66,8 @@ def main() -> None:
         known_truth.__doc__,
         only=(str, "", "cases whose name or function holds this"),
         budget=(float, 30.0, "seconds of one analyze"),
-        pairs=(int, 8, "pairs of our sampling and a bare loop; 0 leaves them out"),
-        seconds=(float, 1.5, "seconds of each half"),
+        pairs=(int, 6, "pairs of our sampling and a bare loop; 0 leaves them out"),
+        seconds=(float, 2.5, "seconds of each half"),
     )
     os.sched_setaffinity(0, set(sorted(os.sched_getaffinity(0))[:CPUS]))
     busy()  # compiles the op, where it is not there yet: no worker's time is to go into that

@@ -91,4 +91,7 @@ def _reported(dataset: Any, iterator: Any, ops: Any, samples: int, seconds: floa
 
 
 if __name__ == "__main__":
-    print(MARK + json.dumps(asdict(_measure(sys.argv[1], json.loads(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])))))
+    target, params, pairs, seconds = sys.argv[1:]
+    found = _measure(target, json.loads(params), int(pairs), float(seconds))
+    print(MARK + json.dumps(asdict(found)), flush=True)
+    os._exit(0)  # interpreters with Python functions in running pipelines are known to hang at shutdown

@@ -10,6 +10,9 @@ be there):
     memory_per_node: 128GiB
     network_per_node: 100Gb/s  # each direction
     storage_bandwidth: 5GB/s   # the shared file system, all nodes together
+    memory_bandwidth: 150GB/s  # of one node
+    node_speed: 1.2            # one CPU of a node over one of the host that measures; or
+    node_reference: 10234567+-1.5%@3.11   # what `cs_input_analyzer reference` prints on a node
     cpu_model: AMD EPYC 7713
 
 Flags win over whatever they name.
@@ -17,51 +20,84 @@ Flags win over whatever they name.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import yaml
 
+from cs_input_analyzer.cluster.node_speed import checked_ratio, format_reference, ratio_by_loop, read_reference
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.recommend import THIS_HOST
-from cs_input_analyzer.records import Cluster, Host, Options
-from cs_input_analyzer.units import parse_bytes, parse_bytes_per_s
+from cs_input_analyzer.records import Cluster, Estimate, Host, Options
+from cs_input_analyzer.units import parse_bytes, parse_bytes_per_s, parse_estimate
 
-__all__ = ["from_file", "preset", "preset_names", "resolve", "this_host"]
+__all__ = ["format_reference", "from_file", "preset", "preset_names", "read_reference", "resolve", "this_host"]
 
 REQUIRED = ("nodes", "cpus_per_node", "memory_per_node")
-KEYS = ("name", *REQUIRED, "threads_per_core", "network_per_node", "storage_bandwidth", "cpu_model", "source")
+RATES = ("network_per_node", "storage_bandwidth", "memory_bandwidth")
+SPEEDS = ("node_speed", "node_reference")
+KEYS = ("name", *REQUIRED, "threads_per_core", *RATES, *SPEEDS, "cpu_model", "source")
+
+# Fields of a cluster that are flags under the same name.
+SIZE_FLAGS = ("nodes", "cpus_per_node", "memory_bytes_per_node")
+FLAGS = (
+    *SIZE_FLAGS,
+    "storage_bytes_per_s",
+    "network_bytes_per_s_per_node",
+    "threads_per_core",
+    "memory_bandwidth_bytes_per_s_per_node",
+)
+SPEED_FLAGS = ("node_speed_ratio", "node_reference")
 
 LOCAL = "local"
 SLURM = "slurm"
 
 
-def resolve(options: Options, host: Host) -> Cluster:
+def resolve(
+    options: Options, host: Host, *, declared: Cluster | None = None, loop: Callable[[], Estimate] | None = None
+) -> Cluster:
     """The cluster that `--cluster` and the flags describe; this host where they say nothing.
+
+    Args:
+        declared: a cluster given as such, in place of `--cluster`; flags win over it, too.
+        loop: runs the reference loop on this host, for its rate; asked only where the rate of a node is given to compare it with.
 
     Raises:
         UsageError: unknown name, unreadable file, numbers that no cluster has, or `slurm`, which this version cannot ask.
     """
-    choice = options.cluster
+    cluster, node_rate = (declared, None) if declared is not None else _chosen(options.cluster, host)
+    found = _with_flags(cluster, options)
+    if options.node_reference is not None:
+        node_rate = read_reference(options.node_reference, host.python_version)
+    if options.node_speed_ratio is not None:
+        found = replace(found, speed_ratio=options.node_speed_ratio, speed_basis="stated")
+    elif node_rate is not None:
+        assert loop is not None
+        is_same_cpu = found.cpu_model is not None and found.cpu_model == host.cpu_model
+        found = replace(found, speed_ratio=ratio_by_loop(node_rate, loop(), is_same_cpu=is_same_cpu), speed_basis="reference loop")
+    return _checked(found)
+
+
+def _chosen(choice: str | None, host: Host) -> tuple[Cluster, Estimate | None]:
+    """The cluster of that name or file, and the rate of the reference loop on its nodes, where its file holds that."""
     if choice == SLURM:
         raise UsageError(
             "--cluster slurm: this version cannot ask Slurm for its nodes. Read them from `sinfo -N -o '%c %m %z'` and give "
             "--nodes N --cpus-per-node N --memory-per-node 128GiB, or a YAML file by --cluster FILE.yaml"
         )
     if choice is None or choice == LOCAL:
-        cluster = this_host(host)
-    elif choice in preset_names():
-        cluster = preset(choice)
-    elif Path(choice).suffix in (".yaml", ".yml", ".json") or Path(choice).is_file():
-        cluster = from_file(Path(choice))
-    else:
-        raise UsageError(
-            f"--cluster {choice}: no such file or preset; presets are {', '.join(preset_names())}, "
-            f"`{LOCAL}` is this host, and a file ends in .yaml"
-        )
-    return _checked(_with_flags(cluster, options))
+        return this_host(host), None
+    if choice in preset_names():
+        return preset(choice), None
+    if Path(choice).suffix in (".yaml", ".yml", ".json") or Path(choice).is_file():
+        return from_file(Path(choice)), _reference_in(Path(choice), host)
+    raise UsageError(
+        f"--cluster {choice}: no such file or preset; presets are {', '.join(preset_names())}, "
+        f"`{LOCAL}` is this host, and a file ends in .yaml"
+    )
 
 
 def this_host(host: Host) -> Cluster:
@@ -72,16 +108,32 @@ def this_host(host: Host) -> Cluster:
         memory_bytes_per_node=host.memory_bytes,
         name=THIS_HOST,
         cpu_model=host.cpu_model,
+        speed_ratio=Estimate.exact(1.0),
+        speed_basis="this host",
         source=THIS_HOST,
     )
 
 
 def from_file(path: Path) -> Cluster:
-    """The cluster in a YAML file.
+    """The cluster in a YAML file; the speed of its nodes only where the file states the ratio.
 
     Raises:
         UsageError: the file cannot be read, is not YAML, holds an unknown key, misses a required one, or a value that is no number.
     """
+    return _checked(_from_mapping(_read(path), f"the cluster file {path}", path.stem, str(path)))
+
+
+def _reference_in(path: Path, host: Host) -> Estimate | None:
+    """The rate of the reference loop on a node, where the file holds it."""
+    data = _read(path)
+    text = data.get("node_reference") if isinstance(data, dict) else None
+    try:
+        return None if text is None else read_reference(str(text), host.python_version)
+    except UsageError as error:
+        raise UsageError(f"the cluster file {path}: {error}") from None
+
+
+def _read(path: Path) -> object:
     try:
         data: object = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -90,7 +142,7 @@ def from_file(path: Path) -> Cluster:
         raise UsageError(f"the cluster file {path} is not UTF-8 text") from None
     except yaml.YAMLError as error:
         raise UsageError(f"the cluster file {path} is not YAML: {' '.join(str(error).split())}") from None
-    return _checked(_from_mapping(data, f"the cluster file {path}", path.stem, str(path)))
+    return data
 
 
 def preset_names() -> tuple[str, ...]:
@@ -128,7 +180,9 @@ def _from_mapping(data: object, where: str, name: str, source: str) -> Cluster:
     missing = [key for key in REQUIRED if data.get(key) is None]
     if missing:
         raise UsageError(f"{where} misses {', '.join(missing)}")
-    storage, network = data.get("storage_bandwidth"), data.get("network_per_node")
+    if all(data.get(key) is not None for key in SPEEDS):
+        raise UsageError(f"{where} holds both {' and '.join(SPEEDS)}: both say how fast a node's CPU is, give one of them")
+    network, storage, memory = (None if data.get(key) is None else str(data[key]) for key in RATES)
     try:
         return Cluster(
             nodes=_whole(data, "nodes"),
@@ -137,8 +191,10 @@ def _from_mapping(data: object, where: str, name: str, source: str) -> Cluster:
             name=str(data.get("name") or name),
             threads_per_core=None if data.get("threads_per_core") is None else _whole(data, "threads_per_core"),
             cpu_model=None if data.get("cpu_model") is None else str(data["cpu_model"]),
-            network_bytes_per_s_per_node=None if network is None else parse_bytes_per_s(str(network)),
-            storage_bytes_per_s=None if storage is None else parse_bytes_per_s(str(storage)),
+            network_bytes_per_s_per_node=None if network is None else parse_bytes_per_s(network),
+            storage_bytes_per_s=None if storage is None else parse_bytes_per_s(storage),
+            speed_ratio=None if data.get("node_speed") is None else checked_ratio(parse_estimate(str(data["node_speed"]))),
+            memory_bandwidth_bytes_per_s_per_node=None if memory is None else parse_bytes_per_s(memory),
             source=f"{source} ({data['source']})" if data.get("source") else source,
         )
     except UsageError as error:
@@ -153,29 +209,23 @@ def _whole(data: Mapping[object, object], key: str) -> int:
 
 
 def _with_flags(cluster: Cluster, options: Options) -> Cluster:
-    fields = ("nodes", "cpus_per_node", "memory_bytes_per_node", "storage_bytes_per_s", "network_bytes_per_s_per_node")
-    given = [field for field in fields if getattr(options, field) is not None]
-    if not given:
-        return cluster
+    """The cluster with what flags say of it. How fast its nodes are is left to `resolve`."""
+    given: dict[str, Any] = {name: getattr(options, name) for name in FLAGS if getattr(options, name) is not None}
+    speeds = [name for name in SPEED_FLAGS if getattr(options, name) is not None]
     is_this_host = cluster.source == THIS_HOST
-    return replace(
-        cluster,
-        nodes=cluster.nodes if options.nodes is None else options.nodes,
-        cpus_per_node=cluster.cpus_per_node if options.cpus_per_node is None else options.cpus_per_node,
-        memory_bytes_per_node=(
-            cluster.memory_bytes_per_node if options.memory_bytes_per_node is None else options.memory_bytes_per_node
-        ),
-        storage_bytes_per_s=cluster.storage_bytes_per_s if options.storage_bytes_per_s is None else options.storage_bytes_per_s,
-        network_bytes_per_s_per_node=(
-            cluster.network_bytes_per_s_per_node
-            if options.network_bytes_per_s_per_node is None
-            else options.network_bytes_per_s_per_node
-        ),
-        name="cluster" if is_this_host and options.nodes is not None else cluster.name,
-        # Nodes of another size are not this host, so its processor is not theirs.
-        cpu_model=None if is_this_host and options.cpus_per_node is not None else cluster.cpu_model,
-        source="flags" if set(fields[:3]) <= set(given) else f"{cluster.source}, with {', '.join(given)} from flags",
-    )
+    if is_this_host and speeds and not any(name in given for name in SIZE_FLAGS):
+        option = speeds[0].removesuffix("_ratio").replace("_", "-")
+        raise UsageError(f"--{option} sets nodes apart from this host, but there are none: add --cluster or --nodes")
+    if not given and not speeds:
+        return cluster
+    named = [*given, *speeds]
+    if is_this_host and "nodes" in given:
+        given["name"] = "cluster"
+    if is_this_host and "cpus_per_node" in given:
+        # Nodes of another size are not this host, so its processor and its speed are not theirs.
+        given |= {"cpu_model": None, "speed_ratio": None}
+    source = "flags" if set(SIZE_FLAGS) <= set(given) else f"{cluster.source}, with {', '.join(named)} from flags"
+    return replace(cluster, **given, source=source)
 
 
 def _checked(cluster: Cluster) -> Cluster:
@@ -189,9 +239,15 @@ def _checked(cluster: Cluster) -> Cluster:
     ):
         if value < 1:
             raise UsageError(f"a cluster cannot have {value} {name} ({cluster.source})")
-    for name, rate in (("storage", cluster.storage_bytes_per_s), ("network", cluster.network_bytes_per_s_per_node)):
+    for name, rate in (
+        ("storage", cluster.storage_bytes_per_s),
+        ("network", cluster.network_bytes_per_s_per_node),
+        ("memory", cluster.memory_bandwidth_bytes_per_s_per_node),
+    ):
         if rate is not None and not 0 < rate < float("inf"):
             raise UsageError(f"the {name} bandwidth must be a positive number of bytes per second, got {rate} ({cluster.source})")
+    if cluster.speed_ratio is not None:
+        checked_ratio(cluster.speed_ratio)
     if threads is not None and threads > cluster.cpus_per_node:
         raise UsageError(f"{threads} threads per core do not fit {cluster.cpus_per_node} CPUs ({cluster.source})")
     return cluster

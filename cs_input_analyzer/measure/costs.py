@@ -23,6 +23,7 @@ from cs_input_analyzer.threads import PYTHON_OPS, READERS, as_run, is_serial
 
 NANOSECONDS = 1e-9
 RUNTIME = "runtime"
+READ_FILE = "ReadFile"
 # Wall time above the process's CPU by no more than this is threads waiting their turn, not storage.
 NOISE_RATIO = 0.1
 ROUNDING_RATIO = 1e-9
@@ -255,7 +256,8 @@ def _cpu_shares(walls: Mapping[str, float], can_block: Set[str], cpu_s: float) -
 
 
 def _can_block(op: Op, cached_ratio: float | None) -> bool:
-    reads_storage = op.kind in READERS and (cached_ratio is None or cached_ratio < CACHED_RATIO)
+    reads = op.kind in READERS or READ_FILE in op.function_ops
+    reads_storage = reads and (cached_ratio is None or cached_ratio < CACHED_RATIO)
     return reads_storage or any(called in PYTHON_OPS for called in op.function_ops)
 
 

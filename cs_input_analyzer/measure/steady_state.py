@@ -44,12 +44,19 @@ class Window:
     lag1_autocorrelation: float | None
 
 
+# What buffers gathered before the window comes at once; MSER-5 misses it where it is a few batches among many.
+BUFFERED_S = 0.2
+LEAST_CUT_DIVISOR = 8
+
+
 def steady_window(stamps_s: Floats) -> Window | None:
     """The steady window of batch arrival times, shape [n] in seconds; None with fewer than two stamps (no gap, no rate)."""
     if len(stamps_s) < 2:
         return None
     gaps = np.diff(stamps_s)
-    cut = mser5(gaps)
+    filled = int(np.searchsorted(stamps_s, stamps_s[0] + BUFFERED_S))  # batches that may have waited in full buffers
+    least = min(filled, len(gaps) // LEAST_CUT_DIVISOR)
+    cut = max(mser5(gaps), least)
     steady = gaps[cut:]
     blocks, correlation = block_means(steady)
     mean = float(stamps_s[-1] - stamps_s[cut]) / len(steady)

@@ -31,6 +31,9 @@ from cs_input_analyzer.records import (
 )
 from cs_input_analyzer.threads import READERS
 
+# Gaps between batches that are kept of a worker: enough to replay it.
+TRACE = 512
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
@@ -214,6 +217,9 @@ def _with_rates(base: WorkerResult, journal: Journal, window: Window, per_batch:
         noise=noise_of(journal, begin, end),
         rss_growth_bytes_per_min=rss_growth_bytes_per_min(journal, window),
         block_samples_per_s=tuple(per_batch / gap for gap in window.block_gap_s if gap > 0),
+        batch_gaps_s=tuple(
+            np.round(np.diff(journal.stamps_s[window.first : window.first + window.batches + 1]), 7)[-TRACE:].tolist()
+        ),
     )
 
 
@@ -250,7 +256,9 @@ def _tuned(journal: Journal) -> tuple[TunedParameter, ...]:
 
 def _buffered_bytes(journal: Journal) -> int | None:
     costs = journal.last("costs")
-    return sum(counts["buffered_bytes"] for counts in costs["seen"].values()) if costs and costs["seen"] else None
+    if not costs or not costs["seen"]:
+        return None
+    return sum(max(0, int(counts["buffered_bytes"])) for counts in costs["seen"].values())  # its count can fall below 0
 
 
 def _per(begin: int | None, end: int | None, samples: float) -> float | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from cs_input_analyzer.errors import UsageError
-from cs_input_analyzer.records import Analysis
+from cs_input_analyzer.records import Analysis, Validation
 
 Format = Literal["console", "html", "json", "csv", "sbatch"]
 
@@ -53,6 +53,13 @@ def render(analysis: Analysis, format: Format, *, width: int | None = None, colo
     if format == "sbatch":
         return _sbatch(analysis)
     raise UsageError(f"no report format {format!r}; there are {', '.join(FORMATS)}")
+
+
+def render_validation(validation: Validation, *, width: int | None = None, color: bool = False) -> str:
+    """Predicted against measured, as the console report shows it, without the rest of that report."""
+    from cs_input_analyzer.report.to_console import validation_to_console
+
+    return validation_to_console(validation, width=width, color=color)
 
 
 def format_of(path: Path | str) -> Format:

@@ -22,7 +22,7 @@ def shown_measurement(analysis: Analysis) -> Measurement | None:
     confirming = confirming_measurement(analysis)
     if confirming is not None:
         return confirming
-    delivered = [measurement for measurement in analysis.measurements if measurement.samples_per_s is not None]
+    delivered = [m for m in analysis.measurements if m.samples_per_s is not None and m.role == "probe"]
     shown = [measurement for measurement in delivered if len(measurement.workers) == 1] or delivered
     return shown[-1] if shown else None
 

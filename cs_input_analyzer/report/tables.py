@@ -44,12 +44,13 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """`strong` is the row that stands out, by its place; None where none does."""
+    """`strong` is the row that stands out, by its place; None where none does. `remarks` are sentences to put below."""
 
     title: str
     columns: tuple[Column, ...]
     rows: tuple[tuple[str, ...], ...]
     strong: int | None = None
+    remarks: tuple[str, ...] = ()
 
 
 LAYOUT = Column(name="layout", meaning="nodes x tasks per node x CPUs per task")
@@ -173,7 +174,7 @@ def alternatives_table(plan: LaunchPlan) -> Table:
 
 
 def validation_table(validation: Validation) -> Table:
-    """Predicted against measured."""
+    """Predicted against measured, and how good that is."""
     columns = (
         LAYOUT,
         Column(name="role", meaning="the recommended layout, or a neighbour of it"),
@@ -182,6 +183,7 @@ def validation_table(validation: Validation) -> Table:
         Column(name="measured\nsamples/s", meaning="what real workers delivered", is_number=True),
         INTERVAL,
         Column(name="error", meaning="(predicted - measured) / measured", is_number=True),
+        Column(name="launches", meaning="fresh launches behind the measured rate", is_number=True, needs_width=92),
     )
     rows = tuple(
         (
@@ -191,10 +193,19 @@ def validation_table(validation: Validation) -> Table:
             *_rate_cells(row.measured_samples_per_s),
             # Nothing delivered is no base for a relative error.
             format_ratio(row.error_ratio) if row.measured_samples_per_s.estimate else MISSING,
+            MISSING if row.measured_samples_per_s.count is None else format_count(row.measured_samples_per_s.count),
         )
         for row in validation.rows
     )
-    return Table(title="Validation", columns=columns, rows=rows)
+    return Table(title="Validation", columns=columns, rows=rows, remarks=_validation_remarks(validation))
+
+
+def _validation_remarks(validation: Validation) -> tuple[str, ...]:
+    count, inside = format_count(len(validation.rows)), format_count(validation.inside_count)
+    error = f"median error {format_ratio(validation.median_error_ratio)}"
+    summary = f"{error}; {inside} of {count} measured rates lie inside the predicted interval"
+    stopped = ("INTERRUPTED: this holds what was measured until then.",) if validation.interrupted else ()
+    return (summary, *stopped, *(one_line(note) for note in validation.notes))
 
 
 def _rate_cells(rate: Estimate | None) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING
 
-from cs_input_analyzer.records import Analysis, Finding, LaunchPlan, Profile, Station, Storage
+from cs_input_analyzer.records import Analysis, Finding, LaunchPlan, Profile, Station, Storage, Validation
 from cs_input_analyzer.report.costs import dearest_sentence, op_cost_table, serial_sentence
 from cs_input_analyzer.report.measuring import measured_facts, measuring_facts
 from cs_input_analyzer.report.stations import bottleneck_sentence, stations_table
@@ -57,23 +57,8 @@ def to_console(analysis: Analysis, *, width: int | None = None, color: bool = Fa
 
     With `color=False` there is no escape sequence in it.
     """
-    from rich.console import Console
-
     out = io.StringIO()
-    console = Console(
-        file=out,
-        width=max(width or DEFAULT_WIDTH, SMALLEST_WIDTH),
-        color_system="standard" if color else None,
-        force_terminal=color,
-        force_jupyter=False,
-        no_color=not color,
-        highlight=False,
-        markup=False,
-        emoji=False,
-        legacy_windows=False,
-        # Else rich would look at COLUMNS, NO_COLOR and TERM, and the same run would print differently.
-        _environ={},
-    )
+    console = _console(out, width, color)
     _verdict(console, analysis)
     if analysis.recommendation is not None:
         _launch(console, analysis.recommendation, analysis)
@@ -93,6 +78,36 @@ def to_console(analysis: Analysis, *, width: int | None = None, color: bool = Fa
     _heading(console, "How it was measured")
     _facts(console, measuring_facts(analysis))
     _copyable(console, "the command", analysis.command)
+    return _text(out)
+
+
+def validation_to_console(validation: Validation, *, width: int | None = None, color: bool = False) -> str:
+    """That section alone, as `to_console` prints it."""
+    out = io.StringIO()
+    _table(_console(out, width, color), validation_table(validation))
+    return _text(out)
+
+
+def _console(out: io.StringIO, width: int | None, color: bool) -> Console:
+    from rich.console import Console
+
+    return Console(
+        file=out,
+        width=max(width or DEFAULT_WIDTH, SMALLEST_WIDTH),
+        color_system="standard" if color else None,
+        force_terminal=color,
+        force_jupyter=False,
+        no_color=not color,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        legacy_windows=False,
+        # Else rich would look at COLUMNS, NO_COLOR and TERM, and the same run would print differently.
+        _environ={},
+    )
+
+
+def _text(out: io.StringIO) -> str:
     # Cells are padded to their column; nobody wants those spaces in a file or a mail.
     return "\n".join(line.rstrip(" ") for line in out.getvalue().splitlines()) + "\n"
 
@@ -238,6 +253,10 @@ def _table(console: Console, table: Table, *, heading: bool = True) -> None:
         cells = (Text(_shortened(row[index], _room(table, index, console.width), table.columns[index])) for index in shown)
         grid.add_row(*cells, style="bold" if number == table.strong else None)
     console.print(grid)
+    if table.remarks:
+        console.print()
+    for remark in table.remarks:
+        _line(console, remark)
 
 
 def _room(table: Table, index: int, width: int) -> int:

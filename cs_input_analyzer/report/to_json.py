@@ -145,8 +145,7 @@ def _parse(text: str, origin: str) -> dict[str, object]:
         document = json.loads(text)
     except json.JSONDecodeError as error:
         rest = text[error.pos :].rstrip()
-        # A cut may also fall inside a literal: `fals` is no value, and nothing follows it.
-        if any(word.startswith(rest) for word in ("true", "false", "null")) or error.msg.startswith("Unterminated string"):
+        if _is_cut(error.msg, rest):
             raise UsageError(
                 f"{origin}: the JSON ends too early, at line {error.lineno}: the file is truncated; write it again or copy it whole"
             ) from None
@@ -156,6 +155,15 @@ def _parse(text: str, origin: str) -> dict[str, object]:
     if not isinstance(document, dict) or "schema_version" not in document:
         raise UsageError(f"{origin}: JSON, but not a run of cs_input_analyzer: it has no schema_version")
     return document
+
+
+def _is_cut(message: str, rest: str) -> bool:
+    """Whether the text ends where the reader stumbled, with `rest` to go: after a whole value, or inside a word (`fals` is no
+    value), a number (`1.`), a text, an escape (`\\u00`)."""
+    is_word = any(word.startswith(rest) for word in ("true", "false", "null"))
+    is_number = re.fullmatch(r"-|[.eE][+-]?", rest) is not None
+    is_escape = message.startswith("Invalid \\u") and re.fullmatch(r"u?[0-9a-fA-F]{0,4}", rest) is not None
+    return is_word or is_number or is_escape or message.startswith("Unterminated string")
 
 
 def _check_version(document: Mapping[str, object], origin: str) -> None:

@@ -103,7 +103,7 @@ def supply_of(analysis: Analysis) -> Estimate | None:
             if alternative.layout == layout:
                 return alternative.predicted_samples_per_s
     for measurement in reversed(analysis.measurements):
-        if measurement.layout == layout:
+        if measurement.layout == layout and measurement.role == "probe":
             return measurement.samples_per_s
     return None
 

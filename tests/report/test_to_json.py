@@ -145,10 +145,13 @@ def test_a_truncated_file(kept: float) -> None:
     assert "truncated" in refusal(text[: max(1, int(len(text) * kept))])
 
 
-def test_every_truncation_is_refused() -> None:
-    text = to_json(make_bare_analysis()).strip()
-    for end in range(1, len(text), 7):
-        refusal(text[:end])
+@pytest.mark.parametrize("first", range(7))
+def test_every_truncation_is_called_one(first: int) -> None:
+    """Also inside numbers and escapes."""
+    text = to_json(make_bare_analysis(command="a \x1b \u00e9"), indent=None).strip()
+    text = text.replace("{", '{"numbers": [-2.5E+3, -1e-7, true], "text": "\\u00e9", ', 1)
+    for end in range(1 + first, len(text), 7):
+        assert "truncated" in refusal(text[:end]), text[max(0, end - 20) : end]
 
 
 @pytest.mark.parametrize("text", ["", " \n"])

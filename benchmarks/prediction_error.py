@@ -1,0 +1,361 @@
+"""How wrong are predictions for launches that nobody probed?
+
+Every pipeline (the samples, and those of known truth) is analyzed with a fixed budget. Then launches that the analysis did not use
+are run for real, fresh processes each, in random order, and compared with what its capacity model says of them. Beside it stands
+the method of the vendor's old tool: fill the node with a few values of CPUs per task, take the mean rate per CPU, scale linearly.
+
+A second part gives each worker a quarter of a CPU by a control-group quota, so that a host of two CPUs becomes a node of eight:
+one and four workers are probed, others held out. Coverage and the model's own error leave the pipeline in question out.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import contextlib
+import json
+import math
+import random
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+from scipy import stats
+
+import cs_input_analyzer as csia
+from benchmarks import slowfs
+from benchmarks.known_truth.suite import CASES, files_of
+from benchmarks.paired import arguments, save, show
+from cs_input_analyzer import capacity
+from cs_input_analyzer.launch import Launched, WorkPlan
+from cs_input_analyzer.launch.local import LocalLauncher, LocalLaunching
+from cs_input_analyzer.records import CapacityModel, Cluster, Layout, Measurement, PipelineGraph, Prediction
+from sample_pipelines import SAMPLES, write_sample
+
+CPUS = 2
+WINDOW_S = 2.5
+# Fresh launches of probed layouts, and layouts that were not probed: workers that share the CPUs of the host.
+NATIVE = {"1x1x1": 2, "1x1x2": 2, "1x2x1": 2, "1x3x1": 3, "1x4x1": 3, "1x2x2": 3, "1x3x2": 2}
+QUOTA_PROBES = {"1x1x1": 3, "1x4x1": 2}
+QUOTA = {"1x2x1": 2, "1x3x1": 2, "1x6x1": 2, "1x8x1": 2}
+QUOTA_CPUS = 8
+QUOTA_PIPELINES = ("resnet50", "fc_mnist", "two calls that wait")
+GROUP = Path("/sys/fs/cgroup/cpu")
+PERIOD_US = 20_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One launch, predicted and measured, samples/s; `inner_…` is the interval before the model's own error."""
+
+    pipeline: str
+    layout: str
+    is_probed: bool
+    extrapolation: float
+    predicted: float
+    inner_low: float
+    inner_high: float
+    measured: float
+    original: float | None
+
+    @property
+    def error(self) -> float:
+        return self.predicted / self.measured - 1
+
+    @property
+    def score(self) -> float:
+        """How far the measurement lies outside the inner interval, on a log scale; negative inside."""
+        return max(math.log(self.inner_low / self.measured), math.log(self.measured / self.inner_high))
+
+
+class QuotaLauncher(LocalLauncher):
+    """Workers that get a fraction of a CPU each, from their order on: importing would take too long."""
+
+    def run(self, launching: Any, plan: WorkPlan) -> Launched:
+        assert isinstance(launching, LocalLaunching)
+        self._wait(launching.processes, ("imported", "failed"), plan.deadline_s)
+        with contextlib.ExitStack() as groups:
+            for number, process in enumerate(launching.processes):
+                groups.enter_context(_quota(f"csia_quota_{os.getpid()}_{number}", process._process.pid, CPUS / QUOTA_CPUS))
+            return super().run(launching, plan)
+
+
+@contextlib.contextmanager
+def _quota(name: str, pid: int, cpus: float) -> Iterator[None]:
+    folder = GROUP / name
+    folder.mkdir()
+    try:
+        (folder / "cpu.cfs_period_us").write_text(str(PERIOD_US))
+        (folder / "cpu.cfs_quota_us").write_text(str(int(PERIOD_US * cpus)))
+        (folder / "cgroup.procs").write_text(str(pid))
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+
+
+def can_set_quotas() -> bool:
+    try:
+        with _quota(f"csia_quota_{os.getpid()}_try", os.getpid(), float(CPUS)):
+            (GROUP / "cgroup.procs").write_text(str(os.getpid()))
+    except OSError:
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def pipelines(only: str) -> Iterator[Iterator[tuple[str, str, dict[str, Any]]]]:
+    """Name, target and params of each; the data are there while it is looked at."""
+
+    def every() -> Iterator[tuple[str, str, dict[str, Any]]]:
+        wanted = only.split(",") if only else None
+        for sample in SAMPLES:
+            if wanted is None or sample.name in wanted:
+                with tempfile.TemporaryDirectory() as folder:
+                    yield sample.name, sample.target, yaml.safe_load(write_sample(sample.name, folder).read_text())
+        for case in CASES:
+            if (wanted is None or case.name in wanted) and not (case.slow and slowfs.missing()):
+                with files_of(case) as params:
+                    yield case.name, case.target, params
+
+    yield every()
+
+
+def launched(launcher: LocalLauncher, target: str, params: dict[str, Any], layout: str) -> Launched:
+    where = Layout.parse(layout)
+    launching = launcher.start(where)
+    plan = WorkPlan(
+        target=target,
+        pickled=None,
+        params_json=json.dumps(params),
+        mode="train",
+        batch_size=None,
+        num_workers=where.tasks,
+        worker_indices=tuple(range(where.tasks)),
+        target_error_ratio=0.0,
+        min_window_s=WINDOW_S,
+        max_window_s=WINDOW_S,
+        deadline_s=launcher.now_s() + 120,
+    )
+    return launcher.run(launching, plan)
+
+
+def predicted(model: CapacityModel, layout: str, cpus: int) -> Prediction:
+    here = Cluster(nodes=1, cpus_per_node=cpus, memory_bytes_per_node=1 << 50, threads_per_core=1, source="this host")
+    return capacity.predict(
+        model, here, Layout.parse(layout), single_task_nodes=0, feed="first-come", has_chief=False, may_oversubscribe=True
+    )
+
+
+def originally(measurements: Sequence[Measurement], layout: str, cpus: int) -> float | None:
+    """Nodes filled with workers of each size, the mean rate per CPU, and that times the CPUs of the launch."""
+    full = [m for m in measurements if m.samples_per_s is not None and m.layout.cpus_per_node == cpus]
+    if not full:
+        return None
+    where = Layout.parse(layout)
+    per_cpu = float(np.mean([m.samples_per_s.estimate / cpus for m in full if m.samples_per_s is not None]))
+    return per_cpu * min(where.cpus_per_node, cpus)
+
+
+def row_of(name: str, layout: str, model: CapacityModel, cpus: int, probes: Sequence[Measurement], found: Launched) -> Row | None:
+    rate = found.measurement.samples_per_s
+    if rate is None or len(found.measurement.measured_workers) != found.measurement.layout.tasks:
+        return None
+    said = predicted(model, layout, cpus)
+    error = math.exp(capacity.model_error_log(said.extrapolation_ratio))
+    return Row(
+        pipeline=name,
+        layout=layout,
+        is_probed=any(str(m.layout) == layout for m in probes),
+        extrapolation=said.extrapolation_ratio,
+        predicted=said.samples_per_s.estimate,
+        inner_low=min(said.samples_per_s.low * error, said.samples_per_s.estimate),
+        inner_high=max(said.samples_per_s.high / error, said.samples_per_s.estimate),
+        measured=rate.estimate,
+        original=originally(probes, layout, cpus),
+    )
+
+
+def native_rows(name: str, target: str, params: dict[str, Any], seconds: float, draw: random.Random) -> list[Row]:
+    found = csia.analyze(target, params, max_seconds=seconds, cpus=CPUS, seed=draw.randrange(10**6))
+    assert found.capacity is not None
+    alone = [m for m in found.measurements if m.num_workers == m.layout.tasks]
+    return _held_out(name, LocalLauncher(CPUS), target, params, NATIVE, found.capacity, CPUS, alone, draw)
+
+
+def quota_rows(name: str, target: str, params: dict[str, Any], draw: random.Random) -> list[Row]:
+    launcher = QuotaLauncher(CPUS)
+    probes: list[Measurement] = []
+    pipeline: PipelineGraph | None = None
+    try:
+        for layout in _in_any_order(QUOTA_PROBES, draw):
+            run = launched(launcher, target, params, layout)
+            probes.append(run.measurement)
+            pipeline = pipeline or run.pipeline
+    finally:
+        launcher.close()
+    assert pipeline is not None
+    model = capacity.fit(pipeline, probes, QUOTA_CPUS)
+    return _held_out(f"{name}, quarter CPUs", QuotaLauncher(CPUS), target, params, QUOTA, model, QUOTA_CPUS, probes, draw)
+
+
+def _held_out(
+    name: str,
+    launcher: LocalLauncher,
+    target: str,
+    params: dict[str, Any],
+    layouts: dict[str, int],
+    model: CapacityModel,
+    cpus: int,
+    probes: Sequence[Measurement],
+    draw: random.Random,
+) -> list[Row]:
+    rows = []
+    try:
+        for layout in _in_any_order(layouts, draw):
+            row = row_of(name, layout, model, cpus, probes, launched(launcher, target, params, layout))
+            if row is not None:
+                rows.append(row)
+                print(
+                    f"{name:36} {layout} predicted {row.predicted:12,.1f} measured {row.measured:12,.1f} {row.error:+.1%}",
+                    flush=True,
+                )
+    finally:
+        launcher.close()
+    return rows
+
+
+def _in_any_order(layouts: dict[str, int], draw: random.Random) -> list[str]:
+    order = [layout for layout, times in layouts.items() for _ in range(times)]
+    draw.shuffle(order)
+    return order
+
+
+# --- what the rows say --------------------------------------------------------------------------------------------------------
+
+
+def model_errors(rows: Sequence[Row]) -> tuple[float, float]:
+    """The model's own error inside what was probed, and what each doubling beyond adds; conformal quantiles of the scores."""
+    inside = np.array([row.score for row in rows if row.extrapolation <= 1])
+    beyond = np.array([row.score for row in rows if 1 < row.extrapolation <= 2])
+    at_one = capacity.quantile_log(inside)
+    doublings = float(np.mean([math.log2(row.extrapolation) for row in rows if 1 < row.extrapolation <= 2])) if len(beyond) else 1.0
+    return at_one, max(0.0, (capacity.quantile_log(beyond) - at_one) / doublings) if len(beyond) else 0.0
+
+
+def judged(rows: Sequence[Row]) -> list[tuple[Row, float, float]]:
+    """Each row with its 90 % interval, the model's error taken from the *other* pipelines."""
+    found = []
+    for row in rows:
+        others = [other for other in rows if _family(other) != _family(row)]
+        at_one, per_doubling = model_errors(others)
+        factor = math.exp(at_one + per_doubling * math.log2(row.extrapolation))
+        found.append((row, min(row.inner_low / factor, row.predicted), max(row.inner_high * factor, row.predicted)))
+    return found
+
+
+def _family(row: Row) -> str:
+    return row.pipeline.partition(",")[0]
+
+
+def interval_score(row: Row, low: float, high: float) -> float:
+    """Gneiting & Raftery (2007), relative to what was measured: width, and a fine of 2 / 0.1 times what lies outside."""
+    outside = max(0.0, low - row.measured, row.measured - high)
+    return (high - low + 20 * outside) / row.measured
+
+
+def summary(intervals: Sequence[tuple[Row, float, float]]) -> dict[str, Any]:
+    rows = [row for row, _, _ in intervals]
+    errors = np.abs([row.error for row in rows])
+    inside = sum(low <= row.measured <= high for row, low, high in intervals)
+    original = np.abs([row.original / row.measured - 1 for row in rows if row.original is not None])
+    return {
+        "pairs": len(rows),
+        "median_error": float(np.median(errors)),
+        "p95_error": float(np.quantile(errors, 0.95)),
+        "inside": inside,
+        "coverage": inside / len(rows),
+        "binomial_p": float(stats.binomtest(inside, len(rows), 0.9).pvalue),
+        "interval_score": float(np.mean([interval_score(row, low, high) for row, low, high in intervals])),
+        "relative_width": float(np.median([(high - low) / row.predicted for row, low, high in intervals])),
+        "original_median_error": float(np.median(original)) if len(original) else None,
+        "original_p95_error": float(np.quantile(original, 0.95)) if len(original) else None,
+    }
+
+
+def print_summary(rows: Sequence[Row]) -> dict[str, Any]:
+    intervals = judged(rows)
+    parts: dict[str, Callable[[Row], bool]] = {
+        "probed layouts, fresh launches": lambda row: row.is_probed,
+        "not probed, inside the range": lambda row: not row.is_probed and row.extrapolation <= 1,
+        "up to 2 times outside": lambda row: 1 < row.extrapolation <= 2,
+        "beyond 2 times": lambda row: row.extrapolation > 2,
+        "all within 2 times": lambda row: row.extrapolation <= 2,
+    }
+    table, result = [], {}
+    for name, belongs in parts.items():
+        chosen = [entry for entry in intervals if belongs(entry[0])]
+        if not chosen:
+            continue
+        found = result[name] = summary(chosen)
+        numbers = [f"{found[key] * 100:.1f} %" for key in ("median_error", "p95_error")]
+        old = [
+            f"{found[key] * 100:.0f} %" if found[key] is not None else "-"
+            for key in ("original_median_error", "original_p95_error")
+        ]
+        coverage = f"{found['inside']}/{found['pairs']} (p {found['binomial_p']:.2f})"
+        width = f"{found['relative_width'] * 100:.0f} %"
+        table.append((name, str(found["pairs"]), *numbers, coverage, width, f"{found['interval_score']:.3f}", *old))
+    columns = ("launches", "pairs", "median", "p95", "inside 90 %", "width", "score", "old median", "old p95")
+    show("Prediction error of launches, |predicted / measured - 1|", columns, table)
+    by_pipeline = []
+    for name in dict.fromkeys(row.pipeline for row in rows):
+        mine = [row for row in rows if row.pipeline == name and row.extrapolation <= 2]
+        if mine:
+            errors = np.abs([row.error for row in mine])
+            by_pipeline.append((name, str(len(mine)), f"{np.median(errors) * 100:.1f} %", f"{errors.max() * 100:.1f} %"))
+    show("By pipeline, within 2 times", ("pipeline", "pairs", "median", "largest"), by_pipeline)
+    at_one, per_doubling = model_errors(rows)
+    print(f"MODEL_ERROR_LOG = {at_one:.4f}   MODEL_ERROR_LOG_PER_DOUBLING = {per_doubling:.4f}")
+    return {"summary": result, "model_error_log": at_one, "model_error_log_per_doubling": per_doubling}
+
+
+def main() -> None:
+    options = arguments(
+        __doc__,
+        seconds=(float, 45.0, "budget of each analysis"),
+        only=(str, "", "names of pipelines, with commas between; empty: all"),
+        quota=(int, 1, "0 leaves out the quarter CPUs"),
+        seed=(int, 1, "of the order"),
+        rows=(str, "", "a JSON file of an earlier run: only its rows are summed up again"),
+    )
+    if options.rows:
+        rows = [Row(**row) for row in json.loads(Path(options.rows).read_text())["rows"]]
+        print_summary(rows)
+        return
+    os.sched_setaffinity(0, set(sorted(os.sched_getaffinity(0))[:CPUS]))
+    draw, rows, failed = random.Random(options.seed), [], []
+    with pipelines(options.only) as every:
+        for name, target, params in every:
+            try:
+                rows += native_rows(name, target, params, options.seconds, draw)
+                if options.quota and name in QUOTA_PIPELINES and can_set_quotas():
+                    rows += quota_rows(name, target, params, draw)
+            except csia.AnalyzerError as error:  # one that fails is named, and the others count
+                failed.append(f"{name}: {error}")
+            save(options.json, {"rows": [asdict(row) for row in rows], "failed": failed})
+    found = print_summary(rows)
+    if failed:
+        print("failed:", *failed, sep="\n  ")
+    save(options.json, {**found, "rows": [asdict(row) for row in rows], "failed": failed})
+
+
+if __name__ == "__main__":
+    main()

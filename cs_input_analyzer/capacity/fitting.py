@@ -1,0 +1,164 @@
+"""Measurements of one host -> CapacityModel."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from cs_input_analyzer.capacity.bootstrap import Vector, estimate_of, mean_rate, spread_ratio, stored
+from cs_input_analyzer.capacity.terms import NORMAL_95
+from cs_input_analyzer.capacity.worker import alone, kept, used_cpus
+from cs_input_analyzer.errors import UsageError
+from cs_input_analyzer.records import (
+    CapacityModel,
+    ContentionPoint,
+    Estimate,
+    Measurement,
+    PipelineGraph,
+    WorkerPoint,
+    WorkerResult,
+)
+
+__all__ = ["fit"]
+
+# Streams of random numbers: the same measurements give the same replicates.
+LONE_SEED, TOGETHER_SEED, SHARD_SEED = 1, 2, 3
+
+
+def fit(
+    pipeline: PipelineGraph, measurements: Sequence[Measurement], host_cpus: int, *, num_workers: int | None = None
+) -> CapacityModel:
+    """The capacity model of one pipeline from probes of one host.
+
+    Lone workers (layouts 1x1xC) give the rate at C CPUs, over fresh processes; workers that ran together (1xTxC) give the
+    share of that rate they keep and how far the slowest stays behind; workers that were told of more workers than ran beside them
+    read only their shard, and give what that does to the rate. Runs of role `validate` and runs inside the user's process never
+    feed the model.
+
+    Args:
+        host_cpus: CPUs of the measuring host that the workers could use.
+        num_workers: worker count that is planned; of the runs on shards those nearest to it count. None: the last run.
+
+    Raises:
+        UsageError: no probe holds the rate of a worker that ran alone.
+    """
+    probes = [m for m in measurements if m.layout.nodes == 1 and m.role == "probe" and m.isolation == "process"]
+    whole = [m for m in probes if m.num_workers <= m.layout.tasks]
+    on_shards = _nearest([m for m in probes if m.num_workers > m.layout.tasks and m.measured_workers], num_workers)
+    model = _fit(pipeline, whole, host_cpus)
+    if not on_shards:
+        return model
+    values = _shard_ratio(model, on_shards)
+    ratio = estimate_of(values, len(on_shards))
+    if ratio.low <= 1 <= ratio.high:  # no difference seen: they are more processes of the same kind
+        return _fit(pipeline, [*whole, *on_shards], host_cpus)
+    return replace(
+        model,
+        shard_ratio=ratio,
+        shard_replicates=stored(values),
+        slowest_ratio=min([model.slowest_ratio, *(_persistent_slowest_ratio(m.measured_workers) for m in on_shards)]),
+    )
+
+
+def _fit(pipeline: PipelineGraph, probes: Sequence[Measurement], host_cpus: int) -> CapacityModel:
+    by_layout: dict[tuple[int, int], list[list[WorkerResult]]] = defaultdict(list)
+    for measurement in probes:
+        workers = [w for w in measurement.measured_workers if w.samples_per_s is not None and w.samples_per_s.estimate > 0]
+        # A lost worker left its CPUs to the others: what they show is the sharing of those that ran.
+        if workers:
+            by_layout[len(workers), measurement.layout.cpus_per_task].append(workers)
+    lone_cpus = sorted(cpus for tasks, cpus in by_layout if tasks == 1)
+    if not lone_cpus:
+        raise UsageError(
+            "no probe measured the rate of a worker that ran alone, so nothing can be predicted; "
+            "include a layout such as 1x1x1 in --probe-layouts, or give --max-seconds more time"
+        )
+    points = tuple(_worker_point(cpus, [w for run in by_layout[1, cpus] for w in run]) for cpus in lone_cpus)
+    together = {key: runs for key, runs in by_layout.items() if key[0] > 1}
+    contention = tuple(_contention_point(points, key, runs, host_cpus) for key, runs in sorted(together.items()))
+    everyone = [worker for runs in by_layout.values() for run in runs for worker in run]
+    return CapacityModel(
+        workers=points,
+        contention=contention,
+        shard_ratio=Estimate.exact(1.0),
+        slowest_ratio=min((_persistent_slowest_ratio(run) for runs in together.values() for run in runs), default=1.0),
+        spread_ratio=spread_ratio([[worker for run in runs for worker in run] for runs in by_layout.values()]),
+        host_cpus=host_cpus,
+        private_bytes=max((_private(w) for w in everyone if _private(w)), default=0) or None,
+        shared_bytes=max((m.shared_bytes for m in probes if m.shared_bytes is not None), default=None),
+        bytes_read_per_sample=_mean(w.bytes_read_per_sample for w in everyone),
+        bytes_out_per_sample=_mean(w.bytes_out_per_sample for w in everyone),
+        is_sharded=pipeline.is_sharded,
+        file_count=pipeline.files.count if pipeline.files is not None else None,
+    )
+
+
+def _nearest(on_shards: Sequence[Measurement], num_workers: int | None) -> list[Measurement]:
+    """The runs whose announced worker count is nearest to the planned one, in ratio."""
+    if not on_shards:
+        return []
+    wanted = on_shards[-1].num_workers if num_workers is None else max(1, num_workers)
+    best = min(abs(math.log(m.num_workers / wanted)) for m in on_shards)
+    return [m for m in on_shards if abs(math.log(m.num_workers / wanted)) == best]
+
+
+def _shard_ratio(model: CapacityModel, on_shards: Sequence[Measurement]) -> Vector:
+    """Rate of workers on their shards over what the model of the whole expects of them; the runs' ratios averaged."""
+    ratios = []
+    for number, measurement in enumerate(on_shards):
+        workers, cpus = measurement.measured_workers, measurement.layout.cpus_per_task
+        neighbours_ratio = (len(workers) - 1) * used_cpus(model.workers, cpus) / model.host_cpus
+        expected = alone(model.workers, cpus) * kept(model, neighbours_ratio)
+        ratios.append(mean_rate(workers, (SHARD_SEED, number, len(workers), cpus)) / expected)
+    return np.asarray(np.mean(ratios, axis=0))
+
+
+def _worker_point(cpus: int, workers: Sequence[WorkerResult]) -> WorkerPoint:
+    values = mean_rate(workers, (LONE_SEED, cpus))
+    cost = _mean(w.cpu_s_per_sample for w in workers)
+    return WorkerPoint(cpus=cpus, samples_per_s=estimate_of(values, len(workers)), cpu_s_per_sample=cost, replicates=stored(values))
+
+
+def _contention_point(
+    points: tuple[WorkerPoint, ...], key: tuple[int, int], runs: Sequence[Sequence[WorkerResult]], host_cpus: int
+) -> ContentionPoint:
+    tasks, cpus = key
+    workers = [worker for run in runs for worker in run]
+    ratio = mean_rate(workers, (TOGETHER_SEED, tasks, cpus)) / alone(points, cpus)
+    return ContentionPoint(
+        tasks=tasks,
+        cpus=cpus,
+        busy_ratio=tasks * cpus / host_cpus,
+        kept_ratio=estimate_of(ratio, len(workers)),
+        replicates=stored(ratio),
+    )
+
+
+def _persistent_slowest_ratio(run: Sequence[WorkerResult]) -> float:
+    """Slowest over mean of workers that ran together, without the distance that sampling noise alone would show; at most 1.
+
+    Variance components: what is seen = what persists + mean squared standard error. The deviation of the slowest is shrunk by the
+    square root of the share that persists.
+    """
+    rates = [w.samples_per_s for w in run if w.samples_per_s is not None]
+    if len(rates) < 2:
+        return 1.0
+    mean = sum(r.estimate for r in rates) / len(rates)
+    seen = sum((r.estimate - mean) ** 2 for r in rates) / (len(rates) - 1)
+    noise = sum(((r.high - r.low) / 2 / NORMAL_95) ** 2 for r in rates) / len(rates)
+    if seen <= noise:
+        return 1.0
+    return 1 - (1 - min(r.estimate for r in rates) / mean) * math.sqrt(1 - noise / seen)
+
+
+def _private(worker: WorkerResult) -> int:
+    return worker.private_bytes or worker.peak_rss_bytes or 0
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None

@@ -1,0 +1,54 @@
+"""Names and assumptions of the capacity model. Where a number is not measured but assumed, it says so here."""
+
+from __future__ import annotations
+
+import math
+
+# Names of the limits: what `limited_by` says.
+WORKER_CPU = "worker CPU"
+WORKER_SERIAL = "worker scaling"
+ROUND_ROBIN = "round-robin feed"
+NODE_CPU = "CPUs of the nodes"
+MEMORY_BANDWIDTH = "memory bandwidth"
+NETWORK_IN = "network in"
+NETWORK_OUT = "network out"
+HOST_STORAGE = "storage as one host sees it"
+STORAGE = "shared storage"
+# Names of what stops a launch.
+NODES = "nodes"
+CPUS = "CPUs per node"
+MEMORY = "memory per node"
+FILES = "files"
+INPUT_WORKERS = "input workers"
+
+THIS_HOST = "this host"
+"""`Cluster.source` of the machine that measures."""
+
+NORMAL_95 = 1.6448536269514722
+"""95 % quantile of the normal: half of a 90 % interval in standard deviations."""
+
+# Assumption: fresh processes of one pipeline differ by 3 % (one standard deviation) until they are seen to differ by more. It is
+# worth as much as four observed differences. Without it two processes that happen to agree would claim to be exact.
+PROCESS_SPREAD_RATIO = 0.03
+PROCESS_SPREAD_WEIGHT = 4
+
+# Assumption: a node whose speed was neither stated nor measured is up to so much slower or faster, CPU for CPU, than this host.
+UNKNOWN_SPEED_RATIO = 1.15
+
+# Assumption: the second hardware thread of a core adds a quarter of the core's rate (Marr et al., Intel Technology Journal 6(1),
+# 2002, saw 16 to 28 % on servers), and never less or more than these.
+SMT_GAIN_RATIO = 0.25
+SMT_GAINS = (0.1, 0.4)
+
+# A worker "does not scale" where doubling its CPUs gives less than 10 %; or, with one CPU count probed, where it leaves 30 % idle.
+SCALING_ELASTICITY = math.log2(1.1)
+BUSY_UTILIZATION_RATIO = 0.7
+
+UNEVEN_RATIO = 0.9
+"""A slowest worker below this share of the mean is a limit of its own; above, it is part of what a worker delivers."""
+
+SMALLEST_LOW_RATIO = 0.01
+"""No interval reaches down to zero: a measured rate was more than nothing."""
+
+MOST_CONTENTION_TASKS = 4
+"""Each worker costs seconds of import and half a GiB; four show how they share a host."""

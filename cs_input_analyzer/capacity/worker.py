@@ -1,0 +1,188 @@
+"""One worker on a node: its rate alone at any CPU count, and what neighbours leave it of that."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy as np
+
+from cs_input_analyzer.capacity.bootstrap import REPLICATES, Vector, vector
+from cs_input_analyzer.capacity.calibration import widening
+from cs_input_analyzer.capacity.terms import SMT_GAIN_RATIO, SMT_GAINS, THIS_HOST, UNKNOWN_SPEED_RATIO
+from cs_input_analyzer.records import CapacityModel, Cluster, ContentionPoint, Estimate, WorkerPoint
+
+__all__ = ["alone", "cost_at", "kept", "smt_ratios", "used_cpus", "worker_rate", "worker_rates"]
+
+GROWTH_SEED, SPEED_SEED, SMT_SEED = 11, 12, 13
+
+
+def worker_rate(model: CapacityModel, cluster: Cluster, tasks: int, cpus: int) -> tuple[Estimate, float]:
+    """Rate of one of `tasks` streaming workers of `cpus` CPUs on a node, and how far that lies outside what was probed (>= 1)."""
+    values, extrapolation = worker_rates(model, cluster, tasks, cpus)
+    return widening(values, extrapolation, model.workers[0].samples_per_s.count), extrapolation
+
+
+@lru_cache(maxsize=4096)
+def worker_rates(model: CapacityModel, cluster: Cluster, tasks: int, cpus: int) -> tuple[Vector, float]:
+    """The same before the model's own error is added: the estimate and its replicates.
+
+    They hold the errors of the lone rate, of the contention, of the shards, of the nodes' speed and of hardware threads; what two
+    of them have in common cancels.
+    """
+    rate = alone(model.workers, cpus)
+    rate = rate * kept(model, (tasks - 1) * used_cpus(model.workers, cpus) / cluster.cpus_per_node)
+    rate = (
+        rate
+        * vector(model.shard_ratio, model.shard_replicates, GROWTH_SEED)
+        * _speed(cluster)
+        * _threads(model, cluster, tasks, cpus)
+    )
+    rate.setflags(write=False)
+    return rate, _extrapolation(model, tasks, cpus)
+
+
+def _extrapolation(model: CapacityModel, tasks: int, cpus: int) -> float:
+    ratio = max(1.0, cpus / model.largest_cpus_probed, model.workers[0].cpus / cpus)
+    return max(ratio, tasks * cpus / _busy_probed(model, cpus)) if tasks > 1 else ratio
+
+
+def _busy_probed(model: CapacityModel, cpus: int) -> int:
+    """CPUs that the probes kept busy at once: by workers together, or by the one worker where only lone workers ran."""
+    return max((min(point.tasks * point.cpus, model.host_cpus) for point in model.contention), default=cpus)
+
+
+# --- another machine -------------------------------------------------------------------------------------------------------------
+
+
+def _speed(cluster: Cluster) -> Vector:
+    """Speed of one CPU of a node over one of this host: 1 here, else as stated or measured; unknown, anything around 1."""
+    if cluster.source == THIS_HOST:
+        return np.ones(1 + REPLICATES)
+    if cluster.speed_ratio is not None:
+        return vector(cluster.speed_ratio, (), SPEED_SEED)
+    unknown = Estimate(estimate=1.0, low=1 / UNKNOWN_SPEED_RATIO, high=UNKNOWN_SPEED_RATIO)
+    return vector(unknown, (), SPEED_SEED)
+
+
+def _threads(model: CapacityModel, cluster: Cluster, tasks: int, cpus: int) -> Vector:
+    """What a rate is multiplied by because a hardware thread is not a core; exactly 1 where that makes no difference.
+
+    With a known number of threads per core the estimate is that of `SMT_GAIN_RATIO` and the replicates those of gains between the
+    ends of `SMT_GAINS`. Unknown: anything between one thread per core and two.
+    """
+    middle, low, high = smt_ratios(model, cluster, tasks, cpus)
+    draws = np.random.default_rng(SMT_SEED).uniform(size=REPLICATES)
+    return np.concatenate([[middle], low + (high - low) * draws])
+
+
+def smt_ratios(model: CapacityModel, cluster: Cluster, tasks: int, cpus: int) -> tuple[float, float, float]:
+    """Expected, worst and best. 1 while no core is shared, and where the probes kept as many CPUs and as large a share of their
+    host busy: they paid for it already."""
+    busy, probed = tasks * cpus, _busy_probed(model, cpus) if tasks > 1 else cpus
+    cores = cluster.cpus_per_node / (cluster.threads_per_core or 2)
+    is_probed = busy <= probed and busy / cluster.cpus_per_node <= probed / model.host_cpus
+    if busy <= cores or is_probed:
+        return 1.0, 1.0, 1.0
+
+    def ratio(gain: float) -> float:
+        return (cores + gain * (busy - cores)) / busy
+
+    if cluster.threads_per_core is None:
+        return math.sqrt(ratio(SMT_GAIN_RATIO)), ratio(SMT_GAIN_RATIO), 1.0
+    return ratio(SMT_GAIN_RATIO), ratio(SMT_GAINS[0]), ratio(SMT_GAINS[1])
+
+
+# --- alone -----------------------------------------------------------------------------------------------------------------------
+
+
+def alone(points: tuple[WorkerPoint, ...], cpus: int) -> Vector:
+    """Rate of a lone worker at any CPU count: between probes, straight lines of log rate over log2(CPUs), which never overshoot.
+
+    Beyond the largest probe the estimate follows Amdahl's law (Gunther's universal scalability law without coherency) through the
+    first and the last point, and the replicates anything between no growth and growth in proportion. Below the smallest: in
+    proportion, which is pessimistic, since the cost of a sample falls with fewer CPUs.
+    """
+    first, last = points[0], points[-1]
+    if cpus <= first.cpus:
+        return _rates(first) * (cpus / first.cpus)
+    if cpus >= last.cpus:
+        return _rates(last) * _growth(points, cpus)
+    upper = next(index for index, point in enumerate(points) if point.cpus >= cpus)
+    left, right = points[upper - 1], points[upper]
+    share = math.log2(cpus / left.cpus) / math.log2(right.cpus / left.cpus)
+    if share == 1:
+        return _rates(right)
+    return np.asarray(np.exp((1 - share) * np.log(_rates(left)) + share * np.log(_rates(right))))
+
+
+def _rates(point: WorkerPoint) -> Vector:
+    return vector(point.samples_per_s, point.replicates, point.cpus)
+
+
+def _growth(points: tuple[WorkerPoint, ...], cpus: int) -> Vector:
+    """X(cpus) / X(last); exactly 1 at the last point."""
+    size = cpus / points[-1].cpus
+    draws = np.random.default_rng(GROWTH_SEED).uniform(size=REPLICATES)
+    return np.concatenate([[_amdahl_growth(points, cpus)], size**draws])
+
+
+def _amdahl_growth(points: tuple[WorkerPoint, ...], cpus: int) -> float:
+    """With X(c) ~ c / (1 + s (c - 1)), c in units of the first point's CPUs; 1 with one point or no growth."""
+    first, last = points[0], points[-1]
+    measured = last.samples_per_s.estimate / first.samples_per_s.estimate
+    size = last.cpus / first.cpus
+    if size == 1 or measured <= 1:
+        return 1.0
+    serial = max(0.0, (size / measured - 1) / (size - 1))
+    larger = cpus / first.cpus
+    return (larger / (1 + serial * (larger - 1))) / (size / (1 + serial * (size - 1)))
+
+
+def cost_at(points: tuple[WorkerPoint, ...], cpus: int) -> float | None:
+    """CPU seconds per sample at any CPU count, as a function of CPUs: it rises with them; straight lines over log2, flat
+    outside."""
+    known = [(math.log2(point.cpus), point.cpu_s_per_sample) for point in points if point.cpu_s_per_sample is not None]
+    if not known:
+        return None
+    return float(np.interp(math.log2(cpus), [at for at, _ in known], [cost for _, cost in known]))
+
+
+def used_cpus(points: tuple[WorkerPoint, ...], cpus: int) -> float:
+    """CPUs that a lone worker keeps busy (utilization law, U = X · D), at most those it has; all of them where its cost is unknown.
+
+    It is what neighbours lose to it: a worker that waits for storage leaves its CPUs to them.
+    """
+    cost = cost_at(points, cpus)
+    return float(cpus) if cost is None else min(float(cpus), float(alone(points, cpus)[0]) * cost)
+
+
+# --- together
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+def kept(model: CapacityModel, neighbours_ratio: float) -> Vector:
+    """Share of its lone rate that a worker keeps when its neighbours keep `neighbours_ratio` of the node's CPUs busy; at most 1.
+
+    Straight lines through the measured points, starting at (0, 1) and never rising; beyond the last point the hyperbola
+    1 / (1 + a x) through it (contention term of the universal scalability law). Without a measured point: 1.
+    """
+    whole = np.ones(1 + REPLICATES)
+    if neighbours_ratio <= 0 or not model.contention:
+        return whole
+    curve: list[tuple[float, Vector]] = [(0.0, whole)]
+    for point in sorted(model.contention, key=lambda point: (_neighbours(model, point), point.kept_ratio.estimate)):
+        at, before = _neighbours(model, point), curve[-1][1]
+        values = np.minimum(vector(point.kept_ratio, point.replicates, point.tasks), before)
+        curve[-1 if at == curve[-1][0] else len(curve) :] = [(at, values)]
+    above = next((index for index, (at, _) in enumerate(curve) if at >= neighbours_ratio), None)
+    if above is None:
+        at, values = curve[-1]
+        return np.asarray(1 / (1 + (1 / values - 1) * (neighbours_ratio / at)))
+    (left_at, left), (right_at, right) = curve[above - 1], curve[above]
+    share = (neighbours_ratio - left_at) / (right_at - left_at)
+    return np.asarray(left + share * (right - left))
+
+
+def _neighbours(model: CapacityModel, point: ContentionPoint) -> float:
+    return (point.tasks - 1) * used_cpus(model.workers, point.cpus) / (point.tasks * point.cpus / point.busy_ratio)

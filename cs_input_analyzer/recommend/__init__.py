@@ -1,0 +1,149 @@
+"""The launch to use: the cheapest that feeds the accelerator, or the best there is. Pure.
+
+Cheapest means fewest nodes, then fewest CPUs, then least memory. A launch counts as feeding when the *low* end of its predicted
+interval reaches the demand with headroom.
+
+`question` says what is planned for and which launches there are, `search` finds the best of them in one respect or another,
+`answer` makes a plan of it; `alternatives` and `whatif` are its tables, `wording` its reasons, `verdict` judges a supply.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from cs_input_analyzer import capacity
+from cs_input_analyzer.capacity.terms import THIS_HOST
+from cs_input_analyzer.errors import UsageError
+from cs_input_analyzer.recommend.alternatives import MOST_ALTERNATIVES, alternatives
+from cs_input_analyzer.recommend.answer import solve
+from cs_input_analyzer.recommend.question import ask, at, single_task_nodes
+from cs_input_analyzer.recommend.search import EQUAL_RATIO
+from cs_input_analyzer.recommend.verdict import judge, utilization
+from cs_input_analyzer.recommend.whatif import what_if
+from cs_input_analyzer.recommend.wording import why
+from cs_input_analyzer.records import (
+    CapacityModel,
+    Cluster,
+    Consumption,
+    Estimate,
+    LaunchPlan,
+    Options,
+    Prediction,
+    StorageBasis,
+)
+from cs_input_analyzer.units import format_bytes
+
+__all__ = [
+    "EQUAL_RATIO",
+    "MOST_ALTERNATIVES",
+    "THIS_HOST",
+    "check_cluster",
+    "judge",
+    "predict_current",
+    "recommend",
+    "single_task_nodes",
+]
+
+ROOM = "a launch needs room for the chief and at least one input worker, as two tasks on one node or on more nodes"
+
+
+def recommend(
+    model: CapacityModel,
+    consumption: Consumption | None,
+    cluster: Cluster,
+    options: Options,
+    *,
+    storage: StorageBasis | None = None,
+    gain: Estimate | None = None,
+    cached: CapacityModel | None = None,
+) -> LaunchPlan:
+    """The cheapest launch whose low end reaches the demand × (1 + headroom); without a demand, the highest rate per node.
+
+    Where none reaches it: the one with the highest low end, `meets_demand` False, and `limited_by` names what to add. Never uses
+    more CPUs per task than were probed: a plan grows by tasks and nodes.
+
+    Args:
+        storage: how the shared file system's ceiling is known; None: `declared` where the cluster states it, `measured` for one
+            node that is the measuring host itself (its probes read the same files), else `unverified`.
+        gain, cached: for the what-if rows; as in `whatif.what_if`.
+
+    Raises:
+        UsageError: no launch can run on this cluster at all.
+    """
+    check_cluster(cluster, consumption, options)
+    _check_memory(model, cluster)
+    question = ask(model, consumption, cluster, options)
+    target = None if consumption is None else consumption.samples_per_s.estimate * (1 + options.headroom_ratio)
+    answer = solve(question, target)
+    if answer is None:
+        fullest = at(question, cluster.nodes, min(2, cluster.cpus_per_node), 1)
+        where = f"{cluster.nodes} node(s) of {cluster.cpus_per_node} CPUs"
+        raise UsageError(f"no launch fits {where} ({fullest.limited_by}: {fullest.problem}): {ROOM}")
+    best = answer.best
+    if storage is None:
+        is_ours = cluster.source == THIS_HOST and best.layout.nodes == 1
+        storage = "declared" if cluster.storage_bytes_per_s is not None else "measured" if is_ours else "unverified"
+    today = predict_current(model, consumption, cluster, options) if options.current is not None else None
+    return LaunchPlan(
+        nodes=best.layout.nodes,
+        tasks_per_node=best.layout.tasks_per_node,
+        cpus_per_task=best.layout.cpus_per_task,
+        single_task_nodes=best.single_task_nodes,
+        input_workers=best.input_workers,
+        predicted_samples_per_s=best.samples_per_s,
+        extrapolation_ratio=best.extrapolation_ratio,
+        limited_by=answer.limited_by,
+        meets_demand=answer.meets,
+        headroom_ratio=None if consumption is None else best.samples_per_s.low / consumption.samples_per_s.estimate - 1,
+        memory_bytes_per_node=best.memory_bytes_per_node,
+        storage=storage,
+        expected_accelerator_utilization=None if consumption is None else utilization(best.samples_per_s, consumption),
+        alternatives=alternatives(question, answer, target, today),
+        why=why(question, answer, target),
+        what_if=what_if(question, answer, target, gain=gain, cached=cached),
+    )
+
+
+def predict_current(model: CapacityModel, consumption: Consumption | None, cluster: Cluster, options: Options) -> Prediction:
+    """What the launch in use today (`--current`) delivers. It runs, so the cluster has at least its nodes.
+
+    Raises:
+        UsageError: no current launch was given.
+    """
+    current = options.current
+    if current is None:
+        raise UsageError("no current launch was given: add --current NODESxTASKSxCPUS")
+    single = single_task_nodes(current.nodes, consumption, options)
+    wide_enough = replace(cluster, nodes=max(cluster.nodes, current.nodes))
+    return capacity.predict(model, wide_enough, current, single_task_nodes=single, feed=options.feed)
+
+
+def check_cluster(cluster: Cluster, consumption: Consumption | None, options: Options) -> None:
+    """Raises UsageError for a cluster or options on which no launch of any pipeline can run: worth asking before measuring."""
+    for name, value in (
+        ("nodes", cluster.nodes),
+        ("CPUs per node", cluster.cpus_per_node),
+        ("memory", cluster.memory_bytes_per_node),
+    ):
+        if value < 1:
+            raise UsageError(f"the cluster has {value} {name}: give positive numbers by --cluster or by flags")
+    if not math.isfinite(options.headroom_ratio) or options.headroom_ratio < 0:
+        raise UsageError(f"the headroom must be 0 or more (0.1 is 10 %), got {options.headroom_ratio}")
+    single = single_task_nodes(cluster.nodes, consumption, options)
+    if single < 0 or (single and single >= cluster.nodes and options.single_task_nodes is not None):
+        raise UsageError(
+            f"--single-task-nodes {single} must be 0 or more and less than the cluster's {cluster.nodes} nodes: "
+            "single-task nodes do not stream, give it more nodes or fewer of them"
+        )
+    if cluster.nodes == 1 and cluster.cpus_per_node < 2:
+        raise UsageError(f"no launch fits one node of one CPU: {ROOM}")
+
+
+def _check_memory(model: CapacityModel, cluster: Cluster) -> None:
+    need, have = (model.private_bytes or 0) + (model.shared_bytes or 0), cluster.memory_bytes_per_node
+    if need > have:
+        raise UsageError(
+            f"one input worker of this pipeline holds {format_bytes(need)}, but a node has {format_bytes(have)}: "
+            "use nodes with more memory, or smaller shuffle buffers, caches and prefetches"
+        )

@@ -1,0 +1,129 @@
+"""What the plan would be if one thing were different: each row is planned anew."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+from cs_input_analyzer.recommend.alternatives import limit_on
+from cs_input_analyzer.recommend.answer import Answer, solve
+from cs_input_analyzer.recommend.question import Question, ask, related
+from cs_input_analyzer.recommend.search import EQUAL_RATIO, fastest, leanest
+from cs_input_analyzer.records import CapacityModel, Estimate, Layout, WhatIf
+from cs_input_analyzer.units import format_count, format_ratio
+
+__all__ = ["CACHED", "FILES", "FIXES", "MEMORY", "NODE", "STORAGE", "what_if"]
+
+NODE = "one more node"
+STORAGE = "twice the storage bandwidth"
+FILES = "twice the files"
+MEMORY = "twice the memory per node"
+CACHED = "dataset cached on every node"
+FIXES = "all fixes applied"
+
+SMALLEST_LOW_RATIO = 0.01
+"""As in the capacity model: no interval reaches down to zero."""
+
+
+def what_if(
+    question: Question, answer: Answer, target: float | None, *, gain: Estimate | None, cached: CapacityModel | None
+) -> tuple[WhatIf, ...]:
+    """One row for each change that means something here: without a known storage bandwidth nothing can be said of twice as much.
+
+    Args:
+        gain: rate of one worker with all fixes over the rate without; None leaves that row out.
+        cached: the capacity model while the files are in memory; None leaves that row out.
+    """
+    rows = []
+    larger = _one_more_node(question, answer, target)
+    if larger is not None:
+        rows.append(_row(NODE, answer, larger))
+    for name, changed in _changes(question, gain, cached):
+        found = solve(changed, target)
+        if found is not None:
+            rows.append(_row(name, answer, found))
+    return tuple(rows)
+
+
+def _one_more_node(question: Question, answer: Answer, target: float | None) -> Answer | None:
+    """The fastest launch on one node more than the plan's; the one of the fewest CPUs, where it meets a demand that the plan does
+    not."""
+    nodes = answer.best.layout.nodes + 1
+    larger = related(question, cluster=replace(question.cluster, nodes=max(question.cluster.nodes, nodes)))
+    feeding = leanest(larger, nodes, target) if target is not None and not answer.meets else None
+    best = feeding or fastest(larger, nodes)
+    if best is None:
+        return None
+    return Answer(best, None if target is None else best.samples_per_s.low >= target, limit_on(larger, best))
+
+
+def _changes(question: Question, gain: Estimate | None, cached: CapacityModel | None) -> Iterator[tuple[str, Question]]:
+    model, cluster = question.model, question.cluster
+    shared, own = cluster.storage_bytes_per_s, model.host_read_bytes_per_s
+    if model.bytes_read_per_sample and (shared is not None or own is not None):
+        yield (
+            STORAGE,
+            related(
+                question,
+                model=replace(model, host_read_bytes_per_s=None if own is None else 2 * own),
+                cluster=replace(cluster, storage_bytes_per_s=None if shared is None else 2 * shared),
+            ),
+        )
+    if model.is_sharded and model.file_count is not None:
+        yield FILES, related(question, model=replace(model, file_count=2 * model.file_count))
+    if model.private_bytes:
+        yield MEMORY, related(question, cluster=replace(cluster, memory_bytes_per_node=2 * cluster.memory_bytes_per_node))
+    if cached is not None:
+        # What is in memory is read neither from the storage nor over the network.
+        unread = replace(cached, bytes_read_per_sample=None, host_read_bytes_per_s=None)
+        yield CACHED, ask(unread, question.consumption, cluster, question.options)
+    if gain is not None:
+        yield FIXES, ask(_faster(model, gain), question.consumption, cluster, question.options)
+
+
+def _faster(model: CapacityModel, gain: Estimate) -> CapacityModel:
+    """Every worker `gain` times as fast. The ratio for shards is where a factor on all workers goes; the two are independent, so
+    relative errors add in quadrature."""
+    shard = model.shard_ratio
+    ratio = shard.estimate * gain.estimate
+    down = math.hypot(1 - shard.low / shard.estimate, 1 - gain.low / gain.estimate)
+    up = math.hypot(shard.high / shard.estimate - 1, gain.high / gain.estimate - 1)
+    both = Estimate(estimate=ratio, low=ratio * max(1 - down, SMALLEST_LOW_RATIO), high=ratio * (1 + up), count=gain.count)
+    lifted = tuple(replace(limit, samples_per_s=limit.samples_per_s * gain.estimate) for limit in model.ceilings)
+    return replace(model, shard_ratio=both, shard_replicates=(), ceilings=lifted)
+
+
+def _row(name: str, answer: Answer, found: Answer) -> WhatIf:
+    best = found.best
+    return WhatIf(
+        name=name,
+        layout=best.layout,
+        input_workers=best.input_workers,
+        predicted_samples_per_s=best.samples_per_s,
+        limited_by=found.limited_by,
+        meets_demand=found.meets,
+        note=_note(answer, found),
+    )
+
+
+def _note(answer: Answer, found: Answer) -> str:
+    """What changes against the plan: `8 nodes -> 5`, `meets the demand`, `rate +12 %`."""
+    before, after = answer.best, found.best
+    old, new = before.layout, after.layout
+    grown = after.samples_per_s.low / before.samples_per_s.low - 1
+    is_same_rate = abs(grown) <= 1 - EQUAL_RATIO
+    notes = ["meets the demand"] if found.meets and not answer.meets else []
+    if new.nodes != old.nodes:
+        notes.append(f"{_nodes(old)} -> {format_count(new.nodes)}")
+    elif new.cpus != old.cpus:
+        notes.append(f"{format_count(old.cpus)} CPUs -> {format_count(new.cpus)}")
+    if new.nodes > old.nodes and is_same_rate:
+        notes.append(f"no faster: {found.limited_by}")
+    elif new.nodes >= old.nodes and not is_same_rate:
+        notes.append(f"rate {'+' if grown > 0 else ''}{format_ratio(grown)}")
+    return ", ".join(notes) or "changes nothing"
+
+
+def _nodes(layout: Layout) -> str:
+    return f"{format_count(layout.nodes)} node{'' if layout.nodes == 1 else 's'}"

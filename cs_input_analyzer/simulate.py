@@ -1,0 +1,308 @@
+"""How long the accelerator waits for its batches: input workers, their bounded buffers and the accelerator, batch by batch.
+
+A worker makes one batch after the other and holds at most `depth` of them, made or in the making, until they are taken: it begins
+batch j when batch j - 1 is made and batch j - depth is gone (blocking before service). The accelerator takes batch k when step
+k - 1, and a checkpoint after it, is over, and the batch is there. With `production`, the seconds that a batch takes to make:
+
+    made[w, j] = max(made[w, j - 1], taken[w, j - depth]) + production[w, j]
+    taken[k]   = max(taken[k - 1] + gap[k], made[worker and batch of k])
+
+In turns (round robin) k is batch k // W of worker k mod W: the max-plus linear recursion of a line with finite buffers (Baccelli,
+Cohen, Olsder & Quadrat, "Synchronization and Linearity", Wiley 1992), in which a whole round follows from earlier rounds. With
+`due[k]` = gap[1] + … + gap[k], taken - due is the time waited so far: the running maximum of made - due (Lindley 1952). First come,
+k is the batch that is made first. That is not linear: with finite buffers a faster part can, for a while, make the whole later
+(scheduling anomalies, Graham 1966), so only means over long runs are in order there.
+
+A production time is spent only while there is room for the batch: a full buffer delays what follows and loses nothing of it.
+Assumed: no buffer at the accelerator, no time on the way there, and workers whose slow moments are independent of each other's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+
+from cs_input_analyzer.records import Estimate, Feed, PipelineGraph
+from wafer_model import Consumption
+
+__all__ = [
+    "DEPTH",
+    "Accelerator",
+    "Feeding",
+    "depth_of",
+    "expected_utilization",
+    "resampled",
+    "simulate",
+    "simulate_depths",
+    "taken_s",
+]
+
+Floats = npt.NDArray[np.float64]
+
+DEPTH = 2
+"""Batches that a worker holds where nothing is known: one ready to go and one in the making, the least that overlaps the two. A
+pipeline that ends in `prefetch(n)` holds n + 1: what fills the buffer, and the batch that is being handed over. Seen with
+TensorFlow 2.21: 2 for a slow consumer of `prefetch(AUTOTUNE)`, and for a pipeline without a prefetch, since TensorFlow adds one."""
+
+
+def depth_of(pipeline: PipelineGraph) -> int:
+    """Batches that one worker holds: what its last `prefetch` says, one more for the batch that is handed over; else `DEPTH`."""
+    last = pipeline.ops[-1] if pipeline.ops else None
+    size = last.parameters.get("buffer_size") if last is not None and last.kind == "Prefetch" else None
+    return size + 1 if isinstance(size, int) and size > 0 else DEPTH
+
+
+CONFIDENCE = 0.90
+
+# How much `expected_utilization` runs: a few tenths of a second. More workers than these are simulated as these: in turns, the
+# slowest of them would come little later still; first come, more workers are only steadier.
+MOST_WORKERS: Mapping[Feed, int] = {"round-robin": 20_000, "first-come": 256}
+MOST_BATCHES = 2_000_000
+MOST_MERGED_STEPS = 12_000
+MOST_ROUNDS, LEAST_ROUNDS = 2000, 48
+MOST_REPLICATIONS, LEAST_REPLICATIONS = 20, 4
+WARMUP_RATIO = 0.25
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accelerator:
+    """Takes a batch, works on it for `step_s`, takes the next; after every `checkpoint_steps` steps it stops for `checkpoint_s`."""
+
+    step_s: float
+    checkpoint_steps: int | None = None
+    checkpoint_s: float = 0.0
+
+    def gaps_s(self, steps: int) -> Floats:
+        """Seconds from taking the batch before to being ready for this one, shape [steps]; the first is 0."""
+        gaps = np.full(steps, float(self.step_s))
+        if self.checkpoint_steps is not None:
+            gaps[:: self.checkpoint_steps] += self.checkpoint_s
+        gaps[:1] = 0.0
+        return gaps
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feeding:
+    """What a simulation saw after its warm-up; 90 % intervals of the mean over replications.
+
+    Attributes:
+        utilization_ratio: share of the time in which the accelerator worked on a batch.
+        waiting_ratio: share in which it waited for one; what is missing to 1 are its own pauses for checkpoints.
+        batches_per_s: rate at which it took them.
+    """
+
+    feed: Feed
+    depth: int
+    input_workers: int
+    steps: int
+    utilization_ratio: Estimate
+    waiting_ratio: Estimate
+    batches_per_s: Estimate
+
+
+def expected_utilization(
+    traces_s: Sequence[Sequence[float]],
+    supply: Estimate,
+    consumption: Consumption,
+    *,
+    input_workers: int,
+    feed: Feed,
+    depth: int = DEPTH,
+    seed: int = 0,
+) -> Estimate:
+    """Share of the time in which the accelerator works, in steady state, fed by `input_workers` that behave like the traces.
+
+    Every trace is scaled to one mean, with which all workers together make `supply`: what sets workers apart for good is in that
+    prediction already, and a trace adds how batches scatter around the mean. Only supply over demand matters then, so the batch
+    size cancels. Low: the low end of the supply against the high end of the demand; high: the other way round. Never above supply
+    over demand (bottleneck law).
+
+    Args:
+        traces_s: seconds that each batch took to make, in time order; one trace for each measured worker.
+        supply: predicted samples per second of all workers together.
+        depth: batches that one worker holds (see `DEPTH`).
+
+    Raises:
+        ValueError: no trace, an empty one, one with negative times or nothing but zeros; fewer than one worker or place.
+    """
+    traces = [np.asarray(trace, dtype=np.float64) for trace in traces_s]
+    _check(traces, input_workers, depth)
+    workers, replications, rounds = _size(input_workers, feed)
+    production = resampled(
+        [trace / trace.mean() for trace in traces],  # the step below is in units of this mean
+        workers=workers,
+        batches=rounds if feed == "round-robin" else 2 * rounds,  # first come, a fast worker gets further than the others
+        replications=replications,
+        seed=seed,
+    )
+
+    @cache
+    def at(supply_per_s: float, demand_per_s: float) -> Estimate:
+        if supply_per_s <= 0 or demand_per_s <= 0:
+            return Estimate.exact(0.0 if supply_per_s <= 0 else 1.0)
+        enough, steps = supply_per_s / demand_per_s, rounds * workers
+        accelerator = Accelerator(step_s=enough / workers)
+        found = simulate(production, accelerator, steps=steps, depth=depth, feed=feed, warmup_steps=int(WARMUP_RATIO * steps))
+        return found.utilization_ratio.capped(enough)
+
+    demand = consumption.samples_per_s
+    middle = at(supply.estimate, demand.estimate)
+    worst, best = at(supply.low, demand.high), at(supply.high, demand.low)
+    low, high = min(worst.low, middle.low), max(best.high, middle.high)
+    return Estimate(estimate=middle.estimate, low=low, high=high, count=replications)
+
+
+def simulate(
+    production_s: Floats,
+    accelerator: Accelerator,
+    *,
+    steps: int,
+    depth: int = DEPTH,
+    feed: Feed = "round-robin",
+    warmup_steps: int = 0,
+) -> Feeding:
+    """Runs `steps` steps from empty buffers, and looks at those after the first `warmup_steps` (fewer than all).
+
+    Args:
+        production_s: seconds each batch takes to make, shape [batches, replications, workers]; from the start again where a worker
+            gets further than that.
+    """
+    gaps = accelerator.gaps_s(steps)
+    taken = taken_s(production_s, gaps, depth=depth, feed=feed)
+    begin = taken[:, warmup_steps - 1] + gaps[warmup_steps] if warmup_steps else np.zeros(len(taken))
+    whole = taken[:, -1] + accelerator.step_s - begin
+    counted = steps - warmup_steps
+    own = float(gaps[warmup_steps + 1 :].sum()) + accelerator.step_s  # steps and checkpoints: the time it takes without waiting
+    return Feeding(
+        feed=feed,
+        depth=depth,
+        input_workers=production_s.shape[2],
+        steps=steps,
+        # Rounding must not make a share negative, or more than all.
+        utilization_ratio=_over_replications(np.minimum(counted * accelerator.step_s / whole, 1.0), most=1.0),
+        waiting_ratio=_over_replications(np.maximum(1 - own / whole, 0.0), most=1.0),
+        batches_per_s=_over_replications(counted / whole),
+    )
+
+
+def simulate_depths(
+    production_s: Floats, accelerator: Accelerator, depths: Sequence[int], *, steps: int, feed: Feed, warmup_steps: int = 0
+) -> tuple[Feeding, ...]:
+    """The same production with each of these buffer depths: what differs is due to the buffers alone."""
+    return tuple(
+        simulate(production_s, accelerator, steps=steps, depth=depth, feed=feed, warmup_steps=warmup_steps) for depth in depths
+    )
+
+
+def resampled(
+    traces_s: Sequence[npt.ArrayLike],
+    *,
+    workers: int,
+    batches: int,
+    replications: int,
+    seed: int,
+    block_batches: int | None = None,
+    epoch_batches: int | None = None,
+    epoch_gap_s: float = 0.0,
+) -> Floats:
+    """Production times like the measured ones, shape [batches, replications, workers]: worker w behaves like trace w mod traces.
+
+    Moving blocks (Künsch, Annals of Statistics 17(3), 1989) keep what follows what: a slow stretch stays one. They go around the
+    end of the trace (Politis & Romano 1992), so every batch is as likely as any other, and the mean is that of the trace.
+
+    Args:
+        block_batches: None: the square root of the traces' mean length.
+        epoch_batches, epoch_gap_s: batches of one worker in a pass over its data, and what the first of every later pass takes in
+            addition. None where no pass ends, or where the traces hold such gaps already.
+    """
+    traces = [np.asarray(trace, dtype=np.float64) for trace in traces_s]
+    lengths = np.array([len(trace) for trace in traces])
+    block = block_batches or max(1, round(float(np.sqrt(lengths.mean()))))
+    which = np.arange(workers) % len(traces)
+    length, first = lengths[which], (np.cumsum(lengths) - lengths)[which]
+    blocks = -(-batches // block)
+    starts = np.random.default_rng(seed).integers(length, size=(blocks, 1, replications, workers))
+    places = (starts + np.arange(block)[:, None, None]) % length + first
+    production: Floats = np.concatenate(traces)[places].reshape(blocks * block, replications, workers)[:batches]
+    if epoch_batches is not None:
+        production[epoch_batches::epoch_batches] += epoch_gap_s
+    return production
+
+
+def taken_s(production_s: Floats, gaps_s: Floats, *, depth: int, feed: Feed) -> Floats:
+    """When the accelerator takes each batch, seconds from the start, shape [replications, steps].
+
+    Args:
+        production_s: as for `simulate`.
+        gaps_s: least time from taking the batch before to taking this one, shape [steps]; the first from the start.
+        depth: batches that a worker holds, made or in the making; at least 1.
+    """
+    due = np.cumsum(gaps_s)
+    return _in_turns(production_s, due, depth) if feed == "round-robin" else _first_come(production_s, due, depth)
+
+
+def _in_turns(production_s: Floats, due_s: Floats, depth: int) -> Floats:
+    batches, replications, workers = production_s.shape
+    rounds = -(-len(due_s) // workers)
+    due = np.pad(due_s, (0, rounds * workers - len(due_s)), mode="edge").reshape(rounds, workers)
+    taken: Floats = np.empty((rounds, replications, workers))
+    made, waited = np.zeros((replications, workers)), np.zeros((replications, 1))
+    for turn in range(rounds):
+        begun = np.maximum(made, taken[turn - depth]) if turn >= depth else made
+        made = begun + production_s[turn % batches]
+        late = np.maximum(np.maximum.accumulate(made - due[turn], axis=1), waited)
+        np.add(late, due[turn], out=taken[turn])
+        waited = late[:, -1:]
+    by_step: Floats = taken.transpose(1, 0, 2).reshape(replications, -1)
+    return by_step[:, : len(due_s)]
+
+
+def _first_come(production_s: Floats, due_s: Floats, depth: int) -> Floats:
+    """Merges the workers' batches by the time they are made, then by worker: which one comes next from each is always known."""
+    batches, replications, workers = production_s.shape
+    production = production_s.reshape(batches, -1)
+    made = production[0].copy()  # when the batch that comes next from each worker is made
+    number = np.zeros(len(made), dtype=np.int64)  # which of the worker's batches that is
+    gone = np.zeros((depth, len(made)))  # when its last `depth` batches were taken, batch j in row j mod depth
+    taken: Floats = np.empty((len(due_s), replications))
+    waited = np.zeros(replications)
+    for step, due in enumerate(due_s):
+        turn = made.reshape(replications, workers).argmin(axis=1) + np.arange(replications) * workers
+        here, batch = made[turn], number[turn]
+        np.maximum(waited, here - due, out=waited)
+        gone[batch % depth, turn] = taken[step] = waited + due
+        number[turn] = batch + 1
+        made[turn] = np.maximum(here, gone[(batch + 1) % depth, turn]) + production[(batch + 1) % batches, turn]
+    by_replication: Floats = taken.T
+    return by_replication
+
+
+def _size(input_workers: int, feed: Feed) -> tuple[int, int, int]:
+    """Workers, replications and rounds that give a steady state within the limits above."""
+    workers = min(input_workers, MOST_WORKERS[feed])
+    replications = int(np.clip(MOST_BATCHES // (workers * LEAST_ROUNDS), LEAST_REPLICATIONS, MOST_REPLICATIONS))
+    affordable = MOST_BATCHES // (workers * replications) if feed == "round-robin" else MOST_MERGED_STEPS // workers
+    return workers, replications, int(np.clip(affordable, LEAST_ROUNDS, MOST_ROUNDS))
+
+
+def _over_replications(values: Floats, most: float = np.inf) -> Estimate:
+    """Mean and its 90 % interval (Student's t); the mean alone where there is one replication."""
+    mean, half = float(values.mean()), 0.0
+    if len(values) > 1:
+        from scipy.special import stdtrit
+
+        half = float(stdtrit(len(values) - 1, 0.5 + CONFIDENCE / 2) * values.std(ddof=1) / np.sqrt(len(values)))
+    return Estimate(estimate=mean, low=max(0.0, mean - half), high=max(mean, min(most, mean + half)), count=len(values))
+
+
+def _check(traces: Sequence[Floats], input_workers: int, depth: int) -> None:
+    if input_workers < 1 or depth < 1:
+        raise ValueError(f"at least one input worker and one place for a batch are needed, got {input_workers} and {depth}")
+    if not traces or any(trace.ndim != 1 or not trace.size for trace in traces):
+        raise ValueError("a trace of at least one batch is needed")
+    if any(not np.isfinite(trace).all() or trace.min() < 0 or not trace.mean() > 0 for trace in traces):
+        raise ValueError("a trace holds the seconds that batches took: finite, none negative, not all zero")

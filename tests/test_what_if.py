@@ -1,0 +1,236 @@
+"""What-if rows: each is the plan of brute force under the changed question, and no change that helps makes a plan dearer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from builders import make_consumption, make_estimate
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_recommend import GIB, Problem, a_cluster, a_model, cost, every_launch, plan, problems, unpacked
+
+from cs_input_analyzer import capacity, recommend
+from cs_input_analyzer.recommend import whatif
+from cs_input_analyzer.recommend.question import ask, at, ceiling, node_range, pairs
+from cs_input_analyzer.records import CapacityModel, Cluster, Estimate, LaunchPlan, Limit, Options, WhatIf
+
+demands = st.one_of(st.none(), st.floats(1, 10_000))
+
+
+def row(found: LaunchPlan, name: str) -> WhatIf:
+    (one,) = [row for row in found.what_if if row.name == name]
+    return one
+
+
+def changed(problem: Problem, name: str) -> Problem:
+    """The question behind a row, written out once more."""
+    model, cluster, options, consumption = problem
+    if name == whatif.STORAGE:
+        own, shared = model.host_read_bytes_per_s, cluster.storage_bytes_per_s
+        model = replace(model, host_read_bytes_per_s=own and 2 * own)
+        cluster = replace(cluster, storage_bytes_per_s=shared and 2 * shared)
+    elif name == whatif.FILES:
+        assert model.file_count is not None
+        model = replace(model, file_count=2 * model.file_count)
+    elif name == whatif.MEMORY:
+        cluster = replace(cluster, memory_bytes_per_node=2 * cluster.memory_bytes_per_node)
+    return model, cluster, options, consumption
+
+
+# --- against brute force -------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=25, deadline=None)
+@given(problems, demands)
+def test_each_row_is_the_plan_that_brute_force_finds(problem: dict[str, object], demand: float | None) -> None:
+    question = unpacked(problem, demand)
+    model, cluster, options, consumption = question
+    if not every_launch(model, consumption, cluster, options):
+        return
+    found = recommend.recommend(model, consumption, cluster, options)
+    for what in found.what_if:
+        if what.name == whatif.NODE:
+            continue
+        model, cluster, options, consumption = changed(question, what.name)
+        launches = every_launch(model, consumption, cluster, options)
+        mine = next(p for p in launches if p.layout == what.layout)
+        assert mine.samples_per_s == what.predicted_samples_per_s
+        assert mine.input_workers == what.input_workers
+        if demand is None:
+            best = max(p.samples_per_s.low / p.layout.nodes for p in launches)
+            assert mine.samples_per_s.low / mine.layout.nodes == pytest.approx(best, rel=1e-9)
+            assert what.meets_demand is None
+            continue
+        feeding = [p for p in launches if p.samples_per_s.low >= demand * (1 + options.headroom_ratio)]
+        assert what.meets_demand is bool(feeding)
+        if not feeding:
+            highest = max(p.samples_per_s.low for p in launches)
+            feeding = [p for p in launches if p.samples_per_s.low >= recommend.EQUAL_RATIO * highest]
+        assert cost(mine) == min(cost(p) for p in feeding)
+
+
+@settings(max_examples=25, deadline=None)
+@given(problems, demands)
+def test_one_more_node_is_the_fastest_there_or_the_leanest_that_now_feeds(problem: dict[str, object], demand: float | None) -> None:
+    model, cluster, options, consumption = unpacked(problem, demand)
+    if not every_launch(model, consumption, cluster, options):
+        return
+    found = recommend.recommend(model, consumption, cluster, options)
+    larger = replace(cluster, nodes=max(cluster.nodes, found.nodes + 1))
+    launches = [p for p in every_launch(model, consumption, larger, options) if p.layout.nodes == found.nodes + 1]
+    rows = [what for what in found.what_if if what.name == whatif.NODE]
+    assert len(rows) == bool(launches)
+    if not launches:
+        return
+    mine = next(p for p in launches if p.layout == rows[0].layout)
+    target = None if demand is None else demand * (1 + options.headroom_ratio)
+    feeding = [p for p in launches if target is not None and p.samples_per_s.low >= target]
+    assert rows[0].meets_demand is (None if target is None else mine.samples_per_s.low >= target)
+    if found.meets_demand is False and feeding:
+        assert cost(mine) == min(cost(p) for p in feeding)
+    else:
+        assert mine.samples_per_s.low == pytest.approx(max(p.samples_per_s.low for p in launches), rel=1e-8)
+
+
+@settings(max_examples=25, deadline=None)
+@given(problems, demands)
+def test_no_row_is_worse_than_the_plan(problem: dict[str, object], demand: float | None) -> None:
+    model, cluster, options, consumption = unpacked(problem, demand)
+    if not every_launch(model, consumption, cluster, options):
+        return
+    found = recommend.recommend(model, consumption, cluster, options, gain=Estimate.exact(1.5), cached=model)
+    target = None if demand is None else demand * (1 + options.headroom_ratio)
+    for what in found.what_if:
+        if target is None:
+            continue
+        if what.name == whatif.NODE:
+            # Files that must go round may leave room for fewer tasks on each of more nodes.
+            assert (
+                what.limited_by == capacity.FILES
+                or what.predicted_samples_per_s.low >= min(target, found.predicted_samples_per_s.low) * recommend.EQUAL_RATIO
+            )
+        elif found.meets_demand:
+            assert what.meets_demand
+            assert what.layout.nodes <= found.nodes
+        else:
+            assert what.meets_demand or what.predicted_samples_per_s.low >= found.predicted_samples_per_s.low * 0.998
+
+
+# --- the short cuts -------------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=25, deadline=None)
+@given(problems)
+def test_no_prediction_exceeds_its_ceiling_and_none_falls_with_nodes(problem: dict[str, object]) -> None:
+    model, cluster, options, _ = unpacked(problem, None)
+    question = ask(model, None, cluster, options)
+    for tasks, cpus in pairs(question):
+        lows = []
+        for nodes in node_range(question, tasks):
+            prediction = at(question, nodes, tasks, cpus)
+            assert prediction.problem is None
+            assert prediction.samples_per_s.low <= ceiling(question, nodes, (tasks, cpus))
+            lows.append(prediction.samples_per_s.low)
+        assert lows == sorted(lows)
+        alone = at(question, 1, tasks, cpus)
+        assert alone.samples_per_s.low <= ceiling(question, 1, (tasks, cpus))
+
+
+# --- which rows there are -------------------------------------------------------------------------------------------------------
+
+
+def names(model: CapacityModel, cluster: Cluster | None = None) -> set[str]:
+    return {what.name for what in plan(1000, model, cluster).what_if}
+
+
+def test_what_is_not_known_has_no_row() -> None:
+    assert names(a_model(private_bytes=None)) == {whatif.NODE}
+    assert whatif.STORAGE not in names(a_model(), a_cluster())
+    assert whatif.STORAGE in names(a_model(), a_cluster(storage_bytes_per_s=1e9))
+    assert whatif.STORAGE in names(a_model(host_read_bytes_per_s=1e9))
+    assert whatif.STORAGE not in names(a_model(bytes_read_per_sample=None), a_cluster(storage_bytes_per_s=1e9))
+    assert whatif.FILES not in names(a_model(is_sharded=False, file_count=100))
+    assert whatif.FILES in names(a_model(is_sharded=True, file_count=100))
+    assert whatif.MEMORY in names(a_model())
+
+
+def test_fixes_and_a_cached_dataset_have_rows_when_they_were_measured() -> None:
+    assert not {whatif.FIXES, whatif.CACHED} & names(a_model())
+    found = recommend.recommend(
+        a_model(), make_consumption(1000), a_cluster(), Options(), gain=make_estimate(1.5), cached=a_model()
+    )
+    assert {whatif.FIXES, whatif.CACHED} <= {what.name for what in found.what_if}
+
+
+# --- what they say --------------------------------------------------------------------------------------------------------------
+
+
+def test_twice_the_storage_bandwidth_helps_what_waits_for_storage_and_nothing_else() -> None:
+    bound = plan(1500, cluster=a_cluster(storage_bytes_per_s=1e8))
+    assert (bound.limited_by, bound.meets_demand) == (capacity.STORAGE, False)
+    better = row(bound, whatif.STORAGE)
+    assert better.meets_demand is True
+    assert better.note.startswith("meets the demand")
+    assert better.layout.nodes > bound.nodes
+    idle = row(plan(1500, cluster=a_cluster(storage_bytes_per_s=1e12)), whatif.STORAGE)
+    assert idle.note == "changes nothing"
+    assert idle.layout == plan(1500).layout
+
+
+def test_twice_the_files_and_twice_the_memory_help_what_lacks_them() -> None:
+    few = plan(1e6, a_model(is_sharded=True, file_count=5))
+    assert few.limited_by == capacity.FILES
+    assert row(few, whatif.FILES).predicted_samples_per_s.low > 1.5 * few.predicted_samples_per_s.low
+    assert row(few, whatif.FILES).limited_by == capacity.FILES
+    small = plan(1e6, a_model(private_bytes=40 * GIB))
+    assert row(small, whatif.MEMORY).predicted_samples_per_s.low > 1.1 * small.predicted_samples_per_s.low
+    assert row(plan(1e6), whatif.MEMORY).note == "changes nothing"
+
+
+def test_fixes_save_nodes_and_their_error_widens_the_interval() -> None:
+    def with_fixes(gain: Estimate) -> tuple[LaunchPlan, WhatIf]:
+        found = recommend.recommend(a_model(), make_consumption(1800), a_cluster(), Options(), gain=gain)
+        return found, row(found, whatif.FIXES)
+
+    before, sure = with_fixes(Estimate.exact(2.0))
+    assert sure.layout.nodes < before.nodes
+    assert sure.note == f"{before.nodes} nodes -> {sure.layout.nodes}"
+    _, unsure = with_fixes(Estimate(estimate=2.0, low=1.2, high=2.8))
+    assert unsure.layout.nodes > sure.layout.nodes
+    _, none = with_fixes(Estimate.exact(1.0))
+    assert none.note == "changes nothing"
+
+
+def test_fixes_lift_what_a_single_worker_cannot_exceed() -> None:
+    model = a_model(ceilings=(Limit(name="serial op batch", samples_per_s=100.0),))
+    found = recommend.recommend(model, make_consumption(1e6), a_cluster(), Options(), gain=Estimate.exact(2.0))
+    faster = row(found, whatif.FIXES)
+    assert faster.predicted_samples_per_s.estimate == pytest.approx(2 * found.predicted_samples_per_s.estimate)
+
+
+def test_a_cached_dataset_is_read_neither_from_storage_nor_over_the_network() -> None:
+    cluster = a_cluster(storage_bytes_per_s=1e8, network_bytes_per_s_per_node=1e8)
+    slow = a_model(host_read_bytes_per_s=3e7, bytes_out_per_sample=None)
+    found = recommend.recommend(slow, make_consumption(2000), cluster, Options(), cached=a_model(bytes_out_per_sample=None))
+    assert found.meets_demand is False
+    cached = row(found, whatif.CACHED)
+    assert cached.meets_demand is True
+    assert cached.layout == plan(2000).layout
+
+
+def test_one_more_node_may_be_one_that_the_cluster_does_not_have() -> None:
+    short = plan(3000, cluster=a_cluster(nodes=4))
+    assert (short.nodes, short.meets_demand) == (4, False)
+    larger = row(short, whatif.NODE)
+    assert larger.layout.nodes == 5
+    assert larger.note.startswith("4 nodes -> 5, rate +")
+    enough = row(plan(2000, cluster=a_cluster(nodes=plan(2000).nodes - 1)), whatif.NODE)
+    assert enough.meets_demand is True
+    assert enough.note.startswith("meets the demand")
+
+
+def test_a_node_that_only_holds_the_chief_is_no_launch() -> None:
+    one = plan(100, mode="weight_streaming")
+    assert one.nodes == 1
+    assert whatif.NODE not in {what.name for what in one.what_if}
