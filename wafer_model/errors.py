@@ -1,0 +1,11 @@
+"""What the user did wrong, said so that the user can mend it."""
+
+from __future__ import annotations
+
+
+class WaferModelError(ValueError):
+    """An input of the demand side that cannot be: a demand, a network, a system, a mode, a report."""
+
+
+class DoesNotFitError(WaferModelError):
+    """The network needs more on-wafer memory or more cores than the system has in this mode."""
