@@ -48,7 +48,7 @@ class Constants:
 
     def efficiency_on(self, system: str, release: str = LATEST) -> float:
         """Efficiency on a system under a release, e.g. `latest`, `1.7.1`, `R2.3`. Unknown ones count as the latest."""
-        major = release.strip().lower().lstrip("r").lstrip("elease_").split(".")[0]
+        major = release.strip().lower().removeprefix("release").removeprefix("r").lstrip("_ ").split(".")[0]
         return self.efficiency * self.system_factor.get(system, 1.0) * self.release_factor.get(major, 1.0)
 
     def interval_factor(self, *, calibrated: bool = False) -> float:

@@ -57,7 +57,16 @@ def unet(
         outputs = features * 2**step
         name = f"up{step + 1}"
         layers.append(
-            conv2d(f"{name}.transposed", height=high, width=wide, inputs=2 * outputs, outputs=outputs, kernel=2, stride=2, transposed=True)
+            conv2d(
+                f"{name}.transposed",
+                height=high,
+                width=wide,
+                inputs=2 * outputs,
+                outputs=outputs,
+                kernel=2,
+                stride=2,
+                transposed=True,
+            )
         )
         high, wide = 2 * high, 2 * wide
         level(name, high, wide, 2 * outputs, outputs)
@@ -81,7 +90,9 @@ def resnet50(*, image: int = 224, classes: int = 1000) -> Network:
 
     def conv(name: str, size: int, inputs: int, outputs: int, kernel: int, stride: int) -> int:
         layers.append(
-            conv2d(name, height=size, width=size, inputs=inputs, outputs=outputs, kernel=kernel, stride=stride, bias=False, block=name)
+            conv2d(
+                name, height=size, width=size, inputs=inputs, outputs=outputs, kernel=kernel, stride=stride, bias=False, block=name
+            )
         )
         out = -(-size // stride)
         layers.append(normalization(f"{name}.norm", outputs, positions=out * out, kind="batch_norm", block=name))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wafer_model import pipelined, weight_streaming
 from wafer_model.constants import LATEST, MODES, Constants, constants_of
-from wafer_model.errors import WaferModelError
+from wafer_model.errors import WaferModelError, check_count
 from wafer_model.estimate import Estimate
 from wafer_model.network import FLOAT_BYTES, Network
 from wafer_model.prediction import RateLimit, WaferPrediction
@@ -46,8 +46,7 @@ def predict(
     """
     box = find_system(system) if isinstance(system, str) else system
     for what, value in (("batch_size", batch_size), ("systems", systems), ("replicas", replicas)):
-        if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
-            raise WaferModelError(f"{what} must be a positive whole number, got {value!r}")
+        check_count(what, value)
     if dtype not in FLOAT_BYTES:
         raise WaferModelError(f"unknown dtype {dtype!r}: one of {', '.join(FLOAT_BYTES)}")
     if optimizer not in pipelined.OPTIMIZER_BYTES:
@@ -92,9 +91,7 @@ def _pipelined(
     release: str,
     calibrated: bool,
 ) -> WaferPrediction:
-    placement = pipelined.place(
-        network, system, constants, dtype=dtype, optimizer=optimizer, replicas=replicas, release=release
-    )
+    placement = pipelined.place(network, system, constants, dtype=dtype, optimizer=optimizer, replicas=replicas, release=release)
     ingress = system.io_bytes_per_s / network.sample_bytes(dtype)
     steady = min(placement.samples_per_s, ingress)
     # Weights change at the end of every batch, so the pipeline fills again: a batch of B takes (B + fill) / rate.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from wafer_model.errors import WaferModelError
+from wafer_model.errors import WaferModelError, check_count
 
 # Wire rules of the public input pipelines: integers travel as int32, floating point in the precision of the network; nothing is
 # compressed. (FC-MNIST: 784 x 2 + 4 = 1,572 bytes.)
@@ -27,7 +27,7 @@ class InputTensor:
     kind: str
 
     def __post_init__(self) -> None:
-        _positive(f"input {self.name!r}: elements", self.elements)
+        check_count(f"input {self.name!r}: elements", self.elements)
         if self.kind not in ("integer", "float"):
             raise WaferModelError(f"input {self.name!r}: kind is 'integer' or 'float', got {self.kind!r}")
 
@@ -163,9 +163,9 @@ def dense(
     block: str | None = None,
 ) -> Layer:
     """A matrix product at `positions` places of a sample (tokens, pixels). `tied`: the weights belong to another layer."""
-    _positive(f"layer {name!r}: inputs", inputs)
-    _positive(f"layer {name!r}: outputs", outputs)
-    _positive(f"layer {name!r}: positions", positions)
+    check_count(f"layer {name!r}: inputs", inputs)
+    check_count(f"layer {name!r}: outputs", outputs)
+    check_count(f"layer {name!r}: positions", positions)
     weights = inputs * outputs
     flops = 2.0 * weights * positions
     return Layer(
@@ -182,13 +182,11 @@ def dense(
     )
 
 
-def attention(
-    name: str, *, heads: int, head_size: int, queries: int, keys: int | None = None, block: str | None = None
-) -> Layer:
+def attention(name: str, *, heads: int, head_size: int, queries: int, keys: int | None = None, block: str | None = None) -> Layer:
     """The products of activations with activations: scores, softmax, weighted sum. The projections are `dense` layers."""
     keys = queries if keys is None else keys
     for what, value in (("heads", heads), ("head_size", head_size), ("queries", queries), ("keys", keys)):
-        _positive(f"layer {name!r}: {what}", value)
+        check_count(f"layer {name!r}: {what}", value)
     scores = heads * queries * keys
     products = 4.0 * scores * head_size
     softmax = 5.0 * scores  # maximum, subtract, exponential, sum, divide
@@ -210,7 +208,7 @@ def attention(
 def embedding(name: str, vocabulary: int, size: int, *, positions: int, block: str | None = None) -> Layer:
     """A look-up: parameters and traffic, no arithmetic worth counting."""
     for what, value in (("vocabulary", vocabulary), ("size", size), ("positions", positions)):
-        _positive(f"layer {name!r}: {what}", value)
+        check_count(f"layer {name!r}: {what}", value)
     return Layer(
         name=name,
         kind="embedding",
@@ -229,8 +227,8 @@ def normalization(
     name: str, size: int, *, positions: int, bias: bool = True, kind: str = "layer_norm", block: str | None = None
 ) -> Layer:
     """Layer norm, RMS norm (no bias) or batch norm: 8 FLOPs per element forward (mean, variance, scale, shift), twice back."""
-    _positive(f"layer {name!r}: size", size)
-    _positive(f"layer {name!r}: positions", positions)
+    check_count(f"layer {name!r}: size", size)
+    check_count(f"layer {name!r}: positions", positions)
     elements = size * positions
     parameters = 2 * size if bias else size
     return Layer(
@@ -260,10 +258,10 @@ def conv2d(
     transposed: bool = False,
     block: str | None = None,
 ) -> Layer:
-    """A square convolution of an image of `height` x `width` (input side) with "same" borders; `transposed` enlarges by `stride`."""
+    """A square convolution of an image of `height` x `width` (input side) with "same" borders; `transposed` enlarges."""
     sizes = (("height", height), ("width", width), ("inputs", inputs), ("outputs", outputs), ("kernel", kernel), ("stride", stride))
     for what, value in sizes:
-        _positive(f"layer {name!r}: {what}", value)
+        check_count(f"layer {name!r}: {what}", value)
     weights = kernel * kernel * inputs * outputs
     if transposed:  # every INPUT pixel meets every weight once
         products, out_pixels = height * width, height * width * stride * stride
@@ -288,7 +286,7 @@ def conv2d(
 def pooling(name: str, *, height: int, width: int, channels: int, stride: int = 2, block: str | None = None) -> Layer:
     """Maximum or mean over windows: one operation per input element, forward and back."""
     for what, value in (("height", height), ("width", width), ("channels", channels), ("stride", stride)):
-        _positive(f"layer {name!r}: {what}", value)
+        check_count(f"layer {name!r}: {what}", value)
     elements = height * width * channels
     out = math.ceil(height / stride) * math.ceil(width / stride) * channels
     return Layer(
@@ -307,8 +305,8 @@ def pooling(name: str, *, height: int, width: int, channels: int, stride: int = 
 
 def softmax_loss(name: str, classes: int, *, positions: int = 1, block: str | None = None) -> Layer:
     """Softmax and cross entropy: 5 operations per logit forward, 2 back."""
-    _positive(f"layer {name!r}: classes", classes)
-    _positive(f"layer {name!r}: positions", positions)
+    check_count(f"layer {name!r}: classes", classes)
+    check_count(f"layer {name!r}: positions", positions)
     logits = classes * positions
     return Layer(
         name=name,
@@ -326,7 +324,7 @@ def softmax_loss(name: str, classes: int, *, positions: int = 1, block: str | No
 
 def bare_parameters(name: str, count: int, *, block: str | None = None) -> Layer:
     """Parameters without arithmetic worth counting: a class token, a relative position bias."""
-    _positive(f"layer {name!r}: count", count)
+    check_count(f"layer {name!r}: count", count)
     return Layer(
         name=name,
         kind="parameters",
@@ -339,8 +337,3 @@ def bare_parameters(name: str, count: int, *, block: str | None = None) -> Layer
         output_elements=0,
         port_elements=0,
     )
-
-
-def _positive(what: str, value: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
-        raise WaferModelError(f"{what} must be a positive whole number, got {value!r}")

@@ -48,7 +48,9 @@ class Placement:
     memory_bytes: float
 
 
-def place(network: Network, system: System, constants: Constants, *, dtype: str, optimizer: str, replicas: int, release: str) -> Placement:
+def place(
+    network: Network, system: System, constants: Constants, *, dtype: str, optimizer: str, replicas: int, release: str
+) -> Placement:
     """The placement that accepts the most samples per second.
 
     Raises:

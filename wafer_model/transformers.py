@@ -247,7 +247,9 @@ def dit(*, latent: int = 32, patch: int = 2) -> Network:
     if patch < 1 or latent % patch:
         raise WaferModelError(f"a patch of {patch} does not divide a latent of {latent}")
     places = (latent // patch) ** 2
-    layers = [conv2d("patches", height=latent, width=latent, inputs=4, outputs=2048, kernel=patch, stride=patch, block="embeddings")]
+    layers = [
+        conv2d("patches", height=latent, width=latent, inputs=4, outputs=2048, kernel=patch, stride=patch, block="embeddings")
+    ]
     for index in range(30):
         layers += transformer_block(f"block{index + 1}", shape, queries=places)
     layers.append(dense("noise", 2048, patch * patch * 8, positions=places, block="heads"))

@@ -58,7 +58,9 @@ def micro_batching(network: Network, system: System, samples: int, *, dtype: str
     """
     if micro_batch_size is not None:
         if micro_batch_size <= 0 or micro_batch_size > samples:
-            raise WaferModelError(f"a micro-batch must be between 1 and {samples} samples (the batch of one system), got {micro_batch_size}")
+            raise WaferModelError(
+                f"a micro-batch must be between 1 and {samples} samples (the batch of one system), got {micro_batch_size}"
+            )
         size = micro_batch_size
     else:
         size = min(samples, int(system.sram_bytes // activation_bytes(network, dtype=dtype)))
@@ -102,7 +104,9 @@ def step_of(
     flops_per_s = system.peak(dtype) * constants.efficiency_on(system.name, release)
     width = FLOAT_BYTES[dtype]
     blocks = network.weighted_blocks()
-    rows = tuple(_row(block, samples, count, flops_per_s, width, system.io_bytes_per_s, constants.layer_latency_s) for block in blocks)
+    rows = tuple(
+        _row(block, samples, count, flops_per_s, width, system.io_bytes_per_s, constants.layer_latency_s) for block in blocks
+    )
     boundary = blocks[0].streamed_parameters * width / system.io_bytes_per_s + constants.layer_latency_s
     weight_bytes = sum(block.streamed_parameters for block in blocks) * width
     ingress = (samples * network.sample_bytes(dtype) + 2 * count * weight_bytes) / system.io_bytes_per_s
@@ -120,7 +124,9 @@ def step_of(
     )
 
 
-def _row(block: Block, samples: int, count: int, flops_per_s: float, width: int, wire_bytes_per_s: float, latency_s: float) -> KernelRow:
+def _row(
+    block: Block, samples: int, count: int, flops_per_s: float, width: int, wire_bytes_per_s: float, latency_s: float
+) -> KernelRow:
     forward = samples * block.forward_flops / flops_per_s
     backward = samples * block.backward_flops / flops_per_s
     weights = count * block.streamed_parameters * width / wire_bytes_per_s  # in, and as long for the gradients out
