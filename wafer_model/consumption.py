@@ -111,8 +111,8 @@ def from_performance(performance: Performance, *, system: str | None = None, mod
         raise WaferModelError(f"{performance.path}: no rate in it: neither samples_per_sec nor est_samples_per_sec nor global_rate")
     if performance.is_input_bound and estimated is None:
         raise WaferModelError(
-            f"{performance.path}: the run suspects its input pipeline and gives no est_samples_per_sec, so what the wafer could take "
-            f"is not in it"
+            f"{performance.path}: the run suspects its input pipeline and gives no est_samples_per_sec, so what the wafer "
+            f"could take is not in it"
         )
     if estimated is None or (measured is not None and performance.is_input_bound is False):
         interval = Estimate.exact(measured or 0.0)

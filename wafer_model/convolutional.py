@@ -11,9 +11,7 @@ from wafer_model.network import InputTensor, Layer, Network, conv2d, dense, norm
 def fc_mnist(*, widths: Sequence[int] = (500, 300), classes: int = 10, pixels: int = 784) -> Network:
     """The fully connected MNIST example of the public tutorials: 784-500-300-10."""
     sizes = (pixels, *widths, classes)
-    layers: list[Layer] = []
-    for index in range(len(sizes) - 1):
-        layers.append(dense(f"fc{index + 1}", sizes[index], sizes[index + 1]))
+    layers = [dense(f"fc{index + 1}", sizes[index], sizes[index + 1]) for index in range(len(sizes) - 1)]
     layers.append(softmax_loss("loss", classes, block=f"fc{len(sizes) - 1}"))
     inputs = (
         InputTensor(name="image", elements=pixels, kind="float"),
@@ -56,18 +54,9 @@ def unet(
     for step in reversed(range(depth)):
         outputs = features * 2**step
         name = f"up{step + 1}"
-        layers.append(
-            conv2d(
-                f"{name}.transposed",
-                height=high,
-                width=wide,
-                inputs=2 * outputs,
-                outputs=outputs,
-                kernel=2,
-                stride=2,
-                transposed=True,
-            )
-        )
+        transposed = f"{name}.transposed"
+        sizes = {"height": high, "width": wide, "inputs": 2 * outputs, "outputs": outputs}
+        layers.append(conv2d(transposed, kernel=2, stride=2, transposed=True, **sizes))
         high, wide = 2 * high, 2 * wide
         level(name, high, wide, 2 * outputs, outputs)
     layers.append(conv2d("classes", height=height, width=width, inputs=features, outputs=classes, kernel=1))
@@ -89,11 +78,8 @@ def resnet50(*, image: int = 224, classes: int = 1000) -> Network:
     layers: list[Layer] = []
 
     def conv(name: str, size: int, inputs: int, outputs: int, kernel: int, stride: int) -> int:
-        layers.append(
-            conv2d(
-                name, height=size, width=size, inputs=inputs, outputs=outputs, kernel=kernel, stride=stride, bias=False, block=name
-            )
-        )
+        sizes = {"height": size, "width": size, "inputs": inputs, "outputs": outputs, "kernel": kernel, "stride": stride}
+        layers.append(conv2d(name, bias=False, block=name, transposed=False, **sizes))
         out = -(-size // stride)
         layers.append(normalization(f"{name}.norm", outputs, positions=out * out, kind="batch_norm", block=name))
         return out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 from wafer_model.errors import WaferModelError
@@ -38,9 +39,8 @@ def from_keras(model: Any, *, name: str | None = None, label_elements: int = 1) 
     inputs = []
     for tensor in getattr(model, "inputs", None) or []:
         kind = "integer" if "int" in str(tensor.dtype) else "float"
-        inputs.append(
-            InputTensor(name=str(tensor.name).split(":")[0], elements=_elements(tensor.shape, str(tensor.name)), kind=kind)
-        )
+        label = str(tensor.name).split(":")[0]
+        inputs.append(InputTensor(name=label, elements=_elements(tensor.shape, label), kind=kind))
     if not inputs:
         raise WaferModelError("the Keras model is not built: call it on a batch, or give its first layer an input shape")
     if label_elements > 0:
@@ -140,8 +140,6 @@ def _sized(layer: Layer, keras_layer: Any, target: tuple[int, ...]) -> Layer:
 
 
 def _replaced(layer: Layer, **changes: Any) -> Layer:
-    from dataclasses import replace
-
     if "parameters" in changes:
         changes["streamed_parameters"] = changes["parameters"]
     return replace(layer, **changes)

@@ -60,8 +60,8 @@ def place(
     if memory > system.sram_bytes or network.parameters >= DOCUMENTED_PARAMETER_LIMIT:
         raise DoesNotFitError(
             f"{network.name} cannot run pipelined on {system.name}: {network.parameters / 1e6:,.0f} M parameters need "
-            f"{memory / 1e9:,.1f} GB of {system.sram_bytes / 1e9:,.0f} GB with {replicas} replica(s), and the mode is for less than "
-            f"1,000 M parameters; use weight streaming"
+            f"{memory / 1e9:,.1f} GB of {system.sram_bytes / 1e9:,.0f} GB with {replicas} replica(s), and the mode is for less "
+            f"than 1,000 M parameters; use weight streaming"
         )
     kernels = tuple(layer for layer in network.layers if layer.forward_flops > 0)
     core_rate = system.peak(dtype) / system.cores * constants.efficiency_on(system.name, release)

@@ -64,6 +64,8 @@ def load_runs(path: Path) -> tuple[PublishedRun, ...]:
         entries = yaml.safe_load(path.read_text(encoding="utf-8"))["rows"]
     except (OSError, UnicodeDecodeError, yaml.YAMLError, KeyError, TypeError) as error:
         raise WaferModelError(f"{path}: cannot be read as a file of runs: {error!r}") from error
+    if not isinstance(entries, list):
+        raise WaferModelError(f"{path}: 'rows' must be a list")
     runs = []
     for index, entry in enumerate(entries, start=1):
         try:

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from wafer_model.errors import WaferModelError
 
 SMOOTHING = 0.4
-# "roughly 60 seconds per billion model parameters" (ALCF user guide). Seen: 497 s for GPT-J 6B, 464 s for Llama2 7B, 181 s for 2.3 B.
+# "roughly 60 seconds per billion model parameters" (ALCF user guide). Seen: 497 s for GPT-J 6B, 464 s for
+# Llama2 7B, 181 s for a 2.3 B diffusion transformer.
 CHECKPOINT_S_PER_PARAMETER = 60e-9
 # After its checkpoint the public DiT log (CS-3) fetches 20 steps of 1,168 in 3.75 s where the wafer takes 26.65 s for them.
 FETCH_SPEED_UP = 7.1

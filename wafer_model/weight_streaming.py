@@ -63,11 +63,12 @@ def micro_batching(network: Network, system: System, samples: int, *, dtype: str
             )
         size = micro_batch_size
     else:
-        size = min(samples, int(system.sram_bytes // activation_bytes(network, dtype=dtype)))
+        kept = activation_bytes(network, dtype=dtype)
+        size = min(samples, int(system.sram_bytes // kept))
         if size < 1:
             raise DoesNotFitError(
-                f"{network.name} cannot run on {system.name}: one sample keeps {activation_bytes(network, dtype=dtype) / 1e9:,.1f} GB of "
-                f"activations and the wafer has {system.sram_bytes / 1e9:,.0f} GB"
+                f"{network.name} cannot run on {system.name}: one sample keeps {kept / 1e9:,.1f} GB of activations, the wafer has "
+                f"{system.sram_bytes / 1e9:,.0f} GB"
             )
     count = -(-samples // size)
     return count, -(-samples // count)

@@ -1,4 +1,4 @@
-"""The demand side's first record: a declared rate, a step time, and what cannot be a demand."""
+"""The record that every source ends in: a declared rate, a step time, a compile report, a finished run; what cannot be one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wafer_model import Estimate, WaferModelError, from_rate, from_step_time
+from wafer_model import Estimate, WaferModelError, from_compile_report, from_performance, from_rate, from_step_time
+from wafer_model.compile_report import CompileReport
+from wafer_model.performance_json import Performance
 
 rates = st.floats(min_value=1e-6, max_value=1e9)
 
@@ -83,3 +85,75 @@ def test_the_demand_side_stands_alone() -> None:
     code = "import sys, wafer_model; print({m.split('.')[0] for m in sys.modules} & {'cs_input_analyzer', 'tensorflow', 'numpy'})"
     found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert found.stdout.strip() == "set()"
+
+
+def report(rate: float, compute: float | None, transmission: float | None) -> CompileReport:
+    return CompileReport(
+        path="report",
+        samples_per_s=rate,
+        compute_samples_per_s=compute,
+        transmission_samples_per_s=transmission,
+        active_pe_ratio=None,
+        compute_utilization_ratio=None,
+        kernels=(),
+    )
+
+
+@pytest.mark.parametrize(
+    ("compute", "transmission", "limit"),
+    [(10.0, 20.0, "compute"), (20.0, 10.0, "transmission"), (10.0, None, "compute"), (None, 10.0, "transmission")],
+)
+def test_a_compile_report_gives_its_estimate_with_the_compilers_own_error(
+    compute: float | None, transmission: float | None, limit: str
+) -> None:
+    found = from_compile_report(report(10.0, compute, transmission), system="CS-2")
+    assert (found.samples_per_s.low, found.samples_per_s.estimate, found.samples_per_s.high) == (7.5, 10.0, 12.5)
+    assert (found.source, found.system, found.mode, found.limited_by) == ("compile_report", "CS-2", "pipelined", limit)
+
+
+def run(
+    measured: float | None = None, estimated: float | None = None, recent: float | None = None, assessed: str | None = None
+) -> Performance:
+    return Performance(
+        path="run",
+        total_samples=None,
+        total_time_s=None,
+        samples_per_s=measured,
+        recent_samples_per_s=recent,
+        estimated_samples_per_s=estimated,
+        compile_time_s=None,
+        programming_time_s=None,
+        flops_utilization_ratio=None,
+        suspected_input_bottleneck=assessed,
+        workers=(),
+    )
+
+
+def test_a_run_that_was_not_held_back_by_its_input_says_what_the_wafer_takes() -> None:
+    assert from_performance(run(900.0, 1000.0, assessed="No")).samples_per_s == Estimate.exact(900.0)
+
+
+def test_a_run_that_suspects_its_input_leaves_the_compilers_estimate() -> None:
+    found = from_performance(run(300.0, 1000.0, assessed="Yes: the input is slow"))
+    assert found.samples_per_s.estimate == 1000.0
+    assert found.samples_per_s.low > 300.0
+
+
+def test_without_an_assessment_the_measured_rate_is_a_floor() -> None:
+    found = from_performance(run(300.0, 1000.0)).samples_per_s
+    assert (found.low, found.estimate) == (300.0, 1000.0)
+    faster = from_performance(run(1200.0, 1000.0)).samples_per_s
+    assert (faster.low, faster.estimate) == (1200.0, 1200.0)
+
+
+def test_a_run_of_2_x_has_no_estimate_and_counts_as_measured() -> None:
+    assert from_performance(run(None, None, recent=40.0)).samples_per_s == Estimate.exact(40.0)
+
+
+def test_a_run_without_a_rate_or_with_only_a_suspected_one_is_refused() -> None:
+    with pytest.raises(WaferModelError, match="run: no rate in it"):
+        from_performance(run())
+    with pytest.raises(WaferModelError, match="suspects its input pipeline"):
+        from_performance(run(300.0, assessed="Input bottleneck"))
+    with pytest.raises(WaferModelError, match="beyond any accelerator"):
+        from_performance(run(1e13))
