@@ -1,8 +1,8 @@
 """Fitting the constants on public runs, saying how well they predict networks left out, and rescaling by one measured point.
 
 Three constants per mode at most: the efficiency, the latency of a streamed block, and a factor per system (against CS-2) and per
-major release (against the latest), both held near 1 by a prior, because few public runs speak about them. Nothing is fitted per
-row or per network. Errors are logarithms of model over published, for a factor too high and a factor too low are equally wrong.
+major release (against the latest), both held near 1 by a prior, because few public runs speak about them. No row and no network
+has a constant of its own. Errors are logarithms of model over published: a factor too high and a factor too low are equally wrong.
 """
 
 from __future__ import annotations
@@ -21,15 +21,17 @@ from wafer_model.systems import System
 
 REFERENCE_SYSTEM = "CS-2"
 LATEST_MAJOR = "2"
-# ln of how far a system or release may lie from the reference before the data must insist (one standard deviation).
-SYSTEM_PRIOR = 0.25
-RELEASE_PRIOR = 0.25
-# Beyond this ln error a row pulls linearly and no more (Huber), so that one odd run does not bend the rest.
-ODD_ROW = 0.3
-# Standard deviations of the logarithm between networks: efficiencies that the public weight-streaming runs imply lie between 0.14
-# and 0.4; the two public series over batch sizes (BERT-large on CS-2, Llama 7B on CS-3) imply latencies of 2.6 and 2.7 ms.
+# Standard deviations of logarithms. Runs of one network on one system differ by this (releases, batches); networks by that; and
+# a system or release may lie so far from the reference before the data must insist.
+RUN_SPREAD = 0.15
+NETWORK_SPREAD = 0.3
+FACTOR_PRIOR = 0.25
+# Beyond so many standard deviations a residual pulls linearly and no more (Huber), so that one odd run does not bend the rest.
+ODD_ROW = 1.5
+# Standard deviations of the logarithm between networks: efficiencies that the public weight-streaming runs imply lie between 0.15
+# and 0.43; the two public series over batch sizes (BERT-large on CS-2, Llama 7B on CS-3) imply latencies of 2.6 and 2.7 ms.
 EFFICIENCY_SPREAD = 0.35
-LATENCY_SPREAD = 0.15
+LATENCY_SPREAD = 0.1
 # Five public families are too few to promise less after one point (they show 0.02).
 CALIBRATED_FLOOR = 0.03
 # With fewer left-out groups than this an error estimate is no better than a guess from above.
@@ -73,6 +75,10 @@ def predict_run(run: PublishedRun, constants: Constants, *, calibrated: bool = F
 def fit(mode: str, runs: Sequence[PublishedRun], *, start: Constants | None = None) -> Constants:
     """Constants of `mode` that fit `runs` best; the error terms stay as they were in `start`.
 
+    Networks differ in efficiency by more than runs of one network do. So each network has a deviation of its own while fitting
+    (a random effect, pulled to 0), and systems and releases are compared within networks; then the deviations are thrown away,
+    for a prediction is of a network that may have none.
+
     Raises:
         WaferModelError: no run of this mode.
     """
@@ -82,37 +88,67 @@ def fit(mode: str, runs: Sequence[PublishedRun], *, start: Constants | None = No
     if not chosen:
         raise WaferModelError(f"no public {mode} run to fit on")
     base = start or constants_of(mode)
-    has_latency = mode == "weight_streaming"
-    # A factor for a system or release can be told from the efficiency only where both sides of it have runs of this mode.
-    systems = sorted({run.system for run in chosen} - {REFERENCE_SYSTEM}) if _has(chosen, REFERENCE_SYSTEM) and has_latency else []
-    majors = {run.release.split(".")[0] for run in chosen}
-    releases = sorted(majors - {LATEST_MAJOR}) if LATEST_MAJOR in majors else []
-    counts = {run.group: sum(other.group == run.group for other in chosen) for run in chosen}
-
-    def unpack(values: Sequence[float]) -> Constants:
-        rest = list(values[2 if has_latency else 1 :])
-        return replace(
-            base,
-            efficiency=math.exp(values[0]),
-            layer_latency_s=math.exp(values[1]) if has_latency else 0.0,
-            system_factor={name: math.exp(value) for name, value in zip(systems, rest, strict=False)},
-            release_factor={name: math.exp(value) for name, value in zip(releases, rest[len(systems) :], strict=True)},
-        )
+    names = _names(mode, chosen)
 
     def residuals(values: Sequence[float]) -> list[float]:
-        constants = unpack(values)
-        errors = [_log_error(run, constants) / math.sqrt(counts[run.group]) for run in chosen]
-        rest = list(values[2 if has_latency else 1 :])
-        scales = [SYSTEM_PRIOR] * len(systems) + [RELEASE_PRIOR] * len(releases)
-        return errors + [value * ODD_ROW / scale for value, scale in zip(rest, scales, strict=True)]
+        constants = _unpacked(base, names, values)
+        deviations = dict(zip(names.networks, values[names.first_network :], strict=True))
+        errors = [_log_error(run, constants.scaled(math.exp(deviations[run.network]))) / RUN_SPREAD for run in chosen]
+        priors = [value / FACTOR_PRIOR for value in values[names.first_factor : names.first_network]]
+        return errors + priors + [deviation / NETWORK_SPREAD for deviation in deviations.values()]
 
-    first = [math.log(0.25)] + ([math.log(2.5e-3)] if has_latency else []) + [0.0] * (len(systems) + len(releases))
+    first = [math.log(0.25)] + [math.log(2.5e-3)] * names.has_latency
+    first += [0.0] * (len(names.systems) + len(names.releases) + len(names.networks))
     found = least_squares(residuals, first, loss="huber", f_scale=ODD_ROW, diff_step=1e-4)
-    return unpack(found.x)
+    return _unpacked(base, names, found.x)
 
 
-def _has(runs: Sequence[PublishedRun], system: str) -> bool:
-    return any(run.system == system for run in runs)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Names:
+    """What the numbers of a fit stand for, in their order: efficiency, latency, systems, releases, networks."""
+
+    has_latency: bool
+    systems: tuple[str, ...]
+    releases: tuple[str, ...]
+    networks: tuple[str, ...]
+
+    @property
+    def first_factor(self) -> int:
+        return 1 + self.has_latency
+
+    @property
+    def first_network(self) -> int:
+        return self.first_factor + len(self.systems) + len(self.releases)
+
+
+def _names(mode: str, chosen: Sequence[PublishedRun]) -> _Names:
+    """A factor of a system or release is fitted only where a network has runs on both of its sides: else it is the network's."""
+
+    def comparable(side: Callable[[PublishedRun], str], reference: str) -> tuple[str, ...]:
+        at_reference = {run.network for run in chosen if side(run) == reference}
+        return tuple(sorted({side(run) for run in chosen if run.network in at_reference} - {reference}))
+
+    return _Names(
+        has_latency=mode == "weight_streaming",
+        systems=comparable(lambda run: run.system, REFERENCE_SYSTEM),
+        releases=comparable(_major, LATEST_MAJOR),
+        networks=tuple(sorted({run.network for run in chosen})),
+    )
+
+
+def _unpacked(base: Constants, names: _Names, values: Sequence[float]) -> Constants:
+    factors = [math.exp(value) for value in values[names.first_factor : names.first_network]]
+    return replace(
+        base,
+        efficiency=math.exp(values[0]),
+        layer_latency_s=math.exp(values[1]) if names.has_latency else 0.0,
+        system_factor=dict(zip(names.systems, factors, strict=False)),
+        release_factor=dict(zip(names.releases, factors[len(names.systems) :], strict=True)),
+    )
+
+
+def _major(run: PublishedRun) -> str:
+    return run.release.split(".")[0]
 
 
 def _log_error(run: PublishedRun, constants: Constants) -> float:

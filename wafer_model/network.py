@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 from wafer_model.errors import WaferModelError, check_count
 
@@ -62,37 +63,37 @@ class Layer:
         return self.forward_flops + self.backward_flops
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # no slots: totals are kept, for a fit asks for them thousands of times
 class Block:
     """The layers that are streamed, or placed as one stage, together."""
 
     name: str
     layers: tuple[Layer, ...]
 
-    @property
+    @cached_property
     def streamed_parameters(self) -> int:
         return sum(layer.streamed_parameters for layer in self.layers)
 
-    @property
+    @cached_property
     def forward_flops(self) -> float:
         return sum(layer.forward_flops for layer in self.layers)
 
-    @property
+    @cached_property
     def backward_flops(self) -> float:
         return sum(layer.backward_flops for layer in self.layers)
 
-    @property
+    @cached_property
     def input_elements(self) -> int:
         """Activations that must be kept to run this block again in backward."""
         return self.layers[0].input_elements
 
-    @property
+    @cached_property
     def working_elements(self) -> int:
         """Activations alive while this block runs."""
         return sum(layer.output_elements + layer.scratch_elements for layer in self.layers)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # no slots, as above
 class Network:
     """Layers in order, and what one sample looks like.
 
@@ -112,19 +113,19 @@ class Network:
         if not self.inputs:
             raise WaferModelError(f"network {self.name!r} has no inputs, so nothing can be said about the bytes of a sample")
 
-    @property
+    @cached_property
     def parameters(self) -> int:
         return sum(layer.parameters for layer in self.layers)
 
-    @property
+    @cached_property
     def forward_flops(self) -> float:
         return sum(layer.forward_flops for layer in self.layers)
 
-    @property
+    @cached_property
     def training_flops(self) -> float:
         return sum(layer.training_flops for layer in self.layers)
 
-    @property
+    @cached_property
     def activation_elements(self) -> int:
         """All layer outputs of one sample; times the width of the dtype, what a forward pass writes."""
         return sum(layer.output_elements for layer in self.layers)
@@ -140,6 +141,7 @@ class Network:
         width = {"integer": INTEGER_BYTES, "float": FLOAT_BYTES[dtype]}
         return sum(tensor.elements * width[tensor.kind] for tensor in self.inputs)
 
+    @cached_property
     def blocks(self) -> tuple[Block, ...]:
         """Blocks in order of first appearance."""
         grouped: dict[str, list[Layer]] = {}
@@ -147,9 +149,10 @@ class Network:
             grouped.setdefault(layer.block, []).append(layer)
         return tuple(Block(name=name, layers=tuple(layers)) for name, layers in grouped.items())
 
+    @cached_property
     def weighted_blocks(self) -> tuple[Block, ...]:
         """Blocks with arithmetic: those a weight-streaming pass has to visit."""
-        return tuple(block for block in self.blocks() if block.forward_flops > 0)
+        return tuple(block for block in self.blocks if block.forward_flops > 0)
 
 
 def dense(

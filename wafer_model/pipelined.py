@@ -82,7 +82,7 @@ def place(
         transmission_limit_per_s=replicas * ceiling,
         rows=rows,
         active_core_ratio=sum(cores) * replicas / system.usable_cores,
-        stages=len(network.weighted_blocks()),
+        stages=len(network.weighted_blocks),
         memory_bytes=memory,
     )
 
@@ -95,7 +95,7 @@ def memory_bytes(network: Network, *, dtype: str, optimizer: str) -> float:
     """
     width = FLOAT_BYTES[dtype]
     resident = network.parameters * (2 * width + OPTIMIZER_BYTES[optimizer])
-    blocks = network.blocks()
+    blocks = network.blocks
     last = len(blocks) - 1
     in_flight = sum(block.working_elements * (2 * (last - index) + 1) for index, block in enumerate(blocks))
     return float(resident + in_flight * width)

@@ -80,7 +80,7 @@ def activation_bytes(network: Network, *, dtype: str) -> float:
     (Assumed: recomputation from block inputs. The public batch sizes agree: 1,100 and 1,168 samples of the diffusion transformer
     are just what this lets through on 40 and 44 GB when half of the memory of the working block is reused.)
     """
-    blocks = network.weighted_blocks()
+    blocks = network.weighted_blocks
     kept = sum(block.input_elements for block in blocks)
     working = max(max(layer.output_elements + layer.scratch_elements for layer in block.layers) for block in blocks)
     return float((kept + working) * FLOAT_BYTES[dtype])
@@ -104,7 +104,7 @@ def step_of(
     count, size = micro_batching(network, system, samples, dtype=dtype, micro_batch_size=micro_batch_size)
     flops_per_s = system.peak(dtype) * constants.efficiency_on(system.name, release)
     width = FLOAT_BYTES[dtype]
-    blocks = network.weighted_blocks()
+    blocks = network.weighted_blocks
     rows = tuple(
         _row(block, samples, count, flops_per_s, width, system.io_bytes_per_s, constants.layer_latency_s) for block in blocks
     )

@@ -125,8 +125,8 @@ def test_totals_are_sums_over_layers_and_blocks(widths: list[int]) -> None:
     network = fc_mnist(widths=widths)
     assert network.parameters == sum(layer.parameters for layer in network.layers)
     assert network.training_flops == math.fsum(layer.forward_flops + layer.backward_flops for layer in network.layers)
-    assert sum(len(block.layers) for block in network.blocks()) == len(network.layers)
-    assert len(network.weighted_blocks()) == len(widths) + 1
+    assert sum(len(block.layers) for block in network.blocks) == len(network.layers)
+    assert len(network.weighted_blocks) == len(widths) + 1
 
 
 def test_a_tied_head_owns_nothing_and_streams_everything() -> None:

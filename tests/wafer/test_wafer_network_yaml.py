@@ -44,7 +44,7 @@ def test_a_network_layer_by_layer_equals_the_built_one(tmp_path: Path) -> None:
 
 def test_blocks_repeat_under_their_own_names(tmp_path: Path) -> None:
     found = load_network(write(tmp_path, BLOCKS))
-    assert [block.name for block in found.blocks()] == ["words", "block1", "block2", "block3", "block4", "conv"]
+    assert [block.name for block in found.blocks] == ["words", "block1", "block2", "block3", "block4", "conv"]
 
 
 def test_a_builtin_network_with_other_sizes(tmp_path: Path) -> None:
