@@ -5,7 +5,9 @@ Each block of a transformer is one unit of weight streaming, as the public compi
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from wafer_model.errors import WaferModelError
 from wafer_model.network import (
@@ -21,6 +23,7 @@ from wafer_model.network import (
     softmax_loss,
 )
 
+Shape = TypeVar("Shape")
 BERT_PREDICTIONS = {128: 20, 512: 80}  # masked positions per sequence, from the public BERT configurations
 BERT_POSITIONS = 512
 
@@ -161,7 +164,7 @@ def gptj(*, sequence_length: int = 2048) -> Network:
 
 def llama(size: str = "7b", *, sequence_length: int = 2048) -> Network:
     """LLaMA 7B (Touvron et al. 2023; version 2 has the same layers) and Llama 3 8B."""
-    plain = {"attention_bias": False, "feed_forward_bias": False, "norm_bias": False, "gated": True}
+    plain: dict[str, Any] = {"attention_bias": False, "feed_forward_bias": False, "norm_bias": False, "gated": True}
     shapes = {
         "7b": (32, 32000, BlockShape(hidden=4096, heads=32, feed_forward=11008, **plain)),
         "3_8b": (32, 128256, BlockShape(hidden=4096, heads=32, feed_forward=14336, key_value=1024, **plain)),
@@ -185,7 +188,7 @@ T5_BUCKETS = 32
 def t5(size: str = "base", *, sequence_length: int = 512, target_length: int = 114) -> Network:
     """T5 1.0, Raffel et al. 2020 (span corruption of 512 tokens gives targets of 114)."""
     depth, hidden, heads, feed_forward = _choose("T5", T5_SIZES, size)
-    plain = {"attention_bias": False, "feed_forward_bias": False, "norm_bias": False}
+    plain: dict[str, Any] = {"attention_bias": False, "feed_forward_bias": False, "norm_bias": False}
     encoder = BlockShape(hidden=hidden, heads=heads, feed_forward=feed_forward, **plain)
     decoder = BlockShape(hidden=hidden, heads=heads, feed_forward=feed_forward, norms=3, cross=True, **plain)
     layers = [embedding("words", T5_VOCABULARY, hidden, positions=sequence_length + target_length, block="embeddings")]
@@ -296,7 +299,7 @@ def _decoder(
     return Network(name=name, layers=tuple(layers), inputs=inputs)
 
 
-def _choose(family: str, sizes: dict, size: str):  # type: ignore[no-untyped-def,type-arg]
+def _choose(family: str, sizes: Mapping[str, Shape], size: str) -> Shape:
     if size not in sizes:
         raise WaferModelError(f"{family} has no size {size!r}: one of {', '.join(sizes)}")
     return sizes[size]

@@ -87,6 +87,17 @@ def test_the_demand_side_stands_alone() -> None:
     assert found.stdout.strip() == "set()"
 
 
+def test_no_module_of_it_needs_tensorflow_the_analyzer_or_a_clock() -> None:
+    """All modules imported, readers and Keras conversion included."""
+    code = (
+        "import pkgutil, importlib, sys, wafer_model\n"
+        "for found in pkgutil.iter_modules(wafer_model.__path__): importlib.import_module('wafer_model.' + found.name)\n"
+        "print({m.split('.')[0] for m in sys.modules} & {'cs_input_analyzer', 'tensorflow', 'keras', 'scipy', 'rich', 'click'})"
+    )
+    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert found.stdout.strip() == "set()"
+
+
 def report(rate: float, compute: float | None, transmission: float | None) -> CompileReport:
     return CompileReport(
         path="report",
