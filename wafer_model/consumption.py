@@ -1,23 +1,27 @@
 """How fast the accelerator consumes samples: the record that every source of that number ends in.
 
-A declared rate, a measured step time, and the analytical models of this package all give a `Consumption`, so that whoever plans
-a launch need not know where the number came from.
+A declared rate, a measured step time, the analytical model, a compile report and a finished run all give a `Consumption`, so that
+whoever plans a launch need not know where the number came from.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from wafer_model.errors import WaferModelError
 from wafer_model.estimate import Estimate
 
-
-class WaferModelError(ValueError):
-    """A demand that cannot be: zero, negative, not a number, or beyond any system."""
-
+if TYPE_CHECKING:
+    from wafer_model.compile_report import CompileReport
+    from wafer_model.performance_json import Performance
+    from wafer_model.prediction import WaferPrediction
 
 # Nothing public streams above ~5e5 samples/s (FC-MNIST on a CS-2); a million times that is a typing error, not a demand.
 ABSURD_SAMPLES_PER_S = 1e12
+# The compiler of the 2.x releases says of its own estimates that they "may vary by 10-25%" from what a run reaches.
+COMPILER_ERROR_RATIO = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,11 +51,7 @@ def from_rate(samples_per_s: float, *, mode: str | None = None) -> Consumption:
     Raises:
         WaferModelError: the rate is zero, negative, NaN, infinite or absurd.
     """
-    _check_positive("the demand", samples_per_s, "samples/s")
-    if samples_per_s > ABSURD_SAMPLES_PER_S:
-        raise WaferModelError(
-            f"the demand is {samples_per_s:g} samples/s, beyond any accelerator: check the unit (samples, not bytes)"
-        )
+    _check_rate("the demand", samples_per_s)
     return Consumption(samples_per_s=Estimate.exact(float(samples_per_s)), source="declared", mode=mode)
 
 
@@ -65,6 +65,84 @@ def from_step_time(step_s: float, batch_size: int, *, mode: str | None = None) -
     _check_positive("the batch size", batch_size, "samples")
     declared = from_rate(batch_size / step_s, mode=mode)
     return Consumption(samples_per_s=declared.samples_per_s, source="step_time", mode=mode, batch_size=batch_size)
+
+
+def from_model(prediction: WaferPrediction) -> Consumption:
+    """What the analytical model says, with the interval of its fit (or of one calibration point)."""
+    return Consumption(
+        samples_per_s=prediction.samples_per_s,
+        source="model",
+        system=prediction.system,
+        mode=prediction.mode,
+        limited_by=prediction.limited_by,
+        batch_size=prediction.batch_size,
+    )
+
+
+def from_compile_report(report: CompileReport, *, system: str | None = None) -> Consumption:
+    """What the closed compiler estimates; it overrides the analytical model. The file does not name the system.
+
+    Raises:
+        WaferModelError: the rate is absurd.
+    """
+    rate = report.samples_per_s
+    _check_rate(f"{report.path}: the estimate", rate)
+    return Consumption(
+        samples_per_s=_within(rate, COMPILER_ERROR_RATIO),
+        source="compile_report",
+        system=system,
+        mode="pipelined",
+        limited_by=report.limited_by,
+    )
+
+
+def from_performance(performance: Performance, *, system: str | None = None, mode: str | None = None) -> Consumption:
+    """What a finished run says about the wafer; it overrides the analytical model.
+
+    A run reaches what the slower of wafer and input pipeline allows. So the compiler's estimate counts where the run suspects its
+    input; the measured rate where it does not; and where nobody assessed it, the measured rate is only a floor under the estimate.
+
+    Raises:
+        WaferModelError: the file gives no rate, or only one that an input pipeline may have held down.
+    """
+    measured = _first_positive(performance.samples_per_s, performance.recent_samples_per_s)
+    estimated = _first_positive(performance.estimated_samples_per_s)
+    if measured is None and estimated is None:
+        raise WaferModelError(f"{performance.path}: no rate in it: neither samples_per_sec nor est_samples_per_sec nor global_rate")
+    if performance.is_input_bound and estimated is None:
+        raise WaferModelError(
+            f"{performance.path}: the run suspects its input pipeline and gives no est_samples_per_sec, so what the wafer "
+            f"could take is not in it"
+        )
+    if estimated is None or (measured is not None and performance.is_input_bound is False):
+        interval = Estimate.exact(measured or 0.0)
+    elif measured is None or performance.is_input_bound:
+        interval = _within(estimated, COMPILER_ERROR_RATIO)
+    else:
+        interval = Estimate(
+            estimate=max(measured, estimated), low=measured, high=max(measured, estimated * (1 + COMPILER_ERROR_RATIO))
+        )
+    _check_rate(f"{performance.path}: the rate", interval.estimate)
+    return Consumption(
+        samples_per_s=interval,
+        source="performance_json",
+        system=system,
+        mode=mode,
+    )
+
+
+def _within(rate: float, ratio: float) -> Estimate:
+    return Estimate(estimate=rate, low=rate * (1 - ratio), high=rate * (1 + ratio))
+
+
+def _first_positive(*values: float | None) -> float | None:
+    return next((value for value in values if value), None)
+
+
+def _check_rate(what: str, value: float) -> None:
+    _check_positive(what, value, "samples/s")
+    if value > ABSURD_SAMPLES_PER_S:
+        raise WaferModelError(f"{what} is {value:g} samples/s, beyond any accelerator: check the unit (samples, not bytes)")
 
 
 def _check_positive(what: str, value: float, unit: str) -> None:

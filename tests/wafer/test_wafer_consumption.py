@@ -1,0 +1,170 @@
+"""The record that every source ends in: a declared rate, a step time, a compile report, a finished run; what cannot be one."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wafer_model import Estimate, WaferModelError, from_compile_report, from_performance, from_rate, from_step_time
+from wafer_model.compile_report import CompileReport
+from wafer_model.performance_json import Performance
+
+rates = st.floats(min_value=1e-6, max_value=1e9)
+
+
+def test_a_declared_rate_is_exact_and_knows_nothing_else() -> None:
+    found = from_rate(7000, mode="pipelined")
+    assert found.samples_per_s == Estimate.exact(7000.0)
+    assert (found.source, found.mode, found.system, found.limited_by, found.batch_size) == (
+        "declared",
+        "pipelined",
+        None,
+        None,
+        None,
+    )
+
+
+@given(st.floats(min_value=1e-3, max_value=1e3), st.integers(min_value=1, max_value=10**6))
+def test_a_step_time_is_the_batch_over_the_time(step_s: float, batch_size: int) -> None:
+    found = from_step_time(step_s, batch_size)
+    assert math.isclose(found.samples_per_s.estimate * step_s, batch_size, rel_tol=1e-12)
+    assert (found.source, found.batch_size) == ("step_time", batch_size)
+
+
+@pytest.mark.parametrize("rate", [0, -1, math.nan, math.inf, -math.inf, 1e13])
+def test_a_demand_that_cannot_be_is_refused(rate: float) -> None:
+    with pytest.raises(WaferModelError):
+        from_rate(rate)
+
+
+@pytest.mark.parametrize(("step_s", "batch_size"), [(0, 1), (-1, 1), (math.nan, 1), (1, 0), (1, -5), (1e-12, 1000), (math.inf, 1)])
+def test_a_step_that_cannot_be_is_refused(step_s: float, batch_size: int) -> None:
+    with pytest.raises(WaferModelError):
+        from_step_time(step_s, batch_size)
+
+
+@pytest.mark.parametrize("rate", [1e-3, 1.0, 479_188.55, 1e12])
+def test_a_demand_that_can_be_is_taken(rate: float) -> None:
+    assert from_rate(rate).samples_per_s.estimate == rate
+
+
+@given(rates, st.floats(0, 0.9), st.floats(0, 2), st.floats(0, 100))
+def test_scaling_keeps_the_interval_in_proportion(rate: float, below: float, above: float, factor: float) -> None:
+    value = Estimate(estimate=rate, low=rate * (1 - below), high=rate * (1 + above), count=3)
+    scaled = value.scaled(factor)
+    assert (scaled.estimate, scaled.low, scaled.high, scaled.count) == (rate * factor, value.low * factor, value.high * factor, 3)
+
+
+@given(rates, st.floats(0, 0.9), st.floats(0, 2), rates)
+def test_a_ceiling_caps_all_three(rate: float, below: float, above: float, ceiling: float) -> None:
+    capped = Estimate(estimate=rate, low=rate * (1 - below), high=rate * (1 + above)).capped(ceiling)
+    assert capped.low <= capped.estimate <= capped.high <= ceiling
+
+
+@pytest.mark.parametrize(
+    ("low", "middle", "high"), [(2, 1, 3), (1, 3, 2), (math.nan, 1, 2), (0, math.inf, math.inf), (0, 1, math.inf)]
+)
+def test_an_estimate_outside_its_interval_or_without_end_cannot_be_made(low: float, middle: float, high: float) -> None:
+    with pytest.raises(ValueError, match="estimate must"):
+        Estimate(estimate=middle, low=low, high=high)
+
+
+def test_relative_width_is_half_the_interval_over_the_estimate() -> None:
+    assert Estimate(estimate=10, low=9, high=12).relative_half_width_ratio == pytest.approx(0.15)
+    assert Estimate.exact(5).relative_half_width_ratio == 0
+    assert Estimate(estimate=0, low=-1, high=1).relative_half_width_ratio is None
+
+
+def test_the_demand_side_stands_alone() -> None:
+    """It imports nothing of the analyzer and no TensorFlow."""
+    code = "import sys, wafer_model; print({m.split('.')[0] for m in sys.modules} & {'cs_input_analyzer', 'tensorflow', 'numpy'})"
+    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert found.stdout.strip() == "set()"
+
+
+def test_no_module_of_it_needs_tensorflow_the_analyzer_or_a_clock() -> None:
+    """All modules imported, readers and Keras conversion included."""
+    code = (
+        "import pkgutil, importlib, sys, wafer_model\n"
+        "for found in pkgutil.iter_modules(wafer_model.__path__): importlib.import_module('wafer_model.' + found.name)\n"
+        "print({m.split('.')[0] for m in sys.modules} & {'cs_input_analyzer', 'tensorflow', 'keras', 'scipy', 'rich', 'click'})"
+    )
+    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert found.stdout.strip() == "set()"
+
+
+def report(rate: float, compute: float | None, transmission: float | None) -> CompileReport:
+    return CompileReport(
+        path="report",
+        samples_per_s=rate,
+        compute_samples_per_s=compute,
+        transmission_samples_per_s=transmission,
+        active_pe_ratio=None,
+        compute_utilization_ratio=None,
+        kernels=(),
+    )
+
+
+@pytest.mark.parametrize(
+    ("compute", "transmission", "limit"),
+    [(10.0, 20.0, "compute"), (20.0, 10.0, "transmission"), (10.0, None, "compute"), (None, 10.0, "transmission")],
+)
+def test_a_compile_report_gives_its_estimate_with_the_compilers_own_error(
+    compute: float | None, transmission: float | None, limit: str
+) -> None:
+    found = from_compile_report(report(10.0, compute, transmission), system="CS-2")
+    assert (found.samples_per_s.low, found.samples_per_s.estimate, found.samples_per_s.high) == (7.5, 10.0, 12.5)
+    assert (found.source, found.system, found.mode, found.limited_by) == ("compile_report", "CS-2", "pipelined", limit)
+
+
+def run(
+    measured: float | None = None, estimated: float | None = None, recent: float | None = None, assessed: str | None = None
+) -> Performance:
+    return Performance(
+        path="run",
+        total_samples=None,
+        total_time_s=None,
+        samples_per_s=measured,
+        recent_samples_per_s=recent,
+        estimated_samples_per_s=estimated,
+        compile_time_s=None,
+        programming_time_s=None,
+        flops_utilization_ratio=None,
+        suspected_input_bottleneck=assessed,
+        workers=(),
+    )
+
+
+def test_a_run_that_was_not_held_back_by_its_input_says_what_the_wafer_takes() -> None:
+    assert from_performance(run(900.0, 1000.0, assessed="No")).samples_per_s == Estimate.exact(900.0)
+
+
+def test_a_run_that_suspects_its_input_leaves_the_compilers_estimate() -> None:
+    found = from_performance(run(300.0, 1000.0, assessed="Yes: the input is slow"))
+    assert found.samples_per_s.estimate == 1000.0
+    assert found.samples_per_s.low > 300.0
+
+
+def test_without_an_assessment_the_measured_rate_is_a_floor() -> None:
+    found = from_performance(run(300.0, 1000.0)).samples_per_s
+    assert (found.low, found.estimate) == (300.0, 1000.0)
+    faster = from_performance(run(1200.0, 1000.0)).samples_per_s
+    assert (faster.low, faster.estimate) == (1200.0, 1200.0)
+
+
+def test_a_run_of_2_x_has_no_estimate_and_counts_as_measured() -> None:
+    assert from_performance(run(None, None, recent=40.0)).samples_per_s == Estimate.exact(40.0)
+
+
+def test_a_run_without_a_rate_or_with_only_a_suspected_one_is_refused() -> None:
+    with pytest.raises(WaferModelError, match="run: no rate in it"):
+        from_performance(run())
+    with pytest.raises(WaferModelError, match="suspects its input pipeline"):
+        from_performance(run(300.0, assessed="Input bottleneck"))
+    with pytest.raises(WaferModelError, match="beyond any accelerator"):
+        from_performance(run(1e13))

@@ -1,0 +1,218 @@
+"""Networks: parameters equal those of the public checkpoints, FLOPs and bytes follow their definitions."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wafer_model import WaferModelError
+from wafer_model.catalogue import BUILDERS, build_network
+from wafer_model.convolutional import fc_mnist, resnet50, unet
+from wafer_model.network import (
+    InputTensor,
+    Layer,
+    Network,
+    attention,
+    conv2d,
+    dense,
+    embedding,
+    normalization,
+    pooling,
+    softmax_loss,
+)
+from wafer_model.transformers import BlockShape, bert, gpt2, t5, transformer_block, vit
+
+few = st.integers(min_value=1, max_value=64)
+SAMPLE = (InputTensor(name="x", elements=1, kind="float"),)
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("bert_base", 110_106_428),  # BertForPreTraining
+        ("bert_large", 336_226_108),
+        ("gpt2_small", 124_439_808),
+        ("gpt2_medium", 354_823_168),
+        ("gpt2_large", 774_030_080),
+        ("gpt2_xl", 1_557_611_200),
+        ("gpt3_111m", 111_050_496),
+        ("gptj_6b", 6_050_882_784),
+        ("llama_7b", 6_738_415_616),
+        ("llama3_8b", 8_030_261_248),
+        ("t5_small", 60_506_624),
+        ("t5_base", 222_903_552),
+        ("t5_large", 737_668_096),
+        ("vit_base", 86_567_656),
+        ("resnet50", 25_557_032),
+        ("fc_mnist", 545_810),
+    ],
+)
+def test_parameters_equal_those_of_the_public_checkpoint(name: str, parameters: int) -> None:
+    assert build_network(name).parameters == parameters
+
+
+def test_the_encoder_of_bert_large_is_the_335_million_of_its_checkpoint() -> None:
+    """BertModel: no masked-word head, no next-sentence head."""
+    kept = [layer for layer in bert("large").layers if not layer.name.startswith(("masked", "next_sentence", "loss"))]
+    assert sum(layer.parameters for layer in kept) == 335_141_888
+
+
+def test_the_public_brain_segmentation_unet_has_its_parameters() -> None:
+    network = unet(channels=3, classes=1, features=32, batch_norm=True, conv_bias=False)
+    assert network.parameters == 7_763_041
+
+
+@pytest.mark.parametrize(
+    ("name", "nominal"), [("gpt3_1.3b", 1.3e9), ("gpt3_2.7b", 2.7e9), ("gpt3_6.7b", 6.7e9), ("gpt3_13b", 13e9)]
+)
+def test_sizes_without_a_counted_checkpoint_are_near_their_names(name: str, nominal: float) -> None:
+    assert build_network(name).parameters == pytest.approx(nominal, rel=0.03)
+
+
+@pytest.mark.parametrize(("name", "sample_bytes"), [("fc_mnist", 1572), ("bert_large", 1740), ("gptj_6b", 20_480)])
+def test_bytes_of_a_sample_are_those_of_the_public_input_functions(name: str, sample_bytes: int) -> None:
+    assert build_network(name).sample_bytes("fp16") == sample_bytes
+
+
+def test_only_floating_point_grows_with_the_precision() -> None:
+    assert fc_mnist().sample_bytes("fp32") == 784 * 4 + 4
+    assert fc_mnist().sample_bytes("cbfloat16") == fc_mnist().sample_bytes("fp16")
+
+
+@pytest.mark.parametrize("name", ["gpt2_xl", "gpt3_13b", "gptj_6b", "llama_7b"])
+def test_training_takes_six_flops_per_parameter_and_token_besides_attention(name: str) -> None:
+    network = build_network(name, sequence_length=512)
+    products = sum(layer.training_flops for layer in network.layers if layer.kind == "dense")
+    multiplied = sum(layer.streamed_parameters for layer in network.layers if layer.kind == "dense")
+    assert products == pytest.approx(6 * multiplied * 512, rel=1e-3)
+
+
+@given(few, few, few, few)
+def test_attention_is_quadratic_in_length(heads: int, head_size: int, length: int, factor: int) -> None:
+    one = attention("a", heads=heads, head_size=head_size, queries=length)
+    other = attention("a", heads=heads, head_size=head_size, queries=length * factor)
+    assert other.forward_flops == one.forward_flops * factor**2
+    assert other.scratch_elements == one.scratch_elements * factor**2
+
+
+@given(few, few, few, few)
+def test_a_one_by_one_convolution_is_a_dense_layer_at_every_pixel(height: int, width: int, inputs: int, outputs: int) -> None:
+    conv = conv2d("c", height=height, width=width, inputs=inputs, outputs=outputs, kernel=1)
+    same = dense("c", inputs, outputs, positions=height * width)
+    assert (conv.parameters, conv.forward_flops, conv.backward_flops, conv.output_elements) == (
+        same.parameters,
+        same.forward_flops,
+        same.backward_flops,
+        same.output_elements,
+    )
+
+
+@given(few, few, few, few, st.integers(1, 4))
+def test_a_transposed_convolution_has_the_flops_of_the_convolution_it_reverses(
+    height: int, width: int, inputs: int, outputs: int, stride: int
+) -> None:
+    up = conv2d("u", height=height, width=width, inputs=inputs, outputs=outputs, kernel=stride, stride=stride, transposed=True)
+    down = conv2d("d", height=height * stride, width=width * stride, inputs=outputs, outputs=inputs, kernel=stride, stride=stride)
+    assert up.forward_flops == down.forward_flops
+    assert (up.output_elements, up.input_elements) == (down.input_elements, down.output_elements)
+
+
+@given(st.lists(st.integers(1, 300), min_size=1, max_size=5))
+def test_totals_are_sums_over_layers_and_blocks(widths: list[int]) -> None:
+    network = fc_mnist(widths=widths)
+    assert network.parameters == sum(layer.parameters for layer in network.layers)
+    assert network.training_flops == math.fsum(layer.forward_flops + layer.backward_flops for layer in network.layers)
+    assert sum(len(block.layers) for block in network.blocks) == len(network.layers)
+    assert len(network.weighted_blocks) == len(widths) + 1
+
+
+def test_a_tied_head_owns_nothing_and_streams_everything() -> None:
+    head = dense("head", 8, 100, bias=False, tied=True)
+    assert (head.parameters, head.streamed_parameters) == (0, 800)
+
+
+@pytest.mark.parametrize("name", list(BUILDERS))
+def test_every_builtin_network_computes_and_has_a_sample(name: str) -> None:
+    network = build_network(name)
+    assert network.training_flops > 2 * network.forward_flops > 0
+    assert network.activation_elements > 0
+    assert network.sample_bytes() > 0
+
+
+def test_lengths_reach_the_network_and_only_where_there_is_one() -> None:
+    assert build_network("bert_large", sequence_length=512).sample_bytes() > build_network("bert_large").sample_bytes()
+    with pytest.raises(WaferModelError, match="resnet50 has no sequence length"):
+        build_network("resnet50", sequence_length=128)
+
+
+@pytest.mark.parametrize("length", [0, -1, 1.5, True])
+def test_a_length_that_cannot_be_is_refused(length: int) -> None:
+    with pytest.raises(WaferModelError, match="sequence length must be a positive whole number"):
+        build_network("gpt2_small", sequence_length=length)
+
+
+def test_an_unknown_network_is_named_and_the_known_ones_listed() -> None:
+    with pytest.raises(WaferModelError, match=r"unknown network 'gpt9'.*gpt2_small"):
+        build_network("gpt9")
+    with pytest.raises(WaferModelError, match="no size 'huge'"):
+        gpt2("huge")
+
+
+def test_zero_layers_are_refused() -> None:
+    with pytest.raises(WaferModelError, match="'empty' has no layers"):
+        Network(name="empty", layers=(), inputs=SAMPLE)
+
+
+def test_layers_without_arithmetic_are_refused() -> None:
+    with pytest.raises(WaferModelError, match="no layer that computes"):
+        Network(name="lookup", layers=(embedding("e", 10, 4, positions=1),), inputs=SAMPLE)
+
+
+def test_a_network_without_inputs_is_refused() -> None:
+    with pytest.raises(WaferModelError, match="no inputs"):
+        Network(name="blind", layers=(dense("d", 1, 1),), inputs=())
+
+
+@pytest.mark.parametrize("bad", [0, -3, 2.5, True, None])
+def test_sizes_that_cannot_be_are_refused_and_named(bad: int) -> None:
+    makers = (
+        lambda: dense("culprit", bad, 3),
+        lambda: dense("culprit", 3, 3, positions=bad),
+        lambda: conv2d("culprit", height=bad, width=3, inputs=3, outputs=3),
+        lambda: attention("culprit", heads=bad, head_size=3, queries=3),
+        lambda: embedding("culprit", bad, 3, positions=3),
+        lambda: normalization("culprit", bad, positions=3),
+        lambda: pooling("culprit", height=3, width=3, channels=bad),
+        lambda: softmax_loss("culprit", bad),
+    )
+    for make in makers:
+        with pytest.raises(WaferModelError, match=r"'culprit'.*positive whole number"):
+            make()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: BlockShape(hidden=10, heads=3, feed_forward=8),
+        lambda: vit(image=225),
+        lambda: unet(height=100, width=100),
+        lambda: unet(depth=0),
+        lambda: resnet50(image=16),
+        lambda: InputTensor(name="x", elements=1, kind="text"),
+        lambda: fc_mnist().sample_bytes("int4"),
+    ],
+)
+def test_shapes_that_do_not_divide_are_refused(make) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(WaferModelError):
+        make()
+
+
+def test_cross_attention_reads_the_other_side() -> None:
+    shape = BlockShape(hidden=8, heads=2, feed_forward=16, cross=True)
+    layers: dict[str, Layer] = {layer.name: layer for layer in transformer_block("b", shape, queries=5, keys=9)}
+    assert layers["b.self.attention"].scratch_elements == 2 * 5 * 5
+    assert layers["b.cross.attention"].scratch_elements == 2 * 5 * 9
+    assert t5("small").parameters == t5("small", sequence_length=64, target_length=8).parameters

@@ -1,0 +1,97 @@
+"""The few constants of the model that no data sheet gives, read from `constants.yaml`, where each has its meaning and its source.
+
+They were fitted by `wafer_model.calibration` on public runs; `python -m benchmarks.wafer_accuracy --refit` writes the file again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from wafer_model.errors import WaferModelError
+
+MODES = ("pipelined", "weight_streaming")
+OWN_FILE = Path(__file__).with_name("constants.yaml")
+LATEST = "latest"
+# A two-sided 90 % interval of a normal error reaches this many standard deviations each way.
+Z90 = 1.6448536269514722
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Constants:
+    """Of one mode.
+
+    Attributes:
+        efficiency: share of the dense peak that working cores reach.
+        layer_latency_s: time per streamed block and pass that nothing hides (weight streaming).
+        usable_share: share of the usable fabric that a placement reaches (pipelined).
+        port_elements_per_s: activations that one kernel can take in, or give out, per second (pipelined).
+        system_factor: by system, what its efficiency is above or below (an unsourced peak ends up here too); 1 where not fitted.
+        release_factor: by major release, the same; `latest` is 1.
+        log_sigma: standard deviation of ln(model / published) on networks that were left out of the fit.
+        calibrated_log_sigma: the same after one measured point of the same network, system and mode.
+    """
+
+    mode: str
+    efficiency: float
+    layer_latency_s: float
+    usable_share: float
+    port_elements_per_s: float
+    system_factor: Mapping[str, float]
+    release_factor: Mapping[str, float]
+    log_sigma: float
+    calibrated_log_sigma: float
+
+    def efficiency_on(self, system: str, release: str = LATEST) -> float:
+        """Efficiency on a system under a release, e.g. `latest`, `1.7.1`, `R2.3`. Unknown ones count as the latest."""
+        major = release.strip().lower().removeprefix("release").removeprefix("r").lstrip("_ ").split(".")[0]
+        return self.efficiency * self.system_factor.get(system, 1.0) * self.release_factor.get(major, 1.0)
+
+    def interval_factor(self, *, calibrated: bool = False) -> float:
+        """The 90 % interval is estimate / factor to estimate x factor."""
+        return math.exp(Z90 * (self.calibrated_log_sigma if calibrated else self.log_sigma))
+
+    def scaled(self, factor: float) -> Constants:
+        return replace(self, efficiency=self.efficiency * factor)
+
+
+@cache
+def own_constants() -> Mapping[str, Constants]:
+    """By mode."""
+    return load_constants(OWN_FILE)
+
+
+def constants_of(mode: str) -> Constants:
+    """Raises WaferModelError: unknown mode."""
+    if mode not in MODES:
+        raise WaferModelError(f"unknown mode {mode!r}: one of {', '.join(MODES)}")
+    return own_constants()[mode]
+
+
+def load_constants(path: Path) -> dict[str, Constants]:
+    """Raises WaferModelError: not a constants file."""
+    import yaml
+
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+        return {mode: _constants(mode, document[mode]) for mode in MODES}
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, KeyError, TypeError, ValueError) as error:
+        raise WaferModelError(f"{path}: cannot be read as a constants file: {error!r}") from error
+
+
+def _constants(mode: str, entry: Mapping[str, Any]) -> Constants:
+    return Constants(
+        mode=mode,
+        efficiency=float(entry["efficiency"]),
+        layer_latency_s=float(entry.get("layer_latency_s", 0.0)),
+        usable_share=float(entry.get("usable_share", 1.0)),
+        port_elements_per_s=float(entry.get("port_elements_per_s", math.inf)),
+        system_factor={str(key): float(value) for key, value in (entry.get("system_factor") or {}).items()},
+        release_factor={str(key): float(value) for key, value in (entry.get("release_factor") or {}).items()},
+        log_sigma=float(entry["log_sigma"]),
+        calibrated_log_sigma=float(entry["calibrated_log_sigma"]),
+    )

@@ -1,0 +1,342 @@
+"""A network as the wafer sees it: layers with FLOPs, parameters, activations, and the bytes of one sample on the wire.
+
+Conventions, everywhere: one multiply-add is 2 FLOPs; counts are for ONE sample; backward is twice forward for whatever multiplies
+by weights or by other activations (one product for the gradient of each operand), so training is the usual 6 FLOPs per
+parameter and token; attention is counted in full, also where it is causal, because no public kernel is known to skip the half.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+from wafer_model.errors import WaferModelError, check_count
+
+# Wire rules of the public input pipelines: integers travel as int32, floating point in the precision of the network; nothing is
+# compressed. (FC-MNIST: 784 x 2 + 4 = 1,572 bytes.)
+INTEGER_BYTES = 4
+FLOAT_BYTES = {"fp16": 2, "cbfloat16": 2, "fp32": 4}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputTensor:
+    """One tensor of a sample. `kind`: `integer` or `float`."""
+
+    name: str
+    elements: int
+    kind: str
+
+    def __post_init__(self) -> None:
+        check_count(f"input {self.name!r}: elements", self.elements)
+        if self.kind not in ("integer", "float"):
+            raise WaferModelError(f"input {self.name!r}: kind is 'integer' or 'float', got {self.kind!r}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layer:
+    """One kernel.
+
+    Attributes:
+        block: the unit in which weights are streamed and stages are counted (a whole transformer block, one convolution).
+        parameters: trainable, owned by this layer; `streamed_parameters`: weights it multiplies by (a tied head owns none).
+        forward_flops, backward_flops: per sample.
+        input_elements, output_elements: activations that enter and leave, per sample.
+        port_elements: what has to pass one port of the kernel's region, per sample (pipelined mode; see `pipelined`).
+        scratch_elements: largest intermediate that is neither (attention scores), per sample.
+    """
+
+    name: str
+    kind: str
+    block: str
+    parameters: int
+    streamed_parameters: int
+    forward_flops: float
+    backward_flops: float
+    input_elements: int
+    output_elements: int
+    port_elements: int
+    scratch_elements: int = 0
+
+    @property
+    def training_flops(self) -> float:
+        return self.forward_flops + self.backward_flops
+
+
+@dataclass(frozen=True, kw_only=True)  # no slots: totals are kept, for a fit asks for them thousands of times
+class Block:
+    """The layers that are streamed, or placed as one stage, together."""
+
+    name: str
+    layers: tuple[Layer, ...]
+
+    @cached_property
+    def streamed_parameters(self) -> int:
+        return sum(layer.streamed_parameters for layer in self.layers)
+
+    @cached_property
+    def forward_flops(self) -> float:
+        return sum(layer.forward_flops for layer in self.layers)
+
+    @cached_property
+    def backward_flops(self) -> float:
+        return sum(layer.backward_flops for layer in self.layers)
+
+    @cached_property
+    def input_elements(self) -> int:
+        """Activations that must be kept to run this block again in backward."""
+        return self.layers[0].input_elements
+
+    @cached_property
+    def working_elements(self) -> int:
+        """Activations alive while this block runs."""
+        return sum(layer.output_elements + layer.scratch_elements for layer in self.layers)
+
+
+@dataclass(frozen=True, kw_only=True)  # no slots, as above
+class Network:
+    """Layers in order, and what one sample looks like.
+
+    Raises (on construction):
+        WaferModelError: no layers, or none that computes.
+    """
+
+    name: str
+    layers: tuple[Layer, ...]
+    inputs: tuple[InputTensor, ...]
+
+    def __post_init__(self) -> None:
+        if not self.layers:
+            raise WaferModelError(f"network {self.name!r} has no layers")
+        if not any(layer.forward_flops > 0 for layer in self.layers):
+            raise WaferModelError(f"network {self.name!r} has no layer that computes")
+        if not self.inputs:
+            raise WaferModelError(f"network {self.name!r} has no inputs, so nothing can be said about the bytes of a sample")
+
+    @cached_property
+    def parameters(self) -> int:
+        return sum(layer.parameters for layer in self.layers)
+
+    @cached_property
+    def forward_flops(self) -> float:
+        return sum(layer.forward_flops for layer in self.layers)
+
+    @cached_property
+    def training_flops(self) -> float:
+        return sum(layer.training_flops for layer in self.layers)
+
+    @cached_property
+    def activation_elements(self) -> int:
+        """All layer outputs of one sample; times the width of the dtype, what a forward pass writes."""
+        return sum(layer.output_elements for layer in self.layers)
+
+    def sample_bytes(self, dtype: str = "fp16") -> int:
+        """Bytes of one uncompressed sample on the wire.
+
+        Raises:
+            WaferModelError: unknown dtype.
+        """
+        if dtype not in FLOAT_BYTES:
+            raise WaferModelError(f"unknown dtype {dtype!r}: one of {', '.join(FLOAT_BYTES)}")
+        width = {"integer": INTEGER_BYTES, "float": FLOAT_BYTES[dtype]}
+        return sum(tensor.elements * width[tensor.kind] for tensor in self.inputs)
+
+    @cached_property
+    def blocks(self) -> tuple[Block, ...]:
+        """Blocks in order of first appearance."""
+        grouped: dict[str, list[Layer]] = {}
+        for layer in self.layers:
+            grouped.setdefault(layer.block, []).append(layer)
+        return tuple(Block(name=name, layers=tuple(layers)) for name, layers in grouped.items())
+
+    @cached_property
+    def weighted_blocks(self) -> tuple[Block, ...]:
+        """Blocks with arithmetic: those a weight-streaming pass has to visit."""
+        return tuple(block for block in self.blocks if block.forward_flops > 0)
+
+
+def dense(
+    name: str,
+    inputs: int,
+    outputs: int,
+    *,
+    positions: int = 1,
+    bias: bool = True,
+    tied: bool = False,
+    block: str | None = None,
+) -> Layer:
+    """A matrix product at `positions` places of a sample (tokens, pixels). `tied`: the weights belong to another layer."""
+    check_count(f"layer {name!r}: inputs", inputs)
+    check_count(f"layer {name!r}: outputs", outputs)
+    check_count(f"layer {name!r}: positions", positions)
+    weights = inputs * outputs
+    flops = 2.0 * weights * positions
+    return Layer(
+        name=name,
+        kind="dense",
+        block=block or name,
+        parameters=(0 if tied else weights) + (outputs if bias else 0),
+        streamed_parameters=weights + (outputs if bias else 0),
+        forward_flops=flops,
+        backward_flops=2 * flops,
+        input_elements=inputs * positions,
+        output_elements=outputs * positions,
+        port_elements=min(inputs, outputs) * positions,
+    )
+
+
+def attention(name: str, *, heads: int, head_size: int, queries: int, keys: int | None = None, block: str | None = None) -> Layer:
+    """The products of activations with activations: scores, softmax, weighted sum. The projections are `dense` layers."""
+    keys = queries if keys is None else keys
+    for what, value in (("heads", heads), ("head_size", head_size), ("queries", queries), ("keys", keys)):
+        check_count(f"layer {name!r}: {what}", value)
+    scores = heads * queries * keys
+    products = 4.0 * scores * head_size
+    softmax = 5.0 * scores  # maximum, subtract, exponential, sum, divide
+    return Layer(
+        name=name,
+        kind="attention",
+        block=block or name,
+        parameters=0,
+        streamed_parameters=0,
+        forward_flops=products + softmax,
+        backward_flops=2 * products + softmax,
+        input_elements=(queries + 2 * keys) * heads * head_size,
+        output_elements=queries * heads * head_size,
+        port_elements=max(queries, keys) * heads * head_size,
+        scratch_elements=scores,
+    )
+
+
+def embedding(name: str, vocabulary: int, size: int, *, positions: int, block: str | None = None) -> Layer:
+    """A look-up: parameters and traffic, no arithmetic worth counting."""
+    for what, value in (("vocabulary", vocabulary), ("size", size), ("positions", positions)):
+        check_count(f"layer {name!r}: {what}", value)
+    return Layer(
+        name=name,
+        kind="embedding",
+        block=block or name,
+        parameters=vocabulary * size,
+        streamed_parameters=vocabulary * size,
+        forward_flops=0.0,
+        backward_flops=0.0,
+        input_elements=positions,
+        output_elements=positions * size,
+        port_elements=positions,
+    )
+
+
+def normalization(
+    name: str, size: int, *, positions: int, bias: bool = True, kind: str = "layer_norm", block: str | None = None
+) -> Layer:
+    """Layer norm, RMS norm (no bias) or batch norm: 8 FLOPs per element forward (mean, variance, scale, shift), twice back."""
+    check_count(f"layer {name!r}: size", size)
+    check_count(f"layer {name!r}: positions", positions)
+    elements = size * positions
+    parameters = 2 * size if bias else size
+    return Layer(
+        name=name,
+        kind=kind,
+        block=block or name,
+        parameters=parameters,
+        streamed_parameters=parameters,
+        forward_flops=8.0 * elements,
+        backward_flops=16.0 * elements,
+        input_elements=elements,
+        output_elements=elements,
+        port_elements=positions if kind == "batch_norm" else elements,
+    )
+
+
+def conv2d(
+    name: str,
+    *,
+    height: int,
+    width: int,
+    inputs: int,
+    outputs: int,
+    kernel: int = 3,
+    stride: int = 1,
+    bias: bool = True,
+    transposed: bool = False,
+    block: str | None = None,
+) -> Layer:
+    """A square convolution of an image of `height` x `width` (input side) with "same" borders; `transposed` enlarges."""
+    sizes = (("height", height), ("width", width), ("inputs", inputs), ("outputs", outputs), ("kernel", kernel), ("stride", stride))
+    for what, value in sizes:
+        check_count(f"layer {name!r}: {what}", value)
+    weights = kernel * kernel * inputs * outputs
+    if transposed:  # every INPUT pixel meets every weight once
+        products, out_pixels = height * width, height * width * stride * stride
+    else:
+        out_pixels = math.ceil(height / stride) * math.ceil(width / stride)
+        products = out_pixels
+    flops = 2.0 * weights * products
+    return Layer(
+        name=name,
+        kind="transposed_conv" if transposed else "conv2d",
+        block=block or name,
+        parameters=weights + (outputs if bias else 0),
+        streamed_parameters=weights + (outputs if bias else 0),
+        forward_flops=flops,
+        backward_flops=2 * flops,
+        input_elements=height * width * inputs,
+        output_elements=out_pixels * outputs,
+        port_elements=max(height * width, out_pixels),
+    )
+
+
+def pooling(name: str, *, height: int, width: int, channels: int, stride: int = 2, block: str | None = None) -> Layer:
+    """Maximum or mean over windows: one operation per input element, forward and back."""
+    for what, value in (("height", height), ("width", width), ("channels", channels), ("stride", stride)):
+        check_count(f"layer {name!r}: {what}", value)
+    elements = height * width * channels
+    out = math.ceil(height / stride) * math.ceil(width / stride) * channels
+    return Layer(
+        name=name,
+        kind="pooling",
+        block=block or name,
+        parameters=0,
+        streamed_parameters=0,
+        forward_flops=float(elements),
+        backward_flops=float(elements),
+        input_elements=elements,
+        output_elements=out,
+        port_elements=height * width,
+    )
+
+
+def softmax_loss(name: str, classes: int, *, positions: int = 1, block: str | None = None) -> Layer:
+    """Softmax and cross entropy: 5 operations per logit forward, 2 back."""
+    check_count(f"layer {name!r}: classes", classes)
+    check_count(f"layer {name!r}: positions", positions)
+    logits = classes * positions
+    return Layer(
+        name=name,
+        kind="loss",
+        block=block or name,
+        parameters=0,
+        streamed_parameters=0,
+        forward_flops=5.0 * logits,
+        backward_flops=2.0 * logits,
+        input_elements=logits,
+        output_elements=positions,
+        port_elements=positions,
+    )
+
+
+def bare_parameters(name: str, count: int, *, block: str | None = None) -> Layer:
+    """Parameters without arithmetic worth counting: a class token, a relative position bias."""
+    check_count(f"layer {name!r}: count", count)
+    return Layer(
+        name=name,
+        kind="parameters",
+        block=block or name,
+        parameters=count,
+        streamed_parameters=count,
+        forward_flops=0.0,
+        backward_flops=0.0,
+        input_elements=0,
+        output_elements=0,
+        port_elements=0,
+    )

@@ -1,0 +1,160 @@
+"""Networks from YAML: a built-in one with other sizes, or layer by layer.
+
+    name: my_net
+    base: gpt2_small            # a built-in network ...
+    sequence_length: 512        # ... at this length
+
+or
+
+    name: my_net
+    inputs:
+      - {name: image, elements: 784, kind: float}
+      - {name: label, elements: 1, kind: integer}
+    layers:
+      - {kind: dense, name: fc1, inputs: 784, outputs: 500}
+      - {kind: dense, name: fc2, inputs: 500, outputs: 10, repeat: 1}
+      - {kind: softmax_loss, name: loss, classes: 10}
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from wafer_model.catalogue import BUILDERS, build_network
+from wafer_model.errors import WaferModelError
+from wafer_model.network import (
+    InputTensor,
+    Layer,
+    Network,
+    attention,
+    bare_parameters,
+    conv2d,
+    dense,
+    embedding,
+    normalization,
+    pooling,
+    softmax_loss,
+)
+from wafer_model.transformers import BlockShape, transformer_block
+
+LAYER_KINDS: Mapping[str, Callable[..., Layer]] = MappingProxyType(
+    {
+        "dense": dense,
+        "conv2d": conv2d,
+        "embedding": embedding,
+        "attention": attention,
+        "normalization": normalization,
+        "pooling": pooling,
+        "softmax_loss": softmax_loss,
+        "parameters": bare_parameters,
+    }
+)
+BLOCK_KIND = "transformer_block"
+# A typing error in `repeat` must not build a network that no machine can hold.
+MOST_LAYERS = 100_000
+
+
+def load_network(name_or_path: str, *, sequence_length: int | None = None) -> Network:
+    """A built-in network by name, or one from a YAML file (an ending of .yaml or .yml).
+
+    Raises:
+        WaferModelError: neither; or a file that describes no network (names file, layer and field).
+    """
+    if not name_or_path.lower().endswith((".yaml", ".yml")):
+        return build_network(name_or_path, sequence_length=sequence_length)
+    if sequence_length is not None:
+        raise WaferModelError(f"{name_or_path}: the length of this network is in its file")
+    return read_network(Path(name_or_path))
+
+
+def read_network(path: Path) -> Network:
+    """Raises WaferModelError: see `load_network`."""
+    import yaml
+
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise WaferModelError(f"{path}: cannot be read as a network: {error}") from error
+    if not isinstance(document, dict):
+        raise WaferModelError(f"{path}: a network file is a mapping with 'base', or with 'inputs' and 'layers'")
+    try:
+        return _network(document, path)
+    except WaferModelError as error:
+        if str(error).startswith(str(path)):
+            raise
+        raise WaferModelError(f"{path}: {error}") from error
+
+
+def _network(document: dict[str, Any], path: Path) -> Network:
+    if "base" in document:
+        return _from_base(document, path)
+    unknown = sorted(str(key) for key in document if key not in ("name", "inputs", "layers"))
+    if unknown:
+        raise WaferModelError(f"{path}: unknown field {unknown[0]!r}; known: name, inputs, layers, or base with its sizes")
+    layers: list[Layer] = []
+    for index, entry in enumerate(_list(document, "layers", path), start=1):
+        layers += _layers(entry, f"{path}: layer {index}")
+        if len(layers) > MOST_LAYERS:
+            raise WaferModelError(f"{path}: more than {MOST_LAYERS:,} layers")
+    inputs = []
+    for index, entry in enumerate(_list(document, "inputs", path), start=1):
+        inputs.append(_call(InputTensor, entry, f"{path}: input {index}"))
+    return Network(name=str(document.get("name", path.stem)), layers=tuple(layers), inputs=tuple(inputs))
+
+
+def _from_base(document: dict[str, Any], path: Path) -> Network:
+    sizes = {key: value for key, value in document.items() if key not in ("base", "name")}
+    name = str(document["base"])
+    if name not in BUILDERS:
+        raise WaferModelError(f"{path}: unknown base {name!r}: one of {', '.join(BUILDERS)}")
+    network: Network = _call(BUILDERS[name], sizes, f"{path}: base {name!r}")
+    return Network(name=str(document.get("name", network.name)), layers=network.layers, inputs=network.inputs)
+
+
+def _layers(entry: object, where: str) -> tuple[Layer, ...]:
+    if not isinstance(entry, dict):
+        raise WaferModelError(f"{where}: a layer is a mapping with 'kind' and 'name', got {entry!r}")
+    fields = dict(entry)
+    kind, repeat = fields.pop("kind", None), fields.pop("repeat", 1)
+    name = fields.get("name")
+    if not isinstance(name, str) or not name:
+        raise WaferModelError(f"{where}: a layer needs a name")
+    if isinstance(repeat, bool) or not isinstance(repeat, int) or not 0 < repeat <= MOST_LAYERS:
+        raise WaferModelError(f"{where} {name!r}: repeat must be a whole number from 1 to {MOST_LAYERS:,}, got {repeat!r}")
+    names = [name] if repeat == 1 else [f"{name}{index + 1}" for index in range(repeat)]
+    if kind == BLOCK_KIND:
+        fields.pop("name")
+        queries, keys = fields.pop("queries", None), fields.pop("keys", None)
+        shape = _call(BlockShape, fields, f"{where} {name!r}")
+        sizes = {"queries": queries, "keys": keys}
+        blocks = [_call(transformer_block, {"name": each, "shape": shape, **sizes}, f"{where} {name!r}") for each in names]
+        return tuple(layer for block in blocks for layer in block)
+    if kind not in LAYER_KINDS:
+        raise WaferModelError(f"{where} {name!r}: unknown kind {kind!r}: one of {', '.join((*LAYER_KINDS, BLOCK_KIND))}")
+    return tuple(_call(LAYER_KINDS[kind], {**fields, "name": each}, f"{where} {name!r}") for each in names)
+
+
+def _call(function: Callable[..., Any], fields: object, where: str) -> Any:
+    if not isinstance(fields, dict):
+        raise WaferModelError(f"{where}: must be a mapping, got {fields!r}")
+    known = inspect.signature(function).parameters
+    unknown = sorted(str(key) for key in fields if key not in known)
+    if unknown:
+        raise WaferModelError(f"{where}: unknown field {unknown[0]!r}; known: {', '.join(known)}")
+    try:
+        return function(**fields)
+    except (TypeError, ZeroDivisionError) as error:
+        raise WaferModelError(f"{where}: {error}") from error
+    except WaferModelError as error:
+        raise WaferModelError(f"{where}: {error}") from error
+
+
+def _list(document: dict[str, Any], key: str, path: Path) -> list[Any]:
+    value = document.get(key)
+    if not isinstance(value, list) or not value:
+        raise WaferModelError(f"{path}: {key!r} must be a list with at least one entry")
+    return value

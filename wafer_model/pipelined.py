@@ -1,0 +1,146 @@
+"""Pipelined execution: all layers live on the wafer at once, each on its own region, and samples flow through.
+
+    rate = replicas x min over kernels of min(compute, transmission), and never above the ingress of the system
+
+Compute of a kernel is its cores x the rate of a core / its FLOPs per sample; transmission is what the ports of its region carry,
+whatever its size. Cores are given to a kernel until its transmission ceiling and then no more; only a full fabric forces the
+kernels to share. So depth raises the share of active cores and not the rate, until the fabric is full: three public compile
+reports with 18, 36 and 54 attention kernels give one rate at 37, 58 and 79 % active cores.
+Sources: the execution-mode pages of the R1.x documentation; the compile reports named in docs/wafer_model.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from wafer_model.constants import Constants
+from wafer_model.errors import DoesNotFitError
+from wafer_model.network import FLOAT_BYTES, Layer, Network
+from wafer_model.prediction import KernelRow
+from wafer_model.systems import System
+
+# Bytes per parameter that stay on the wafer: a 16-bit weight, its gradient, and the state of the optimizer in 32 bits.
+OPTIMIZER_BYTES = {"sgd": 4, "momentum": 8, "adam": 12}
+# "Models below about 1 B parameters", says the documentation of this mode.
+DOCUMENTED_PARAMETER_LIMIT = 1e9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """A network on the fabric.
+
+    Attributes:
+        samples_per_s: steady state of all replicas, before ingress; `limited_by`, `limiting_row`: the smallest term.
+        rows: every kernel; cores of one replica.
+        active_core_ratio: over the usable cores of the wafer.
+        stages: blocks a sample passes; the pipeline is full at this step.
+    """
+
+    samples_per_s: float
+    limited_by: str
+    limiting_row: str
+    compute_limit_per_s: float
+    transmission_limit_per_s: float
+    rows: tuple[KernelRow, ...]
+    active_core_ratio: float
+    stages: int
+    memory_bytes: float
+
+
+def place(
+    network: Network, system: System, constants: Constants, *, dtype: str, optimizer: str, replicas: int, release: str
+) -> Placement:
+    """The placement that accepts the most samples per second.
+
+    Raises:
+        DoesNotFitError: memory, parameters, or fewer cores than kernels.
+    """
+    memory = memory_bytes(network, dtype=dtype, optimizer=optimizer) * replicas
+    if memory > system.sram_bytes or network.parameters >= DOCUMENTED_PARAMETER_LIMIT:
+        raise DoesNotFitError(
+            f"{network.name} cannot run pipelined on {system.name}: {network.parameters / 1e6:,.0f} M parameters need "
+            f"{memory / 1e9:,.1f} GB of {system.sram_bytes / 1e9:,.0f} GB with {replicas} replica(s), and the mode is for less "
+            f"than 1,000 M parameters; use weight streaming"
+        )
+    kernels = tuple(layer for layer in network.layers if layer.forward_flops > 0)
+    core_rate = system.peak(dtype) / system.cores * constants.efficiency_on(system.name, release)
+    fabric = int(system.usable_cores * constants.usable_share) // replicas
+    if fabric < len(kernels):
+        raise DoesNotFitError(f"{network.name} has {len(kernels)} kernels and {system.name} only {fabric} cores for each replica")
+    ceiling = min(_transmission(layer, constants) for layer in kernels)
+    # Weight updates and small messages do not shrink with the rate, so every kernel has at least one core.
+    cores = _allocate(kernels, core_rate, ceiling, fabric)
+    rows = tuple(_row(layer, count, core_rate, constants) for layer, count in zip(kernels, cores, strict=True))
+    slowest = min(rows, key=lambda row: row.samples_per_s or math.inf)
+    compute = min(row.compute_samples_per_s or math.inf for row in rows)
+    return Placement(
+        samples_per_s=replicas * (slowest.samples_per_s or 0.0),
+        limited_by=slowest.limited_by or "compute",
+        limiting_row=slowest.name,
+        compute_limit_per_s=replicas * compute,
+        transmission_limit_per_s=replicas * ceiling,
+        rows=rows,
+        active_core_ratio=sum(cores) * replicas / system.usable_cores,
+        stages=len(network.weighted_blocks),
+        memory_bytes=memory,
+    )
+
+
+def memory_bytes(network: Network, *, dtype: str, optimizer: str) -> float:
+    """Weights, gradients and optimizer state, and the activations of the samples in flight.
+
+    A stage i of K keeps what it computed until the same sample comes back: 2 (K - 1 - i) + 1 samples, as in any pipeline with one
+    forward and one backward per tick. (Derived; the documentation gives no number.)
+    """
+    width = FLOAT_BYTES[dtype]
+    resident = network.parameters * (2 * width + OPTIMIZER_BYTES[optimizer])
+    blocks = network.blocks
+    last = len(blocks) - 1
+    in_flight = sum(block.working_elements * (2 * (last - index) + 1) for index, block in enumerate(blocks))
+    return float(resident + in_flight * width)
+
+
+def _transmission(layer: Layer, constants: Constants) -> float:
+    """Samples/s that the ports of a kernel carry, whatever its size.
+
+    Read off the one public report whose network is known (GPT-2 small at 1,024 tokens): attention, feed-forward and norm kernels
+    all carry 1.6 to 2.2e9 elements of the token width per second, and the four times wider side between two feed-forward kernels
+    costs nothing more, so it runs over ports side by side. Images: one pixel at a time, channels side by side, which agrees with
+    the 14,724 samples/s of a public U-Net report. (Both readings are ours.)
+    """
+    return constants.port_elements_per_s / max(layer.port_elements, 1)
+
+
+def _allocate(kernels: tuple[Layer, ...], core_rate: float, ceiling: float, fabric: int) -> tuple[int, ...]:
+    """Fewest cores with which every kernel reaches the ceiling, or, on a full fabric, the best common rate (by bisection)."""
+
+    def needed(rate: float) -> list[int]:
+        return [max(1, math.ceil(rate * layer.training_flops / core_rate)) for layer in kernels]
+
+    if sum(needed(ceiling)) <= fabric:
+        return tuple(needed(ceiling))
+    low, high = 0.0, ceiling
+    for _ in range(200):  # to the last bit of a float
+        middle = (low + high) / 2
+        if middle in (low, high):
+            break
+        low, high = (middle, high) if sum(needed(middle)) <= fabric else (low, middle)
+    return tuple(needed(low))
+
+
+def _row(layer: Layer, cores: int, core_rate: float, constants: Constants) -> KernelRow:
+    compute = cores * core_rate / layer.training_flops
+    transmission = _transmission(layer, constants)
+    return KernelRow(
+        name=layer.name,
+        kind=layer.kind,
+        parameters=layer.parameters,
+        training_flops=layer.training_flops,
+        samples_per_s=min(compute, transmission),
+        compute_samples_per_s=compute,
+        transmission_samples_per_s=transmission,
+        cores=cores,
+        step_s=None,
+        limited_by="compute" if compute < transmission else "transmission",
+    )

@@ -1,0 +1,95 @@
+"""What a model of one execution mode says: one record for both modes, ready to be printed as a table or written as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from wafer_model.estimate import Estimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateLimit:
+    """A bound: no rate above `samples_per_s` is possible as long as `name` is what it is."""
+
+    name: str
+    samples_per_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelRow:
+    """One line of the table: a kernel of the pipelined mode, a block of weight streaming.
+
+    Attributes:
+        parameters, training_flops: per kernel, the latter per sample.
+        samples_per_s: of this row alone; None for a row that takes no time.
+        compute_samples_per_s: what arithmetic alone would allow.
+        transmission_samples_per_s: what moving activations (pipelined) or weights (weight streaming) alone would allow.
+        cores: allocated (pipelined); None where the whole wafer works on every block.
+        step_s: time per optimizer step, all micro-batches, forward and backward (weight streaming).
+        limited_by: `compute`, `transmission`, `weights`, `latency`; None for a row that takes no time.
+    """
+
+    name: str
+    kind: str
+    parameters: int
+    training_flops: float
+    samples_per_s: float | None
+    compute_samples_per_s: float | None
+    transmission_samples_per_s: float | None
+    cores: int | None
+    step_s: float | None
+    limited_by: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaferPrediction:
+    """What the wafer can take.
+
+    Attributes:
+        samples_per_s: of all systems together, with its 90 % interval.
+        limited_by: the term that decides: `compute`, `transmission`, `ingress`, `weights`, `latency`.
+        limiting_row: the kernel that decides (pipelined), the slowest block (weight streaming).
+        limits: all bounds, smallest first; the estimate is below each.
+        active_core_ratio: share of the usable cores that work; 1 in weight streaming.
+        fill_steps: step at which every stage is busy (pipelined); None in weight streaming.
+        fill_s: time until then.
+        micro_batches, micro_batch_size: per system and step.
+        memory_bytes: on-wafer memory that this placement needs, of one system.
+        sample_bytes: one sample on the wire.
+        ingress_bytes_per_s: sample traffic into all systems at this rate.
+        single_task_nodes: nodes of the original installation that run one task and stream nothing.
+        calibrated: whether a measured point of the user replaced the fitted efficiency.
+        notes: assumptions a reader should know, one sentence each.
+    """
+
+    network: str
+    system: str
+    mode: str
+    dtype: str
+    batch_size: int
+    systems: int
+    replicas: int
+    samples_per_s: Estimate
+    step_s: float
+    limited_by: str
+    limiting_row: str
+    limits: tuple[RateLimit, ...]
+    rows: tuple[KernelRow, ...]
+    active_core_ratio: float
+    fill_steps: int | None
+    fill_s: float
+    micro_batches: int
+    micro_batch_size: int
+    memory_bytes: float
+    parameters: int
+    training_flops: float
+    sample_bytes: int
+    ingress_bytes_per_s: float
+    single_task_nodes: int
+    calibrated: bool
+    notes: tuple[str, ...]
+
+    @property
+    def is_feed_bound(self) -> bool:
+        """The wires, not the arithmetic, decide: more input workers matter up to this rate and not beyond."""
+        return self.limited_by == "ingress"

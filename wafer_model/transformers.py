@@ -1,0 +1,305 @@
+"""Transformer networks with the sizes of their papers; parameter counts equal those of the public checkpoints.
+
+Each block of a transformer is one unit of weight streaming, as the public compile logs count layers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from wafer_model.errors import WaferModelError
+from wafer_model.network import (
+    InputTensor,
+    Layer,
+    Network,
+    attention,
+    bare_parameters,
+    conv2d,
+    dense,
+    embedding,
+    normalization,
+    softmax_loss,
+)
+
+Shape = TypeVar("Shape")
+BERT_PREDICTIONS = {128: 20, 512: 80}  # masked positions per sequence, from the public BERT configurations
+BERT_POSITIONS = 512
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockShape:
+    """One transformer block.
+
+    Attributes:
+        inner: heads x head size where it differs from `hidden` (T5); `key_value`: width of keys and values (grouped queries).
+        gated: three feed-forward matrices (SwiGLU) and not two; `norms`: normalizations per block.
+        condition: extra matrices per block applied once per sample (adaptive norms of diffusion transformers).
+    """
+
+    hidden: int
+    heads: int
+    feed_forward: int
+    inner: int | None = None
+    key_value: int | None = None
+    attention_bias: bool = True
+    feed_forward_bias: bool = True
+    norm_bias: bool = True
+    norms: int = 2
+    gated: bool = False
+    cross: bool = False
+    condition: int = 0
+
+    def __post_init__(self) -> None:
+        if self.heads <= 0 or self.hidden <= 0 or (self.inner or self.hidden) % self.heads:
+            raise WaferModelError(f"{self.heads} heads do not divide a width of {self.inner or self.hidden}")
+
+
+def transformer_block(name: str, shape: BlockShape, *, queries: int, keys: int | None = None) -> tuple[Layer, ...]:
+    """Norms, attention (and cross attention over `keys` places), feed-forward."""
+    hidden, inner = shape.hidden, shape.inner or shape.hidden
+    key_value = shape.key_value or inner
+    layers: list[Layer] = []
+    for what in ("self", "cross") if shape.cross else ("self",):
+        other = keys if what == "cross" and keys is not None else queries
+        bias = shape.attention_bias
+        layers += [
+            dense(f"{name}.{what}.query", hidden, inner, positions=queries, bias=bias, block=name),
+            dense(f"{name}.{what}.key", hidden, key_value, positions=other, bias=bias, block=name),
+            dense(f"{name}.{what}.value", hidden, key_value, positions=other, bias=bias, block=name),
+            attention(
+                f"{name}.{what}.attention",
+                heads=shape.heads,
+                head_size=inner // shape.heads,
+                queries=queries,
+                keys=other,
+                block=name,
+            ),
+            dense(f"{name}.{what}.output", inner, hidden, positions=queries, bias=bias, block=name),
+        ]
+    bias = shape.feed_forward_bias
+    layers.append(dense(f"{name}.ffn1", hidden, shape.feed_forward, positions=queries, bias=bias, block=name))
+    if shape.gated:
+        layers.append(dense(f"{name}.gate", hidden, shape.feed_forward, positions=queries, bias=bias, block=name))
+    layers.append(dense(f"{name}.ffn2", shape.feed_forward, hidden, positions=queries, bias=bias, block=name))
+    for index in range(shape.norms):
+        layers.append(normalization(f"{name}.norm{index + 1}", hidden, positions=queries, bias=shape.norm_bias, block=name))
+    for index in range(shape.condition):
+        layers.append(dense(f"{name}.condition{index + 1}", hidden, hidden, block=name))
+    return tuple(layers)
+
+
+def bert(size: str = "large", *, sequence_length: int = 128) -> Network:
+    """BERT pre-training (masked words and next sentence), Devlin et al. 2018; sizes `base` and `large`."""
+    shapes = {"base": (12, BlockShape(hidden=768, heads=12, feed_forward=3072)), "large": (24, _bert_large())}
+    depth, shape = _choose("BERT", shapes, size)
+    hidden, places = shape.hidden, sequence_length
+    masked = BERT_PREDICTIONS.get(places, max(1, round(0.15 * places)))
+    layers = [
+        embedding("words", 30522, hidden, positions=places, block="embeddings"),
+        embedding("positions", max(BERT_POSITIONS, places), hidden, positions=places, block="embeddings"),
+        embedding("segments", 2, hidden, positions=places, block="embeddings"),
+        normalization("embeddings.norm", hidden, positions=places, block="embeddings"),
+    ]
+    for index in range(depth):
+        layers += transformer_block(f"block{index + 1}", shape, queries=places)
+    layers += [
+        dense("pooler", hidden, hidden, block="heads"),
+        dense("next_sentence", hidden, 2, block="heads"),
+        dense("masked.transform", hidden, hidden, positions=masked, block="heads"),
+        normalization("masked.norm", hidden, positions=masked, block="heads"),
+        dense("masked.words", hidden, 30522, positions=masked, tied=True, block="heads"),
+        softmax_loss("loss", 30522, positions=masked, block="heads"),
+    ]
+    inputs = tuple(
+        InputTensor(name=name, elements=count, kind=kind)
+        for name, count, kind in (
+            ("input_ids", places, "integer"),
+            ("input_mask", places, "integer"),
+            ("segment_ids", places, "integer"),
+            ("masked_lm_positions", masked, "integer"),
+            ("masked_lm_ids", masked, "integer"),
+            ("masked_lm_weights", masked, "float"),
+            ("next_sentence_labels", 1, "integer"),
+        )
+    )
+    return Network(name=f"bert_{size}", layers=tuple(layers), inputs=inputs)
+
+
+def _bert_large() -> BlockShape:
+    return BlockShape(hidden=1024, heads=16, feed_forward=4096)
+
+
+GPT2_SIZES = {"small": (12, 768, 12), "medium": (24, 1024, 16), "large": (36, 1280, 20), "xl": (48, 1600, 25)}
+# Cerebras-GPT, arXiv 2304.03208, table of sizes: (layers, width, heads); the feed-forward width is four times the width.
+GPT3_SIZES = {
+    "111m": (10, 768, 12),
+    "256m": (14, 1088, 17),
+    "590m": (18, 1536, 12),
+    "1.3b": (24, 2048, 16),
+    "2.7b": (32, 2560, 32),
+    "6.7b": (32, 4096, 32),
+    "13b": (40, 5120, 40),
+}
+
+
+def gpt2(size: str = "small", *, sequence_length: int = 1024) -> Network:
+    """GPT-2, Radford et al. 2019; sizes small, medium, large, xl."""
+    depth, hidden, heads = _choose("GPT-2", GPT2_SIZES, size)
+    return _learned_positions_gpt(f"gpt2_{size}", depth, hidden, heads, sequence_length)
+
+
+def gpt3(size: str = "111m", *, sequence_length: int = 2048) -> Network:
+    """The GPT-3-style family published as Cerebras-GPT, 111M to 13B."""
+    depth, hidden, heads = _choose("GPT-3", GPT3_SIZES, size)
+    return _learned_positions_gpt(f"gpt3_{size}", depth, hidden, heads, sequence_length)
+
+
+def gptj(*, sequence_length: int = 2048) -> Network:
+    """GPT-J 6B (Wang and Komatsuzaki 2021): rotary positions, one norm per block, untied head with bias."""
+    shape = BlockShape(hidden=4096, heads=16, feed_forward=16384, attention_bias=False, norms=1)
+    return _decoder("gptj_6b", 28, shape, 50400, sequence_length, tied=False, head_bias=True)
+
+
+def llama(size: str = "7b", *, sequence_length: int = 2048) -> Network:
+    """LLaMA 7B (Touvron et al. 2023; version 2 has the same layers) and Llama 3 8B."""
+    plain: dict[str, Any] = {"attention_bias": False, "feed_forward_bias": False, "norm_bias": False, "gated": True}
+    shapes = {
+        "7b": (32, 32000, BlockShape(hidden=4096, heads=32, feed_forward=11008, **plain)),
+        "3_8b": (32, 128256, BlockShape(hidden=4096, heads=32, feed_forward=14336, key_value=1024, **plain)),
+    }
+    depth, vocabulary, shape = _choose("LLaMA", shapes, size)
+    return _decoder(f"llama_{size}", depth, shape, vocabulary, sequence_length, tied=False, head_bias=False)
+
+
+def esm2(size: str = "35m", *, sequence_length: int = 1026) -> Network:
+    """ESM-2 protein language model (Lin et al. 2023), 35M; the head is counted as a plain tied projection."""
+    shapes = {"35m": (12, BlockShape(hidden=480, heads=20, feed_forward=1920))}
+    depth, shape = _choose("ESM-2", shapes, size)
+    return _decoder(f"esm2_{size}", depth, shape, 33, sequence_length, tied=True, head_bias=True)
+
+
+T5_SIZES = {"small": (6, 512, 8, 2048), "base": (12, 768, 12, 3072), "large": (24, 1024, 16, 4096)}
+T5_VOCABULARY = 32128
+T5_BUCKETS = 32
+
+
+def t5(size: str = "base", *, sequence_length: int = 512, target_length: int = 114) -> Network:
+    """T5 1.0, Raffel et al. 2020 (span corruption of 512 tokens gives targets of 114)."""
+    depth, hidden, heads, feed_forward = _choose("T5", T5_SIZES, size)
+    plain: dict[str, Any] = {"attention_bias": False, "feed_forward_bias": False, "norm_bias": False}
+    encoder = BlockShape(hidden=hidden, heads=heads, feed_forward=feed_forward, **plain)
+    decoder = BlockShape(hidden=hidden, heads=heads, feed_forward=feed_forward, norms=3, cross=True, **plain)
+    layers = [embedding("words", T5_VOCABULARY, hidden, positions=sequence_length + target_length, block="embeddings")]
+    for index in range(depth):
+        layers += transformer_block(f"encoder{index + 1}", encoder, queries=sequence_length)
+    for index in range(depth):
+        layers += transformer_block(f"decoder{index + 1}", decoder, queries=target_length, keys=sequence_length)
+    layers += [
+        normalization("encoder.norm", hidden, positions=sequence_length, bias=False, kind="rms_norm", block="heads"),
+        normalization("decoder.norm", hidden, positions=target_length, bias=False, kind="rms_norm", block="heads"),
+        bare_parameters("relative_positions", 2 * T5_BUCKETS * heads, block="heads"),
+        dense("words.out", hidden, T5_VOCABULARY, positions=target_length, bias=False, tied=True, block="heads"),
+        softmax_loss("loss", T5_VOCABULARY, positions=target_length, block="heads"),
+    ]
+    inputs = (
+        InputTensor(name="input_ids", elements=sequence_length, kind="integer"),
+        InputTensor(name="decoder_input_ids", elements=target_length, kind="integer"),
+        InputTensor(name="labels", elements=target_length, kind="integer"),
+        InputTensor(name="attention_masks", elements=sequence_length + target_length, kind="float"),
+    )
+    return Network(name=f"t5_{size}", layers=tuple(layers), inputs=inputs)
+
+
+def vit(size: str = "base", *, image: int = 224, patch: int = 16, classes: int = 1000) -> Network:
+    """Vision transformer, Dosovitskiy et al. 2020; sizes base and large."""
+    shapes = {
+        "base": (12, BlockShape(hidden=768, heads=12, feed_forward=3072)),
+        "large": (24, BlockShape(hidden=1024, heads=16, feed_forward=4096)),
+    }
+    depth, shape = _choose("ViT", shapes, size)
+    side = image // patch
+    if side < 1 or image % patch:
+        raise WaferModelError(f"a patch of {patch} does not divide an image of {image}")
+    places, hidden = side * side + 1, shape.hidden
+    layers = [
+        conv2d("patches", height=image, width=image, inputs=3, outputs=hidden, kernel=patch, stride=patch, block="embeddings"),
+        embedding("positions", places, hidden, positions=places, block="embeddings"),
+        bare_parameters("class_token", hidden, block="embeddings"),
+    ]
+    for index in range(depth):
+        layers += transformer_block(f"block{index + 1}", shape, queries=places)
+    layers += [
+        normalization("norm", hidden, positions=places, block="heads"),
+        dense("classes", hidden, classes, block="heads"),
+        softmax_loss("loss", classes, block="heads"),
+    ]
+    inputs = (
+        InputTensor(name="image", elements=image * image * 3, kind="float"),
+        InputTensor(name="label", elements=1, kind="integer"),
+    )
+    return Network(name=f"vit_{size}", layers=tuple(layers), inputs=inputs)
+
+
+def dit(*, latent: int = 32, patch: int = 2) -> Network:
+    """Diffusion transformer of about 2B parameters (Peebles and Xie 2023, scaled up as in the public configuration):
+    30 blocks of width 2048 on 32 x 32 latents of 4 channels, six conditioning matrices per block.
+    """
+    shape = BlockShape(hidden=2048, heads=16, feed_forward=8192, norms=0, condition=6)
+    if patch < 1 or latent % patch:
+        raise WaferModelError(f"a patch of {patch} does not divide a latent of {latent}")
+    places = (latent // patch) ** 2
+    layers = [
+        conv2d("patches", height=latent, width=latent, inputs=4, outputs=2048, kernel=patch, stride=patch, block="embeddings")
+    ]
+    for index in range(30):
+        layers += transformer_block(f"block{index + 1}", shape, queries=places)
+    layers.append(dense("noise", 2048, patch * patch * 8, positions=places, block="heads"))
+    inputs = (
+        InputTensor(name="latent", elements=latent * latent * 4, kind="float"),
+        InputTensor(name="noise", elements=latent * latent * 4, kind="float"),
+        InputTensor(name="label_and_step", elements=2, kind="integer"),
+    )
+    return Network(name="dit_2b", layers=tuple(layers), inputs=inputs)
+
+
+def _learned_positions_gpt(name: str, depth: int, hidden: int, heads: int, places: int) -> Network:
+    shape = BlockShape(hidden=hidden, heads=heads, feed_forward=4 * hidden)
+    return _decoder(name, depth, shape, 50257, places, tied=True, head_bias=False, learned_positions=True)
+
+
+def _decoder(
+    name: str,
+    depth: int,
+    shape: BlockShape,
+    vocabulary: int,
+    places: int,
+    *,
+    tied: bool,
+    head_bias: bool,
+    learned_positions: bool = False,
+) -> Network:
+    hidden = shape.hidden
+    layers = [embedding("words", vocabulary, hidden, positions=places, block="embeddings")]
+    if learned_positions:
+        layers.append(embedding("positions", places, hidden, positions=places, block="embeddings"))
+    for index in range(depth):
+        layers += transformer_block(f"block{index + 1}", shape, queries=places)
+    layers += [
+        normalization("norm", hidden, positions=places, bias=shape.norm_bias, block="heads"),
+        dense("words.out", hidden, vocabulary, positions=places, bias=head_bias, tied=tied, block="heads"),
+        softmax_loss("loss", vocabulary, positions=places, block="heads"),
+    ]
+    inputs = (
+        InputTensor(name="input_ids", elements=places, kind="integer"),
+        InputTensor(name="labels", elements=places, kind="integer"),
+        InputTensor(name="input_mask", elements=places, kind="float"),
+    )
+    return Network(name=name, layers=tuple(layers), inputs=inputs)
+
+
+def _choose(family: str, sizes: Mapping[str, Shape], size: str) -> Shape:
+    if size not in sizes:
+        raise WaferModelError(f"{family} has no size {size!r}: one of {', '.join(sizes)}")
+    return sizes[size]

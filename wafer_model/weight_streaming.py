@@ -1,0 +1,148 @@
+"""Weight streaming: one block at a time, its weights arriving from outside while the activations stay on the wafer.
+
+    step = micro-batches x sum over blocks of [latency + max(compute, weights in)]                         forward
+                         + sum over blocks of [latency + max(2 x compute, weights in, gradients out)]      backward
+           + the iteration boundary that nothing hides: the first block's weights and one latency
+
+and never faster than the wires: samples plus all weights through the ingress of the system. Weights arrive again for every
+micro-batch. The streaming of a block hides behind the arithmetic of the one before it; what is left of it is the latency.
+Sources: execution-mode and micro-batch pages of the 1.8 to 2.5 documentation; the sum of maxima is derived from them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from wafer_model.constants import Constants
+from wafer_model.errors import DoesNotFitError, WaferModelError
+from wafer_model.network import FLOAT_BYTES, Block, Network
+from wafer_model.prediction import KernelRow
+from wafer_model.systems import System
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One optimizer step on one system.
+
+    Attributes:
+        samples: of this system; `step_s` their time.
+        compute_s, weights_s, latency_s: what each term alone would take; `ingress_s`: samples and weights on the wires.
+    """
+
+    samples: int
+    step_s: float
+    compute_s: float
+    weights_s: float
+    latency_s: float
+    ingress_s: float
+    micro_batches: int
+    micro_batch_size: int
+    memory_bytes: float
+    rows: tuple[KernelRow, ...]
+
+    @property
+    def limited_by(self) -> str:
+        """The term that takes the most of the step."""
+        if self.ingress_s >= self.step_s:
+            return "ingress"
+        terms = {"compute": self.compute_s, "weights": self.weights_s, "latency": self.latency_s}
+        return max(terms, key=lambda name: terms[name])
+
+
+def micro_batching(network: Network, system: System, samples: int, *, dtype: str, micro_batch_size: int | None) -> tuple[int, int]:
+    """(micro-batches, samples in each) of one system: the fewest that fit, or as the user says.
+
+    Raises:
+        DoesNotFitError: not even one sample fits.
+        WaferModelError: a micro-batch that is not positive, or above the batch of a system.
+    """
+    if micro_batch_size is not None:
+        if micro_batch_size <= 0 or micro_batch_size > samples:
+            raise WaferModelError(
+                f"a micro-batch must be between 1 and {samples} samples (the batch of one system), got {micro_batch_size}"
+            )
+        size = micro_batch_size
+    else:
+        kept = activation_bytes(network, dtype=dtype)
+        size = min(samples, int(system.sram_bytes // kept))
+        if size < 1:
+            raise DoesNotFitError(
+                f"{network.name} cannot run on {system.name}: one sample keeps {kept / 1e9:,.1f} GB of activations, the wafer has "
+                f"{system.sram_bytes / 1e9:,.0f} GB"
+            )
+    count = -(-samples // size)
+    return count, -(-samples // count)
+
+
+def activation_bytes(network: Network, *, dtype: str) -> float:
+    """Bytes per sample: what enters each block, kept so that backward can run the block again, and one block at work.
+
+    (Assumed: recomputation from block inputs. The public batch sizes agree: 1,100 and 1,168 samples of the diffusion transformer
+    are just what this lets through on 40 and 44 GB when half of the memory of the working block is reused.)
+    """
+    blocks = network.weighted_blocks
+    kept = sum(block.input_elements for block in blocks)
+    working = max(max(layer.output_elements + layer.scratch_elements for layer in block.layers) for block in blocks)
+    return float((kept + working) * FLOAT_BYTES[dtype])
+
+
+def step_of(
+    network: Network,
+    system: System,
+    constants: Constants,
+    samples: int,
+    *,
+    dtype: str,
+    micro_batch_size: int | None,
+    release: str,
+) -> Step:
+    """One step of `samples` on one system.
+
+    Raises:
+        DoesNotFitError, WaferModelError: see `micro_batching`.
+    """
+    count, size = micro_batching(network, system, samples, dtype=dtype, micro_batch_size=micro_batch_size)
+    flops_per_s = system.peak(dtype) * constants.efficiency_on(system.name, release)
+    width = FLOAT_BYTES[dtype]
+    blocks = network.weighted_blocks
+    rows = tuple(
+        _row(block, samples, count, flops_per_s, width, system.io_bytes_per_s, constants.layer_latency_s) for block in blocks
+    )
+    boundary = blocks[0].streamed_parameters * width / system.io_bytes_per_s + constants.layer_latency_s
+    weight_bytes = sum(block.streamed_parameters for block in blocks) * width
+    ingress = (samples * network.sample_bytes(dtype) + 2 * count * weight_bytes) / system.io_bytes_per_s
+    return Step(
+        samples=samples,
+        step_s=max(sum(row.step_s or 0.0 for row in rows) + boundary, ingress),
+        compute_s=samples * network.training_flops / flops_per_s,
+        weights_s=2 * count * weight_bytes / system.io_bytes_per_s,
+        latency_s=(2 * count * len(blocks) + 1) * constants.layer_latency_s,
+        ingress_s=ingress,
+        micro_batches=count,
+        micro_batch_size=size,
+        memory_bytes=size * activation_bytes(network, dtype=dtype),
+        rows=rows,
+    )
+
+
+def _row(
+    block: Block, samples: int, count: int, flops_per_s: float, width: int, wire_bytes_per_s: float, latency_s: float
+) -> KernelRow:
+    forward = samples * block.forward_flops / flops_per_s
+    backward = samples * block.backward_flops / flops_per_s
+    weights = count * block.streamed_parameters * width / wire_bytes_per_s  # in, and as long for the gradients out
+    latency = 2 * count * latency_s
+    step = max(forward, weights) + max(backward, weights) + latency
+    terms = {"compute": forward + backward, "weights": 2 * weights, "latency": latency}
+    return KernelRow(
+        name=block.name,
+        kind="block",
+        parameters=sum(layer.parameters for layer in block.layers),
+        training_flops=block.forward_flops + block.backward_flops,
+        samples_per_s=samples / step,
+        compute_samples_per_s=samples / (forward + backward),
+        transmission_samples_per_s=samples / (2 * weights) if weights > 0 else None,
+        cores=None,
+        step_s=step,
+        limited_by=max(terms, key=lambda name: terms[name]),
+    )
