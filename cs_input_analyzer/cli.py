@@ -17,6 +17,7 @@ from cs_input_analyzer import __version__
 from cs_input_analyzer.errors import AnalyzerError, LaunchError, UsageError
 
 if TYPE_CHECKING:
+    from cs_input_analyzer import records
     from cs_input_analyzer.api import Analysis
     from cs_input_analyzer.records import Estimate, Layout, Options
     from cs_input_analyzer.report import Format
@@ -294,6 +295,7 @@ def report(run_file: str, form: Format | None, output: str | None) -> int:
     from cs_input_analyzer import report as reports
 
     found = reports.load(run_file)
+    _tell_versions(found)
     wanted: Format = form or (reports.format_of(output) if output else "console")
     if output is not None:
         reports.write_text_atomically(output, reports.render(found, wanted))
@@ -531,6 +533,18 @@ class _Progress:
         elif not self._is_quiet and what != self._last:
             click.echo(f"cs_input_analyzer: {what}", err=True)
         self._last = what
+
+
+def _tell_versions(found: records.Analysis) -> None:
+    """Says on stderr that a saved run is of another TensorFlow than the one that is installed here."""
+    from cs_input_analyzer.measure.host import tensorflow_version
+
+    then, here = found.host.tensorflow_version, tensorflow_version()
+    if then is not None and here is not None and then != here:
+        _complain(
+            f"warning: this run was measured with TensorFlow {then}, here is {here}: the pipeline may be faster or slower with it; "
+            "analyze it again before you launch with this version"
+        )
 
 
 def _complain(message: str, details: str = "") -> None:

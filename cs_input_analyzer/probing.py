@@ -114,12 +114,13 @@ class Probing:
         Every launch announces as many workers as it starts. Windows are as long in the first round as in the last.
         """
         wanted = [_Wanted(layout, layout.tasks, tuple(range(layout.tasks))) for layout in layouts]
+        sampling_s = self._left_s() / rounds - importing_s(layouts, self._cpu_budget)
+        longest_s = max(ROUND_WINDOW_S, sampling_s / len(wanted) - LAUNCH_OVERHEAD_S)
         for done in range(rounds):
             if done and self._left_s() < shortest_round_s(layouts, self._cpu_budget):
                 return
             self._random.shuffle(wanted)
-            sampling_s = self._left_s() / (rounds - done) - importing_s(layouts, self._cpu_budget)
-            self._run_all(wanted, longest_s=max(MIN_WINDOW_S, sampling_s / len(wanted) - LAUNCH_OVERHEAD_S))
+            self._run_all(wanted, longest_s)
 
     def turn_cold(self, plan: LaunchPlan, cluster: Cluster) -> bool:
         """Measures again with cold files where a node of the plan cannot keep its part of the dataset in memory.

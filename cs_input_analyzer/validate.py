@@ -164,7 +164,7 @@ def _cluster(trial: Trial) -> Cluster:
     """This host as a cluster of one node. With another processor than the run's it is a machine of unknown speed to the model."""
     cluster = this_host(trial.host)
     is_alike = trial.host.cpu_model == trial.run.host.cpu_model
-    return cluster if is_alike else replace(cluster, name=trial.host.hostname, source=trial.host.hostname)
+    return cluster if is_alike else replace(cluster, name=trial.host.hostname, source=trial.host.hostname, speed_ratio=None)
 
 
 # --- which layouts -----------------------------------------------------------------------------------------------------------

@@ -50,6 +50,7 @@ from cs_input_analyzer.records import (
     TunedParameter,
     Validation,
     ValidationRow,
+    WhatIf,
     WorkerPoint,
     WorkerResult,
 )
@@ -479,6 +480,21 @@ def make_alternative(layout: str | Layout = "3x8x2", **overrides: Any) -> Altern
     )
 
 
+def make_what_if(name: str = "one more node", layout: str | Layout = "3x16x2", **overrides: Any) -> WhatIf:
+    where = make_layout(layout)
+    return _make(
+        WhatIf,
+        overrides,
+        name=name,
+        layout=where,
+        input_workers=(where.nodes - 1) * where.tasks_per_node,
+        predicted_samples_per_s=make_estimate(29_000.0, spread=0.08),
+        limited_by="CPU of the input workers",
+        meets_demand=True,
+        note="2 nodes -> 3, low end +100 %",
+    )
+
+
 def make_launch_lines(**overrides: Any) -> LaunchLines:
     return _make(
         LaunchLines,
@@ -518,6 +534,7 @@ def make_plan(layout: str | Layout = "2x16x2", **overrides: Any) -> LaunchPlan:
         why="16 workers of 2 CPUs deliver the demand with headroom; one streaming node fewer leaves none.",
         launch=make_launch_lines(),
         confirmed_by=1,
+        what_if=(make_what_if(), make_what_if("twice the files", where, note="changes nothing")),
     )
 
 

@@ -472,8 +472,8 @@ def test_ten_thousand_nodes_are_planned_without_looking_at_each(monkeypatch: pyt
     huge = a_cluster(nodes=10_000, cpus_per_node=64, storage_bytes_per_s=1e12)
     found = plan(5e5, a_model(workers=workers), huge)
     assert found.meets_demand is True
-    # 10,000 nodes times 280 pairs of tasks and CPUs are 2.8 million launches.
-    assert calls < 10_000
+    # 10,000 nodes times 280 pairs of tasks and CPUs are 2.8 million launches, and the what-if rows look at all of them again.
+    assert calls < 1000
 
 
 # --- judge --------------------------------------------

@@ -135,13 +135,14 @@ def test_pooling_keeps_the_mean_and_is_never_surer_than_each_launch_allows(launc
     assert whole.estimate == EQUAL(sum(one.estimate for one in launches) / len(launches))
     assert 0 <= whole.low <= whole.estimate <= whole.high
     within = math.sqrt(sum((one.high - one.estimate) ** 2 for one in launches)) / len(launches)
-    assert whole.high - whole.estimate >= within * (1 - 1e-9)
+    assert whole.high - whole.estimate >= within - 1e-12 * whole.estimate
 
 
 @given(ESTIMATES, st.floats(0.01, 0.5))
 def test_launches_that_differ_widen_the_interval(one: Estimate, difference: float) -> None:
     alike, apart = [one, one, one], [one.scaled(1 - difference), one, one.scaled(1 + difference)]
-    assert pooled(apart).high - pooled(apart).low > pooled(alike).high - pooled(alike).low
+    assert pooled(apart).high > pooled(alike).high
+    assert pooled(apart).low < pooled(alike).low
 
 
 def test_shards_of_the_planned_launch_are_not_charged_to_launches_that_read_everything() -> None:
@@ -186,10 +187,10 @@ def test_every_started_task_streams_and_is_told_of_no_others() -> None:
 
 def test_all_windows_are_alike_while_there_is_time() -> None:
     launcher = FakeLauncher(linear, import_s=0.1)
-    validated(launcher, make_trial(layouts="1x1x1,1x2x1", max_seconds=60.0))
+    validated(launcher, make_trial(layouts="1x1x1,1x2x1", rounds=20, max_seconds=600.0))
     windows = [work.max_window_s for _, work in launcher.ran]
-    assert len(windows) == 6
-    assert max(windows) < 1.5 * min(windows)
+    assert len(windows) == 40
+    assert len(set(windows)) == 1
 
 
 def test_the_cache_is_in_the_state_that_the_plan_rests_on() -> None:
@@ -204,9 +205,7 @@ def test_params_and_mode_are_those_of_the_run() -> None:
     run = replace(RUN, options=replace(RUN.options, params_json='{"a": 1}', mode="eval"))
     launcher = FakeLauncher(linear)
     validated(launcher, make_trial(run, "1x1x1"))
-    assert {(work.params_json, work.mode, work.target) for _, work in launcher.ran} == {
-        ('{"a": 1}', "eval", run.pipeline.target)
-    }
+    assert {(work.params_json, work.mode, work.target) for _, work in launcher.ran} == {('{"a": 1}', "eval", run.pipeline.target)}
 
 
 def test_rounds_that_do_not_fit_the_time_are_left_out_whole_and_named() -> None:
@@ -422,8 +421,9 @@ def test_a_full_disk_keeps_what_was_measured_and_says_so() -> None:
 
 
 def test_nothing_is_noted_where_nothing_differs() -> None:
-    found = validated(FakeLauncher(linear), make_trial(layouts="1x1x1"))
-    assert notes_of(found) == ""
+    filled = tuple(replace(m, page_cache_ratio=float(index > 0)) for index, m in enumerate(RUN.measurements))
+    for run in (RUN, replace(RUN, measurements=filled)):
+        assert notes_of(validated(FakeLauncher(linear), make_trial(run, "1x1x1"))) == ""
 
 
 @pytest.mark.parametrize(

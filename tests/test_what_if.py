@@ -224,7 +224,7 @@ def test_one_more_node_may_be_one_that_the_cluster_does_not_have() -> None:
     assert (short.nodes, short.meets_demand) == (4, False)
     larger = row(short, whatif.NODE)
     assert larger.layout.nodes == 5
-    assert larger.note.startswith("4 nodes -> 5, rate +")
+    assert larger.note.startswith("4 nodes -> 5, low end +")
     enough = row(plan(2000, cluster=a_cluster(nodes=plan(2000).nodes - 1)), whatif.NODE)
     assert enough.meets_demand is True
     assert enough.note.startswith("meets the demand")

@@ -27,9 +27,10 @@ _WITH_PYTHON = re.compile(r"(?P<rate>[^@]+?)\s*(?:@\s*(?P<python>[0-9]+\.[0-9]+)
 
 
 def format_reference(rate: Estimate, python_version: str) -> str:
-    """What `--node-reference` takes."""
+    """What `--node-reference` takes. The wider side of the interval counts for both, rounded up: never to none, never to all."""
     spread = max(rate.high - rate.estimate, rate.estimate - rate.low) / rate.estimate
-    return f"{rate.estimate:.0f}+-{max(0.1, 100 * spread):.1f}%@{_minor(python_version)}"
+    percent = min(max(0.1, math.ceil(1000 * spread) / 10), 99.9)
+    return f"{rate.estimate:.0f}+-{percent:.1f}%@{_minor(python_version)}"
 
 
 def read_reference(text: str, python_version: str) -> Estimate:

@@ -229,7 +229,8 @@ class LocalLauncher:
 
     def _drive(self, processes: Sequence[WorkerProcess], plan: WorkPlan) -> None:
         """Takes the workers through their stages; returns when each is done or gone."""
-        self._wait(processes, ("imported", "failed"), plan.deadline_s)
+        # All that were started: a neighbour that still imports would take the CPUs from those that are measured.
+        self._wait([process for process in self._started if not process.is_over], ("imported", "failed"), plan.deadline_s)
         ports = free_ports(plan.num_workers + 1)
         for process, index in zip(processes, plan.worker_indices, strict=True):
             process.send(_order(plan, index, ports, is_first=process is processes[0], is_alone=len(processes) == 1).to_line())

@@ -11,7 +11,7 @@ from cs_input_analyzer.recommend.question import PER_NODE_LIMITS, Question, rela
 from cs_input_analyzer.recommend.search import EQUAL_RATIO, best_possible, cheapest, highest, highest_per_node
 from cs_input_analyzer.records import Prediction
 
-__all__ = ["Answer", "binding", "solve"]
+__all__ = ["Answer", "binding", "needs_files", "needs_memory", "solve"]
 
 
 class Answer(NamedTuple):
@@ -48,9 +48,20 @@ def binding(question: Question, best: Prediction, rival: Callable[[Question], Pr
 
 def _relaxed(question: Question) -> Iterator[tuple[str, Question]]:
     """The question without the limit of files, and of memory, where that keeps any launch from running."""
+    if needs_files(question):
+        yield capacity.FILES, related(question, model=replace(question.model, file_count=None))
+    if needs_memory(question):
+        yield capacity.MEMORY, related(question, model=replace(question.model, private_bytes=None))
+
+
+def needs_files(question: Question) -> bool:
+    """Whether there are launches with more input workers than files."""
     model, cluster = question.model, question.cluster
-    if model.is_sharded and model.file_count is not None and model.file_count < cluster.nodes * cluster.cpus_per_node:
-        yield capacity.FILES, related(question, model=replace(model, file_count=None))
+    return model.is_sharded and model.file_count is not None and model.file_count < cluster.nodes * cluster.cpus_per_node
+
+
+def needs_memory(question: Question) -> bool:
+    """Whether there are launches that hold more memory than a node has."""
+    model, cluster = question.model, question.cluster
     full = cluster.cpus_per_node * (model.private_bytes or 0) + (model.shared_bytes or 0)
-    if model.private_bytes and full > cluster.memory_bytes_per_node:
-        yield capacity.MEMORY, related(question, model=replace(model, private_bytes=None))
+    return bool(model.private_bytes) and full > cluster.memory_bytes_per_node

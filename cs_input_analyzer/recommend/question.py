@@ -17,6 +17,7 @@ __all__ = [
     "at",
     "ceiling",
     "first_runnable",
+    "node_ceiling",
     "node_range",
     "pairs",
     "related",
@@ -150,6 +151,12 @@ def ceiling(question: Question, nodes: int, pair: Pair) -> float:
     slowest = capacity.slowest_ratio(question.model, workers) if question.options.feed == "round-robin" else 1.0
     streamed = _worker_low(question, together, cpus) * workers * slowest
     return min(streamed, question.per_node_per_s * workers / together, question.shared_per_s) * ROUNDING_RATIO
+
+
+def node_ceiling(question: Question, pair: Pair) -> float:
+    """A rate per node that no launch of these tasks and CPUs on two nodes or more exceeds."""
+    tasks, cpus = pair
+    return min(_worker_low(question, tasks, cpus) * tasks, question.per_node_per_s) * ROUNDING_RATIO
 
 
 def _together(question: Question, nodes: int, tasks: int) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 
-from cs_input_analyzer.recommend.question import ROUNDING_RATIO, Pair, Question, at, ceiling, node_range, pairs
+from cs_input_analyzer.recommend.question import ROUNDING_RATIO, Pair, Question, at, ceiling, node_ceiling, node_range, pairs
 from cs_input_analyzer.records import Prediction
 
 __all__ = ["EQUAL_RATIO", "best_possible", "cheapest", "fastest", "highest", "highest_per_node", "leanest", "price"]
@@ -112,34 +112,40 @@ def highest_per_node(question: Question) -> Prediction | None:
     Per (tasks, CPUs) it rises with nodes, as the share of those that do not stream shrinks, until a ceiling is hit or the slowest
     of many workers weighs more, and falls from there.
     """
-    ranked = []
-    for pair in pairs(question):
-        nodes = node_range(question, pair[0])
-        ranked.append((ceiling(question, 1, pair), 1, pair, range(1, 2)))
-        if nodes:
-            peak = _peak(nodes, lambda count, pair=pair: ceiling(question, count, pair) / count)  # type: ignore[misc]
-            ranked.append((ceiling(question, peak, pair) / peak, peak, pair, nodes))
-    ranked.sort(key=lambda row: (-row[0], row[1], row[2][0] * row[2][1], row[2]))
+    ranked = [(ceiling(question, 1, pair), pair, range(1, 2)) for pair in pairs(question)]
+    ranked += [(node_ceiling(question, pair), pair, nodes) for pair in pairs(question) if (nodes := node_range(question, pair[0]))]
+    ranked.sort(key=lambda row: (-row[0], row[1][0] * row[1][1], row[1]))
     best: Prediction | None = None
-    for most, where, pair, nodes in ranked:
-        if best is not None and _is_beaten(most, where, pair, best, _per_node(best)):
-            continue
-        peak = _peak(nodes, lambda count, pair=pair: at(question, count, *pair).samples_per_s.low / count)  # type: ignore[misc]
-        prediction = at(question, peak, *pair)
-        if prediction.problem is None and (
+    for most, pair, nodes in ranked:
+        if best is not None and most < _per_node(best):
+            break
+        prediction = _peak(question, pair, nodes, best)
+        if prediction is not None and (
             best is None or (-_per_node(prediction), *price(prediction)) < (-_per_node(best), *price(best))
         ):
             best = prediction
     return best
 
 
+def _peak(question: Question, pair: Pair, nodes: range, best: Prediction | None) -> Prediction | None:
+    """The launch of these tasks and CPUs with the highest rate per node; None where it cannot run, or not take the place of the
+    best."""
+
+    def may_be_highest(count: int) -> bool:
+        return ceiling(question, count + 1, pair) / (count + 1) <= ceiling(question, count, pair) / count
+
+    def is_highest(count: int) -> bool:
+        return _per_node(at(question, count + 1, *pair)) <= _per_node(at(question, count, *pair))
+
+    top = _first(nodes[0], nodes[-1], may_be_highest)
+    if best is not None and _is_beaten(ceiling(question, top, pair) / top, top, pair, best, _per_node(best)):
+        return None
+    prediction = at(question, _first(nodes[0], nodes[-1], is_highest), *pair)
+    return prediction if prediction.problem is None else None
+
+
 def _per_node(prediction: Prediction) -> float:
     return prediction.samples_per_s.low / prediction.layout.nodes
-
-
-def _peak(counts: range, height: Callable[[int], float]) -> int:
-    """Where it is highest, if it rises to there and falls after."""
-    return _first(counts[0], counts[-1], lambda count: height(count + 1) <= height(count))
 
 
 def _highest_of(question: Question, candidates: Iterable[tuple[int, Pair]]) -> Prediction | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from cs_input_analyzer.recommend.alternatives import limit_on
-from cs_input_analyzer.recommend.answer import Answer, solve
+from cs_input_analyzer.recommend.answer import Answer, needs_files, needs_memory, solve
 from cs_input_analyzer.recommend.question import Question, ask, related
 from cs_input_analyzer.recommend.search import EQUAL_RATIO, fastest, leanest
 from cs_input_analyzer.records import CapacityModel, Estimate, Layout, WhatIf
@@ -40,7 +40,7 @@ def what_if(
     if larger is not None:
         rows.append(_row(NODE, answer, larger))
     for name, changed in _changes(question, gain, cached):
-        found = solve(changed, target)
+        found = answer if changed is question else solve(changed, target)
         if found is not None:
             rows.append(_row(name, answer, found))
     return tuple(rows)
@@ -59,6 +59,7 @@ def _one_more_node(question: Question, answer: Answer, target: float | None) -> 
 
 
 def _changes(question: Question, gain: Estimate | None, cached: CapacityModel | None) -> Iterator[tuple[str, Question]]:
+    """The changed questions; the same one where the change lets no other launch run."""
     model, cluster = question.model, question.cluster
     shared, own = cluster.storage_bytes_per_s, model.host_read_bytes_per_s
     if model.bytes_read_per_sample and (shared is not None or own is not None):
@@ -71,9 +72,11 @@ def _changes(question: Question, gain: Estimate | None, cached: CapacityModel | 
             ),
         )
     if model.is_sharded and model.file_count is not None:
-        yield FILES, related(question, model=replace(model, file_count=2 * model.file_count))
+        more = related(question, model=replace(model, file_count=2 * model.file_count))
+        yield FILES, more if needs_files(question) else question
     if model.private_bytes:
-        yield MEMORY, related(question, cluster=replace(cluster, memory_bytes_per_node=2 * cluster.memory_bytes_per_node))
+        more = related(question, cluster=replace(cluster, memory_bytes_per_node=2 * cluster.memory_bytes_per_node))
+        yield MEMORY, more if needs_memory(question) else question
     if cached is not None:
         # What is in memory is read neither from the storage nor over the network.
         unread = replace(cached, bytes_read_per_sample=None, host_read_bytes_per_s=None)
@@ -108,7 +111,7 @@ def _row(name: str, answer: Answer, found: Answer) -> WhatIf:
 
 
 def _note(answer: Answer, found: Answer) -> str:
-    """What changes against the plan: `8 nodes -> 5`, `meets the demand`, `rate +12 %`."""
+    """What changes against the plan: `8 nodes -> 5`, `meets the demand`, `low end +12 %`."""
     before, after = answer.best, found.best
     old, new = before.layout, after.layout
     grown = after.samples_per_s.low / before.samples_per_s.low - 1
@@ -121,7 +124,7 @@ def _note(answer: Answer, found: Answer) -> str:
     if new.nodes > old.nodes and is_same_rate:
         notes.append(f"no faster: {found.limited_by}")
     elif new.nodes >= old.nodes and not is_same_rate:
-        notes.append(f"rate {'+' if grown > 0 else ''}{format_ratio(grown)}")
+        notes.append(f"low end {'+' if grown > 0 else ''}{format_ratio(grown)}")
     return ", ".join(notes) or "changes nothing"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from cs_input_analyzer.records import Analysis, Estimate, LaunchPlan, Measurement, Op, Validation, WorkerResult
+from cs_input_analyzer.records import Alternative, Analysis, Estimate, LaunchPlan, Measurement, Op, Validation, WorkerResult
 from cs_input_analyzer.report.wording import one_line, parameters_text
 from cs_input_analyzer.units import (
     MISSING,
@@ -145,32 +145,84 @@ def _depth(op: Op, ops: dict[str, Op]) -> int:
     return depth
 
 
+MEETS = Column(name="meets\ndemand", meaning="at the low end of the interval, headroom included")
+PREDICTED = Column(name="samples/s", meaning="predicted samples per second", is_number=True)
+LIMITED_BY = Column(name="limited by", meaning="the resource to add for more", is_long=True)
+YES_OR_NO = {True: "yes", False: "no", None: MISSING}
+
+
 def alternatives_table(plan: LaunchPlan) -> Table:
-    """Other layouts beside the recommended one."""
+    """Other layouts, by nodes, with the recommended one among them."""
     columns = (
         LAYOUT,
-        Column(name="workers", meaning="tasks that stream", is_number=True),
-        Column(name="samples/s", meaning="predicted samples per second", is_number=True),
+        Column(name="workers", meaning="tasks that stream", is_number=True, needs_width=72),
+        Column(name="CPUs", meaning="of all nodes together", is_number=True),
+        PREDICTED,
         INTERVAL,
-        Column(name="meets\ndemand", meaning="at the low end of the interval, headroom included"),
-        Column(name="memory\nper node", meaning="memory that the workers of one node need", is_number=True),
-        Column(name="limited by", meaning="the resource that caps the rate", is_long=True),
-        Column(name="note", meaning="what speaks for it or against it", is_long=True, needs_width=100),
+        MEETS,
+        Column(name="memory\nper node", meaning="memory that the workers of one node need", is_number=True, needs_width=92),
+        LIMITED_BY,
+        Column(name="note", meaning="what speaks for it or against it", is_long=True),
     )
-    words = {True: "yes", False: "no", None: MISSING}
+    place = sum(other.layout.nodes < plan.nodes or _is_current(other) for other in plan.alternatives)
+    others = tuple(_alternative_row(other) for other in plan.alternatives)
+    if not others:
+        return Table(title="Alternatives", columns=columns, rows=())
+    recommended = Alternative(
+        layout=plan.layout,
+        input_workers=plan.input_workers,
+        predicted_samples_per_s=plan.predicted_samples_per_s,
+        limited_by=plan.limited_by,
+        memory_bytes_per_node=plan.memory_bytes_per_node,
+        meets_demand=plan.meets_demand,
+        note="recommended",
+    )
+    rows = (*others[:place], _alternative_row(recommended), *others[place:])
+    return Table(title="Alternatives", columns=columns, rows=rows, strong=place)
+
+
+def _is_current(other: Alternative) -> bool:
+    return other.note.startswith("current launch")
+
+
+def _alternative_row(other: Alternative) -> tuple[str, ...]:
+    return (
+        str(other.layout),
+        format_count(other.input_workers),
+        format_count(other.layout.cpus),
+        *_rate_cells(other.predicted_samples_per_s),
+        YES_OR_NO[other.meets_demand],
+        format_bytes(other.memory_bytes_per_node),
+        one_line(other.limited_by),
+        one_line(other.note),
+    )
+
+
+def what_if_table(plan: LaunchPlan) -> Table:
+    """The plans under one change each."""
+    columns = (
+        Column(name="with", meaning="the one thing that would be different", is_long=True),
+        Column(name="layout", meaning="the launch that would be recommended then: nodes x tasks per node x CPUs per task"),
+        Column(name="workers", meaning="tasks that stream", is_number=True, needs_width=92),
+        PREDICTED,
+        INTERVAL,
+        MEETS,
+        LIMITED_BY,
+        Column(name="change", meaning="against the recommended launch", is_long=True),
+    )
     rows = tuple(
         (
-            str(other.layout),
-            format_count(other.input_workers),
-            *_rate_cells(other.predicted_samples_per_s),
-            words[other.meets_demand],
-            format_bytes(other.memory_bytes_per_node),
-            one_line(other.limited_by),
-            one_line(other.note),
+            one_line(row.name),
+            str(row.layout),
+            format_count(row.input_workers),
+            *_rate_cells(row.predicted_samples_per_s),
+            YES_OR_NO[row.meets_demand],
+            one_line(row.limited_by),
+            one_line(row.note),
         )
-        for other in plan.alternatives
+        for row in plan.what_if
     )
-    return Table(title="Alternatives", columns=columns, rows=rows)
+    return Table(title="What if", columns=columns, rows=rows)
 
 
 def validation_table(validation: Validation) -> Table:

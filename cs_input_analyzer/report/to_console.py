@@ -9,6 +9,7 @@ import io
 from typing import TYPE_CHECKING
 
 from cs_input_analyzer.records import Analysis, Finding, LaunchPlan, Profile, Station, Storage, Validation
+from cs_input_analyzer.report.cluster import cluster_facts
 from cs_input_analyzer.report.costs import dearest_sentence, op_cost_table, serial_sentence
 from cs_input_analyzer.report.measuring import measured_facts, measuring_facts
 from cs_input_analyzer.report.stations import bottleneck_sentence, stations_table
@@ -21,6 +22,7 @@ from cs_input_analyzer.report.tables import (
     pipeline_table,
     troubles,
     validation_table,
+    what_if_table,
 )
 from cs_input_analyzer.report.wording import (
     Facts,
@@ -72,9 +74,12 @@ def to_console(analysis: Analysis, *, width: int | None = None, color: bool = Fa
     _pipeline(console, analysis)
     if analysis.recommendation is not None:
         _table(console, alternatives_table(analysis.recommendation))
+        _table(console, what_if_table(analysis.recommendation))
     if analysis.validation is not None:
         _table(console, validation_table(analysis.validation))
     _findings(console, analysis.findings)
+    _heading(console, "Cluster")
+    _facts(console, cluster_facts(analysis.cluster))
     _heading(console, "How it was measured")
     _facts(console, measuring_facts(analysis))
     _copyable(console, "the command", analysis.command)

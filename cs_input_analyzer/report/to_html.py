@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from cs_input_analyzer.errors import AnalyzerError
 from cs_input_analyzer.records import Analysis, Estimate, Finding, LaunchPlan, Profile
+from cs_input_analyzer.report.cluster import cluster_facts
 from cs_input_analyzer.report.costs import RUNTIME, dearest_sentence, op_cost_table, serial_sentence
 from cs_input_analyzer.report.measuring import measured_facts, measuring_facts
 from cs_input_analyzer.report.stations import bottleneck_sentence, stations_table
@@ -24,6 +25,7 @@ from cs_input_analyzer.report.tables import (
     pipeline_table,
     troubles,
     validation_table,
+    what_if_table,
 )
 from cs_input_analyzer.report.to_json import to_embedded_json
 from cs_input_analyzer.report.wording import (
@@ -115,6 +117,7 @@ def to_html(analysis: Analysis) -> str:
             serial=serial_sentence(profile) if profile is not None else "",
             reads=reads_table(analysis.storage) if analysis.storage is not None else None,
             storage_facts=storage_facts(analysis),
+            cluster_facts=cluster_facts(analysis.cluster),
             measuring_facts=measuring_facts(analysis),
             run=Markup(to_embedded_json(analysis)),
         )
@@ -191,6 +194,7 @@ def _tables(analysis: Analysis) -> tuple[Table, ...]:
     """The tables that stand alone, where there is something in them."""
     candidates = (
         alternatives_table(analysis.recommendation) if analysis.recommendation is not None else None,
+        what_if_table(analysis.recommendation) if analysis.recommendation is not None else None,
         validation_table(analysis.validation) if analysis.validation is not None else None,
     )
     return tuple(table for table in candidates if table is not None and table.rows)

@@ -37,6 +37,7 @@ OURS = {
     "mode",
     "feed",
     "launcher",
+    "speed_basis",
 }
 
 # The same where other records hold a user's text under that name.

@@ -129,7 +129,9 @@ def test_the_dearest_row_stands_out() -> None:
     report = to_console(make_analysis(), color=True).split("Cost of each op")[1].split("Storage")[0]
     bold = [line for line in report.split("\n") if line.startswith("\x1b[1m") and "──" not in line]
     assert [re.sub(r"\x1b\[[\d;]*m", "", line).split()[0] for line in bold] == ["map"]
-    strong = re.findall(r'<tr class="strong">\s*<td[^>]*>(.*?)</td>', to_html(make_analysis()).split('id="costs"')[1])
+    strong = re.findall(
+        r'<tr class="strong">\s*<td[^>]*>(.*?)</td>', to_html(make_analysis()).split('id="costs"')[1].split("</section>")[0]
+    )
     assert strong == ["map"]
 
 

@@ -6,7 +6,7 @@ import math
 from typing import get_args
 
 import pytest
-from builders import make_alternative, make_analysis, make_estimate, make_measurement, make_plan, make_worker
+from builders import make_alternative, make_analysis, make_estimate, make_measurement, make_plan, make_what_if, make_worker
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,6 +20,7 @@ from cs_input_analyzer.report.tables import (
     measured_table,
     pipeline_table,
     validation_table,
+    what_if_table,
 )
 from cs_input_analyzer.units import MISSING, format_rate_short
 
@@ -43,6 +44,7 @@ def every_table() -> list[Table]:
         reads_table(analysis.storage),
         pipeline_table(analysis),
         alternatives_table(analysis.recommendation),
+        what_if_table(analysis.recommendation),
         validation_table(analysis.validation),
     ]
 
@@ -89,8 +91,33 @@ def test_an_interval_stands_in_its_own_column() -> None:
         )
     )
     table = alternatives_table(plan)
-    assert column(table, "samples/s") == ["1,000", "77"]
-    assert column(table, "90 % interval") == ["900–1,100", MISSING]
+    assert column(table, "samples/s") == ["14,500", "1,000", "77"]
+    assert column(table, "90 % interval") == ["13.34k–15.66k", "900–1,100", MISSING]
+
+
+def test_the_recommended_launch_stands_among_its_alternatives_by_nodes() -> None:
+    others = tuple(make_alternative(layout, note="") for layout in ("1x16x2", "3x8x2", "3x16x2"))
+    today = make_alternative("9x1x1", note="current launch")
+    table = alternatives_table(make_plan("2x16x2", alternatives=(today, *others)))
+    assert column(table, "layout") == ["9x1x1", "1x16x2", "2x16x2", "3x8x2", "3x16x2"]
+    assert table.strong == 2
+    assert column(table, "note")[2] == "recommended"
+    assert column(table, "CPUs") == ["9", "32", "64", "48", "96"]
+
+
+def test_without_alternatives_there_is_no_table() -> None:
+    assert alternatives_table(make_plan(alternatives=())).rows == ()
+    assert what_if_table(make_plan(what_if=())).rows == ()
+
+
+def test_a_what_if_tells_its_plan_and_what_it_changes() -> None:
+    rows = (make_what_if("twice the files", "5x8x2", note="8 nodes -> 5"), make_what_if(meets_demand=False))
+    table = what_if_table(make_plan(what_if=rows))
+    assert column(table, "with") == ["twice the files", "one more node"]
+    assert column(table, "layout") == ["5x8x2", "3x16x2"]
+    assert column(table, "meets demand") == ["yes", "no"]
+    assert column(table, "change")[0] == "8 nodes -> 5"
+    assert column(table, "limited by") == ["CPU of the input workers"] * 2
 
 
 def test_workers_that_differ_are_told_by_the_worst() -> None:

@@ -296,7 +296,7 @@ def test_findings_carry_source_evidence_fix_and_gain() -> None:
 
 def test_a_gain_that_was_not_measured_is_not_claimed() -> None:
     report = to_console(make_analysis(findings=(make_finding(measured_gain=None),)))
-    assert "times" not in report.split("Findings")[1].split("How it")[0]
+    assert "times" not in report.split("Findings")[1].split("── Cluster")[0]
 
 
 def test_alternatives_and_validation_are_shown_where_they_exist() -> None:

@@ -1,0 +1,149 @@
+"""Demands, clusters and saved runs that cannot be: one clear message each, before anything is measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from builders import make_analysis, make_host
+from test_recommend import GIB, a_cluster, a_model, plan
+
+from cs_input_analyzer import api
+from cs_input_analyzer.cli import main
+from cs_input_analyzer.errors import UsageError
+from cs_input_analyzer.measure import host
+from cs_input_analyzer.records import Layout
+from cs_input_analyzer.report.to_json import to_json
+
+# --- demands --------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("demand", "message"),
+    [
+        ("0", "positive number of samples/s, got 0"),
+        ("-7000", "positive number of samples/s, got -7000"),
+        ("nan", "positive number of samples/s, got nan"),
+        ("inf", "positive number of samples/s, got inf"),
+        ("1e30", "beyond any accelerator: check the unit"),
+    ],
+)
+def test_a_demand_that_cannot_be(demand: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["analyze", f"{__file__}:input_fn", "--demand", demand]) == 2
+    out, err = capsys.readouterr()
+    assert message in err
+    assert len(err.strip().splitlines()) == 1
+    assert out == ""
+    with pytest.raises(UsageError, match="the demand"):
+        api.consumption_of(api.make_options(demand=float(demand)))
+
+
+@pytest.mark.parametrize(
+    ("step_time", "batch_size", "message"),
+    [
+        (0.0, 256, "the step time must be a positive number"),
+        (-1.0, 256, "the step time must be a positive number"),
+        (float("nan"), 256, "the step time must be a positive number"),
+        (float("inf"), 256, "the step time must be a positive number"),
+        (1e-30, 256, "beyond any accelerator"),
+        (0.1, 0, "--batch-size 0"),
+        (0.1, None, "--step-time needs --batch-size"),
+    ],
+)
+def test_a_step_time_that_cannot_be(step_time: float, batch_size: int | None, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        api.consumption_of(api.make_options(step_time=step_time, batch_size=batch_size))
+
+
+def test_demands_at_the_edge_are_fine() -> None:
+    for demand in (1e-9, 1.0, 1e12):
+        found = api.consumption_of(api.make_options(demand=demand))
+        assert found is not None
+        assert found.samples_per_s.estimate == demand
+    assert plan(1e-9).meets_demand is True
+    assert plan(1e12).meets_demand is False
+
+
+# --- clusters -------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_cluster_that_is_too_small_for_the_chief() -> None:
+    with pytest.raises(UsageError, match="room for the chief and at least one input worker"):
+        plan(100, cluster=a_cluster(nodes=1, cpus_per_node=1))
+    # Weight streaming takes both nodes, and one of them has no room for the chief beside a worker.
+    with pytest.raises(UsageError, match="room for the chief and at least one input worker"):
+        plan(100, cluster=a_cluster(nodes=2, cpus_per_node=1), mode="weight_streaming")
+    assert plan(100, cluster=a_cluster(nodes=2, cpus_per_node=1)).nodes == 2
+    assert plan(100, cluster=a_cluster(nodes=2, cpus_per_node=2), mode="weight_streaming").nodes == 1
+
+
+def test_memory_that_is_too_small() -> None:
+    with pytest.raises(UsageError, match="one input worker of this pipeline holds 768 MiB, but a node has 512 MiB"):
+        plan(100, cluster=a_cluster(memory_bytes_per_node=GIB // 2))
+    # Room for one task on the only node, which must be the chief.
+    with pytest.raises(UsageError, match=r"no launch fits 1 node.* of memory per node, a node has 1 GiB"):
+        plan(100, cluster=a_cluster(nodes=1, memory_bytes_per_node=GIB))
+    assert plan(10, cluster=a_cluster(nodes=2, memory_bytes_per_node=GIB)).tasks_per_node == 1
+
+
+def test_fewer_files_than_workers() -> None:
+    few = a_model(is_sharded=True, file_count=3)
+    assert plan(1e6, few).input_workers == 3
+    with pytest.raises(UsageError, match="share 0 files"):
+        plan(100, a_model(is_sharded=True, file_count=0))
+    today = plan(100, few, current=Layout.parse("4x4x1")).alternatives[0]
+    assert today.note == ("current launch: cannot run as given, 12 input workers share 3 files: some would have nothing to stream")
+
+
+def test_two_ways_to_tell_the_speed_of_a_node_are_one_too_many() -> None:
+    with pytest.raises(UsageError, match="give one of them"):
+        api.make_options(node_speed_ratio=1.2, node_reference="10000000")
+
+
+@pytest.mark.parametrize("speed", [1.2, "1.2", "1.2x"])
+def test_a_speed_may_be_a_number_or_a_text(speed: float | str) -> None:
+    found = api.make_options(node_speed_ratio=speed).node_speed_ratio
+    assert found is not None
+    assert (found.low, found.estimate, found.high) == (1.2, 1.2, 1.2)
+
+
+@pytest.mark.parametrize("speed", ["fast", float("nan"), 0, -1.0])
+def test_a_speed_that_is_none(speed: float | str) -> None:
+    with pytest.raises(UsageError):
+        api.make_options(node_speed_ratio=speed)
+
+
+# --- saved runs -----------------------------------------------------------------------------------------------------------------
+
+
+def saved(folder: Path, tensorflow_version: str | None, change: tuple[str, str] = ("", "")) -> str:
+    path = folder / "run.json"
+    path.write_text(to_json(make_analysis(host=make_host(tensorflow_version=tensorflow_version))).replace(*change, 1))
+    return str(path)
+
+
+def test_a_run_of_another_tensorflow_is_shown_with_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(host, "tensorflow_version", lambda: "2.21.0")
+    assert main(["report", saved(tmp_path, "2.18.0")]) == 0
+    out, err = capsys.readouterr()
+    assert "warning: this run was measured with TensorFlow 2.18.0, here is 2.21.0" in err
+    assert "ACCELERATOR-BOUND" in out
+    assert "warning: this run" not in out
+
+
+@pytest.mark.parametrize(("then", "here"), [("2.21.0", "2.21.0"), (None, "2.21.0"), ("2.21.0", None), (None, None)])
+def test_the_same_or_no_tensorflow_is_no_reason_to_warn(
+    then: str | None, here: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(host, "tensorflow_version", lambda: here)
+    assert main(["report", saved(tmp_path, then)]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_a_run_of_a_newer_schema_is_refused_with_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = saved(tmp_path, None, ('"schema_version": 1', '"schema_version": 2'))
+    for command in (["report", run], ["validate", run]):
+        assert main(command) == 2
+        assert "written by a newer version: schema 2, this tool reads up to 1; upgrade" in capsys.readouterr().err
