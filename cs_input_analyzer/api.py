@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cs_input_analyzer import __version__, analysis, cluster, load, records, report
+from cs_input_analyzer.demand import check_sources, consumption_of
 from cs_input_analyzer.errors import Interrupted, TargetError, UsageError
 from cs_input_analyzer.launch import LocalLauncher
 from cs_input_analyzer.measure import host, node_speed
@@ -19,7 +20,6 @@ from cs_input_analyzer.records import Cluster, Layout, Options, Tool
 from cs_input_analyzer.units import parse_estimate
 from cs_input_analyzer.validate import Trial
 from cs_input_analyzer.validate import validate as launch_and_compare
-from wafer_model import Consumption, WaferModelError, from_rate, from_step_time
 
 PICKLED = "function.pkl"
 MIN_SECONDS = 5.0
@@ -89,8 +89,9 @@ def analyze(
         params: what the function is called with; None calls it without.
         cluster: the nodes to plan for: a Cluster, a YAML file, a preset's name; None is this host.
         progress: called with what is going on and the share of the time budget that is spent.
-        choices: the options of the command line, as in `records.Options`; `demand` (samples/s) or `step_time` (s) with
-            `batch_size` say how fast the accelerator consumes; `current` and `probe_layouts` may be texts, `NxTxC`.
+        choices: the options of the command line, as in `records.Options`; `demand` (samples/s), `step_time` (s) with
+            `batch_size`, or a `wafer` model say how fast the accelerator consumes; `current` and `probe_layouts` may be texts,
+            `NxTxC`.
 
     Raises:
         UsageError, TargetError: something the caller can put right.
@@ -204,18 +205,6 @@ def make_options(
     return options
 
 
-def consumption_of(options: Options) -> Consumption | None:
-    """The demand that was declared, if any. Raises UsageError for one that cannot be."""
-    try:
-        if options.demand_samples_per_s is not None:
-            return from_rate(options.demand_samples_per_s)
-        if options.step_time_s is not None and options.batch_size is not None:
-            return from_step_time(options.step_time_s, options.batch_size)
-    except WaferModelError as error:
-        raise UsageError(str(error)) from None
-    return None
-
-
 def current_from(environ: Mapping[str, str]) -> Layout | None:
     """The launch in use today, where the site's DEF_NODES, DEF_TASKS and DEF_CPUS are all set."""
     values = [environ.get(name, "") for name in ("DEF_NODES", "DEF_TASKS", "DEF_CPUS")]
@@ -223,10 +212,7 @@ def current_from(environ: Mapping[str, str]) -> Layout | None:
 
 
 def _check(options: Options) -> None:
-    if options.demand_samples_per_s is not None and options.step_time_s is not None:
-        raise UsageError("--demand and --step-time both say how fast the accelerator consumes: give one of them")
-    if options.step_time_s is not None and options.batch_size is None:
-        raise UsageError("--step-time needs --batch-size: samples per step")
+    check_sources(options)
     if options.node_speed_ratio is not None and options.node_reference is not None:
         raise UsageError("--node-speed and --node-reference both say how fast a node's CPU is: give one of them")
     if options.batch_size is not None and options.batch_size < 1:

@@ -130,12 +130,26 @@ _TARGET_OPTIONS = (
         "--mode", type=click.Choice(["train", "eval"]), default="train", show_default=True, help="What the function is asked for."
     ),
 )
+_WAFER_MODES = click.Choice(["pipelined", "weight_streaming"])
+_DTYPES = click.Choice(["fp16", "cbfloat16", "fp32"])
+_WAFER_OPTIONS = (
+    click.option("--system", metavar="CS-2", help="The wafer: CS-1, CS-2 (default) or CS-3."),
+    click.option("--sequence-length", type=int, metavar="N", help="Tokens of a sample, for a --wafer model that has them."),
+    click.option("--systems", type=int, default=1, show_default=True, help="Wafers that train together."),
+    click.option("--dtype", type=_DTYPES, default="fp16", show_default=True, help="What the wafer computes in."),
+    click.option(
+        "--calibrate", "calibrate_samples_per_s", type=float, metavar="RATE", help="A rate measured with exactly these options."
+    ),
+)
 _DEMAND_OPTIONS = (
     click.option("--demand", type=float, metavar="SAMPLES/s", help="What the accelerator consumes."),
     click.option("--step-time", type=float, metavar="S", help="Seconds of one accelerator step; with --batch-size."),
-    click.option(
-        "--batch-size", type=int, metavar="N", help="Samples per step; without --step-time: samples per element, where unknown."
-    ),
+    click.option("--batch-size", type=int, metavar="N", help="Samples per step; without one: samples per element, where unknown."),
+    click.option("--wafer", metavar="MODEL", help="The network that trains: a built-in name or a YAML file; with --batch-size."),
+    click.option("--wafer-mode", type=_WAFER_MODES, help="How the wafer runs it; by default whichever fits."),
+    *_WAFER_OPTIONS,
+    click.option("--compile-report", metavar="FILE", help="The compiler's compile_report.txt: its estimate is the demand."),
+    click.option("--performance-json", metavar="FILE", help="The performance.json of a finished run: its rate is the demand."),
 )
 _CLUSTER_OPTIONS = (
     click.option(
@@ -337,6 +351,32 @@ def tf_config() -> int:
     from cs_input_analyzer import commands
 
     click.echo(commands.tf_config(os.environ))
+    return 0
+
+
+@cli.command()
+@click.argument("model")
+@click.option("--mode", type=_WAFER_MODES, help="How the wafer runs it; by default whichever fits.")
+@click.option("--batch-size", type=int, metavar="N", required=True, help="Samples per step, of all systems together.")
+@_with(_WAFER_OPTIONS)
+@click.option("--system-file", metavar="FILE", help="A YAML file with systems of your own.")
+@click.option("--json", "json_file", metavar="FILE", help="Write the numbers there too.")
+def wafer(model: str, json_file: str | None, system: str | None, system_file: str | None, **choices: Any) -> int:
+    """Predict how fast a wafer consumes samples when it trains MODEL.
+
+    MODEL is a built-in network (bert_large, gpt2_small, gptj_6b, unet, ...) or a YAML file.
+    """
+    from cs_input_analyzer import report
+    from wafer_model import WaferModelError
+    from wafer_model.ask import ask
+
+    try:
+        found = ask(model, system=system or "CS-2", system_file=Path(system_file) if system_file else None, **choices)
+    except WaferModelError as error:
+        raise UsageError(str(error)) from None
+    _print(report.render_wafer(found, width=_width(), color=_is_terminal(sys.stdout)))
+    if json_file is not None:
+        report.write_text_atomically(json_file, report.wafer_json(found))
     return 0
 
 

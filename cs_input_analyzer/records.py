@@ -788,6 +788,15 @@ class Options:
     demand_samples_per_s: float | None = None
     step_time_s: float | None = None
     batch_size: int | None = None
+    wafer: str | None = None
+    system: str | None = None
+    wafer_mode: str | None = None
+    sequence_length: int | None = None
+    systems: int = 1
+    dtype: str = "fp16"
+    calibrate_samples_per_s: float | None = None
+    compile_report: str | None = None
+    performance_json: str | None = None
     cluster: str | None = None
     nodes: int | None = None
     cpus_per_node: int | None = None

@@ -6,10 +6,13 @@ Importing this loads no renderer: each brings its own library (rich, jinja2, pan
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.records import Analysis, Validation
+
+if TYPE_CHECKING:
+    from wafer_model.prediction import WaferPrediction
 
 Format = Literal["console", "html", "json", "csv", "sbatch"]
 
@@ -60,6 +63,20 @@ def render_validation(validation: Validation, *, width: int | None = None, color
     from cs_input_analyzer.report.to_console import validation_to_console
 
     return validation_to_console(validation, width=width, color=color)
+
+
+def render_wafer(found: WaferPrediction, *, width: int | None = None, color: bool = False) -> str:
+    """What the wafer model says, for a terminal."""
+    from cs_input_analyzer.report.to_console import wafer_to_console
+
+    return wafer_to_console(found, width=width, color=color)
+
+
+def wafer_json(found: WaferPrediction) -> str:
+    """The same as a JSON document."""
+    from cs_input_analyzer.report.wafer import wafer_json
+
+    return wafer_json(found)
 
 
 def format_of(path: Path | str) -> Format:

@@ -24,6 +24,7 @@ from cs_input_analyzer.report.tables import (
     validation_table,
     what_if_table,
 )
+from cs_input_analyzer.report.wafer import wafer_facts, wafer_table
 from cs_input_analyzer.report.wording import (
     Facts,
     evidence_text,
@@ -38,6 +39,8 @@ from cs_input_analyzer.report.wording import (
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from wafer_model.prediction import WaferPrediction
 
 # Where nobody says how wide: what every terminal and every mail shows whole.
 DEFAULT_WIDTH = 80
@@ -90,6 +93,15 @@ def validation_to_console(validation: Validation, *, width: int | None = None, c
     """That section alone, as `to_console` prints it."""
     out = io.StringIO()
     _table(_console(out, width, color), validation_table(validation))
+    return _text(out)
+
+
+def wafer_to_console(found: WaferPrediction, *, width: int | None = None, color: bool = False) -> str:
+    """The lines and the table of the wafer model."""
+    out = io.StringIO()
+    console = _console(out, width, color)
+    _facts(console, wafer_facts(found))
+    _table(console, wafer_table(found))
     return _text(out)
 
 
