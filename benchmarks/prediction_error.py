@@ -36,13 +36,13 @@ from benchmarks.paired import arguments, save, show
 from cs_input_analyzer import capacity
 from cs_input_analyzer.launch import Launched, WorkPlan
 from cs_input_analyzer.launch.local import LocalLauncher, LocalLaunching
-from cs_input_analyzer.records import CapacityModel, Cluster, Layout, Measurement, PipelineGraph, Prediction
+from cs_input_analyzer.records import CacheChoice, CapacityModel, Cluster, Layout, Measurement, PipelineGraph, Prediction
 from sample_pipelines import SAMPLES, write_sample
 
 CPUS = 2
 WINDOW_S = 2.5
 # Fresh launches of probed layouts, and layouts that were not probed: workers that share the CPUs of the host.
-NATIVE = {"1x1x1": 2, "1x1x2": 2, "1x2x1": 2, "1x3x1": 3, "1x4x1": 3, "1x2x2": 3, "1x3x2": 2}
+NATIVE = {"1x1x1": 2, "1x1x2": 2, "1x2x1": 2, "1x3x1": 2, "1x4x1": 2, "1x2x2": 3}
 QUOTA_PROBES = {"1x1x1": 3, "1x4x1": 2}
 QUOTA = {"1x2x1": 2, "1x3x1": 2, "1x6x1": 2, "1x8x1": 2}
 QUOTA_CPUS = 8
@@ -78,12 +78,14 @@ class Row:
 class QuotaLauncher(LocalLauncher):
     """Workers that get a fraction of a CPU each, from their order on: importing would take too long."""
 
+    cpus_per_worker = CPUS / QUOTA_CPUS
+
     def run(self, launching: Any, plan: WorkPlan) -> Launched:
         assert isinstance(launching, LocalLaunching)
         self._wait(launching.processes, ("imported", "failed"), plan.deadline_s)
         with contextlib.ExitStack() as groups:
             for number, process in enumerate(launching.processes):
-                groups.enter_context(_quota(f"csia_quota_{os.getpid()}_{number}", process._process.pid, CPUS / QUOTA_CPUS))
+                groups.enter_context(_quota(f"csia_quota_{os.getpid()}_{number}", process._process.pid, self.cpus_per_worker))
             return super().run(launching, plan)
 
 
@@ -128,7 +130,7 @@ def pipelines(only: str) -> Iterator[Iterator[tuple[str, str, dict[str, Any]]]]:
     yield every()
 
 
-def launched(launcher: LocalLauncher, target: str, params: dict[str, Any], layout: str) -> Launched:
+def launched(launcher: LocalLauncher, target: str, params: dict[str, Any], layout: str, cache: CacheChoice = "as-is") -> Launched:
     where = Layout.parse(layout)
     launching = launcher.start(where)
     plan = WorkPlan(
@@ -143,6 +145,7 @@ def launched(launcher: LocalLauncher, target: str, params: dict[str, Any], layou
         min_window_s=WINDOW_S,
         max_window_s=WINDOW_S,
         deadline_s=launcher.now_s() + 120,
+        cache=cache,
     )
     return launcher.run(launching, plan)
 

@@ -106,14 +106,14 @@ class Probing:
         # task, as its readers run alone, too, and are then compared with what a worker of all CPUs delivers.
         widest = max((layout.cpus_per_task for layout in order if layout.tasks_per_node == 1), default=None)
         order.sort(key=lambda layout: (layout.tasks_per_node, layout.cpus_per_task) != (1, widest))
-        self._run_all([_Wanted(layout, layout.tasks, tuple(range(layout.tasks))) for layout in order])
+        self._run_all([self._probe(layout) for layout in order])
 
     def measure_rounds(self, layouts: Sequence[Layout], rounds: int) -> None:
         """Rounds of fresh processes, each layout once in each, in an order drawn anew; as many whole rounds as there is time for.
 
         Every launch announces as many workers as it starts. Windows are as long in the first round as in the last.
         """
-        wanted = [_Wanted(layout, layout.tasks, tuple(range(layout.tasks))) for layout in layouts]
+        wanted = [replace(self._probe(layout), why="a launch that was predicted") for layout in layouts]
         sampling_s = self._left_s() / rounds - importing_s(layouts, self._cpu_budget)
         longest_s = max(ROUND_WINDOW_S, sampling_s / len(wanted) - LAUNCH_OVERHEAD_S)
         for done in range(rounds):
@@ -175,7 +175,8 @@ class Probing:
             return
         if warm is None:
             launching = self._launcher.start(cold.layout)
-            warm = self._run(launching, 1, (0,), 1, import_s=FRESH_IMPORT_S, cache="warm").measurement
+            again = replace(self._probe(cold.layout), why="the same with the files in the cache")
+            warm = self._run(launching, again, 1, import_s=FRESH_IMPORT_S, cache="warm").measurement
         profile, batch = self.profile_of(None), self.pipeline and self.pipeline.batch_size
         harness_us = profile.harness_us_per_batch if profile else None
         if warm.samples_per_s is None or cold.samples_per_s is None or harness_us is None or not batch:
@@ -239,11 +240,11 @@ class Probing:
             return False
         layout = Layout(nodes=1, tasks_per_node=tasks, cpus_per_task=plan.cpus_per_task)
         indices = shard_indices([size for _, size in self._files], plan.input_workers, tasks, self._random)
-        wanted = [_Wanted(layout, plan.input_workers, indices)]
+        wanted = [_Wanted(layout, plan.input_workers, indices, "workers of the plan, with its worker count announced")]
         rivals = [rival for rival in self._first if self._processes_of(rival) < DECIDING_PROCESSES and rival != layout]
         room = int((self._left_s() - FRESH_IMPORT_S) / (LAUNCH_OVERHEAD_S + ROUND_WINDOW_S)) - 1
         self._random.shuffle(rivals)
-        wanted += [_Wanted(rival, rival.tasks, tuple(range(rival.tasks))) for rival in rivals[: max(0, room)]]
+        wanted += [replace(self._probe(rival), why="again: how far fresh processes differ") for rival in rivals[: max(0, room)]]
         self._random.shuffle(wanted)
         return self._run_all(wanted)
 
@@ -255,7 +256,8 @@ class Probing:
         profile = self.profile_of(plan)
         layout = Layout(nodes=1, tasks_per_node=1, cpus_per_task=profile.layout.cpus_per_task if profile else 1)
         self._tell("starting one more worker, for marginal costs")
-        self._run(self._launcher.start(layout), 1, (0,), 1, import_s=FRESH_IMPORT_S + PREFIXES_S, want_prefixes=True)
+        wanted = replace(self._probe(layout), why="the pipeline cut after each of its ops")
+        self._run(self._launcher.start(layout), wanted, 1, import_s=FRESH_IMPORT_S + PREFIXES_S, want_prefixes=True)
 
     def confirmed(self, plan: LaunchPlan, launch: LaunchLines) -> LaunchPlan:
         """The plan with its launch lines, and with the measurement that ran its worker count."""
@@ -301,6 +303,14 @@ class Probing:
             not_measured=tuple(self._not_measured),
         )
 
+    def _probe(self, layout: Layout) -> _Wanted:
+        """A launch of which all workers run."""
+        if layout.tasks > 1:
+            why = "what workers leave each other"
+        else:
+            why = "cost on one CPU" if layout.cpus_per_task == 1 else "one worker on several CPUs"
+        return _Wanted(layout, layout.tasks, tuple(range(layout.tasks)), why)
+
     def _run_all(self, order: Sequence[_Wanted], longest_s: float = math.inf) -> bool:
         """Runs launches in this order; their workers import TensorFlow side by side, as far as memory allows. False if all
         failed. No window is longer than `longest_s`."""
@@ -320,7 +330,8 @@ class Probing:
             launching = waiting.get(position) or self._launcher.start(wanted.layout)
             import_s = FRESH_IMPORT_S if self.measurements and not position else 0.0
             left = len(order) - position
-            launched.append(self._run(launching, wanted.num_workers, wanted.indices, left, import_s=import_s, longest_s=longest_s))
+            run = self._run(launching, wanted, left, import_s=import_s, longest_s=longest_s)
+            launched.append(run)
             if position == 0:
                 self._import_s += launched[0].import_s
                 self._probes_s -= min(launched[0].import_s, self._launcher.now_s() - began_s)
@@ -349,8 +360,7 @@ class Probing:
     def _run(
         self,
         launching: Launching,
-        num_workers: int,
-        indices: tuple[int, ...],
+        wanted: _Wanted,
         launches_left: int,
         import_s: float = 0.0,
         longest_s: float = math.inf,
@@ -358,7 +368,7 @@ class Probing:
         want_prefixes: bool = False,
     ) -> Launched:
         began_s = self._launcher.now_s()
-        layout = launching.layout
+        layout, num_workers = launching.layout, wanted.num_workers
         self._tell(f"measuring {layout}" + (f" as {num_workers} workers" if num_workers != layout.tasks else ""))
         window_s = min(longest_s, self._window_s(launches_left, import_s))
         launched = self._launcher.run(
@@ -374,7 +384,7 @@ class Probing:
                 want_source=self._role == "probe" and not self.measurements,
                 want_prefixes=want_prefixes,
                 num_workers=num_workers,
-                worker_indices=indices,
+                worker_indices=wanted.indices,
                 target_error_ratio=self._options.target_error_ratio,
                 min_window_s=min(2.0, window_s),
                 max_window_s=window_s,
@@ -384,13 +394,13 @@ class Probing:
         self._probes_s += self._launcher.now_s() - began_s
         self._transient_s += launched.transient_s
         self._source_samples_per_s = self._source_samples_per_s or launched.source_samples_per_s
-        self._keep(launched)
+        self._keep(launched, wanted.why)
         if launched.is_interrupted:
             raise KeyboardInterrupt
         return launched
 
-    def _keep(self, launched: Launched) -> None:
-        self.measurements.append(replace(launched.measurement, role=self._role))
+    def _keep(self, launched: Launched, why: str) -> None:
+        self.measurements.append(replace(launched.measurement, role=self._role, why=why))
         self._saw_shard |= launched.pipeline is not None and launched.pipeline.is_sharded  # some functions shard only among several
         if self.pipeline is None:
             self.pipeline, self._files = launched.pipeline, launched.files
@@ -419,11 +429,12 @@ class Probing:
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """A launch to run: its layout, the worker count to announce, and which of those workers to start."""
+    """A launch to run: its layout, the worker count to announce, which of those workers to start, and what it is to tell."""
 
     layout: Layout
     num_workers: int
     indices: tuple[int, ...]
+    why: str
 
 
 def importing_s(layouts: Sequence[Layout], cpu_budget: int) -> float:

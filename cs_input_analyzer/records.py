@@ -359,7 +359,8 @@ class WorkerResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """One layout, run. `num_workers` is the worker count that TF_CONFIG announced, which may exceed the workers started."""
+    """One layout, run. `num_workers` is the worker count that TF_CONFIG announced, which may exceed the workers started; `why` says
+    what this layout was to tell."""
 
     layout: Layout
     num_workers: int
@@ -372,6 +373,7 @@ class Measurement:
     page_cache_ratio: float | None = None
     noise: Noise | None = None
     steady_state: SteadyState | None = None
+    why: str = ""
 
     @property
     def measured_workers(self) -> tuple[WorkerResult, ...]:

@@ -79,6 +79,7 @@ def measured_table(analysis: Analysis) -> Table:
             needs_width=92,
         ),
         Column(name="status", meaning="whether the workers lived to the end", is_long=True),
+        Column(name="why", meaning="what this layout was to tell", is_long=True, needs_width=132),
     )
     return Table(title="Measured", columns=columns, rows=tuple(_measured_row(item) for item in analysis.measurements))
 
@@ -95,6 +96,7 @@ def _measured_row(measurement: Measurement) -> tuple[str, ...]:
         _largest((worker.private_bytes for worker in workers), format_bytes),
         _largest((worker.peak_rss_bytes for worker in workers), format_bytes),
         _status(workers),
+        one_line(measurement.why or MISSING),
     )
 
 
