@@ -89,7 +89,7 @@ def analyze(job: Job, launcher: Launcher, progress: Progress) -> Analysis:
 def _plan(job: Job, probing: Probing) -> LaunchPlan | None:
     """The plan for what was measured so far; None on a measuring host that has no room for any launch."""
     try:
-        plan = recommend.recommend(probing.fit(), job.consumption, job.cluster, job.options)
+        plan = recommend.recommend(probing.fit(), job.consumption, job.cluster, job.options, cached=probing.fit_cached())
     except UsageError as error:
         if job.cluster.source != recommend.THIS_HOST:
             raise

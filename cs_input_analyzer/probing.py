@@ -205,6 +205,14 @@ class Probing:
             moved_bytes_per_sample=2 * sum(moved) if moved else None,  # written by one op, read by the next
         )
 
+    def fit_cached(self) -> CapacityModel | None:
+        """The model of cached files where the plan rests on cold ones; None where that was not measured."""
+        assert self.pipeline is not None
+        cached = [m for m in self.measurements if m.cache_state != "cold"]
+        if self.cache != "cold" or not any(m.layout.tasks == 1 and m.samples_per_s is not None for m in cached):
+            return None
+        return replace(capacity.fit(self.pipeline, cached, self._cpu_budget), is_sharded=self.is_sharded)
+
     @property
     def traces_s(self) -> tuple[tuple[float, ...], ...]:
         """Gaps between batches of workers that ran together, else of lone ones: how steadily they deliver."""

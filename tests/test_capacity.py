@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from builders import make_capacity_model, make_cluster, make_estimate, make_files, make_graph, make_measurement, make_worker
 from hypothesis import assume, given
@@ -12,7 +13,17 @@ from hypothesis import strategies as st
 
 from cs_input_analyzer import capacity
 from cs_input_analyzer.errors import UsageError
-from cs_input_analyzer.records import CapacityModel, Cluster, ContentionPoint, Estimate, Feed, Layout, Prediction, WorkerPoint
+from cs_input_analyzer.records import (
+    CapacityModel,
+    Cluster,
+    ContentionPoint,
+    Estimate,
+    Feed,
+    Layout,
+    Limit,
+    Prediction,
+    WorkerPoint,
+)
 
 GIB = 2**30
 FEEDS: tuple[Feed, Feed] = ("round-robin", "first-come")
@@ -657,3 +668,129 @@ def test_of_the_runs_on_shards_the_nearest_to_the_plan_counts() -> None:
 def test_a_lost_run_on_shards_tells_nothing() -> None:
     model = fit(make_measurement("1x1x2", [1000]), make_measurement("1x1x2", [None], num_workers=40))
     assert model.shard_ratio == Estimate.exact(1.0)
+
+
+# --- terms that were added to the law: each test fails without its term ------------------------------------------------------
+
+
+def alike(rate: float, cost: float | None = None, cpus: int = 1, **overrides: object) -> CapacityModel:
+    """One worker size, exactly known."""
+    point = WorkerPoint(cpus=cpus, samples_per_s=Estimate.exact(rate), cpu_s_per_sample=cost)
+    return bare_model(workers=(point,), contention=(), **overrides)
+
+
+def test_more_tasks_than_cpus_share_the_cpus_of_a_node() -> None:
+    """Utilization law: four workers that each keep one CPU busy get two CPUs' worth of a node that has two."""
+
+    def shared(tasks: int, cost: float) -> Prediction:
+        cluster = bare_cluster(cpus_per_node=2)
+        layout = Layout(nodes=1, tasks_per_node=tasks, cpus_per_task=1)
+        model = alike(100.0, cost)
+        return capacity.predict(
+            model, cluster, layout, single_task_nodes=0, feed="first-come", has_chief=False, may_oversubscribe=True
+        )
+
+    assert shared(4, 0.01).samples_per_s.estimate == pytest.approx(200)
+    assert shared(4, 0.01).limited_by == capacity.NODE_CPU
+    assert shared(4, 0.001).samples_per_s.estimate == pytest.approx(400)  # they wait for something else
+    assert capacity.predict(
+        alike(100.0, 0.01), bare_cluster(cpus_per_node=2), Layout.parse("1x4x1"), single_task_nodes=0, feed="first-come"
+    ).problem  # a plan never does so
+
+
+def test_bytes_through_memory_are_a_limit_where_both_sides_are_known() -> None:
+    model = alike(1000.0, moved_bytes_per_sample=1e6)
+    narrow = bare_cluster(memory_bandwidth_bytes_per_s_per_node=2e9)
+    found = predict("3x4x1", model, narrow)
+    assert (found.limited_by, found.samples_per_s.estimate) == (capacity.MEMORY_BANDWIDTH, pytest.approx(2 * 2000))
+    assert predict("3x4x1", model).limited_by == capacity.WORKER_CPU
+    assert predict("3x4x1", alike(1000.0), narrow).limited_by == capacity.WORKER_CPU
+
+
+def test_what_one_host_gets_from_its_storage_limits_each_node() -> None:
+    model = alike(1000.0, host_read_bytes_per_s=3e6, bytes_read_per_sample=1e3)
+    assert predict("2x8x1", model).samples_per_s.estimate == pytest.approx(3000)
+    assert predict("2x8x1", model).limited_by == capacity.HOST_STORAGE
+    assert predict("3x8x1", model).samples_per_s.estimate == pytest.approx(6000)
+
+
+def test_a_ceiling_of_the_worker_holds_beyond_the_probed_cpus_and_not_inside() -> None:
+    points = tuple(WorkerPoint(cpus=c, samples_per_s=Estimate.exact(100.0 * c), cpu_s_per_sample=0.01) for c in (1, 2))
+    model = bare_model(workers=points, ceilings=(Limit(name="serial op map", samples_per_s=250.0),))
+    assert predict("2x1x2", model).samples_per_s.estimate == pytest.approx(200)
+    beyond = predict("2x1x8", model)
+    assert (beyond.limited_by, beyond.samples_per_s.estimate) == ("serial op map", pytest.approx(250))
+
+
+def test_a_nodes_stated_speed_scales_the_rate_and_an_unknown_one_widens_it() -> None:
+    faster = predict("2x1x1", cluster=bare_cluster(speed_ratio=Estimate.exact(1.5)))
+    known, unknown = predict("2x1x1"), predict("2x1x1", cluster=bare_cluster(speed_ratio=None))
+    here = predict("2x1x1", cluster=bare_cluster(speed_ratio=None, source="this host"))
+    assert faster.samples_per_s.estimate == pytest.approx(1.5 * known.samples_per_s.estimate)
+    assert unknown.samples_per_s.estimate == known.samples_per_s.estimate
+    assert unknown.samples_per_s.low < known.samples_per_s.low
+    assert unknown.samples_per_s.high > known.samples_per_s.high
+    assert here == known
+
+
+@given(st.floats(0.0, 0.3), st.integers(1, 2000))
+def test_what_persists_in_a_process_slows_a_feed_in_turns_the_more_the_more_of_them(spread: float, workers: int) -> None:
+    model = bare_model(spread_ratio=spread, slowest_ratio=1.0)
+    now, more = capacity.slowest_ratio(model, workers), capacity.slowest_ratio(model, workers + 1)
+    assert 0 < more <= now <= 1
+    assert workers * now <= (workers + 1) * more * (1 + 1e-12)  # and yet one more worker never slows the launch
+    if spread > 0.01 and workers > 1:
+        assert now < 1
+
+
+def test_few_workers_scatter_more_than_many() -> None:
+    model = bare_model(spread_ratio=0.1, slowest_ratio=1.0)
+    few, many = (predict(f"{nodes}x1x1", model, bare_cluster(nodes=200), feed="first-come").samples_per_s for nodes in (2, 101))
+    assert few.relative_half_width_ratio is not None
+    assert many.relative_half_width_ratio is not None
+    assert few.relative_half_width_ratio > 1.5 * many.relative_half_width_ratio
+
+
+def test_what_two_factors_have_in_common_cancels() -> None:
+    """The rate of two workers together is known as well as it was measured, however badly that of one alone is."""
+    alone = [make_measurement("1x1x1", [rate]) for rate in (700, 1000, 1300)]
+    together = [make_measurement("1x2x1", [rate, rate]) for rate in (500, 501, 499, 500)]
+    model = fit(*alone, *together, host_cpus=2)
+    here = bare_cluster(cpus_per_node=2)
+    rate, extrapolation = capacity.worker_rate(model, here, 2, 1)
+    assert extrapolation == 1.0
+    assert rate.estimate == pytest.approx(500, rel=0.01)
+    assert rate.relative_half_width_ratio is not None
+    kept = model.contention[0].kept_ratio.relative_half_width_ratio
+    assert kept is not None
+    assert rate.relative_half_width_ratio < kept / 2
+
+
+def test_workers_that_wait_leave_their_cpus_to_their_neighbours() -> None:
+    """Contention is by CPUs kept busy, not by CPUs given: eight that idle for nine tenths are as one."""
+    point = contention(2, 1, 2, 0.8, spread=0.0)
+    busy = bare_model(
+        workers=(WorkerPoint(cpus=1, samples_per_s=Estimate.exact(100.0), cpu_s_per_sample=0.01),), contention=(point,)
+    )
+    idle = bare_model(workers=(WorkerPoint(cpus=1, samples_per_s=Estimate.exact(100.0), cpu_s_per_sample=0.001),), contention=())
+    rate = {name: capacity.worker_rate(model, bare_cluster(), 8, 1)[0].estimate for name, model in (("busy", busy), ("idle", idle))}
+    assert rate["idle"] == pytest.approx(100)
+    assert rate["busy"] < 85
+
+
+@given(st.lists(st.floats(10, 1000), min_size=1, max_size=6))
+def test_replicates_are_the_same_each_time_and_surround_the_mean(rates: list[float]) -> None:
+    runs = [make_measurement("1x1x1", [rate]) for rate in rates]
+    once, again = fit(*runs), fit(*runs)
+    assert once == again
+    point = once.workers[0]
+    assert len(point.replicates) == capacity.REPLICATES
+    assert min(point.replicates) > 0
+    assert point.samples_per_s.low <= sum(rates) / len(rates) * (1 + 1e-9)
+    assert point.samples_per_s.high >= sum(rates) / len(rates) * (1 - 1e-9)
+
+
+def test_the_conformal_quantile_is_the_corrected_one() -> None:
+    scores = np.arange(1.0, 20.0)  # 19 of them: rank ceil(20 x 0.9) = 18
+    assert capacity.quantile_log(scores) == 18.0
+    assert capacity.quantile_log(np.array([3.0])) == 3.0

@@ -79,7 +79,8 @@ def _threads(model: CapacityModel, cluster: Cluster, tasks: int, cpus: int) -> V
 def smt_ratios(model: CapacityModel, cluster: Cluster, tasks: int, cpus: int) -> tuple[float, float, float]:
     """Expected, worst and best. 1 while no core is shared, and where the probes kept as many CPUs and as large a share of their
     host busy: they paid for it already."""
-    busy, probed = tasks * cpus, _busy_probed(model, cpus) if tasks > 1 else cpus
+    busy = min(tasks * cpus, cluster.cpus_per_node)  # more tasks than CPUs wait for each other, which is another matter
+    probed = _busy_probed(model, cpus) if tasks > 1 else cpus
     cores = cluster.cpus_per_node / (cluster.threads_per_core or 2)
     is_probed = busy <= probed and busy / cluster.cpus_per_node <= probed / model.host_cpus
     if busy <= cores or is_probed:
