@@ -10,6 +10,7 @@ their pipelines are known to hang at shutdown.
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import re
 import signal
@@ -204,6 +205,8 @@ def sample(
 
     count_samples = batch_size is None
     loop = sampling_loop(dataset.element_spec, count_samples=count_samples)
+    for until_s in (0.0, math.inf):  # traces both forms now: in the window it would be a pause, and a burst after it
+        loop(iterator, 0, until_s)
     meter = CostMeter(ops=ops)
     arrivals: list[Any] = []
     epochs, batches, chunk_batches, last_batches, since_epoch = 0, 0, 1, 0, 1
