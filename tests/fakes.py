@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from cs_input_analyzer.launch import Launched, WorkerFailure, WorkPlan
 from cs_input_analyzer.records import Layout, PipelineGraph
@@ -32,6 +32,7 @@ class FakeLauncher:
     on_run: Callable[[int], None] = lambda count: None
     interrupt_inside: int | None = None
     is_closed: bool = False
+    batch_gaps_s: tuple[float, ...] = ()
 
     def now_s(self) -> float:
         return self.clock_s
@@ -51,6 +52,8 @@ class FakeLauncher:
             cache_state=plan.cache,
             page_cache_ratio=0.0 if plan.cache == "cold" else 1.0,
         )
+        workers = tuple(replace(worker, batch_gaps_s=self.batch_gaps_s) for worker in measurement.workers)
+        measurement = replace(measurement, workers=workers)
         is_lost = all(rate is None for rate in rates)
         return Launched(
             measurement=measurement,

@@ -334,3 +334,38 @@ def test_cold_reads_that_did_not_fit_the_budget_are_named() -> None:
     assert found.recommendation is not None
     assert found.recommendation.cache_state == "as-is"
     assert any("cold reads" in what for what in found.budget.not_measured)
+
+
+def test_every_measurement_says_what_it_was_to_tell_and_the_model_is_in_the_run() -> None:
+    found = analyzed(FakeLauncher(linear, import_s=1.0), job(demand=30_000, max_seconds=300))
+    assert all(measurement.why for measurement in found.measurements)
+    assert found.capacity is not None
+    assert [point.cpus for point in found.capacity.workers] == [1, 2]
+    assert found.capacity.contention
+
+
+def test_a_function_that_shards_only_among_several_is_sharded() -> None:
+    whole = make_graph("from_tensor_slices > TFRecordDataset > batch", files=make_files(count=3))
+    parts = make_graph("from_tensor_slices > shard > TFRecordDataset > batch", files=make_files(count=3))
+    launcher = FakeLauncher(linear, import_s=1.0)
+    launcher.on_run = lambda count: setattr(launcher, "pipeline", whole if count == 0 else parts)
+    found = analyzed(launcher, job(demand=30_000, max_seconds=300))
+    assert found.recommendation is not None
+    assert found.recommendation.input_workers <= 3
+    assert not found.pipeline.is_sharded
+
+
+def test_uneven_batches_make_the_accelerator_wait_even_where_the_mean_suffices() -> None:
+    """The plan meets the demand; how steadily its workers deliver decides how much of the time the accelerator works."""
+
+    def utilization(gaps: tuple[float, ...]) -> float:
+        launcher = FakeLauncher(linear, import_s=1.0, batch_gaps_s=gaps)
+        plan = analyzed(launcher, job(demand=30_000, max_seconds=300)).recommendation
+        assert plan is not None
+        assert plan.meets_demand
+        assert plan.expected_accelerator_utilization is not None
+        return plan.expected_accelerator_utilization.estimate
+
+    steady, bursty = utilization((0.01,) * 200), utilization(((0.0005,) * 99 + (1.0,)) * 3)
+    assert steady > 0.99
+    assert bursty < steady

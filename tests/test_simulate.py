@@ -6,6 +6,7 @@ Whole seconds are exact in floats, so what must be equal is asked to be equal, n
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, get_args
 
@@ -20,12 +21,14 @@ from cs_input_analyzer.simulate import (
     DEPTH,
     MOST_WORKERS,
     Accelerator,
+    depth_of,
     expected_utilization,
     resampled,
     simulate,
     simulate_depths,
     taken_s,
 )
+from tests.builders import make_graph
 from wafer_model import Consumption, from_rate
 
 FEEDS: tuple[Feed, ...] = get_args(Feed)
@@ -484,3 +487,15 @@ def test_what_cannot_be_simulated_is_refused(changes: dict[str, Any]) -> None:
 
 def test_a_trace_may_hold_batches_that_took_no_time() -> None:
     assert 0 < expected(traces_s=[(0.0, 1.0, 0.0, 2.0)], feed="first-come").estimate <= 1
+
+
+@pytest.mark.parametrize(
+    ("chain", "buffer_size", "depth"),
+    [("range > batch > prefetch", 4, 5), ("range > batch > prefetch", "AUTOTUNE", DEPTH), ("range > batch", None, DEPTH)],
+)
+def test_a_worker_holds_what_its_last_prefetch_says_and_one_more(chain: str, buffer_size: int | str | None, depth: int) -> None:
+    graph = make_graph(chain)
+    last = graph.ops[-1]
+    if buffer_size is not None:
+        graph = replace(graph, ops=(*graph.ops[:-1], replace(last, kind="Prefetch", parameters={"buffer_size": buffer_size})))
+    assert depth_of(graph) == depth

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cs_input_analyzer.records import Estimate, Measurement, Op, OpCost, Profile, Station, Storage
-from cs_input_analyzer.stations import LATENCY_RATIO, PYTHON_REFUTED_RATIO, REFUTED_RATIO, stations_of
+from cs_input_analyzer.stations import LATENCY_RATIO, PYTHON_REFUTED_RATIO, REFUTED_RATIO, ceilings, stations_of
 from tests.builders import (
     make_capacity_model,
     make_graph,
@@ -460,3 +460,22 @@ def test_a_heavier_shard_is_waited_for(run_of_two: Measurement) -> None:
 )
 def test_workers_that_are_alike_or_not_waited_for_are_no_station(more: dict[str, Any]) -> None:
     assert "slowest shard" not in kinds(found(CHAIN, {"map_2": (0.0019, 0.0)}, **more))
+
+
+def test_only_what_more_cpus_cannot_lift_is_a_ceiling_beyond_them() -> None:
+    def station(kind: Any, op: str | None = None) -> Station:
+        return Station(kind=kind, op=op, source=None, samples_per_s=100.0, utilization_ratio=1.0)
+
+    kinds = (
+        "CPU",
+        "readers",
+        "storage bandwidth",
+        "slowest shard",
+        "serial op",
+        "fixed parallelism",
+        "Python (GIL)",
+        "storage latency",
+    )
+    kept = ceilings(station(kind, "map") for kind in kinds)
+    assert [limit.name for limit in kept] == ["serial op map", "fixed parallelism map", "Python (GIL) map", "storage latency map"]
+    assert all(limit.samples_per_s == 100.0 for limit in kept)
