@@ -1,7 +1,7 @@
 """How wrong are predictions for launches that nobody probed?
 
-Every pipeline (the samples, and those of known truth) is analyzed with a fixed budget. Then launches that the analysis did not use
-are run for real, fresh processes each, in random order, and compared with what its capacity model says of them. Beside it stands
+Of every pipeline (the samples, and those of known truth) some launches are probes, as an analysis makes them, and others are held
+out; all are fresh processes, in one random order. The capacity model of the probes says what the others deliver. Beside it stands
 the method of the vendor's old tool: fill the node with a few values of CPUs per task, take the mean rate per CPU, scale linearly.
 
 A second part gives each worker a quarter of a CPU by a control-group quota, so that a host of two CPUs becomes a node of eight:
@@ -42,6 +42,7 @@ from sample_pipelines import SAMPLES, write_sample
 CPUS = 2
 WINDOW_S = 2.5
 # Fresh launches of probed layouts, and layouts that were not probed: workers that share the CPUs of the host.
+NATIVE_PROBES = {"1x1x1": 3, "1x1x2": 3, "1x2x1": 2}
 NATIVE = {"1x1x1": 1, "1x1x2": 1, "1x2x1": 1, "1x3x1": 1, "1x4x1": 1, "1x2x2": 2}
 QUOTA_PROBES = {"1x1x1": 3, "1x4x1": 2}
 QUOTA = {"1x2x1": 2, "1x3x1": 2, "1x6x1": 2, "1x8x1": 2}
@@ -186,52 +187,41 @@ def row_of(name: str, layout: str, model: CapacityModel, cpus: int, probes: Sequ
     )
 
 
-def native_rows(name: str, target: str, params: dict[str, Any], seconds: float, draw: random.Random) -> list[Row]:
-    found = csia.analyze(target, params, max_seconds=seconds, cpus=CPUS, seed=draw.randrange(10**6))
-    assert found.capacity is not None
-    alone = [m for m in found.measurements if m.num_workers == m.layout.tasks]
-    return _held_out(name, LocalLauncher(CPUS), target, params, NATIVE, found.capacity, CPUS, alone, draw)
-
-
-def quota_rows(name: str, target: str, params: dict[str, Any], draw: random.Random) -> list[Row]:
-    launcher = QuotaLauncher(CPUS)
-    probes: list[Measurement] = []
-    pipeline: PipelineGraph | None = None
-    try:
-        for layout in _in_any_order(QUOTA_PROBES, draw):
-            run = launched(launcher, target, params, layout)
-            probes.append(run.measurement)
-            pipeline = pipeline or run.pipeline
-    finally:
-        launcher.close()
-    assert pipeline is not None
-    model = capacity.fit(pipeline, probes, QUOTA_CPUS)
-    return _held_out(f"{name}, quarter CPUs", QuotaLauncher(CPUS), target, params, QUOTA, model, QUOTA_CPUS, probes, draw)
-
-
-def _held_out(
+def rows_of(
     name: str,
     launcher: LocalLauncher,
     target: str,
     params: dict[str, Any],
-    layouts: dict[str, int],
-    model: CapacityModel,
+    probes: dict[str, int],
+    held_out: dict[str, int],
     cpus: int,
-    probes: Sequence[Measurement],
     draw: random.Random,
 ) -> list[Row]:
-    rows = []
+    """Probes and held-out launches in one random order, so that both meet the same moods of the host; only the probes are fitted."""
+    order = [(layout, True) for layout in _in_any_order(probes, draw)] + [
+        (layout, False) for layout in _in_any_order(held_out, draw)
+    ]
+    draw.shuffle(order)
+    probed: list[Measurement] = []
+    unseen: list[tuple[str, Launched]] = []
+    pipeline: PipelineGraph | None = None
     try:
-        for layout in _in_any_order(layouts, draw):
-            row = row_of(name, layout, model, cpus, probes, launched(launcher, target, params, layout))
-            if row is not None:
-                rows.append(row)
-                print(
-                    f"{name:36} {layout} predicted {row.predicted:12,.1f} measured {row.measured:12,.1f} {row.error:+.1%}",
-                    flush=True,
-                )
+        for layout, is_probe in order:
+            run = launched(launcher, target, params, layout)
+            pipeline = pipeline or run.pipeline
+            if is_probe:
+                probed.append(run.measurement)
+            else:
+                unseen.append((layout, run))
     finally:
         launcher.close()
+    assert pipeline is not None
+    model = capacity.fit(pipeline, probed, cpus)
+    rows = [row for layout, run in unseen if (row := row_of(name, layout, model, cpus, probed, run)) is not None]
+    for row in rows:
+        print(
+            f"{name:36} {row.layout} predicted {row.predicted:12,.1f} measured {row.measured:12,.1f} {row.error:+.1%}", flush=True
+        )
     return rows
 
 
@@ -333,7 +323,6 @@ def print_summary(rows: Sequence[Row]) -> dict[str, Any]:
 def main() -> None:
     options = arguments(
         __doc__,
-        seconds=(float, 45.0, "budget of each analysis"),
         only=(str, "", "names of pipelines, with commas between; empty: all"),
         quota=(int, 1, "0 leaves out the quarter CPUs"),
         seed=(int, 1, "of the order"),
@@ -348,9 +337,10 @@ def main() -> None:
     with pipelines(options.only) as every:
         for name, target, params in every:
             try:
-                rows += native_rows(name, target, params, options.seconds, draw)
+                rows += rows_of(name, LocalLauncher(CPUS), target, params, NATIVE_PROBES, NATIVE, CPUS, draw)
                 if options.quota and name in QUOTA_PIPELINES and can_set_quotas():
-                    rows += quota_rows(name, target, params, draw)
+                    quarter = f"{name}, quarter CPUs"
+                    rows += rows_of(quarter, QuotaLauncher(CPUS), target, params, QUOTA_PROBES, QUOTA, QUOTA_CPUS, draw)
             except csia.AnalyzerError as error:  # one that fails is named, and the others count
                 failed.append(f"{name}: {error}")
             save(options.json, {"rows": [asdict(row) for row in rows], "failed": failed})
