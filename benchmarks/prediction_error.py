@@ -197,7 +197,7 @@ def rows_of(
     cpus: int,
     draw: random.Random,
 ) -> list[Row]:
-    """Probes and held-out launches in one random order, so that both meet the same moods of the host; only the probes are fitted."""
+    """Probes and held-out launches in one random order, to meet the same moods of the host; only probes are fitted."""
     order = [(layout, True) for layout in _in_any_order(probes, draw)] + [
         (layout, False) for layout in _in_any_order(held_out, draw)
     ]
