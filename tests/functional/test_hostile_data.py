@@ -481,13 +481,13 @@ def test_the_readers_alone_hold_no_more_than_the_pipeline(record_bytes: int, rec
     """Many small records are read at once, so that the loop's own cost does not count; of huge ones that would fill the memory."""
     import tensorflow as tf
 
-    from cs_input_analyzer.measure import worker
+    from cs_input_analyzer.measure.readers_alone import sample_readers
 
     path = str(tmp_path / "part-0.tfrecord")
     with tf.io.TFRecordWriter(path) as writer:
         for _ in range(3):
             writer.write(bytes(record_bytes))
-    worker._sample_source(JournalWriter(tmp_path), tf.data.TFRecordDataset(path).map(tf.strings.length).batch(8))
+    sample_readers(JournalWriter(tmp_path), tf.data.TFRecordDataset(path).map(tf.strings.length).batch(8))
     told = read_journal(tmp_path).last("source")
     assert told is not None
     assert told["message"] == ""
