@@ -46,6 +46,7 @@ FIRST_EXTRA_S = 3.0
 FRESH_IMPORT_S = 4.0
 MIN_WINDOW_S = 1.0
 MAX_CONFIRMING_TASKS = 4
+NEAR_COUNT_RATIO = 1.1
 # The largest differences are between processes (where AUTOTUNE lands, which CPU): a size that decides the plan is seen so often.
 DECIDING_PROCESSES = 3
 # The storage by itself gets at most this much, and this share of the time that is left.
@@ -359,11 +360,15 @@ class Probing:
         return [m for m in self.measurements if m.cache_state == self.cache]
 
     def _confirmation(self, plan: LaunchPlan) -> int | None:
-        for index, measurement in enumerate(self.measurements):
-            same_cpus = measurement.layout.cpus_per_task == plan.cpus_per_task and measurement.cache_state == self.cache
-            if same_cpus and measurement.num_workers == plan.input_workers and measurement.samples_per_s is not None:
-                return index
-        return None
+        """The measurement of planned workers whose announced count is the plan's, or the nearest within a tenth of it: the last
+        measurements may still move a plan by a worker or two, which changes no shard."""
+        alike = [
+            (abs(math.log(m.num_workers / plan.input_workers)), index)
+            for index, m in enumerate(self.measurements)
+            if m.layout.cpus_per_task == plan.cpus_per_task and m.cache_state == self.cache and m.samples_per_s is not None
+        ]
+        distance, index = min(alike, default=(math.inf, -1))
+        return index if distance <= math.log(NEAR_COUNT_RATIO) else None
 
     def _run(
         self,
