@@ -677,7 +677,7 @@ class LaunchPlan:
             CPUs and at least the rate (its low end). Few of them, around the plan.
         why: one or two sentences: what decided, and why not one node fewer.
         what_if: the plans under one change each.
-        confirmed_by: index in `Analysis.measurements` of the run that announced the planned worker count, within a tenth; None if none.
+        confirmed_by: index in `Analysis.measurements` of the run that announced the planned workers, within a tenth; None if none.
     """
 
     nodes: int
