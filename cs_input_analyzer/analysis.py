@@ -179,5 +179,9 @@ def _findings(job: Job, probing: Probing, plan: LaunchPlan | None) -> tuple[Find
         profile=probing.profile_of(plan),
         plan=plan,
         cluster=job.cluster,
+        host=job.host,
+        storage=probing.storage,
+        stations=_stations(job, probing),
+        capacity=probing.fit(plan.input_workers if plan else None),
     )
     return rules.find(case)

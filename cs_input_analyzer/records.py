@@ -33,9 +33,11 @@ __all__ = [
     "Consumption",
     "ContentionPoint",
     "Decomposition",
+    "Edit",
     "Estimate",
     "FileSet",
     "Finding",
+    "Fixes",
     "Host",
     "LaunchLines",
     "LaunchPlan",
@@ -76,6 +78,19 @@ StorageBasis = Literal["measured", "declared", "unverified"]
 SpeedBasis = Literal["this host", "stated", "reference loop"]
 WorkerStatus = Literal["done", "data_error", "deadline", "interrupted", "lost"]
 StopReason = Literal["precision", "budget", "data_end", "error"]
+EditKind = Literal[
+    "set-parallelism",  # num_parallel_calls of a parallel map, interleave or batch
+    "set-cycle-length",
+    "set-buffer",  # of a prefetch, or of a TFRecord reader (bytes)
+    "parallelize",  # a serial map or batch becomes a parallel one
+    "interleave",  # a flat_map over files becomes a parallel, deterministic interleave (cycle length 1 unless order is moot)
+    "insert-prefetch",
+    "insert-cache",  # in memory
+    "remove",  # a prefetch, or a cache that is never read again
+    "vectorize",  # map before batch becomes a map over the batch
+    "swap",  # with the op before it, where legal
+    "use-private-threads",
+]
 StationKind = Literal[
     "CPU", "serial op", "fixed parallelism", "Python (GIL)", "readers", "storage bandwidth", "storage latency", "slowest shard"
 ]
@@ -186,6 +201,7 @@ class Op:
         parameters: `num_parallel_calls`, `buffer_size`, `cycle_length`, … ; the string `AUTOTUNE` where TensorFlow chooses.
         within: name of the op whose function holds this one (`interleave`, `flat_map`); None at the top.
         function_ops: kinds of the TensorFlow ops that its user function calls, sorted.
+        code: the user's statement at `source` as written, its lines joined; None where the file cannot be read.
     """
 
     name: str
@@ -195,6 +211,7 @@ class Op:
     parameters: Mapping[str, Scalar | tuple[Scalar, ...]]
     within: str | None = None
     function_ops: tuple[str, ...] = ()
+    code: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -716,11 +733,39 @@ class Case:
     profile: Profile | None
     plan: LaunchPlan | None
     cluster: Cluster
+    host: Host | None = None
+    storage: Storage | None = None
+    stations: tuple[Station, ...] = ()
+    capacity: CapacityModel | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """One change of the graph, as a rule proposes it and `rewrite.apply` carries it out.
+
+    Attributes:
+        op: name of the op that is changed, removed, or after which one is inserted.
+        value: the new number of parallel calls, cycle length or buffer size; None is AUTOTUNE where the kind has a number.
+    """
+
+    kind: EditKind
+    op: str
+    value: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """Something the user should know or change. `measured_gain` is a ratio of rates (fixed / original)."""
+    """Something the user should know or change.
+
+    Attributes:
+        fix: what to do, one sentence.
+        before: the user's code that the fix changes; None where it is not known.
+        after: that code, changed.
+        edits: the same change of the graph; empty where the fix is advice only.
+        proven: the edited pipeline gave the same elements, as far as the original promises any order.
+        measured_gain: ratio of rates, fixed / original, of this fix alone; None where it was not measured.
+        unproven_because: why a fix with edits was not proven or not measured; empty otherwise.
+    """
 
     code: str
     severity: Severity
@@ -729,8 +774,33 @@ class Finding:
     source: str | None = None
     evidence: Mapping[str, Scalar]
     fix: str | None = None
+    before: str | None = None
+    after: str | None = None
+    edits: tuple[Edit, ...] = ()
     measured_gain: Estimate | None = None
     proven: bool = False
+    unproven_because: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fixes:
+    """What all kept fixes do together: proven as one pipeline, measured against the original side by side.
+
+    Attributes:
+        codes: rules whose fixes were kept, in the order in which they were added (greedily, the largest gain first).
+        edits: all of them, in order.
+        measured_gain: ratio of rates, fixed / original; None where none was kept.
+        layout: the launch in whose worker it was measured.
+        plan: the launch that would feed the accelerator then; None without a plan or a kept fix.
+        elements: how many elements the proof compared.
+    """
+
+    codes: tuple[str, ...]
+    edits: tuple[Edit, ...]
+    measured_gain: Estimate | None
+    layout: Layout
+    plan: Alternative | None = None
+    elements: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -821,6 +891,9 @@ class Options:
     cache: CacheChoice = "as-is"
     launcher: Launcher = "local"
     worker_memory_bytes: int | None = None
+    measure_fixes: bool = True
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
     seed: int = 0
     train_command: str | None = None
     srun_args: str | None = None
@@ -861,6 +934,7 @@ class Analysis:
     cluster: Cluster
     recommendation: LaunchPlan | None
     findings: tuple[Finding, ...]
+    fixes: Fixes | None = None
     verdict: VerdictName
     verdict_layout: Layout | None
     confidence: float | None
