@@ -14,11 +14,13 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from cs_input_analyzer.lineage import batching_op
 from cs_input_analyzer.records import Component, FileSet, Op, PipelineGraph, Scalar
+from cs_input_analyzer.statements import code_at
 
 AUTOTUNE = -1
 # Inputs and attributes whose -1 means "TensorFlow chooses".
@@ -49,8 +51,6 @@ _METHODS = {
     "map_and_batch": "map_and_batch",
     "matching_files": "list_files",
 }
-_BATCHING = ("Batch", "ParallelBatch", "PaddedBatch", "MapAndBatch", "DenseToRaggedBatch", "DenseToSparseBatch")
-_UNBATCHING = ("Unbatch",)
 _WRAPPERS = ("Identity", "_Retval", "WrapDatasetVariant", "UnwrapDatasetVariant")
 _MAX_FILES = 1_000_000
 _MAX_LIST_VALUES = 8
@@ -151,6 +151,27 @@ def top_nodes(graph_def: Any) -> dict[str, str]:
     return {op: node for node, op in names.items() if is_dataset_op(kinds[node])}
 
 
+class OpPlace(NamedTuple):
+    """Where an op's node stands: the op whose function holds it, that function (both None at the top), the node's name."""
+
+    within: str | None
+    function: str | None
+    node: str
+
+
+def op_places(graph_def: Any) -> dict[str, OpPlace]:
+    """Op name, as in `ops_of`, -> where its node stands."""
+    reader = _reader_of(graph_def, {})
+    kinds: dict[tuple[str, str], str] = {("", node.name): node.op for node in graph_def.node}
+    for function in reader.functions.values():
+        kinds |= {(function.signature.name, node.name): node.op for node in function.node_def}
+    return {
+        op: OpPlace(within, function or None, node)
+        for ((within, function), node), op in reader.names.items()
+        if is_dataset_op(kinds[function, node])
+    }
+
+
 def is_dataset_op(op: str) -> bool:
     return re.search(r"Dataset(V\d+|Reader)?$|^DatasetFromGraph$", op) is not None
 
@@ -203,19 +224,6 @@ def static_batch_size(ops: tuple[Op, ...], spec: tuple[Component, ...]) -> int |
     # Components of several lengths, or only scalars (a batch that was reduced to one number): what the batching op says.
     decides = size in leading or all(component.shape == () for component in spec)
     return size if isinstance(size, int) and decides else None
-
-
-def batching_op(ops: tuple[Op, ...]) -> Op | None:
-    """The op that last made batches of samples; None where elements are single samples.
-
-    A `from_tensor_slices` inside `flat_map` or `interleave` takes apart what was batched before it, as `unbatch` does.
-    """
-    for op in reversed(ops):
-        if (op.kind in _UNBATCHING and op.within is None) or (op.kind == "TensorSlice" and op.within is not None):
-            return None
-        if op.kind in _BATCHING:
-            return op
-    return None
 
 
 def files_of(graph_def: Any) -> FileSet | None:
@@ -300,7 +308,7 @@ class _Reader:
     def _mark_datasets(self, node: Any, scope: _Scope) -> None:
         """Notes which inputs are datasets whatever their op is called: what a wrapper wraps, what an argument's name says."""
         passes_on = node.op == "_Retval" or (node.op in _WRAPPERS and (scope, node.name) in self.datasets)
-        for argument, tensors in _named_inputs(node).items():
+        for argument, tensors in named_inputs(node).items():
             if "dataset" in argument or passes_on:
                 self.datasets |= {(scope, _node_name(tensor)) for tensor in tensors}
 
@@ -309,15 +317,19 @@ class _Reader:
         functions = self._functions_of(node)
         for function in functions:
             self._read_function(function, name)
+        source = self._source_of(node)
+        code, ignored = code_at(source)
         self.ops.append(
             Op(
                 name=name,
                 kind=kind_of(node.op),
-                source=self._source_of(node),
+                source=source,
                 inputs=tuple(upstream),
-                parameters=_parameters(node, _named_inputs(node), nodes),
+                parameters=_parameters(node, named_inputs(node), nodes),
                 within=scope[0],
                 function_ops=self._ops_called(functions),
+                code=code,
+                ignored=ignored,
             )
         )
         return name
@@ -365,7 +377,7 @@ class _Reader:
         return tuple(sorted(called - {"Const", "Identity", "NoOp"}))
 
 
-def _named_inputs(node: Any) -> dict[str, list[str]]:
+def named_inputs(node: Any) -> dict[str, list[str]]:
     """Input tensors by the argument names of the op's definition; by position where the op is unknown."""
     from tensorflow.python.framework import op_def_registry
 
@@ -423,7 +435,24 @@ def _parameters(node: Any, inputs: Mapping[str, list[str]], nodes: Mapping[str, 
         if attribute in node.attr:
             value_of = node.attr[attribute]
             found[attribute] = value_of.s.decode(errors="replace") if value_of.WhichOneof("value") == "s" else bool(value_of.b)
+    if "serialized_options" in node.attr:
+        found |= _options_set(node.attr["serialized_options"].s)
     return found
+
+
+def _options_set(serialized: bytes) -> dict[str, Scalar | tuple[Scalar, ...]]:
+    """What a `tf.data.Options` sets, named as users write it: `deterministic`, `threading.private_threadpool_size`, …"""
+    from tensorflow.core.framework import dataset_options_pb2
+
+    def visit(message: Any, path: str) -> Iterator[tuple[str, Scalar]]:
+        for field_, value in message.ListFields():  # a field that was set is listed even where its value is 0 or False
+            name = f"{path}{field_.name.removesuffix('_options')}"
+            if field_.type == field_.TYPE_MESSAGE and hasattr(value, "ListFields"):
+                yield from visit(value, f"{name}.")
+            elif isinstance(value, str | int | float | bool):
+                yield name, value
+
+    return dict(visit(dataset_options_pb2.Options.FromString(serialized), ""))
 
 
 def _constant(node: Any) -> Scalar | tuple[Scalar, ...] | None:

@@ -48,13 +48,23 @@ __all__ = [
     "Op",
     "OpCost",
     "Options",
+    "Patch",
+    "PhaseSpan",
     "PipelineGraph",
+    "PlanChange",
     "Prediction",
     "Profile",
     "ReadRate",
+    "RunInspection",
+    "RunRates",
+    "RunSource",
+    "Scaling",
+    "ScalingPoint",
     "SerialStation",
+    "Stall",
     "Station",
     "SteadyState",
+    "StepWorker",
     "Storage",
     "Tool",
     "TunedParameter",
@@ -66,6 +76,7 @@ __all__ = [
 ]
 
 SCHEMA_VERSION = 1
+STRAGGLER_RATIO = 0.9
 
 Scalar = str | int | float | bool | None
 Mode = Literal["train", "eval"]
@@ -78,6 +89,9 @@ StorageBasis = Literal["measured", "declared", "unverified"]
 SpeedBasis = Literal["this host", "stated", "reference loop"]
 WorkerStatus = Literal["done", "data_error", "deadline", "interrupted", "lost"]
 StopReason = Literal["precision", "budget", "data_end", "error"]
+RunPhase = Literal["compile", "weights", "programming", "priming", "train", "checkpoint", "evaluation"]
+RunSourceKind = Literal["console log", "performance.json", "compile report", "event files", "step journal"]
+StallCause = Literal["none known", "checkpoint", "evaluation", "set-up"]
 EditKind = Literal[
     "set-parallelism",  # num_parallel_calls of a parallel map, interleave or batch
     "set-cycle-length",
@@ -201,7 +215,8 @@ class Op:
         parameters: `num_parallel_calls`, `buffer_size`, `cycle_length`, … ; the string `AUTOTUNE` where TensorFlow chooses.
         within: name of the op whose function holds this one (`interleave`, `flat_map`); None at the top.
         function_ops: kinds of the TensorFlow ops that its user function calls, sorted.
-        code: the user's statement at `source` as written, its lines joined; None where the file cannot be read.
+        code: the user's statement at `source` as written, line breaks included; None where the file cannot be read.
+        ignored: codes, or prefixes of codes, of the rules that a comment in that statement switches off.
     """
 
     name: str
@@ -212,6 +227,7 @@ class Op:
     within: str | None = None
     function_ops: tuple[str, ...] = ()
     code: str | None = None
+    ignored: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -344,6 +360,7 @@ class WorkerResult:
         pss_bytes: its memory with shared pages divided among their holders.
         rss_growth_bytes_per_min: slope of its memory; None for windows under a minute, where it would be the fill of buffers.
         buffered_bytes: elements that wait in the buffers of the pipeline (shuffle, prefetch, interleave), at the end of the window.
+        clock_ahead_s: the clock of its node minus the launcher's, where they are on different machines and it was measured.
     """
 
     index: int
@@ -372,12 +389,17 @@ class WorkerResult:
     pss_bytes: int | None = None
     rss_growth_bytes_per_min: float | None = None
     buffered_bytes: int | None = None
+    clock_ahead_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
     """One layout, run. `num_workers` is the worker count that TF_CONFIG announced, which may exceed the workers started; `why` says
-    what this layout was to tell."""
+    what this layout was to tell.
+
+    `start_skew_s`: from the first worker's first look to the last one's, clocks of nodes made equal; None where they do not begin
+    together. `notes`: what the engine had to say of this launch.
+    """
 
     layout: Layout
     num_workers: int
@@ -391,11 +413,22 @@ class Measurement:
     noise: Noise | None = None
     steady_state: SteadyState | None = None
     why: str = ""
+    start_skew_s: float | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def measured_workers(self) -> tuple[WorkerResult, ...]:
         """The workers that delivered a rate."""
         return tuple(worker for worker in self.workers if worker.samples_per_s is not None)
+
+    @property
+    def stragglers(self) -> tuple[WorkerResult, ...]:
+        """Workers whose whole interval lies a tenth or more below the median: a feed in turn waits for them. Of three or more."""
+        rates = [worker.samples_per_s.estimate for worker in self.workers if worker.samples_per_s is not None]
+        if len(rates) < 3:
+            return ()
+        bound = STRAGGLER_RATIO * median(rates)
+        return tuple(worker for worker in self.workers if worker.samples_per_s is not None and worker.samples_per_s.high < bound)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -539,6 +572,42 @@ class Budget:
     fixes_s: float = 0.0
     total_s: float = 0.0
     not_measured: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScalingPoint:
+    """Launches of one shape over `nodes` nodes: what all of their workers delivered, and read, together.
+
+    `wait_ratio`: share of the workers' CPU time in which they neither ran nor waited for a CPU; None where it could not be read.
+    """
+
+    nodes: int
+    workers: int
+    samples_per_s: Estimate
+    bytes_per_s: Estimate | None
+    wait_ratio: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scaling:
+    """The same workers on one node, then on more: what the storage that they share still gives.
+
+    Attributes:
+        points: by rising nodes, at least two.
+        kept_ratio: of the rate per node on the fewest nodes, what is left on the most.
+        ceiling_bytes_per_s: what the shared storage gives to all nodes together; None where none was seen.
+        note: what follows, one sentence.
+    """
+
+    points: tuple[ScalingPoint, ...]
+    kept_ratio: Estimate
+    ceiling_bytes_per_s: Estimate | None
+    note: str
+
+    @property
+    def nodes(self) -> int:
+        """The most that were measured."""
+        return self.points[-1].nodes
 
 
 # --- predicted ---------------------------------------------------------------------------------------------------------------
@@ -783,6 +852,28 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Patch:
+    """Kept fixes as a change of the user's source files, which themselves are never written.
+
+    Attributes:
+        diff: unified, for `patch -p0` or `git apply` in `folder`; empty where no fix could be put into it.
+        codes: rules whose fixes are in it.
+        by_hand: what is not in it, a sentence each: the rule, the place, what to do, why it is not in it.
+        proven: the patched copy gave the same elements as the original.
+        measured_gain: ratio of rates, patched / original, in the same worker; None where it was not measured.
+        unproven_because: why it was not proven or not measured; empty otherwise.
+    """
+
+    diff: str
+    folder: str
+    codes: tuple[str, ...]
+    by_hand: tuple[str, ...] = ()
+    proven: bool = False
+    measured_gain: Estimate | None = None
+    unproven_because: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Fixes:
     """What all kept fixes do together: proven as one pipeline, measured against the original side by side.
 
@@ -793,6 +884,7 @@ class Fixes:
         layout: the launch in whose worker it was measured.
         plan: the launch that would feed the accelerator then; None without a plan or a kept fix.
         elements: how many elements the proof compared.
+        patch: the same as a change of the source; None where only the graph was edited.
     """
 
     codes: tuple[str, ...]
@@ -801,6 +893,7 @@ class Fixes:
     layout: Layout
     plan: Alternative | None = None
     elements: int = 0
+    patch: Patch | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -900,6 +993,11 @@ class Options:
     sbatch_args: str | None = None
     container: str | None = None
     mount_dirs: tuple[str, ...] = ()
+    partition: str | None = None
+    exclude_nodes: tuple[str, ...] = ()
+    slurm_nodes: int | None = None
+    queue_timeout_s: float = 600.0
+    shared_dir: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -914,6 +1012,8 @@ class Analysis:
 
     `verdict` judges `verdict_layout`: `input_bound` (supply.high < demand), `accelerator_bound` (supply.low >= demand with
     headroom), else `balanced`; `unknown` without a demand. `confidence` is the probability of that statement (0 to 1).
+    `ignored_count`: findings left out because a comment in the user's code says so.
+    `left_out`: what an excerpt holds less of than the run it is of (the page of a huge run does); empty for the run itself.
     """
 
     schema_version: int
@@ -940,3 +1040,154 @@ class Analysis:
     confidence: float | None
     validation: Validation | None = None
     interrupted: bool = False
+    ignored_count: int = 0
+    left_out: tuple[str, ...] = ()
+    scaling: Scaling | None = None
+
+
+# --- a run that already happened ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSource:
+    """A file that a run left behind, as far as it could be read. `note`: what was wrong with it, or how much of it was read."""
+
+    path: str
+    kind: RunSourceKind
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseSpan:
+    """What the run did for a while.
+
+    Attributes:
+        start_s: seconds since the first time stamp of the run; None where the file has none.
+        duration_s: None where its begin or its end was not seen.
+        step: of a checkpoint.
+    """
+
+    phase: RunPhase
+    start_s: float | None
+    duration_s: float | None
+    step: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stall:
+    """Steps that took much longer than most.
+
+    Attributes:
+        start_s: seconds since the first time stamp of the run; `duration_s` from one line of the log to the next.
+        lost_s: what that is above the usual time of so many steps.
+        step: the last step before it.
+        cause: what the run was seen to do in that time.
+    """
+
+    start_s: float | None
+    duration_s: float
+    lost_s: float
+    step: int
+    cause: StallCause
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepWorker:
+    """One of several workers, or ranks, that wrote of the same run.
+
+    Attributes:
+        samples_per_s: what it took itself (step journals, `ordinals`), or where `is_whole_job` the job's rate as it saw it.
+        wait_ratio: share of its time that it waited for input; None where not known.
+        is_straggler: clearly slower than the middle one of them.
+    """
+
+    name: str
+    samples_per_s: float | None
+    steps_per_s: float | None
+    last_step: int | None
+    wait_ratio: float | None
+    is_straggler: bool
+    is_whole_job: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRates:
+    """Every rate that the files hold, or that follows from their steps and times; None for one that nobody saw.
+
+    Attributes:
+        rate_samples_per_s, global_rate_samples_per_s: the last `Rate` and `GlobalRate` as logged.
+        steady_samples_per_s: of training alone: without start, checkpoints and evaluation; stalls without a cause count.
+        undisturbed_samples_per_s: between the stalls, or within bursts: what the accelerator showed that it can take.
+        average_samples_per_s: of the whole run as its last line or `performance.json` has it; releases differ in what it includes.
+        estimated_samples_per_s: what the compiler expected.
+        steady_steps_per_s: as `steady_samples_per_s`.
+        batch_size: samples of a step, where the files tell.
+        rate_error_ratio: largest difference of `Rate` as logged from the same worked out of steps and times (0.6 of the local rate
+            and 0.4 of the Rate before); over `rate_lines` lines whose stamps are fine enough. Large where the run sampled its Rate
+            more often than it logged.
+    """
+
+    rate_samples_per_s: float | None = None
+    global_rate_samples_per_s: float | None = None
+    steady_samples_per_s: Estimate | None = None
+    undisturbed_samples_per_s: float | None = None
+    average_samples_per_s: float | None = None
+    estimated_samples_per_s: float | None = None
+    steady_steps_per_s: Estimate | None = None
+    batch_size: float | None = None
+    total_samples: float | None = None
+    total_time_s: float | None = None
+    rate_error_ratio: float | None = None
+    rate_lines: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanChange:
+    """What the run says about its launch.
+
+    Attributes:
+        demand_samples_per_s: what the accelerator would take, and `demand_source` how that is known.
+        input_factor: how many times the input rate that asks for; None without a demand.
+        current: the launch of the run, where it was given.
+        layout: the launch to use; None where none follows.
+        predicted_samples_per_s: of that launch, where a capacity model was asked.
+        text: the advice, one or two sentences.
+    """
+
+    demand_samples_per_s: float | None
+    demand_source: str
+    input_factor: float | None
+    current: Layout | None
+    layout: Layout | None
+    predicted_samples_per_s: Estimate | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunInspection:
+    """What the files of a run say about its input. `confidence` is the probability of the verdict; None where it is `unknown`.
+
+    Attributes:
+        evidence: what the verdict rests on, by name; `reasons`: the same in sentences, the strongest first.
+        timeline: by start; the phases of the newest run only.
+        stalls: the longest ones, by start; `stall_count` all of them.
+        runs_found: runs that the files hold; the newest of them is told of.
+        notes: what could not be read, or was left aside.
+    """
+
+    schema_version: int
+    tool: Tool
+    path: str
+    sources: tuple[RunSource, ...]
+    verdict: VerdictName
+    confidence: float | None
+    evidence: Mapping[str, Scalar]
+    reasons: tuple[str, ...]
+    timeline: tuple[PhaseSpan, ...]
+    rates: RunRates
+    stalls: tuple[Stall, ...]
+    stall_count: int
+    workers: tuple[StepWorker, ...]
+    change: PlanChange
+    runs_found: int
+    notes: tuple[str, ...] = ()

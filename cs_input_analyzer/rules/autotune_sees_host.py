@@ -1,0 +1,83 @@
+"""AUTOTUNE counts on more CPUs than the task has.
+
+AUTOTUNE divides the CPUs that TensorFlow sees: those of the process's affinity, or what `options.autotune.cpu_budget` says. A
+container quota (cgroup) is not seen, nor is `cpus_per_task` where Slurm does not bind tasks to CPUs. Then every task of a node
+tunes itself to the whole machine: many times too many parallel calls, each with a buffer, that take turns on the few CPUs there
+are.
+
+Fix: leave `cpu_budget` out or set it to `cpus_per_task`; bind the tasks (`srun --cpu-bind=cores`), so that TensorFlow counts
+right; where only a quota limits the job, set `options.threading.private_threadpool_size` to it.
+
+A warning for a budget of at least twice the task's CPUs, and where AUTOTUNE was seen to choose that many parallel calls for a
+`map`. For your information where a quota limits this host, as it may limit the nodes.
+
+Silent where the numbers agree. Parallel calls of an `interleave` beyond the CPUs are no fault: they wait for files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cs_input_analyzer.evidence import cpus_of_task
+from cs_input_analyzer.records import Case, Finding
+
+CODE = "CSI507"
+NAME = "autotune-sees-host"
+BUDGET = "autotune.cpu_budget"
+PARALLELISM = ("parallelism", "num_parallel_calls")
+TOO_MANY_RATIO = 2
+FIX = "bind tasks to their CPUs (srun --cpu-bind=cores), and leave autotune.cpu_budget out or set it to cpus_per_task"
+
+
+def find(case: Case) -> Iterator[Finding]:
+    found = [*_from_option(case), *_from_tuning(case)]
+    yield from found[:1] or _from_quota(case)
+
+
+def _from_option(case: Case) -> Iterator[Finding]:
+    cpus = cpus_of_task(case)
+    for op in case.pipeline.ops:
+        budget = op.parameters.get(BUDGET)
+        if cpus is None or not isinstance(budget, int) or budget <= cpus:
+            continue
+        yield Finding(
+            code=CODE,
+            severity="warning" if budget >= TOO_MANY_RATIO * cpus else "info",
+            message=f"AUTOTUNE is told to use {budget} CPUs, and a task has {cpus}",
+            op=op.name,
+            source=op.source,
+            evidence={"cpu_budget": budget, "cpus_per_task": cpus},
+            fix="leave options.autotune.cpu_budget out, or set it to cpus_per_task",
+        )
+
+
+def _from_tuning(case: Case) -> Iterator[Finding]:
+    maps = {op.name: op for op in case.pipeline.ops if op.kind in ("Map", "ParallelMap", "ParallelBatch")}
+    for measurement in case.measurements:
+        cpus = measurement.layout.cpus_per_task
+        for worker in measurement.workers:
+            for tuned in worker.tuned:
+                if tuned.op not in maps or tuned.parameter not in PARALLELISM or tuned.value < max(4, TOO_MANY_RATIO * cpus):
+                    continue
+                yield Finding(
+                    code=CODE,
+                    severity="warning",
+                    message=f"AUTOTUNE chose {tuned.value:.0f} parallel calls in a task of {cpus} CPUs",
+                    op=tuned.op,
+                    source=maps[tuned.op].source,
+                    evidence={"parallel_calls": tuned.value, "cpus_per_task": cpus, "layout": str(measurement.layout)},
+                    fix=FIX,
+                )
+
+
+def _from_quota(case: Case) -> Iterator[Finding]:
+    host = case.host
+    if host is None or "quota" not in host.cpu_budget_source or host.cpu_budget * TOO_MANY_RATIO > host.cpus:
+        return
+    yield Finding(
+        code=CODE,
+        severity="info",
+        message=f"a quota gives this process {host.cpu_budget} of {host.cpus} CPUs, which TensorFlow does not see",
+        evidence={"cpu_budget": host.cpu_budget, "cpus": host.cpus, "source": host.cpu_budget_source},
+        fix=FIX,
+    )

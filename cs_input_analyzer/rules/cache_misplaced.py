@@ -1,0 +1,90 @@
+"""A `cache` that never becomes complete, or that stands before the costly work it could save.
+
+A cache in memory is used from the moment on at which its input has ended. Behind an endless `repeat` that moment never comes: the
+cache grows with every pass and gives nothing back. Before a `take` it does not come either, as nobody asks for the rest; TensorFlow
+throws the partial cache away and begins anew in each pass. And where it stands right after the reading, each pass decodes again.
+
+Fix: `cache` before `repeat`, after `take`, and after the last costly op that always gives the same.
+
+Silent where the cache sees its input end, where the maps after it are cheap or draw random numbers without decoding anything, and
+where what they make does not fit into memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cs_input_analyzer.evidence import cache_bytes_per_node, free_bytes_per_node, share_of
+from cs_input_analyzer.lineage import after, before
+from cs_input_analyzer.op_traits import chain_before, decodes, draws, is_costly, is_map, method_of
+from cs_input_analyzer.records import Case, Edit, Finding, Op, Severity
+from cs_input_analyzer.source_code import with_calls_swapped
+
+CODE = "CSI205"
+NAME = "cache-misplaced"
+
+COSTLY_RATIO = 0.2
+MEMORY_RATIO = 0.5
+
+
+def find(case: Case) -> Iterator[Finding]:
+    ops = case.pipeline.ops
+    for cache in ops:
+        if cache.kind != "Cache" or cache.within is not None:
+            continue
+        endless = next((op for op in before(cache, ops) if op.kind == "Repeat" and op.parameters.get("count") == -1), None)
+        if endless is not None:
+            message = f"{cache.name} never sees the end of {endless.name}: it only grows, and is never read"
+            yield _finding(cache, endless, "warning", message, f"put the cache before {endless.name}", (endless, cache), case)
+            continue
+        take = _take_after(cache, ops)
+        if take is not None:
+            severity: Severity = "warning" if case.pipeline.is_infinite else "info"
+            message = f"{take.name} stops before {cache.name} is complete, so each pass begins it anew"
+            yield _finding(cache, take, severity, message, f"put the cache after {take.name}", (cache, take), case)
+            continue
+        yield from _too_early(cache, case)
+
+
+def _take_after(cache: Op, ops: tuple[Op, ...]) -> Op | None:
+    """A `take` behind the cache; one behind a `repeat` takes from several passes, of which the first completes the cache."""
+    for op in after(cache, ops):
+        if op.kind == "Repeat":
+            return None
+        if op.kind == "Take" and op.within is None and (op.parameters.get("count") or 0) != -1:
+            return op
+    return None
+
+
+def _too_early(cache: Op, case: Case) -> Iterator[Finding]:
+    for op in after(cache, case.pipeline.ops):
+        is_random = draws(op)
+        if not is_map(op) or op.within is not None or (is_random and not decodes(op)):
+            continue
+        share, need = share_of(case, (op,)), cache_bytes_per_node(case, op) or 0.0
+        is_cheap = share < COSTLY_RATIO if share is not None else not is_costly(op)
+        if is_cheap or need > MEMORY_RATIO * free_bytes_per_node(case):
+            continue
+        message = f"{op.name} works after {cache.name}, so each pass does it again" + (", random or not" if is_random else "")
+        fix = "split what it decodes from what is random, and put the cache between them" if is_random else "put the cache after it"
+        swapped = () if is_random else (cache, op)
+        yield _finding(cache, op, "warning" if share is not None and not is_random else "info", message, fix, swapped, case)
+        return
+
+
+def _finding(cache: Op, other: Op, severity: Severity, message: str, fix: str, swapped: tuple[Op, ...], case: Case) -> Finding:
+    """`swapped`: the two ops in the order of the pipeline that should change places; an edit only where they are neighbours."""
+    is_near = len(swapped) == 2 and next(iter(chain_before(swapped[1], case.pipeline.ops)), None) == swapped[0]
+    share = share_of(case, (other,)) if is_map(other) else None
+    return Finding(
+        code=CODE,
+        severity=severity,
+        message=message,
+        op=cache.name,
+        source=cache.source,
+        evidence={"other_op": other.name, "share_ratio": share},
+        fix=fix,
+        before=cache.code,
+        after=with_calls_swapped(cache.code, method_of(swapped[0]), method_of(swapped[1])) if is_near else None,
+        edits=(Edit(kind="swap", op=swapped[1].name),) if is_near else (),
+    )

@@ -1,0 +1,78 @@
+"""Every pass reads and decodes the same data again, though the result would fit into memory.
+
+What does not change from pass to pass (reading, parsing, decoding, resizing) can be done once: `cache()` keeps the elements of the
+first pass in the memory of the worker, and later passes take them from there.
+
+Fix: `.cache()` after the last op whose result is always the same, before anything random and before `repeat`. The message says how
+much memory that takes on each node: elements as they are at that place, once for each worker.
+
+Silent without a measurement, in evaluation, where a cache or snapshot is there, where nothing costly comes before the first random
+op (reading alone counts only where the storage holds the worker back: the page cache keeps files as well), where the data are read
+once, and where they take more than half of what the plan leaves of a node's memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cs_input_analyzer.evidence import bottleneck, cache_bytes_per_node, free_bytes_per_node, share_of
+from cs_input_analyzer.lineage import before, reads_names_only
+from cs_input_analyzer.op_traits import SHUFFLES, call_number, draws, is_map, method_of
+from cs_input_analyzer.records import Case, Edit, Finding, Op
+from cs_input_analyzer.source_code import with_call_after
+from cs_input_analyzer.threads import inside, reader_ops
+from cs_input_analyzer.units import format_bytes
+
+CODE = "CSI202"
+NAME = "cache-missing"
+
+# Maps that take this share of the CPU time are worth doing once.
+COSTLY_RATIO = 0.2
+LARGE_RATIO = 0.4
+MEMORY_RATIO = 0.5
+_CACHES = frozenset({"Cache", "Snapshot", "Save", "Load"})
+
+
+def find(case: Case) -> Iterator[Finding]:
+    ops = case.pipeline.ops
+    is_reread = case.pipeline.is_infinite or any(op.kind == "Repeat" for op in ops)
+    if case.mode == "eval" or case.profile is None or not is_reread or any(op.kind in _CACHES for op in ops):
+        return
+    op = _last_unchanging(ops)
+    up_to_here = (*before(op, ops), *inside(op, ops), op) if op is not None else ()
+    if op is None or not reader_ops(up_to_here):
+        return
+    saved = share_of(case, up_to_here)
+    maps = share_of(case, [one for one in up_to_here if is_map(one)]) or 0.0
+    is_slow = bottleneck(case, ("storage bandwidth", "storage latency")) is not None
+    need, room = cache_bytes_per_node(case, op), free_bytes_per_node(case)
+    if need is None or need > MEMORY_RATIO * room or (maps < COSTLY_RATIO and not is_slow):
+        return
+    yield Finding(
+        code=CODE,
+        severity="warning" if is_slow or (saved or 0.0) >= LARGE_RATIO else "info",
+        message=f"every pass does again all up to {op.name}; its result would take {format_bytes(need)} of a node's memory",
+        op=op.name,
+        source=op.source,
+        evidence={"saved_share_ratio": saved, "cache_bytes_per_node": round(need), "free_bytes_per_node": round(room)},
+        fix=f"put .cache() after {op.name}",
+        before=op.code,
+        after=with_call_after(op.code, method_of(op), "cache()", nth=call_number(op, ops)),
+        edits=(Edit(kind="insert-cache", op=op.name),),
+    )
+
+
+def _last_unchanging(ops: tuple[Op, ...]) -> Op | None:
+    """The last op at the top up to which every pass gives the same elements; None where there is no end of a pass to see."""
+    last = None
+    for op in ops:
+        is_of_names = reads_names_only(op, ops) and not is_map(op) and not reader_ops((*inside(op, ops), op))
+        if op.within is not None or is_of_names:
+            if op.kind == "Repeat" and op.within is None:  # of file names: what is read never ends
+                return None
+            continue
+        if op.kind in (*SHUFFLES, "Repeat", "Take", "Skip") or any(draws(one) for one in (op, *before(op, ops))):
+            break
+        if op.kind not in ("Prefetch", "Options"):
+            last = op
+    return last

@@ -1,0 +1,69 @@
+"""A `flat_map` opens one file after the other.
+
+Nothing is read while the next file is opened, and never from more than one at a time. On storage with some milliseconds of latency
+many small files are mostly waiting; a worker with several CPUs reads and checks records on one of them.
+
+Fix: `interleave` with `num_parallel_calls=tf.data.AUTOTUNE`, which opens files ahead and reads several at a time. Where a shuffle
+without a seed follows, the order is free and the cycle may be as long as you like; where the order must stay, `cycle_length=1`
+keeps it, and the next files are still opened ahead.
+
+Silent for `interleave`, for a flat_map that reads no files, and over a single file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cs_input_analyzer.evidence import READING, bottleneck
+from cs_input_analyzer.lineage import after
+from cs_input_analyzer.op_traits import call_number, is_random_order
+from cs_input_analyzer.records import Case, Edit, Finding, Op
+from cs_input_analyzer.source_code import AUTOTUNE, count_calls, with_argument, with_method
+from cs_input_analyzer.threads import READERS, inside
+
+CODE = "CSI104"
+NAME = "flat-map-over-files"
+
+
+def find(case: Case) -> Iterator[Finding]:
+    ops, files = case.pipeline.ops, case.pipeline.files
+    if files is not None and files.count < 2:
+        return
+    for op in ops:
+        inner = {other.kind for other in inside(op, ops)}
+        # Without a call of flat_map in the code it is how TensorFlow makes a reader of several files: CSI105.
+        if op.kind != "FlatMap" or op.within or READERS.isdisjoint(inner) or (op.code and not count_calls(op.code, "flat_map")):
+            continue
+        if op.code is None and "FlatMap" not in inner:
+            continue
+        station = bottleneck(case, (*READING, "serial op"))
+        reads_slowly = station is not None and (station.op in {op.name, *(other.name for other in inside(op, ops)), None})
+        yield Finding(
+            code=CODE,
+            severity="warning" if reads_slowly else "info",
+            message=f"{op.name} reads {_count(case)} one after the other" + (", which limits the worker" if reads_slowly else ""),
+            op=op.name,
+            source=op.source,
+            evidence={
+                "files": files.count if files else None,
+                "ceiling_samples_per_s": station.samples_per_s if station and reads_slowly else None,
+            },
+            fix=f"use interleave(…, num_parallel_calls={AUTOTUNE})",
+            before=op.code,
+            after=_after(op, case),
+            edits=(Edit(kind="interleave", op=op.name),),
+        )
+
+
+def _count(case: Case) -> str:
+    return f"{case.pipeline.files.count:,} files" if case.pipeline.files else "files"
+
+
+def _after(op: Op, case: Case) -> str | None:
+    number = call_number(op, case.pipeline.ops)
+    code = with_method(op.code, "flat_map", "interleave", nth=number)
+    if code is None or count_calls(code, "interleave") != 1:
+        return None
+    if not any(is_random_order(other) for other in after(op, case.pipeline.ops)):
+        code = with_argument(code, "interleave", "cycle_length", "1")
+    return with_argument(code, "interleave", "num_parallel_calls", AUTOTUNE)

@@ -1,0 +1,62 @@
+"""A deterministic order is asked for where a shuffle without a seed makes it moot.
+
+An op that keeps the order hands over nothing until its slowest call is done: one large file or slow read holds up all that is ready
+behind it. A shuffle without a seed gives another order in every run, so what came before it in which order cannot be told any more.
+
+Fix: `deterministic=False` at the op. It is advice only: the analyzer never makes a pipeline less deterministic by itself.
+
+Silent where no shuffle follows at the level of samples, where the shuffle has a seed (or `tf.random.set_seed` was called), where
+`deterministic=False` is set, and where nothing is said and the op does not wait for its calls longer than it works.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cs_input_analyzer.lineage import after
+from cs_input_analyzer.op_traits import call_number, cost_of, is_random_order, method_of, option
+from cs_input_analyzer.records import Case, Finding, Op
+from cs_input_analyzer.source_code import with_argument
+
+CODE = "CSI107"
+NAME = "order-forced"
+
+_ORDERED = ("ParallelMap", "ParallelInterleave", "ParallelBatch", "ParallelFilter")
+
+
+def find(case: Case) -> Iterator[Finding]:
+    ops = case.pipeline.ops
+    for op in ops:
+        if op.kind not in _ORDERED or not _is_forced(op, case):
+            continue
+        shuffle = next((other for other in after(op, ops) if is_random_order(other)), None)
+        if shuffle is None:
+            continue
+        cost = cost_of(op, case.profile)
+        yield Finding(
+            code=CODE,
+            severity="info",
+            message=f"{op.name} keeps its elements in order, and {shuffle.name} then shuffles them without a seed",
+            op=op.name,
+            source=op.source,
+            evidence={
+                "deterministic": str(op.parameters.get("deterministic")),
+                "shuffle": shuffle.name,
+                "wait_s_per_sample": cost.wait_s_per_sample if cost else None,
+            },
+            fix="give it deterministic=False",
+            before=op.code,
+            after=with_argument(op.code, method_of(op), "deterministic", "False", nth=call_number(op, ops)),
+        )
+
+
+def _is_forced(op: Op, case: Case) -> bool:
+    said = op.parameters.get("deterministic")
+    if said == "true":
+        # A reader with num_parallel_reads says so by itself, and takes no other wish.
+        return op.code is None or "deterministic" in op.code
+    if said != "default" or option(case.pipeline.ops, "deterministic") is False:
+        return False
+    cost = cost_of(op, case.profile)
+    waits = cost is not None and (cost.wait_s_per_sample or 0.0) > (cost.self_cpu_s_per_sample or 0.0)
+    return option(case.pipeline.ops, "deterministic") is True or waits

@@ -1,0 +1,73 @@
+"""No `prefetch` at the end, so the next batch is begun only when the accelerator asks for it.
+
+While the accelerator works on one batch, the input stands still, and the other way round: a step takes the time of both together. A
+prefetch further up does not help with what comes after it, and `prefetch(0)` is none.
+
+TensorFlow appends a prefetch by itself to a pipeline that ends without one, but not where `autotune`, `inject_prefetch` or the
+default optimizations are switched off, and not behind a prefetch that is there already.
+
+Fix: `.prefetch(tf.data.AUTOTUNE)` as the last call.
+
+Silent where there is one (with nothing but `repeat`, `take` or `with_options` behind it), where TensorFlow appends it, and where
+the last op works ahead by itself, as a parallel `map` or `batch` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cs_input_analyzer.evidence import bottleneck
+from cs_input_analyzer.lineage import reads_names_only
+from cs_input_analyzer.op_traits import call_number, method_of, prefetches_by_itself
+from cs_input_analyzer.records import Case, Edit, EditKind, Finding, Op
+from cs_input_analyzer.source_code import AUTOTUNE, with_argument, with_call_after
+from cs_input_analyzer.threads import THREADED
+
+CODE = "CSI201"
+NAME = "prefetch-missing"
+
+# Ops that hand elements on without working on them.
+_HANDS_ON = frozenset({"Options", "Repeat", "Take", "Skip", "AssertCardinality", "Model"})
+
+
+def find(case: Case) -> Iterator[Finding]:
+    ops = case.pipeline.ops
+    last = _last_working(ops)
+    if last is None:
+        return
+    if last.kind == "Prefetch":
+        if last.parameters.get("buffer_size") == 0:
+            changed = with_argument(last.code, "prefetch", "buffer_size", AUTOTUNE, nth=call_number(last, ops))
+            yield _finding(last, case, f"{last.name} has a buffer of 0 and prefetches nothing", changed, "set-buffer")
+        return
+    if last.kind in THREADED or prefetches_by_itself(ops):
+        return
+    earlier = next((op for op in ops if op.kind == "Prefetch" and op.within is None and not reads_names_only(op, ops)), None)
+    where = f"; what comes after {earlier.name} is not made ahead" if earlier else ""
+    changed = with_call_after(last.code, method_of(last), f"prefetch({AUTOTUNE})", nth=call_number(last, ops))
+    yield _finding(last, case, f"the pipeline ends with {last.name} and without a prefetch{where}", changed, "insert-prefetch")
+
+
+def _last_working(ops: tuple[Op, ...]) -> Op | None:
+    """The op that the consumer waits for: the last that does anything."""
+    by_name = {op.name: op for op in ops}
+    op = next((op for op in reversed(ops) if op.within is None), None)
+    while op is not None and op.kind in _HANDS_ON:
+        op = by_name.get(op.inputs[0]) if op.inputs else None
+    return op
+
+
+def _finding(op: Op, case: Case, message: str, changed: str | None, kind: EditKind) -> Finding:
+    station = bottleneck(case, ("serial op",))
+    return Finding(
+        code=CODE,
+        severity="warning" if station is not None and station.op == op.name else "info",
+        message=message,
+        op=op.name,
+        source=op.source,
+        evidence={"ceiling_samples_per_s": station.samples_per_s if station else None},
+        fix=f"end the pipeline with .prefetch({AUTOTUNE})",
+        before=op.code,
+        after=changed,
+        edits=(Edit(kind=kind, op=op.name),),
+    )

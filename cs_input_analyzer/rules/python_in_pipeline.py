@@ -1,0 +1,64 @@
+"""Python code runs for the elements of the pipeline, and only one thread of a process can run Python.
+
+`py_function`, `numpy_function` and `from_generator` call back into the interpreter, whose lock (GIL) they all share. However
+many CPUs a worker has and however many parallel calls a `map` makes, they take turns; more threads even make it slower. Only
+more workers (processes) help, each with an interpreter of its own. Such a pipeline cannot be saved, moved to `tf.data.service`,
+or optimised by TensorFlow either.
+
+Fix: TensorFlow ops in place of the Python code (`tf.io.decode_*`, `tf.strings`, `tf.numpy_function` -> `tf.*`); or do it once,
+when the dataset is written. Until then: many tasks per node with one CPU each, and one call for a whole batch in place of one
+per sample.
+
+A warning where the lock is the bottleneck, where the Python ops take a fifth of the CPU time or more, or, where nothing was
+measured, where Python runs for every single sample. Else for your information.
+
+Silent where all functions are TensorFlow's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cs_input_analyzer.evidence import bottleneck, share_of, station_of
+from cs_input_analyzer.lineage import samples_per_element
+from cs_input_analyzer.records import Case, Finding, StationKind
+from cs_input_analyzer.threads import dearest, python_ops
+from cs_input_analyzer.units import format_rate, format_ratio
+
+CODE = "CSI401"
+NAME = "python-in-pipeline"
+LARGE_RATIO = 0.2
+GIL: tuple[StationKind, ...] = ("Python (GIL)",)
+
+
+def find(case: Case) -> Iterator[Finding]:
+    found = python_ops(case.pipeline.ops)
+    if not found:
+        return
+    share, station = share_of(case, found), station_of(case, GIL)
+    is_limit = bottleneck(case, GIL) is not None or (
+        case.profile is not None and case.profile.serial is not None and case.profile.serial.op == "GIL"
+    )
+    is_each_sample = any(samples_per_element(op, case.pipeline.ops) == 1 for op in found)
+    costs = {cost.name: cost.self_cpu_s_per_sample or 0.0 for cost in case.profile.ops} if case.profile else {}
+    op = dearest(found, costs)
+    facts = [
+        f"{format_ratio(share)} of the CPU time" if share is not None else "",
+        f"at most {format_rate(station.samples_per_s)} a worker, whatever its CPUs" if station is not None else "",
+    ]
+    told = "; ".join(fact for fact in facts if fact)
+    yield Finding(
+        code=CODE,
+        severity="warning" if is_limit or (is_each_sample if share is None else share >= LARGE_RATIO) else "info",
+        message=f"Python runs for every {'sample' if is_each_sample else 'batch'}, one at a time{f' ({told})' if told else ''}",
+        op=op.name,
+        source=op.source,
+        evidence={
+            "python_ops": len(found),
+            "share_ratio": share,
+            "ceiling_samples_per_s": station.samples_per_s if station else None,
+            "utilization_ratio": station.utilization_ratio if station else None,
+            "is_bottleneck": is_limit,
+        },
+        fix="use TensorFlow ops, or do it when the dataset is written; until then more tasks with fewer CPUs each",
+    )
