@@ -1,8 +1,6 @@
-"""Dataset -> another Dataset, by editing the graph that TensorFlow holds of it; here, cuts for measuring.
+"""Cuts for measuring: the pipeline after its readers, or after any op.
 
-`DatasetToGraph` gives a GraphDef, `DatasetFromGraph` takes one back, in the same process with everything that user functions hold:
-tables, variables, Python functions. A cut changes which tensor a graph or a function returns; what that no longer needs is left
-out.
+A cut changes which tensor a graph or a function returns; what that no longer needs is left out.
 """
 
 from __future__ import annotations
@@ -12,9 +10,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cs_input_analyzer.graph import graph_def_of, is_dataset_op, kind_of, top_nodes
+from cs_input_analyzer.rewrite.graph_text import (
+    READERS,
+    Elements,
+    elements_of,
+    functions_of,
+    node_name,
+    rename_functions,
+    scalar_shape,
+    set_elements,
+    set_values,
+    string_type,
+)
 
-# Ops whose elements are what a file holds. They give one string, except those that say their types in attributes.
-READERS = ("TFRecord", "TextLine", "FixedLengthRecord", "CSV", "Sql", "LMDB", "Load")
 _READS_WHOLE_FILE = "ReadFile"
 _MAPS = ("Map", "ParallelMap")
 _CALLS = ("PartitionedCall", "StatefulPartitionedCall")
@@ -81,10 +89,10 @@ def prefix(dataset: Any, op: str) -> Any:
     kept = body.needed([result.name])
     del graph_def.node[:]
     graph_def.node.extend(kept)
-    return _dataset_of(graph_def, _elements_of(node), dataset.options())
+    return _dataset_of(graph_def, elements_of(node), dataset.options())
 
 
-def _dataset_of(graph_def: Any, elements: _Elements, options: Any) -> Any:
+def _dataset_of(graph_def: Any, elements: Elements, options: Any) -> Any:
     import tensorflow as tf
     from tensorflow.python.data.ops import dataset_ops
 
@@ -96,19 +104,11 @@ def _dataset_of(graph_def: Any, elements: _Elements, options: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Elements:
-    """DataType numbers and TensorShapeProtos of an element's tensors, in flattening order."""
-
-    types: tuple[int, ...]
-    shapes: tuple[Any, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Cut:
     """The tensor that a body is to return instead, and what it then gives."""
 
     tensor: str
-    elements: _Elements
+    elements: Elements
 
 
 @dataclass(slots=True, kw_only=True)
@@ -133,7 +133,7 @@ class _Body:
             name = pending.pop()
             if name not in found:
                 found.add(name)
-                pending += [source for tensor in self.nodes[name].input if (source := _name(tensor)) in self.nodes]
+                pending += [source for tensor in self.nodes[name].input if (source := node_name(tensor)) in self.nodes]
         return [node for name, node in self.nodes.items() if name in found]
 
 
@@ -143,11 +143,11 @@ class _Cutter:
 
     functions: Mapping[str, Any]
     made: list[Any] = field(default_factory=list)
-    cut_functions: dict[str, tuple[str, _Elements] | None] = field(default_factory=dict)
+    cut_functions: dict[str, tuple[str, Elements] | None] = field(default_factory=dict)
 
     def cut(self, body: _Body, tensor: str) -> _Cut | None:
         """The cut for the dataset that `tensor` is; None where nothing before it reads a file. Raises _CannotCutError."""
-        name = _name(tensor)
+        name = node_name(tensor)
         if name not in body.nodes:  # an argument of the function
             return None
         if name not in body.cuts:
@@ -161,22 +161,22 @@ class _Cutter:
                 return self.cut(body, node.input[0])
             return self._cut_inside(body, node, tensor) if node.op in (*_CALLS, *_BRANCHES) else None
         if kind in READERS:
-            return _Cut(tensor=tensor, elements=_elements_of(node))
+            return _Cut(tensor=tensor, elements=elements_of(node))
         inside = self._cut_inside(body, node, tensor)
         if inside is not None:
             return inside
-        if any(self._reads_whole_files(function) for function in _functions_of(node)):
+        if any(self._reads_whole_files(function) for function in functions_of(node)):
             return self._cut_map(body, node, tensor)
         inputs = [source for source in node.input if not source.startswith("^")]
         cuts = [cut for source in inputs if (cut := self.cut(body, source)) is not None]
         if not cuts:
             made_of = body.needed([node.name])
-            return _Cut(tensor=tensor, elements=_elements_of(node)) if any(map(self._is_file_read, made_of)) else None
+            return _Cut(tensor=tensor, elements=elements_of(node)) if any(map(self._is_file_read, made_of)) else None
         return cuts[0] if len(cuts) == 1 else self._cut_join(body, node, tensor, kind)
 
     def _cut_inside(self, body: _Body, node: Any, tensor: str) -> _Cut | None:
         """Cuts what the functions of a node return (`interleave`, `flat_map`, a `tf.function`, `tf.cond`), if that reads."""
-        names = [name for name in _functions_of(node) if _returns_dataset(self.functions[name])]
+        names = [name for name in functions_of(node) if _returns_dataset(self.functions[name])]
         found = [self._cut_function(name) for name in names]
         if not any(found):
             return None
@@ -185,9 +185,9 @@ class _Cutter:
             raise _CannotCutError(f"one branch of {node.name} reads files, another does not")
         elements = _common([function[1] for function in made], node.name)
         copy = body.edited(node.name)
-        _rename_functions(copy, dict(zip(names, (function[0] for function in made), strict=True)))
+        rename_functions(copy, dict(zip(names, (function[0] for function in made), strict=True)))
         if is_dataset_op(node.op):
-            _set_elements(copy, elements)
+            set_elements(copy, elements)
         return _Cut(tensor=tensor, elements=elements)
 
     def _cut_join(self, body: _Body, node: Any, tensor: str, kind: str) -> _Cut:
@@ -196,7 +196,7 @@ class _Cutter:
         cuts = {index: cut for index, source in enumerate(sources) if (cut := self.cut(body, source)) is not None}
         if kind == "Zip":
             types = tuple(value for cut in cuts.values() for value in cut.elements.types)
-            elements = _Elements(types=types, shapes=tuple(shape for cut in cuts.values() for shape in cut.elements.shapes))
+            elements = Elements(types=types, shapes=tuple(shape for cut in cuts.values() for shape in cut.elements.shapes))
         elif kind in _MERGES and len(cuts) == len(sources) - (kind == "DirectedInterleave"):
             elements = _common([cut.elements for cut in cuts.values()], node.name)
         else:
@@ -208,10 +208,10 @@ class _Cutter:
             copy.attr["N"].i = len(joined)
         del copy.input[:]
         copy.input.extend(joined)
-        _set_elements(copy, elements)
+        set_elements(copy, elements)
         return _Cut(tensor=tensor, elements=elements)
 
-    def _cut_function(self, name: str) -> tuple[str, _Elements] | None:
+    def _cut_function(self, name: str) -> tuple[str, Elements] | None:
         """A copy of a function that returns the cut dataset: its name and elements. None where it reads nothing."""
         if name not in self.cut_functions:
             function = self.functions[name]
@@ -222,7 +222,7 @@ class _Cutter:
             if cut is not None:
                 copy = self._copy_of(function)
                 copy.ret[key] = cut.tensor
-                copy.node_def.extend(body.needed([_name(cut.tensor)]))
+                copy.node_def.extend(body.needed([node_name(cut.tensor)]))
                 self.cut_functions[name] = copy.signature.name, cut.elements
         return self.cut_functions[name]
 
@@ -230,12 +230,12 @@ class _Cutter:
         """A `map` that reads whole files gives their contents, and does nothing else."""
         if kind_of(node.op) not in _MAPS:
             raise _CannotCutError(f"{node.op} reads files in its function")
-        (name,) = _functions_of(node)
+        (name,) = functions_of(node)
         new_name, count = self._contents_function(name)
-        elements = _Elements(types=(_string(),) * count, shapes=(_scalar(),) * count)
+        elements = Elements(types=(string_type(),) * count, shapes=(scalar_shape(),) * count)
         copy = body.edited(node.name)
-        _rename_functions(copy, {name: new_name})
-        _set_elements(copy, elements)
+        rename_functions(copy, {name: new_name})
+        set_elements(copy, elements)
         return _Cut(tensor=tensor, elements=elements)
 
     def _contents_function(self, name: str) -> tuple[str, int]:
@@ -250,21 +250,21 @@ class _Cutter:
             elif self._is_file_read(node):
                 if node.op not in _CALLS:
                     raise _CannotCutError(f"{node.op} reads files in {name}")
-                (called,) = _functions_of(node)
+                (called,) = functions_of(node)
                 new_name, count = self._contents_function(called)
                 copy = body.edited(node.name)
-                _rename_functions(copy, {called: new_name})
-                _replace(copy.attr["Tout"].list.type, [_string()] * count)
+                rename_functions(copy, {called: new_name})
+                set_values(copy.attr["Tout"].list.type, [string_type()] * count)
                 contents += [f"{node.name}:output:{index}" for index in range(count)]
                 calls.add(node.name)
-        kept = body.needed(map(_name, contents))
-        if any(_name(tensor) in calls for node in kept for tensor in node.input if not tensor.startswith("^")):
+        kept = body.needed(map(node_name, contents))
+        if any(node_name(tensor) in calls for node in kept for tensor in node.input if not tensor.startswith("^")):
             raise _CannotCutError(f"in {name} one file read needs the result of another")
         copy = self._copy_of(function)
         copy.ret.clear()
         del copy.signature.output_arg[:]
         for index, tensor in enumerate(contents):
-            copy.signature.output_arg.add(name=f"contents_{index}", type=_string())
+            copy.signature.output_arg.add(name=f"contents_{index}", type=string_type())
             copy.ret[f"contents_{index}"] = tensor
         copy.node_def.extend(kept)
         return copy.signature.name, len(contents)
@@ -281,7 +281,7 @@ class _Cutter:
         return copy
 
     def _is_file_read(self, node: Any) -> bool:
-        return node.op == _READS_WHOLE_FILE or any(self._reads_whole_files(name) for name in _functions_of(node))
+        return node.op == _READS_WHOLE_FILE or any(self._reads_whole_files(name) for name in functions_of(node))
 
     def _reads_whole_files(self, name: str) -> bool:
         """Whether a function, or one that it calls, has a `ReadFile`; what it does to whole datasets does not count."""
@@ -293,23 +293,8 @@ class _Cutter:
             seen.add(function.signature.name)
             if any(node.op == _READS_WHOLE_FILE for node in function.node_def):
                 return True
-            pending += [called for node in function.node_def for called in _functions_of(node)]
+            pending += [called for node in function.node_def for called in functions_of(node)]
         return False
-
-
-def _name(tensor: str) -> str:
-    return tensor.split(":")[0].lstrip("^")
-
-
-def _functions_of(node: Any) -> list[str]:
-    names = [value.func.name for value in node.attr.values() if value.HasField("func")]
-    return names + [function.name for value in node.attr.values() for function in value.list.func]
-
-
-def _rename_functions(node: Any, names: Mapping[str, str]) -> None:
-    functions = [value.func for value in node.attr.values() if value.HasField("func")]
-    for function in (*functions, *(function for value in node.attr.values() for function in value.list.func)):
-        function.name = names.get(function.name, function.name)
 
 
 def _returns_dataset(function: Any) -> bool:
@@ -318,20 +303,7 @@ def _returns_dataset(function: Any) -> bool:
     return [argument.type for argument in function.signature.output_arg] == [types_pb2.DT_VARIANT]
 
 
-def _elements_of(node: Any) -> _Elements:
-    """As the op says; readers that do not say give one string."""
-    types = next((tuple(node.attr[name].list.type) for name in ("output_types", "Toutput_types") if name in node.attr), ())
-    if not types:
-        return _Elements(types=(_string(),), shapes=(_scalar(),))
-    return _Elements(types=types, shapes=tuple(node.attr["output_shapes"].list.shape))
-
-
-def _set_elements(node: Any, elements: _Elements) -> None:
-    _replace(node.attr["output_types"].list.type, elements.types)
-    _replace(node.attr["output_shapes"].list.shape, elements.shapes)
-
-
-def _common(found: Sequence[_Elements], name: str) -> _Elements:
+def _common(found: Sequence[Elements], name: str) -> Elements:
     """Elements of one of several datasets: their types must be the same, their shapes are left open where they differ."""
     from tensorflow.core.framework import tensor_shape_pb2
 
@@ -340,21 +312,4 @@ def _common(found: Sequence[_Elements], name: str) -> _Elements:
         raise _CannotCutError(f"{name} joins readers of different types")
     if all(elements.shapes == first.shapes for elements in found):
         return first
-    return _Elements(types=first.types, shapes=(tensor_shape_pb2.TensorShapeProto(unknown_rank=True),) * len(first.types))
-
-
-def _replace(repeated: Any, values: Iterable[Any]) -> None:
-    del repeated[:]
-    repeated.extend(values)
-
-
-def _string() -> int:
-    from tensorflow.core.framework import types_pb2
-
-    return int(types_pb2.DT_STRING)
-
-
-def _scalar() -> Any:
-    from tensorflow.core.framework import tensor_shape_pb2
-
-    return tensor_shape_pb2.TensorShapeProto()
+    return Elements(types=first.types, shapes=(tensor_shape_pb2.TensorShapeProto(unknown_rank=True),) * len(first.types))

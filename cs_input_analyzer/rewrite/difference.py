@@ -1,0 +1,275 @@
+"""Two graphs side by side, as text: where they part, which order each promises, and what must not differ between them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from cs_input_analyzer.graph import graph_def_of, is_dataset_op, kind_of, named_inputs
+from cs_input_analyzer.rewrite import traits
+from cs_input_analyzer.rewrite.graph_text import Body, GraphText, functions_of, node_name
+
+_KEEPERS = ("Cache", "Snapshot")
+_WRITERS = ("Snapshot", "Save", "SaveV2")
+_HAND_ON = ("Prefetch", "Options", "Model")
+_PLAIN = {"FlatMap": "Interleave"}
+# Attributes that say how an op works, not what it gives.
+_PACE = ("deterministic=", "parallel_copy=", "use_inter_op_parallelism=", "use_unbounded_threadpool=", "force_synchronous=")
+# Attributes that say nothing about what an op does.
+_SILENT = ("metadata", "_output_shapes", "_input_shapes", "_user_specified_name")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parting:
+    """Where the elements of two pipelines can be compared without their order: nodes whose elements reach the end through ops that
+    are alike in both, up to a shuffle without a seed; or behind one.
+
+    Attributes:
+        original, edited: names of those nodes.
+        has_same_input: what the two nodes read is alike too, so that a part of it can stand for all.
+    """
+
+    original: str
+    edited: str
+    has_same_input: bool
+
+
+def read_text(dataset: Any) -> GraphText:
+    return GraphText.of(graph_def_of(dataset))
+
+
+def incomparable(text: GraphText, element_spec: Any) -> str | None:
+    """Why the elements of a pipeline cannot be compared with those of another; None where they can."""
+    import tensorflow as tf
+    from tensorflow.python.framework import op_def_registry
+
+    for spec in tf.nest.flatten(element_spec):
+        if isinstance(spec, tf.data.DatasetSpec):
+            return "its elements are datasets"
+        parts = tf.nest.flatten(spec, expand_composites=True)
+        if any(getattr(part, "dtype", None) in (tf.variant, tf.resource) for part in parts) or isinstance(spec, tf.OptionalSpec):
+            return f"its elements hold a {type(spec).__name__.removesuffix('Spec')}, of which TensorFlow shows no content"
+    for node in every_node(text):
+        definition = op_def_registry.get(node.op)
+        if definition is None:
+            return f"it has a custom op, {node.op}, that TensorFlow does not describe"
+        if is_dataset_op(node.op) and kind_of(node.op) in _WRITERS:
+            return f"it writes files ({node.op})"
+        if kind_of(node.op).startswith("DataService"):
+            return f"it reads from tf.data service ({node.op}), which gives each reader other elements"
+    for node in text.called_by(text.functions):
+        definition = op_def_registry.get(node.op)
+        if node.op in traits.DRAWS or traits.is_python(node) or is_dataset_op(node.op):
+            continue
+        if definition.is_stateful and traits.state_in([node]) is not None:
+            return f"one of its functions calls a stateful op ({node.op}), which two runs would share"
+    return None
+
+
+def every_node(text: GraphText) -> Iterator[Any]:
+    yield from text.top.nodes.values()
+    for function in text.functions.values():
+        yield from function.node_def
+
+
+def calls_python(text: GraphText) -> bool:
+    return any(traits.is_python(node) for node in every_node(text))
+
+
+def cache_places(text: GraphText) -> list[tuple[str, ...]]:
+    """For each op that keeps elements from one pass to the next: what its elements come through, parallel or not."""
+    found = []
+    for node in text.top.nodes.values():
+        if is_dataset_op(node.op) and kind_of(node.op) in _KEEPERS:
+            kinds = (kind_of(other.op).removeprefix("Parallel") for other in text.top.upstream(node))
+            found.append(tuple(_PLAIN.get(kind, kind) for kind in kinds if kind not in _HAND_ON))
+    inside = sum(is_dataset_op(node.op) and kind_of(node.op) in _KEEPERS for node in text.called_by(_reachable(text)))
+    return sorted([*found, *[("inside",)] * inside])
+
+
+def changed_promise(original: GraphText, edited: GraphText, unordered: bool, edited_unordered: bool) -> str | None:
+    """What the edited pipeline promises less, or does otherwise, that no comparison of elements shows; None where nothing."""
+    if _loose(edited, edited_unordered) - _loose(original, unordered):
+        return "its order may change from run to run, that of the original may not"
+    if _shuffles(original) != _shuffles(edited):
+        return "it does not shuffle as the original does"
+    if _chances(original) != _chances(edited):
+        return "what is drawn at random is kept from one pass to the next in one of the two, and drawn anew in the other"
+    return None
+
+
+def parting(original: GraphText, edited: GraphText, unordered: bool) -> Parting | None:
+    """The nodes to compare where order is moot; None where the original promises an order at the first difference."""
+    first, second = _working(original.top, original.top.result()), _working(edited.top, edited.top.result())
+    behind: tuple[Any, Any] | None = None
+    while first is not None and second is not None and _alike(original, first) == _alike(edited, second):
+        if len(_dataset_inputs(original.top, first)) != 1 or len(_dataset_inputs(edited.top, second)) != 1:
+            break
+        is_shuffle = traits.is_unseeded_shuffle(original.top, first)
+        first, second = _before(original.top, first), _before(edited.top, second)
+        if is_shuffle and first is not None and second is not None:
+            behind = first, second
+    if behind is None and first is not None and second is not None and _is_moot(original, first, unordered):
+        behind = (first, second) if _is_moot(edited, second, unordered) else None
+    if behind is None:
+        return None
+    inputs = original.top.input_of(behind[0]), edited.top.input_of(behind[1])
+    is_same = None not in inputs and _whole_text(original, inputs[0]) == _whole_text(edited, inputs[1])
+    return Parting(original=behind[0].name, edited=behind[1].name, has_same_input=is_same)
+
+
+def _is_moot(text: GraphText, node: Any, unordered: bool) -> bool:
+    body = text.top
+    return any(
+        traits.is_unseeded_shuffle(body, other) or traits.is_nondeterministic(body, other, unordered)
+        for other in (node, *body.upstream(node))
+    )
+
+
+def _datasets(text: GraphText) -> Iterator[tuple[Body, Any]]:
+    for body in (text.top, *(text.body_of(name) for name in _reachable(text))):
+        for node in body.nodes.values():
+            if is_dataset_op(node.op):
+                yield body, node
+
+
+def _reachable(text: GraphText) -> list[str]:
+    """Functions that the graph calls; a copy made for an edit leaves its original behind unused."""
+    seen: list[str] = []
+    pending = [name for node in text.top.nodes.values() for name in functions_of(node)]
+    while pending:
+        name = pending.pop()
+        if name in text.functions and name not in seen:
+            seen.append(name)
+            pending += [called for node in text.functions[name].node_def for called in functions_of(node)]
+    return seen
+
+
+def _loose(text: GraphText, by_default: bool) -> set[tuple[str, int]]:
+    """The ops that may give any order: each by its kind, parallel or not, and which of that kind it is."""
+    seen: Counter[str] = Counter()
+    found = set()
+    for body, node in _datasets(text):
+        kind = kind_of(node.op).removeprefix("Parallel")
+        kind = _PLAIN.get(kind, kind)
+        seen[kind] += 1
+        if traits.is_nondeterministic(body, node, by_default):
+            found.add((kind, seen[kind]))
+    return found
+
+
+def _shuffles(text: GraphText) -> list[tuple[object, ...]]:
+    """Each shuffle by what it does."""
+    names = ("buffer_size", "seed", "seed2", "count")
+    return sorted(
+        (kind_of(node.op), node.attr["reshuffle_each_iteration"].b, *(str(body.argument(node, name)) for name in names))
+        for body, node in _datasets(text)
+        if kind_of(node.op) in traits.SHUFFLES
+    )
+
+
+def _chances(text: GraphText) -> list[tuple[str, int]]:
+    """Each op at the top that brings chance, and how many caches its elements pass: those keep what it gave in the first pass."""
+    found = []
+    for node in text.top.nodes.values():
+        if not is_dataset_op(node.op):
+            continue
+        nodes = list(traits.user_nodes(text, node))
+        inner = any(kind_of(other.op) in traits.SHUFFLES and is_dataset_op(other.op) for other in nodes)
+        drawn = traits.draws_in(nodes) or ("shuffle inside" if inner else None)
+        if drawn is None and kind_of(node.op) in (*traits.SHUFFLES, *traits.NONDETERMINISTIC_SOURCES):
+            drawn = kind_of(node.op)
+        if drawn is not None:
+            found.append((drawn, sum(kind_of(other.op) in _KEEPERS for other in text.top.downstream(node))))
+    return sorted(found)
+
+
+def _dataset_inputs(body: Body, node: Any) -> list[Any]:
+    given = [body.nodes.get(node_name(name)) for name in node.input if not name.startswith("^")]
+    while any(other is not None and other.op == "Identity" for other in given):
+        given = [body.nodes.get(node_name(o.input[0])) if o is not None and o.op == "Identity" else o for o in given]
+    return [other for other in given if other is not None and is_dataset_op(other.op)]
+
+
+def _working(body: Body, node: Any) -> Any:
+    """The op itself, or the nearest before it that does more than hand elements on."""
+    while node is not None and kind_of(node.op) in _HAND_ON:
+        node = body.input_of(node)
+    return node
+
+
+def _before(body: Body, node: Any) -> Any:
+    return _working(body, body.input_of(node))
+
+
+def _alike(text: GraphText, node: Any) -> str:
+    """What an op does, without the datasets it reads and whether it works in parallel: in order, that changes no element.
+
+    Python is the exception: what it gives may hang on who is called first.
+    """
+    body = text.top
+    attributes = [attribute for attribute in _attributes(text, node) if not attribute.startswith(_PACE)]
+    if any(map(traits.is_python, traits.user_nodes(text, node))):
+        attributes.append(node.op)
+    parts = [kind_of(node.op).removeprefix("Parallel"), *attributes]
+    for argument, tensors in named_inputs(node).items():
+        for tensor in tensors if argument != "num_parallel_calls" else ():
+            given = body.nodes.get(node_name(tensor))
+            if given is not None and not is_dataset_op(given.op):
+                parts.append(_whole_text(text, given))
+    return _digest(parts)
+
+
+def _whole_text(text: GraphText, node: Any) -> str:
+    """What an op is and all that it comes from. State of its own (memory of a cache, a generator) counts as none."""
+    parts = [_node_text(text, node)]
+    pending, seen = [node], {node.name}
+    while pending:
+        current = pending.pop()
+        for name in current.input:
+            given = text.top.nodes.get(node_name(name))
+            if given is not None and given.name not in seen and not name.startswith("^"):
+                seen.add(given.name)
+                pending.append(given)
+                parts.append(_node_text(text, given))
+    return _digest(parts)
+
+
+def _node_text(text: GraphText, node: Any) -> str:
+    from tensorflow.core.framework import types_pb2
+
+    if node.op in ("DummyMemoryCache", "DummySeedGenerator") or node.attr["dtype"].type == types_pb2.DT_RESOURCE:
+        return "state"
+    return _digest([node.op, *_attributes(text, node)])
+
+
+def _attributes(text: GraphText, node: Any) -> list[str]:
+    found = []
+    for key in sorted(node.attr):
+        if key in _SILENT:
+            continue
+        value = node.attr[key]
+        if value.HasField("func"):
+            found.append(f"{key}={_function_text(text, value.func.name)}")
+        elif value.list.func:
+            found += [f"{key}={_function_text(text, function.name)}" for function in value.list.func]
+        else:
+            found.append(f"{key}={value.SerializeToString(deterministic=True).hex()}")
+    return found
+
+
+def _function_text(text: GraphText, name: str) -> str:
+    """What a function does, under whatever name."""
+    function = text.functions.get(name)
+    if function is None:
+        return name
+    nodes = [f"{node.name} {node.op} {list(node.input)} {_attributes(text, node)}" for node in function.node_def]
+    results = [str(sorted(function.ret.items())), *(argument.name for argument in function.signature.input_arg)]
+    return _digest([*sorted(nodes), *results])
+
+
+def _digest(parts: list[str]) -> str:
+    return hashlib.blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
