@@ -1,0 +1,43 @@
+"""NumPy decodes each record in the interpreter, one at a time for the whole process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from sample_pipelines.fc_mnist import PIXELS
+from sample_pipelines.sharding import shard_files
+from sample_pipelines.tfrecords import file_pattern
+
+RAISES = "CSI401"
+
+
+def train_input_fn(params: Mapping[str, Any]) -> tf.data.Dataset:
+    """Endless batches of (pixels float16 [batch_size, 784] in 0 to 1, label int32 [batch_size])."""
+    section = params["train_input"]
+
+    def decode(record: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        pixels, label = tf.numpy_function(_decode, [record], [tf.float16, tf.int32])
+        return tf.ensure_shape(pixels, [PIXELS]), tf.ensure_shape(label, [])
+
+    files = tf.data.Dataset.list_files(file_pattern(section["data_dir"]), shuffle=False)
+    files = shard_files(files, section["use_multiple_workers"])
+    dataset = files.repeat().interleave(
+        tf.data.TFRecordDataset,
+        cycle_length=4,
+        block_length=16,
+        num_parallel_calls=tf.data.AUTOTUNE,
+        deterministic=False,
+    )
+    dataset = dataset.shuffle(section["shuffle_buffer"], seed=section["shuffle_seed"])
+    dataset = dataset.map(decode, num_parallel_calls=tf.data.AUTOTUNE)
+    dataset = dataset.batch(section["batch_size"], drop_remainder=True)
+    return dataset.prefetch(tf.data.AUTOTUNE)
+
+
+def _decode(record: bytes) -> tuple[Any, Any]:
+    values = np.frombuffer(record, np.uint8)
+    return (values[1:] / 255).astype(np.float16), values[0].astype(np.int32)
