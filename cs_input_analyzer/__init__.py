@@ -15,20 +15,29 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from cs_input_analyzer.api import Analysis, analyze, load_analysis
+    from cs_input_analyzer.api import Analysis, analyze, load_analysis, recommend_for, tune, tuning
     from cs_input_analyzer.errors import AnalyzerError, InputFunctionError, Interrupted, LaunchError, TargetError, UsageError
+    from cs_input_analyzer.monitor.input_monitor import InputMonitor
+    from cs_input_analyzer.monitor.keras_callback import KerasInputMonitor
+    from cs_input_analyzer.monitor.session_hook import InputMonitorHook
     from cs_input_analyzer.records import Cluster, Consumption, Estimate, Layout, Options
 
 _HOMES = {
     "Analysis": "api",
     "analyze": "api",
     "load_analysis": "api",
+    "recommend_for": "api",
+    "tune": "api",
+    "tuning": "api",
     "AnalyzerError": "errors",
     "InputFunctionError": "errors",
     "Interrupted": "errors",
     "LaunchError": "errors",
     "TargetError": "errors",
     "UsageError": "errors",
+    "InputMonitor": "monitor.input_monitor",
+    "InputMonitorHook": "monitor.session_hook",
+    "KerasInputMonitor": "monitor.keras_callback",
     "Cluster": "records",
     "Consumption": "records",
     "Estimate": "records",
@@ -43,7 +52,10 @@ __all__ = [
     "Consumption",
     "Estimate",
     "InputFunctionError",
+    "InputMonitor",
+    "InputMonitorHook",
     "Interrupted",
+    "KerasInputMonitor",
     "LaunchError",
     "Layout",
     "Options",
@@ -52,6 +64,9 @@ __all__ = [
     "__version__",
     "analyze",
     "load_analysis",
+    "recommend_for",
+    "tune",
+    "tuning",
 ]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from cs_input_analyzer import capacity, commands, recommend, rules, simulate, stations
+from cs_input_analyzer import capacity, commands, prove, recommend, rules, simulate, stations
 from cs_input_analyzer.errors import Interrupted, LaunchError, UsageError
 from cs_input_analyzer.launch import Launcher
 from cs_input_analyzer.probing import Probing
@@ -20,13 +20,13 @@ from cs_input_analyzer.records import (
     Cluster,
     Consumption,
     Estimate,
-    Finding,
     Host,
     LaunchPlan,
     Layout,
     Options,
     Prediction,
     Station,
+    StorageBasis,
     Tool,
     VerdictName,
 )
@@ -63,6 +63,8 @@ def analyze(job: Job, launcher: Launcher, progress: Progress) -> Analysis:
     try:
         first = job.options.probe_layouts or capacity.next_probes(None, job.cluster, job.host.cpu_budget, None)
         probing.measure_first(first)
+        if any(finding.edits for finding in _findings(job, probing, None).findings):
+            probing.keep_time_for_fixes()
         probing.measure_storage()
         for _ in range(MAX_ROUNDS):
             plan = _plan(job, probing)
@@ -70,6 +72,9 @@ def analyze(job: Job, launcher: Launcher, progress: Progress) -> Analysis:
                 break
             if not probing.turn_cold(plan, job.cluster) and (probing.has_measured(plan) or not probing.measure_round(plan)):
                 break
+        if plan is not None:
+            probing.measure_nodes(plan)
+            job = _with_shared_storage(job, probing)
         probing.measure_decomposition()
         probing.measure_prefixes(plan)
         plan = _plan(job, probing)
@@ -83,19 +88,51 @@ def analyze(job: Job, launcher: Launcher, progress: Progress) -> Analysis:
         if not any(measurement.samples_per_s for measurement in probing.measurements) or probing.pipeline is None:
             raise Interrupted("interrupted before anything was measured") from None
         plan = _plan(job, probing)
-    return _assemble(job, probing, _with_utilization(job, probing, plan), is_interrupted)
+    sifted = _findings(job, probing, plan)
+    if is_interrupted:
+        tried = prove.untried(sifted.findings, "not measured: the run was interrupted")
+    else:
+        tried = prove.prove_fixes(sifted.findings, probing, plan, replan=lambda gain: _plan(job, probing, gain))
+    plan = _with_utilization(job, probing, tried.plan or plan)
+    return _assemble(job, probing, plan, tried, sifted.ignored_count, is_interrupted or tried.is_interrupted)
 
 
-def _plan(job: Job, probing: Probing) -> LaunchPlan | None:
-    """The plan for what was measured so far; None on a measuring host that has no room for any launch."""
+def _plan(job: Job, probing: Probing, gain: Estimate | None = None) -> LaunchPlan | None:
+    """The plan for what was measured so far; None on a measuring host that has no room for any launch.
+
+    `gain`: of all kept fixes, for the what-if row about them.
+    """
     try:
-        plan = recommend.recommend(probing.fit(), job.consumption, job.cluster, job.options, cached=probing.fit_cached())
+        plan = recommend.recommend(
+            probing.fit(),
+            job.consumption,
+            job.cluster,
+            job.options,
+            storage=_storage_basis(job, probing),
+            gain=gain,
+            cached=probing.fit_cached(),
+        )
     except UsageError as error:
         if job.cluster.source != recommend.THIS_HOST:
             raise
         probing.leave_out(f"a plan: {error}")
         return None
     return probing.confirmed(plan, commands.launch_lines(plan, job.cluster, job.options, job.target))
+
+
+def _with_shared_storage(job: Job, probing: Probing) -> Job:
+    """With what the storage gave to all nodes that were measured together, unless the user declared that."""
+    scaling = probing.scaling()
+    if scaling is None or scaling.ceiling_bytes_per_s is None or job.cluster.storage_bytes_per_s is not None:
+        return job
+    return replace(job, cluster=replace(job.cluster, storage_bytes_per_s=scaling.ceiling_bytes_per_s.estimate))
+
+
+def _storage_basis(job: Job, probing: Probing) -> StorageBasis | None:
+    """`measured` where several nodes showed the ceiling that the plan rests on; None leaves it to what the cluster says."""
+    scaling = probing.scaling()
+    ceiling = scaling.ceiling_bytes_per_s if scaling is not None else None
+    return "measured" if ceiling is not None and job.cluster.storage_bytes_per_s == ceiling.estimate else None
 
 
 def _with_utilization(job: Job, probing: Probing, plan: LaunchPlan | None) -> LaunchPlan | None:
@@ -114,7 +151,9 @@ def _with_utilization(job: Job, probing: Probing, plan: LaunchPlan | None) -> La
     return replace(plan, expected_accelerator_utilization=utilization)
 
 
-def _assemble(job: Job, probing: Probing, plan: LaunchPlan | None, is_interrupted: bool) -> Analysis:
+def _assemble(
+    job: Job, probing: Probing, plan: LaunchPlan | None, tried: prove.Tried, ignored_count: int, is_interrupted: bool
+) -> Analysis:
     assert probing.pipeline is not None
     verdict, layout, confidence = _verdict(job, probing, plan)
     return Analysis(
@@ -135,11 +174,14 @@ def _assemble(job: Job, probing: Probing, plan: LaunchPlan | None, is_interrupte
         consumption=job.consumption,
         cluster=job.cluster,
         recommendation=plan,
-        findings=_findings(job, probing, plan),
+        findings=tried.findings,
+        fixes=tried.fixes,
         verdict=verdict,
         verdict_layout=layout,
         confidence=confidence,
         interrupted=is_interrupted,
+        ignored_count=ignored_count,
+        scaling=probing.scaling(),
     )
 
 
@@ -169,7 +211,7 @@ def _verdict(job: Job, probing: Probing, plan: LaunchPlan | None) -> tuple[Verdi
     return verdict, layout, confidence
 
 
-def _findings(job: Job, probing: Probing, plan: LaunchPlan | None) -> tuple[Finding, ...]:
+def _findings(job: Job, probing: Probing, plan: LaunchPlan | None) -> rules.Sifted:
     assert probing.pipeline is not None
     case = Case(
         pipeline=probing.pipeline,
@@ -184,4 +226,4 @@ def _findings(job: Job, probing: Probing, plan: LaunchPlan | None) -> tuple[Find
         stations=_stations(job, probing),
         capacity=probing.fit(plan.input_workers if plan else None),
     )
-    return rules.find(case)
+    return rules.sift(case, job.options.select, job.options.ignore)

@@ -11,12 +11,16 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from cs_input_analyzer import __version__, analysis, cluster, load, records, report
+from cs_input_analyzer import __version__, analysis, engine, load, prove, records, report
 from cs_input_analyzer.demand import check_sources, consumption_of
 from cs_input_analyzer.errors import Interrupted, TargetError, UsageError
-from cs_input_analyzer.launch import LocalLauncher
-from cs_input_analyzer.measure import host, node_speed
+from cs_input_analyzer.launch import Launcher
+from cs_input_analyzer.measure import host
+from cs_input_analyzer.monitor.in_process import Recommendation
+from cs_input_analyzer.monitor.in_process import recommend_for as measured_here
+from cs_input_analyzer.patching import analyze_and_patch
 from cs_input_analyzer.records import Cluster, Layout, Options, Tool
+from cs_input_analyzer.rules import check_codes
 from cs_input_analyzer.units import parse_estimate
 from cs_input_analyzer.validate import Trial
 from cs_input_analyzer.validate import validate as launch_and_compare
@@ -24,8 +28,13 @@ from cs_input_analyzer.validate import validate as launch_and_compare
 PICKLED = "function.pkl"
 MIN_SECONDS = 5.0
 VALIDATE_SECONDS = 120.0
+TUNE_SECONDS = 30.0
+RECOMMEND_SECONDS = 10.0
 VALIDATE_ROUNDS = 3
+# Where on Slurm: the options that only an engine reads.
+SLURM_CHOICES = ("partition", "exclude_nodes", "slurm_nodes", "queue_timeout_s", "shared_dir", "sbatch_args")
 Target = str | Callable[..., object]
+Story = Callable[[analysis.Job, Launcher, analysis.Progress], records.Analysis]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +61,7 @@ class Analysis(records.Analysis):
         max_seconds: float = VALIDATE_SECONDS,
         cpus: int | None = None,
         progress: analysis.Progress | None = None,
+        **choices: Any,
     ) -> Analysis:
         """This run with its `validation`: real workers launched on this host, and what they delivered beside what was predicted.
 
@@ -59,11 +69,15 @@ class Analysis(records.Analysis):
             layouts: what to launch, as `1xTxC`; none: the recommended layout, its part that fits this host, and its neighbours.
             rounds: fresh launches of each, if there is time.
             cpus: how many CPUs may be used; None: as many as in the run.
+            choices: `launcher="slurm"`, and what says where on Slurm: `partition`, `exclude_nodes`, `slurm_nodes`,
+                `queue_timeout_s`, `shared_dir`, `sbatch_args`.
 
         Raises:
             As the function `analyze`; Interrupted holds the run with what was measured.
         """
-        found = validate(self, layouts=layouts, rounds=rounds, max_seconds=max_seconds, cpus=cpus, progress=progress or _silent)
+        found = validate(
+            self, layouts=layouts, rounds=rounds, max_seconds=max_seconds, cpus=cpus, progress=progress or _silent, **choices
+        )
         if found.validation is not None and found.validation.interrupted:
             error = Interrupted("interrupted; what was measured is in this error's `analysis`")
             error.analysis = found
@@ -111,32 +125,45 @@ def analyze(
     return found
 
 
-def run(target: Target, options: Options, *, declared: Cluster | None, progress: analysis.Progress, command: str) -> Analysis:
-    """One analysis on this host's workers. An interrupted one comes back marked; see `analyze` for what it raises."""
+def run(
+    target: Target,
+    options: Options,
+    *,
+    declared: Cluster | None,
+    progress: analysis.Progress,
+    command: str,
+    story: Story = analysis.analyze,
+) -> Analysis:
+    """One analysis, with the workers of the engine that is asked for. An interrupted one comes back marked.
+
+    `story`: the stages to run. See `analyze` for what it raises.
+    """
     if isinstance(target, str):
         load.parse_target(target)
-    this_host = host.read_host(options.cpus)
     consumption = consumption_of(options)
-    nodes = cluster.resolve(
-        options, this_host, declared=declared, loop=lambda: node_speed.node_rate(node_speed.one_cpu_per_core(this_host.cpu_budget))
-    )
-    launcher = LocalLauncher(this_host.cpu_budget, options.worker_memory_bytes)
+    opened = engine.open_engine(options, declared=declared, told=lambda what: progress(what, 0.0))
+    launcher = opened.launcher
     try:
         job = analysis.Job(
             target=target if isinstance(target, str) else f"{target.__module__}:{getattr(target, '__qualname__', 'function')}",
             pickled=None if isinstance(target, str) else str(_pickle(target, launcher.folder)),
             options=options,
-            host=this_host,
-            cluster=nodes,
+            host=opened.host,
+            cluster=opened.cluster,
             consumption=consumption,
             tool=Tool(name="cs_input_analyzer", version=__version__),
             command=command,
             created_at=host.utc_now(),
         )
-        found = analysis.analyze(job, launcher, progress)
+        found = story(job, launcher, progress)
     finally:
         launcher.close()
     return _public(found)
+
+
+def tune_source(target: str, options: Options, *, progress: analysis.Progress, command: str) -> Analysis:
+    """One analysis whose kept fixes are also a patch of the source, tried in a worker. See `analyze` for what it raises."""
+    return run(target, options, declared=None, progress=progress, command=command, story=analyze_and_patch)
 
 
 def validate(
@@ -147,29 +174,90 @@ def validate(
     max_seconds: float,
     cpus: int | None,
     progress: analysis.Progress,
+    **choices: Any,
 ) -> Analysis:
-    """The validation of a run on this host's workers. An interrupted one comes back marked; see `Analysis.validate`."""
+    """The validation of a run by real workers. An interrupted one comes back marked; see `Analysis.validate`."""
     if rounds < 1:
         raise UsageError(f"--rounds {rounds}: must be 1 or more")
     _check_seconds(max_seconds)
     _check_importable(found.pipeline.target)
+    is_local = choices.get("launcher", "local") == "local"
     limit = found.options.cpus
     if cpus is None and limit is not None:
-        cpus = max(1, min(limit, len(os.sched_getaffinity(0))))
-    this_host = host.read_host(cpus)
+        cpus = max(1, min(limit, len(os.sched_getaffinity(0)))) if is_local else limit
+    unknown = sorted(set(choices) - {"launcher", *SLURM_CHOICES})
+    if unknown:
+        raise UsageError(f"unknown option {', '.join(unknown)}; there are: launcher, {', '.join(SLURM_CHOICES)}")
+    options = Options(cpus=cpus, max_seconds=max_seconds, worker_memory_bytes=found.options.worker_memory_bytes, **choices)
+    _check_slurm(options)
+    opened = engine.open_engine(options, declared=None, told=lambda what: progress(what, 0.0))
     trial = Trial(
         run=found,
         layouts=tuple(layout for text in layouts if (layout := _layout(text))),
         rounds=rounds,
         max_seconds=max_seconds,
-        host=this_host,
+        host=opened.host,
         tool=Tool(name="cs_input_analyzer", version=__version__),
+        nodes=opened.launcher.nodes,
     )
-    launcher = LocalLauncher(this_host.cpu_budget, found.options.worker_memory_bytes)
     try:
-        return _public(launch_and_compare(trial, launcher, progress))
+        return _public(launch_and_compare(trial, opened.launcher, progress))
     finally:
-        launcher.close()
+        opened.launcher.close()
+
+
+def tune(dataset: Any, *, seconds: float = TUNE_SECONDS) -> Any:
+    """`dataset`, made faster where that can be proven to change nothing else; the very same object where nothing gains.
+
+    For training scripts: nothing is cut off, put on disk, printed, or given another order than it promised. See `tuning` for what
+    was done, and what is raised.
+    """
+    return tuning(dataset, seconds=seconds).dataset
+
+
+def tuning(dataset: Any, *, seconds: float = TUNE_SECONDS, select: Sequence[str] = (), ignore: Sequence[str] = ()) -> prove.Tuned:
+    """As `tune`, with the record of it: the dataset, every finding with its proof and gain, and what the kept fixes do together.
+
+    Args:
+        dataset: a `tf.data.Dataset`, before it is distributed over a strategy.
+        seconds: for proving and measuring, about; they are spent in this process, so call it before training begins.
+        select, ignore: codes of the rules whose fixes are wanted, or not; as `--select` and `--ignore`.
+
+    Raises:
+        UsageError: not a `tf.data.Dataset`, inside a `tf.function`, or an unknown code.
+    """
+    if not (math.isfinite(seconds) and seconds > 0):
+        raise UsageError(f"seconds={seconds:g}: give the seconds that measuring may take, for example 30")
+    return prove.tune(dataset, seconds=seconds, select=check_codes(select), ignore=check_codes(ignore))
+
+
+def recommend_for(
+    dataset: Any,
+    *,
+    demand: float | None = None,
+    step_time: float | None = None,
+    batch_size: int | None = None,
+    headroom: float = 0.1,
+    seconds: float = RECOMMEND_SECONDS,
+) -> Recommendation:
+    """What a `tf.data.Dataset` gives where it is used, in this process, and what is to be said about it.
+
+    For training scripts and notebooks, before training begins. It reads the dataset itself, through an iterator of its own: a
+    source that can be read only once loses elements, and the next order that `shuffle` gives is another one. What it finds is
+    marked `isolation: none` and is no launch plan; `analyze` measures a function in processes of their own, and makes one.
+
+    Args:
+        demand: samples per second that the accelerator takes; or `step_time` in seconds, with `batch_size`.
+        headroom: what is to be left over, as a ratio of the demand.
+        seconds: for reading, about.
+
+    Raises:
+        UsageError: not a `tf.data.Dataset`, a number that makes no sense, or a dataset that cannot be read here (says why).
+    """
+    if not (math.isfinite(seconds) and seconds > 0):
+        raise UsageError(f"seconds={seconds:g}: give the seconds that measuring may take, for example {RECOMMEND_SECONDS:g}")
+    options = make_options(demand=demand, step_time=step_time, batch_size=batch_size, headroom_ratio=headroom)
+    return measured_here(dataset, consumption_of(options), batch_size=batch_size, headroom_ratio=headroom, seconds=seconds)
 
 
 def load_analysis(path: str | Path) -> Analysis:
@@ -197,6 +285,8 @@ def make_options(
             "demand_samples_per_s": demand if demand is not None else choices.get("demand_samples_per_s"),
             "step_time_s": step_time if step_time is not None else choices.get("step_time_s"),
             "node_speed_ratio": parse_estimate(speed) if isinstance(speed, (str, int, float)) else speed,
+            "select": _codes(choices.get("select", ())),
+            "ignore": _codes(choices.get("ignore", ())),
             "current": _layout(current) or current_from(os.environ),
             "probe_layouts": tuple(layout for text in probe_layouts if (layout := _layout(text))),
         }
@@ -222,11 +312,27 @@ def _check(options: Options) -> None:
         raise UsageError(f"--target-error {options.target_error_ratio:g}: a ratio between 0 and 1, for example 0.02")
     if not 0 <= options.headroom_ratio <= 10:
         raise UsageError(f"--headroom {options.headroom_ratio:g}: a ratio of the demand, for example 0.1 for 10 %")
+    _check_slurm(options)
     for layout in options.probe_layouts:
-        if layout.nodes != 1:
-            raise UsageError(f"--probe-layouts {layout}: this host is one node")
-    if options.probe_layouts and not any(layout.tasks_per_node == 1 for layout in options.probe_layouts):
+        if layout.nodes != 1 and options.launcher != "slurm":
+            raise UsageError(f"--probe-layouts {layout}: this host is one node; --launcher slurm measures on several")
+    if options.probe_layouts and not any(layout.tasks == 1 for layout in options.probe_layouts):
         raise UsageError("--probe-layouts needs a layout of one task, for example 1x1x1: the others are compared with it")
+
+
+def _check_slurm(options: Options) -> None:
+    if options.slurm_nodes is not None and options.slurm_nodes < 1:
+        raise UsageError(f"--slurm-nodes {options.slurm_nodes}: must be 1 or more")
+    if not (math.isfinite(options.queue_timeout_s) and options.queue_timeout_s > 0):
+        raise UsageError(f"--queue-timeout {options.queue_timeout_s:g}: must be a positive number of seconds")
+    if options.launcher != "slurm":
+        only = {"--slurm-nodes": options.slurm_nodes, "--shared-dir": options.shared_dir}
+        idle = [name for name, value in only.items() if value is not None]
+        if options.cluster != "slurm":
+            both = {"--partition": options.partition, "--exclude-nodes": options.exclude_nodes or None}
+            idle += [name for name, value in both.items() if value is not None]
+        if idle:
+            raise UsageError(f"{', '.join(idle)}: nothing asks Slurm here; add --launcher slurm, or --cluster slurm to plan alone")
 
 
 def _check_seconds(max_seconds: float) -> None:
@@ -243,6 +349,11 @@ def _check_importable(target: str) -> None:
             "into a file, analyze path/file.py:function, and validate the run of that"
         )
     load.parse_target(target)
+
+
+def _codes(codes: str | Sequence[str]) -> tuple[str, ...]:
+    """Codes of rules as a tuple or as `CSI101,CSI2`. Raises UsageError for one that fits no rule."""
+    return check_codes([part.strip() for part in codes.split(",") if part.strip()] if isinstance(codes, str) else codes)
 
 
 def _layout(layout: Layout | str | None) -> Layout | None:
@@ -264,7 +375,8 @@ def _pickle(function: Callable[..., object], folder: Path) -> Path:
 
     if type(function).__module__.startswith("tensorflow"):
         raise TargetError(
-            "the target is a TensorFlow object; pass the function that builds the dataset, so that workers can call it"
+            "the target is a TensorFlow object; pass the function that builds the dataset, so that workers can call it (of a dataset "
+            "itself, recommend_for(dataset) tells what can be told inside this process)"
         )
     try:
         content = cloudpickle.dumps((list(sys.path), cloudpickle.dumps(function)))

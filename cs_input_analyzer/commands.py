@@ -4,8 +4,10 @@ Whatever a path or an argument holds, it reaches the training command as it is: 
 itself cannot carry (a line break in an `#SBATCH` line, a comma in a comma-separated list) is refused.
 
 Slurm's behaviour below was checked against a running Slurm 22.05: a command given once, after the last component, runs in all
-components; `srun` inside a batch script does not inherit `--cpus-per-task`; and the node list of a step over several components is
-*sorted*, so that the order of tasks must come from the lists of the components.
+components; `srun` inside a batch script does not inherit `--cpus-per-task`; the node list of a step over several components is
+*sorted*, so that the order of tasks must come from the lists of the components; and `SLURM_DISTRIBUTION` is, once in twenty
+launches, what another component asked for or got by default (cyclic where it has no more tasks than nodes), so that all must ask
+for the same.
 """
 
 from __future__ import annotations
@@ -69,28 +71,32 @@ def _csrun_wse(plan: LaunchPlan, options: Options, command: list[str]) -> str:
     return shlex.join([*words, *command])
 
 
-def _components(plan: LaunchPlan, cyclic: bool) -> list[list[str]]:
+def _components(plan: LaunchPlan, options: Options) -> list[list[str]]:
     """Slurm options of each component: the single-task nodes, if any, then the streaming ones.
 
-    Single-task nodes ask for the same CPUs per task: `srun --het-group=0,1` passes one value to both.
+    Single-task nodes ask for the same CPUs per task: `srun --het-group=0,1` passes one value to both. And for the same
+    distribution: what tells it to a task is sometimes that of another component (srun's threads share one environment).
     """
     streaming = [f"--nodes={plan.nodes - plan.single_task_nodes}", f"--ntasks-per-node={plan.tasks_per_node}"]
-    streaming += [f"--cpus-per-task={plan.cpus_per_task}", *(["--distribution=cyclic"] if cyclic else []), "--exclusive"]
+    streaming.append(f"--cpus-per-task={plan.cpus_per_task}")
+    where = [f"--distribution={'cyclic' if options.cyclic else 'block'}", "--exclusive"]
+    where += [f"--partition={options.partition}"] if options.partition is not None else []
+    where += [f"--exclude={','.join(options.exclude_nodes)}"] if options.exclude_nodes else []
     if not plan.single_task_nodes:
-        return [streaming]
-    single = [f"--nodes={plan.single_task_nodes}", "--ntasks-per-node=1", f"--cpus-per-task={plan.cpus_per_task}", "--exclusive"]
-    return [single, streaming]
+        return [[*streaming, *where]]
+    single = [f"--nodes={plan.single_task_nodes}", "--ntasks-per-node=1", f"--cpus-per-task={plan.cpus_per_task}"]
+    return [[*single, *where], [*streaming, *where]]
 
 
 def _srun(plan: LaunchPlan, options: Options, command: list[str]) -> str:
     extra = _words(options.srun_args or "", "--srun-args")
-    components = [shlex.join([*component, *extra]) for component in _components(plan, options.cyclic)]
+    components = [shlex.join([*component, *extra]) for component in _components(plan, options)]
     return f"srun --unbuffered --kill-on-bad-exit {' : '.join(components)} {shlex.join(_in_each_task(options, command))}"
 
 
 def _sbatch(plan: LaunchPlan, cluster: Cluster, options: Options, target: str, command: list[str]) -> str:
     extra = _words(options.sbatch_args or "", "--sbatch-args")
-    components = _components(plan, options.cyclic)
+    components = _components(plan, options)
     lines = ["#!/bin/bash"]
     lines += [f"# Feeds the accelerator from {_one_line(target)}", f"# on {_one_line(cluster.name)}: {_arithmetic(plan)}."]
     for index, component in enumerate(components):
@@ -102,7 +108,7 @@ def _sbatch(plan: LaunchPlan, cluster: Cluster, options: Options, target: str, c
             lines.append(f"#SBATCH {' '.join(_directive(word) for word in extra)}")
     groups = ["--het-group=" + ",".join(str(index) for index in range(len(components)))] if len(components) > 1 else []
     step = ["srun", *groups, "--unbuffered", "--kill-on-bad-exit", f"--cpus-per-task={plan.cpus_per_task}"]
-    step += _words(options.srun_args or "", "--srun-args")
+    step += [f"--distribution={'cyclic' if options.cyclic else 'block'}", *_words(options.srun_args or "", "--srun-args")]
     lines += ["", "set -euo pipefail", "# Since Slurm 22.05 srun does not inherit --cpus-per-task from the job: it is given again."]
     return "\n".join([*lines, shlex.join([*step, *_in_each_task(options, command)]), ""])
 

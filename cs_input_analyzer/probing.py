@@ -16,6 +16,7 @@ from cs_input_analyzer.errors import InputFunctionError, LaunchError, TargetErro
 from cs_input_analyzer.launch import Launched, Launcher, Launching, WorkerFailure, WorkPlan
 from cs_input_analyzer.measure.costs import CACHED_RATIO
 from cs_input_analyzer.measure.decompose import decompose
+from cs_input_analyzer.measure.journal import Candidate
 from cs_input_analyzer.measure.storage import probe_storage
 from cs_input_analyzer.measure.summary import between_processes_ratio
 from cs_input_analyzer.records import (
@@ -32,6 +33,7 @@ from cs_input_analyzer.records import (
     Options,
     PipelineGraph,
     Profile,
+    Scaling,
     Storage,
 )
 
@@ -42,8 +44,6 @@ WAITING_SHARE_RATIO = 0.6
 LAUNCH_OVERHEAD_S = 1.5
 # The first launch also runs the readers alone, and after it the storage is looked at.
 FIRST_EXTRA_S = 3.0
-# Import of TensorFlow for workers that are started when the first ones are done.
-FRESH_IMPORT_S = 4.0
 MIN_WINDOW_S = 1.0
 MAX_CONFIRMING_TASKS = 4
 NEAR_COUNT_RATIO = 1.1
@@ -56,8 +56,13 @@ STORAGE_SHARE_RATIO = 0.1
 ROUND_WINDOW_S = 2.5
 # The pipeline cut after each of its ops: the cuts themselves, beside a launch of their own.
 PREFIXES_S = 7.0
-# Below this much time left nothing useful can be measured any more.
-MIN_LEFT_S = LAUNCH_OVERHEAD_S + FRESH_IMPORT_S + MIN_WINDOW_S
+# Fixes side by side: less tells nothing, more would tell little.
+LEAST_FIXES_S = 8.0
+LONGEST_FIXES_S = 36.0
+# Kept back for them, where a rule proposes any and this much is enough: from rounds that tell the same more precisely.
+FIXES_SHARE_RATIO = 0.25
+# Sampling before them, only because a worker begins with it.
+FIXES_WINDOW_S = 0.5
 
 _NO_FILE = ("No files matched", "No such file or directory", "does not exist")
 
@@ -92,11 +97,20 @@ class Probing:
         self._saw_shard = False
         self._files: tuple[tuple[str, int], ...] = ()
         self._not_measured: list[str] = []
-        self._import_s = self._transient_s = self._probes_s = self._storage_s = 0.0
+        self._import_s = self._transient_s = self._probes_s = self._storage_s = self._fixes_s = 0.0
         self._source_samples_per_s: Estimate | None = None
+        self._kept_s = 0.0
         self._began_s = launcher.now_s()
         self._deadline_s = self._began_s + options.max_seconds
         self._random = random.Random(options.seed)
+
+    @property
+    def options(self) -> Options:
+        return self._options
+
+    @property
+    def cpu_budget(self) -> int:
+        return self._cpu_budget
 
     def measure_first(self, layouts: Sequence[Layout]) -> None:
         """Measures the first layouts in random order: their workers import TensorFlow side by side, then run layout by layout."""
@@ -115,10 +129,10 @@ class Probing:
         Every launch announces as many workers as it starts. Windows are as long in the first round as in the last.
         """
         wanted = [replace(self._probe(layout), why="a launch that was predicted") for layout in layouts]
-        sampling_s = self._left_s() / rounds - importing_s(layouts, self._cpu_budget)
+        sampling_s = self._left_s() / rounds - self._launcher.starting_s(sum(layout.tasks for layout in layouts))
         longest_s = max(ROUND_WINDOW_S, sampling_s / len(wanted) - LAUNCH_OVERHEAD_S)
         for done in range(rounds):
-            if done and self._left_s() < shortest_round_s(layouts, self._cpu_budget):
+            if done and self._left_s() < shortest_round_s(layouts, self._launcher):
                 return
             self._random.shuffle(wanted)
             self._run_all(wanted, longest_s)
@@ -134,7 +148,7 @@ class Probing:
         room = cluster.memory_bytes_per_node - (plan.memory_bytes_per_node or 0)
         if capacity.dataset_bytes_per_node(files, plan, is_sharded=self.is_sharded) <= room:
             return False
-        if self._left_s() < MIN_LEFT_S:
+        if self._left_s() < self._least_s():
             self.leave_out("cold reads, which the plan needs: a node cannot keep its part of the dataset in memory")
             return False
         self.cache = "cold"
@@ -171,13 +185,13 @@ class Probing:
         warm = next((m for m in self.measurements if m.layout == cold.layout and (m.page_cache_ratio or 0.0) >= CACHED_RATIO), None)
         if warm is None and self._options.cache != "cold":  # the dataset is larger than a node's memory, perhaps than this host's
             return
-        if warm is None and self._left_s() < MIN_LEFT_S:
+        if warm is None and self._left_s() < self._least_s():
             self.leave_out("the same with the files in the cache")
             return
         if warm is None:
             launching = self._launcher.start(cold.layout)
             again = replace(self._probe(cold.layout), why="the same with the files in the cache")
-            warm = self._run(launching, again, 1, import_s=FRESH_IMPORT_S, cache="warm").measurement
+            warm = self._run(launching, again, 1, import_s=self._launcher.starting_s(1), cache="warm").measurement
         profile, batch = self.profile_of(None), self.pipeline and self.pipeline.batch_size
         harness_us = profile.harness_us_per_batch if profile else None
         if warm.samples_per_s is None or cold.samples_per_s is None or harness_us is None or not batch:
@@ -240,7 +254,7 @@ class Probing:
         Of the plan as many workers as fit this host run, each with the planned worker count announced.
         """
         tasks = max(1, min(plan.input_workers, plan.tasks_per_node, self._cpu_budget // plan.cpus_per_task, MAX_CONFIRMING_TASKS))
-        if self._left_s() < MIN_LEFT_S:
+        if self._left_s() < self._least_s():
             if self._confirmation(plan) is None:
                 self.leave_out(f"the plan {plan.layout} with its {plan.input_workers} workers announced")
             else:
@@ -251,22 +265,79 @@ class Probing:
         indices = shard_indices([size for _, size in self._files], plan.input_workers, tasks, self._random)
         wanted = [_Wanted(layout, plan.input_workers, indices, "workers of the plan, with its worker count announced")]
         rivals = [rival for rival in self._first if self._processes_of(rival) < DECIDING_PROCESSES and rival != layout]
-        room = int((self._left_s() - FRESH_IMPORT_S) / (LAUNCH_OVERHEAD_S + ROUND_WINDOW_S)) - 1
+        room = int((self._left_s() - self._launcher.starting_s(tasks)) / (LAUNCH_OVERHEAD_S + ROUND_WINDOW_S)) - 1
         self._random.shuffle(rivals)
         wanted += [replace(self._probe(rival), why="again: how far fresh processes differ") for rival in rivals[: max(0, room)]]
         self._random.shuffle(wanted)
         return self._run_all(wanted)
 
+    def measure_nodes(self, plan: LaunchPlan) -> None:
+        """The plan's workers on all nodes that there are, on one, and on numbers between: what the storage that they share gives
+        each."""
+        cpus = min(plan.cpus_per_task, self._cpu_budget)
+        tasks = max(1, min(plan.tasks_per_node, self._cpu_budget // cpus))
+        wanted = [Layout(nodes=nodes, tasks_per_node=tasks, cpus_per_task=cpus) for nodes in scaling_nodes(self._launcher.nodes)]
+        missing = [layout for layout in wanted if not any(m.layout == layout for m in self._alike if m.num_workers == layout.tasks)]
+        if len(wanted) < 2 or not missing:
+            return
+        if self._left_s() < self._least_s():
+            self.leave_out(f"the storage from 1 to {self._launcher.nodes} nodes")
+            return
+        self._run_all([replace(self._probe(layout), why="how the storage that nodes share holds out") for layout in missing])
+
+    def scaling(self) -> Scaling | None:
+        """What launches over several nodes said of the storage; None where there were none."""
+        return capacity.scaling_of(self.measurements, self.cache)
+
     def measure_prefixes(self, plan: LaunchPlan | None) -> None:
         """One more process of the planned size, which also runs the pipeline cut after each of its ops."""
-        if self._left_s() < MIN_LEFT_S + PREFIXES_S:
+        if self._left_s() < self._least_s() + PREFIXES_S:
             self.leave_out("the pipeline cut after each of its ops (marginal costs)")
             return
         profile = self.profile_of(plan)
         layout = Layout(nodes=1, tasks_per_node=1, cpus_per_task=profile.layout.cpus_per_task if profile else 1)
         self._tell("starting one more worker, for marginal costs")
         wanted = replace(self._probe(layout), why="the pipeline cut after each of its ops")
-        self._run(self._launcher.start(layout), wanted, 1, import_s=FRESH_IMPORT_S + PREFIXES_S, want_prefixes=True)
+        self._run(self._launcher.start(layout), wanted, 1, import_s=self._launcher.starting_s(1) + PREFIXES_S, want_prefixes=True)
+
+    def keep_time_for_fixes(self) -> None:
+        """From now on everything else ends early enough for trying fixes, where the whole budget allows that."""
+        kept_s = FIXES_SHARE_RATIO * self._options.max_seconds
+        if self._options.measure_fixes and kept_s >= LEAST_FIXES_S + LAUNCH_OVERHEAD_S + self._launcher.starting_s(1):
+            self._kept_s = kept_s
+
+    def measure_fixes(self, candidates: Sequence[Candidate], layout: Layout) -> Launched | None:
+        """One fresh worker that tries fixes side by side in what is left of the time; None where that is too little.
+
+        What it samples feeds no model.
+        """
+        began_s = self._launcher.now_s()
+        overhead_s = self._launcher.starting_s(1) + LAUNCH_OVERHEAD_S + FIXES_WINDOW_S
+        fixes_s = min(LONGEST_FIXES_S, self._left_s() + self._kept_s - overhead_s)
+        if fixes_s < LEAST_FIXES_S:
+            return None
+        self._tell(f"trying {len(candidates)} fix{'es' if len(candidates) > 1 else ''}")
+        launched = self._launcher.run(
+            self._launcher.start(layout),
+            WorkPlan(
+                target=self._target,
+                pickled=self._pickled,
+                params_json=self._options.params_json,
+                mode=self._options.mode,
+                batch_size=None,
+                cache="as-is",
+                num_workers=1,
+                worker_indices=(0,),
+                target_error_ratio=self._options.target_error_ratio,
+                min_window_s=FIXES_WINDOW_S,
+                max_window_s=FIXES_WINDOW_S,
+                deadline_s=self._deadline_s,
+                candidates=tuple(candidates),
+                fixes_s=fixes_s,
+            ),
+        )
+        self._fixes_s += self._launcher.now_s() - began_s
+        return launched
 
     def confirmed(self, plan: LaunchPlan, launch: LaunchLines) -> LaunchPlan:
         """The plan with its launch lines, and with the measurement that ran its worker count."""
@@ -308,6 +379,7 @@ class Probing:
             transient_s=self._transient_s,
             probes_s=max(0.0, self._probes_s - self._transient_s),
             storage_s=self._storage_s,
+            fixes_s=self._fixes_s,
             total_s=self._launcher.now_s() - self._began_s,
             not_measured=tuple(self._not_measured),
         )
@@ -325,19 +397,21 @@ class Probing:
         failed. No window is longer than `longest_s`."""
         waiting: dict[int, Launching] = {}
         workers = 0
+        self._tell("importing TensorFlow")
         began_s = self._launcher.now_s()
         for position, wanted in enumerate(order):
             workers += wanted.layout.tasks
             if not waiting or workers * WORKER_RSS_BYTES < psutil.virtual_memory().available * WAITING_SHARE_RATIO:
                 waiting[position] = self._launcher.start(wanted.layout)
-        self._tell("importing TensorFlow")
+        self._import_s += self._launcher.now_s() - began_s  # an engine may import before it forks
+        began_s, starting_s = self._launcher.now_s(), self._launcher.starting_s(1)
         launched = []
         for position, wanted in enumerate(order):
-            if position and self._left_s() < MIN_LEFT_S - (FRESH_IMPORT_S if position in waiting else 0.0):
+            if position and self._left_s() < self._least_s() - (starting_s if position in waiting else 0.0):
                 self.leave_out(f"layout {wanted.layout}")
                 continue
             launching = waiting.get(position) or self._launcher.start(wanted.layout)
-            import_s = FRESH_IMPORT_S if self.measurements and not position else 0.0
+            import_s = starting_s if self.measurements and not position else 0.0
             left = len(order) - position
             run = self._run(launching, wanted, left, import_s=import_s, longest_s=longest_s)
             launched.append(run)
@@ -401,7 +475,7 @@ class Probing:
                 target_error_ratio=self._options.target_error_ratio,
                 min_window_s=min(2.0, window_s),
                 max_window_s=window_s,
-                deadline_s=max(self._deadline_s, began_s + MIN_LEFT_S),
+                deadline_s=max(self._deadline_s, began_s + self._least_s()),
             ),
         )
         self._probes_s += self._launcher.now_s() - began_s
@@ -429,12 +503,18 @@ class Probing:
     def _window_s(self, launches_left: int, import_s: float) -> float:
         """An equal share of the time that is left, keeping back what one more round would need; longer budgets, longer windows."""
         longest_s = max(ROUND_WINDOW_S, self._options.max_seconds / 15)
-        kept_s = import_s + (FRESH_IMPORT_S if launches_left > 1 else 0.0) + (0.0 if self.measurements else FIRST_EXTRA_S)
+        kept_s = (
+            import_s + (self._launcher.starting_s(1) if launches_left > 1 else 0.0) + (0.0 if self.measurements else FIRST_EXTRA_S)
+        )
         share_s = (self._left_s() - kept_s) / launches_left - LAUNCH_OVERHEAD_S
         return min(longest_s, max(MIN_WINDOW_S, share_s))
 
+    def _least_s(self) -> float:
+        """With less time left nothing useful can be measured any more."""
+        return LAUNCH_OVERHEAD_S + self._launcher.starting_s(1) + MIN_WINDOW_S
+
     def _left_s(self) -> float:
-        return self._deadline_s - self._launcher.now_s()
+        return self._deadline_s - self._kept_s - self._launcher.now_s()
 
     def _tell(self, what: str) -> None:
         self._progress(what, min(1.0, (self._launcher.now_s() - self._began_s) / self._options.max_seconds))
@@ -450,14 +530,16 @@ class _Wanted:
     why: str
 
 
-def importing_s(layouts: Sequence[Layout], cpu_budget: int) -> float:
-    """Seconds for the workers of these layouts to import TensorFlow side by side: they share the CPUs."""
-    return FRESH_IMPORT_S * max(1.0, sum(layout.tasks for layout in layouts) / cpu_budget)
+def scaling_nodes(most: int) -> tuple[int, ...]:
+    """How many nodes to measure on, the most telling number first: all, one, then powers of two downwards."""
+    between = [1 << power for power in range(1, most.bit_length()) if 1 << power < most]
+    return tuple(dict.fromkeys([most, 1, *reversed(between)]))
 
 
-def shortest_round_s(layouts: Sequence[Layout], cpu_budget: int) -> float:
+def shortest_round_s(layouts: Sequence[Layout], launcher: Launcher) -> float:
     """Seconds that a round of these layouts takes at least."""
-    return importing_s(layouts, cpu_budget) + len(layouts) * (LAUNCH_OVERHEAD_S + MIN_WINDOW_S)
+    starting_s = launcher.starting_s(sum(layout.tasks for layout in layouts))
+    return starting_s + len(layouts) * (LAUNCH_OVERHEAD_S + MIN_WINDOW_S)
 
 
 def _launch_of(measurement: Measurement) -> tuple[Layout, int, CacheChoice]:
@@ -486,7 +568,7 @@ def failure_of(failure: WorkerFailure, max_seconds: float) -> TargetError | Usag
     """What to tell the user when no worker gave a single rate."""
     if failure.stage == "load":
         return TargetError(failure.message)
-    if failure.stage == "journal":
+    if failure.stage in ("journal", "engine"):
         return LaunchError(failure.message)
     if failure.stage == "import":
         if failure.kind == "SystemExit":

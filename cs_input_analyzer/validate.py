@@ -52,6 +52,7 @@ class Trial:
         layouts: what to launch; empty for the recommended layout and its neighbours.
         rounds: fresh launches of each layout, if there is time.
         host, tool: those of now; the run tells its own.
+        nodes: how many nodes like `host` the launcher has.
     """
 
     run: Analysis
@@ -60,6 +61,7 @@ class Trial:
     max_seconds: float
     host: Host
     tool: Tool
+    nodes: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +83,7 @@ def validate(trial: Trial, launcher: Launcher, progress: Progress) -> Analysis:
         InputFunctionError, LaunchError, Interrupted: as `analysis.analyze`, where no layout could be measured.
     """
     model = _model_of(trial.run)
-    choice = _given(trial, model) if trial.layouts else _around_the_plan(trial, model)
+    choice = _given(trial, model, launcher) if trial.layouts else _around_the_plan(trial, model, launcher)
     probing = Probing(trial.run.pipeline.target, None, _options(trial), trial.host.cpu_budget, launcher, progress, role="validate")
     stopped: AnalyzerError | None = None
     try:
@@ -161,8 +163,11 @@ def _predicted(trial: Trial, model: CapacityModel, layout: Layout) -> Prediction
 
 
 def _cluster(trial: Trial) -> Cluster:
-    """This host as a cluster of one node. With another processor than the run's it is a machine of unknown speed to the model."""
+    """This host as a cluster of one node, or the nodes like it that there are, with the storage that the run found under them. With
+    another processor than the run's it is a machine of unknown speed to the model."""
     cluster = this_host(trial.host)
+    if trial.nodes > 1:
+        cluster = replace(cluster, nodes=trial.nodes, storage_bytes_per_s=trial.run.cluster.storage_bytes_per_s)
     is_alike = trial.host.cpu_model == trial.run.host.cpu_model
     return cluster if is_alike else replace(cluster, name=trial.host.hostname, source=trial.host.hostname, speed_ratio=None)
 
@@ -170,54 +175,57 @@ def _cluster(trial: Trial) -> Cluster:
 # --- which layouts -----------------------------------------------------------------------------------------------------------
 
 
-def _given(trial: Trial, model: CapacityModel) -> _Choice:
+def _given(trial: Trial, model: CapacityModel, launcher: Launcher) -> _Choice:
     """The layouts that were asked for. Raises UsageError naming one that cannot run here, and why."""
     layouts = tuple(dict.fromkeys(trial.layouts))
     for layout in layouts:
         problem = _problem(trial, model, layout)
         if problem is not None:
             raise UsageError(f"--layouts {layout}: {problem}")
-    workers, needed_s = sum(layout.tasks for layout in layouts), shortest_round_s(layouts, trial.host.cpu_budget)
+    workers, needed_s = sum(layout.tasks for layout in layouts), shortest_round_s(layouts, launcher)
     if needed_s > trial.max_seconds:
         raise UsageError(
             f"--max-seconds {trial.max_seconds:g}: one round of these layouts, {workers} workers, takes about "
             f"{format_seconds(needed_s)}; give more time, or fewer --layouts"
         )
     plan = trial.run.recommendation
-    return _Choice(layouts=layouts, recommended=None if plan is None else _streaming_part(plan))
+    return _Choice(layouts=layouts, recommended=None if plan is None else _streaming_part(plan, trial.nodes))
 
 
-def _around_the_plan(trial: Trial, model: CapacityModel) -> _Choice:
+def _around_the_plan(trial: Trial, model: CapacityModel, launcher: Launcher) -> _Choice:
     """The plan's workers of one node, or as many as fit this host, and the launches next to it that fit."""
     plan = trial.run.recommendation
     if plan is None:
         raise UsageError("this run recommends no launch; say what to try with --layouts, for example --layouts 1x1x1,1x2x1")
-    part = _streaming_part(plan)
+    part = _streaming_part(plan, trial.nodes)
     base = _largest_that_fits(trial, model, part)
     fitting = [layout for layout in _neighbours(base) if _problem(trial, model, layout) is None]
     kept = list(fitting)
-    while kept and shortest_round_s([base, *kept], trial.host.cpu_budget) > trial.max_seconds:
+    while kept and shortest_round_s([base, *kept], launcher) > trial.max_seconds:
         kept.pop()
     notes = []
     if base != plan.layout:
         whole = f"the plan {plan.layout} streams from {plan.input_workers} workers; launched was {base}"
-        notes.append(f"{whole}, what one node of it holds" if base == part else f"{whole}, the largest part of it that fits here")
+        held = "what one node of it holds" if base.nodes == 1 else "those of its nodes that stream"
+        notes.append(f"{whole}, {held if base == part else 'the largest part of it that fits here'}")
     if len(kept) < len(fitting):
         left_out = ", ".join(map(str, fitting[len(kept) :]))
         notes.append(f"no time for {left_out}: --max-seconds {trial.max_seconds:g}")
     return _Choice(layouts=(base, *kept), recommended=base, notes=tuple(notes))
 
 
-def _streaming_part(plan: LaunchPlan) -> Layout:
-    """The tasks of one node of the plan that stream (on a plan of one node the chief is not among them)."""
+def _streaming_part(plan: LaunchPlan, nodes: int) -> Layout:
+    """The tasks of the plan that stream, on as many of its nodes as there are here (on a plan of one node the chief is not among
+    them)."""
     tasks = max(1, min(plan.tasks_per_node, plan.input_workers))
-    return Layout(nodes=1, tasks_per_node=tasks, cpus_per_task=max(1, plan.cpus_per_task))
+    streaming = max(1, min(nodes, plan.nodes - plan.single_task_nodes))
+    return Layout(nodes=streaming, tasks_per_node=tasks, cpus_per_task=max(1, plan.cpus_per_task))
 
 
 def _largest_that_fits(trial: Trial, model: CapacityModel, part: Layout) -> Layout:
     cpus = min(part.cpus_per_task, trial.host.cpu_budget)
     for tasks in range(min(part.tasks_per_node, trial.host.cpu_budget // cpus), 0, -1):
-        layout = Layout(nodes=1, tasks_per_node=tasks, cpus_per_task=cpus)
+        layout = replace(part, tasks_per_node=tasks, cpus_per_task=cpus)
         problem = _problem(trial, model, layout)
         if problem is None:
             return layout
@@ -225,19 +233,24 @@ def _largest_that_fits(trial: Trial, model: CapacityModel, part: Layout) -> Layo
 
 
 def _neighbours(base: Layout) -> Iterator[Layout]:
-    """One task or CPU fewer and more, half and twice the tasks with as many CPUs in all, and with as many each."""
+    """One task or CPU fewer and more, half and twice the tasks with as many CPUs in all, and with as many each; one node fewer and
+    more."""
     tasks, cpus = base.tasks_per_node, base.cpus_per_task
     pairs = [(tasks - 1, cpus), (tasks + 1, cpus), (tasks, cpus + 1), (tasks, cpus - 1)]
     pairs += [(tasks // 2, cpus * 2), (tasks * 2, cpus // 2), (tasks // 2, cpus), (tasks * 2, cpus)]
     for pair in dict.fromkeys(pairs):
         if min(pair) >= 1 and pair != (tasks, cpus):
-            yield Layout(nodes=1, tasks_per_node=pair[0], cpus_per_task=pair[1])
+            yield replace(base, tasks_per_node=pair[0], cpus_per_task=pair[1])
+    for nodes in (base.nodes - 1, base.nodes + 1):
+        if nodes >= 1:
+            yield replace(base, nodes=nodes)
 
 
 def _problem(trial: Trial, model: CapacityModel, layout: Layout) -> str | None:
     """Why this host cannot launch a layout; None where it can."""
-    if layout.nodes != 1:
-        return f"spans {layout.nodes} nodes, and this host is one"
+    if layout.nodes > trial.nodes:
+        have = "this host is one" if trial.nodes == 1 else f"there are {trial.nodes} here"
+        return f"spans {layout.nodes} nodes, and {have}"
     if layout.cpus_per_node > trial.host.cpu_budget:
         return f"needs {layout.cpus_per_node} CPUs, and {trial.host.cpu_budget} may be used here ({trial.host.cpu_budget_source})"
     return _predicted(trial, model, layout).problem

@@ -12,7 +12,7 @@ ACM Computing Surveys 10(3), 1978): no system is faster than its slowest station
 and three things that stop a launch outright: CPUs per node, memory per node, fewer files than workers.
 
 `fitting` makes the model, `worker` and `prediction` ask it, `bootstrap` and `calibration` say how wrong it may be, `probes` what to
-measure next, `terms` what things are called and what is assumed.
+measure next, `scaling` what several nodes at once say of their storage, `terms` what things are called and what is assumed.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from cs_input_analyzer.capacity.calibration import MODEL_ERROR_LOG, MODEL_ERROR_
 from cs_input_analyzer.capacity.fitting import fit
 from cs_input_analyzer.capacity.prediction import dataset_bytes_per_node, predict, slowest_ratio
 from cs_input_analyzer.capacity.probes import next_probes
+from cs_input_analyzer.capacity.scaling import scaling_of
 from cs_input_analyzer.capacity.terms import (
     CPUS,
     FILES,
@@ -76,6 +77,7 @@ __all__ = [
     "next_probes",
     "predict",
     "quantile_log",
+    "scaling_of",
     "slowest_ratio",
     "smt_ratios",
     "worker_rate",

@@ -20,7 +20,7 @@ Flags win over whatever they name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
@@ -29,12 +29,13 @@ from typing import Any
 import yaml
 
 from cs_input_analyzer.cluster.node_speed import checked_ratio, format_reference, ratio_by_loop, read_reference
+from cs_input_analyzer.cluster.slurm import discover
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.recommend import THIS_HOST
 from cs_input_analyzer.records import Cluster, Estimate, Host, Options
 from cs_input_analyzer.units import parse_bytes, parse_bytes_per_s, parse_estimate
 
-__all__ = ["format_reference", "from_file", "preset", "preset_names", "read_reference", "resolve", "this_host"]
+__all__ = ["SLURM", "discover", "format_reference", "from_file", "preset", "preset_names", "read_reference", "resolve", "this_host"]
 
 REQUIRED = ("nodes", "cpus_per_node", "memory_per_node")
 RATES = ("network_per_node", "storage_bandwidth", "memory_bandwidth")
@@ -66,9 +67,12 @@ def resolve(
         loop: runs the reference loop on this host, for its rate; asked only where the rate of a node is given to compare it with.
 
     Raises:
-        UsageError: unknown name, unreadable file, numbers that no cluster has, or `slurm`, which this version cannot ask.
+        UsageError: unknown name, unreadable file, numbers that no cluster has, or a partition of `slurm` without a usable node.
+        LaunchError: `slurm` does not answer.
     """
-    cluster, node_rate = (declared, None) if declared is not None else _chosen(options.cluster, host)
+    cluster, node_rate = (
+        (declared, None) if declared is not None else _chosen(options.cluster, host, options.partition, options.exclude_nodes)
+    )
     found = _with_flags(cluster, options)
     if options.node_reference is not None:
         node_rate = read_reference(options.node_reference, host.python_version)
@@ -81,13 +85,12 @@ def resolve(
     return _checked(found)
 
 
-def _chosen(choice: str | None, host: Host) -> tuple[Cluster, Estimate | None]:
+def _chosen(
+    choice: str | None, host: Host, partition: str | None = None, exclude: Sequence[str] = ()
+) -> tuple[Cluster, Estimate | None]:
     """The cluster of that name or file, and the rate of the reference loop on its nodes, where its file holds that."""
     if choice == SLURM:
-        raise UsageError(
-            "--cluster slurm: this version cannot ask Slurm for its nodes. Read them from `sinfo -N -o '%c %m %z'` and give "
-            "--nodes N --cpus-per-node N --memory-per-node 128GiB, or a YAML file by --cluster FILE.yaml"
-        )
+        return discover(partition, exclude).cluster, None
     if choice is None or choice == LOCAL:
         return this_host(host), None
     if choice in preset_names():
@@ -96,7 +99,7 @@ def _chosen(choice: str | None, host: Host) -> tuple[Cluster, Estimate | None]:
         return from_file(Path(choice)), _reference_in(Path(choice), host)
     raise UsageError(
         f"--cluster {choice}: no such file or preset; presets are {', '.join(preset_names())}, "
-        f"`{LOCAL}` is this host, and a file ends in .yaml"
+        f"`{LOCAL}` is this host, `{SLURM}` what Slurm has, and a file ends in .yaml"
     )
 
 

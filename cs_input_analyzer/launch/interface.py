@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from cs_input_analyzer.measure.fixes import Outcomes
+from cs_input_analyzer.measure.journal import Candidate
 from cs_input_analyzer.records import CacheChoice, Estimate, Layout, Measurement, Mode, PipelineGraph, Profile
 
 
@@ -17,6 +19,7 @@ class WorkPlan:
         num_workers: worker count announced in TF_CONFIG, at least as many as are started.
         worker_indices: TF_CONFIG index of each started worker.
         want_source: whether the first worker is to run the readers alone, too.
+        candidates: fixes that the first worker is to try after its window, in `fixes_s` seconds from its order on.
         deadline_s: on the launcher's clock; workers that are not done by then are ended and keep what they measured.
     """
 
@@ -34,12 +37,14 @@ class WorkPlan:
     cache: CacheChoice = "as-is"
     want_source: bool = False
     want_prefixes: bool = False
+    candidates: tuple[Candidate, ...] = ()
+    fixes_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerFailure:
     """Why no worker of a launch gave a rate. `stage`: `load`, `import`, `build`, `first_batch`, `hang`, `exit`,
-    `sampling`, `journal` (what it measured could not be written down), `worker`.
+    `sampling`, `journal` (what it measured could not be written down), `worker`, `engine` (what started it ended it).
     """
 
     stage: str
@@ -53,7 +58,8 @@ class Launched:
     """One launch, over: its numbers, what the first worker saw of the pipeline, and the failure where nothing came out.
 
     `is_interrupted`: Ctrl-C ended it; what the workers had measured by then is here. `files`: paths and sizes of the files that the
-    first worker's pipeline names, in order of their paths.
+    first worker's pipeline names, in order of their paths. `outcomes`: of the plan's candidates, in their order; None where an
+    engine does not try them.
     """
 
     measurement: Measurement
@@ -65,6 +71,7 @@ class Launched:
     transient_s: float
     source_samples_per_s: Estimate | None = None
     is_interrupted: bool = False
+    outcomes: Outcomes | None = None
 
 
 class Launching(Protocol):
@@ -77,8 +84,15 @@ class Launching(Protocol):
 class Launcher(Protocol):
     """An engine. `close` ends everything it ever started; nothing is left behind."""
 
+    @property
+    def nodes(self) -> int:
+        """How many nodes a layout may have."""
+
     def now_s(self) -> float:
         """The launcher's clock, seconds."""
+
+    def starting_s(self, workers: int) -> float:
+        """Seconds that so many workers, started side by side, are expected to take until they have imported TensorFlow."""
 
     def start(self, layout: Layout) -> Launching:
         """Starts the workers of one layout; returns at once."""

@@ -192,20 +192,31 @@ def read_counters() -> Counters:
         reader.close()
 
 
-def read_memory() -> Memory:
+def read_memory(inherited_shared_bytes: int = 0) -> Memory:
+    """What this process holds now.
+
+    A worker that was forked shares pages with the process it came from, as those of a real launch would not: anonymous pages count
+    as private whoever else still maps them, and library pages that only the other has touched so far (`inherited_shared_bytes` in
+    all) count as shared.
+    """
     rollup = _key_values(_read(f"{PROC}/self/smaps_rollup"))
-    # Clean private pages are those of libraries that nobody else has mapped just now: with a second worker they are shared.
-    shareable = [rollup.get(key) for key in ("Private_Clean", "Shared_Clean", "Shared_Dirty")]
+    rss, anonymous = rollup.get("Rss"), rollup.get("Anonymous")
+    peak = _key_values(_read(f"{PROC}/self/status")).get("VmHWM")
+    if rss is None or anonymous is None:
+        return Memory(private_bytes=None, shared_bytes=None, peak_rss_bytes=_bytes(peak))
+    shared = max(0, rss - anonymous)
+    untouched = max(0, inherited_shared_bytes // 1024 - shared)
+    pss, of_anonymous = rollup.get("Pss"), rollup.get("Pss_Anon")
     return Memory(
-        private_bytes=_sum_kib([rollup.get("Private_Dirty")]),
-        shared_bytes=_sum_kib(shareable),
-        peak_rss_bytes=_sum_kib([_key_values(_read(f"{PROC}/self/status")).get("VmHWM")]),
-        pss_bytes=_sum_kib([rollup.get("Pss")]),
+        private_bytes=_bytes(anonymous),
+        shared_bytes=_bytes(shared + untouched),
+        peak_rss_bytes=_bytes(peak + untouched if peak is not None else None),
+        pss_bytes=_bytes(pss - of_anonymous + anonymous if pss is not None and of_anonymous is not None else pss),
     )
 
 
-def _sum_kib(parts: list[int | None]) -> int | None:
-    return None if any(part is None for part in parts) else sum(part for part in parts if part is not None) * 1024
+def _bytes(kib: int | None) -> int | None:
+    return None if kib is None else kib * 1024
 
 
 def _key_values(content: bytes) -> dict[str, int]:

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cs_input_analyzer.measure.counters import Counters, Memory
-from cs_input_analyzer.records import CacheChoice
+from cs_input_analyzer.records import CacheChoice, Edit
 
 EVENTS = "events.jsonl"
 STAMPS = "stamps.f64"
@@ -34,6 +34,18 @@ class JournalError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A fix to be tried: edits that belong together, and the finding they are of, for those who read the journal.
+
+    With `texts`, pairs of a path of the user's source and what stands there instead, it is no edit but the dataset built anew.
+    """
+
+    name: str
+    edits: tuple[Edit, ...]
+    texts: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
     """What a worker is told to run, once it has imported TensorFlow.
 
@@ -45,6 +57,7 @@ class Order:
         want_source: whether to run the readers alone after the window, for their ceiling.
         want_prefixes: whether to run the pipeline cut after each of its ops, after the window.
         cache: what to do with the page cache of the pipeline's own files before the first batch.
+        candidates: fixes to try after the window, in `fixes_s` seconds from now on.
     """
 
     target: str
@@ -63,13 +76,24 @@ class Order:
     cache: CacheChoice = "as-is"
     want_source: bool = False
     want_prefixes: bool = False
+    candidates: tuple[Candidate, ...] = ()
+    fixes_s: float = 0.0
 
     def to_line(self) -> str:
         return json.dumps(asdict(self)) + "\n"
 
     @classmethod
     def from_line(cls, line: str) -> Order:
-        return cls(**json.loads(line))
+        fields = json.loads(line)
+        candidates = tuple(
+            Candidate(
+                name=candidate["name"],
+                edits=tuple(Edit(**edit) for edit in candidate["edits"]),
+                texts=tuple((path, text) for path, text in candidate["texts"]),
+            )
+            for candidate in fields.pop("candidates", ())
+        )
+        return cls(**fields, candidates=candidates)
 
 
 class JournalWriter:

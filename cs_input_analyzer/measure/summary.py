@@ -33,6 +33,7 @@ from cs_input_analyzer.threads import READERS
 
 # Gaps between batches that are kept of a worker: enough to replay it.
 TRACE = 512
+Killed = Literal["deadline", "memory", "interrupt"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +41,7 @@ class Ending:
     """How a worker process ended: `killed_for` tells when it was the parent that ended it."""
 
     returncode: int | None
-    killed_for: Literal["deadline", "memory", "interrupt"] | None
+    killed_for: Killed | None
     output_tail: str
 
 
@@ -105,6 +106,7 @@ def stage_of(journal: Journal) -> str:
         "reference": "sampling",
         "costs": "sampling",
         "sampling": "sampling",
+        "ready": "waiting to sample",
         "first_batch": "waiting to sample",
         "built": "waiting for the first batch",
         "building": "building the pipeline in the input function",

@@ -1,4 +1,5 @@
-"""One input worker: its own process, its own CPUs, its own TF_CONFIG. Started by command line, ordered over stdin.
+"""One input worker: its own process, its own CPUs, its own TF_CONFIG. Started by command line or forked by `fork_server`, ordered
+over stdin.
 
     spawn ─▶ imported ─▶ order ─▶ built ─▶ first_batch ─▶ window ─▶ chunk, chunk, … ─▶ done ─▶ os._exit
 
@@ -16,10 +17,11 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn, TextIO
+from typing import Any, NamedTuple, NoReturn, TextIO
 
 from cs_input_analyzer.measure.journal import EXIT_UNWRITTEN, UNWRITTEN, JournalError, JournalWriter, Order
 
@@ -46,26 +48,36 @@ Files = Sequence[tuple[str, int]]  # paths and sizes
 
 def main(arguments: Sequence[str]) -> NoReturn:
     """`FOLDER CPU,CPU,… PARENT_PID`: the journal's folder, the CPUs to run on, who started us. Never returns."""
+    run(arguments[0], [int(cpu) for cpu in arguments[1].split(",")], int(arguments[2]))
+
+
+class Inherited(NamedTuple):
+    """From the process that a worker was forked from: how long its import took, and what it held that workers share."""
+
+    import_s: float
+    shared_bytes: int
+
+
+def run(folder: str, cpus: Sequence[int], parent_pid: int, inherited: Inherited | None = None) -> NoReturn:
+    """The whole life of this process as a worker."""
     began_s = time.monotonic()
-    folder = Path(arguments[0])
-    cpus = {int(cpu) for cpu in arguments[1].split(",")}
-    os.sched_setaffinity(0, cpus)  # before TensorFlow is loaded: it sizes its thread pools by what it may run on
-    _die_with_parent(int(arguments[2]))
+    os.sched_setaffinity(0, cpus)  # before TensorFlow makes its thread pools: it sizes them by what it may run on
+    die_with(parent_pid)
     orders = _private_stdin()
     own_pid = os.getpid()
     try:
-        status = _live(JournalWriter(folder), orders, folder, began_s)
+        status = _live(JournalWriter(Path(folder)), orders, Path(folder), began_s, inherited)
     except JournalError as error:  # what we print is all that still reaches the parent
         status = EXIT_UNWRITTEN
         os.write(2, f"\n{UNWRITTEN}{error}\n".encode())
     _leave(status, own_pid)
 
 
-def _live(journal: JournalWriter, orders: TextIO, folder: Path, began_s: float) -> int:
+def _live(journal: JournalWriter, orders: TextIO, folder: Path, began_s: float, inherited: Inherited | None) -> int:
     """Does what is ordered; gives the status to leave with. Raises JournalError only."""
     own_pid = os.getpid()
     try:
-        _run(journal, orders, folder, began_s)
+        _run(journal, orders, folder, began_s, inherited)
         return 0
     except JournalError:
         raise
@@ -75,15 +87,18 @@ def _live(journal: JournalWriter, orders: TextIO, folder: Path, began_s: float) 
         return 70
 
 
-def _run(journal: JournalWriter, orders: TextIO, folder: Path, began_s: float) -> None:
+def _run(journal: JournalWriter, orders: TextIO, folder: Path, began_s: float, inherited: Inherited | None) -> None:
     import tensorflow as tf
 
     tf.get_logger().setLevel("ERROR")
-    journal.event("imported", import_s=time.monotonic() - began_s, tensorflow_version=tf.__version__)
+    import_s = inherited.import_s if inherited else time.monotonic() - began_s
+    journal.event("imported", import_s=import_s, tensorflow_version=tf.__version__)
+    if inherited:
+        _allow_threads()
     line = orders.readline()
     if not line:  # the parent needs this worker no more
         return
-    order = Order.from_line(line)
+    order, ordered_s = Order.from_line(line), time.monotonic()
     built = _build(journal, order, folder)
     if built is None:
         return
@@ -94,8 +109,11 @@ def _run(journal: JournalWriter, orders: TextIO, folder: Path, began_s: float) -
     window = orders.readline()
     if not window:
         return
-    order = replace(order, max_window_s=float(window), min_window_s=min(order.min_window_s, float(window)))
-    sample(journal, dataset, iterator, order, ops, batch_size, files=files)
+    window_s, *barrier = window.split()
+    order = replace(order, max_window_s=float(window_s), min_window_s=min(order.min_window_s, float(window_s)))
+    begin = partial(_wait_for_start, journal, orders) if barrier else None
+    shared_bytes = inherited.shared_bytes if inherited else 0
+    sample(journal, dataset, iterator, order, ops, batch_size, files=files, inherited_shared_bytes=shared_bytes, begin=begin)
     del iterator  # and with it what waits in its buffers
     if order.want_costs and files:
         from cs_input_analyzer.measure.page_cache import cached_ratio
@@ -113,13 +131,16 @@ def _run(journal: JournalWriter, orders: TextIO, folder: Path, began_s: float) -
         budget_s = min(PREFIXES_S, PREFIX_S * sum(op.within is None for op in ops))
         for op, cpu_s in cpu_s_per_element(dataset, ops, budget_s, harness_us_per_batch() * 1e-6):
             journal.event("prefix", op=op, cpu_s_per_element=cpu_s)
+    if order.candidates:
+        from cs_input_analyzer.measure.fixes import try_fixes
+
+        seconds = order.fixes_s - (time.monotonic() - ordered_s)
+        try_fixes(journal.event, dataset, order.candidates, seconds=seconds, rebuild=partial(_rebuilt, order, folder))
     journal.event("over")
 
 
 def _build(journal: JournalWriter, order: Order, folder: Path) -> tuple[Any, Any, int | None, Files] | None:
     """Runs the user's input function. None when it failed; the journal says how."""
-    import json
-
     from pydantic import TypeAdapter
 
     from cs_input_analyzer import graph, load
@@ -128,9 +149,6 @@ def _build(journal: JournalWriter, order: Order, folder: Path) -> tuple[Any, Any
     from cs_input_analyzer.records import PipelineGraph
 
     os.environ["TF_CONFIG"] = order.tf_config
-    params = json.loads(order.params_json) if order.params_json is not None else None
-    mode: Any = order.mode
-    call = load.Call(params=params, mode=mode, num_workers=order.num_workers, worker_index=order.worker_index)
     own_pid = os.getpid()
     began_s = time.monotonic()
     stage = "import"
@@ -139,7 +157,7 @@ def _build(journal: JournalWriter, order: Order, folder: Path) -> tuple[Any, Any
         with graph.recorded_sources() as log, redirected_writes(folder) as moved:
             found = _unpickle(order.pickled) if order.pickled else load.find_object(load.parse_target(order.target))
             stage = "build"
-            dataset = load.build_dataset(found, call)
+            dataset = load.build_dataset(found, _call_of(order))
         _end_forked_child(own_pid)
         build_s = time.monotonic() - began_s
         pipeline = graph.read_graph(
@@ -155,6 +173,31 @@ def _build(journal: JournalWriter, order: Order, folder: Path) -> tuple[Any, Any
     journal.event("built", build_s=build_s, pipeline=fields, file_count=file_count, files=files if order.want_graph else ())
     _prepare_cache(journal, order, [path for path, _ in files])
     return dataset, pipeline.ops, pipeline.batch_size, files
+
+
+def _call_of(order: Order) -> Any:
+    """What the input function is called with."""
+    import json
+
+    from cs_input_analyzer import load
+
+    params = json.loads(order.params_json) if order.params_json is not None else None
+    mode: Any = order.mode
+    return load.Call(params=params, mode=mode, num_workers=order.num_workers, worker_index=order.worker_index)
+
+
+def _rebuilt(order: Order, folder: Path, texts: Mapping[str, str]) -> Any:
+    """The dataset that the input function gives when source files have other texts. Raises what the user's code raises."""
+    from cs_input_analyzer import load
+    from cs_input_analyzer.measure.redirect import redirected_writes
+    from cs_input_analyzer.patched import patched_sources
+
+    own_pid = os.getpid()
+    try:
+        with patched_sources(texts), redirected_writes(folder):
+            return load.build_dataset(load.find_object(load.parse_target(order.target)), _call_of(order))
+    finally:
+        _end_forked_child(own_pid)
 
 
 def _prepare_cache(journal: JournalWriter, order: Order, paths: Sequence[str]) -> None:
@@ -192,9 +235,20 @@ def _first_batch(journal: JournalWriter, dataset: Any, order: Order, batch_size:
 
 
 def sample(
-    journal: JournalWriter, dataset: Any, iterator: Any, order: Order, ops: Any, batch_size: int | None, files: Files = ()
+    journal: JournalWriter,
+    dataset: Any,
+    iterator: Any,
+    order: Order,
+    ops: Any,
+    batch_size: int | None,
+    files: Files = (),
+    inherited_shared_bytes: int = 0,
+    begin: Callable[[], bool] | None = None,
 ) -> None:
-    """Samples in chunks until the rate is precise enough, the time is up, or the data end; a finished pass begins again."""
+    """Samples in chunks until the rate is precise enough, the time is up, or the data end; a finished pass begins again.
+
+    `begin` is called when all is ready, and returns when sampling is to begin: workers of several nodes begin together.
+    """
     import numpy as np
 
     from cs_input_analyzer.measure.costs import CostMeter
@@ -214,8 +268,10 @@ def sample(
     counters = CounterReader()
     told: dict[str, float] | None = None
     journal.event("reference", **asdict(time_reference()))
+    if begin is not None and not begin():  # the parent needs this worker no more
+        return
     began_s = checked_s = time.monotonic()
-    journal.event("sampling", counters=asdict(counters.read()))
+    journal.event("sampling", counters=asdict(counters.read()), at_s=time.time())
     if order.want_costs:
         meter.poll(iterator)
         told = _tell_tuned(journal, meter, told, batches)
@@ -263,10 +319,20 @@ def sample(
         chunk_batches = next_chunk(len(chunk.stamps_s), now_s - chunk_began_s, order.max_window_s - elapsed_s)
     counters.close()
     journal.event("reference", **asdict(time_reference()))
-    journal.event("memory", **asdict(read_memory()))
+    journal.event("memory", **asdict(read_memory(inherited_shared_bytes)))
     if order.want_costs:
         _tell_costs(journal, meter, harness_us=harness_us_per_batch() if stopped_by != "error" else None)
     journal.event("done", stopped_by=stopped_by, epochs=epochs)
+
+
+def _wait_for_start(journal: JournalWriter, orders: TextIO) -> bool:
+    """Until the moment (epoch seconds) that the parent names once every worker is ready; False where it names none."""
+    journal.event("ready")
+    line = orders.readline()
+    if not line:
+        return False
+    time.sleep(max(0.0, float(line) - time.time()))
+    return True
 
 
 def _tell_costs(journal: JournalWriter, meter: Any, harness_us: float | None) -> None:
@@ -363,7 +429,14 @@ def _private_stdin() -> TextIO:
     return os.fdopen(private, "r", encoding="utf-8")
 
 
-def _die_with_parent(parent_pid: int) -> None:
+def _allow_threads() -> None:
+    """As many threads for BLAS as there are CPUs, as a process that loads it here would have; the fork server held it to one."""
+    import threadpoolctl
+
+    threadpoolctl.threadpool_limits(len(os.sched_getaffinity(0)))
+
+
+def die_with(parent_pid: int) -> None:
     """Asks Linux to kill this process when its parent dies, so that nothing is left running after a killed analyzer.
 
     And to give it the orphans of what user code starts, so that daemons of its own making can be found and ended too.

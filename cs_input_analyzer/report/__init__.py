@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from cs_input_analyzer.errors import UsageError
-from cs_input_analyzer.records import Analysis, Validation
+from cs_input_analyzer.records import Analysis, RunInspection, Validation
 
 if TYPE_CHECKING:
     from wafer_model.prediction import WaferPrediction
 
-Format = Literal["console", "html", "json", "csv", "sbatch"]
+Format = Literal["console", "html", "json", "csv", "sbatch", "log"]
 
-FORMATS: tuple[Format, ...] = ("console", "html", "json", "csv", "sbatch")
+FORMATS: tuple[Format, ...] = ("console", "html", "json", "csv", "sbatch", "log")
 
 # What a file's ending says about the format wanted in it.
 ENDINGS: dict[str, Format] = {
@@ -28,6 +28,7 @@ ENDINGS: dict[str, Format] = {
     ".sh": "sbatch",
     ".slurm": "sbatch",
     ".txt": "console",
+    ".log": "log",
 }
 
 
@@ -55,6 +56,10 @@ def render(analysis: Analysis, format: Format, *, width: int | None = None, colo
         return to_csv(analysis)
     if format == "sbatch":
         return _sbatch(analysis)
+    if format == "log":
+        from cs_input_analyzer.report.to_log import to_log
+
+        return to_log(analysis)
     raise UsageError(f"no report format {format!r}; there are {', '.join(FORMATS)}")
 
 
@@ -63,6 +68,31 @@ def render_validation(validation: Validation, *, width: int | None = None, color
     from cs_input_analyzer.report.to_console import validation_to_console
 
     return validation_to_console(validation, width=width, color=color)
+
+
+def render_inspection(found: RunInspection, format: Format, *, width: int | None = None, color: bool = False) -> str:
+    """A run that was read, as text: `console`, `html` or `json`.
+
+    Raises:
+        UsageError: another format.
+    """
+    from cs_input_analyzer.report.inspection_pages import inspection_to_console, inspection_to_html
+    from cs_input_analyzer.report.to_json import to_json
+
+    if format == "console":
+        return inspection_to_console(found, width=width, color=color)
+    if format == "html":
+        return inspection_to_html(found)
+    if format == "json":
+        return to_json(found)
+    raise UsageError(f"an inspected run has no format {format!r}; there are console, html, json")
+
+
+def render_tuning(analysis: Analysis, *, width: int | None = None, color: bool = False) -> str:
+    """The fixes that were kept and the patch, for a terminal."""
+    from cs_input_analyzer.report.tuning import tuning_to_console
+
+    return tuning_to_console(analysis, width=width, color=color)
 
 
 def render_wafer(found: WaferPrediction, *, width: int | None = None, color: bool = False) -> str:

@@ -118,6 +118,8 @@ def measuring_facts(analysis: Analysis) -> Facts:
         facts.append(("own cost", f"{format_seconds(analysis.profile.harness_us_per_batch * 1e-6)} a batch for the measuring loop"))
     left_out = "whatever came after the interruption" if analysis.interrupted else "nothing was left out"
     facts += [("budget", _budget(analysis)), ("not measured", ", ".join(analysis.budget.not_measured) or left_out)]
+    if analysis.left_out:
+        facts.append(("left out", "; ".join(analysis.left_out)))
     return tuple((label, one_line(text)) for label, text in facts)
 
 

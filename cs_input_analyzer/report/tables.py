@@ -90,7 +90,7 @@ def _measured_row(measurement: Measurement) -> tuple[str, ...]:
     return (
         f"{measurement.layout}{' validate' if measurement.role == 'validate' else ''}",
         f"{format_count(len(workers))}{announced}",
-        *_rate_cells(measurement.samples_per_s),
+        *rate_cells(measurement.samples_per_s),
         _largest((worker.cpu_s_per_sample for worker in workers), format_seconds),
         _largest((worker.first_batch_s for worker in workers), format_seconds),
         _largest((worker.private_bytes for worker in workers), format_bytes),
@@ -192,7 +192,7 @@ def _alternative_row(other: Alternative) -> tuple[str, ...]:
         str(other.layout),
         format_count(other.input_workers),
         format_count(other.layout.cpus),
-        *_rate_cells(other.predicted_samples_per_s),
+        *rate_cells(other.predicted_samples_per_s),
         YES_OR_NO[other.meets_demand],
         format_bytes(other.memory_bytes_per_node),
         one_line(other.limited_by),
@@ -217,7 +217,7 @@ def what_if_table(plan: LaunchPlan) -> Table:
             one_line(row.name),
             str(row.layout),
             format_count(row.input_workers),
-            *_rate_cells(row.predicted_samples_per_s),
+            *rate_cells(row.predicted_samples_per_s),
             YES_OR_NO[row.meets_demand],
             one_line(row.limited_by),
             one_line(row.note),
@@ -243,8 +243,8 @@ def validation_table(validation: Validation) -> Table:
         (
             str(row.layout),
             row.role,
-            *_rate_cells(row.predicted_samples_per_s),
-            *_rate_cells(row.measured_samples_per_s),
+            *rate_cells(row.predicted_samples_per_s),
+            *rate_cells(row.measured_samples_per_s),
             # Nothing delivered is no base for a relative error.
             format_ratio(row.error_ratio) if row.measured_samples_per_s.estimate else MISSING,
             MISSING if row.measured_samples_per_s.count is None else format_count(row.measured_samples_per_s.count),
@@ -262,7 +262,7 @@ def _validation_remarks(validation: Validation) -> tuple[str, ...]:
     return (summary, *stopped, *(one_line(note) for note in validation.notes))
 
 
-def _rate_cells(rate: Estimate | None) -> tuple[str, str]:
+def rate_cells(rate: Estimate | None) -> tuple[str, str]:
     """A rate and its interval, for two columns."""
     if rate is None:
         return MISSING, MISSING

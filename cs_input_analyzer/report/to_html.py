@@ -1,127 +1,121 @@
 """Analysis -> one self-contained HTML page: no request leaves it, and it holds the run, so that `report RUN.html` reads it back.
 
 The templates escape by default (autoescape) and refuse a misspelt name (StrictUndefined); control characters are made visible on
-the way out. Only bar lengths are computed here: geometry, not facts.
+the way out. What draws the pictures is copied into the page, which therefore looks the same without a network, and in years.
 """
 
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cs_input_analyzer.errors import AnalyzerError
-from cs_input_analyzer.records import Analysis, Estimate, Finding, LaunchPlan, Profile
+from cs_input_analyzer.records import Analysis
+from cs_input_analyzer.report import page
 from cs_input_analyzer.report.cluster import cluster_facts
-from cs_input_analyzer.report.costs import RUNTIME, dearest_sentence, op_cost_table, serial_sentence
-from cs_input_analyzer.report.measuring import measured_facts, measuring_facts
+from cs_input_analyzer.report.costs import dearest_sentence, op_cost_table, serial_sentence
+from cs_input_analyzer.report.excerpt import excerpt
+from cs_input_analyzer.report.findings import fixes_facts, ignored_sentence
+from cs_input_analyzer.report.glossary import MEANINGS, Glossary
+from cs_input_analyzer.report.measuring import measured_facts, measuring_facts, shown_measurement
+from cs_input_analyzer.report.nodes import node_facts, node_tables
 from cs_input_analyzer.report.stations import bottleneck_sentence, stations_table
 from cs_input_analyzer.report.storage import reads_table, storage_facts
-from cs_input_analyzer.report.tables import (
-    Table,
-    alternatives_table,
-    measured_table,
-    pipeline_table,
-    troubles,
-    validation_table,
-    what_if_table,
-)
-from cs_input_analyzer.report.to_json import to_embedded_json
-from cs_input_analyzer.report.wording import (
-    Facts,
-    evidence_text,
-    gain_text,
-    one_line,
-    pipeline_facts,
-    plan_facts,
-    supply_and_demand,
-    supply_of,
-    verdict_sentence,
-    visible,
-)
-from cs_input_analyzer.units import format_estimate, format_ratio, format_seconds
+from cs_input_analyzer.report.tables import measured_table, pipeline_table, troubles
+from cs_input_analyzer.report.to_json import script_safe, to_embedded_json
+from cs_input_analyzer.report.wording import pipeline_facts, plan_facts, supply_and_demand, verdict_sentence, visible
+from cs_input_analyzer.report.workers import workers_table
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
+    from cs_input_analyzer.report.charts import Chart
+
 PAGE = "report.html.j2"
-
-# Room at the right end of the bars, so that the longest does not read as "all there is".
-BAR_MARGIN_RATIO = 1.08
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bar:
-    """One bar: lengths in percent of the widest there may be. `low` and `high` draw the interval, `tail` a second part behind."""
-
-    label: str
-    text: str
-    role: str
-    length: float
-    tail: float = 0.0
-    low: float | None = None
-    high: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """Text to copy."""
-
-    label: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Card:
-    """One finding, worded."""
-
-    code: str
-    severity: str
-    message: str
-    facts: Facts
+# What draws the pictures, in the order in which one needs the other.
+LIBRARY = ("vega.min.js", "vega-lite.min.js", "vega-embed.min.js")
 
 
 def to_html(analysis: Analysis) -> str:
     """The page as text.
+
+    A run of thousands of workers is shown, and held, by some of them; the page says by which.
 
     Raises:
         AnalyzerError: the templates are not where an installation keeps them.
     """
     from markupsafe import Markup
 
-    plan, profile = analysis.recommendation, analysis.profile
+    from cs_input_analyzer.report.charts import charts_of
+
+    charts = charts_of(analysis)
+    shown = excerpt(analysis)
     return (
         _environment()
         .get_template(PAGE)
         .render(
             analysis=analysis,
-            verdict=verdict_sentence(analysis),
-            verdict_facts=supply_and_demand(analysis),
-            launch_values=_launch_values(plan),
-            launch_facts=plan_facts(plan, analysis) if plan is not None else (),
-            launch_lines=_launch_lines(plan),
-            supply_bars=_supply_bars(analysis),
-            cost_bars=_cost_bars(profile),
-            findings=tuple(_card(finding) for finding in analysis.findings),
-            measured=measured_table(analysis),
-            troubles=troubles(analysis),
-            tables=_tables(analysis),
-            pipeline=pipeline_table(analysis),
-            pipeline_facts=pipeline_facts(analysis),
-            measured_facts=measured_facts(analysis),
-            stations=stations_table(analysis.stations),
-            bottleneck=bottleneck_sentence(analysis.stations),
-            op_costs=op_cost_table(profile) if profile is not None else None,
-            dearest=dearest_sentence(profile) if profile is not None else "",
-            serial=serial_sentence(profile) if profile is not None else "",
-            reads=reads_table(analysis.storage) if analysis.storage is not None else None,
-            storage_facts=storage_facts(analysis),
-            cluster_facts=cluster_facts(analysis.cluster),
-            measuring_facts=measuring_facts(analysis),
-            run=Markup(to_embedded_json(analysis)),
+            charts=charts,
+            glossary=Glossary(),
+            meanings=MEANINGS,
+            **_answer(analysis),
+            **_measured(analysis),
+            left_out=shown.left_out,
+            measuring_facts=measuring_facts(shown),
+            options_facts=page.options_facts(analysis.options),
+            run=Markup(to_embedded_json(shown)),
+            specs=Markup(_specs(charts)),
+            library=Markup(_library() if charts else ""),
         )
     )
+
+
+def _answer(analysis: Analysis) -> dict[str, object]:
+    """What the user came for: the verdict, the launch, the findings."""
+    plan, found = analysis.recommendation, page.cards(analysis.findings)
+    return {
+        "verdict": verdict_sentence(analysis),
+        "verdict_facts": supply_and_demand(analysis),
+        "supply_bars": page.supply_bars(analysis),
+        "launch_values": page.launch_values(plan),
+        "launch_facts": plan_facts(plan, analysis) if plan is not None else (),
+        "launch_lines": page.launch_lines(plan),
+        "findings": found,
+        "first": page.to_look_at_first(found),
+        "fixes_facts": fixes_facts(analysis),
+        "ignored": ignored_sentence(analysis),
+        "tables": page.standing_tables(analysis),
+        "wafer_facts": page.wafer_facts(analysis),
+        "feeding_facts": page.feeding_facts(analysis),
+        "cluster_facts": cluster_facts(analysis.cluster),
+    }
+
+
+def _measured(analysis: Analysis) -> dict[str, object]:
+    """What that rests on."""
+    from cs_input_analyzer.report.charts import pipeline_rows
+
+    profile, storage, measurement = analysis.profile, analysis.storage, shown_measurement(analysis)
+    return {
+        "flow": pipeline_rows(analysis, page.anchors_of(analysis.findings)),
+        "pipeline": pipeline_table(analysis),
+        "pipeline_facts": pipeline_facts(analysis),
+        "stations": stations_table(analysis.stations),
+        "bottleneck": bottleneck_sentence(analysis.stations),
+        "op_costs": op_cost_table(profile) if profile is not None else None,
+        "dearest": dearest_sentence(profile) if profile is not None else "",
+        "serial": serial_sentence(profile) if profile is not None else "",
+        "measured": measured_table(analysis),
+        "measured_facts": measured_facts(analysis),
+        "troubles": troubles(analysis),
+        "node_facts": node_facts(analysis),
+        "node_tables": node_tables(analysis),
+        "workers": workers_table(measurement) if measurement is not None else None,
+        "reads": reads_table(storage) if storage is not None else None,
+        "storage_facts": storage_facts(analysis),
+    }
 
 
 def templates_dir() -> Path:
@@ -137,6 +131,11 @@ def templates_dir() -> Path:
             return place
     searched = " or ".join(map(str, places))
     raise AnalyzerError(f"the installation is incomplete: no {PAGE} in {searched}; install cs_input_analyzer again")
+
+
+def render_page(name: str, **view: object) -> str:
+    """Another page of the same look: the template `name`, under the same rules. Raises AnalyzerError as `to_html`."""
+    return _environment().get_template(name).render(**view)
 
 
 @functools.cache
@@ -159,87 +158,23 @@ def _shown(value: object) -> object:
     return visible(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
 
 
-# --- what the template is given ----------------------------------------------------------------------------------------------
+def _specs(charts: dict[str, Chart]) -> str:
+    """The specifications by picture and panel, with the look that they share."""
+    from cs_input_analyzer.report.charts import CONFIG
+
+    plots = {f"{chart.name}-{place}": panel.spec for chart in charts.values() for place, panel in enumerate(chart.panels)}
+    return script_safe(json.dumps({"config": CONFIG, "plots": plots}, allow_nan=False))
 
 
-def _launch_values(plan: LaunchPlan | None) -> Facts:
-    if plan is None:
-        return ()
-    return (("nodes", str(plan.nodes)), ("tasks_per_node", str(plan.tasks_per_node)), ("cpus_per_task", str(plan.cpus_per_task)))
+@functools.cache
+def _library() -> str:
+    """The charting library as one text. It must not end the element that it is put into.
 
-
-def _launch_lines(plan: LaunchPlan | None) -> tuple[Line, ...]:
-    if plan is None or plan.launch is None:
-        return ()
-    return (
-        Line(label="Defaults of the launcher", text=plan.launch.defaults),
-        Line(label="On a Cerebras cluster", text=plan.launch.csrun_wse),
-        Line(label="On any Slurm cluster", text=plan.launch.srun),
-        Line(label="As a batch file", text=plan.launch.sbatch),
-    )
-
-
-def _card(finding: Finding) -> Card:
-    facts = (
-        ("at", " ".join(part for part in (finding.source, finding.op and f"({finding.op})") if part)),
-        ("evidence", evidence_text(finding.evidence)),
-        ("fix", finding.fix or ""),
-        ("gain", gain_text(finding)),
-    )
-    shown = tuple((label, text) for label, text in facts if text)
-    return Card(code=one_line(finding.code), severity=finding.severity, message=finding.message, facts=shown)
-
-
-def _tables(analysis: Analysis) -> tuple[Table, ...]:
-    """The tables that stand alone, where there is something in them."""
-    candidates = (
-        alternatives_table(analysis.recommendation) if analysis.recommendation is not None else None,
-        what_if_table(analysis.recommendation) if analysis.recommendation is not None else None,
-        validation_table(analysis.validation) if analysis.validation is not None else None,
-    )
-    return tuple(table for table in candidates if table is not None and table.rows)
-
-
-def _supply_bars(analysis: Analysis) -> tuple[Bar, ...]:
-    """Demand over supply, on one scale from zero."""
-    demand = analysis.consumption.samples_per_s if analysis.consumption is not None else None
-    sides: tuple[tuple[str, Estimate | None], ...] = (("demand", demand), ("supply", supply_of(analysis)))
-    present = [(role, rate) for role, rate in sides if rate is not None]
-    widest = max((rate.high for _, rate in present), default=0.0) * BAR_MARGIN_RATIO
-    if widest <= 0:
-        return ()
-    return tuple(
-        Bar(
-            label=role,
-            text=format_estimate(rate),
-            role=role,
-            length=_percent(rate.estimate, widest),
-            low=_percent(rate.low, widest) if rate.low != rate.high else None,
-            high=_percent(rate.high, widest) if rate.low != rate.high else None,
-        )
-        for role, rate in present
-    )
-
-
-def _cost_bars(profile: Profile | None) -> tuple[Bar, ...]:
-    """CPU time of each op, its wait behind it, on one scale."""
-    if profile is None:
-        return ()
-    parts = [(op, op.self_cpu_s_per_sample or 0.0, op.wait_s_per_sample or 0.0) for op in profile.ops]
-    widest = max((cpu + wait for _, cpu, wait in parts), default=0.0) * BAR_MARGIN_RATIO
-    if widest <= 0:
-        return ()
-    return tuple(
-        Bar(
-            label=op.name,
-            text=f"{format_seconds(op.self_cpu_s_per_sample)} ({format_ratio(op.share_ratio)})",
-            role="runtime" if op.kind == RUNTIME else "cost",
-            length=_percent(cpu, widest),
-            tail=_percent(wait, widest),
-        )
-        for op, cpu, wait in parts
-    )
-
-
-def _percent(value: float, widest: float) -> float:
-    return round(min(max(value / widest, 0.0), 1.0) * 100, 2)
+    Raises:
+        AnalyzerError: the installation lacks it.
+    """
+    try:
+        parts = [(templates_dir() / "vendor" / name).read_text(encoding="utf-8") for name in LIBRARY]
+    except OSError as error:
+        raise AnalyzerError(f"the installation is incomplete: {error}; install cs_input_analyzer again") from None
+    return ";\n".join(parts)

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cs_input_analyzer.errors import UsageError
-from cs_input_analyzer.records import SCHEMA_VERSION, Analysis, ValidationRow
+from cs_input_analyzer.records import SCHEMA_VERSION, Analysis, RunInspection, ValidationRow
+from cs_input_analyzer.units import format_bytes
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter, ValidationError
@@ -28,8 +29,17 @@ Place = tuple[str | int, ...]
 # Half of a UTF-16 pair on its own: what Python makes of a file name that is not UTF-8. No UTF-8 file can hold it.
 LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
 
+# What begins or ends a tag, breaks a line of JavaScript, turns the direction of text, or is no character of HTML.
+NOT_IN_SCRIPT = re.compile("[<>&\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufdd0-\ufdef\ufffe\uffff]")
+
 # Where the HTML report keeps its run. Quotes and attribute order vary once a browser has saved the page.
 EMBEDDED_RUN = re.compile(r"<script\b[^>]*\bid=[\"']?run[\"']?[^>]*>(.*?)</script>", re.DOTALL | re.IGNORECASE)
+
+# Ten thousand workers with their traces are a tenth of this.
+LARGEST_RUN_BYTES = 2**30
+
+# A whole number beyond any float: nothing that was ever counted.
+LARGEST_COUNT = 10**300
 
 # A message that lists every mistake of a mangled file helps nobody.
 MISTAKES_SHOWN = 3
@@ -38,7 +48,7 @@ MISTAKES_SHOWN = 3
 # --- writing -----------------------------------------------------------------------------------------------------------------
 
 
-def to_json(analysis: Analysis, *, indent: int | None = 1) -> str:
+def to_json(analysis: Analysis | RunInspection, *, indent: int | None = 1) -> str:
     """The run file, ending in a newline. `indent=None` writes it on one line.
 
     Raises:
@@ -47,12 +57,14 @@ def to_json(analysis: Analysis, *, indent: int | None = 1) -> str:
     return json.dumps(_plain(analysis, ()), indent=indent, allow_nan=False, ensure_ascii=False) + "\n"
 
 
-def to_embedded_json(analysis: Analysis) -> str:
+def to_embedded_json(analysis: Analysis | RunInspection) -> str:
     """The same on one line, safe inside an HTML `<script>`: no `<`, `>` or `&`, so no tag can begin or end in it."""
-    text = to_json(analysis, indent=None).strip()
-    for character in "<>&\u2028\u2029":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return text
+    return script_safe(to_json(analysis, indent=None).strip())
+
+
+def script_safe(text: str) -> str:
+    """JSON that no HTML reader takes for a tag, or for a mistake: those characters as JSON's own escapes."""
+    return NOT_IN_SCRIPT.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def _plain(value: object, place: Place) -> object:
@@ -92,13 +104,22 @@ def load(path: Path | str) -> Analysis:
         UsageError: the file is missing, unreadable, not text, or not a run.
     """
     try:
-        text = Path(path).read_bytes().decode("utf-8-sig")
+        text = _read(Path(path)).decode("utf-8-sig")
     except UnicodeDecodeError:
         raise UsageError(f"{path}: not a run of cs_input_analyzer: the file is not UTF-8 text") from None
     except (OSError, ValueError) as error:
         raise UsageError(f"{path}: cannot be read: {_reason(error)}") from None
     read = from_html if text.lstrip()[:1] == "<" else from_json
     return read(text, origin=str(path))
+
+
+def _read(path: Path) -> bytes:
+    """All of a file, and of a device that never ends no more than a run can be."""
+    with path.open("rb") as file:
+        content = file.read(LARGEST_RUN_BYTES + 1)
+    if len(content) > LARGEST_RUN_BYTES:
+        raise UsageError(f"{path}: not a run of cs_input_analyzer: the file is larger than {format_bytes(LARGEST_RUN_BYTES)}")
+    return content
 
 
 def from_html(text: str, *, origin: str) -> Analysis:
@@ -184,6 +205,8 @@ def _unreadable_values(value: object, place: Place) -> Iterator[tuple[Place, str
     """Values that JSON readers disagree about. (`1e999` is legal JSON and infinite once read.)"""
     if isinstance(value, float) and not math.isfinite(value):
         yield place, f"{_shown(value)} is not a number that can be reported; a missing number is written null"
+    elif isinstance(value, int) and abs(value) > LARGEST_COUNT:
+        yield place, "a whole number of more than 300 digits is not one that can be reported"
     elif isinstance(value, str) and LONE_SURROGATE.search(value):
         yield place, "half of a surrogate pair, which is not text"
     elif isinstance(value, dict):

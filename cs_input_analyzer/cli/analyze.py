@@ -1,0 +1,144 @@
+"""`analyze` and `demo`: measure, plan, report."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cs_input_analyzer.cli import options as shared
+from cs_input_analyzer.cli.running import EXIT_TRIPPED, deliver, interrupted, measured, outputs_of
+from cs_input_analyzer.cli.terminal import Progress
+from cs_input_analyzer.errors import LaunchError, UsageError
+
+if TYPE_CHECKING:
+    from cs_input_analyzer.records import Analysis, Options
+
+# The public run that the demo plans for: FC-MNIST at 479,188.55 samples/s on a CS-2, release 1.5 (Argonne's AI testbed
+# documentation, "Steps to run a model"), whose support cluster is the preset.
+DEMO_SAMPLE = "fc_mnist"
+DEMO_DEMAND_PER_S = 479_188.55
+DEMO_CLUSTER = "alcf-cs2-01"
+
+
+@click.command()
+@click.argument("target")
+@shared.with_options(
+    shared.TARGET,
+    shared.DEMAND,
+    shared.CLUSTER,
+    shared.max_seconds(60.0),
+    shared.MEASURE,
+    shared.SLURM,
+    shared.RULES,
+    shared.LAUNCH,
+    shared.OUTPUT,
+)
+def analyze(target: str, params_file: str | None, overrides: tuple[str, ...], **choices: Any) -> int:
+    """Measure TARGET, plan a launch, and report.
+
+    TARGET is an input function, package.module:function or path/file.py:function.
+    """
+    return _analyze(target, params_file, overrides, choices)
+
+
+@click.command()
+@click.option("--sample", metavar="NAME", default=DEMO_SAMPLE, show_default=True, help="Which of the sample pipelines.")
+@shared.with_options(shared.DEMAND, shared.CLUSTER, shared.max_seconds(35.0), shared.MEASURE, shared.SLURM, shared.OUTPUT)
+def demo(sample: str, **choices: Any) -> int:
+    """Run the whole analysis on a small dataset that is written for it.
+
+    The data go to your cache folder; the report goes to the terminal, to demo_report.html and to demo_run.json.
+    """
+    import platformdirs
+
+    import sample_pipelines
+
+    try:
+        found = sample_pipelines.find(sample)
+    except KeyError as error:
+        raise UsageError(f"--sample {sample}: {error.args[0]}") from None
+    folder = Path(platformdirs.user_cache_dir("cs_input_analyzer")) / "samples" / sample
+    with Progress(choices["quiet"]) as progress:
+        params_file = _write_sample(sample, folder, progress)
+    choices["json_file"] = choices["json_file"] or "demo_run.json"
+    choices["html_file"] = choices["html_file"] or "demo_report.html"
+    if sample == DEMO_SAMPLE and choices["demand"] is None and choices["step_time"] is None:
+        choices["demand"] = DEMO_DEMAND_PER_S
+    if all(choices[name] is None for name in ("cluster", "nodes", "cpus_per_node", "memory_bytes_per_node")) and (
+        choices["launcher"] == "local"
+    ):
+        choices["cluster"] = DEMO_CLUSTER
+    return _analyze(found.target, str(params_file), (), choices)
+
+
+def _analyze(target: str, params_file: str | None, overrides: tuple[str, ...], choices: dict[str, Any]) -> int:
+    from cs_input_analyzer import api
+    from cs_input_analyzer import report as reports
+
+    outputs = outputs_of(choices)
+    fail_on, is_quiet, is_verbose = choices.pop("fail_on"), choices.pop("quiet"), choices.pop("verbose")
+    options = options_of(params_file, overrides, choices)
+    command = shlex.join(["cs_input_analyzer", *sys.argv[1:]])
+    found = measured(is_quiet, is_verbose, lambda told: api.run(target, options, declared=None, progress=told, command=command))
+    deliver(found, outputs, is_quiet, lambda **shape: reports.render(found, "console", **shape))
+    if found.interrupted:
+        return interrupted()
+    return EXIT_TRIPPED if _is_tripped(found, fail_on) else 0
+
+
+def options_of(params_file: str | None, overrides: tuple[str, ...], choices: dict[str, Any]) -> Options:
+    """The options record of a command that measures. Raises UsageError."""
+    import json
+
+    from cs_input_analyzer import api, load
+
+    params = load.load_params(params_file, overrides)
+    current = choices.pop("current", None)
+    if current is not None and len(current) != 1:
+        raise UsageError("--current takes one layout, for example 4x8x4")
+    mounts = choices.pop("mount_dirs", None)
+    return api.make_options(
+        params_json=None if params is None else json.dumps(params, default=str),
+        current=current[0] if current else None,
+        mount_dirs=tuple(part for part in (mounts or "").split(",") if part),
+        **choices,
+    )
+
+
+def _is_tripped(found: Analysis, fail_on: str | None) -> bool:
+    if fail_on == "input-bound":
+        return found.verdict == "input_bound"
+    return fail_on == "warning" and any(finding.severity in ("warning", "error") for finding in found.findings)
+
+
+def _write_sample(sample: str, folder: Path, progress: Callable[[str, float], None]) -> Path:
+    """Writes the data in a process of its own, so that TensorFlow and its chatter stay out of this one. Gives the params file."""
+    import subprocess
+
+    root = str(Path(__file__).resolve().parent.parent.parent)
+    environment = {
+        **os.environ,
+        "CUDA_VISIBLE_DEVICES": "-1",
+        "PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")]),
+    }
+    command = [sys.executable, "-m", "sample_pipelines", sample, str(folder)]
+    last = ""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as writer:
+        assert writer.stdout is not None
+        assert writer.stderr is not None
+        for line in writer.stdout:
+            last = line.strip()
+            done, slash, whole = last.partition("/")
+            if slash and done.isdigit() and whole.isdigit():
+                progress(f"writing the {sample} data", int(done) / max(1, int(whole)))
+        errors = writer.stderr.read()
+    if writer.returncode != 0:
+        lines = errors.strip().splitlines() or ["no word why"]
+        raise LaunchError(f"the sample data could not be written to {folder}: {lines[-1]}")
+    return Path(last)

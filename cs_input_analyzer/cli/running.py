@@ -1,0 +1,74 @@
+"""What the commands that measure do around it: files to write, signals, delivery of what was found."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cs_input_analyzer.cli.terminal import Progress, complain, is_terminal, print_text, width
+from cs_input_analyzer.errors import AnalyzerError
+
+if TYPE_CHECKING:
+    from cs_input_analyzer.records import Analysis
+    from cs_input_analyzer.report import Format
+
+EXIT_TRIPPED = 1
+EXIT_INTERRUPTED = 130
+
+
+def outputs_of(choices: dict[str, Any]) -> dict[Format, str]:
+    """Takes the files to write out of the choices. Raises UsageError for one that cannot be written."""
+    from cs_input_analyzer import report as reports
+    from cs_input_analyzer.report.files import check_writable
+
+    outputs = {form: file for form in reports.FORMATS if (file := choices.pop(f"{form}_file", None))}
+    for path in outputs.values():
+        check_writable(path)
+    return outputs
+
+
+def measured(is_quiet: bool, is_verbose: bool, measure: Callable[[Callable[[str, float], None]], Analysis]) -> Analysis:
+    """What `measure` found. It is told how to show progress, and may be stopped by Ctrl-C or SIGTERM."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # Slurm's way to say stop: keep what was measured
+    try:
+        with Progress(is_quiet) as progress:
+            return measure(progress)
+    except AnalyzerError:
+        if is_verbose:
+            traceback.print_exc()
+        raise
+
+
+def interrupted() -> int:
+    complain("interrupted: the report holds what was measured until then")
+    return EXIT_INTERRUPTED
+
+
+def deliver(found: Analysis, outputs: dict[Format, str], is_quiet: bool, rendered: Callable[..., str]) -> None:
+    """Writes all the files and prints what is `rendered`. One that cannot be written does not take the others along.
+
+    Nor what was measured: then the report is printed even if quiet was asked for. Raises the last failure.
+    """
+    from cs_input_analyzer import report as reports
+
+    written, failures = [], []
+    for form, path in outputs.items():
+        try:
+            reports.write_text_atomically(path, reports.render(found, form))
+            written.append(f"{form} written to {path}")
+        except AnalyzerError as error:
+            failures.append(error)
+    if failures or not is_quiet:
+        print_text(rendered(width=width(), color=is_terminal(sys.stdout)))
+    if not is_quiet:
+        for line in written:
+            click.echo(line, err=True)
+    for failure in failures[:-1]:
+        complain(str(failure))
+    if failures:
+        raise failures[-1]

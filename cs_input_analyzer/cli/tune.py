@@ -1,0 +1,67 @@
+"""`tune`: the fixes that gain, as a patch of the user's source."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cs_input_analyzer.cli import options as shared
+from cs_input_analyzer.cli.analyze import options_of
+from cs_input_analyzer.cli.running import deliver, interrupted, measured, outputs_of
+from cs_input_analyzer.cli.terminal import complain
+from cs_input_analyzer.errors import UsageError
+
+if TYPE_CHECKING:
+    from cs_input_analyzer.records import Analysis
+
+
+@click.command()
+@click.argument("target")
+@click.option("--write-patch", "patch_file", metavar="FILE", help="Write the patch; your own files stay as they are.")
+@shared.with_options(
+    shared.TARGET, shared.DEMAND, shared.CLUSTER, shared.max_seconds(90.0), shared.MEASURE, shared.RULES, shared.FILES
+)
+def tune(target: str, params_file: str | None, overrides: tuple[str, ...], patch_file: str | None, **choices: Any) -> int:
+    """Prove and measure the fixes that findings of TARGET propose; print those that gain as a patch.
+
+    TARGET is an input function, package.module:function or path/file.py:function.
+    """
+    from cs_input_analyzer import api
+    from cs_input_analyzer import report as reports
+    from cs_input_analyzer.report.files import check_writable
+
+    outputs, is_quiet, is_verbose = outputs_of(choices), choices.pop("quiet"), choices.pop("verbose")
+    if patch_file is not None:
+        check_writable(patch_file)
+        if patch_file.endswith(".py"):
+            raise UsageError(
+                f"--write-patch {patch_file}: a patch is no Python file; name it for example {Path(patch_file).stem}.patch"
+            )
+    if not choices["measure_fixes"]:
+        raise UsageError("--no-measure-fixes: measuring fixes is all that tune does")
+    options = options_of(params_file, overrides, choices)
+    command = shlex.join(["cs_input_analyzer", *sys.argv[1:]])
+    found = measured(is_quiet, is_verbose, lambda told: api.tune_source(target, options, progress=told, command=command))
+    if patch_file is not None:
+        _write_patch(found, patch_file)
+    deliver(found, outputs, is_quiet, lambda **shape: reports.render_tuning(found, **shape))
+    return interrupted() if found.interrupted else 0
+
+
+def _write_patch(found: Analysis, path: str) -> None:
+    """Writes the patch if the patched copy passed; says what became of it."""
+    from cs_input_analyzer import report as reports
+
+    patch = found.fixes.patch if found.fixes is not None else None
+    if patch is None or not patch.diff:
+        complain(f"there is nothing to patch, so {path} is not written")
+    elif not patch.proven:
+        complain(f"the patched copy was not proven to give the same elements ({patch.unproven_because}), so {path} is not written")
+    else:
+        reports.write_text_atomically(path, patch.diff)
+        where, file = shlex.quote(patch.folder), shlex.quote(str(Path(path).resolve()))
+        complain(f"patch written to {path}; to apply it: cd {where} && patch -p0 < {file}")

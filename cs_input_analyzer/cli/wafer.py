@@ -1,0 +1,39 @@
+"""`wafer`: the consumption model alone."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cs_input_analyzer.cli import options as shared
+from cs_input_analyzer.cli.terminal import is_terminal, print_text, width
+from cs_input_analyzer.errors import UsageError
+
+
+@click.command()
+@click.argument("model")
+@click.option("--mode", type=shared.WAFER_MODES, help="How the wafer runs it; by default whichever fits.")
+@click.option("--batch-size", type=int, metavar="N", required=True, help="Samples per step, of all systems together.")
+@shared.with_options(shared.WAFER)
+@click.option("--system-file", metavar="FILE", help="A YAML file with systems of your own.")
+@click.option("--json", "json_file", metavar="FILE", help="Write the numbers there too.")
+def wafer(model: str, json_file: str | None, system: str | None, system_file: str | None, **choices: Any) -> int:
+    """Predict how fast a wafer consumes samples when it trains MODEL.
+
+    MODEL is a built-in network (bert_large, gpt2_small, gptj_6b, unet, ...) or a YAML file.
+    """
+    from cs_input_analyzer import report
+    from wafer_model import WaferModelError
+    from wafer_model.ask import ask
+
+    try:
+        found = ask(model, system=system or "CS-2", system_file=Path(system_file) if system_file else None, **choices)
+    except WaferModelError as error:
+        raise UsageError(str(error)) from None
+    print_text(report.render_wafer(found, width=width(), color=is_terminal(sys.stdout)))
+    if json_file is not None:
+        report.write_text_atomically(json_file, report.wafer_json(found))
+    return 0

@@ -1,0 +1,256 @@
+"""What `scontrol`, `sinfo` and their JSON say of nodes, partitions and limits, read. Pure; Slurm 20.11 to 25.x.
+
+JSON changed between versions: a state was a word with flags beside it and became a list of words (23.02), features were a text and
+became a list, a number became `{"set", "infinite", "number"}`. Everything below takes either form.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = [
+    "Limits",
+    "NodeFacts",
+    "PartitionFacts",
+    "is_accelerator",
+    "is_usable",
+    "limits_from_text",
+    "nodes_from_json",
+    "nodes_from_text",
+    "partitions_from_text",
+    "setting",
+    "version_of",
+]
+
+MEBIBYTE = 1 << 20
+
+# A node in one of these cannot be given a task, now or soon. Nodes that are powered down are started when a job wants them.
+UNUSABLE = frozenset(
+    {
+        "DOWN",
+        "DRAIN",
+        "DRAINED",
+        "DRAINING",
+        "FAIL",
+        "FAILING",
+        "ERROR",
+        "UNKNOWN",
+        "FUTURE",
+        "NOT_RESPONDING",
+        "MAINT",
+        "MAINTENANCE",
+    }
+    | {"RESERVED", "INVALID", "INVALID_REG", "INVAL", "POWERED_DOWN_FAIL", "REBOOT_ISSUED", "REBOOT_REQUESTED", "UNDRAIN"}
+) - {"UNDRAIN"}
+# Suffixes of states in text: sinfo(1), "NODE STATE CODES".
+_SUFFIXES = {
+    "*": "NOT_RESPONDING",
+    "~": "POWERED_DOWN",
+    "#": "POWERING_UP",
+    "!": "POWERING_DOWN",
+    "%": "POWERING_DOWN",
+    "$": "MAINT",
+}
+# How sites call the resource, or the feature, of the node that a wafer hangs on.
+_ACCELERATOR = re.compile(r"(cs|csx|wse|wafer|cerebras)[-_]?(system)?[-_]?\d*", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeFacts:
+    """One node as Slurm has it. `states`: words in capitals, as `IDLE`, `DRAIN`; `cpus`: those that jobs can have."""
+
+    name: str
+    cpus: int
+    threads_per_core: int | None
+    memory_bytes: int
+    features: tuple[str, ...]
+    gres: tuple[str, ...]
+    states: frozenset[str]
+    partitions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionFacts:
+    """One partition; None where it sets no limit."""
+
+    name: str
+    is_default: bool
+    is_up: bool
+    max_nodes: int | None
+    max_cpus_per_node: int | None
+    max_memory_bytes_per_node: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What the user's association grants one job, or all jobs together; None without a limit."""
+
+    nodes: int | None = None
+    cpus: int | None = None
+
+
+def version_of(text: str) -> tuple[int, int] | None:
+    """`slurm 22.05.8`, `slurm-wlm 24.11.1` -> (22, 5), (24, 11); None where it is neither."""
+    match = re.search(r"\b(\d{2})\.(\d{2})\b", text)
+    return (int(match[1]), int(match[2])) if match else None
+
+
+def setting(text: str, name: str) -> str | None:
+    """One line of `scontrol show config`; None where it is missing or unset."""
+    match = re.search(rf"^{re.escape(name)}\s*=\s*(.*?)\s*$", text, re.MULTILINE)
+    return match[1] if match and match[1] not in ("", "(null)") else None
+
+
+def is_usable(node: NodeFacts) -> bool:
+    return not node.states & UNUSABLE
+
+
+def is_accelerator(node: NodeFacts) -> bool:
+    """Whether this is the accelerator's own node: it has a generic resource, or a feature, that is named for it."""
+    return any(_ACCELERATOR.fullmatch(name) for name in (*node.gres, *node.features))
+
+
+# --- text: `scontrol --oneliner show …` -----------------------------------------------------------------------------------------
+
+
+def nodes_from_text(text: str) -> tuple[NodeFacts, ...]:
+    """`scontrol --oneliner show node`, every version."""
+    found = []
+    for fields in _records(text, "NodeName"):
+        cpus = _number(fields.get("CPUEfctv")) or _number(fields.get("CPUTot"))
+        memory = _number(fields.get("RealMemory"))
+        if cpus is None or memory is None:
+            continue
+        found.append(
+            NodeFacts(
+                name=fields["NodeName"],
+                cpus=cpus,
+                threads_per_core=_number(fields.get("ThreadsPerCore")),
+                memory_bytes=(memory - (_number(fields.get("MemSpecLimit")) or 0)) * MEBIBYTE,
+                features=_words(fields.get("AvailableFeatures") or fields.get("Features")),
+                gres=_gres(fields.get("Gres")),
+                states=frozenset(_states([fields.get("State", "UNKNOWN")])),
+                partitions=_words(fields.get("Partitions")),
+            )
+        )
+    return tuple(found)
+
+
+def partitions_from_text(text: str) -> tuple[PartitionFacts, ...]:
+    """`scontrol --oneliner show partition`, every version."""
+    return tuple(
+        PartitionFacts(
+            name=fields["PartitionName"],
+            is_default=fields.get("Default") == "YES",
+            is_up=fields.get("State", "UP") == "UP",
+            max_nodes=_number(fields.get("MaxNodes")),
+            max_cpus_per_node=_number(fields.get("MaxCPUsPerNode")),
+            max_memory_bytes_per_node=None if (memory := _number(fields.get("MaxMemPerNode"))) is None else memory * MEBIBYTE,
+        )
+        for fields in _records(text, "PartitionName")
+    )
+
+
+def limits_from_text(text: str, user: str) -> Limits:
+    """The limits of the associations of a user in `scontrol show assoc_mgr flags=assoc`.
+
+    A user may have several associations (accounts, partitions) and which one a job gets is not known here: of each limit the
+    largest.
+    """
+    nodes: list[int | None] = []
+    cpus: list[int | None] = []
+    for record in re.split(r"\n(?=ClusterName=)", text.partition("QOS Records")[0]):
+        if not re.search(rf"\bUserName={re.escape(user)}\(", record):
+            continue
+        values: dict[str, list[int]] = {"node": [], "cpu": []}
+        for group in re.findall(r"\b(?:GrpTRES|MaxTRESPJ)=(\S*)", record):
+            for name, found in values.items():
+                found += [int(value) for value in re.findall(rf"(?:^|,){name}=(\d+)", group)]
+        nodes.append(min(values["node"], default=None))
+        cpus.append(min(values["cpu"], default=None))
+    return Limits(nodes=_largest(nodes), cpus=_largest(cpus))
+
+
+def _largest(limits: Sequence[int | None]) -> int | None:
+    """None is no limit, which is larger than any."""
+    known = [limit for limit in limits if limit is not None]
+    return max(known) if known and len(known) == len(limits) else None
+
+
+def _records(text: str, first: str) -> Iterator[dict[str, str]]:
+    """`Key=value` pairs of each line. A value may hold spaces (`OS`, `Reason`); of a key that occurs twice the first counts."""
+    for line in text.splitlines():
+        if not line.startswith(f"{first}="):
+            continue
+        fields: dict[str, str] = {}
+        for name, value in re.findall(r"(?:^|(?<=\s))([A-Za-z][A-Za-z/:_]*)=(.*?)(?=\s+[A-Za-z][A-Za-z/:_]*=|\s*$)", line):
+            fields.setdefault(name, value.strip())
+        yield fields
+
+
+def _number(text: str | None) -> int | None:
+    """None for what is no number: `UNLIMITED`, `(null)`, `N/A`."""
+    return int(text) if text is not None and re.fullmatch(r"\d{1,15}", text) else None
+
+
+def _words(text: str | None) -> tuple[str, ...]:
+    return tuple(word.strip() for word in (text or "").split(",") if word.strip() not in ("", "(null)"))
+
+
+def _gres(text: str | None) -> tuple[str, ...]:
+    """Names alone: `cs:1,gpu:a100:4(S:0-1)` -> cs gpu."""
+    return tuple(dict.fromkeys(word.split(":")[0] for word in _words(re.sub(r"\([^)]*\)", "", text or ""))))
+
+
+def _states(words: Sequence[str]) -> Iterator[str]:
+    for word in "+".join(words).upper().replace(" ", "").split("+"):
+        name = word.rstrip("".join(_SUFFIXES) + "@^-")
+        if name:
+            yield name
+        yield from (_SUFFIXES[suffix] for suffix in word[len(name) :] if suffix in _SUFFIXES)
+
+
+# --- JSON -----------------------------------------------------------------------------------------------------------------------
+
+
+def nodes_from_json(data: Any) -> tuple[NodeFacts, ...] | None:
+    """`scontrol show nodes --json` (23.02 and later) or `sinfo --json` (21.08 and 22.05); None where there are no nodes in it."""
+    nodes = data.get("nodes") if isinstance(data, Mapping) else None
+    if not isinstance(nodes, list) or not nodes or not all(isinstance(node, Mapping) for node in nodes):
+        return None
+    found = []
+    for node in nodes:
+        cpus = _json_number(node.get("effective_cpus")) or _json_number(node.get("cpus"))
+        memory = _json_number(node.get("real_memory"))
+        name = node.get("name") or node.get("hostname")
+        if cpus is None or memory is None or not isinstance(name, str):
+            return None
+        states = [*_json_words(node.get("state")), *_json_words(node.get("state_flags"))]
+        found.append(
+            NodeFacts(
+                name=name,
+                cpus=cpus,
+                threads_per_core=_json_number(node.get("threads")),
+                memory_bytes=(memory - (_json_number(node.get("specialized_memory")) or 0)) * MEBIBYTE,
+                features=_json_words(node.get("features")),
+                gres=_gres(",".join(_json_words(node.get("gres")))),
+                states=frozenset(_states(states or ["UNKNOWN"])),
+                partitions=_json_words(node.get("partitions")),
+            )
+        )
+    return tuple(found)
+
+
+def _json_number(value: Any) -> int | None:
+    if isinstance(value, Mapping):
+        return _json_number(value.get("number")) if value.get("set", True) and not value.get("infinite") else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def _json_words(value: Any) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return _words(value)
+    return tuple(str(word) for word in value if word) if isinstance(value, list) else ()

@@ -1,0 +1,368 @@
+"""What runs in each task of a step of ours: starts the task's worker, hands orders to it, and tells what becomes of it.
+
+    srun's stdin  ── ping, order, go, start, leave, sum, end ──▶ agent ── stdin ──▶ worker, journal in the shared folder
+    srun's stdout ◀── here, pong, heard, alive, ended, told ──── agent
+
+Messages are lines of JSON. srun copies its stdin to every task; what tasks print it passes on line by line, whole as long as a line
+is short (1 KiB), so anything long goes through the shared folder. An agent whose stdin ends has lost its launcher: it takes its
+worker along.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NoReturn
+
+__all__ = ["LOOK", "OUTPUT", "RESULT", "SEEN", "TOKEN", "WORK", "main", "worker_cpus"]
+
+LOOK, WORK = "look", "work"
+# Files of a step's folder: what the launcher wrote for nodes to find, and what each node writes back.
+TOKEN, SEEN = "token", "seen-"
+# Files of a worker's folder, beside its journal.
+RESULT, OUTPUT = "result.json", "output.txt"
+
+POLL_S = 0.05
+ALIVE_S = 1.0
+# Of the memory that is free when the workers start, they may use this part together: the node must live on.
+MEMORY_SHARE_RATIO = 0.9
+
+
+def main(arguments: Sequence[str]) -> NoReturn:
+    """`look FOLDER` or `work FOLDER TASKS_PER_NODE CPUS_PER_TASK MEMORY_LIMIT`, inside an srun task; a limit of 0 is none."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, _end)
+    folder = Path(arguments[1])
+    orders = _Orders()
+    try:
+        if arguments[0] == LOOK:
+            _look(folder, orders)
+        else:
+            tasks, cpus, limit = (int(argument) for argument in arguments[2:5])
+            _Agent(folder, tasks, cpus, limit or None).run(orders)
+    except (BrokenPipeError, _Ended):  # the launcher is gone, or Slurm wants this task to end
+        pass
+    os._exit(0)
+
+
+class _Ended(Exception):
+    """Slurm told this task to end: the job was cancelled, or its time is over."""
+
+
+def _end(*_: object) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise _Ended
+
+
+class _Orders:
+    """Lines from the launcher, as they come."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self.is_open = True
+
+    def poll(self, patience_s: float) -> Iterator[dict[str, Any]]:
+        if not self.is_open:
+            time.sleep(patience_s)
+            return
+        if not select.select([0], [], [], patience_s)[0]:
+            return
+        block = os.read(0, 1 << 16)
+        self.is_open = bool(block)
+        *lines, self._rest = (self._rest + block).split(b"\n")
+        for line in lines:
+            order = json.loads(line)
+            if order["do"] == "ping":  # nothing may come between: its clock is being read
+                _say("pong", id=order["id"], at_s=time.time())
+            else:
+                yield order
+
+
+def _say(what: str, **fields: object) -> None:
+    line = json.dumps({"rank": int(os.environ.get("SLURM_PROCID", "0")), "say": what, **fields}) + "\n"
+    os.write(1, line.encode())
+
+
+def _node() -> str:
+    import socket
+
+    return os.environ.get("SLURMD_NODENAME") or socket.gethostname()
+
+
+# --- before any worker: what is this node, and does it see the shared folder? -----------------------------------------------------
+
+
+def _look(folder: Path, orders: _Orders) -> None:
+    from cs_input_analyzer.measure.host import read_host
+
+    began_s = time.monotonic()
+    problem = _problem_with(folder)
+    write_s = time.monotonic() - began_s
+    os.environ.pop("SLURM_CPUS_PER_TASK", None)  # it may be another component's
+    host = read_host()
+    cpus = len(os.sched_getaffinity(0))
+    job_cpus = os.environ.get("SLURM_JOB_CPUS_PER_NODE", "")
+    _say("here", node=_node(), host=asdict(host), cpus=cpus, job_cpus=job_cpus, cwd=os.getcwd(), problem=problem, write_s=write_s)
+    while orders.is_open:
+        for _ in orders.poll(ALIVE_S):
+            pass
+
+
+def _problem_with(folder: Path) -> str:
+    """Why this node cannot use the shared folder; empty where it can."""
+    try:
+        token = (folder / TOKEN).read_text()
+        with (folder / f"{SEEN}{_node()}").open("w") as file:
+            file.write(token)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        return (error.strerror or str(error)).lower()
+    return ""
+
+
+# --- one worker -------------------------------------------------------------------------------------------------------------------
+
+
+class _Agent:
+    """The life of one worker, seen from beside it."""
+
+    def __init__(self, folder: Path, tasks_per_node: int, cpus_per_task: int, memory_limit_bytes: int | None) -> None:
+        import psutil
+
+        from cs_input_analyzer.launch.worker_process import WorkerProcess, fresh_process
+
+        self._rank = int(os.environ["SLURM_PROCID"])
+        local = int(os.environ.get("SLURM_LOCALID", "0"))
+        allowed = sorted(os.sched_getaffinity(0))
+        cpus = worker_cpus(allowed, tasks_per_node, cpus_per_task, local, threads_per_core())
+        self._folder = folder / f"worker-{self._rank}"
+        try:
+            self._folder.mkdir()
+        except OSError as error:
+            _say("here", node=_node(), problem=(error.strerror or str(error)).lower(), cpus=[], is_bound=False)
+            os._exit(1)
+        free_bytes = int(psutil.virtual_memory().available * MEMORY_SHARE_RATIO / tasks_per_node)
+        limit_bytes = min(memory_limit_bytes or free_bytes, free_bytes)
+        self._worker = WorkerProcess(self._folder, fresh_process(self._folder, cpus), limit_bytes)
+        self._journal = _Heard(self._folder)
+        self._deadline_s: float | None = None
+        self._is_over = self._is_leaving = False
+        self._ahead_s = 0.0
+        self._index = self._rank
+        self._oom_kills = oom_kills()
+        step = os.environ.get("SLURM_STEP_ID") or os.environ.get("SLURM_STEPID", "")
+        _say("here", node=_node(), problem="", step=step, cpus=list(cpus)[:64], is_bound=len(cpus) == len(allowed))
+
+    def run(self, orders: _Orders) -> None:
+        """Until the launcher hangs up."""
+        alive_s = time.monotonic()
+        try:
+            while orders.is_open:
+                for order in orders.poll(POLL_S):
+                    getattr(self, f"_on_{order.pop('do')}")(**order)
+                self._watch()
+                if time.monotonic() - alive_s >= ALIVE_S:
+                    alive_s = time.monotonic()
+                    _say("alive")
+        except _Ended:
+            self._worker.kill("interrupt")
+            self._finish(why="Slurm told the task to end")
+            raise
+        finally:
+            if not self._is_over:
+                self._worker.kill("interrupt")
+                self._worker.finish()
+
+    def _watch(self) -> None:
+        if self._is_over:
+            return
+        heard = self._journal.new()
+        if heard:
+            _say("heard", kinds=heard)
+        self._worker.watch_memory()
+        if self._deadline_s is not None and time.monotonic() > self._deadline_s:
+            self._worker.kill("deadline")
+        if self._worker.is_over or self._is_leaving:
+            self._finish()
+
+    def _finish(self, why: str = "") -> None:
+        from cs_input_analyzer.measure.journal import EVENTS, STAMPS, read_journal
+
+        if self._is_over:
+            return
+        self._is_over = True
+        self._ending = self._worker.finish()
+        heard = self._journal.new()
+        if heard:
+            _say("heard", kinds=heard)
+        try:
+            (self._folder / OUTPUT).write_text(self._ending.output_tail)
+        except OSError:
+            pass  # the reader does without it
+        journal = read_journal(self._folder)
+        sampling = journal.last("sampling")
+        sizes = {name: _size(self._folder / name) for name in (EVENTS, STAMPS)}
+        _say(
+            "ended",
+            returncode=self._ending.returncode,
+            killed_for=self._ending.killed_for,
+            why=why or ("the kernel ended it for the memory of its control group" if oom_kills() > self._oom_kills else ""),
+            start_s=sampling.get("at_s") if sampling else None,
+            end_s=float(journal.stamps_s[-1]) if len(journal.stamps_s) else None,
+            is_whole=journal.last("done") is not None and journal.last("data_error") is None,
+            sizes=sizes,
+        )
+
+    # What the launcher may ask, by the `do` of its message.
+
+    def _on_order(
+        self,
+        *,
+        first: Mapping[str, Any],
+        others: Mapping[str, Any],
+        indices: Sequence[int],
+        addresses: Sequence[str],
+        deadline_in_s: float,
+    ) -> None:
+        """`first`, `others`: the fields of an `Order`, but for what differs from worker to worker."""
+        from cs_input_analyzer.launch.tf_config import tf_config_of
+
+        self._index = indices[self._rank]
+        self._deadline_s = time.monotonic() + deadline_in_s
+        own = {"worker_index": self._index, "tf_config": tf_config_of(addresses, self._index)}
+        self._worker.send(json.dumps({**(others if self._rank else first), **own}) + "\n")
+
+    def _on_go(self, *, window_s: float) -> None:
+        self._worker.send(f"{window_s} barrier\n")
+
+    def _on_start(self, *, at_s: float, ahead_s: Sequence[float]) -> None:
+        self._ahead_s = ahead_s[self._rank]
+        self._worker.send(f"{at_s + self._ahead_s}\n")
+
+    def _on_leave(self) -> None:
+        self._is_leaving = True
+
+    def _on_end(self, *, why: str, ranks: Sequence[int] | None = None) -> None:
+        if ranks is None or self._rank in ranks:
+            self._worker.kill("interrupt" if why == "interrupt" else "deadline")
+
+    def _on_sum(self, *, until_s: float | None, has_trace: bool) -> None:
+        """Writes down this worker's numbers in the window that all share, so that the launcher need not read every journal."""
+        from dataclasses import replace
+
+        from pydantic import TypeAdapter
+
+        from cs_input_analyzer.measure.journal import read_journal
+        from cs_input_analyzer.measure.summary import worker_result
+        from cs_input_analyzer.records import WorkerResult
+
+        until_s = None if until_s is None else until_s + self._ahead_s
+        found = worker_result(read_journal(self._folder), self._ending, index=self._index, node=_node(), until_s=until_s)
+        text = TypeAdapter(WorkerResult).dump_json(found if has_trace else replace(found, batch_gaps_s=()))
+        place = self._folder / f"{RESULT}.part"
+        try:
+            place.write_bytes(text)
+            place.replace(self._folder / RESULT)
+        except OSError as error:
+            _say("told", bytes=None, problem=(error.strerror or str(error)).lower())
+        else:
+            _say("told", bytes=len(text), problem="")
+
+
+class _Heard:
+    """Kinds of events that the worker has written since the last look. Reads only what is new."""
+
+    def __init__(self, folder: Path) -> None:
+        from cs_input_analyzer.measure.journal import EVENTS
+
+        self._path = folder / EVENTS
+        self._read_bytes = 0
+
+    def new(self) -> list[str]:
+        try:
+            if self._path.stat().st_size <= self._read_bytes:
+                return []
+            with self._path.open("rb") as file:
+                file.seek(self._read_bytes)
+                whole, _, _ = file.read().rpartition(b"\n")
+        except OSError:
+            return []
+        if not whole:
+            return []
+        self._read_bytes += len(whole) + 1
+        kinds = []
+        for line in whole.split(b"\n"):
+            try:
+                kinds.append(str(json.loads(line)["event"]))
+            except (ValueError, KeyError, TypeError):
+                continue
+        return list(dict.fromkeys(kinds))
+
+
+def worker_cpus(
+    allowed: Sequence[int], tasks_per_node: int, cpus_per_task: int, local_rank: int, threads_per_core: int
+) -> tuple[int, ...]:
+    """The CPUs of one task: those that Slurm bound it to, or, where it binds nothing, its part of what there is.
+
+    Slurm binds to whole cores, so a task of one CPU may have both threads of a core: that is what it gets in training, too. Where
+    it does not bind, tasks take neighbouring CPUs in turn, and share them only when there are not enough.
+    """
+    rounded = -(-cpus_per_task // threads_per_core) * threads_per_core
+    if len(allowed) <= rounded:
+        return tuple(allowed)
+    first = local_rank * cpus_per_task
+    return tuple(sorted({allowed[(first + offset) % len(allowed)] for offset in range(cpus_per_task)}))
+
+
+def threads_per_core() -> int:
+    """Of this machine, as the kernel tells; 1 where it does not."""
+    try:
+        text = Path("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list").read_text()
+    except OSError:
+        return 1
+    ends = [part.split("-") for part in text.strip().split(",")]
+    try:
+        return max(1, sum(int(part[-1]) - int(part[0]) + 1 for part in ends))
+    except ValueError:
+        return 1
+
+
+def oom_kills(groups: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")) -> int:
+    """Processes that the kernel has ended for the memory of our control group, version 2 (`memory.events`) or 1
+    (`memory.oom_control`)."""
+    try:
+        lines = groups.read_text().splitlines()
+    except OSError:
+        return 0
+    total = 0
+    for line in lines:
+        _, controllers, path = [*line.split(":", 2), "", ""][:3]
+        if controllers not in ("", "memory"):
+            continue
+        folder = root / ("memory" if controllers else "") / path.lstrip("/")
+        for name in ("memory.events", "memory.oom_control"):
+            try:
+                fields = dict(pair.split() for pair in (folder / name).read_text().splitlines() if len(pair.split()) == 2)
+            except OSError:
+                continue
+            total = max(total, int(fields.get("oom_kill", 0)))
+    return total
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,336 @@
+"""Workers as tasks of Slurm job steps, over one node or many: the engine itself."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from cs_input_analyzer.errors import LaunchError, UsageError
+from cs_input_analyzer.launch.bootstrap import command
+from cs_input_analyzer.launch.collecting import launched_of, order_of
+from cs_input_analyzer.launch.interface import Launched, Launching, WorkerFailure, WorkPlan
+from cs_input_analyzer.launch.slurm import asking
+from cs_input_analyzer.launch.slurm.agent import LOOK, TOKEN, WORK
+from cs_input_analyzer.launch.slurm.allocation import Allocation, Told, Wish, open_allocation
+from cs_input_analyzer.launch.slurm.clocks import Offset, skew_s
+from cs_input_analyzer.launch.slurm.lines import srun_words
+from cs_input_analyzer.launch.slurm.results import collect
+from cs_input_analyzer.launch.slurm.step import SILENCE_S, Step, Task
+from cs_input_analyzer.launch.slurm.words import cpus_per_node, is_over
+from cs_input_analyzer.launch.tf_config import announced_addresses
+from cs_input_analyzer.records import Host, Layout
+
+__all__ = ["SlurmLauncher", "SlurmLaunching"]
+
+AGENT = "cs_input_analyzer.launch.slurm.agent"
+# Importing TensorFlow on CPUs of its own, and what Slurm takes to start a step; until a launch has shown better.
+STARTING_S = 5.0
+# From the last worker's word that it is ready to the moment at which all begin: the way to the farthest task, many times over.
+START_LEAD_S = 0.25
+# Beyond their deadline workers are ended by their agents; after so much more the agents are given up.
+DEADLINE_GRACE_S = 8.0
+LOOK_PATIENCE_S = 60.0
+TOLD_PATIENCE_S = 30.0
+LEAVING_S = 1.5
+SHORTEST_WINDOW_S = 0.3
+SLOW_WRITE_S = 1.0
+# Gaps between batches are kept of workers of launches up to this size: to replay them takes a few.
+MOST_TRACED = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlurmLaunching:
+    """A step whose workers import TensorFlow, or wait for their order."""
+
+    layout: Layout
+    step: Step
+    folder: Path
+
+
+class SlurmLauncher:
+    """Measures on nodes of Slurm. Raises LaunchError where it cannot have them; `close` gives everything back.
+
+    `host` is the first of the nodes, with the CPUs that we have on each of them as its budget.
+    """
+
+    def __init__(
+        self,
+        wish: Wish,
+        *,
+        cpus: int | None = None,
+        worker_memory_bytes: int | None = None,
+        told: Told = lambda what: None,
+        clock: Callable[[], float] = time.monotonic,
+        silence_s: float = SILENCE_S,
+    ) -> None:
+        self._clock = clock
+        self._silence_s = silence_s
+        self._worker_memory_bytes = worker_memory_bytes
+        self._started: list[SlurmLaunching] = []
+        self._seen_starting_s: list[float] = []
+        self._notes: list[str] = []
+        self._allocation: Allocation = open_allocation(wish, os.environ, told)
+        try:
+            told("looking at the nodes")
+            self.host = self._look(cpus)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def folder(self) -> Path:
+        """Private, and seen by all nodes; removed by `close`."""
+        return self._allocation.folder
+
+    @property
+    def nodes(self) -> int:
+        return self._allocation.nodes
+
+    @property
+    def job_id(self) -> str:
+        return self._allocation.job_id
+
+    def now_s(self) -> float:
+        return self._clock()
+
+    def starting_s(self, workers: int) -> float:
+        return min(self._seen_starting_s, default=STARTING_S)  # launches that import side by side take longer than one
+
+    # --- the nodes ---
+
+    def _look(self, cpus: int | None) -> Host:
+        """Asks every node what it is, and whether it sees the folder and the interpreter."""
+        token = secrets.token_hex(16)
+        (self.folder / TOKEN).write_text(token)
+        layout = Layout(nodes=self.nodes, tasks_per_node=1, cpus_per_task=1)
+        step = self._step(layout, LOOK, str(self.folder))
+        try:
+            step.wait(lambda task: task.here is not None, time.monotonic() + LOOK_PATIENCE_S)
+            found = self._seen(step)
+        finally:
+            step.close()
+        host = Host(**found[0]["host"])
+        job_cpus = min((min(counts) for here in found if (counts := cpus_per_node(here["job_cpus"]))), default=host.cpus)
+        budget, source = job_cpus, f"allocated by Slurm, job {self.job_id}"
+        if cpus is not None:
+            if not 1 <= cpus <= budget:
+                raise UsageError(f"--cpus {cpus}: Slurm gave {budget} CPUs of each node")
+            budget, source = cpus, "--cpus"
+        return replace(host, hostname=found[0]["node"], cpus=max(host.cpus, job_cpus), cpu_budget=budget, cpu_budget_source=source)
+
+    def _seen(self, step: Step) -> list[dict[str, Any]]:
+        """What the nodes said of themselves. Raises LaunchError naming the one that cannot be used, and why."""
+        mute = [task for task in step.tasks if task.here is None]
+        if mute:
+            said = next((task.lost for task in mute if task.lost), f"no answer within {LOOK_PATIENCE_S:g} s")
+            raise LaunchError(
+                f"{len(mute)} of {self.nodes} nodes of Slurm job {self.job_id} cannot be used: {said}{_advice(step.complaint)}"
+            )
+        found = [task.here for task in step.tasks if task.here is not None]
+        for here in found:
+            if here["problem"]:
+                raise LaunchError(
+                    f"node {here['node']} cannot use {self.folder.parent}: {here['problem']}; workers report through a folder "
+                    "that all nodes share: --shared-dir FOLDER names one"
+                )
+            if here["cwd"] != os.getcwd():
+                raise LaunchError(
+                    f"node {here['node']} has no {os.getcwd()} (its tasks start in {here['cwd']}): run this in a folder "
+                    "that all nodes see"
+                )
+            if here["write_s"] > SLOW_WRITE_S:
+                self._notes.append(
+                    f"node {here['node']} took {here['write_s']:.1f} s to write a line to {self.folder.parent}: workers that "
+                    "write down what they measure may wait for it; --shared-dir names another folder"
+                )
+        return found
+
+    # --- launches ---
+
+    def start(self, layout: Layout) -> SlurmLaunching:
+        if layout.nodes > self.nodes:
+            raise LaunchError(
+                f"layout {layout}: Slurm gave {self.nodes} node{'' if self.nodes == 1 else 's'}; --slurm-nodes asks for more"
+            )
+        if layout.cpus_per_node > self.host.cpu_budget:
+            raise LaunchError(
+                f"layout {layout}: {layout.cpus_per_node} CPUs per node, and {self.host.cpu_budget} may be used there"
+            )
+        folder = self.folder / f"step-{len(self._started)}"
+        try:
+            folder.mkdir()
+        except OSError as error:
+            raise LaunchError(f"no folder can be made in {self.folder.parent}: {(error.strerror or str(error)).lower()}") from None
+        limit = self._worker_memory_bytes or 0
+        step = self._step(layout, WORK, str(folder), str(layout.tasks_per_node), str(layout.cpus_per_task), str(limit))
+        launching = SlurmLaunching(layout=layout, step=step, folder=folder)
+        self._started.append(launching)
+        return launching
+
+    def _step(self, layout: Layout, *arguments: str) -> Step:
+        return Step(
+            srun_words(self.job_id, layout, os.getcwd(), command(AGENT, *arguments)), layout.tasks, silence_s=self._silence_s
+        )
+
+    def run(self, launching: Launching, plan: WorkPlan) -> Launched:
+        assert isinstance(launching, SlurmLaunching)
+        step, is_interrupted = launching.step, False
+        offsets: tuple[Offset | None, ...] = ()
+        try:
+            offsets = self._drive(launching, plan)
+        except KeyboardInterrupt:
+            is_interrupted = True
+            step.tell("end", why="interrupt")
+        try:
+            return self._collected(launching, plan, offsets, is_interrupted)
+        finally:
+            self._end(launching)
+            shutil.rmtree(launching.folder, ignore_errors=True)
+
+    def _drive(self, launching: SlurmLaunching, plan: WorkPlan) -> tuple[Offset | None, ...]:
+        """Takes the workers through their stages; returns the clocks of their nodes when each is done, gone, or late."""
+        step = launching.step
+        deadline_s = time.monotonic() + plan.deadline_s - self._clock()
+        late_s = deadline_s + DEADLINE_GRACE_S
+        for other in self._started:  # whoever still imports would take CPUs from those that are measured
+            other.step.wait(_has_said("imported", "failed"), deadline_s)
+        self._give_up_unready(step)
+        taken_s = max((task.imported_s - step.began_s for task in step.tasks if task.imported_s is not None), default=None)
+        if taken_s is not None:
+            self._seen_starting_s.append(taken_s)
+        offsets = step.read_clocks()
+        step.tell("order", **self._order(launching, plan, deadline_s - time.monotonic()))
+        step.wait(_has_said("first_batch", "failed"), late_s)
+        window_s = max(SHORTEST_WINDOW_S, min(plan.max_window_s, deadline_s - time.monotonic() - LEAVING_S))
+        step.tell("go", window_s=window_s)
+        step.wait(_has_said("ready", "failed"), late_s)
+        ahead_s = [offset.ahead_s if offset is not None else 0.0 for offset in offsets]
+        step.tell("start", at_s=time.time() + START_LEAD_S, ahead_s=ahead_s)
+        step.wait(_has_said("done", "failed"), late_s)
+        if plan.want_source or plan.want_prefixes or plan.candidates:
+            step.wait(_has_said("over", "failed"), late_s, step.tasks[:1])
+        return offsets
+
+    def _give_up_unready(self, step: Step) -> None:
+        for task in step.tasks:
+            if task.here is not None and task.here["problem"]:
+                step.lose([task], f"node {task.node} cannot write to {self.folder.parent}: {task.here['problem']}")
+
+    def _order(self, launching: SlurmLaunching, plan: WorkPlan, left_s: float) -> dict[str, Any]:
+        names = [task.node or "localhost" for task in launching.step.tasks]
+        is_alone = launching.layout.tasks == 1
+        return {
+            "first": asdict(order_of(plan, 0, "", is_first=True, is_alone=is_alone)),
+            "others": asdict(order_of(plan, 0, "", is_first=False, is_alone=is_alone)),
+            "indices": list(plan.worker_indices),
+            "addresses": announced_addresses(names, plan.num_workers),
+            "deadline_in_s": max(0.0, left_s),
+        }
+
+    def _collected(
+        self, launching: SlurmLaunching, plan: WorkPlan, offsets: Sequence[Offset | None], is_interrupted: bool
+    ) -> Launched:
+        """Everybody's numbers, in the window that they share. Raises LaunchError where the engine lost all of them."""
+        step = launching.step
+        step.tell("leave")
+        if not step.wait(lambda task: task.ended is not None, time.monotonic() + DEADLINE_GRACE_S):
+            step.lose(step.tasks, "no word after its deadline")
+        ahead_s = [offset.ahead_s if offset is not None else 0.0 for offset in offsets] or [0.0] * len(step.tasks)
+        whole = [
+            task for task in step.tasks if task.ended is not None and task.ended["is_whole"] and task.ended["end_s"] is not None
+        ]
+        until_s = min((task.ended["end_s"] - ahead_s[task.rank] for task in whole if task.ended), default=None)
+        step.tell("sum", until_s=until_s, has_trace=len(step.tasks) <= MOST_TRACED)
+        step.wait_told(time.monotonic() + TOLD_PATIENCE_S)
+        self._explain(step)
+        if all(task.lost for task in step.tasks) and not is_interrupted:
+            self._raise_if_nothing(launching)
+        workers, journal, ending = collect(launching.folder, step.tasks, plan.worker_indices, ahead_s, until_s)
+        starts = [
+            task.ended["start_s"] - ahead_s[task.rank] for task in step.tasks if task.ended and task.ended["start_s"] is not None
+        ]
+        workers = tuple(
+            worker if offset is None else replace(worker, clock_ahead_s=offset.ahead_s)
+            for worker, offset in zip(workers, offsets or [None] * len(workers), strict=True)
+        )
+        launched = launched_of(launching.layout, plan, workers, journal, ending, is_interrupted=is_interrupted, is_forked=False)
+        measurement = replace(launched.measurement, start_skew_s=skew_s(starts), notes=tuple(self._notes_on(step)))
+        return replace(launched, measurement=measurement, failure=_failure_of(launched.failure, step.tasks[0], workers[0].message))
+
+    def _explain(self, step: Step) -> None:
+        """Adds what Slurm knows to tasks that were lost with their node, or with the job."""
+        lost = [task for task in step.tasks if task.lost]
+        if not lost:
+            return
+        states = asking.node_states(sorted({task.node for task in lost if task.node}))
+        for task in lost:
+            state = states.get(task.node, "")
+            if any(word in state for word in ("DOWN", "FAIL", "NOT_RESPONDING", "DRAIN")) or state.endswith("*"):
+                task.lost += f"; Slurm has {task.node} as {state}"
+
+    def _raise_if_nothing(self, launching: SlurmLaunching) -> None:
+        """All tasks are lost: where not even one of them has begun, it is the engine that failed."""
+        if any(task.heard for task in launching.step.tasks):
+            return
+        why = launching.step.tasks[0].lost
+        raise LaunchError(f"a launch of {launching.layout} did not come up on Slurm job {self.job_id}: {why}{self._job_words()}")
+
+    def _job_words(self) -> str:
+        try:
+            job = asking.job_state(self.job_id)
+        except LaunchError as error:
+            return f"; {error}"
+        if job is None:
+            return "; the job is gone"
+        return f"; the job is {job.state}{f' ({job.reason})' if job.reason else ''}" if is_over(job) else ""
+
+    def _notes_on(self, step: Step) -> list[str]:
+        here = [task.here for task in step.tasks if task.here is not None]
+        notes = list(self._notes)
+        if any(not found["is_bound"] for found in here):
+            notes.append("Slurm binds no task to CPUs here (TaskPlugin): each worker took its part of its node's CPUs by itself")
+        return notes
+
+    def _end(self, launching: SlurmLaunching) -> None:
+        """Ends a step; where tasks of it cannot be reached, also by name: Slurm may hold a step whose node is gone."""
+        step = launching.step
+        step.close()
+        if any(task.lost for task in step.tasks) and step.number:
+            asking.cancel(f"{self.job_id}.{step.number}")
+
+    def close(self) -> None:
+        for launching in self._started:
+            if not launching.step.is_over:
+                launching.step.tell("end", why="interrupt")
+        for launching in self._started:
+            if not launching.step.is_over:
+                self._end(launching)
+        self._allocation.close()
+
+
+def _failure_of(failure: WorkerFailure | None, first: Task, message: str) -> WorkerFailure | None:
+    """With what the engine knows of the first worker's end, where that ended it and not its own code."""
+    if failure is None or failure.stage not in ("exit", "hang"):
+        return failure
+    if first.lost:
+        stage = "exit" if "memory" in first.lost else "engine"
+        return replace(failure, stage=stage, message=message)
+    return replace(failure, message=message) if first.ended and first.ended["why"] else failure
+
+
+def _has_said(*kinds: str) -> Callable[[Task], bool]:
+    wanted = frozenset(kinds)
+    return lambda task: not task.heard.isdisjoint(wanted)
+
+
+def _advice(complaint: str) -> str:
+    if "No such file or directory" in complaint and "execve" in complaint:
+        return f"; the nodes do not see {sys.executable}: install the environment in a folder that all nodes share"
+    return ""

@@ -1,0 +1,136 @@
+"""What Slurm says, read: states and reasons of jobs, node states, what srun printed before it gave up. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+__all__ = [
+    "HOPELESS",
+    "JobState",
+    "cause_in",
+    "cpus_per_node",
+    "is_hopeless",
+    "is_over",
+    "is_waiting",
+    "parse_job",
+    "srun_complaint",
+]
+
+# States of `squeue` in which a job has not got its nodes yet, and those that it never leaves.
+WAITING = frozenset({"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD", "REQUEUE_FED"})
+OVER = frozenset(
+    {
+        "BOOT_FAIL",
+        "CANCELLED",
+        "COMPLETED",
+        "COMPLETING",
+        "DEADLINE",
+        "FAILED",
+        "NODE_FAIL",
+        "OUT_OF_MEMORY",
+        "PREEMPTED",
+        "REVOKED",
+    }
+    | {"STOPPED", "SUSPENDED", "TIMEOUT", "STAGE_OUT", "SIGNALING"}
+)
+# Reasons that waiting cures only if somebody changes the job or the limits (squeue(1), "JOB REASON CODES").
+HOPELESS = {
+    "PartitionNodeLimit": "it asks for more nodes than the partition has or grants",
+    "PartitionTimeLimit": "it asks for more time than the partition grants",
+    "PartitionDown": "the partition is down",
+    "PartitionInactive": "the partition is inactive",
+    "BadConstraints": "no node has what it asks for",
+    "InvalidAccount": "its account is not valid here",
+    "AccountNotAllowed": "its account may not use the partition",
+    "InvalidQOS": "its quality of service is not valid here",
+    "QOSNotAllowed": "its quality of service may not use the partition",
+    "JobHeldAdmin": "an administrator holds it",
+    "JobHeldUser": "it is held",
+    "DependencyNeverSatisfied": "what it depends on has failed",
+}
+_PER_JOB_LIMIT = re.compile(r"(Assoc|QOS)Max\w*PerJob\w*|(Assoc|QOS)Max\w*(NodePerJob|WallDuration)\w*")
+
+# What srun and slurmstepd print, and what it means; the first that matches counts, so the most telling comes first.
+MEMORY = "Slurm ended a task for its memory"
+_CAUSES = (
+    (r"DUE TO TIME LIMIT", "the time limit of the Slurm job was reached"),
+    (r"DUE TO NODE FAILURE|Node failure on (?P<what>\S+)", "a node failed"),
+    (r"DUE TO PREEMPTION", "Slurm gave the nodes to a more important job"),
+    (r"oom[-_ ]kill|Out Of Memory|[Ee]xceeded (job|step|virtual)? ?memory limit|OUT_OF_MEMORY", MEMORY),
+    (r"[Uu]nable to confirm allocation|Invalid job id|Job/step already completing", "the Slurm job is over"),
+    (r"[Jj]ob credential revoked|Expired credential", "the Slurm job is over"),
+    (r"CANCELLED AT", "the Slurm job or step was cancelled"),
+    (r"Job step aborted|Force Terminated", "Slurm ended the step"),
+)
+# Lines that srun prints on the way, and that explain nothing.
+_CHATTER = re.compile(
+    r"srun: (Job \d+ step creation temporarily disabled|Step created for|launching |route |jobid |Terminating StepId|"
+    r"First task exited|interrupt|forcing job termination|sending Ctrl-C|Job step aborted: Waiting|"
+    r"error: n\S+: task \d+: (Killed|Terminated))"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobState:
+    """One line of `squeue`: the state in full, and why it waits; `nodes` is empty until it has some."""
+
+    state: str
+    reason: str
+    nodes: str
+
+
+def parse_job(text: str) -> JobState | None:
+    """`squeue -h -o '%T|%r|%N'` of one job; None where it names none (it is over and forgotten)."""
+    for line in text.splitlines():
+        fields = [field.strip() for field in line.split("|")]
+        if len(fields) == 3 and re.fullmatch(r"[A-Z_]+", fields[0]):
+            return JobState(state=fields[0], reason="" if fields[1] == "None" else fields[1], nodes=fields[2])
+    return None
+
+
+def is_waiting(job: JobState) -> bool:
+    return job.state in WAITING
+
+
+def is_over(job: JobState) -> bool:
+    return job.state in OVER
+
+
+def is_hopeless(reason: str) -> str | None:
+    """Why a job with this reason will never start, as a clause; None where waiting may help."""
+    name = re.split(r"[,\s]", reason.strip(), maxsplit=1)[0]
+    if name in HOPELESS:
+        return HOPELESS[name]
+    return "a limit of your account or quality of service is below what it asks for" if _PER_JOB_LIMIT.fullmatch(name) else None
+
+
+def cause_in(lines: Sequence[str]) -> str | None:
+    """What ended a step, as far as its srun said; None where it did not."""
+    for pattern, cause in _CAUSES:
+        for line in lines:
+            match = re.search(pattern, line)
+            if match is not None:
+                what = match.groupdict().get("what")
+                return f"{cause} ({what})" if what else cause
+    return None
+
+
+def srun_complaint(lines: Sequence[str]) -> str:
+    """The lines in which srun or sbatch say what is wrong, without their prefixes, as one line; empty where there are none."""
+    told = [
+        re.sub(r"^(srun|sbatch|slurmstepd)(-[^:]*)?: (error: )?", "", line).strip() for line in lines if not _CHATTER.match(line)
+    ]
+    return "; ".join(dict.fromkeys(line for line in told if line))[:600]
+
+
+def cpus_per_node(text: str) -> tuple[int, ...]:
+    """`SLURM_JOB_CPUS_PER_NODE`, one number for each node: `16(x2),8` -> 16 16 8; empty where it cannot be read."""
+    counts: list[int] = []
+    for part in text.split(","):
+        match = re.fullmatch(r"(\d{1,6})(?:\(x(\d{1,6})\))?", part.strip())
+        if match is None:
+            return ()
+        counts += [int(match[1])] * int(match[2] or 1)
+    return tuple(counts)

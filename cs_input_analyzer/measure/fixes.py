@@ -1,0 +1,288 @@
+"""Tries fixes in one warm process: applies each, proves that only speed changes, measures it, then puts the best together.
+
+What is found is told at once, one event for each step, so that a process which a fix brings down loses nothing of the others.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from cs_input_analyzer.measure.gains import FEWEST_ROUNDS, Stopwatch, is_gain, run_rounds
+from cs_input_analyzer.measure.journal import Candidate
+from cs_input_analyzer.records import Edit, Estimate
+
+# Parts of the time for all: the proofs end by the first of these, each fix by itself by the second where one gains, putting them
+# together by the third; the last part goes to the whole of them against the original once more. The best of many is best by luck,
+# too: what chose it may not judge it.
+PROOFS_END, SINGLES_END, TOGETHER_END = 0.3, 0.62, 0.82
+LONGEST_PROOF_S = 6.0
+SHORTEST_PROOF_S = 0.5
+PROOF_SHARE = 0.3
+# Fewer seconds than this tell nothing of two more pipelines.
+LEAST_TOGETHER_S = 2.0
+MESSAGE_LIMIT = 500
+_ORIGINAL = "original"
+_BEFORE = "before"
+
+Tell = Callable[..., None]
+# Other texts of the user's source files, by path -> the dataset that the input function gives with them.
+Rebuild = Callable[[Mapping[str, str]], Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of one candidate. `reason`: why it was not proven, or not measured; `elements`: compared by the proof."""
+
+    is_proven: bool = False
+    reason: str = ""
+    elements: int = 0
+    gain: Estimate | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcomes:
+    """All that a process told of the candidates it was given.
+
+    Attributes:
+        each: by position of the candidate; without a reason and unproven where it was not come to.
+        kept: positions of those that were put together, in that order; `gain`, `elements`: of them as one.
+        running: the candidate it was at when it ended before it was through; None where it was through.
+    """
+
+    each: tuple[Outcome, ...]
+    kept: tuple[int, ...] = ()
+    gain: Estimate | None = None
+    elements: int = 0
+    running: int | None = None
+    is_over: bool = False
+
+
+def try_fixes(
+    tell: Tell,
+    dataset: Any,
+    candidates: Sequence[Candidate],
+    *,
+    seconds: float,
+    rebuild: Rebuild | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> None:
+    """Tries them all within `seconds` and tells what it finds; see `outcomes_of`. `rebuild` serves candidates that have `texts`."""
+    began_s = clock()
+    trial = _Trial(tell=tell, dataset=dataset, candidates=candidates, deadline_s=began_s + seconds, clock=clock, rebuild=rebuild)
+    trial.prove_each(began_s + seconds * PROOFS_END)
+    trial.time_each(began_s + seconds * SINGLES_END)
+    trial.put_together(began_s + seconds * TOGETHER_END)
+    trial.confirm()
+    tell("fixes_over")
+
+
+@dataclass(slots=True, kw_only=True)
+class _Trial:
+    tell: Tell
+    dataset: Any
+    candidates: Sequence[Candidate]
+    deadline_s: float
+    clock: Callable[[], float]
+    rebuild: Rebuild | None = None
+    proven: dict[int, Any] = field(default_factory=dict)
+    timed: dict[int, Any] = field(default_factory=dict)
+    fills: dict[int, int] = field(default_factory=dict)
+    elements: dict[int, int] = field(default_factory=dict)
+    gains: dict[int, Estimate] = field(default_factory=dict)
+    watch: Stopwatch | None = None
+    original: Any = None
+    kept: tuple[int, ...] = ()
+    best: Any = None
+    compared: int = 0
+    draw: random.Random = field(default_factory=lambda: random.Random(0))
+
+    def left_s(self) -> float:
+        return self.deadline_s - self.clock()
+
+    def prove_each(self, until_s: float) -> None:
+        for index, candidate in enumerate(self.candidates):
+            left = len(self.candidates) - index
+            share_s = min(LONGEST_PROOF_S, max(SHORTEST_PROOF_S, (until_s - self.clock()) / left))
+            if self.left_s() < share_s:
+                self._refuse(index, "no time was left to prove it")
+                continue
+            self.tell("fix_begun", index=index)
+            edited = self._rebuilt(index, candidate) if candidate.texts else self._applied(index, candidate.edits)
+            if edited is None:
+                continue
+            proof = self._proved(self.dataset, edited, share_s)
+            if proof.status == "refused":
+                self._refuse(index, proof.reason, proof.elements)
+                continue
+            self.tell("fix_proof", index=index, proven=True, reason=proof.reason, elements=proof.elements)
+            self.proven[index] = edited
+            self.elements[index] = proof.elements
+            if proof.pass_elements is not None:  # a cache must be full before it is timed
+                self.fills[index] = proof.pass_elements + 2
+
+    def time_each(self, until_s: float) -> None:
+        """Each by itself against the original; longer, as long as none gains."""
+        from cs_input_analyzer.rewrite import timed
+
+        if not self.proven:
+            return
+        self.watch = Stopwatch(self.dataset.element_spec, self.clock)
+        self.original = timed(self.dataset)
+        for index, edited in self.proven.items():
+            form = timed(edited)
+            if self._is_filled(index, form, [index]):
+                self.timed[index] = form
+        for rounds in self._rounds({_ORIGINAL: self.original, **self.timed}, self.left_s(), _ORIGINAL):
+            for index in self.timed:
+                gain = rounds.gain(index, _ORIGINAL)
+                if gain is not None:
+                    self.gains[index] = gain
+                    self.tell("fix_gain", index=index, gain=asdict(gain))
+            if self.clock() > until_s and any(map(is_gain, self.gains.values())):
+                return
+
+    def put_together(self, until_s: float) -> None:
+        """The best first; each next one must make what was there before it faster."""
+        ranked = sorted(self.gains, key=lambda index: -self.gains[index].estimate)
+        kept = [index for index in ranked if is_gain(self.gains[index])][:1]
+        if not kept:
+            return
+        self._keep(kept, self.timed[kept[0]], self.gains[kept[0]], self.elements[kept[0]])
+        before = self.proven[kept[0]]
+        rest = [index for index in ranked if index not in kept]
+        for position, index in enumerate(rest):
+            left_s = until_s - self.clock()
+            if left_s < LEAST_TOGETHER_S:
+                return
+            share_s = max(left_s / (len(rest) - position), LEAST_TOGETHER_S)
+            self.tell("fix_begun", index=index)
+            edits = [edit for one in (*kept, index) for edit in self.candidates[one].edits]
+            both = self._applied(None, edits)
+            if both is None:
+                continue
+            proof = self._proved(before, both, min(LONGEST_PROOF_S, share_s * PROOF_SHARE))
+            if proof.status == "refused":
+                continue
+            form = self._form(both)
+            if not self._is_filled(None, form, [*kept, index]):
+                continue
+            three = {_ORIGINAL: self.original, _BEFORE: self.best, index: form}
+            seen = list(self._rounds(three, share_s * (1 - PROOF_SHARE), _BEFORE))
+            whole = seen[-1].gain(index, _ORIGINAL) if seen and is_gain(seen[-1].gain(index, _BEFORE)) else None
+            if whole is None or not is_gain(whole):
+                continue
+            kept.append(index)
+            before = both
+            self._keep(kept, form, whole, min(self.compared, proof.elements))
+
+    def confirm(self) -> None:
+        """All kept ones as one against the original, in rounds that had no part in choosing them."""
+        if self.best is None or self.left_s() < LEAST_TOGETHER_S:
+            return
+        seen = list(self._rounds({_ORIGINAL: self.original, _BEFORE: self.best}, self.left_s(), _ORIGINAL))
+        gain = seen[-1].gain(_BEFORE, _ORIGINAL) if seen else None
+        if gain is not None and (gain.count or 0) >= FEWEST_ROUNDS:
+            self._keep(self.kept if is_gain(gain) else (), self.best, gain, self.compared)
+
+    def _rounds(self, datasets: Mapping[Any, Any], seconds: float, over: Any) -> Iterable[Any]:
+        assert self.watch is not None
+
+        def begin(name: Any) -> None:
+            self.tell("fix_begun", index=name if isinstance(name, int) else None)
+
+        return run_rounds(self.watch, datasets, over, seconds=seconds, draw=self.draw, begin=begin, clock=self.clock)
+
+    def _is_filled(self, index: int | None, form: Any, parts: Sequence[int]) -> bool:
+        """Whether a pipeline with a cache has been read once to its end; True for one without."""
+        elements = max((self.fills[part] for part in parts if part in self.fills), default=0)
+        if not elements:
+            return True
+        assert self.watch is not None
+        from cs_input_analyzer.measure.gains import BlockError
+
+        self.tell("fix_begun", index=index)
+        try:
+            if self.watch.fill(form, elements, self.clock() + self.left_s() / 3):
+                return True
+            reason = "filling the cache takes longer than there is time"
+        except BlockError as error:
+            reason = f"it fails: {error}"
+        if index is not None:
+            self.tell("fix_untimed", index=index, reason=reason[:MESSAGE_LIMIT])
+        return False
+
+    @staticmethod
+    def _form(edited: Any) -> Any:
+        from cs_input_analyzer.rewrite import timed
+
+        return timed(edited)
+
+    def _applied(self, index: int | None, edits: Sequence[Edit]) -> Any:
+        from cs_input_analyzer.rewrite import EditError, apply
+
+        try:
+            return apply(self.dataset, edits)
+        except EditError as error:
+            reason = str(error)
+        except Exception as error:  # a graph that TensorFlow does not take back
+            reason = f"TensorFlow refuses the edited pipeline: {type(error).__name__}: {error}"
+        if index is not None:
+            self._refuse(index, reason)
+        return None
+
+    def _rebuilt(self, index: int, candidate: Candidate) -> Any:
+        if self.rebuild is None:
+            self._refuse(index, "there is no source to build it from again")
+            return None
+        try:
+            return self.rebuild(dict(candidate.texts))
+        except Exception as error:  # whatever the user's code makes of the change
+            self._refuse(index, f"your code fails with it: {type(error).__name__}: {error}")
+        return None
+
+    def _proved(self, original: Any, edited: Any, seconds: float) -> Any:
+        from cs_input_analyzer.measure.equality import Proof, prove
+
+        try:
+            return prove(original, edited, seconds=seconds, clock=self.clock)
+        except Exception as error:  # what cannot even be compared is not proven
+            return Proof(status="refused", reason=f"it could not be compared: {type(error).__name__}: {error}"[:MESSAGE_LIMIT])
+
+    def _refuse(self, index: int, reason: str, elements: int = 0) -> None:
+        self.tell("fix_proof", index=index, proven=False, reason=reason[:MESSAGE_LIMIT], elements=elements)
+
+    def _keep(self, kept: Sequence[int], form: Any, gain: Estimate, elements: int) -> None:
+        self.kept, self.best, self.compared = tuple(kept), form, elements
+        self.tell("fixes_kept", indices=list(kept), gain=asdict(gain) if kept else None, elements=elements if kept else 0)
+
+
+def outcomes_of(events: Iterable[Mapping[str, Any]], count: int) -> Outcomes:
+    """What the events of a process say of its `count` candidates, wherever they end."""
+    each = [Outcome() for _ in range(count)]
+    kept: tuple[int, ...] = ()
+    gain: Estimate | None = None
+    elements, running, is_over = 0, None, False
+    for event in events:
+        kind, index = event["event"], event.get("index")
+        if kind == "fix_begun":
+            running = index
+        elif kind == "fix_proof" and index is not None:
+            each[index] = Outcome(
+                is_proven=event["proven"], reason="" if event["proven"] else event["reason"], elements=event["elements"]
+            )
+            running = None
+        elif kind == "fix_gain" and index is not None:
+            seen = each[index]
+            each[index] = Outcome(is_proven=seen.is_proven, elements=seen.elements, gain=Estimate(**event["gain"]))
+        elif kind == "fix_untimed" and index is not None:
+            each[index] = Outcome(is_proven=each[index].is_proven, elements=each[index].elements, reason=event["reason"])
+        elif kind == "fixes_kept":
+            kept, elements = tuple(event["indices"]), event["elements"]
+            gain = Estimate(**event["gain"]) if kept else None
+        elif kind == "fixes_over":
+            is_over, running = True, None
+    return Outcomes(each=tuple(each), kept=kept, gain=gain, elements=elements, running=running, is_over=is_over)

@@ -1,0 +1,80 @@
+"""Rate and GlobalRate, as model-zoo runs print them. Pure: the time is an argument.
+
+GlobalRate is all samples whose outputs were received over all time since the executable was loaded. Rate is a smoothed local rate,
+sampled at each log step: of the new value 0.6 is the local rate since the last sampling point and 0.4 the Rate before it (the first
+Rate is the local one). The factor 0.4 can be set.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+SMOOTHING = 0.4
+"""Weight of the Rate before; what model-zoo runs use unless told otherwise."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rates:
+    """What was seen up to the last sampling point.
+
+    Attributes:
+        smoothing: weight of the Rate before, 0 (none) to below 1.
+        since_s: the last sampling point, on the caller's clock.
+        total_samples: the caller's count at that point.
+        samples, elapsed_s: those of all accepted intervals, and nothing else: what GlobalRate is made of.
+        local_per_s: of the last accepted interval.
+        rate_per_s: Rate; None until an interval was seen.
+    """
+
+    smoothing: float = SMOOTHING
+    since_s: float
+    total_samples: float = 0.0
+    samples: float = 0.0
+    elapsed_s: float = 0.0
+    local_per_s: float | None = None
+    rate_per_s: float | None = None
+
+    @property
+    def global_per_s(self) -> float | None:
+        """GlobalRate; None until an interval was seen."""
+        return self.samples / self.elapsed_s if self.elapsed_s > 0 else None
+
+
+def started(now_s: float, *, total_samples: float = 0.0, smoothing: float = SMOOTHING) -> Rates:
+    """Nothing seen yet: the executable is loaded at `now_s`, and the samples counted by then are not part of any rate.
+
+    Raises:
+        ValueError: a smoothing factor outside of 0 to below 1, with which Rate would not follow what is seen.
+    """
+    if not 0 <= smoothing < 1:
+        raise ValueError(f"smoothing must be 0 or more and below 1 (0.4 is usual), got {smoothing}")
+    return Rates(smoothing=smoothing, since_s=now_s, total_samples=total_samples)
+
+
+def sampled(rates: Rates, total_samples: float, now_s: float) -> Rates:
+    """The rates after a sampling point at `now_s`, by when `total_samples` were received in all.
+
+    Without a new sample, or any time, since the last point, that interval goes on. Where the clock or the count went backwards, no
+    interval was seen: the next one begins here, and what lies between is part of no rate.
+    """
+    gained, passed_s = total_samples - rates.total_samples, now_s - rates.since_s
+    if not math.isfinite(passed_s) or not math.isfinite(gained):
+        return rates
+    if passed_s < 0 or gained < 0:
+        return replace(rates, since_s=now_s, total_samples=total_samples)
+    if gained == 0 or passed_s == 0:
+        return rates
+    local = gained / passed_s
+    if not math.isfinite(local):
+        return rates
+    before = rates.rate_per_s
+    return replace(
+        rates,
+        since_s=now_s,
+        total_samples=total_samples,
+        samples=rates.samples + gained,
+        elapsed_s=rates.elapsed_s + passed_s,
+        local_per_s=local,
+        rate_per_s=local if before is None else (1 - rates.smoothing) * local + rates.smoothing * before,
+    )

@@ -1,0 +1,146 @@
+"""Pieces of a console report: headings, paragraphs, facts, tables, and lines to copy, on a terminal of any width.
+
+User text reaches rich only as `Text`, never as markup, and without control characters.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+from cs_input_analyzer.report.tables import Column, Table
+from cs_input_analyzer.report.wording import Facts, visible
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+# Where nobody says how wide: what every terminal and every mail shows whole.
+DEFAULT_WIDTH = 80
+# Below this a table with an interval in it is a column of single letters.
+SMALLEST_WIDTH = 40
+# Names and messages of thousands of characters are cut here; the JSON has them whole.
+LONGEST_TEXT = 2000
+# A file name and a line number, mostly.
+SHORTEST_SOURCE = 16
+# Blank columns between two columns of a table.
+GAP = 2
+
+
+def console_on(out: io.StringIO, width: int | None, color: bool) -> Console:
+    """A terminal that writes to `out` and looks at nothing else."""
+    from rich.console import Console
+
+    return Console(
+        file=out,
+        width=max(width or DEFAULT_WIDTH, SMALLEST_WIDTH),
+        color_system="standard" if color else None,
+        force_terminal=color,
+        force_jupyter=False,
+        no_color=not color,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        legacy_windows=False,
+        # Else rich would look at COLUMNS, NO_COLOR and TERM, and the same run would print differently.
+        _environ={},
+    )
+
+
+def text_of(out: io.StringIO) -> str:
+    """What was printed."""
+    # Cells are padded to their column; nobody wants those spaces in a file or a mail.
+    return "\n".join(line.rstrip(" ") for line in out.getvalue().splitlines()) + "\n"
+
+
+def heading_on(console: Console, title: str) -> None:
+    from rich.text import Text
+
+    console.print()
+    console.print(Text(f"── {title} ".ljust(console.width, "─"), style="bold"))
+
+
+def line_on(console: Console, text: str, *, style: str = "", indent: str = "") -> None:
+    """A paragraph, folded at the width; lines after a newline of its own are indented as the first."""
+    from rich.text import Text
+
+    console.print(Text(indent + _cut(visible(text)).replace("\n", f"\n{' ' * len(indent)}"), style=style, overflow="fold"))
+
+
+def facts_on(console: Console, facts: Facts) -> None:
+    """`label  text`, the text folded in its own column."""
+    from rich.table import Table as Grid
+    from rich.text import Text
+
+    if not facts:
+        return
+    grid = Grid.grid(padding=(0, 2, 0, 0))
+    grid.add_column(no_wrap=True, style="dim")
+    grid.add_column(overflow="fold")
+    for label, text in facts:
+        grid.add_row(Text(f"  {label}"), Text(_cut(visible(text))))
+    console.print(grid)
+
+
+def table_on(console: Console, table: Table, *, heading: bool = True) -> None:
+    from rich.table import Table as Grid
+    from rich.text import Text
+
+    if not table.rows:
+        return
+    if heading:
+        heading_on(console, table.title)
+    grid = Grid(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="underline")
+    shown = [index for index, column in enumerate(table.columns) if column.needs_width <= console.width]
+    for column in (table.columns[index] for index in shown):
+        grid.add_column(Text(column.name), justify="right" if column.is_number else "left", vertical="top", overflow="fold")
+    for number, row in enumerate(table.rows):
+        cells = (Text(_shortened(row[index], _room(table, index, console.width), table.columns[index])) for index in shown)
+        grid.add_row(*cells, style="bold" if number == table.strong else None)
+    console.print(grid)
+    if table.remarks:
+        console.print()
+    for remark in table.remarks:
+        line_on(console, remark)
+
+
+def _room(table: Table, index: int, width: int) -> int:
+    """Columns that a cell may take: a third of the line, or for sources what the other cells of the table leave."""
+    if not table.columns[index].keeps_end:
+        return max(width // 3, 16)
+    others = [place for place, column in enumerate(table.columns) if place != index and column.needs_width <= width]
+    return max(width - sum(_needed(table, place, width) + GAP for place in others), SHORTEST_SOURCE)
+
+
+def _needed(table: Table, index: int, width: int) -> int:
+    """Columns that the cells of one column would fill; long texts fold at half the line, others are cut at a third."""
+    column = table.columns[index]
+    longest = max(len(text) for text in (*(row[index] for row in table.rows), *column.name.split("\n")))
+    return min(longest, width // 2 if column.is_long else width // 3)
+
+
+def copyable_on(console: Console, label: str, text: str) -> None:
+    """Lines as they are to be pasted: unbroken, unindented, nothing before them on the line."""
+    from rich.text import Text
+
+    if label:
+        console.print()
+        line_on(console, f"{label}:", style="dim")
+    for line in visible(text).rstrip("\n").split("\n"):
+        console.print(Text(line, style="bold"), soft_wrap=True)
+
+
+def _shortened(text: str, longest: int, column: Column) -> str:
+    if column.is_long:
+        return _cut(text)
+    if len(text) <= longest:
+        return text
+    if not column.keeps_end:
+        return text[: longest - 1] + "…"
+    # Of a path, whole names from its end: `…/input_fn.py:42`.
+    end = text[-longest + 1 :]
+    _, slash, names = end.partition("/")
+    return f"…/{names}" if slash and names else f"…{end}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}… ({len(text) - LONGEST_TEXT} characters more in the JSON)"
