@@ -6,6 +6,8 @@ the method of the vendor's old tool: fill the node with a few values of CPUs per
 
 A second part gives each worker a quarter of a CPU by a control-group quota, so that a host of two CPUs becomes a node of eight:
 one and four workers are probed, others held out. Coverage and the model's own error leave the pipeline in question out.
+
+What was measured is kept whole in the JSON file: `--replay` asks the model as it is now about an earlier run's launches.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from typing import Any
 
 import numpy as np
 import yaml
+from pydantic import TypeAdapter
 from scipy import stats
 
 import cs_input_analyzer as csia
@@ -47,7 +50,6 @@ NATIVE = {"1x1x1": 1, "1x1x2": 1, "1x2x1": 1, "1x3x1": 1, "1x4x1": 1, "1x2x2": 2
 QUOTA_PROBES = {"1x1x1": 3, "1x4x1": 2}
 QUOTA = {"1x2x1": 2, "1x3x1": 2, "1x6x1": 2, "1x8x1": 2}
 QUOTA_CPUS = 8
-QUOTA_PIPELINES = ("resnet50",)
 GROUP = Path("/sys/fs/cgroup/cpu")
 PERIOD_US = 20_000
 
@@ -74,6 +76,20 @@ class Row:
     def score(self) -> float:
         """How far the measurement lies outside the inner interval, on a log scale; negative inside."""
         return max(math.log(self.inner_low / self.measured), math.log(self.measured / self.inner_high))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """All launches of one pipeline: what the model may see, and what it is asked about; each layout beside what was measured."""
+
+    name: str
+    cpus: int
+    pipeline: PipelineGraph
+    probes: tuple[Measurement, ...]
+    held_out: tuple[Measurement, ...]
+
+
+TRIALS = TypeAdapter(tuple[Trial, ...])
 
 
 class QuotaLauncher(LocalLauncher):
@@ -168,26 +184,31 @@ def originally(measurements: Sequence[Measurement], layout: str, cpus: int) -> f
     return per_cpu * min(where.cpus_per_node, cpus)
 
 
-def row_of(name: str, layout: str, model: CapacityModel, cpus: int, probes: Sequence[Measurement], found: Launched) -> Row | None:
-    rate = found.measurement.samples_per_s
-    if rate is None or len(found.measurement.measured_workers) != found.measurement.layout.tasks:
+def row_of(trial: Trial, model: CapacityModel, found: Measurement) -> Row | None:
+    rate, layout = found.samples_per_s, str(found.layout)
+    if rate is None or len(found.measured_workers) != found.layout.tasks:
         return None
-    said = predicted(model, layout, cpus)
+    said = predicted(model, layout, trial.cpus)
     error = math.exp(capacity.model_error_log(said.extrapolation_ratio))
     return Row(
-        pipeline=name,
+        pipeline=trial.name,
         layout=layout,
-        is_probed=any(str(m.layout) == layout for m in probes),
+        is_probed=any(m.layout == found.layout for m in trial.probes),
         extrapolation=said.extrapolation_ratio,
         predicted=said.samples_per_s.estimate,
         inner_low=min(said.samples_per_s.low * error, said.samples_per_s.estimate),
         inner_high=max(said.samples_per_s.high / error, said.samples_per_s.estimate),
         measured=rate.estimate,
-        original=originally(probes, layout, cpus),
+        original=originally(trial.probes, layout, trial.cpus),
     )
 
 
-def rows_of(
+def rows_of(trial: Trial) -> list[Row]:
+    model = capacity.fit(trial.pipeline, trial.probes, trial.cpus)
+    return [row for found in trial.held_out if (row := row_of(trial, model, found)) is not None]
+
+
+def tried(
     name: str,
     launcher: LocalLauncher,
     target: str,
@@ -196,14 +217,14 @@ def rows_of(
     held_out: dict[str, int],
     cpus: int,
     draw: random.Random,
-) -> list[Row]:
+) -> Trial:
     """Probes and held-out launches in one random order, to meet the same moods of the host; only probes are fitted."""
     order = [(layout, True) for layout in _in_any_order(probes, draw)] + [
         (layout, False) for layout in _in_any_order(held_out, draw)
     ]
     draw.shuffle(order)
     probed: list[Measurement] = []
-    unseen: list[tuple[str, Launched]] = []
+    unseen: list[Measurement] = []
     pipeline: PipelineGraph | None = None
     try:
         for layout, is_probe in order:
@@ -212,17 +233,16 @@ def rows_of(
             if is_probe:
                 probed.append(run.measurement)
             else:
-                unseen.append((layout, run))
+                unseen.append(run.measurement)
     finally:
         launcher.close()
     assert pipeline is not None
-    model = capacity.fit(pipeline, probed, cpus)
-    rows = [row for layout, run in unseen if (row := row_of(name, layout, model, cpus, probed, run)) is not None]
-    for row in rows:
+    trial = Trial(name=name, cpus=cpus, pipeline=pipeline, probes=tuple(probed), held_out=tuple(unseen))
+    for row in rows_of(trial):
         print(
             f"{name:36} {row.layout} predicted {row.predicted:12,.1f} measured {row.measured:12,.1f} {row.error:+.1%}", flush=True
         )
-    return rows
+    return trial
 
 
 def _in_any_order(layouts: dict[str, int], draw: random.Random) -> list[str]:
@@ -326,28 +346,35 @@ def main() -> None:
         only=(str, "", "names of pipelines, with commas between; empty: all"),
         quota=(int, 1, "0 leaves out the quarter CPUs"),
         seed=(int, 1, "of the order"),
-        rows=(str, "", "a JSON file of an earlier run: only its rows are summed up again"),
+        native=(int, 1, "0 leaves out the host's own CPUs"),
+        replay=(str, "", "JSON files of earlier runs, with commas between: nothing is measured, the model is asked again"),
     )
-    if options.rows:
-        rows = [Row(**row) for row in json.loads(Path(options.rows).read_text())["rows"]]
-        print_summary(rows)
+    if options.replay:
+        files = [json.loads(Path(name).read_text()) for name in options.replay.split(",")]
+        trials = [trial for file in files for trial in TRIALS.validate_python(file["trials"])]
+        rows = [row for trial in trials for row in rows_of(trial)]
+        save(options.json, {**print_summary(rows), "rows": [asdict(row) for row in rows]})
         return
     os.sched_setaffinity(0, set(sorted(os.sched_getaffinity(0))[:CPUS]))
-    draw, rows, failed = random.Random(options.seed), [], []
+    draw, failed = random.Random(options.seed), []
+    trials: list[Trial] = []
     with pipelines(options.only) as every:
         for name, target, params in every:
             try:
-                rows += rows_of(name, LocalLauncher(CPUS), target, params, NATIVE_PROBES, NATIVE, CPUS, draw)
-                if options.quota and name in QUOTA_PIPELINES and can_set_quotas():
+                if options.native:
+                    trials.append(tried(name, LocalLauncher(CPUS), target, params, NATIVE_PROBES, NATIVE, CPUS, draw))
+                if options.quota and can_set_quotas():
                     quarter = f"{name}, quarter CPUs"
-                    rows += rows_of(quarter, QuotaLauncher(CPUS), target, params, QUOTA_PROBES, QUOTA, QUOTA_CPUS, draw)
+                    trials.append(tried(quarter, QuotaLauncher(CPUS), target, params, QUOTA_PROBES, QUOTA, QUOTA_CPUS, draw))
             except csia.AnalyzerError as error:  # one that fails is named, and the others count
                 failed.append(f"{name}: {error}")
-            save(options.json, {"rows": [asdict(row) for row in rows], "failed": failed})
+            save(options.json, {"trials": TRIALS.dump_python(tuple(trials), mode="json"), "failed": failed})
+    rows = [row for trial in trials for row in rows_of(trial)]
     found = print_summary(rows)
     if failed:
         print("failed:", *failed, sep="\n  ")
-    save(options.json, {**found, "rows": [asdict(row) for row in rows], "failed": failed})
+    raw = TRIALS.dump_python(tuple(trials), mode="json")
+    save(options.json, {**found, "rows": [asdict(row) for row in rows], "trials": raw, "failed": failed})
 
 
 if __name__ == "__main__":

@@ -1,0 +1,158 @@
+"""The launch that a few probes and the model pick, against the best of the whole grid, and against the vendor's old method.
+
+A node of sixteen CPUs is made of two by control-group quotas: every "CPU" is an eighth of one, and a worker of C of them may use C
+eighths on as many real CPUs as that needs. The whole grid of tasks and CPUs per task is launched once (that is brute force, and its
+time), the probes an analysis would make are launched beside it, and then the picks and the best few of the grid again, interleaved:
+the best of one look at each of fifty layouts is partly luck.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import math
+import random
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from benchmarks.paired import arguments, ratio_bounds, save, show
+from benchmarks.prediction_error import CPUS, QuotaLauncher, can_set_quotas, launched, pipelines
+from cs_input_analyzer import capacity
+from cs_input_analyzer.launch import Launched
+from cs_input_analyzer.launch.local import LocalLaunching
+from cs_input_analyzer.records import Cluster, Layout, Measurement, PipelineGraph
+
+NODE_CPUS = 16
+EIGHTH = CPUS / NODE_CPUS
+BEST_OF_GRID = 3
+# What the old method tried: three sizes, each filling the node.
+OLD_CPUS = (2, 4, 8)
+
+
+class NodeLauncher(QuotaLauncher):
+    """Workers of C eighths of a CPU; layouts are in eighths."""
+
+    def start(self, layout: Layout) -> LocalLaunching:
+        self.cpus_per_worker = layout.cpus_per_task * EIGHTH
+        real = replace(layout, cpus_per_task=math.ceil(self.cpus_per_worker))
+        return replace(super().start(real), layout=layout)
+
+
+def grid() -> list[str]:
+    sizes = range(1, NODE_CPUS + 1)
+    return [f"1x{tasks}x{cpus}" for cpus in sizes for tasks in sizes if tasks * cpus <= NODE_CPUS]
+
+
+def node() -> Cluster:
+    return Cluster(nodes=1, cpus_per_node=NODE_CPUS, memory_bytes_per_node=1 << 50, threads_per_core=1, source="this host")
+
+
+def picked(pipeline: PipelineGraph, probes: list[Measurement]) -> str:
+    """The layout with the highest predicted rate of the node; of equals, within a percent, the one with the fewest CPUs."""
+    model = capacity.fit(pipeline, probes, NODE_CPUS)
+
+    def rate(layout: str) -> float:
+        said = capacity.predict(model, node(), Layout.parse(layout), single_task_nodes=0, feed="first-come", has_chief=False)
+        return said.samples_per_s.estimate
+
+    rates = {layout: rate(layout) for layout in grid()}
+    good = [layout for layout in rates if rates[layout] >= 0.99 * max(rates.values())]
+    return min(good, key=lambda layout: (Layout.parse(layout).cpus_per_node, Layout.parse(layout).tasks))
+
+
+def run(name: str, target: str, params: dict[str, Any], again: int, draw: random.Random) -> dict[str, Any]:
+    launcher = NodeLauncher(CPUS)
+    spent_s: dict[str, float] = defaultdict(float)
+
+    def timed(what: str, layout: str) -> Launched:
+        began_s = time.monotonic()
+        found = launched(launcher, target, params, layout)
+        spent_s[what] += time.monotonic() - began_s
+        return found
+
+    try:
+        timed("import", "1x1x1")  # the first launch imports TensorFlow, which both methods need once
+        probe_layouts = [str(layout) for layout in capacity.next_probes(None, node(), NODE_CPUS, None)]
+        order = [("probe", layout) for layout in probe_layouts] + [("grid", layout) for layout in grid()]
+        draw.shuffle(order)
+        probes: list[Measurement] = []
+        seen: dict[str, float] = {}
+        pipeline: PipelineGraph | None = None
+        for what, layout in order:
+            found = timed(what, layout)
+            pipeline = pipeline or found.pipeline
+            if found.measurement.samples_per_s is None:
+                continue
+            if what == "probe":
+                probes.append(found.measurement)
+            else:
+                seen[layout] = found.measurement.samples_per_s.estimate
+        assert pipeline is not None
+        best = sorted(seen, key=seen.__getitem__, reverse=True)[:BEST_OF_GRID]
+        old = max((f"1x{NODE_CPUS // cpus}x{cpus}" for cpus in OLD_CPUS), key=lambda layout: seen.get(layout, 0.0))
+        pick = picked(pipeline, probes)
+        rates = measured_again(lambda layout: timed("again", layout), {pick, old, *best}, again, draw)
+    finally:
+        launcher.close()
+    top = max(best, key=lambda layout: float(np.mean(rates[layout])))
+    return {
+        "pipeline": name,
+        "feasible": len(grid()),
+        "probes": probe_layouts,
+        "pick": pick,
+        "best": top,
+        "old": old,
+        "pick_over_best": ratio_bounds(rates[pick], rates[top]),
+        "old_over_best": ratio_bounds(rates[old], rates[top]),
+        "time_ratio": spent_s["probe"] / spent_s["grid"],
+        "spent_s": dict(spent_s),
+        "grid": seen,
+    }
+
+
+def measured_again(
+    launch: Callable[[str], Launched], layouts: set[str], times: int, draw: random.Random
+) -> dict[str, list[float]]:
+    """Rounds of all of them, each round in an order drawn anew."""
+    rates: dict[str, list[float]] = defaultdict(list)
+    for _ in range(times):
+        for layout in draw.sample(sorted(layouts), len(layouts)):
+            rate = launch(layout).measurement.samples_per_s
+            rates[layout].append(rate.estimate if rate is not None else math.nan)
+    return rates
+
+
+def main() -> None:
+    options = arguments(
+        __doc__,
+        only=(str, "resnet50,fc_mnist", "names of pipelines, with commas between"),
+        again=(int, 8, "fresh launches of the picks and of the best of the grid"),
+        seed=(int, 1, "of the order"),
+    )
+    if not can_set_quotas():
+        raise SystemExit("not run: control groups cannot be written")
+    os.sched_setaffinity(0, set(sorted(os.sched_getaffinity(0))[:CPUS]))
+    draw, table, results = random.Random(options.seed), [], []
+    with pipelines(options.only) as every:
+        for name, target, params in every:
+            found = run(name, target, params, options.again, draw)
+            results.append(found)
+            ratios = [found["pick_over_best"], found["old_over_best"]]
+            shown = [f"{ratio['ratio']:.3f} ({ratio['low']:.3f} to {ratio['high']:.3f})" for ratio in ratios]
+            choices = (found["best"], found["pick"], shown[0], found["old"], shown[1])
+            table.append((name, str(found["feasible"]), *choices, f"{found['time_ratio'] * 100:.0f} %"))
+            save(options.json, {"results": results})
+    columns = ("pipeline", "layouts", "best of grid", "pick", "pick / best", "old pick", "old / best", "time")
+    show("The pick against brute force, measured again interleaved; time of the probes over that of the grid", columns, table)
+
+
+if __name__ == "__main__":
+    main()

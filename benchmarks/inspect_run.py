@@ -1,0 +1,143 @@
+"""How long `inspect-run` takes on a large log, and how much memory: the target is 1 GB in 10 s, in constant memory.
+
+Three logs of the same size: chatter of a runtime with a step line now and then (what large logs are), step lines alone (the worst
+that they could be), and chatter that mentions checkpoints all the time. Each is read in a process of its own, and so is a tenth of
+it, to see whether memory grows with the size; `floor` is a log of a few lines.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from benchmarks.paired import arguments, save, show
+
+TARGET_S_PER_GB = 10.0
+BATCH = 1024
+GAP_S = 25.3
+BEGAN = datetime(2024, 3, 1)
+
+
+def stamped(line: int, text: str) -> str:
+    at = BEGAN + timedelta(seconds=GAP_S * line)
+    return f"{at:%Y-%m-%d %H:%M:%S},{at.microsecond // 1000:03d} INFO:   {text}\n"
+
+
+def step_line(step: int) -> str:
+    rate = BATCH * 100 / GAP_S
+    return stamped(
+        step, f"| Train Device=CSX, Step={100 * step}, Loss=7.37500, Rate={rate:.2f} samples/sec, GlobalRate={rate:.2f} samples/sec"
+    )
+
+
+def chatter() -> Iterator[str]:
+    line = 0
+    while True:
+        line += 1
+        if line % 200 == 0:
+            yield step_line(line // 200)
+        yield f"I0301 12:00:{line % 60:02d}.{line % 10**6:06d} {line % 999} runtime.cc:{line % 777}] poll {line}: nothing new\n"
+
+
+def steps() -> Iterator[str]:
+    line = 0
+    while True:
+        line += 1
+        yield step_line(line)
+
+
+def checkpoints() -> Iterator[str]:
+    line = 0
+    while True:
+        line += 1
+        yield step_line(line // 50) if line % 50 == 0 else f"W tensor {line} of checkpoint {line // 1000} is still on its way\n"
+
+
+LOGS: dict[str, Callable[[], Iterator[str]]] = {"chatter": chatter, "step lines alone": steps, "talk of checkpoints": checkpoints}
+
+
+def write(path: Path, lines: Iterator[str], size: int) -> int:
+    """A log of so many bytes. The same text again and again would have steps that do not rise, so it is all written out."""
+    written = 0
+    with path.open("w", buffering=1 << 22) as file:
+        while written < size:
+            text = "".join(next(lines) for _ in range(20_000))
+            written += file.write(text)
+    return written
+
+
+def read_alone(path: Path) -> dict[str, float]:
+    """Seconds and peak memory of one reading, in a process of its own."""
+    answer = subprocess.run([sys.executable, "-m", __spec__.name, "--read", str(path)], check=True, capture_output=True, text=True)
+    found: dict[str, float] = json.loads(answer.stdout)
+    return found
+
+
+def read_here(path: Path) -> None:
+    from cs_input_analyzer.monitor.reading import inspect_run
+
+    began_s, began_cpu_s = time.perf_counter(), time.process_time()
+    found = inspect_run(path)
+    seconds, cpu_s = time.perf_counter() - began_s, time.process_time() - began_cpu_s
+    steady = found.rates.steady_samples_per_s
+    rate = steady.estimate if steady is not None else 0.0
+    peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    print(
+        json.dumps(
+            {
+                "seconds": seconds,
+                "cpu_s": cpu_s,
+                "peak_bytes": peak_bytes,
+                "rate_error_ratio": abs(rate * GAP_S / (BATCH * 100) - 1),
+            }
+        )
+    )
+
+
+def main() -> None:
+    options = arguments(__doc__, megabytes=(int, 1000, "size of each log"), read=(str, "", "read this log and print what it took"))
+    if options.read:
+        read_here(Path(options.read))
+        return
+    rows, result = [], {}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "run.log"
+        write(path, steps(), 1)
+        floor = read_alone(path)["peak_bytes"]
+        for name, lines in LOGS.items():
+            write(path, lines(), options.megabytes * 100_000)
+            tenth = read_alone(path)
+            size = write(path, lines(), options.megabytes * 1_000_000)
+            whole = read_alone(path)
+            per_gb = whole["seconds"] / size * 1e9
+            result[name] = {"bytes": size, "whole": whole, "tenth": tenth, "seconds_per_gb": per_gb}
+            rows.append(
+                (
+                    name,
+                    f"{whole['seconds']:.2f}",
+                    f"{whole['cpu_s']:.2f}",
+                    f"{per_gb:.2f}",
+                    "yes" if per_gb <= TARGET_S_PER_GB else "NO",
+                    f"{whole['peak_bytes'] / 1e6:.0f} MB",
+                    f"{tenth['peak_bytes'] / 1e6:.0f} MB",
+                    f"{whole['rate_error_ratio']:.1e}",
+                )
+            )
+            path.unlink()
+    show(
+        f"Reading logs of {options.megabytes:,} MB (target: {TARGET_S_PER_GB:g} s per GB; floor of memory: {floor / 1e6:.0f} MB)",
+        ("log", "seconds", "CPU s", "per GB", "in time", "peak memory", "of a tenth", "steady rate off by"),
+        rows,
+    )
+    save(options.json, {"target_s_per_gb": TARGET_S_PER_GB, "floor_bytes": floor, "logs": result})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,150 @@
+"""Original, tuned and AUTOTUNE-everywhere side by side in one fresh process: rates in turns, and the share of the host they use."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from cs_input_analyzer.records import Edit, PipelineGraph
+
+MARK = "RESULT "
+VARIANTS = ("original", "tuned", "autotune")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Speeds:
+    """Round by round: samples per second of each variant. Of the tuned one also how much of the host it used, from 0 to 1.
+
+    `tuned_cpus`: of all CPUs, waits for one included, as others may hold them; `tuned_thread`: of its busiest thread, likewise;
+    `tuned_bytes_per_s`: read.
+    """
+
+    original: tuple[float, ...]
+    tuned: tuple[float, ...]
+    autotune: tuple[float, ...]
+    tuned_cpus: tuple[float, ...]
+    tuned_thread: tuple[float, ...]
+    tuned_bytes_per_s: tuple[float, ...]
+
+
+def speeds_of(target: str, params: Mapping[str, Any], edits: Sequence[Edit], *, rounds: int, seconds: float) -> Speeds:
+    """Runs a fresh process on the CPUs of this one."""
+    order = {"target": target, "params": params, "edits": [asdict(edit) for edit in edits], "rounds": rounds, "seconds": seconds}
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3"}
+    command = [sys.executable, "-m", "benchmarks.tuning.speed", json.dumps(order)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    if done.returncode != 0:
+        raise RuntimeError(done.stderr[-3000:])
+    found = json.loads(next(line for line in done.stdout.splitlines() if line.startswith(MARK)).removeprefix(MARK))
+    return Speeds(**{name: tuple(values) for name, values in found.items()})
+
+
+def autotune_everywhere(pipeline: PipelineGraph) -> tuple[Edit, ...]:
+    """What an expert does without looking: every call that can be parallel is AUTOTUNE's, and the end is prefetched."""
+    edits: list[Edit] = []
+    for op in (op for op in pipeline.ops if op.within is None):
+        if op.kind in ("Map", "Batch"):
+            edits.append(Edit(kind="parallelize", op=op.name))
+        elif op.kind == "FlatMap":
+            edits.append(Edit(kind="interleave", op=op.name))
+        elif op.kind in ("ParallelMap", "ParallelInterleave", "ParallelBatch"):
+            edits.append(Edit(kind="set-parallelism", op=op.name))
+    if pipeline.ops[-1].kind != "Prefetch":
+        edits.append(Edit(kind="insert-prefetch", op=pipeline.ops[-1].name))
+    return tuple(edits)
+
+
+def _with_all_that_apply(dataset: Any, edits: Sequence[Edit]) -> Any:
+    from cs_input_analyzer.rewrite import EditError, apply
+
+    kept: list[Edit] = []
+    for edit in edits:
+        try:
+            apply(dataset, [*kept, edit])
+        except EditError:
+            continue
+        kept.append(edit)
+    return apply(dataset, kept) if kept else dataset
+
+
+def _measure(order: dict[str, Any]) -> Speeds:
+    from cs_input_analyzer import graph, load
+    from cs_input_analyzer.measure.sampling import sampling_loop
+    from cs_input_analyzer.rewrite import apply
+
+    call = load.Call(params=order["params"], mode="train", num_workers=1, worker_index=0)
+    with graph.recorded_sources() as log:
+        dataset = load.build_dataset(load.find_object(load.parse_target(order["target"])), call)
+    pipeline = graph.read_graph(dataset, log, target=order["target"])
+    edits = [Edit(**edit) for edit in order["edits"]]
+    variants = {
+        "original": dataset,
+        "tuned": apply(dataset, edits) if edits else dataset,
+        "autotune": _with_all_that_apply(dataset, autotune_everywhere(pipeline)),
+    }
+    batch = pipeline.batch_size or 1
+    loop = sampling_loop(dataset.element_spec, count_samples=False)
+    iterators = {name: iter(variant) for name, variant in variants.items()}
+    seen: dict[str, list[float]] = {
+        **{name: [] for name in VARIANTS},
+        "tuned_cpus": [],
+        "tuned_thread": [],
+        "tuned_bytes_per_s": [],
+    }
+    for name in VARIANTS:  # caches fill, AUTOTUNE settles
+        _window(loop, iterators[name], order["seconds"] * 2)
+    for _ in range(order["rounds"]):
+        for name in random.sample(VARIANTS, len(VARIANTS)):
+            _window(loop, iterators[name], order["seconds"] / 4)  # what the buffers gathered meanwhile
+            before_s, read_bytes = _wanted_s(), _bytes_read()
+            batches, took_s = _window(loop, iterators[name], order["seconds"])
+            seen[name].append(batches * batch / took_s)
+            if name == "tuned":
+                shares = [(wanted_s - before_s.get(thread, 0.0)) / took_s for thread, wanted_s in _wanted_s().items()]
+                seen["tuned_cpus"].append(min(1.0, sum(shares) / len(os.sched_getaffinity(0))))
+                seen["tuned_thread"].append(min(1.0, max(shares)))
+                seen["tuned_bytes_per_s"].append((_bytes_read() - read_bytes) / took_s)
+    return Speeds(**{name: tuple(values) for name, values in seen.items()})
+
+
+def _window(loop: Any, iterator: Any, seconds: float) -> tuple[int, float]:
+    """Batches that came in `seconds`, and in how many seconds they came."""
+    began_s, batches = time.perf_counter(), 0
+    until_s = time.time() + seconds
+    while time.time() < until_s:
+        chunk = loop(iterator, 1 << 14, until_s)
+        batches += len(chunk.stamps_s)
+        if chunk.ended or chunk.error is not None:
+            raise RuntimeError(f"the pipeline ended: {chunk.error or 'repeat() is missing'}")
+    return batches, time.perf_counter() - began_s
+
+
+def _wanted_s() -> dict[str, float]:
+    """Seconds that each thread has run or waited to run (schedstat(5): nanoseconds of both come first)."""
+    found = {}
+    for thread in os.listdir("/proc/self/task"):
+        try:
+            with open(f"/proc/self/task/{thread}/schedstat", encoding="ascii") as counters:
+                run_ns, wait_ns, *_ = counters.read().split()
+        except OSError:  # it has ended
+            continue
+        found[thread] = (int(run_ns) + int(wait_ns)) * 1e-9
+    return found
+
+
+def _bytes_read() -> int:
+    with open("/proc/self/io", encoding="ascii") as counters:
+        return int(next(line for line in counters if line.startswith("rchar")).split()[1])
+
+
+if __name__ == "__main__":
+    found = _measure(json.loads(sys.argv[1]))
+    print(MARK + json.dumps(asdict(found)), flush=True)
+    os._exit(0)  # interpreters with Python functions in running pipelines are known to hang at shutdown
