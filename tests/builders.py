@@ -79,7 +79,7 @@ DEFAULT_CHAIN = "tensor_slices > shard > interleave > map*8 > shuffle > batch > 
 DEFAULT_PARAMETERS: dict[str, dict[str, Any]] = {
     "interleave": {"cycle_length": 4, "block_length": 1, "num_parallel_calls": "AUTOTUNE", "deterministic": False},
     "map": {"num_parallel_calls": 8, "deterministic": True},
-    "shard": {"num_shards": 4, "index": 0},
+    "shard": {"num_shards": 1, "index": 0},  # as a worker sees it that runs alone
     "shuffle": {"buffer_size": 10_000, "seed": 7},
     "batch": {"batch_size": 256, "drop_remainder": True},
     "prefetch": {"buffer_size": "AUTOTUNE"},

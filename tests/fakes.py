@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from cs_input_analyzer.launch import Launched, WorkerFailure, WorkPlan
+from cs_input_analyzer.measure.fixes import Outcome, Outcomes
 from cs_input_analyzer.records import Layout, PipelineGraph
 from tests.builders import make_graph, make_measurement, make_profile
 
@@ -34,8 +35,13 @@ class FakeLauncher:
     is_closed: bool = False
     batch_gaps_s: tuple[float, ...] = ()
 
+    nodes: int = 1
+
     def now_s(self) -> float:
         return self.clock_s
+
+    def starting_s(self, workers: int) -> float:
+        return self.import_s
 
     def start(self, layout: Layout) -> FakeLaunching:
         return FakeLaunching(layout)
@@ -64,6 +70,9 @@ class FakeLauncher:
             import_s=self.import_s,
             transient_s=0.1,
             is_interrupted=self.interrupt_inside == len(self.ran) - 1,
+            outcomes=Outcomes(each=(Outcome(is_proven=True, reason="tried"),) * len(plan.candidates), is_over=True)
+            if plan.candidates
+            else None,
         )
 
     def close(self) -> None:

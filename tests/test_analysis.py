@@ -136,7 +136,7 @@ def test_one_lost_worker_of_two_is_a_warning_and_the_rest_stands() -> None:
         return None if index == 1 and layout.tasks_per_node == 2 else linear(layout, num_workers, index)
 
     found = analyzed(FakeLauncher(one_lost), job())
-    assert [finding.code for finding in found.findings] == ["CSI502"]
+    assert [finding.code for finding in found.findings if finding.code.startswith("CSI5")] == ["CSI502"]
     assert found.recommendation is not None
 
 
@@ -286,7 +286,8 @@ def test_rounds_differ_in_order_by_their_seed() -> None:
 def test_the_last_launch_measures_marginal_costs_and_is_named_when_it_did_not_fit() -> None:
     launcher = FakeLauncher(linear, import_s=1.0)
     found = analyzed(launcher, job(demand=30_000, max_seconds=300))
-    assert [work.want_prefixes for _, work in launcher.ran] == [False] * (len(launcher.ran) - 1) + [True]
+    measured = [work for _, work in launcher.ran if not work.candidates]
+    assert [work.want_prefixes for work in measured] == [False] * (len(measured) - 1) + [True]
     assert found.recommendation is not None
     assert launcher.ran[-1][0] == f"1x1x{found.recommendation.cpus_per_task}"
     short = FakeLauncher(linear, import_s=1.0)

@@ -83,10 +83,11 @@ def test_srun_is_one_component_without_single_task_nodes_and_two_with() -> None:
     assert {"--nodes=1", "--ntasks-per-node=4", "--cpus-per-task=2"} <= set(two[colon:])
 
 
-def test_cyclic_is_said_to_the_streaming_component_only_when_asked() -> None:
+def test_every_component_says_the_same_distribution() -> None:
+    for cyclic, words in ((False, "--distribution=block"), (True, "--distribution=cyclic")):
+        found = shlex.split(lines(cyclic=cyclic).srun)
+        assert [word for word in found if word.startswith("--distribution")] == [words] * 2
     assert "cyclic" not in lines().srun + lines().sbatch
-    found = shlex.split(lines(cyclic=True).srun)
-    assert found.index("--distribution=cyclic") > found.index(":")
     assert "#SBATCH --distribution=cyclic" in lines(cyclic=True).sbatch
 
 

@@ -350,6 +350,19 @@ def test_parameters_say_autotune_or_the_value() -> None:
     assert ops["batch"].parameters.get("num_parallel_calls") is None
 
 
+def test_options_are_parameters_named_as_users_write_them() -> None:
+    def build() -> Any:
+        options = tf.data.Options()
+        options.deterministic = False
+        options.threading.private_threadpool_size = 2
+        options.autotune.cpu_budget = 64
+        return Dataset.range(8).with_options(options)
+
+    set_options = {"deterministic": False, "threading.private_threadpool_size": 2, "autotune.cpu_budget": 64}
+    assert ops_by_name(build)["with_options"].parameters == set_options
+    assert ops_by_name(lambda: Dataset.range(8).with_options(tf.data.Options()))["with_options"].parameters == {}
+
+
 def test_function_ops_name_what_the_users_function_calls() -> None:
     ops = ops_by_name(lambda: Dataset.range(3).map(lambda x: tf.numpy_function(lambda y: y, [x], tf.int64) + 1))
     assert {"PyFunc", "AddV2"} <= set(ops["map"].function_ops)

@@ -14,8 +14,8 @@ import pytest
 
 from cs_input_analyzer.errors import LaunchError
 from cs_input_analyzer.launch import Launched, LocalLauncher, WorkPlan
-from cs_input_analyzer.launch.local import OUTPUT_TAIL_BYTES
 from cs_input_analyzer.launch.tf_config import free_ports, local_tf_config
+from cs_input_analyzer.launch.worker_process import OUTPUT_TAIL_BYTES
 from cs_input_analyzer.records import Layout
 
 FUNCTIONS = Path(__file__).parent / "functional" / "input_functions.py"
@@ -85,13 +85,16 @@ def test_many_workers_that_are_only_announced_have_ports_too() -> None:
     assert config["task"] == {"type": "worker", "index": 7}
 
 
-def test_workers_that_were_never_ordered_are_gone_after_close() -> None:
-    launcher = LocalLauncher(cpu_budget=BUDGET)
-    launcher.start(Layout.parse("1x2x1"))
-    workers = psutil.Process().children()
-    assert len([worker for worker in workers if str(launcher.folder) in " ".join(worker.cmdline())]) == 2
+@pytest.mark.parametrize("forks", [True, False])
+def test_workers_that_were_never_ordered_are_gone_after_close(forks: bool) -> None:
+    launcher = LocalLauncher(cpu_budget=BUDGET, forks=forks)
+    launching = launcher.start(Layout.parse("1x2x1"))
+    workers = [psutil.Process(process.pid) for process in launching.processes]
+    started = psutil.Process().children(recursive=True)
+    assert len(workers) == 2
+    assert set(workers) <= set(started)
     launcher.close()
-    assert not any(worker.is_running() for worker in workers)
+    assert not any(process.is_running() for process in started)
     assert not launcher.folder.exists()
 
 

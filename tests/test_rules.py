@@ -30,7 +30,12 @@ def found(code: str, case: Case) -> list[Finding]:
 def roomy(**overrides: Any) -> Case:
     """A case in which nothing is wrong."""
     settings: dict[str, Any] = {
-        "pipeline": make_graph(files=make_files(count=1024, bytes=64 * GIB), is_infinite=True, cardinality=None),
+        "pipeline": make_graph(
+            "tensor_slices > shard > interleave > shuffle*2560 > map*8 > batch > prefetch",
+            files=make_files(count=1024, bytes=64 * GIB, largest_bytes=2**26, smallest_bytes=2**26),
+            is_infinite=True,
+            cardinality=None,
+        ),
         "is_sharded": True,
         "measurements": (make_measurement("1x1x2"),),
         "plan": make_plan("5x16x2", input_workers=79, cache_state="as-is", memory_bytes_per_node=20 * GIB),

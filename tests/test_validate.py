@@ -289,7 +289,7 @@ def test_the_chief_of_a_launch_of_one_node_does_not_stream_here_either() -> None
 
 def test_neighbours_that_do_not_fit_the_time_are_named() -> None:
     plan = make_plan("4x4x1", input_workers=12)
-    found = validated(FakeLauncher(linear, import_s=0.0), make_trial(replace(RUN, recommendation=plan), rounds=1, max_seconds=15))
+    found = validated(FakeLauncher(linear, import_s=0.0), make_trial(replace(RUN, recommendation=plan), rounds=1, max_seconds=8))
     assert "no time for" in notes_of(found)
     assert len(rows_of(found)) < 4
 

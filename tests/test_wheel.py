@@ -16,6 +16,7 @@ import pytest
 from builders import make_analysis
 
 from cs_input_analyzer.report import render
+from cs_input_analyzer.report.to_html import LIBRARY
 
 pytestmark = pytest.mark.slow
 
@@ -131,7 +132,10 @@ def test_data_files_are_found_however_it_is_installed(how: str, wheel: Path, roo
         [sys.executable, "-c", code], cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False
     )
     assert run.returncode == 0, run.stderr
-    assert "</html>" in (folder / "report.html").read_text(encoding="utf-8")
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert "</html>" in page
+    # The library that draws the pictures is in it, from wherever this installation keeps it.
+    assert all((root / "reports/templates/vendor" / name).read_text(encoding="utf-8") in page for name in LIBRARY)
 
 
 def _installed_at() -> Path:

@@ -27,6 +27,24 @@ def _busy(x: Any) -> Any:
     return tf.linalg.matmul(square, square)
 
 
+def tells_its_draws(params: dict[str, Any]) -> Any:
+    """Random numbers that two workers must not share, and what a process forked from another may have brought along."""
+    import random
+
+    import threadpoolctl
+
+    seen = {
+        "python": random.random(),
+        "numpy": float(np.random.rand()),
+        "tensorflow": [int(x) for x in Dataset.range(50).shuffle(50)],
+        "blas_threads": [pool["num_threads"] for pool in threadpoolctl.threadpool_info() if pool["user_api"] == "blas"],
+        "variables": [name for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS") if name in os.environ],
+    }
+    with open(f"{params['to']}/{os.getpid()}", "w") as file:
+        json.dump(seen, file)
+    return endless({})
+
+
 # --- what an input function may take and return ------------------------------------------------------------------------------
 
 

@@ -56,7 +56,7 @@ def test_every_row_fills_every_column_and_every_column_is_explained(table: Table
     assert all(column.meaning and column.name for column in table.columns)
 
 
-@given(st.floats(min_value=1e-6, max_value=1e15))
+@given(st.floats(min_value=1e-5, max_value=1e15))
 def test_a_short_rate_is_true_to_its_digits(rate: float) -> None:
     text = format_rate_short(rate)
     number, scale = (text[:-1], SCALES[text[-1]]) if text[-1] in SCALES else (text, 1.0)

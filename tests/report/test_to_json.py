@@ -17,6 +17,7 @@ from record_strategies import analyses
 
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.records import Analysis, Estimate
+from cs_input_analyzer.report import to_json as to_json_module
 from cs_input_analyzer.report.to_html import to_html
 from cs_input_analyzer.report.to_json import from_html, from_json, json_schema, load, to_embedded_json, to_json
 
@@ -281,6 +282,30 @@ def test_load_of_what_is_no_run(tmp_path: Path, content: bytes, expected: str) -
     with pytest.raises(UsageError, match=expected) as caught:
         load(path)
     assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize("digits", [301, 4000, 6000])
+def test_a_whole_number_beyond_all_sense(digits: int) -> None:
+    document = json.loads(to_json(make_analysis()))
+    document["cluster"]["nodes"] = "HERE"
+    said = refusal(json.dumps(document).replace('"HERE"', "9" * digits))
+    assert "digit" in said
+
+
+def test_a_device_that_never_ends_is_not_read_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(to_json_module, "LARGEST_RUN_BYTES", 1000)
+    with pytest.raises(UsageError, match="larger than 1,000 B"):
+        load("/dev/zero")
+
+
+def test_a_huge_file_is_told_by_its_size_and_one_that_just_fits_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "run.json"
+    path.write_text(to_json(make_analysis()), encoding="utf-8")
+    monkeypatch.setattr(to_json_module, "LARGEST_RUN_BYTES", path.stat().st_size)
+    assert load(path) == make_analysis()
+    path.write_text(path.read_text(encoding="utf-8") + " ", encoding="utf-8")
+    with pytest.raises(UsageError, match="larger than"):
+        load(path)
 
 
 def test_load_of_what_is_not_there(tmp_path: Path) -> None:

@@ -1,0 +1,220 @@
+"""The page as users meet it: pictures drawn, nothing asked of the network, every control working, readable by everybody."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from builders import make_bare_analysis
+from page_runs import CHARTS, run_of_a_long_pipeline, run_of_many_workers, usual_run
+
+from cs_input_analyzer.report.to_html import to_html
+
+pytestmark = pytest.mark.browser
+
+WIDTHS = (1400, 360, 800, 2200)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_opens_quietly_and_draws_everything_at_any_width(opened: Any, scheme: str) -> None:
+    found = opened(usual_run(), dark=scheme == "dark")
+    page = found.page
+    assert {place.get_attribute("data-chart") for place in page.locator("[data-chart]").all()} == set(CHARTS)
+    plots = page.locator("[data-plot]").all()
+    assert len(plots) >= len(CHARTS) - 1
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 900})
+        for plot in plots:
+            assert plot.get_attribute("data-drawn") == "yes"
+            assert plot.locator("svg path").count() > 3
+            drawn, place = plot.locator("svg").first.bounding_box(), plot.bounding_box()
+            assert 0.5 * place["width"] < drawn["width"] <= place["width"] + 1
+        # Wide tables scroll in their own frame; the page itself does not.
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert found.complaints == []
+    assert [url for url in found.requests if not url.startswith(("file:", "data:"))] == []
+
+
+@pytest.mark.parametrize(("scheme", "width", "unfolded"), [("light", 1400, True), ("dark", 1400, False), ("dark", 360, False)])
+def test_everybody_can_read_it(opened: Any, scheme: str, width: int, unfolded: bool) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    found = opened(usual_run(), width=width, dark=scheme == "dark")
+    if unfolded:
+        found.page.evaluate("for (const part of document.querySelectorAll('details')) part.open = true")
+    result = axe.run(found.page)
+    told = [(item["id"], [node["target"] for node in item["nodes"]][:5]) for item in result.response["violations"]]
+    assert told == []
+    assert len(result.response["passes"]) > 20
+
+
+def test_axe_sees_what_is_wrong(opened: Any) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    faint = to_html(make_bare_analysis()).replace("</style>", ".note, dd { color: #ccc !important; }</style>")
+    result = axe.run(opened(text=faint).page)
+    assert "color-contrast" in [item["id"] for item in result.response["violations"]]
+
+
+def test_a_bare_run_opens_too(opened: Any) -> None:
+    found = opened(make_bare_analysis())
+    assert found.complaints == []
+    assert found.page.locator("[data-plot]").count() == 0
+
+
+# --- controls ----------------------------------------------------------------------------------------------------------------
+
+
+def test_tables_are_sorted_by_what_figures_mean(opened: Any) -> None:
+    page = opened(usual_run()).page
+    table = page.locator("#costs table")
+    head = table.locator("th", has_text="CPU per")
+    column = "[...document.querySelectorAll('#costs tbody tr')].map((row) => row.cells[2].textContent)"
+    # 1.57 ms is more than 170 µs and 80 µs.
+    rising = ["80 µs", "100 µs", "170 µs", "1.57 ms"]
+    for direction, expected in (("descending", rising[::-1]), ("ascending", rising)):
+        head.get_by_role("button").click()
+        assert head.get_attribute("aria-sort") == direction
+        assert page.evaluate(column) == expected
+    table.locator("th").first.get_by_role("button").click()
+    assert head.get_attribute("aria-sort") is None
+    names = page.evaluate("[...document.querySelectorAll('#costs tbody tr')].map((row) => row.cells[0].textContent)")
+    assert names == sorted(names)
+
+
+SMALLER_AND_LARGER = (
+    ("999 µs", "1 ms"),
+    ("59.9 s", "2 min 05 s"),
+    ("1 min 59 s", "1 h 02 min"),
+    ("1,234", "13.98k"),
+    ("900 KiB", "1.5 MiB"),
+    ("< 0.1 %", "0.2 %"),
+    ("85.2 MB/s", "1.2 GB/s"),
+    ("-3 %", "2 %"),
+    ("0 s", "3 ns"),
+)
+
+
+def test_figures_are_read_as_they_are_written(opened: Any) -> None:
+    page = opened(make_bare_analysis()).page
+    for smaller, larger in SMALLER_AND_LARGER:
+        assert page.evaluate("([one, other]) => figure(one) < figure(other)", [smaller, larger]), (smaller, larger)
+        assert not page.evaluate("([one, other]) => figure(one) < figure(other)", [larger, smaller]), (smaller, larger)
+
+
+def test_rows_are_filtered(opened: Any) -> None:
+    page = opened(run_of_a_long_pipeline(40)).page
+    field = page.get_by_role("searchbox", name=re.compile("Filter rows of Cost of each op"))
+    field.fill("map_17")
+    shown = page.locator("#costs tbody tr:visible")
+    assert shown.count() == 1
+    assert "map_17" in shown.first.text_content()
+    assert page.locator("#costs [role=status]").text_content() == "1 of 41 rows"
+    field.fill("")
+    assert shown.count() == 41
+
+
+def test_launch_lines_are_copied(opened: Any) -> None:
+    run = usual_run()
+    page = opened(run).page
+    button = page.get_by_role("button", name="Copy: On any Slurm cluster")
+    button.click()
+    page.wait_for_selector(".copy.done")
+    page.evaluate("document.body.append(Object.assign(document.createElement('textarea'), {id: 'pasted'}))")
+    page.locator("#pasted").focus()
+    page.keyboard.press("Control+V")
+    assert page.locator("#pasted").input_value() == run.recommendation.launch.srun
+
+
+def test_figures_are_explained_on_hover_and_on_focus(opened: Any) -> None:
+    page = opened(usual_run()).page
+    term = page.locator("#launch a.term", has_text="extrapolation")
+    tip = page.locator("#tip")
+    assert not tip.is_visible()
+    for point in (term.hover, term.focus):
+        point()
+        assert "outside of what was measured" in tip.text_content()
+        assert tip.is_visible()
+        assert term.get_attribute("aria-describedby") == "tip"
+        page.mouse.move(0, 0)
+        page.keyboard.press("Escape")
+        assert not tip.is_visible()
+    term.click()
+    assert page.locator("#term-extrapolation").is_visible()
+
+
+def test_a_picture_tells_its_numbers_under_the_mouse(opened: Any) -> None:
+    run = usual_run()
+    page = opened(run).page
+    page.locator("[data-plot='supply-demand-0']").scroll_into_view_if_needed()
+    page.locator("[data-plot='supply-demand-0'] svg path[transform][fill='var(--plan)']").first.hover()
+    tip = page.locator("#vg-tooltip-element.visible")
+    tip.wait_for()
+    assert str(run.recommendation.layout) in tip.text_content()
+    assert "14,500 samples/s" in tip.text_content()
+
+
+def test_all_controls_are_reached_by_keyboard(opened: Any) -> None:
+    page = opened(make_bare_analysis()).page
+    wanted = page.locator("a[href], button, input, summary, [tabindex='0']").filter(visible=True).count()
+    reached = set()
+    for _ in range(wanted + 5):
+        page.keyboard.press("Tab")
+        reached.add(page.evaluate("document.activeElement.outerHTML"))
+    assert page.locator("body > a.skip").evaluate("link => link.outerHTML") in reached
+    assert len(reached) >= wanted - 5
+
+
+@pytest.mark.parametrize("anchor", ["#finding-CSI204-prefetch", "#term-extrapolation"])
+def test_a_link_leads_to_its_place(opened: Any, anchor: str) -> None:
+    found = opened(usual_run(), anchor=anchor)
+    assert found.page.locator(anchor).is_visible()
+    assert -1 <= found.page.locator(anchor).evaluate("place => place.getBoundingClientRect().top") < 900
+
+
+# --- without JavaScript, on paper --------------------------------------------------------------------------------------------
+
+
+def test_without_javascript_all_text_is_there(opened: Any) -> None:
+    run = usual_run()
+    page = opened(run, javascript=False).page
+    assert page.locator(".plot:visible").count() == 0
+    text = page.locator("main").inner_text()
+    for expected in (
+        "ACCELERATOR-BOUND",
+        run.recommendation.launch.csrun_wse,
+        run.command,
+        "dearest op: map",
+        "num_parallel_calls=8",
+    ):
+        assert expected in text
+    assert page.locator(".flow .op").count() == len(run.pipeline.ops)
+    page.locator("#supply summary").click()
+    assert page.locator("#supply table").is_visible()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_prints_dark_on_white(opened: Any, scheme: str) -> None:
+    page = opened(usual_run(), dark=scheme == "dark").page
+    pdf = page.pdf(format="A4", print_background=True)
+    assert pdf.startswith(b"%PDF")
+    assert 2 <= len(re.findall(rb"/Type\s*/Page\b", pdf)) <= 20
+    page.emulate_media(media="print")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert page.evaluate("getComputedStyle(document.body).color") == "rgb(0, 0, 0)"
+    assert not page.locator("nav").is_visible()
+    assert page.locator("[data-plot='supply-demand-0'] svg").is_visible()
+
+
+# --- very large runs ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("large", "says"), [(run_of_many_workers, "10,000 workers"), (run_of_a_long_pipeline, "of 500 ops are drawn")]
+)
+def test_a_large_run_opens_and_says_what_it_leaves_out(opened: Any, large: Any, says: str) -> None:
+    text = to_html(large())
+    assert len(text.encode()) <= 5_000_000
+    found = opened(text=text)
+    assert found.complaints == []
+    assert says in found.page.locator("main").inner_text()
+    assert found.page.locator("[data-plot][data-drawn=no]").count() == 0

@@ -1,0 +1,94 @@
+"""Fixes tried in real workers: what is told survives whatever a fix does to the process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cs_input_analyzer.launch import LocalLauncher, WorkPlan
+from cs_input_analyzer.launch.interface import Launched
+from cs_input_analyzer.measure.journal import Candidate
+from cs_input_analyzer.records import Edit, Layout
+
+pytestmark = [pytest.mark.tf, pytest.mark.slow]
+
+pytest.importorskip("tensorflow")
+
+PIPELINES = """
+import os
+import tensorflow as tf
+
+begun = 0
+
+def counted(value):
+    # The process dies when a third iterator begins: the first one samples, two more are compared.
+    global begun
+    begun += value == 0
+    if begun == 3:
+        os.abort()
+    return value
+
+def costly(value):
+    return tf.reduce_sum(tf.linalg.matmul(tf.fill([160, 160], tf.cast(value, tf.float32)), tf.ones([160, 160])))
+
+def slow():
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return tf.data.Dataset.range(64).map(costly).repeat().batch(4).with_options(options)
+
+def crashing():
+    return tf.data.Dataset.range(10**6).map(lambda value: tf.numpy_function(counted, [value], tf.int64)).map(tf.identity)
+"""
+
+
+def launched(folder: Path, function: str, candidates: tuple[Candidate, ...]) -> Launched:
+    path = folder / "pipelines_of_fixes.py"
+    path.write_text(PIPELINES)
+    launcher = LocalLauncher(1)
+    try:
+        plan = WorkPlan(
+            target=f"{path}:{function}",
+            pickled=None,
+            params_json=None,
+            mode="train",
+            batch_size=None,
+            num_workers=1,
+            worker_indices=(0,),
+            target_error_ratio=0.05,
+            min_window_s=0.3,
+            max_window_s=0.3,
+            deadline_s=launcher.now_s() + 60,
+            candidates=candidates,
+            fixes_s=12.0,
+        )
+        return launcher.run(launcher.start(Layout.parse("1x1x1")), plan)
+    finally:
+        launcher.close()
+
+
+def candidate(kind: str, op: str) -> Candidate:
+    return Candidate(name="CSI000", edits=(Edit(kind=kind, op=op),))  # type: ignore[arg-type]
+
+
+def test_a_worker_tries_what_it_is_given(tmp_path: Path) -> None:
+    found = launched(tmp_path, "slow", (candidate("insert-cache", "map"), candidate("remove", "map")))
+    assert found.failure is None
+    assert found.outcomes is not None
+    assert found.outcomes.is_over
+    cached, removed = found.outcomes.each
+    assert cached.is_proven
+    assert cached.gain is not None
+    assert cached.gain.low > 1
+    assert found.outcomes.kept == (0,)
+    assert removed.reason == "map is neither a prefetch nor a cache"
+
+
+def test_a_crash_names_the_fix_that_ran_and_keeps_what_was_told(tmp_path: Path) -> None:
+    candidates = (candidate("remove", "map"), candidate("insert-prefetch", "map"), candidate("insert-prefetch", "map_2"))
+    found = launched(tmp_path, "crashing", candidates)
+    assert found.outcomes is not None
+    assert not found.outcomes.is_over
+    assert found.outcomes.each[0].reason == "map is neither a prefetch nor a cache"
+    assert found.outcomes.running == 1
+    assert found.measurement.samples_per_s is not None  # and what was sampled before is kept

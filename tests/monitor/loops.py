@@ -1,0 +1,63 @@
+"""Training loops that run on an invented clock: a host that waits for input and dispatches, and an accelerator behind it.
+
+The accelerator starts a batch when it has it and is done with the one before; so how long it truly stood still is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class FakeClock:
+    now_s: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+
+
+@dataclass(slots=True)
+class Batch:
+    """All that is looked at."""
+
+    shape: tuple[int, ...] = (8,)
+
+
+@dataclass(slots=True)
+class Loop:
+    """`waits_s[i]` is what `next()` takes for batch i, `compute_s[i]` the accelerator's time; dispatching takes `dispatch_s`.
+
+    `free_at_s`: when the accelerator will be done with all that it was given. `starved_s`: time it stood still, ready, while the
+    host was waiting for input.
+    """
+
+    clock: FakeClock
+    waits_s: Sequence[float]
+    compute_s: Sequence[float]
+    dispatch_s: float = 0.0
+    size: int = 8
+    free_at_s: float = 0.0
+    starved_s: float = 0.0
+    given: int = 0
+    on_fetch: Callable[[int], None] = field(default=lambda index: None)
+
+    def __iter__(self) -> Iterator[Batch]:
+        for index, wait in enumerate(self.waits_s):
+            asked = self.clock.now_s
+            self.on_fetch(index)
+            self.clock.sleep(wait)
+            self.starved_s += max(0.0, self.clock.now_s - max(asked, self.free_at_s))
+            yield Batch((self.size,))
+
+    def train(self) -> None:
+        """Gives the batch at hand to the accelerator."""
+        self.free_at_s = max(self.free_at_s, self.clock.now_s) + self.compute_s[self.given]
+        self.given += 1
+        self.clock.sleep(self.dispatch_s)
+
+    def synchronise(self) -> None:
+        self.clock.now_s = max(self.clock.now_s, self.free_at_s)

@@ -1,0 +1,80 @@
+"""The page about training scripts: every example on it runs as it stands, as a script of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "monitoring.md"
+BLOCK = re.compile(r"^## ([^\n]+)\n(?:(?!^## ).)*?^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+EXAMPLES: dict[str, str] = dict(BLOCK.findall(PAGE.read_text(encoding="utf-8")))
+VERDICTS = ("input-bound", "balanced", "accelerator-bound", "unknown")
+
+
+def run(title: str, folder: Path) -> str:
+    """What the example prints, run in `folder` as a script without `if __name__`."""
+    script = folder / "example.py"
+    script.write_text(EXAMPLES[title], encoding="utf-8")
+    environ = {**os.environ, "PYTHONPATH": str(PAGE.parents[1])}
+    done = subprocess.run(
+        [sys.executable, str(script)], cwd=folder, env=environ, capture_output=True, text=True, timeout=200, check=False
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    return done.stdout
+
+
+def test_every_code_block_is_tried() -> None:
+    assert PAGE.read_text(encoding="utf-8").count("```python") == len(EXAMPLES) == 5
+
+
+@pytest.mark.tf
+def test_keras(tmp_path: Path) -> None:
+    printed = run("Keras", tmp_path)
+    assert printed.splitlines()[-1].startswith(VERDICTS)
+    assert not printed.splitlines()[-1].startswith("unknown")
+    content = json.loads((tmp_path / "keras_logs" / "performance.json").read_text(encoding="utf-8"))
+    assert content["total_samples"] == 3 * 4096 - 4 * 64  # the first call, which compiles, comes before the clock
+    assert content["samples_per_sec"] > 0
+
+
+@pytest.mark.tf
+def test_a_loop_of_your_own(tmp_path: Path) -> None:
+    printed = run("A loop of your own", tmp_path)
+    lines = [line for line in printed.splitlines() if line.startswith("| Train Device=CPU, Step=")]
+    assert len(lines) == 20_000 // 64 // 50
+    assert printed.splitlines()[-1].startswith(VERDICTS)
+    assert list((tmp_path / "loop_logs").glob("events.out.tfevents.*"))
+    assert '"event": "checkpoint"' in (tmp_path / "loop_logs" / "steps.jsonl").read_text(encoding="utf-8")
+
+
+@pytest.mark.tf
+def test_in_a_notebook(tmp_path: Path) -> None:
+    printed = run("In a notebook", tmp_path)
+    assert "100 steps," in printed
+    assert "isolation: none" in printed
+    assert {path.name for path in tmp_path.iterdir()} == {"example.py"}
+
+
+@pytest.mark.tf
+def test_estimators_and_sessions(tmp_path: Path) -> None:
+    assert run("Estimators and sessions", tmp_path).splitlines()[-1].startswith(VERDICTS)
+    content = json.loads((tmp_path / "session_logs" / "performance.json").read_text(encoding="utf-8"))
+    assert content["total_samples"] > 0
+
+
+@pytest.mark.tf
+@pytest.mark.slow
+def test_analyzing_from_inside_a_script(tmp_path: Path) -> None:
+    assert run("Analyzing from inside a script", tmp_path).split()[-1] in (
+        "input_bound",
+        "balanced",
+        "accelerator_bound",
+        "unknown",
+    )
+    assert json.loads((tmp_path / "run.json").read_text(encoding="utf-8"))["measurements"]

@@ -1,0 +1,213 @@
+"""Findings on the terminal, on the page and in the log: the same facts, the change of code, and nothing that is not so."""
+
+from __future__ import annotations
+
+import html
+import re
+import subprocess
+
+import pytest
+from builders import make_alternative, make_analysis, make_estimate, make_finding, make_graph, make_layout, make_op, make_plan
+from hostile import HOSTILE, hostile
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cs_input_analyzer.records import Analysis, Edit, Finding, Fixes
+from cs_input_analyzer.report import render
+from cs_input_analyzer.report.findings import LONGEST_CHANGE, change_of
+from cs_input_analyzer.report.to_log import CLOSES, OPENS
+
+BEFORE = "    ds = (\n        ds.map(f)\n        .batch(4)\n    )"
+AFTER = "    ds = (\n        ds.map(f, num_parallel_calls=8)\n        .batch(4)\n    )"
+EDIT = Edit(kind="parallelize", op="map")
+
+
+def fixes(**more: object) -> Fixes:
+    settings = {"codes": ("CSI101", "CSI201"), "edits": (EDIT,), "measured_gain": make_estimate(2.5, spread=0.04)}
+    return Fixes(**(settings | {"layout": make_layout("1x1x2"), "elements": 512} | more))  # type: ignore[arg-type]
+
+
+def words(analysis: Analysis, form: str) -> str:
+    """The report's text on one line, without the page's tags, scripts and styles."""
+    text = render(analysis, form)  # type: ignore[arg-type]
+    if form == "html":
+        text = html.unescape(re.sub(r"<script.*?</script>|<style.*?</style>|<[^>]+>", "", text, flags=re.DOTALL))
+    return re.sub(r"\s+", " ", text)
+
+
+both = pytest.mark.parametrize("form", ["console", "html"])
+
+
+# --- the change of the code ------------------------------------------------------------------------------------------------------
+
+
+def test_a_change_shows_what_changes_with_a_line_around_it() -> None:
+    assert change_of(BEFORE, AFTER) == (
+        (" ", "ds = ("),
+        ("-", "    ds.map(f)"),
+        ("+", "    ds.map(f, num_parallel_calls=8)"),
+        (" ", "    .batch(4)"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        (None, None, ()),
+        (BEFORE, None, ()),
+        (BEFORE, BEFORE, ()),
+        ("", "", ()),
+        (None, "ds = ds.cache()", (("+", "ds = ds.cache()"),)),
+        ("ds = ds.cache()", "", (("-", "ds = ds.cache()"),)),
+    ],
+)
+def test_what_does_not_change_is_not_shown(before: str | None, after: str | None, expected: object) -> None:
+    assert change_of(before, after) == expected
+
+
+lines = st.lists(st.sampled_from(["a", "b", "c(", "  d", ""]), max_size=30).map("\n".join)
+
+
+@given(lines, lines)
+def test_every_changed_line_is_in_it_unless_it_is_cut(before: str, after: str) -> None:
+    change = change_of(before, after)
+    assert len(change) <= LONGEST_CHANGE
+    if not change or change[-1] == (" ", "…"):
+        return
+    for mark, text in (("-", before), ("+", after)):
+        shown = [line.strip() for sign, line in change if sign == mark]
+        assert all(line in [part.strip() for part in text.split("\n")] for line in shown)
+    assert before != after
+
+
+@both
+def test_both_reports_show_the_change_with_its_marks(form: str) -> None:
+    said = words(make_analysis(findings=(make_finding(before=BEFORE, after=AFTER),)), form)
+    assert "- ds.map(f) " in said
+    assert "+ ds.map(f, num_parallel_calls=8) " in said
+
+
+def test_the_page_marks_the_change_for_who_does_not_see_colors() -> None:
+    page = render(make_analysis(findings=(make_finding(before=BEFORE, after=AFTER),)), "html")
+    assert "<del>-     ds.map(f)</del>" in page
+    assert "<ins>+     ds.map(f, num_parallel_calls=8)</ins>" in page
+    assert 'class="change"' not in render(make_analysis(findings=(make_finding(),)), "html")
+
+
+# --- whether to believe it -------------------------------------------------------------------------------------------------------
+
+STANDINGS = [
+    (make_finding(edits=(EDIT,), proven=True), "same elements proven", "advice only"),
+    (make_finding(edits=(EDIT,), proven=False, measured_gain=None), "advice only: it was not tried", "proven"),
+    (
+        make_finding(edits=(EDIT,), proven=False, measured_gain=None, unproven_because="its map is random"),
+        "advice only: its map is random",
+        "not tried",
+    ),
+    (make_finding(proven=False, measured_gain=None), "give it num_parallel_calls", "advice only"),
+    (make_finding(edits=(EDIT,), measured_gain=make_estimate(1.01, spread=0.05)), "not recommended", "advice only"),
+]
+
+
+@both
+@pytest.mark.parametrize(("finding", "said", "not_said"), STANDINGS)
+def test_it_says_how_sure_a_fix_is(form: str, finding: Finding, said: str, not_said: str) -> None:
+    text = words(make_analysis(findings=(finding,)), form)
+    assert said in text
+    assert not_said not in text
+
+
+@both
+def test_all_fixes_together_and_what_they_do_to_the_plan(form: str) -> None:
+    then = make_alternative("3x16x2", note="all fixes applied")
+    analysis = make_analysis(recommendation=make_plan("8x16x2"), fixes=fixes(plan=then))
+    said = words(analysis, form)
+    assert "2.5 times" in said
+    assert "CSI101, CSI201" in said
+    assert "512 compared" in said
+    assert "8 nodes -> 3 nodes: 3x16x2" in said
+
+
+@both
+def test_no_fix_kept_is_said_and_none_tried_is_not(form: str) -> None:
+    kept_none = make_analysis(fixes=fixes(codes=(), edits=(), measured_gain=None))
+    assert "none gains more than noise" in words(kept_none, form)
+    assert "all fixes" not in words(make_analysis(fixes=None), form)
+
+
+@pytest.mark.parametrize("form", ["console", "html", "log"])
+@pytest.mark.parametrize(
+    ("count", "said"), [(0, None), (1, "1 finding ignored by comments"), (2, "2 findings ignored by comments")]
+)
+def test_findings_that_comments_left_out_are_counted(form: str, count: int, said: str | None) -> None:
+    text = words(make_analysis(ignored_count=count), form)
+    assert ("ignored by comments" in text) is (said is not None)
+    assert said is None or said in text
+
+
+# --- the log ---------------------------------------------------------------------------------------------------------------------
+
+
+def log(analysis: Analysis) -> list[str]:
+    return render(analysis, "log").rstrip("\n").split("\n")
+
+
+def test_the_log_has_the_compilers_shape() -> None:
+    finding = make_finding("CSI103", op="interleave_2", severity="warning", fix="let TensorFlow choose.", source="/data/x.py:7")
+    opens, *found, closes = log(make_analysis(findings=(finding,)))
+    assert (opens, closes) == (OPENS, CLOSES)
+    assert re.fullmatch(r"INFO:root:-+ [^-]*input_fn[^-]* -+", opens)
+    assert found[0].startswith("WARNING:root:[input_fn] - interleave(): ")
+    assert "fix: let TensorFlow choose; " in found[0]
+    assert found[0].endswith("(CSI103, /data/x.py:7)")
+    assert all(re.match(r"(INFO|WARNING|ERROR):root:\[input_fn\] - \w+(\(\))?: .", line) for line in found)
+
+
+@pytest.mark.parametrize(
+    ("op", "method"),
+    [
+        ("map", "map()"),
+        ("map_12", "map()"),
+        ("from_tensor_slices", "from_tensor_slices()"),
+        ("TFRecordDataset_2", "TFRecordDataset"),
+        (None, "pipeline"),
+        ("", "pipeline"),
+    ],
+)
+def test_the_log_names_the_method_that_the_user_calls(op: str | None, method: str) -> None:
+    assert f" - {method}: " in log(make_analysis(findings=(make_finding(op=op),)))[1]
+
+
+def test_the_log_tells_batch_and_buffer_sizes_from_the_sink_on() -> None:
+    ops = (
+        make_op("TFRecordDataset", parameters={"buffer_size": 320}),
+        make_op("batch", parameters={"batch_size": 32, "drop_remainder": True}),
+        make_op("prefetch", parameters={"buffer_size": "AUTOTUNE"}),
+        make_op("map", parameters={}),
+    )
+    _, *told, _ = log(make_analysis(findings=(), pipeline=make_graph(ops=ops)))
+    assert told == [
+        "INFO:root:[input_fn] - prefetch(): buffer_size set to AUTOTUNE",
+        "INFO:root:[input_fn] - batch(): batch_size set to 32",
+        "INFO:root:[input_fn] - TFRecordDataset: buffer_size set to 320",
+    ]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_finding_is_one_line_of_the_log_whatever_it_says(name: str) -> None:
+    analysis = make_analysis(findings=(make_finding(), make_finding("CSI203", op=None)))
+    plain, found = log(hostile(analysis, "harmless")), log(hostile(analysis, HOSTILE[name]))
+    # A hostile parameter of an op may be told too; the findings are as many, and nothing acts on a terminal.
+    assert len(found) == len(plain)
+    assert found[0] == OPENS
+    assert found[-1] == CLOSES
+    assert re.findall(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\ud800-\udfff]", "\n".join(found)) == []
+    assert all(line.startswith(("INFO:root:", "WARNING:root:", "ERROR:root:")) for line in found)
+
+
+def test_habits_and_greps_work() -> None:
+    findings = (make_finding("CSI103"), make_finding("CSI201", severity="info"), make_finding("CSI501", severity="error"))
+    text = render(make_analysis(findings=findings), "log")
+    for pattern, count in (("^WARNING.*input_fn", 1), ("^ERROR.*input_fn", 1), ("End of input_fn suggestions", 1)):
+        done = subprocess.run(["grep", "-c", pattern], input=text, capture_output=True, text=True, timeout=20, check=False)
+        assert done.stdout.strip() == str(count), pattern

@@ -1,0 +1,137 @@
+"""Pipelines for the tests of rules: a few ops in a row, and a case around them in which nothing was measured."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import ModuleType
+from typing import Any
+
+from cs_input_analyzer.records import Case, Finding, Op, OpCost, Station
+from tests.builders import (
+    GIB,
+    make_case,
+    make_cluster,
+    make_files,
+    make_graph,
+    make_measurement,
+    make_op,
+    make_op_cost,
+    make_profile,
+)
+
+JPEG = ("Cast", "DecodeJpeg", "ParseExampleV2", "ResizeBilinear")
+RANDOM = ("RandomUniform", "ReverseV2")
+CAST = ("Cast", "RealDiv")
+PARSE = ("ParseExampleV2",)
+
+
+def op(
+    kind: str, name: str, functions: tuple[str, ...] = (), code: str | None = None, within: str | None = None, **parameters: Any
+) -> Op:
+    """One op; `functions` are the TensorFlow ops that its function calls."""
+    return make_op(name, kind=kind, name=name, function_ops=functions, code=code, within=within, parameters=parameters)
+
+
+def line(*ops: Op) -> tuple[Op, ...]:
+    """The ops as a pipeline: each at the top reads from the one before it; a second one of a name gets a number."""
+    found: list[Op] = []
+    previous: tuple[str, ...] = ()
+    counts: dict[str, int] = {}
+    for one in ops:
+        counts[one.name] = counts.get(one.name, 0) + 1
+        name = one.name if counts[one.name] == 1 else f"{one.name}_{counts[one.name]}"
+        found.append(replace(one, name=name, inputs=() if one.within else previous))
+        previous = previous if one.within else (name,)
+    return tuple(found)
+
+
+def reading(kind: str = "ParallelInterleave", code: str | None = None, **parameters: Any) -> tuple[Op, ...]:
+    """File names, and an op that reads them; TensorFlow puts a flat_map of its own round a reader."""
+    name = "flat_map" if kind == "FlatMap" else "interleave"
+    inner = "flat_map_2" if kind == "FlatMap" else "flat_map"
+    if kind == "ParallelInterleave":
+        parameters = {"cycle_length": 4, "num_parallel_calls": "AUTOTUNE", "deterministic": "false", **parameters}
+    return (
+        op("TensorSlice", "from_tensor_slices"),
+        op("TFRecord", "TFRecordDataset", within=inner),
+        op("FlatMap", inner, within=name),
+        op(kind, name, code=code, **parameters),
+    )
+
+
+def mapped(functions: tuple[str, ...] = CAST, kind: str = "ParallelMap", code: str | None = None, **parameters: Any) -> Op:
+    if kind == "ParallelMap":
+        parameters = {"num_parallel_calls": "AUTOTUNE", "deterministic": "default", **parameters}
+    return op(kind, "map", functions, code, **parameters)
+
+
+def shuffle(buffer_size: int = 2560, *, seed: int = 7, code: str | None = None) -> Op:
+    return op("Shuffle", "shuffle", code=code, buffer_size=buffer_size, seed=seed, seed2=seed)
+
+
+def batch(size: int = 256, kind: str = "Batch", code: str | None = None) -> Op:
+    return op(kind, "batch", code=code, batch_size=size, drop_remainder=True)
+
+
+def repeat(count: int = -1, code: str | None = None) -> Op:
+    return op("Repeat", "repeat", code=code, count=count)
+
+
+def cache(code: str | None = None) -> Op:
+    return op("Cache", "cache", code=code, filename="")
+
+
+def prefetch(buffer_size: int | str = "AUTOTUNE", code: str | None = None) -> Op:
+    return op("Prefetch", "prefetch", code=code, buffer_size=buffer_size)
+
+
+def options(**said: Any) -> Op:
+    return op("Options", "with_options", **{name.replace("__", "."): value for name, value in said.items()})
+
+
+def case_of(*ops: Op, **overrides: Any) -> Case:
+    """A case of these ops that 1,024 files of 1 GiB together feed; nothing was measured but two layouts of up to two CPUs."""
+    pipeline = make_graph(ops=line(*ops), files=make_files(count=1024, bytes=GIB), is_infinite=True)
+    settings: dict[str, Any] = {
+        "pipeline": pipeline,
+        "measurements": (make_measurement("1x1x2"),),
+        "profile": None,
+        "plan": None,
+        "cluster": make_cluster(memory_bytes_per_node=128 * GIB),
+    }
+    return make_case(**(settings | overrides))
+
+
+def with_files(case: Case, count: int, size: int = GIB) -> Case:
+    return replace(case, pipeline=replace(case.pipeline, files=make_files(count=count, bytes=size)))
+
+
+def measured(case: Case, *costs: OpCost, stations: tuple[Station, ...] = ()) -> Case:
+    return replace(case, profile=make_profile(ops=costs), stations=stations)
+
+
+def cost(name: str, share: float, **overrides: Any) -> OpCost:
+    """A row: one element of 100 kB for each sample, no waiting."""
+    settings: dict[str, Any] = {
+        "share_ratio": share,
+        "self_cpu_s_per_sample": share * 1e-3,
+        "wait_s_per_sample": 0.0,
+        "elements_per_sample": 1.0,
+        "bytes_in_per_sample": 100e3,
+        "bytes_out_per_sample": 100e3,
+        "parallelism": None,
+    }
+    return make_op_cost(name, **(settings | overrides))
+
+
+def found(rule: ModuleType, case: Case) -> list[Finding]:
+    findings = list(rule.find(case))
+    for finding in findings:
+        assert finding.code == rule.CODE
+        assert finding.message
+        assert finding.after is None or finding.after != finding.before
+    return findings
+
+
+def severities(rule: ModuleType, case: Case) -> list[str]:
+    return [finding.severity for finding in found(rule, case)]

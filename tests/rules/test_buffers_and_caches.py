@@ -1,0 +1,485 @@
+"""Rules of buffers and caches: when each fires, how loud, what it proposes, and when it keeps quiet."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import ModuleType
+
+import pytest
+
+from cs_input_analyzer.records import BatchGap, Case, Component, Edit, Measurement, Op
+from cs_input_analyzer.rules import (
+    cache_after_randomness,
+    cache_misplaced,
+    cache_missing,
+    prefetch_missing,
+    repeat_before_shuffle,
+    shuffle_after_batch,
+    shuffle_exceeds_shard,
+    shuffle_of_decoded,
+    shuffle_too_small,
+    slow_first_batch,
+)
+from tests.builders import GIB, make_cluster, make_measurement, make_plan, make_station, make_steady_state, make_worker
+from tests.rules.lines import (
+    CAST,
+    JPEG,
+    RANDOM,
+    batch,
+    cache,
+    case_of,
+    cost,
+    found,
+    mapped,
+    measured,
+    op,
+    options,
+    prefetch,
+    reading,
+    repeat,
+    severities,
+    shuffle,
+    with_files,
+)
+
+OFF = options(autotune__enabled=False)
+BY_SEED = ("StatelessRandomGetKeyCounter", "StatelessRandomUniformV2")
+
+
+def only(rule: ModuleType, *ops: Op) -> list[str]:
+    return severities(rule, case_of(*ops))
+
+
+# --- CSI201 -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ops", "edits"),
+    [
+        ((batch(), prefetch(0)), [Edit(kind="set-buffer", op="prefetch")]),
+        ((batch(), prefetch(0), repeat()), [Edit(kind="set-buffer", op="prefetch")]),
+        ((batch(), OFF), [Edit(kind="insert-prefetch", op="batch")]),
+        ((prefetch(9), batch(), OFF), [Edit(kind="insert-prefetch", op="batch")]),
+        ((batch(), repeat(), OFF), [Edit(kind="insert-prefetch", op="batch")]),
+        ((batch(), options(optimization__inject_prefetch=False)), [Edit(kind="insert-prefetch", op="batch")]),
+        ((batch(), mapped(kind="Map"), OFF), [Edit(kind="insert-prefetch", op="map")]),
+    ],
+)
+def test_a_pipeline_without_a_last_prefetch_is_told(ops: tuple[Op, ...], edits: list[Edit]) -> None:
+    (finding,) = found(prefetch_missing, case_of(*reading(), *ops))
+    assert list(finding.edits) == edits
+    assert finding.severity == "info"
+
+
+@pytest.mark.parametrize(
+    "ops",
+    [
+        (batch(),),  # TensorFlow appends one
+        (batch(), prefetch()),
+        (batch(), prefetch(), OFF),
+        (batch(), prefetch(1), repeat(), op("Take", "take", count=9), OFF),
+        (batch(), mapped(), OFF),  # works ahead by itself
+        (batch(8, kind="ParallelBatch"), OFF),
+        (batch(), options(deterministic=False)),
+        (batch(), options(autotune__enabled=False), options(autotune__enabled=True)),
+    ],
+)
+def test_a_prefetch_that_is_there_or_is_added_by_tensorflow_is_not_asked_for(ops: tuple[Op, ...]) -> None:
+    assert only(prefetch_missing, *reading(), *ops) == []
+
+
+def test_a_missing_prefetch_is_a_warning_where_the_last_thread_is_the_bottleneck() -> None:
+    case = case_of(*reading(), batch(), OFF)
+    for name, expected in (("batch", "warning"), ("interleave", "info")):
+        stations = (make_station("serial op", op=name, utilization_ratio=0.95),)
+        assert severities(prefetch_missing, replace(case, stations=stations)) == [expected]
+
+
+def test_the_prefetch_is_written_after_the_last_call() -> None:
+    (finding,) = found(prefetch_missing, case_of(*reading(), batch(code="return ds.batch(256)"), OFF))
+    assert finding.after == "return ds.batch(256).prefetch(tf.data.AUTOTUNE)"
+    (zero,) = found(prefetch_missing, case_of(*reading(), batch(), prefetch(0, code="return ds.prefetch(0)")))
+    assert zero.after == "return ds.prefetch(tf.data.AUTOTUNE)"
+
+
+# --- CSI202 -----------------------------------------------------------------------------------------------------------------
+
+PICTURES = (*reading(), mapped(JPEG), shuffle(), repeat(), batch(), prefetch())
+
+
+def decoding(*ops: Op, share: float = 0.8, bytes_out: float = 1e6, **overrides: object) -> Case:
+    """Pictures of 100 kB in 1 GiB of files that become `bytes_out` each; workers read those 100 kB for a sample."""
+    worker = make_worker(1000.0, bytes_read_per_sample=100e3)
+    case = case_of(*(ops or PICTURES), measurements=(replace(make_measurement("1x1x2"), workers=(worker,)),), **overrides)
+    return measured(case, cost("interleave", 0.05), cost("map", share, bytes_out_per_sample=bytes_out))
+
+
+def test_decoding_the_same_in_every_pass_is_told_with_the_memory_that_a_cache_takes() -> None:
+    (finding,) = found(cache_missing, decoding())
+    assert finding.severity == "warning"
+    assert finding.edits == (Edit(kind="insert-cache", op="map"),)
+    assert finding.evidence["cache_bytes_per_node"] == pytest.approx(GIB / 100e3 * 1e6)
+
+
+def test_the_memory_is_that_of_all_workers_of_a_node() -> None:
+    plan, cluster = make_plan("2x8x2", input_workers=16), make_cluster(memory_bytes_per_node=512 * GIB)
+    sharded = found(cache_missing, decoding(plan=plan, cluster=cluster))[0].evidence["cache_bytes_per_node"]
+    whole = found(cache_missing, decoding(plan=plan, cluster=cluster, is_sharded=False))[0].evidence["cache_bytes_per_node"]
+    assert sharded == pytest.approx(GIB * 10 / 2, rel=1e-6)
+    assert whole == pytest.approx(GIB * 10 * 8, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        decoding(share=0.1),
+        decoding(bytes_out=7e6),
+        decoding(cluster=make_cluster(memory_bytes_per_node=8 * GIB)),
+        decoding(mode="eval"),
+        replace(decoding(), profile=None),
+        with_files(decoding(), 1024, 100 * GIB),
+        replace(decoding(), pipeline=replace(decoding().pipeline, files=None)),
+        decoding(*reading(), mapped((*JPEG, *RANDOM)), shuffle(), repeat(), batch()),
+        decoding(*reading(), mapped((*JPEG, *BY_SEED)), shuffle(), repeat(), batch()),
+        decoding(*reading(), shuffle(), mapped(JPEG), repeat(), batch()),
+        decoding(op("TensorSlice", "names"), repeat(), *reading()[1:], mapped(JPEG), shuffle(), batch()),
+        decoding(*reading(), cache(), mapped(JPEG), shuffle(), repeat(), batch()),
+        decoding(op("Range", "range"), mapped(JPEG), repeat(), batch()),
+    ],
+)
+def test_a_cache_is_not_asked_for_where_it_would_not_fit_or_not_help(case: Case) -> None:
+    assert len(found(cache_missing, decoding())) == 1  # the same pipeline without the difference is told
+    assert found(cache_missing, case) == []
+
+
+def test_reading_alone_is_worth_a_cache_only_where_the_storage_is_the_bottleneck() -> None:
+    ops = (*reading(), shuffle(), repeat(), batch(), prefetch())
+    worker = make_worker(1000.0, bytes_read_per_sample=100e3)
+    case = measured(case_of(*ops, measurements=(replace(make_measurement("1x1x2"), workers=(worker,)),)), cost("interleave", 0.9))
+    for kind, expected in (("storage bandwidth", ["warning"]), ("storage latency", ["warning"]), ("readers", []), ("CPU", [])):
+        assert severities(cache_missing, replace(case, stations=(make_station(kind, utilization_ratio=0.95),))) == expected
+
+
+# --- CSI204 -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ops", "expected"),
+    [
+        ((mapped((*JPEG, *RANDOM)), cache()), ["warning"]),
+        ((mapped(RANDOM), batch(), cache()), ["warning"]),
+        ((mapped(JPEG), mapped(RANDOM), mapped(CAST), cache()), ["warning"]),
+        ((mapped(BY_SEED), cache()), ["info"]),
+        ((mapped(JPEG), cache(), mapped(RANDOM)), []),
+        ((mapped(JPEG), cache()), []),
+        ((mapped(("StatelessRandomGetKeyCounter",)), cache()), []),
+        ((mapped(RANDOM),), []),
+        ((shuffle(), cache(), repeat()), ["info"]),
+        ((shuffle(), cache(), shuffle(), repeat()), []),
+        ((cache(), shuffle(), repeat()), []),
+    ],
+)
+def test_randomness_before_a_cache_is_told(ops: tuple[Op, ...], expected: list[str]) -> None:
+    assert only(cache_after_randomness, *reading(), *ops, batch(), prefetch()) == expected
+
+
+def test_randomness_inside_an_interleave_counts_and_a_shuffle_of_names_does_not() -> None:
+    inner = replace(mapped(RANDOM), within="interleave")
+    assert only(cache_after_randomness, *reading()[:3], inner, reading()[3], cache(), batch()) == ["warning"]
+    assert only(cache_after_randomness, op("TensorSlice", "names"), shuffle(), *reading()[1:], cache(), batch()) == []
+
+
+def test_frozen_randomness_is_no_matter_in_evaluation_and_never_edited() -> None:
+    code = "ds = ds.map(augment).cache()"
+    case = case_of(*reading(), mapped(RANDOM, code=code), cache(code=code), batch())
+    (finding,) = found(cache_after_randomness, case)
+    assert finding.edits == ()
+    assert finding.after == "ds = ds.cache().map(augment)"
+    assert found(cache_after_randomness, replace(case, mode="eval")) == []
+
+
+# --- CSI205 -----------------------------------------------------------------------------------------------------------------
+
+TAKE = op("Take", "take", count=100)
+
+
+@pytest.mark.parametrize(
+    ("ops", "expected", "swapped"),
+    [
+        ((repeat(), cache()), ["warning"], "cache"),
+        ((repeat(), mapped(CAST), cache()), ["warning"], None),
+        ((cache(), TAKE, repeat()), ["warning"], "take"),
+        ((cache(), mapped(CAST), TAKE, repeat()), ["warning"], None),
+        ((cache(), mapped(JPEG), repeat()), ["info"], "map"),
+        ((cache(), shuffle(), mapped(JPEG), repeat()), ["info"], None),
+        ((cache(), mapped((*JPEG, *RANDOM)), repeat()), ["info"], None),
+    ],
+)
+def test_a_cache_that_is_not_complete_or_too_early_is_told(ops: tuple[Op, ...], expected: list[str], swapped: str | None) -> None:
+    findings = found(cache_misplaced, case_of(*reading(), *ops, batch(), prefetch()))
+    assert [finding.severity for finding in findings] == expected
+    assert [edit.op for finding in findings for edit in finding.edits] == ([swapped] if swapped else [])
+
+
+@pytest.mark.parametrize(
+    "ops",
+    [
+        (mapped(JPEG), cache(), mapped(RANDOM), repeat()),
+        (mapped(JPEG), cache(), repeat()),
+        (TAKE, cache(), repeat()),
+        (cache(), repeat(), TAKE),
+        (cache(), op("Take", "take", count=-1), repeat()),
+        (repeat(3), cache()),
+        (cache(), mapped(CAST), repeat()),
+        (mapped(JPEG), repeat()),
+    ],
+)
+def test_a_cache_in_its_place_is_not_told(ops: tuple[Op, ...]) -> None:
+    assert only(cache_misplaced, *reading(), *ops, batch(), prefetch()) == []
+
+
+def test_a_cache_too_early_is_judged_by_what_was_measured() -> None:
+    ops = (*reading(), cache(), mapped(JPEG), shuffle(), repeat(), batch())
+    assert severities(cache_misplaced, decoding(*ops)) == ["warning"]
+    assert severities(cache_misplaced, decoding(*ops, share=0.1)) == []
+    assert severities(cache_misplaced, decoding(*ops, bytes_out=7e6)) == []
+
+
+def test_a_dataset_of_file_names_without_end_never_completes_a_cache_of_what_they_hold() -> None:
+    names = op("TensorSlice", "names")
+    assert only(cache_misplaced, names, repeat(), *reading()[1:], cache(), batch()) == ["warning"]
+
+
+def test_cache_and_take_of_one_statement_change_places() -> None:
+    code = "ds = ds.cache().take(100)"
+    case = case_of(*reading(), cache(code=code), replace(TAKE, code=code), repeat(), batch())
+    assert found(cache_misplaced, case)[0].after == "ds = ds.take(100).cache()"
+
+
+# --- CSI206 -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ops", "swaps"),
+    [
+        ((mapped(JPEG), shuffle(1000)), 1),
+        ((mapped(JPEG), mapped(RANDOM), shuffle(1000)), 2),
+        ((mapped(CAST), mapped(JPEG), shuffle(1000)), 1),
+    ],
+)
+def test_a_shuffle_of_pictures_is_told_and_moved_before_their_decoding(ops: tuple[Op, ...], swaps: int) -> None:
+    (finding,) = found(shuffle_of_decoded, case_of(*reading(), *ops, batch(), prefetch()))
+    assert finding.edits == (Edit(kind="swap", op="shuffle"),) * swaps
+    assert finding.evidence["bytes_per_element"] == 224 * 224 * 3 * 2 + 4
+
+
+@pytest.mark.parametrize(
+    "ops",
+    [
+        (shuffle(1000), mapped(JPEG)),
+        (mapped(CAST), shuffle(1000)),
+        (mapped(JPEG), shuffle(10)),
+        (mapped(JPEG), cache(), shuffle(1000)),
+        (mapped(JPEG),),
+    ],
+)
+def test_a_shuffle_of_records_of_little_or_of_what_is_in_memory_anyway_is_not_told(ops: tuple[Op, ...]) -> None:
+    assert only(shuffle_of_decoded, *reading(), *ops, batch(), prefetch()) == []
+
+
+@pytest.mark.parametrize(
+    ("functions", "taken", "given", "memory", "expected"),
+    [
+        (JPEG, 100e3, 600e3, 128 * GIB, ["info"]),
+        (JPEG, 100e3, 600e3, 4 * GIB, ["warning"]),
+        (CAST, 100e3, 600e3, 4 * GIB, ["warning"]),
+        (CAST, 100e3, 150e3, 4 * GIB, []),
+        (JPEG, 100e3, 5e3, 4 * GIB, []),
+    ],
+)
+def test_the_memory_of_a_shuffle_is_measured(
+    functions: tuple[str, ...], taken: float, given: float, memory: int, expected: list[str]
+) -> None:
+    ops = (*reading(), mapped(functions), shuffle(1000), batch(), prefetch())
+    case = case_of(*ops, cluster=make_cluster(memory_bytes_per_node=memory))
+    row = cost("map", 0.5, bytes_in_per_sample=taken, bytes_out_per_sample=given)
+    assert severities(shuffle_of_decoded, measured(case, row)) == expected
+
+
+def test_a_shuffle_of_elements_of_unknown_size_is_told_without_a_size() -> None:
+    case = case_of(*reading(), mapped(JPEG), shuffle(1000), batch(), prefetch())
+    spec = (Component(name="image", shape=(256, None, None, 3), dtype="float16"),)
+    (finding,) = found(shuffle_of_decoded, replace(case, pipeline=replace(case.pipeline, element_spec=spec)))
+    assert finding.evidence["buffer_bytes"] is None
+    assert finding.severity == "info"
+
+
+# --- CSI207 -----------------------------------------------------------------------------------------------------------------
+
+
+def of_shards(*ops: Op, gap_s: float | None = None, rate: float = 1000.0, **overrides: object) -> Case:
+    """1 GiB of records of 1 KiB."""
+    state = make_steady_state(epochs=3, epoch_gap_s=gap_s)
+    worker = make_worker(rate, bytes_read_per_sample=1024.0, steady_state=state)
+    return case_of(*reading(), *ops, batch(), measurements=(replace(make_measurement("1x1x2"), workers=(worker,)),), **overrides)
+
+
+@pytest.mark.parametrize(
+    ("buffer_size", "workers", "is_sharded", "fires"),
+    [
+        (2_000_000, 1, True, True),
+        (1_000_000, 1, True, False),
+        (1_000_000, 2, True, True),
+        (1_000_000, 2, False, False),
+        (1000, 2, True, False),
+        (2561, 2000, True, True),
+        (2560, 2000, True, False),  # ten batches
+    ],
+)
+def test_a_buffer_is_compared_with_what_one_worker_has(buffer_size: int, workers: int, is_sharded: bool, fires: bool) -> None:
+    plan = make_plan(f"1x{workers}x1", input_workers=workers)
+    case = of_shards(shuffle(buffer_size), repeat(), plan=plan, is_sharded=is_sharded)
+    assert severities(shuffle_exceeds_shard, case) == (["info"] if fires else [])
+
+
+@pytest.mark.parametrize(("gap_s", "expected"), [(None, "info"), (0.5, "info"), (2.0, "info"), (500.0, "warning")])
+def test_a_buffer_beyond_the_shard_is_a_warning_where_it_delays_each_pass(gap_s: float | None, expected: str) -> None:
+    assert severities(shuffle_exceeds_shard, of_shards(shuffle(2_000_000), repeat(), gap_s=gap_s)) == [expected]
+
+
+def test_a_buffer_that_is_filled_once_of_names_of_batches_or_unmeasured_is_not_told() -> None:
+    assert severities(shuffle_exceeds_shard, of_shards(repeat(), shuffle(2_000_000))) == []
+    assert severities(shuffle_exceeds_shard, of_shards(batch(), shuffle(2_000_000), repeat())) == []
+    assert severities(shuffle_exceeds_shard, replace(of_shards(shuffle(2_000_000), repeat()), measurements=())) == []
+    names = (op("TensorSlice", "names"), shuffle(2_000_000), *reading()[1:], batch())
+    assert severities(shuffle_exceeds_shard, replace(of_shards(), pipeline=case_of(*names).pipeline)) == []
+
+
+# --- CSI208 -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ops", "fires"),
+    [
+        ((shuffle(16), batch(256)), True),
+        ((shuffle(255), batch(256)), True),
+        ((shuffle(256), batch(256)), False),
+        ((shuffle(16), shuffle(1000), batch(256)), False),
+        ((batch(256), shuffle(16)), False),
+        ((batch(256),), False),
+    ],
+)
+def test_a_buffer_shorter_than_a_batch_is_told(ops: tuple[Op, ...], fires: bool) -> None:
+    case = case_of(*reading(), *ops, prefetch())
+    assert severities(shuffle_too_small, case) == (["info"] if fires else [])
+    assert severities(shuffle_too_small, replace(case, mode="eval")) == []
+
+
+def test_a_buffer_under_a_hundredth_of_a_shard_is_told_unless_the_names_are_shuffled() -> None:
+    assert severities(shuffle_too_small, of_shards(shuffle(5_000), repeat())) == ["info"]
+    assert severities(shuffle_too_small, of_shards(shuffle(20_000), repeat())) == []
+    names = (op("TensorSlice", "names"), shuffle(1024), *reading()[1:], shuffle(5_000), repeat(), batch())
+    mixed = replace(of_shards(), pipeline=replace(case_of(*names).pipeline, batch_size=256))
+    assert severities(shuffle_too_small, mixed) == []
+
+
+def test_a_shuffle_of_names_alone_is_not_judged_by_the_batch() -> None:
+    assert only(shuffle_too_small, op("TensorSlice", "names"), shuffle(16), *reading()[1:], batch(256)) == []
+
+
+def test_the_better_buffer_has_ten_batches() -> None:
+    (finding,) = found(shuffle_too_small, case_of(*reading(), shuffle(16, code="ds = ds.shuffle(16, seed=1)"), batch(256)))
+    assert finding.after == "ds = ds.shuffle(2560, seed=1)"
+    assert finding.edits == ()
+
+
+# --- CSI209 -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ops", "expected"),
+    [
+        ((batch(), shuffle(20)), ["warning"]),
+        ((batch(), mapped(), shuffle(20)), ["warning"]),
+        ((shuffle(), batch(), shuffle(20)), []),
+        ((shuffle(), batch(), shuffle(100_000)), ["info"]),
+        ((shuffle(), batch()), []),
+        ((batch(), op("Unbatch", "unbatch"), shuffle(20), batch()), []),
+    ],
+)
+def test_a_shuffle_of_batches_is_told(ops: tuple[Op, ...], expected: list[str]) -> None:
+    case = case_of(*reading(), *ops, prefetch())
+    assert severities(shuffle_after_batch, case) == expected
+    assert severities(shuffle_after_batch, replace(case, mode="eval")) == []
+
+
+def test_batch_and_shuffle_of_one_statement_change_places_on_paper_only() -> None:
+    code = "ds = ds.batch(256).shuffle(20)"
+    (finding,) = found(shuffle_after_batch, case_of(*reading(), batch(code=code), shuffle(20, code=code)))
+    assert finding.after == "ds = ds.shuffle(20).batch(256)"
+    assert finding.edits == ()
+
+
+# --- CSI210 -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ops", "fires"),
+    [
+        ((*reading(), repeat(), shuffle()), True),
+        ((*reading(), repeat(3), mapped(), shuffle()), True),
+        ((*reading(), shuffle(), repeat()), False),
+        ((*reading(), repeat(1), shuffle()), False),
+        ((op("TensorSlice", "names"), repeat(), *reading()[1:], shuffle()), False),
+        ((*reading(), shuffle(), repeat(), shuffle()), False),
+        ((*reading(), repeat()), False),
+    ],
+)
+def test_repeat_before_shuffle_is_told(ops: tuple[Op, ...], fires: bool) -> None:
+    case = case_of(*ops, batch(), prefetch())
+    assert severities(repeat_before_shuffle, case) == (["info"] if fires else [])
+    assert severities(repeat_before_shuffle, replace(case, mode="eval")) == []
+
+
+def test_repeat_and_shuffle_of_one_statement_change_places_on_paper_only() -> None:
+    code = "ds = ds.repeat().shuffle(2560)"
+    (finding,) = found(repeat_before_shuffle, case_of(*reading(), repeat(code=code), shuffle(code=code), batch()))
+    assert finding.after == "ds = ds.shuffle(2560).repeat()"
+    assert finding.edits == ()
+
+
+# --- CSI211 -----------------------------------------------------------------------------------------------------------------
+
+
+def launch(first_s: float | None, gap_s: float | None = 0.1, rate: float = 1000.0) -> Measurement:
+    gap = BatchGap(p50=gap_s, p95=gap_s, p99=gap_s, max=gap_s) if gap_s is not None else None
+    return replace(make_measurement("1x1x2"), workers=(make_worker(rate, first_batch_s=first_s, batch_gap_s=gap),))
+
+
+@pytest.mark.parametrize(
+    ("first_s", "gap_s", "expected"),
+    [
+        (10.0, 0.1, ["info"]),
+        (100.0, 0.1, ["warning"]),
+        (1.5, 0.01, []),
+        (10.0, 1.0, []),
+        (None, 0.1, []),
+        (10.0, None, []),
+    ],
+)
+def test_a_slow_first_batch_is_told(first_s: float | None, gap_s: float | None, expected: list[str]) -> None:
+    case = case_of(*reading(), mapped(JPEG), shuffle(10_000), batch(), measurements=(launch(first_s, gap_s),))
+    assert severities(slow_first_batch, case) == expected
+
+
+def test_one_slow_start_of_many_is_not_told() -> None:
+    starts = (launch(10.0), launch(0.5), launch(0.6))
+    assert severities(slow_first_batch, case_of(*reading(), shuffle(10_000), batch(), measurements=starts)) == []
+    assert severities(slow_first_batch, case_of(*reading(), shuffle(10_000), batch(), measurements=())) == []
+
+
+@pytest.mark.parametrize(("buffer_size", "op_name"), [(10_000, "shuffle"), (100, None)])
+def test_the_shuffle_is_named_where_filling_it_explains_the_wait(buffer_size: int, op_name: str | None) -> None:
+    case = case_of(*reading(), shuffle(buffer_size), batch(64), measurements=(launch(10.0),))
+    (finding,) = found(slow_first_batch, case)
+    assert finding.op == op_name

@@ -1,0 +1,511 @@
+"""Rules of parallelism and order: when each fires, how loud, what it proposes, and when it keeps quiet."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from cs_input_analyzer.evidence import busy_ratio
+from cs_input_analyzer.records import Edit, Op
+from cs_input_analyzer.rules import (
+    fixed_cycle_length,
+    flat_map_over_files,
+    late_filter,
+    map_before_batch,
+    order_forced,
+    parallelism_far_off,
+    sequential_reads,
+    serial_map,
+    tiny_maps,
+)
+from tests.builders import make_measurement, make_plan, make_read_rate, make_station, make_storage
+from tests.rules.lines import (
+    CAST,
+    JPEG,
+    PARSE,
+    RANDOM,
+    batch,
+    cache,
+    case_of,
+    cost,
+    found,
+    mapped,
+    measured,
+    op,
+    options,
+    prefetch,
+    reading,
+    repeat,
+    severities,
+    shuffle,
+    with_files,
+)
+
+TAIL = (batch(), prefetch())
+
+
+def serial(functions: tuple[str, ...] = RANDOM, code: str | None = None) -> Op:
+    return mapped(functions, kind="Map", code=code)
+
+
+# --- CSI101 -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ops", "reason"),
+    [
+        ((serial(),), "it draws random numbers"),
+        ((serial(("RngReadAndSkip", "StatelessRandomUniformV2")),), "it draws random numbers"),
+        ((serial(("LookupTableFindV2",)),), "its function has state"),
+        ((serial(("AddV2", "ReadVariableOp")),), "its function has state"),
+        ((serial(CAST), options(autotune__enabled=False)), "autotuning is switched off"),
+        ((serial(CAST), options(optimization__map_parallelization=False)), "`map_parallelization` is switched off"),
+        ((serial(CAST), options(optimization__apply_default_optimizations=False)), "`apply_default_optimizations` is switched off"),
+    ],
+)
+def test_a_map_that_tensorflow_leaves_serial_is_told_with_the_reason(ops: tuple[Op, ...], reason: str) -> None:
+    (finding,) = found(serial_map, case_of(*reading(), *ops, *TAIL))
+    assert finding.severity == "info"
+    assert reason in finding.message
+    assert finding.edits == (Edit(kind="parallelize", op="map"),)
+
+
+@pytest.mark.parametrize(
+    "ops",
+    [
+        (serial(CAST),),  # TensorFlow makes it parallel
+        (serial(("StatelessRandomGetKeyCounter", "StatelessRandomUniformV2")),),  # by seed: no state
+        (serial(CAST), options(autotune__enabled=True)),
+        (serial(CAST), options(deterministic=False)),
+        (mapped(RANDOM),),  # the user made it parallel
+        (serial(("EagerPyFunc",)),),  # the lock, not the map, is what holds it back
+    ],
+)
+def test_a_map_that_is_parallel_or_python_is_not_told(ops: tuple[Op, ...]) -> None:
+    assert found(serial_map, case_of(*reading(), *ops, *TAIL)) == []
+
+
+def test_a_serial_map_over_file_names_inside_a_parallel_op_or_on_one_cpu_is_not_told() -> None:
+    inner = replace(serial(), within="interleave")
+    assert found(serial_map, case_of(op("TensorSlice", "names"), serial(("LookupTableFindV2",)), *reading()[1:], *TAIL)) == []
+    assert found(serial_map, case_of(*reading()[:3], inner, reading()[3], *TAIL)) == []
+    assert found(serial_map, case_of(*reading(), serial(), *TAIL, measurements=(make_measurement("1x1x1"),))) == []
+
+
+def test_a_serial_map_inside_a_serial_op_is_told() -> None:
+    inner = replace(serial(), within="flat_map")
+    (finding,) = found(serial_map, case_of(*reading("FlatMap")[:3], inner, reading("FlatMap")[3], *TAIL))
+    assert finding.edits == (Edit(kind="parallelize", op="map"),)
+    assert "inside another op" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("share", "station", "utilization", "expected"),
+    [
+        (0.5, "serial op", 0.97, ["warning"]),
+        (0.5, "serial op", 0.5, ["info"]),
+        (0.5, "CPU", 0.97, ["info"]),
+        (0.95, "CPU", 0.97, ["warning"]),
+        (0.01, "CPU", 0.97, []),
+    ],
+)
+def test_a_serial_map_is_a_warning_only_where_its_thread_is_the_bottleneck(
+    share: float, station: str, utilization: float, expected: list[str]
+) -> None:
+    stations = (make_station(station, op="map" if station != "CPU" else None, utilization_ratio=utilization),)
+    case = measured(case_of(*reading(), serial(), *TAIL), cost("map", share), stations=stations)
+    assert severities(serial_map, case) == expected
+
+
+def test_another_op_on_the_serial_thread_does_not_make_the_map_a_warning() -> None:
+    stations = (make_station("serial op", op="batch", utilization_ratio=0.97),)
+    assert severities(serial_map, measured(case_of(*reading(), serial(), *TAIL), cost("map", 0.3), stations=stations)) == ["info"]
+
+
+def test_a_python_map_is_told_only_where_it_waits() -> None:
+    case = case_of(*reading(), serial(("PyFunc",)), *TAIL)
+    assert severities(serial_map, measured(case, cost("map", 0.2, wait_s_per_sample=0.01))) == ["info"]
+    assert severities(serial_map, measured(case, cost("map", 0.2, wait_s_per_sample=0.0))) == []
+
+
+def test_a_map_that_ran_in_parallel_after_all_is_not_told() -> None:
+    case = case_of(*reading(), serial(), *TAIL)
+    assert severities(serial_map, measured(case, cost("map", 0.8, parallelism=2.0))) == []
+
+
+def test_the_second_of_two_maps_in_one_statement_is_the_one_that_is_changed() -> None:
+    code = "ds = ds.map(parse, num_parallel_calls=2).map(flip)"
+    ops = (*reading(), mapped(JPEG, num_parallel_calls=2, code=code), serial(code=code), *TAIL)
+    (finding,) = found(serial_map, case_of(*ops))
+    assert finding.op == "map_2"
+    assert finding.after == "ds = ds.map(parse, num_parallel_calls=2).map(flip, num_parallel_calls=tf.data.AUTOTUNE)"
+
+
+def test_a_statement_that_runs_twice_is_not_changed_by_guess() -> None:
+    code = "ds = ds.map(parse).map(flip)"
+    (*_, last) = found(serial_map, case_of(*reading(), *(serial(code=code) for _ in range(4)), *TAIL))
+    assert last.before == code
+    assert last.after is None
+
+
+# --- CSI102 -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("calls", "functions", "expected"),
+    [
+        (1, JPEG, ["info"]),
+        (1, CAST, []),
+        (2, JPEG, []),
+        (16, JPEG, []),
+        (17, JPEG, ["info"]),
+        ("AUTOTUNE", JPEG, []),
+        (64, CAST, ["info"]),
+    ],
+)
+def test_a_number_of_calls_is_judged_by_the_cpus_of_the_task(
+    calls: int | str, functions: tuple[str, ...], expected: list[str]
+) -> None:
+    case = case_of(*reading(), mapped(functions, num_parallel_calls=calls), *TAIL)
+    assert severities(parallelism_far_off, case) == expected
+
+
+def test_many_calls_are_few_on_a_task_with_many_cpus() -> None:
+    case = case_of(*reading(), mapped(JPEG, num_parallel_calls=17), *TAIL, plan=make_plan("2x1x16"))
+    assert severities(parallelism_far_off, case) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "busy", "expected"),
+    [
+        ("fixed parallelism", "map", 0.5, ["warning"]),
+        ("fixed parallelism", "interleave", 0.5, []),
+        ("CPU", None, 0.5, []),
+        ("CPU", None, 0.95, ["warning"]),
+    ],
+)
+def test_too_few_calls_are_told_only_where_they_hold_the_worker_back(
+    kind: str, name: str | None, busy: float, expected: list[str]
+) -> None:
+    """A worker does 1,000 samples a second, so a call of `busy` ms is busy for that share of the time."""
+    stations = (make_station(kind, op=name, utilization_ratio=0.95),)
+    case = measured(case_of(*reading(), mapped(JPEG, num_parallel_calls=1), *TAIL), cost("map", busy), stations=stations)
+    assert severities(parallelism_far_off, case) == expected
+
+
+@pytest.mark.parametrize(
+    ("size", "wait_s", "expected"), [(100e3, 0.0, ["info"]), (100e6, 0.0, ["warning"]), (100e6, 1.0, []), (100e3, 1.0, [])]
+)
+def test_too_many_calls_are_a_warning_where_they_hold_much_memory_and_nothing_where_they_wait(
+    size: float, wait_s: float, expected: list[str]
+) -> None:
+    case = case_of(*reading(), mapped(JPEG, num_parallel_calls=100), *TAIL)
+    row = cost("map", 0.8, bytes_out_per_sample=size, wait_s_per_sample=wait_s)
+    assert severities(parallelism_far_off, measured(case, row)) == expected
+
+
+def test_the_number_is_replaced_in_the_code_and_in_the_graph() -> None:
+    code = "ds = ds.map(parse, 1)"
+    (finding,) = found(parallelism_far_off, case_of(*reading(), mapped(JPEG, num_parallel_calls=1, code=code), *TAIL))
+    assert finding.after == "ds = ds.map(parse, tf.data.AUTOTUNE)"
+    assert finding.edits == (Edit(kind="set-parallelism", op="map"),)
+
+
+# --- CSI103 -----------------------------------------------------------------------------------------------------------------
+
+FIXED = "ds = files.interleave(read, cycle_length=2, num_parallel_calls=tf.data.AUTOTUNE)"
+
+
+def storage(**drawn: float) -> object:
+    reads = tuple(make_read_rate(int(streams[1:]), bytes_per_s=rate * 1e6) for streams, rate in drawn.items())
+    return make_storage(reads=reads)
+
+
+@pytest.mark.parametrize(
+    ("drawn", "expected"),
+    [({"x1": 10, "x2": 20, "x8": 80}, 8), ({"x1": 10, "x2": 20, "x8": 22}, None), ({"x1": 10, "x2": 20, "x8": 15}, None)],
+)
+def test_a_cycle_is_as_long_as_the_storage_rewards(drawn: dict[str, float], expected: int | None) -> None:
+    case = case_of(*reading(cycle_length=2, code=FIXED), *TAIL, storage=storage(**drawn))
+    case = replace(case, stations=(make_station("storage latency", op="interleave", utilization_ratio=0.9),))
+    findings = found(fixed_cycle_length, case)
+    assert [edit.value for finding in findings for edit in finding.edits] == ([] if expected is None else [expected])
+
+
+@pytest.mark.parametrize(
+    ("cycle", "code", "files", "expected"),
+    [
+        (1, FIXED, 1024, 4),
+        (2, FIXED, 3, 3),
+        (4, FIXED, 1024, None),
+        (1, FIXED, 1, None),
+        (1, None, 1024, None),  # the graph alone does not tell a written 1 from TensorFlow's own
+        (1, "ds = files.interleave(read, num_parallel_calls=4)", 1024, None),
+        (1, "ds = files.interleave(read, cycle_length=n or tf.data.AUTOTUNE)", 1024, None),
+    ],
+)
+def test_without_a_measurement_a_short_written_cycle_is_told(
+    cycle: int, code: str | None, files: int, expected: int | None
+) -> None:
+    case = with_files(case_of(*reading(cycle_length=cycle, code=code), *TAIL), files)
+    findings = found(fixed_cycle_length, case)
+    assert [finding.severity for finding in findings] == ([] if expected is None else ["info"])
+    assert [edit.value for finding in findings for edit in finding.edits] == ([] if expected is None else [expected])
+
+
+def test_a_cycle_is_left_alone_where_something_else_holds_the_worker_back() -> None:
+    case = replace(case_of(*reading(cycle_length=2, code=FIXED), *TAIL), stations=(make_station("CPU", utilization_ratio=0.99),))
+    assert found(fixed_cycle_length, case) == []
+
+
+def test_a_cycle_over_something_that_is_no_file_is_left_alone() -> None:
+    ops = (op("Range", "range"), op("Range", "range_2", within="interleave"), reading(cycle_length=1, code=FIXED)[-1])
+    assert found(fixed_cycle_length, case_of(*ops, *TAIL)) == []
+
+
+def test_the_cycle_of_a_large_task_is_a_third_of_its_cpus() -> None:
+    case = case_of(*reading(cycle_length=4, code=FIXED), *TAIL, plan=make_plan("1x1x64"))
+    (finding,) = found(fixed_cycle_length, case)
+    assert finding.after == FIXED.replace("cycle_length=2", "cycle_length=22")
+
+
+# --- CSI104 and CSI105 --------------------------------------------------------------------------------------------------------
+
+
+def list_reader(code: str | None = "ds = tf.data.TFRecordDataset(files)") -> tuple[Op, ...]:
+    """What `TFRecordDataset(files)` becomes: a flat_map that nobody wrote."""
+    return (
+        op("TensorSlice", "from_tensor_slices"),
+        op("TFRecord", "TFRecordDataset", within="flat_map"),
+        op("FlatMap", "flat_map", code=code),
+    )
+
+
+FLAT = "ds = files.flat_map(tf.data.TFRecordDataset)"
+
+
+@pytest.mark.parametrize("seed", [0, 7])
+def test_a_flat_map_over_files_becomes_an_interleave_that_keeps_the_order_unless_it_is_moot(seed: int) -> None:
+    (finding,) = found(flat_map_over_files, case_of(*reading("FlatMap", code=FLAT), shuffle(seed=seed), *TAIL))
+    cycle = "cycle_length=1, " if seed else ""
+    assert finding.after == f"ds = files.interleave(tf.data.TFRecordDataset, {cycle}num_parallel_calls=tf.data.AUTOTUNE)"
+    assert finding.edits == (Edit(kind="interleave", op="flat_map"),)
+    assert finding.severity == "info"
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "expected"),
+    [
+        ("serial op", "flat_map", "warning"),
+        ("serial op", "TFRecordDataset", "warning"),
+        ("storage latency", "flat_map", "warning"),
+        ("storage bandwidth", None, "warning"),
+        ("serial op", "batch", "info"),
+        ("CPU", None, "info"),
+    ],
+)
+def test_one_file_after_the_other_is_a_warning_where_reading_holds_the_worker_back(
+    kind: str, name: str | None, expected: str
+) -> None:
+    stations = (make_station(kind, op=name, utilization_ratio=0.95),)
+    for rule, ops in ((flat_map_over_files, reading("FlatMap", code=FLAT)), (sequential_reads, list_reader())):
+        assert severities(rule, replace(case_of(*ops, *TAIL), stations=stations)) == [expected]
+
+
+def test_each_of_the_two_leaves_to_the_other_what_is_the_others() -> None:
+    written, made = case_of(*reading("FlatMap", code=FLAT), *TAIL), case_of(*list_reader(), *TAIL)
+    assert (severities(flat_map_over_files, written), severities(sequential_reads, written)) == (["info"], [])
+    assert (severities(flat_map_over_files, made), severities(sequential_reads, made)) == ([], ["info"])
+
+
+def test_without_code_the_graph_tells_a_written_flat_map_from_one_that_was_made() -> None:
+    written, made = case_of(*reading("FlatMap"), *TAIL), case_of(*list_reader(None), *TAIL)
+    assert (severities(flat_map_over_files, written), severities(sequential_reads, written)) == (["info"], [])
+    assert (severities(flat_map_over_files, made), severities(sequential_reads, made)) == ([], ["info"])
+
+
+@pytest.mark.parametrize("rule", [flat_map_over_files, sequential_reads])
+def test_a_single_file_an_interleave_and_a_flat_map_of_no_files_are_not_told(rule: object) -> None:
+    no_files = (op("Range", "range"), op("Range", "range_2", within="flat_map"), op("FlatMap", "flat_map", code=FLAT))
+    for ops in (reading("FlatMap", code=FLAT), list_reader()):
+        assert found(rule, with_files(case_of(*ops, *TAIL), 1)) == []  # type: ignore[arg-type]
+    assert found(rule, case_of(*reading(), *TAIL)) == []  # type: ignore[arg-type]
+    assert found(rule, case_of(*no_files, *TAIL)) == []  # type: ignore[arg-type]
+
+
+def test_a_reader_and_a_serial_interleave_are_given_their_own_argument() -> None:
+    (reader,) = found(sequential_reads, case_of(*list_reader(), *TAIL))
+    assert reader.after == "ds = tf.data.TFRecordDataset(files, num_parallel_reads=tf.data.AUTOTUNE)"
+    code = "ds = files.interleave(read, cycle_length=2)"
+    (finding,) = found(sequential_reads, case_of(*reading("Interleave", code=code, cycle_length=2), *TAIL))
+    assert finding.after == "ds = files.interleave(read, cycle_length=2, num_parallel_calls=tf.data.AUTOTUNE)"
+    assert finding.edits == (Edit(kind="parallelize", op="interleave"),)
+
+
+# --- CSI106 -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("functions", [CAST, ("DecodeRaw", "Cast"), PARSE, (*PARSE, "Cast")])
+def test_a_map_that_could_take_a_batch_is_told(functions: tuple[str, ...]) -> None:
+    (finding,) = found(map_before_batch, case_of(*reading(), mapped(functions), *TAIL))
+    assert finding.severity == "info"
+    assert finding.edits == (Edit(kind="vectorize", op="map"),)
+    assert finding.evidence["batch_size"] == 256
+
+
+@pytest.mark.parametrize(
+    "ops",
+    [
+        (mapped(JPEG), batch()),
+        (mapped((*CAST, "RandomUniform")), batch()),
+        (mapped((*CAST, "StridedSlice")), batch()),
+        (mapped(("PyFunc",)), batch()),
+        (mapped(()), batch()),
+        (mapped(), batch(4)),
+        (mapped(), op("PaddedBatch", "padded_batch", batch_size=256)),
+        (batch(), mapped()),
+        (mapped(), shuffle(), batch()),
+        (mapped((*PARSE, "DecodeJpeg")), batch()),
+    ],
+)
+def test_a_map_that_needs_its_samples_one_by_one_is_not_told(ops: tuple[Op, ...]) -> None:
+    assert found(map_before_batch, case_of(*reading(), *ops, prefetch())) == []
+
+
+@pytest.mark.parametrize(
+    ("share", "kind", "each_s", "expected"),
+    [
+        (0.6, "CPU", 5e-6, ["warning"]),
+        (0.6, "serial op", 5e-6, ["warning"]),
+        (0.6, "storage bandwidth", 5e-6, ["info"]),
+        (0.6, "CPU", 5e-3, ["info"]),
+        (0.1, "CPU", 5e-6, ["info"]),
+        (0.01, "CPU", 5e-6, []),
+    ],
+)
+def test_batching_first_is_a_warning_where_short_calls_fill_the_cpus(
+    share: float, kind: str, each_s: float, expected: list[str]
+) -> None:
+    stations = (make_station(kind, utilization_ratio=0.95),)
+    case = case_of(*reading(), mapped(), *TAIL)
+    assert (
+        severities(map_before_batch, measured(case, cost("map", share, self_cpu_s_per_sample=each_s), stations=stations))
+        == expected
+    )
+
+
+def test_map_and_batch_of_one_statement_change_places() -> None:
+    code = "ds = ds.map(scale).batch(256)"
+    (finding,) = found(map_before_batch, case_of(*reading(), mapped(code=code), batch(code=code), prefetch()))
+    assert finding.after == "ds = ds.batch(256).map(scale)"
+
+
+# --- CSI107 -----------------------------------------------------------------------------------------------------------------
+
+
+def ordered(said: str = "true", code: str | None = None) -> tuple[Op, ...]:
+    return reading(deterministic=said, code=code)
+
+
+@pytest.mark.parametrize(
+    ("ops", "fires"),
+    [
+        ((*ordered(), shuffle(seed=0)), True),
+        ((*ordered("default"), shuffle(seed=0), options(deterministic=True)), True),
+        ((*ordered(), shuffle(seed=7)), False),
+        ((*ordered(),), False),
+        ((*ordered("false"), shuffle(seed=0)), False),
+        ((*ordered("default"), shuffle(seed=0)), False),
+        ((*ordered("default"), shuffle(seed=0), options(deterministic=False)), False),
+        ((*ordered(code="ds = tf.data.TFRecordDataset(files, num_parallel_reads=4)"), shuffle(seed=0)), False),
+        ((op("TensorSlice", "names"), shuffle(seed=0), *ordered()[1:]), False),
+    ],
+)
+def test_a_forced_order_is_told_where_a_seedless_shuffle_follows(ops: tuple[Op, ...], fires: bool) -> None:
+    assert severities(order_forced, case_of(*ops, *TAIL)) == (["info"] if fires else [])
+
+
+def test_an_order_that_nobody_asked_for_is_told_only_where_the_op_waits() -> None:
+    case = case_of(*ordered("default"), shuffle(seed=0), *TAIL)
+    assert severities(order_forced, measured(case, cost("interleave", 0.1, wait_s_per_sample=1.0))) == ["info"]
+    assert severities(order_forced, measured(case, cost("interleave", 0.1, wait_s_per_sample=0.0))) == []
+
+
+def test_the_order_is_never_given_up_by_an_edit() -> None:
+    code = "ds = files.interleave(read, deterministic=True)"
+    (finding,) = found(order_forced, case_of(*ordered(code=code), shuffle(seed=0), *TAIL))
+    assert finding.edits == ()
+    assert finding.after == "ds = files.interleave(read, deterministic=False)"
+
+
+# --- CSI108 -----------------------------------------------------------------------------------------------------------------
+
+FILTER = op("Filter", "filter", ("Less",))
+
+
+@pytest.mark.parametrize(
+    ("ops", "fires"),
+    [
+        ((mapped(JPEG), FILTER), True),
+        ((mapped(JPEG), mapped(), FILTER), True),
+        ((mapped(CAST), FILTER), False),
+        ((FILTER, mapped(JPEG)), False),
+        ((FILTER,), False),
+        ((mapped(JPEG), batch(), FILTER), False),
+        ((mapped(JPEG),), False),
+    ],
+)
+def test_a_filter_after_decoding_is_told(ops: tuple[Op, ...], fires: bool) -> None:
+    findings = found(late_filter, case_of(*reading(), *ops, prefetch()))
+    assert [finding.severity for finding in findings] == (["info"] if fires else [])
+    maps = [one for one in ops if one.kind == "ParallelMap"]
+    assert all(finding.edits == (Edit(kind="swap", op="filter"),) * len(maps) for finding in findings)
+
+
+@pytest.mark.parametrize(
+    ("share", "kept", "expected"),
+    [(0.8, 0.5, ["warning"]), (0.3, 0.8, ["info"]), (0.8, 0.99, []), (0.1, 0.5, []), (0.8, 1.0, [])],
+)
+def test_what_a_filter_wastes_is_the_cost_of_what_it_drops(share: float, kept: float, expected: list[str]) -> None:
+    case = case_of(*reading(), mapped(JPEG), FILTER, *TAIL)
+    case = measured(case, cost("map", share, elements_per_sample=1 / kept), cost("filter", 0.01, elements_per_sample=1.0))
+    assert severities(late_filter, case) == expected
+
+
+# --- CSI109 -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ops", "fires"),
+    [
+        ((mapped(), mapped(), mapped(), shuffle(), batch()), True),
+        ((mapped(), mapped(), mapped(), mapped(), batch()), True),
+        ((mapped(), mapped(), batch()), False),
+        ((mapped(), mapped(), shuffle(), mapped(), batch()), False),
+        ((mapped(JPEG), mapped(), mapped(), batch()), False),
+        ((batch(), mapped(), mapped(), mapped()), False),
+        ((mapped(), cache(), mapped(), mapped(), repeat(), batch()), False),
+    ],
+)
+def test_three_small_maps_in_a_row_are_told_once(ops: tuple[Op, ...], fires: bool) -> None:
+    assert severities(tiny_maps, case_of(*reading(), *ops, prefetch())) == (["info"] if fires else [])
+
+
+@pytest.mark.parametrize(("share", "each_s", "expected"), [(0.2, 3e-6, ["warning"]), (0.01, 3e-6, ["info"]), (0.2, 1e-3, [])])
+def test_small_is_what_was_measured_so(share: float, each_s: float, expected: list[str]) -> None:
+    case = case_of(*reading(), mapped(JPEG), mapped(), mapped(), *TAIL)
+    rows = [cost(name, share, self_cpu_s_per_sample=each_s) for name in ("map", "map_2", "map_3")]
+    assert severities(tiny_maps, measured(case, *rows)) == expected
+
+
+# --- busy_ratio ---------------------------------------------------------------------------------------------------------------
+
+
+def test_an_op_is_busy_for_its_cpu_time_by_the_rate_on_workers_that_have_more_cpus_than_calls() -> None:
+    one, two = make_measurement("1x1x1", (500.0,)), make_measurement("1x1x2", (900.0,))
+    case = measured(case_of(*reading(), serial(), *TAIL, measurements=(one, two)), cost("map", 0.8))
+    assert busy_ratio(case, serial()) == pytest.approx(900 * 0.8e-3)
+    assert busy_ratio(case, serial(), 2) is None
+    assert busy_ratio(replace(case, measurements=(one,)), serial()) is None
+    assert busy_ratio(replace(case, profile=None), serial()) is None

@@ -1,0 +1,123 @@
+"""What is planted in order, parallelism, buffers and caches is found in TensorFlow's own graph, and nothing else of it is told."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from cs_input_analyzer import rules
+from cs_input_analyzer.records import BatchGap, Case, Finding, PipelineGraph
+from sample_pipelines import SAMPLES, write_sample
+from sample_pipelines.pathologies import PATHOLOGIES, write_pathology
+from tests.builders import make_case, make_cluster, make_measurement, make_worker
+from tests.rules.lines import cost, measured
+
+OURS = tuple(rule for rule in rules.RULES if rule.CODE < "CSI3")
+GAP = BatchGap(p50=0.032, p95=0.04, p99=0.05, max=0.1)
+SCALE = {"fc_mnist": 0.02, "bert_pretrain": 0.01, "gpt2": 0.02, "resnet50": 0.05, "unet": 0.07}
+
+pytestmark = pytest.mark.tf
+
+
+@pytest.fixture(scope="module")
+def graph_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], PipelineGraph]:
+    """The graph of an input function, as a worker builds it that runs alone; the data of a sample are written once."""
+    folder = tmp_path_factory.mktemp("data")
+
+    @cache
+    def params_of(sample: str) -> Path:
+        return write_sample(sample, folder / sample, scale=SCALE[sample])
+
+    def build(module: str, sample: str) -> PipelineGraph:
+        from cs_input_analyzer.graph import read_graph, recorded_sources
+
+        imported: Any = importlib.import_module(module)
+        own = hasattr(imported, "write_dataset") and ".pathologies." in module
+        name = module.rpartition(".")[2]
+        path = write_pathology(name, folder / name) if own else params_of(sample)
+        with recorded_sources() as log:
+            dataset = imported.train_input_fn(yaml.safe_load(path.read_text()))
+        return read_graph(dataset, log, target=f"{module}:train_input_fn")
+
+    return build
+
+
+def of_plant(name: str, graph_of: Callable[[str, str], PipelineGraph]) -> tuple[str, PipelineGraph]:
+    """The code that a plant promises, and its graph."""
+    module = importlib.import_module(f"sample_pipelines.pathologies.{name}")
+    return module.RAISES, graph_of(module.__name__, getattr(module, "SAMPLE", "fc_mnist"))
+
+
+def unmeasured(pipeline: PipelineGraph) -> Case:
+    """Nothing but the graph is known, and that a task had two CPUs."""
+    worker = make_worker(bytes_read_per_sample=None, first_batch_s=None, steady_state=None)
+    launch = replace(make_measurement("1x1x2"), workers=(worker,))
+    return make_case(pipeline=pipeline, measurements=(launch,), profile=None, plan=None, cluster=make_cluster())
+
+
+def with_worker(case: Case, **known: Any) -> Case:
+    """The case with more known of its one worker."""
+    (launch,) = case.measurements
+    return replace(case, measurements=(replace(launch, workers=(replace(launch.workers[0], **known),)),))
+
+
+def with_what_it_takes(code: str, case: Case) -> Case:
+    """What three of the rules must have measured, as the tool measured it on these plants."""
+    if code == "CSI202":
+        row = cost("map", 0.9, bytes_in_per_sample=22e3, bytes_out_per_sample=262e3, parallelism=2.0)
+        return measured(with_worker(case, bytes_read_per_sample=22e3), row)
+    if code == "CSI207":
+        return with_worker(case, bytes_read_per_sample=801.0)
+    return with_worker(case, first_batch_s=2.8, batch_gap_s=GAP) if code == "CSI211" else case
+
+
+def ours(case: Case) -> list[Finding]:
+    return [finding for rule in OURS for finding in rule.find(case)]
+
+
+@pytest.mark.parametrize("name", PATHOLOGIES)
+def test_each_plant_raises_its_own_finding_and_no_other_of_these(name: str, graph_of: Callable[[str, str], PipelineGraph]) -> None:
+    code, pipeline = of_plant(name, graph_of)
+    findings = ours(with_what_it_takes(code, unmeasured(pipeline)))
+    assert [finding.code for finding in findings] == ([code] if code < "CSI3" else [])
+    for finding in findings:
+        assert finding.source is not None
+        assert f"{name}.py:" in finding.source
+        assert finding.after is None or finding.after != finding.before
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name)
+def test_a_clean_sample_raises_none_of_these(sample: Any, graph_of: Callable[[str, str], PipelineGraph]) -> None:
+    assert ours(unmeasured(graph_of(sample.module, sample.name))) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "changed"),
+    [
+        ("serial_augmentation", ".map(parse, num_parallel_calls=tf.data.AUTOTUNE)"),
+        ("one_call", ".map(parse, num_parallel_calls=tf.data.AUTOTUNE)"),
+        ("one_file_cycle", "cycle_length=4,"),
+        ("flat_map_files", ".interleave(tf.data.TFRecordDataset, cycle_length=1, num_parallel_calls=tf.data.AUTOTUNE)"),
+        ("one_reader", "TFRecordDataset(files.repeat(), num_parallel_reads=tf.data.AUTOTUNE)"),
+        ("forced_order", "deterministic=False,"),
+        ("prefetch_upstream", '.batch(section["batch_size"], drop_remainder=True).prefetch(tf.data.AUTOTUNE)'),
+        ("decode_every_pass", ".map(parse, num_parallel_calls=tf.data.AUTOTUNE).cache()"),
+        ("partial_cache", "dataset.take(24).cache()"),
+        ("short_shuffle", ".shuffle(2560, seed="),
+        ("repeat_then_shuffle", '.shuffle(section["shuffle_buffer"], seed=section["shuffle_seed"]).repeat()'),
+    ],
+)
+def test_the_users_own_statement_is_shown_changed(name: str, changed: str, graph_of: Callable[[str, str], PipelineGraph]) -> None:
+    code, pipeline = of_plant(name, graph_of)
+    (finding,) = ours(with_what_it_takes(code, unmeasured(pipeline)))
+    assert finding.before is not None
+    assert finding.after is not None
+    assert changed in finding.after
+    assert changed not in finding.before

@@ -1,0 +1,458 @@
+"""Sharding and correctness for many workers: when each rule fires, and when it keeps quiet."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from builders import (
+    make_case,
+    make_cluster,
+    make_files,
+    make_graph,
+    make_measurement,
+    make_op,
+    make_plan,
+    make_station,
+    make_storage,
+    make_worker,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cs_input_analyzer.records import Case, Component, Finding, Op
+from cs_input_analyzer.rules import (
+    drop_remainder_missing,
+    fewer_files_than_workers,
+    late_shard,
+    no_shard,
+    path_not_shared,
+    shard_after_unseeded_shuffle,
+    skewed_file_sizes,
+    skip_rereads,
+    unknown_shapes,
+)
+
+GIB, MIB = 2**30, 2**20
+LIST = 'files = tf.data.Dataset.list_files("/data/*.tfrecord")'
+
+
+def severities(findings: Any) -> list[str]:
+    return [finding.severity for finding in findings]
+
+
+def only(findings: Any) -> Finding:
+    (finding,) = findings
+    assert isinstance(finding, Finding)
+    return finding
+
+
+def chained(*ops: Op) -> tuple[Op, ...]:
+    """Each op reads from the one before it, nested ones (`within`) left out."""
+    linked: list[Op] = []
+    previous: tuple[str, ...] = ()
+    for op in ops:
+        linked.append(op if op.within else replace(op, inputs=previous))
+        previous = previous if op.within else (op.name,)
+    return tuple(linked)
+
+
+def case_of(*ops: Op, **overrides: Any) -> Case:
+    pipeline = {name: overrides.pop(name) for name in ("files", "element_spec", "batch_size") if name in overrides}
+    return make_case(pipeline=make_graph(ops=chained(*ops), **pipeline), **overrides)
+
+
+NAMES = make_op("from_tensor_slices", kind="TensorSlice", parameters={})
+SHARD = make_op("shard", parameters={"num_shards": 16, "index": 0})
+READER = make_op("TFRecordDataset", kind="TFRecord", within="interleave", parameters={"compression_type": ""})
+INTERLEAVE = make_op("interleave", function_ops=("TFRecordDataset",))
+MAP = make_op("map")
+BATCH = make_op("batch")
+
+
+def shuffle(seed: int, seed2: int, **overrides: Any) -> Op:
+    return make_op("shuffle", parameters={"buffer_size": 64, "seed": seed, "seed2": seed2}, **overrides)
+
+
+# --- CSI301 fewer files than workers ------------------------------------------------------------------------------------------
+
+
+def test_too_few_files_come_with_a_count_and_lines_that_write_them() -> None:
+    case = make_case(pipeline=make_graph(files=make_files(count=8)), plan=make_plan(input_workers=16))
+    finding = only(fewer_files_than_workers.find(case))
+    assert finding.evidence["files_wanted"] == 64
+    assert finding.after is not None
+    assert "range(64)" in finding.after
+    compile(finding.after, "recipe", "exec")
+
+
+def test_the_recipe_quotes_a_folder_of_any_name() -> None:
+    files = make_files(count=1, directory='/data/a "b" {c}')
+    finding = only(fewer_files_than_workers.find(make_case(pipeline=make_graph(files=files))))
+    assert finding.after is not None
+    compile(finding.after, "recipe", "exec")
+
+
+def test_no_recipe_for_files_that_are_not_of_records() -> None:
+    ops = (NAMES, SHARD, make_op("interleave"), BATCH)
+    finding = only(fewer_files_than_workers.find(case_of(*ops, files=make_files(count=1))))
+    assert finding.after is None
+
+
+@given(files=st.integers(1, 40), workers=st.integers(1, 40))
+def test_files_are_too_few_exactly_below_the_workers(files: int, workers: int) -> None:
+    case = make_case(pipeline=make_graph(files=make_files(count=files)), plan=make_plan(input_workers=workers))
+    found = list(fewer_files_than_workers.find(case))
+    assert bool(found) is (files < workers)
+    assert all(finding.evidence["files_wanted"] >= workers for finding in found)
+
+
+# --- CSI303 no shard ----------------------------------------------------------------------------------------------------------
+
+UNSHARDED = (NAMES, READER, INTERLEAVE, BATCH)
+
+
+def several(counts: tuple[int | None, ...], **overrides: Any) -> Any:
+    """A launch of as many workers, each of which saw so many files."""
+    workers = tuple(make_worker(index=index, file_count=count) for index, count in enumerate(counts))
+    return replace(make_measurement(f"1x{len(counts)}x1"), workers=workers, **overrides)
+
+
+def test_workers_that_all_stream_the_same_are_told() -> None:
+    case = case_of(*UNSHARDED, is_sharded=False, measurements=(make_measurement("1x1x1"), several((1024, 1024))))
+    finding = only(no_shard.find(case))
+    assert finding.severity == "warning"
+    assert finding.evidence["workers_announced"] == 2
+
+
+def test_a_pipeline_never_run_with_several_workers_may_shard_after_all() -> None:
+    case = case_of(*UNSHARDED, is_sharded=False, measurements=(make_measurement("1x1x1"),))
+    assert severities(no_shard.find(case)) == ["info"]
+
+
+def test_a_shard_of_one_among_several_workers_is_an_error() -> None:
+    shard = make_op("shard", parameters={"num_shards": 1, "index": 0})
+    case = case_of(NAMES, shard, READER, INTERLEAVE, BATCH, measurements=(several((1024, 1024)),))
+    finding = only(no_shard.find(case))
+    assert (finding.severity, finding.op) == ("error", "shard")
+
+
+def test_a_number_of_shards_of_its_own_is_told() -> None:
+    shard = make_op("shard", parameters={"num_shards": 4, "index": 0})
+    case = case_of(NAMES, shard, READER, INTERLEAVE, BATCH, measurements=(make_measurement("1x1x1"),))
+    assert severities(no_shard.find(case)) == ["warning"]
+
+
+def test_python_code_that_divides_once_and_once_not_is_an_error() -> None:
+    launches = (several((512, 512)), several((1024, 1024)))
+    assert severities(no_shard.find(case_of(*UNSHARDED, is_sharded=True, measurements=launches))) == ["error"]
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        case_of(*UNSHARDED, is_sharded=False, plan=None),
+        case_of(*UNSHARDED, is_sharded=False, plan=make_plan(input_workers=1)),
+        case_of(*UNSHARDED, is_sharded=False, files=None),
+        case_of(*UNSHARDED, is_sharded=True, measurements=(several((512, 512)),)),
+        case_of(*UNSHARDED, is_sharded=True, measurements=(several((1024,)),)),  # alone it may have all
+        case_of(*UNSHARDED, is_sharded=True, measurements=(several((None, None)),)),
+        case_of(NAMES, SHARD, INTERLEAVE, measurements=(several((64,) * 16),)),  # as many shards as were announced
+        case_of(NAMES, SHARD, INTERLEAVE, plan=make_plan(input_workers=16)),  # the user's own number, and the plan's
+        case_of(NAMES, SHARD, INTERLEAVE, measurements=()),
+    ],
+)
+def test_no_word_about_shards_where_they_are_right_or_unknown(case: Case) -> None:
+    assert severities(no_shard.find(case)) == []
+
+
+# --- CSI304 shard after an unseeded shuffle -----------------------------------------------------------------------------------
+
+
+def test_a_shard_of_a_random_list_of_files_is_told_at_the_list() -> None:
+    listed = shuffle(0, 0, code=LIST, source="/home/ada/x.py:7")
+    finding = only(shard_after_unseeded_shuffle.find(case_of(NAMES, listed, SHARD, READER, INTERLEAVE)))
+    assert (finding.severity, finding.source) == ("warning", "/home/ada/x.py:7")
+    assert finding.after == 'files = tf.data.Dataset.list_files("/data/*.tfrecord", shuffle=False)'
+    assert finding.before == LIST
+
+
+def test_a_shuffle_of_the_users_own_gets_a_seed() -> None:
+    code = "files = files.shuffle(64).shard(n, i)"
+    finding = only(shard_after_unseeded_shuffle.find(case_of(NAMES, shuffle(0, 0, code=code), SHARD)))
+    assert finding.after == "files = files.shuffle(64, seed=1).shard(n, i)"
+
+
+def test_what_is_not_understood_is_advice_without_code() -> None:
+    finding = only(shard_after_unseeded_shuffle.find(case_of(NAMES, shuffle(0, 0, code="files = names(params)"), SHARD)))
+    assert (finding.before, finding.after, finding.edits) == (None, None, ())
+    assert finding.fix
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        case_of(NAMES, shuffle(87654321, 3), SHARD, INTERLEAVE),
+        case_of(NAMES, shuffle(0, 3), SHARD, INTERLEAVE),
+        case_of(NAMES, SHARD, shuffle(0, 0), INTERLEAVE),
+        case_of(NAMES, SHARD, INTERLEAVE, shuffle(0, 0), BATCH),
+        case_of(NAMES, shuffle(0, 0), INTERLEAVE),
+        case_of(NAMES, shuffle(0, 0), SHARD, plan=make_plan(input_workers=1)),
+        case_of(NAMES, make_op("shuffle", parameters={"buffer_size": 64}), SHARD),  # seeds that the graph does not tell
+    ],
+)
+def test_shards_of_one_order_are_right(case: Case) -> None:
+    assert severities(shard_after_unseeded_shuffle.find(case)) == []
+
+
+# --- CSI305 late shard --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "ops",
+    [
+        (NAMES, READER, INTERLEAVE, SHARD),
+        (NAMES, READER, INTERLEAVE, MAP, SHARD, BATCH),
+        (NAMES, READER, INTERLEAVE, BATCH, SHARD),
+        (NAMES, make_op("map", function_ops=("ReadFile",)), SHARD),
+    ],
+)
+@pytest.mark.parametrize("plan", [None, make_plan()])
+def test_a_shard_after_reading_is_told(ops: tuple[Op, ...], plan: Any) -> None:
+    finding = only(late_shard.find(case_of(*ops, plan=plan)))
+    assert (finding.severity, finding.op) == ("warning", "shard")
+    assert "in 16" in finding.message
+
+
+def test_a_late_shard_is_all_that_can_be_done_with_fewer_files_than_workers() -> None:
+    case = case_of(NAMES, READER, INTERLEAVE, SHARD, files=make_files(count=2))
+    finding = only(late_shard.find(case))
+    assert finding.severity == "info"
+    assert finding.fix is not None
+    assert "64 files" in finding.fix
+
+
+def test_elements_of_python_code_cannot_be_divided_before() -> None:
+    generator = make_op("from_generator", kind="Generator", within="flat_map", parameters={})
+    case = case_of(NAMES, generator, make_op("flat_map", kind="FlatMap", parameters={}), SHARD)
+    assert severities(late_shard.find(case)) == ["info"]
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        case_of(NAMES, SHARD, READER, INTERLEAVE, MAP, BATCH),
+        case_of(NAMES, shuffle(1, 1), SHARD, READER, INTERLEAVE),
+        case_of(NAMES, make_op("repeat", parameters={"count": -1}), SHARD, READER, INTERLEAVE),
+        case_of(NAMES, make_op("map", function_ops=("StringJoin",)), SHARD, READER, INTERLEAVE),  # of names
+        case_of(NAMES, READER, INTERLEAVE, BATCH),
+        case_of(NAMES, READER, INTERLEAVE, SHARD, plan=make_plan(input_workers=1)),
+    ],
+)
+def test_a_shard_of_names_is_right(case: Case) -> None:
+    assert severities(late_shard.find(case)) == []
+
+
+# --- CSI306 skewed file sizes -------------------------------------------------------------------------------------------------
+
+SKEWED = make_files(count=16, bytes=16 * GIB, largest_bytes=8 * GIB, smallest_bytes=GIB // 2)
+
+
+def test_one_file_of_half_the_data_makes_one_large_shard() -> None:
+    finding = only(skewed_file_sizes.find(make_case(pipeline=make_graph(files=SKEWED), plan=make_plan(input_workers=8))))
+    assert finding.severity == "warning"
+    # A shard has two files: 8 GiB and the mean of the others, 8 / 15 GiB, over 2 GiB.
+    assert finding.evidence["largest_shard_ratio"] == pytest.approx((8 + 8 / 15) / 2)
+
+
+def test_skew_that_averages_out_is_for_information() -> None:
+    files = make_files(count=1024, bytes=1024 * MIB, largest_bytes=3 * MIB, smallest_bytes=MIB // 2)
+    case = make_case(pipeline=make_graph(files=files), plan=make_plan(input_workers=4))
+    assert severities(skewed_file_sizes.find(case)) == ["info"]
+    case = replace(case, stations=(make_station("slowest shard", utilization_ratio=0.95),))
+    assert severities(skewed_file_sizes.find(case)) == ["warning"]
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        make_case(),
+        make_case(pipeline=make_graph(files=SKEWED), is_sharded=False),
+        make_case(pipeline=make_graph(files=SKEWED), plan=make_plan(input_workers=1)),
+        make_case(pipeline=make_graph(files=None)),
+        make_case(pipeline=make_graph(files=make_files(count=1, bytes=GIB, largest_bytes=GIB, smallest_bytes=GIB))),
+        make_case(pipeline=make_graph(files=make_files(count=3, bytes=0, largest_bytes=0, smallest_bytes=0))),
+    ],
+)
+def test_even_files_and_undivided_ones_are_right(case: Case) -> None:
+    assert severities(skewed_file_sizes.find(case)) == []
+
+
+# --- CSI307 drop_remainder ----------------------------------------------------------------------------------------------------
+
+OPEN_SPEC = (Component(name="image", shape=(None, 224, 224, 3), dtype="float16"),)
+
+
+def batch(drop: bool, kind: str = "Batch", code: str | None = None) -> Op:
+    return make_op("batch", kind=kind, parameters={"batch_size": 32, "drop_remainder": drop}, code=code)
+
+
+def test_a_batch_that_may_be_smaller_is_told_with_the_argument_to_add() -> None:
+    op = batch(False, code="ds = ds.batch(32).prefetch(2)")
+    finding = only(drop_remainder_missing.find(case_of(NAMES, op, element_spec=OPEN_SPEC)))
+    assert finding.severity == "warning"
+    assert finding.after == "ds = ds.batch(32, drop_remainder=True).prefetch(2)"
+
+
+@pytest.mark.parametrize("kind", ["Batch", "ParallelBatch", "PaddedBatch", "MapAndBatch"])
+def test_every_kind_of_batch_is_looked_at(kind: str) -> None:
+    assert severities(drop_remainder_missing.find(case_of(batch(False, kind), element_spec=OPEN_SPEC))) == ["warning"]
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        case_of(NAMES, batch(True), element_spec=OPEN_SPEC),
+        case_of(NAMES, batch(False)),  # a map set the shape afterwards
+        case_of(NAMES, MAP, element_spec=OPEN_SPEC),  # nothing is batched
+        case_of(NAMES, batch(False), make_op("unbatch", kind="Unbatch", parameters={}), element_spec=OPEN_SPEC),
+        case_of(NAMES, batch(False), make_op("batch", name="batch_2"), element_spec=OPEN_SPEC),
+        case_of(NAMES, batch(False), element_spec=(Component(name="sum", shape=(), dtype="float32"),)),
+    ],
+)
+def test_batches_of_one_size_are_right(case: Case) -> None:
+    assert severities(drop_remainder_missing.find(case)) == []
+
+
+# --- CSI308 unknown shapes ----------------------------------------------------------------------------------------------------
+
+
+def spec(*shapes: tuple[int | None, ...] | None, dtype: str = "int32", kind: str = "tensor") -> tuple[Component, ...]:
+    return tuple(Component(name=f"x{number}", shape=shape, dtype=dtype, kind=kind) for number, shape in enumerate(shapes))
+
+
+@pytest.mark.parametrize(
+    ("parts", "told"),
+    [
+        (spec((32, None)), "[32, ?]"),
+        (spec((None, None)), "[?, ?]"),
+        (spec(None), "rank unknown"),
+        (spec((32, None), kind="ragged"), "ragged"),
+        (spec((32, 100), kind="sparse"), "sparse"),
+    ],
+)
+def test_a_shape_that_no_compiler_knows_is_told(parts: tuple[Component, ...], told: str) -> None:
+    finding = only(unknown_shapes.find(case_of(NAMES, MAP, BATCH, element_spec=(*spec((32, 4)), *parts))))
+    assert finding.severity == "warning"
+    assert told in finding.message
+    assert finding.evidence["components"] == 1
+
+
+def test_many_unknown_shapes_are_one_finding() -> None:
+    finding = only(unknown_shapes.find(case_of(MAP, BATCH, element_spec=spec(*[(8, None)] * 9))))
+    assert finding.evidence["components"] == 9
+
+
+def test_single_samples_have_no_batch_dimension_to_spare() -> None:
+    assert severities(unknown_shapes.find(case_of(NAMES, MAP, element_spec=spec((None,))))) == ["warning"]
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        case_of(MAP, BATCH, element_spec=spec((32, 128), (32,))),
+        case_of(MAP, BATCH, element_spec=spec((None, 128), (None,))),  # the batch dimension alone
+        case_of(MAP, BATCH, element_spec=spec((32, None), dtype="string")),
+        case_of(MAP, element_spec=spec(())),
+        case_of(MAP, element_spec=()),
+    ],
+)
+def test_known_shapes_are_right(case: Case) -> None:
+    assert severities(unknown_shapes.find(case)) == []
+
+
+# --- CSI309 skip --------------------------------------------------------------------------------------------------------------
+
+
+def skip(count: int, **overrides: Any) -> Op:
+    return make_op("skip", parameters={"count": count}, **overrides)
+
+
+@pytest.mark.parametrize(("rate", "severity"), [(100.0, "warning"), (1e6, "info")])
+def test_a_skip_is_as_bad_as_it_takes_long(rate: float, severity: str) -> None:
+    case = case_of(NAMES, READER, INTERLEAVE, MAP, skip(10_000), BATCH, measurements=(make_measurement("1x1x1", [rate]),))
+    finding = only(skip_rereads.find(case))
+    assert finding.severity == severity
+    assert finding.evidence["seconds"] == pytest.approx(10_000 / rate)
+    assert finding.evidence["in_every_pass"] is False
+
+
+def test_skipped_batches_count_their_samples() -> None:
+    case = case_of(NAMES, READER, INTERLEAVE, BATCH, skip(40), make_op("repeat", parameters={}), measurements=())
+    finding = only(skip_rereads.find(case))
+    assert finding.evidence["samples"] == 40 * 256
+    assert finding.evidence["in_every_pass"] is True
+    assert finding.severity == "warning"
+
+
+@pytest.mark.parametrize(
+    "ops",
+    [
+        (NAMES, skip(3), READER, INTERLEAVE, MAP),  # file names
+        (NAMES, READER, INTERLEAVE, MAP, skip(0), BATCH),
+        (NAMES, READER, skip(1, within="interleave"), INTERLEAVE, MAP),  # a line of headings
+        (NAMES, READER, INTERLEAVE, make_op("skip", parameters={}), MAP),  # a count that only the run knows
+        (NAMES, READER, INTERLEAVE, make_op("take", parameters={"count": 5})),
+    ],
+)
+def test_a_skip_that_reads_nothing_is_right(ops: tuple[Op, ...]) -> None:
+    assert severities(skip_rereads.find(case_of(*ops))) == []
+
+
+# --- CSI310 path not shared ---------------------------------------------------------------------------------------------------
+
+
+def placed(directory: str, is_shared: bool | None, *, nodes: int = 4, source: str = "Slurm: partition cpu") -> Case:
+    file_system = {True: "nfs4", False: "ext4", None: "overlay"}[is_shared]
+    return make_case(
+        pipeline=make_graph(files=make_files(directory=directory)),
+        storage=make_storage(directory=directory, is_shared=is_shared, file_system=file_system),
+        plan=make_plan(f"{nodes}x8x2"),
+        cluster=make_cluster(source=source),
+    )
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        placed("/home/ada/data", False),
+        placed("/tmp/data", None),
+        placed("/dev/shm", None),
+        placed("/tmp/data", False, source="slurm, with nodes from flags"),
+        replace(placed("/var/tmp/x", None), storage=None),
+    ],
+)
+def test_a_path_of_this_machine_alone_is_told_for_several_nodes(case: Case) -> None:
+    assert severities(path_not_shared.find(case)) == ["warning"]
+
+
+@pytest.mark.parametrize("source", ["flags", "preset big: its page", "cluster.yaml", "this host, with nodes from flags"])
+def test_nodes_described_from_elsewhere_may_have_the_data_at_another_place(source: str) -> None:
+    assert severities(path_not_shared.find(placed("/tmp/data", False, source=source))) == ["info"]
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        placed("/data", True),
+        placed("/tmp/data", True),
+        placed("/data", None),
+        placed("/tmpfiles", None),
+        placed("/tmp/data", False, nodes=1),
+        replace(placed("/tmp/data", False), pipeline=make_graph(files=None)),
+        replace(placed("/data", None), storage=None),
+    ],
+)
+def test_a_path_that_all_nodes_see_is_right(case: Case) -> None:
+    assert severities(path_not_shared.find(case)) == []

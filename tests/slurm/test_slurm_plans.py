@@ -1,0 +1,240 @@
+"""Launch lines pasted into a real Slurm: the job starts, and every task has the CPUs and the TF_CONFIG that the plan says."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import make_cluster, make_plan
+
+from cs_input_analyzer.commands import launch_lines
+from cs_input_analyzer.records import LaunchLines, LaunchPlan, Options
+from tests.slurm.private_slurm import CPUS, PrivateSlurm
+
+ROOT = Path(__file__).resolve().parents[2]
+PATIENCE_S = 120.0
+
+pytestmark = [pytest.mark.slurm, pytest.mark.slow]
+needs_binding = pytest.mark.skipif(
+    (os.cpu_count() or 1) < CPUS, reason="this host has too few CPUs for Slurm to bind tasks to them"
+)
+
+# What stands for the training: each task writes down what it sees.
+TRAINING = """
+import json, os, sys
+seen = {
+    "node": os.environ["SLURMD_NODENAME"],
+    "cpus": sorted(os.sched_getaffinity(0)),
+    "tf_config": json.loads(os.environ["TF_CONFIG"]),
+    "arguments": sys.argv[2:],
+}
+with open(f"{sys.argv[1]}/{os.environ['SLURM_PROCID']}.json", "w") as file:
+    json.dump(seen, file)
+"""
+
+# What Cerebras' own wrapper does with its options: one srun, single-task nodes as components of their own.
+CSRUN_WSE = """#!{python}
+import argparse, os
+parser = argparse.ArgumentParser()
+for name in ("--total-nodes", "--tasks-per-node", "--cpus-per-task"):
+    parser.add_argument(name, type=int, required=True)
+parser.add_argument("--single-task-nodes", type=int, default=0)
+parser.add_argument("--cyclic", action="store_true")
+parser.add_argument("--mount-dirs")
+parser.add_argument("command", nargs=argparse.REMAINDER)
+given = parser.parse_args()
+cpus = f"--cpus-per-task={{given.cpus_per_task}}"
+order = f"--distribution={{'cyclic' if given.cyclic else 'block'}}"
+words = ["srun", "--unbuffered", "--kill-on-bad-exit"]
+for _ in range(given.single_task_nodes):
+    words += ["--exclusive", "--nodes=1", "--ntasks-per-node=1", cpus, order, ":"]
+words += [f"--nodes={{given.total_nodes - given.single_task_nodes}}", f"--ntasks-per-node={{given.tasks_per_node}}"]
+words += [cpus, order, "--exclusive"]
+in_each = 'TF_CONFIG="$(cs_input_analyzer tf-config)" && export TF_CONFIG && exec "$@"'
+os.execvp("srun", [*words, "bash", "-c", in_each, "bash", *given.command])
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    rank: int
+    node: str
+    cpus: tuple[int, ...]
+    tf_config: dict[str, Any]
+    arguments: tuple[str, ...]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A folder with the programs that launch lines call, and one for what tasks see."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (tmp_path / "seen").mkdir()
+    ours = f'#!/bin/sh\nPYTHONPATH={shlex.quote(str(ROOT))} exec {shlex.quote(sys.executable)} -m cs_input_analyzer "$@"\n'
+    for name, text in (("cs_input_analyzer", ours), ("csrun_wse", CSRUN_WSE.format(python=sys.executable))):
+        (programs / name).write_text(text)
+        (programs / name).chmod(0o755)
+    (tmp_path / "train.py").write_text(TRAINING)
+    return tmp_path
+
+
+def plan_of(layout: str, single: int) -> LaunchPlan:
+    nodes, tasks, _ = (int(part) for part in layout.split("x"))
+    workers = (nodes - single) * tasks - (0 if single else 1)
+    return make_plan(layout, single_task_nodes=single, input_workers=workers, launch=None)
+
+
+def lines_of(place: Path, layout: str, single: int, **options: Any) -> LaunchLines:
+    train = shlex.join([sys.executable, str(place / "train.py"), str(place / "seen"), "two words", "$HOME"])
+    choices = Options(train_command=train, exclude_nodes=("wafer", "broken"), **options)
+    return launch_lines(plan_of(layout, single), make_cluster(), choices, "data.py:train_input_fn")
+
+
+def environment(slurm: PrivateSlurm, place: Path) -> dict[str, str]:
+    return {**slurm.environment(), "PATH": f"{place / 'programs'}:{os.environ['PATH']}"}
+
+
+def pasted(slurm: PrivateSlurm, place: Path, line: str) -> None:
+    done = subprocess.run(
+        ["bash", "-c", line],
+        cwd=place,
+        env=environment(slurm, place),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def batched(slurm: PrivateSlurm, place: Path, text: str) -> None:
+    """Submits the file and waits for its end."""
+    (place / "launch.sbatch").write_text(text)
+    env = environment(slurm, place)
+    words = ["sbatch", "--parsable", "--wait", f"--output={place}/out", f"--error={place}/err", "launch.sbatch"]
+    done = subprocess.run(words, cwd=place, env=env, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    said = (place / "err").read_text() if (place / "err").exists() else ""
+    assert done.returncode == 0, f"{done.stderr}{said}"
+
+
+def seen_in(place: Path) -> list[Seen]:
+    found = []
+    for path in sorted((place / "seen").iterdir(), key=lambda path: int(path.stem)):
+        told = json.loads(path.read_text())
+        found.append(
+            Seen(
+                rank=int(path.stem),
+                node=told["node"],
+                cpus=tuple(told["cpus"]),
+                tf_config=told["tf_config"],
+                arguments=tuple(told["arguments"]),
+            )
+        )
+    return found
+
+
+def check_tasks(place: Path, layout: str, single: int) -> list[Seen]:
+    """That there are the tasks of the plan, each with a TF_CONFIG that names itself rightly among the others."""
+    plan, found = plan_of(layout, single), seen_in(place)
+    streaming = (plan.nodes - single) * plan.tasks_per_node
+    assert [one.rank for one in found] == list(range(single + streaming))
+    per_node = Counter(one.node for one in found)
+    assert sorted(per_node.values()) == sorted([1] * single + [plan.tasks_per_node] * (plan.nodes - single))
+    assert {one.arguments for one in found} == {("two words", "$HOME")}
+
+    clusters = [one.tf_config["cluster"] for one in found]
+    assert clusters == [clusters[0]] * len(clusters), [(one.rank, one.node, one.tf_config) for one in found]
+    assert len(clusters[0]["worker"]) == plan.input_workers
+    addresses = [*clusters[0]["chief"], *clusters[0]["worker"]]
+    assert len(set(addresses)) == len(addresses)
+    kinds = Counter(one.tf_config["task"]["type"] for one in found)
+    assert kinds["chief"] == 1
+    assert kinds["worker"] == plan.input_workers
+    for one in found:
+        kind, index = one.tf_config["task"]["type"], one.tf_config["task"]["index"]
+        if kind != "evaluator":  # a helper belongs to no cluster
+            assert clusters[0][kind][index].partition(":")[0] == one.node
+    workers = [one.tf_config["task"]["index"] for one in found if one.tf_config["task"]["type"] == "worker"]
+    assert workers == list(range(plan.input_workers))
+    return found
+
+
+def check_cpus(found: list[Seen], cpus_per_task: int) -> None:
+    """That each task has exactly its CPUs, and shares none with another task of its node."""
+    for one in found:
+        assert len(one.cpus) == cpus_per_task, one
+    by_node: dict[str, list[int]] = {}
+    for one in found:
+        by_node.setdefault(one.node, []).extend(one.cpus)
+    for node, cpus in by_node.items():
+        assert len(set(cpus)) == len(cpus), node
+
+
+@needs_binding
+@pytest.mark.parametrize(("layout", "single"), [("2x2x1", 0), ("3x2x1", 1), ("4x1x2", 2), ("1x2x1", 0)])
+def test_the_batch_file_launches_the_plan(slurm: PrivateSlurm, place: Path, layout: str, single: int) -> None:
+    batched(slurm, place, lines_of(place, layout, single).sbatch)
+    check_cpus(check_tasks(place, layout, single), int(layout.split("x")[2]))
+
+
+@needs_binding
+@pytest.mark.parametrize(("layout", "single"), [("2x2x1", 0), ("3x2x1", 1), ("4x1x2", 2)])
+def test_the_srun_line_launches_the_plan(slurm: PrivateSlurm, place: Path, layout: str, single: int) -> None:
+    pasted(slurm, place, lines_of(place, layout, single).srun)
+    check_cpus(check_tasks(place, layout, single), int(layout.split("x")[2]))
+
+
+@needs_binding
+@pytest.mark.parametrize(("layout", "single"), [("3x2x1", 1), ("4x2x1", 2)])
+def test_the_csrun_line_launches_the_plan(
+    slurm: PrivateSlurm, place: Path, layout: str, single: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slurm.ask("scontrol", "update", "nodename=wafer,broken", "state=down", "reason=not a node of this test")
+    pasted(slurm, place, lines_of(place, layout, single, cyclic=True).csrun_wse)
+    check_cpus(check_tasks(place, layout, single), int(layout.split("x")[2]))
+
+
+def test_cyclic_deals_the_tasks_to_the_nodes_in_turn(slurm: PrivateSlurm, place: Path) -> None:
+    batched(slurm, place, lines_of(place, "2x2x1", 0, cyclic=True).sbatch)
+    found = check_tasks(place, "2x2x1", 0)
+    assert [one.node for one in found][::2] == [found[0].node] * 2
+    assert found[0].node != found[1].node
+
+
+def test_the_partition_of_the_plan_is_where_it_runs(slurm: PrivateSlurm, place: Path) -> None:
+    train = shlex.join([sys.executable, str(place / "train.py"), str(place / "seen"), "two words", "$HOME"])
+    options = Options(train_command=train, partition="small")
+    text = launch_lines(plan_of("1x2x1", 0), make_cluster(), options, "data.py:f").sbatch
+    batched(slurm, place, text)
+    assert {one.node for one in check_tasks(place, "1x2x1", 0)} == {"tiny"}
+
+
+def test_the_accelerators_own_node_is_not_used(slurm: PrivateSlurm, place: Path) -> None:
+    """Asking for all others, each line must leave out those that the plan leaves out."""
+    batched(slurm, place, lines_of(place, "4x1x1", 0).sbatch)
+    assert {one.node for one in check_tasks(place, "4x1x1", 0)} == set(slurm.nodes)
+
+
+def test_a_task_that_fails_ends_the_launch(slurm: PrivateSlurm, place: Path) -> None:
+    (place / "train.py").write_text("import os, sys, time\nif os.environ['SLURM_PROCID'] == '1': sys.exit(7)\ntime.sleep(600)\n")
+    began_s = time.monotonic()
+    done = subprocess.run(
+        ["bash", "-c", lines_of(place, "2x1x1", 0).srun],
+        cwd=place,
+        env=environment(slurm, place),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert time.monotonic() - began_s < PATIENCE_S

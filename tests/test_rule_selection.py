@@ -1,0 +1,204 @@
+"""Which findings are shown: options, prefixes, comments; and the rules' own pages."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from builders import make_case, make_finding, make_graph, make_op
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cs_input_analyzer import api, rules
+from cs_input_analyzer.cli import cli, main
+from cs_input_analyzer.errors import UsageError
+from cs_input_analyzer.records import Case, Finding
+from cs_input_analyzer.rules import RULES
+from cs_input_analyzer.rules.__main__ import page
+
+CODES = [rule.CODE for rule in RULES]
+PREFIXES = sorted({code[:length] for code in CODES for length in (3, 4, 5, 6)})
+prefixes = st.lists(st.sampled_from(PREFIXES), max_size=3)
+
+
+def rule_that_finds(*findings: Finding) -> ModuleType:
+    rule = ModuleType("rule")
+    rule.CODE, rule.NAME, rule.find = findings[0].code, "a-rule", lambda case: iter(findings)  # type: ignore[attr-defined]
+    return rule
+
+
+@pytest.fixture
+def case(monkeypatch: pytest.MonkeyPatch) -> Case:
+    """Rules that find something at a map, at its line, and at no op."""
+    at_op = make_finding("CSI103", op="map", source=None)
+    at_line = make_finding("CSI201", op=None, source="/data/x.py:7")
+    nowhere = make_finding("CSI501", op=None, source=None, severity="error")
+    monkeypatch.setattr(rules, "RULES", tuple(map(rule_that_finds, (at_op, at_line, nowhere))))
+    return make_case(pipeline=make_graph(ops=(make_op("map", source="/data/x.py:7"), make_op("batch", source="/data/x.py:8"))))
+
+
+def with_comment(case: Case, op: str, *ignored: str) -> Case:
+    ops = tuple(replace(found, ignored=ignored) if found.name == op else found for found in case.pipeline.ops)
+    return replace(case, pipeline=replace(case.pipeline, ops=ops))
+
+
+def codes(found: tuple[Finding, ...]) -> list[str]:
+    return [finding.code for finding in found]
+
+
+@pytest.mark.parametrize(
+    ("select", "ignore", "expected"),
+    [
+        ((), (), ["CSI501", "CSI103", "CSI201"]),
+        (("CSI",), (), ["CSI501", "CSI103", "CSI201"]),
+        (("CSI1", "CSI2"), (), ["CSI103", "CSI201"]),
+        (("csi1",), (), ["CSI103"]),
+        ((), ("CSI1",), ["CSI501", "CSI201"]),
+        ((), ("CSI",), []),
+        (("CSI1",), ("CSI1",), []),
+        (("CSI103",), ("CSI1",), ["CSI103"]),
+        (("CSI",), ("CSI5", "CSI201"), ["CSI103"]),
+    ],
+)
+def test_options_choose_by_prefix_and_the_longer_decides(
+    case: Case, select: tuple[str, ...], ignore: tuple[str, ...], expected: list[str]
+) -> None:
+    assert codes(rules.find(case, select, ignore)) == expected
+
+
+@given(prefixes, prefixes)
+def test_what_is_not_chosen_is_never_shown(select: list[str], ignore: list[str]) -> None:
+    for code in CODES:
+        if rules.is_wanted(code, select, ignore):
+            assert not select or any(code.startswith(prefix) for prefix in select)
+            assert code not in ignore
+            assert rules.is_wanted(code, (), ignore) or select
+        elif not ignore:
+            assert select
+            assert not any(code.startswith(prefix) for prefix in select)
+
+
+@pytest.mark.parametrize(
+    ("op", "ignored", "expected", "count"),
+    [
+        ("map", (), ["CSI501", "CSI103", "CSI201"], 0),
+        ("map", ("CSI103",), ["CSI501", "CSI201"], 1),
+        ("map", ("CSI",), ["CSI501"], 2),
+        ("map", ("CSI2",), ["CSI501", "CSI103"], 1),
+        ("map", ("CSI9",), ["CSI501", "CSI103", "CSI201"], 0),
+        ("batch", ("CSI",), ["CSI501", "CSI103", "CSI201"], 0),
+    ],
+)
+def test_a_comment_silences_its_own_ops_only_and_is_counted(
+    case: Case, op: str, ignored: tuple[str, ...], expected: list[str], count: int
+) -> None:
+    sifted = rules.sift(with_comment(case, op, *ignored))
+    assert codes(sifted.findings) == expected
+    assert sifted.ignored_count == count
+
+
+def test_what_options_leave_out_is_not_counted_as_ignored(case: Case) -> None:
+    assert rules.sift(with_comment(case, "map", "CSI"), ignore=("CSI1",)).ignored_count == 1
+
+
+# --- codes that are no codes ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("code", ["CSI9", "CSI6", "E501", "", "csi-203", "CSI2030", "CSI203 "])
+def test_unknown_codes_are_refused(code: str) -> None:
+    with pytest.raises(UsageError, match="there is no rule"):
+        rules.check_codes([code])
+    with pytest.raises(UsageError, match="there is no rule"):
+        api.make_options(select=(code,))
+
+
+@pytest.mark.parametrize("given_codes", ["csi301, CSI2", ["csi301", "CSI2"], ("CSI301", "csi2")])
+def test_codes_are_taken_in_any_case_and_form(given_codes: Any) -> None:
+    assert api.make_options(ignore=given_codes).ignore == ("CSI301", "CSI2")
+
+
+@pytest.mark.parametrize("option", ["--select", "--ignore"])
+@pytest.mark.parametrize("command", [["analyze", "x.py:f"], ["report", "run.json"]], ids=lambda command: command[0])
+def test_the_command_line_blames_the_option(command: list[str], option: str) -> None:
+    done = CliRunner().invoke(cli, [*command, option, "CSI2,CSI9"])
+    assert done.exit_code == 2
+    assert option in done.output
+    assert "CSI9" in done.output
+
+
+# --- pages of the rules ----------------------------------------------------------------------------------------------------------
+
+
+def rule_files(root: Path) -> Iterator[str]:
+    for path in (root / "cs_input_analyzer" / "rules").glob("*.py"):
+        if not path.stem.startswith("__"):
+            yield path.stem
+
+
+def test_the_tuple_names_every_file_in_order_of_code(root: Path) -> None:
+    assert sorted(rule.__name__.rpartition(".")[2] for rule in RULES) == sorted(rule_files(root))
+    assert sorted(CODES) == CODES
+    assert len(set(CODES)) == len(CODES)
+    assert len({rule.NAME for rule in RULES}) == len(RULES)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.NAME)
+def test_every_rule_documents_itself(rule: ModuleType) -> None:
+    text = inspect.cleandoc(rule.__doc__ or "")
+    assert rules.first_line(rule).endswith(".")
+    assert rules.topic_of(rule) in rules.TOPICS.values()
+    assert "\nFix: " in text
+    assert "\nSilent " in text
+
+
+def test_the_page_in_docs_is_what_the_docstrings_say(root: Path) -> None:
+    assert (root / "docs" / "rules.md").read_text(encoding="utf-8") == page(), "python -m cs_input_analyzer.rules > docs/rules.md"
+
+
+def test_the_module_prints_the_page(root: Path) -> None:
+    run = subprocess.run([sys.executable, "-m", "cs_input_analyzer.rules"], cwd=root, capture_output=True, timeout=60, check=True)
+    assert run.stdout.decode() == page()
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.NAME)
+def test_explain_shows_a_rule_by_code_or_name(rule: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    shown = []
+    for name in (rule.CODE, rule.CODE.lower(), rule.NAME):
+        assert main(["explain", name]) == 0
+        shown.append(capsys.readouterr().out)
+    assert shown[0] == shown[1] == shown[2]
+    assert rule.CODE in shown[0]
+    assert rules.topic_of(rule) in shown[0]
+    assert len(shown[0]) > len(inspect.cleandoc(rule.__doc__ or "")) / 2
+    assert all(len(line) <= 80 for line in shown[0].split("\n"))
+
+
+@pytest.mark.parametrize(
+    ("asked", "near"),
+    [(CODES[0][:5], CODES[0]), (f"{CODES[0]}9", CODES[0]), (f"{RULES[0].NAME}s", RULES[0].NAME), ("zzzzzzzzz", None), ("", None)],
+)
+def test_explain_of_no_rule_names_the_near_ones(asked: str, near: str | None, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", asked]) == 2
+    said = capsys.readouterr().err
+    assert "cs_input_analyzer rules" in said
+    assert ("did you mean" in said) is (near is not None)
+    assert near is None or near in said
+
+
+def test_the_list_has_one_line_for_each_rule(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rules"]) == 0
+    head, *lines = capsys.readouterr().out.strip().split("\n")
+    assert head.split() == ["code", "name", "topic", "finds"]
+    assert len(lines) == len(RULES)
+    for rule, line in zip(RULES, lines, strict=True):
+        assert line.startswith(rule.CODE)
+        for text in (rule.NAME, rules.topic_of(rule), rules.first_line(rule)):
+            assert text in line

@@ -1,0 +1,177 @@
+"""Edits of a user's statement: what comes out is the statement with that one change, or nothing."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from cs_input_analyzer.source_code import (
+    AUTOTUNE,
+    argument_of,
+    count_calls,
+    with_argument,
+    with_call_after,
+    with_call_before,
+    with_calls_swapped,
+    with_method,
+    without_argument,
+    without_call,
+)
+
+CHAIN = """    return (
+        files.interleave(read, cycle_length=4)  # a few at a time (4)
+        .map(parse)
+        .map(lambda x: (x, ")"), 8)
+        .batch(
+            32,
+        )
+    )"""
+NOT_SURE = [None, "", "   ", "ds = ds.map(", "if training:", "pass", "ds = other(ds)", "ds = ds.mapped(f)", "xs = list(map(f, xs))"]
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("ds = ds.map(f)", "ds = ds.map(f, num_parallel_calls=tf.data.AUTOTUNE)"),
+        ("ds = ds.map(f, 2)", "ds = ds.map(f, tf.data.AUTOTUNE)"),
+        ("ds = ds.map(f, num_parallel_calls=2)", "ds = ds.map(f, num_parallel_calls=tf.data.AUTOTUNE)"),
+        ("ds = ds.map(f, num_parallel_calls=(2))", "ds = ds.map(f, num_parallel_calls=(tf.data.AUTOTUNE))"),
+        ("  ds = ds.map(f)", "  ds = ds.map(f, num_parallel_calls=tf.data.AUTOTUNE)"),
+        ("return ds.map(f).batch(8)", "return ds.map(f, num_parallel_calls=tf.data.AUTOTUNE).batch(8)"),
+        ('ds = ds.map(partial(f, "é)"))', 'ds = ds.map(partial(f, "é)"), num_parallel_calls=tf.data.AUTOTUNE)'),
+        ("ds = ds.map((f))", "ds = ds.map((f), num_parallel_calls=tf.data.AUTOTUNE)"),
+        ("ds = ds.map(\n    f,\n)", "ds = ds.map(\n    f, num_parallel_calls=tf.data.AUTOTUNE,\n)"),
+        ("ds = ds.map(map_func=f)", "ds = ds.map(map_func=f, num_parallel_calls=tf.data.AUTOTUNE)"),
+        ("if wide: ds = ds.map(f)", "if wide: ds = ds.map(f, num_parallel_calls=tf.data.AUTOTUNE)"),
+    ],
+)
+def test_an_argument_is_set_whichever_way_it_was_given(code: str, expected: str) -> None:
+    assert with_argument(code, "map", "num_parallel_calls", AUTOTUNE) == expected
+    assert argument_of(expected, "map", "num_parallel_calls") == AUTOTUNE
+
+
+@pytest.mark.parametrize("code", [*NOT_SURE, "ds = ds.map(*a)", "ds = ds.map(f, **more)", "ds = ds.map(f).map(g)"])
+def test_an_argument_is_not_set_where_that_is_not_sure(code: str | None) -> None:
+    assert with_argument(code, "map", "num_parallel_calls", "2") is None
+
+
+def test_an_argument_is_not_added_that_the_method_does_not_take() -> None:
+    assert with_argument("ds = ds.map(f)", "map", "cycle_length", "2") is None
+    assert with_argument("ds = ds.mine(f)", "mine", "num_parallel_calls", "2") is None
+    assert with_argument("ds = ds.map(f)", "map", "num_parallel_calls", ")") is None
+
+
+def test_an_empty_call_takes_an_argument() -> None:
+    assert with_argument("ds = ds.repeat()", "repeat", "count", "2") == "ds = ds.repeat(count=2)"
+
+
+def test_nth_says_which_of_several_calls_is_meant_in_the_order_of_the_chain() -> None:
+    assert count_calls(CHAIN, "map") == 2
+    first = with_argument(CHAIN, "map", "num_parallel_calls", "3", nth=0)
+    second = with_argument(CHAIN, "map", "num_parallel_calls", "3", nth=1)
+    assert first == CHAIN.replace("parse)", "parse, num_parallel_calls=3)")
+    assert second == CHAIN.replace('")"), 8)', '")"), 3)')
+    assert with_argument(CHAIN, "map", "num_parallel_calls", "3", nth=2) is None
+
+
+def test_an_inner_call_is_made_before_the_one_that_holds_it() -> None:
+    code = "ds = files.interleave(lambda f: read(f).map(a)).map(b)"
+    assert with_argument(code, "map", "num_parallel_calls", "2", nth=0) == code.replace("map(a)", "map(a, num_parallel_calls=2)")
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("ds = ds.map(f, deterministic=True)", "ds = ds.map(f)"),
+        ("ds = ds.map(f, deterministic=True, name='m')", "ds = ds.map(f, name='m')"),
+        ("ds = ds.map(\n    f,\n    deterministic=True,\n)", "ds = ds.map(\n    f,\n)"),
+        ("ds = ds.map(\n    f,  # fast\n    deterministic=True, name='m')", None),
+        ("ds = ds.map(deterministic=True)", "ds = ds.map()"),
+        ("ds = ds.map(deterministic=True, map_func=f)", "ds = ds.map(map_func=f)"),
+        ("ds = ds.map(f)", None),
+        ("ds = ds.map(f, **more)", None),
+    ],
+)
+def test_a_keyword_is_taken_out(code: str, expected: str | None) -> None:
+    assert without_argument(code, "map", "deterministic") == expected
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("return ds.batch(8)", "return ds.batch(8).prefetch(2)"),
+        ("ds = ds.batch(8).map(f)", "ds = ds.batch(8).prefetch(2).map(f)"),
+        (CHAIN, CHAIN.replace("32,\n        )", "32,\n        )\n        .prefetch(2)")),
+        ("ds = ds.batch(8).map(f).batch(2)", None),
+    ],
+)
+def test_a_call_is_added_after_another(code: str, expected: str | None) -> None:
+    assert with_call_after(code, "batch", "prefetch(2)") == expected
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("return ds.batch(8)", "return ds.cache().batch(8)"),
+        ("ds = (make(ds)).batch(8)", "ds = (make(ds)).cache().batch(8)"),
+        (CHAIN, CHAIN.replace("        .batch(", "        .cache()\n        .batch(")),
+    ],
+)
+def test_a_call_is_added_before_another(code: str, expected: str) -> None:
+    assert with_call_before(code, "batch", "cache()") == expected
+
+
+def test_a_method_is_renamed_and_its_arguments_are_kept() -> None:
+    assert with_method("ds = files.flat_map(read)", "flat_map", "interleave") == "ds = files.interleave(read)"
+    assert with_method("ds = files.flat_map(read).flat_map(read)", "flat_map", "interleave") is None
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("ds = ds.cache().batch(8)", "ds = ds.batch(8)"),
+        ("return ds.batch(8).cache()", "return ds.batch(8)"),
+        ("    ds = ds.cache()", ""),
+        ("other = ds.cache()", "other = ds"),
+        ("ds = (make(ds)).cache()", "ds = (make(ds))"),
+        ("ds = Cache()", None),
+    ],
+)
+def test_a_call_is_taken_out(code: str, expected: str | None) -> None:
+    assert without_call(code, "cache") == expected
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("ds = ds.batch(8).shuffle(99)", "ds = ds.shuffle(99).batch(8)"),
+        ("ds = (ds\n      .batch(8)\n      .shuffle(99))", "ds = (ds\n      .shuffle(99)\n      .batch(8))"),
+        ("ds = ds.batch(8).map(f).shuffle(99)", None),
+        ("ds = ds.shuffle(99).batch(8)", None),
+        ("ds = ds.shuffle(99)", None),
+        ("ds = ds.batch(8).shuffle(9).shuffle(9)", None),
+    ],
+)
+def test_neighbours_are_exchanged(code: str, expected: str | None) -> None:
+    assert with_calls_swapped(code, "batch", "shuffle") == expected
+
+
+@pytest.mark.parametrize("code", NOT_SURE)
+def test_nothing_is_changed_that_is_not_there(code: str | None) -> None:
+    assert with_call_after(code, "map", "cache()") is None
+    assert with_call_before(code, "map", "cache()") is None
+    assert with_method(code, "map", "interleave") is None
+    assert without_call(code, "map") is None
+    assert without_argument(code, "map", "name") is None
+    assert argument_of(code, "map", "name") is None
+    assert count_calls(code, "map") == 0
+
+
+@pytest.mark.parametrize("method", ["interleave", "map", "batch"])
+def test_what_an_edit_leaves_alone_stays_as_it_was(method: str) -> None:
+    """Taking the new call out again gives the statement that went in, comments and blanks included."""
+    longer = with_call_after(CHAIN, method, "prefetch(2)", nth=0)
+    assert longer is not None
+    assert ast.parse(longer.strip())
+    assert without_call(longer, "prefetch") == CHAIN
