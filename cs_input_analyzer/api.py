@@ -375,8 +375,8 @@ def _pickle(function: Callable[..., object], folder: Path) -> Path:
 
     if type(function).__module__.startswith("tensorflow"):
         raise TargetError(
-            "the target is a TensorFlow object; pass the function that builds the dataset, so that workers can call it (of a dataset "
-            "itself, recommend_for(dataset) tells what can be told inside this process)"
+            "the target is a TensorFlow object; pass the function that builds the dataset, so that workers can call it "
+            "(of a dataset itself, recommend_for(dataset) tells what can be told inside this process)"
         )
     try:
         content = cloudpickle.dumps((list(sys.path), cloudpickle.dumps(function)))

@@ -544,6 +544,22 @@ def test_the_slowest_is_never_ahead_of_the_mean_nor_behind_what_was_seen(seen: l
     assert min(seen) / (sum(seen) / len(seen)) - 1e-9 <= ratio <= 1.0
 
 
+@given(st.floats(100, 1000), st.floats(100, 1000), st.floats(100, 1000), st.integers(1, 4))
+def test_neighbours_never_speed_a_worker_up_and_what_seems_so_is_pooled(lone: float, two: float, three: float, times: int) -> None:
+    probes = [make_measurement("1x1x1", [lone]) for _ in range(times)]
+    model = fit(*probes, make_measurement("1x2x1", [two, two]), make_measurement("1x3x1", [three] * 3))
+    alone = model.workers[0].samples_per_s.estimate
+    rates = [alone, *(alone * point.kept_ratio.estimate for point in model.contention)]
+    assert rates[0] >= rates[1] * (1 - 1e-9)
+    assert rates[1] >= rates[2] * (1 - 1e-9)
+    if lone >= two >= three:  # nothing to pool: each is what was measured
+        assert rates == pytest.approx([lone, two, three])
+    # Least squares under an order keep the weighted sum: nothing is made faster or slower on the whole.
+    assert times * rates[0] + 2 * rates[1] + 3 * rates[2] == pytest.approx(times * lone + 2 * two + 3 * three)
+    if lone <= two <= three:
+        assert rates == pytest.approx([(times * lone + 2 * two + 3 * three) / (times + 5)] * 3)
+
+
 def test_validation_and_runs_inside_the_users_process_never_feed_the_model() -> None:
     model = fit(
         make_measurement("1x1x1", [1000]),

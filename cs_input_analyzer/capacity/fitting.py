@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -77,9 +77,10 @@ def _fit(pipeline: PipelineGraph, probes: Sequence[Measurement], host_cpus: int)
             "no probe measured the rate of a worker that ran alone, so nothing can be predicted; "
             "include a layout such as 1x1x1 in --probe-layouts, or give --max-seconds more time"
         )
-    points = tuple(_worker_point(cpus, [w for run in by_layout[1, cpus] for w in run]) for cpus in lone_cpus)
+    rates = _rates_that_fall(by_layout)
+    points = tuple(_worker_point(cpus, [w for run in by_layout[1, cpus] for w in run], rates[1, cpus]) for cpus in lone_cpus)
     together = {key: runs for key, runs in by_layout.items() if key[0] > 1}
-    contention = tuple(_contention_point(points, key, runs, host_cpus) for key, runs in sorted(together.items()))
+    contention = tuple(_contention_point(points, key, runs, rates[key], host_cpus) for key, runs in sorted(together.items()))
     everyone = [worker for runs in by_layout.values() for run in runs for worker in run]
     return CapacityModel(
         workers=points,
@@ -117,18 +118,50 @@ def _shard_ratio(model: CapacityModel, on_shards: Sequence[Measurement]) -> Vect
     return np.asarray(np.mean(ratios, axis=0))
 
 
-def _worker_point(cpus: int, workers: Sequence[WorkerResult]) -> WorkerPoint:
-    values = mean_rate(workers, (LONE_SEED, cpus))
+def _rates_that_fall(by_layout: Mapping[tuple[int, int], Sequence[Sequence[WorkerResult]]]) -> dict[tuple[int, int], Vector]:
+    """Mean rate of a worker by (tasks, CPUs per task), shape [1 + replicates] each, never rising with tasks.
+
+    Neighbours do not speed a worker up: where those together were faster than the lone one, the host was slow just then, and both
+    tell of one rate. Pool-adjacent-violators, the least-squares fit under that order (Barlow et al., "Statistical Inference under
+    Order Restrictions", 1972), each process of equal weight.
+    """
+    rates: dict[tuple[int, int], Vector] = {}
+    for cpus in {cpus for _, cpus in by_layout}:
+        keys = sorted(key for key in by_layout if key[1] == cpus)
+        workers = [[worker for run in by_layout[key] for worker in run] for key in keys]
+        seeds = [(LONE_SEED, cpus) if tasks == 1 else (TOGETHER_SEED, tasks, cpus) for tasks, _ in keys]
+        values = np.stack([mean_rate(group, seed) for group, seed in zip(workers, seeds, strict=True)])
+        weights = np.array([float(len(group)) for group in workers])
+        rates |= zip(keys, _falling(values, weights), strict=True)
+    return rates
+
+
+def _falling(values: Vector, weights: Vector) -> Vector:
+    """The nearest values that never rise from row to row, by each column for itself."""
+    # The minimax form of the fit: of all runs of rows that end here or later, and begin here or before.
+    rows = range(len(values))
+    sums = np.concatenate([np.zeros((1, values.shape[1])), np.cumsum(values * weights[:, None], axis=0)])
+    ends = np.concatenate([[0.0], np.cumsum(weights)])
+
+    def mean(first: int, last: int) -> Vector:
+        return np.asarray((sums[last + 1] - sums[first]) / (ends[last + 1] - ends[first]))
+
+    return np.stack(
+        [np.min([np.max([mean(a, b) for b in rows if b >= row], axis=0) for a in rows if a <= row], axis=0) for row in rows]
+    )
+
+
+def _worker_point(cpus: int, workers: Sequence[WorkerResult], values: Vector) -> WorkerPoint:
     cost = _mean(w.cpu_s_per_sample for w in workers)
     return WorkerPoint(cpus=cpus, samples_per_s=estimate_of(values, len(workers)), cpu_s_per_sample=cost, replicates=stored(values))
 
 
 def _contention_point(
-    points: tuple[WorkerPoint, ...], key: tuple[int, int], runs: Sequence[Sequence[WorkerResult]], host_cpus: int
+    points: tuple[WorkerPoint, ...], key: tuple[int, int], runs: Sequence[Sequence[WorkerResult]], values: Vector, host_cpus: int
 ) -> ContentionPoint:
     tasks, cpus = key
     workers = [worker for run in runs for worker in run]
-    ratio = mean_rate(workers, (TOGETHER_SEED, tasks, cpus)) / alone(points, cpus)
+    ratio = values / alone(points, cpus)
     return ContentionPoint(
         tasks=tasks,
         cpus=cpus,
