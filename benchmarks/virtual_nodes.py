@@ -34,7 +34,7 @@ class _Nodes(QuotaLauncher):
 
 def run(name: str, times: int, draw: random.Random) -> list[dict[str, Any]]:
     case = next(case for case in CASES if case.name == name)
-    case = replace(case, slow={"bytes_per_s": BYTES_PER_S}, files=32)
+    case = replace(case, slow={"bytes_per_s": BYTES_PER_S, "uncached": True}, files=32)
     launcher = _Nodes(2)
     measured: dict[int, list[float]] = {nodes: [] for nodes in NODES}
     probes, pipeline = [], None

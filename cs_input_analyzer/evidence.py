@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from cs_input_analyzer.records import Case, Op, Station, StationKind
@@ -14,6 +15,7 @@ __all__ = [
     "cpus_of_task",
     "free_bytes_per_node",
     "rate_of_worker",
+    "reads_at_once",
     "samples_of_worker",
     "share_of",
     "station_of",
@@ -25,6 +27,8 @@ __all__ = [
 READING: tuple[StationKind, ...] = ("readers", "storage bandwidth", "storage latency")
 # From this utilization on a station holds the worker back.
 BUSY_RATIO = 0.8
+# No more reads are opened at once: each holds a thread and a buffer.
+MOST_READS = 64
 
 
 def share_of(case: Case, ops: Iterable[Op]) -> float | None:
@@ -46,6 +50,20 @@ def bottleneck(case: Case, kinds: tuple[StationKind, ...]) -> Station | None:
     """The station of these kinds that holds the worker back: first of all, and busy."""
     first = case.stations[0] if case.stations else None
     return first if first is not None and first.kind in kinds and first.utilization_ratio >= BUSY_RATIO else None
+
+
+def reads_at_once(case: Case) -> int | None:
+    """Files to read at once, so that the CPUs and no longer the waiting set the pace; None where reads do not wait for an answer.
+
+    Little's law: outstanding reads = rate x latency, here the rate that the CPUs allow over that of one read at a time. AUTOTUNE
+    stops at the number of CPUs, which is too early for reads that only wait.
+    """
+    slow, cpu = bottleneck(case, ("storage latency",)), station_of(case, ("CPU",))
+    if slow is None or cpu is None or slow.samples_per_s <= 0:
+        return None
+    files = case.pipeline.files.count if case.pipeline.files else MOST_READS
+    wanted = min(files, MOST_READS, math.ceil(cpu.samples_per_s / slow.samples_per_s))
+    return wanted if wanted > 1 else None
 
 
 def cpus_of_task(case: Case) -> int | None:

@@ -51,17 +51,19 @@ def mounted(
     open_latency_s: float = 0.0,
     read_latency_s: float = 0.0,
     subtype: str = "slowfs",
+    uncached: bool = False,
 ) -> Iterator[Path]:
     """Mounts a mirror of the folder `source` in a private place, yields that place, and unmounts it whatever happens.
 
     Latencies are waited for by each open and each read request (128 KiB unless the kernel is told otherwise), and overlap;
-    `bytes_per_s` is shared by all readers. `subtype` is what the kernel calls it: `nfs4` shows up as `fuse.nfs4`. The file system
-    ends with the thread that mounted it. Raises UnavailableError with what is missing.
+    `bytes_per_s` is shared by all readers. `subtype` is what the kernel calls it: `nfs4` shows up as `fuse.nfs4`. `uncached` reads
+    pass by the page cache, as those of several nodes would pass by each other's. The file system ends with the thread that mounted
+    it. Raises UnavailableError with what is missing.
     """
     program = build()
     folder = Path(tempfile.mkdtemp(prefix="slowfs_"))
     latencies_us = [str(round(seconds * 1e6)) for seconds in (open_latency_s, read_latency_s)]
-    command = [str(program), os.path.abspath(source), str(folder), *latencies_us, repr(float(bytes_per_s or 0)), subtype]
+    command = [str(program), os.path.abspath(source), str(folder), *latencies_us, repr(float(bytes_per_s or 0)), subtype, str(int(uncached))]
     with tempfile.TemporaryFile() as said:
         server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
         try:

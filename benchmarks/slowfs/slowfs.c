@@ -31,6 +31,7 @@ enum { NS_PER_US = 1000, NS_PER_S = 1000000000, MOST_THREADS = 128 };
 static int source_fd;
 static int64_t open_ns, read_ns;
 static double bytes_per_s;
+static int is_uncached;
 
 static pthread_mutex_t gate_lock = PTHREAD_MUTEX_INITIALIZER;
 static int64_t gate_free_ns; /* when the link will have sent all that was given to it so far */
@@ -118,6 +119,7 @@ static int mirror_open(const char *path, struct fuse_file_info *file)
         return -errno;
     file->fh = (uint64_t)fd;
     file->keep_cache = 0;
+    file->direct_io = is_uncached; /* nodes that read the same file do not share one page cache */
     return 0;
 }
 
@@ -157,8 +159,8 @@ static const struct fuse_operations mirror = {
 
 int main(int count, char **words)
 {
-    if (count != 7) {
-        fprintf(stderr, "usage: slowfs SOURCE MOUNTPOINT OPEN_US READ_US BYTES_PER_S SUBTYPE\n");
+    if (count != 8) {
+        fprintf(stderr, "usage: slowfs SOURCE MOUNTPOINT OPEN_US READ_US BYTES_PER_S SUBTYPE UNCACHED\n");
         return 2;
     }
     prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -170,6 +172,7 @@ int main(int count, char **words)
     open_ns = atoll(words[3]) * NS_PER_US;
     read_ns = atoll(words[4]) * NS_PER_US;
     bytes_per_s = atof(words[5]);
+    is_uncached = atoi(words[7]);
 
     char options[256];
     /* The library keeps ten threads unless told otherwise; each request that waits holds one. Versions before 3.12 know no limit. */

@@ -211,7 +211,7 @@ def _interleave(work: _Work, edit: Edit) -> None:
     if edit.value is not None and edit.value > 1 and not is_moot:
         raise EditError(f"the order after {edit.op} is promised: no shuffle without a seed is before or after it")
     cycle = _number(edit) if is_moot else 1
-    own = [cycle, 1, AUTOTUNE, AUTOTUNE, AUTOTUNE if is_moot else 1]  # cycle, block, two buffers, calls at once
+    own = [cycle, 1, AUTOTUNE, AUTOTUNE, cycle]  # cycle, block, two buffers, calls at once
     inputs = _data(list(node.input), *(body.constant(value, tf.int64) for value in own))
     _become(body, node, "ParallelInterleaveDatasetV4", inputs, _FUNCTION_KEPT, deterministic=_ordered())
 

@@ -5,7 +5,8 @@ many small files are mostly waiting; a worker with several CPUs reads and checks
 
 Fix: `interleave` with `num_parallel_calls=tf.data.AUTOTUNE`, which opens files ahead and reads several at a time. Where a shuffle
 without a seed follows, the order is free and the cycle may be as long as you like; where the order must stay, `cycle_length=1`
-keeps it, and the next files are still opened ahead.
+keeps it, and the next files are still opened ahead. AUTOTUNE stops at the number of CPUs: reads that only wait for the storage
+need a number, which is worked out from its latency (Little's law) and what the CPUs could take.
 
 Silent for `interleave`, for a flat_map that reads no files, and over a single file.
 """
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cs_input_analyzer.evidence import READING, bottleneck
+from cs_input_analyzer.evidence import READING, bottleneck, reads_at_once
 from cs_input_analyzer.lineage import after
 from cs_input_analyzer.op_traits import call_number, is_random_order
 from cs_input_analyzer.records import Case, Edit, Finding, Op
@@ -37,6 +38,8 @@ def find(case: Case) -> Iterator[Finding]:
         if op.code is None and "FlatMap" not in inner:
             continue
         station = bottleneck(case, (*READING, "serial op"))
+        is_moot = any(is_random_order(other) for other in after(op, ops))
+        reads = reads_at_once(case) if is_moot else None
         reads_slowly = station is not None and (station.op in {op.name, *(other.name for other in inside(op, ops)), None})
         yield Finding(
             code=CODE,
@@ -47,11 +50,12 @@ def find(case: Case) -> Iterator[Finding]:
             evidence={
                 "files": files.count if files else None,
                 "ceiling_samples_per_s": station.samples_per_s if station and reads_slowly else None,
+                "reads_at_once": reads,
             },
-            fix=f"use interleave(…, num_parallel_calls={AUTOTUNE})",
+            fix=f"use interleave(…, num_parallel_calls={reads or AUTOTUNE})",
             before=op.code,
-            after=_after(op, case),
-            edits=(Edit(kind="interleave", op=op.name),),
+            after=_after(op, case, reads, is_moot),
+            edits=(Edit(kind="interleave", op=op.name, value=reads),),
         )
 
 
@@ -59,11 +63,11 @@ def _count(case: Case) -> str:
     return f"{case.pipeline.files.count:,} files" if case.pipeline.files else "files"
 
 
-def _after(op: Op, case: Case) -> str | None:
+def _after(op: Op, case: Case, reads: int | None, is_moot: bool) -> str | None:
     number = call_number(op, case.pipeline.ops)
     code = with_method(op.code, "flat_map", "interleave", nth=number)
     if code is None or count_calls(code, "interleave") != 1:
         return None
-    if not any(is_random_order(other) for other in after(op, case.pipeline.ops)):
-        code = with_argument(code, "interleave", "cycle_length", "1")
-    return with_argument(code, "interleave", "num_parallel_calls", AUTOTUNE)
+    if reads is not None or not is_moot:
+        code = with_argument(code, "interleave", "cycle_length", str(reads or 1))
+    return with_argument(code, "interleave", "num_parallel_calls", AUTOTUNE if reads is None else str(reads))

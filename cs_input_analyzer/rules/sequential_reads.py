@@ -5,7 +5,8 @@
 copying the records takes one CPU however many there are.
 
 Fix: `num_parallel_reads=tf.data.AUTOTUNE` in the reader, or `num_parallel_calls=tf.data.AUTOTUNE` in the `interleave`. The
-interleave keeps its order; the reader mixes its files, so shuffle after it or keep it as it is where the order counts.
+interleave keeps its order; the reader mixes its files, so shuffle after it or keep it as it is where the order counts. Reads that
+only wait for the storage need a number instead, as AUTOTUNE stops at the number of CPUs.
 
 Silent where several files are read at a time, over a single file, and for `flat_map`, which CSI104 is about.
 """
@@ -14,8 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cs_input_analyzer.evidence import READING, bottleneck
-from cs_input_analyzer.op_traits import call_number
+from cs_input_analyzer.evidence import READING, bottleneck, reads_at_once
+from cs_input_analyzer.lineage import after
+from cs_input_analyzer.op_traits import call_number, is_random_order
 from cs_input_analyzer.records import Case, Edit, Finding, Op
 from cs_input_analyzer.source_code import AUTOTUNE, count_calls, with_argument
 from cs_input_analyzer.threads import READERS, inside
@@ -50,8 +52,11 @@ def _is_written(op: Op, inner: tuple[Op, ...]) -> bool:
 
 def _reader_fix(op: Op, case: Case) -> tuple[str, str | None, tuple[Edit, ...]]:
     reader = next((name for name in _CLASSES if count_calls(op.code, name) == 1), None)
-    changed = with_argument(op.code, reader, "num_parallel_reads", AUTOTUNE) if reader else None
-    return f"give it num_parallel_reads={AUTOTUNE}", changed, (Edit(kind="interleave", op=op.name),)
+    is_moot = any(is_random_order(other) for other in after(op, case.pipeline.ops))
+    reads = reads_at_once(case) if is_moot else None
+    number = AUTOTUNE if reads is None else str(reads)
+    changed = with_argument(op.code, reader, "num_parallel_reads", number) if reader else None
+    return f"give it num_parallel_reads={number}", changed, (Edit(kind="interleave", op=op.name, value=reads),)
 
 
 def _finding(op: Op, case: Case, fix: str, changed: str | None, edits: tuple[Edit, ...]) -> Finding:

@@ -19,7 +19,7 @@ from cs_input_analyzer.rules import (
     serial_map,
     tiny_maps,
 )
-from tests.builders import make_measurement, make_plan, make_read_rate, make_station, make_storage
+from tests.builders import make_files, make_measurement, make_plan, make_read_rate, make_station, make_storage
 from tests.rules.lines import (
     CAST,
     JPEG,
@@ -311,6 +311,28 @@ def test_one_file_after_the_other_is_a_warning_where_reading_holds_the_worker_ba
     stations = (make_station(kind, op=name, utilization_ratio=0.95),)
     for rule, ops in ((flat_map_over_files, reading("FlatMap", code=FLAT)), (sequential_reads, list_reader())):
         assert severities(rule, replace(case_of(*ops, *TAIL), stations=stations)) == [expected]
+
+
+@pytest.mark.parametrize(("ceiling", "number"), [(2_400.0, 12), (100_000.0, 64), (150.0, 2)])
+def test_reads_that_only_wait_get_as_many_at_once_as_keep_the_cpus_busy(ceiling: float, number: int) -> None:
+    stations = (
+        make_station("storage latency", op="flat_map", samples_per_s=200.0 if ceiling > 200 else 100.0, utilization_ratio=0.95),
+        make_station("CPU", op=None, samples_per_s=ceiling, utilization_ratio=0.1),
+    )
+    many = make_files(count=1000)
+
+    def edit_of(rule: object, *ops: Op) -> Edit:
+        case = case_of(*ops)
+        (finding,) = found(rule, replace(case, stations=stations, pipeline=replace(case.pipeline, files=many)))
+        assert finding.after is not None
+        assert (str(number) in finding.after) == (finding.edits[0].value is not None)
+        return finding.edits[0]
+
+    mixed, kept = shuffle(seed=0), shuffle(seed=7)
+    assert edit_of(flat_map_over_files, *reading("FlatMap", code=FLAT), mixed, *TAIL).value == number
+    assert edit_of(sequential_reads, *list_reader(), mixed, *TAIL).value == number
+    # The order is promised: no more than one file at a time gives elements.
+    assert edit_of(flat_map_over_files, *reading("FlatMap", code=FLAT), kept, *TAIL).value is None
 
 
 def test_each_of_the_two_leaves_to_the_other_what_is_the_others() -> None:
