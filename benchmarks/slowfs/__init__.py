@@ -63,7 +63,8 @@ def mounted(
     program = build()
     folder = Path(tempfile.mkdtemp(prefix="slowfs_"))
     latencies_us = [str(round(seconds * 1e6)) for seconds in (open_latency_s, read_latency_s)]
-    command = [str(program), os.path.abspath(source), str(folder), *latencies_us, repr(float(bytes_per_s or 0)), subtype, str(int(uncached))]
+    numbers = [*latencies_us, repr(float(bytes_per_s or 0)), subtype, str(int(uncached))]
+    command = [str(program), os.path.abspath(source), str(folder), *numbers]
     with tempfile.TemporaryFile() as said:
         server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
         try:
