@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from cs_input_analyzer import __version__, analysis, engine, load, prove, records, report
+from cs_input_analyzer import __version__, analysis, capture, engine, load, prove, records, report
 from cs_input_analyzer.demand import check_sources, consumption_of
 from cs_input_analyzer.errors import Interrupted, TargetError, UsageError
 from cs_input_analyzer.launch import Launcher
@@ -49,9 +49,17 @@ class Analysis(records.Analysis):
         """Writes the self-contained HTML report."""
         report.write_text_atomically(path, report.render(self, "html"))
 
-    def to_csv(self, path: str | Path) -> None:
-        """Writes one row per worker and layout."""
-        report.write_text_atomically(path, report.render(self, "csv"))
+    def to_csv(self, path: str | Path, table: str = "workers") -> None:
+        """Writes one row per worker and layout; or another `table`, by its name in `tables()`."""
+        report.write_text_atomically(path, report.render_table(self, table))
+
+    def tables(self) -> dict[str, Any]:
+        """Every table of the run as a pandas DataFrame: workers, measurements, ops, costs, launches, findings and more."""
+        return report.data_frames(self)
+
+    def _repr_html_(self) -> str:
+        """The card that a notebook shows: the verdict, the launch, the findings with their gains."""
+        return report.render_card(self)
 
     def validate(
         self,
@@ -139,7 +147,7 @@ def run(
     `story`: the stages to run. See `analyze` for what it raises.
     """
     if isinstance(target, str):
-        load.parse_target(target)
+        _check_target(target)
     consumption = consumption_of(options)
     opened = engine.open_engine(options, declared=declared, told=lambda what: progress(what, 0.0))
     launcher = opened.launcher
@@ -342,6 +350,9 @@ def _check_seconds(max_seconds: float) -> None:
 
 def _check_importable(target: str) -> None:
     """Whether workers can be told this target by its name. Raises TargetError."""
+    if capture.is_script(target):
+        capture.parse_script(target)
+        return
     module, _, name = target.rpartition(":")
     if module == "__main__" or "<" in name:
         raise TargetError(
@@ -349,6 +360,14 @@ def _check_importable(target: str) -> None:
             "into a file, analyze path/file.py:function, and validate the run of that"
         )
     load.parse_target(target)
+
+
+def _check_target(target: str) -> None:
+    """Whether a file that the target names is there. Raises TargetError."""
+    if capture.is_script(target):
+        capture.parse_script(target)
+    else:
+        load.parse_target(target)
 
 
 def _codes(codes: str | Sequence[str]) -> tuple[str, ...]:

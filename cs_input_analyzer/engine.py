@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cs_input_analyzer import cluster
-from cs_input_analyzer.errors import UsageError
+from cs_input_analyzer.errors import Interrupted, UsageError
 from cs_input_analyzer.launch import LocalLauncher
 from cs_input_analyzer.launch.slurm import SlurmLauncher, Wish
 from cs_input_analyzer.measure import host, node_speed
@@ -40,6 +40,7 @@ def open_engine(options: Options, *, declared: Cluster | None, told: Callable[[s
     Raises:
         UsageError: a cluster or a number of CPUs that cannot be.
         LaunchError: the engine cannot have what it needs.
+        Interrupted: Ctrl-C while it waited for that.
     """
     return _on_slurm(options, declared, told) if options.launcher == "slurm" else _here(options, declared)
 
@@ -61,13 +62,27 @@ def _on_slurm(options: Options, declared: Cluster | None, told: Callable[[str], 
         extra = shlex.split(options.sbatch_args or "")
     except ValueError as error:
         raise UsageError(f"--sbatch-args is not a readable command line ({error}): {options.sbatch_args!r}") from None
-    launcher = SlurmLauncher(
+    try:
+        launcher = _slurm_launcher(options, found, tuple(extra), told)
+    except KeyboardInterrupt:
+        raise Interrupted("interrupted before Slurm gave its nodes") from None
+    if is_theirs and nodes.speed_ratio is None:
+        nodes = replace(
+            nodes, speed_ratio=Estimate.exact(1.0), speed_basis="this host", cpu_model=nodes.cpu_model or launcher.host.cpu_model
+        )
+    return Engine(launcher=launcher, host=launcher.host, cluster=nodes)
+
+
+def _slurm_launcher(
+    options: Options, found: cluster.Found, sbatch_args: tuple[str, ...], told: Callable[[str], None]
+) -> SlurmLauncher:
+    return SlurmLauncher(
         Wish(
             nodes=options.slurm_nodes,
             most_nodes=min(len(found.usable), found.cluster.nodes),
             partition=found.partition,
             exclude=found.excluded,
-            sbatch_args=tuple(extra),
+            sbatch_args=sbatch_args,
             queue_s=options.queue_timeout_s,
             measure_s=options.max_seconds * SPARE_RATIO,
             shared_dir=None if options.shared_dir is None else Path(options.shared_dir),
@@ -76,11 +91,6 @@ def _on_slurm(options: Options, declared: Cluster | None, told: Callable[[str], 
         worker_memory_bytes=options.worker_memory_bytes,
         told=told,
     )
-    if is_theirs and nodes.speed_ratio is None:
-        nodes = replace(
-            nodes, speed_ratio=Estimate.exact(1.0), speed_basis="this host", cpu_model=nodes.cpu_model or launcher.host.cpu_model
-        )
-    return Engine(launcher=launcher, host=launcher.host, cluster=nodes)
 
 
 def _loop(this_host: Host) -> Callable[[], Estimate]:

@@ -76,7 +76,7 @@ def recorded_sources() -> Iterator[SourceLog]:
     def tagged(dataset: Any) -> Any:
         metadata = original.fget(dataset)
         number = len(log.lines)
-        log.lines[number] = _users_line()
+        log.lines[number] = users_line()
         metadata.name = f"{metadata.name}#csia{number}".encode()
         return metadata
 
@@ -494,7 +494,7 @@ def _string_constants(graph_def: Any) -> Iterator[str]:
                 yield value.decode(errors="surrogateescape")
 
 
-def _users_line() -> str:
+def users_line() -> str:
     """`path:line` of the innermost stack frame that is the user's; empty where TensorFlow acts on its own.
 
     TensorFlow's own stack is read because it maps the code that AutoGraph generated back to the lines the user wrote.
@@ -502,12 +502,12 @@ def _users_line() -> str:
     from tensorflow.python.util import tf_stack
 
     for frame in reversed(tf_stack.extract_stack()):
-        if not _is_library(frame.filename):
+        if not is_library(frame.filename):
             return f"{frame.filename}:{frame.lineno}"
     return ""
 
 
-def _is_library(filename: str) -> bool:
+def is_library(filename: str) -> bool:
     """Whether a frame is ours, TensorFlow's or Python's own. By the folders of those packages: users have a `tensorflow/` too."""
     if filename.startswith(("<frozen", "<string>", "<__array")):
         return True

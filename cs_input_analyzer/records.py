@@ -29,14 +29,18 @@ __all__ = [
     "CapacityModel",
     "Case",
     "Cluster",
+    "ComparedRun",
+    "Comparison",
     "Component",
     "Consumption",
     "ContentionPoint",
     "Decomposition",
+    "Difference",
     "Edit",
     "Estimate",
     "FileSet",
     "Finding",
+    "FindingChange",
     "Fixes",
     "Host",
     "LaunchLines",
@@ -44,8 +48,10 @@ __all__ = [
     "Layout",
     "Limit",
     "Measurement",
+    "MemoryChange",
     "Noise",
     "Op",
+    "OpChange",
     "OpCost",
     "Options",
     "Patch",
@@ -54,6 +60,7 @@ __all__ = [
     "PlanChange",
     "Prediction",
     "Profile",
+    "RateChange",
     "ReadRate",
     "RunInspection",
     "RunRates",
@@ -91,6 +98,7 @@ WorkerStatus = Literal["done", "data_error", "deadline", "interrupted", "lost"]
 StopReason = Literal["precision", "budget", "data_end", "error"]
 RunPhase = Literal["compile", "weights", "programming", "priming", "train", "checkpoint", "evaluation"]
 RunSourceKind = Literal["console log", "performance.json", "compile report", "event files", "step journal"]
+CaptureKind = Literal["train", "fit", "distribute", "loop", "peek", "evaluate", "predict"]
 StallCause = Literal["none known", "checkpoint", "evaluation", "set-up"]
 EditKind = Literal[
     "set-parallelism",  # num_parallel_calls of a parallel map, interleave or batch
@@ -105,6 +113,9 @@ EditKind = Literal[
     "swap",  # with the op before it, where legal
     "use-private-threads",
 ]
+RateDirection = Literal["faster", "slower", "no difference seen"]
+CostDirection = Literal["dearer", "cheaper", "no difference seen", "new", "gone", "not comparable"]
+MemoryDirection = Literal["more", "less", "no difference seen"]
 StationKind = Literal[
     "CPU", "serial op", "fixed parallelism", "Python (GIL)", "readers", "storage bandwidth", "storage latency", "slowest shard"
 ]
@@ -1007,6 +1018,41 @@ class Tool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CaptureCandidate:
+    """A place where the user's script would have taken data.
+
+    Attributes:
+        number: as `--capture` takes it.
+        call: what was called there, `CerebrasEstimator.train`; `code` is the user's statement.
+        source: `path:line` of the user's.
+    """
+
+    number: int
+    kind: CaptureKind
+    call: str
+    source: str
+    code: str | None
+    mode: Mode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capture:
+    """What was captured of the user's own script, whose training never ran.
+
+    Attributes:
+        command: the script as it was run, up to the candidate `picked`.
+        stand_ins: modules that are not installed and were stood in for.
+        notes: places that take no tf.data input, and what ended the search for more.
+    """
+
+    command: str
+    picked: int
+    candidates: tuple[CaptureCandidate, ...]
+    stand_ins: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Analysis:
     """One run: all that was asked, measured, predicted and advised. Every report is a rendering of this record.
 
@@ -1014,6 +1060,7 @@ class Analysis:
     headroom), else `balanced`; `unknown` without a demand. `confidence` is the probability of that statement (0 to 1).
     `ignored_count`: findings left out because a comment in the user's code says so.
     `left_out`: what an excerpt holds less of than the run it is of (the page of a huge run does); empty for the run itself.
+    `capture`: where the input was found, of a run of the user's own script; None where the input function was named.
     """
 
     schema_version: int
@@ -1043,6 +1090,7 @@ class Analysis:
     ignored_count: int = 0
     left_out: tuple[str, ...] = ()
     scaling: Scaling | None = None
+    capture: Capture | None = None
 
 
 # --- a run that already happened ---------------------------------------------------------------------------------------------
@@ -1191,3 +1239,136 @@ class RunInspection:
     change: PlanChange
     runs_found: int
     notes: tuple[str, ...] = ()
+
+
+# --- two runs beside each other ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedRun:
+    """What stands at the top of each side. `path`: the file that it was read from."""
+
+    path: str
+    target: str
+    created_at: str
+    hostname: str
+    tensorflow_version: str | None
+    verdict: VerdictName
+    confidence: float | None
+    verdict_layout: Layout | None
+    demand_samples_per_s: Estimate | None
+    plan: Layout | None
+    predicted_samples_per_s: Estimate | None
+    meets_demand: bool | None
+    memory_bytes_per_node: int | None
+    bottleneck: Station | None
+    interrupted: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateChange:
+    """One launch that both runs measured: the same layout, worker count and state of the page cache.
+
+    Attributes:
+        old_samples_per_s, new_samples_per_s: geometric mean over the fresh launches, how many of them is its `count`; the interval
+            is of that run's launches alone.
+        ratio: new over old; its intervals hold for all rows of a comparison together with 90 % probability.
+        change: `no difference seen` unless the whole interval lies on one side of 1.
+        old_cpu_s_per_sample, new_cpu_s_per_sample: mean over the processes; None where it was not read.
+    """
+
+    layout: Layout
+    num_workers: int
+    old_cache_state: CacheChoice
+    new_cache_state: CacheChoice
+    old_samples_per_s: Estimate
+    new_samples_per_s: Estimate
+    ratio: Estimate
+    change: RateDirection
+    old_cpu_s_per_sample: float | None = None
+    new_cpu_s_per_sample: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpChange:
+    """CPU of one op for one sample, by its name; of kind `process` the sum of all.
+
+    `noise_s`: how far the two may lie apart by chance, with 90 % probability for all ops together; None where that cannot be said.
+    `not comparable`: the two profiles are of other launches, or one has no number for the op.
+    """
+
+    name: str
+    kind: str
+    source: str | None
+    old_cpu_s_per_sample: float | None
+    new_cpu_s_per_sample: float | None
+    noise_s: float | None
+    change: CostDirection
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryChange:
+    """Memory that one worker of a launch holds alone, the largest of them."""
+
+    layout: Layout
+    num_workers: int
+    old_bytes: int
+    new_bytes: int
+    change: MemoryDirection
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindingChange:
+    """A finding that only one of the runs has, by its code and op."""
+
+    change: Literal["new", "gone"]
+    finding: Finding
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """Something other than the pipeline in which the runs differ, or that was not quiet; `old` and `new` as text."""
+
+    name: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Two runs of one input function, beside each other.
+
+    Attributes:
+        rates: by rising tasks and CPUs.
+        spread_ratio: standard deviation of the rates of fresh launches alike, relative, in both runs together: what the intervals
+            of `rates` rest on, the error of each rate and what is assumed included.
+        ops: the dearest first; the first is the whole process.
+        findings: new ones first.
+        doubts: what makes the comparison doubtful; empty where nothing does.
+        not_compared: launches that only one of the runs holds, a sentence each.
+    """
+
+    schema_version: int
+    tool: Tool
+    old: ComparedRun
+    new: ComparedRun
+    rates: tuple[RateChange, ...]
+    spread_ratio: float
+    ops: tuple[OpChange, ...]
+    memory: tuple[MemoryChange, ...]
+    findings: tuple[FindingChange, ...]
+    doubts: tuple[Difference, ...]
+    not_compared: tuple[str, ...] = ()
+
+    @property
+    def smallest_slowdown_ratio(self) -> float:
+        """Below about this, a slowdown would not be seen even in the row that is known best: a gate is as good as that."""
+        return min(1 - row.ratio.low / row.ratio.estimate for row in self.rates)
+
+    @property
+    def slower(self) -> tuple[RateChange, ...]:
+        return tuple(row for row in self.rates if row.change == "slower")
+
+    @property
+    def faster(self) -> tuple[RateChange, ...]:
+        return tuple(row for row in self.rates if row.change == "faster")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from statistics import median
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +21,7 @@ DRAWS = 200
 SEED = 5
 # Nodes that keep at least this part of their rate scale; what the rest lose is looked into.
 SCALES_RATIO = 0.9
-# At least this part of what the workers lost must have gone into waiting (not into CPU, not into the run queue) to be storage's.
+# At least this part of the time that a sample takes longer must be waiting (not CPU, not the run queue) to be the storage's.
 WAITED_SHARE_RATIO = 0.5
 # How soft the knee is: X = n b / (1 + (n b / C)^k)^(1/k) is 16 % below both asymptotes of the bottleneck law where they cross.
 KNEE = 4.0
@@ -49,7 +50,8 @@ def scaling_of(measurements: Sequence[Measurement], cache: CacheChoice) -> Scali
     draw = np.random.default_rng(SEED)
     kept = _drawn(last.samples_per_s, draw) / last.nodes / (_drawn(first.samples_per_s, draw) / first.nodes)
     kept_ratio = estimate_of(kept, min(last.samples_per_s.count or 1, first.samples_per_s.count or 1))
-    ceiling = _ceiling(points, draw) if kept_ratio.high < SCALES_RATIO and _is_storage(points, kept_ratio.estimate) else None
+    medians = {nodes: _median_rate(launches) for nodes, launches in by_nodes.items()}
+    ceiling = _ceiling(points, draw) if kept_ratio.high < SCALES_RATIO and _is_storage(points, medians) else None
     return Scaling(points=points, kept_ratio=kept_ratio, ceiling_bytes_per_s=ceiling, note=_note(points, kept_ratio, ceiling))
 
 
@@ -99,12 +101,23 @@ def _wait_ratio(worker: WorkerResult, cpus: int) -> float | None:
     return max(0.0, 1 - worker.samples_per_s.estimate * worker.cpu_s_per_sample * (1 + queued) / cpus)
 
 
-def _is_storage(points: Sequence[ScalingPoint], kept: float) -> bool:
-    """Whether what the workers lost went into waiting. Losing 1 - k of its rate, a worker works that much less of its busy time."""
-    before, after = points[0].wait_ratio, points[-1].wait_ratio
-    if before is None or after is None or points[-1].bytes_per_s is None:
+def _is_storage(points: Sequence[ScalingPoint], medians: Mapping[int, float]) -> bool:
+    """Whether most of the time that a sample takes longer is waiting, and all workers alike lost rate, not those of a slow node.
+
+    Of T seconds that one worker takes for a sample it waits w·T; the rest it runs, or queues for a CPU.
+    """
+    first, last = points[0], points[-1]
+    if first.wait_ratio is None or last.wait_ratio is None or last.bytes_per_s is None:
         return False
-    return after - before >= WAITED_SHARE_RATIO * (1 - kept) * (1 - before)
+    if medians[last.nodes] >= SCALES_RATIO * medians[first.nodes]:
+        return False
+    took_s, takes_s = (point.workers / point.samples_per_s.estimate for point in (first, last))
+    busier_s = (1 - last.wait_ratio) * takes_s - (1 - first.wait_ratio) * took_s
+    return takes_s > took_s and busier_s <= (1 - WAITED_SHARE_RATIO) * (takes_s - took_s)
+
+
+def _median_rate(launches: Sequence[Measurement]) -> float:
+    return median(worker.samples_per_s.estimate for m in launches for worker in m.workers if worker.samples_per_s is not None)
 
 
 def _ceiling(points: Sequence[ScalingPoint], draw: np.random.Generator) -> Estimate | None:

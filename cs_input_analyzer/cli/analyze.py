@@ -89,7 +89,7 @@ def _analyze(target: str, params_file: str | None, overrides: tuple[str, ...], c
     deliver(found, outputs, is_quiet, lambda **shape: reports.render(found, "console", **shape))
     if found.interrupted:
         return interrupted()
-    return EXIT_TRIPPED if _is_tripped(found, fail_on) else 0
+    return EXIT_TRIPPED if is_tripped(found, fail_on) else 0
 
 
 def options_of(params_file: str | None, overrides: tuple[str, ...], choices: dict[str, Any]) -> Options:
@@ -111,7 +111,7 @@ def options_of(params_file: str | None, overrides: tuple[str, ...], choices: dic
     )
 
 
-def _is_tripped(found: Analysis, fail_on: str | None) -> bool:
+def is_tripped(found: Analysis, fail_on: str | None) -> bool:
     if fail_on == "input-bound":
         return found.verdict == "input_bound"
     return fail_on == "warning" and any(finding.severity in ("warning", "error") for finding in found.findings)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from cs_input_analyzer.cli import options as shared
 from cs_input_analyzer.cli.terminal import is_terminal, print_text, tell_versions, width
+from cs_input_analyzer.errors import UsageError
 
 if TYPE_CHECKING:
+    from cs_input_analyzer.records import Analysis
     from cs_input_analyzer.report import Format
 
 
@@ -23,8 +26,20 @@ if TYPE_CHECKING:
     help="By the ending of FILE when not given; console on the terminal.",
 )
 @click.option("-o", "--output", metavar="FILE", help="Write there instead of to the terminal.")
+@click.option(
+    "--table",
+    metavar="NAME",
+    help="Which table as CSV: workers (default), measurements, ops, costs, findings, …; all: each a file in the folder -o.",
+)
 @shared.with_options(shared.RULES)
-def report(run_file: str, form: Format | None, output: str | None, select: tuple[str, ...], ignore: tuple[str, ...]) -> int:
+def report(
+    run_file: str,
+    form: Format | None,
+    output: str | None,
+    table: str | None,
+    select: tuple[str, ...],
+    ignore: tuple[str, ...],
+) -> int:
     """Render a saved run again, from its JSON or its HTML."""
     from dataclasses import replace
 
@@ -34,9 +49,33 @@ def report(run_file: str, form: Format | None, output: str | None, select: tuple
     found = reports.load(run_file)
     tell_versions(found)
     found = replace(found, findings=tuple(finding for finding in found.findings if is_wanted(finding.code, select, ignore)))
+    if table is not None:
+        return _tables(found, table, form, output)
     wanted: Format = form or (reports.format_of(output) if output else "console")
     if output is not None:
         reports.write_text_atomically(output, reports.render(found, wanted))
     else:
         print_text(reports.render(found, wanted, width=width(), color=is_terminal(sys.stdout)))
+    return 0
+
+
+def _tables(found: Analysis, table: str, form: Format | None, output: str | None) -> int:
+    """One table to the file or the terminal, or all of them into a folder."""
+    from cs_input_analyzer import report as reports
+    from cs_input_analyzer.report.frames import TABLES
+
+    if form not in (None, "csv"):
+        raise UsageError(f"--table {table}: tables are CSV, not {form}; leave --format out")
+    if table != "all":
+        text = reports.render_table(found, table)
+        if output is None:
+            print_text(text)
+        else:
+            reports.write_text_atomically(output, text)
+        return 0
+    folder = Path(output) if output is not None else None
+    if folder is None or not folder.is_dir():
+        raise UsageError(f"--table all writes {len(TABLES)} files: name a folder that is there with -o FOLDER")
+    for name in TABLES:
+        reports.write_text_atomically(folder / f"{name}.csv", reports.render_table(found, name))
     return 0

@@ -29,13 +29,24 @@ from typing import Any
 import yaml
 
 from cs_input_analyzer.cluster.node_speed import checked_ratio, format_reference, ratio_by_loop, read_reference
-from cs_input_analyzer.cluster.slurm import discover
+from cs_input_analyzer.cluster.slurm import Found, discover
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.recommend import THIS_HOST
 from cs_input_analyzer.records import Cluster, Estimate, Host, Options
 from cs_input_analyzer.units import parse_bytes, parse_bytes_per_s, parse_estimate
 
-__all__ = ["SLURM", "discover", "format_reference", "from_file", "preset", "preset_names", "read_reference", "resolve", "this_host"]
+__all__ = [
+    "SLURM",
+    "Found",
+    "discover",
+    "format_reference",
+    "from_file",
+    "preset",
+    "preset_names",
+    "read_reference",
+    "resolve",
+    "this_host",
+]
 
 REQUIRED = ("nodes", "cpus_per_node", "memory_per_node")
 RATES = ("network_per_node", "storage_bandwidth", "memory_bandwidth")

@@ -143,7 +143,7 @@ def _build(journal: JournalWriter, order: Order, folder: Path) -> tuple[Any, Any
     """Runs the user's input function. None when it failed; the journal says how."""
     from pydantic import TypeAdapter
 
-    from cs_input_analyzer import graph, load
+    from cs_input_analyzer import capture, graph, load
     from cs_input_analyzer.errors import TargetError
     from cs_input_analyzer.measure.redirect import redirected_writes
     from cs_input_analyzer.records import PipelineGraph
@@ -151,11 +151,11 @@ def _build(journal: JournalWriter, order: Order, folder: Path) -> tuple[Any, Any
     os.environ["TF_CONFIG"] = order.tf_config
     own_pid = os.getpid()
     began_s = time.monotonic()
-    stage = "import"
+    stage = "build" if capture.is_script(order.target) else "import"
     journal.event("building")
     try:
         with graph.recorded_sources() as log, redirected_writes(folder) as moved:
-            found = _unpickle(order.pickled) if order.pickled else load.find_object(load.parse_target(order.target))
+            found = _found(order)
             stage = "build"
             dataset = load.build_dataset(found, _call_of(order))
         _end_forked_child(own_pid)
@@ -173,6 +173,15 @@ def _build(journal: JournalWriter, order: Order, folder: Path) -> tuple[Any, Any
     journal.event("built", build_s=build_s, pipeline=fields, file_count=file_count, files=files if order.want_graph else ())
     _prepare_cache(journal, order, [path for path, _ in files])
     return dataset, pipeline.ops, pipeline.batch_size, files
+
+
+def _found(order: Order) -> Any:
+    """The input function, or the Dataset, that the order is about."""
+    from cs_input_analyzer import capture, load
+
+    if order.pickled:
+        return _unpickle(order.pickled)
+    return capture.captured(order.target) if capture.is_script(order.target) else load.find_object(load.parse_target(order.target))
 
 
 def _call_of(order: Order) -> Any:
@@ -195,7 +204,7 @@ def _rebuilt(order: Order, folder: Path, texts: Mapping[str, str]) -> Any:
     own_pid = os.getpid()
     try:
         with patched_sources(texts), redirected_writes(folder):
-            return load.build_dataset(load.find_object(load.parse_target(order.target)), _call_of(order))
+            return load.build_dataset(_found(order), _call_of(order))
     finally:
         _end_forked_child(own_pid)
 

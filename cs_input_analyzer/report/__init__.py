@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from cs_input_analyzer.errors import UsageError
-from cs_input_analyzer.records import Analysis, RunInspection, Validation
+from cs_input_analyzer.records import Analysis, Comparison, RunInspection, Validation
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from wafer_model.prediction import WaferPrediction
 
 Format = Literal["console", "html", "json", "csv", "sbatch", "log"]
@@ -63,6 +65,27 @@ def render(analysis: Analysis, format: Format, *, width: int | None = None, colo
     raise UsageError(f"no report format {format!r}; there are {', '.join(FORMATS)}")
 
 
+def render_table(analysis: Analysis, table: str) -> str:
+    """One table of a run as CSV, by its name in `frames.TABLES`. Raises UsageError where there is no such table."""
+    from cs_input_analyzer.report.to_csv import to_csv
+
+    return to_csv(analysis, table)
+
+
+def data_frames(analysis: Analysis) -> dict[str, pd.DataFrame]:
+    """All tables of a run by their names, as pandas has them."""
+    from cs_input_analyzer.report.frames import frames
+
+    return frames(analysis)
+
+
+def render_card(analysis: Analysis) -> str:
+    """The answer as a piece of HTML, for notebooks."""
+    from cs_input_analyzer.report.card import to_card
+
+    return to_card(analysis)
+
+
 def render_validation(validation: Validation, *, width: int | None = None, color: bool = False) -> str:
     """Predicted against measured, as the console report shows it, without the rest of that report."""
     from cs_input_analyzer.report.to_console import validation_to_console
@@ -86,6 +109,24 @@ def render_inspection(found: RunInspection, format: Format, *, width: int | None
     if format == "json":
         return to_json(found)
     raise UsageError(f"an inspected run has no format {format!r}; there are console, html, json")
+
+
+def render_comparison(found: Comparison, format: Format, *, width: int | None = None, color: bool = False) -> str:
+    """Two runs beside each other, as text: `console`, `html` or `json`.
+
+    Raises:
+        UsageError: another format.
+    """
+    from cs_input_analyzer.report.comparison_pages import comparison_to_console, comparison_to_html
+    from cs_input_analyzer.report.to_json import to_json
+
+    if format == "console":
+        return comparison_to_console(found, width=width, color=color)
+    if format == "html":
+        return comparison_to_html(found)
+    if format == "json":
+        return to_json(found)
+    raise UsageError(f"a comparison has no format {format!r}; there are console, html, json")
 
 
 def render_tuning(analysis: Analysis, *, width: int | None = None, color: bool = False) -> str:

@@ -127,9 +127,9 @@ def _together(fixes: Fixes) -> str:
 def _plan(plan: LaunchPlan | None, then: Alternative) -> str:
     """`8 nodes -> 3 nodes: 3x4x2, 14,000 samples/s`."""
     fewer = f"{_nodes(plan.nodes)} -> {_nodes(then.layout.nodes)}: " if plan is not None else ""
-    meets = {True: ", meets the demand", False: ", does NOT meet the demand", None: ""}[then.meets_demand]
-    note = f"; {then.note}" if then.note else ""
-    return f"{fewer}{then.layout}, {format_estimate(then.predicted_samples_per_s)} predicted{meets}{note}"
+    meets = {True: "meets the demand", False: "does NOT meet the demand", None: ""}[then.meets_demand]
+    said = then.note or meets
+    return f"{fewer}{then.layout}, {format_estimate(then.predicted_samples_per_s)} predicted{f'; {said}' if said else ''}"
 
 
 def _nodes(count: int) -> str:

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from cs_input_analyzer.records import Analysis, ContentionPoint, Decomposition, Host, Measurement, Noise, SteadyState, WorkerResult
+from cs_input_analyzer.records import (
+    Analysis,
+    Capture,
+    ContentionPoint,
+    Decomposition,
+    Host,
+    Measurement,
+    Noise,
+    SteadyState,
+    WorkerResult,
+)
 from cs_input_analyzer.report.wording import Facts, confirming_measurement, one_line
 from cs_input_analyzer.units import MISSING, format_bytes, format_count, format_ratio, format_seconds
 
@@ -108,6 +118,8 @@ def _whose(worker: WorkerResult, measurement: Measurement, why: str) -> str:
 def measuring_facts(analysis: Analysis) -> Facts:
     """Host, window, noise and budget."""
     facts = [("host", _host(analysis.host))]
+    if analysis.capture is not None:
+        facts.append(("script", _script(analysis.capture)))
     shown = shown_measurement(analysis)
     if shown is not None and shown.steady_state is not None:
         facts.append(("steady state", f"{shown.layout}: {_steady_state(shown.steady_state)}"))
@@ -121,6 +133,20 @@ def measuring_facts(analysis: Analysis) -> Facts:
     if analysis.left_out:
         facts.append(("left out", "; ".join(analysis.left_out)))
     return tuple((label, one_line(text)) for label, text in facts)
+
+
+def _script(capture: Capture) -> str:
+    """What was captured of the user's script, and what else there was."""
+    taken = [f"{one.call} at {one.source}" for one in capture.candidates if one.number == capture.picked]
+    others = [one for one in capture.candidates if one.number != capture.picked]
+    where = ", ".join([f"capture {format_count(capture.picked)}", *taken])
+    parts = [f"{capture.command} was run up to {where}; the training never ran"]
+    if others:
+        named = [f"{format_count(one.number)} {one.call} at {one.source}" for one in others]
+        parts.append(f"--capture takes another: {', '.join(named)}")
+    if capture.stand_ins:
+        parts.append(f"not installed, so a stand-in took its place: {', '.join(capture.stand_ins)}")
+    return "; ".join([*parts, *capture.notes])
 
 
 def _host(host: Host) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING
 
+from cs_input_analyzer.report.pictures import Picture
 from cs_input_analyzer.report.tables import Column, Table
 from cs_input_analyzer.report.wording import Facts, visible
 
@@ -81,7 +82,8 @@ def facts_on(console: Console, facts: Facts) -> None:
     console.print(grid)
 
 
-def table_on(console: Console, table: Table, *, heading: bool = True) -> None:
+def table_on(console: Console, table: Table, *, heading: bool = True, styles: tuple[str, ...] = ()) -> None:
+    """`styles`: of the rows, one for each; none: the row that stands out is bold."""
     from rich.table import Table as Grid
     from rich.text import Text
 
@@ -95,12 +97,39 @@ def table_on(console: Console, table: Table, *, heading: bool = True) -> None:
         grid.add_column(Text(column.name), justify="right" if column.is_number else "left", vertical="top", overflow="fold")
     for number, row in enumerate(table.rows):
         cells = (Text(_shortened(row[index], _room(table, index, console.width), table.columns[index])) for index in shown)
-        grid.add_row(*cells, style="bold" if number == table.strong else None)
+        style = styles[number] if styles else "bold" if number == table.strong else ""
+        grid.add_row(*cells, style=style or None)
     console.print(grid)
     if table.remarks:
         console.print()
     for remark in table.remarks:
         line_on(console, remark)
+
+
+def picture_on(console: Console, picture: Picture | None, *, heading: bool = True) -> None:
+    """Its caption, then a line for each row; nothing where there is no picture."""
+    from rich.table import Table as Grid
+    from rich.text import Text
+
+    if picture is None:
+        return
+    if heading:
+        heading_on(console, picture.title)
+    else:
+        console.print()
+    line_on(console, picture.caption)
+    grid = Grid.grid(padding=(0, GAP, 0, 0))
+    grid.add_column(no_wrap=True, overflow="ellipsis", max_width=max(console.width // 4, 10), style="dim")
+    grid.add_column(no_wrap=True, overflow="crop")
+    grid.add_column(overflow="fold")
+    for label, drawing, text in picture.rows:
+        grid.add_row(Text(_cut(visible(label))), Text(drawing), Text(_cut(visible(text))))
+    console.print(grid)
+
+
+def picture_width(console: Console) -> int:
+    """Columns that a drawing may take, beside its label and its text."""
+    return max(console.width * 2 // 7, 8)
 
 
 def _room(table: Table, index: int, width: int) -> int:

@@ -6,14 +6,17 @@ User text reaches rich only as `Text`, never as markup, and without control char
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from cs_input_analyzer.records import Analysis, LaunchPlan, Profile, Station, Storage, Validation
 from cs_input_analyzer.report.cluster import cluster_facts
 from cs_input_analyzer.report.costs import dearest_sentence, op_cost_table, serial_sentence
-from cs_input_analyzer.report.findings import finding_views, fixes_facts, ignored_sentence
-from cs_input_analyzer.report.measuring import measured_facts, measuring_facts
+from cs_input_analyzer.report.findings import fixes_facts, ignored_sentence
+from cs_input_analyzer.report.measuring import measured_facts, measuring_facts, shown_measurement
 from cs_input_analyzer.report.nodes import node_facts, node_tables
+from cs_input_analyzer.report.page import cards, feeding_facts, options_facts, wafer_facts
+from cs_input_analyzer.report.pictures import Picture, pictures_of
 from cs_input_analyzer.report.stations import bottleneck_sentence, stations_table
 from cs_input_analyzer.report.storage import reads_table, storage_facts
 from cs_input_analyzer.report.tables import (
@@ -24,14 +27,26 @@ from cs_input_analyzer.report.tables import (
     validation_table,
     what_if_table,
 )
-from cs_input_analyzer.report.terminal import console_on, copyable_on, facts_on, heading_on, line_on, table_on, text_of
-from cs_input_analyzer.report.wafer import wafer_facts, wafer_table
+from cs_input_analyzer.report.terminal import (
+    console_on,
+    copyable_on,
+    facts_on,
+    heading_on,
+    line_on,
+    picture_on,
+    picture_width,
+    table_on,
+    text_of,
+)
+from cs_input_analyzer.report.wafer import wafer_facts as model_facts
+from cs_input_analyzer.report.wafer import wafer_table
 from cs_input_analyzer.report.wording import (
     pipeline_facts,
     plan_facts,
     supply_and_demand,
     verdict_sentence,
 )
+from cs_input_analyzer.report.workers import workers_table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -51,18 +66,23 @@ def to_console(analysis: Analysis, *, width: int | None = None, color: bool = Fa
     """
     out = io.StringIO()
     console = console_on(out, width, color)
+    pictures = pictures_of(analysis, picture_width(console))
     _verdict(console, analysis)
     if analysis.recommendation is not None:
         _launch(console, analysis.recommendation, analysis)
-    _measured(console, analysis)
+    picture_on(console, pictures.get("supply-demand"))
+    _measured(console, analysis, pictures)
     _nodes(console, analysis)
     if analysis.stations:
         _stations(console, analysis.stations)
     if analysis.profile is not None and analysis.profile.ops:
-        _costs(console, analysis.profile)
+        _costs(console, analysis.profile, pictures)
     if analysis.storage is not None:
         _storage(console, analysis.storage, analysis)
     _pipeline(console, analysis)
+    _accelerator(console, analysis, pictures)
+    for name in ("memory", "layouts"):
+        picture_on(console, pictures.get(name))
     if analysis.recommendation is not None:
         table_on(console, alternatives_table(analysis.recommendation))
         table_on(console, what_if_table(analysis.recommendation))
@@ -72,7 +92,7 @@ def to_console(analysis: Analysis, *, width: int | None = None, color: bool = Fa
     heading_on(console, "Cluster")
     facts_on(console, cluster_facts(analysis.cluster))
     heading_on(console, "How it was measured")
-    facts_on(console, measuring_facts(analysis))
+    facts_on(console, (*measuring_facts(analysis), *options_facts(analysis.options)))
     copyable_on(console, "the command", analysis.command)
     return text_of(out)
 
@@ -88,7 +108,7 @@ def wafer_to_console(found: WaferPrediction, *, width: int | None = None, color:
     """The lines and the table of the wafer model."""
     out = io.StringIO()
     console = console_on(out, width, color)
-    facts_on(console, wafer_facts(found))
+    facts_on(console, model_facts(found))
     table_on(console, wafer_table(found))
     return text_of(out)
 
@@ -118,7 +138,7 @@ def _launch(console: Console, plan: LaunchPlan, analysis: Analysis) -> None:
         line_on(console, "As a batch file: cs_input_analyzer report RUN.json --format sbatch", style="dim")
 
 
-def _measured(console: Console, analysis: Analysis) -> None:
+def _measured(console: Console, analysis: Analysis, pictures: Mapping[str, Picture]) -> None:
     if not analysis.measurements:
         heading_on(console, "Measured")
         line_on(console, "nothing")
@@ -129,6 +149,12 @@ def _measured(console: Console, analysis: Analysis) -> None:
     if facts:
         console.print()
         facts_on(console, facts)
+    for name in ("rate-over-time", "batch-gaps"):
+        picture_on(console, pictures.get(name))
+    shown = shown_measurement(analysis)
+    # Of a lone worker the table above says it all.
+    if shown is not None and len(shown.workers) > 1:
+        table_on(console, workers_table(shown))
 
 
 def _nodes(console: Console, analysis: Analysis) -> None:
@@ -149,7 +175,7 @@ def _stations(console: Console, stations: tuple[Station, ...]) -> None:
     table_on(console, table, heading=False)
 
 
-def _costs(console: Console, profile: Profile) -> None:
+def _costs(console: Console, profile: Profile, pictures: Mapping[str, Picture]) -> None:
     table = op_cost_table(profile)
     heading_on(console, table.title)
     dearest, serial = dearest_sentence(profile), serial_sentence(profile)
@@ -157,6 +183,7 @@ def _costs(console: Console, profile: Profile) -> None:
         line_on(console, dearest)
         console.print()
     table_on(console, table, heading=False)
+    picture_on(console, pictures.get("op-costs"), heading=False)
     if serial:
         console.print()
         line_on(console, serial, style="yellow")
@@ -179,11 +206,22 @@ def _pipeline(console: Console, analysis: Analysis) -> None:
     table_on(console, pipeline_table(analysis), heading=False)
 
 
+def _accelerator(console: Console, analysis: Analysis, pictures: Mapping[str, Picture]) -> None:
+    facts, feeding = wafer_facts(analysis), feeding_facts(analysis)
+    if facts:
+        heading_on(console, "Wafer model")
+        facts_on(console, facts)
+    if feeding:
+        heading_on(console, "Feeding simulation")
+        facts_on(console, feeding)
+    picture_on(console, pictures.get("timeline"), heading=not feeding)
+
+
 def _findings(console: Console, analysis: Analysis) -> None:
     heading_on(console, f"Findings ({len(analysis.findings)})")
     if not analysis.findings:
         line_on(console, "none")
-    for number, view in enumerate(finding_views(analysis.findings)):
+    for number, view in enumerate(card.view for card in cards(analysis.findings)):
         if number:
             console.print()
         line_on(console, f"{view.severity} {view.code}: {view.message}", style=SEVERITY_STYLES[view.severity])

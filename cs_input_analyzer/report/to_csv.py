@@ -1,4 +1,4 @@
-"""Analysis -> CSV: one row per worker, for spreadsheets and notebooks. Units are in the column names; an empty cell is missing."""
+"""Analysis -> CSV: one row per worker, or another table of `frames`. Units are in the column names; an empty cell is missing."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
+from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.records import Analysis, BatchGap, Estimate, Measurement, Noise, Station, SteadyState, WorkerResult
 from cs_input_analyzer.report.wording import visible
 
@@ -20,18 +21,33 @@ COUNTED = {"moved": "moved_count"}
 BOTTLENECK = tuple(field.name for field in dataclasses.fields(Station) if field.name != "layout")
 
 
-def to_csv(analysis: Analysis) -> str:
-    """A tidy table of all workers of all measurements, with a head line even where nothing was measured."""
+def to_csv(analysis: Analysis, table: str = "workers") -> str:
+    """One table of `frames.TABLES`, with a head line even where it has no row; by default all workers of all measurements.
+
+    Raises:
+        UsageError: there is no such table.
+    """
     import pandas as pd
 
-    runs = enumerate(analysis.measurements)
+    from cs_input_analyzer.report.frames import TABLES, frame
+
+    if table not in TABLES:
+        raise UsageError(f"there is no table {table!r}; there are {', '.join(TABLES)}")
+    found = frame(analysis, table)
+    rows = [[_text(cell) if isinstance(cell, str) else cell for cell in row] for row in found.itertuples(index=False, name=None)]
+    # Whole numbers beside missing ones stay whole only as objects.
+    return str(pd.DataFrame(rows, columns=found.columns, dtype=object).to_csv(index=False, lineterminator="\n"))
+
+
+def worker_rows(analysis: Analysis) -> Iterator[dict[str, object]]:
+    """One for each worker of each measurement."""
     first = next(iter(analysis.stations), None)
-    rows = [_row(number, measurement, worker, first) for number, measurement in runs for worker in measurement.workers]
-    # Columns of whole numbers stay whole where a value is missing: object columns are written as they are.
-    return str(pd.DataFrame(rows, columns=_columns(), dtype=object).to_csv(index=False, lineterminator="\n"))
+    for number, measurement in enumerate(analysis.measurements):
+        for worker in measurement.workers:
+            yield _row(number, measurement, worker, first)
 
 
-def _columns() -> list[str]:
+def worker_columns() -> list[str]:
     columns = ["measurement", "role", "cache_state", "isolation", "nodes", "tasks_per_node", "cpus_per_task", "num_workers"]
     parts = {"samples_per_s": Estimate, "batch_gap_s": BatchGap, "steady_state": SteadyState, "noise": Noise}
     for field in dataclasses.fields(WorkerResult):
@@ -59,7 +75,7 @@ def _row(number: int, measurement: Measurement, worker: WorkerResult, bottleneck
             cells[field.name] = value
     if bottleneck is not None and bottleneck.layout == measurement.layout:
         cells |= {f"bottleneck.{name}": getattr(bottleneck, name) for name in BOTTLENECK}
-    return {name: _text(value) if isinstance(value, str) else value for name, value in cells.items()}
+    return cells
 
 
 def _part_cells(part: Any) -> Iterator[tuple[str, object]]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cs_input_analyzer.errors import UsageError
-from cs_input_analyzer.records import SCHEMA_VERSION, Analysis, RunInspection, ValidationRow
+from cs_input_analyzer.records import SCHEMA_VERSION, Analysis, Comparison, RunInspection, ValidationRow
 from cs_input_analyzer.units import format_bytes
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ MISTAKES_SHOWN = 3
 # --- writing -----------------------------------------------------------------------------------------------------------------
 
 
-def to_json(analysis: Analysis | RunInspection, *, indent: int | None = 1) -> str:
+def to_json(analysis: Analysis | Comparison | RunInspection, *, indent: int | None = 1) -> str:
     """The run file, ending in a newline. `indent=None` writes it on one line.
 
     Raises:
@@ -57,7 +57,7 @@ def to_json(analysis: Analysis | RunInspection, *, indent: int | None = 1) -> st
     return json.dumps(_plain(analysis, ()), indent=indent, allow_nan=False, ensure_ascii=False) + "\n"
 
 
-def to_embedded_json(analysis: Analysis | RunInspection) -> str:
+def to_embedded_json(analysis: Analysis | Comparison | RunInspection) -> str:
     """The same on one line, safe inside an HTML `<script>`: no `<`, `>` or `&`, so no tag can begin or end in it."""
     return script_safe(to_json(analysis, indent=None).strip())
 

@@ -15,15 +15,19 @@ import os
 import select
 import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NoReturn
 
-__all__ = ["LOOK", "OUTPUT", "RESULT", "SEEN", "TOKEN", "WORK", "main", "worker_cpus"]
+from cs_input_analyzer.launch.slurm.place import oom_kills, threads_per_core, worker_cpus
+
+__all__ = ["ENDED_BY_SLURM", "LOOK", "OUTPUT", "RESULT", "SEEN", "TOKEN", "WORK", "main"]
 
 LOOK, WORK = "look", "work"
+ENDED_BY_SLURM = "Slurm told the task to end"
 # Files of a step's folder: what the launcher wrote for nodes to find, and what each node writes back.
 TOKEN, SEEN = "token", "seen-"
 # Files of a worker's folder, beside its journal.
@@ -90,6 +94,16 @@ def _say(what: str, **fields: object) -> None:
     os.write(1, line.encode())
 
 
+def _show_life() -> None:
+    """From a thread of its own: a file system that lets everything else wait is not a node that died."""
+    try:
+        while True:
+            time.sleep(ALIVE_S)
+            _say("alive")
+    except OSError:
+        return
+
+
 def _node() -> str:
     import socket
 
@@ -108,8 +122,7 @@ def _look(folder: Path, orders: _Orders) -> None:
     os.environ.pop("SLURM_CPUS_PER_TASK", None)  # it may be another component's
     host = read_host()
     cpus = len(os.sched_getaffinity(0))
-    job_cpus = os.environ.get("SLURM_JOB_CPUS_PER_NODE", "")
-    _say("here", node=_node(), host=asdict(host), cpus=cpus, job_cpus=job_cpus, cwd=os.getcwd(), problem=problem, write_s=write_s)
+    _say("here", node=_node(), host=asdict(host), cpus=cpus, cwd=os.getcwd(), problem=problem, write_s=write_s)
     while orders.is_open:
         for _ in orders.poll(ALIVE_S):
             pass
@@ -163,18 +176,15 @@ class _Agent:
 
     def run(self, orders: _Orders) -> None:
         """Until the launcher hangs up."""
-        alive_s = time.monotonic()
+        threading.Thread(target=_show_life, daemon=True).start()
         try:
             while orders.is_open:
                 for order in orders.poll(POLL_S):
                     getattr(self, f"_on_{order.pop('do')}")(**order)
                 self._watch()
-                if time.monotonic() - alive_s >= ALIVE_S:
-                    alive_s = time.monotonic()
-                    _say("alive")
         except _Ended:
             self._worker.kill("interrupt")
-            self._finish(why="Slurm told the task to end")
+            self._finish(why=ENDED_BY_SLURM)
             raise
         finally:
             if not self._is_over:
@@ -305,56 +315,6 @@ class _Heard:
             except (ValueError, KeyError, TypeError):
                 continue
         return list(dict.fromkeys(kinds))
-
-
-def worker_cpus(
-    allowed: Sequence[int], tasks_per_node: int, cpus_per_task: int, local_rank: int, threads_per_core: int
-) -> tuple[int, ...]:
-    """The CPUs of one task: those that Slurm bound it to, or, where it binds nothing, its part of what there is.
-
-    Slurm binds to whole cores, so a task of one CPU may have both threads of a core: that is what it gets in training, too. Where
-    it does not bind, tasks take neighbouring CPUs in turn, and share them only when there are not enough.
-    """
-    rounded = -(-cpus_per_task // threads_per_core) * threads_per_core
-    if len(allowed) <= rounded:
-        return tuple(allowed)
-    first = local_rank * cpus_per_task
-    return tuple(sorted({allowed[(first + offset) % len(allowed)] for offset in range(cpus_per_task)}))
-
-
-def threads_per_core() -> int:
-    """Of this machine, as the kernel tells; 1 where it does not."""
-    try:
-        text = Path("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list").read_text()
-    except OSError:
-        return 1
-    ends = [part.split("-") for part in text.strip().split(",")]
-    try:
-        return max(1, sum(int(part[-1]) - int(part[0]) + 1 for part in ends))
-    except ValueError:
-        return 1
-
-
-def oom_kills(groups: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")) -> int:
-    """Processes that the kernel has ended for the memory of our control group, version 2 (`memory.events`) or 1
-    (`memory.oom_control`)."""
-    try:
-        lines = groups.read_text().splitlines()
-    except OSError:
-        return 0
-    total = 0
-    for line in lines:
-        _, controllers, path = [*line.split(":", 2), "", ""][:3]
-        if controllers not in ("", "memory"):
-            continue
-        folder = root / ("memory" if controllers else "") / path.lstrip("/")
-        for name in ("memory.events", "memory.oom_control"):
-            try:
-                fields = dict(pair.split() for pair in (folder / name).read_text().splitlines() if len(pair.split()) == 2)
-            except OSError:
-                continue
-            total = max(total, int(fields.get("oom_kill", 0)))
-    return total
 
 
 def _size(path: Path) -> int:

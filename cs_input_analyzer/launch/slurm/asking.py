@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from cs_input_analyzer.cluster import slurm_commands
 from cs_input_analyzer.errors import LaunchError
-from cs_input_analyzer.launch.slurm.words import JobState, parse_job, srun_complaint
+from cs_input_analyzer.launch.slurm.words import JobState, cpus_per_node, parse_job, srun_complaint
 
-__all__ = ["cancel", "check_installed", "job_state", "node_states", "submit"]
+__all__ = ["cancel", "check_installed", "job_cpus_per_node", "job_state", "node_states", "submit"]
 
 PROGRAMS = ("sbatch", "srun", "squeue", "scancel", "scontrol")
 
@@ -38,6 +38,15 @@ def job_state(job_id: str) -> JobState | None:
             return None
         raise LaunchError(f"squeue does not answer: {srun_complaint(said.splitlines()) or done.returncode}")
     return parse_job(done.stdout)
+
+
+def job_cpus_per_node(job_id: str) -> int | None:
+    """CPUs that a job has on each of its nodes, the fewest. Of its tasks' variables not every version sets the one that says so."""
+    try:
+        done = slurm_commands.run(["scontrol", "--details", "show", "job", job_id])
+    except LaunchError:
+        return None
+    return cpus_per_node(done.stdout)
 
 
 def node_states(nodes: Sequence[str]) -> dict[str, str]:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -17,13 +15,14 @@ from cs_input_analyzer.launch.bootstrap import command
 from cs_input_analyzer.launch.collecting import launched_of, order_of
 from cs_input_analyzer.launch.interface import Launched, Launching, WorkerFailure, WorkPlan
 from cs_input_analyzer.launch.slurm import asking
-from cs_input_analyzer.launch.slurm.agent import LOOK, TOKEN, WORK
+from cs_input_analyzer.launch.slurm.agent import ENDED_BY_SLURM, LOOK, WORK
 from cs_input_analyzer.launch.slurm.allocation import Allocation, Told, Wish, open_allocation
 from cs_input_analyzer.launch.slurm.clocks import Offset, skew_s
 from cs_input_analyzer.launch.slurm.lines import srun_words
+from cs_input_analyzer.launch.slurm.looking import looked, notes_on, write_token
 from cs_input_analyzer.launch.slurm.results import collect
 from cs_input_analyzer.launch.slurm.step import SILENCE_S, Step, Task
-from cs_input_analyzer.launch.slurm.words import cpus_per_node, is_over
+from cs_input_analyzer.launch.slurm.words import MEMORY, cause_in, is_over
 from cs_input_analyzer.launch.tf_config import announced_addresses
 from cs_input_analyzer.records import Host, Layout
 
@@ -36,11 +35,9 @@ STARTING_S = 5.0
 START_LEAD_S = 0.25
 # Beyond their deadline workers are ended by their agents; after so much more the agents are given up.
 DEADLINE_GRACE_S = 8.0
-LOOK_PATIENCE_S = 60.0
 TOLD_PATIENCE_S = 30.0
 LEAVING_S = 1.5
 SHORTEST_WINDOW_S = 0.3
-SLOW_WRITE_S = 1.0
 # Gaps between batches are kept of workers of launches up to this size: to replay them takes a few.
 MOST_TRACED = 64
 
@@ -79,6 +76,7 @@ class SlurmLauncher:
         self._allocation: Allocation = open_allocation(wish, os.environ, told)
         try:
             told("looking at the nodes")
+            write_token(self.folder)
             self.host = self._look(cpus)
         except BaseException:
             self.close()
@@ -97,6 +95,11 @@ class SlurmLauncher:
     def job_id(self) -> str:
         return self._allocation.job_id
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know of these nodes."""
+        return tuple(self._notes)
+
     def now_s(self) -> float:
         return self._clock()
 
@@ -106,51 +109,21 @@ class SlurmLauncher:
     # --- the nodes ---
 
     def _look(self, cpus: int | None) -> Host:
-        """Asks every node what it is, and whether it sees the folder and the interpreter."""
-        token = secrets.token_hex(16)
-        (self.folder / TOKEN).write_text(token)
-        layout = Layout(nodes=self.nodes, tasks_per_node=1, cpus_per_task=1)
-        step = self._step(layout, LOOK, str(self.folder))
+        """The first of the nodes, after each has said what it is, and that it can be used."""
+        step = self._step(Layout(nodes=self.nodes, tasks_per_node=1, cpus_per_task=1), LOOK, str(self.folder))
         try:
-            step.wait(lambda task: task.here is not None, time.monotonic() + LOOK_PATIENCE_S)
-            found = self._seen(step)
+            found = looked(step, self.folder, f"Slurm job {self.job_id}")
         finally:
             step.close()
+        self._notes += notes_on(found, self.folder.parent)
         host = Host(**found[0]["host"])
-        job_cpus = min((min(counts) for here in found if (counts := cpus_per_node(here["job_cpus"]))), default=host.cpus)
+        job_cpus = asking.job_cpus_per_node(self.job_id) or min(here["host"]["cpus"] for here in found)
         budget, source = job_cpus, f"allocated by Slurm, job {self.job_id}"
         if cpus is not None:
             if not 1 <= cpus <= budget:
                 raise UsageError(f"--cpus {cpus}: Slurm gave {budget} CPUs of each node")
             budget, source = cpus, "--cpus"
         return replace(host, hostname=found[0]["node"], cpus=max(host.cpus, job_cpus), cpu_budget=budget, cpu_budget_source=source)
-
-    def _seen(self, step: Step) -> list[dict[str, Any]]:
-        """What the nodes said of themselves. Raises LaunchError naming the one that cannot be used, and why."""
-        mute = [task for task in step.tasks if task.here is None]
-        if mute:
-            said = next((task.lost for task in mute if task.lost), f"no answer within {LOOK_PATIENCE_S:g} s")
-            raise LaunchError(
-                f"{len(mute)} of {self.nodes} nodes of Slurm job {self.job_id} cannot be used: {said}{_advice(step.complaint)}"
-            )
-        found = [task.here for task in step.tasks if task.here is not None]
-        for here in found:
-            if here["problem"]:
-                raise LaunchError(
-                    f"node {here['node']} cannot use {self.folder.parent}: {here['problem']}; workers report through a folder "
-                    "that all nodes share: --shared-dir FOLDER names one"
-                )
-            if here["cwd"] != os.getcwd():
-                raise LaunchError(
-                    f"node {here['node']} has no {os.getcwd()} (its tasks start in {here['cwd']}): run this in a folder "
-                    "that all nodes see"
-                )
-            if here["write_s"] > SLOW_WRITE_S:
-                self._notes.append(
-                    f"node {here['node']} took {here['write_s']:.1f} s to write a line to {self.folder.parent}: workers that "
-                    "write down what they measure may wait for it; --shared-dir names another folder"
-                )
-        return found
 
     # --- launches ---
 
@@ -241,7 +214,11 @@ class SlurmLauncher:
         step = launching.step
         step.tell("leave")
         if not step.wait(lambda task: task.ended is not None, time.monotonic() + DEADLINE_GRACE_S):
-            step.lose(step.tasks, "no word after its deadline")
+            step.lose(
+                step.tasks,
+                f"its node answers, but what it measured did not come within {DEADLINE_GRACE_S:g} s of its end: "
+                f"{self.folder.parent} may be too slow (--shared-dir names another folder)",
+            )
         ahead_s = [offset.ahead_s if offset is not None else 0.0 for offset in offsets] or [0.0] * len(step.tasks)
         whole = [
             task for task in step.tasks if task.ended is not None and task.ended["is_whole"] and task.ended["end_s"] is not None
@@ -265,7 +242,11 @@ class SlurmLauncher:
         return replace(launched, measurement=measurement, failure=_failure_of(launched.failure, step.tasks[0], workers[0].message))
 
     def _explain(self, step: Step) -> None:
-        """Adds what Slurm knows to tasks that were lost with their node, or with the job."""
+        """Adds what Slurm knows to tasks that were lost with their node, or ended with the job."""
+        cause = cause_in(step.errors)
+        for task in step.tasks:
+            if cause and task.ended is not None and task.ended["why"] == ENDED_BY_SLURM:
+                task.ended["why"] += f": {cause}"
         lost = [task for task in step.tasks if task.lost]
         if not lost:
             return
@@ -319,18 +300,13 @@ def _failure_of(failure: WorkerFailure | None, first: Task, message: str) -> Wor
     """With what the engine knows of the first worker's end, where that ended it and not its own code."""
     if failure is None or failure.stage not in ("exit", "hang"):
         return failure
-    if first.lost:
-        stage = "exit" if "memory" in first.lost else "engine"
-        return replace(failure, stage=stage, message=message)
-    return replace(failure, message=message) if first.ended and first.ended["why"] else failure
+    why = first.lost or (first.ended["why"] if first.ended else "")
+    if not why:
+        return failure
+    is_engine = bool(first.lost) or why.startswith(ENDED_BY_SLURM)
+    return replace(failure, stage="engine" if is_engine and MEMORY not in why else "exit", message=message)
 
 
 def _has_said(*kinds: str) -> Callable[[Task], bool]:
     wanted = frozenset(kinds)
     return lambda task: not task.heard.isdisjoint(wanted)
-
-
-def _advice(complaint: str) -> str:
-    if "No such file or directory" in complaint and "execve" in complaint:
-        return f"; the nodes do not see {sys.executable}: install the environment in a folder that all nodes share"
-    return ""

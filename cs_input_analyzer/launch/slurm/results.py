@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from cs_input_analyzer.launch.slurm.agent import OUTPUT, RESULT
+from cs_input_analyzer.launch.slurm.agent import ENDED_BY_SLURM, OUTPUT, RESULT
 from cs_input_analyzer.launch.slurm.step import Task
 from cs_input_analyzer.measure.journal import EVENTS, Journal, read_journal
 from cs_input_analyzer.measure.summary import Ending, worker_result
@@ -117,8 +117,11 @@ def _explained(found: WorkerResult, task: Task) -> WorkerResult:
     """With what the engine knows of its end. What it had measured stays."""
     if task.lost and found.status != "done":
         return replace(found, status="lost", message=task.lost)
-    if task.ended and task.ended["why"] and found.status == "lost":
-        return replace(found, message=f"{found.message}: {task.ended['why']}")
+    why = task.ended["why"] if task.ended else ""
+    if why.startswith(ENDED_BY_SLURM) and found.status != "done":
+        return replace(found, status="lost", message=why)
+    if why and found.status == "lost":
+        return replace(found, message=f"{found.message}: {why}")
     if task.told and task.told["problem"] and found.status != "done":
         return replace(found, message=f"{found.message}; its results could not be written: {task.told['problem']}")
     return found

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 __all__ = [
     "HOPELESS",
+    "MEMORY",
     "JobState",
     "cause_in",
     "cpus_per_node",
@@ -125,12 +126,13 @@ def srun_complaint(lines: Sequence[str]) -> str:
     return "; ".join(dict.fromkeys(line for line in told if line))[:600]
 
 
-def cpus_per_node(text: str) -> tuple[int, ...]:
-    """`SLURM_JOB_CPUS_PER_NODE`, one number for each node: `16(x2),8` -> 16 16 8; empty where it cannot be read."""
-    counts: list[int] = []
-    for part in text.split(","):
-        match = re.fullmatch(r"(\d{1,6})(?:\(x(\d{1,6})\))?", part.strip())
-        if match is None:
-            return ()
-        counts += [int(match[1])] * int(match[2] or 1)
-    return tuple(counts)
+def cpus_per_node(text: str) -> int | None:
+    """CPUs that a job has on each of its nodes, the fewest, out of `scontrol --details show job`; None where it does not tell."""
+    counts = [
+        sum(int(part.rpartition("-")[2]) - int(part.partition("-")[0]) + 1 for part in ids.split(","))
+        for ids in re.findall(r"\bCPU_IDs=(\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*)", text)
+    ]
+    if counts:
+        return min(counts)
+    cpus, nodes = re.search(r"\bNumCPUs=(\d+)", text), re.search(r"\bNumNodes=(\d+)", text)
+    return int(cpus[1]) // max(1, int(nodes[1])) or None if cpus and nodes else None

@@ -1,0 +1,23 @@
+"""A user's own script -> the input function or Dataset that it would train on. The training never runs, not one step.
+
+Workers that are told a script run it up to there; `measure.script_run` runs it once before, to find all the places there are.
+"""
+
+from cs_input_analyzer.capture.doors import LOOKED_FOR
+from cs_input_analyzer.capture.gate import Gate
+from cs_input_analyzer.capture.running import NotReachedError, captured, run_script
+from cs_input_analyzer.capture.script import Script, from_command, is_python, is_script, other_python, parse_script
+
+__all__ = [
+    "LOOKED_FOR",
+    "Gate",
+    "NotReachedError",
+    "Script",
+    "captured",
+    "from_command",
+    "is_python",
+    "is_script",
+    "other_python",
+    "parse_script",
+    "run_script",
+]

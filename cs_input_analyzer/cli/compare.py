@@ -1,0 +1,68 @@
+"""`compare`: two saved runs beside each other, and a gate for the new one."""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import Literal
+
+import click
+
+from cs_input_analyzer.cli.running import EXIT_TRIPPED
+from cs_input_analyzer.cli.terminal import complain, is_terminal, print_text, width
+from cs_input_analyzer.errors import AnalyzerError, UsageError
+
+
+@click.command()
+@click.argument("old_file", metavar="OLD.json|OLD.html")
+@click.argument("new_file", metavar="NEW.json|NEW.html")
+@click.option("--json", "json_file", metavar="FILE", help="Write the comparison.")
+@click.option("--html", "html_file", metavar="FILE", help="Write it as a page: the two runs side by side.")
+@click.option(
+    "--fail-if-slower",
+    "percent",
+    type=float,
+    metavar="PCT",
+    help="Exit 1 if a launch is slower by more than PCT percent, and that for sure: with its whole interval.",
+)
+@click.option("-q", "--quiet", is_flag=True, help="No report: only files and the exit code.")
+def compare(old_file: str, new_file: str, json_file: str | None, html_file: str | None, percent: float | None, quiet: bool) -> int:
+    """Say what changed between two saved runs, and tell change from noise.
+
+    Compared are the launches that both measured. Equal pipelines are called faster or slower in one comparison of ten, at most.
+    """
+    from cs_input_analyzer import __version__, report
+    from cs_input_analyzer import compare as story
+    from cs_input_analyzer.records import Tool
+    from cs_input_analyzer.report.files import check_writable
+
+    if percent is not None and not (math.isfinite(percent) and 0 <= percent < 100):
+        raise UsageError(f"--fail-if-slower {percent:g}: percent of the old rate, from 0 to below 100, for example 5")
+    outputs: tuple[tuple[str | None, Literal["json", "html"]], ...] = ((json_file, "json"), (html_file, "html"))
+    for file, _ in outputs:
+        if file is not None:
+            check_writable(file)
+    tool = Tool(name="cs_input_analyzer", version=__version__)
+    found = story.compare(report.load(old_file), report.load(new_file), tool=tool, old_path=old_file, new_path=new_file)
+    failures: list[AnalyzerError] = []
+    for file, form in outputs:
+        try:
+            if file is not None:
+                report.write_text_atomically(file, report.render_comparison(found, form))
+        except AnalyzerError as error:
+            failures.append(error)
+    if failures or not quiet:
+        print_text(report.render_comparison(found, "console", width=width(), color=is_terminal(sys.stdout)))
+    for failure in failures[:-1]:
+        complain(str(failure))
+    if failures:
+        raise failures[-1]
+    if percent is not None and story.is_slower_by(found, percent / 100):
+        complain(f"--fail-if-slower {percent:g}: the new run is slower by more than that")
+        return EXIT_TRIPPED
+    if percent is not None and found.smallest_slowdown_ratio > percent / 100:
+        seen = f"a slowdown of less than about {found.smallest_slowdown_ratio:.0%} would not have been seen"
+        complain(
+            f"--fail-if-slower {percent:g}: not tripped, but {seen}; more launches (--max-seconds) on a quiet host see smaller ones"
+        )
+    return 0

@@ -1,0 +1,166 @@
+"""Finds where a user's script takes its data, by running it once beside us, and chooses the place that is analyzed."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+
+from cs_input_analyzer.capture import LOOKED_FOR, Script
+from cs_input_analyzer.errors import InputFunctionError, Interrupted, LaunchError, UsageError
+from cs_input_analyzer.launch.bootstrap import command, environment
+from cs_input_analyzer.launch.worker_process import POLL_S, WorkerProcess
+from cs_input_analyzer.measure.journal import Journal, read_journal
+from cs_input_analyzer.measure.script_run import HUNG
+from cs_input_analyzer.measure.summary import Ending
+from cs_input_analyzer.records import Capture, CaptureCandidate
+
+__all__ = ["find_captures", "pick"]
+
+# What a script trains on comes first, then what it is judged by.
+PREFERENCE = ("train", "fit", "distribute", "loop", "peek", "evaluate", "predict")
+OUTPUT_LINES = 12
+# For writing down where it hangs.
+STACK_S = 1.0
+MEMORY_RATIO = 0.9
+
+
+def find_captures(script: Script, seconds: float, worker_memory_bytes: int | None = None) -> tuple[Capture, float]:
+    """Every place where the script would take data, the preferred one picked; and the seconds that it took to find them.
+
+    Runs the script in a process of its own, accelerators hidden; ends it, and all that it started, after `seconds`.
+
+    Raises:
+        InputFunctionError: it failed, hung or ended before it took any data.
+        LaunchError: the process could not be started, or its folder not be written.
+    """
+    began_s = time.monotonic()
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="cs_input_analyzer-"))
+    except OSError as error:
+        raise LaunchError(f"no temporary folder can be made: {error.strerror or error}") from None
+    try:
+        ending, journal, hung = _run(script, seconds, worker_memory_bytes, folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    candidates = tuple(
+        CaptureCandidate(**{name: value for name, value in event.items() if name != "event"})
+        for event in journal.events
+        if event["event"] == "candidate"
+    )
+    stood_in = dict.fromkeys(str(event["name"]) for event in journal.events if event["event"] == "stand_in")
+    stand_ins = tuple(name for name in stood_in if not any(other.startswith(f"{name}.") for other in stood_in))
+    if not candidates:
+        raise _nothing_found(script, ending, journal, seconds, hung, stand_ins)
+    best = min(candidates, key=lambda candidate: (PREFERENCE.index(candidate.kind), candidate.number))
+    notes = [str(event["text"]) for event in journal.events if event["event"] == "refused"]
+    found = Capture(
+        command=script.command,
+        picked=best.number,
+        candidates=candidates,
+        stand_ins=stand_ins,
+        notes=(*notes, *_ended_early(ending, journal)),
+    )
+    return found, time.monotonic() - began_s
+
+
+def pick(found: Capture, number: int | None) -> Capture:
+    """With the candidate that `--capture` names; the preferred one where it names none. Raises UsageError."""
+    if number is None:
+        return found
+    if not any(candidate.number == number for candidate in found.candidates):
+        there = "; ".join(f"{one.number}: {one.call} at {one.source}" for one in found.candidates)
+        raise UsageError(f"--capture {number}: the script takes data at {there}")
+    return replace(found, picked=number)
+
+
+def _run(script: Script, seconds: float, worker_memory_bytes: int | None, folder: Path) -> tuple[Ending, Journal, str]:
+    """How the process ended, what it wrote down, and where it hung."""
+    line = command("cs_input_analyzer.measure.script_run", str(folder), str(os.getpid()), str(seconds), script.target)
+    try:
+        started = subprocess.Popen(
+            line,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env={**environment(), "TMPDIR": str(folder)},
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise LaunchError(f"the script could not be started: {error}") from error
+    free_bytes = int(psutil.virtual_memory().available * MEMORY_RATIO)
+    process = WorkerProcess(folder, started, min(worker_memory_bytes or free_bytes, free_bytes))
+    deadline_s = time.monotonic() + seconds + STACK_S
+    try:
+        while not process.is_over and not process.has_said("ended", "failed"):
+            if time.monotonic() > deadline_s:
+                process.kill("deadline")
+            process.watch_memory()
+            time.sleep(POLL_S)
+    except KeyboardInterrupt:
+        process.kill("interrupt")
+        process.finish()
+        raise Interrupted("interrupted before anything was measured") from None
+    ending = process.finish()
+    hung = (folder / HUNG).read_text(errors="replace") if (folder / HUNG).is_file() else ""
+    return ending, read_journal(folder), hung
+
+
+def _ended_early(ending: Ending, journal: Journal) -> tuple[str, ...]:
+    """What kept the script from its end, so that there may be more candidates."""
+    failed, ended = journal.last("failed"), journal.last("ended")
+    if failed is not None:
+        why = f"{failed['kind']}: {failed['message']}".splitlines()[0]
+    elif ended is not None:
+        why = str(ended["why"])
+    else:
+        why = "it took too long" if ending.killed_for == "deadline" else _gone(ending)
+    return (f"after these places the script was not followed to its end: {why}",) if why else ()
+
+
+def _nothing_found(
+    script: Script, ending: Ending, journal: Journal, seconds: float, hung: str, stand_ins: tuple[str, ...]
+) -> InputFunctionError:
+    what = f"`{script.command}`"
+    about = f" (not installed, so stand-ins took their place: {', '.join(stand_ins)})" if stand_ins else ""
+    printed = "\n".join(ending.output_tail.strip().splitlines()[-OUTPUT_LINES:])
+    failed, ended = journal.last("failed"), journal.last("ended")
+    if failed is not None:
+        message = (
+            f"{what} failed before it took any data: {failed['kind']}: {failed['message']}{about}; accelerators are hidden from it"
+        )
+        return InputFunctionError(message, failed["details"] or printed)
+    refused = [str(event["text"]) for event in journal.events if event["event"] == "refused"]
+    if refused:
+        return InputFunctionError(f"{what} takes no tf.data input: {'; '.join(refused)}{about}")
+    if ended is not None:
+        why = f" ({ended['why']})" if ended["why"] else ""
+        return InputFunctionError(f"{what} ended without taking any data{why}{about}; looked for: {LOOKED_FOR}", printed)
+    if ending.killed_for == "deadline":
+        message = f"{what} hung: it had taken no data after {seconds:.0f} s; --max-seconds gives it more"
+        return InputFunctionError(f"{message}{about}", _users_frames(hung) or printed)
+    return InputFunctionError(f"{what} was lost before it took any data: {_gone(ending)}{about}", printed)
+
+
+def _gone(ending: Ending) -> str:
+    if ending.killed_for == "memory":
+        return "it was ended because it held too much memory"
+    if ending.returncode is not None and ending.returncode < 0:
+        return f"signal {-ending.returncode} ended it"
+    return f"it left with status {ending.returncode}"
+
+
+def _users_frames(stacks: str) -> str:
+    """Of the stacks that were written, innermost frame first, those lines that are the user's, outermost first."""
+    frames = re.findall(r'^  File "([^"]+)", line (\d+) in (.+)$', stacks, re.MULTILINE)
+    ours = str(Path(__file__).resolve().parent.parent)
+    own = [frame for frame in frames if not (frame[0].startswith((ours, "<")) or "/site-packages/" in frame[0])]
+    lines = [f'  File "{path}", line {line}, in {name}' for path, line, name in reversed(own) if "/lib/python" not in path]
+    return "\n".join(["It was at:", *lines]) if lines else ""
