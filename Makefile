@@ -46,7 +46,7 @@ demo: $(TEST_STAMP) ## Set up .venv, then analyze an embedded sample: make demo 
 
 .PHONY: test
 test: $(TEST_STAMP) ## Set up .venv, then run the tests: make test ARGS="-m 'not tf'"
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
 .PHONY: check
 check: $(DEV_STAMP) ## Lint, format check, types, import directions

@@ -118,9 +118,7 @@ def run(name: str, target: str, params: dict[str, Any], again: int, draw: random
     }
 
 
-def measured_again(
-    launch: Callable[[str], Launched], layouts: set[str], times: int, draw: random.Random
-) -> dict[str, list[float]]:
+def measured_again(launch: Callable[[str], Launched], layouts: set[str], times: int, draw: random.Random) -> dict[str, list[float]]:
     """Rounds of all of them, each round in an order drawn anew."""
     rates: dict[str, list[float]] = defaultdict(list)
     for _ in range(times):

@@ -10,7 +10,7 @@ import yaml
 from builders import make_host
 
 from cs_input_analyzer import cluster
-from cs_input_analyzer.errors import UsageError
+from cs_input_analyzer.errors import LaunchError, UsageError
 from cs_input_analyzer.records import Cluster, Options
 
 GIB = 2**30
@@ -107,8 +107,9 @@ def test_an_unknown_name_lists_the_presets() -> None:
         resolve(cluster="andromda")
 
 
-def test_slurm_is_refused_with_what_to_give_instead() -> None:
-    with pytest.raises(UsageError, match="--cluster FILE"):
+def test_slurm_that_is_not_installed_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(LaunchError, match="scontrol, sinfo on PATH"):
         resolve(cluster="slurm")
 
 

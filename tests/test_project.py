@@ -185,7 +185,10 @@ def test_the_interface_page_promises_no_option_that_is_not_there(root: Path) -> 
     text = (root / "docs/interfaces.md").read_text(encoding="utf-8")
     promised = set(re.findall(r"`(--[a-z][a-z-]*)[ `/=]", text))
     options = {
-        flag for command in commands().values() for option in command.params for flag in (*option.opts, *option.secondary_opts)
+        flag
+        for command in (*commands().values(), import_module("cs_input_analyzer.cli.original").original)
+        for option in command.params
+        for flag in (*option.opts, *option.secondary_opts)
     }
     assert promised - options - {"--help", "--version"} == set()
 

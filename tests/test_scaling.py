@@ -91,6 +91,29 @@ def test_what_goes_into_the_run_queue_is_no_ceiling_of_the_storage() -> None:
     assert "CPUs or slow nodes" in found.note
 
 
+def test_noise_in_the_run_queue_does_not_hide_the_storage() -> None:
+    """Workers that wait for most of their time anyway, while something else wants the CPUs too."""
+    launches = []
+    for nodes, queued in ((1, 0.1), (2, 1.5), (3, 2.5)):
+        measurement = launch(nodes, 1_000)
+        workers = tuple(replace(w, noise=Noise(run_queue_wait_ratio=queued, steal_ratio=0.0)) for w in measurement.workers)
+        launches.append(replace(measurement, workers=workers))
+    found = capacity.scaling_of(launches, "as-is")
+    assert found is not None
+    assert found.ceiling_bytes_per_s is not None
+
+
+def test_one_slow_node_is_no_ceiling() -> None:
+    whole, some = launch(1, NODE_PER_S), launch(3, 3 * NODE_PER_S)
+    slow = [_of(w, NODE_PER_S / 2 * (0.2 if index < 2 else 1.0), 0.0) for index, w in enumerate(some.workers)]
+    total = sum(w.samples_per_s.estimate for w in slow if w.samples_per_s is not None)
+    rate = Estimate(estimate=total, low=total * 0.99, high=total * 1.01, count=8)
+    found = capacity.scaling_of([whole, replace(some, workers=tuple(slow), samples_per_s=rate)], "as-is")
+    assert found is not None
+    assert found.kept_ratio.high < 0.9
+    assert found.ceiling_bytes_per_s is None
+
+
 def test_what_cannot_be_told_is_not_told() -> None:
     launches = [launch(n, 10_000) for n in (1, 4)]
     mute = [replace(m, workers=tuple(replace(w, noise=None) for w in m.workers)) for m in launches]

@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from cs_input_analyzer.launch.slurm import results
-from cs_input_analyzer.launch.slurm.agent import OUTPUT, RESULT, oom_kills, worker_cpus
+from cs_input_analyzer.launch.slurm.agent import OUTPUT, RESULT
 from cs_input_analyzer.launch.slurm.clocks import Exchange, Offset, offset_of, offsets_of_nodes, skew_s
 from cs_input_analyzer.launch.slurm.lines import keeper_script, sbatch_words, srun_words
+from cs_input_analyzer.launch.slurm.place import oom_kills, worker_cpus
 from cs_input_analyzer.launch.slurm.step import Task
 from cs_input_analyzer.launch.slurm.words import (
     cause_in,
@@ -103,8 +104,13 @@ def test_what_is_not_understood_is_quoted_without_chatter() -> None:
 
 
 def test_cpus_of_nodes() -> None:
-    assert cpus_per_node("16(x2),8") == (16, 16, 8)
-    assert cpus_per_node("") == ()
+    job = (
+        "JobId=1 NumNodes=2 NumCPUs=24 NumTasks=2 CPUs/Task=1\n   Nodes=n1 CPU_IDs=0-15 Mem=1 GRES=\n   Nodes=n2 CPU_IDs={} Mem=1\n"
+    )
+    assert cpus_per_node(job.format("0-7")) == 8
+    assert cpus_per_node(job.format("0,2-4,9")) == 5
+    assert cpus_per_node("JobId=1 NumNodes=2 NumCPUs=24") == 12
+    assert cpus_per_node("slurm_load_jobs error: Invalid job id specified") is None
 
 
 # --- clocks ------------------------------------------------------------------------------------------------------------------

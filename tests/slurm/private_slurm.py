@@ -119,7 +119,7 @@ class PrivateSlurm:
     def kill_node(self, name: str) -> None:
         """As if its power had failed: the daemon and every process that it started are gone at once."""
         daemon = psutil.Process(int((self.folder / f"slurmd-{name}.pid").read_text()))
-        steps = [process for process in psutil.process_iter() if _is_step_of(process, name)]
+        steps = [process for process in psutil.process_iter() if _is_step_of(process, self.folder / f"slurmd-{name}.log")]
         doomed = [daemon, *steps, *(child for step in steps for child in _children(step))]
         for process in doomed:
             with contextlib.suppress(psutil.Error):
@@ -136,10 +136,17 @@ class PrivateSlurm:
             time.sleep(0.05)
 
 
-def _is_step_of(process: psutil.Process, node: str) -> bool:
+def _is_step_of(process: psutil.Process, log: Path) -> bool:
     """All nodes are this host, so the log that a step's daemon writes to tells whose it is."""
     try:
-        return process.name() == "slurmstepd" and any(file.path.endswith(f"/slurmd-{node}.log") for file in process.open_files())
+        return process.name() == "slurmstepd" and any(Path(file.path) == log for file in process.open_files())
+    except (psutil.Error, OSError):
+        return False
+
+
+def _is_step_in(process: psutil.Process, folder: Path) -> bool:
+    try:
+        return process.name() == "slurmstepd" and any(Path(file.path).parent == folder for file in process.open_files())
     except (psutil.Error, OSError):
         return False
 
@@ -229,8 +236,12 @@ def _stop(slurm: PrivateSlurm) -> None:
             check=False,
             timeout=30,
         )
+        deadline_s = time.monotonic() + DOWN_PATIENCE_S
+        while time.monotonic() < deadline_s and slurm.ask("squeue", "--noheader", "--format=%i").strip():
+            time.sleep(0.05)  # a step that cannot tell its controller that it has ended keeps trying
     for names in (sorted(path.name for path in slurm.folder.glob("slurm*.pid")), ["munged.pid"]):
         _end([process for name in names if (process := _daemon(slurm.folder / name)) is not None])
+    _end([process for process in psutil.process_iter() if _is_step_in(process, slurm.folder)])
 
 
 def _daemon(pid_file: Path) -> psutil.Process | None:

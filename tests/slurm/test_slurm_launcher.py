@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
+import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,9 +21,9 @@ import pytest
 
 from cs_input_analyzer.errors import LaunchError, UsageError
 from cs_input_analyzer.launch import Launched, WorkPlan
-from cs_input_analyzer.launch.slurm import SlurmLauncher, Wish
+from cs_input_analyzer.launch.slurm import SlurmLauncher, Wish, looking
 from cs_input_analyzer.records import Layout
-from tests.slurm.private_slurm import PrivateSlurm
+from tests.slurm.private_slurm import PrivateSlurm, private_slurm
 
 ROOT = Path(__file__).resolve().parents[2]
 FUNCTIONS = ROOT / "tests" / "functional" / "input_functions.py"
@@ -104,10 +107,11 @@ def when(condition: Callable[[], bool], do: Callable[[], object]) -> threading.T
 
 
 def samples(launcher: SlurmLauncher, workers: int) -> Callable[[], bool]:
-    """Whether so many workers have sampled for a moment."""
+    """Whether so many workers have sampled for a moment: a rate can be told of what they have written down."""
 
     def found() -> bool:
-        return sum(b'"chunk"' in file.read_bytes() for file in launcher.folder.glob("step-*/worker-*/events.jsonl")) >= workers
+        journals = [file.read_bytes() for file in launcher.folder.glob("step-*/worker-*/events.jsonl")]
+        return sum(text.count(b'"chunk"') > 8 for text in journals) >= workers
 
     return found
 
@@ -131,6 +135,22 @@ def test_nodes_are_taken_looked_at_and_given_back(slurm: PrivateSlurm, tmp_path:
     assert slurm.jobs() == ()
     assert list(tmp_path.iterdir()) == []
     assert any(launcher.job_id in line for line in told)
+
+
+def test_the_cpus_of_a_node_are_those_that_slurm_gave(
+    tmp_path: Path, cluster: PrivateSlurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not those of this host, which all virtual nodes are."""
+    many = (os.cpu_count() or 1) + 3
+    folder = Path(tempfile.mkdtemp(prefix="slurm_", dir="/tmp"))
+    try:
+        with private_slurm(folder, nodes=1, cpus=many) as slurm:
+            monkeypatch.setenv("SLURM_CONF", str(slurm.conf))
+            launcher = SlurmLauncher(wish(nodes=1, shared_dir=tmp_path))
+            launcher.close()
+        assert launcher.host.cpu_budget == many
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def test_more_nodes_than_there_are_is_refused_at_once(slurm: PrivateSlurm, tmp_path: Path) -> None:
@@ -181,6 +201,16 @@ def test_more_cpus_than_slurm_gave_are_refused(slurm: PrivateSlurm, tmp_path: Pa
 def test_a_layout_beyond_the_allocation_is_refused(slurm: PrivateSlurm, tmp_path: Path, layout: str) -> None:
     with launcher_on(slurm, tmp_path) as launcher, pytest.raises(LaunchError, match=layout):
         launcher.start(Layout.parse(layout))
+
+
+def test_a_slow_shared_folder_is_noted(slurm: PrivateSlurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(looking, "SLOW_WRITE_S", 0.0)  # slower than any
+    with launcher_on(slurm, tmp_path) as launcher:
+        assert len(launcher.notes) == 2
+        assert all("to write a line" in note and str(tmp_path) in note for note in launcher.notes)
+    monkeypatch.setattr(looking, "SLOW_WRITE_S", 600.0)
+    with launcher_on(slurm, tmp_path) as launcher:
+        assert launcher.notes == ()
 
 
 def test_workers_that_were_never_ordered_are_gone_after_close(slurm: PrivateSlurm, tmp_path: Path) -> None:
@@ -336,8 +366,10 @@ def test_a_cancelled_job_loses_what_runs_and_nothing_else(slurm: PrivateSlurm, t
         watch.join()
         with pytest.raises(LaunchError, match="did not come up"):
             launched(launcher, "endless")
-    assert all(worker.status in ("lost", "interrupted") for worker in found.measurement.workers)
-    assert all("Slurm" in worker.message or "interrupted" in worker.message for worker in found.measurement.workers)
+    for worker in found.measurement.workers:
+        assert worker.status == "lost"
+        assert "Slurm" in worker.message
+        assert worker.samples_per_s is not None
 
 
 @needs_tf
@@ -354,3 +386,43 @@ def _mark_of(process: psutil.Process) -> str | None:
         return process.environ().get("CS_INPUT_ANALYZER_TEST_RUN")
     except (psutil.Error, OSError):
         return None
+
+
+def can_unshare() -> bool:
+    return bool(shutil.which("unshare")) and subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode == 0
+
+
+@pytest.mark.skipif(not can_unshare(), reason="this user may not mount: nodes cannot be made to see another folder")
+def test_a_folder_that_a_node_does_not_see_is_found_out(slurm: PrivateSlurm, tmp_path: Path) -> None:
+    """The launcher sees another file system at that place than the nodes do."""
+    script = f"mount -t tmpfs none {tmp_path} && exec {sys.executable} -c {shlex.quote(OPENED)} {tmp_path} leave"
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", script],
+        cwd=ROOT,
+        env={**slurm.environment(), "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "LaunchError: node n1 cannot use" in done.stderr
+    assert "--shared-dir" in done.stderr
+    assert slurm.jobs() == ()
+
+
+@needs_tf
+@pytest.mark.timeout(400)
+def test_a_job_whose_time_is_over_keeps_what_was_measured(slurm: PrivateSlurm, tmp_path: Path) -> None:
+    def over() -> None:
+        slurm.ask("scontrol", "update", f"jobid={launcher.job_id}", "EndTime=now+5seconds")
+
+    with launcher_on(slurm, tmp_path) as launcher:
+        watch = when(samples(launcher, 1), over)
+        choices = {"min_window_s": 90.0, "max_window_s": 90.0, "deadline_s": launcher.now_s() + 180, "target_error_ratio": 1e-9}
+        found = launched(launcher, "endless", **choices)
+        watch.join()
+    (worker,) = found.measurement.workers
+    assert worker.status == "lost"
+    assert "the time limit of the Slurm job was reached" in worker.message
+    assert worker.samples_per_s is not None

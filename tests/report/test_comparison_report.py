@@ -1,0 +1,149 @@
+"""A comparison as text and as a page: the same facts, marked, inside the width, and nothing in names that acts."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+
+import pytest
+from builders import make_analysis, make_estimate, make_finding, make_host, make_measurement, make_op_cost, make_plan, make_profile
+from hostile import HOSTILE, with_text
+from page_runs import run_of_a_long_pipeline, usual_run
+from rich.cells import cell_len
+from test_to_html import Page
+
+from cs_input_analyzer.compare import compare
+from cs_input_analyzer.errors import UsageError
+from cs_input_analyzer.records import Comparison, Tool
+from cs_input_analyzer.report import render_comparison
+from cs_input_analyzer.report.comparison import compared_tables, doubts_table, headline, sides_table
+from cs_input_analyzer.report.wording import visible
+
+TOOL = Tool(name="cs_input_analyzer", version="0.1.0")
+
+
+def changed() -> Comparison:
+    old = make_analysis(recommendation=make_plan("3x8x2", confirmed_by=0))
+    new = make_analysis(
+        measurements=(
+            make_measurement("1x1x1", (200.0,), samples_per_s=make_estimate(200.0)),
+            make_measurement("1x1x2", (3000.0,), samples_per_s=make_estimate(3000.0)),
+            make_measurement("1x4x2", (940.0, 930.0, 900.0, 950.0), num_workers=16),
+        ),
+        profile=make_profile(ops=(make_op_cost("map", self_cpu_s_per_sample=0.01), make_op_cost("fresh"))),
+        findings=(make_finding("CSI104", op="map_7"),),
+        host=make_host(tensorflow_version="2.21.0"),
+        verdict="input_bound",
+    )
+    return compare(old, new, tool=TOOL, old_path="old.json", new_path="new.json")
+
+
+def same() -> Comparison:
+    return compare(usual_run(), usual_run(), tool=TOOL)
+
+
+def hostile(found: Comparison, text: str) -> Comparison:
+    """`text` in every name that comes from outside; what the program says stays."""
+    names = {"path": text, "target": text, "created_at": text, "hostname": text, "tensorflow_version": text}
+    sides = {
+        side: replace(getattr(found, side), **names, bottleneck=replace(getattr(found, side).bottleneck, op=text, source=text))
+        for side in ("old", "new")
+    }
+    return replace(
+        found,
+        **sides,
+        ops=tuple(replace(op, name=text, source=text) for op in found.ops),
+        findings=tuple(replace(item, finding=with_text(item.finding, text)) for item in found.findings),
+        doubts=tuple(replace(doubt, name=text, old=text, new=text) for doubt in found.doubts),
+        not_compared=(text,),
+    )
+
+
+@pytest.mark.parametrize("width", [40, 80, 120, 200])
+@pytest.mark.parametrize("found", [changed(), same()], ids=["changed", "same"])
+def test_the_console_keeps_its_width_and_has_no_color_unless_asked(found: Comparison, width: int) -> None:
+    text = render_comparison(found, "console", width=width)
+    assert [line for line in text.split("\n") if cell_len(line) > width] == []
+    assert "\x1b" not in text
+    colored = render_comparison(found, "console", width=width, color=True)
+    assert re.sub(r"\x1b\[[\d;]*m", "", colored).split() == text.split()
+
+
+@pytest.mark.parametrize("found", [changed(), same()], ids=["changed", "same"])
+def test_console_and_page_hold_every_cell(found: Comparison) -> None:
+    page = " ".join(Page(render_comparison(found, "html")).text.split())
+    console = " ".join(render_comparison(found, "console", width=400).split())
+    tables = [sides_table(found).table, *(marked.table for marked in compared_tables(found)), doubts_table(found)]
+    for cell in (headline(found), *(cell for table in tables for row in table.rows for cell in row)):
+        assert " ".join(cell.split()) in page
+        assert " ".join(cell.split()) in console
+    assert all(finding.finding.message in page for finding in found.findings)
+
+
+def test_changes_are_marked_and_noise_is_not() -> None:
+    text = render_comparison(changed(), "html")
+    page = Page(text)
+    classes = [attributes.get("class") for tag, attributes in page.tags if tag == "tr"]
+    assert {"mark-worse", "mark-better", "mark-other", "mark-same"} <= set(classes)
+    assert "SLOWER AND FASTER: 1 slower, 1 faster of 3 launches" in page.text
+    assert "Doubts" in page.text
+    quiet = Page(render_comparison(same(), "html"))
+    assert {attributes.get("class") for tag, attributes in quiet.tags if tag == "tr"} <= {"mark-same", None}
+    assert "NO DIFFERENCE SEEN" in quiet.text
+    assert "Doubts" not in quiet.text
+
+
+def test_it_says_how_small_a_change_could_be_seen() -> None:
+    for form in ("console", "html"):
+        assert re.search(
+            r"a slowdown of less than about [\d.]+ % would not be seen", " ".join(render_comparison(same(), form).split())
+        )
+
+
+def test_the_page_asks_nothing_of_the_network_and_holds_the_comparison() -> None:
+    found = changed()
+    text = render_comparison(found, "html")
+    assert re.findall(r"https?://|//[a-z]+\.|@import|url\(", text) == []
+    page = Page(text)
+    (held,) = [script for script, kind in zip(page.scripts, page.kinds, strict=True) if kind == "comparison"]
+    assert json.loads(held) == json.loads(render_comparison(found, "json"))
+    assert len([1 for tag, attributes in page.tags if tag == "svg"]) == len(found.rates)
+    ids = page.attribute("id")
+    assert len(ids) == len(set(ids))
+    assert {link[1:] for link in page.attribute("href") if link and link.startswith("#")} <= set(ids)
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_names_act_nowhere(name: str) -> None:
+    found = hostile(changed(), HOSTILE[name])
+    plain = Page(render_comparison(hostile(changed(), "plain"), "html"))
+    page = Page(render_comparison(found, "html"))
+    assert [tag for tag, _ in page.tags] == [tag for tag, _ in plain.tags]
+    for color in (False, True):
+        console = render_comparison(found, "console", color=color)
+        ours = re.sub(r"\x1b\[[\d;]*m", "", console) if color else console
+        assert re.findall(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\ud800-\udfff]", ours) == []
+    assert [line for line in render_comparison(found, "console", width=80).split("\n") if cell_len(line) > 80] == []
+    if name in ("markup", "braces", "entity"):
+        assert visible(HOSTILE[name]) in page.text
+
+
+def test_hundreds_of_ops_are_cut_and_counted() -> None:
+    long = run_of_a_long_pipeline()
+    found = compare(long, long, tool=TOOL)
+    assert "more ops are not shown" in render_comparison(found, "console")
+    assert len(json.loads(render_comparison(found, "json"))["ops"]) > 400
+
+
+def test_no_other_format() -> None:
+    with pytest.raises(UsageError, match="console, html, json"):
+        render_comparison(same(), "csv")
+
+
+@pytest.mark.parametrize("name", ["plain", "script", "quotes", "entity", "newlines"])
+def test_the_page_is_valid(name: str) -> None:
+    html5lib = pytest.importorskip("html5lib", reason="html5lib is not installed (it is in the extra `test`)")
+    parser = html5lib.HTMLParser()
+    parser.parse(render_comparison(hostile(changed(), HOSTILE.get(name, name)), "html"))
+    assert [f"{place}: {code}" for place, code, _ in parser.errors] == []
