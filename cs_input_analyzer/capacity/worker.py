@@ -80,7 +80,7 @@ def smt_ratios(model: CapacityModel, cluster: Cluster, tasks: int, cpus: int) ->
     """Expected, worst and best. 1 while no core is shared, and where the probes kept as many CPUs and as large a share of their
     host busy: they paid for it already."""
     busy = min(tasks * cpus, cluster.cpus_per_node)  # more tasks than CPUs wait for each other, which is another matter
-    probed = _busy_probed(model, cpus) if tasks > 1 else cpus
+    probed = _busy_probed(model, cpus) if busy > cpus else cpus
     cores = cluster.cpus_per_node / (cluster.threads_per_core or 2)
     is_probed = busy <= probed and busy / cluster.cpus_per_node <= probed / model.host_cpus
     if busy <= cores or is_probed:

@@ -42,7 +42,7 @@ def no_process_left_behind() -> None:
     """Chromium starts and ends processes of its own from one test to the next; `browser` ends them all."""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (it is in the extra `test`)")
     program = next(filter(None, map(shutil.which, CHROMIUM)), None)
