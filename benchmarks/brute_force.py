@@ -4,6 +4,8 @@ A node of sixteen CPUs is made of two by control-group quotas: every "CPU" is an
 eighths on as many real CPUs as that needs. The whole grid of tasks and CPUs per task is launched once (that is brute force, and its
 time), the probes an analysis would make are launched beside it, and then the picks and the best few of the grid again, interleaved:
 the best of one look at each of fifty layouts is partly luck.
+
+The launches of the grid are also held-out ones for `benchmarks.prediction_error --replay`.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.paired import arguments, ratio_bounds, save, show
-from benchmarks.prediction_error import CPUS, QuotaLauncher, can_set_quotas, launched, pipelines
+from benchmarks.prediction_error import CPUS, TRIALS, QuotaLauncher, Trial, can_set_quotas, launched, pipelines
 from cs_input_analyzer import capacity
 from cs_input_analyzer.launch import Launched
 from cs_input_analyzer.launch.local import LocalLaunching
@@ -85,6 +87,7 @@ def run(name: str, target: str, params: dict[str, Any], again: int, draw: random
         draw.shuffle(order)
         probes: list[Measurement] = []
         seen: dict[str, float] = {}
+        held_out: list[Measurement] = []
         pipeline: PipelineGraph | None = None
         for what, layout in order:
             found = timed(what, layout)
@@ -95,6 +98,7 @@ def run(name: str, target: str, params: dict[str, Any], again: int, draw: random
                 probes.append(found.measurement)
             else:
                 seen[layout] = found.measurement.samples_per_s.estimate
+                held_out.append(found.measurement)
         assert pipeline is not None
         best = sorted(seen, key=seen.__getitem__, reverse=True)[:BEST_OF_GRID]
         old = max((f"1x{NODE_CPUS // cpus}x{cpus}" for cpus in OLD_CPUS), key=lambda layout: seen.get(layout, 0.0))
@@ -103,7 +107,11 @@ def run(name: str, target: str, params: dict[str, Any], again: int, draw: random
     finally:
         launcher.close()
     top = max(best, key=lambda layout: float(np.mean(rates[layout])))
+    trial = Trial(
+        name=f"{name}, eighths of a CPU", cpus=NODE_CPUS, pipeline=pipeline, probes=tuple(probes), held_out=tuple(held_out)
+    )
     return {
+        "trial": trial,
         "pipeline": name,
         "feasible": len(grid()),
         "probes": probe_layouts,
@@ -139,15 +147,17 @@ def main() -> None:
         raise SystemExit("not run: control groups cannot be written")
     os.sched_setaffinity(0, set(sorted(os.sched_getaffinity(0))[:CPUS]))
     draw, table, results = random.Random(options.seed), [], []
+    trials: list[Trial] = []
     with pipelines(options.only) as every:
         for name, target, params in every:
             found = run(name, target, params, options.again, draw)
+            trials.append(found.pop("trial"))
             results.append(found)
             ratios = [found["pick_over_best"], found["old_over_best"]]
             shown = [f"{ratio['ratio']:.3f} ({ratio['low']:.3f} to {ratio['high']:.3f})" for ratio in ratios]
             choices = (found["best"], found["pick"], shown[0], found["old"], shown[1])
             table.append((name, str(found["feasible"]), *choices, f"{found['time_ratio'] * 100:.0f} %"))
-            save(options.json, {"results": results})
+            save(options.json, {"results": results, "trials": TRIALS.dump_python(tuple(trials), mode="json")})
     columns = ("pipeline", "layouts", "best of grid", "pick", "pick / best", "old pick", "old / best", "time")
     show("The pick against brute force, measured again interleaved; time of the probes over that of the grid", columns, table)
 
