@@ -21,6 +21,7 @@ from itertools import product
 
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.records import Cluster, LaunchLines, LaunchPlan, Options
+from cs_input_analyzer.units import counted
 
 __all__ = ["expand_nodelist", "launch_lines", "tf_config"]
 
@@ -123,7 +124,8 @@ def _in_each_task(options: Options, command: list[str]) -> list[str]:
 
 def _arithmetic(plan: LaunchPlan) -> str:
     tasks = plan.single_task_nodes + (plan.nodes - plan.single_task_nodes) * plan.tasks_per_node
-    return f"{plan.nodes} nodes ({plan.single_task_nodes} with a single task), {tasks} tasks, {plan.input_workers} of them stream"
+    nodes = f"{counted(plan.nodes, 'node')} ({plan.single_task_nodes} with a single task)"
+    return f"{nodes}, {counted(tasks, 'task')}, {plan.input_workers} of them stream"
 
 
 def _directive(word: str) -> str:

@@ -29,6 +29,9 @@ READING: tuple[StationKind, ...] = ("readers", "storage bandwidth", "storage lat
 BUSY_RATIO = 0.8
 # No more reads are opened at once: each holds a thread and a buffer.
 MOST_READS = 64
+# With just as many reads as keep the CPUs busy on average, both wait for each other in turn; twice as many leave the CPUs to set
+# the pace (asymptotic bounds of a closed network: the knee, and well beyond it).
+PAST_THE_KNEE_RATIO = 2
 
 
 def share_of(case: Case, ops: Iterable[Op]) -> float | None:
@@ -52,18 +55,18 @@ def bottleneck(case: Case, kinds: tuple[StationKind, ...]) -> Station | None:
     return first if first is not None and first.kind in kinds and first.utilization_ratio >= BUSY_RATIO else None
 
 
-def reads_at_once(case: Case) -> int | None:
+def reads_at_once(case: Case, now: float = 1) -> int | None:
     """Files to read at once, so that the CPUs and no longer the waiting set the pace; None where reads do not wait for an answer.
 
-    Little's law: outstanding reads = rate x latency, here the rate that the CPUs allow over that of one read at a time. AUTOTUNE
-    stops at the number of CPUs, which is too early for reads that only wait.
+    Little's law: outstanding reads = rate x latency, here those of `now` times the rate that the CPUs allow over the one that they
+    draw; and some to spare. AUTOTUNE stops at the number of CPUs, which is too early for reads that only wait.
     """
     slow, cpu = bottleneck(case, ("storage latency",)), station_of(case, ("CPU",))
     if slow is None or cpu is None or slow.samples_per_s <= 0:
         return None
     files = case.pipeline.files.count if case.pipeline.files else MOST_READS
-    wanted = min(files, MOST_READS, math.ceil(cpu.samples_per_s / slow.samples_per_s))
-    return wanted if wanted > 1 else None
+    wanted = min(files, MOST_READS, math.ceil(PAST_THE_KNEE_RATIO * now * cpu.samples_per_s / slow.samples_per_s))
+    return wanted if wanted > now else None
 
 
 def cpus_of_task(case: Case) -> int | None:

@@ -9,6 +9,7 @@ from cs_input_analyzer.source_code import count_calls
 from cs_input_analyzer.threads import PYTHON_OPS
 
 __all__ = [
+    "READER_CALLS",
     "call_number",
     "calls_python",
     "chain_before",
@@ -31,6 +32,8 @@ __all__ = [
 
 MAPS = ("Map", "ParallelMap")
 SHUFFLES = ("Shuffle", "ShuffleAndRepeat")
+# Readers that take a list of files, and are then a flat_map or an interleave of TensorFlow's own.
+READER_CALLS = ("TFRecordDataset", "TextLineDataset", "FixedLengthRecordDataset")
 # Random ops that keep a state, so that each pass draws other numbers; the `Stateless…` ones draw what their seed says.
 _RANDOM = (
     *("Random", "Multinomial", "TruncatedNormal", "ParameterizedTruncatedNormal", "SampleDistortedBoundingBox"),

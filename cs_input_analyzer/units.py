@@ -84,6 +84,11 @@ def format_count(count: float | None) -> str:
     return MISSING if count is None else f"{count:,.0f}"
 
 
+def counted(count: int, noun: str) -> str:
+    """`1 node`, `1,024 nodes`."""
+    return f"{format_count(count)} {noun}{'' if count == 1 else 's'}"
+
+
 def format_rate(per_s: float | None, unit: str = "samples/s") -> str:
     """`12,346 samples/s`, `85.2 samples/s`: whole numbers from 1000 up, three digits below."""
     return MISSING if per_s is None else f"{_digits(per_s)} {unit}"

@@ -254,22 +254,25 @@ def ticking() -> Callable[[], float]:
 def test_what_was_absent_is_found_and_dropped_again(disk: Path) -> None:
     (path,) = written(disk, 32 * MIB)
     read(path, 8 * MIB, 8 * MIB)
-    absent = absent_spans(path)
+    (absent,) = absent_spans([path]).values()
     assert absent == ((0, 8 * MIB), (16 * MIB, 16 * MIB))
     read(path)
-    drop_spans(path, absent)
+    drop_spans({path: absent})
     assert cached_ratio([path]) == pytest.approx(0.25, abs=0.02)
-    assert absent_spans(path) == absent
+    assert absent_spans([path]) == {path: absent}
 
 
 def test_nothing_absent_is_nothing_dropped(disk: Path) -> None:
     (path,) = written(disk, 5 * MIB)
     read(path)
-    assert absent_spans(path) == ()
-    drop_spans(path, ())
+    assert absent_spans([path]) == {path: ()}
+    drop_spans({path: ()})
     assert cached_ratio([path]) == 1
-    assert absent_spans(str(disk / "gone")) == ()
-    drop_spans(str(disk / "gone"), ((0, MIB),))
+    gone = str(disk / "gone")
+    assert absent_spans([gone]) == {gone: ()}
+    assert absent_spans([path, gone], deadline_s=0.0, clock=lambda: 1.0) == {}
+    drop_spans({gone: ((0, MIB),)})
+    drop_spans({})
 
 
 # --- sampling ----------------------------------------------------------------------------------------------------------------

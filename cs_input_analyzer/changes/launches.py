@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cs_input_analyzer.records import Analysis, CacheChoice, Estimate, Layout, Measurement
+from cs_input_analyzer.units import counted
 
 __all__ = ["Pair", "is_whole", "launches_in_words", "not_compared", "pairs_of", "rate_of"]
 
@@ -82,4 +83,4 @@ def _order(key: Key) -> tuple[int, int, int, int]:
 
 def _words(key: Key) -> str:
     layout, workers = key
-    return f"{layout} of {workers} worker{'' if workers == 1 else 's'}"
+    return f"{layout} of {counted(workers, 'worker')}"

@@ -26,8 +26,8 @@ MOST_BYTES = 2**30
 LONGEST_IN_ORDER_S = 2.0
 # Fewer of them, where there are more, prove nothing.
 LEAST_ELEMENTS = 4
-# Where a whole pass takes too long, it is one of so many inputs (files) of the op that differs.
-FEW_INPUTS = (12, 3)
+# Where a whole pass takes too long, it is one of so many elements (files) of what both pipelines have in common before they part.
+FEW_INPUTS = (48, 12, 3)
 # A cache on trial may not take the host down: looked at every so many elements.
 LEAST_FREE_RATIO = 0.1
 MEMORY_CHECK = 32
@@ -37,12 +37,13 @@ _PYTHON = "; its Python code may give something else each time it is called"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
     """`elements`: how many were compared; `reason`: why it was refused, or what the proof rests on. `pass_elements`: of one pass,
-    where a cache shows only in the second."""
+    where a cache shows only in the second. `is_late`: more time may have proven it."""
 
     status: Literal["proven", "refused"]
     reason: str
     elements: int = 0
     pass_elements: int | None = None
+    is_late: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,19 +92,20 @@ def _in_order_or_without(
         return _refused(read.failure, read.elements)
     if not read.difference:
         if read.elements < (1 if read.is_whole else LEAST_ELEMENTS):
-            few = "no element" if read.elements == 0 else f"only {read.elements}"
-            return _refused(f"{few} came to be compared" + ("" if read.is_whole else " in the time there was"), read.elements)
+            few = f"{'no element' if read.elements == 0 else f'only {read.elements}'} came to be compared"
+            return _refused(few, read.elements) if read.is_whole else _late(f"{few} in the time there was", read.elements)
         what = "a whole pass" if read.is_whole else "the first ones"
         return Proof(status="proven", reason=f"{what}, in order", elements=read.elements)
     where = difference.parting(*texts, unordered)
     if where is None:
         return _refused(read.difference + python, read.elements)
     counted = 0
-    for inputs in (None, *(FEW_INPUTS if where.has_same_input else ())):
+    sources = where.sources or (None, None)
+    for inputs in (None, *(FEW_INPUTS if where.sources else ())):
         until_s = clock() + (deadline_s - clock()) / (2 if inputs != FEW_INPUTS[-1] else 1)
         forms = (
-            settled(original, one_pass=True, cut=where.original, inputs=inputs),
-            settled(edited, one_pass=True, cut=where.edited, inputs=inputs),
+            settled(original, one_pass=True, cut=where.original, source=sources[0], most=inputs),
+            settled(edited, one_pass=True, cut=where.edited, source=sources[1], most=inputs),
         )
         read = _without_order(*forms, until_s, clock)
         counted = max(counted, read.elements)
@@ -114,7 +116,7 @@ def _in_order_or_without(
             return Proof(
                 status="proven", reason=f"{part}, in any order, as the original promises none there", elements=read.elements
             )
-    return _refused("the order changes, so a whole pass must be compared, and that takes longer than there is time", counted)
+    return _late("the order changes, so a whole pass must be compared, and that takes longer than there is time", counted)
 
 
 def _two_passes(original: Any, edited: Any, deadline_s: float, clock: Callable[[], float], python: str) -> Proof:
@@ -129,7 +131,7 @@ def _two_passes(original: Any, edited: Any, deadline_s: float, clock: Callable[[
         if read.failure or read.difference:
             return _refused(read.failure or read.difference + python, total)
         if not read.is_whole:
-            return _refused("a cache shows in the second pass, and reading two takes longer than there is time", total)
+            return _late("a cache shows in the second pass, and reading two takes longer than there is time", total)
         pass_elements = pass_elements or read.elements
     if pass_elements == 0:
         return _refused("no element came to be compared")
@@ -232,6 +234,10 @@ def _where(one: tuple[_Part, ...], other: tuple[_Part, ...]) -> str:
 
 def _refused(reason: str, elements: int = 0) -> Proof:
     return Proof(status="refused", reason=reason, elements=elements)
+
+
+def _late(reason: str, elements: int) -> Proof:
+    return Proof(status="refused", reason=reason, elements=elements, is_late=True)
 
 
 def _count(dataset: Any) -> str:

@@ -19,7 +19,10 @@ from cs_input_analyzer.records import Edit, Estimate
 # together by the third; the last part goes to the whole of them against the original once more. The best of many is best by luck,
 # too: what chose it may not judge it.
 PROOFS_END, SINGLES_END, TOGETHER_END = 0.3, 0.62, 0.82
+# Where nothing was proven there is nothing to time, and what was only too slow to be compared gets this part of the time as well.
+LATE_PROOFS_END = 0.6
 LONGEST_PROOF_S = 6.0
+LONGEST_LATE_PROOF_S = 15.0
 SHORTEST_PROOF_S = 0.5
 PROOF_SHARE = 0.3
 # Fewer seconds than this tell nothing of two more pipelines.
@@ -73,7 +76,9 @@ def try_fixes(
     """Tries them all within `seconds` and tells what it finds; see `outcomes_of`. `rebuild` serves candidates that have `texts`."""
     began_s = clock()
     trial = _Trial(tell=tell, dataset=dataset, candidates=candidates, deadline_s=began_s + seconds, clock=clock, rebuild=rebuild)
-    trial.prove_each(began_s + seconds * PROOFS_END)
+    late = trial.prove_each(range(len(candidates)), began_s + seconds * PROOFS_END, LONGEST_PROOF_S)
+    if late and not trial.proven:
+        trial.prove_each(late, began_s + seconds * LATE_PROOFS_END, LONGEST_LATE_PROOF_S)
     trial.time_each(began_s + seconds * SINGLES_END)
     trial.put_together(began_s + seconds * TOGETHER_END)
     trial.confirm()
@@ -103,10 +108,12 @@ class _Trial:
     def left_s(self) -> float:
         return self.deadline_s - self.clock()
 
-    def prove_each(self, until_s: float) -> None:
-        for index, candidate in enumerate(self.candidates):
-            left = len(self.candidates) - index
-            share_s = min(LONGEST_PROOF_S, max(SHORTEST_PROOF_S, (until_s - self.clock()) / left))
+    def prove_each(self, indices: Sequence[int], until_s: float, longest_s: float) -> list[int]:
+        """Proves what can be proven; gives those that took longer than their share of the time."""
+        late = []
+        for position, index in enumerate(indices):
+            candidate = self.candidates[index]
+            share_s = min(longest_s, max(SHORTEST_PROOF_S, (until_s - self.clock()) / (len(indices) - position)))
             if self.left_s() < share_s:
                 self._refuse(index, "no time was left to prove it")
                 continue
@@ -117,12 +124,14 @@ class _Trial:
             proof = self._proved(self.dataset, edited, share_s)
             if proof.status == "refused":
                 self._refuse(index, proof.reason, proof.elements)
+                late += [index] if proof.is_late else []
                 continue
             self.tell("fix_proof", index=index, proven=True, reason=proof.reason, elements=proof.elements)
             self.proven[index] = edited
             self.elements[index] = proof.elements
             if proof.pass_elements is not None:  # a cache must be full before it is timed
                 self.fills[index] = proof.pass_elements + 2
+        return late
 
     def time_each(self, until_s: float) -> None:
         """Each by itself against the original; longer, as long as none gains."""

@@ -18,7 +18,7 @@ import platform
 import random
 import stat
 import time
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -42,6 +42,8 @@ MIN_RANGES = 16
 SPAN_BYTES = 4 << 20
 # What may be left for the cache to count as empty: pages that another process maps, or is reading right now.
 EMPTY_RATIO = 0.02
+# Looking at a file is mostly waiting for it to open: over a network that takes a while, but many do it side by side.
+LOOKING_THREADS = 8
 EVICTING_THREADS = 8
 WARMING_THREADS = 4
 
@@ -91,19 +93,21 @@ def cached_ratio(paths: Sequence[str], *, deadline_s: float = math.inf, clock: C
     chosen = evenly(paths, SAMPLED_FILES)
     random.Random(len(chosen)).shuffle(chosen)  # what a deadline leaves of it is still an even sample
     ranges = max(MIN_RANGES, SAMPLED_BYTES // RANGE_BYTES // max(1, len(chosen)))
-    size_bytes, told_bytes, in_cache_bytes = 0, 0, 0.0
-    for path in chosen:
+
+    def look(path: str) -> tuple[int, float | None] | None:
         if clock() >= deadline_s:
-            break
+            return None
         with opened(path) as file:
-            if file is None:
-                continue
-            size_bytes += file.size_bytes
-            ratio = _file_ratio(file, ranges)
-            if ratio is not None:
-                told_bytes += file.size_bytes
-                in_cache_bytes += ratio * file.size_bytes
-    return in_cache_bytes / told_bytes if told_bytes and told_bytes * 2 >= size_bytes else None
+            return None if file is None else (file.size_bytes, _file_ratio(file, ranges))
+
+    with ThreadPoolExecutor(LOOKING_THREADS) as pool:
+        seen = [found for found in pool.map(look, chosen) if found is not None]
+    size_bytes = sum(size for size, _ in seen)
+    told = [(size, ratio) for size, ratio in seen if ratio is not None]
+    told_bytes = sum(size for size, _ in told)
+    if not told_bytes or told_bytes * 2 < size_bytes:
+        return None
+    return sum(size * ratio for size, ratio in told) / told_bytes
 
 
 def cached_bytes(fd: int, offset: int, length: int) -> int | None:
@@ -158,8 +162,23 @@ def warm(paths: Sequence[str], deadline_s: float, clock: Clock = time.monotonic)
     )
 
 
-def absent_spans(path: str) -> tuple[Span, ...]:
-    """The parts of a file of which less than half is cached, neighbours joined; none where the kernel does not tell."""
+def absent_spans(
+    paths: Sequence[str], *, deadline_s: float = math.inf, clock: Clock = time.monotonic
+) -> dict[str, tuple[Span, ...]]:
+    """Of each file the parts of which less than half is cached, neighbours joined; none where the kernel does not tell.
+
+    Files that were not looked at by the deadline are left out.
+    """
+
+    def look(path: str) -> tuple[Span, ...] | None:
+        return None if clock() >= deadline_s else _absent_spans(path)
+
+    unique = tuple(dict.fromkeys(paths))
+    with ThreadPoolExecutor(LOOKING_THREADS) as pool:
+        return {path: spans for path, spans in zip(unique, pool.map(look, unique), strict=True) if spans is not None}
+
+
+def _absent_spans(path: str) -> tuple[Span, ...]:
     spans: list[Span] = []
     with opened(path) as file:
         if file is None:
@@ -174,8 +193,13 @@ def absent_spans(path: str) -> tuple[Span, ...]:
     return tuple(spans)
 
 
-def drop_spans(path: str, spans: Sequence[Span]) -> None:
-    """Drops these parts of a file from the cache again: for what we brought in ourselves."""
+def drop_spans(spans: Mapping[str, Sequence[Span]]) -> None:
+    """Drops these parts of these files from the cache again: for what we brought in ourselves."""
+    with ThreadPoolExecutor(EVICTING_THREADS) as pool:
+        list(pool.map(_drop_spans, spans.keys(), spans.values()))
+
+
+def _drop_spans(path: str, spans: Sequence[Span]) -> None:
     with opened(path) as file:
         if file is None:
             return

@@ -10,7 +10,7 @@ from cs_input_analyzer.errors import AnalyzerError
 from cs_input_analyzer.monitor.outputs import LOG
 from cs_input_analyzer.monitor.verdict import accelerator_rate
 from cs_input_analyzer.records import Analysis, Consumption, Estimate, LaunchPlan
-from cs_input_analyzer.units import format_estimate
+from cs_input_analyzer.units import counted, format_estimate
 
 if TYPE_CHECKING:
     from cs_input_analyzer.monitor.watch import Watch
@@ -77,7 +77,7 @@ def _larger(seen: Estimate | None, declared: Consumption | None) -> Consumption 
 def _sentence(found: Analysis, plan: LaunchPlan, wanted: Consumption) -> str:
     today = found.options.current
     change = f"{plan.layout}" if today is None else f"{today} -> {plan.layout}"
-    workers = f"{plan.input_workers} input worker{'' if plan.input_workers == 1 else 's'}"
+    workers = f"{counted(plan.input_workers, 'input worker')}"
     predicted = format_estimate(plan.predicted_samples_per_s)
     demand = format_estimate(wanted.samples_per_s)
     if today == plan.layout:

@@ -24,7 +24,7 @@ from cs_input_analyzer.records import (
     VerdictName,
     WorkerResult,
 )
-from cs_input_analyzer.units import format_count, format_estimate, format_rate, format_ratio
+from cs_input_analyzer.units import counted, format_estimate, format_rate, format_ratio
 
 TARGET = "a dataset in this process"
 NOT_A_PLAN = (
@@ -69,13 +69,15 @@ class Recommendation:
 
     def __str__(self) -> str:
         lines = [
-            f"one worker of {format_count(self.cpus)} CPUs, this process: {format_estimate(self.samples_per_s)} (isolation: none)"
+            f"one worker of {counted(self.cpus, 'CPU')}, this process: {format_estimate(self.samples_per_s)} (isolation: none)"
         ]
         if self.consumption is not None:
             demand = format_rate(self.consumption.samples_per_s.estimate)
             sure = "" if self.confidence is None else f" ({format_ratio(self.confidence)} sure)"
-            needed = f"{format_count(self.workers_needed)} such worker{'' if self.workers_needed == 1 else 's'} for {demand}"
-            lines.append(f"{self.verdict.replace('_', '-')}{sure}: {needed} with headroom")
+            needed = f"it takes {demand}"
+            if self.workers_needed is not None:
+                needed = f"{counted(self.workers_needed, 'such worker')} for {demand} with headroom"
+            lines.append(f"{self.verdict.replace('_', '-')}{sure}: {needed}")
         lines += [f"{one.code} {one.severity}: {one.message}{f' ({one.source})' if one.source else ''}" for one in self.findings]
         return "\n".join([*lines, *self.notes])
 

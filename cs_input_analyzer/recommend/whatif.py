@@ -11,7 +11,7 @@ from cs_input_analyzer.recommend.answer import Answer, needs_files, needs_memory
 from cs_input_analyzer.recommend.question import Question, ask, related
 from cs_input_analyzer.recommend.search import EQUAL_RATIO, fastest, leanest
 from cs_input_analyzer.records import CapacityModel, Estimate, Layout, WhatIf
-from cs_input_analyzer.units import format_count, format_ratio
+from cs_input_analyzer.units import counted, format_count, format_ratio
 
 __all__ = ["CACHED", "FILES", "FIXES", "MEMORY", "NODE", "STORAGE", "what_if"]
 
@@ -129,4 +129,4 @@ def _note(answer: Answer, found: Answer) -> str:
 
 
 def _nodes(layout: Layout) -> str:
-    return f"{format_count(layout.nodes)} node{'' if layout.nodes == 1 else 's'}"
+    return counted(layout.nodes, "node")

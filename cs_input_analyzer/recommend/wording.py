@@ -9,7 +9,7 @@ from cs_input_analyzer.recommend.answer import Answer
 from cs_input_analyzer.recommend.question import Question
 from cs_input_analyzer.recommend.search import fastest
 from cs_input_analyzer.records import Prediction
-from cs_input_analyzer.units import format_rate, format_ratio
+from cs_input_analyzer.units import counted, format_rate, format_ratio
 
 __all__ = ["why"]
 
@@ -41,7 +41,7 @@ def _fewer(question: Question, answer: Answer, target: float | None) -> str:
         return ""
     fewer, text = fastest(question, nodes - 1), ""
     if fewer is None:
-        text = f"No launch runs on {_nodes(nodes - 1)}, single-task nodes counted."
+        text = f"No launch runs on {counted(nodes - 1, 'node')}, single-task nodes counted."
         fewer = fastest(question, 1) if nodes > 2 else None
         if fewer is None:
             return text
@@ -54,10 +54,6 @@ def _guarantees(question: Question, fewer: Prediction, target: float | None) -> 
     if target is None:
         return f"would guarantee only {format_rate(rate / fewer.layout.nodes, PER_NODE)}."
     return f"would guarantee only {format_rate(rate)} ({limit_on(question, fewer)})."
-
-
-def _nodes(count: int) -> str:
-    return f"{count} node{'' if count == 1 else 's'}"
 
 
 def _doubts(question: Question, answer: Answer) -> str:

@@ -8,7 +8,7 @@ from difflib import SequenceMatcher
 
 from cs_input_analyzer.records import Alternative, Analysis, Finding, Fixes, LaunchPlan, Severity
 from cs_input_analyzer.report.wording import Facts, evidence_text, gain_text, one_line
-from cs_input_analyzer.units import format_count, format_estimate, format_rate
+from cs_input_analyzer.units import counted, format_count, format_estimate, format_rate
 
 # Lines of code that stay as they are, shown around those that change.
 CONTEXT_LINES = 1
@@ -126,11 +126,7 @@ def _together(fixes: Fixes) -> str:
 
 def _plan(plan: LaunchPlan | None, then: Alternative) -> str:
     """`8 nodes -> 3 nodes: 3x4x2, 14,000 samples/s`."""
-    fewer = f"{_nodes(plan.nodes)} -> {_nodes(then.layout.nodes)}: " if plan is not None else ""
+    fewer = f"{counted(plan.nodes, 'node')} -> {counted(then.layout.nodes, 'node')}: " if plan is not None else ""
     meets = {True: "meets the demand", False: "does NOT meet the demand", None: ""}[then.meets_demand]
     said = then.note or meets
     return f"{fewer}{then.layout}, {format_estimate(then.predicted_samples_per_s)} predicted{f'; {said}' if said else ''}"
-
-
-def _nodes(count: int) -> str:
-    return f"{format_count(count)} node{'' if count == 1 else 's'}"

@@ -14,7 +14,7 @@ from cs_input_analyzer.records import (
     WorkerResult,
 )
 from cs_input_analyzer.report.wording import Facts, confirming_measurement, one_line
-from cs_input_analyzer.units import MISSING, format_bytes, format_count, format_ratio, format_seconds
+from cs_input_analyzer.units import MISSING, counted, format_bytes, format_count, format_ratio, format_seconds
 
 STOP_REASONS = {
     "precision": "stopped when the interval was tight enough",
@@ -67,7 +67,7 @@ def _decomposition(parts: Decomposition) -> str:
 def _contention(point: ContentionPoint) -> str:
     kept = point.kept_ratio
     interval = f"{format_ratio(kept.low)} to {format_ratio(kept.high)}"
-    who = f"{format_count(point.tasks)} workers of {format_count(point.cpus)} CPU{'' if point.cpus == 1 else 's'} together"
+    who = f"{format_count(point.tasks)} workers of {counted(point.cpus, 'CPU')} together"
     return f"{who} keep {format_ratio(kept.estimate)} ({interval}) of the rate that each has alone"
 
 

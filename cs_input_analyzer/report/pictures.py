@@ -13,7 +13,7 @@ from cs_input_analyzer.records import Analysis, Layout, Measurement, OpCost, Pre
 from cs_input_analyzer.report.measuring import shown_measurement
 from cs_input_analyzer.report.wording import one_line
 from cs_input_analyzer.report.workers import workers_to_show
-from cs_input_analyzer.units import format_bytes, format_count, format_estimate, format_rate, format_ratio, format_seconds
+from cs_input_analyzer.units import counted, format_bytes, format_count, format_estimate, format_rate, format_ratio, format_seconds
 
 __all__ = ["PICTURES", "Picture", "bar", "pictures_of", "sparkline"]
 
@@ -101,7 +101,7 @@ def _supply_demand(analysis: Analysis, width: int) -> Picture | None:
         for at in shown
     )
     line = "" if demand is None else f" The line is the demand, {format_rate(demand)}; short: the low end misses it, with headroom."
-    caption = f"Predicted rates of launches with {plan.cpus_per_task} CPUs per task.{line}"
+    caption = f"Predicted rates of launches with {counted(plan.cpus_per_task, 'CPU')} per task.{line}"
     return Picture(title="Supply against demand", caption=caption, rows=rows)
 
 
@@ -262,13 +262,10 @@ def _layouts(analysis: Analysis, width: int) -> Picture | None:
         sign = "○" if feeds(at, analysis) is False else "●"
         return f"[{sign}" if at.layout == plan.layout else sign
 
-    rows = [
-        (f"{format_count(tasks)} tasks", "".join(drawn(cells[tasks, node]).rjust(across) for node in nodes), "")
-        for tasks in running
-    ]
+    rows = [(counted(tasks, "task"), "".join(drawn(cells[tasks, node]).rjust(across) for node in nodes), "") for tasks in running]
     rows.append(("nodes", "".join(format_count(node).rjust(across) for node in nodes), ""))
     meaning = "● can run, · cannot" if analysis.consumption is None else "● feeds the accelerator, ○ falls short, · cannot run"
-    caption = f"Launches with {plan.cpus_per_task} CPUs per task, tasks per node over nodes: {meaning}, [ the plan."
+    caption = f"Launches with {counted(plan.cpus_per_task, 'CPU')} per task, tasks per node over nodes: {meaning}, [ the plan."
     return Picture(title="Which launches feed it", caption=caption, rows=tuple(rows))
 
 

@@ -6,7 +6,8 @@ User text reaches rich only as `Text`, never as markup, and without control char
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
 
 from cs_input_analyzer.report.pictures import Picture
 from cs_input_analyzer.report.tables import Column, Table
@@ -25,6 +26,8 @@ LONGEST_TEXT = 2000
 SHORTEST_SOURCE = 16
 # Blank columns between two columns of a table.
 GAP = 2
+# A column of text may get as narrow as this, so that numbers beside it stay whole.
+LEAST_TEXT = 8
 
 
 def console_on(out: io.StringIO, width: int | None, color: bool) -> Console:
@@ -93,8 +96,11 @@ def table_on(console: Console, table: Table, *, heading: bool = True, styles: tu
         heading_on(console, table.title)
     grid = Grid(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="underline")
     shown = [index for index, column in enumerate(table.columns) if column.needs_width <= console.width]
+    keeps_numbers = _numbers_fit(table, shown, console.width)
     for column in (table.columns[index] for index in shown):
-        grid.add_column(Text(column.name), justify="right" if column.is_number else "left", vertical="top", overflow="fold")
+        side: Literal["right", "left"] = "right" if column.is_number else "left"
+        whole = column.is_number and keeps_numbers
+        grid.add_column(Text(column.name), justify=side, vertical="top", overflow="fold", no_wrap=whole)
     for number, row in enumerate(table.rows):
         cells = (Text(_shortened(row[index], _room(table, index, console.width), table.columns[index])) for index in shown)
         style = styles[number] if styles else "bold" if number == table.strong else ""
@@ -104,6 +110,18 @@ def table_on(console: Console, table: Table, *, heading: bool = True, styles: tu
         console.print()
     for remark in table.remarks:
         line_on(console, remark)
+
+
+def _numbers_fit(table: Table, shown: Sequence[int], width: int) -> bool:
+    """Whether every number can stay on one line, beside some letters of each text; else they fold rather than lose digits."""
+    from rich.cells import cell_len
+
+    needed = GAP * (len(shown) - 1)
+    for index in shown:
+        column = table.columns[index]
+        longest = max(cell_len(row[index]) for row in table.rows)
+        needed += max(longest, *map(cell_len, column.name.split("\n"))) if column.is_number else min(longest, LEAST_TEXT)
+    return needed <= width
 
 
 def picture_on(console: Console, picture: Picture | None, *, heading: bool = True) -> None:

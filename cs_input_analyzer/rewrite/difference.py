@@ -29,12 +29,13 @@ class Parting:
 
     Attributes:
         original, edited: names of those nodes.
-        has_same_input: what the two nodes read is alike too, so that a part of it can stand for all.
+        sources: names, in the one and in the other, of the nearest nodes before all differences that are alike and all that they
+            come from as well, so that a part of what they give can stand for all; None where there are none.
     """
 
     original: str
     edited: str
-    has_same_input: bool
+    sources: tuple[str, str] | None
 
 
 def read_text(dataset: Any) -> GraphText:
@@ -116,9 +117,24 @@ def parting(original: GraphText, edited: GraphText, unordered: bool) -> Parting 
         behind = (first, second) if _is_moot(edited, second, unordered) else None
     if behind is None:
         return None
-    inputs = original.top.input_of(behind[0]), edited.top.input_of(behind[1])
-    is_same = None not in inputs and _whole_text(original, inputs[0]) == _whole_text(edited, inputs[1])
-    return Parting(original=behind[0].name, edited=behind[1].name, has_same_input=is_same)
+    return Parting(original=behind[0].name, edited=behind[1].name, sources=_sources(original, behind[0], edited, behind[1]))
+
+
+def _sources(original: GraphText, first: Any, edited: GraphText, second: Any) -> tuple[str, str] | None:
+    """The nearest pair upstream of both, along chains of ops with one input each, that is the same pipeline."""
+    others = {_whole_text(edited, node): node.name for node in reversed(_chain(edited.top, second))}
+    for node in _chain(original.top, first):
+        other = others.get(_whole_text(original, node))
+        if other is not None:
+            return node.name, other
+    return None
+
+
+def _chain(body: Body, node: Any) -> list[Any]:
+    found: list[Any] = []
+    while len(_dataset_inputs(body, node)) == 1 and (node := body.input_of(node)) is not None:
+        found.append(node)
+    return found
 
 
 def _is_moot(text: GraphText, node: Any, unordered: bool) -> bool:

@@ -20,13 +20,15 @@ LARGEST_SHUFFLE = 64
 _SEEDED_BY = ("seed", "seed2")
 
 
-def settled(dataset: Any, *, one_pass: bool = False, cut: str | None = None, inputs: int | None = None) -> Any:
+def settled(
+    dataset: Any, *, one_pass: bool = False, cut: str | None = None, source: str | None = None, most: int | None = None
+) -> Any:
     """`dataset` without chance: fixed seeds, fixed draws of random numbers, and every op in the order that it promises at most.
 
     Args:
         one_pass: what repeats without end is given once.
         cut: name of the node whose elements are wanted instead, as a flat tuple.
-        inputs: with `cut`, so many elements of what that node reads, at most.
+        source, most: name of a node that gives that one its elements, in the end, and how many of its own it may give.
     """
     import tensorflow as tf
 
@@ -40,7 +42,9 @@ def settled(dataset: Any, *, one_pass: bool = False, cut: str | None = None, inp
                 _fix_draw(body, node)
     spec = dataset.element_spec
     if cut is not None:
-        spec = _cut(text.top, cut, inputs)
+        if source is not None and most is not None:
+            _take(text.top, source, most)
+        spec = _cut(text.top, cut)
     options = tf.data.Options()
     options.deterministic = True
     return _built(text, spec, dataset.options().merge(options))
@@ -133,18 +137,22 @@ def _fix_draw(body: Body, node: Any) -> None:
     body.nodes[node.name] = new
 
 
-def _cut(top: Body, name: str, inputs: int | None) -> Any:
+def _take(top: Body, name: str, most: int) -> None:
+    """Nodes that read `name` get its first elements only."""
+    import tensorflow as tf
+
+    from cs_input_analyzer.rewrite.graph_text import set_elements
+
+    taken = top.add("TakeDataset", [top.tensor(name), top.constant(most, tf.int64)])
+    set_elements(taken, elements_of(top.nodes[name]))
+    top.redirect(name, top.tensor(taken.name), keep=[taken.name])
+
+
+def _cut(top: Body, name: str) -> Any:
     """Makes a node the result; gives the element spec of what it gives."""
     import tensorflow as tf
 
     node = top.nodes[name]
-    source = top.input_of(node)
-    if inputs is not None and source is not None:
-        from cs_input_analyzer.rewrite.graph_text import set_elements
-
-        taken = top.add("TakeDataset", [top.tensor(source.name), top.constant(inputs, tf.int64)])
-        set_elements(taken, elements_of(source))
-        node.input[0] = top.tensor(taken.name)
     result = next(other for other in top.nodes.values() if other.op == "_Retval")
     result.input[0] = top.tensor(name)
     pending, needed = [result.name], set()

@@ -8,11 +8,13 @@ Fix: leave `buffer_size` out of `TFRecordDataset` on local disks; several MiB wh
 
 A warning for a buffer of 4 KiB or less, or where reading holds the worker back; for your information for other small buffers.
 
-Silent from 64 KiB on, and for the default, unless reading was measured to hold the worker back and a read to take 5 ms or more.
+Silent from 64 KiB on, and for the default, unless reading was measured to hold the worker back and a read to take 5 ms or more; and
+where a whole file fits into the buffer, of which a larger one would hold no more.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from cs_input_analyzer.evidence import READING, bottleneck
@@ -39,7 +41,7 @@ def find(case: Case) -> Iterator[Finding]:
         # TensorFlow writes -1, here `AUTOTUNE`, for the default.
         size = given if isinstance(given, int) and not isinstance(given, bool) else DEFAULT_BYTES
         is_small = size < SMALL_BYTES
-        if op.kind not in READERS or not (is_small or (is_slow and size < MOST_BYTES // 4)):
+        if op.kind not in READERS or size >= _file_bytes(case) or not (is_small or (is_slow and size < MOST_BYTES // 4)):
             continue
         better = _better(case.storage) if is_slow else DEFAULT_BYTES
         slowly = f", and a read takes {format_seconds(latency_s)} here" if is_slow else ""
@@ -56,6 +58,12 @@ def find(case: Case) -> Iterator[Finding]:
             after=after,
             edits=(Edit(kind="set-buffer", op=op.name, value=better),) if op.kind == "TFRecord" else (),
         )
+
+
+def _file_bytes(case: Case) -> float:
+    """Of a file, on average; endless where that is not known."""
+    files = case.pipeline.files
+    return files.bytes / files.count if files is not None and files.count and files.bytes else math.inf
 
 
 def _latency_s(storage: Storage | None) -> float | None:

@@ -6,7 +6,7 @@ copying the records takes one CPU however many there are.
 
 Fix: `num_parallel_reads=tf.data.AUTOTUNE` in the reader, or `num_parallel_calls=tf.data.AUTOTUNE` in the `interleave`. The
 interleave keeps its order; the reader mixes its files, so shuffle after it or keep it as it is where the order counts. Reads that
-only wait for the storage need a number instead, as AUTOTUNE stops at the number of CPUs.
+only wait for the storage need a number instead, as AUTOTUNE stops at the number of CPUs, and an interleave a cycle of that length.
 
 Silent where several files are read at a time, over a single file, and for `flat_map`, which CSI104 is about.
 """
@@ -17,16 +17,13 @@ from collections.abc import Iterator
 
 from cs_input_analyzer.evidence import READING, bottleneck, reads_at_once
 from cs_input_analyzer.lineage import after
-from cs_input_analyzer.op_traits import call_number, is_random_order
+from cs_input_analyzer.op_traits import READER_CALLS, call_number, is_random_order
 from cs_input_analyzer.records import Case, Edit, Finding, Op
 from cs_input_analyzer.source_code import AUTOTUNE, count_calls, with_argument
 from cs_input_analyzer.threads import READERS, inside
 
 CODE = "CSI105"
 NAME = "sequential-reads"
-
-# Readers that take a list of files, and are then a flat_map of TensorFlow's own.
-_CLASSES = ("TFRecordDataset", "TextLineDataset", "FixedLengthRecordDataset")
 
 
 def find(case: Case) -> Iterator[Finding]:
@@ -40,9 +37,7 @@ def find(case: Case) -> Iterator[Finding]:
         if op.kind == "FlatMap" and not _is_written(op, inner):
             yield _finding(op, case, *_reader_fix(op, case))
         elif op.kind == "Interleave":
-            number = call_number(op, ops)
-            changed = with_argument(op.code, "interleave", "num_parallel_calls", AUTOTUNE, nth=number)
-            yield _finding(op, case, f"give it num_parallel_calls={AUTOTUNE}", changed, (Edit(kind="parallelize", op=op.name),))
+            yield _finding(op, case, *_interleave_fix(op, case))
 
 
 def _is_written(op: Op, inner: tuple[Op, ...]) -> bool:
@@ -51,12 +46,30 @@ def _is_written(op: Op, inner: tuple[Op, ...]) -> bool:
 
 
 def _reader_fix(op: Op, case: Case) -> tuple[str, str | None, tuple[Edit, ...]]:
-    reader = next((name for name in _CLASSES if count_calls(op.code, name) == 1), None)
-    is_moot = any(is_random_order(other) for other in after(op, case.pipeline.ops))
-    reads = reads_at_once(case) if is_moot else None
+    reader = next((name for name in READER_CALLS if count_calls(op.code, name) == 1), None)
+    reads = _reads(op, case)
     number = AUTOTUNE if reads is None else str(reads)
     changed = with_argument(op.code, reader, "num_parallel_reads", number) if reader else None
     return f"give it num_parallel_reads={number}", changed, (Edit(kind="interleave", op=op.name, value=reads),)
+
+
+def _interleave_fix(op: Op, case: Case) -> tuple[str, str | None, tuple[Edit, ...]]:
+    nth, reads, cycle = call_number(op, case.pipeline.ops), _reads(op, case), op.parameters.get("cycle_length")
+    if reads is None:
+        changed = with_argument(op.code, "interleave", "num_parallel_calls", AUTOTUNE, nth=nth)
+        return f"give it num_parallel_calls={AUTOTUNE}", changed, (Edit(kind="parallelize", op=op.name),)
+    fix, changed = f"num_parallel_calls={reads}", op.code
+    edits: tuple[Edit, ...] = (Edit(kind="parallelize", op=op.name, value=reads),)
+    if not isinstance(cycle, int) or cycle < reads:
+        fix = f"cycle_length={reads}, {fix}"
+        changed = with_argument(changed, "interleave", "cycle_length", str(reads), nth=nth)
+        edits = (Edit(kind="set-cycle-length", op=op.name, value=reads), *edits)
+    return f"give it {fix}", with_argument(changed, "interleave", "num_parallel_calls", str(reads), nth=nth), edits
+
+
+def _reads(op: Op, case: Case) -> int | None:
+    """Files at once where reads only wait; None where AUTOTUNE will do, or the order counts."""
+    return reads_at_once(case) if any(is_random_order(other) for other in after(op, case.pipeline.ops)) else None
 
 
 def _finding(op: Op, case: Case, fix: str, changed: str | None, edits: tuple[Edit, ...]) -> Finding:

@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 
 from cs_input_analyzer.evidence import busy_ratio
-from cs_input_analyzer.records import Edit, Op
+from cs_input_analyzer.records import Edit, Op, Station
 from cs_input_analyzer.rules import (
-    fixed_cycle_length,
     flat_map_over_files,
     late_filter,
     map_before_batch,
@@ -17,6 +16,7 @@ from cs_input_analyzer.rules import (
     parallelism_far_off,
     sequential_reads,
     serial_map,
+    short_cycle,
     tiny_maps,
 )
 from tests.builders import make_files, make_measurement, make_plan, make_read_rate, make_station, make_storage
@@ -229,7 +229,7 @@ def storage(**drawn: float) -> object:
 def test_a_cycle_is_as_long_as_the_storage_rewards(drawn: dict[str, float], expected: int | None) -> None:
     case = case_of(*reading(cycle_length=2, code=FIXED), *TAIL, storage=storage(**drawn))
     case = replace(case, stations=(make_station("storage latency", op="interleave", utilization_ratio=0.9),))
-    findings = found(fixed_cycle_length, case)
+    findings = found(short_cycle, case)
     assert [edit.value for finding in findings for edit in finding.edits] == ([] if expected is None else [expected])
 
 
@@ -249,25 +249,78 @@ def test_without_a_measurement_a_short_written_cycle_is_told(
     cycle: int, code: str | None, files: int, expected: int | None
 ) -> None:
     case = with_files(case_of(*reading(cycle_length=cycle, code=code), *TAIL), files)
-    findings = found(fixed_cycle_length, case)
+    findings = found(short_cycle, case)
     assert [finding.severity for finding in findings] == ([] if expected is None else ["info"])
     assert [edit.value for finding in findings for edit in finding.edits] == ([] if expected is None else [expected])
 
 
 def test_a_cycle_is_left_alone_where_something_else_holds_the_worker_back() -> None:
     case = replace(case_of(*reading(cycle_length=2, code=FIXED), *TAIL), stations=(make_station("CPU", utilization_ratio=0.99),))
-    assert found(fixed_cycle_length, case) == []
+    assert found(short_cycle, case) == []
 
 
 def test_a_cycle_over_something_that_is_no_file_is_left_alone() -> None:
     ops = (op("Range", "range"), op("Range", "range_2", within="interleave"), reading(cycle_length=1, code=FIXED)[-1])
-    assert found(fixed_cycle_length, case_of(*ops, *TAIL)) == []
+    assert found(short_cycle, case_of(*ops, *TAIL)) == []
 
 
 def test_the_cycle_of_a_large_task_is_a_third_of_its_cpus() -> None:
     case = case_of(*reading(cycle_length=4, code=FIXED), *TAIL, plan=make_plan("1x1x64"))
-    (finding,) = found(fixed_cycle_length, case)
+    (finding,) = found(short_cycle, case)
     assert finding.after == FIXED.replace("cycle_length=2", "cycle_length=22")
+
+
+def waiting(op_name: str, drawn: float = 200.0, cpus: float = 2_000.0) -> tuple[Station, ...]:
+    """Reads that wait for their storage, far below what the CPUs would take."""
+    return (
+        make_station("storage latency", op=op_name, samples_per_s=drawn, utilization_ratio=0.95),
+        make_station("CPU", op=None, samples_per_s=cpus, utilization_ratio=drawn / cpus),
+    )
+
+
+LIST = "ds = tf.data.TFRecordDataset(files, num_parallel_reads={})"
+AUTO = "ds = files.interleave(read, num_parallel_calls=tf.data.AUTOTUNE)"
+
+
+@pytest.mark.parametrize(
+    ("code", "calls", "tail", "expected"),
+    [
+        # Two reads at once draw 200 of 2,000: twenty would keep the CPUs busy, and as many again are to spare.
+        (FIXED, "AUTOTUNE", shuffle(seed=0), "ds = files.interleave(read, cycle_length=40, num_parallel_calls=40)"),
+        (AUTO, "AUTOTUNE", shuffle(seed=0), "ds = files.interleave(read, num_parallel_calls=40, cycle_length=40)"),
+        (FIXED, 1, shuffle(seed=0), "ds = files.interleave(read, cycle_length=20, num_parallel_calls=20)"),
+        (
+            "ds = tf.data.TFRecordDataset(files, num_parallel_reads=2)",
+            2,
+            shuffle(seed=0),
+            "ds = tf.data.TFRecordDataset(files, num_parallel_reads=40)",
+        ),
+        (AUTO, "AUTOTUNE", shuffle(seed=7), None),  # the order counts, and TensorFlow chose the cycle
+    ],
+)
+def test_reads_of_an_interleave_that_only_wait_get_more_company(
+    code: str, calls: int | str, tail: Op, expected: str | None
+) -> None:
+    case = with_files(case_of(*reading(cycle_length=2, num_parallel_calls=calls, code=code), tail, *TAIL), 1000)
+    findings = found(short_cycle, replace(case, stations=waiting("interleave")))
+    assert [(finding.severity, finding.after) for finding in findings] == ([] if expected is None else [("warning", expected)])
+    for finding in findings:
+        assert [edit.kind for edit in finding.edits] == ["set-cycle-length", "set-parallelism"]
+
+
+def test_reads_that_nearly_keep_the_cpus_busy_are_left_alone() -> None:
+    case = with_files(case_of(*reading(cycle_length=8, num_parallel_calls=8, code=AUTO), shuffle(seed=0), *TAIL), 9)
+    assert found(short_cycle, replace(case, stations=waiting("interleave"))) == []
+
+
+@pytest.mark.parametrize(("cycle", "kinds"), [(4, ["set-cycle-length", "parallelize"]), (64, ["parallelize"])])
+def test_a_serial_interleave_whose_reads_wait_gets_a_number_and_a_cycle_for_it(cycle: int, kinds: list[str]) -> None:
+    code = f"ds = files.interleave(read, cycle_length={cycle})"
+    case = with_files(case_of(*reading("Interleave", cycle_length=cycle, code=code), shuffle(seed=0), *TAIL), 1000)
+    (finding,) = found(sequential_reads, replace(case, stations=waiting("interleave")))
+    assert [edit.kind for edit in finding.edits] == kinds
+    assert {edit.value for edit in finding.edits} == {20}
+    assert finding.after == f"ds = files.interleave(read, cycle_length={max(cycle, 20)}, num_parallel_calls=20)"
 
 
 # --- CSI104 and CSI105 --------------------------------------------------------------------------------------------------------
@@ -313,7 +366,7 @@ def test_one_file_after_the_other_is_a_warning_where_reading_holds_the_worker_ba
         assert severities(rule, replace(case_of(*ops, *TAIL), stations=stations)) == [expected]
 
 
-@pytest.mark.parametrize(("ceiling", "number"), [(2_400.0, 12), (100_000.0, 64), (150.0, 2)])
+@pytest.mark.parametrize(("ceiling", "number"), [(2_400.0, 24), (100_000.0, 64), (150.0, 3)])
 def test_reads_that_only_wait_get_as_many_at_once_as_keep_the_cpus_busy(ceiling: float, number: int) -> None:
     stations = (
         make_station("storage latency", op="flat_map", samples_per_s=200.0 if ceiling > 200 else 100.0, utilization_ratio=0.95),

@@ -25,6 +25,7 @@ from cs_input_analyzer.launch.slurm.step import SILENCE_S, Step, Task
 from cs_input_analyzer.launch.slurm.words import MEMORY, cause_in, is_over
 from cs_input_analyzer.launch.tf_config import announced_addresses
 from cs_input_analyzer.records import Host, Layout
+from cs_input_analyzer.units import counted
 
 __all__ = ["SlurmLauncher", "SlurmLaunching"]
 
@@ -129,9 +130,7 @@ class SlurmLauncher:
 
     def start(self, layout: Layout) -> SlurmLaunching:
         if layout.nodes > self.nodes:
-            raise LaunchError(
-                f"layout {layout}: Slurm gave {self.nodes} node{'' if self.nodes == 1 else 's'}; --slurm-nodes asks for more"
-            )
+            raise LaunchError(f"layout {layout}: Slurm gave {counted(self.nodes, 'node')}; --slurm-nodes asks for more")
         if layout.cpus_per_node > self.host.cpu_budget:
             raise LaunchError(
                 f"layout {layout}: {layout.cpus_per_node} CPUs per node, and {self.host.cpu_budget} may be used there"

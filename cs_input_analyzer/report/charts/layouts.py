@@ -9,7 +9,7 @@ from cs_input_analyzer.records import Analysis, Prediction
 from cs_input_analyzer.report.charts.view import Chart, Panel, Spec, coloured, field, layered, tooltip
 from cs_input_analyzer.report.tables import INTERVAL, LAYOUT, MEETS, PREDICTED, YES_OR_NO, Column, Table, rate_cells
 from cs_input_analyzer.report.wording import one_line
-from cs_input_analyzer.units import MISSING, format_estimate
+from cs_input_analyzer.units import MISSING, counted, format_estimate
 
 CELL_HEIGHT = 22
 FEEDS, SHORT, CANNOT, RUNS = "feeds the accelerator", "falls short", "cannot run", "can run"
@@ -52,7 +52,7 @@ def _panel(cells: list[Prediction], grid: tuple[Prediction, ...], analysis: Anal
     tasks = sorted(running, reverse=True)
     where = _places(nodes, tasks)
     layers = [_cells(rows, where), *_outlined(rows, where)]
-    return Panel(spec=layered(layers, height=height), title=f"{cpus} CPU{'' if cpus == 1 else 's'} per task", height=height + 60)
+    return Panel(spec=layered(layers, height=height), title=f"{counted(cpus, 'CPU')} per task", height=height + 60)
 
 
 def _cell(at: Prediction, highest: float, analysis: Analysis) -> dict[str, object]:

@@ -18,7 +18,7 @@ from cs_input_analyzer.report.charts.view import (
 )
 from cs_input_analyzer.report.tables import INTERVAL, LAYOUT, LIMITED_BY, MEETS, PREDICTED, YES_OR_NO, Column, Table, rate_cells
 from cs_input_analyzer.report.wording import one_line
-from cs_input_analyzer.units import format_count, format_estimate
+from cs_input_analyzer.units import counted, format_count, format_estimate
 
 HEIGHT = 320
 # Room above the demand; a curve that goes on for decades above it would press all else to the floor.
@@ -44,7 +44,7 @@ def supply_demand(analysis: Analysis) -> Chart | None:
         name="supply-demand",
         title="Supply against demand",
         caption=(
-            f"What launches of {plan.cpus_per_task} CPU{'' if plan.cpus_per_task == 1 else 's'} a task deliver, with the 90 % "
+            f"What launches of {counted(plan.cpus_per_task, 'CPU')} a task deliver, with the 90 % "
             "band. The diamond is the recommended launch; the dashed line is what the accelerator takes."
         ),
         panels=(Panel(spec=layered(layers, height=HEIGHT), height=HEIGHT + 60),),
