@@ -123,8 +123,13 @@ def cache_bytes_per_node(case: Case, op: Op) -> float | None:
     """Memory that a cache after `op` takes on a node of the plan: what one pass gives there, for each of its workers."""
     samples = samples_of_worker(case)
     costs = case.profile.ops if case.profile is not None else ()
-    each = next((cost.bytes_out_per_sample for cost in costs if cost.name == op.name), None)
-    return None if samples is None or each is None else samples * each * (case.plan.tasks_per_node if case.plan else 1)
+    cost = next((cost for cost in costs if cost.name == op.name), None)
+    if samples is None or cost is None or cost.bytes_out_per_sample is None:
+        return None
+    taken = op.parameters.get("count") if op.kind == "Take" else None
+    if isinstance(taken, int) and taken >= 0 and cost.elements_per_sample:
+        samples = min(samples, taken / cost.elements_per_sample)
+    return samples * cost.bytes_out_per_sample * (case.plan.tasks_per_node if case.plan else 1)
 
 
 def free_bytes_per_node(case: Case) -> float:

@@ -7,9 +7,31 @@ from collections.abc import Sequence
 from cs_input_analyzer.records import Op
 from cs_input_analyzer.threads import inside
 
-__all__ = ["after", "batching_op", "before", "reads_names_only", "samples_per_element"]
+__all__ = [
+    "GROUPING",
+    "ONE_BY_ONE",
+    "after",
+    "batching_op",
+    "before",
+    "freeing_shuffle",
+    "is_random_order",
+    "reads_names_only",
+    "samples_per_element",
+    "without_end",
+]
 
+SHUFFLES = ("Shuffle", "ShuffleAndRepeat")
 BATCHING = frozenset(("Batch", "ParallelBatch", "PaddedBatch", "MapAndBatch", "DenseToRaggedBatch", "DenseToSparseBatch"))
+# What puts neighbours together.
+GROUPING = BATCHING | {"Window", "GroupByWindow"}
+# What an element passes by itself: none is kept, changed or dropped for the place that it has among the others.
+ONE_BY_ONE = frozenset(
+    [
+        *("Map", "ParallelMap", "Filter", "ParallelFilter", "FlatMap", "Interleave", "ParallelInterleave", "Unbatch"),
+        *("Shuffle", "ShuffleAndRepeat", "Repeat", "Cache", "Prefetch", "Options", "AssertCardinality", "Model"),
+    ]
+)
+_OPENS_INPUTS = frozenset({"FlatMap", "Interleave", "ParallelInterleave"})
 # What a list of file names passes without becoming what is in the files.
 _NAMES_PASS = frozenset(
     [
@@ -43,6 +65,62 @@ def after(op: Op, ops: Sequence[Op]) -> tuple[Op, ...]:
         if other.within in by_name and other.name in found:
             found.add(other.within)
     return tuple(other for other in ops if other.name in found and other.name != op.name)
+
+
+def is_random_order(op: Op) -> bool:
+    """Whether it is a shuffle whose order is another in each run: no seed of its own, no global one, and more than one to draw."""
+    is_seeded = bool(op.parameters.get("seed") or op.parameters.get("seed2"))
+    return op.kind in SHUFFLES and not is_seeded and op.parameters.get("buffer_size") != 1
+
+
+def freeing_shuffle(op: Op, ops: Sequence[Op]) -> Op | None:
+    """The shuffle that leaves nothing to tell of the order in which `op` gives its elements; None where that order shows.
+
+    It has no seed, comes after `op` (one of the names of files before it mixes no records), and nothing between the two depends on
+    which elements are neighbours: a shuffle of batches mixes no records either. Behind it they may be put together, as any would
+    meet there, but a `take` shows which came first.
+    """
+    by_name = {other.name: other for other in ops}
+    found: Op | None = None
+    while True:
+        readers = [other for other in ops for name in other.inputs if name == op.name]
+        if not readers and op.within in by_name:
+            op = by_name[op.within]
+            if op.kind not in _OPENS_INPUTS:
+                return None
+            continue
+        if len(readers) != 1:
+            return None if readers else found
+        op = readers[0]
+        if found is None and is_random_order(op):
+            found = op
+        if found is None and op.kind == "Concatenate":
+            continue
+        if len(op.inputs) != 1 or op.kind not in (ONE_BY_ONE if found is None else ONE_BY_ONE | GROUPING):
+            return None
+
+
+def without_end(ops: Sequence[Op]) -> dict[str, Op]:
+    """The ops whose elements never end, by name; for each the `repeat` that makes it so.
+
+    A `take` ends what comes to it, and what joins several inputs is taken to end with the first of them.
+    """
+    found: dict[str, Op] = {}
+    read = {name for op in ops for name in op.inputs}
+    for op in ops:  # inputs come first, and what is inside an op before it
+        sources = [found[name] for name in op.inputs if name in found]
+        if op.kind in ("Repeat", "ShuffleAndRepeat") and op.parameters.get("count") == -1:
+            found[op.name] = op
+        elif op.kind == "TakeWhile" or (op.kind == "Take" and op.parameters.get("count") != -1):
+            continue
+        elif sources and (len(sources) == len(op.inputs) or op.kind == "Concatenate"):
+            found[op.name] = sources[0]
+        elif op.kind in _OPENS_INPUTS:
+            results = [other for other in ops if other.within == op.name and other.name not in read]
+            endless = next((found[other.name] for other in results if other.name in found), None)
+            if endless is not None:
+                found[op.name] = endless
+    return found
 
 
 def reads_names_only(op: Op, ops: Sequence[Op]) -> bool:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from cs_input_analyzer.records import Op, OpCost, PipelineGraph, Profile, Scalar
-from cs_input_analyzer.source_code import count_calls
+from cs_input_analyzer.source_code import argument_of, count_calls
 from cs_input_analyzer.threads import PYTHON_OPS
 
 __all__ = [
-    "READER_CALLS",
     "call_number",
     "calls_python",
     "chain_before",
@@ -18,22 +17,24 @@ __all__ = [
     "draws",
     "draws_by_seed",
     "draws_random_numbers",
+    "has_written_cycle",
     "is_costly",
     "is_elementwise",
+    "is_made_by_reader",
     "is_map",
     "is_parallelized_by_tensorflow",
-    "is_random_order",
     "method_of",
     "option",
     "prefetches_by_itself",
+    "reader_call",
     "sample_bytes",
     "why_not_parallelized",
 ]
 
 MAPS = ("Map", "ParallelMap")
 SHUFFLES = ("Shuffle", "ShuffleAndRepeat")
-# Readers that take a list of files, and are then a flat_map or an interleave of TensorFlow's own.
-READER_CALLS = ("TFRecordDataset", "TextLineDataset", "FixedLengthRecordDataset")
+# Readers that take a list of files, and are then a flat_map or an interleave of TensorFlow's own, with the reader right inside.
+_LIST_READERS = ("TFRecord", "TextLine", "FixedLengthRecord")
 # Random ops that keep a state, so that each pass draws other numbers; the `Stateless…` ones draw what their seed says.
 _RANDOM = (
     *("Random", "Multinomial", "TruncatedNormal", "ParameterizedTruncatedNormal", "SampleDistortedBoundingBox"),
@@ -111,11 +112,6 @@ def calls_python(op: Op) -> bool:
 def is_elementwise(op: Op) -> bool:
     """Whether its function does with a batch, number by number, what it does with one sample."""
     return bool(op.function_ops) and set(op.function_ops) <= _ELEMENTWISE
-
-
-def is_random_order(op: Op) -> bool:
-    """Whether it is a shuffle whose order is another in each run: no seed of its own, and no global one."""
-    return op.kind in SHUFFLES and not op.parameters.get("seed") and not op.parameters.get("seed2")
 
 
 def option(ops: Sequence[Op], name: str) -> Scalar | tuple[Scalar, ...]:
@@ -196,14 +192,43 @@ def method_of(op: Op) -> str:
     return name if name and number.isdigit() else op.name
 
 
+def is_made_by_reader(op: Op, ops: Sequence[Op]) -> bool:
+    """Whether a reader of several files made this flat_map or interleave: inside one that the user wrote, it has its own."""
+    return _reader_inside(op, ops) is not None
+
+
+def _reader_inside(op: Op, ops: Sequence[Op]) -> Op | None:
+    if op.kind not in ("FlatMap", "Interleave", "ParallelInterleave"):
+        return None
+    return next((other for other in ops if other.within == op.name and other.kind in _LIST_READERS), None)
+
+
+def reader_call(op: Op, ops: Sequence[Op]) -> str | None:
+    """The reader's call that made this flat_map or interleave, if it is the only one of its statement and made nothing else."""
+    reader = _reader_inside(op, ops)
+    if reader is None or count_calls(op.code, f"{reader.kind}Dataset") != 1:
+        return None
+    alike = [other for other in ops if other.code == op.code and is_made_by_reader(other, ops)]
+    return f"{reader.kind}Dataset" if len(alike) == 1 else None
+
+
 def call_number(op: Op, ops: Sequence[Op]) -> int | None:
     """Which call of its method in its statement made an op, for the edits of `source_code`; None where there is one such call.
 
-    A number that no call has (-1) where the statement's calls and the pipeline's ops do not match one to one.
+    A number that no call has (-1) where the statement's calls and the pipeline's ops do not match one to one: a call in a loop, or
+    in a function that was called twice, makes several ops, and what changes it changes all of them.
     """
+    if is_made_by_reader(op, ops):
+        return -1
     method = method_of(op)
     calls = count_calls(op.code, method)
-    if calls == 1:
-        return None
-    alike = [other.name for other in ops if other.code == op.code and method_of(other) == method]
-    return alike.index(op.name) if calls == len(alike) else -1
+    alike = [other for other in ops if other.code == op.code and method_of(other) == method and not is_made_by_reader(other, ops)]
+    if calls == 1:  # the same words on two lines are two statements
+        return None if sum(other.source == op.source for other in alike) == 1 else -1
+    return [other.name for other in alike].index(op.name) if calls == len(alike) else -1
+
+
+def has_written_cycle(op: Op, ops: Sequence[Op]) -> bool:
+    """Whether the code says how many inputs an interleave opens: the graph shows what TensorFlow chose as if the user had."""
+    written = argument_of(op.code, "interleave", "cycle_length", nth=call_number(op, ops))
+    return written is not None and "AUTOTUNE" not in written and written != "None"

@@ -1,7 +1,7 @@
 """The story of the fixes: apply what findings propose, prove that nothing but the speed changes, measure what it gains, plan anew.
 
-`prove_fixes` does it for an analysis, in workers of the planned size. `tune` does it for a training script, in its own process, and
-gives back a dataset.
+`prove_fixes` does it for an analysis, in workers of the size that will run. `tune` does it for a training script, in its own
+process, and gives back a dataset.
 """
 
 from __future__ import annotations
@@ -65,35 +65,45 @@ def prove_fixes(
     *,
     replan: Callable[[Estimate], LaunchPlan | None] | None = None,
 ) -> Tried:
-    """Tries every finding that has edits, in fresh workers of the planned size; takes what is left of the probing's time.
+    """Tries every finding that has edits, in fresh workers of one size; takes what is left of the probing's time.
 
     Findings without edits come back as they are. Where there is no time (or `Options.measure_fixes` is off) those with edits say so
     in `unproven_because`, and the probing notes it in `Budget.not_measured`. Needs `probing.pipeline`: one launch that worked.
 
     Args:
-        plan: its `cpus_per_task` is the size of the worker; None: that of the profile.
-        replan: gain of all kept fixes -> the plan made anew with the what-if row "all fixes applied", which becomes `Fixes.plan`.
+        plan: with a demand, its `cpus_per_task` is the size of the worker. Without one a plan only says how the host gives most:
+            then the size is that of the launch in use today, or the widest that was measured.
+        replan: gain of all kept fixes -> the plan made anew with the what-if row "all fixes applied", which becomes `Fixes.plan`;
+            asked where the gain is one of workers of the planned size.
     """
     candidates = _candidates(findings)
     if not candidates:
         return Tried(findings=tuple(findings))
     if not probing.options.measure_fixes:
         return untried(findings, SWITCHED_OFF)
-    profile = probing.profile_of(plan)
-    cpus = plan.cpus_per_task if plan else profile.layout.cpus_per_task if profile else 1
-    layout = Layout(nodes=1, tasks_per_node=1, cpus_per_task=max(1, min(cpus, probing.cpu_budget)))
+    layout = Layout(nodes=1, tasks_per_node=1, cpus_per_task=max(1, min(_cpus_of_worker(plan, probing), probing.cpu_budget)))
     found = _in_workers(candidates, probing, layout)
     if not found.outcomes:
         probing.leave_out(f"what the fixes gain: {found.why}")
         return replace(untried(findings, f"not measured: {found.why}"), is_interrupted=found.is_interrupted)
     fixes = _fixes(candidates, found.kept, found.together, layout)
-    anew = replan(fixes.measured_gain) if replan is not None and fixes.measured_gain is not None else None
+    is_of_plan = plan is None or plan.cpus_per_task == layout.cpus_per_task
+    anew = replan(fixes.measured_gain) if replan is not None and fixes.measured_gain is not None and is_of_plan else None
     return Tried(
         findings=_filled(findings, candidates, found.outcomes, NO_TIME),
         fixes=replace(fixes, plan=_effect(anew)),
         plan=anew,
         is_interrupted=found.is_interrupted,
     )
+
+
+def _cpus_of_worker(plan: LaunchPlan | None, probing: Probing) -> int:
+    today, widest = probing.options.current, probing.widest()
+    if plan is not None and (plan.meets_demand is not None or (today is None and widest is None)):
+        return plan.cpus_per_task
+    if today is not None:
+        return today.cpus_per_task
+    return widest[0].layout.cpus_per_task if widest is not None else 1
 
 
 def untried(findings: Sequence[Finding], because: str) -> Tried:

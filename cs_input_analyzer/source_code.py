@@ -147,6 +147,52 @@ def with_calls_swapped(code: str | None, first: str, second: str) -> str | None:
     return statement.replaced((begin, end), (source[middle:end] + source[begin:middle]).decode())
 
 
+def takes_any_shape(code: str | None, method: str, name: str) -> bool:
+    """Whether a function that is given to the only call of `method` can be seen not to ask for shapes.
+
+    It is a lambda right there that calls TensorFlow only (`tf.…`), and nothing about shapes. What any other function does when it
+    is traced for an argument of another shape, its code alone tells.
+    """
+    _, call = _find(code, method, None)
+    function = _argument(call, method, name) if call is not None else None
+    if not isinstance(function, ast.Lambda):
+        return False
+    for node in ast.walk(function.body):
+        if isinstance(node, ast.Call) and not ast.unparse(node.func).startswith(("tf.", "tensorflow.")):
+            return False
+        if isinstance(node, ast.Attribute) and any(word in node.attr for word in ("shape", "rank", "size", "dim")):
+            return False
+        if isinstance(node, ast.comprehension | ast.Starred):
+            return False
+    return True
+
+
+def looks_at_what_is_passed_on(code: str | None) -> bool:
+    """Whether the predicate of the only `filter` looks at nothing but what the only `map` hands on, at the same place, as it was.
+
+    Only where both are lambdas of as many arguments, and the map's gives a tuple of as many.
+    """
+    _, mapped = _find(code, "map", None)
+    _, filtered = _find(code, "filter", None)
+    first = _argument(mapped, "map", "map_func") if mapped is not None else None
+    second = _argument(filtered, "filter", "predicate") if filtered is not None else None
+    if not isinstance(first, ast.Lambda) or not isinstance(second, ast.Lambda) or not isinstance(first.body, ast.Tuple):
+        return False
+    given, seen, made = _names(first), _names(second), first.body.elts
+    if given is None or seen is None or not len(given) == len(seen) == len(made):
+        return False
+    used = {node.id for node in ast.walk(second.body) if isinstance(node, ast.Name)}
+    pairs = [(name, part) for name, looked_at, part in zip(given, seen, made, strict=True) if looked_at in used]
+    return all(isinstance(part, ast.Name) and part.id == name for name, part in pairs)
+
+
+def _names(function: ast.Lambda) -> list[str] | None:
+    """Of a lambda's arguments; None where it takes others than plain ones."""
+    given = function.args
+    is_plain = not (given.vararg or given.kwarg or given.kwonlyargs or given.defaults)
+    return [argument.arg for argument in (*given.posonlyargs, *given.args)] if is_plain else None
+
+
 @dataclass(frozen=True, slots=True)
 class _Statement:
     """A statement and its tree. Positions are in bytes, as the tree counts columns; `indent` stood before its first line."""

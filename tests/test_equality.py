@@ -14,8 +14,9 @@ pytestmark = pytest.mark.tf
 
 tf: Any = pytest.importorskip("tensorflow")
 
-from cs_input_analyzer.measure.equality import FEW_INPUTS, Proof, prove
+from cs_input_analyzer.measure.equality import FEW_INPUTS, Proof, prove  # noqa: E402
 from cs_input_analyzer.rewrite import apply  # noqa: E402
+from cs_input_analyzer.rewrite.difference import parting, read_text, turns  # noqa: E402
 
 Dataset = tf.data.Dataset
 PAIR = (tf.constant(1, tf.int64), tf.constant(0.0))
@@ -71,7 +72,7 @@ SAME: dict[str, tuple[Callable[[], Any], tuple[tuple[Any, str, int | None], ...]
         (("insert-cache", "map", None),),
     ),
     "odd elements": (odd_elements, (("parallelize", "map", 2), ("insert-prefetch", "map", None))),
-    "wider, files shuffled": (lambda: read_in_turn(shuffle_files=True), (("interleave", "flat_map", 4),)),
+    "files shuffled, in turn": (lambda: read_in_turn(shuffle_files=True), (("interleave", "flat_map", None),)),
     "wider, records shuffled": (lambda: read_in_turn(shuffle=True), (("interleave", "flat_map", 4),)),
     "in turn, order promised": (lambda: read_in_turn(), (("interleave", "flat_map", None),)),
     "one after the other": (
@@ -105,6 +106,20 @@ SAME: dict[str, tuple[Callable[[], Any], tuple[tuple[Any, str, int | None], ...]
             lambda v: Dataset.from_tensors(v).repeat(4), cycle_length=3, num_parallel_calls=2, deterministic=False
         ),
         (("set-cycle-length", "interleave", 5),),
+    ),
+    "any order, in batches": (
+        lambda: (
+            Dataset.range(6)
+            .interleave(lambda v: Dataset.range(v * 10, v * 10 + 5), cycle_length=2, num_parallel_calls=2, deterministic=False)
+            .map(lambda v: v + 1)
+            .batch(4)
+            .repeat()
+        ),
+        (("set-cycle-length", "interleave", 5),),
+    ),
+    "wider, a cache between": (
+        lambda: Dataset.range(7).flat_map(lambda v: Dataset.range(v)).cache().shuffle(6).repeat().batch(4),
+        (("interleave", "flat_map", 4),),
     ),
     "a cache moved": (lambda: numbers().cache().map(lambda value: value + 1).repeat(), (("swap", "map", None),)),
     "a cache in a file": (
@@ -175,9 +190,9 @@ PLANTED: dict[str, tuple[Callable[[], Any], Callable[[], Any], str]] = {
         "1 are missing and 0 are new",
     ),
     "doubled before a shuffle": (
-        lambda: Dataset.range(8).shuffle(8).flat_map(lambda v: Dataset.from_tensors(v).repeat(2)).batch(2),
+        lambda: Dataset.range(8).flat_map(lambda v: Dataset.from_tensors(v).repeat(2)).shuffle(8).batch(2),
         lambda: (
-            Dataset.range(8).shuffle(8).flat_map(lambda v: Dataset.from_tensors(v).repeat(2 + tf.cast(v == 3, tf.int64))).batch(2)
+            Dataset.range(8).flat_map(lambda v: Dataset.from_tensors(v).repeat(2 + tf.cast(v == 3, tf.int64))).shuffle(8).batch(2)
         ),
         "0 are missing and 1 are new",
     ),
@@ -213,6 +228,129 @@ PLANTED: dict[str, tuple[Callable[[], Any], Callable[[], Any], str]] = {
         "element 0 differs",
     ),
 }
+
+
+def files_of(lengths: tuple[int, ...], cycle: int, *, shuffle: bool = False) -> Any:
+    """Files of so many records, read `cycle` at a time; each record its own number."""
+    each = tf.constant(lengths, tf.int64)
+    names = Dataset.range(len(lengths))
+    names = names.shuffle(len(lengths)) if shuffle else names
+    return names.interleave(lambda file: Dataset.range(file * 1000, file * 1000 + each[file]), cycle_length=cycle)
+
+
+# What the elements are, where the records of files come in another order: which are neighbours, which come first.
+ORDERED: dict[str, Callable[[Any], Any]] = {
+    "as they come": lambda records: records,
+    "batches": lambda records: records.batch(5),
+    "batches, shuffled": lambda records: records.batch(5).shuffle(9),
+    "windows": lambda records: records.window(5, drop_remainder=True).flat_map(lambda window: window.batch(5)),
+    "running sums": lambda records: records.scan(tf.constant(0, tf.int64), lambda state, value: (state + value, state + value)),
+    "the first ones": lambda records: records.take(7),
+    "the first ones, shuffled": lambda records: records.take(7).shuffle(9),
+    "the first of the shuffled": lambda records: records.shuffle(4).take(7),
+    "the first of the shuffled, shuffled": lambda records: records.shuffle(4).take(7).shuffle(9),
+    "all but the first of the shuffled": lambda records: records.shuffle(4).skip(7),
+    "up to one": lambda records: records.take_while(lambda value: value != 1002),
+    "the first of each": lambda records: records.map(lambda value: value % 7).unique(),
+    "numbered": lambda records: records.enumerate(),
+    "paired with the shuffled": lambda records: Dataset.zip((records, records.shuffle(9))),
+    "shuffled by seed": lambda records: records.shuffle(9, seed=4),
+}
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+@pytest.mark.parametrize("behind", ORDERED.values(), ids=ORDERED)
+def test_an_order_of_records_is_not_freed_by_that_of_their_files(behind: Callable[[Any], Any], shuffle: bool) -> None:
+    original, other = (behind(files_of((6, 5, 6, 5), cycle, shuffle=shuffle)) for cycle in (1, 3))
+    found = proof(original, other)
+    assert found.status == "refused", found
+
+
+@pytest.mark.parametrize("behind", ["take", "window"])
+def test_an_op_that_may_give_any_order_does_not_free_who_is_first(behind: str) -> None:
+    def build(cycle: int) -> Any:
+        records = Dataset.range(6).interleave(
+            lambda file: Dataset.range(file * 10, file * 10 + 6), cycle_length=cycle, num_parallel_calls=2, deterministic=False
+        )
+        return records.take(9) if behind == "take" else records.window(3).flat_map(lambda window: window.batch(3))
+
+    assert proof(build(2), build(5)).status == "refused"
+
+
+@pytest.mark.parametrize("lengths", [(1, 2), (2, 1)])
+def test_a_pass_in_one_order_of_the_files_stands_for_no_other(lengths: tuple[int, int]) -> None:
+    """Read in turn or both at a time, the short file first gives the same; the names are shuffled, so it may come last."""
+    found = proof(files_of(lengths, 1, shuffle=True), files_of(lengths, 2, shuffle=True))
+    assert found.status == "refused", found
+    # In the order that is promised the first ends before the second begins, or they differ.
+    in_turn = proof(files_of(lengths, 1), files_of(lengths, 2))
+    assert in_turn.status == ("proven" if lengths[0] == 1 else "refused"), in_turn
+
+
+def ticking(per_element: float) -> Callable[[], float]:
+    ticks = iter(range(10**9))
+    return lambda: next(ticks) * per_element
+
+
+def test_the_first_ones_do_not_stand_for_what_another_cycle_gives_later() -> None:
+    """Four files, of each 256 records at a time: the fifth file comes into it after a thousand records."""
+
+    def build(cycle: int) -> Any:
+        read = Dataset.range(64).interleave(
+            lambda file: Dataset.range(file * 1000, file * 1000 + 1000), cycle_length=cycle, block_length=256
+        )
+        return read.take(9000).shuffle(16).batch(4)
+
+    assert prove(build(4), build(4).prefetch(2), seconds=1, clock=ticking(0.01)).reason == "the first ones, in order"
+    found = prove(build(4), build(8), seconds=1, clock=ticking(0.01))
+    assert found.status == "refused", found
+    assert found.elements < 256
+
+
+FEW = {
+    "the first ones": lambda read: read(1).take(600_000).shuffle(100),
+    "batches": lambda read: read(16).batch(64).shuffle(32),
+    "windows": lambda read: read(16).window(64).flat_map(lambda window: window.batch(64)).shuffle(32),
+    "running sums": lambda read: read(1).scan(tf.constant(0, tf.int64), lambda state, value: (state + value, state)).shuffle(9),
+    "python": lambda read: read(1).map(lambda v: tf.numpy_function(lambda number: number, [v], tf.int64)).shuffle(9),
+}
+
+
+@pytest.mark.parametrize("build", FEW.values(), ids=FEW)
+def test_a_few_files_stand_for_none_where_what_lies_between_looks_at_more_than_one_record(build: Callable[[Any], Any]) -> None:
+    """With a few of them all are open at a time, and nothing is cut off; with all of them that is not so."""
+
+    def reader(factor: int) -> Callable[[int], Any]:
+        return lambda cycle: Dataset.range(20_000).interleave(
+            lambda file: Dataset.range(file * 60, file * 60 + 60), cycle_length=cycle * factor
+        )
+
+    original, other = build(reader(1)), build(reader(4))
+    where = parting(read_text(original), read_text(other), False)
+    assert where is None or where.sources is None
+    assert proof(original, other, seconds=2).status == "refused"
+
+
+def test_turns_are_those_of_the_op_that_takes_them() -> None:
+    one = read_text(files_of((3, 4), 1).map(lambda value: value).shuffle(3))
+    same = [
+        Dataset.range(2).flat_map(Dataset.range).map(lambda value: value).shuffle(3),
+        files_of((3, 4), 1).prefetch(2).map(lambda value: value).cache().shuffle(3),
+        edited(Dataset.range(2).flat_map(Dataset.range), ("interleave", "flat_map", None)),
+    ]
+    assert all(turns(read_text(dataset)) == turns(one) for dataset in same)
+    assert turns(read_text(files_of((3, 4), 2))) != turns(one)
+    of_two = [Dataset.range(2).interleave(Dataset.range, cycle_length=2, block_length=block) for block in (1, 2)]
+    assert turns(read_text(of_two[0])) != turns(read_text(of_two[1]))
+    parallel = edited(of_two[0], ("parallelize", "interleave", 2))
+    assert turns(read_text(parallel)) == turns(read_text(of_two[0]))
+    # Inside a function the graph does not tell what TensorFlow will choose: by the calls, and by the CPUs.
+    inner = [
+        Dataset.range(2).flat_map(lambda value: Dataset.range(3).interleave(Dataset.range)),
+        Dataset.range(2).flat_map(lambda value: Dataset.range(3).interleave(Dataset.range, num_parallel_calls=2)),
+    ]
+    assert turns(read_text(inner[0])) != turns(read_text(inner[1]))
+    assert proof(*inner).status == "refused"
 
 
 @pytest.mark.parametrize(("build", "other", "phrase"), PLANTED.values(), ids=PLANTED)
@@ -274,7 +412,7 @@ def test_a_part_of_a_shuffled_pass_proves_nothing() -> None:
     def clock() -> float:
         return next(ticks) / 100
 
-    dataset = Dataset.range(400).shuffle(400).flat_map(lambda value: Dataset.from_tensors(value).repeat(40))
+    dataset = Dataset.range(400).flat_map(lambda value: Dataset.from_tensors(value).repeat(40)).shuffle(400)
     wider = edited(dataset, ("interleave", "flat_map", 4))
     found = prove(dataset, wider, seconds=1, clock=clock)
     assert found.status == "refused"
@@ -283,12 +421,32 @@ def test_a_part_of_a_shuffled_pass_proves_nothing() -> None:
 
 def test_a_pass_over_a_few_files_stands_for_all_where_they_are_read_alike() -> None:
     def reader() -> Any:
-        return Dataset.range(1000).flat_map(lambda value: Dataset.from_tensors(value).repeat(60)).shuffle(100)
+        return Dataset.range(20_000).flat_map(lambda value: Dataset.from_tensors(value).repeat(60)).shuffle(100)
 
-    found = proof(reader(), edited(reader(), ("interleave", "flat_map", 4)), seconds=4)
+    found = proof(reader(), edited(reader(), ("interleave", "flat_map", 4)), seconds=8)
     assert found.status == "proven"
     assert "the first" in found.reason
     assert found.elements in [inputs * 60 for inputs in FEW_INPUTS]
+
+
+def test_what_the_two_have_in_common_may_lie_further_up_than_what_differs() -> None:
+    """Ops after the edited one are alike, and a part of what comes before it stands for all of that."""
+
+    def reader() -> Any:
+        names = Dataset.range(20_000).map(lambda value: value + 1).prefetch(2)
+        records = names.flat_map(lambda value: Dataset.from_tensors(value).repeat(60))
+        return records.map(lambda value: value * 3).filter(lambda value: value % 2 == 0).shuffle(100).batch(7)
+
+    found = proof(reader(), edited(reader(), ("interleave", "flat_map", 4)), seconds=8)
+    assert found.status == "proven"
+    assert found.elements in [inputs // 2 * 60 for inputs in FEW_INPUTS]
+
+
+def test_where_nothing_is_in_common_no_part_stands_for_all() -> None:
+    texts = [read_text(Dataset.range(first, first + 40).map(lambda value: value + 1).shuffle(9).batch(2)) for first in (0, 2)]
+    found = parting(*texts, False)
+    assert found is not None
+    assert found.sources is None
 
 
 def test_the_users_own_dataset_is_not_moved() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from cs_input_analyzer.measure.equality import Proof
 from cs_input_analyzer.measure.fixes import Outcome, outcomes_of, try_fixes
 from cs_input_analyzer.measure.journal import Candidate, Order
 from cs_input_analyzer.records import Edit, Estimate
@@ -133,3 +134,160 @@ def test_no_time_proves_nothing() -> None:
     told = outcomes_of(events, 1)
     assert told.is_over
     assert told.each[0] == Outcome(reason="no time was left to prove it")
+
+
+@pytest.mark.tf
+@pytest.mark.parametrize("others", [0, 1])
+def test_what_takes_long_to_prove_gets_the_time_that_nothing_else_needs(monkeypatch: pytest.MonkeyPatch, others: int) -> None:
+    """Where another fix is proven, the time is for measuring that one."""
+    tf = pytest.importorskip("tensorflow")
+    shares: list[float] = []
+
+    def prove(original: Any, edited: Any, *, seconds: float, clock: Any) -> Proof:
+        shares.append(seconds)
+        if len(shares) == 1:
+            return Proof(status="refused", reason="it takes long", elements=3, is_late=True)
+        return Proof(status="proven", reason="in order", elements=9)
+
+    monkeypatch.setattr("cs_input_analyzer.measure.equality.prove", prove)
+    events: list[dict[str, Any]] = []
+
+    def tell(name: str, **fields: Any) -> None:
+        events.append({"event": name, **fields})
+
+    dataset = tf.data.Dataset.range(9).map(lambda value: value).repeat().batch(3)
+    fixes = [candidate(("insert-prefetch", "batch", number + 1)) for number in range(1 + others)]
+    try_fixes(tell, dataset, fixes, seconds=8)
+    told = outcomes_of(events, len(fixes))
+    assert len(shares) == 2
+    assert told.each[0].is_proven == (others == 0)
+    assert told.each[-1].is_proven
+    if others:
+        assert told.each[0].reason == "it takes long"
+    else:
+        assert shares[1] > shares[0]
+
+
+class FakeWatch:
+    """In place of a stopwatch: keeps what it was asked to do, in order, with the dataset."""
+
+    def __init__(self, can_fill: bool = True) -> None:
+        self.done: list[tuple[str, Any, int]] = []
+        self.can_fill = can_fill
+
+    def __call__(self, element_spec: Any, clock: Any) -> FakeWatch:
+        return self
+
+    def fill(self, dataset: Any, elements: int, deadline_s: float) -> bool:
+        self.done.append(("fill", dataset, elements))
+        return self.can_fill
+
+    def rate_per_s(self, dataset: Any, block_s: float) -> float:
+        self.done.append(("time", dataset, 0))
+        return 1.0
+
+
+def cached(*, endless: bool = True) -> Any:
+    tf = pytest.importorskip("tensorflow")
+    dataset = tf.data.Dataset.range(24).map(lambda value: value + 1).cache().shuffle(5)
+    return (dataset.repeat() if endless else dataset).batch(4)
+
+
+def tried(dataset: Any, *fixes: Candidate, seconds: float = 6) -> Any:
+    events: list[dict[str, Any]] = []
+    try_fixes(lambda name, **fields: events.append({"event": name, **fields}), dataset, fixes, seconds=seconds)
+    return outcomes_of(events, len(fixes))
+
+
+PARALLEL_MAP, PREFETCH = candidate(("parallelize", "map", None)), candidate(("insert-prefetch", "batch", 2))
+
+
+@pytest.mark.tf
+@pytest.mark.parametrize("endless", [True, False])
+def test_where_the_original_has_a_cache_all_caches_are_full_before_anything_is_timed(
+    endless: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else what reads the files once more is compared with what need not."""
+    watch = FakeWatch()
+    monkeypatch.setattr("cs_input_analyzer.measure.fixes.Stopwatch", watch)
+    told = tried(cached(endless=endless), PARALLEL_MAP, PREFETCH)
+    assert all(one.gain is not None for one in told.each)
+    full: list[Any] = []
+    for what, dataset, elements in watch.done:
+        if what == "fill":
+            assert elements > 24 // 4  # more than a pass
+            full.append(dataset)
+        else:
+            assert any(dataset is one for one in full)
+    assert len(full) >= 3
+
+
+@pytest.mark.tf
+def test_a_pipeline_without_a_cache_is_timed_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    tf = pytest.importorskip("tensorflow")
+    watch = FakeWatch()
+    monkeypatch.setattr("cs_input_analyzer.measure.fixes.Stopwatch", watch)
+    plain = tf.data.Dataset.range(24).map(lambda value: value + 1).repeat().batch(4)
+    tried(plain, PARALLEL_MAP, candidate(("insert-cache", "map", None)))
+    filled = [dataset for what, dataset, _ in watch.done if what == "fill"]
+    first_timed = next(dataset for what, dataset, _ in watch.done if what == "time")
+    assert len(filled) == 1  # the one with a cache of its own
+    assert first_timed is not None
+
+
+@pytest.mark.tf
+@pytest.mark.parametrize(
+    ("can_fill", "is_short", "phrase"), [(False, False, "takes longer than there is time"), (True, True, "no memory")]
+)
+def test_a_cache_that_cannot_be_filled_leaves_every_fix_untimed_and_says_why(
+    can_fill: bool, is_short: bool, phrase: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch = FakeWatch(can_fill)
+    monkeypatch.setattr("cs_input_analyzer.measure.fixes.Stopwatch", watch)
+    monkeypatch.setattr("cs_input_analyzer.measure.fixes.is_memory_short", lambda more_bytes=0: is_short)
+    told = tried(cached(), PARALLEL_MAP, PREFETCH)
+    assert all(one.is_proven and one.gain is None and phrase in one.reason for one in told.each), told
+    assert not any(what == "time" for what, _, _ in watch.done)
+
+
+class KilledError(BaseException):
+    """The process is gone: nothing after this is told."""
+
+
+@pytest.mark.tf
+@pytest.mark.parametrize("dies", ["when timed", "at the end", "when filled"])
+def test_a_combination_that_brings_the_process_down_is_blamed_on_the_newest_of_it(
+    dies: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each fix by itself runs; what was put together dies: nothing that holds the newest may count as kept."""
+    from cs_input_analyzer.measure.gains import Rounds
+
+    events: list[dict[str, Any]] = []
+    watch = FakeWatch()
+    calls = []
+
+    def run_rounds(watch: Any, datasets: Any, over: Any, *, begin: Any, **rest: Any) -> Any:
+        calls.append(tuple(datasets))
+        rates: dict[Any, list[float]] = {}
+        for name in datasets:
+            begin(name)
+            is_together = len(calls) > 1 and name == 1
+            if (dies == "when timed" and is_together) or (dies == "at the end" and len(calls) == 3 and name == "before"):
+                raise KilledError
+            rates[name] = [{"original": 1.0, "before": 2.0, 0: 2.0, 1: 1.5}.get(name, 1.0) * (2 if is_together else 1)] * 4
+        yield Rounds(rates=rates)
+
+    def fill(dataset: Any, elements: int, deadline_s: float) -> bool:
+        if dies == "when filled" and calls:
+            raise KilledError
+        return True
+
+    monkeypatch.setattr("cs_input_analyzer.measure.fixes.Stopwatch", watch)
+    monkeypatch.setattr("cs_input_analyzer.measure.fixes.run_rounds", run_rounds)
+    monkeypatch.setattr(watch, "fill", fill)
+    with pytest.raises(KilledError):
+        try_fixes(lambda name, **fields: events.append({"event": name, **fields}), cached(), [PARALLEL_MAP, PREFETCH], seconds=12)
+    told = outcomes_of(events, 2)
+    assert told.running == 1
+    assert told.kept == ((0, 1) if dies == "at the end" else (0,))
+    assert not told.is_over

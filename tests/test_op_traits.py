@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,10 +17,11 @@ from cs_input_analyzer.op_traits import (
     draws_random_numbers,
     is_costly,
     is_elementwise,
+    is_made_by_reader,
     is_parallelized_by_tensorflow,
-    is_random_order,
     option,
     prefetches_by_itself,
+    reader_call,
     sample_bytes,
 )
 from cs_input_analyzer.records import Component
@@ -61,13 +63,6 @@ def test_work_is_judged_by_what_is_called(functions: tuple[str, ...], decoding: 
     assert (decodes(one), is_costly(one), is_elementwise(one)) == (decoding, costly, elementwise)
 
 
-def test_an_order_is_random_only_without_any_seed() -> None:
-    assert is_random_order(shuffle(seed=0))
-    assert not is_random_order(shuffle(seed=1))
-    assert not is_random_order(op("Shuffle", "shuffle", buffer_size=3, seed=87654321, seed2=0))  # tf.random.set_seed
-    assert not is_random_order(batch())
-
-
 def test_the_last_word_of_the_options_counts_and_those_in_functions_do_not() -> None:
     inner = op("Options", "with_options", within="interleave", deterministic=True)
     ops = line(*reading()[:3], inner, reading()[3], options(deterministic=False), options(autotune__enabled=False))
@@ -92,6 +87,43 @@ def test_which_call_of_a_statement_made_an_op() -> None:
     assert [call_number(one, ops) for one in ops[4:]] == [0, 1, None, -1]
     twice = line(*(mapped(code=code) for _ in range(4)))
     assert {call_number(one, twice) for one in twice} == {-1}
+
+
+def test_a_call_that_made_several_ops_is_none_to_change_for_one_of_them() -> None:
+    """In a loop, or in a function that is called twice, one call is several ops; the same words on another line are not."""
+    code = "ds = ds.map(f)"
+    looped = line(*reading(), mapped(code=code), mapped(code=code))
+    assert {call_number(one, looped) for one in looped[4:]} == {-1}
+    apart = (*looped[:5], replace(looped[5], source="input_fn.py:99"))
+    assert [call_number(one, apart) for one in apart[4:]] == [None, None]
+
+
+LIST_READER = (
+    op("TensorSlice", "from_tensor_slices"),
+    op("TFRecord", "TFRecordDataset", within="flat_map"),
+    op("FlatMap", "flat_map"),
+)
+
+
+def test_a_flat_map_that_a_reader_made_is_none_of_the_statements_flat_maps() -> None:
+    code = "ds = tf.data.TFRecordDataset(files).flat_map(split)"
+    ops = line(*(replace(one, code=code) for one in LIST_READER), op("FlatMap", "flat_map", code=code))
+    made, written = ops[2], ops[3]
+    assert [is_made_by_reader(one, ops) for one in ops] == [False, False, True, False]
+    assert (call_number(made, ops), call_number(written, ops)) == (-1, None)
+    assert (reader_call(made, ops), reader_call(written, ops)) == ("TFRecordDataset", None)
+    # Where the user wrote the flat_map round the reader, the reader has one of its own inside.
+    own = line(*reading("FlatMap", code="ds = files.flat_map(tf.data.TFRecordDataset)"))
+    assert [is_made_by_reader(one, own) for one in own] == [False, False, True, False]
+    assert call_number(own[3], own) is None
+
+
+def test_a_reader_that_stands_for_two_is_no_call_to_change() -> None:
+    code = "parts = [tf.data.TFRecordDataset(part) for part in parts]"
+    first = [replace(one, code=code) for one in LIST_READER]
+    second = [replace(one, name=f"{one.name}_2", code=code, within=one.within and f"{one.within}_2") for one in LIST_READER]
+    ops = (*first, *second)
+    assert [reader_call(one, ops) for one in ops] == [None] * 6
 
 
 def test_bytes_of_a_sample_are_those_of_its_tensors() -> None:

@@ -87,6 +87,29 @@ def test_a_fix_that_gains_is_proven_measured_and_kept() -> None:
     assert [candidate.name for candidate in work.candidates] == ["CSI100", "CSI101", "CSI102"]
 
 
+@pytest.mark.parametrize(
+    ("meets_demand", "current", "size", "is_replanned"),
+    [
+        (True, None, 1, True),
+        (False, "2x4x2", 1, True),
+        (None, None, 2, False),  # no demand: what does the whole host gain?
+        (None, "2x4x1", 1, True),
+        (None, "2x4x64", 4, False),  # today's launch, as far as this host goes
+    ],
+)
+def test_fixes_are_tried_in_a_worker_of_the_size_that_counts(
+    meets_demand: bool | None, current: str | None, size: int, is_replanned: bool
+) -> None:
+    launcher = launcher_of(all_gain)
+    probing = probing_of(launcher, current=Layout.parse(current) if current else None)
+    asked: list[Estimate] = []
+    plan = make_plan("1x2x1", meets_demand=meets_demand)
+    tried = prove_fixes(findings_of(MAP), probing, plan, replan=lambda gain: asked.append(gain))
+    assert tried.fixes is not None
+    assert tried.fixes.layout == Layout(nodes=1, tasks_per_node=1, cpus_per_task=size)
+    assert bool(asked) == is_replanned  # a gain of other workers says nothing of the plan's
+
+
 def test_findings_without_edits_are_left_as_they_are_and_start_nothing() -> None:
     advice = (make_finding("CSI301", edits=()), make_finding("CSI302", edits=()))
     launcher = launcher_of()

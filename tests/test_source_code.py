@@ -10,6 +10,8 @@ from cs_input_analyzer.source_code import (
     AUTOTUNE,
     argument_of,
     count_calls,
+    looks_at_what_is_passed_on,
+    takes_any_shape,
     with_argument,
     with_call_after,
     with_call_before,
@@ -166,6 +168,8 @@ def test_nothing_is_changed_that_is_not_there(code: str | None) -> None:
     assert without_argument(code, "map", "name") is None
     assert argument_of(code, "map", "name") is None
     assert count_calls(code, "map") == 0
+    assert not takes_any_shape(code, "map", "map_func")
+    assert not looks_at_what_is_passed_on(code)
 
 
 @pytest.mark.parametrize("method", ["interleave", "map", "batch"])

@@ -1,11 +1,12 @@
 """Whether an edited pipeline gives the elements of the original: compared bit by bit, chance taken out of both.
 
-Order counts wherever the original promises one. Where it does not (a shuffle without a seed, an op that may give any order) and the
-edit makes use of that, each element of a whole pass must come as often from one as from the other, compared where the two
+Order counts wherever the original promises one. Where it does not (a shuffle without a seed follows, or an op may give any order)
+and the edit makes use of that, each element of a whole pass must come as often from one as from the other, compared where the two
 pipelines part, before anything is put into batches; what follows there is alike in both.
 
-A comparison of fewer elements than a pass has says how many it was. It never stands for a pass where the order is moot: there it is
-a whole one, of all inputs or of the first few.
+A comparison of fewer elements than a pass has says how many it was. It never stands for a pass where the order is moot, nor where
+the two take turns between their files in different ways, which shows late: there it is a whole one, of all inputs or, where each
+input gives what it gives alone, of the first few.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import psutil
 # One comparison holds two pipelines at once.
 MOST_ELEMENTS = 20_000
 MOST_BYTES = 2**30
-# In order the first elements tell: a difference that only later ones show is one that no edit makes.
+# In order the first elements tell: of the edits, only other turns between files may show in later ones alone.
 LONGEST_IN_ORDER_S = 2.0
 # Fewer of them, where there are more, prove nothing.
 LEAST_ELEMENTS = 4
@@ -32,6 +33,7 @@ FEW_INPUTS = (48, 12, 3)
 LEAST_FREE_RATIO = 0.1
 MEMORY_CHECK = 32
 _PYTHON = "; its Python code may give something else each time it is called"
+_OTHER_TURNS = "the two take turns between their files in different ways, and the order that comes of it is promised"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +78,7 @@ def prove(original: Any, edited: Any, *, seconds: float, clock: Callable[[], flo
     deadline_s = clock() + seconds
     python = _PYTHON if difference.calls_python(texts[0]) else ""
     if difference.cache_places(texts[0]) != difference.cache_places(texts[1]):
-        return _two_passes(original, edited, deadline_s, clock, python)
+        return _two_passes(original, edited, texts, deadline_s, clock, python)
     return _in_order_or_without(original, edited, texts, unordered, deadline_s, clock, python)
 
 
@@ -94,11 +96,12 @@ def _in_order_or_without(
         if read.elements < (1 if read.is_whole else LEAST_ELEMENTS):
             few = f"{'no element' if read.elements == 0 else f'only {read.elements}'} came to be compared"
             return _refused(few, read.elements) if read.is_whole else _late(f"{few} in the time there was", read.elements)
-        what = "a whole pass" if read.is_whole else "the first ones"
-        return Proof(status="proven", reason=f"{what}, in order", elements=read.elements)
+        if _tells_the_rest(read, texts):
+            what = "a whole pass" if read.is_whole else "the first ones"
+            return Proof(status="proven", reason=f"{what}, in order", elements=read.elements)
     where = difference.parting(*texts, unordered)
     if where is None:
-        return _refused(read.difference + python, read.elements)
+        return _refused(read.difference + python if read.difference else _OTHER_TURNS, read.elements)
     counted = 0
     sources = where.sources or (None, None)
     for inputs in (None, *(FEW_INPUTS if where.sources else ())):
@@ -119,7 +122,21 @@ def _in_order_or_without(
     return _late("the order changes, so a whole pass must be compared, and that takes longer than there is time", counted)
 
 
-def _two_passes(original: Any, edited: Any, deadline_s: float, clock: Callable[[], float], python: str) -> Proof:
+def _tells_the_rest(read: _Read, texts: tuple[Any, Any]) -> bool:
+    """Whether elements that are alike stand for those that were not seen, and for every order in which the files may come.
+
+    Another cycle shows only after as many records as the old one takes in its first round, and in some orders of the files never.
+    """
+    from cs_input_analyzer.rewrite import difference
+
+    if difference.turns(texts[0]) == difference.turns(texts[1]):
+        return True
+    return read.is_whole and all(map(difference.has_one_order, texts))
+
+
+def _two_passes(
+    original: Any, edited: Any, texts: tuple[Any, Any], deadline_s: float, clock: Callable[[], float], python: str
+) -> Proof:
     """A cache shows in the second pass only, and only after a first one that was read to its end."""
     from cs_input_analyzer.rewrite.settle import settled
 
@@ -133,6 +150,8 @@ def _two_passes(original: Any, edited: Any, deadline_s: float, clock: Callable[[
         if not read.is_whole:
             return _late("a cache shows in the second pass, and reading two takes longer than there is time", total)
         pass_elements = pass_elements or read.elements
+        if not _tells_the_rest(read, texts):
+            return _refused(_OTHER_TURNS, total)
     if pass_elements == 0:
         return _refused("no element came to be compared")
     return Proof(status="proven", reason="two whole passes, in order", elements=total, pass_elements=pass_elements)
@@ -154,7 +173,7 @@ def _side_by_side(first: Any, second: Any, deadline_s: float, clock: Callable[[]
             return _Read(elements=elements, is_whole=False, difference=f"element {elements} differs{_where(one, other)}")
         elements += 1
         size += sum(len(part[2]) for part in one)
-        if elements % MEMORY_CHECK == 0 and _is_memory_short():
+        if elements % MEMORY_CHECK == 0 and is_memory_short():
             return _Read(elements=elements, is_whole=False, failure="the memory is nearly full")
         is_late = clock() > (deadline_s if latest_s is None or elements >= LEAST_ELEMENTS else latest_s)
         if elements >= MOST_ELEMENTS or size >= MOST_BYTES or is_late:
@@ -181,9 +200,10 @@ def _without_order(first: Any, second: Any, deadline_s: float, clock: Callable[[
     return _Read(elements=total, is_whole=True)
 
 
-def _is_memory_short() -> bool:
+def is_memory_short(more_bytes: int = 0) -> bool:
+    """Whether the host has little memory left, or would have with so much more in use."""
     memory = psutil.virtual_memory()
-    return bool(memory.available < LEAST_FREE_RATIO * memory.total)
+    return bool(memory.available - more_bytes < LEAST_FREE_RATIO * memory.total)
 
 
 _END: Any = object()

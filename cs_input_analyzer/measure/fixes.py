@@ -11,7 +11,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from cs_input_analyzer.measure.gains import FEWEST_ROUNDS, Stopwatch, is_gain, run_rounds
+import psutil
+
+from cs_input_analyzer.measure.equality import MEMORY_CHECK, is_memory_short
+from cs_input_analyzer.measure.gains import FEWEST_ROUNDS, BlockError, Stopwatch, is_gain, run_rounds
 from cs_input_analyzer.measure.journal import Candidate
 from cs_input_analyzer.records import Edit, Estimate
 
@@ -28,6 +31,8 @@ PROOF_SHARE = 0.3
 # Fewer seconds than this tell nothing of two more pipelines.
 LEAST_TOGETHER_S = 2.0
 MESSAGE_LIMIT = 500
+NO_FILLING = "filling the cache takes longer than there is time"
+NO_MEMORY = "there is no memory for another full cache"
 _ORIGINAL = "original"
 _BEFORE = "before"
 
@@ -96,6 +101,8 @@ class _Trial:
     proven: dict[int, Any] = field(default_factory=dict)
     timed: dict[int, Any] = field(default_factory=dict)
     fills: dict[int, int] = field(default_factory=dict)
+    fills_of_all: int = 0
+    cache_bytes: int = 0
     elements: dict[int, int] = field(default_factory=dict)
     gains: dict[int, Estimate] = field(default_factory=dict)
     watch: Stopwatch | None = None
@@ -141,10 +148,18 @@ class _Trial:
             return
         self.watch = Stopwatch(self.dataset.element_spec, self.clock)
         self.original = timed(self.dataset)
+        self.tell("fix_begun", index=None)
+        why = self._why_not_filled()
         for index, edited in self.proven.items():
             form = timed(edited)
-            if self._is_filled(index, form, [index]):
+            self.tell("fix_begun", index=index)
+            reason = why or self._fill(form, [index])
+            if reason:
+                self.tell("fix_untimed", index=index, reason=reason[:MESSAGE_LIMIT])
+            else:
                 self.timed[index] = form
+        if not self.timed:
+            return
         for rounds in self._rounds({_ORIGINAL: self.original, **self.timed}, self.left_s(), _ORIGINAL):
             for index in self.timed:
                 gain = rounds.gain(index, _ORIGINAL)
@@ -177,7 +192,7 @@ class _Trial:
             if proof.status == "refused":
                 continue
             form = self._form(both)
-            if not self._is_filled(None, form, [*kept, index]):
+            if self._fill(form, [*kept, index]):
                 continue
             three = {_ORIGINAL: self.original, _BEFORE: self.best, index: form}
             seen = list(self._rounds(three, share_s * (1 - PROOF_SHARE), _BEFORE))
@@ -201,28 +216,53 @@ class _Trial:
         assert self.watch is not None
 
         def begin(name: Any) -> None:
-            self.tell("fix_begun", index=name if isinstance(name, int) else None)
+            # What was put together last runs as those before it: if it brings the process down, the newest of them is to blame.
+            newest = self.kept[-1] if name == _BEFORE and self.kept else None
+            self.tell("fix_begun", index=name if isinstance(name, int) else newest)
 
         return run_rounds(self.watch, datasets, over, seconds=seconds, draw=self.draw, begin=begin, clock=self.clock)
 
-    def _is_filled(self, index: int | None, form: Any, parts: Sequence[int]) -> bool:
-        """Whether a pipeline with a cache has been read once to its end; True for one without."""
-        elements = max((self.fills[part] for part in parts if part in self.fills), default=0)
-        if not elements:
-            return True
-        assert self.watch is not None
-        from cs_input_analyzer.measure.gains import BlockError
+    def _why_not_filled(self) -> str:
+        """Fills the caches of the original, so that no fix is compared with its first pass; why it cannot be, or nothing."""
+        from cs_input_analyzer.rewrite.difference import cache_places, read_text
 
-        self.tell("fix_begun", index=index)
+        if not cache_places(read_text(self.dataset)):
+            return ""
+        known = next(iter(self.fills.values()), None)
+        self.fills_of_all = self._pass_elements() + 2 if known is None else known
+        return self._fill(self.original, []) if self.fills_of_all > 2 else NO_FILLING
+
+    def _pass_elements(self) -> int:
+        """Elements of one pass of the original; 0 where that takes too long to find out, or fails."""
+        from cs_input_analyzer.rewrite import settled
+
+        until_s = self.clock() + self.left_s() / 3
+        count = 0
         try:
-            if self.watch.fill(form, elements, self.clock() + self.left_s() / 3):
-                return True
-            reason = "filling the cache takes longer than there is time"
+            for _ in settled(self.dataset, one_pass=True):
+                count += 1
+                if self.clock() > until_s or (count % MEMORY_CHECK == 0 and is_memory_short()):
+                    return 0
+        except Exception:  # whatever TensorFlow or the user's functions raise
+            return 0
+        return count
+
+    def _fill(self, form: Any, parts: Sequence[int]) -> str:
+        """Reads a pipeline once to its end, if it or the original has a cache; why that cannot be done, or nothing."""
+        elements = max((self.fills[part] for part in parts if part in self.fills), default=0)
+        elements = max(elements, self.fills_of_all)
+        if not elements:
+            return ""
+        if is_memory_short(self.cache_bytes):
+            return NO_MEMORY
+        assert self.watch is not None
+        free_bytes = psutil.virtual_memory().available
+        try:
+            is_full = self.watch.fill(form, elements, self.clock() + self.left_s() / 3)
         except BlockError as error:
-            reason = f"it fails: {error}"
-        if index is not None:
-            self.tell("fix_untimed", index=index, reason=reason[:MESSAGE_LIMIT])
-        return False
+            return f"it fails: {error}"
+        self.cache_bytes = max(self.cache_bytes, free_bytes - psutil.virtual_memory().available)
+        return "" if is_full else NO_FILLING
 
     @staticmethod
     def _form(edited: Any) -> Any:

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from cs_input_analyzer.graph import graph_def_of, is_dataset_op, kind_of, named_inputs
+from cs_input_analyzer.graph import AUTOTUNE, graph_def_of, is_dataset_op, kind_of, named_inputs
+from cs_input_analyzer.lineage import BATCHING, GROUPING, ONE_BY_ONE
 from cs_input_analyzer.rewrite import traits
 from cs_input_analyzer.rewrite.graph_text import Body, GraphText, functions_of, node_name
 
@@ -16,6 +17,14 @@ _KEEPERS = ("Cache", "Snapshot")
 _WRITERS = ("Snapshot", "Save", "SaveV2")
 _HAND_ON = ("Prefetch", "Options", "Model")
 _PLAIN = {"FlatMap": "Interleave"}
+_IN_TURN = ("FlatMap", "Interleave")
+# Of a few inputs these give what they give of them among all.
+_FOR_EACH = frozenset(
+    [
+        *("Map", "ParallelMap", "Filter", "ParallelFilter", "FlatMap", "Interleave", "ParallelInterleave"),
+        *("Shuffle", "Prefetch", "Options", "Model"),
+    ]
+)
 # Attributes that say how an op works, not what it gives.
 _PACE = ("deterministic=", "parallel_copy=", "use_inter_op_parallelism=", "use_unbounded_threadpool=", "force_synchronous=")
 # Attributes that say nothing about what an op does.
@@ -24,13 +33,19 @@ _SILENT = ("metadata", "_output_shapes", "_input_shapes", "_user_specified_name"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parting:
-    """Where the elements of two pipelines can be compared without their order: nodes whose elements reach the end through ops that
-    are alike in both, up to a shuffle without a seed; or behind one.
+    """Where the elements of two pipelines can be compared without their order: nodes before a shuffle without a seed, from which
+    on all ops are alike in both; or those that differ, where both may give any order by themselves.
+
+    A shuffle before the difference is none of these. That of a list of files frees the order of the files; the records of one file
+    stay beside each other, in its order, and what looks at neighbours (a batch, a window, a scan) or takes the first ones gives
+    others where that changes. So behind the shuffle there may be batches, which draw lots there anyway, but nothing that shows
+    which element came first, as `take` does.
 
     Attributes:
         original, edited: names of those nodes.
         sources: names, in the one and in the other, of the nearest nodes before all differences that are alike and all that they
-            come from as well, so that a part of what they give can stand for all; None where there are none.
+            come from as well, so that a part of what they give can stand for all: every op after them, up to these nodes, gives of
+            each of their elements what it would give of it alone. None where there are none.
     """
 
     original: str
@@ -102,47 +117,79 @@ def changed_promise(original: GraphText, edited: GraphText, unordered: bool, edi
     return None
 
 
+def turns(text: GraphText) -> list[tuple[object, ...]]:
+    """For each op that opens several inputs: how many it reads in turn, and how many elements of each at a time.
+
+    Where TensorFlow chooses how many, what that follows from. A flat_map reads one, as does an interleave with a cycle of 1.
+    """
+    return sorted(
+        (*_depth(body, node), *_turn(body, node))
+        for body, node in _datasets(text)
+        if kind_of(node.op).removeprefix("Parallel") in _IN_TURN
+    )
+
+
+def _turn(body: Body, node: Any) -> tuple[str, ...]:
+    cycle = body.argument(node, "cycle_length")
+    if kind_of(node.op) == "FlatMap" or cycle == 1:
+        return ("1",)
+    chosen_by = (node.op, str(body.argument(node, "num_parallel_calls"))) if cycle in (AUTOTUNE, None) else ()
+    return (str(cycle), str(body.argument(node, "block_length")), *chosen_by)
+
+
+def _depth(body: Body, node: Any) -> tuple[bool, int]:
+    """Which op it is: at the top or in a function, and after how many others; what may come and go does not count."""
+    return body.function is not None, sum(kind_of(other.op) not in (*_HAND_ON, *_KEEPERS) for other in body.upstream(node))
+
+
+def has_one_order(text: GraphText) -> bool:
+    """Whether a pass can come in one order only: nothing is shuffled, with a seed or without, or left to the CPUs of the host."""
+    return not _shuffles(text) and not any(str(AUTOTUNE) in turn for turn in turns(text))
+
+
 def parting(original: GraphText, edited: GraphText, unordered: bool) -> Parting | None:
     """The nodes to compare where order is moot; None where the original promises an order at the first difference."""
     first, second = _working(original.top, original.top.result()), _working(edited.top, edited.top.result())
     behind: tuple[Any, Any] | None = None
+    passed: set[str] = set()
     while first is not None and second is not None and _alike(original, first) == _alike(edited, second):
-        if len(_dataset_inputs(original.top, first)) != 1 or len(_dataset_inputs(edited.top, second)) != 1:
+        if len(original.top.datasets_of(first)) != 1 or len(edited.top.datasets_of(second)) != 1:
             break
+        passed.add(kind_of(first.op))
         is_shuffle = traits.is_unseeded_shuffle(original.top, first)
         first, second = _before(original.top, first), _before(edited.top, second)
-        if is_shuffle and first is not None and second is not None:
+        if is_shuffle and passed <= ONE_BY_ONE | GROUPING and first is not None and second is not None:
             behind = first, second
-    if behind is None and first is not None and second is not None and _is_moot(original, first, unordered):
-        behind = (first, second) if _is_moot(edited, second, unordered) else None
+    if behind is None and first is not None and second is not None and passed <= ONE_BY_ONE | BATCHING:
+        pair = ((original.top, first), (edited.top, second))
+        behind = (first, second) if all(traits.is_nondeterministic(body, node, unordered) for body, node in pair) else None
     if behind is None:
         return None
     return Parting(original=behind[0].name, edited=behind[1].name, sources=_sources(original, behind[0], edited, behind[1]))
 
 
 def _sources(original: GraphText, first: Any, edited: GraphText, second: Any) -> tuple[str, str] | None:
-    """The nearest pair upstream of both, along chains of ops with one input each, that is the same pipeline."""
-    others = {_whole_text(edited, node): node.name for node in reversed(_chain(edited.top, second))}
-    for node in _chain(original.top, first):
+    """The nearest pair that is the same pipeline, before both along ops that take each of their elements by itself."""
+    others = {_whole_text(edited, node): node.name for node in reversed(_chain(edited, second))}
+    for node in _chain(original, first):
         other = others.get(_whole_text(original, node))
         if other is not None:
             return node.name, other
     return None
 
 
-def _chain(body: Body, node: Any) -> list[Any]:
+def _chain(text: GraphText, node: Any) -> list[Any]:
+    """The ops before one, the nearest first, as far as a part of what they give can stand for all of it."""
     found: list[Any] = []
-    while len(_dataset_inputs(body, node)) == 1 and (node := body.input_of(node)) is not None:
+    while _is_for_each(text, node) and (node := text.top.input_of(node)) is not None:
         found.append(node)
     return found
 
 
-def _is_moot(text: GraphText, node: Any, unordered: bool) -> bool:
-    body = text.top
-    return any(
-        traits.is_unseeded_shuffle(body, other) or traits.is_nondeterministic(body, other, unordered)
-        for other in (node, *body.upstream(node))
-    )
+def _is_for_each(text: GraphText, node: Any) -> bool:
+    """Python is the exception: what it gives may hang on what it was given before."""
+    is_one = kind_of(node.op) in _FOR_EACH and len(text.top.datasets_of(node)) == 1
+    return is_one and not any(map(traits.is_python, traits.user_nodes(text, node)))
 
 
 def _datasets(text: GraphText) -> Iterator[tuple[Body, Any]]:
@@ -203,13 +250,6 @@ def _chances(text: GraphText) -> list[tuple[str, int]]:
     return sorted(found)
 
 
-def _dataset_inputs(body: Body, node: Any) -> list[Any]:
-    given = [body.nodes.get(node_name(name)) for name in node.input if not name.startswith("^")]
-    while any(other is not None and other.op == "Identity" for other in given):
-        given = [body.nodes.get(node_name(o.input[0])) if o is not None and o.op == "Identity" else o for o in given]
-    return [other for other in given if other is not None and is_dataset_op(other.op)]
-
-
 def _working(body: Body, node: Any) -> Any:
     """The op itself, or the nearest before it that does more than hand elements on."""
     while node is not None and kind_of(node.op) in _HAND_ON:
@@ -230,6 +270,8 @@ def _alike(text: GraphText, node: Any) -> str:
     attributes = [attribute for attribute in _attributes(text, node) if not attribute.startswith(_PACE)]
     if any(map(traits.is_python, traits.user_nodes(text, node))):
         attributes.append(node.op)
+    if body.argument(node, "cycle_length") == AUTOTUNE:  # where TensorFlow chooses, the order follows from that
+        attributes += _turn(body, node)
     parts = [kind_of(node.op).removeprefix("Parallel"), *attributes]
     for argument, tensors in named_inputs(node).items():
         for tensor in tensors if argument != "num_parallel_calls" else ():

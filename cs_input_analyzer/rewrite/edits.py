@@ -100,11 +100,7 @@ class _Work:
         return known
 
     def order_is_moot(self, body: Body, node: Any) -> bool:
-        """Whether the pipeline promises no order there: it may change already, or a shuffle without a seed is before or after."""
-        if traits.is_nondeterministic(body, node, self.unordered):
-            return True
-        around = (*body.downstream(node), *body.upstream(node))
-        return any(traits.is_unseeded_shuffle(body, other) for other in around)
+        return traits.order_is_free(body, node, self.unordered)
 
 
 # --- numbers -----------------------------------------------------------------------------------------------------------------
@@ -127,6 +123,8 @@ def _set_parallelism(work: _Work, edit: Edit) -> None:
     parallel = body.argument(node, "num_parallel_calls")
     if parallel is None:
         raise EditError(f"{edit.op} has no constant number of parallel calls")
+    if parallel == 1:
+        _refuse_state(work, edit.op, node, "run in parallel")
     cycle = body.argument(node, "cycle_length")
     if cycle is not None and 0 < cycle < _number(edit):
         raise EditError(f"{edit.op} cannot make {edit.value} calls at once: it opens {cycle} inputs")
@@ -142,11 +140,17 @@ def _set_cycle_length(work: _Work, edit: Edit) -> None:
     if kind_of(node.op) not in _INTERLEAVES:
         raise EditError(f"{edit.op} has no cycle length")
     if not work.order_is_moot(body, node):
-        raise EditError(f"the order after {edit.op} is promised: no shuffle without a seed is before or after it")
+        raise EditError(_PROMISED.format(edit.op))
+    if edit.value is None and node.op.startswith("Legacy"):
+        raise EditError(f"{edit.op} reads as many files at once as it is told, a number that TensorFlow cannot tune")
+    _refuse_state(work, edit.op, node, "run for other inputs at a time")
     parallel = body.argument(node, "num_parallel_calls")
     if parallel is not None and edit.value is not None and parallel > edit.value:
         raise EditError(f"{edit.op} makes {parallel} calls at once: it must open as many inputs")
     _set_number(body, node, "cycle_length", _number(edit))
+
+
+_PROMISED = "the order after {} is promised: no shuffle without a seed comes after it, with nothing that shows the order around it"
 
 
 def _set_buffer(work: _Work, edit: Edit) -> None:
@@ -194,6 +198,10 @@ def _parallelize(work: _Work, edit: Edit) -> None:
         cycle = body.argument(node, "cycle_length")
         if edit.value is not None and (cycle is None or 0 < cycle < edit.value):
             raise EditError(f"{edit.op} cannot make {edit.value} calls at once: it opens {cycle} inputs")
+        if cycle == AUTOTUNE and not work.order_is_moot(body, node):
+            raise EditError(
+                f"{edit.op} opens as many inputs as TensorFlow likes, which are others in parallel, and nothing shuffles them"
+            )
         tuned = [body.constant(AUTOTUNE, tf.int64), body.constant(AUTOTUNE, tf.int64), calls]
         _become(body, node, "ParallelInterleaveDatasetV4", _data(inputs, *tuned), _FUNCTION_KEPT, deterministic=_ordered())
     else:
@@ -209,7 +217,7 @@ def _interleave(work: _Work, edit: Edit) -> None:
     _refuse_state(work, edit.op, node, "run side by side")
     is_moot = work.order_is_moot(body, node)
     if edit.value is not None and edit.value > 1 and not is_moot:
-        raise EditError(f"the order after {edit.op} is promised: no shuffle without a seed is before or after it")
+        raise EditError(_PROMISED.format(edit.op))
     cycle = _number(edit) if is_moot else 1
     own = [cycle, 1, AUTOTUNE, AUTOTUNE, cycle]  # cycle, block, two buffers, calls at once
     inputs = _data(list(node.input), *(body.constant(value, tf.int64) for value in own))
@@ -274,6 +282,9 @@ def _insert_cache(work: _Work, edit: Edit) -> None:
             raise EditError(f"what reaches a cache after {edit.op} is repeated: it would be kept many times, or without end")
         if kind in traits.SHUFFLES and (traits.is_unseeded_shuffle(body, other) or other.attr["reshuffle_each_iteration"].b):
             raise EditError(f"a cache after {edit.op} would freeze the order of the shuffle before it")
+        endless = traits.endless_inside(work.text, other)
+        if endless is not None:
+            raise EditError(f"what reaches a cache after {edit.op} is repeated by {endless} inside a function, maybe without end")
         if kind in ("Cache", "Snapshot") and other is node:
             raise EditError(f"{edit.op} keeps its elements already")
         _refuse_unrepeatable(work, edit.op, other)

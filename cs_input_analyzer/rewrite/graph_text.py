@@ -146,6 +146,17 @@ class Body:
             found = self.nodes.get(node_name(found.input[0]))
         return found if found is not None and is_dataset_op(found.op) else None
 
+    def datasets_of(self, node: Any) -> list[Any]:
+        """The nodes of all datasets that an op reads, through identities; those that come from outside are left out."""
+        found = []
+        for given in node.input:
+            source = self.nodes.get(node_name(given)) if not given.startswith("^") else None
+            while source is not None and source.op == "Identity":
+                source = self.nodes.get(node_name(source.input[0]))
+            if source is not None and is_dataset_op(source.op):
+                found.append(source)
+        return found
+
     def readers_of(self, name: str) -> list[Any]:
         """The nodes that take a tensor (and no mere order) from a node."""
         taken = [(node, tensor) for node in self.nodes.values() for tensor in node.input if not tensor.startswith("^")]
@@ -254,17 +265,21 @@ class GraphText:
             (None, function), Body(nodes={node.name: node for node in definition.node_def}, function=definition)
         )
 
-    def called_by(self, functions: Iterable[str]) -> Iterator[Any]:
-        """Every node of these functions and of all that they call, datasets inside them included."""
+    def functions_called(self, functions: Iterable[str]) -> Iterator[str]:
+        """These functions and all that they call, datasets inside them included."""
         seen, pending = set(), list(functions)
         while pending:
             name = pending.pop()
             if name in seen or name not in self.functions:
                 continue
             seen.add(name)
-            for node in self.functions[name].node_def:
-                yield node
-                pending += functions_of(node)
+            yield name
+            pending += [called for node in self.functions[name].node_def for called in functions_of(node)]
+
+    def called_by(self, functions: Iterable[str]) -> Iterator[Any]:
+        """Every node of these functions and of all that they call."""
+        for name in self.functions_called(functions):
+            yield from self.functions[name].node_def
 
     def written(self) -> Any:
         """A GraphDef of what this has become."""

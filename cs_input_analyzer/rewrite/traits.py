@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from cs_input_analyzer.graph import is_dataset_op, kind_of
+from cs_input_analyzer.lineage import BATCHING, GROUPING, ONE_BY_ONE
 from cs_input_analyzer.rewrite.graph_text import Body, GraphText, functions_of
 
 PYTHON = ("PyFunc", "EagerPyFunc", "PyFuncStateless")
@@ -109,6 +110,43 @@ def is_nondeterministic(body: Body, node: Any, by_default: bool) -> bool:
     return body.argument(node, "sloppy") is True
 
 
+def order_is_free(body: Body, node: Any, by_default: bool) -> bool:
+    """Whether nobody is promised the order in which an op gives its elements, as far as this body goes.
+
+    The op may give any order by itself, or a shuffle without a seed comes after it, and what lies between gives of each element
+    what it would give of it alone. (A shuffle before the op does not do: of the names of files it frees the order of the files, and
+    leaves the records of each beside each other.) Behind the shuffle elements may be put into groups, as any may meet there; behind
+    the op alone, into batches. What shows which came first, as `take` does, may be nowhere.
+    """
+    is_free = is_nondeterministic(body, node, by_default)
+    allowed = ONE_BY_ONE | BATCHING if is_free else ONE_BY_ONE
+    while len(readers := body.readers_of(node.name)) == 1:
+        (node,) = readers
+        if node.op == "_Retval":
+            return is_free
+        if node.op == "Identity" or (kind_of(node.op) == "Concatenate" and not is_free):
+            continue
+        if len(body.datasets_of(node)) != 1:
+            return False
+        if is_unseeded_shuffle(body, node):
+            is_free, allowed = True, ONE_BY_ONE | GROUPING
+        if kind_of(node.op) not in allowed:
+            return False
+    return is_free and not readers
+
+
 def user_nodes(text: GraphText, node: Any) -> Iterator[Any]:
     """Every node that an op's functions run."""
     return text.called_by(functions_of(node))
+
+
+def endless_inside(text: GraphText, node: Any) -> str | None:
+    """The first op in an op's functions that repeats without end, or that may; None where there is none."""
+    for function in text.functions_called(functions_of(node)):
+        body = text.body_of(function)
+        for other in body.nodes.values():
+            if kind_of(other.op) in ("Repeat", "ShuffleAndRepeat") and is_dataset_op(other.op):
+                count = body.argument(other, "count")
+                if count is None or count < 0:
+                    return str(other.op)
+    return None

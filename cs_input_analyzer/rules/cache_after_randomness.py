@@ -15,7 +15,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cs_input_analyzer.lineage import before, reads_names_only
-from cs_input_analyzer.op_traits import SHUFFLES, decodes, draws_by_seed, draws_random_numbers
+from cs_input_analyzer.op_traits import (
+    SHUFFLES,
+    call_number,
+    chain_before,
+    decodes,
+    draws_by_seed,
+    draws_random_numbers,
+    method_of,
+)
 from cs_input_analyzer.records import Case, Finding, Op
 from cs_input_analyzer.source_code import with_calls_swapped
 
@@ -48,7 +56,7 @@ def find(case: Case) -> Iterator[Finding]:
                 evidence={"shuffle": shuffle.name},
                 fix="put the cache before the shuffle",
                 before=cache.code,
-                after=with_calls_swapped(cache.code, "shuffle", "cache"),
+                after=_swapped(shuffle, cache, case),
             )
 
 
@@ -65,8 +73,16 @@ def _finding(cache: Op, random: Op, case: Case, *, is_certain: bool) -> Finding:
         evidence={"random_op": random.name, "within": holder.name if holder else None},
         fix=f"put the cache before {random.name}{split}",
         before=cache.code,
-        after=with_calls_swapped(cache.code, "map", "cache"),
+        after=_swapped(random, cache, case),
     )
+
+
+def _swapped(random: Op, cache: Op, case: Case) -> str | None:
+    """The cache before what is random, where nothing else lies between."""
+    ops = case.pipeline.ops
+    is_near = next(iter(chain_before(cache, ops)), None) == random
+    is_one = all(call_number(op, ops) is None for op in (random, cache))
+    return with_calls_swapped(cache.code, method_of(random), "cache") if is_near and is_one else None
 
 
 def _is_shuffled_again(cache: Op, case: Case) -> bool:

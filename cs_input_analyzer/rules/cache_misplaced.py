@@ -6,8 +6,9 @@ throws the partial cache away and begins anew in each pass. And where it stands 
 
 Fix: `cache` before `repeat`, after `take`, and after the last costly op that always gives the same.
 
-Silent where the cache sees its input end, where the maps after it are cheap or draw random numbers without decoding anything, and
-where what they make does not fit into memory.
+Silent where the cache sees its input end (behind a `repeat`, too, of which a `take` or a shorter input of a `zip` leaves a part),
+where the maps after it are cheap or draw random numbers without decoding anything, and where what they make does not fit into
+memory.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cs_input_analyzer.evidence import cache_bytes_per_node, free_bytes_per_node, share_of
-from cs_input_analyzer.lineage import after, before
-from cs_input_analyzer.op_traits import chain_before, decodes, draws, is_costly, is_map, method_of
+from cs_input_analyzer.lineage import after, without_end
+from cs_input_analyzer.op_traits import call_number, chain_before, decodes, draws, is_costly, is_map, method_of
 from cs_input_analyzer.records import Case, Edit, Finding, Op, Severity
 from cs_input_analyzer.source_code import with_calls_swapped
 
@@ -29,10 +30,11 @@ MEMORY_RATIO = 0.5
 
 def find(case: Case) -> Iterator[Finding]:
     ops = case.pipeline.ops
+    without = without_end(ops)
     for cache in ops:
         if cache.kind != "Cache" or cache.within is not None:
             continue
-        endless = next((op for op in before(cache, ops) if op.kind == "Repeat" and op.parameters.get("count") == -1), None)
+        endless = without.get(cache.name)
         if endless is not None:
             message = f"{cache.name} never sees the end of {endless.name}: it only grows, and is never read"
             yield _finding(cache, endless, "warning", message, f"put the cache before {endless.name}", (endless, cache), case)
@@ -75,6 +77,7 @@ def _too_early(cache: Op, case: Case) -> Iterator[Finding]:
 def _finding(cache: Op, other: Op, severity: Severity, message: str, fix: str, swapped: tuple[Op, ...], case: Case) -> Finding:
     """`swapped`: the two ops in the order of the pipeline that should change places; an edit only where they are neighbours."""
     is_near = len(swapped) == 2 and next(iter(chain_before(swapped[1], case.pipeline.ops)), None) == swapped[0]
+    is_one = all(call_number(op, case.pipeline.ops) is None for op in swapped)
     share = share_of(case, (other,)) if is_map(other) else None
     return Finding(
         code=CODE,
@@ -85,6 +88,6 @@ def _finding(cache: Op, other: Op, severity: Severity, message: str, fix: str, s
         evidence={"other_op": other.name, "share_ratio": share},
         fix=fix,
         before=cache.code,
-        after=with_calls_swapped(cache.code, method_of(swapped[0]), method_of(swapped[1])) if is_near else None,
+        after=with_calls_swapped(cache.code, method_of(swapped[0]), method_of(swapped[1])) if is_near and is_one else None,
         edits=(Edit(kind="swap", op=swapped[1].name),) if is_near else (),
     )

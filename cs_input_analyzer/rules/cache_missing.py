@@ -8,7 +8,8 @@ much memory that takes on each node: elements as they are at that place, once fo
 
 Silent without a measurement, in evaluation, where a cache or snapshot is there, where nothing costly comes before the first random
 op (reading alone counts only where the storage holds the worker back: the page cache keeps files as well), where the data are read
-once, and where they take more than half of what the plan leaves of a node's memory.
+once, or what is read inside an `interleave` is repeated without end, where a shuffle is followed by a `take` that would keep the
+cache from becoming complete, and where the data take more than half of what the plan leaves of a node's memory.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cs_input_analyzer.evidence import bottleneck, cache_bytes_per_node, free_bytes_per_node, share_of
-from cs_input_analyzer.lineage import before, reads_names_only
+from cs_input_analyzer.lineage import after, before, reads_names_only, without_end
 from cs_input_analyzer.op_traits import SHUFFLES, call_number, draws, is_map, method_of
 from cs_input_analyzer.records import Case, Edit, Finding, Op
 from cs_input_analyzer.source_code import with_call_after
@@ -64,15 +65,27 @@ def find(case: Case) -> Iterator[Finding]:
 
 def _last_unchanging(ops: tuple[Op, ...]) -> Op | None:
     """The last op at the top up to which every pass gives the same elements; None where there is no end of a pass to see."""
-    last = None
+    last, endless = None, without_end(ops)
     for op in ops:
         is_of_names = reads_names_only(op, ops) and not is_map(op) and not reader_ops((*inside(op, ops), op))
         if op.within is not None or is_of_names:
             if op.kind == "Repeat" and op.within is None:  # of file names: what is read never ends
                 return None
             continue
-        if op.kind in (*SHUFFLES, "Repeat", "Take", "Skip") or any(draws(one) for one in (op, *before(op, ops))):
+        is_changing = op.kind in (*SHUFFLES, "Repeat") or any(draws(one) for one in (op, *before(op, ops)))
+        if is_changing or op.name in endless:
             break
         if op.kind not in ("Prefetch", "Options"):
             last = op
-    return last
+    return None if last is None or _is_cut_short(last, ops) else last
+
+
+def _is_cut_short(op: Op, ops: tuple[Op, ...]) -> bool:
+    """Whether something behind it stops asking before it has ended: a cache there would never become complete."""
+    for other in after(op, ops):
+        if other.kind == "Repeat":
+            return False
+        is_part = other.kind in ("TakeWhile", "Zip") or (other.kind == "Take" and other.parameters.get("count") != -1)
+        if other.within is None and is_part:
+            return True
+    return False

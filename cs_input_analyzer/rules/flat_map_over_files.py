@@ -4,8 +4,9 @@ Nothing is read while the next file is opened, and never from more than one at a
 many small files are mostly waiting; a worker with several CPUs reads and checks records on one of them.
 
 Fix: `interleave` with `num_parallel_calls=tf.data.AUTOTUNE`, which opens files ahead and reads several at a time. Where a shuffle
-without a seed follows, the order is free and the cycle may be as long as you like; where the order must stay, `cycle_length=1`
-keeps it, and the next files are still opened ahead. AUTOTUNE stops at the number of CPUs: reads that only wait for the storage
+of the records without a seed follows, the order is free and the cycle may be as long as you like; where the order must stay,
+`cycle_length=1` keeps it, and the next files are still opened ahead. A shuffle of the names of the files frees no order in them,
+and one of batches none of the records. AUTOTUNE stops at the number of CPUs: reads that only wait for the storage
 need a number, which is worked out from its latency (Little's law) and what the CPUs could take.
 
 Silent for `interleave`, for a flat_map that reads no files, and over a single file.
@@ -16,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cs_input_analyzer.evidence import READING, bottleneck, reads_at_once
-from cs_input_analyzer.lineage import after
-from cs_input_analyzer.op_traits import call_number, is_random_order
+from cs_input_analyzer.lineage import freeing_shuffle
+from cs_input_analyzer.op_traits import call_number, is_made_by_reader
 from cs_input_analyzer.records import Case, Edit, Finding, Op
 from cs_input_analyzer.source_code import AUTOTUNE, count_calls, with_argument, with_method
 from cs_input_analyzer.threads import READERS, inside
@@ -31,14 +32,12 @@ def find(case: Case) -> Iterator[Finding]:
     if files is not None and files.count < 2:
         return
     for op in ops:
-        inner = {other.kind for other in inside(op, ops)}
-        # Without a call of flat_map in the code it is how TensorFlow makes a reader of several files: CSI105.
-        if op.kind != "FlatMap" or op.within or READERS.isdisjoint(inner) or (op.code and not count_calls(op.code, "flat_map")):
+        if op.kind != "FlatMap" or op.within or READERS.isdisjoint(other.kind for other in inside(op, ops)):
             continue
-        if op.code is None and "FlatMap" not in inner:
+        if is_made_by_reader(op, ops):  # CSI105
             continue
         station = bottleneck(case, (*READING, "serial op"))
-        is_moot = any(is_random_order(other) for other in after(op, ops))
+        is_moot = freeing_shuffle(op, ops) is not None
         reads = reads_at_once(case) if is_moot else None
         reads_slowly = station is not None and (station.op in {op.name, *(other.name for other in inside(op, ops)), None})
         yield Finding(
@@ -52,7 +51,7 @@ def find(case: Case) -> Iterator[Finding]:
                 "ceiling_samples_per_s": station.samples_per_s if station and reads_slowly else None,
                 "reads_at_once": reads,
             },
-            fix=f"use interleave(…, num_parallel_calls={reads or AUTOTUNE})",
+            fix=f"use interleave(…, {'' if is_moot else 'cycle_length=1, '}num_parallel_calls={reads or AUTOTUNE})",
             before=op.code,
             after=_after(op, case, reads, is_moot),
             edits=(Edit(kind="interleave", op=op.name, value=reads),),

@@ -3,9 +3,10 @@
 What is dropped was read, decoded and resized for nothing. A condition on what stands in the record (a label, a size, a name) can be
 tested before the costly part.
 
-Fix: filter first. The analyzer can do that where the condition looks only at what the map passes on as it is. Where it needs part
-of what the map makes, split the map: parse what the condition needs, filter, then decode. Better still, write the dataset without
-what is never used.
+Fix: filter first. The analyzer can do that where the condition looks only at what the map passes on as it is; it shows your code
+changed where both are lambdas that take and give the same things in the same places, as your condition gets what the map was given.
+Where it needs part of what the map makes, split the map: parse what the condition needs, filter, then decode. Better still, write
+the dataset without what is never used.
 
 Silent where the maps before it are cheap, where it drops under a tenth, and where a batch stands between: then it is batches that
 are filtered.
@@ -18,9 +19,9 @@ from itertools import takewhile
 
 from cs_input_analyzer.evidence import share_of
 from cs_input_analyzer.lineage import BATCHING
-from cs_input_analyzer.op_traits import chain_before, cost_of, is_costly, is_map
+from cs_input_analyzer.op_traits import call_number, chain_before, cost_of, is_costly, is_map
 from cs_input_analyzer.records import Case, Edit, Finding, Op
-from cs_input_analyzer.source_code import with_calls_swapped
+from cs_input_analyzer.source_code import looks_at_what_is_passed_on, with_calls_swapped
 
 CODE = "CSI108"
 NAME = "late-filter"
@@ -55,9 +56,15 @@ def find(case: Case) -> Iterator[Finding]:
             evidence={"dropped_ratio": dropped, "maps_share_ratio": share, "wasted_ratio": wasted},
             fix="test what the record itself tells before the costly map, in a filter of its own",
             before=op.code,
-            after=with_calls_swapped(op.code, "map", "filter") if len(neighbours) == 1 else None,
+            after=_after(op, case) if len(neighbours) == 1 else None,
             edits=tuple(Edit(kind="swap", op=op.name) for _ in neighbours),
         )
+
+
+def _after(op: Op, case: Case) -> str | None:
+    """The predicate first, where it can be seen to find the same at the same place before the map."""
+    is_same = call_number(op, case.pipeline.ops) is None and looks_at_what_is_passed_on(op.code)
+    return with_calls_swapped(op.code, "map", "filter") if is_same else None
 
 
 def _maps_before(op: Op, case: Case) -> tuple[Op, ...]:

@@ -5,7 +5,8 @@ function is called once for all samples of a batch, and works on one large tenso
 
 Fix: `batch` first, then `map`; `tf.io.parse_example` instead of `parse_single_example`. The analyzer proposes it where every
 TensorFlow op of the function does to each number of a batch what it does to it alone (`cast`, arithmetic, comparisons,
-`decode_raw`, looking up, parsing).
+`decode_raw`, looking up, parsing). Your function then gets tensors with one dimension more in front: `set_shape`, `ensure_shape`
+and `x.shape` have to count it. So your code is shown changed only where the function is a lambda that has none of these.
 
 Silent where anything else is called (decoding pictures, cropping, padding, random numbers: samples that differ in shape cannot be
 handled together), for padded and ragged batches, for a map after the batch, and where the map takes under a twentieth of the CPU
@@ -17,9 +18,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cs_input_analyzer.evidence import bottleneck
-from cs_input_analyzer.op_traits import chain_before, cost_of, is_elementwise, is_map
+from cs_input_analyzer.op_traits import call_number, chain_before, cost_of, is_elementwise, is_map
 from cs_input_analyzer.records import Case, Edit, Finding, Op
-from cs_input_analyzer.source_code import with_calls_swapped
+from cs_input_analyzer.source_code import takes_any_shape, with_calls_swapped
 
 CODE = "CSI106"
 NAME = "map-before-batch"
@@ -58,6 +59,8 @@ def _finding(op: Op, batch: Op, size: int, case: Case) -> Finding:
     is_parsing = "ParseExampleV2" in op.function_ops
     how = "parse whole batches with tf.io.parse_example" if is_parsing else "do it once for a whole batch"
     is_same_code = op.code is not None and op.code == batch.code
+    can_swap = is_same_code and not is_parsing and "EnsureShape" not in op.function_ops
+    can_swap = can_swap and takes_any_shape(op.code, "map", "map_func") and call_number(op, case.pipeline.ops) is None
     return Finding(
         code=CODE,
         severity="warning" if is_short and is_large and is_bound else "info",
@@ -69,8 +72,8 @@ def _finding(op: Op, batch: Op, size: int, case: Case) -> Finding:
             "share_ratio": cost.share_ratio if cost else None,
             "cpu_s_per_sample": cost.self_cpu_s_per_sample if cost else None,
         },
-        fix=f"{how}: batch before map",
+        fix=f"{how}: batch before map, with one dimension more in every shape that the function names",
         before=op.code,
-        after=with_calls_swapped(op.code, "map", "batch") if is_same_code and not is_parsing else None,
+        after=with_calls_swapped(op.code, "map", "batch") if can_swap else None,
         edits=(Edit(kind="vectorize", op=op.name),),
     )

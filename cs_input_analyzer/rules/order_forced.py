@@ -5,7 +5,8 @@ behind it. A shuffle without a seed gives another order in every run, so what ca
 
 Fix: `deterministic=False` at the op. It is advice only: the analyzer never makes a pipeline less deterministic by itself.
 
-Silent where no shuffle follows at the level of samples, where the shuffle has a seed (or `tf.random.set_seed` was called), where
+Silent where no shuffle of its own elements follows (one of batches does not mix the samples in them, and a `take` shows which came
+first), where the shuffle has a seed (or `tf.random.set_seed` was called), where
 `deterministic=False` is set, and where nothing is said and the op does not wait for its calls longer than it works.
 """
 
@@ -13,8 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cs_input_analyzer.lineage import after
-from cs_input_analyzer.op_traits import call_number, cost_of, is_random_order, method_of, option
+from cs_input_analyzer.lineage import freeing_shuffle
+from cs_input_analyzer.op_traits import call_number, cost_of, method_of, option
 from cs_input_analyzer.records import Case, Finding, Op
 from cs_input_analyzer.source_code import with_argument
 
@@ -29,7 +30,7 @@ def find(case: Case) -> Iterator[Finding]:
     for op in ops:
         if op.kind not in _ORDERED or not _is_forced(op, case):
             continue
-        shuffle = next((other for other in after(op, ops) if is_random_order(other)), None)
+        shuffle = freeing_shuffle(op, ops)
         if shuffle is None:
             continue
         cost = cost_of(op, case.profile)

@@ -4,7 +4,8 @@ Far too few calls leave CPUs idle, or waiting for one reply at a time. Far too m
 threads and spoil caches: calls beyond the CPUs gain nothing unless they wait. A number that fitted the machine it was written on
 is wrong on a task with two CPUs, and on one with sixty.
 
-Fix: `tf.data.AUTOTUNE`, which follows the CPUs of the task.
+Fix: `tf.data.AUTOTUNE`, which follows the CPUs of the task. An `interleave` whose order counts needs a `cycle_length` as well: the
+one that TensorFlow chooses follows the calls.
 
 Silent for AUTOTUNE, for few calls that do not hold the worker back, for many that wait for most of their time, for up to four
 calls per CPU, and for interleaves whose `cycle_length` is the smaller number.
@@ -15,7 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cs_input_analyzer.evidence import BUSY_RATIO, bottleneck, busy_ratio, widest_cpus
-from cs_input_analyzer.op_traits import call_number, cost_of, is_costly, method_of
+from cs_input_analyzer.lineage import freeing_shuffle
+from cs_input_analyzer.op_traits import call_number, cost_of, has_written_cycle, is_costly, method_of
 from cs_input_analyzer.records import Case, Edit, Finding, Op
 from cs_input_analyzer.source_code import AUTOTUNE, with_argument
 from cs_input_analyzer.threads import THREADED
@@ -74,7 +76,9 @@ def _too_many(op: Op, calls: int, cpus: int, case: Case) -> Iterator[Finding]:
 def _finding(
     op: Op, case: Case, severity: str, message: str, calls: int, cpus: int, more: dict[str, float | int | None]
 ) -> Finding:
-    number = call_number(op, case.pipeline.ops)
+    number, is_interleave = call_number(op, case.pipeline.ops), op.kind == "ParallelInterleave"
+    # Without a cycle_length TensorFlow chooses one by the number of calls, and another order comes of it.
+    is_ordered = is_interleave and not has_written_cycle(op, case.pipeline.ops) and freeing_shuffle(op, case.pipeline.ops) is None
     return Finding(
         code=CODE,
         severity="warning" if severity == "warning" else "info",
@@ -82,8 +86,8 @@ def _finding(
         op=op.name,
         source=op.source,
         evidence={"num_parallel_calls": calls, "cpus_per_task": cpus, **more},
-        fix=f"give it num_parallel_calls={AUTOTUNE}",
+        fix=f"give it num_parallel_calls={AUTOTUNE}" + (", and a cycle_length, which keeps the order" if is_ordered else ""),
         before=op.code,
-        after=with_argument(op.code, method_of(op), "num_parallel_calls", AUTOTUNE, nth=number),
+        after=None if is_ordered else with_argument(op.code, method_of(op), "num_parallel_calls", AUTOTUNE, nth=number),
         edits=(Edit(kind="set-parallelism", op=op.name),),
     )

@@ -18,6 +18,7 @@ import math
 from collections.abc import Iterator
 
 from cs_input_analyzer.evidence import READING, bottleneck
+from cs_input_analyzer.op_traits import call_number
 from cs_input_analyzer.records import Case, Edit, Finding, Op, Storage
 from cs_input_analyzer.source_code import argument_of, with_argument, without_argument
 from cs_input_analyzer.units import format_bytes, format_seconds
@@ -44,8 +45,10 @@ def find(case: Case) -> Iterator[Finding]:
         if op.kind not in READERS or size >= _file_bytes(case) or not (is_small or (is_slow and size < MOST_BYTES // 4)):
             continue
         better = _better(case.storage) if is_slow else DEFAULT_BYTES
+        if better <= size:
+            continue
         slowly = f", and a read takes {format_seconds(latency_s)} here" if is_slow else ""
-        after = _changed(op, better)
+        after = _changed(op, better) if call_number(op, case.pipeline.ops) is None else None
         yield Finding(
             code=CODE,
             severity="warning" if size <= TINY_BYTES or is_waiting else "info",

@@ -5,8 +5,9 @@
 copying the records takes one CPU however many there are.
 
 Fix: `num_parallel_reads=tf.data.AUTOTUNE` in the reader, or `num_parallel_calls=tf.data.AUTOTUNE` in the `interleave`. The
-interleave keeps its order; the reader mixes its files, so shuffle after it or keep it as it is where the order counts. Reads that
-only wait for the storage need a number instead, as AUTOTUNE stops at the number of CPUs, and an interleave a cycle of that length.
+interleave keeps its order if it has a `cycle_length`; the reader mixes its files. Where no shuffle of the records without a seed
+follows, an `interleave` with `cycle_length=1` in its place keeps the order, and opens the next files ahead. Reads that only wait
+for the storage need a number instead, as AUTOTUNE stops at the number of CPUs, and an interleave a cycle of that length.
 
 Silent where several files are read at a time, over a single file, and for `flat_map`, which CSI104 is about.
 """
@@ -16,10 +17,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cs_input_analyzer.evidence import READING, bottleneck, reads_at_once
-from cs_input_analyzer.lineage import after
-from cs_input_analyzer.op_traits import READER_CALLS, call_number, is_random_order
+from cs_input_analyzer.lineage import freeing_shuffle
+from cs_input_analyzer.op_traits import call_number, has_written_cycle, is_made_by_reader, reader_call
 from cs_input_analyzer.records import Case, Edit, Finding, Op
-from cs_input_analyzer.source_code import AUTOTUNE, count_calls, with_argument
+from cs_input_analyzer.source_code import AUTOTUNE, with_argument
 from cs_input_analyzer.threads import READERS, inside
 
 CODE = "CSI105"
@@ -34,30 +35,32 @@ def find(case: Case) -> Iterator[Finding]:
         inner = inside(op, ops)
         if op.within is not None or READERS.isdisjoint(other.kind for other in inner):
             continue
-        if op.kind == "FlatMap" and not _is_written(op, inner):
+        if op.kind == "FlatMap" and is_made_by_reader(op, ops):
             yield _finding(op, case, *_reader_fix(op, case))
         elif op.kind == "Interleave":
             yield _finding(op, case, *_interleave_fix(op, case))
 
 
-def _is_written(op: Op, inner: tuple[Op, ...]) -> bool:
-    """Whether the user wrote the flat_map: a reader in its function then has a flat_map of its own."""
-    return count_calls(op.code, "flat_map") > 0 if op.code else any(other.kind == "FlatMap" for other in inner)
-
-
 def _reader_fix(op: Op, case: Case) -> tuple[str, str | None, tuple[Edit, ...]]:
-    reader = next((name for name in READER_CALLS if count_calls(op.code, name) == 1), None)
-    reads = _reads(op, case)
+    reader, reads = reader_call(op, case.pipeline.ops), _reads(op, case)
+    edits = (Edit(kind="interleave", op=op.name, value=reads),)
+    if freeing_shuffle(op, case.pipeline.ops) is None:
+        name = reader or "the reader"
+        fix = f"call {name} for each file in an interleave(…, cycle_length=1, num_parallel_calls={AUTOTUNE}), which keeps the order"
+        return fix, None, edits
     number = AUTOTUNE if reads is None else str(reads)
     changed = with_argument(op.code, reader, "num_parallel_reads", number) if reader else None
-    return f"give it num_parallel_reads={number}", changed, (Edit(kind="interleave", op=op.name, value=reads),)
+    return f"give it num_parallel_reads={number}", changed, edits
 
 
 def _interleave_fix(op: Op, case: Case) -> tuple[str, str | None, tuple[Edit, ...]]:
     nth, reads, cycle = call_number(op, case.pipeline.ops), _reads(op, case), op.parameters.get("cycle_length")
     if reads is None:
+        fix = f"give it num_parallel_calls={AUTOTUNE}"
         changed = with_argument(op.code, "interleave", "num_parallel_calls", AUTOTUNE, nth=nth)
-        return f"give it num_parallel_calls={AUTOTUNE}", changed, (Edit(kind="parallelize", op=op.name),)
+        if not has_written_cycle(op, case.pipeline.ops) and freeing_shuffle(op, case.pipeline.ops) is None:
+            fix, changed = f"{fix}, and a cycle_length: what TensorFlow chooses is another one in parallel", None
+        return fix, changed, (Edit(kind="parallelize", op=op.name),)
     fix, changed = f"num_parallel_calls={reads}", op.code
     edits: tuple[Edit, ...] = (Edit(kind="parallelize", op=op.name, value=reads),)
     if not isinstance(cycle, int) or cycle < reads:
@@ -69,7 +72,7 @@ def _interleave_fix(op: Op, case: Case) -> tuple[str, str | None, tuple[Edit, ..
 
 def _reads(op: Op, case: Case) -> int | None:
     """Files at once where reads only wait; None where AUTOTUNE will do, or the order counts."""
-    return reads_at_once(case) if any(is_random_order(other) for other in after(op, case.pipeline.ops)) else None
+    return reads_at_once(case) if freeing_shuffle(op, case.pipeline.ops) is not None else None
 
 
 def _finding(op: Op, case: Case, fix: str, changed: str | None, edits: tuple[Edit, ...]) -> Finding:

@@ -4,13 +4,13 @@ Each file that is open has one read outstanding. Storage that answers slowly giv
 cannot make more of them than the cycle is long: with a cycle of 1 a parallel interleave reads one file after the other. What
 TensorFlow chooses follows the CPUs of the task and not the storage, which is too few where reads do nothing but wait.
 
-Fix: a longer cycle; where reads only wait and a shuffle without a seed follows, as many files at once as keep the CPUs busy
-(Little's law). The order of the elements changes with the cycle, so this needs a shuffle after it, or no wish for an order. The
-gain is the storage's to give: it is measured here and never assumed.
+Fix: a longer cycle, and as many calls; where reads only wait and a shuffle of the records without a seed follows, as many files at
+once as keep the CPUs busy (Little's law). The order of the elements changes with the cycle, so this needs such a shuffle, or no
+wish for an order. The gain is the storage's to give: it is measured here and never assumed.
 
-Silent where reading does not hold the worker back (unless the cycle is written, and 1), where the storage is the bottleneck and
-more readers drew no more from it, where a written cycle is at least a third of the CPUs and four (or as many as there are files),
-and where TensorFlow chooses and reads do not wait, or their order counts.
+Silent where reading does not hold the worker back (unless the cycle is written, and one file is read at a time), where the storage
+is the bottleneck and more readers drew no more from it, where with a written cycle at least a third of the CPUs and four files (or
+as many as there are) are read at a time, and where TensorFlow chooses and reads do not wait, or their order counts.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cs_input_analyzer.evidence import READING, bottleneck, reads_at_once, widest_cpus
-from cs_input_analyzer.lineage import after
-from cs_input_analyzer.op_traits import READER_CALLS, call_number, cost_of, is_random_order
-from cs_input_analyzer.records import Case, Edit, Finding, Op
-from cs_input_analyzer.source_code import argument_of, count_calls, with_argument
+from cs_input_analyzer.lineage import freeing_shuffle
+from cs_input_analyzer.op_traits import call_number, cost_of, has_written_cycle, is_made_by_reader, reader_call
+from cs_input_analyzer.records import Case, Edit, EditKind, Finding, Op
+from cs_input_analyzer.source_code import with_argument
 from cs_input_analyzer.threads import READERS, inside
 
 CODE = "CSI103"
@@ -44,33 +44,46 @@ def find(case: Case) -> Iterator[Finding]:
         if READERS.isdisjoint(inner.kind for inner in inside(op, ops)):
             continue
         now = _reads_now(op, cycle, case)
-        reads = reads_at_once(case, now) if any(is_random_order(other) for other in after(op, ops)) else None
+        reads = reads_at_once(case, now) if freeing_shuffle(op, ops) is not None else None
         if reads is not None and reads >= PAYING_RATIO * now:
             yield _waiting(op, now, reads, case)
-        elif _is_fixed(op, case):
+        elif has_written_cycle(op, ops):
             yield from _fixed(op, cycle, case)
 
 
 def _fixed(op: Op, cycle: int, case: Case) -> Iterator[Finding]:
-    better, drawn = _better(cycle, case)
+    calls = op.parameters.get("num_parallel_calls")
+    now = min(cycle, calls) if isinstance(calls, int) and calls > 0 else cycle
+    better, drawn = _better(now, case)
     station = bottleneck(case, (*READING, "fixed parallelism"))
-    if better <= cycle or (case.stations and station is None and cycle > 1):
+    if better <= now or (case.stations and station is None and now > 1):
         return
+    wanted: list[tuple[EditKind, str]] = []
+    if cycle < better:
+        wanted.append(("set-cycle-length", "cycle_length"))
+    if isinstance(calls, int) and 0 < calls < better:
+        wanted.append(("set-parallelism", "num_parallel_calls"))
+    nth, changed = call_number(op, case.pipeline.ops), op.code
+    for _, argument in wanted:
+        changed = with_argument(changed, "interleave", argument, str(better), nth=nth)
     yield Finding(
         code=CODE,
         severity="info",  # until the gain has been measured: on small records a fixed cycle can be the faster one
-        message=f"{op.name} reads from {_files(cycle)} at a time, {better} at a time may draw more",
+        message=f"{op.name} reads from {_files(now)} at a time, {better} at a time may draw more",
         op=op.name,
         source=op.source,
-        evidence={"cycle_length": cycle, "files": _file_count(case), "times": drawn},
-        fix=f"give it cycle_length={better}, if you need no order of its elements",
+        evidence={"cycle_length": cycle, "reads_at_once_now": now, "files": _file_count(case), "times": drawn},
+        fix=f"give it {' and '.join(f'{argument}={better}' for _, argument in wanted)}"
+        + (", if you need no order of its elements" if cycle < better else ""),
         before=op.code,
-        after=with_argument(op.code, "interleave", "cycle_length", str(better), nth=call_number(op, case.pipeline.ops)),
-        edits=(Edit(kind="set-cycle-length", op=op.name, value=better),),
+        after=changed,
+        edits=tuple(Edit(kind=kind, op=op.name, value=better) for kind, _ in wanted),
     )
 
 
 def _waiting(op: Op, now: float, reads: int, case: Case) -> Finding:
+    has_calls = "num_parallel_calls" in op.parameters
+    calls = (Edit(kind="set-parallelism", op=op.name, value=reads),) if has_calls else ()
     return Finding(
         code=CODE,
         severity="warning",
@@ -81,17 +94,15 @@ def _waiting(op: Op, now: float, reads: int, case: Case) -> Finding:
         fix=f"read {reads} files at once: the storage answers slowly, and AUTOTUNE stops at the number of CPUs",
         before=op.code,
         after=_with_reads(op, reads, case),
-        edits=(
-            Edit(kind="set-cycle-length", op=op.name, value=reads),
-            Edit(kind="set-parallelism", op=op.name, value=reads),
-        ),
+        # A reader with `num_parallel_reads` makes as many calls as its cycle is long, and has no number of them.
+        edits=(Edit(kind="set-cycle-length", op=op.name, value=reads), *calls),
     )
 
 
 def _with_reads(op: Op, reads: int, case: Case) -> str | None:
-    reader = next((name for name in READER_CALLS if count_calls(op.code, name) == 1), None)
-    if reader is not None and not count_calls(op.code, "interleave"):  # TensorFlow's own interleave, of a reader of many files
-        return with_argument(op.code, reader, "num_parallel_reads", str(reads))
+    if is_made_by_reader(op, case.pipeline.ops):
+        reader = reader_call(op, case.pipeline.ops)
+        return with_argument(op.code, reader, "num_parallel_reads", str(reads)) if reader is not None else None
     nth = call_number(op, case.pipeline.ops)
     longer = with_argument(op.code, "interleave", "cycle_length", str(reads), nth=nth)
     return with_argument(longer, "interleave", "num_parallel_calls", str(reads), nth=nth)
@@ -106,14 +117,8 @@ def _reads_now(op: Op, cycle: int, case: Case) -> float:
     return max(1.0, min(cycle, calls) if cycle > 0 else calls)
 
 
-def _is_fixed(op: Op, case: Case) -> bool:
-    """The graph shows the number that TensorFlow chose like one the user wrote; only the code tells them apart."""
-    written = argument_of(op.code, "interleave", "cycle_length", nth=call_number(op, case.pipeline.ops))
-    return written is not None and "AUTOTUNE" not in written and written != "None"
-
-
 def _better(cycle: int, case: Case) -> tuple[int, float | None]:
-    """Files to read at a time, and how many times more they drew where that was measured."""
+    """Files to read at a time instead of `cycle`, and how many times more they drew where that was measured."""
     most = _file_count(case)
     is_storage = bottleneck(case, ("storage bandwidth", "storage latency")) is not None
     reads = case.storage.reads if case.storage and is_storage else ()

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cs_input_analyzer.lineage import samples_per_element
-from cs_input_analyzer.op_traits import SHUFFLES, chain_before, cost_of, decodes, is_map, sample_bytes
+from cs_input_analyzer.op_traits import SHUFFLES, call_number, chain_before, cost_of, decodes, is_map, sample_bytes
 from cs_input_analyzer.records import Case, Edit, Finding, Op
 from cs_input_analyzer.source_code import with_calls_swapped
 from cs_input_analyzer.units import format_bytes
@@ -45,7 +45,7 @@ def find(case: Case) -> Iterator[Finding]:
             continue
         room = case.cluster.memory_bytes_per_node / (case.plan.tasks_per_node if case.plan else 1)
         crossed = maps[: maps.index(decoder) + 1]
-        is_one = len(crossed) == 1
+        is_one = len(crossed) == 1 and all(call_number(op, ops) is None for op in (*crossed, shuffle))
         yield Finding(
             code=CODE,
             severity="warning" if held is not None and held > MEMORY_RATIO * room else "info",

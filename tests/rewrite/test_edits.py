@@ -118,6 +118,14 @@ KEPT: dict[str, tuple[Build, list[Edit]]] = {
     "prefetch in the middle": (plain, [edit("insert-prefetch", "map")]),
     "prefetch of many": (read_in_turn, [edit("insert-prefetch", "batch", 7)]),
     "cache": (plain, [edit("insert-cache", "map")]),
+    "cache of what is repeated so often inside": (
+        lambda: Dataset.range(4).flat_map(lambda value: Dataset.range(value).repeat(2)),
+        [edit("insert-cache", "flat_map")],
+    ),
+    "one call becomes two": (
+        lambda: Dataset.range(9).map(pair, num_parallel_calls=1),
+        [edit("set-parallelism", "map", 2)],
+    ),
     "cache at the end": (in_cycles, [edit("insert-cache", "interleave")]),
     "no prefetch": (plain, [edit("remove", "prefetch")]),
     "no cache": (lambda: Dataset.range(9).cache().repeat(2), [edit("remove", "cache")]),
@@ -188,14 +196,91 @@ def test_a_cycle_is_longer_only_where_order_is_moot() -> None:
 
     for build in (
         lambda: reader().shuffle(50),
-        lambda: Dataset.range(8).shuffle(8).flat_map(lambda v: Dataset.from_tensors(v).repeat(5)),
+        lambda: reader().map(lambda v: v + 1).cache().shuffle(50).repeat(2).batch(8).unbatch(),
+        lambda: reader().concatenate(Dataset.range(3)).shuffle(50),
     ):
         wider = apply(build(), [edit("interleave", "flat_map", 4)])
         assert ops(wider)["interleave"].parameters["cycle_length"] == 4
         assert Counter(map(int, wider)) == Counter(map(int, build()))
-    assert ops(apply(reader(), [edit("interleave", "flat_map")]))["interleave"].parameters["cycle_length"] == 1
     longer = apply(shuffled_cycles(), [edit("set-cycle-length", "interleave", 4)])
     assert Counter(map(int, longer)) == Counter(map(int, shuffled_cycles()))
+
+
+def of_names(*behind: Callable[[Any], Any]) -> Any:
+    """Files in any order, each with five records in its own; and what comes behind."""
+    dataset = Dataset.range(8).shuffle(8).flat_map(lambda value: Dataset.from_tensors(value * 10).repeat(5).enumerate(value * 10))
+    for step in behind:
+        dataset = step(dataset)
+    return dataset
+
+
+def first_of(position: Any, value: Any) -> Any:
+    return position
+
+
+def windows(dataset: Any) -> Any:
+    return dataset.map(first_of).window(5, drop_remainder=True).flat_map(lambda window: window.batch(5))
+
+
+def sums(dataset: Any) -> Any:
+    return dataset.map(first_of).scan(tf.constant(0, tf.int64), lambda state, value: (state + value, state + value))
+
+
+# What depends on which records are neighbours, or came first: a shuffle of the names of the files leaves that as it is, and one of
+# what it gives comes too late.
+NEIGHBOURS: dict[str, tuple[Callable[[Any], Any], ...]] = {
+    "nothing behind": (),
+    "batches": (lambda dataset: dataset.batch(5),),
+    "windows": (windows,),
+    "windows, shuffled": (windows, lambda dataset: dataset.shuffle(9)),
+    "batches, shuffled": (lambda dataset: dataset.batch(5), lambda dataset: dataset.shuffle(9)),
+    "running sums, shuffled": (sums, lambda dataset: dataset.shuffle(9)),
+    "the first ones, shuffled": (lambda dataset: dataset.take(12), lambda dataset: dataset.shuffle(9)),
+    "the first of the shuffled": (lambda dataset: dataset.shuffle(9), lambda dataset: dataset.take(12)),
+    "all but the first, shuffled": (lambda dataset: dataset.skip(12), lambda dataset: dataset.shuffle(9)),
+    "up to one, shuffled": (
+        lambda dataset: dataset.map(first_of).take_while(lambda value: value < 32),
+        lambda dataset: dataset.shuffle(9),
+    ),
+    "the first of each, shuffled": (
+        lambda dataset: dataset.map(lambda position, value: value).unique(),
+        lambda dataset: dataset.shuffle(9),
+    ),
+    "numbered, shuffled": (lambda dataset: dataset.enumerate(), lambda dataset: dataset.shuffle(9)),
+    "paired, shuffled": (lambda dataset: Dataset.zip((dataset, Dataset.range(40))), lambda dataset: dataset.shuffle(9)),
+    "paired with the shuffled": (lambda dataset: Dataset.zip((dataset, dataset.shuffle(9))),),
+    "shuffled by seed": (lambda dataset: dataset.shuffle(9, seed=3),),
+}
+
+
+@pytest.mark.parametrize("behind", NEIGHBOURS.values(), ids=NEIGHBOURS)
+def test_records_that_are_neighbours_stay_neighbours_where_that_shows(behind: tuple[Callable[[Any], Any], ...]) -> None:
+    dataset = of_names(*behind)
+    name = next(op.name for op in ops(dataset).values() if op.kind == "FlatMap" and op.within is None)
+    opened = ops(apply(dataset, [edit("interleave", name)]))
+    assert [op.parameters["cycle_length"] for op in opened.values() if op.kind == "ParallelInterleave"] == [1]
+    with pytest.raises(EditError, match=f"order after {name} is promised"):
+        apply(dataset, [edit("interleave", name, 4)])
+
+
+@pytest.mark.parametrize(
+    ("behind", "is_free"),
+    [
+        ((), True),
+        ((lambda dataset: dataset.batch(3),), True),
+        ((lambda dataset: dataset.take(7),), False),
+        ((lambda dataset: dataset.window(3).flat_map(lambda window: window.batch(3)),), False),
+    ],
+)
+def test_an_op_that_may_give_any_order_frees_that_of_its_batches_and_not_who_is_first(behind: Any, is_free: bool) -> None:
+    dataset = Dataset.range(6).interleave(Dataset.range, cycle_length=2, num_parallel_calls=2, deterministic=False)
+    for step in behind:
+        dataset = step(dataset)
+    if is_free:
+        assert ops(apply(dataset, [edit("set-cycle-length", "interleave", 4)]))["interleave"].parameters["cycle_length"] == 4
+    else:
+        with pytest.raises(EditError, match="order after interleave is promised"):
+            apply(dataset, [edit("set-cycle-length", "interleave", 4)])
 
 
 def test_one_function_of_two_ops_is_edited_for_one_of_them() -> None:
@@ -279,6 +364,38 @@ REFUSED: dict[str, tuple[Build, Edit, str]] = {
         edit("parallelize", "map"),
         r"a stateful op \(PrintV2",
     ),
+    "one call, python": (
+        lambda: Dataset.range(3).map(stateful_python, num_parallel_calls=1),
+        edit("set-parallelism", "map"),
+        r"calls Python \(PyFunc",
+    ),
+    "one call, seeded draws": (
+        lambda: Dataset.range(3).map(lambda value: tf.random.uniform([], seed=4), num_parallel_calls=1),
+        edit("set-parallelism", "map", 2),
+        r"seed \(RandomUniform",
+    ),
+    "one call, seeded draws in an interleave": (
+        lambda: Dataset.range(3).interleave(
+            lambda value: Dataset.range(3).map(lambda inner: tf.random.uniform([], seed=4)), cycle_length=2, num_parallel_calls=1
+        ),
+        edit("set-parallelism", "interleave", 2),
+        r"seed \(RandomUniform",
+    ),
+    "python in another order": (
+        lambda: Dataset.range(6).interleave(lambda value: Dataset.range(3).map(stateful_python), cycle_length=2).shuffle(9),
+        edit("set-cycle-length", "interleave", 3),
+        r"calls Python \(PyFunc",
+    ),
+    "as many inputs as TensorFlow likes": (
+        lambda: Dataset.range(3).flat_map(lambda value: Dataset.range(4).interleave(Dataset.range)),
+        edit("parallelize", "interleave"),
+        "which are others in parallel",
+    ),
+    "a number that cannot be tuned": (
+        lambda: tf.data.TFRecordDataset(["a", "b"], num_parallel_reads=2).shuffle(9),
+        edit("set-cycle-length", "interleave"),
+        "a number that TensorFlow cannot tune",
+    ),
     "a variable": (with_variable, edit("insert-prefetch", "map"), "holds a variable"),
     "a table that changes": (with_mutable_table, edit("insert-prefetch", "map"), "holds a table that can change"),
     "order is promised": (read_in_turn, edit("interleave", "flat_map", 4), "order after flat_map is promised"),
@@ -312,6 +429,16 @@ REFUSED: dict[str, tuple[Build, Edit, str]] = {
         "freeze the order of the shuffle",
     ),
     "cache of the endless": (lambda: Dataset.range(4).repeat().map(pair).take(3), edit("insert-cache", "map"), "is repeated"),
+    "cache of what is endless inside": (
+        lambda: Dataset.range(4).interleave(lambda value: Dataset.range(value + 1).repeat(), cycle_length=2).map(pair).take(9),
+        edit("insert-cache", "map"),
+        "inside a function, maybe without end",
+    ),
+    "cache of what may be endless inside": (
+        lambda: Dataset.range(4).flat_map(lambda value: Dataset.range(3).repeat(value)),
+        edit("insert-cache", "flat_map"),
+        "inside a function, maybe without end",
+    ),
     "cache of python": (lambda: Dataset.range(3).map(stateful_python), edit("insert-cache", "map"), r"freeze what Python \(PyFunc"),
     "cache of a generator": (made_by_python, edit("insert-cache", "map"), "GeneratorDataset|Python"),
     "cache inside": (read_in_turn, edit("insert-cache", "map"), "inside a function"),

@@ -105,6 +105,7 @@ def test_the_prefetch_is_written_after_the_last_call() -> None:
 # --- CSI202 -----------------------------------------------------------------------------------------------------------------
 
 PICTURES = (*reading(), mapped(JPEG), shuffle(), repeat(), batch(), prefetch())
+TAKE = op("Take", "take", count=100)
 
 
 def decoding(*ops: Op, share: float = 0.8, bytes_out: float = 1e6, **overrides: object) -> Case:
@@ -119,6 +120,36 @@ def test_decoding_the_same_in_every_pass_is_told_with_the_memory_that_a_cache_ta
     assert finding.severity == "warning"
     assert finding.edits == (Edit(kind="insert-cache", op="map"),)
     assert finding.evidence["cache_bytes_per_node"] == pytest.approx(GIB / 100e3 * 1e6)
+
+
+@pytest.mark.parametrize(
+    ("ops", "place"),
+    [
+        ((mapped(JPEG), TAKE, shuffle(), repeat(), batch()), "take"),  # before it a cache would never be complete
+        ((mapped(JPEG), TAKE, repeat(), batch()), "take"),
+        ((mapped(JPEG), op("Skip", "skip", count=100), shuffle(), repeat(), batch()), "skip"),
+        ((mapped(JPEG), shuffle(), repeat(), batch(), TAKE), "map"),  # of several passes, the first of which completes it
+        ((mapped(JPEG), shuffle(), op("Take", "take", count=-1), repeat(), batch()), "map"),
+        ((mapped(JPEG), shuffle(), TAKE, repeat(), batch()), None),
+        ((mapped(JPEG), shuffle(), op("TakeWhile", "take_while"), repeat(), batch()), None),
+    ],
+)
+def test_a_cache_is_proposed_where_it_becomes_complete(ops: tuple[Op, ...], place: str | None) -> None:
+    case = decoding(*reading(), *ops)
+    assert case.profile is not None
+    rows = [cost(name, 0.1, bytes_out_per_sample=1e6) for name in ("take", "skip")]
+    case = replace(case, profile=replace(case.profile, ops=(*case.profile.ops, *rows)))
+    findings = found(cache_missing, case)
+    assert [edit for finding in findings for edit in finding.edits] == ([Edit(kind="insert-cache", op=place)] if place else [])
+    if place == "take":
+        assert findings[0].evidence["cache_bytes_per_node"] == 100e6
+
+
+def test_a_cache_of_what_is_repeated_inside_an_interleave_is_not_proposed() -> None:
+    inner = replace(repeat(), name="inner", within="interleave")
+    ops = (*reading()[:3], inner, reading()[3], mapped(JPEG), shuffle(), batch())
+    assert found(cache_missing, decoding(*ops)) == []
+    assert len(found(cache_missing, decoding(*reading()[:3], replace(inner, parameters={"count": 2}), *ops[4:]))) == 1
 
 
 def test_the_memory_is_that_of_all_workers_of_a_node() -> None:
@@ -198,9 +229,27 @@ def test_frozen_randomness_is_no_matter_in_evaluation_and_never_edited() -> None
     assert found(cache_after_randomness, replace(case, mode="eval")) == []
 
 
-# --- CSI205 -----------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("functions", [RANDOM, BY_SEED])
+def test_a_cache_goes_before_what_is_random_only_where_nothing_lies_between(functions: tuple[str, ...]) -> None:
+    """`.map(cast).cache()` swapped would still keep what the map before them drew."""
+    code = "ds = ds.map(f).cache()"
+    (near,) = found(cache_after_randomness, case_of(*reading(), mapped(functions, code=code), cache(code=code), batch()))
+    assert near.after == "ds = ds.cache().map(f)"
+    first = mapped(functions, code="ds = ds.map(augment)")
+    (far,) = found(cache_after_randomness, case_of(*reading(), first, mapped(CAST, code=code), cache(code=code), batch()))
+    assert far.after is None
 
-TAKE = op("Take", "take", count=100)
+
+def test_a_cache_goes_before_a_shuffle_only_where_nothing_lies_between() -> None:
+    code = "ds = ds.shuffle(9, seed=1).cache()"
+    (near,) = found(cache_after_randomness, case_of(*reading(), shuffle(code=code), cache(code=code), batch()))
+    assert near.after == "ds = ds.cache().shuffle(9, seed=1)"
+    first = shuffle(code="ds = ds.shuffle(99, seed=1)")
+    (far,) = found(cache_after_randomness, case_of(*reading(), first, shuffle(code=code), cache(code=code), batch()))
+    assert far.after is None
+
+
+# --- CSI205 -----------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -230,12 +279,27 @@ def test_a_cache_that_is_not_complete_or_too_early_is_told(ops: tuple[Op, ...], 
         (cache(), repeat(), TAKE),
         (cache(), op("Take", "take", count=-1), repeat()),
         (repeat(3), cache()),
+        (repeat(), TAKE, cache()),
+        (repeat(), mapped(CAST), TAKE, mapped(CAST), cache()),
         (cache(), mapped(CAST), repeat()),
         (mapped(JPEG), repeat()),
     ],
 )
 def test_a_cache_in_its_place_is_not_told(ops: tuple[Op, ...]) -> None:
     assert only(cache_misplaced, *reading(), *ops, batch(), prefetch()) == []
+
+
+def test_a_cache_behind_a_zip_ends_with_the_shorter_input() -> None:
+    def case_with(first: Op) -> Case:
+        labels = (op("Range", "range"), replace(repeat(), inputs=("range",)))
+        zipped = replace(op("Zip", "zip"), inputs=(first.name, "repeat"))
+        ops = (first, *labels, zipped, replace(cache(), inputs=("zip",)))
+        case = case_of(*reading())
+        return replace(case, pipeline=replace(case.pipeline, ops=ops))
+
+    assert found(cache_misplaced, case_with(op("Range", "images"))) == []
+    endless = replace(repeat(), name="images")  # with both of them endless, so is the zip
+    assert severities(cache_misplaced, case_with(endless)) == ["warning"]
 
 
 def test_a_cache_too_early_is_judged_by_what_was_measured() -> None:

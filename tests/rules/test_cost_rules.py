@@ -327,6 +327,7 @@ def test_files_of_a_good_size_are_right(case: Case) -> None:
 
 SLOW = make_storage(reads=(make_read_rate(1, latency_s=0.02, bytes_per_s=100e6),))
 WAITING = {"storage": SLOW, "stations": busy("storage latency")}
+SLOW_AND_NARROW = make_storage(reads=(make_read_rate(1, latency_s=0.02, bytes_per_s=10e6),))  # 1 MiB would do
 SMALL_FILES = make_files(count=100, bytes=100 * 200 * KIB)  # each in one read
 
 
@@ -373,6 +374,7 @@ def test_on_a_fast_one_tensorflows_own_is_enough() -> None:
         case_of(NAMES, make_op("prefetch", parameters={"buffer_size": 1})),
         case_of(NAMES, reader(), INTERLEAVE, stations=busy("readers")),  # latency unknown
         case_of(NAMES, reader(), INTERLEAVE, files=SMALL_FILES, **WAITING),
+        case_of(NAMES, reader(buffer=2 * MIB), INTERLEAVE, storage=SLOW_AND_NARROW, stations=busy("storage latency")),
     ],
 )
 def test_a_read_buffer_that_suits_the_storage_is_right(case: Case) -> None:

@@ -212,6 +212,18 @@ def test_the_number_is_replaced_in_the_code_and_in_the_graph() -> None:
     assert finding.edits == (Edit(kind="set-parallelism", op="map"),)
 
 
+@pytest.mark.parametrize(
+    ("cycle", "seed", "is_shown"), [("", 0, True), ("", 7, False), (", cycle_length=2", 7, True), (", cycle_length=None", 7, False)]
+)
+def test_the_calls_of_an_interleave_decide_its_cycle_where_none_is_written(cycle: str, seed: int, is_shown: bool) -> None:
+    code = f"ds = files.interleave(read{cycle}, num_parallel_calls=64)"
+    ops = (*reading(cycle_length=2, num_parallel_calls=64, code=code), shuffle(seed=seed), *TAIL)
+    (finding,) = found(parallelism_far_off, case_of(*ops))
+    assert (finding.after is not None) is is_shown
+    assert ("cycle_length" in finding.fix) is not is_shown
+    assert finding.edits == (Edit(kind="set-parallelism", op="interleave"),)
+
+
 # --- CSI103 -----------------------------------------------------------------------------------------------------------------
 
 FIXED = "ds = files.interleave(read, cycle_length=2, num_parallel_calls=tf.data.AUTOTUNE)"
@@ -254,6 +266,25 @@ def test_without_a_measurement_a_short_written_cycle_is_told(
     assert [edit.value for finding in findings for edit in finding.edits] == ([] if expected is None else [expected])
 
 
+@pytest.mark.parametrize(
+    ("cycle", "calls", "edits", "after"),
+    [
+        (2, 2, ["set-cycle-length", "set-parallelism"], "files.interleave(read, cycle_length=4, num_parallel_calls=4)"),
+        (2, "AUTOTUNE", ["set-cycle-length"], "files.interleave(read, cycle_length=4, num_parallel_calls=tf.data.AUTOTUNE)"),
+        (8, 1, ["set-parallelism"], "files.interleave(read, cycle_length=8, num_parallel_calls=4)"),
+        (8, 4, [], None),
+        (4, "AUTOTUNE", [], None),
+    ],
+)
+def test_a_longer_cycle_brings_as_many_calls(cycle: int, calls: int | str, edits: list[str], after: str | None) -> None:
+    """Files that are open and that nobody reads draw nothing: the fewer of the two numbers counts."""
+    written = "tf.data.AUTOTUNE" if calls == "AUTOTUNE" else calls
+    code = f"files.interleave(read, cycle_length={cycle}, num_parallel_calls={written})"
+    findings = found(short_cycle, case_of(*reading(cycle_length=cycle, num_parallel_calls=calls, code=code), *TAIL))
+    assert [(edit.kind, edit.value) for finding in findings for edit in finding.edits] == [(kind, 4) for kind in edits]
+    assert [finding.after for finding in findings] == ([after] if after else [])
+
+
 def test_a_cycle_is_left_alone_where_something_else_holds_the_worker_back() -> None:
     case = replace(case_of(*reading(cycle_length=2, code=FIXED), *TAIL), stations=(make_station("CPU", utilization_ratio=0.99),))
     assert found(short_cycle, case) == []
@@ -278,7 +309,6 @@ def waiting(op_name: str, drawn: float = 200.0, cpus: float = 2_000.0) -> tuple[
     )
 
 
-LIST = "ds = tf.data.TFRecordDataset(files, num_parallel_reads={})"
 AUTO = "ds = files.interleave(read, num_parallel_calls=tf.data.AUTOTUNE)"
 
 
@@ -289,13 +319,8 @@ AUTO = "ds = files.interleave(read, num_parallel_calls=tf.data.AUTOTUNE)"
         (FIXED, "AUTOTUNE", shuffle(seed=0), "ds = files.interleave(read, cycle_length=40, num_parallel_calls=40)"),
         (AUTO, "AUTOTUNE", shuffle(seed=0), "ds = files.interleave(read, num_parallel_calls=40, cycle_length=40)"),
         (FIXED, 1, shuffle(seed=0), "ds = files.interleave(read, cycle_length=20, num_parallel_calls=20)"),
-        (
-            "ds = tf.data.TFRecordDataset(files, num_parallel_reads=2)",
-            2,
-            shuffle(seed=0),
-            "ds = tf.data.TFRecordDataset(files, num_parallel_reads=40)",
-        ),
         (AUTO, "AUTOTUNE", shuffle(seed=7), None),  # the order counts, and TensorFlow chose the cycle
+        (AUTO, "AUTOTUNE", op("Take", "take", count=9), None),
     ],
 )
 def test_reads_of_an_interleave_that_only_wait_get_more_company(
@@ -306,6 +331,20 @@ def test_reads_of_an_interleave_that_only_wait_get_more_company(
     assert [(finding.severity, finding.after) for finding in findings] == ([] if expected is None else [("warning", expected)])
     for finding in findings:
         assert [edit.kind for edit in finding.edits] == ["set-cycle-length", "set-parallelism"]
+
+
+@pytest.mark.parametrize(("calls", "kinds"), [({}, ["set-cycle-length"]), ({"num_parallel_calls": "AUTOTUNE"}, None)])
+def test_a_reader_of_many_files_gets_more_reads_and_no_number_of_calls_where_it_has_none(
+    calls: dict[str, str], kinds: list[str] | None
+) -> None:
+    """`num_parallel_reads=2` makes an old interleave, which calls as often as its cycle is long; AUTOTUNE makes a new one."""
+    code = "ds = tf.data.TFRecordDataset(files, num_parallel_reads=2)"
+    made = op("ParallelInterleave", "interleave", code=code, cycle_length=2, **calls)
+    inner = op("TFRecord", "TFRecordDataset", within="interleave")
+    case = with_files(case_of(op("TensorSlice", "names"), inner, made, shuffle(seed=0), *TAIL), 1000)
+    (finding,) = found(short_cycle, replace(case, stations=waiting("interleave")))
+    assert [edit.kind for edit in finding.edits] == (kinds or ["set-cycle-length", "set-parallelism"])
+    assert finding.after == "ds = tf.data.TFRecordDataset(files, num_parallel_reads=40)"
 
 
 def test_reads_that_nearly_keep_the_cpus_busy_are_left_alone() -> None:
@@ -338,11 +377,29 @@ def list_reader(code: str | None = "ds = tf.data.TFRecordDataset(files)") -> tup
 FLAT = "ds = files.flat_map(tf.data.TFRecordDataset)"
 
 
-@pytest.mark.parametrize("seed", [0, 7])
-def test_a_flat_map_over_files_becomes_an_interleave_that_keeps_the_order_unless_it_is_moot(seed: int) -> None:
-    (finding,) = found(flat_map_over_files, case_of(*reading("FlatMap", code=FLAT), shuffle(seed=seed), *TAIL))
-    cycle = "cycle_length=1, " if seed else ""
+NAMES_SHUFFLED = (op("TensorSlice", "names"), shuffle(seed=0))
+
+
+@pytest.mark.parametrize(
+    ("before", "behind", "is_moot"),
+    [
+        ((), (shuffle(seed=0),), True),
+        ((), (shuffle(seed=7),), False),
+        (NAMES_SHUFFLED, (), False),  # which file comes first is open, which record in it is not
+        ((), (batch(), shuffle(seed=0)), False),
+        ((), (op("Take", "take", count=9), shuffle(seed=0)), False),
+        ((), (op("Window", "window", size=9), shuffle(seed=0)), False),
+        ((), (shuffle(seed=0), op("Take", "take", count=9)), False),
+    ],
+)
+def test_a_flat_map_over_files_becomes_an_interleave_that_keeps_the_order_unless_it_is_moot(
+    before: tuple[Op, ...], behind: tuple[Op, ...], is_moot: bool
+) -> None:
+    ops = (*(before or reading()[:1]), *reading("FlatMap", code=FLAT)[1:], *behind, *TAIL)
+    (finding,) = found(flat_map_over_files, case_of(*ops))
+    cycle = "" if is_moot else "cycle_length=1, "
     assert finding.after == f"ds = files.interleave(tf.data.TFRecordDataset, {cycle}num_parallel_calls=tf.data.AUTOTUNE)"
+    assert ("cycle_length=1" in finding.fix) is not is_moot
     assert finding.edits == (Edit(kind="interleave", op="flat_map"),)
     assert finding.severity == "info"
 
@@ -410,12 +467,42 @@ def test_a_single_file_an_interleave_and_a_flat_map_of_no_files_are_not_told(rul
 
 
 def test_a_reader_and_a_serial_interleave_are_given_their_own_argument() -> None:
-    (reader,) = found(sequential_reads, case_of(*list_reader(), *TAIL))
+    (reader,) = found(sequential_reads, case_of(*list_reader(), shuffle(seed=0), *TAIL))
     assert reader.after == "ds = tf.data.TFRecordDataset(files, num_parallel_reads=tf.data.AUTOTUNE)"
     code = "ds = files.interleave(read, cycle_length=2)"
     (finding,) = found(sequential_reads, case_of(*reading("Interleave", code=code, cycle_length=2), *TAIL))
     assert finding.after == "ds = files.interleave(read, cycle_length=2, num_parallel_calls=tf.data.AUTOTUNE)"
     assert finding.edits == (Edit(kind="parallelize", op="interleave"),)
+
+
+@pytest.mark.parametrize(
+    "behind", [(), (shuffle(seed=7),), (batch(), shuffle(seed=0)), (shuffle(seed=0), op("Take", "take", count=9))]
+)
+def test_a_reader_whose_order_counts_is_not_told_to_mix_its_files(behind: tuple[Op, ...]) -> None:
+    (finding,) = found(sequential_reads, case_of(*list_reader(), *behind, *TAIL))
+    assert finding.after is None
+    assert "interleave(…, cycle_length=1" in finding.fix
+    assert finding.edits == (Edit(kind="interleave", op="flat_map"),)
+
+
+@pytest.mark.parametrize("code", ["ds = files.interleave(read)", "ds = files.interleave(read, cycle_length=tf.data.AUTOTUNE)"])
+@pytest.mark.parametrize(("seed", "is_shown"), [(0, True), (7, False)])
+def test_a_cycle_that_tensorflow_chooses_is_another_one_in_parallel(seed: int, is_shown: bool, code: str) -> None:
+    ops = (*reading("Interleave", code=code, cycle_length=2), shuffle(seed=seed), *TAIL)
+    (finding,) = found(sequential_reads, case_of(*ops))
+    assert (finding.after is not None) is is_shown
+    assert ("cycle_length" in finding.fix) is not is_shown
+
+
+def test_a_flat_map_that_follows_a_reader_of_many_files_is_not_the_readers() -> None:
+    """TensorFlow's own flat_map has the statement, and the name, of the one that the user wrote behind it."""
+    code = "ds = tf.data.TFRecordDataset(files).flat_map(split_record)"
+    written = (op("TensorSlice", "parts", within="flat_map_2"), op("FlatMap", "flat_map", code=code))
+    case = case_of(*list_reader(code), *written, shuffle(seed=0), *TAIL)
+    assert found(flat_map_over_files, case) == []
+    (finding,) = found(sequential_reads, case)
+    assert finding.op == "flat_map"
+    assert finding.after == code.replace("(files)", "(files, num_parallel_reads=tf.data.AUTOTUNE)")
 
 
 # --- CSI106 -----------------------------------------------------------------------------------------------------------------
@@ -470,10 +557,33 @@ def test_batching_first_is_a_warning_where_short_calls_fill_the_cpus(
     )
 
 
-def test_map_and_batch_of_one_statement_change_places() -> None:
-    code = "ds = ds.map(scale).batch(256)"
-    (finding,) = found(map_before_batch, case_of(*reading(), mapped(code=code), batch(code=code), prefetch()))
-    assert finding.after == "ds = ds.batch(256).map(scale)"
+@pytest.mark.parametrize(
+    ("function", "called", "is_shown"),
+    [
+        ("lambda x: tf.cast(x, tf.float32) / 255", CAST, True),
+        ("scale", CAST, False),  # may set_shape, or ask for x.shape, of which the graph shows nothing
+        ("lambda x: scale(x)", CAST, False),
+        ("lambda x: tf.cast(x, tf.float32) / x.shape[0]", CAST, False),
+        ("lambda x: tf.cast(x, tf.float32) / tf.size(x)", CAST, False),
+        ("lambda x: tf.cast(x, tf.float32) / len(x)", CAST, False),
+        ("lambda x: tf.ensure_shape(x, [28])", (*CAST, "EnsureShape"), False),
+        ("lambda x: tf.io.decode_raw(x, tf.uint8) / 255", (*CAST, "EnsureShape"), False),
+    ],
+)
+def test_map_and_batch_of_one_statement_change_places_where_the_function_has_no_eye_for_shapes(
+    function: str, called: tuple[str, ...], is_shown: bool
+) -> None:
+    code = f"ds = ds.map({function}).batch(256)"
+    (finding,) = found(map_before_batch, case_of(*reading(), mapped(called, code=code), batch(code=code), prefetch()))
+    assert finding.after == (f"ds = ds.batch(256).map({function})" if is_shown else None)
+    assert finding.edits == (Edit(kind="vectorize", op="map"),)
+
+
+def test_a_map_and_a_batch_of_a_loop_are_not_changed_for_all_its_rounds() -> None:
+    code = "ds = ds.map(lambda x: x + 1).batch(256)"
+    twice = (mapped(code=code), batch(code=code), mapped(code=code), batch(code=code))
+    findings = found(map_before_batch, case_of(*reading(), *twice))
+    assert [finding.after for finding in findings] == [None, None]
 
 
 # --- CSI107 -----------------------------------------------------------------------------------------------------------------
@@ -495,6 +605,9 @@ def ordered(said: str = "true", code: str | None = None) -> tuple[Op, ...]:
         ((*ordered("default"), shuffle(seed=0), options(deterministic=False)), False),
         ((*ordered(code="ds = tf.data.TFRecordDataset(files, num_parallel_reads=4)"), shuffle(seed=0)), False),
         ((op("TensorSlice", "names"), shuffle(seed=0), *ordered()[1:]), False),
+        ((*ordered(), batch(), shuffle(seed=0)), False),
+        ((*ordered(), shuffle(seed=0), op("Take", "take", count=9)), False),
+        ((*reading(), batch(), mapped(deterministic="true"), shuffle(seed=0)), True),  # of batches, whose order is random then
     ],
 )
 def test_a_forced_order_is_told_where_a_seedless_shuffle_follows(ops: tuple[Op, ...], fires: bool) -> None:
@@ -536,6 +649,31 @@ def test_a_filter_after_decoding_is_told(ops: tuple[Op, ...], fires: bool) -> No
     assert [finding.severity for finding in findings] == (["info"] if fires else [])
     maps = [one for one in ops if one.kind == "ParallelMap"]
     assert all(finding.edits == (Edit(kind="swap", op="filter"),) * len(maps) for finding in findings)
+
+
+@pytest.mark.parametrize(
+    ("code", "is_shown"),
+    [
+        ("ds = ds.map(lambda image, label: (tf.io.decode_jpeg(image), label)).filter(lambda image, label: label < 5)", True),
+        ("ds = ds.map(lambda image, label: (tf.io.decode_jpeg(image), label)).filter(lambda _, number: number < 5)", True),
+        ("ds = ds.map(lambda image, label: (label, tf.io.decode_jpeg(image))).filter(lambda label, image: label < 5)", False),
+        ("ds = ds.map(lambda record: (decode(record), 3)).filter(lambda image, label: label < 5)", False),
+        ("ds = ds.map(lambda image, label: (image, label, 3)).filter(lambda image, label, more: label < 5)", False),
+        ("ds = ds.map(lambda image, label: (image, label + 1)).filter(lambda image, label: label < 5)", False),
+        ("ds = ds.map(lambda image, label: (image, label)).filter(lambda *parts: parts[1] < 5)", False),
+        ("ds = ds.map(parse).filter(lambda image, label: label < 5)", False),
+        ("ds = ds.map(lambda image, label: (image, label)).filter(is_wanted)", False),
+        ("ds = ds.map(lambda row: decode(row)).filter(lambda row: row['label'] < 5)", False),
+    ],
+)
+def test_map_and_filter_change_places_where_the_condition_finds_the_same_in_the_same_place(code: str, is_shown: bool) -> None:
+    (finding,) = found(late_filter, case_of(*reading(), mapped(JPEG, code=code), replace(FILTER, code=code), prefetch()))
+    swapped = None
+    if is_shown:
+        begin, end = code.index(".map("), code.index(".filter(")
+        swapped = code[:begin] + code[end:] + code[begin:end]
+    assert finding.after == swapped
+    assert finding.edits == (Edit(kind="swap", op="filter"),)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from cs_input_analyzer import rules
 from cs_input_analyzer.records import BatchGap, Case, Finding, PipelineGraph
 from sample_pipelines import SAMPLES, write_sample
 from sample_pipelines.pathologies import PATHOLOGIES, write_pathology
-from tests.builders import make_case, make_cluster, make_measurement, make_worker
+from tests.builders import make_case, make_cluster, make_measurement, make_station, make_worker
 from tests.rules.lines import cost, measured
 
 OURS = tuple(rule for rule in rules.RULES if rule.CODE < "CSI3")
@@ -105,7 +105,6 @@ def test_a_clean_sample_raises_none_of_these(sample: Any, graph_of: Callable[[st
         ("one_call", ".map(parse, num_parallel_calls=tf.data.AUTOTUNE)"),
         ("one_file_cycle", "cycle_length=4,"),
         ("flat_map_files", ".interleave(tf.data.TFRecordDataset, cycle_length=1, num_parallel_calls=tf.data.AUTOTUNE)"),
-        ("one_reader", "TFRecordDataset(files.repeat(), num_parallel_reads=tf.data.AUTOTUNE)"),
         ("forced_order", "deterministic=False,"),
         ("prefetch_upstream", '.batch(section["batch_size"], drop_remainder=True).prefetch(tf.data.AUTOTUNE)'),
         ("decode_every_pass", ".map(parse, num_parallel_calls=tf.data.AUTOTUNE).cache()"),
@@ -121,3 +120,107 @@ def test_the_users_own_statement_is_shown_changed(name: str, changed: str, graph
     assert finding.after is not None
     assert changed in finding.after
     assert changed not in finding.before
+
+
+def test_a_reader_whose_records_are_shuffled_by_seed_is_not_shown_mixing_its_files(
+    graph_of: Callable[[str, str], PipelineGraph],
+) -> None:
+    code, pipeline = of_plant("one_reader", graph_of)
+    (finding,) = ours(with_what_it_takes(code, unmeasured(pipeline)))
+    assert finding.after is None
+    assert "cycle_length=1" in finding.fix
+
+
+# --- what the rules propose for readers of real files ---------------------------------------------------------------------------
+
+STATEMENT = "ds = tf.data.TFRecordDataset(files, num_parallel_reads=2)"
+
+
+@pytest.fixture(scope="module")
+def record_files(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Files of three to five records, each a text of its own."""
+    import tensorflow as tf
+
+    folder = tmp_path_factory.mktemp("records")
+    paths = [str(folder / f"part-{number}.tfrecord") for number in range(9)]
+    for number, path in enumerate(paths):
+        with tf.io.TFRecordWriter(path) as writer:
+            for record in range(3 + number % 3):
+                writer.write(f"{number}-{record}")
+    return paths
+
+
+def waiting_for_reads(dataset: Any, code: str | None) -> Case:
+    """Reads that wait, far below what the CPUs would take; the ops of the reader have this statement."""
+    from cs_input_analyzer.graph import SourceLog, read_graph
+
+    pipeline = read_graph(dataset, SourceLog(), target="x")
+    ops = tuple(replace(op, code=code if op.name not in ("shuffle", "batch", "map") else None) for op in pipeline.ops)
+    stations = (
+        make_station("storage latency", op=None, samples_per_s=200.0, utilization_ratio=0.95),
+        make_station("CPU", op=None, samples_per_s=2_000.0, utilization_ratio=0.1),
+    )
+    return replace(unmeasured(replace(pipeline, ops=ops)), stations=stations)
+
+
+READERS: dict[str, tuple[str, Callable[[Any, Any], Any], str]] = {
+    "many files": ("CSI105", lambda tf, files: tf.data.TFRecordDataset(files), "ds = tf.data.TFRecordDataset(files)"),
+    "parallel reads": ("CSI103", lambda tf, files: tf.data.TFRecordDataset(files, num_parallel_reads=2), STATEMENT),
+    "tuned reads": (
+        "CSI103",
+        lambda tf, files: tf.data.TFRecordDataset(files, num_parallel_reads=tf.data.AUTOTUNE),
+        "ds = tf.data.TFRecordDataset(files, num_parallel_reads=tf.data.AUTOTUNE)",
+    ),
+    "flat_map": (
+        "CSI104",
+        lambda tf, files: tf.data.Dataset.list_files(files).flat_map(tf.data.TFRecordDataset),
+        "ds = files.flat_map(tf.data.TFRecordDataset)",
+    ),
+    "interleave": (
+        "CSI105",
+        lambda tf, files: tf.data.Dataset.list_files(files).interleave(tf.data.TFRecordDataset, cycle_length=1),
+        "ds = files.interleave(tf.data.TFRecordDataset, cycle_length=1)",
+    ),
+}
+
+
+@pytest.mark.parametrize(("code", "read", "statement"), READERS.values(), ids=READERS)
+def test_what_is_proposed_for_reads_that_wait_is_carried_out_and_proven(
+    code: str, read: Callable[[Any, Any], Any], statement: str, record_files: list[str]
+) -> None:
+    import tensorflow as tf
+
+    from cs_input_analyzer.measure.equality import prove
+    from cs_input_analyzer.rewrite import apply
+
+    dataset = read(tf, record_files).map(tf.strings.length, num_parallel_calls=2).shuffle(64).repeat().batch(4, drop_remainder=True)
+    (finding,) = [one for one in ours(waiting_for_reads(dataset, statement)) if one.code in ("CSI103", "CSI104", "CSI105")]
+    assert finding.code == code
+    assert finding.after is not None
+    assert "9" in finding.after
+    assert {edit.value for edit in finding.edits} == {9}  # all there are
+    found = prove(dataset, apply(dataset, finding.edits), seconds=20)
+    assert found.status == "proven", found
+    assert "in any order" in found.reason
+    assert found.elements == sum(3 + number % 3 for number in range(9))
+
+
+@pytest.mark.parametrize(("code", "read", "statement"), READERS.values(), ids=READERS)
+def test_what_is_proposed_where_the_order_counts_keeps_it(
+    code: str, read: Callable[[Any, Any], Any], statement: str, record_files: list[str]
+) -> None:
+    """Windows of neighbours, of files in any order: nothing that reorders records is applied, or shown."""
+    import tensorflow as tf
+
+    from cs_input_analyzer.measure.equality import prove
+    from cs_input_analyzer.rewrite import EditError, apply
+
+    dataset = read(tf, record_files).window(4, drop_remainder=True).flat_map(lambda window: window.batch(4))
+    for finding in ours(waiting_for_reads(dataset, statement)):
+        assert finding.after is None or "cycle_length=1" in finding.after, finding
+        try:
+            edited = apply(dataset, finding.edits)
+        except EditError:
+            continue
+        found = prove(dataset, edited, seconds=20)
+        assert found.status == "refused" or found.reason.endswith("in order"), found
