@@ -30,6 +30,7 @@ from benchmarks.prediction_error import CPUS, TRIALS, QuotaLauncher, Trial, can_
 from cs_input_analyzer import capacity
 from cs_input_analyzer.launch import Launched
 from cs_input_analyzer.launch.local import LocalLaunching
+from cs_input_analyzer.probing import MOST_RIVALS
 from cs_input_analyzer.records import Cluster, Layout, Measurement, PipelineGraph
 
 NODE_CPUS = 16
@@ -82,7 +83,7 @@ def run(name: str, target: str, params: dict[str, Any], again: int, draw: random
 
     try:
         timed("import", "1x1x1")  # the first launch imports TensorFlow, which both methods need once
-        probe_layouts = [str(layout) for layout in capacity.next_probes(None, node(), NODE_CPUS, None)]
+        probe_layouts = [str(layout) for layout in capacity.first_probes(node(), NODE_CPUS)]
         order = [("probe", layout) for layout in probe_layouts] + [("grid", layout) for layout in grid()]
         draw.shuffle(order)
         probes: list[Measurement] = []
@@ -100,6 +101,12 @@ def run(name: str, target: str, params: dict[str, Any], again: int, draw: random
                 seen[layout] = found.measurement.samples_per_s.estimate
                 held_out.append(found.measurement)
         assert pipeline is not None
+        for _ in range(MOST_RIVALS):  # as an analysis does: what may be faster, for all that the model knows
+            rival = capacity.rival(capacity.fit(pipeline, probes, NODE_CPUS), node(), NODE_CPUS)
+            if rival is None:
+                break
+            probe_layouts.append(str(rival))
+            probes.append(timed("probe", str(rival)).measurement)
         best = sorted(seen, key=seen.__getitem__, reverse=True)[:BEST_OF_GRID]
         old = max((f"1x{NODE_CPUS // cpus}x{cpus}" for cpus in OLD_CPUS), key=lambda layout: seen.get(layout, 0.0))
         pick = picked(pipeline, probes)

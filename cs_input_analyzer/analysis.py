@@ -16,6 +16,7 @@ from cs_input_analyzer.probing import Probing
 from cs_input_analyzer.records import (
     SCHEMA_VERSION,
     Analysis,
+    CapacityModel,
     Case,
     Cluster,
     Consumption,
@@ -61,11 +62,12 @@ def analyze(job: Job, launcher: Launcher, progress: Progress) -> Analysis:
     if job.cluster.source != recommend.THIS_HOST:  # a plan for this host is a by-product: measuring goes on without one
         recommend.check_cluster(job.cluster, job.consumption, job.options)
     try:
-        first = job.options.probe_layouts or capacity.next_probes(None, job.cluster, job.host.cpu_budget, None)
+        first = job.options.probe_layouts or capacity.first_probes(job.cluster, job.host.cpu_budget)
         probing.measure_first(first)
         if any(finding.edits for finding in _findings(job, probing, None).findings):
             probing.keep_time_for_fixes()
         probing.measure_storage()
+        probing.measure_rivals(job.cluster)
         for _ in range(MAX_ROUNDS):
             plan = _plan(job, probing)
             if plan is None:
@@ -104,13 +106,13 @@ def _plan(job: Job, probing: Probing, gain: Estimate | None = None) -> LaunchPla
     """
     try:
         plan = recommend.recommend(
-            probing.fit(),
+            _model(job, probing),
             job.consumption,
             job.cluster,
             job.options,
-            storage=_storage_basis(job, probing),
+            storage=_storage_basis(job),
             gain=gain,
-            cached=probing.fit_cached(),
+            cached=probing.cached_gain(job.cluster),
         )
     except UsageError as error:
         if job.cluster.source != recommend.THIS_HOST:
@@ -121,18 +123,18 @@ def _plan(job: Job, probing: Probing, gain: Estimate | None = None) -> LaunchPla
 
 
 def _with_shared_storage(job: Job, probing: Probing) -> Job:
-    """With what the storage gave to all nodes that were measured together, unless the user declared that."""
-    scaling = probing.scaling()
-    if scaling is None or scaling.ceiling_bytes_per_s is None or job.cluster.storage_bytes_per_s is not None:
+    """With what the storage gave to all nodes that were measured together, where they are of those that are planned for, and unless
+    the user declared that."""
+    scaling, cluster = probing.scaling(), job.cluster
+    if scaling is None or scaling.ceiling_bytes_per_s is None or cluster.storage_bytes_per_s is not None or not cluster.is_measured:
         return job
-    return replace(job, cluster=replace(job.cluster, storage_bytes_per_s=scaling.ceiling_bytes_per_s.estimate))
+    ceiling = scaling.ceiling_bytes_per_s
+    return replace(job, cluster=replace(cluster, storage_bytes_per_s=ceiling.estimate, measured_storage_bytes_per_s=ceiling))
 
 
-def _storage_basis(job: Job, probing: Probing) -> StorageBasis | None:
+def _storage_basis(job: Job) -> StorageBasis | None:
     """`measured` where several nodes showed the ceiling that the plan rests on; None leaves it to what the cluster says."""
-    scaling = probing.scaling()
-    ceiling = scaling.ceiling_bytes_per_s if scaling is not None else None
-    return "measured" if ceiling is not None and job.cluster.storage_bytes_per_s == ceiling.estimate else None
+    return "measured" if job.cluster.measured_storage_bytes_per_s is not None else None
 
 
 def _with_utilization(job: Job, probing: Probing, plan: LaunchPlan | None) -> LaunchPlan | None:
@@ -170,7 +172,7 @@ def _assemble(
         stations=_stations(job, probing),
         storage=probing.storage,
         decomposition=probing.decomposition,
-        capacity=replace(probing.fit(plan.input_workers if plan else None), ceilings=stations.ceilings(_stations(job, probing))),
+        capacity=_model(job, probing, plan),
         consumption=job.consumption,
         cluster=job.cluster,
         recommendation=plan,
@@ -183,6 +185,13 @@ def _assemble(
         ignored_count=ignored_count,
         scaling=probing.scaling(),
     )
+
+
+def _model(job: Job, probing: Probing, plan: LaunchPlan | None = None) -> CapacityModel:
+    """What the measurements say of any launch, with what CPUs cannot lift; its shards are those of the plan, where there is one."""
+    fitted = probing.fit(plan.input_workers if plan else None)
+    ceilings = stations.ceilings(_stations(job, probing))
+    return replace(fitted, ceilings=ceilings, host_threads_per_core=job.host.threads_per_core)
 
 
 def _stations(job: Job, probing: Probing) -> tuple[Station, ...]:
@@ -206,7 +215,7 @@ def _verdict(job: Job, probing: Probing, plan: LaunchPlan | None) -> tuple[Verdi
     layout = job.options.current or plan.layout
     supply: Prediction | Estimate = plan.predicted_samples_per_s
     if layout != plan.layout:
-        supply = recommend.predict_current(probing.fit(), job.consumption, job.cluster, job.options)
+        supply = recommend.predict_current(_model(job, probing), job.consumption, job.cluster, job.options)
     verdict, confidence = recommend.judge(supply, job.consumption, job.options.headroom_ratio)
     return verdict, layout, confidence
 
@@ -224,6 +233,6 @@ def _findings(job: Job, probing: Probing, plan: LaunchPlan | None) -> rules.Sift
         host=job.host,
         storage=probing.storage,
         stations=_stations(job, probing),
-        capacity=probing.fit(plan.input_workers if plan else None),
+        capacity=_model(job, probing, plan),
     )
     return rules.sift(case, job.options.select, job.options.ignore)

@@ -17,7 +17,7 @@ from cs_input_analyzer.launch import Launched, Launcher, Launching, WorkerFailur
 from cs_input_analyzer.measure.costs import CACHED_RATIO
 from cs_input_analyzer.measure.decompose import decompose
 from cs_input_analyzer.measure.journal import Candidate
-from cs_input_analyzer.measure.storage import probe_storage
+from cs_input_analyzer.measure.storage import STREAMS, probe_storage
 from cs_input_analyzer.measure.summary import between_processes_ratio
 from cs_input_analyzer.records import (
     Budget,
@@ -36,6 +36,7 @@ from cs_input_analyzer.records import (
     Scaling,
     Storage,
 )
+from cs_input_analyzer.stations import is_growing
 
 # A worker holds about half a GiB before it does anything; so many may wait side by side in this share of the free memory.
 WORKER_RSS_BYTES = 600 * 2**20
@@ -47,6 +48,8 @@ FIRST_EXTRA_S = 3.0
 MIN_WINDOW_S = 1.0
 MAX_CONFIRMING_TASKS = 4
 NEAR_COUNT_RATIO = 1.1
+# Launches that are only there because they may beat the ones that were measured.
+MOST_RIVALS = 2
 # The largest differences are between processes (where AUTOTUNE lands, which CPU): a size that decides the plan is seen so often.
 DECIDING_PROCESSES = 3
 # The storage by itself gets at most this much, and this share of the time that is left.
@@ -137,6 +140,19 @@ class Probing:
             self._random.shuffle(wanted)
             self._run_all(wanted, longest_s)
 
+    def measure_rivals(self, cluster: Cluster) -> None:
+        """One after the other, the layouts that may be faster than all that were measured, as far as the model can tell."""
+        for _ in range(MOST_RIVALS):
+            layout = capacity.rival(self.fit(), cluster, self._cpu_budget)
+            if layout is None or self._options.probe_layouts:
+                return
+            if self._left_s() < self._least_s():
+                self.leave_out(f"{layout}, which may be the fastest of this host")
+                return
+            wanted = replace(self._probe(layout), why="nothing near it was measured, and it may be the fastest")
+            if not self._run_all([wanted], ROUND_WINDOW_S):
+                return
+
     def turn_cold(self, plan: LaunchPlan, cluster: Cluster) -> bool:
         """Measures again with cold files where a node of the plan cannot keep its part of the dataset in memory.
 
@@ -153,10 +169,14 @@ class Probing:
             return False
         self.cache = "cold"
         self.measure_first(self._first)
+        self.measure_storage()
         return True
 
     def measure_storage(self) -> None:
-        """Looks at the file system under the pipeline, without TensorFlow, for a small part of the time that is left."""
+        """Looks at the file system under the pipeline, without TensorFlow, for a small part of the time that is left.
+
+        Where workers run on other nodes, what this machine draws from it says nothing of them: it is not read then.
+        """
         paths = [path for path, _ in self._files]
         if not paths:
             return
@@ -165,13 +185,17 @@ class Probing:
             self.leave_out("the storage by itself")
             return
         self._tell("reading the files without TensorFlow")
+        is_here = self._options.launcher == "local"
         storage = probe_storage(
             paths,
-            cache=self._options.cache,
+            cache=self.cache if is_here else "as-is",
             deadline_s=began_s + min(STORAGE_S, self._left_s() * STORAGE_SHARE_RATIO),
             clock=self._launcher.now_s,
+            streams=STREAMS if is_here else (),
             dataset_bytes=sum(size for _, size in self._files),
         )
+        if not is_here:
+            self.leave_out("the storage by itself: the workers run on other nodes than this one")
         self._storage_s += self._launcher.now_s() - began_s
         if storage is not None:
             before = self.measurements[0].page_cache_ratio  # our own reads came after
@@ -210,23 +234,39 @@ class Probing:
         """The capacity model of all that was measured so far, for a launch of `num_workers`."""
         assert self.pipeline is not None
         model = capacity.fit(self.pipeline, self._alike, self._cpu_budget, num_workers=num_workers)
-        profile, storage = self.profile_of(None), self.storage
+        profile = self.profile_of(None)
         moved = [cost.bytes_out_per_sample for cost in profile.ops if cost.bytes_out_per_sample is not None] if profile else []
-        cold = max((r.bytes_per_s for r in storage.reads if r.cache_state == "cold"), default=None) if storage else None
         return replace(
             model,
             is_sharded=model.is_sharded or self.is_sharded,
-            host_read_bytes_per_s=cold if self.cache == "cold" else None,
+            host_read_bytes_per_s=self._host_read_bytes_per_s(),
             moved_bytes_per_sample=2 * sum(moved) if moved else None,  # written by one op, read by the next
         )
 
-    def fit_cached(self) -> CapacityModel | None:
-        """The model of cached files where the plan rests on cold ones; None where that was not measured."""
-        assert self.pipeline is not None
-        cached = [m for m in self.measurements if m.cache_state != "cold"]
-        if self.cache != "cold" or not any(m.layout.tasks == 1 and m.samples_per_s is not None for m in cached):
+    def _host_read_bytes_per_s(self) -> float | None:
+        """What the file system gives this host: the most that cold reads, or cold launches, drew together.
+
+        None where the files came out of memory, and where the most streams that were tried still drew more than any fewer.
+        """
+        drawn = {r.streams: r.bytes_per_s for r in self.storage.reads if r.cache_state == "cold"} if self.storage else {}
+        if self.cache != "cold" or not drawn or is_growing(drawn):
             return None
-        return replace(capacity.fit(self.pipeline, cached, self._cpu_budget), is_sharded=self.is_sharded)
+        return max(*drawn.values(), *(_bytes_per_s(m) for m in self._alike), 0.0)
+
+    def cached_gain(self, cluster: Cluster) -> Estimate | None:
+        """Rate of a worker whose files are in memory over that of the same worker reading them, where the plan rests on cold files.
+
+        None where the user did not ask for cold ones (then a node cannot keep its part of the dataset, and cached ones are no
+        question), where the nodes could not keep them, or where no layout was measured both ways.
+        """
+        files = self.pipeline.files if self.pipeline else None
+        nodes = cluster.nodes if self.is_sharded else 1
+        if self._options.cache != "cold" or files is None or files.bytes > nodes * cluster.memory_bytes_per_node:
+            return None
+        alone = [m for m in self.measurements if m.layout.tasks == m.num_workers == 1]
+        cold = {m.layout: m.samples_per_s for m in alone if m.samples_per_s is not None and m.cache_state == "cold"}
+        warm = {m.layout: m.samples_per_s for m in alone if m.samples_per_s is not None and m.cache_state == "warm"}
+        return next((_ratio(warm[layout], cold[layout]) for layout in warm if layout in cold), None)
 
     @property
     def traces_s(self) -> tuple[tuple[float, ...], ...]:
@@ -545,6 +585,20 @@ def shortest_round_s(layouts: Sequence[Layout], launcher: Launcher) -> float:
 def _launch_of(measurement: Measurement) -> tuple[Layout, int, CacheChoice]:
     """What must be the same for two measurements to be fresh processes of one launch."""
     return measurement.layout, measurement.num_workers, measurement.cache_state
+
+
+def _bytes_per_s(measurement: Measurement) -> float:
+    """What the workers of a launch read together; 0 of those of which that is not known."""
+    workers = measurement.measured_workers
+    return sum(w.samples_per_s.estimate * w.bytes_read_per_sample for w in workers if w.samples_per_s and w.bytes_read_per_sample)
+
+
+def _ratio(above: Estimate, below: Estimate) -> Estimate:
+    """Of two rates that know nothing of each other: relative errors add in quadrature."""
+    ratio = above.estimate / below.estimate
+    down = math.hypot(1 - above.low / above.estimate, below.high / below.estimate - 1)
+    up = math.hypot(above.high / above.estimate - 1, 1 - below.low / below.estimate)
+    return Estimate(estimate=ratio, low=ratio * max(0.0, 1 - down), high=ratio * (1 + up))
 
 
 def shard_indices(file_bytes: Sequence[int], num_workers: int, count: int, draw: random.Random) -> tuple[int, ...]:

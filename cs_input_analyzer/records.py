@@ -171,6 +171,10 @@ class Cluster:
         speed_basis: how that ratio is known; says nothing where it is None.
         memory_bandwidth_bytes_per_s_per_node: None where unknown.
         source: where these numbers come from: `this host`, `flags`, a file, a preset and its citation.
+        measured_storage_bytes_per_s: `storage_bytes_per_s` with its interval, where several nodes showed it; None elsewhere.
+        partition: of Slurm, that these nodes are in; None where Slurm was not asked.
+        excluded_nodes: names of those nodes of the partition that a launch must not get: the accelerator's, of another kind.
+        is_measured: whether the workers ran on nodes of this cluster, as tasks of Slurm: what those share (the storage) was seen.
     """
 
     nodes: int
@@ -185,11 +189,18 @@ class Cluster:
     speed_basis: SpeedBasis = "stated"
     memory_bandwidth_bytes_per_s_per_node: float | None = None
     source: str = "declared"
+    measured_storage_bytes_per_s: Estimate | None = None
+    partition: str | None = None
+    excluded_nodes: tuple[str, ...] = ()
+    is_measured: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """The machine that measured."""
+    """The machine that measured.
+
+    `threads_per_core`: how many of the CPUs that may be used share a core, 1 where each has one of its own; None where unknown.
+    """
 
     hostname: str
     cpus: int
@@ -199,6 +210,7 @@ class Host:
     cpu_budget_source: str
     python_version: str
     tensorflow_version: str | None
+    threads_per_core: int | None = None
 
 
 # --- the pipeline ------------------------------------------------------------------------------------------------------------
@@ -678,6 +690,9 @@ class CapacityModel:
         host_cpus: CPUs of the measuring host that the workers could use.
         private_bytes: per worker; `shared_bytes`: once per node.
         is_sharded: the pipeline divides files among workers, so a worker without a file has nothing to stream.
+        host_threads_per_core: of the measuring host; None where unknown.
+        whole_slowest_ratio: `slowest_ratio` by workers that were told of no more than ran, without the shards of the plan; None in
+            runs of versions that did not keep it apart.
     """
 
     workers: tuple[WorkerPoint, ...]
@@ -696,6 +711,8 @@ class CapacityModel:
     ceilings: tuple[Limit, ...] = ()
     host_read_bytes_per_s: float | None = None
     moved_bytes_per_sample: float | None = None
+    host_threads_per_core: int | None = None
+    whole_slowest_ratio: float | None = None
 
     @property
     def largest_cpus_probed(self) -> int:

@@ -41,7 +41,7 @@ from cs_input_analyzer.records import (
 )
 from cs_input_analyzer.threads import THREADED, as_run, dearest, inside, python_ops, reader_ops, segments
 
-__all__ = ["ceilings", "stations_of"]
+__all__ = ["ceilings", "is_growing", "stations_of"]
 
 # A ceiling that the measured rate exceeds by more than this is none. Errors of what ceilings are made of: element counts, a second
 # of reading alone. CPU time of Python functions also holds the runtime's, which only shows by what no op accounts for.
@@ -217,18 +217,18 @@ def _storage(worker: _Worker, storage: Storage, measurement: Measurement) -> Ite
     if is_cached or not demand_bytes or not drawn:
         return
     best, streams = max(drawn.values()), _streams(worker)
-    is_growing = _is_growing(drawn) and streams is not None and streams > max(drawn)
-    if not is_growing:  # else the readers have more streams than were tried, and more would draw more: how much is not known
+    is_open = is_growing(drawn) and streams is not None and streams > max(drawn)
+    if not is_open:  # else the readers have more streams than were tried, and more would draw more: how much is not known
         yield _Ceiling(kind="storage bandwidth", samples_per_s=best / demand_bytes)
     if streams is None:
         return
     own = _drawn_by(drawn, streams)
-    if is_growing or own < LATENCY_RATIO * best:
+    if is_open or own < LATENCY_RATIO * best:
         op = _reading_op(worker)
         yield _Ceiling(kind="storage latency", samples_per_s=own / demand_bytes, op=op, servers=streams)
 
 
-def _is_growing(drawn: Mapping[int, float]) -> bool:
+def is_growing(drawn: Mapping[int, float]) -> bool:
     """Whether the most streams drew clearly more than any fewer ones."""
     most = max(drawn)
     return drawn[most] * LATENCY_RATIO > max((rate for streams, rate in drawn.items() if streams < most), default=0.0)

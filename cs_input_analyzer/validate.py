@@ -167,7 +167,13 @@ def _cluster(trial: Trial) -> Cluster:
     another processor than the run's it is a machine of unknown speed to the model."""
     cluster = this_host(trial.host)
     if trial.nodes > 1:
-        cluster = replace(cluster, nodes=trial.nodes, storage_bytes_per_s=trial.run.cluster.storage_bytes_per_s)
+        theirs = trial.run.cluster
+        cluster = replace(
+            cluster,
+            nodes=trial.nodes,
+            storage_bytes_per_s=theirs.storage_bytes_per_s,
+            measured_storage_bytes_per_s=theirs.measured_storage_bytes_per_s,
+        )
     is_alike = trial.host.cpu_model == trial.run.host.cpu_model
     return cluster if is_alike else replace(cluster, name=trial.host.hostname, source=trial.host.hostname, speed_ratio=None)
 
@@ -261,13 +267,15 @@ def _problem(trial: Trial, model: CapacityModel, layout: Layout) -> str | None:
 
 def _model_of(run: Analysis) -> CapacityModel:
     """The run's model, for launches that announce no more workers than they start: what the worker count of the plan does to a
-    worker's shard is not in them. Raises UsageError where there is none."""
+    worker's shard, and how far those shards differ, is not in them. Raises UsageError where there is none."""
     if run.capacity is None or not run.capacity.workers:
         raise UsageError(
             "this run holds no capacity model, so there is no prediction to compare with: it was written by an older version, or "
             "ended before anything was measured; analyze again, and validate the new run"
         )
-    return replace(run.capacity, shard_ratio=Estimate.exact(1.0), shard_replicates=())
+    model, whole = run.capacity, run.capacity.whole_slowest_ratio
+    slowest = model.slowest_ratio if whole is None else whole  # an older version kept the two as one
+    return replace(model, shard_ratio=Estimate.exact(1.0), shard_replicates=(), slowest_ratio=slowest)
 
 
 def _options(trial: Trial) -> Options:

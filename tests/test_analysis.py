@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from cs_input_analyzer.analysis import Job, analyze
 from cs_input_analyzer.errors import AnalyzerError, InputFunctionError, Interrupted, LaunchError, TargetError, UsageError
 from cs_input_analyzer.launch import WorkerFailure
-from cs_input_analyzer.probing import failure_of, shard_indices
-from cs_input_analyzer.records import Analysis, Cluster, Layout, Options, Tool
-from tests.builders import make_files, make_graph, make_host
+from cs_input_analyzer.probing import Probing, failure_of, shard_indices
+from cs_input_analyzer.records import Analysis, Cluster, Layout, Options, ReadRate, Tool
+from tests.builders import make_cluster, make_files, make_graph, make_host, make_read_rate, make_storage
 from tests.fakes import FakeLauncher
 from wafer_model import from_rate
 
@@ -63,6 +63,19 @@ def test_it_measures_one_cpu_the_budget_and_several_workers_then_the_plan() -> N
     assert plan.confirmed_by is not None
     assert found.measurements[plan.confirmed_by].num_workers == pytest.approx(plan.input_workers, rel=0.1)
     assert found.verdict == "accelerator_bound"
+
+
+def test_a_host_without_hardware_threads_has_not_seen_what_it_costs_to_share_a_core() -> None:
+    nodes = replace(CLUSTER, cpus_per_node=2, threads_per_core=2)
+    rates = []
+    for threads in (1, 2):
+        host = make_host(cpu_budget=2, threads_per_core=threads)
+        found = analyzed(FakeLauncher(linear), replace(job(cluster=nodes), host=host))
+        assert found.capacity is not None
+        assert found.capacity.host_threads_per_core == threads
+        assert found.recommendation is not None
+        rates.append(found.recommendation.predicted_samples_per_s.low / found.recommendation.nodes)
+    assert rates[0] < 0.8 * rates[1]
 
 
 def test_twenty_times_the_demand_needs_more_workers() -> None:
@@ -334,6 +347,51 @@ def test_cold_reads_that_did_not_fit_the_budget_are_named() -> None:
     assert found.recommendation is not None
     assert found.recommendation.cache_state == "as-is"
     assert any("cold reads" in what for what in found.budget.not_measured)
+
+
+def probing_of(launcher: FakeLauncher, *reads: ReadRate, **options: Any) -> Probing:
+    wanted = Options(max_seconds=300.0, **options)
+    probing = Probing("a.py:f", None, wanted, 4, launcher, lambda what, spent: None)  # type: ignore[arg-type]
+    probing.measure_first((Layout.parse("1x1x1"), Layout.parse("1x4x1")))
+    probing.storage = make_storage(reads=reads)
+    return probing
+
+
+@pytest.mark.parametrize(
+    ("drawn", "expected"),
+    [
+        ({1: 50e8, 2: 90e8, 4: 95e8, 8: 96e8}, 96e8),
+        ({1: 50e8, 2: 90e8, 4: 180e8, 8: 350e8}, None),  # more streams would have drawn more
+        ({1: 10.0, 2: 11.0}, "launches"),  # workers themselves drew more than the bare reads
+        ({}, None),
+    ],
+)
+def test_what_the_storage_gives_one_host_is_no_less_than_workers_drew(
+    drawn: dict[int, float], expected: float | str | None
+) -> None:
+    reads = [make_read_rate(streams, bytes_per_s=rate, cache_state="cold") for streams, rate in drawn.items()]
+    probing = probing_of(big(8), *reads, cache="cold")
+    found = probing.fit().host_read_bytes_per_s
+    if expected == "launches":
+        worker = probing.measurements[0].workers[0]
+        assert worker.samples_per_s is not None
+        assert worker.bytes_read_per_sample is not None
+        assert found is not None
+        assert found >= worker.samples_per_s.estimate * worker.bytes_read_per_sample
+    else:
+        assert found == expected
+
+
+def test_what_memory_would_gain_is_the_ratio_of_one_layout_measured_both_ways() -> None:
+    probing = probing_of(big(8), cache="cold")
+    cluster = make_cluster(nodes=4)
+    assert probing.cached_gain(cluster) is None  # nothing was measured with cached files
+    probing.measure_decomposition()
+    gain = probing.cached_gain(cluster)
+    assert gain is not None
+    assert gain.low < gain.estimate < gain.high
+    assert gain.estimate == pytest.approx(3.0)
+    assert probing.cached_gain(make_cluster(nodes=1, memory_bytes_per_node=2**30)) is None  # it does not fit
 
 
 def test_every_measurement_says_what_it_was_to_tell_and_the_model_is_in_the_run() -> None:

@@ -74,6 +74,10 @@ def test_what_a_file_leaves_out_is_unknown_and_not_zero(tmp_path: Path) -> None:
         (SMALLEST.replace("nodes: 2", "nodes: -3"), "-3 nodes"),
         (SMALLEST.replace("nodes: 2", "nodes: two"), "whole number"),
         (SMALLEST.replace("nodes: 2", "nodes: 2.5"), "whole number"),
+        (SMALLEST.replace("nodes: 2", f"nodes: 1{'0' * 400}"), "more than 1,000,000 nodes"),
+        (SMALLEST.replace("nodes: 2", f"nodes: 1{'0' * 5000}"), "not YAML"),
+        (SMALLEST + "source: 2024-99-99\n", "not YAML"),
+        (SMALLEST.replace("1000000000", "1e300GiB"), "positive, finite"),
         (SMALLEST.replace("nodes: 2", "nodes: yes"), "whole number"),
         (SMALLEST.replace("1000000000", "128G"), "powers of 1000 or of 1024"),
         (SMALLEST.replace("1000000000", "-1GiB"), "positive"),
@@ -121,6 +125,21 @@ def test_this_host_is_the_default(choice: str | None) -> None:
     assert (found.threads_per_core, found.storage_bytes_per_s) == (None, None)
 
 
+@pytest.mark.parametrize("threads", [None, 1, 2])
+def test_nodes_like_this_host_have_its_threads_and_others_do_not(threads: int | None) -> None:
+    host = make_host(cpu_budget=6, threads_per_core=threads)
+
+    def found(**options: object) -> int | None:
+        return cluster.resolve(Options(**options), host).threads_per_core  # type: ignore[arg-type]
+
+    assert found() == found(nodes=4) == found(memory_bytes_per_node=GIB) == threads
+    assert found(cpus_per_node=64) is None
+    assert found(cpus_per_node=1) is None
+    assert found(cpus_per_node=64, threads_per_core=4) == 4
+    assert found(threads_per_core=1) == 1
+    assert found(cluster="andromeda") == cluster.preset("andromeda").threads_per_core
+
+
 def test_flags_alone_describe_a_cluster() -> None:
     found = resolve(nodes=8, cpus_per_node=64, memory_bytes_per_node=GIB, storage_bytes_per_s=5e9, network_bytes_per_s_per_node=1e9)
     assert (found.nodes, found.cpus_per_node, found.memory_bytes_per_node) == (8, 64, GIB)
@@ -149,6 +168,9 @@ def test_flags_win_over_a_file_and_over_a_preset(tmp_path: Path) -> None:
         {"nodes": -1},
         {"cpus_per_node": 0},
         {"memory_bytes_per_node": 0},
+        {"nodes": 1_000_001},
+        {"cpus_per_node": 4_097},
+        {"memory_bytes_per_node": 2**60 + 1},
         {"storage_bytes_per_s": 0.0},
         {"storage_bytes_per_s": float("nan")},
         {"network_bytes_per_s_per_node": float("inf")},
@@ -157,6 +179,18 @@ def test_flags_win_over_a_file_and_over_a_preset(tmp_path: Path) -> None:
 def test_impossible_flags_are_refused(options: dict[str, object]) -> None:
     with pytest.raises(UsageError):
         resolve(**options)
+
+
+def test_flags_at_the_bounds_are_fine() -> None:
+    found = resolve(nodes=1_000_000, cpus_per_node=4_096, memory_bytes_per_node=2**60)
+    assert (found.nodes, found.cpus_per_node, found.memory_bytes_per_node) == (1_000_000, 4_096, 2**60)
+
+
+@pytest.mark.parametrize("names", [{"partition": "a b"}, {"partition": ""}, {"excluded_nodes": ("n1", "n[2-3]")}])
+def test_names_that_no_partition_or_node_has_are_refused(names: dict[str, object]) -> None:
+    declared = Cluster(nodes=2, cpus_per_node=4, memory_bytes_per_node=GIB, **names)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="not the name of one partition or node"):
+        cluster.resolve(Options(), make_host(), declared=declared)
 
 
 @pytest.mark.parametrize("name", cluster.preset_names())

@@ -99,7 +99,7 @@ problems = st.fixed_dictionaries(
     {
         "model": st.builds(
             a_model,
-            slowest_ratio=st.sampled_from([1.0, 0.95, 0.6]),
+            slowest_ratio=st.sampled_from([1.0, 0.95, 0.6, 0.2]),
             spread_ratio=st.sampled_from([0.0, 0.02, 0.1]),
             host_read_bytes_per_s=st.sampled_from([None, 2e7]),
             contention=st.sampled_from([(), (ContentionPoint(tasks=4, cpus=1, busy_ratio=1.0, kept_ratio=make_estimate(0.7)),)]),
@@ -112,7 +112,7 @@ problems = st.fixed_dictionaries(
             nodes=st.integers(1, 9),
             cpus_per_node=st.integers(1, 8),
             memory_bytes_per_node=st.sampled_from([4 * GIB, 10 * GIB, 128 * GIB]),
-            threads_per_core=st.sampled_from([None, 1]),
+            threads_per_core=st.sampled_from([None, 1, 2]),
             storage_bytes_per_s=maybe,
             network_bytes_per_s_per_node=maybe,
         ),
@@ -256,6 +256,18 @@ def test_every_file_can_have_its_worker_beside_the_chief() -> None:
     assert (found.nodes, found.input_workers, found.limited_by) == (6, 5, capacity.FILES)
 
 
+def test_one_worker_that_waits_for_no_other_is_found_where_more_of_them_deliver_less() -> None:
+    """By turns, two workers of which one is five times slower than both on average are slower than one."""
+    uneven, nodes = a_model(slowest_ratio=0.2), a_cluster(cpus_per_node=1)
+    found = plan(80, uneven, nodes, headroom_ratio=0.0)
+    assert (found.nodes, found.input_workers, found.meets_demand) == (2, 1, True)
+    two = capacity.predict(uneven, nodes, Layout.parse("3x1x1"), single_task_nodes=1, feed="round-robin")
+    assert two.samples_per_s.estimate < found.predicted_samples_per_s.low
+    assert plan(80, uneven, nodes, headroom_ratio=0.0, feed="first-come").nodes == 2
+    # Without a demand: half a worker's rate per node, more than any number of nodes gives by turns.
+    assert plan(None, uneven, nodes).nodes == 2
+
+
 def test_without_a_demand_the_rate_per_node_decides_and_nothing_is_judged() -> None:
     # Two CPUs: one node holds the chief and one worker; eight hold it and fourteen.
     found = plan(None, cluster=a_cluster(cpus_per_node=2))
@@ -332,6 +344,9 @@ def test_assumptions_that_widened_the_interval_are_named_and_others_are_not() ->
     assert "speed of the nodes' CPUs is unknown" in plan(100, cluster=a_cluster(cpus_per_node=4, speed_ratio=None)).why
     assert "speed of the nodes' CPUs" not in plan(100, cluster=a_cluster(source="this host", nodes=1, speed_ratio=None)).why
     assert "threads per core are unknown" in plan(1e6, cluster=a_cluster(threads_per_core=None)).why
+    heavy = a_model(private_bytes=100 * GIB)  # one task a node
+    assert "3 CPUs per task lie between those that were probed" in plan(1e6, heavy, a_cluster(cpus_per_node=3)).why
+    assert "between those" not in plan(1e6, heavy, calm).why
     alone = (ContentionPoint(tasks=4, cpus=1, busy_ratio=1.0, kept_ratio=Estimate.exact(1.0)),)
     shared = a_cluster(cpus_per_node=4, threads_per_core=2)
     assert "hardware threads" in plan(1e6, a_model(contention=alone, host_cpus=8), shared).why

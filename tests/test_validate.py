@@ -158,6 +158,21 @@ def test_shards_of_the_planned_launch_are_not_charged_to_launches_that_read_ever
     assert abs(row.error_ratio) < 0.05
 
 
+@pytest.mark.parametrize("mean", [1.0, 0.4])
+def test_shards_that_differ_are_not_charged_to_launches_of_other_shards(mean: float) -> None:
+    """The plan's shards are not alike, whether or not they are slower on the whole; launched here are two that are."""
+
+    def uneven(layout: Layout, num_workers: int, index: int) -> float:
+        del layout  # no CPUs help: the plan is of many workers
+        return 1000.0 * ((1.6 if index % 2 else 0.4) * mean if num_workers > 4 else 1.0)
+
+    run = make_run(uneven)
+    assert run.capacity is not None
+    assert run.capacity.slowest_ratio < 0.8
+    row = rows_of(validated(FakeLauncher(uneven), make_trial(run, "1x2x1")))["1x2x1"]
+    assert abs(row.error_ratio) < 0.05
+
+
 # --- how it is launched ------------------------------------------------------------------------------------------------------
 
 
@@ -528,6 +543,18 @@ def test_targets_that_workers_cannot_find_are_refused(
     assert words in says(capsys, ["validate", str(saved)])
     with pytest.raises(TargetError):
         api.load_analysis(saved).validate()
+
+
+def test_a_run_without_what_was_added_to_the_model_is_read_and_validated(saved: Path) -> None:
+    def older(run: dict[str, Any]) -> None:
+        del run["capacity"]["host_threads_per_core"], run["capacity"]["whole_slowest_ratio"], run["host"]["threads_per_core"]
+
+    run = api.load_analysis(edited(saved, older))
+    assert run.capacity is not None
+    assert run.capacity.host_threads_per_core is run.capacity.whole_slowest_ratio is run.host.threads_per_core is None
+    host = make_host(cpu_budget=4, threads_per_core=2)  # now it is known: the run's own host, whose probes paid for its threads
+    row = rows_of(validated(FakeLauncher(linear), make_trial(run, "1x4x1", host=host)))["1x4x1"]
+    assert abs(row.error_ratio) < 0.05
 
 
 def test_a_run_of_an_older_version_has_no_model(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,8 +12,8 @@ from test_recommend import GIB, Problem, a_cluster, a_model, cost, every_launch,
 
 from cs_input_analyzer import capacity, recommend
 from cs_input_analyzer.recommend import whatif
-from cs_input_analyzer.recommend.question import ask, at, ceiling, node_range, pairs
-from cs_input_analyzer.records import CapacityModel, Cluster, Estimate, LaunchPlan, Limit, Options, WhatIf
+from cs_input_analyzer.recommend.question import ask, at, ceiling, node_range, pairs, rising_ranges
+from cs_input_analyzer.records import CapacityModel, Cluster, Estimate, LaunchPlan, Limit, Options, WhatIf, WorkerPoint
 
 demands = st.one_of(st.none(), st.floats(1, 10_000))
 
@@ -99,15 +99,16 @@ def test_no_row_is_worse_than_the_plan(problem: dict[str, object], demand: float
     model, cluster, options, consumption = unpacked(problem, demand)
     if not every_launch(model, consumption, cluster, options):
         return
-    found = recommend.recommend(model, consumption, cluster, options, gain=Estimate.exact(1.5), cached=model)
+    found = recommend.recommend(model, consumption, cluster, options, gain=Estimate.exact(1.5), cached=Estimate.exact(1.3))
     target = None if demand is None else demand * (1 + options.headroom_ratio)
     for what in found.what_if:
         if target is None:
             continue
         if what.name == whatif.NODE:
-            # Files that must go round may leave room for fewer tasks on each of more nodes.
+            # Files that must go round may leave room for fewer tasks on each of more nodes; and a lone worker waits for no other.
             assert (
                 what.limited_by == capacity.FILES
+                or found.input_workers == 1
                 or what.predicted_samples_per_s.low >= min(target, found.predicted_samples_per_s.low) * recommend.EQUAL_RATIO
             )
         elif found.meets_demand:
@@ -126,13 +127,15 @@ def test_no_prediction_exceeds_its_ceiling_and_none_falls_with_nodes(problem: di
     model, cluster, options, _ = unpacked(problem, None)
     question = ask(model, None, cluster, options)
     for tasks, cpus in pairs(question):
-        lows = []
         for nodes in node_range(question, tasks):
             prediction = at(question, nodes, tasks, cpus)
             assert prediction.problem is None
             assert prediction.samples_per_s.low <= ceiling(question, nodes, (tasks, cpus))
-            lows.append(prediction.samples_per_s.low)
-        assert lows == sorted(lows)
+        ranges = rising_ranges(question, tasks)
+        assert [count for part in ranges for count in part] == [1, *node_range(question, tasks)]
+        for part in ranges:
+            lows = [at(question, count, tasks, cpus).samples_per_s.low for count in part]
+            assert lows == sorted(lows)
         alone = at(question, 1, tasks, cpus)
         assert alone.samples_per_s.low <= ceiling(question, 1, (tasks, cpus))
 
@@ -158,7 +161,7 @@ def test_what_is_not_known_has_no_row() -> None:
 def test_fixes_and_a_cached_dataset_have_rows_when_they_were_measured() -> None:
     assert not {whatif.FIXES, whatif.CACHED} & names(a_model())
     found = recommend.recommend(
-        a_model(), make_consumption(1000), a_cluster(), Options(), gain=make_estimate(1.5), cached=a_model()
+        a_model(), make_consumption(1000), a_cluster(), Options(), gain=make_estimate(1.5), cached=make_estimate(1.2)
     )
     assert {whatif.FIXES, whatif.CACHED} <= {what.name for what in found.what_if}
 
@@ -212,11 +215,49 @@ def test_fixes_lift_what_a_single_worker_cannot_exceed() -> None:
 def test_a_cached_dataset_is_read_neither_from_storage_nor_over_the_network() -> None:
     cluster = a_cluster(storage_bytes_per_s=1e8, network_bytes_per_s_per_node=1e8)
     slow = a_model(host_read_bytes_per_s=3e7, bytes_out_per_sample=None)
-    found = recommend.recommend(slow, make_consumption(2000), cluster, Options(), cached=a_model(bytes_out_per_sample=None))
+    found = recommend.recommend(slow, make_consumption(2000), cluster, Options(), cached=Estimate.exact(1.0))
     assert found.meets_demand is False
     cached = row(found, whatif.CACHED)
     assert cached.meets_demand is True
     assert cached.layout == plan(2000).layout
+
+
+def test_workers_with_their_files_in_memory_are_no_faster_than_their_cpus_allow() -> None:
+    """Cold, all wait for the storage; the widest gains most, and says nothing of what one CPU could take."""
+    points = tuple(
+        WorkerPoint(cpus=cpus, samples_per_s=make_estimate(rate, count=3), cpu_s_per_sample=0.004)
+        for cpus, rate in ((1, 100.0), (4, 110.0))
+    )
+    model = a_model(workers=points, contention=(), bytes_out_per_sample=None)
+
+    def rate(gain: float) -> Estimate:
+        found = recommend.recommend(model, make_consumption(1e6), a_cluster(nodes=2), Options(), cached=Estimate.exact(gain))
+        return row(found, whatif.CACHED).predicted_samples_per_s
+
+    on_one_cpu = 8 * 250  # 8 CPUs of a node that streams, by 1 / 0.004 s
+    assert rate(2.0).estimate == pytest.approx(8 * 200, rel=0.05)
+    assert rate(9.0).estimate == pytest.approx(on_one_cpu, rel=0.05)
+
+
+def test_what_limits_memory_still_limits_workers_with_cached_files() -> None:
+    cluster = a_cluster(memory_bandwidth_bytes_per_s_per_node=3e7)
+    model = a_model(moved_bytes_per_sample=1e5)
+    found = recommend.recommend(model, make_consumption(1e6), cluster, Options(), cached=Estimate.exact(3.0))
+    assert row(found, whatif.CACHED).predicted_samples_per_s.estimate <= 300 * cluster.nodes
+
+
+def test_a_measured_ceiling_of_the_storage_hands_its_interval_on() -> None:
+    seen = Estimate(estimate=1.1e8, low=8.5e7, high=1.6e8, count=6)
+    cluster = a_cluster(storage_bytes_per_s=seen.estimate, measured_storage_bytes_per_s=seen)
+    found = recommend.recommend(a_model(), make_consumption(990), cluster, Options(headroom_ratio=0.0))
+    rate = found.predicted_samples_per_s
+    assert rate.low == pytest.approx(850)
+    assert rate.low < rate.estimate <= 1100 < rate.high <= 1600
+    assert found.meets_demand is False
+    declared = recommend.recommend(
+        a_model(), make_consumption(990), a_cluster(storage_bytes_per_s=1.1e8), Options(headroom_ratio=0.0)
+    )
+    assert declared.meets_demand is True
 
 
 def test_one_more_node_may_be_one_that_the_cluster_does_not_have() -> None:

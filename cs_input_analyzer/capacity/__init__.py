@@ -12,16 +12,23 @@ ACM Computing Surveys 10(3), 1978): no system is faster than its slowest station
 and three things that stop a launch outright: CPUs per node, memory per node, fewer files than workers.
 
 `fitting` makes the model, `worker` and `prediction` ask it, `bootstrap` and `calibration` say how wrong it may be, `probes` what to
-measure next, `scaling` what several nodes at once say of their storage, `terms` what things are called and what is assumed.
+measure first, `scaling` what several nodes at once say of their storage, `terms` what things are called and what is assumed.
 """
 
 from __future__ import annotations
 
 from cs_input_analyzer.capacity.bootstrap import REPLICATES
-from cs_input_analyzer.capacity.calibration import MODEL_ERROR_LOG, MODEL_ERROR_LOG_PER_DOUBLING, model_error_log, quantile_log
+from cs_input_analyzer.capacity.calibration import (
+    MODEL_ERROR_LOG,
+    MODEL_ERROR_LOG_PER_DOUBLING,
+    SHAPE_ERROR_LOG_PER_DOUBLING,
+    model_error_log,
+    quantile_log,
+)
 from cs_input_analyzer.capacity.fitting import fit
 from cs_input_analyzer.capacity.prediction import dataset_bytes_per_node, predict, slowest_ratio
-from cs_input_analyzer.capacity.probes import next_probes
+from cs_input_analyzer.capacity.probes import first_probes
+from cs_input_analyzer.capacity.rivals import rival
 from cs_input_analyzer.capacity.scaling import scaling_of
 from cs_input_analyzer.capacity.terms import (
     CPUS,
@@ -45,7 +52,7 @@ from cs_input_analyzer.capacity.terms import (
     WORKER_CPU,
     WORKER_SERIAL,
 )
-from cs_input_analyzer.capacity.worker import smt_ratios, worker_rate
+from cs_input_analyzer.capacity.worker import probe_doublings, smt_ratios, worker_rate
 
 __all__ = [
     "CPUS",
@@ -65,6 +72,7 @@ __all__ = [
     "PROCESS_SPREAD_RATIO",
     "REPLICATES",
     "ROUND_ROBIN",
+    "SHAPE_ERROR_LOG_PER_DOUBLING",
     "SMT_GAINS",
     "SMT_GAIN_RATIO",
     "STORAGE",
@@ -72,11 +80,13 @@ __all__ = [
     "WORKER_CPU",
     "WORKER_SERIAL",
     "dataset_bytes_per_node",
+    "first_probes",
     "fit",
     "model_error_log",
-    "next_probes",
     "predict",
+    "probe_doublings",
     "quantile_log",
+    "rival",
     "scaling_of",
     "slowest_ratio",
     "smt_ratios",

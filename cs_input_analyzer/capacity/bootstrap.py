@@ -22,9 +22,10 @@ import numpy.typing as npt
 from cs_input_analyzer.capacity.terms import NORMAL_95, PROCESS_SPREAD_RATIO, PROCESS_SPREAD_WEIGHT
 from cs_input_analyzer.records import Estimate, WorkerResult
 
-__all__ = ["REPLICATES", "estimate_of", "mean_rate", "spread_ratio", "stored", "vector"]
+__all__ = ["REPLICATES", "as_wide_as", "estimate_of", "mean_rate", "spread_ratio", "stored", "vector"]
 
 REPLICATES = 200
+MIDDLE_90 = (0.05, 0.95)
 SIGNIFICANT_DIGITS = 6
 
 Vector = npt.NDArray[np.float64]
@@ -94,8 +95,20 @@ def vector(estimate: Estimate, replicates: Sequence[float], seed: int) -> Vector
 def estimate_of(values: Vector, count: int | None = None) -> Estimate:
     """A vector's estimate with the middle 90 % of its replicates; never without the estimate itself."""
     middle = float(values[0])
-    low, high = (float(value) for value in np.quantile(values[1:], (0.05, 0.95)))
+    low, high = (float(value) for value in np.quantile(values[1:], MIDDLE_90))
     return Estimate(estimate=middle, low=min(low, middle), high=max(high, middle), count=count)
+
+
+def as_wide_as(values: Vector, others: Sequence[Vector]) -> Vector:
+    """The same estimate, its replicates spread so that its 90 % interval reaches on each side as far as the farthest of the others'
+    does, relative to their estimates. How replicates lie to each other stays."""
+    logs = np.log(values[1:] / values[0])
+    low, high = np.quantile(logs, MIDDLE_90)
+    ends = np.quantile(np.log([other[1:] / other[0] for other in others]), MIDDLE_90, axis=1)
+    lowest, highest = min(0.0, float(ends[0].min())), max(0.0, float(ends[1].max()))
+    if high > low:
+        logs = lowest + (logs - low) * ((highest - lowest) / (high - low))
+    return np.concatenate([values[:1], values[0] * np.exp(logs)])
 
 
 def stored(values: Vector) -> tuple[float, ...]:

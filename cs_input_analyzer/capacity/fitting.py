@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from cs_input_analyzer.capacity.bootstrap import Vector, estimate_of, mean_rate, spread_ratio, stored
-from cs_input_analyzer.capacity.terms import NORMAL_95
+from cs_input_analyzer.capacity.terms import NORMAL_95, UNEVEN_RATIO
 from cs_input_analyzer.capacity.worker import alone, kept, used_cpus
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.records import (
@@ -25,6 +25,8 @@ from cs_input_analyzer.records import (
 
 __all__ = ["fit"]
 
+# Replicates of a share that was hardly measured reach down to nothing; over that, a lone worker would be boundless.
+LEAST_SHARE_RATIO = 0.5
 # Streams of random numbers: the same measurements give the same replicates.
 LONE_SEED, TOGETHER_SEED, SHARD_SEED = 1, 2, 3
 
@@ -50,17 +52,20 @@ def fit(
     whole = [m for m in probes if m.num_workers <= m.layout.tasks]
     on_shards = _nearest([m for m in probes if m.num_workers > m.layout.tasks and m.measured_workers], num_workers)
     model = _fit(pipeline, whole, host_cpus)
+    model = replace(model, whole_slowest_ratio=model.slowest_ratio)
     if not on_shards:
         return model
     values = _shard_ratio(model, on_shards)
     ratio = estimate_of(values, len(on_shards))
-    if ratio.low <= 1 <= ratio.high:  # no difference seen: they are more processes of the same kind
-        return _fit(pipeline, [*whole, *on_shards], host_cpus)
+    slowest = min(_persistent_slowest_ratio(m.measured_workers) for m in on_shards)
+    # No difference seen, neither from the whole nor from each other: they are more processes of the same kind.
+    if ratio.low <= 1 <= ratio.high and slowest >= UNEVEN_RATIO:
+        return replace(_fit(pipeline, [*whole, *on_shards], host_cpus), whole_slowest_ratio=model.whole_slowest_ratio)
     return replace(
         model,
         shard_ratio=ratio,
         shard_replicates=stored(values),
-        slowest_ratio=min([model.slowest_ratio, *(_persistent_slowest_ratio(m.measured_workers) for m in on_shards)]),
+        slowest_ratio=min(model.slowest_ratio, slowest),
     )
 
 
@@ -80,6 +85,9 @@ def _fit(pipeline: PipelineGraph, probes: Sequence[Measurement], host_cpus: int)
     rates = _rates_that_fall(by_layout)
     points = tuple(_worker_point(cpus, [w for run in by_layout[1, cpus] for w in run], rates[1, cpus]) for cpus in lone_cpus)
     together = {key: runs for key, runs in by_layout.items() if key[0] > 1}
+    beside = {key: runs for key, runs in together.items() if key[1] in lone_cpus}
+    kept_by_lone = tuple(_contention_point(points, key, runs, rates[key], host_cpus) for key, runs in sorted(beside.items()))
+    points = _with_sizes_seen_together(points, kept_by_lone, together, rates, host_cpus)
     contention = tuple(_contention_point(points, key, runs, rates[key], host_cpus) for key, runs in sorted(together.items()))
     everyone = [worker for runs in by_layout.values() for run in runs for worker in run]
     return CapacityModel(
@@ -98,6 +106,25 @@ def _fit(pipeline: PipelineGraph, probes: Sequence[Measurement], host_cpus: int)
     )
 
 
+def _with_sizes_seen_together(
+    points: tuple[WorkerPoint, ...],
+    contention: tuple[ContentionPoint, ...],
+    together: Mapping[tuple[int, int], Sequence[Sequence[WorkerResult]]],
+    rates: Mapping[tuple[int, int], Vector],
+    host_cpus: int,
+) -> tuple[WorkerPoint, ...]:
+    """Also those sizes of which only several workers ran: what they delivered, over what workers of other sizes kept beside as many
+    busy CPUs. A line between other sizes may not overrule what was seen of this one."""
+    found = {point.cpus: point for point in points}
+    for tasks, cpus in sorted(together):
+        if cpus not in found:
+            neighbours_ratio = (tasks - 1) * used_cpus(points, cpus) / host_cpus
+            share = kept(points, contention, neighbours_ratio)
+            values = rates[tasks, cpus] / np.maximum(share, LEAST_SHARE_RATIO * share[0])
+            found[cpus] = _worker_point(cpus, [worker for run in together[tasks, cpus] for worker in run], values)
+    return tuple(found[cpus] for cpus in sorted(found))
+
+
 def _nearest(on_shards: Sequence[Measurement], num_workers: int | None) -> list[Measurement]:
     """The runs whose announced worker count is nearest to the planned one, in ratio."""
     if not on_shards:
@@ -113,7 +140,7 @@ def _shard_ratio(model: CapacityModel, on_shards: Sequence[Measurement]) -> Vect
     for number, measurement in enumerate(on_shards):
         workers, cpus = measurement.measured_workers, measurement.layout.cpus_per_task
         neighbours_ratio = (len(workers) - 1) * used_cpus(model.workers, cpus) / model.host_cpus
-        expected = alone(model.workers, cpus) * kept(model, neighbours_ratio)
+        expected = alone(model.workers, cpus) * kept(model.workers, model.contention, neighbours_ratio)
         ratios.append(mean_rate(workers, (SHARD_SEED, number, len(workers), cpus)) / expected)
     return np.asarray(np.mean(ratios, axis=0))
 

@@ -93,7 +93,7 @@ def predict(
         hard = _hard_limits(model, cluster, layout, tasks)
         limits = (*hard, *_streams(model, layout, worker.estimate * tasks.input_workers, slowest))
         limits = tuple(sorted(limits, key=lambda limit: limit.samples_per_s))
-        rate = supply.capped(min((limit.samples_per_s for limit in hard), default=math.inf))
+        rate = _capped(supply, hard, model, cluster)
     return Prediction(
         layout=layout,
         single_task_nodes=single_task_nodes,
@@ -134,13 +134,16 @@ def _worker_limit_name(model: CapacityModel, cpus: int) -> str:
 
 
 def slowest_ratio(model: CapacityModel, workers: int) -> float:
-    """Slowest over mean of the persistent rates of `workers` workers, as expected: what a feed in strict turns is left with.
+    """Slowest over mean of the persistent rates of `workers` workers, as expected: what a feed in strict turns is left with. One
+    waits for no other: 1. So two may deliver less than one, where the slowest stays behind by more than half.
 
     Of workers alike that is the expected minimum of so many draws of one log-normal (Blom, "Statistical Estimates and Transformed
     Beta Variables", 1958, for its order statistic); where the largest and the smallest shard ran together, not above what they
     showed.
     """
-    deviations = NormalDist().inv_cdf((workers - 0.375) / (workers + 0.25)) if workers > 1 else 0.0
+    if workers <= 1:
+        return 1.0
+    deviations = NormalDist().inv_cdf((workers - 0.375) / (workers + 0.25))
     return min(model.slowest_ratio, math.exp(-model.spread_ratio * deviations))
 
 
@@ -176,6 +179,20 @@ def _hard_limits(model: CapacityModel, cluster: Cluster, layout: Layout, tasks: 
     if layout.cpus_per_task > model.largest_cpus_probed:  # inside, the probes ran into them
         limits += [Limit(name=limit.name, samples_per_s=limit.samples_per_s * tasks.input_workers) for limit in model.ceilings]
     return limits
+
+
+def _capped(supply: Estimate, hard: list[Limit], model: CapacityModel, cluster: Cluster) -> Estimate:
+    """No more than the limits allow; a storage's ceiling that was measured has an interval of its own, which it passes on."""
+    storage, read = cluster.measured_storage_bytes_per_s, model.bytes_read_per_sample
+    if storage is None or not read:
+        return supply.capped(min((limit.samples_per_s for limit in hard), default=math.inf))
+    rate = supply.capped(min((limit.samples_per_s for limit in hard if limit.name != STORAGE), default=math.inf))
+    return Estimate(
+        estimate=min(rate.estimate, storage.estimate / read),
+        low=min(rate.low, storage.low / read),
+        high=min(rate.high, storage.high / read),
+        count=rate.count,
+    )
 
 
 def _node_limits(model: CapacityModel, cluster: Cluster, layout: Layout, tasks: _Tasks) -> list[Limit]:

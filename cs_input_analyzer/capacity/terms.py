@@ -39,6 +39,11 @@ UNKNOWN_SPEED_RATIO = 1.15
 # 2002, saw 16 to 28 % on servers), and never less or more than these.
 SMT_GAIN_RATIO = 0.25
 SMT_GAINS = (0.1, 0.4)
+# Assumption: where a core's hardware threads are unknown they are at most so many, as on x86 servers.
+MOST_LIKELY_THREADS = 2
+
+ALIKE_BUSY_RATIO = 1.1
+"""CPUs kept busy that differ by less are taken as equal: CPU time is measured, and from size to size it differs by some percent."""
 
 # A worker "does not scale" where doubling its CPUs gives less than 10 %; or, with one CPU count probed, where it leaves 30 % idle.
 SCALING_ELASTICITY = math.log2(1.1)

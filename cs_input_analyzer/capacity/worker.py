@@ -7,20 +7,28 @@ from functools import lru_cache
 
 import numpy as np
 
-from cs_input_analyzer.capacity.bootstrap import REPLICATES, Vector, vector
-from cs_input_analyzer.capacity.calibration import widening
-from cs_input_analyzer.capacity.terms import SMT_GAIN_RATIO, SMT_GAINS, THIS_HOST, UNKNOWN_SPEED_RATIO
+from cs_input_analyzer.capacity.bootstrap import REPLICATES, Vector, as_wide_as, vector
+from cs_input_analyzer.capacity.calibration import model_error_log, widening
+from cs_input_analyzer.capacity.terms import (
+    ALIKE_BUSY_RATIO,
+    MOST_LIKELY_THREADS,
+    SMT_GAIN_RATIO,
+    SMT_GAINS,
+    THIS_HOST,
+    UNKNOWN_SPEED_RATIO,
+)
 from cs_input_analyzer.records import CapacityModel, Cluster, ContentionPoint, Estimate, WorkerPoint
 
-__all__ = ["alone", "cost_at", "kept", "smt_ratios", "used_cpus", "worker_rate", "worker_rates"]
+__all__ = ["alone", "cost_at", "kept", "probe_doublings", "rate_alone", "smt_ratios", "used_cpus", "worker_rate", "worker_rates"]
 
-GROWTH_SEED, SPEED_SEED, SMT_SEED = 11, 12, 13
+GROWTH_SEED, SPEED_SEED, SMT_SEED, BUSY_SEED = 11, 12, 13, 14
 
 
 def worker_rate(model: CapacityModel, cluster: Cluster, tasks: int, cpus: int) -> tuple[Estimate, float]:
     """Rate of one of `tasks` streaming workers of `cpus` CPUs on a node, and how far that lies outside what was probed (>= 1)."""
     values, extrapolation = worker_rates(model, cluster, tasks, cpus)
-    return widening(values, extrapolation, model.workers[0].samples_per_s.count), extrapolation
+    error_log = model_error_log(extrapolation, probe_doublings(model, tasks, cpus))
+    return widening(values, error_log, model.workers[0].samples_per_s.count), extrapolation
 
 
 @lru_cache(maxsize=4096)
@@ -31,13 +39,10 @@ def worker_rates(model: CapacityModel, cluster: Cluster, tasks: int, cpus: int) 
     of them have in common cancels.
     """
     rate = alone(model.workers, cpus)
-    rate = rate * kept(model, (tasks - 1) * used_cpus(model.workers, cpus) / cluster.cpus_per_node)
-    rate = (
-        rate
-        * vector(model.shard_ratio, model.shard_replicates, GROWTH_SEED)
-        * _speed(cluster)
-        * _threads(model, cluster, tasks, cpus)
-    )
+    neighbours_ratio = (tasks - 1) * used_cpus(model.workers, cpus) / cluster.cpus_per_node
+    rate = rate * kept(model.workers, model.contention, neighbours_ratio)
+    rate = rate * vector(model.shard_ratio, model.shard_replicates, GROWTH_SEED)
+    rate = rate * _where_busy(model.workers, cpus, _speed(cluster) * _threads(model, cluster, tasks, cpus))
     rate.setflags(write=False)
     return rate, _extrapolation(model, tasks, cpus)
 
@@ -48,11 +53,38 @@ def _extrapolation(model: CapacityModel, tasks: int, cpus: int) -> float:
 
 
 def _busy_probed(model: CapacityModel, cpus: int) -> int:
-    """CPUs that the probes kept busy at once: by workers together, or by the one worker where only lone workers ran."""
+    """CPUs that the probes filled at once: with workers together, or with the one worker where only lone workers ran."""
     return max((min(point.tasks * point.cpus, model.host_cpus) for point in model.contention), default=cpus)
 
 
+def probe_doublings(model: CapacityModel, tasks: int, cpus: int) -> float:
+    """Doublings between these CPUs per task and the nearest that were probed; 0 outside of them, where the extrapolation counts.
+
+    Workers that ran together are probes of their size, too: what they kept is relative to the curve, whose error cancels there.
+    """
+    if not model.workers[0].cpus < cpus < model.largest_cpus_probed:
+        return 0.0
+    probed = {point.cpus for point in model.workers} | {point.cpus for point in model.contention if tasks > 1}
+    return min(abs(math.log2(cpus / size)) for size in probed)
+
+
 # --- another machine -------------------------------------------------------------------------------------------------------------
+
+
+def _where_busy(points: tuple[WorkerPoint, ...], cpus: int, cpu_speed: Vector) -> Vector:
+    """What a rate is multiplied by where CPUs run at `cpu_speed` times the probed speed: waiting takes as long as before.
+
+    Of the time T of a sample a share u is CPU time that the speed s changes: T (u / s + 1 - u) (Amdahl's law). The utilization of
+    the worker's CPUs tells u only between two ends. Idle CPUs may all wait for data: then u is the utilization. Or one thread
+    computes what the others wait for: then u is 1 as soon as one CPU's worth is busy. On one CPU both are the same; where the cost
+    is unknown, u may be anything. The estimate is of the slower end, so that no plan rests on what may not be: the smaller u of
+    faster CPUs, which cannot speed up waiting, the larger u of slower ones. Replicates are of any u between.
+    """
+    used = used_cpus(points, cpus)
+    least, most = (0.0, 1.0) if cost_at(points, cpus) is None else (used / cpus, min(1.0, used))
+    draws = np.random.default_rng(BUSY_SEED).uniform(least, most, size=REPLICATES)
+    busy = np.concatenate([[least if cpu_speed[0] > 1 else most], draws])
+    return np.asarray(cpu_speed / (busy + (1 - busy) * cpu_speed))
 
 
 def _speed(cluster: Cluster) -> Vector:
@@ -66,7 +98,8 @@ def _speed(cluster: Cluster) -> Vector:
 
 
 def _threads(model: CapacityModel, cluster: Cluster, tasks: int, cpus: int) -> Vector:
-    """What a rate is multiplied by because a hardware thread is not a core; exactly 1 where that makes no difference.
+    """Speed of a busy CPU over one that has its core to itself, as a hardware thread is not a core; exactly 1 where that makes no
+    difference.
 
     With a known number of threads per core the estimate is that of `SMT_GAIN_RATIO` and the replicates those of gains between the
     ends of `SMT_GAINS`. Unknown: anything between one thread per core and two.
@@ -77,13 +110,17 @@ def _threads(model: CapacityModel, cluster: Cluster, tasks: int, cpus: int) -> V
 
 
 def smt_ratios(model: CapacityModel, cluster: Cluster, tasks: int, cpus: int) -> tuple[float, float, float]:
-    """Expected, worst and best. 1 while no core is shared, and where the probes kept as many CPUs and as large a share of their
-    host busy: they paid for it already."""
-    busy = min(tasks * cpus, cluster.cpus_per_node)  # more tasks than CPUs wait for each other, which is another matter
-    probed = _busy_probed(model, cpus) if busy > cpus else cpus
-    cores = cluster.cpus_per_node / (cluster.threads_per_core or 2)
+    """Speed of a busy CPU over one that has its core to itself: expected, worst and best.
+
+    1 while there are no more busy CPUs than cores, and where the probes paid for it already: they kept as many CPUs and as large a
+    share of their host busy, and there, too, cores were shared.
+    """
+    # More tasks than CPUs wait for each other, which is another matter.
+    busy = min(tasks * used_cpus(model.workers, cpus), cluster.cpus_per_node)
+    cores = cluster.cpus_per_node / (cluster.threads_per_core or MOST_LIKELY_THREADS)
+    probed = ALIKE_BUSY_RATIO * _kept_busy(model, cpus)
     is_probed = busy <= probed and busy / cluster.cpus_per_node <= probed / model.host_cpus
-    if busy <= cores or is_probed:
+    if busy <= cores or (is_probed and _shared_cores(model, cluster)):
         return 1.0, 1.0, 1.0
 
     def ratio(gain: float) -> float:
@@ -92,6 +129,23 @@ def smt_ratios(model: CapacityModel, cluster: Cluster, tasks: int, cpus: int) ->
     if cluster.threads_per_core is None:
         return math.sqrt(ratio(SMT_GAIN_RATIO)), ratio(SMT_GAIN_RATIO), 1.0
     return ratio(SMT_GAIN_RATIO), ratio(SMT_GAINS[0]), ratio(SMT_GAINS[1])
+
+
+def _kept_busy(model: CapacityModel, cpus: int) -> float:
+    """CPUs that the probes kept busy at once: workers together, or the lone one of this size."""
+    together = (min(point.tasks * used_cpus(model.workers, point.cpus), float(model.host_cpus)) for point in model.contention)
+    return max(used_cpus(model.workers, min(cpus, model.largest_cpus_probed)), *together, 0.0)
+
+
+def _shared_cores(model: CapacityModel, cluster: Cluster) -> bool:
+    """Whether the CPUs of the measuring host share cores as those of the nodes do.
+
+    Where it is not known of the host: only of a node that is this very host, and where it is not known of the nodes either (a host
+    that is like them then is as likely as any).
+    """
+    if model.host_threads_per_core is None:
+        return cluster.threads_per_core is None or cluster.source == THIS_HOST
+    return model.host_threads_per_core >= (cluster.threads_per_core or MOST_LIKELY_THREADS)
 
 
 # --- alone -----------------------------------------------------------------------------------------------------------------------
@@ -109,12 +163,31 @@ def alone(points: tuple[WorkerPoint, ...], cpus: int) -> Vector:
         return _rates(first) * (cpus / first.cpus)
     if cpus >= last.cpus:
         return _rates(last) * _growth(points, cpus)
-    upper = next(index for index, point in enumerate(points) if point.cpus >= cpus)
-    left, right = points[upper - 1], points[upper]
-    share = math.log2(cpus / left.cpus) / math.log2(right.cpus / left.cpus)
+    left, right, share = _around(points, cpus)
     if share == 1:
         return _rates(right)
-    return np.asarray(np.exp((1 - share) * np.log(_rates(left)) + share * np.log(_rates(right))))
+    line = np.asarray(np.exp((1 - share) * np.log(_rates(left)) + share * np.log(_rates(right))))
+    # The errors of the two ends know nothing of each other, so between them they would cancel: surest just where nobody measured.
+    return as_wide_as(line, (_rates(left), _rates(right)))
+
+
+def rate_alone(points: tuple[WorkerPoint, ...], cpus: int) -> float:
+    """The estimate of `alone`, without its replicates: planning asks for it thousands of times."""
+    first, last = points[0], points[-1]
+    if cpus <= first.cpus:
+        return first.samples_per_s.estimate * cpus / first.cpus
+    if cpus >= last.cpus:
+        return last.samples_per_s.estimate * _amdahl_growth(points, cpus)
+    left, right, share = _around(points, cpus)
+    below, above = math.log(left.samples_per_s.estimate), math.log(right.samples_per_s.estimate)
+    return math.exp((1 - share) * below + share * above)
+
+
+def _around(points: tuple[WorkerPoint, ...], cpus: int) -> tuple[WorkerPoint, WorkerPoint, float]:
+    """The probes below and above, and how far between them on a scale of log2(CPUs): 0 at the lower, 1 at the upper."""
+    upper = next(index for index, point in enumerate(points) if point.cpus >= cpus)
+    left, right = points[upper - 1], points[upper]
+    return left, right, math.log2(cpus / left.cpus) / math.log2(right.cpus / left.cpus)
 
 
 def _rates(point: WorkerPoint) -> Vector:
@@ -155,25 +228,25 @@ def used_cpus(points: tuple[WorkerPoint, ...], cpus: int) -> float:
     It is what neighbours lose to it: a worker that waits for storage leaves its CPUs to them.
     """
     cost = cost_at(points, cpus)
-    return float(cpus) if cost is None else min(float(cpus), float(alone(points, cpus)[0]) * cost)
+    return float(cpus) if cost is None else min(float(cpus), rate_alone(points, cpus) * cost)
 
 
 # --- together
 # ----------------------------------------------------------------------------------------------------------------------
 
 
-def kept(model: CapacityModel, neighbours_ratio: float) -> Vector:
+def kept(points: tuple[WorkerPoint, ...], contention: tuple[ContentionPoint, ...], neighbours_ratio: float) -> Vector:
     """Share of its lone rate that a worker keeps when its neighbours keep `neighbours_ratio` of the node's CPUs busy; at most 1.
 
     Straight lines through the measured points, starting at (0, 1) and never rising; beyond the last point the hyperbola
     1 / (1 + a x) through it (contention term of the universal scalability law). Without a measured point: 1.
     """
     whole = np.ones(1 + REPLICATES)
-    if neighbours_ratio <= 0 or not model.contention:
+    if neighbours_ratio <= 0 or not contention:
         return whole
     curve: list[tuple[float, Vector]] = [(0.0, whole)]
-    for point in sorted(model.contention, key=lambda point: (_neighbours(model, point), point.kept_ratio.estimate)):
-        at, before = _neighbours(model, point), curve[-1][1]
+    for point in sorted(contention, key=lambda point: (_neighbours(points, point), point.kept_ratio.estimate)):
+        at, before = _neighbours(points, point), curve[-1][1]
         values = np.minimum(vector(point.kept_ratio, point.replicates, point.tasks), before)
         curve[-1 if at == curve[-1][0] else len(curve) :] = [(at, values)]
     above = next((index for index, (at, _) in enumerate(curve) if at >= neighbours_ratio), None)
@@ -185,5 +258,5 @@ def kept(model: CapacityModel, neighbours_ratio: float) -> Vector:
     return np.asarray(left + share * (right - left))
 
 
-def _neighbours(model: CapacityModel, point: ContentionPoint) -> float:
-    return (point.tasks - 1) * used_cpus(model.workers, point.cpus) / (point.tasks * point.cpus / point.busy_ratio)
+def _neighbours(points: tuple[WorkerPoint, ...], point: ContentionPoint) -> float:
+    return (point.tasks - 1) * used_cpus(points, point.cpus) / (point.tasks * point.cpus / point.busy_ratio)

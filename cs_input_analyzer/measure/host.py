@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import socket
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime, timezone
 from importlib import metadata
 from pathlib import Path
@@ -16,6 +16,7 @@ from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.records import Host
 
 CGROUP = Path("/sys/fs/cgroup")
+CPUS = Path("/sys/devices/system/cpu")
 
 
 def read_host(cpus: int | None = None) -> Host:
@@ -30,6 +31,7 @@ def read_host(cpus: int | None = None) -> Host:
         cpu_budget_source=source,
         python_version=platform.python_version(),
         tensorflow_version=tensorflow_version(),
+        threads_per_core=threads_per_core(budget_cpus(budget)),
     )
 
 
@@ -79,12 +81,38 @@ def cgroup_quota_cpus(root: Path = CGROUP) -> float | None:
 
 def cpu_sets(workers: int, cpus_per_task: int, budget: int, first: int = 0) -> tuple[tuple[int, ...], ...]:
     """CPU numbers for each worker, side by side from the `first` on; they wrap around, and so share, once the budget is spent."""
-    allowed = sorted(os.sched_getaffinity(0))[:budget]
+    allowed = budget_cpus(budget)
     sets = []
     for worker in range(workers):
         start = first + worker * cpus_per_task
         sets.append(tuple(sorted({allowed[(start + offset) % len(allowed)] for offset in range(cpus_per_task)})))
     return tuple(sets)
+
+
+def budget_cpus(budget: int) -> list[int]:
+    """Numbers of the CPUs that workers of this host are given."""
+    return sorted(os.sched_getaffinity(0))[:budget]
+
+
+def threads_per_core(cpus: Collection[int] | None = None, *, root: Path = CPUS) -> int | None:
+    """Hardware threads that a core of this machine has (its first core, taken for all); of `cpus`, how many share a core, which are
+    fewer where not all its threads are among them. None where the kernel does not tell, or where that is not the same for all."""
+    counts = set()
+    for cpu in (0,) if cpus is None else cpus:
+        siblings = _cpu_list(_read(root / f"cpu{cpu}" / "topology" / "thread_siblings_list"))
+        counts.add(len(siblings if cpus is None else siblings.intersection(cpus)))
+    return counts.pop() or None if len(counts) == 1 else None
+
+
+def _cpu_list(text: str) -> frozenset[int]:
+    """`0,64` or `0-1` as the kernel writes them -> CPU numbers; empty where it is neither."""
+    found: set[int] = set()
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        if not (first.isdigit() and (last or first).isdigit()):
+            return frozenset()
+        found.update(range(int(first), int(last or first) + 1))
+    return frozenset(found)
 
 
 def tensorflow_version() -> str | None:

@@ -32,13 +32,14 @@ from cs_input_analyzer.records import (
     Prediction,
     StorageBasis,
 )
-from cs_input_analyzer.units import format_bytes
+from cs_input_analyzer.units import counted, format_bytes
 
 __all__ = [
     "EQUAL_RATIO",
     "MOST_ALTERNATIVES",
     "THIS_HOST",
     "check_cluster",
+    "check_single_task_nodes",
     "judge",
     "predict_current",
     "recommend",
@@ -56,7 +57,7 @@ def recommend(
     *,
     storage: StorageBasis | None = None,
     gain: Estimate | None = None,
-    cached: CapacityModel | None = None,
+    cached: Estimate | None = None,
 ) -> LaunchPlan:
     """The cheapest launch whose low end reaches the demand × (1 + headroom); without a demand, the highest rate per node.
 
@@ -130,14 +131,19 @@ def check_cluster(cluster: Cluster, consumption: Consumption | None, options: Op
             raise UsageError(f"the cluster has {value} {name}: give positive numbers by --cluster or by flags")
     if not math.isfinite(options.headroom_ratio) or options.headroom_ratio < 0:
         raise UsageError(f"the headroom must be 0 or more (0.1 is 10 %), got {options.headroom_ratio}")
-    single = single_task_nodes(cluster.nodes, consumption, options)
-    if single < 0 or (single and single >= cluster.nodes and options.single_task_nodes is not None):
-        raise UsageError(
-            f"--single-task-nodes {single} must be 0 or more and less than the cluster's {cluster.nodes} nodes: "
-            "single-task nodes do not stream, give it more nodes or fewer of them"
-        )
+    check_single_task_nodes(cluster, options)
     if cluster.nodes == 1 and cluster.cpus_per_node < 2:
         raise UsageError(f"no launch fits one node of one CPU: {ROOM}")
+
+
+def check_single_task_nodes(cluster: Cluster, options: Options) -> None:
+    """Raises UsageError where more single-task nodes are asked for than can be beside one that streams."""
+    single = options.single_task_nodes
+    if single is not None and not 0 <= single < cluster.nodes:
+        raise UsageError(
+            f"--single-task-nodes {single} must be 0 or more and less than the cluster's {counted(cluster.nodes, 'node')}: "
+            "single-task nodes do not stream, give it more nodes or fewer of them"
+        )
 
 
 def _check_memory(model: CapacityModel, cluster: Cluster) -> None:

@@ -21,6 +21,7 @@ __all__ = [
     "node_range",
     "pairs",
     "related",
+    "rising_ranges",
     "single_task_nodes",
 ]
 
@@ -121,7 +122,7 @@ def pairs(question: Question) -> list[Pair]:
 def node_range(question: Question, tasks: int) -> range:
     """Node counts from 2 up at which a launch of `tasks` per node can run: single-task nodes below, nodes and files above.
 
-    Over this range the rate never falls. One node is a case of its own: there the chief takes one of the tasks.
+    One node is a case of its own: there the chief takes one of the tasks.
     """
     model, cluster = question.model, question.cluster
     single = single_task_nodes(2, question.consumption, question.options)
@@ -129,6 +130,16 @@ def node_range(question: Question, tasks: int) -> range:
     if model.is_sharded and model.file_count is not None:
         most = min(most, single + model.file_count // tasks if single else (model.file_count + 1) // tasks)
     return range(max(2, single + 1), most + 1)
+
+
+def rising_ranges(question: Question, tasks: int) -> list[range]:
+    """Node counts at which a launch of `tasks` per node may run, rising, in ranges over each of which the rate never falls.
+
+    One worker waits for no other, so a launch of two may be slower; with one task per node the first of several nodes has one.
+    """
+    nodes = node_range(question, tasks)
+    alone = 1 if tasks == 1 else 0
+    return [part for part in (range(1, 2), nodes[:alone], nodes[alone:]) if part]
 
 
 def first_runnable(question: Question) -> Prediction | None:

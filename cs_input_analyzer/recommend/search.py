@@ -1,8 +1,9 @@
 """The best of all launches in one respect or another: exact, without predicting each.
 
-Two laws spare most predictions. For given tasks and CPUs more streaming nodes are never slower, so the fewest nodes that reach a
-rate are found by bisection. And no launch is faster than the low ends of its workers together, or than what its nodes and the
-storage let through (`ceiling`, which is cheap): a launch whose ceiling is too low is never predicted.
+Two laws spare most predictions. For given tasks and CPUs more streaming nodes are never slower, but where one worker becomes
+several, so the fewest nodes that reach a rate are found by bisection. And no launch is faster than the low ends of its workers
+together, or than what its nodes and the storage let through (`ceiling`, which is cheap): a launch whose ceiling is too low is never
+predicted.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 
-from cs_input_analyzer.recommend.question import ROUNDING_RATIO, Pair, Question, at, ceiling, node_ceiling, node_range, pairs
+from cs_input_analyzer.recommend.question import ROUNDING_RATIO, Pair, Question, at, ceiling, node_ceiling, pairs, rising_ranges
 from cs_input_analyzer.records import Prediction
 
 __all__ = ["EQUAL_RATIO", "best_possible", "cheapest", "fastest", "highest", "highest_per_node", "leanest", "price"]
@@ -70,18 +71,16 @@ def _fewest_nodes(question: Question, pair: Pair, target: float, most: int) -> P
         prediction = at(question, nodes, *pair)
         return prediction.problem is None and prediction.samples_per_s.low >= target
 
-    if most >= 1 and may_reach(1) and reaches(1):
-        return at(question, 1, *pair)
-    nodes = node_range(question, pair[0])
-    last = min(nodes.stop - 1, most)
-    if nodes.start > last or not may_reach(last):
-        return None
-    low = _first(nodes.start, last, may_reach)
-    if not reaches(low):
-        if low == last or not reaches(last):
-            return None
-        low = _first(low + 1, last, reaches)
-    return at(question, low, *pair)
+    for nodes in rising_ranges(question, pair[0]):
+        last = min(nodes[-1], most)
+        if nodes[0] > last or not may_reach(last):
+            continue
+        low = _first(nodes[0], last, may_reach)
+        if reaches(low):
+            return at(question, low, *pair)
+        if low < last and reaches(last):
+            return at(question, _first(low + 1, last, reaches), *pair)
+    return None
 
 
 def _first(low: int, high: int, holds: Callable[[int], bool]) -> int:
@@ -102,7 +101,7 @@ def fastest(question: Question, nodes: int) -> Prediction | None:
 
 def highest(question: Question) -> Prediction | None:
     """The launch with the highest low end, whatever it costs; None where none runs."""
-    candidates = ((nodes, pair) for pair in pairs(question) for nodes in (1, *node_range(question, pair[0])[-1:]))
+    candidates = ((nodes[-1], pair) for pair in pairs(question) for nodes in rising_ranges(question, pair[0]))
     return _highest_of(question, candidates)
 
 
@@ -112,8 +111,11 @@ def highest_per_node(question: Question) -> Prediction | None:
     Per (tasks, CPUs) it rises with nodes, as the share of those that do not stream shrinks, until a ceiling is hit or the slowest
     of many workers weighs more, and falls from there.
     """
-    ranked = [(ceiling(question, 1, pair), pair, range(1, 2)) for pair in pairs(question)]
-    ranked += [(node_ceiling(question, pair), pair, nodes) for pair in pairs(question) if (nodes := node_range(question, pair[0]))]
+    ranked = [
+        (ceiling(question, 1, pair) if nodes[0] == 1 else node_ceiling(question, pair), pair, nodes)
+        for pair in pairs(question)
+        for nodes in rising_ranges(question, pair[0])
+    ]
     ranked.sort(key=lambda row: (-row[0], row[1][0] * row[1][1], row[1]))
     best: Prediction | None = None
     for most, pair, nodes in ranked:

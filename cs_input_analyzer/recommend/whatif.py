@@ -27,13 +27,13 @@ SMALLEST_LOW_RATIO = 0.01
 
 
 def what_if(
-    question: Question, answer: Answer, target: float | None, *, gain: Estimate | None, cached: CapacityModel | None
+    question: Question, answer: Answer, target: float | None, *, gain: Estimate | None, cached: Estimate | None
 ) -> tuple[WhatIf, ...]:
     """One row for each change that means something here: without a known storage bandwidth nothing can be said of twice as much.
 
     Args:
         gain: rate of one worker with all fixes over the rate without; None leaves that row out.
-        cached: the capacity model while the files are in memory; None leaves that row out.
+        cached: rate of a worker whose files are in memory over that of one that reads them; None leaves that row out.
     """
     rows = []
     larger = _one_more_node(question, answer, target)
@@ -58,17 +58,21 @@ def _one_more_node(question: Question, answer: Answer, target: float | None) -> 
     return Answer(best, None if target is None else best.samples_per_s.low >= target, limit_on(larger, best))
 
 
-def _changes(question: Question, gain: Estimate | None, cached: CapacityModel | None) -> Iterator[tuple[str, Question]]:
+def _changes(question: Question, gain: Estimate | None, cached: Estimate | None) -> Iterator[tuple[str, Question]]:
     """The changed questions; the same one where the change lets no other launch run."""
     model, cluster = question.model, question.cluster
-    shared, own = cluster.storage_bytes_per_s, model.host_read_bytes_per_s
+    shared, seen, own = cluster.storage_bytes_per_s, cluster.measured_storage_bytes_per_s, model.host_read_bytes_per_s
     if model.bytes_read_per_sample and (shared is not None or own is not None):
         yield (
             STORAGE,
             related(
                 question,
                 model=replace(model, host_read_bytes_per_s=None if own is None else 2 * own),
-                cluster=replace(cluster, storage_bytes_per_s=None if shared is None else 2 * shared),
+                cluster=replace(
+                    cluster,
+                    storage_bytes_per_s=None if shared is None else 2 * shared,
+                    measured_storage_bytes_per_s=None if seen is None else seen.scaled(2),
+                ),
             ),
         )
     if model.is_sharded and model.file_count is not None:
@@ -78,23 +82,39 @@ def _changes(question: Question, gain: Estimate | None, cached: CapacityModel | 
         more = related(question, cluster=replace(cluster, memory_bytes_per_node=2 * cluster.memory_bytes_per_node))
         yield MEMORY, more if needs_memory(question) else question
     if cached is not None:
-        # What is in memory is read neither from the storage nor over the network.
-        unread = replace(cached, bytes_read_per_sample=None, host_read_bytes_per_s=None)
-        yield CACHED, ask(unread, question.consumption, cluster, question.options)
+        yield CACHED, ask(_unread(model, cached), question.consumption, cluster, question.options)
     if gain is not None:
         yield FIXES, ask(_faster(model, gain), question.consumption, cluster, question.options)
 
 
+def _unread(model: CapacityModel, gain: Estimate) -> CapacityModel:
+    """Workers whose files are in memory: `gain` times as fast, as one of them was, but no faster than their CPUs allow (bottleneck
+    law, X <= m / D). What they lost to each other they still lose: it was seen with files that were read.
+
+    What is in memory is read neither from the storage nor over the network.
+    """
+    points = []
+    for point in model.workers:
+        cost = point.cpu_s_per_sample
+        most = math.inf if not cost else max(point.cpus / cost, point.samples_per_s.high)
+        rates = tuple(min(rate * gain.estimate, most) for rate in point.replicates)
+        points.append(replace(point, samples_per_s=_product(point.samples_per_s, gain).capped(most), replicates=rates))
+    ceilings = tuple(limit for limit in model.ceilings if not limit.name.startswith("storage"))
+    return replace(model, workers=tuple(points), ceilings=ceilings, bytes_read_per_sample=None, host_read_bytes_per_s=None)
+
+
 def _faster(model: CapacityModel, gain: Estimate) -> CapacityModel:
-    """Every worker `gain` times as fast. The ratio for shards is where a factor on all workers goes; the two are independent, so
-    relative errors add in quadrature."""
-    shard = model.shard_ratio
-    ratio = shard.estimate * gain.estimate
-    down = math.hypot(1 - shard.low / shard.estimate, 1 - gain.low / gain.estimate)
-    up = math.hypot(shard.high / shard.estimate - 1, gain.high / gain.estimate - 1)
-    both = Estimate(estimate=ratio, low=ratio * max(1 - down, SMALLEST_LOW_RATIO), high=ratio * (1 + up), count=gain.count)
+    """Every worker `gain` times as fast. The ratio for shards is where a factor on all workers goes."""
     lifted = tuple(replace(limit, samples_per_s=limit.samples_per_s * gain.estimate) for limit in model.ceilings)
-    return replace(model, shard_ratio=both, shard_replicates=(), ceilings=lifted)
+    return replace(model, shard_ratio=_product(model.shard_ratio, gain), shard_replicates=(), ceilings=lifted)
+
+
+def _product(one: Estimate, other: Estimate) -> Estimate:
+    """Of two numbers that know nothing of each other: relative errors add in quadrature."""
+    product = one.estimate * other.estimate
+    down = math.hypot(1 - one.low / one.estimate, 1 - other.low / other.estimate)
+    up = math.hypot(one.high / one.estimate - 1, other.high / other.estimate - 1)
+    return Estimate(estimate=product, low=product * max(1 - down, SMALLEST_LOW_RATIO), high=product * (1 + up), count=other.count)
 
 
 def _row(name: str, answer: Answer, found: Answer) -> WhatIf:
