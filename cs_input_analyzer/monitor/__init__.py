@@ -7,7 +7,8 @@ time a step was, `waiting` how long the accelerator stood still for want of inpu
 are out of sight. `reading` is for runs that are over.
 
 What a run leaves in its `log_dir`; where there are several workers, each writes into a folder of its own, `<log_dir>/<worker>/`,
-named for its place in `TF_CONFIG` (`chief-0`, `worker-3`) or in Slurm (`rank-3`):
+named for its place in `TF_CONFIG` (`chief-0`, `worker-3`) or among the processes of its launcher (`rank-3`). A monitor that finds
+another at work there writes into `monitor-2` below:
 
 - `steps.jsonl`: one JSON object a line, in order of time, each with an `event`. Every `*_s` is in seconds, `at_s` since the monitor
   began on its own clock; what is not known is null. A run that goes on in the folder of an earlier one appends, with an empty line

@@ -84,7 +84,8 @@ class InputMonitor(Generic[Batch]):
         self._pass: _Pass[Batch] | None = None
         if saved is not None:
             self._watch.advise = lambda watch: advice.for_watch(saved, watch)
-        weakref.finalize(self, self._watch.close)  # a loop that never says that it is over: at the latest when Python ends
+        # For a loop that never says that it is over: at the latest when Python ends.
+        self._at_the_end = weakref.finalize(self, self._watch.close)
 
     def __iter__(self) -> Iterator[Batch]:
         if self._iterable is None:
@@ -152,6 +153,7 @@ class InputMonitor(Generic[Batch]):
 
     def close(self) -> None:
         """Writes what is left and closes the files. Iterating goes on to work, unwatched."""
+        self._at_the_end.detach()
         self._watch.close()
 
 

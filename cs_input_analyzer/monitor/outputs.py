@@ -5,6 +5,8 @@ Nothing here may stop a training: an output that fails says so once, on the log,
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import logging
 import math
@@ -22,6 +24,7 @@ PERFORMANCE = "performance.json"
 SCALARS = ("local_samples_per_sec", "avg_samples_per_sec", "input_wait_ratio")
 MOST_STEP_LINES = 2_000_000
 """Some 200 MB of them; after that only what else happens is written."""
+MOST_FOLDERS = 1000
 
 _folders_in_use: set[Path] = set()
 
@@ -69,7 +72,7 @@ def performance(
 class Outputs:
     """The files of one monitor in one folder; without a folder, none.
 
-    A second monitor of this process that is given the same folder writes into `monitor-2` in it, and so on.
+    A second monitor that is given the same folder, of this process or of another, writes into `monitor-2` in it, and so on.
     """
 
     def __init__(self, log_dir: str | Path | None, place: Place, *, tensorboard: bool) -> None:
@@ -142,6 +145,8 @@ class Outputs:
             self.folder, self._file, self._events = None, None, None
             return
         self.flush()
+        if self._file is not None:
+            _unlock(self._file)
         for close in (self._events, self._file):
             if close is not None:
                 self._try("its files", close.close)
@@ -159,21 +164,16 @@ class Outputs:
         folder = log_dir.expanduser().absolute()
         if place.workers > 1:
             folder = folder / place.name
-        taken = 1
-        while (chosen := folder if taken == 1 else folder / f"monitor-{taken}") in _folders_in_use:
-            taken += 1
-        chosen.mkdir(parents=True, exist_ok=True)
+        self.folder, self._file = _free_folder(folder)
+        _folders_in_use.add(self.folder)
         # A run that goes on in the folder of an earlier one adds to its record; that one may have been killed within a line.
-        self._file = open(chosen / STEPS, "a", encoding="utf-8")  # noqa: SIM115 - lives as long as the monitor
         if self._file.tell() > 0:
             self._file.write("\n")
-        self.folder = chosen
-        _folders_in_use.add(chosen)
         if tensorboard:
             import tensorflow as tf
 
             with tf.Graph().as_default():  # there this writer touches no device: a monitor must not be what initialises a GPU
-                self._events = tf.compat.v1.summary.FileWriter(str(chosen))
+                self._events = tf.compat.v1.summary.FileWriter(str(self.folder))
 
     def _add(self, step: int, values: Mapping[str, float]) -> None:
         import tensorflow as tf
@@ -195,6 +195,37 @@ class Outputs:
                 _folders_in_use.discard(self.folder)
             self.folder = None
             self.warn(f"the input monitor cannot write {what}, training goes on without: {type(error).__name__}: {error}")
+
+
+def _free_folder(folder: Path) -> tuple[Path, IO[str]]:
+    """The folder itself, or the first `monitor-N` in it that no other monitor writes into; and its journal, opened and locked."""
+    for taken in range(1, MOST_FOLDERS + 1):
+        chosen = folder if taken == 1 else folder / f"monitor-{taken}"
+        if chosen in _folders_in_use:
+            continue
+        chosen.mkdir(parents=True, exist_ok=True)
+        file = open(chosen / STEPS, "a", encoding="utf-8")  # noqa: SIM115 - lives as long as the monitor
+        if _is_ours(file):
+            return chosen, file
+        file.close()
+    raise OSError(f"{MOST_FOLDERS} monitors write there already")
+
+
+def _is_ours(file: IO[str]) -> bool:
+    """Whether no other process writes there: ranks of a launch that we do not know, say, each of which takes itself for alone."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # file systems of a network that lock nothing: then it is not known, and mostly nobody does
+        return True
+    return True
+
+
+def _unlock(file: IO[str]) -> None:
+    """Closing alone would not: processes that were forked meanwhile hold the file as well."""
+    with contextlib.suppress(OSError):
+        fcntl.flock(file, fcntl.LOCK_UN)
 
 
 def _replace(path: Path, text: str) -> None:

@@ -1,4 +1,4 @@
-"""Which worker of a launch this process is: from TF_CONFIG, else from Slurm. Pure: the environment is an argument."""
+"""Which worker of a launch this process is: from TF_CONFIG, else from what started it. Pure: the environment is an argument."""
 
 from __future__ import annotations
 
@@ -8,6 +8,15 @@ from dataclasses import dataclass
 
 # In the order in which TensorFlow numbers them; parameter servers and the evaluator do not train.
 TRAINING_TASKS = ("chief", "master", "worker")
+
+RANKS = (
+    # Not SLURM_NTASKS: a batch script has that, and SLURM_PROCID=0, without being one of so many tasks. A step alone has this.
+    ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
+    ("RANK", "WORLD_SIZE"),  # torchrun
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),  # mpirun of Open MPI
+    ("PMI_RANK", "PMI_SIZE"),  # that of MPICH and its kin
+)
+"""By launcher, the variables with the rank of a process and how many there are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +30,7 @@ class Place:
 
 def place_from(environ: Mapping[str, str]) -> Place:
     """This process's place. What cannot be read counts as not there: a lone worker."""
-    return _from_tf_config(environ.get("TF_CONFIG", "")) or _from_slurm(environ) or Place()
+    return _from_tf_config(environ.get("TF_CONFIG", "")) or _from_ranks(environ) or Place()
 
 
 def _from_tf_config(text: str) -> Place | None:
@@ -40,9 +49,15 @@ def _from_tf_config(text: str) -> Place | None:
     return None
 
 
-def _from_slurm(environ: Mapping[str, str]) -> Place | None:
+def _from_ranks(environ: Mapping[str, str]) -> Place | None:
+    """A launcher may start another (a step of Slurm one torchrun a node): the one that numbers most processes numbers this one."""
+    places = [place for rank, size in RANKS if (place := _from_rank(environ, rank, size)) is not None]
+    return max(places, key=lambda place: place.workers, default=None)
+
+
+def _from_rank(environ: Mapping[str, str], rank_name: str, size_name: str) -> Place | None:
     try:
-        rank, tasks = int(environ["SLURM_PROCID"]), int(environ.get("SLURM_STEP_NUM_TASKS") or environ["SLURM_NTASKS"])
+        rank, size = int(environ[rank_name]), int(environ[size_name])
     except (KeyError, ValueError):
         return None
-    return Place(name=f"rank-{rank}", rank=rank, workers=tasks) if 0 <= rank < tasks and tasks > 1 else None
+    return Place(name=f"rank-{rank}", rank=rank, workers=size) if 0 <= rank < size and size > 1 else None

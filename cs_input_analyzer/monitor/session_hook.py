@@ -20,7 +20,7 @@ from cs_input_analyzer.monitor.alone import Alone, measure_in_session
 from cs_input_analyzer.monitor.input_monitor import Checkpoint, device_seen
 from cs_input_analyzer.monitor.outputs import print_line
 from cs_input_analyzer.monitor.rates import SMOOTHING
-from cs_input_analyzer.monitor.training_rate import verdict_of
+from cs_input_analyzer.monitor.training_rate import Comparison, verdict_of
 from cs_input_analyzer.monitor.verdict import Verdict
 from cs_input_analyzer.monitor.watch import LOG_EVERY, Clock, Console, Settings, Summary, Watch
 
@@ -75,16 +75,17 @@ class InputMonitorHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
         )
         self._input_fn = input_fn
         self._measure_s = measure_s
-        self._alone: Alone | None = None
+        missing = "no input function was given to compare with" if input_fn is None else "it is run alone after training"
+        self._compared = compared = Comparison(missing)
         self._watch = watch = Watch(settings, clock, environ)
-        watch.judge = self._judge
+        watch.judge = lambda: verdict_of(watch, compared)  # it may not hold `self`, which then would never go
         if saved is not None:
             watch.advise = lambda seen: advice.for_watch(saved, seen)
         self._global_step: Any = None
         self._last_step: int | None = None
         self._asked_s = 0.0
         self._is_loaded = False
-        finalize(self, watch.close)
+        self._at_the_end = finalize(self, watch.close)
 
     # --- what the session calls -------------------------------------------------------------------------------------------------
 
@@ -117,7 +118,7 @@ class InputMonitorHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
     def end(self, session: Any) -> None:
         self._watch.end_pass(self._watch.now())
         if self._input_fn is not None:
-            self._alone = measure_in_session(self._input_fn, self._watch.settings.batch_size, self._measure_s)
+            self._compared.alone = measure_in_session(self._input_fn, self._watch.settings.batch_size, self._measure_s)
         self._watch.finish()
 
     # --- for the user -----------------------------------------------------------------------------------------------------------
@@ -138,7 +139,7 @@ class InputMonitorHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
     @property
     def input_alone(self) -> Alone | None:
         """What was measured of the input function by itself; None before that."""
-        return self._alone
+        return self._compared.alone
 
     def summary(self) -> Summary:
         """All that was seen so far."""
@@ -146,13 +147,8 @@ class InputMonitorHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
 
     def close(self) -> None:
         """Writes what is left and closes the files."""
+        self._at_the_end.detach()
         self._watch.close()
-
-    # --- behind them ------------------------------------------------------------------------------------------------------------
-
-    def _judge(self) -> Verdict:
-        missing = "no input function was given to compare with" if self._input_fn is None else "it is run alone after training"
-        return verdict_of(self._watch, self._alone, missing)
 
 
 class _SaverListener(tf.compat.v1.train.CheckpointSaverListener):  # type: ignore[misc]

@@ -232,11 +232,14 @@ class Watch:
         self.samples = None if self.samples is None or samples is None else self.samples - samples
 
     @_never_raises
-    def log(self, step: int | None, loss: Any) -> None:
-        """A log step of the user's. Reading the loss is what synchronises, and comes first."""
+    def log(self, step: int | None, loss: Any, then_every: int = 0) -> None:
+        """A log step that somebody calls for; reading the loss is what synchronises, and comes first.
+
+        `then_every`: steps to the next line of our own; 0: none, as the user's code logs.
+        """
         value = _number(loss)
         now = self.clock()
-        self._next_log = 0
+        self._next_log = self.steps + then_every if then_every else 0
         self._over = (self.samples, now)
         self._entries.append(Event("log", now))
         self._log(self.steps if step is None else step, value, now)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import gc
 import json
 import logging
@@ -116,6 +118,15 @@ def test_global_rate_is_what_was_trained_over_the_time_it_took(waits: list[float
     monitor = monitor_of(loop)
     train(loop, monitor, log_every=len(waits))
     assert monitor.summary().global_per_s == pytest.approx(8 * len(waits) / loop.clock.now_s, rel=1e-6)
+
+
+def test_no_lines_come_beside_those_of_a_loop_that_logs() -> None:
+    loop = loop_of(batches=60)
+    monitor = monitor_of(loop, log_every=5)
+    train(loop, monitor, log_every=12)
+    assert [line.split(",")[1] for line in monitor.lines if line.startswith("|")] == [  # type: ignore[attr-defined]
+        f" Step={step}" for step in (5, 10, 12, 24, 36, 48, 60)
+    ]
 
 
 def test_samples_of_a_short_batch_are_counted_as_they_are() -> None:
@@ -482,6 +493,53 @@ def test_a_disk_that_fills_is_warned_of_once(tmp_path: Path, caplog: pytest.LogC
     assert len(caplog.records) == 1
 
 
+def test_a_folder_that_another_process_writes_into_is_left_to_it(tmp_path: Path) -> None:
+    with open(tmp_path / STEPS, "a", encoding="utf-8") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)  # of a file opened by itself: that it is in this process makes no difference
+        for _ in range(2):
+            loop = loop_of(batches=10)
+            with monitor_of(loop, log_dir=tmp_path) as monitor:
+                train(loop, monitor)
+    assert (tmp_path / STEPS).read_text(encoding="utf-8") == ""
+    assert not (tmp_path / "performance.json").exists()
+    assert len(events(tmp_path / "monitor-2", "start")) == 2
+    with monitor_of(loop_of(), log_dir=tmp_path) as monitor:
+        train(loop_of(), monitor)
+    assert len(events(tmp_path, "start")) == 1
+
+
+def test_a_folder_is_free_again_while_a_child_lives_that_was_forked_meanwhile(tmp_path: Path) -> None:
+    monitor = monitor_of(loop_of(), log_dir=tmp_path)
+    out, into = os.pipe()
+    child = os.fork()
+    if child == 0:  # as a worker of a data loader does: it waits
+        os.close(into)
+        os.read(out, 1)
+        os._exit(0)
+    monitor.close()
+    with monitor_of(loop_of(), log_dir=tmp_path):
+        pass
+    os.close(into)
+    os.waitpid(child, 0)
+    os.close(out)
+    assert not (tmp_path / "monitor-2").exists()
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS])
+def test_a_file_system_that_locks_nothing_is_written_to(
+    tmp_path: Path, number: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def flock(file: object, operation: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    loop = loop_of(batches=10)
+    with monitor_of(loop, log_dir=tmp_path) as monitor:
+        train(loop, monitor)
+    assert len(events(tmp_path, "step")) == 10
+    assert not caplog.records
+
+
 def test_a_folder_that_vanishes_does_not_matter(tmp_path: Path) -> None:
     loop = loop_of(batches=30)
     folder = tmp_path / "logs"
@@ -557,7 +615,7 @@ def test_a_run_without_evidence_assesses_nothing(tmp_path: Path) -> None:
 def test_several_workers_write_into_folders_of_their_own(tmp_path: Path) -> None:
     for rank in range(2):
         loop = loop_of(batches=10)
-        with monitor_of(loop, log_dir=tmp_path, environ={"SLURM_PROCID": str(rank), "SLURM_NTASKS": "2"}) as monitor:
+        with monitor_of(loop, log_dir=tmp_path, environ={"SLURM_PROCID": str(rank), "SLURM_STEP_NUM_TASKS": "2"}) as monitor:
             train(loop, monitor, log_every=5)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["rank-0", "rank-1"]
     assert [events(tmp_path / f"rank-{rank}", "start")[0]["rank"] for rank in range(2)] == [0, 1]

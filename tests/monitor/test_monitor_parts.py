@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cs_input_analyzer.monitor.counting import counter_for
@@ -28,11 +28,28 @@ def tf_config(kind: str, index: object, **cluster: int) -> dict[str, str]:
         (tf_config("chief", 0, chief=1, worker=6), Place(name="chief-0", rank=0, workers=7)),
         (tf_config("worker", 0, chief=1, worker=6), Place(name="worker-0", rank=1, workers=7)),
         (tf_config("worker", 3, worker=4, ps=2), Place(name="worker-3", rank=3, workers=4)),
-        ({"SLURM_PROCID": "3", "SLURM_NTASKS": "8"}, Place(name="rank-3", rank=3, workers=8)),
         ({"SLURM_PROCID": "1", "SLURM_NTASKS": "8", "SLURM_STEP_NUM_TASKS": "2"}, Place(name="rank-1", rank=1, workers=2)),
         (
-            {"SLURM_PROCID": "3", "SLURM_NTASKS": "8"} | tf_config("worker", 1, chief=1, worker=2),
+            {"SLURM_PROCID": "3", "SLURM_STEP_NUM_TASKS": "8"} | tf_config("worker", 1, chief=1, worker=2),
             Place(name="worker-1", rank=2, workers=3),
+        ),
+        ({"RANK": "5", "LOCAL_RANK": "1", "WORLD_SIZE": "8"}, Place(name="rank-5", rank=5, workers=8)),
+        ({"OMPI_COMM_WORLD_RANK": "2", "OMPI_COMM_WORLD_SIZE": "4"}, Place(name="rank-2", rank=2, workers=4)),
+        ({"PMI_RANK": "2", "PMI_SIZE": "4"}, Place(name="rank-2", rank=2, workers=4)),
+        # In a batch script, where the shell is process 0 of no step.
+        (
+            {"SLURM_PROCID": "0", "SLURM_NTASKS": "8", "RANK": "5", "WORLD_SIZE": "8"},
+            Place(name="rank-5", rank=5, workers=8),
+        ),
+        # One launcher a node, and as many processes below each.
+        (
+            {"SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2", "RANK": "5", "WORLD_SIZE": "8"},
+            Place(name="rank-5", rank=5, workers=8),
+        ),
+        # What the script exported before `srun` is the same for all of its tasks.
+        (
+            {"SLURM_PROCID": "3", "SLURM_STEP_NUM_TASKS": "8", "RANK": "0", "WORLD_SIZE": "8"},
+            Place(name="rank-3", rank=3, workers=8),
         ),
     ],
 )
@@ -50,10 +67,17 @@ def test_a_worker_knows_its_place(environ: dict[str, str], expected: Place) -> N
         tf_config("evaluator", 0, chief=1, worker=6),
         tf_config("worker", 9, worker=2),
         tf_config("worker", "x", worker=2),
-        {"SLURM_PROCID": "x", "SLURM_NTASKS": "8"},
+        {"SLURM_PROCID": "x", "SLURM_STEP_NUM_TASKS": "8"},
         {"SLURM_PROCID": "0"},
-        {"SLURM_PROCID": "0", "SLURM_NTASKS": "1"},
-        {"SLURM_PROCID": "9", "SLURM_NTASKS": "8"},
+        {"SLURM_PROCID": "0", "SLURM_NTASKS": "8"},  # a batch script: no step, so no tasks
+        {"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "1"},
+        {"SLURM_PROCID": "9", "SLURM_STEP_NUM_TASKS": "8"},
+        {"RANK": "0"},
+        {"WORLD_SIZE": "8"},
+        {"RANK": "8", "WORLD_SIZE": "8"},
+        {"RANK": "", "WORLD_SIZE": ""},
+        {"RANK": "0", "WORLD_SIZE": "1"},
+        {"OMPI_COMM_WORLD_RANK": "1", "WORLD_SIZE": "8"},
     ],
 )
 def test_what_cannot_be_read_is_a_lone_worker(environ: dict[str, str]) -> None:
@@ -131,6 +155,7 @@ def test_the_line_has_the_shape_of_the_model_zoo(
     assert console_line("xla:0", 100, loss, rate, whole) == expected
 
 
+@settings(deadline=None)  # the first rate of all loads a library of statistics
 @given(st.floats(min_value=1e-3, max_value=10), st.integers(min_value=8, max_value=200), st.integers(min_value=1, max_value=8))
 def test_even_calls_have_the_rate_of_one(seconds: float, calls: int, steps: int) -> None:
     found = training_rate([(seconds, steps)] * calls, 32)

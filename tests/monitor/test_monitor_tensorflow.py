@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import subprocess
 import sys
 import time
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +52,7 @@ def batches_of(tf: Any, count: int, *, slow_s: float = 0.0, prefetch: bool = Tru
     return dataset.prefetch(2) if prefetch else dataset
 
 
-def model_of(tf: Any, keras: Any, *, step_s: float = 0.0, steps_per_execution: int = 1) -> Any:
+def model_of(tf: Any, keras: Any, *, step_s: float = 0.0, steps_per_execution: int = 1, optimizer: Any = "sgd") -> Any:
     class Slow(keras.Model):
         def __init__(self) -> None:
             super().__init__()
@@ -66,8 +68,13 @@ def model_of(tf: Any, keras: Any, *, step_s: float = 0.0, steps_per_execution: i
             return super().train_step((features, labels))
 
     model = Slow()
-    model.compile(optimizer="sgd", loss="mse", steps_per_execution=steps_per_execution)
+    model.compile(optimizer=optimizer, loss="mse", steps_per_execution=steps_per_execution)
     return model
+
+
+def events(folder: Path, kind: str) -> list[dict[str, Any]]:
+    lines = [json.loads(line) for line in (folder / "steps.jsonl").read_text(encoding="utf-8").splitlines() if line]
+    return [line for line in lines if line["event"] == kind]
 
 
 def silent(**options: Any) -> csia.KerasInputMonitor:
@@ -165,6 +172,88 @@ def test_steps_are_counted_as_they_ran(tf: Any, keras: Any, batches: int, steps_
         model.fit(dataset, epochs=2, verbose=0, shuffle=False, callbacks=[monitor])
     assert monitor.summary().steps == 2 * batches == int(model.optimizer.iterations.numpy())
     assert monitor.summary().samples == 2 * batches * BATCH
+
+
+@pytest.mark.parametrize(("steps_per_execution", "known"), [(1, True), (4, True), (4, False)])
+def test_steps_are_counted_where_gradients_are_accumulated(tf: Any, keras: Any, steps_per_execution: int, known: bool) -> None:
+    dataset = batches_of(tf, 10)
+    if not known:
+        dataset = dataset.filter(lambda features, labels: True)
+    optimizer = keras.optimizers.SGD(gradient_accumulation_steps=3)
+    model, monitor = model_of(tf, keras, steps_per_execution=steps_per_execution, optimizer=optimizer), silent()
+    with pytest.warns(UserWarning, match="ran out of data") if not known else pytest.MonkeyPatch.context():
+        model.fit(dataset, epochs=2, verbose=0, shuffle=False, callbacks=[monitor])
+    assert monitor.summary().steps == 20
+    assert int(model.optimizer.iterations.numpy()) < 20
+
+
+@pytest.mark.parametrize("overflows", [4, 10])
+def test_steps_that_overflow_are_steps(tf: Any, keras: Any, overflows: int) -> None:
+    """A loss scale leaves their updates out."""
+
+    def overflow(number: Any, batch: Any) -> Any:
+        features, labels = batch
+        return tf.where(number < overflows, features + float("inf"), features), labels
+
+    dataset = batches_of(tf, 10).enumerate().map(overflow)
+    optimizer = keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD())
+    model, monitor = model_of(tf, keras, optimizer=optimizer), silent()
+    model.fit(dataset, epochs=1, verbose=0, shuffle=False, callbacks=[monitor])
+    assert monitor.summary().steps == 10
+    assert int(model.optimizer.iterations.numpy()) == 10 - overflows
+
+
+@pytest.mark.parametrize("steps_per_execution", [1, 10])
+def test_steps_are_counted_where_a_model_has_optimizers_of_its_own(tf: Any, keras: Any, steps_per_execution: int) -> None:
+    class Adversarial(keras.Model):
+        def __init__(self) -> None:
+            super().__init__()
+            self.dense = keras.layers.Dense(1)
+
+        def train_step(self, data: Any) -> Any:
+            features, _ = data
+            return {"loss": tf.reduce_mean(self.dense(features))}
+
+    model, monitor = Adversarial(), silent()
+    model.compile(optimizer="sgd", steps_per_execution=steps_per_execution)
+    model.fit(batches_of(tf, 10), epochs=2, verbose=0, shuffle=False, callbacks=[monitor])
+    assert monitor.summary().steps == 20
+    assert int(model.optimizer.iterations.numpy()) == 0
+
+
+@pytest.mark.parametrize(("log_every", "expected"), [(8, [8, 16, 20, 28, 36, 40]), (0, [20, 40])])
+def test_lines_go_on_in_later_epochs(tf: Any, keras: Any, log_every: int, expected: list[int], tmp_path: Path) -> None:
+    monitor = silent(log_every=log_every, log_dir=tmp_path)
+    model_of(tf, keras).fit(batches_of(tf, 20), epochs=2, verbose=0, shuffle=False, callbacks=[monitor])
+    monitor.close()
+    assert [event["step"] for event in events(tmp_path, "log")] == expected
+
+
+def test_a_callback_that_nobody_closes_writes_when_it_goes(tf: Any, keras: Any, tmp_path: Path) -> None:
+    monitor = silent(log_dir=tmp_path, dataset=batches_of(tf, 40))
+    monitor.set_model(model_of(tf, keras))
+    monitor.on_train_begin()
+    monitor.on_epoch_begin(0)
+    for batch in range(20):
+        monitor.on_train_batch_begin(batch)
+    seen = weakref.ref(monitor)
+    del monitor
+    gc.collect()
+    assert seen() is None
+    assert events(tmp_path, "end")[-1]["steps"] == 20
+    assert "read alone after training" in events(tmp_path, "end")[-1]["why"]
+
+
+def test_a_callback_goes_after_its_fit_and_leaves_its_folder_free(tf: Any, keras: Any, tmp_path: Path) -> None:
+    dataset = batches_of(tf, 20)
+    for _ in range(2):
+        monitor = silent(log_dir=tmp_path, dataset=dataset, measure_s=0.2)
+        model_of(tf, keras).fit(dataset, verbose=0, shuffle=False, callbacks=[monitor])
+        seen = weakref.ref(monitor)
+        del monitor
+        gc.collect()
+        assert seen() is None
+    assert len(events(tmp_path, "start")) == 2
 
 
 class Interrupts:
@@ -354,6 +443,29 @@ def test_a_session_without_an_input_function_has_rates(tf: Any) -> None:
     session_run(tf, hook, lambda: batches_of(tf, 200), steps=40)
     assert hook.verdict.name == "unknown"
     assert hook.summary().global_per_s
+
+
+def test_a_hook_that_nobody_closes_writes_when_it_goes(tf: Any, tmp_path: Path) -> None:
+    hook = csia.InputMonitorHook(BATCH, console=None, environ={}, log_dir=tmp_path, tensorboard=False)
+    hook.begin()
+    hook.after_create_session(None, None)
+    for _ in range(20):
+        hook.before_run(None)
+        hook.after_run(None, None)
+    seen = weakref.ref(hook)
+    del hook
+    gc.collect()
+    assert seen() is None
+    assert events(tmp_path, "end")[-1]["steps"] == 20
+
+
+def test_a_hook_goes_after_its_session(tf: Any, tmp_path: Path) -> None:
+    hook = csia.InputMonitorHook(BATCH, lambda: batches_of(tf, 50), measure_s=0.2, console=None, environ={}, log_dir=tmp_path)
+    session_run(tf, hook, lambda: batches_of(tf, 50), steps=20)
+    seen = weakref.ref(hook)
+    del hook
+    gc.collect()
+    assert seen() is None
 
 
 def test_an_input_function_that_fails_leaves_the_training_done(tf: Any) -> None:

@@ -1,6 +1,7 @@
 """Path -> what its files say of the newest run: one log (or those of its ranks), journals, events, and the two documents.
 
-Of each kind the newest counts. What is a day older than the newest file and the run is left aside, by name.
+Of each kind the newest counts; of journals, those of all workers of one launch. What is a day older than the newest file and the
+run is left aside, by name.
 """
 
 from __future__ import annotations
@@ -38,7 +39,10 @@ _RANK_NAME = re.compile(r"(rank|worker|task|proc|node)\D?\d+", re.IGNORECASE)
 
 @dataclass(slots=True)
 class Gathered:
-    """What was read. `logs`: one for each file, the newest first; their runs are the newest of each."""
+    """What was read. `logs`: one for each file, the newest first; their runs are the newest of each.
+
+    `journals`: several only of workers of one launch.
+    """
 
     sources: list[RunSource] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -68,9 +72,10 @@ def gather(path: Path) -> Gathered:
     is_folder = path.is_dir()
     recent = _recent(found, gathered) if is_folder else found
     _take_logs([one for one in recent if one.kind == "console log"], gathered, is_folder)
-    _take_journals([one for one in recent if one.kind == "step journal"], gathered)
+    aside = _take_journals([one for one in recent if one.kind == "step journal"], gathered)
     has_steps = bool(gathered.journals) or any(run.has_steps for _, run in gathered.logs)
     _take_events([one for one in recent if one.kind == "event files"], gathered, has_steps)
+    recent = tuple(one for one in recent if one.kind != "performance.json" or one.path.parent not in aside)
     gathered.performance = _document(recent, "performance.json", read_performance_json, gathered, is_folder)
     gathered.compile_report = _document(recent, "compile report", read_compile_report, gathered, is_folder)
     if gathered.is_empty:
@@ -147,7 +152,8 @@ def _is_same_run(one: LoggedRun, other: LoggedRun) -> bool:
 # --- journals and events -----------------------------------------------------------------------------------------------------
 
 
-def _take_journals(found: list[Found], gathered: Gathered) -> None:
+def _take_journals(found: list[Found], gathered: Gathered) -> set[Path]:
+    """The folders of journals that were left aside: what else their monitors wrote there is of no use either."""
     read: list[tuple[Found, Journal, str]] = []
     for one in found[:MOST_FILES]:
         opened, scanned = Opened(path=one.path), Scanned()
@@ -158,15 +164,41 @@ def _take_journals(found: list[Found], gathered: Gathered) -> None:
         else:
             gathered.sources.append(RunSource(path=str(one.path), kind="step journal", note="no steps of the monitor in it"))
     if not read:
-        return
+        return set()
     newest_s = max(_began(one, journal) for one, journal, _ in read)
+    together = [(one, journal) for one, journal, _ in read if newest_s - _began(one, journal) <= TOGETHER_S]
+    launch = _launch(together)
     for one, journal, note in read:
-        if newest_s - _began(one, journal) > TOGETHER_S:
-            gathered.notes.append(f"left aside: {one.path}, the journal of an older run")
+        if one.path in launch:
+            gathered.sources.append(RunSource(path=str(one.path), kind="step journal", note=note))
+            gathered.journals.append((one.path, journal))
+            gathered.runs_found = max(gathered.runs_found, journal.runs)
             continue
-        gathered.sources.append(RunSource(path=str(one.path), kind="step journal", note=note))
-        gathered.journals.append((one.path, journal))
-        gathered.runs_found = max(gathered.runs_found, journal.runs)
+        of = "another monitor" if any(each is journal for _, each in together) else "an older run"
+        gathered.notes.append(f"left aside: {one.path}, the journal of {of}")
+    return {one.path.parent for one, _, _ in read} - {path.parent for path in launch}
+
+
+def _launch(together: list[tuple[Found, Journal]]) -> set[Path]:
+    """The journals of the newest launch. Workers of one agree in how many they are, and each has a name of its own."""
+    first = _leading(together)[1]
+    if (first.workers or 1) == 1:
+        return {one.path for one, journal in together if journal is first}
+    by_name: dict[str, list[tuple[Found, Journal]]] = {}
+    for one, journal in together:
+        if journal.workers == first.workers:
+            by_name.setdefault(journal.worker or str(one.path.parent), []).append((one, journal))
+    return {_leading(of_one)[0].path for of_one in by_name.values()}
+
+
+def _leading(journals: list[tuple[Found, Journal]]) -> tuple[Found, Journal]:
+    """The newest one; where others were still at work when it began, the one of most workers, then steps: that is the training.
+
+    A loop over validation data has a monitor of its own beside that, and so has an evaluator, which is no worker.
+    """
+    newest_s = max(_began(one, journal) for one, journal in journals)
+    at_work = [each for each in journals if _began(*each) == newest_s or _began(*each) + each[1].last_step_s > newest_s]
+    return max(at_work, key=lambda each: (each[1].workers or 1, each[1].steps, _began(*each)))
 
 
 def _began(one: Found, journal: Journal) -> float:

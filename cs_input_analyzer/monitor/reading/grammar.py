@@ -66,6 +66,7 @@ _DEVICE_LINE = re.compile(
 )
 _STEPS_LINE = re.compile(rf"global step (?P<step>\d{{1,18}}): .{{0,200}}?\((?P<rate>{_NUMBER}) steps/sec\)")
 _LOSS_LINE = re.compile(r"global_step = (?P<step>\d{1,18}), ")
+_EVALUATED = "Saving dict for "  # results of an Estimator's evaluation, the global step among them
 _FINISHED = re.compile(
     rf"(?:Training finished with|Training [Cc]omplete\. Completed|Processed) (?P<samples>\d{{1,18}}) "
     rf"(?:training )?samples?(?:\(s\))? in (?P<seconds>{_NUMBER}) seconds(?:, (?P<rate>{_NUMBER}) samples ?/ ?second)?"
@@ -165,7 +166,14 @@ def _estimator_line(text: str) -> StepLine | None:
         return None
     stamp = _stamp(text, match.start())
     rate = _number(match["rate"]) if match.re is _STEPS_LINE else None
-    return StepLine(t_s=stamp[0], resolution_s=stamp[1], rank=_rank(text), step=int(match["step"]), steps_per_s=rate)
+    return StepLine(
+        t_s=stamp[0],
+        resolution_s=stamp[1],
+        rank=_rank(text),
+        step=int(match["step"]),
+        is_eval=_EVALUATED in text[: match.start()],
+        steps_per_s=rate,
+    )
 
 
 def _finished(text: str) -> Event | None:

@@ -30,7 +30,7 @@ PHASES: dict[str, StallCause] = {
 
 @dataclass(slots=True)
 class Journal:
-    """One worker's newest run. A second `start` in the file begins another one."""
+    """One worker's newest run. A second `start` in the file begins another one. `last_step_s`: since its beginning."""
 
     worker: str | None = None
     batch_size: float | None = None
@@ -40,6 +40,8 @@ class Journal:
     why: str = ""
     wait_ratio: Estimate | None = None
     samples: float | None = None
+    steps: int = 0
+    last_step_s: float = 0.0
     is_ended: bool = False
     runs: int = 0
     bad_lines: int = 0
@@ -84,6 +86,7 @@ def _take(journal: Journal, entry: dict[str, object]) -> None:
         rate, whole = _number(entry.get("rate")), _number(entry.get("global_rate"))
         journal.run.take_step(_line(at_s, step, rate, whole), journal._index)
     elif event == "step" and step is not None and at_s is not None:
+        journal.steps, journal.last_step_s = max(journal.steps, step), max(journal.last_step_s, at_s)
         journal.from_steps.take_step(_line(at_s, step, None, None), journal._index)
         cause = PHASES.get(str(entry.get("phase")))
         if cause is not None:  # the line stands where the step began: the next one tells how long it took

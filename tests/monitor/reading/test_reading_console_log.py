@@ -7,7 +7,7 @@ import random
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cs_input_analyzer.errors import UsageError
@@ -51,6 +51,7 @@ def test_a_log_gives_back_its_steps_and_times(gaps: list[float]) -> None:
     assert sum(steps for steps, _ in series.plain_intervals()) == 10 * len(gaps)
 
 
+@settings(deadline=None)  # the first rate of all loads a library of statistics
 @given(GAPS, st.data())
 def test_a_cut_log_never_raises_and_never_invents_a_rate(gaps: list[float], data: st.DataObject) -> None:
     lines = logs.smoothed_log(gaps)
@@ -112,6 +113,26 @@ def test_a_run_that_goes_on_from_a_checkpoint_is_a_new_one(tmp_path: Path) -> No
     assert found.stall_count == 0
     assert found.rates.steady_steps_per_s is not None
     assert found.rates.steady_steps_per_s.estimate == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("places", [(10,), (5, 10), (0,)], ids=["at the end", "between, too", "before"])
+def test_the_evaluations_of_an_estimator_hide_no_training(places: tuple[int, ...], tmp_path: Path) -> None:
+    plain = logs.estimator_log(logs.BERT_TF_18)
+    lines = list(plain)
+    for place in sorted(places, reverse=True):
+        step = logs.BERT_TF_18[place - 1][0] if place else 0
+        result = f"INFO:tensorflow:Saving dict for global step {step}: accuracy = 0.97, global_step = {step}, loss = 0.08"
+        lines.insert(place, result)
+    found = inspect_run(logs.write(tmp_path / "evaluated.log", lines))
+    expected = inspect_run(logs.write(tmp_path / "plain.log", plain))
+    assert found.runs_found == expected.runs_found == 1
+    assert found.workers == ()
+    if 5 not in places:  # after an evaluation between two lines, the time from one to the other is not the training's
+        assert found.rates == expected.rates
+    assert [span.phase for span in found.timeline].count("evaluation") == len(places)
+    (run,) = read(text(lines))
+    (writer,) = run.writers
+    assert writer.series.lines == len(plain)
 
 
 def test_two_runs_mixed_line_by_line_get_no_verdict(tmp_path: Path) -> None:

@@ -44,6 +44,21 @@ def test_an_estimator_line_reads_back(step: int, rate: float) -> None:
     assert (event.step, event.steps_per_s, event.t_s, event.samples_per_s) == (step, rate, None, None)
 
 
+@pytest.mark.parametrize(
+    ("text", "is_eval"),
+    [
+        ("Saving dict for global step 1000: accuracy = 0.97, global_step = 1000, loss = 0.08", True),
+        ("global_step = 1000, loss = 0.08 (1.5 sec)", False),
+        ("global step 1000: loss = 0.08 (51.3 steps/sec)", False),
+    ],
+)
+def test_results_of_an_evaluation_are_no_training_step(text: str, is_eval: bool) -> None:
+    for prefix in ("INFO:tensorflow:", "2: I0301 12:00:00.000000 140 estimator.py:2074] "):
+        event = parse_line((prefix + text).encode())
+        assert isinstance(event, StepLine)
+        assert (event.step, event.is_eval) == (1000, is_eval)
+
+
 @given(st.integers(0, 10**15), st.integers(1, 10**10).map(lambda value: value / 1000))
 def test_an_end_reads_back(samples: int, seconds: float) -> None:
     for text, rate in (

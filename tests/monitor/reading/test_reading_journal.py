@@ -16,7 +16,15 @@ from tests.monitor.reading import logs
 
 
 def journal(
-    *, worker: str = "worker-0", gap_s: float = 0.1, count: int = 120, batch: int = 32, verdict: str = "unknown", **wait: float
+    *,
+    worker: str = "worker-0",
+    workers: int = 2,
+    began_s: float = 0.0,
+    gap_s: float = 0.1,
+    count: int = 120,
+    batch: int = 32,
+    verdict: str = "unknown",
+    **wait: float,
 ) -> list[str]:
     """As the monitor writes it: a start, a line for each step, a log every five, an end."""
     share = wait or None
@@ -25,8 +33,8 @@ def journal(
             "event": "start",
             "format": 1,
             "worker": worker,
-            "workers": 2,
-            "time_unix_s": 1.7e9,
+            "workers": workers,
+            "time_unix_s": 1.7e9 + began_s,
             "batch_size": batch,
             "source": "iterator",
         }
@@ -124,6 +132,65 @@ def test_workers_add_up_and_the_slow_one_is_named(tmp_path: Path) -> None:
     }
     assert found.rates.steady_samples_per_s is not None
     assert found.rates.steady_samples_per_s.estimate == pytest.approx(320 + 320 + 160, rel=0.01)
+
+
+def rate_in(folder: Path) -> float:
+    """The steady rate of the one journal that counts there; each step of 0.1 s is 320 samples a second."""
+    found = inspect_run(folder)
+    assert found.workers == ()
+    assert found.rates.steady_samples_per_s is not None
+    assert sum(source.kind == "step journal" for source in found.sources) == 1
+    return found.rates.steady_samples_per_s.estimate
+
+
+def test_of_a_cell_that_was_run_twice_the_second_counts(tmp_path: Path) -> None:
+    logs.write(tmp_path / "steps.jsonl", journal(workers=1, gap_s=0.2, count=200))  # takes 40 s
+    logs.write(tmp_path / "monitor-2" / "steps.jsonl", journal(workers=1, began_s=60))
+    assert rate_in(tmp_path) == pytest.approx(320)
+    assert any(str(tmp_path / "steps.jsonl") in note for note in inspect_run(tmp_path).notes)
+
+
+@pytest.mark.parametrize("first", ["training", "validation"])
+def test_of_training_and_validation_the_training_counts(tmp_path: Path, first: str) -> None:
+    training = journal(workers=1, began_s=0 if first == "training" else 0.01)
+    validation = journal(workers=1, began_s=0.01 if first == "training" else 0, gap_s=0.05, count=60)
+    root, below = (training, validation) if first == "training" else (validation, training)
+    logs.write(tmp_path / "steps.jsonl", root)
+    logs.write(tmp_path / "monitor-2" / "steps.jsonl", below)
+    for folder, rate in ((tmp_path, 100.0), (tmp_path / "monitor-2", 200.0)):
+        logs.write(folder / "performance.json", [json.dumps({"samples_per_sec": rate, "suspected_input_bottleneck": "true: x"})])
+    assert rate_in(tmp_path) == pytest.approx(320)
+    found = inspect_run(tmp_path)
+    assert found.rates.average_samples_per_s == (100.0 if first == "training" else 200.0)
+    assert "suspected_input_bottleneck" not in found.evidence
+
+
+def test_ranks_that_do_not_know_of_each_other_are_not_added_up(tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "monitor-2", tmp_path / "monitor-3"):
+        logs.write(folder / "steps.jsonl", journal(workers=1))
+    assert rate_in(tmp_path) == pytest.approx(320)
+
+
+def test_each_worker_counts_once_and_an_evaluator_is_none(tmp_path: Path) -> None:
+    for rank in range(2):
+        worker = f"rank-{rank}"
+        logs.write(tmp_path / worker / "steps.jsonl", journal(worker=worker))
+        logs.write(tmp_path / worker / "monitor-2" / "steps.jsonl", journal(worker=worker, began_s=0.01, count=50))
+    logs.write(tmp_path / "steps.jsonl", journal(workers=1, began_s=5, count=1000))
+    found = inspect_run(tmp_path)
+    assert [worker.name for worker in found.workers] == ["rank-0", "rank-1"]
+    assert found.rates.steady_samples_per_s is not None
+    assert found.rates.steady_samples_per_s.estimate == pytest.approx(640)
+
+
+def test_a_launch_of_fewer_workers_leaves_those_of_the_one_before_aside(tmp_path: Path) -> None:
+    for rank in range(4):
+        worker = f"rank-{rank}"
+        before, now = journal(worker=worker, workers=4), journal(worker=worker, workers=2, began_s=60)
+        logs.write(tmp_path / worker / "steps.jsonl", before + (["", *now] if rank < 2 else []))
+    assert [worker.name for worker in inspect_run(tmp_path).workers] == ["rank-0", "rank-1"]
+    logs.write(tmp_path / "steps.jsonl", journal(workers=1, began_s=120))  # and then one alone
+    assert rate_in(tmp_path) == pytest.approx(320)
 
 
 def test_the_monitors_own_performance_json_does_not_count_twice(tmp_path: Path) -> None:
