@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cs_input_analyzer import __version__, analysis, capture, engine, load, prove, records, report
+from cs_input_analyzer.commands import check_lines, expand_nodelist
 from cs_input_analyzer.demand import check_sources, consumption_of
 from cs_input_analyzer.errors import Interrupted, TargetError, UsageError
 from cs_input_analyzer.launch import Launcher
@@ -31,6 +32,8 @@ VALIDATE_SECONDS = 120.0
 TUNE_SECONDS = 30.0
 RECOMMEND_SECONDS = 10.0
 VALIDATE_ROUNDS = 3
+# Samples of a step: a thousand times as many as the largest batches that networks were trained with.
+MOST_BATCH_SAMPLES = 10**9
 # Where on Slurm: the options that only an engine reads.
 SLURM_CHOICES = ("partition", "exclude_nodes", "slurm_nodes", "queue_timeout_s", "shared_dir", "sbatch_args")
 Target = str | Callable[..., object]
@@ -71,10 +74,10 @@ class Analysis(records.Analysis):
         progress: analysis.Progress | None = None,
         **choices: Any,
     ) -> Analysis:
-        """This run with its `validation`: real workers launched on this host, and what they delivered beside what was predicted.
+        """This run with its `validation`: real workers launched here or on Slurm's nodes, beside what was predicted for them.
 
         Args:
-            layouts: what to launch, as `1xTxC`; none: the recommended layout, its part that fits this host, and its neighbours.
+            layouts: what to launch, as `NxTxC`; none: the recommended layout, its part that fits, and its neighbours.
             rounds: fresh launches of each, if there is time.
             cpus: how many CPUs may be used; None: as many as in the run.
             choices: `launcher="slurm"`, and what says where on Slurm: `partition`, `exclude_nodes`, `slurm_nodes`,
@@ -109,7 +112,8 @@ def analyze(
     Args:
         target: the input function, or its name: `package.module:function`, `path/file.py:function`.
         params: what the function is called with; None calls it without.
-        cluster: the nodes to plan for: a Cluster, a YAML file, a preset's name; None is this host.
+        cluster: the nodes to plan for: a Cluster, a YAML file, a preset's name, `slurm`, `local`; None is this host, or with
+            `launcher="slurm"` what Slurm has.
         progress: called with what is going on and the share of the time budget that is spent.
         choices: the options of the command line, as in `records.Options`; `demand` (samples/s), `step_time` (s) with
             `batch_size`, or a `wafer` model say how fast the accelerator consumes; `current` and `probe_layouts` may be texts,
@@ -196,6 +200,7 @@ def validate(
     unknown = sorted(set(choices) - {"launcher", *SLURM_CHOICES})
     if unknown:
         raise UsageError(f"unknown option {', '.join(unknown)}; there are: launcher, {', '.join(SLURM_CHOICES)}")
+    choices["exclude_nodes"] = _node_names(choices.get("exclude_nodes", ()))
     options = Options(cpus=cpus, max_seconds=max_seconds, worker_memory_bytes=found.options.worker_memory_bytes, **choices)
     _check_slurm(options)
     opened = engine.open_engine(options, declared=None, told=lambda what: progress(what, 0.0))
@@ -295,6 +300,8 @@ def make_options(
             "node_speed_ratio": parse_estimate(speed) if isinstance(speed, (str, int, float)) else speed,
             "select": _codes(choices.get("select", ())),
             "ignore": _codes(choices.get("ignore", ())),
+            "mount_dirs": _folders(choices.get("mount_dirs", ())),
+            "exclude_nodes": _node_names(choices.get("exclude_nodes", ())),
             "current": _layout(current) or current_from(os.environ),
             "probe_layouts": tuple(layout for text in probe_layouts if (layout := _layout(text))),
         }
@@ -315,11 +322,16 @@ def _check(options: Options) -> None:
         raise UsageError("--node-speed and --node-reference both say how fast a node's CPU is: give one of them")
     if options.batch_size is not None and options.batch_size < 1:
         raise UsageError(f"--batch-size {options.batch_size}: must be 1 or more")
+    if options.batch_size is not None and options.batch_size > MOST_BATCH_SAMPLES:
+        raise UsageError(f"--batch-size: more than {MOST_BATCH_SAMPLES:,} samples is a typing error")
     _check_seconds(options.max_seconds)
     if not 0 < options.target_error_ratio < 1:
         raise UsageError(f"--target-error {options.target_error_ratio:g}: a ratio between 0 and 1, for example 0.02")
     if not 0 <= options.headroom_ratio <= 10:
         raise UsageError(f"--headroom {options.headroom_ratio:g}: a ratio of the demand, for example 0.1 for 10 %")
+    if options.single_task_nodes is not None and options.single_task_nodes < 0:
+        raise UsageError(f"--single-task-nodes {options.single_task_nodes}: must be 0 or more")
+    check_lines(options)
     _check_slurm(options)
     for layout in options.probe_layouts:
         if layout.nodes != 1 and options.launcher != "slurm":
@@ -375,8 +387,20 @@ def _codes(codes: str | Sequence[str]) -> tuple[str, ...]:
     return check_codes([part.strip() for part in codes.split(",") if part.strip()] if isinstance(codes, str) else codes)
 
 
+def _folders(folders: str | Sequence[str]) -> tuple[str, ...]:
+    """Folders as a tuple or as `/a,/b`."""
+    return tuple(part for part in folders.split(",") if part) if isinstance(folders, str) else tuple(folders)
+
+
+def _node_names(nodes: str | Sequence[str]) -> tuple[str, ...]:
+    """Names of nodes, from node lists or as `n[1-3],n7`. Raises UsageError."""
+    lists = [nodes] if isinstance(nodes, str) else nodes
+    return tuple(name for text in lists if text.strip() for name in expand_nodelist(text))
+
+
 def _layout(layout: Layout | str | None) -> Layout | None:
-    return Layout.parse(layout) if isinstance(layout, str) else layout
+    """Raises UsageError, also for a record with numbers that cannot be written."""
+    return None if layout is None else Layout.parse(str(layout))
 
 
 def _params_json(params: Mapping[str, Any] | None) -> str | None:

@@ -7,7 +7,7 @@ Slurm's behaviour below was checked against a running Slurm 22.05: a command giv
 components; `srun` inside a batch script does not inherit `--cpus-per-task`; the node list of a step over several components is
 *sorted*, so that the order of tasks must come from the lists of the components; and `SLURM_DISTRIBUTION` is, once in twenty
 launches, what another component asked for or got by default (cyclic where it has no more tasks than nodes), so that all must ask
-for the same.
+for the same; and `--exclusive` gives all CPUs of a node, but of its memory only what the site sets for each CPU (`DefMemPerCPU`).
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import json
 import math
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
 
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.records import Cluster, LaunchLines, LaunchPlan, Options
 from cs_input_analyzer.units import counted
 
-__all__ = ["expand_nodelist", "launch_lines", "tf_config"]
+__all__ = ["check_lines", "compress_nodelist", "expand_nodelist", "launch_lines", "tf_config"]
 
 PLACEHOLDER_COMMAND = "python run.py --mode=train"
 
@@ -43,21 +43,36 @@ def launch_lines(plan: LaunchPlan, cluster: Cluster, options: Options, target: s
         target: the input function, named in the sbatch file's header.
 
     Raises:
-        UsageError: `--train-command`, `--srun-args` or `--sbatch-args` is not a list of words a shell could read, or a value
-            holds what Slurm cannot carry.
+        UsageError: as `check_lines`.
     """
+    check_lines(options, cluster)
     command = _words(options.train_command or PLACEHOLDER_COMMAND, "--train-command")
-    if not command:
-        raise UsageError("--train-command is empty: give the command that starts training")
-    for folder in options.mount_dirs:
-        if "," in folder or not folder:
-            raise UsageError(f"--mount-dirs holds {folder!r}: folders are separated by commas, so none may hold one or be empty")
     return LaunchLines(
         defaults=f"nodes: {plan.nodes}\ntasks_per_node: {plan.tasks_per_node}\ncpus_per_task: {plan.cpus_per_task}",
         csrun_wse=_csrun_wse(plan, options, command),
-        srun=_srun(plan, options, command),
+        srun=_srun(plan, cluster, options, command),
         sbatch=_sbatch(plan, cluster, options, target, command),
     )
+
+
+def check_lines(options: Options, cluster: Cluster | None = None) -> None:
+    """Whether there can be launch lines of these options, whatever the plan: worth asking before anything is measured.
+
+    Args:
+        cluster: that of the plan; None where it is not known yet.
+
+    Raises:
+        UsageError: `--train-command`, `--srun-args` or `--sbatch-args` is not a list of words a shell could read, or a value
+            holds what Slurm cannot carry.
+    """
+    if not _words(options.train_command or PLACEHOLDER_COMMAND, "--train-command"):
+        raise UsageError("--train-command is empty: give the command that starts training")
+    _words(options.srun_args or "", "--srun-args")
+    for word in (*_words(options.sbatch_args or "", "--sbatch-args"), *_where(options, cluster)):
+        _directive(word)
+    for folder in options.mount_dirs:
+        if "," in folder or not folder:
+            raise UsageError(f"--mount-dirs holds {folder!r}: folders are separated by commas, so none may hold one or be empty")
 
 
 def _csrun_wse(plan: LaunchPlan, options: Options, command: list[str]) -> str:
@@ -72,32 +87,46 @@ def _csrun_wse(plan: LaunchPlan, options: Options, command: list[str]) -> str:
     return shlex.join([*words, *command])
 
 
-def _components(plan: LaunchPlan, options: Options) -> list[list[str]]:
-    """Slurm options of each component: the single-task nodes, if any, then the streaming ones.
+def _components(plan: LaunchPlan, cluster: Cluster, options: Options, extra: list[str]) -> list[list[str]]:
+    """Slurm options of each component: the single-task nodes, if any, then the streaming ones. `extra` words come after them.
 
     Single-task nodes ask for the same CPUs per task: `srun --het-group=0,1` passes one value to both. And for the same
     distribution: what tells it to a task is sometimes that of another component (srun's threads share one environment).
     """
     streaming = [f"--nodes={plan.nodes - plan.single_task_nodes}", f"--ntasks-per-node={plan.tasks_per_node}"]
     streaming.append(f"--cpus-per-task={plan.cpus_per_task}")
-    where = [f"--distribution={'cyclic' if options.cyclic else 'block'}", "--exclusive"]
-    where += [f"--partition={options.partition}"] if options.partition is not None else []
-    where += [f"--exclude={','.join(options.exclude_nodes)}"] if options.exclude_nodes else []
+    where = [f"--distribution={'cyclic' if options.cyclic else 'block'}", "--exclusive", *_all_memory(extra)]
+    where += _where(options, cluster)
     if not plan.single_task_nodes:
         return [[*streaming, *where]]
     single = [f"--nodes={plan.single_task_nodes}", "--ntasks-per-node=1", f"--cpus-per-task={plan.cpus_per_task}"]
     return [[*single, *where], [*streaming, *where]]
 
 
-def _srun(plan: LaunchPlan, options: Options, command: list[str]) -> str:
+def _where(options: Options, cluster: Cluster | None) -> list[str]:
+    """The nodes that were planned for: their partition, which the user's own word for it replaces, and those that are not among
+    them."""
+    partition = options.partition or (cluster.partition if cluster is not None else None)
+    words = [f"--partition={partition}"] if partition else []
+    theirs = [name for text in options.exclude_nodes for name in expand_nodelist(text)]
+    excluded = compress_nodelist((*theirs, *(cluster.excluded_nodes if cluster is not None else ())))
+    return [*words, f"--exclude={excluded}"] if excluded else words
+
+
+def _all_memory(extra: list[str]) -> list[str]:
+    """All of a node's memory, unless the user asks for some: Slurm takes one of these options only."""
+    return [] if any(re.match(r"--mem(=|$|-per-)", word) for word in extra) else ["--mem=0"]
+
+
+def _srun(plan: LaunchPlan, cluster: Cluster, options: Options, command: list[str]) -> str:
     extra = _words(options.srun_args or "", "--srun-args")
-    components = [shlex.join([*component, *extra]) for component in _components(plan, options)]
+    components = [shlex.join([*component, *extra]) for component in _components(plan, cluster, options, extra)]
     return f"srun --unbuffered --kill-on-bad-exit {' : '.join(components)} {shlex.join(_in_each_task(options, command))}"
 
 
 def _sbatch(plan: LaunchPlan, cluster: Cluster, options: Options, target: str, command: list[str]) -> str:
     extra = _words(options.sbatch_args or "", "--sbatch-args")
-    components = _components(plan, options)
+    components = _components(plan, cluster, options, extra)
     lines = ["#!/bin/bash"]
     lines += [f"# Feeds the accelerator from {_one_line(target)}", f"# on {_one_line(cluster.name)}: {_arithmetic(plan)}."]
     for index, component in enumerate(components):
@@ -108,8 +137,9 @@ def _sbatch(plan: LaunchPlan, cluster: Cluster, options: Options, target: str, c
         if extra:
             lines.append(f"#SBATCH {' '.join(_directive(word) for word in extra)}")
     groups = ["--het-group=" + ",".join(str(index) for index in range(len(components)))] if len(components) > 1 else []
+    step_extra = _words(options.srun_args or "", "--srun-args")
     step = ["srun", *groups, "--unbuffered", "--kill-on-bad-exit", f"--cpus-per-task={plan.cpus_per_task}"]
-    step += [f"--distribution={'cyclic' if options.cyclic else 'block'}", *_words(options.srun_args or "", "--srun-args")]
+    step += [f"--distribution={'cyclic' if options.cyclic else 'block'}", *_all_memory(step_extra), *step_extra]
     lines += ["", "set -euo pipefail", "# Since Slurm 22.05 srun does not inherit --cpus-per-task from the job: it is given again."]
     return "\n".join([*lines, shlex.join([*step, *_in_each_task(options, command)]), ""])
 
@@ -254,6 +284,35 @@ def expand_nodelist(text: str) -> tuple[str, ...]:
             raise UsageError(f"a Slurm node list of more than {MOST_HOSTS:,} nodes: {text!r}")
         hosts += ["".join(parts) for parts in product(*choices)]
     return tuple(hosts)
+
+
+def compress_nodelist(names: Iterable[str]) -> str:
+    """The names, each once, in Slurm's notation: n1 n2 n3 n07 gpu2 -> `n[1-3,07],gpu2`. What expands to them, in another order."""
+    groups: dict[str, set[str]] = {}
+    for name in names:
+        digits = re.search(r"(?<=[^0-9])[0-9]{1,9}\Z", name)
+        groups.setdefault(name[: digits.start()] if digits else name, set()).add(digits[0] if digits else "")
+    items = []
+    for prefix, numbers in groups.items():
+        if "" in numbers:
+            items.append(prefix)
+        numbered = sorted(numbers - {""}, key=lambda digits: (len(digits), digits))
+        if len(numbered) == 1:
+            items.append(prefix + numbered[0])
+        elif numbered:
+            items.append(f"{prefix}[{','.join(_ranges(numbered))}]")
+    return ",".join(items)
+
+
+def _ranges(numbers: list[str]) -> Iterator[str]:
+    """`1-3` for 1 2 3; of numbers as wide as each other, so that leading zeros stay."""
+    first = last = numbers[0]
+    for number in (*numbers[1:], ""):
+        if number and len(number) == len(last) and int(number) == int(last) + 1:
+            last = number
+            continue
+        yield first if first == last else f"{first}-{last}"
+        first = last = number
 
 
 def _split_outside_brackets(text: str) -> list[str]:

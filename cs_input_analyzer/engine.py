@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from cs_input_analyzer import cluster
+from cs_input_analyzer import cluster, recommend
+from cs_input_analyzer.commands import expand_nodelist
 from cs_input_analyzer.errors import Interrupted, UsageError
 from cs_input_analyzer.launch import LocalLauncher
 from cs_input_analyzer.launch.slurm import SlurmLauncher, Wish
 from cs_input_analyzer.measure import host, node_speed
 from cs_input_analyzer.records import Cluster, Estimate, Host, Options
 
-__all__ = ["Engine", "open_engine"]
+__all__ = ["Engine", "is_planned_for", "open_engine"]
 
 # Beside the budget of the run a job must last while the last launch is collected.
 SPARE_RATIO = 1.25
@@ -47,17 +48,34 @@ def open_engine(options: Options, *, declared: Cluster | None, told: Callable[[s
 
 def _here(options: Options, declared: Cluster | None) -> Engine:
     this_host = host.read_host(options.cpus)
+    _check_probes(options, this_host)
     nodes = cluster.resolve(options, this_host, declared=declared, loop=_loop(this_host))
+    recommend.check_single_task_nodes(nodes, options)
     return Engine(launcher=LocalLauncher(this_host.cpu_budget, options.worker_memory_bytes), host=this_host, cluster=nodes)
 
 
+def _check_probes(options: Options, this_host: Host) -> None:
+    """More tasks than CPUs share them; one task of more CPUs than there are would be measured with fewer than its name says."""
+    for layout in options.probe_layouts:
+        if layout.cpus_per_task > this_host.cpu_budget:
+            raise UsageError(
+                f"--probe-layouts {layout}: needs {layout.cpus_per_task} CPUs for a task, and {this_host.cpu_budget} may be used "
+                f"here ({this_host.cpu_budget_source})"
+            )
+
+
 def _on_slurm(options: Options, declared: Cluster | None, told: Callable[[str], None]) -> Engine:
-    """The nodes that measure are those that are planned for, unless another cluster is named: then their speeds are told apart."""
-    partition = options.partition or os.environ.get("SLURM_JOB_PARTITION")
-    found = cluster.discover(partition, options.exclude_nodes)
+    """The nodes that measure are those that are planned for, unless another cluster is named, or we are in an allocation of other
+    nodes: then how much faster or slower those that are planned for are is not known, unless it is stated."""
+    found = cluster.discover(options.partition, options.exclude_nodes)
     is_theirs = declared is None and options.cluster in (None, cluster.SLURM)
+    is_measured = is_theirs and is_planned_for(found, os.environ)
     this_host = host.read_host()
-    nodes = cluster.resolve(options, this_host, declared=found.cluster if is_theirs else declared, loop=_loop(this_host))
+    if declared is None and options.cluster == cluster.LOCAL:  # where we were started: to the nodes that measure another machine
+        login = cluster.this_host(this_host)
+        declared = replace(login, name=this_host.hostname, source=this_host.hostname, speed_ratio=None, speed_basis="stated")
+    nodes = cluster.resolve(options, this_host, declared=found.cluster if is_theirs else declared, loop=_no_loop)
+    recommend.check_single_task_nodes(nodes, options)
     try:
         extra = shlex.split(options.sbatch_args or "")
     except ValueError as error:
@@ -66,11 +84,28 @@ def _on_slurm(options: Options, declared: Cluster | None, told: Callable[[str], 
         launcher = _slurm_launcher(options, found, tuple(extra), told)
     except KeyboardInterrupt:
         raise Interrupted("interrupted before Slurm gave its nodes") from None
-    if is_theirs and nodes.speed_ratio is None:
+    if is_measured and nodes.speed_ratio is None:
         nodes = replace(
             nodes, speed_ratio=Estimate.exact(1.0), speed_basis="this host", cpu_model=nodes.cpu_model or launcher.host.cpu_model
         )
-    return Engine(launcher=launcher, host=launcher.host, cluster=nodes)
+    return Engine(launcher=launcher, host=launcher.host, cluster=replace(nodes, is_measured=is_measured))
+
+
+def is_planned_for(found: cluster.Found, environ: Mapping[str, str]) -> bool:
+    """Whether the nodes that will measure are of those that were found to plan for. A job of ours asks for no others; an allocation
+    that we are in may be of other nodes, or not say which."""
+    if not (environ.get("SLURM_JOB_ID") or environ.get("SLURM_JOBID")):
+        return True
+    names = environ.get("SLURM_JOB_NODELIST") or environ.get("SLURM_NODELIST")
+    return names is not None and set(expand_nodelist(names)) <= set(found.alike)
+
+
+def _no_loop() -> Estimate:
+    raise UsageError(
+        "--node-reference, or node_reference in the cluster file, compares a node with the machine that this was started on, but "
+        "with --launcher slurm nodes of Slurm measure: run `reference` on one of them, too, and give the ratio as --node-speed "
+        "(none is needed to plan for the nodes that measure)"
+    )
 
 
 def _slurm_launcher(

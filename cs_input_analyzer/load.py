@@ -305,7 +305,7 @@ def load_params(file: str | None, overrides: tuple[str, ...]) -> dict[str, Any] 
             raise UsageError(f"--params: there is no file {file}") from None
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"--params: {file} cannot be read: {error}") from None
-        except yaml.YAMLError as error:
+        except (yaml.YAMLError, ValueError) as error:  # a date that there is not, a number of thousands of digits
             raise UsageError(f"--params: {file} is not YAML: {' '.join(str(error).split())}") from None
         if read is not None and not isinstance(read, dict):
             raise UsageError(f"--params: {file} must hold a mapping at its top, not a {type(read).__name__}")
@@ -317,7 +317,7 @@ def load_params(file: str | None, overrides: tuple[str, ...]) -> dict[str, Any] 
             raise UsageError(f"--set {override!r} is not understood: write key=value or section.key=value")
         try:
             value = yaml.safe_load(text)
-        except yaml.YAMLError:
+        except (yaml.YAMLError, ValueError):
             raise UsageError(f"--set {override!r}: the value is not YAML; quote it") from None
         _put(params, path, value, override)
     return params

@@ -38,7 +38,7 @@ def parse_bytes(text: str | int | float) -> int:
     if (prefix and not unit) or (is_binary and not prefix):
         raise UsageError(f"{text!r} could mean powers of 1000 or of 1024; write for example 128GB (10^9) or 128GiB (2^30 bytes)")
     factor = _BINARY[prefix] if is_binary else _DECIMAL[prefix]
-    size = _positive(text, match["number"]) * factor
+    size = _positive(text, match["number"], factor)
     if size < 1:
         raise UsageError(f"a size must be at least one byte, got {text!r}")
     return round(size)
@@ -60,7 +60,7 @@ def parse_bytes_per_s(text: str | int | float) -> float:
     prefix = match["prefix"].lower()
     factor = _BINARY[prefix] if match["binary"] else _DECIMAL[prefix]
     bits_per_unit = 8 if match["unit"] in ("b", "bit", "bits") else 1
-    return _positive(text, match["number"]) * factor / bits_per_unit
+    return _positive(text, match["number"], factor) / bits_per_unit
 
 
 def parse_estimate(text: str | float) -> Estimate:
@@ -168,9 +168,9 @@ def format_estimate(value: Estimate | None, form: Callable[[float | None], str] 
     return f"{whole} ({low} to {high})"
 
 
-def _positive(text: object, number: str) -> float:
+def _positive(text: object, number: str, factor: int = 1) -> float:
     try:
-        value = float(number)
+        value = float(number) * factor
     except ValueError:
         raise UsageError(f"not a number: {text!r}") from None
     if not math.isfinite(value) or value <= 0:

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 from builders import make_cluster, make_plan
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cs_input_analyzer.commands import expand_nodelist, launch_lines, tf_config
+from cs_input_analyzer.commands import check_lines, compress_nodelist, expand_nodelist, launch_lines, tf_config
 from cs_input_analyzer.errors import UsageError
-from cs_input_analyzer.records import LaunchLines, LaunchPlan, Options
+from cs_input_analyzer.records import Cluster, LaunchLines, LaunchPlan, Options
 
 HOSTILE = [
     "plain",
@@ -52,8 +52,22 @@ def a_plan(layout: str = "3x4x2", single: int = 1) -> LaunchPlan:
     return make_plan(layout, single_task_nodes=single, launch=None, input_workers=workers)
 
 
-def lines(layout: str = "3x4x2", single: int = 1, target: str = "data.py:train_input_fn", **options: object) -> LaunchLines:
-    return launch_lines(a_plan(layout, single), make_cluster(), Options(**options), target)  # type: ignore[arg-type]
+def lines(
+    layout: str = "3x4x2",
+    single: int = 1,
+    target: str = "data.py:train_input_fn",
+    cluster: Cluster | None = None,
+    **options: object,
+) -> LaunchLines:
+    return launch_lines(a_plan(layout, single), cluster or make_cluster(), Options(**options), target)  # type: ignore[arg-type]
+
+
+def in_components(text: LaunchLines, option: str) -> list[list[str]]:
+    """The values of an option in each component: those of the srun line, then those of the batch file's directives."""
+    line = shlex.split(text.srun)
+    words = [word for each in text.sbatch.splitlines() if each.startswith("#SBATCH ") for word in shlex.split(each)[1:]]
+    groups = [*" ".join(line[1 : line.index("bash")]).split(" : "), *" ".join(words).split("hetjob")]
+    return [re.findall(rf"{option}=(\S+)", group) for group in groups]
 
 
 # --- the words ------------------------------------------------------------------------------------------------------------------
@@ -109,6 +123,57 @@ def test_sbatch_without_single_task_nodes_is_an_ordinary_job() -> None:
     assert "3 of them stream" in text
 
 
+# --- the nodes that were planned for --------------------------------------------------------------------------------------------
+
+FOUND = make_cluster(partition="big", excluded_nodes=("wafer", "n7", "n8", "n9"))
+
+
+@pytest.mark.parametrize("single", [0, 1])
+def test_lines_are_for_the_nodes_that_were_planned_for(single: int) -> None:
+    components = 2 * (1 + bool(single))
+    text = lines(single=single, cluster=FOUND)
+    assert in_components(text, "--partition") == [["big"]] * components
+    assert in_components(text, "--exclude") == [["wafer,n[7-9]"]] * components
+    plain = lines(single=single)
+    assert in_components(plain, "--partition") == in_components(plain, "--exclude") == [[]] * components
+
+
+def test_the_users_partition_wins_and_the_users_exclusions_add() -> None:
+    text = lines(cluster=FOUND, partition="mine", exclude_nodes=("n8", "n1"))
+    assert in_components(text, "--partition") == [["mine"]] * 4
+    for (value,) in in_components(text, "--exclude"):
+        assert sorted(expand_nodelist(value)) == ["n1", "n7", "n8", "n9", "wafer"]
+
+
+def test_the_vendors_form_takes_neither_nodes_nor_memory() -> None:
+    assert lines(cluster=FOUND).csrun_wse == lines().csrun_wse
+
+
+@pytest.mark.parametrize("single", [0, 2])
+def test_every_component_and_the_step_ask_for_all_memory(single: int) -> None:
+    text = lines(single=single)
+    assert in_components(text, "--mem") == [["0"]] * (2 * (1 + bool(single)))
+    step = next(line for line in text.sbatch.splitlines() if line.startswith("srun"))
+    assert shlex.split(step).count("--mem=0") == 1
+
+
+@pytest.mark.parametrize("asked", ["--mem=100G", "--mem 100G", "--mem-per-cpu=2G", "--mem-per-gpu 2G", "--label --mem=0"])
+def test_the_users_own_word_on_memory_stands_alone(asked: str) -> None:
+    """Slurm takes one such option only, and of two of a kind the last."""
+    text = lines(srun_args=asked)
+    assert text.srun.count("--mem") == 2  # once in each component
+    step = next(line for line in text.sbatch.splitlines() if line.startswith("srun"))
+    assert step.count("--mem") == 1
+    assert text.sbatch.count("#SBATCH --mem=0\n") == 2
+    batch = lines(sbatch_args=asked).sbatch
+    assert sum(line.count("--mem") for line in batch.splitlines() if line.startswith("#SBATCH")) == 2
+
+
+@pytest.mark.parametrize("other", ["--mem-bind=local", "--comment=--mem", "--memory"])
+def test_other_words_leave_the_memory_alone(other: str) -> None:
+    assert lines(srun_args=other).srun.count("--mem=0") == 2
+
+
 def test_every_directive_comes_before_the_first_command() -> None:
     body = lines(sbatch_args="--time=60").sbatch.splitlines()
     first = next(index for index, line in enumerate(body) if line and not line.startswith("#"))
@@ -138,11 +203,35 @@ def test_a_container_wraps_the_training_and_not_the_launcher() -> None:
         {"mount_dirs": ("/a,b",)},
         {"mount_dirs": ("",)},
         {"train_command": "a\0b"},
+        {"partition": "big\n#SBATCH --nodes=99"},
+        {"exclude_nodes": ("n[1-",)},
     ],
 )
 def test_what_no_launcher_can_carry_is_refused(options: dict[str, object]) -> None:
     with pytest.raises(UsageError):
         lines(**options)
+    with pytest.raises(UsageError):  # and can be before there is a plan, or a cluster
+        check_lines(Options(**options))  # type: ignore[arg-type]
+
+
+TEXTS = st.text(st.sampled_from("ab '\"\\,\n\0-=[1]é"), max_size=8)
+
+
+@given(st.none() | TEXTS, TEXTS, TEXTS, st.lists(TEXTS, max_size=2), st.none() | TEXTS, st.sampled_from((0, 1)))
+@example(None, "", "", [], None, 1)
+def test_what_passes_the_check_becomes_lines(
+    command: str | None, srun_args: str, sbatch_args: str, mounts: list[str], partition: str | None, single: int
+) -> None:
+    """So that nothing that was measured is lost to a line that cannot be written."""
+    options = Options(
+        train_command=command, srun_args=srun_args, sbatch_args=sbatch_args, mount_dirs=tuple(mounts), partition=partition
+    )
+    try:
+        check_lines(options)
+    except UsageError:
+        return
+    text = launch_lines(a_plan("3x4x2", single), FOUND, options, "data.py:train_input_fn")
+    assert in_components(text, "--nodes") == [["1"], ["2"]] * 2 if single else [["3"]] * 2
 
 
 @pytest.mark.parametrize("target", ["a.py:f\n#SBATCH --exclusive=user\ntouch pwned", "a\r\nb", "a\u2028b"])
@@ -392,6 +481,38 @@ def test_what_is_no_node_list_is_refused(text: str) -> None:
 def test_a_list_of_absurdly_many_nodes_is_refused_before_it_is_made() -> None:
     with pytest.raises(UsageError, match="1,000,000"):
         expand_nodelist("n[1-999999]x[1-999999]")
+
+
+@pytest.mark.parametrize(
+    ("names", "text"),
+    [
+        ((), ""),
+        (("wafer",), "wafer"),
+        (("n1", "n2", "n3", "n07", "gpu2"), "n[1-3,07],gpu2"),
+        (("n9", "n10", "n11", "n9"), "n[9,10-11]"),
+        (("n08", "n09", "n10"), "n[08-10]"),
+        (("n", "n1", "1", "2", "n1-ib", "n2-ib"), "n,n1,1,2,n1-ib,n2-ib"),
+        (("n1234567890", "n1234567891"), "n1234567890,n1234567891"),
+    ],
+)
+def test_many_nodes_are_written_short(names: tuple[str, ...], text: str) -> None:
+    assert set(expand_nodelist(text) if text else ()) == set(names)
+    assert compress_nodelist(names) == text
+
+
+NAMES = st.from_regex(r"[a-c]{0,2}-?[0-9]{0,3}", fullmatch=True).filter(bool)
+
+
+@given(st.lists(NAMES, min_size=1, max_size=40))
+def test_a_short_list_names_each_node_once(names: list[str]) -> None:
+    found = expand_nodelist(compress_nodelist(names))
+    assert len(found) == len(set(found))
+    assert set(found) == set(names)
+
+
+@given(st.integers(0, 9_000), st.integers(1, 900))
+def test_a_thousand_nodes_in_a_row_take_no_more_room_than_few(first: int, count: int) -> None:
+    assert len(compress_nodelist(f"node{number:05d}" for number in range(first, first + count))) <= len("node[00000-00000]")
 
 
 @given(st.lists(st.tuples(st.integers(0, 999), st.integers(0, 20)), min_size=1, max_size=5))

@@ -9,9 +9,11 @@ import pytest
 from click.testing import CliRunner
 
 from cs_input_analyzer.api import make_options
-from cs_input_analyzer.cli import cli, main
+from cs_input_analyzer.cli import analyze, cli, main
 from cs_input_analyzer.demand import consumption_of
 from cs_input_analyzer.errors import UsageError
+from cs_input_analyzer.recommend import single_task_nodes
+from cs_input_analyzer.records import Options
 
 
 def test_without_a_source_there_is_no_demand() -> None:
@@ -93,3 +95,72 @@ def test_the_wafer_command_prints_what_limits_and_writes_it_down(tmp_path: Path)
 def test_a_network_that_is_not_there_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["wafer", "no_such_net", "--batch-size", "8"]) == 2
     assert "no_such_net" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("choices", [{"demand": 500.0}, {"step_time": 0.1, "batch_size": 50}])
+def test_a_declared_demand_says_how_the_wafer_runs_where_that_is_told(choices: dict[str, float]) -> None:
+    found = consumption_of(make_options(**choices, wafer_mode="weight_streaming"))  # type: ignore[arg-type]
+    assert found is not None
+    assert found.mode == "weight_streaming"
+    plain = consumption_of(make_options(**choices))  # type: ignore[arg-type]
+    assert plain is not None
+    assert plain.mode is None
+
+
+SOURCES: list[dict[str, object]] = [
+    {"demand": 500.0},
+    {"step_time": 0.1, "batch_size": 50},
+    {"performance_json": "performance.json"},
+    {"wafer": "bert_large", "batch_size": 1024},
+]
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda source: next(iter(source)))
+@pytest.mark.parametrize("word", ["weight-streaming", "weight_streaming"])
+def test_a_mode_is_one_word_however_it_is_written(
+    source: dict[str, object], word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "performance.json").write_text('{"samples_per_sec": 1000.0}')
+    options = make_options(**source, wafer_mode=word)  # type: ignore[arg-type]
+    found = consumption_of(options)
+    assert found is not None
+    assert found.mode == "weight_streaming"
+    assert single_task_nodes(8, found, options) == 2
+
+
+@pytest.mark.parametrize("word", ["streaming", "Weight-Streaming", "", "pipelined "])
+def test_another_word_for_the_mode_is_refused(word: str) -> None:
+    with pytest.raises(UsageError, match="modes are pipelined and weight_streaming"):
+        make_options(wafer_mode=word)
+    with pytest.raises(UsageError, match="modes are pipelined and weight_streaming"):
+        consumption_of(Options(demand_samples_per_s=5.0, wafer_mode=word))
+
+
+# --- demo ---------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "demand", "cluster"),
+    [
+        ([], 479_188.55, "alcf-cs2-01"),
+        (["--demand", "9"], 9.0, "alcf-cs2-01"),
+        (["--wafer", "bert_large", "--batch-size", "1024"], None, "alcf-cs2-01"),
+        (["--performance-json", "run.json"], None, "alcf-cs2-01"),
+        (["--sample", "gpt2", "--cluster", "local"], None, "local"),
+        (["--launcher", "slurm"], 479_188.55, None),
+    ],
+)
+def test_the_demo_has_a_demand_where_none_is_named(
+    arguments: list[str], demand: float | None, cluster: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: list[dict[str, object]] = []
+    monkeypatch.setattr(analyze, "_write_sample", lambda sample, folder, progress: tmp_path / "params.yaml")
+    monkeypatch.setattr(analyze, "_analyze", lambda target, params, overrides, choices: asked.append(choices) or 0)
+    assert main(["demo", "-q", *arguments]) == 0
+    assert (asked[0]["demand"], asked[0]["cluster"]) == (demand, cluster)
+
+
+def test_a_sample_that_is_not_there_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "--sample", "nosuch"]) == 2
+    assert "there are fc_mnist" in capsys.readouterr().err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from builders import make_analysis, make_host
@@ -111,6 +112,70 @@ def test_a_speed_may_be_a_number_or_a_text(speed: float | str) -> None:
 def test_a_speed_that_is_none(speed: float | str) -> None:
     with pytest.raises(UsageError):
         api.make_options(node_speed_ratio=speed)
+
+
+MANY = "9" * 400  # digits: more than a float can hold
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--nodes", "100000000000000000"], "more than 1,000,000 nodes"),
+        (["--nodes", MANY], "more than 1,000,000 nodes"),
+        (["--nodes", "2", "--cpus-per-node", MANY], "more than 4,096 CPUs per node"),
+        (["--nodes", "2", "--cpus-per-node", "4097"], "more than 4,096 CPUs per node"),
+        (["--nodes", "2", "--memory-per-node", "1e300GiB"], "must be a positive, finite number"),
+        (["--nodes", "2", "--memory-per-node", "1e30GiB"], "bytes of memory per node"),
+        (["--nodes", "2", "--memory-per-node", MANY], "must be a positive, finite number"),
+        (["--threads-per-core", MANY], "threads per core"),
+        (["--demand", "5", "--batch-size", MANY], "--batch-size: more than 1,000,000,000 samples"),
+        (["--step-time", "0.1", "--batch-size", MANY], "--batch-size: more than 1,000,000,000 samples"),
+        (["--step-time", "1e-320", "--batch-size", "1000000000"], "positive number of samples/s, got inf"),
+        (["--wafer", "bert_large", "--batch-size", "64", "--sequence-length", MANY], "the sequence length must be at most"),
+        (["--wafer", "bert_large", "--batch-size", "64", "--systems", MANY], "systems must be at most"),
+        (["--demand", MANY], "positive number of samples/s, got inf"),
+        (["--single-task-nodes", MANY], "single-task-nodes"),
+        (["--cpus", MANY], "this process may use"),
+        (["--current", f"{MANY}x1x1"], "a layout is written"),
+    ],
+    ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",
+)
+def test_numbers_beyond_any_machine(options: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["analyze", f"{__file__}:input_fn", *options]) == 2
+    out, err = capsys.readouterr()
+    assert message in err
+    assert out == ""
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [
+        {"batch_size": 10**400},
+        {"current": Layout(nodes=10**18, tasks_per_node=1, cpus_per_task=1)},
+        {"probe_layouts": (Layout(nodes=1, tasks_per_node=1, cpus_per_task=0),)},
+        {"single_task_nodes": -1},
+        {"mount_dirs": ("/a,b",)},
+        {"train_command": "python 'x"},
+        {"exclude_nodes": "n[1-"},
+    ],
+)
+def test_what_python_hands_over_is_checked_too(choices: dict[str, Any]) -> None:
+    with pytest.raises(UsageError):
+        api.make_options(**choices)
+
+
+def test_lists_may_be_written_as_on_the_command_line() -> None:
+    found = api.make_options(mount_dirs="/a,/b c", exclude_nodes="n[1-2],x", launcher="slurm")
+    assert (found.mount_dirs, found.exclude_nodes) == (("/a", "/b c"), ("n1", "n2", "x"))
+    same = api.make_options(mount_dirs=("/a", "/b c"), exclude_nodes=["n[1-2]", "x"], launcher="slurm")
+    assert same == found
+    assert api.make_options(mount_dirs=(), exclude_nodes="") == api.make_options()
+
+
+def test_the_largest_clusters_that_pass_are_planned_for() -> None:
+    found = plan(1e12, cluster=a_cluster(nodes=1_000_000, cpus_per_node=64))
+    assert found.meets_demand is False
+    assert found.nodes > 1000
 
 
 # --- saved runs -----------------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ Whole seconds are exact in floats, so what must be equal is asked to be equal, n
 from __future__ import annotations
 
 import math
+import tracemalloc
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, get_args
@@ -95,6 +96,28 @@ def test_departures_are_those_of_a_simulation_by_events(
     gaps_s = gaps(steps, step_s, pause_every, pause_s)
     found = taken_s(production, gaps_s, depth=depth, feed=feed)
     assert found.tolist() == [by_events(production[:, r], gaps_s, depth, feed) for r in range(production.shape[1])]
+
+
+@given(productions(), steps_s, st.integers(1, 25), st.integers(0, 5), feeds)
+def test_room_for_more_batches_than_there_are_is_used_by_nobody(
+    production: np.ndarray, step_s: int, steps: int, more: int, feed: Feed
+) -> None:
+    enough, plenty = (taken_s(production, gaps(steps, step_s), depth=depth, feed=feed) for depth in (steps, steps + more))
+    assert (enough == plenty).all()
+    assert enough.tolist() == [by_events(production[:, r], gaps(steps, step_s), steps + more, feed) for r in range(len(enough))]
+
+
+@pytest.mark.parametrize("feed", FEEDS)
+def test_a_prefetch_of_a_million_batches_takes_no_memory_for_them(feed: Feed) -> None:
+    production = np.ones((2, 4, 64))
+    tracemalloc.start()
+    try:
+        found = taken_s(production, gaps(100, 1.0), depth=1_000_001, feed=feed)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert found.shape == (4, 100)
+    assert peak_bytes < 16 << 20
 
 
 def test_a_case_by_hand() -> None:

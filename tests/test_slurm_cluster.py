@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cs_input_analyzer.cluster.slurm import Found, cluster_of
+from cs_input_analyzer.cluster.slurm import Found, cluster_of, discover
 from cs_input_analyzer.cluster.slurm_commands import our_environment
 from cs_input_analyzer.cluster.slurm_text import (
     Limits,
@@ -259,6 +261,8 @@ def test_what_can_be_used_is_counted_and_the_rest_named() -> None:
     )
     assert cluster.usable == ("n1", "n2")
     assert cluster.excluded == ("wafer", "n5")
+    assert cluster.alike == ("n1", "n2", "n3", "n4", "n5")
+    assert (cluster.cluster.partition, cluster.cluster.excluded_nodes) == ("main", ("wafer", "n5"))
     assert (cluster.cluster.nodes, cluster.cluster.cpus_per_node, cluster.cluster.memory_bytes_per_node) == (2, 16, 64 << 30)
     assert cluster.cluster.name == "lab"
     for word in ("22.05.8", "2 of 6 nodes", "n3", "n4", "wafer", "--exclude-nodes"):
@@ -274,6 +278,86 @@ def test_of_several_kinds_the_one_with_most_cpus_is_taken_with_its_smallest_memo
     assert cluster.cluster.cpus_per_node == 64
     assert cluster.cluster.memory_bytes_per_node == 32 << 30
     assert set(cluster.excluded) == {"s0", "s1", "s2"}
+
+
+DOWN = frozenset({"DOWN"})
+
+
+@pytest.mark.parametrize(
+    ("other", "is_excluded"),
+    [
+        (node("x", states=DOWN), False),
+        (node("x", states=DOWN, memory_bytes=128 << 30), False),
+        (node("x", states=DOWN, cpus=8), True),
+        (node("x", states=DOWN, threads_per_core=2), True),
+        (node("x", states=DOWN, memory_bytes=1 << 30), True),
+        (node("x", states=DOWN, gres=("cs",)), True),
+        (node("x", states=frozenset({"FUTURE"}), cpus=0), False),  # a name that Slurm refuses
+        (node("x", cpus=8, partitions=("long",)), False),  # not there to be given
+    ],
+)
+def test_what_is_down_today_may_be_up_at_the_launch_and_must_be_of_the_kind(other: NodeFacts, is_excluded: bool) -> None:
+    cluster = found(node("n1"), node("n2"), other)
+    assert cluster.usable == ("n1", "n2")
+    assert ("x" in cluster.excluded) is is_excluded
+    assert cluster.cluster.excluded_nodes == cluster.excluded
+    assert not set(cluster.excluded) & set(cluster.alike)
+
+
+KINDS = st.builds(
+    node,
+    cpus=st.sampled_from((8, 16)),
+    memory_bytes=st.sampled_from((32 << 30, 64 << 30)),
+    states=st.sampled_from((frozenset({"IDLE"}), DOWN)),
+    gres=st.sampled_from(((), (), ("cs",))),
+)
+
+
+@given(st.lists(KINDS, min_size=1, max_size=8), st.sets(st.integers(0, 7), max_size=2))
+def test_whatever_is_not_excluded_is_at_least_what_was_planned_with(nodes: list[NodeFacts], left_out: set[int]) -> None:
+    named = [replace(each, name=f"n{index}") for index, each in enumerate(nodes)]
+    exclude = tuple(f"n{index}" for index in left_out if index < len(named))
+    try:
+        cluster = found(*named, exclude=exclude)
+    except UsageError:
+        return
+    assert set(cluster.usable) <= set(cluster.alike)
+    assert set(cluster.usable).isdisjoint(cluster.excluded)
+    assert set(exclude) <= set(cluster.excluded)
+    for each in named:
+        if each.name not in cluster.excluded:
+            assert not is_accelerator(each)
+            assert each.cpus == cluster.cluster.cpus_per_node
+            assert each.memory_bytes >= cluster.cluster.memory_bytes_per_node
+
+
+PROGRAMS = {
+    "sinfo": "exit 1\n",
+    "scontrol": """case "$*" in
+--version) echo slurm 20.11.9 ;;
+*node) printf 'NodeName=%s CPUTot=8 RealMemory=1000 State=IDLE ThreadsPerCore=1 Partitions=%s\\n' a main b big c big ;;
+*partition) echo PartitionName=main Default=YES State=UP; echo PartitionName=big Default=NO State=UP ;;
+*config) echo ClusterName = lab ;;
+esac
+""",
+}
+
+
+@pytest.mark.parametrize(
+    ("asked", "job", "partition"), [(None, None, "main"), (None, "big", "big"), ("main", "big", "main"), (None, "", "main")]
+)
+def test_inside_a_job_its_partition_is_the_one_unless_another_is_named(
+    asked: str | None, job: str | None, partition: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, text in PROGRAMS.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    if job is not None:
+        monkeypatch.setenv("SLURM_JOB_PARTITION", job)
+    cluster = discover(asked)
+    assert (cluster.partition, cluster.cluster.partition) == (partition, partition)
+    assert cluster.usable == (("a",) if partition == "main" else ("b", "c"))
 
 
 @pytest.mark.parametrize(

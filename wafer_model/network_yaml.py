@@ -77,7 +77,7 @@ def read_network(path: Path) -> Network:
 
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (OSError, ValueError, yaml.YAMLError) as error:  # ValueError: not UTF-8, a date that there is not
         raise WaferModelError(f"{path}: cannot be read as a network: {error}") from error
     if not isinstance(document, dict):
         raise WaferModelError(f"{path}: a network file is a mapping with 'base', or with 'inputs' and 'layers'")

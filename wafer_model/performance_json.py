@@ -111,6 +111,8 @@ def _parse(text: str, file: Path) -> Any:
         return json.loads(text, parse_constant=refuse)
     except json.JSONDecodeError as error:
         raise WaferModelError(f"{file}:{error.lineno}: this is no JSON: {error.msg}") from error
+    except ValueError as error:  # Python reads no number of thousands of digits
+        raise WaferModelError(f"{file}:1: this is no JSON of a run: {error}") from error
     except RecursionError as error:
         raise WaferModelError(f"{file}:1: nested too deeply for a performance.json") from error
 
@@ -130,9 +132,13 @@ def _number(document: dict[str, Any], key: str, text: str, file: Path) -> float 
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise WaferModelError(f"{file}:{_line_of_key(text, key)}: {key} must be a number, got {value!r}")
-    if not math.isfinite(value) or value < 0:  # 1e999 reads as infinity
-        raise WaferModelError(f"{file}:{_line_of_key(text, key)}: {key} cannot be {value}")
-    return float(value)
+    try:
+        number = float(value)
+    except OverflowError:  # digits without an end; 1e999 reads as infinity
+        number = math.inf
+    if not math.isfinite(number) or number < 0:
+        raise WaferModelError(f"{file}:{_line_of_key(text, key)}: {key} cannot be {number}")
+    return number
 
 
 def _line_of_key(text: str, key: str) -> int:

@@ -75,7 +75,7 @@ def load_systems(path: Path = OWN_FILE) -> dict[str, System]:
 
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (OSError, ValueError, yaml.YAMLError) as error:  # ValueError: not UTF-8, a date that there is not
         raise WaferModelError(f"{path}: cannot be read as a system file: {error}") from error
     if not isinstance(document, dict) or not document:
         raise WaferModelError(f"{path}: a system file maps names to systems")

@@ -20,6 +20,7 @@ Flags win over whatever they name.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
@@ -66,6 +67,13 @@ SPEED_FLAGS = ("node_speed_ratio", "node_reference")
 
 LOCAL = "local"
 SLURM = "slurm"
+
+# Beyond these it is a typing error: no machine has a quarter of these nodes, the widest single systems that were sold had 4,096
+# hardware threads, and an exbibyte is more memory than all nodes of any machine have together. (Planning for the widest takes ten
+# seconds, and grows faster than their width.)
+MOST_NODES = 1_000_000
+MOST_CPUS_PER_NODE = 1 << 12
+MOST_MEMORY_BYTES_PER_NODE = 1 << 60
 
 
 def resolve(
@@ -121,6 +129,7 @@ def this_host(host: Host) -> Cluster:
         cpus_per_node=host.cpu_budget,
         memory_bytes_per_node=host.memory_bytes,
         name=THIS_HOST,
+        threads_per_core=host.threads_per_core,
         cpu_model=host.cpu_model,
         speed_ratio=Estimate.exact(1.0),
         speed_basis="this host",
@@ -154,7 +163,7 @@ def _read(path: Path) -> object:
         raise UsageError(f"cannot read the cluster file {path}: {error.strerror or error}") from None
     except UnicodeDecodeError:
         raise UsageError(f"the cluster file {path} is not UTF-8 text") from None
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:  # a date that there is not, a number of thousands of digits
         raise UsageError(f"the cluster file {path} is not YAML: {' '.join(str(error).split())}") from None
     return data
 
@@ -236,8 +245,8 @@ def _with_flags(cluster: Cluster, options: Options) -> Cluster:
     if is_this_host and "nodes" in given:
         given["name"] = "cluster"
     if is_this_host and "cpus_per_node" in given:
-        # Nodes of another size are not this host, so its processor and its speed are not theirs.
-        given |= {"cpu_model": None, "speed_ratio": None}
+        # Nodes of another size are not this host, so its processor, its speed and its threads are not theirs.
+        given = {"cpu_model": None, "speed_ratio": None, "threads_per_core": None} | given
     source = "flags" if set(SIZE_FLAGS) <= set(given) else f"{cluster.source}, with {', '.join(named)} from flags"
     return replace(cluster, **given, source=source)
 
@@ -245,14 +254,16 @@ def _with_flags(cluster: Cluster, options: Options) -> Cluster:
 def _checked(cluster: Cluster) -> Cluster:
     """Refuses numbers that no cluster has."""
     threads = cluster.threads_per_core
-    for name, value in (
-        ("nodes", cluster.nodes),
-        ("CPUs per node", cluster.cpus_per_node),
-        ("bytes of memory per node", cluster.memory_bytes_per_node),
-        ("threads per core", 1 if threads is None else threads),
+    for name, value, most in (
+        ("nodes", cluster.nodes, MOST_NODES),
+        ("CPUs per node", cluster.cpus_per_node, MOST_CPUS_PER_NODE),
+        ("bytes of memory per node", cluster.memory_bytes_per_node, MOST_MEMORY_BYTES_PER_NODE),
+        ("threads per core", 1 if threads is None else threads, MOST_CPUS_PER_NODE),
     ):
         if value < 1:
             raise UsageError(f"a cluster cannot have {value} {name} ({cluster.source})")
+        if value > most:
+            raise UsageError(f"a cluster cannot have more than {most:,} {name} ({cluster.source})")
     for name, rate in (
         ("storage", cluster.storage_bytes_per_s),
         ("network", cluster.network_bytes_per_s_per_node),
@@ -264,4 +275,7 @@ def _checked(cluster: Cluster) -> Cluster:
         checked_ratio(cluster.speed_ratio)
     if threads is not None and threads > cluster.cpus_per_node:
         raise UsageError(f"{threads} threads per core do not fit {cluster.cpus_per_node} CPUs ({cluster.source})")
+    for name in (*(() if cluster.partition is None else (cluster.partition,)), *cluster.excluded_nodes):
+        if not re.fullmatch(r"[^\s,\[\]]+", name):
+            raise UsageError(f"not the name of one partition or node of Slurm: {name!r} ({cluster.source})")
     return cluster

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import json
+import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -39,13 +40,15 @@ class Found:
 
     Attributes:
         usable: names of the nodes that the cluster counts.
-        excluded: nodes of the partition that are left out though Slurm would give them: the accelerator's, those the user named,
-            those of another kind.
+        alike: those, and the nodes of their kind that cannot be had now, or that the user excluded.
+        excluded: nodes of the partition that are left out though Slurm would give them, now or when they are up again: the
+            accelerator's, those the user named, those of another kind.
     """
 
     cluster: Cluster
     partition: str
     usable: tuple[str, ...]
+    alike: tuple[str, ...]
     excluded: tuple[str, ...]
 
 
@@ -53,7 +56,7 @@ def discover(partition: str | None = None, exclude: Sequence[str] = ()) -> Found
     """Asks Slurm for its nodes.
 
     Args:
-        partition: its name; None: the default one.
+        partition: its name; None: that of the job we are in, else the default one.
         exclude: node lists, as `n[1-3]`, that are not to be used.
 
     Raises:
@@ -69,7 +72,7 @@ def discover(partition: str | None = None, exclude: Sequence[str] = ()) -> Found
     return cluster_of(
         nodes,
         partitions,
-        wanted=partition,
+        wanted=partition or os.environ.get("SLURM_JOB_PARTITION") or None,
         exclude=names,
         limits=_limits(config),
         name=setting(config, "ClusterName") or "slurm",
@@ -130,14 +133,11 @@ def cluster_of(
         raise UsageError(f"--exclude-nodes {','.join(unknown)}: Slurm has no such node")
     out: Counter[str] = Counter()
     kept: list[NodeFacts] = []
-    excluded: list[str] = []
     for node in members:
         if node.name in exclude:
             out["named by --exclude-nodes"] += 1
-            excluded.append(node.name)
         elif is_accelerator(node):
             out[f"the accelerator's own ({node.name})"] += 1
-            excluded.append(node.name)
         elif not is_usable(node):
             out[f"{' and '.join(sorted(node.states)).lower().replace('_', ' ')} ({node.name})"] += 1
         else:
@@ -153,10 +153,13 @@ def cluster_of(
     for node in kept:
         if node not in alike:
             out[f"of another kind, with {node.cpus} CPUs"] += 1
-            excluded.append(node.name)
     cpus = min(kind[0], partition.max_cpus_per_node or kind[0])
     count, bound = _granted(len(alike), cpus, partition, limits)
     memory = min(node.memory_bytes for node in alike)
+    # Also those that are down: they may be up when the plan is launched. Nodes of the future have a name that Slurm refuses.
+    of_kind = [node for node in members if _is_of_kind(node, kind, memory)]
+    taken = {node.name for node in of_kind if node.name not in exclude}
+    excluded = tuple(node.name for node in members if node.name not in taken and "FUTURE" not in node.states)
     source = f"Slurm ({version}), partition {partition.name}: {len(alike)} of {len(members)} nodes"
     source += f" ({_listed(out)} left out)" if out else ""
     return Found(
@@ -167,11 +170,18 @@ def cluster_of(
             threads_per_core=kind[1],
             name=name,
             source=f"{source}{bound}",
+            partition=partition.name,
+            excluded_nodes=excluded,
         ),
         partition=partition.name,
         usable=tuple(node.name for node in alike),
-        excluded=tuple(excluded),
+        alike=tuple(node.name for node in of_kind),
+        excluded=excluded,
     )
+
+
+def _is_of_kind(node: NodeFacts, kind: tuple[int, int | None], memory_bytes: int) -> bool:
+    return not is_accelerator(node) and (node.cpus, node.threads_per_core) == kind and node.memory_bytes >= memory_bytes
 
 
 def _chosen(partitions: Sequence[PartitionFacts], wanted: str | None) -> PartitionFacts:

@@ -10,12 +10,16 @@ from collections.abc import Mapping, Sequence
 
 from cs_input_analyzer.errors import LaunchError
 
-__all__ = ["check_installed", "our_environment", "run"]
+__all__ = ["Unanswered", "check_installed", "our_environment", "run"]
 
 PATIENCE_S = 30.0
 # Variables of these programs are defaults for the next call of one: inside a job they would be another job's choices.
 _LEAKING = ("SLURM_", "SBATCH_", "SRUN_", "SALLOC_", "SQUEUE_", "SINFO_", "SCONTROL_", "SACCT_")
 _KEPT = ("SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_CLUSTERS", "SLURM_JWT")
+
+
+class Unanswered(LaunchError):
+    """Slurm did not answer. What it was asked for it may have done, or do yet."""
 
 
 def check_installed(programs: Sequence[str], option: str) -> None:
@@ -31,7 +35,10 @@ def our_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def run(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    """Raises LaunchError for a program that cannot be run, or does not answer; its exit status is the caller's to judge."""
+    """Raises LaunchError for a program that cannot be run, Unanswered for one that takes too long.
+
+    Its exit status is the caller's to judge.
+    """
     try:
         return subprocess.run(
             words,
@@ -45,6 +52,6 @@ def run(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
             start_new_session=True,  # Ctrl-C is the caller's to handle: it must not meet a submission in the middle
         )
     except subprocess.TimeoutExpired:
-        raise LaunchError(f"{words[0]} did not answer within {PATIENCE_S:g} s: is Slurm's controller up?") from None
+        raise Unanswered(f"{words[0]} did not answer within {PATIENCE_S:g} s: is Slurm's controller up?") from None
     except OSError as error:
         raise LaunchError(f"{words[0]} cannot be run: {error.strerror or error}") from None

@@ -36,6 +36,21 @@ def test_hyphens_and_own_systems_are_understood(tmp_path: Path) -> None:
     assert (found.system, found.mode) == ("Mine", "weight_streaming")
 
 
+@pytest.mark.parametrize("mode", ["pipelined", "weight-streaming"])
+@pytest.mark.parametrize("absurd", [10**400, 10**16])
+def test_sizes_beyond_any_network_are_refused_by_name(absurd: int, mode: str) -> None:
+    with pytest.raises(WaferModelError, match="batch_size must be at most"):
+        ask("bert_base", batch_size=absurd, mode=mode)
+    with pytest.raises(WaferModelError, match="systems must be at most"):
+        ask("bert_base", batch_size=64, systems=absurd, mode="weight-streaming")
+    with pytest.raises(WaferModelError, match="sequence length must be at most"):
+        ask("bert_base", batch_size=64, sequence_length=absurd, mode=mode)
+
+
+def test_sizes_at_the_bound_are_answered() -> None:
+    assert ask("bert_base", batch_size=10**15, mode="weight-streaming").samples_per_s.estimate > 0
+
+
 def test_the_batch_size_is_asked_for_and_never_assumed() -> None:
     with pytest.raises(WaferModelError, match="--batch-size"):
         ask("bert_base", batch_size=None)
