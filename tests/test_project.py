@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -67,6 +68,15 @@ def loaded_after(statement: str, root: Path, heavy: frozenset[str] = HEAVY) -> l
 def test_help_loads_nothing_heavy(arguments: list[str], root: Path) -> None:
     call = f"sys.argv[1:] = {arguments!r}; runpy.run_module('cs_input_analyzer', run_name='__main__', alter_sys=True)"
     assert loaded_after(call, root) == []
+
+
+def test_a_reader_that_leaves_is_no_bug(root: Path) -> None:
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    with open(write_end, "w") as out:
+        command = [sys.executable, "-m", "cs_input_analyzer", "rules"]
+        done = subprocess.run(command, cwd=root, stdout=out, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (141, "")
 
 
 def test_import_loads_nothing_heavy(root: Path) -> None:

@@ -3,30 +3,37 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import time
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from cs_input_analyzer.launch.slurm import results
+from cs_input_analyzer.cluster import slurm_commands
+from cs_input_analyzer.cluster.slurm_commands import Unanswered
+from cs_input_analyzer.errors import LaunchError
+from cs_input_analyzer.launch.slurm import Wish, allocation, asking, results
 from cs_input_analyzer.launch.slurm.agent import OUTPUT, RESULT
 from cs_input_analyzer.launch.slurm.clocks import Exchange, Offset, offset_of, offsets_of_nodes, skew_s
 from cs_input_analyzer.launch.slurm.lines import keeper_script, sbatch_words, srun_words
 from cs_input_analyzer.launch.slurm.place import oom_kills, worker_cpus
 from cs_input_analyzer.launch.slurm.step import Task
 from cs_input_analyzer.launch.slurm.words import (
+    JobState,
     cause_in,
     cpus_per_node,
     is_hopeless,
     is_over,
+    is_unanswered,
     is_waiting,
     parse_job,
     srun_complaint,
@@ -101,6 +108,32 @@ def test_what_is_not_understood_is_quoted_without_chatter() -> None:
     assert cause_in(lines) is None
     assert srun_complaint(lines) == "invalid partition specified: x"
     assert srun_complaint([]) == ""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation",
+        "squeue: error: slurm_load_jobs error: Unable to contact slurm controller (connect failure)",
+        "slurm_load_jobs error: Zero Bytes were transmitted or received",
+    ],
+)
+def test_a_controller_that_does_not_answer_has_not_refused(line: str) -> None:
+    assert is_unanswered(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "sbatch: error: invalid partition specified: x",
+        "sbatch: error: Batch job submission failed: Invalid account or account/partition combination specified",
+        "sbatch: error: Batch job submission failed: Requested time limit is invalid (missing or exceeds some limit)",
+        "slurm_load_jobs error: Invalid job id specified",
+    ],
+)
+def test_one_that_refuses_has_answered(line: str) -> None:
+    assert not is_unanswered(line)
 
 
 def test_cpus_of_nodes() -> None:
@@ -353,3 +386,156 @@ def test_a_kernel_that_ended_a_task_for_its_memory_is_named(tmp_path: Path) -> N
     _, second = collected(tmp_path, [told(tmp_path, 0, worker(0)), Task(rank=1, node="n1", ended=ended)])
     assert second.status == "lost"
     assert "control group" in second.message
+
+
+# --- a job of ours, with programs that only look like Slurm's -----------------------------------------------------------------
+
+WISH = Wish(
+    nodes=2, most_nodes=4, partition=None, exclude=(), sbatch_args=(), queue_s=60.0, measure_s=60.0, shared_dir=None
+)  # fmt: skip
+NO_ANSWER = "Socket timed out on send/recv operation"
+PATIENCE_S = 20.0
+
+
+class Slurm:
+    """Programs by Slurm's names on PATH. Each notes its words in `log`, then does what its script says."""
+
+    def __init__(self, folder: Path) -> None:
+        self.log = folder / "log"
+        self.shared = folder / "shared"
+        self.programs = folder / "bin"
+        for made in (self.shared, self.programs):
+            made.mkdir()
+        for name in asking.PROGRAMS:
+            self.does(name, "exit 0")
+
+    def does(self, name: str, script: str) -> None:
+        program = self.programs / name
+        program.write_text(f'#!/bin/sh\necho {name} "$@" >> {self.log}\n{script}\n')
+        program.chmod(0o755)
+
+    def calls(self, name: str) -> list[str]:
+        lines = self.log.read_text().splitlines() if self.log.exists() else []
+        return [line.removeprefix(f"{name} ") for line in lines if line.startswith(f"{name} ")]
+
+    def cancelled_by_name(self, times: int) -> bool:
+        """Whether the job was cancelled so often by the name that it was submitted with; waits for it."""
+        (name,) = [word for word in self.calls("sbatch")[0].split() if word.startswith("--job-name=")]
+        wanted = name.replace("--job-name", "--name")
+        deadline_s = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline_s:
+            if sum(wanted in call.split() for call in self.calls("scancel")) >= times:
+                return True
+            time.sleep(0.02)
+        return False
+
+
+@pytest.fixture
+def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Slurm:
+    made = Slurm(tmp_path)
+    monkeypatch.setenv("PATH", f"{made.programs}:{os.environ['PATH']}")
+    monkeypatch.setattr(allocation, "CANCEL_S", "0 0")
+    monkeypatch.setattr(allocation, "CANCEL_LATE_S", "0.1")
+    return made
+
+
+def opened(slurm: Slurm, told: Callable[[str], None] = lambda what: None) -> allocation.Allocation:
+    return allocation.open_allocation(replace(WISH, shared_dir=slurm.shared), {}, told)
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [("sleep 60", "did not answer within 0.5 s"), (f"echo 'sbatch: error: {NO_ANSWER}' >&2; exit 1", "Socket timed out")],
+)
+def test_a_submission_without_an_answer_leaves_no_job(
+    slurm: Slurm, monkeypatch: pytest.MonkeyPatch, script: str, words: str
+) -> None:
+    """Slurm may queue it all the same, also when we are gone."""
+    monkeypatch.setattr(slurm_commands, "PATIENCE_S", 0.5)
+    slurm.does("sbatch", script)
+    with pytest.raises(Unanswered, match=f"{words}.*cancelled"):
+        opened(slurm)
+    assert slurm.cancelled_by_name(3)
+    assert list(slurm.shared.iterdir()) == []
+
+
+def test_a_submission_that_ctrl_c_meets_leaves_no_job(slurm: Slurm, monkeypatch: pytest.MonkeyPatch) -> None:
+    submit = asking.submit
+
+    def interrupted(words: Sequence[str]) -> str:
+        submit(words)
+        raise KeyboardInterrupt
+
+    slurm.does("sbatch", "echo 7")
+    monkeypatch.setattr(asking, "submit", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        opened(slurm)
+    assert slurm.cancelled_by_name(3)
+    assert list(slurm.shared.iterdir()) == []
+
+
+def test_of_a_job_that_was_refused_nothing_is_cancelled(slurm: Slurm) -> None:
+    slurm.does("sbatch", "echo 'sbatch: error: invalid partition specified: x' >&2; exit 1")
+    with pytest.raises(LaunchError, match="refused the job: invalid partition"):
+        opened(slurm)
+    assert psutil.Process().children() == []  # its guard has ended
+    assert slurm.calls("scancel") == []
+    assert list(slurm.shared.iterdir()) == []
+
+
+@pytest.mark.parametrize(("script", "is_answered"), [("exit 0", True), (f"echo 'scancel: error: {NO_ANSWER}' >&2; exit 1", False)])
+def test_a_job_that_could_not_be_cancelled_is_cancelled_by_its_guard(slurm: Slurm, script: str, is_answered: bool) -> None:
+    slurm.does("sbatch", "echo 7")
+    slurm.does("squeue", "echo 'RUNNING|None|n[1-2]'")
+    slurm.does("scancel", script)
+    opened(slurm).close()
+    assert slurm.calls("scancel")[0] == "--quiet 7"
+    if is_answered:
+        assert len(slurm.calls("scancel")) == 1
+    else:
+        assert slurm.cancelled_by_name(3)
+    assert list(slurm.shared.iterdir()) == []
+
+
+class Queue:
+    """What squeue answers, one by one; a LaunchError where it does not. Each question takes three seconds."""
+
+    def __init__(self, *answers: JobState | None) -> None:
+        self.now_s = 0.0
+        self._answers = list(answers)
+
+    def __call__(self, job_id: str) -> JobState:
+        self.now_s += 3.0
+        answer = self._answers.pop(0)
+        if answer is None:
+            raise LaunchError(f"squeue does not answer: {NO_ANSWER}")
+        return answer
+
+
+PENDING = JobState(state="PENDING", reason="Resources", nodes="")
+RUNNING = JobState(state="RUNNING", reason="", nodes="n[1-2]")
+
+
+def waited(queue: Queue, slurm: Slurm, monkeypatch: pytest.MonkeyPatch, told: list[str]) -> None:
+    slurm.does("sbatch", "echo 7")
+    monkeypatch.setattr(asking, "job_state", queue)
+    monkeypatch.setattr(allocation.time, "sleep", lambda _: None)
+    wish = replace(WISH, shared_dir=slurm.shared, queue_s=1e6)
+    allocation.open_allocation(wish, {}, told.append, lambda: queue.now_s).close()
+
+
+@pytest.mark.parametrize("silent", [1, 29])
+def test_a_queue_that_is_silent_for_a_while_keeps_the_place(silent: int, slurm: Slurm, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    queue = Queue(PENDING, *[None] * silent, PENDING, *[None] * silent, RUNNING)
+    waited(queue, slurm, monkeypatch, told)
+    assert [line.startswith("job 7 keeps its place") and NO_ANSWER in line for line in told] == [False, True, False, True, False]
+    assert "has n[1-2]" in told[-1]
+
+
+def test_one_that_stays_silent_is_given_up(slurm: Slurm, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    with pytest.raises(LaunchError, match=r"Socket timed out.*90 s.*cancelled"):
+        waited(Queue(PENDING, *[None] * 100), slurm, monkeypatch, told)
+    assert slurm.calls("scancel") == ["--quiet 7"]
+    assert list(slurm.shared.iterdir()) == []

@@ -5,16 +5,19 @@ Each command is in a module of its own; COMMANDS is written out.
 
 from __future__ import annotations
 
+import io
+import os
 import sys
 import traceback
 from collections.abc import Sequence
+from typing import Any
 
 import click
 
 from cs_input_analyzer import __version__
 from cs_input_analyzer.cli import analyze, compare, hosts, inspect_run, original, report, rules, tune, validate, wafer
 from cs_input_analyzer.cli.running import EXIT_INTERRUPTED
-from cs_input_analyzer.cli.terminal import OutputError, complain, hide_stdout
+from cs_input_analyzer.cli.terminal import OutputError, ReaderLeft, complain, hide_stdout, tell
 from cs_input_analyzer.errors import AnalyzerError, LaunchError
 
 COMMANDS = (
@@ -31,11 +34,14 @@ COMMANDS = (
     rules.list_rules,
     rules.explain,
 )
+NAME = "cs_input_analyzer"
 EXIT_BUG = 70
+# As a shell says of a program that was ended by SIGPIPE.
+EXIT_BROKEN_PIPE = 141
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.version_option(__version__, "-V", "--version", prog_name="cs_input_analyzer")
+@click.version_option(__version__, "-V", "--version", prog_name=NAME)
 def cli() -> None:
     """Measure a tf.data input function; learn how many nodes, tasks and CPUs feed the accelerator.
 
@@ -53,12 +59,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         given = list(arguments) if arguments is not None else sys.argv[1:]
         command = original.original if original.is_original(given, cli.commands) else cli
-        result = command.main(args=given, prog_name="cs_input_analyzer", standalone_mode=False)
+        result = _outcome(command, given)
         return result if isinstance(result, int) else 0
     except click.Abort:
         return EXIT_INTERRUPTED
     except click.ClickException as error:
-        error.show()
+        shown = io.StringIO()
+        error.show(shown)
+        tell(shown.getvalue().rstrip("\n"))
         return error.exit_code
     except AnalyzerError as error:
         complain(str(error), getattr(error, "details", ""))
@@ -66,14 +74,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         complain("interrupted")
         return EXIT_INTERRUPTED
-    except BrokenPipeError:  # the reader of our output left, as `head` does
+    except (ReaderLeft, BrokenPipeError):  # as `head` does; the latter while click printed a help or the version
         hide_stdout()
-        return EXIT_BUG
+        return EXIT_BROKEN_PIPE
     except OutputError as error:
         hide_stdout()
         complain(f"the report could not be printed: {error}; free some space there, or save it with --json FILE elsewhere")
         return LaunchError.exit_code
     except Exception:
-        traceback.print_exc()
-        complain("this is a bug of cs_input_analyzer; please report it with the lines above")
+        complain("this is a bug of cs_input_analyzer; please report it with the lines above", traceback.format_exc())
         return EXIT_BUG
+
+
+def _outcome(command: click.Command, arguments: Sequence[str]) -> Any:
+    """As `command.main`, which would take a broken pipe for exit code 1, that of --fail-on, and an end of file for Ctrl-C."""
+    if f"_{NAME.upper()}_COMPLETE" in os.environ:  # a shell asks how a line may go on
+        command.main(args=list(arguments), prog_name=NAME)
+    try:
+        with command.make_context(NAME, list(arguments)) as context:
+            return command.invoke(context)
+    except click.exceptions.Exit as over:
+        return over.exit_code

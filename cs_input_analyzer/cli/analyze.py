@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 DEMO_SAMPLE = "fc_mnist"
 DEMO_DEMAND_PER_S = 479_188.55
 DEMO_CLUSTER = "alcf-cs2-01"
+# Any of these says how fast the accelerator consumes.
+DEMAND_CHOICES = ("demand", "step_time", "wafer", "compile_report", "performance_json")
 
 
 @click.command()
@@ -49,7 +51,16 @@ def analyze(target: str, params_file: str | None, overrides: tuple[str, ...], **
 
 @click.command()
 @click.option("--sample", metavar="NAME", default=DEMO_SAMPLE, show_default=True, help="Which of the sample pipelines.")
-@shared.with_options(shared.DEMAND, shared.CLUSTER, shared.max_seconds(35.0), shared.MEASURE, shared.SLURM, shared.OUTPUT)
+@shared.with_options(
+    shared.DEMAND,
+    shared.CLUSTER,
+    shared.max_seconds(35.0),
+    shared.MEASURE,
+    shared.SLURM,
+    shared.SBATCH_ARGS,
+    shared.RULES,
+    shared.OUTPUT,
+)
 def demo(sample: str, **choices: Any) -> int:
     """Run the whole analysis on a small dataset that is written for it.
 
@@ -61,14 +72,14 @@ def demo(sample: str, **choices: Any) -> int:
 
     try:
         found = sample_pipelines.find(sample)
-    except KeyError as error:
+    except LookupError as error:
         raise UsageError(f"--sample {sample}: {error.args[0]}") from None
     folder = Path(platformdirs.user_cache_dir("cs_input_analyzer")) / "samples" / sample
     with Progress(choices["quiet"]) as progress:
         params_file = _write_sample(sample, folder, progress)
     choices["json_file"] = choices["json_file"] or "demo_run.json"
     choices["html_file"] = choices["html_file"] or "demo_report.html"
-    if sample == DEMO_SAMPLE and choices["demand"] is None and choices["step_time"] is None:
+    if sample == DEMO_SAMPLE and all(choices[name] is None for name in DEMAND_CHOICES):
         choices["demand"] = DEMO_DEMAND_PER_S
     if all(choices[name] is None for name in ("cluster", "nodes", "cpus_per_node", "memory_bytes_per_node")) and (
         choices["launcher"] == "local"

@@ -7,7 +7,7 @@ import os
 import click
 
 from cs_input_analyzer.cli import options as shared
-from cs_input_analyzer.cli.terminal import complain
+from cs_input_analyzer.cli.terminal import complain, print_text
 
 
 @click.command("tf-config")
@@ -15,7 +15,7 @@ def tf_config() -> int:
     """Print the TF_CONFIG of this Slurm task; the sbatch file uses it."""
     from cs_input_analyzer import commands
 
-    click.echo(commands.tf_config(os.environ))
+    print_text(commands.tf_config(os.environ))
     return 0
 
 
@@ -31,6 +31,6 @@ def reference(cpus: int | None) -> int:
 
     here = host.read_host(cpus)
     cores = node_speed.one_cpu_per_core(here.cpu_budget)
-    click.echo(cluster.format_reference(node_speed.node_rate(cores), here.python_version))
+    print_text(cluster.format_reference(node_speed.node_rate(cores), here.python_version))
     complain(f"steps in a CPU second, the loop on {len(cores)} core(s) at once; on the host that measures: --node-reference")
     return 0

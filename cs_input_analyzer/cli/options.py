@@ -98,9 +98,14 @@ WAFER = (
 DEMAND = (
     click.option("--demand", type=float, metavar="SAMPLES/s", help="What the accelerator consumes."),
     click.option("--step-time", type=float, metavar="S", help="Seconds of one accelerator step; with --batch-size."),
-    click.option("--batch-size", type=int, metavar="N", help="Samples per step; without one: samples per element, where unknown."),
+    click.option(
+        "--batch-size",
+        type=int,
+        metavar="N",
+        help="Samples of a step; where no step is named: of an element, if the pipeline does not tell.",
+    ),
     click.option("--wafer", metavar="MODEL", help="The network that trains: a built-in name or a YAML file; with --batch-size."),
-    click.option("--wafer-mode", type=WAFER_MODES, help="How the wafer runs it; by default whichever fits."),
+    click.option("--wafer-mode", type=WAFER_MODES, help="How the wafer runs it; by default whichever fits the model."),
     *WAFER,
     click.option("--compile-report", metavar="FILE", help="The compiler's compile_report.txt: its estimate is the demand."),
     click.option("--performance-json", metavar="FILE", help="The performance.json of a finished run: its rate is the demand."),
@@ -136,10 +141,13 @@ CLUSTER = (
         "--current",
         callback=LAYOUTS,
         metavar="NxTxC",
-        help="The launch in use today, to be judged; DEF_NODES, DEF_TASKS, DEF_CPUS.",
+        help="The launch in use today, to be judged; by default DEF_NODES, DEF_TASKS and DEF_CPUS, if set.",
     ),
     click.option(
-        "--single-task-nodes", type=int, metavar="S", help="Nodes of one task that does not stream (default: 1, on one node 0)."
+        "--single-task-nodes",
+        type=int,
+        metavar="S",
+        help="Nodes of one task that does not stream (default: 1, for weight streaming 2, on one node 0).",
     ),
     click.option("--cyclic", is_flag=True, help="Distribute tasks over nodes in turn."),
     click.option(
@@ -188,7 +196,9 @@ MEASURE = (
     LAUNCHER,
 )
 SLURM = (
-    click.option("--partition", metavar="NAME", help="Slurm's partition; by default its default one."),
+    click.option(
+        "--partition", metavar="NAME", help="Slurm's partition; default: that of the job we are in, else its default one."
+    ),
     click.option(
         "--exclude-nodes",
         callback=NODES,

@@ -15,6 +15,7 @@ import click
 from cs_input_analyzer.cli import options as shared
 from cs_input_analyzer.cli.analyze import is_tripped, options_of
 from cs_input_analyzer.cli.running import EXIT_TRIPPED, deliver, interrupted, measured, outputs_of
+from cs_input_analyzer.cli.terminal import complain, print_text
 from cs_input_analyzer.errors import UsageError
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def original(words: tuple[str, ...], available_nodes: int | None, number: int | 
     if not words:
         raise UsageError(f"which script? cs_input_analyzer {USAGE}")
     if words[1:] in (("--help",), ("-h",)):
-        click.echo(click.get_current_context().get_help())
+        print_text(click.get_current_context().get_help())
         return 0
     if number is not None and number < 1:
         raise UsageError(f"--capture {number}: candidates are counted from 1")
@@ -79,7 +80,7 @@ def original(words: tuple[str, ...], available_nodes: int | None, number: int | 
     choices["train_command"] = choices["train_command"] or training_command(words)
     options = options_of(None, (), choices)
     if not is_quiet and (other := capture.other_python(words[0])) is not None:
-        _tell(f"the script runs in {sys.executable}, where cs_input_analyzer is installed, and not in {other}")
+        complain(f"the script runs in {sys.executable}, where cs_input_analyzer is installed, and not in {other}")
     line = shlex.join(["cs_input_analyzer", *sys.argv[1:]])
     found = measured(is_quiet, is_verbose, lambda told: _captured(script, number, options, told, line, is_quiet))
     deliver(found, outputs, is_quiet, lambda **shape: reports.render(found, "console", **shape))
@@ -98,7 +99,7 @@ def _captured(script: Any, number: int | None, options: Options, told: Any, line
     found = pick(found, number)
     if not is_quiet:
         for text in listed(found):
-            _tell(text)
+            complain(text)
     mode = next(candidate.mode for candidate in found.candidates if candidate.number == found.picked)
     shorter = replace(options, mode=mode, max_seconds=max(options.max_seconds - spent_s, options.max_seconds / 2))
     target = replace(script, number=found.picked).target
@@ -150,7 +151,3 @@ def _nodes(available_nodes: int | None, choices: dict[str, Any]) -> int | None:
     if not default.isdigit() or int(default) < 1:
         raise UsageError(f"DEF_NODES={default}: not a number of nodes; set it right, unset it, or give --available-nodes")
     return int(default)
-
-
-def _tell(text: str) -> None:
-    click.echo(f"cs_input_analyzer: {text}", err=True)

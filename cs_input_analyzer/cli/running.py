@@ -8,9 +8,7 @@ import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from cs_input_analyzer.cli.terminal import Progress, complain, is_terminal, print_text, width
+from cs_input_analyzer.cli.terminal import Progress, complain, is_terminal, print_text, tell, width
 from cs_input_analyzer.errors import AnalyzerError
 
 if TYPE_CHECKING:
@@ -40,7 +38,7 @@ def measured(is_quiet: bool, is_verbose: bool, measure: Callable[[Callable[[str,
             return measure(progress)
     except AnalyzerError:
         if is_verbose:
-            traceback.print_exc()
+            tell(traceback.format_exc().rstrip())
         raise
 
 
@@ -49,25 +47,38 @@ def interrupted() -> int:
     return EXIT_INTERRUPTED
 
 
-def deliver(found: Analysis, outputs: dict[Format, str], is_quiet: bool, rendered: Callable[..., str]) -> None:
-    """Writes all the files and prints what is `rendered`. One that cannot be written does not take the others along.
+def deliver(
+    found: Analysis,
+    outputs: dict[Format, str],
+    is_quiet: bool,
+    rendered: Callable[..., str],
+    write_more: Callable[[], None] | None = None,
+) -> None:
+    """Writes all the files, and what else `write_more` writes, and prints what is `rendered`.
 
-    Nor what was measured: then the report is printed even if quiet was asked for. Raises the last failure.
+    One that cannot be written does not take the others along, nor what was measured: then the report is printed even if quiet was
+    asked for. Raises the last failure.
     """
     from cs_input_analyzer import report as reports
 
-    written, failures = [], []
+    written: list[str] = []
+    failures: list[AnalyzerError] = []
     for form, path in outputs.items():
         try:
             reports.write_text_atomically(path, reports.render(found, form))
             written.append(f"{form} written to {path}")
         except AnalyzerError as error:
             failures.append(error)
+    try:
+        if write_more is not None:
+            write_more()
+    except AnalyzerError as error:
+        failures.append(error)
     if failures or not is_quiet:
         print_text(rendered(width=width(), color=is_terminal(sys.stdout)))
     if not is_quiet:
         for line in written:
-            click.echo(line, err=True)
+            tell(line)
     for failure in failures[:-1]:
         complain(str(failure))
     if failures:

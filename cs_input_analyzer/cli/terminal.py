@@ -39,9 +39,9 @@ class Progress:
 
     def __call__(self, what: str, done_ratio: float) -> None:
         if self._bar is not None:
-            self._bar.update(self._task, description=what, completed=min(1.0, done_ratio))
+            self._bar.update(self._task, description=_harmless(what), completed=min(1.0, done_ratio))
         elif not self._is_quiet and what != self._last:
-            click.echo(f"cs_input_analyzer: {what}", err=True)
+            complain(what)
         self._last = what
 
 
@@ -58,20 +58,42 @@ def tell_versions(found: Analysis) -> None:
 
 
 def complain(message: str, details: str = "") -> None:
+    """One line of ours on stderr, after the details."""
     if details:
-        click.echo(details.rstrip(), err=True)
-    click.echo(f"cs_input_analyzer: {message}", err=True)
+        tell(details.rstrip())
+    tell(f"cs_input_analyzer: {message}")
+
+
+def tell(text: str) -> None:
+    """Text on stderr, in which names and records of others cannot act on the terminal. What nobody can read is not worth a failure:
+    what was measured is delivered elsewhere."""
+    try:
+        click.echo(_harmless(text), err=True)
+    except OSError:
+        return
+
+
+def _harmless(text: str) -> str:
+    """As reports are, but tabs stay."""
+    from cs_input_analyzer.report.wording import INVISIBLE
+
+    return INVISIBLE.sub(lambda match: ascii(match[0])[1:-1], text.replace("\r\n", "\n"))
 
 
 class OutputError(Exception):
     """Standard output goes to a full disk."""
 
 
+class ReaderLeft(Exception):
+    """Standard output goes to a pipe that nobody reads any more. (Not an OSError: click makes exit code 1 of a broken pipe.)"""
+
+
 def print_text(text: str) -> None:
+    """A report on standard output. Raises OutputError or ReaderLeft where it cannot be printed."""
     try:
         click.echo(text.rstrip("\n"), color=True)
     except BrokenPipeError:
-        raise
+        raise ReaderLeft from None
     except OSError as error:
         raise OutputError((error.strerror or str(error)).lower()) from None
 

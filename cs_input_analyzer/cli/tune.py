@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,15 @@ if TYPE_CHECKING:
 @click.argument("target")
 @click.option("--write-patch", "patch_file", metavar="FILE", help="Write the patch; your own files stay as they are.")
 @shared.with_options(
-    shared.TARGET, shared.DEMAND, shared.CLUSTER, shared.max_seconds(90.0), shared.MEASURE, shared.RULES, shared.FILES
+    shared.TARGET,
+    shared.DEMAND,
+    shared.CLUSTER,
+    shared.max_seconds(90.0),
+    shared.MEASURE,
+    shared.SLURM,
+    shared.SBATCH_ARGS,
+    shared.RULES,
+    shared.FILES,
 )
 def tune(target: str, params_file: str | None, overrides: tuple[str, ...], patch_file: str | None, **choices: Any) -> int:
     """Prove and measure the fixes that findings of TARGET propose; print those that gain as a patch.
@@ -46,9 +55,8 @@ def tune(target: str, params_file: str | None, overrides: tuple[str, ...], patch
     options = options_of(params_file, overrides, choices)
     command = shlex.join(["cs_input_analyzer", *sys.argv[1:]])
     found = measured(is_quiet, is_verbose, lambda told: api.tune_source(target, options, progress=told, command=command))
-    if patch_file is not None:
-        _write_patch(found, patch_file)
-    deliver(found, outputs, is_quiet, lambda **shape: reports.render_tuning(found, **shape))
+    write_patch = None if patch_file is None else partial(_write_patch, found, patch_file)
+    deliver(found, outputs, is_quiet, lambda **shape: reports.render_tuning(found, **shape), write_patch)
     return interrupted() if found.interrupted else 0
 
 

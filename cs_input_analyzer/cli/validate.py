@@ -8,6 +8,7 @@ import click
 
 from cs_input_analyzer.cli import options as shared
 from cs_input_analyzer.cli.running import deliver, interrupted, measured, outputs_of
+from cs_input_analyzer.cli.terminal import tell
 from cs_input_analyzer.errors import UsageError
 
 if TYPE_CHECKING:
@@ -39,5 +40,5 @@ def validate(run_file: str, layouts: tuple[Layout, ...] | None, **choices: Any) 
     assert tried is not None
     deliver(found, outputs, is_quiet, lambda **shape: reports.render_validation(tried, **shape))
     if not outputs and not is_quiet:
-        click.echo("this is written nowhere: --json FILE writes the run with it, --html FILE its report", err=True)
+        tell("this is written nowhere: --json FILE writes the run with it, --html FILE its report")
     return interrupted() if tried.interrupted else 0

@@ -20,8 +20,11 @@ __all__ = ["launched_of", "order_of", "results_of", "storage_advice"]
 _CHATTER = re.compile(r"[IW]\d{4} \d\d|WARNING: All log messages before absl|To enable the following instructions")
 
 
-def order_of(plan: WorkPlan, index: int, tf_config: str, *, is_first: bool, is_alone: bool) -> Order:
-    """What one worker is told. Only the first of a launch tells its graph, its costs and what else is asked for."""
+def order_of(plan: WorkPlan, index: int, tf_config: str, *, is_first: bool, is_alone: bool, left_s: float) -> Order:
+    """What one worker is told. Only the first of a launch tells its graph, its costs and what else is asked for.
+
+    `left_s`: until it is ended. A worker that was slow to start tries fixes for a shorter time, rather than being ended amid them.
+    """
     return Order(
         target=plan.target,
         pickled=plan.pickled,
@@ -41,7 +44,7 @@ def order_of(plan: WorkPlan, index: int, tf_config: str, *, is_first: bool, is_a
         want_source=is_first and plan.want_source,
         want_prefixes=is_first and plan.want_prefixes,
         candidates=plan.candidates if is_first else (),
-        fixes_s=plan.fixes_s,
+        fixes_s=max(0.0, min(plan.fixes_s, left_s)),
     )
 
 

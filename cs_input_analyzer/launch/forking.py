@@ -35,14 +35,19 @@ class ForkedProcess:
         self._server = server
 
     def poll(self) -> int | None:
-        if self.returncode is None:
-            self._server.hear()
+        self._hear(0.0)
         return self.returncode
 
     def wait(self) -> int:
         while self.returncode is None:
-            self._server.hear(timeout_s=1.0)
+            self._hear(1.0)
         return self.returncode
+
+    def _hear(self, timeout_s: float) -> None:
+        if self.returncode is None:
+            self._server.hear(timeout_s)
+        if self.returncode is None and self._server.is_gone:  # also one that went before it could tell of this worker's end
+            self.returncode = -signal.SIGKILL
 
 
 class ForkServer:
@@ -79,6 +84,11 @@ class ForkServer:
         while self._is_ready is None and time.monotonic() < deadline_s:
             self.hear(timeout_s=0.5)
         return bool(self._is_ready)
+
+    @property
+    def is_gone(self) -> bool:
+        """It forks no workers; those that it had forked died with it."""
+        return self._is_ready is False
 
     def start(self, folder: Path, cpus: Sequence[int]) -> ForkedProcess:
         """A new worker, on these CPUs, that keeps its journal in `folder`. Raises LaunchError when the server is gone."""
@@ -120,9 +130,6 @@ class ForkServer:
     def _take(self, said: dict[str, Any] | None) -> None:
         if said is None:  # it is gone, and its workers with it: they die with their parent
             self._is_ready = False
-            for worker in self._workers.values():
-                if worker.returncode is None:
-                    worker.returncode = -signal.SIGKILL
         elif "ready" in said:
             self._is_ready = said["ready"]
         elif "returncode" in said:

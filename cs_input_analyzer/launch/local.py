@@ -17,6 +17,7 @@ from cs_input_analyzer.errors import LaunchError
 from cs_input_analyzer.launch.collecting import launched_of, order_of, results_of, storage_advice
 from cs_input_analyzer.launch.forking import ForkedProcess, ForkServer
 from cs_input_analyzer.launch.interface import Launched, Launching, WorkPlan
+from cs_input_analyzer.launch.memory_watch import Kin
 from cs_input_analyzer.launch.tf_config import free_ports, local_tf_config
 from cs_input_analyzer.launch.worker_process import POLL_S, WorkerProcess, fresh_process
 from cs_input_analyzer.measure.host import cpu_sets
@@ -29,6 +30,8 @@ FORK_S = 0.1
 # What import and building took longer is taken off the window, so that workers end by themselves and not at the deadline.
 LEAVING_S = 1.0
 SHORTEST_WINDOW_S = 0.3
+# Of the memory that is free before they build their pipelines, the workers of a launch may use this part together.
+MEMORY_SHARE_RATIO = 0.9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +64,7 @@ class LocalLauncher:
         except OSError as error:
             raise LaunchError(f"no temporary folder can be made: {storage_advice(error.strerror or str(error))}") from None
         self._started: list[WorkerProcess] = []
+        self._kin = Kin()
         self._next_cpu = 0
         self._server: ForkServer | None = None
         self._forks: bool | None = None if forks else False
@@ -90,7 +94,7 @@ class LocalLauncher:
                 folder.mkdir()
             except OSError as error:
                 raise LaunchError(f"no folder can be made for a worker: {storage_advice(error.strerror or str(error))}") from None
-            process = WorkerProcess(folder, self._process(folder, cpus), self._memory_limit())
+            process = WorkerProcess(folder, self._process(folder, cpus), self._memory_limit(1), self._kin)
             self._started.append(process)
             processes.append(process)
         return LocalLaunching(layout=layout, processes=tuple(processes))
@@ -140,10 +144,14 @@ class LocalLauncher:
         """Takes the workers through their stages; returns when each is done or gone."""
         # All that were started: a neighbour that still imports would take the CPUs from those that are measured.
         self._wait([process for process in self._started if not process.is_over], ("imported", "failed"), plan.deadline_s)
+        limit_bytes = self._memory_limit(len(processes))
         ports = free_ports(plan.num_workers + 1)
         for process, index in zip(processes, plan.worker_indices, strict=True):
             tf_config = local_tf_config(plan.num_workers, index, ports)
-            order = order_of(plan, index, tf_config, is_first=process is processes[0], is_alone=len(processes) == 1)
+            left_s = plan.deadline_s - self._clock() - LEAVING_S
+            is_first, is_alone = process is processes[0], len(processes) == 1
+            order = order_of(plan, index, tf_config, is_first=is_first, is_alone=is_alone, left_s=left_s)
+            process.memory_limit_bytes = limit_bytes  # until now it could only import
             process.send(order.to_line())
         self._wait(processes, ("first_batch", "failed"), plan.deadline_s)
         window_s = max(SHORTEST_WINDOW_S, min(plan.max_window_s, plan.deadline_s - self._clock() - LEAVING_S))
@@ -172,7 +180,10 @@ class LocalLauncher:
                     process.watch_memory()
             time.sleep(POLL_S)
 
-    def _memory_limit(self) -> int:
-        """The user's limit, else nearly all that is free now: this host must survive a pipeline that eats memory."""
-        available = int(psutil.virtual_memory().available * 0.9)
-        return min(self._worker_memory_bytes, available) if self._worker_memory_bytes is not None else available
+    def _memory_limit(self, workers: int) -> int:
+        """Of each of so many: the user's limit, else an equal part of nearly all that is free now.
+
+        This host must survive a pipeline that eats memory.
+        """
+        free_bytes = int(psutil.virtual_memory().available * MEMORY_SHARE_RATIO / workers)
+        return min(self._worker_memory_bytes, free_bytes) if self._worker_memory_bytes is not None else free_bytes

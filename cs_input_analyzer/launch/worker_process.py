@@ -17,29 +17,38 @@ import psutil
 from cs_input_analyzer.errors import LaunchError
 from cs_input_analyzer.launch.bootstrap import command, environment
 from cs_input_analyzer.launch.forking import ForkedProcess
-from cs_input_analyzer.measure.journal import EVENTS, read_journal
+from cs_input_analyzer.launch.heard import Heard
+from cs_input_analyzer.launch.memory_watch import Kin, MemoryWatch
 from cs_input_analyzer.measure.summary import Ending, Killed
 
 __all__ = ["EXIT_GRACE_S", "OUTPUT_TAIL_BYTES", "POLL_S", "WorkerProcess", "fresh_process"]
 
 POLL_S = 0.03
-CHILDREN_S = 1.0
 OUTPUT_TAIL_BYTES = 64 * 1024
 EXIT_GRACE_S = 5.0
 
 
 class WorkerProcess:
-    """One worker seen from its parent: sends its order, watches its memory, keeps the tail of what it prints, ends it."""
+    """One worker seen from its parent: sends its order, watches its memory, keeps the tail of what it prints, ends it.
 
-    def __init__(self, folder: Path, process: subprocess.Popen[bytes] | ForkedProcess, memory_limit_bytes: int | None) -> None:
+    `memory_limit_bytes` may change with what there is. Who starts several workers gives each the same `kin`.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        process: subprocess.Popen[bytes] | ForkedProcess,
+        memory_limit_bytes: int | None,
+        kin: Kin | None = None,
+    ) -> None:
         self.folder = folder
         self._process = process
         self.killed_for: Killed | None = None
-        self._memory_limit_bytes = memory_limit_bytes
-        self._seen_bytes = 0
-        self._children: list[psutil.Process] = []
-        self._children_at_s = 0.0
-        self._heard: set[str] = set()
+        self.memory_limit_bytes = memory_limit_bytes
+        self._memory = MemoryWatch(process.pid, kin or Kin())
+        self._heard = Heard(folder)
+        self._is_cleared = False
+        self._ending: Ending | None = None
         self._tail: collections.deque[bytes] = collections.deque()
         self._tail_bytes = 0
         self._drain = threading.Thread(target=self._keep_tail, args=(process.stdout,), daemon=True)
@@ -54,16 +63,14 @@ class WorkerProcess:
         except (BrokenPipeError, OSError):
             return
 
+    def news(self) -> list[str]:
+        """Kinds of the events that were written since the last look."""
+        return self._heard.new()
+
     def has_said(self, *kinds: str) -> bool:
-        """Whether any of these events has been written; looks only when the file has grown."""
-        try:
-            size = (self.folder / EVENTS).stat().st_size
-        except OSError:
-            return False
-        if size != self._seen_bytes:
-            self._seen_bytes = size
-            self._heard = {str(event["event"]) for event in read_journal(self.folder).events}
-        return not self._heard.isdisjoint(kinds)
+        """Whether any of these events has been written."""
+        self.news()
+        return not self._heard.kinds.isdisjoint(kinds)
 
     @property
     def pid(self) -> int:
@@ -71,25 +78,17 @@ class WorkerProcess:
 
     @property
     def is_over(self) -> bool:
-        return self._process.poll() is not None
+        """Whether it has ended; what it forked and left behind then ends, too."""
+        if self._process.poll() is None:
+            return False
+        self._clear_away()
+        return True
 
     def watch_memory(self) -> None:
-        """Ends the worker when it and its children hold more than their limit: before the kernel ends something else.
-
-        Looking for children reads every process of the host, a millisecond here and tens of them on a busy node: now and then.
-        """
-        if self._memory_limit_bytes is None or self.is_over:
+        """Ends the worker when it and its children hold more than their limit: before the kernel ends something else."""
+        if self.memory_limit_bytes is None or self.is_over:
             return
-        now_s = time.monotonic()
-        try:
-            process = psutil.Process(self._process.pid)
-            if now_s - self._children_at_s >= CHILDREN_S:
-                self._children_at_s, self._children = now_s, process.children(recursive=True)
-            held = process.memory_info().rss + sum(child.memory_info().rss for child in self._children if child.is_running())
-        except psutil.Error:
-            self._children = []
-            return
-        if held > self._memory_limit_bytes:
+        if self._memory.is_above(self.memory_limit_bytes):
             self.kill("memory")
 
     def kill(self, reason: Killed) -> None:
@@ -102,8 +101,10 @@ class WorkerProcess:
     def finish(self) -> Ending:
         """Waits for a worker that is done; one that hangs while exiting is ended, and that is not held against it.
 
-        Its memory is watched to the end: what it still does may hold more than the measuring did.
+        Its memory is watched to the end: what it still does may hold more than the measuring did. Asked again, it tells the same.
         """
+        if self._ending is not None:
+            return self._ending
         assert self._process.stdin is not None
         try:
             self._process.stdin.close()
@@ -113,11 +114,20 @@ class WorkerProcess:
         while not self.is_over and time.monotonic() < deadline_s:
             self.watch_memory()
             time.sleep(POLL_S)
-        self._end_group()  # also what it forked and left behind
+        if not self.is_over:
+            self._end_group()
         self._process.wait()
+        self._clear_away()
         self._drain.join(timeout=1.0)
-        tail = b"".join(self._tail)[-OUTPUT_TAIL_BYTES:]
-        return Ending(returncode=self._process.returncode, killed_for=self.killed_for, output_tail=tail.decode(errors="replace"))
+        tail = b"".join(self._tail)[-OUTPUT_TAIL_BYTES:].decode(errors="replace")
+        self._ending = Ending(returncode=self._process.returncode, killed_for=self.killed_for, output_tail=tail)
+        return self._ending
+
+    def _clear_away(self) -> None:
+        """Once, when the end is first seen: later the number may be another's."""
+        if not self._is_cleared:
+            self._is_cleared = True
+            self._end_group()
 
     def _end_group(self) -> None:
         strays: list[psutil.Process] = []

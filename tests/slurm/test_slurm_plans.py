@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,9 +18,10 @@ from typing import Any
 import pytest
 from builders import make_cluster, make_plan
 
+from cs_input_analyzer.cluster import discover
 from cs_input_analyzer.commands import launch_lines
-from cs_input_analyzer.records import LaunchLines, LaunchPlan, Options
-from tests.slurm.private_slurm import CPUS, PrivateSlurm
+from cs_input_analyzer.records import Cluster, LaunchLines, LaunchPlan, Options
+from tests.slurm.private_slurm import CPUS, MEMORY_MB, PrivateSlurm
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 120.0
@@ -216,6 +219,101 @@ def test_the_partition_of_the_plan_is_where_it_runs(slurm: PrivateSlurm, place: 
     text = launch_lines(plan_of("1x2x1", 0), make_cluster(), options, "data.py:f").sbatch
     batched(slurm, place, text)
     assert {one.node for one in check_tasks(place, "1x2x1", 0)} == {"tiny"}
+
+
+def lines_for(place: Path, layout: str, single: int, cluster: Cluster, **options: Any) -> LaunchLines:
+    """For what was found, with nothing said about partition and nodes."""
+    train = shlex.join([sys.executable, str(place / "train.py"), str(place / "seen"), "two words", "$HOME"])
+    return launch_lines(plan_of(layout, single), cluster, Options(train_command=train, **options), "data.py:train_input_fn")
+
+
+@pytest.fixture
+def wafer_first(slurm: PrivateSlurm) -> Iterator[None]:
+    """Slurm gives nodes of less weight first: the accelerator's, which is up, where nothing leaves it out."""
+    slurm.ask("scontrol", "update", f"nodename={','.join(slurm.nodes)}", "weight=100")
+    slurm.start_node("wafer")
+    slurm.wait_for_idle(("wafer",))
+    yield
+    slurm.kill_node("wafer")
+    slurm.ask("scontrol", "update", "nodename=wafer", "state=down", "reason=not up in other tests")
+    slurm.ask("scontrol", "update", f"nodename={','.join(slurm.nodes)}", "weight=1")
+
+
+@pytest.mark.parametrize(("layout", "single"), [("1x2x1", 0), ("3x1x1", 1), ("4x1x1", 2)])
+@pytest.mark.parametrize("form", ["srun", "sbatch"])
+def test_a_plan_for_what_was_found_runs_there(
+    slurm: PrivateSlurm, place: Path, wafer_first: None, layout: str, single: int, form: str
+) -> None:
+    found = discover()
+    assert found.cluster.excluded_nodes == ("wafer",)
+    text = getattr(lines_for(place, layout, single, found.cluster), form)
+    (batched if form == "sbatch" else pasted)(slurm, place, text)
+    assert {one.node for one in check_tasks(place, layout, single)} <= set(slurm.nodes)
+
+
+def test_a_plan_for_nodes_that_nobody_asked_about_may_run_anywhere(slurm: PrivateSlurm, place: Path, wafer_first: None) -> None:
+    """So the test above has something to find."""
+    batched(slurm, place, lines_for(place, "1x2x1", 0, make_cluster()).sbatch)
+    assert {one.node for one in check_tasks(place, "1x2x1", 0)} == {"wafer"}
+
+
+def test_in_a_job_the_lines_are_for_its_partition(slurm: PrivateSlurm, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_JOB_PARTITION", "small")
+    found = discover()
+    monkeypatch.delenv("SLURM_JOB_PARTITION")
+    batched(slurm, place, lines_for(place, "1x2x1", 0, found.cluster).sbatch)
+    assert {one.node for one in check_tasks(place, "1x2x1", 0)} == {"tiny"}
+
+
+def test_many_nodes_left_out_are_written_short_and_still_left_out(slurm: PrivateSlurm, place: Path) -> None:
+    text = lines_for(place, "2x1x1", 0, discover().cluster, exclude_nodes=("n1", "n2")).sbatch
+    assert "n[1-2]" in text
+    batched(slurm, place, text)
+    assert {one.node for one in check_tasks(place, "2x1x1", 0)} == {"n3", "n4"}
+
+
+@pytest.fixture
+def little_memory(slurm: PrivateSlurm) -> Iterator[None]:
+    """A site that gives 100 MiB with each CPU, where nobody asks."""
+    slurm.ask("scontrol", "update", "partitionname=main", "defmempercpu=100")
+    yield
+    slurm.ask("scontrol", "update", "partitionname=main", "defmempercpu=0")
+
+
+# In place of the training: what Slurm says of the steps that run. Those of a component have the number of another job.
+ASKING = """
+import os, subprocess, sys
+said = subprocess.run(["scontrol", "--oneliner", "show", "step"], capture_output=True, text=True, check=True).stdout
+with open(f"{sys.argv[1]}/{os.environ['SLURM_PROCID']}", "w") as file:
+    file.write(said)
+"""
+
+
+def memory_of_steps(place: Path) -> set[str]:
+    """Of each step of a launch, as Slurm writes it."""
+    said = "\n".join(path.read_text() for path in (place / "seen").iterdir())
+    return set(re.findall(r"^StepId=\S+\.0 .*\bTRES=\S*\bmem=([^,\s]+)", said, re.MULTILINE))
+
+
+@pytest.mark.parametrize("form", ["srun", "sbatch"])
+@pytest.mark.parametrize(
+    ("single", "asked", "gives"),
+    [
+        (0, None, f"{MEMORY_MB}M"),
+        (1, None, f"{MEMORY_MB}M"),
+        (0, "--mem=300", "300M"),
+        (1, "--mem=300", "300M"),
+        (0, "--mem-per-cpu=200", "400M"),
+    ],
+)
+def test_a_launch_has_all_memory_of_its_nodes_unless_less_is_asked_for(
+    slurm: PrivateSlurm, place: Path, little_memory: None, single: int, form: str, asked: str | None, gives: str
+) -> None:
+    (place / "train.py").write_text(ASKING)
+    words = {} if asked is None else {"srun_args" if form == "srun" else "sbatch_args": asked}
+    text = getattr(lines_for(place, "1x2x1" if single == 0 else "2x2x1", single, discover().cluster, **words), form)
+    (batched if form == "sbatch" else pasted)(slurm, place, text)
+    assert memory_of_steps(place) == {gives}
 
 
 def test_the_accelerators_own_node_is_not_used(slurm: PrivateSlurm, place: Path) -> None:

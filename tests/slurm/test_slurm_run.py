@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BYTES_PER_S = 12e6
 FILES = 24
 FILE_BYTES = 1 << 20
+TUNABLE = FUNCTIONS.with_name("tunable.py")
 READS = f"{Path(__file__).with_name('shared_reader.py')}:reads"
 
 pytestmark = [pytest.mark.slurm, pytest.mark.slow]
@@ -98,6 +99,25 @@ def test_a_run_is_validated_on_the_nodes(slurm: PrivateSlurm, tmp_path: Path) ->
     assert row["measured_samples_per_s"]["estimate"] > 0
     launches = [m for m in second.run["measurements"] if m["role"] == "validate"]
     assert [{w["node"] for w in m["workers"]} for m in launches] == [{"n1", "n2"}]
+
+
+@pytest.mark.tf
+@pytest.mark.timeout(600)
+def test_fixes_and_the_patched_copy_are_tried_on_a_node(slurm: PrivateSlurm, tmp_path: Path) -> None:
+    import tensorflow as tf
+
+    for number in range(2):
+        with tf.io.TFRecordWriter(str(tmp_path / f"part-{number}.tfrecord")) as writer:
+            for record in range(12):
+                writer.write(b"x" * (100 + 12 * number + record))
+    options = ("--launcher", "slurm", "--queue-timeout", "60", "--slurm-nodes", "1", *ONE_PROBE, "--max-seconds", "100")
+    outcome = run_cli(["tune", f"{TUNABLE}:train_input_fn", "--set", f"files={tmp_path}/*.tfrecord", *options], tmp_path / "run")
+    assert outcome.code == 0, outcome.err
+    check_nothing_left(outcome, slurm)
+    fixes = outcome.run["fixes"]
+    assert "CSI202" in fixes["codes"]
+    assert fixes["measured_gain"]["low"] > 1
+    assert fixes["patch"]["proven"], fixes["patch"]
 
 
 @pytest.mark.tf

@@ -18,11 +18,11 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from cs_input_analyzer.launch.slurm.place import oom_kills, threads_per_core, worker_cpus
+from cs_input_analyzer.launch.slurm.place import oom_kills, worker_cpus
 
 __all__ = ["ENDED_BY_SLURM", "LOOK", "OUTPUT", "RESULT", "SEEN", "TOKEN", "WORK", "main"]
 
@@ -35,7 +35,7 @@ RESULT, OUTPUT = "result.json", "output.txt"
 
 POLL_S = 0.05
 ALIVE_S = 1.0
-# Of the memory that is free when the workers start, they may use this part together: the node must live on.
+# Of the memory that is free before they build their pipelines, a node's workers may use this part together: it must live on.
 MEMORY_SHARE_RATIO = 0.9
 
 
@@ -114,13 +114,13 @@ def _node() -> str:
 
 
 def _look(folder: Path, orders: _Orders) -> None:
-    from cs_input_analyzer.measure.host import read_host
+    from cs_input_analyzer.measure.host import read_host, threads_per_core
 
     began_s = time.monotonic()
     problem = _problem_with(folder)
     write_s = time.monotonic() - began_s
     os.environ.pop("SLURM_CPUS_PER_TASK", None)  # it may be another component's
-    host = read_host()
+    host = replace(read_host(), threads_per_core=threads_per_core())  # of all of the node, not of the CPU that this look was given
     cpus = len(os.sched_getaffinity(0))
     _say("here", node=_node(), host=asdict(host), cpus=cpus, cwd=os.getcwd(), problem=problem, write_s=write_s)
     while orders.is_open:
@@ -148,24 +148,21 @@ class _Agent:
     """The life of one worker, seen from beside it."""
 
     def __init__(self, folder: Path, tasks_per_node: int, cpus_per_task: int, memory_limit_bytes: int | None) -> None:
-        import psutil
-
         from cs_input_analyzer.launch.worker_process import WorkerProcess, fresh_process
+        from cs_input_analyzer.measure.host import threads_per_core
 
         self._rank = int(os.environ["SLURM_PROCID"])
         local = int(os.environ.get("SLURM_LOCALID", "0"))
         allowed = sorted(os.sched_getaffinity(0))
-        cpus = worker_cpus(allowed, tasks_per_node, cpus_per_task, local, threads_per_core())
+        cpus = worker_cpus(allowed, tasks_per_node, cpus_per_task, local, threads_per_core() or 1)
         self._folder = folder / f"worker-{self._rank}"
         try:
             self._folder.mkdir()
         except OSError as error:
             _say("here", node=_node(), problem=(error.strerror or str(error)).lower(), cpus=[], is_bound=False)
             os._exit(1)
-        free_bytes = int(psutil.virtual_memory().available * MEMORY_SHARE_RATIO / tasks_per_node)
-        limit_bytes = min(memory_limit_bytes or free_bytes, free_bytes)
-        self._worker = WorkerProcess(self._folder, fresh_process(self._folder, cpus), limit_bytes)
-        self._journal = _Heard(self._folder)
+        self._tasks_per_node, self._memory_limit_bytes = tasks_per_node, memory_limit_bytes
+        self._worker = WorkerProcess(self._folder, fresh_process(self._folder, cpus), self._memory_limit())
         self._deadline_s: float | None = None
         self._is_over = self._is_leaving = False
         self._ahead_s = 0.0
@@ -173,6 +170,13 @@ class _Agent:
         self._oom_kills = oom_kills()
         step = os.environ.get("SLURM_STEP_ID") or os.environ.get("SLURM_STEPID", "")
         _say("here", node=_node(), problem="", step=step, cpus=list(cpus)[:64], is_bound=len(cpus) == len(allowed))
+
+    def _memory_limit(self) -> int:
+        """The user's limit, else this task's part of nearly all that is free now."""
+        import psutil
+
+        free_bytes = int(psutil.virtual_memory().available * MEMORY_SHARE_RATIO / self._tasks_per_node)
+        return min(self._memory_limit_bytes or free_bytes, free_bytes)
 
     def run(self, orders: _Orders) -> None:
         """Until the launcher hangs up."""
@@ -194,7 +198,7 @@ class _Agent:
     def _watch(self) -> None:
         if self._is_over:
             return
-        heard = self._journal.new()
+        heard = self._worker.news()
         if heard:
             _say("heard", kinds=heard)
         self._worker.watch_memory()
@@ -210,7 +214,7 @@ class _Agent:
             return
         self._is_over = True
         self._ending = self._worker.finish()
-        heard = self._journal.new()
+        heard = self._worker.news()
         if heard:
             _say("heard", kinds=heard)
         try:
@@ -247,6 +251,7 @@ class _Agent:
 
         self._index = indices[self._rank]
         self._deadline_s = time.monotonic() + deadline_in_s
+        self._worker.memory_limit_bytes = self._memory_limit()  # the launch before this one has let its memory go
         own = {"worker_index": self._index, "tf_config": tf_config_of(addresses, self._index)}
         self._worker.send(json.dumps({**(others if self._rank else first), **own}) + "\n")
 
@@ -285,36 +290,6 @@ class _Agent:
             _say("told", bytes=None, problem=(error.strerror or str(error)).lower())
         else:
             _say("told", bytes=len(text), problem="")
-
-
-class _Heard:
-    """Kinds of events that the worker has written since the last look. Reads only what is new."""
-
-    def __init__(self, folder: Path) -> None:
-        from cs_input_analyzer.measure.journal import EVENTS
-
-        self._path = folder / EVENTS
-        self._read_bytes = 0
-
-    def new(self) -> list[str]:
-        try:
-            if self._path.stat().st_size <= self._read_bytes:
-                return []
-            with self._path.open("rb") as file:
-                file.seek(self._read_bytes)
-                whole, _, _ = file.read().rpartition(b"\n")
-        except OSError:
-            return []
-        if not whole:
-            return []
-        self._read_bytes += len(whole) + 1
-        kinds = []
-        for line in whole.split(b"\n"):
-            try:
-                kinds.append(str(json.loads(line)["event"]))
-            except (ValueError, KeyError, TypeError):
-                continue
-        return list(dict.fromkeys(kinds))
 
 
 def _size(path: Path) -> int:

@@ -1,8 +1,8 @@
 """The nodes to measure on: those of the allocation that we run in, or of a job that we submit, show waiting, and cancel.
 
-Nothing outlives the launcher. `close` cancels the job. If the launcher is killed, its guard, a shell that waits for the end of a
-pipe, cancels the job and removes the shared folder. If its whole machine is gone, the job's own script misses the sign of life
-within a minute and lets the nodes go; and after all that there is the job's time limit.
+Nothing outlives the launcher. `close` cancels the job. If the launcher is killed, or Slurm has not answered it, its guard, a shell
+that waits for the end of a pipe, cancels the job by its name and removes the shared folder. If its whole machine is gone, the job's
+own script misses the sign of life within a minute and lets the nodes go; and after all that there is the job's time limit.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from cs_input_analyzer.cluster.slurm_commands import our_environment
+from cs_input_analyzer.cluster.slurm_commands import Unanswered, our_environment
 from cs_input_analyzer.errors import LaunchError
 from cs_input_analyzer.launch.slurm import asking
 from cs_input_analyzer.launch.slurm.lines import ALIVE, KEEPER, KEEPER_LOOK_S, keeper_script, sbatch_words
@@ -35,9 +35,22 @@ MOST_NODES = 4
 # Of a job's time limit, beside the measuring: starting, the hello of the nodes, leaving.
 SPARE_S = 180.0
 
+# So long may Slurm be silent about a job that waits: its controller is restarted, or busy, now and then.
+UNANSWERED_S = 90.0
+# The guard cancels after these seconds, one by one; where Slurm did not answer, and may queue the job later than that, also after
+# the latter ones.
+CANCEL_S = "0 2 5"
+CANCEL_LATE_S = "10 20 30"
+
 _GUARD = """
-while read -r word; do [ "$word" = over ] && exit 0; done
-for wait_s in 0 2 5; do
+waits=$3
+while read -r word; do
+    case "$word" in
+        over) exit 0 ;;
+        unsure) waits="$3 $4" ;;
+    esac
+done
+for wait_s in $waits; do
     sleep "$wait_s"
     [ -z "$1" ] || scancel --quiet --name="$1" --user="$(id -un)"
 done >/dev/null 2>&1
@@ -91,11 +104,10 @@ class Allocation:
     def close(self) -> None:
         """Gives the nodes back and removes the folder."""
         self._stopped.set()
-        if self.is_ours:
-            asking.cancel(self.job_id)
+        is_sure = asking.cancel(self.job_id) if self.is_ours else True
         self._pulse.join()
         _remove(self.folder)
-        _dismiss(self._guard)
+        _dismiss(self._guard, is_sure=is_sure)
 
 
 def open_allocation(wish: Wish, environ: Mapping[str, str], told: Told, clock: Callable[[], float] = time.monotonic) -> Allocation:
@@ -104,54 +116,71 @@ def open_allocation(wish: Wish, environ: Mapping[str, str], told: Told, clock: C
     folder = _shared_folder(wish.shared_dir)
     outer = environ.get("SLURM_JOB_ID") or environ.get("SLURM_JOBID")
     name = f"cs_input_analyzer-{folder.name[-8:]}"
-    guard = None
+    guard, job_id, is_sure = None, "", True  # that no job of ours is left when this fails
     try:
         guard = _guard("" if outer else name, folder)
         if outer:
             nodes = _nodes_of_this(environ, wish)
             return Allocation(folder, outer, nodes, guard, is_ours=False)
-        return _submitted(wish, folder, name, guard, told, clock)
-    except BaseException:
+        nodes = _nodes_wanted(wish)
+        words = _job(wish, folder, name, nodes)
+        is_sure = False
+        job_id = asking.submit(words)
+        _wait_in_queue(job_id, wish.queue_s, told, clock)
+        return Allocation(folder, job_id, nodes, guard, is_ours=True)
+    except BaseException as error:
+        if job_id:
+            is_sure = asking.cancel(job_id)
+        elif isinstance(error, LaunchError) and not isinstance(error, Unanswered):  # no Ctrl-C in the middle either
+            is_sure = True
         _remove(folder)
-        _dismiss(guard)
+        _dismiss(guard, is_sure=is_sure)
         raise
 
 
-def _submitted(
-    wish: Wish, folder: Path, name: str, guard: subprocess.Popen[bytes], told: Told, clock: Callable[[], float]
-) -> Allocation:
+def _nodes_wanted(wish: Wish) -> int:
     nodes = wish.nodes or min(MOST_NODES, wish.most_nodes or MOST_NODES)
     if wish.most_nodes is not None and nodes > wish.most_nodes:
         raise LaunchError(
             f"--slurm-nodes {nodes}: there are {wish.most_nodes} usable nodes, and a job for more would wait for ever"
         )
+    return nodes
+
+
+def _job(wish: Wish, folder: Path, name: str, nodes: int) -> list[str]:
+    """The command line that queues it; writes the script that it runs."""
     script = folder / KEEPER
     script.write_text(keeper_script())
     is_timed = any(word == "-t" or word.startswith(("-t", "--time")) for word in wish.sbatch_args)
     minutes = None if is_timed else math.ceil((wish.measure_s + SPARE_S) / 60)
-    job_id = asking.submit(
-        sbatch_words(
-            nodes=nodes,
-            name=name,
-            script=script,
-            minutes=minutes,
-            partition=wish.partition,
-            exclude=wish.exclude,
-            extra=wish.sbatch_args,
-        )
+    return sbatch_words(
+        nodes=nodes,
+        name=name,
+        script=script,
+        minutes=minutes,
+        partition=wish.partition,
+        exclude=wish.exclude,
+        extra=wish.sbatch_args,
     )
-    try:
-        _wait_in_queue(job_id, wish.queue_s, told, clock)
-    except BaseException:
-        asking.cancel(job_id)
-        raise
-    return Allocation(folder, job_id, nodes, guard, is_ours=True)
 
 
 def _wait_in_queue(job_id: str, queue_s: float, told: Told, clock: Callable[[], float]) -> None:
-    began_s, shown, poll_s = clock(), "", POLL_S
+    """Until the job has its nodes. Raises LaunchError where it will not have them, not in time, or Slurm stays silent."""
+    began_s = answered_s = clock()
+    shown, poll_s = "", POLL_S
     while True:
-        job = asking.job_state(job_id)
+        try:
+            job = asking.job_state(job_id)
+        except LaunchError as error:
+            if clock() - answered_s > UNANSWERED_S:
+                raise LaunchError(f"{error}; so it has been for {UNANSWERED_S:g} s: Slurm job {job_id} was cancelled") from None
+            state = f"job {job_id} keeps its place in Slurm's queue: {error}; asking again"
+            if state != shown:
+                told(state)
+                shown = state
+            time.sleep(SLOWEST_POLL_S)
+            continue
+        answered_s = clock()
         if job is None or is_over(job):
             state = job.state if job else "gone"
             raise LaunchError(
@@ -201,7 +230,7 @@ def _shared_folder(parent: Path | None) -> Path:
 
 def _guard(job_name: str, folder: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        ["/bin/sh", "-c", _GUARD, "sh", job_name, str(folder)],
+        ["/bin/sh", "-c", _GUARD, "sh", job_name, str(folder), CANCEL_S, CANCEL_LATE_S],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -210,14 +239,17 @@ def _guard(job_name: str, folder: Path) -> subprocess.Popen[bytes]:
     )
 
 
-def _dismiss(guard: subprocess.Popen[bytes] | None) -> None:
+def _dismiss(guard: subprocess.Popen[bytes] | None, *, is_sure: bool) -> None:
+    """Where it is not sure that our job is gone, the guard cancels it, after us if need be."""
     if guard is None or guard.stdin is None:
         return
     try:
-        guard.stdin.write(b"over\n")
+        guard.stdin.write(b"over\n" if is_sure else b"unsure\n")
         guard.stdin.close()
     except OSError:
         pass
+    if not is_sure:
+        return
     try:
         guard.wait(5.0)
     except subprocess.TimeoutExpired:

@@ -6,11 +6,13 @@ import re
 from collections.abc import Sequence
 
 from cs_input_analyzer.cluster import slurm_commands
+from cs_input_analyzer.cluster.slurm_commands import Unanswered
 from cs_input_analyzer.errors import LaunchError
-from cs_input_analyzer.launch.slurm.words import JobState, cpus_per_node, parse_job, srun_complaint
+from cs_input_analyzer.launch.slurm.words import JobState, cpus_per_node, is_unanswered, parse_job, srun_complaint
 
 __all__ = ["cancel", "check_installed", "job_cpus_per_node", "job_state", "node_states", "submit"]
 
+IF_QUEUED = "If the job was queued all the same, it is cancelled"
 PROGRAMS = ("sbatch", "srun", "squeue", "scancel", "scontrol")
 
 
@@ -20,11 +22,21 @@ def check_installed() -> None:
 
 
 def submit(words: Sequence[str]) -> str:
-    """Runs sbatch; gives the number of the job. Raises LaunchError with what sbatch says when it refuses."""
-    done = slurm_commands.run(words)
+    """Runs sbatch; gives the number of the job.
+
+    Raises:
+        LaunchError: Slurm would not have it, with what sbatch says.
+        Unanswered: it may be queued, now or later.
+    """
+    try:
+        done = slurm_commands.run(words)
+    except Unanswered as error:
+        raise Unanswered(f"{error} {IF_QUEUED}") from None
     job_id = done.stdout.strip().split(";")[0]  # `--parsable` appends the cluster's name in a federation
     if done.returncode != 0 or not job_id.isdigit():
         said = srun_complaint(done.stderr.splitlines()) or f"exit status {done.returncode}"
+        if is_unanswered(done.stderr):
+            raise Unanswered(f"sbatch had no answer from Slurm: {said}. {IF_QUEUED}")
         raise LaunchError(f"sbatch refused the job: {said}; --partition, --slurm-nodes and --sbatch-args say what is asked for")
     return job_id
 
@@ -58,9 +70,10 @@ def node_states(nodes: Sequence[str]) -> dict[str, str]:
     return {match[1]: match[2] for match in re.finditer(r"NodeName=(\S+).*? State=(\S+)", done.stdout)}
 
 
-def cancel(job_id: str) -> None:
-    """Ends a job and all of its steps. A job that is over is no error."""
+def cancel(job_id: str) -> bool:
+    """Ends a job and all of its steps; False where Slurm did not answer. A job that is over is no error."""
     try:
-        slurm_commands.run(["scancel", "--quiet", job_id])
+        done = slurm_commands.run(["scancel", "--quiet", job_id])
     except LaunchError:
-        return  # its keeper lets the nodes go
+        return False
+    return done.returncode == 0 or not is_unanswered(done.stderr)

@@ -197,10 +197,10 @@ class SlurmLauncher:
 
     def _order(self, launching: SlurmLaunching, plan: WorkPlan, left_s: float) -> dict[str, Any]:
         names = [task.node or "localhost" for task in launching.step.tasks]
-        is_alone = launching.layout.tasks == 1
+        is_alone, fixes_s = launching.layout.tasks == 1, left_s - LEAVING_S
         return {
-            "first": asdict(order_of(plan, 0, "", is_first=True, is_alone=is_alone)),
-            "others": asdict(order_of(plan, 0, "", is_first=False, is_alone=is_alone)),
+            "first": asdict(order_of(plan, 0, "", is_first=True, is_alone=is_alone, left_s=fixes_s)),
+            "others": asdict(order_of(plan, 0, "", is_first=False, is_alone=is_alone, left_s=fixes_s)),
             "indices": list(plan.worker_indices),
             "addresses": announced_addresses(names, plan.num_workers),
             "deadline_in_s": max(0.0, left_s),

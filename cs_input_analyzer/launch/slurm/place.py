@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-__all__ = ["oom_kills", "threads_per_core", "worker_cpus"]
+__all__ = ["oom_kills", "worker_cpus"]
 
 
 def worker_cpus(
@@ -21,19 +21,6 @@ def worker_cpus(
         return tuple(allowed)
     first = local_rank * cpus_per_task
     return tuple(sorted({allowed[(first + offset) % len(allowed)] for offset in range(cpus_per_task)}))
-
-
-def threads_per_core() -> int:
-    """Of this machine, as the kernel tells; 1 where it does not."""
-    try:
-        text = Path("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list").read_text()
-    except OSError:
-        return 1
-    ends = [part.split("-") for part in text.strip().split(",")]
-    try:
-        return max(1, sum(int(part[-1]) - int(part[0]) + 1 for part in ends))
-    except ValueError:
-        return 1
 
 
 def oom_kills(groups: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")) -> int:

@@ -14,6 +14,7 @@ __all__ = [
     "cpus_per_node",
     "is_hopeless",
     "is_over",
+    "is_unanswered",
     "is_waiting",
     "parse_job",
     "srun_complaint",
@@ -52,6 +53,14 @@ HOPELESS = {
     "DependencyNeverSatisfied": "what it depends on has failed",
 }
 _PER_JOB_LIMIT = re.compile(r"(Assoc|QOS)Max\w*PerJob\w*|(Assoc|QOS)Max\w*(NodePerJob|WallDuration)\w*")
+
+# What a program of Slurm prints when its controller is busy, is being restarted, or cannot be reached: not that it refuses. What
+# was asked for may have been done all the same (slurm_errno.h: the "General communication layer").
+_UNANSWERED = re.compile(
+    r"timed out|timeout|[Uu]nable to contact|Zero Bytes were transmitted|Connection (refused|reset)|Transport endpoint|"
+    r"[Cc]ommunication connection|[Cc]ommunication shutdown|[Mm]essage (receive|send) failure|Unexpected message received|"
+    r"Resource temporarily unavailable|in standby mode"
+)
 
 # What srun and slurmstepd print, and what it means; the first that matches counts, so the most telling comes first.
 MEMORY = "Slurm ended a task for its memory"
@@ -105,6 +114,11 @@ def is_hopeless(reason: str) -> str | None:
     if name in HOPELESS:
         return HOPELESS[name]
     return "a limit of your account or quality of service is below what it asks for" if _PER_JOB_LIMIT.fullmatch(name) else None
+
+
+def is_unanswered(text: str) -> bool:
+    """Whether a program that failed got no answer from Slurm's controller, as far as its last words tell."""
+    return _UNANSWERED.search(text) is not None
 
 
 def cause_in(lines: Sequence[str]) -> str | None:

@@ -1,0 +1,129 @@
+"""What a worker and its children hold, seen from beside it, at next to no cost for the host that is measured."""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+__all__ = ["Kin", "MemoryWatch", "pss_bytes", "rss_bytes"]
+
+PROC = Path("/proc")
+# Children are looked for this often, and less often where looking takes long: at most this part of the time goes into it.
+LOOK_S = 1.0
+LOOK_RATIO = 0.01
+# The same for adding up what is shared, which the kernel does page by page (tens of milliseconds for some gigabytes).
+WEIGH_S = 1.0
+WEIGH_RATIO = 0.05
+
+Clock = Callable[[], float]
+
+
+class Kin:
+    """Who descends from whom. Shared by all who watch workers of one host.
+
+    Where the kernel lists the children of a thread (CONFIG_PROC_CHILDREN), only the threads of those who are asked about are read;
+    elsewhere every process of the host, at most once a second whoever asks.
+    """
+
+    def __init__(self, clock: Clock = time.monotonic, proc: Path = PROC) -> None:
+        self._clock = clock
+        self._proc = proc
+        self._is_listed = (proc / "self" / "task" / str(os.getpid()) / "children").exists()
+        self._children: Mapping[int, Sequence[int]] = {}
+        self._again_s = float("-inf")
+
+    def descendants(self, pid: int) -> tuple[int, ...]:
+        """All of them, as of about a second ago; none of a process that is gone."""
+        if not self._is_listed and self._clock() >= self._again_s:
+            began_s = self._clock()
+            self._children = _children_of_all(self._proc)
+            now_s = self._clock()
+            self._again_s = now_s + max(LOOK_S, (now_s - began_s) / LOOK_RATIO)
+        found: dict[int, None] = {}
+        waiting = [pid]
+        while waiting:
+            for child in self._children_of(waiting.pop()):
+                if child not in found and child != pid:
+                    found[child] = None
+                    waiting.append(child)
+        return tuple(found)
+
+    def _children_of(self, pid: int) -> Sequence[int]:
+        if not self._is_listed:
+            return self._children.get(pid, ())
+        try:
+            lists = [_text(thread / "children") for thread in (self._proc / str(pid) / "task").iterdir()]
+        except OSError:
+            return ()
+        return [int(child) for text in lists for child in text.split()]
+
+
+class MemoryWatch:
+    """Whether one worker and its children together hold more than they may."""
+
+    def __init__(self, pid: int, kin: Kin, clock: Clock = time.monotonic) -> None:
+        self._pid, self._kin, self._clock = pid, kin, clock
+        self._children: tuple[int, ...] = ()
+        self._look_again_s = self._weigh_again_s = self._rested_s = float("-inf")
+        self._cleared_bytes = 0
+
+    def is_above(self, limit_bytes: int) -> bool:
+        """Cheap while what is resident, added up, is below the limit.
+
+        Above it that proves nothing: pages that children share with the worker they were forked from are counted for each. What is
+        held then is the sum of proportional shares (PSS), added up anew when more has become resident than was left, and now and
+        then, as children that write to shared pages make them their own.
+        """
+        now_s = self._clock()
+        if now_s >= self._look_again_s:
+            self._look_again_s = now_s + LOOK_S
+            self._children = self._kin.descendants(self._pid)
+        family = (self._pid, *self._children)
+        resident_bytes = sum(map(rss_bytes, family))
+        not_before_s = self._weigh_again_s if resident_bytes <= self._cleared_bytes else self._rested_s
+        if resident_bytes <= limit_bytes or now_s < not_before_s:
+            return False
+        held_bytes = sum(map(pss_bytes, family))
+        after_s = self._clock()
+        self._weigh_again_s = after_s + max(WEIGH_S, (after_s - now_s) / WEIGH_RATIO)
+        self._rested_s = after_s + (after_s - now_s)
+        self._cleared_bytes = resident_bytes + limit_bytes - held_bytes
+        return held_bytes > limit_bytes
+
+
+def rss_bytes(pid: int) -> int:
+    """What is resident of a process, shared or not; 0 for one that is gone."""
+    fields = _text(PROC / str(pid) / "statm").split()
+    return int(fields[1]) * resource.getpagesize() if len(fields) > 1 else 0
+
+
+def pss_bytes(pid: int) -> int:
+    """What is resident, each page divided by those who map it; all of it where the kernel does not tell."""
+    found = re.search(r"^Pss:\s+(\d+) kB", _text(PROC / str(pid) / "smaps_rollup"), re.MULTILINE)
+    return int(found[1]) * 1024 if found else rss_bytes(pid)
+
+
+def _children_of_all(proc: Path) -> dict[int, list[int]]:
+    children: dict[int, list[int]] = {}
+    for pid in _pids(proc):
+        # After the command in brackets, which may hold anything: state, parent.
+        fields = _text(proc / str(pid) / "stat").rpartition(")")[2].split()
+        if len(fields) > 1:
+            children.setdefault(int(fields[1]), []).append(pid)
+    return children
+
+
+def _pids(proc: Path) -> Iterator[int]:
+    return (int(name) for name in os.listdir(proc) if name.isdigit())
+
+
+def _text(path: Path) -> str:
+    """Empty for what is gone, or not ours to read."""
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""
