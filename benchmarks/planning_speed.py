@@ -52,6 +52,7 @@ def a_model(exponent: float) -> CapacityModel:
         slowest_ratio=0.97,
         spread_ratio=0.02,
         host_cpus=128,
+        host_threads_per_core=2,
         private_bytes=GIB,
         shared_bytes=GIB // 2,
         bytes_read_per_sample=1e5,

@@ -110,7 +110,7 @@ def test_fixes_and_the_patched_copy_are_tried_on_a_node(slurm: PrivateSlurm, tmp
         with tf.io.TFRecordWriter(str(tmp_path / f"part-{number}.tfrecord")) as writer:
             for record in range(12):
                 writer.write(b"x" * (100 + 12 * number + record))
-    options = ("--launcher", "slurm", "--queue-timeout", "60", "--slurm-nodes", "1", *ONE_PROBE, "--max-seconds", "100")
+    options = ("--launcher", "slurm", "--queue-timeout", "60", "--slurm-nodes", "1", *ONE_PROBE, "--max-seconds", "150")
     outcome = run_cli(["tune", f"{TUNABLE}:train_input_fn", "--set", f"files={tmp_path}/*.tfrecord", *options], tmp_path / "run")
     assert outcome.code == 0, outcome.err
     check_nothing_left(outcome, slurm)
