@@ -99,6 +99,22 @@ def test_what_was_kept_is_patched_and_the_copy_is_tried(file: Path, monkeypatch:
     assert launcher.clock_s <= 200.0
 
 
+@dataclass(slots=True)
+class Slowing(Trying):
+    """Workers take longer to start from the first fix on, as on a node that somebody else came to."""
+
+    def run(self, launching: FakeLaunching, plan: WorkPlan) -> Launched:  # type: ignore[override]
+        if plan.candidates:
+            self.import_s = 15.0
+            self.clock_s += 20.0
+        return Trying.run(self, launching, plan)
+
+
+def test_the_copy_is_tried_also_where_starting_came_to_take_longer(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    patch = patch_of(tuned(Slowing(linear), monkeypatch, finding_at(file, 2, "map(f)", "map(g)")))
+    assert patch.proven, patch.unproven_because
+
+
 def test_nothing_kept_means_no_patch_and_no_trial(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     launcher = FakeLauncher(linear)
     found = tuned(launcher, monkeypatch, finding_at(file, 2, "map(f)", "map(g)"))

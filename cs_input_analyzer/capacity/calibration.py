@@ -3,9 +3,9 @@
 Conformalized quantile regression (Romano, Patterson & Candès, 2019): the interval of the bootstrap is moved outwards by the 90 %
 quantile of how far measurements lay outside it, on a log scale, over launches of *other* pipelines (near-alike launches of the same
 pipeline would leak). `benchmarks/prediction_error` measures it: 254 launches of 14 pipelines on one host of two CPUs gave 0.054
-inside and 0.063 for a doubling, 146 of them, with less between the probes, 0.027 and 0.169 (docs/measurements.md). Of each the larger
-is kept. What was outside in those runs were tasks that share CPUs, and workers of a quarter or an eighth of one; plans for larger nodes
-and other machines rest on the same number.
+inside and 0.063 for a doubling; 146 of them, with fewer between the probes, 0.027 and 0.169 (docs/measurements.md). Of each the
+larger is kept. What was outside in those runs were tasks that share CPUs, and workers of a quarter or an eighth of one; plans for
+larger nodes and other machines rest on the same number.
 
 Between two probed CPU counts there is one more error, that of the curve's shape. No launch of that run lay there (a host of two
 CPUs has nothing between one and two), so it is reasoned and not fitted.
