@@ -106,7 +106,7 @@ class Slowing(Trying):
     def run(self, launching: FakeLaunching, plan: WorkPlan) -> Launched:  # type: ignore[override]
         if plan.candidates:
             self.import_s = 15.0
-            self.clock_s += 20.0
+            self.clock_s += 150.0
         return Trying.run(self, launching, plan)
 
 

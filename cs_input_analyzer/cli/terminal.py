@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -70,7 +71,7 @@ def tell(text: str) -> None:
     try:
         click.echo(_harmless(text), err=True)
     except OSError:
-        return
+        _hide(sys.stderr)
 
 
 def _harmless(text: str) -> str:
@@ -100,7 +101,12 @@ def print_text(text: str) -> None:
 
 def hide_stdout() -> None:
     """So that the interpreter does not fail once more when it flushes what could not be written."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    _hide(sys.stdout)
+
+
+def _hide(stream: TextIO) -> None:
+    with contextlib.suppress(OSError, ValueError):  # a stream of somebody else's may have no file
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def is_terminal(stream: Any) -> bool:
