@@ -172,7 +172,7 @@ def _assemble(
         stations=_stations(job, probing),
         storage=probing.storage,
         decomposition=probing.decomposition,
-        capacity=_model(job, probing, plan),
+        capacity=_model(job, probing),
         consumption=job.consumption,
         cluster=job.cluster,
         recommendation=plan,
@@ -187,11 +187,11 @@ def _assemble(
     )
 
 
-def _model(job: Job, probing: Probing, plan: LaunchPlan | None = None) -> CapacityModel:
-    """What the measurements say of any launch, with what CPUs cannot lift; its shards are those of the plan, where there is one."""
-    fitted = probing.fit(plan.input_workers if plan else None)
+def _model(job: Job, probing: Probing) -> CapacityModel:
+    """What the measurements say of any launch, with what CPUs cannot lift. One model for the plan, the verdict and the saved run:
+    a launch has one rate, wherever it is shown."""
     ceilings = stations.ceilings(_stations(job, probing))
-    return replace(fitted, ceilings=ceilings, host_threads_per_core=job.host.threads_per_core)
+    return replace(probing.fit(), ceilings=ceilings, host_threads_per_core=job.host.threads_per_core)
 
 
 def _stations(job: Job, probing: Probing) -> tuple[Station, ...]:
@@ -233,6 +233,6 @@ def _findings(job: Job, probing: Probing, plan: LaunchPlan | None) -> rules.Sift
         host=job.host,
         storage=probing.storage,
         stations=_stations(job, probing),
-        capacity=_model(job, probing, plan),
+        capacity=_model(job, probing),
     )
     return rules.sift(case, job.options.select, job.options.ignore)

@@ -230,10 +230,10 @@ class Probing:
             else None,
         )
 
-    def fit(self, num_workers: int | None = None) -> CapacityModel:
-        """The capacity model of all that was measured so far, for a launch of `num_workers`."""
+    def fit(self) -> CapacityModel:
+        """The capacity model of all that was measured so far."""
         assert self.pipeline is not None
-        model = capacity.fit(self.pipeline, self._alike, self._cpu_budget, num_workers=num_workers)
+        model = capacity.fit(self.pipeline, self._alike, self._cpu_budget)
         profile = self.profile_of(None)
         moved = [cost.bytes_out_per_sample for cost in profile.ops if cost.bytes_out_per_sample is not None] if profile else []
         return replace(

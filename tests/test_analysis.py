@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cs_input_analyzer import capacity
 from cs_input_analyzer.analysis import Job, analyze
 from cs_input_analyzer.errors import AnalyzerError, InputFunctionError, Interrupted, LaunchError, TargetError, UsageError
 from cs_input_analyzer.launch import WorkerFailure
@@ -427,3 +428,22 @@ def test_uneven_batches_make_the_accelerator_wait_even_where_the_mean_suffices()
     steady, bursty = utilization((0.01,) * 200), utilization(((0.0005,) * 99 + (1.0,)) * 3)
     assert steady > 0.99
     assert bursty < steady
+
+
+def test_the_model_in_the_run_predicts_what_the_plan_says() -> None:
+    """The first run on shards is fast, the next, of fewer workers, slow: the plan is nearer to the first and rests on the last."""
+    for seconds in range(14, 60, 3):
+        announced: list[int] = []
+
+        def uneven(layout: Layout, num_workers: int, index: int, announced: list[int] = announced) -> float:
+            if num_workers > 4 and num_workers not in announced:
+                announced.append(num_workers)
+            factor = 1.0 if num_workers <= 4 else 2.0 if num_workers == announced[0] else 0.7
+            return factor * linear(layout, num_workers, index)
+
+        found = analyzed(FakeLauncher(uneven, import_s=1.0), job(demand=30_000, max_seconds=seconds))
+        plan, model = found.recommendation, found.capacity
+        assert plan is not None
+        assert model is not None
+        said = capacity.predict(model, CLUSTER, plan.layout, single_task_nodes=plan.single_task_nodes, feed="round-robin")
+        assert said.samples_per_s.estimate == pytest.approx(plan.predicted_samples_per_s.estimate)
