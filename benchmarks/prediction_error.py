@@ -147,7 +147,14 @@ def pipelines(only: str) -> Iterator[Iterator[tuple[str, str, dict[str, Any]]]]:
     yield every()
 
 
-def launched(launcher: LocalLauncher, target: str, params: dict[str, Any], layout: str, cache: CacheChoice = "as-is") -> Launched:
+def launched(
+    launcher: LocalLauncher,
+    target: str,
+    params: dict[str, Any],
+    layout: str,
+    cache: CacheChoice = "as-is",
+    window_s: float = WINDOW_S,
+) -> Launched:
     where = Layout.parse(layout)
     launching = launcher.start(where)
     plan = WorkPlan(
@@ -159,8 +166,8 @@ def launched(launcher: LocalLauncher, target: str, params: dict[str, Any], layou
         num_workers=where.tasks,
         worker_indices=tuple(range(where.tasks)),
         target_error_ratio=0.0,
-        min_window_s=WINDOW_S,
-        max_window_s=WINDOW_S,
+        min_window_s=window_s,
+        max_window_s=window_s,
         deadline_s=launcher.now_s() + 120,
         cache=cache,
     )

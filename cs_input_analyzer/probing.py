@@ -48,8 +48,10 @@ FIRST_EXTRA_S = 3.0
 MIN_WINDOW_S = 1.0
 MAX_CONFIRMING_TASKS = 4
 NEAR_COUNT_RATIO = 1.1
-# Launches that are only there because they may beat the ones that were measured.
-MOST_RIVALS = 2
+# Launches that are only there because they may beat the ones that were measured. They are told apart by tens of percent, and one
+# that wins is looked at again: a short window does.
+MOST_RIVALS = 3
+RIVAL_WINDOW_S = MIN_WINDOW_S
 # The largest differences are between processes (where AUTOTUNE lands, which CPU): a size that decides the plan is seen so often.
 DECIDING_PROCESSES = 3
 # The storage by itself gets at most this much, and this share of the time that is left.
@@ -150,7 +152,7 @@ class Probing:
                 self.leave_out(f"{layout}, which may be the fastest of this host")
                 return
             wanted = replace(self._probe(layout), why="nothing near it was measured, and it may be the fastest")
-            if not self._run_all([wanted], ROUND_WINDOW_S):
+            if not self._run_all([wanted], RIVAL_WINDOW_S):
                 return
 
     def turn_cold(self, plan: LaunchPlan, cluster: Cluster) -> bool:

@@ -21,9 +21,9 @@ from cs_input_analyzer.capacity.bootstrap import REPLICATES
 from cs_input_analyzer.capacity.calibration import (
     MODEL_ERROR_LOG,
     MODEL_ERROR_LOG_PER_DOUBLING,
-    SHAPE_ERROR_LOG_PER_DOUBLING,
     model_error_log,
     quantile_log,
+    shape_error_log,
 )
 from cs_input_analyzer.capacity.fitting import fit
 from cs_input_analyzer.capacity.prediction import dataset_bytes_per_node, predict, slowest_ratio
@@ -52,7 +52,7 @@ from cs_input_analyzer.capacity.terms import (
     WORKER_CPU,
     WORKER_SERIAL,
 )
-from cs_input_analyzer.capacity.worker import probe_doublings, smt_ratios, worker_rate
+from cs_input_analyzer.capacity.worker import probe_distances, smt_ratios, worker_rate
 
 __all__ = [
     "CPUS",
@@ -72,7 +72,6 @@ __all__ = [
     "PROCESS_SPREAD_RATIO",
     "REPLICATES",
     "ROUND_ROBIN",
-    "SHAPE_ERROR_LOG_PER_DOUBLING",
     "SMT_GAINS",
     "SMT_GAIN_RATIO",
     "STORAGE",
@@ -84,10 +83,11 @@ __all__ = [
     "fit",
     "model_error_log",
     "predict",
-    "probe_doublings",
+    "probe_distances",
     "quantile_log",
     "rival",
     "scaling_of",
+    "shape_error_log",
     "slowest_ratio",
     "smt_ratios",
     "worker_rate",

@@ -99,15 +99,15 @@ def estimate_of(values: Vector, count: int | None = None) -> Estimate:
     return Estimate(estimate=middle, low=min(low, middle), high=max(high, middle), count=count)
 
 
-def as_wide_as(values: Vector, others: Sequence[Vector]) -> Vector:
-    """The same estimate, its replicates spread so that its 90 % interval reaches on each side as far as the farthest of the others'
-    does, relative to their estimates. How replicates lie to each other stays."""
+def as_wide_as(values: Vector, left: Vector, right: Vector, share: float) -> Vector:
+    """The same estimate, its replicates spread so that its 90 % interval reaches on each side as far as those of the two ends do,
+    relative to their estimates: `share` 0 as that of the left, 1 as that of the right. How replicates lie to each other stays."""
     logs = np.log(values[1:] / values[0])
     low, high = np.quantile(logs, MIDDLE_90)
-    ends = np.quantile(np.log([other[1:] / other[0] for other in others]), MIDDLE_90, axis=1)
-    lowest, highest = min(0.0, float(ends[0].min())), max(0.0, float(ends[1].max()))
+    ends = np.quantile(np.log([end[1:] / end[0] for end in (left, right)]), MIDDLE_90, axis=1)
+    lowest, highest = (1 - share) * ends[:, 0] + share * ends[:, 1]
     if high > low:
-        logs = lowest + (logs - low) * ((highest - lowest) / (high - low))
+        logs = min(0.0, lowest) + (logs - low) * ((max(0.0, highest) - min(0.0, lowest)) / (high - low))
     return np.concatenate([values[:1], values[0] * np.exp(logs)])
 
 

@@ -7,8 +7,8 @@ inside and 0.063 for a doubling; 146 of them, with fewer between the probes, 0.0
 larger is kept. What was outside in those runs were tasks that share CPUs, and workers of a quarter or an eighth of one; plans for
 larger nodes and other machines rest on the same number.
 
-Between two probed CPU counts there is one more error, that of the curve's shape. No launch of that run lay there (a host of two
-CPUs has nothing between one and two), so it is reasoned and not fitted.
+Between two probed CPU counts there is one more error, that of the curve's shape. It is reasoned and not fitted: see
+`shape_error_log`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from cs_input_analyzer.capacity.bootstrap import Vector, estimate_of
 from cs_input_analyzer.capacity.terms import SMALLEST_LOW_RATIO
 from cs_input_analyzer.records import Estimate
 
-__all__ = ["MODEL_ERROR_LOG", "SHAPE_ERROR_LOG_PER_DOUBLING", "model_error_log", "widening"]
+__all__ = ["MODEL_ERROR_LOG", "model_error_log", "shape_error_log", "widening"]
 
 MODEL_ERROR_LOG = 0.055
 """Inside what was probed, natural logarithm."""
@@ -29,24 +29,33 @@ MODEL_ERROR_LOG = 0.055
 MODEL_ERROR_LOG_PER_DOUBLING = 0.17
 """For every doubling beyond it."""
 
-SHAPE_ERROR_LOG_PER_DOUBLING = 0.06
-"""For every doubling between a CPU count and the nearest probed one, inside. Assumed, not fitted.
 
-Through the same two probes, a factor m apart in CPUs and X in rate, go the straight line of log rates that is used, Amdahl's law
-above it, and a straight line of rates below it. Halfway between probes with m = 4, one doubling from each, the two lie off by the
-same factor, 3 √X / (2 + X): 4 to 6 % for X from 1.5 to 3, the most at X = 2. In wider gaps they lie off by more than in proportion
-(halfway with m = 16 by 25 % at most, where this adds 13 %), so the first probes of a large host put one into the middle.
-"""
-
-
-def model_error_log(extrapolation: float, probe_doublings: float = 0.0) -> float:
+def model_error_log(extrapolation: float, below: float = 0.0, above: float = 0.0) -> float:
     """The model's own error, natural logarithm, of a launch `extrapolation` times outside what was probed.
 
     Args:
-        probe_doublings: between its CPUs per task and the nearest probed ones, inside.
+        below: doublings between its CPUs per task and the nearest probe with fewer of them, inside; 0 at a probe.
+        above: the same to the nearest with more.
     """
-    outside = MODEL_ERROR_LOG_PER_DOUBLING * math.log2(extrapolation)
-    return MODEL_ERROR_LOG + outside + SHAPE_ERROR_LOG_PER_DOUBLING * probe_doublings
+    return MODEL_ERROR_LOG + MODEL_ERROR_LOG_PER_DOUBLING * math.log2(extrapolation) + shape_error_log(below, above)
+
+
+def shape_error_log(below: float, above: float) -> float:
+    """How far plausible curves through two probes lie apart between them, natural logarithm, at most, whatever the rates are.
+
+    What is used is the straight line of log rates over log CPUs. A straight line of rates passes below it, Amdahl's law, a straight
+    line of the inverses of both, above. At a share t of the way in doublings, and s of the way in CPUs (of the inverses, for the
+    other curve), the largest distance over all ratios of the two rates is the Kullback-Leibler divergence of two coins, t from s.
+    Halfway that is ln cosh(ln 2 · doublings / 2): 6 % where the probes are a factor 4 apart, 25 % where 16.
+    """
+    if below <= 0 or above <= 0:
+        return 0.0
+    share, all_ = below / (below + above), 2 ** (below + above) - 1
+    return max(_divergence(share, (2**below - 1) / all_), _divergence(1 - share, (2**above - 1) / all_))
+
+
+def _divergence(one: float, other: float) -> float:
+    return one * math.log(one / other) + (1 - one) * math.log((1 - one) / (1 - other))
 
 
 def widening(values: Vector, error_log: float, count: int | None) -> Estimate:

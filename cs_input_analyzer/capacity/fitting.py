@@ -31,26 +31,24 @@ LEAST_SHARE_RATIO = 0.5
 LONE_SEED, TOGETHER_SEED, SHARD_SEED = 1, 2, 3
 
 
-def fit(
-    pipeline: PipelineGraph, measurements: Sequence[Measurement], host_cpus: int, *, num_workers: int | None = None
-) -> CapacityModel:
+def fit(pipeline: PipelineGraph, measurements: Sequence[Measurement], host_cpus: int) -> CapacityModel:
     """The capacity model of one pipeline from probes of one host.
 
     Lone workers (layouts 1x1xC) give the rate at C CPUs, over fresh processes; workers that ran together (1xTxC) give the
     share of that rate they keep and how far the slowest stays behind; workers that were told of more workers than ran beside them
-    read only their shard, and give what that does to the rate. Runs of role `validate` and runs inside the user's process never
-    feed the model.
+    read only their shard, and give what that does to the rate; of them those count that were told of as many as the last, which is
+    nearest to the plan. Runs of role `validate` and runs inside the user's process never feed the model.
 
     Args:
         host_cpus: CPUs of the measuring host that the workers could use.
-        num_workers: worker count that is planned; of the runs on shards those nearest to it count. None: the last run.
 
     Raises:
         UsageError: no probe holds the rate of a worker that ran alone.
     """
     probes = [m for m in measurements if m.layout.nodes == 1 and m.role == "probe" and m.isolation == "process"]
     whole = [m for m in probes if m.num_workers <= m.layout.tasks]
-    on_shards = _nearest([m for m in probes if m.num_workers > m.layout.tasks and m.measured_workers], num_workers)
+    on_shards = [m for m in probes if m.num_workers > m.layout.tasks and m.measured_workers]
+    on_shards = [m for m in on_shards if m.num_workers == on_shards[-1].num_workers]
     model = _fit(pipeline, whole, host_cpus)
     model = replace(model, whole_slowest_ratio=model.slowest_ratio)
     if not on_shards:
@@ -123,15 +121,6 @@ def _with_sizes_seen_together(
             values = rates[tasks, cpus] / np.maximum(share, LEAST_SHARE_RATIO * share[0])
             found[cpus] = _worker_point(cpus, [worker for run in together[tasks, cpus] for worker in run], values)
     return tuple(found[cpus] for cpus in sorted(found))
-
-
-def _nearest(on_shards: Sequence[Measurement], num_workers: int | None) -> list[Measurement]:
-    """The runs whose announced worker count is nearest to the planned one, in ratio."""
-    if not on_shards:
-        return []
-    wanted = on_shards[-1].num_workers if num_workers is None else max(1, num_workers)
-    best = min(abs(math.log(m.num_workers / wanted)) for m in on_shards)
-    return [m for m in on_shards if abs(math.log(m.num_workers / wanted)) == best]
 
 
 def _shard_ratio(model: CapacityModel, on_shards: Sequence[Measurement]) -> Vector:

@@ -19,7 +19,7 @@ from cs_input_analyzer.capacity.terms import (
 )
 from cs_input_analyzer.records import CapacityModel, Cluster, ContentionPoint, Estimate, WorkerPoint
 
-__all__ = ["alone", "cost_at", "kept", "probe_doublings", "rate_alone", "smt_ratios", "used_cpus", "worker_rate", "worker_rates"]
+__all__ = ["alone", "cost_at", "kept", "probe_distances", "rate_alone", "smt_ratios", "used_cpus", "worker_rate", "worker_rates"]
 
 GROWTH_SEED, SPEED_SEED, SMT_SEED, BUSY_SEED = 11, 12, 13, 14
 
@@ -27,7 +27,7 @@ GROWTH_SEED, SPEED_SEED, SMT_SEED, BUSY_SEED = 11, 12, 13, 14
 def worker_rate(model: CapacityModel, cluster: Cluster, tasks: int, cpus: int) -> tuple[Estimate, float]:
     """Rate of one of `tasks` streaming workers of `cpus` CPUs on a node, and how far that lies outside what was probed (>= 1)."""
     values, extrapolation = worker_rates(model, cluster, tasks, cpus)
-    error_log = model_error_log(extrapolation, probe_doublings(model, tasks, cpus))
+    error_log = model_error_log(extrapolation, *probe_distances(model, tasks, cpus))
     return widening(values, error_log, model.workers[0].samples_per_s.count), extrapolation
 
 
@@ -57,15 +57,17 @@ def _busy_probed(model: CapacityModel, cpus: int) -> int:
     return max((min(point.tasks * point.cpus, model.host_cpus) for point in model.contention), default=cpus)
 
 
-def probe_doublings(model: CapacityModel, tasks: int, cpus: int) -> float:
-    """Doublings between these CPUs per task and the nearest that were probed; 0 outside of them, where the extrapolation counts.
+def probe_distances(model: CapacityModel, tasks: int, cpus: int) -> tuple[float, float]:
+    """Doublings from these CPUs per task down and up to the nearest that were probed; (0, 0) at a probe, and outside of them, where
+    the extrapolation counts.
 
     Workers that ran together are probes of their size, too: what they kept is relative to the curve, whose error cancels there.
     """
     if not model.workers[0].cpus < cpus < model.largest_cpus_probed:
-        return 0.0
+        return 0.0, 0.0
     probed = {point.cpus for point in model.workers} | {point.cpus for point in model.contention if tasks > 1}
-    return min(abs(math.log2(cpus / size)) for size in probed)
+    below, above = max(size for size in probed if size <= cpus), min(size for size in probed if size >= cpus)
+    return math.log2(cpus / below), math.log2(above / cpus)
 
 
 # --- another machine -------------------------------------------------------------------------------------------------------------
@@ -168,7 +170,7 @@ def alone(points: tuple[WorkerPoint, ...], cpus: int) -> Vector:
         return _rates(right)
     line = np.asarray(np.exp((1 - share) * np.log(_rates(left)) + share * np.log(_rates(right))))
     # The errors of the two ends know nothing of each other, so between them they would cancel: surest just where nobody measured.
-    return as_wide_as(line, (_rates(left), _rates(right)))
+    return as_wide_as(line, _rates(left), _rates(right), share)
 
 
 def rate_alone(points: tuple[WorkerPoint, ...], cpus: int) -> float:

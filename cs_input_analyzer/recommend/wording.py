@@ -62,7 +62,7 @@ def _doubts(question: Question, answer: Answer) -> str:
     if best.extrapolation_ratio > 1:
         doubts.append(f"it lies {best.extrapolation_ratio:.3g} times outside what was probed")
     streaming = best.layout.tasks_per_node - (1 if best.layout.nodes == 1 else 0)
-    if capacity.probe_doublings(question.model, streaming, best.layout.cpus_per_task) > 0:
+    if any(capacity.probe_distances(question.model, streaming, best.layout.cpus_per_task)):
         doubts.append(f"{best.layout.cpus_per_task} CPUs per task lie between those that were probed")
     if capacity.smt_ratios(question.model, cluster, streaming, best.layout.cpus_per_task)[1] < 1:
         is_known = cluster.threads_per_core is not None
