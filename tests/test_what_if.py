@@ -13,7 +13,17 @@ from test_recommend import GIB, Problem, a_cluster, a_model, cost, every_launch,
 from cs_input_analyzer import capacity, recommend
 from cs_input_analyzer.recommend import whatif
 from cs_input_analyzer.recommend.question import ask, at, ceiling, node_range, pairs, rising_ranges
-from cs_input_analyzer.records import CapacityModel, Cluster, Estimate, LaunchPlan, Limit, Options, WhatIf, WorkerPoint
+from cs_input_analyzer.records import (
+    CapacityModel,
+    Cluster,
+    ContentionPoint,
+    Estimate,
+    LaunchPlan,
+    Limit,
+    Options,
+    WhatIf,
+    WorkerPoint,
+)
 
 demands = st.one_of(st.none(), st.floats(1, 10_000))
 
@@ -179,6 +189,27 @@ def test_twice_the_storage_bandwidth_helps_what_waits_for_storage_and_nothing_el
     idle = row(plan(1500, cluster=a_cluster(storage_bytes_per_s=1e12)), whatif.STORAGE)
     assert idle.note == "changes nothing"
     assert idle.layout == plan(1500).layout
+
+
+def test_workers_that_waited_for_the_storage_say_nothing_of_twice_as_much_unless_they_were_seen_without() -> None:
+    waiting = (
+        WorkerPoint(cpus=1, samples_per_s=make_estimate(100.0, count=3), cpu_s_per_sample=0.002),
+        WorkerPoint(cpus=4, samples_per_s=make_estimate(110.0, count=3), cpu_s_per_sample=0.002),
+    )
+    large = 3 * a_cluster().memory_bytes_per_node // 4  # one worker fits a node
+    model = a_model(
+        workers=waiting, contention=(), host_read_bytes_per_s=1.1e7, bytes_out_per_sample=None, private_bytes=large, shared_bytes=0
+    )
+    nodes = a_cluster(nodes=2)
+    assert whatif.STORAGE not in names(model, nodes)
+
+    def rate(cached: float) -> Estimate:
+        found = recommend.recommend(model, make_consumption(1e6), nodes, Options(), cached=Estimate.exact(cached))
+        return row(found, whatif.STORAGE).predicted_samples_per_s
+
+    before = plan(1e6, model, nodes).predicted_samples_per_s.estimate
+    assert rate(1.3).estimate == pytest.approx(1.3 * before)
+    assert rate(5.0).estimate == pytest.approx(2 * before)
 
 
 def test_twice_the_files_and_twice_the_memory_help_what_lacks_them() -> None:

@@ -25,11 +25,15 @@ FIXES = "all fixes applied"
 SMALLEST_LOW_RATIO = 0.01
 """As in the capacity model: no interval reaches down to zero."""
 
+READ_OUT_RATIO = 0.8
+"""A worker that reads this share of what its host can read waits for it: another storage would have shown another rate."""
+
 
 def what_if(
     question: Question, answer: Answer, target: float | None, *, gain: Estimate | None, cached: Estimate | None
 ) -> tuple[WhatIf, ...]:
-    """One row for each change that means something here: without a known storage bandwidth nothing can be said of twice as much.
+    """One row for each change that means something here: nothing can be said of twice a storage bandwidth that is not known, nor of
+    workers that waited for it and were not seen without.
 
     Args:
         gain: rate of one worker with all fixes over the rate without; None leaves that row out.
@@ -61,20 +65,18 @@ def _one_more_node(question: Question, answer: Answer, target: float | None) -> 
 def _changes(question: Question, gain: Estimate | None, cached: Estimate | None) -> Iterator[tuple[str, Question]]:
     """The changed questions; the same one where the change lets no other launch run."""
     model, cluster = question.model, question.cluster
-    shared, seen, own = cluster.storage_bytes_per_s, cluster.measured_storage_bytes_per_s, model.host_read_bytes_per_s
-    if model.bytes_read_per_sample and (shared is not None or own is not None):
-        yield (
-            STORAGE,
-            related(
-                question,
-                model=replace(model, host_read_bytes_per_s=None if own is None else 2 * own),
-                cluster=replace(
-                    cluster,
-                    storage_bytes_per_s=None if shared is None else 2 * shared,
-                    measured_storage_bytes_per_s=None if seen is None else seen.scaled(2),
-                ),
-            ),
+    faster = _reading_faster(model, cached)
+    if faster is not None and (cluster.storage_bytes_per_s is not None or model.host_read_bytes_per_s is not None):
+        shared, seen = cluster.storage_bytes_per_s, cluster.measured_storage_bytes_per_s
+        changed = replace(
+            cluster,
+            storage_bytes_per_s=None if shared is None else 2 * shared,
+            measured_storage_bytes_per_s=None if seen is None else seen.scaled(2),
         )
+        if faster.workers == model.workers:
+            yield STORAGE, related(question, model=faster, cluster=changed)
+        else:
+            yield STORAGE, ask(faster, question.consumption, changed, question.options)
     if model.is_sharded and model.file_count is not None:
         more = related(question, model=replace(model, file_count=2 * model.file_count))
         yield FILES, more if needs_files(question) else question
@@ -87,20 +89,37 @@ def _changes(question: Question, gain: Estimate | None, cached: Estimate | None)
         yield FIXES, ask(_faster(model, gain), question.consumption, cluster, question.options)
 
 
-def _unread(model: CapacityModel, gain: Estimate) -> CapacityModel:
-    """Workers whose files are in memory: `gain` times as fast, as one of them was, but no faster than their CPUs allow (bottleneck
-    law, X <= m / D). What they lost to each other they still lose: it was seen with files that were read.
+def _reading_faster(model: CapacityModel, cached: Estimate | None) -> CapacityModel | None:
+    """Workers whose host reads twice the bytes/s. Of those that waited for that, twice as fast, or as fast as without any reads
+    where that is less; None where that was not measured, or what they read is not known."""
+    own, read = model.host_read_bytes_per_s, model.bytes_read_per_sample
+    if not read:
+        return None
+    if own is None:
+        return model
+    doubled = replace(model, host_read_bytes_per_s=2 * own)
+    if max(point.samples_per_s.estimate for point in model.workers) * read < READ_OUT_RATIO * own:
+        return doubled
+    return None if cached is None else _faster_workers(doubled, cached.capped(2.0))
 
-    What is in memory is read neither from the storage nor over the network.
-    """
+
+def _unread(model: CapacityModel, gain: Estimate) -> CapacityModel:
+    """Workers whose files are in memory. What is in memory is read neither from the storage nor over the network."""
+    ceilings = tuple(limit for limit in model.ceilings if not limit.name.startswith("storage"))
+    faster = _faster_workers(model, gain)
+    return replace(faster, ceilings=ceilings, bytes_read_per_sample=None, host_read_bytes_per_s=None)
+
+
+def _faster_workers(model: CapacityModel, gain: Estimate) -> CapacityModel:
+    """Workers `gain` times as fast, as one of them was without its reads, but no faster than their CPUs allow (bottleneck law,
+    X <= m / D). What they lost to each other they still lose: it was seen with files that were read."""
     points = []
     for point in model.workers:
         cost = point.cpu_s_per_sample
         most = math.inf if not cost else max(point.cpus / cost, point.samples_per_s.high)
         rates = tuple(min(rate * gain.estimate, most) for rate in point.replicates)
         points.append(replace(point, samples_per_s=_product(point.samples_per_s, gain).capped(most), replicates=rates))
-    ceilings = tuple(limit for limit in model.ceilings if not limit.name.startswith("storage"))
-    return replace(model, workers=tuple(points), ceilings=ceilings, bytes_read_per_sample=None, host_read_bytes_per_s=None)
+    return replace(model, workers=tuple(points))
 
 
 def _faster(model: CapacityModel, gain: Estimate) -> CapacityModel:
