@@ -16,7 +16,6 @@ from cs_input_analyzer.recommend.question import ask, at, ceiling, node_range, p
 from cs_input_analyzer.records import (
     CapacityModel,
     Cluster,
-    ContentionPoint,
     Estimate,
     LaunchPlan,
     Limit,
