@@ -60,7 +60,7 @@ def analyze(job: Job, launcher: Launcher, progress: Progress) -> Analysis:
     plan: LaunchPlan | None = None
     is_interrupted = False
     if job.cluster.source != recommend.THIS_HOST:  # a plan for this host is a by-product: measuring goes on without one
-        recommend.check_cluster(job.cluster, job.consumption, job.options)
+        recommend.check_cluster(job.cluster, job.options)
     try:
         first = job.options.probe_layouts or capacity.first_probes(job.cluster, job.host.cpu_budget)
         probing.measure_first(first)

@@ -23,7 +23,7 @@ from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.records import Cluster, LaunchLines, LaunchPlan, Options
 from cs_input_analyzer.units import counted
 
-__all__ = ["check_lines", "compress_nodelist", "expand_nodelist", "launch_lines", "tf_config"]
+__all__ = ["asks_for_memory", "check_lines", "compress_nodelist", "expand_nodelist", "launch_lines", "tf_config"]
 
 PLACEHOLDER_COMMAND = "python run.py --mode=train"
 
@@ -31,6 +31,9 @@ FIRST_PORT = 23111
 """The port that Cerebras' own launcher gives to the first task of a host; further tasks follow."""
 
 MOST_HOSTS = 1_000_000
+
+# What says which nodes: given twice, Slurm would follow one of both, and the plan is of the other.
+OWN_OPTIONS = {"-p": "--partition", "--partition": "--partition", "-x": "--exclude-nodes", "--exclude": "--exclude-nodes"}
 
 # Runs in every task: TF_CONFIG is made there, because only a task knows its rank.
 _WITH_TF_CONFIG = 'TF_CONFIG="$(cs_input_analyzer tf-config)" && export TF_CONFIG && exec "$@"'
@@ -62,13 +65,15 @@ def check_lines(options: Options, cluster: Cluster | None = None) -> None:
         cluster: that of the plan; None where it is not known yet.
 
     Raises:
-        UsageError: `--train-command`, `--srun-args` or `--sbatch-args` is not a list of words a shell could read, or a value
-            holds what Slurm cannot carry.
+        UsageError: `--train-command`, `--srun-args` or `--sbatch-args` is not a list of words a shell could read, or says what
+            an option of ours is for, or a value holds what Slurm cannot carry.
     """
     if not _words(options.train_command or PLACEHOLDER_COMMAND, "--train-command"):
         raise UsageError("--train-command is empty: give the command that starts training")
-    _words(options.srun_args or "", "--srun-args")
-    for word in (*_words(options.sbatch_args or "", "--sbatch-args"), *_where(options, cluster)):
+    _refuse_own(_words(options.srun_args or "", "--srun-args"), "--srun-args")
+    sbatch_args = _words(options.sbatch_args or "", "--sbatch-args")
+    _refuse_own(sbatch_args, "--sbatch-args")
+    for word in (*sbatch_args, *_where(options, cluster)):
         _directive(word)
     for folder in options.mount_dirs:
         if "," in folder or not folder:
@@ -114,8 +119,20 @@ def _where(options: Options, cluster: Cluster | None) -> list[str]:
 
 
 def _all_memory(extra: list[str]) -> list[str]:
-    """All of a node's memory, unless the user asks for some: Slurm takes one of these options only."""
-    return [] if any(re.match(r"--mem(=|$|-per-)", word) for word in extra) else ["--mem=0"]
+    """All of a node's memory, unless the user asks for some."""
+    return [] if asks_for_memory(extra) else ["--mem=0"]
+
+
+def asks_for_memory(words: Iterable[str]) -> bool:
+    """Whether options of Slurm say how much memory: it takes one that does, and no second."""
+    return any(re.match(r"--mem(=|$|-per-)", word) for word in words)
+
+
+def _refuse_own(words: Iterable[str], option: str) -> None:
+    for word in words:
+        name = word.partition("=")[0] if word.startswith("--") else word[:2]
+        if name in OWN_OPTIONS:
+            raise UsageError(f"{option} holds {word!r}: give that by {OWN_OPTIONS[name]}, so that the plan is of those nodes, too")
 
 
 def _srun(plan: LaunchPlan, cluster: Cluster, options: Options, command: list[str]) -> str:

@@ -205,6 +205,11 @@ def test_a_container_wraps_the_training_and_not_the_launcher() -> None:
         {"train_command": "a\0b"},
         {"partition": "big\n#SBATCH --nodes=99"},
         {"exclude_nodes": ("n[1-",)},
+        {"sbatch_args": "--partition=big"},
+        {"sbatch_args": "--account me -p big"},
+        {"sbatch_args": "-pbig"},
+        {"srun_args": "--exclude n1"},
+        {"srun_args": "-x n1"},
     ],
 )
 def test_what_no_launcher_can_carry_is_refused(options: dict[str, object]) -> None:

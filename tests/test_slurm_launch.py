@@ -198,6 +198,14 @@ def test_what_we_cannot_do_without_comes_after_the_users_words() -> None:
     ))  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("extra", "expected"), [((), 1), (("--mem-per-cpu=2G",), 0), (("--mem", "64G"), 0), (("--account=me",), 1)]
+)
+def test_a_job_has_all_memory_unless_the_user_asks_for_some(extra: tuple[str, ...], expected: int) -> None:
+    words = sbatch_words(nodes=1, name="x", script=Path("/s/k"), minutes=None, partition=None, exclude=(), extra=extra)
+    assert words.count("--mem=0") == expected
+
+
 def test_a_step_says_everything_that_a_default_could_change() -> None:
     words = srun_words("12", Layout.parse("2x4x3"), "/work", ["python", "-c", "pass"])
     for word in (

@@ -72,7 +72,7 @@ def recommend(
     Raises:
         UsageError: no launch can run on this cluster at all.
     """
-    check_cluster(cluster, consumption, options)
+    check_cluster(cluster, options)
     _check_memory(model, cluster)
     question = ask(model, consumption, cluster, options)
     target = None if consumption is None else consumption.samples_per_s.estimate * (1 + options.headroom_ratio)
@@ -120,7 +120,7 @@ def predict_current(model: CapacityModel, consumption: Consumption | None, clust
     return capacity.predict(model, wide_enough, current, single_task_nodes=single, feed=options.feed)
 
 
-def check_cluster(cluster: Cluster, consumption: Consumption | None, options: Options) -> None:
+def check_cluster(cluster: Cluster, options: Options) -> None:
     """Raises UsageError for a cluster or options on which no launch of any pipeline can run: worth asking before measuring."""
     for name, value in (
         ("nodes", cluster.nodes),

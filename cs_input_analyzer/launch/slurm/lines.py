@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from cs_input_analyzer.commands import asks_for_memory
 from cs_input_analyzer.records import Layout
 
 __all__ = ["ALIVE", "KEEPER", "KEEPER_LOOK_S", "keeper_script", "sbatch_words", "srun_words"]
@@ -19,12 +20,14 @@ ALIVE = "alive"
 def sbatch_words(
     *, nodes: int, name: str, script: Path, minutes: int | None, partition: str | None, exclude: Sequence[str], extra: Sequence[str]
 ) -> list[str]:
-    """A job that holds whole nodes. The user's own words come first, so that what we cannot do without wins.
+    """A job that holds whole nodes. The user's own words come first, so that what we cannot do without wins; how much memory it
+    needs they know better.
 
     One node that fails must not take the others along (`--no-kill`), and nothing is to be started anew (`--no-requeue`).
     """
     words = ["sbatch", "--parsable", *extra]
-    words += [f"--nodes={nodes}", "--exclusive", "--mem=0", "--no-requeue", "--no-kill", f"--job-name={name}"]
+    words += [f"--nodes={nodes}", "--exclusive", "--no-requeue", "--no-kill", f"--job-name={name}"]
+    words += [] if asks_for_memory(extra) else ["--mem=0"]
     words += ["--output=/dev/null", "--error=/dev/null"]
     if minutes is not None:
         words.append(f"--time={minutes}")
