@@ -8,6 +8,7 @@ parsed, the call is not in it, or is in it more than once and `nth` does not say
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -91,12 +92,12 @@ def without_argument(code: str | None, method: str, name: str, *, nth: int | Non
 def with_call_after(code: str | None, method: str, call: str, *, nth: int | None = None) -> str | None:
     """One more call in the chain: `ds.batch(32)`, `batch`, `prefetch(2)` -> `ds.batch(32).prefetch(2)`.
 
-    In a chain that gives each call a line of its own, the new one gets its own line too.
+    In a chain that gives each call a line of its own, the new one gets its own line too, and comments stay with theirs.
     """
     statement, found = _find(code, method, nth)
     if statement is None or found is None:
         return None
-    end = statement.end(found)
+    end = statement.place_after(statement.end(found), found)
     return statement.replaced((end, end), f"{statement.break_before(found)}.{call}")
 
 
@@ -107,6 +108,7 @@ def with_call_before(code: str | None, method: str, call: str, *, nth: int | Non
         return None
     begin = statement.end(found.func.value)
     begin += statement.closing_brackets(begin, statement.end(found.func))
+    begin = statement.place_after(begin, found)
     return statement.replaced((begin, begin), f"{statement.break_before(found)}.{call}")
 
 
@@ -126,7 +128,8 @@ def without_call(code: str | None, method: str, *, nth: int | None = None) -> st
         return None
     begin = statement.end(call.func.value)
     begin += statement.closing_brackets(begin, statement.end(call.func))
-    changed = statement.replaced((begin, statement.end(call)), "")
+    begin, end = statement.place_after(begin, call), statement.place_after(statement.end(call), call)
+    changed = statement.replaced((begin, end), "")
     return "" if changed is not None and _does_nothing(changed) else changed
 
 
@@ -143,6 +146,8 @@ def with_calls_swapped(code: str | None, first: str, second: str) -> str | None:
     begin += statement.closing_brackets(begin, statement.end(inner.func))
     middle, end = statement.end(inner), statement.end(later)
     middle += statement.closing_brackets(middle, statement.end(later.func))
+    begin, middle = statement.place_after(begin, inner), statement.place_after(middle, later)
+    end = statement.place_after(end, later)
     source = statement.source
     return statement.replaced((begin, end), (source[middle:end] + source[begin:middle]).decode())
 
@@ -237,9 +242,15 @@ class _Statement:
             return ""
         begin = self.end(call.func.value)
         between = self.source[begin : self.end(call.func)].decode()
-        gap = between.rpartition(".")[0]
-        blank = gap[gap.rfind("\n") + 1 :]
-        return f"\n{blank}" if "\n" in gap and not blank.strip() else ""
+        before, newline, blank = between.rpartition(".")[0].rpartition("\n")
+        if not newline or blank.strip():
+            return ""
+        return f" \\\n{blank}" if before.endswith("\\") else f"\n{blank}"
+
+    def place_after(self, end: int, call: ast.Call) -> int:
+        """Where the line of a chain is over that ends at `end`: behind its comment, where `call` stands on a line of its own."""
+        rest = re.match(rb"[ \t]*#[^\n]*", self.source[end:])
+        return end + rest.end() if rest and self.break_before(call) else end
 
     def replaced(self, span: tuple[int, int], text: str) -> str | None:
         return self.joined(self.source[: span[0]] + text.encode(), self.source[span[1] :])

@@ -179,3 +179,31 @@ def test_what_an_edit_leaves_alone_stays_as_it_was(method: str) -> None:
     assert longer is not None
     assert ast.parse(longer.strip())
     assert without_call(longer, "prefetch") == CHAIN
+
+
+COMMENTED = """ds = (
+    files
+    .map(f)  # decode
+    .batch(32)  # of 32
+)"""
+CONTINUED = "ds = files \\\n    .map(f) \\\n    .batch(32)"
+
+
+def test_a_comment_stays_on_the_line_of_its_call() -> None:
+    longer = COMMENTED.replace("decode\n", "decode\n    .cache()\n")
+    assert with_call_after(COMMENTED, "map", "cache()") == longer
+    assert with_call_before(COMMENTED, "batch", "cache()") == longer
+    assert with_call_after(COMMENTED, "batch", "cache()") == COMMENTED.replace("of 32\n", "of 32\n    .cache()\n")
+    assert without_call(longer, "cache") == COMMENTED
+    assert without_call(COMMENTED, "map") == COMMENTED.replace("    .map(f)  # decode\n", "")
+    exchanged = "    .batch(32)  # of 32\n    .map(f)  # decode\n"
+    assert with_calls_swapped(COMMENTED, "map", "batch") == f"ds = (\n    files\n{exchanged})"
+
+
+def test_a_line_that_a_backslash_continues_is_followed_by_another_such() -> None:
+    longer = CONTINUED.replace("(f) \\\n", "(f) \\\n    .cache() \\\n")
+    assert with_call_after(CONTINUED, "map", "cache()") == longer
+    assert with_call_before(CONTINUED, "batch", "cache()") == longer
+    assert with_call_after(CONTINUED, "batch", "cache()") == f"{CONTINUED} \\\n    .cache()"
+    assert without_call(longer, "cache") == CONTINUED
+    assert with_calls_swapped(CONTINUED, "map", "batch") == "ds = files \\\n    .batch(32) \\\n    .map(f)"
