@@ -8,19 +8,21 @@ op that works on a whole batch.
 Fix: leave the pool size out (TensorFlow then takes as many threads as CPUs), or set it to the CPUs of the task; leave
 `max_intra_op_parallelism` out where one op does most of the work.
 
-A warning for a pool smaller than the task's CPUs, or than the parallel calls that the code asks for. For
+A warning for a pool smaller than the task's CPUs, or than the parallel calls that the code asks for. For your information where it
+is only smaller than the widest task that was measured: the plan may have taken small tasks because of it. For
 `max_intra_op_parallelism` only for your information, and only where a `map` was measured to keep one thread busy while CPUs
 idle.
 
-Silent without such options, and for pools at least as large as the task's CPUs.
+Silent without such options, and for pools at least as large as the CPUs of any task, planned or measured.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cs_input_analyzer.evidence import cpus_of_task
+from cs_input_analyzer.evidence import cpus_of_task, widest_cpus
 from cs_input_analyzer.records import Case, Edit, Finding, Op
+from cs_input_analyzer.units import counted
 
 CODE = "CSI407"
 NAME = "starved-threads"
@@ -41,18 +43,27 @@ def find(case: Case) -> Iterator[Finding]:
 
 
 def _small_pool(case: Case, op: Op, threads: int) -> Iterator[Finding]:
-    cpus = cpus_of_task(case)
+    cpus, widest = cpus_of_task(case), widest_cpus(case)
     calls = [n for other in case.pipeline.ops if (n := _number(other, "num_parallel_calls")) is not None]
-    if threads >= max(cpus or 1, *calls, 1):
+    if threads >= max(widest or 1, *calls, 1):
         return
-    short = f"{cpus} CPUs a task" if cpus is not None and threads < cpus else f"{max(calls)} parallel calls"
+    starved = threads < max(cpus or 1, *calls, 1)
+    if cpus is not None and threads < cpus:
+        short = f"for {cpus} CPUs a task"
+    else:
+        short = f"for {max(calls)} parallel calls" if starved else f"too few for the {widest} CPUs that a task had here"
     yield Finding(
         code=CODE,
-        severity="warning",
-        message=f"a private pool of {threads} thread{'s' if threads > 1 else ''} runs all ops of this dataset, for {short}",
+        severity="warning" if starved else "info",
+        message=f"a private pool of {counted(threads, 'thread')} runs all ops of this dataset, {short}",
         op=op.name,
         source=op.source,
-        evidence={"private_threadpool_size": threads, "cpus_per_task": cpus, "parallel_calls": max(calls, default=None)},
+        evidence={
+            "private_threadpool_size": threads,
+            "cpus_per_task": cpus,
+            "widest_task_cpus": widest,
+            "parallel_calls": max(calls, default=None),
+        },
         fix="leave options.threading.private_threadpool_size out, or set it to the CPUs of the task",
         edits=(Edit(kind="use-private-threads", op=op.name, value=cpus),) if cpus is not None and threads < cpus else (),
     )

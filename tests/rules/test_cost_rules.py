@@ -396,6 +396,15 @@ def test_a_pool_smaller_than_the_tasks_cpus_is_told() -> None:
     assert finding.edits == (Edit(kind="use-private-threads", op="with_options", value=4),)
 
 
+def test_a_pool_that_only_wider_tasks_would_miss_is_for_information() -> None:
+    """The plan has tasks of one CPU because one thread cannot use more: for them the pool is large enough."""
+    measured = (make_measurement("1x1x1"), make_measurement("1x1x4"))
+    finding = only(starved_threads.find(case_of(NAMES, pool(1), plan=make_plan("2x16x1"), measurements=measured)))
+    assert finding.severity == "info"
+    assert finding.edits == ()
+    assert "4 CPUs" in finding.message
+
+
 def test_a_pool_smaller_than_the_calls_that_the_code_asks_for_is_told() -> None:
     mapped = make_op("map", parameters={"num_parallel_calls": 8})
     finding = only(starved_threads.find(case_of(NAMES, mapped, pool(2), measurements=())))
