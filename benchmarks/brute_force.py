@@ -26,11 +26,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks.paired import arguments, ratio_bounds, save, show
-from benchmarks.prediction_error import CPUS, TRIALS, WINDOW_S, QuotaLauncher, Trial, can_set_quotas, launched, pipelines
+from benchmarks.prediction_error import CPUS, TRIALS, QuotaLauncher, Trial, can_set_quotas, launched, pipelines
 from cs_input_analyzer import capacity
 from cs_input_analyzer.launch import Launched
 from cs_input_analyzer.launch.local import LocalLaunching
-from cs_input_analyzer.probing import MOST_RIVALS, RIVAL_WINDOW_S
+from cs_input_analyzer.probing import MOST_RIVALS
 from cs_input_analyzer.records import Cluster, Layout, Measurement, PipelineGraph
 
 NODE_CPUS = 16
@@ -75,9 +75,9 @@ def run(name: str, target: str, params: dict[str, Any], again: int, draw: random
     launcher = NodeLauncher(CPUS)
     spent_s: dict[str, float] = defaultdict(float)
 
-    def timed(what: str, layout: str, window_s: float = WINDOW_S) -> Launched:
+    def timed(what: str, layout: str) -> Launched:
         began_s = time.monotonic()
-        found = launched(launcher, target, params, layout, window_s=window_s)
+        found = launched(launcher, target, params, layout)
         spent_s[what] += time.monotonic() - began_s
         return found
 
@@ -106,7 +106,7 @@ def run(name: str, target: str, params: dict[str, Any], again: int, draw: random
             if rival is None:
                 break
             probe_layouts.append(str(rival))
-            probes.append(timed("probe", str(rival), RIVAL_WINDOW_S).measurement)
+            probes.append(timed("probe", str(rival)).measurement)
         best = sorted(seen, key=seen.__getitem__, reverse=True)[:BEST_OF_GRID]
         old = max((f"1x{NODE_CPUS // cpus}x{cpus}" for cpus in OLD_CPUS), key=lambda layout: seen.get(layout, 0.0))
         pick = picked(pipeline, probes)

@@ -147,14 +147,7 @@ def pipelines(only: str) -> Iterator[Iterator[tuple[str, str, dict[str, Any]]]]:
     yield every()
 
 
-def launched(
-    launcher: LocalLauncher,
-    target: str,
-    params: dict[str, Any],
-    layout: str,
-    cache: CacheChoice = "as-is",
-    window_s: float = WINDOW_S,
-) -> Launched:
+def launched(launcher: LocalLauncher, target: str, params: dict[str, Any], layout: str, cache: CacheChoice = "as-is") -> Launched:
     where = Layout.parse(layout)
     launching = launcher.start(where)
     plan = WorkPlan(
@@ -166,8 +159,8 @@ def launched(
         num_workers=where.tasks,
         worker_indices=tuple(range(where.tasks)),
         target_error_ratio=0.0,
-        min_window_s=window_s,
-        max_window_s=window_s,
+        min_window_s=WINDOW_S,
+        max_window_s=WINDOW_S,
         deadline_s=launcher.now_s() + 120,
         cache=cache,
     )

@@ -48,10 +48,11 @@ FIRST_EXTRA_S = 3.0
 MIN_WINDOW_S = 1.0
 MAX_CONFIRMING_TASKS = 4
 NEAR_COUNT_RATIO = 1.1
-# Launches that are only there because they may beat the ones that were measured. They are told apart by tens of percent, and one
-# that wins is looked at again: a short window does.
+# A rate of fewer batches tells of what lay in the buffers. (Seen: 16 workers of an eighth of a CPU each, two batches a second, in a
+# window of one second: 2.5 times their rate.)
+LEAST_BATCHES = 8
+# Launches that are only there because they may beat the ones that were measured.
 MOST_RIVALS = 3
-RIVAL_WINDOW_S = MIN_WINDOW_S
 # The largest differences are between processes (where AUTOTUNE lands, which CPU): a size that decides the plan is seen so often.
 DECIDING_PROCESSES = 3
 # The storage by itself gets at most this much, and this share of the time that is left.
@@ -152,7 +153,7 @@ class Probing:
                 self.leave_out(f"{layout}, which may be the fastest of this host")
                 return
             wanted = replace(self._probe(layout), why="nothing near it was measured, and it may be the fastest")
-            if not self._run_all([wanted], RIVAL_WINDOW_S):
+            if not self._run_all([wanted], ROUND_WINDOW_S):
                 return
 
     def turn_cold(self, plan: LaunchPlan, cluster: Cluster) -> bool:
@@ -499,7 +500,7 @@ class Probing:
         began_s = self._launcher.now_s()
         layout, num_workers = launching.layout, wanted.num_workers
         self._tell(f"measuring {layout}" + (f" as {num_workers} workers" if num_workers != layout.tasks else ""))
-        window_s = min(longest_s, self._window_s(launches_left, import_s))
+        window_s = self._window_s(launches_left, import_s, longest_s)
         launched = self._launcher.run(
             launching,
             WorkPlan(
@@ -542,14 +543,20 @@ class Probing:
         ):
             raise failure_of(launched.failure, self._options.max_seconds)
 
-    def _window_s(self, launches_left: int, import_s: float) -> float:
-        """An equal share of the time that is left, keeping back what one more round would need; longer budgets, longer windows."""
-        longest_s = max(ROUND_WINDOW_S, self._options.max_seconds / 15)
+    def _window_s(self, launches_left: int, import_s: float, longest_s: float) -> float:
+        """An equal share of the time that is left, keeping back what one more round would need; longer budgets, longer windows, and
+        for slow batches as long as some of them take."""
+        some_batches_s = min(LEAST_BATCHES * self._slowest_gap_s(), self._options.max_seconds / 6)
+        longest_s = max(min(longest_s, max(ROUND_WINDOW_S, self._options.max_seconds / 15)), some_batches_s)
         kept_s = (
             import_s + (self._launcher.starting_s(1) if launches_left > 1 else 0.0) + (0.0 if self.measurements else FIRST_EXTRA_S)
         )
         share_s = (self._left_s() - kept_s) / launches_left - LAUNCH_OVERHEAD_S
         return min(longest_s, max(MIN_WINDOW_S, share_s))
+
+    def _slowest_gap_s(self) -> float:
+        """Seconds from batch to batch of the slowest worker so far; 0 where none delivered."""
+        return max((1 / w.batches_per_s for m in self.measurements for w in m.measured_workers if w.batches_per_s), default=0.0)
 
     def _least_s(self) -> float:
         """With less time left nothing useful can be measured any more."""

@@ -66,6 +66,20 @@ def test_it_measures_one_cpu_the_budget_and_several_workers_then_the_plan() -> N
     assert found.verdict == "accelerator_bound"
 
 
+def test_windows_are_long_enough_for_some_slow_batches() -> None:
+    """256 samples a batch, 0.6 s each: eight take 5 s, where a window of this budget would take 4."""
+
+    def slow(layout: Layout, num_workers: int, index: int) -> float:
+        return linear(layout, num_workers, index) * 0.4
+
+    launcher = FakeLauncher(slow)
+    analyzed(launcher, job(demand=3_000, max_seconds=60.0))
+    first, *later = [plan.max_window_s for _, plan in launcher.ran]
+    assert first == pytest.approx(4.0)  # nothing is known yet
+    assert max(later) > 8 * 256 / 400 * 0.99
+    assert launcher.clock_s <= 61
+
+
 def test_a_host_without_hardware_threads_has_not_seen_what_it_costs_to_share_a_core() -> None:
     nodes = replace(CLUSTER, cpus_per_node=2, threads_per_core=2)
     rates = []

@@ -190,3 +190,11 @@ def test_a_burst_from_full_buffers_is_cut_and_a_short_run_keeps_most_of_its_batc
     few = steady_window(np.arange(10) * 0.01)
     assert few is not None
     assert few.first <= 1
+
+
+@given(st.integers(2, 6), st.integers(2, 10), st.floats(0.25, 2.0))
+def test_a_few_batches_that_lay_in_buffers_are_no_part_of_a_slow_rate(lay: int, came: int, gap_s: float) -> None:
+    """As a worker of an eighth of a CPU shows them: too few for MSER-5."""
+    window = steady_window(stamps_of([0.001] * (lay - 1) + [gap_s] * came))
+    assert window is not None
+    assert window.gap_s.estimate == pytest.approx(gap_s)

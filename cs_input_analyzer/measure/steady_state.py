@@ -44,8 +44,10 @@ class Window:
     lag1_autocorrelation: float | None
 
 
-# What buffers gathered before the window comes at once; MSER-5 misses it where it is a few batches among many.
+# What buffers gathered before the window comes at once; MSER-5 misses it where it is a few batches among many, and where there are
+# too few for it.
 BUFFERED_S = 0.2
+BURST_RATIO = 0.5
 LEAST_CUT_DIVISOR = 8
 
 
@@ -54,9 +56,7 @@ def steady_window(stamps_s: Floats) -> Window | None:
     if len(stamps_s) < 2:
         return None
     gaps = np.diff(stamps_s)
-    filled = int(np.searchsorted(stamps_s, stamps_s[0] + BUFFERED_S))  # batches that may have waited in full buffers
-    least = min(filled, len(gaps) // LEAST_CUT_DIVISOR)
-    cut = max(mser5(gaps), least)
+    cut = max(mser5(gaps), _buffered(stamps_s))
     steady = gaps[cut:]
     blocks, correlation = block_means(steady)
     mean = float(stamps_s[-1] - stamps_s[cut]) / len(steady)
@@ -69,6 +69,18 @@ def steady_window(stamps_s: Floats) -> Window | None:
         block_gap_s=tuple(float(block) for block in blocks),
         lag1_autocorrelation=correlation,
     )
+
+
+def _buffered(stamps_s: Floats) -> int:
+    """How many gaps to cut for what may have waited in full buffers: all the first batches where they came in a burst, at less than
+    half the mean gap of those after them; else no more than an eighth of all."""
+    count = len(stamps_s) - 1
+    filled = int(np.searchsorted(stamps_s, stamps_s[0] + BUFFERED_S))
+    if 1 < filled < count:
+        burst_s = (stamps_s[filled - 1] - stamps_s[0]) / (filled - 1)
+        if burst_s < BURST_RATIO * (stamps_s[-1] - stamps_s[filled]) / (count - filled):
+            return filled
+    return min(filled, count // LEAST_CUT_DIVISOR)
 
 
 def rate_of(gap_s: Estimate, samples_per_batch: float) -> Estimate:

@@ -96,15 +96,18 @@ def table_on(console: Console, table: Table, *, heading: bool = True, styles: tu
         heading_on(console, table.title)
     grid = Grid(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="underline")
     shown = [index for index, column in enumerate(table.columns) if column.needs_width <= console.width]
-    keeps_numbers = _numbers_fit(table, shown, console.width)
-    for column in (table.columns[index] for index in shown):
+    columns = [table.columns[index] for index in shown]
+    rows = [
+        [_shortened(row[index], _room(table, index, console.width), table.columns[index]) for index in shown] for row in table.rows
+    ]
+    keeps_numbers = _numbers_fit(columns, rows, console.width)
+    for column, width in zip(columns, _widths(columns, rows, console.width), strict=True):
         side: Literal["right", "left"] = "right" if column.is_number else "left"
         whole = column.is_number and keeps_numbers
-        grid.add_column(Text(column.name), justify=side, vertical="top", overflow="fold", no_wrap=whole)
-    for number, row in enumerate(table.rows):
-        cells = (Text(_shortened(row[index], _room(table, index, console.width), table.columns[index])) for index in shown)
+        grid.add_column(Text(column.name), justify=side, vertical="top", overflow="fold", no_wrap=whole, width=width)
+    for number, row in enumerate(rows):
         style = styles[number] if styles else "bold" if number == table.strong else ""
-        grid.add_row(*cells, style=style or None)
+        grid.add_row(*map(Text, row), style=style or None)
     console.print(grid)
     if table.remarks:
         console.print()
@@ -112,16 +115,35 @@ def table_on(console: Console, table: Table, *, heading: bool = True, styles: tu
         line_on(console, remark)
 
 
-def _numbers_fit(table: Table, shown: Sequence[int], width: int) -> bool:
+def _numbers_fit(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> bool:
     """Whether every number can stay on one line, beside some letters of each text; else they fold rather than lose digits."""
     from rich.cells import cell_len
 
-    needed = GAP * (len(shown) - 1)
-    for index in shown:
-        column = table.columns[index]
-        longest = max(cell_len(row[index]) for row in table.rows)
+    needed = GAP * (len(columns) - 1)
+    for column, cells in zip(columns, zip(*rows, strict=True), strict=True):
+        longest = max(map(cell_len, cells))
         needed += max(longest, *map(cell_len, column.name.split("\n"))) if column.is_number else min(longest, LEAST_TEXT)
     return needed <= width
+
+
+def _widths(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> list[int | None]:
+    """Widths at which no word is broken, what is left over shared by the texts that can use it; None for all where words must break,
+    or need not be thought of."""
+    from rich.cells import cell_len
+
+    cells = [[*column.name.split("\n"), *texts] for column, texts in zip(columns, zip(*rows, strict=True), strict=True)]
+    longest = [max(map(cell_len, texts)) for texts in cells]
+    words = [max((cell_len(word) for text in texts for word in text.split()), default=0) for texts in cells]
+    found = [whole if column.is_number else word for column, whole, word in zip(columns, longest, words, strict=True)]
+    left = width - GAP * (len(columns) - 1) - sum(found)
+    if left < 0 or sum(longest) - sum(found) <= left:
+        return [None] * len(columns)
+    folding = sorted((index for index in range(len(columns)) if longest[index] > found[index]), key=lambda i: longest[i] - found[i])
+    for place, index in enumerate(folding):
+        more = min(longest[index] - found[index], left // (len(folding) - place))
+        found[index] += more
+        left -= more
+    return list(found)
 
 
 def picture_on(console: Console, picture: Picture | None, *, heading: bool = True) -> None:

@@ -51,3 +51,19 @@ def test_no_digit_is_lost_at_any_width(table: Table, width: int) -> None:
     wanted = "".join(cell for row in table.rows for cell in row)
     for digit in "0123456789":
         assert body.count(digit) >= wanted.count(digit)
+
+
+@given(tables(), st.integers(40, 160))
+def test_no_word_is_broken_where_the_longest_of_each_text_fit_beside_the_numbers(table: Table, width: int) -> None:
+    needed = GAP * (len(table.columns) - 1)
+    for index, column in enumerate(table.columns):
+        cells = [row[index] for row in table.rows]
+        words = [3, *(len(word) for cell in cells for word in cell.split())]
+        needed += max(3, *map(len, cells)) if column.is_number else max(words)
+    if needed > width:
+        return
+    lines = printed(table, width).splitlines()
+    assert all(len(line) <= width for line in lines)
+    shown = [word for line in lines[2:] for word in line.split()]
+    for row in table.rows:
+        assert all(word in shown for cell in row for word in cell.split())
