@@ -127,8 +127,8 @@ def _numbers_fit(columns: Sequence[Column], rows: Sequence[Sequence[str]], width
 
 
 def _widths(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> list[int | None]:
-    """Widths at which no word is broken, what is left over shared by the texts that can use it; None for all where words must break,
-    or need not be thought of."""
+    """Widths at which no word is broken, what is left over shared by the texts that can use it; None for all where words must
+    break, or all fits anyway."""
     from rich.cells import cell_len
 
     cells = [[*column.name.split("\n"), *texts] for column, texts in zip(columns, zip(*rows, strict=True), strict=True)]
