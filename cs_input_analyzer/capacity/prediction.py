@@ -182,7 +182,12 @@ def _hard_limits(model: CapacityModel, cluster: Cluster, layout: Layout, tasks: 
 
 
 def _capped(supply: Estimate, hard: list[Limit], model: CapacityModel, cluster: Cluster) -> Estimate:
-    """No more than the limits allow; a storage's ceiling that was measured has an interval of its own, which it passes on."""
+    """No more than the limits allow. Tasks that share CPUs are as uncertain as those that need not: what a sample costs was measured,
+    with them. A storage's ceiling that was measured has an interval of its own, which it passes on."""
+    shared = min((limit.samples_per_s for limit in hard if limit.name == NODE_CPU), default=math.inf)
+    if shared < supply.estimate:
+        supply = supply.scaled(shared / supply.estimate)
+    hard = [limit for limit in hard if limit.name != NODE_CPU]
     storage, read = cluster.measured_storage_bytes_per_s, model.bytes_read_per_sample
     if storage is None or not read:
         return supply.capped(min((limit.samples_per_s for limit in hard), default=math.inf))
