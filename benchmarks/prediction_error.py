@@ -56,13 +56,16 @@ PERIOD_US = 20_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One launch, predicted and measured, samples/s; `inner_…` is the interval before the model's own error."""
+    """One launch, predicted and measured, samples/s; `low` to `high` is the interval that a report shows, `inner_…` that before the
+    model's own error."""
 
     pipeline: str
     layout: str
     is_probed: bool
     extrapolation: float
     predicted: float
+    low: float
+    high: float
     inner_low: float
     inner_high: float
     measured: float
@@ -196,6 +199,8 @@ def row_of(trial: Trial, model: CapacityModel, found: Measurement) -> Row | None
         is_probed=any(m.layout == found.layout for m in trial.probes),
         extrapolation=said.extrapolation_ratio,
         predicted=said.samples_per_s.estimate,
+        low=said.samples_per_s.low,
+        high=said.samples_per_s.high,
         inner_low=min(said.samples_per_s.low * error, said.samples_per_s.estimate),
         inner_high=max(said.samples_per_s.high / error, said.samples_per_s.estimate),
         measured=rate.estimate,
@@ -288,6 +293,7 @@ def summary(intervals: Sequence[tuple[Row, float, float]]) -> dict[str, Any]:
     rows = [row for row, _, _ in intervals]
     errors = np.abs([row.error for row in rows])
     inside = sum(low <= row.measured <= high for row, low, high in intervals)
+    shown = sum(row.low <= row.measured <= row.high for row in rows)
     original = np.abs([row.original / row.measured - 1 for row in rows if row.original is not None])
     return {
         "pairs": len(rows),
@@ -296,6 +302,8 @@ def summary(intervals: Sequence[tuple[Row, float, float]]) -> dict[str, Any]:
         "inside": inside,
         "coverage": inside / len(rows),
         "binomial_p": float(stats.binomtest(inside, len(rows), 0.9).pvalue),
+        "shown_inside": shown,
+        "shown_binomial_p": float(stats.binomtest(shown, len(rows), 0.9).pvalue),
         "interval_score": float(np.mean([interval_score(row, low, high) for row, low, high in intervals])),
         "relative_width": float(np.median([(high - low) / row.predicted for row, low, high in intervals])),
         "original_median_error": float(np.median(original)) if len(original) else None,
@@ -323,10 +331,10 @@ def print_summary(rows: Sequence[Row]) -> dict[str, Any]:
             f"{found[key] * 100:.0f} %" if found[key] is not None else "-"
             for key in ("original_median_error", "original_p95_error")
         ]
-        coverage = f"{found['inside']}/{found['pairs']} (p {found['binomial_p']:.2f})"
+        coverage = [f"{found[f'{of}inside']} (p {found[f'{of}binomial_p']:.2f})" for of in ("", "shown_")]
         width = f"{found['relative_width'] * 100:.0f} %"
-        table.append((name, str(found["pairs"]), *numbers, coverage, width, f"{found['interval_score']:.3f}", *old))
-    columns = ("launches", "pairs", "median", "p95", "inside 90 %", "width", "score", "old median", "old p95")
+        table.append((name, str(found["pairs"]), *numbers, *coverage, width, f"{found['interval_score']:.3f}", *old))
+    columns = ("launches", "pairs", "median", "p95", "inside 90 %", "as shown", "width", "score", "old median", "old p95")
     show("Prediction error of launches, |predicted / measured - 1|", columns, table)
     by_pipeline = []
     for name in dict.fromkeys(row.pipeline for row in rows):

@@ -182,8 +182,8 @@ def _hard_limits(model: CapacityModel, cluster: Cluster, layout: Layout, tasks: 
 
 
 def _capped(supply: Estimate, hard: list[Limit], model: CapacityModel, cluster: Cluster) -> Estimate:
-    """No more than the limits allow. Tasks that share CPUs are as uncertain as those that need not: what a sample costs was measured,
-    with them. A storage's ceiling that was measured has an interval of its own, which it passes on."""
+    """No more than the limits allow. Tasks that share CPUs are as uncertain as those that need not: what a sample costs was
+    measured, too. A storage's ceiling that was measured has an interval of its own, which it passes on."""
     shared = min((limit.samples_per_s for limit in hard if limit.name == NODE_CPU), default=math.inf)
     if shared < supply.estimate:
         supply = supply.scaled(shared / supply.estimate)
