@@ -6,6 +6,7 @@ User text reaches rich only as `Text`, never as markup, and without control char
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
@@ -24,6 +25,8 @@ SMALLEST_WIDTH = 40
 LONGEST_TEXT = 2000
 # A file name and a line number, mostly.
 SHORTEST_SOURCE = 16
+# What stays on one line: the indent of a text goes with its first word.
+_WORD = re.compile(r"^\s*\S+|\S+")
 # Blank columns between two columns of a table.
 GAP = 2
 # A column of text may get as narrow as this, so that numbers beside it stay whole.
@@ -133,7 +136,7 @@ def _widths(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int
 
     cells = [[*column.name.split("\n"), *texts] for column, texts in zip(columns, zip(*rows, strict=True), strict=True)]
     longest = [max(map(cell_len, texts)) for texts in cells]
-    words = [max((cell_len(word) for text in texts for word in text.split()), default=0) for texts in cells]
+    words = [max((cell_len(word) for text in texts for word in _WORD.findall(text)), default=0) for texts in cells]
     found = [whole if column.is_number else word for column, whole, word in zip(columns, longest, words, strict=True)]
     left = width - GAP * (len(columns) - 1) - sum(found)
     if left < 0 or sum(longest) - sum(found) <= left:

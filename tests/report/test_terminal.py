@@ -59,6 +59,7 @@ def test_no_word_is_broken_where_the_longest_of_each_text_fit_beside_the_numbers
     for index, column in enumerate(table.columns):
         cells = [row[index] for row in table.rows]
         words = [3, *(len(word) for cell in cells for word in cell.split())]
+        words += [len(cell.rstrip()) - len(cell.lstrip().partition(" ")[2].rstrip()) for cell in cells]  # the indent of the first
         needed += max(3, *map(len, cells)) if column.is_number else max(words)
     if needed > width:
         return
