@@ -65,8 +65,12 @@ PREFIXES_S = 7.0
 # Fixes side by side: less tells nothing, more would tell little.
 LEAST_FIXES_S = 8.0
 LONGEST_FIXES_S = 36.0
-# Kept back for them, where a rule proposes any and this much is enough: from rounds that tell the same more precisely.
+# Kept back for them, where a rule proposes any: from rounds that tell the same more precisely. More where that is too little for
+# any, but no more than a third.
 FIXES_SHARE_RATIO = 0.25
+MOST_FIXES_SHARE_RATIO = 1 / 3
+# Launches before them end so much later than they were to.
+LATE_S = 3.0
 # Sampling before them, only because a worker begins with it.
 FIXES_WINDOW_S = 0.5
 
@@ -345,8 +349,8 @@ class Probing:
 
     def keep_time_for_fixes(self) -> None:
         """From now on everything else ends early enough for trying fixes, where the whole budget allows that."""
-        kept_s = FIXES_SHARE_RATIO * self._options.max_seconds
-        if self._options.measure_fixes and kept_s >= LEAST_FIXES_S + LAUNCH_OVERHEAD_S + self._launcher.starting_s(1):
+        kept_s = max(FIXES_SHARE_RATIO * self._options.max_seconds, LEAST_FIXES_S + self._fixes_overhead_s() + LATE_S)
+        if self._options.measure_fixes and kept_s <= MOST_FIXES_SHARE_RATIO * self._options.max_seconds:
             self._kept_s = kept_s
 
     def measure_fixes(self, candidates: Sequence[Candidate], layout: Layout) -> Launched | None:
@@ -355,8 +359,7 @@ class Probing:
         What it samples feeds no model.
         """
         began_s = self._launcher.now_s()
-        overhead_s = self._launcher.starting_s(1) + LAUNCH_OVERHEAD_S + FIXES_WINDOW_S
-        fixes_s = min(LONGEST_FIXES_S, self._left_s() + self._kept_s - overhead_s)
+        fixes_s = min(LONGEST_FIXES_S, self._left_s() + self._kept_s - self._fixes_overhead_s())
         if fixes_s < LEAST_FIXES_S:
             return None
         self._tell(f"trying {len(candidates)} fix{'es' if len(candidates) > 1 else ''}")
@@ -553,6 +556,9 @@ class Probing:
         )
         share_s = (self._left_s() - kept_s) / launches_left - LAUNCH_OVERHEAD_S
         return min(longest_s, max(MIN_WINDOW_S, share_s))
+
+    def _fixes_overhead_s(self) -> float:
+        return self._launcher.starting_s(1) + LAUNCH_OVERHEAD_S + FIXES_WINDOW_S
 
     def _slowest_gap_s(self) -> float:
         """Seconds from batch to batch of the slowest worker so far; 0 where none delivered."""

@@ -304,3 +304,19 @@ def test_an_analysis_tries_what_its_rules_propose(seconds: float, monkeypatch: p
     assert found.fixes.plan.layout == row.layout
     assert row.layout.nodes <= found.recommendation.nodes
     assert found.budget.fixes_s > 0
+
+
+@pytest.mark.parametrize("max_seconds", [43.0, 60.0, 300.0])
+def test_time_that_was_kept_is_there_however_long_all_else_would_go_on(max_seconds: float) -> None:
+    launcher = launcher_of(all_gain)
+    launcher.import_s = 1.0
+    probing = Probing("a.py:f", None, Options(max_seconds=max_seconds), 4, launcher, lambda what, spent: None)
+    layouts = (Layout.parse("1x1x1"), Layout.parse("1x1x2"))
+    probing.measure_first(layouts)
+    probing.keep_time_for_fixes()
+    launcher.clock_s += probing._left_s() + 1.4  # all the rest went on for as long as it may, and ended late
+    tried = prove_fixes(findings_of(MAP), probing, make_plan("1x1x2"))
+    assert [finding.proven for finding in tried.findings] == [True]
+    ((_, work),) = works(launcher)
+    assert work.fixes_s >= LEAST_FIXES_S
+    assert launcher.clock_s <= max_seconds

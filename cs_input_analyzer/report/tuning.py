@@ -39,7 +39,10 @@ def _fixes(console: Console, analysis: Analysis, kept: tuple[Finding, ...]) -> N
         line_on(console, f"{view.code}: {view.message}", style="bold")
         facts_on(console, view.facts)
     facts = fixes_facts(analysis)
-    if not facts:
+    untried = [finding for finding in analysis.findings if finding.edits] if not facts else []
+    for finding in untried:
+        line_on(console, f"{finding.code}: {finding.unproven_because or 'its fix was not measured'}")
+    if not facts and not untried:
         line_on(console, "none of the findings proposes a change that could be tried")
     facts_on(console, facts)
     others = len(analysis.findings) - len(kept)
