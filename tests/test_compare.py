@@ -255,12 +255,15 @@ def test_an_op_that_became_dearer_is_named_and_no_other() -> None:
 
 def test_ops_that_came_and_went() -> None:
     old, new = (
-        make_analysis(profile=profile_of(map=0.001, cache=0.0001)),
-        make_analysis(profile=profile_of(map=0.001, shard=0.0001)),
+        make_analysis(
+            pipeline=make_graph("interleave > map > cache"), profile=profile_of(map=0.001, cache=0.0001, interleave=0.001)
+        ),
+        make_analysis(pipeline=make_graph("interleave > map > shard"), profile=profile_of(map=0.001, shard=0.0001)),
     )
     changes = {op.name: (op.change, op.old_cpu_s_per_sample, op.new_cpu_s_per_sample) for op in against(old, new).ops}
     assert changes["cache"] == ("gone", 0.0001, None)
     assert changes["shard"] == ("new", None, 0.0001)
+    assert changes["interleave"] == ("not comparable", 0.001, None)  # it is still there, and has no row
 
 
 def test_costs_on_other_cpus_are_shown_and_not_compared() -> None:

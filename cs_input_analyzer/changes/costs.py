@@ -9,6 +9,7 @@ from cs_input_analyzer.changes.disturbance import disturbance_log
 from cs_input_analyzer.changes.launches import Pair
 from cs_input_analyzer.changes.spread import RUN_SPREAD_RATIO, Spread, pooled
 from cs_input_analyzer.records import (
+    Analysis,
     CostDirection,
     Layout,
     Measurement,
@@ -16,7 +17,6 @@ from cs_input_analyzer.records import (
     MemoryDirection,
     OpChange,
     OpCost,
-    Profile,
 )
 
 __all__ = ["memory_changes", "op_changes"]
@@ -29,13 +29,16 @@ MEMORY_RATIO, MEMORY_BYTES = 0.1, 16 * 2**20
 Both = tuple[float | None, float | None]
 
 
-def op_changes(old: Profile | None, new: Profile | None, pairs: Sequence[Pair]) -> tuple[OpChange, ...]:
-    """The process first, then the ops that either run has, the dearest first; empty where a run has no profile.
+def op_changes(old_run: Analysis, new_run: Analysis, pairs: Sequence[Pair]) -> tuple[OpChange, ...]:
+    """The process first, then the ops that either run has costs of, the dearest first; empty where a run has no profile.
 
-    Costs depend on the CPUs of a worker: those of profiles of other layouts are shown, and not compared.
+    Costs depend on the CPUs of a worker: those of profiles of other layouts are shown, and not compared. An op of both pipelines
+    may be without a row in one: what runs inside of others is not always seen.
     """
+    old, new = old_run.profile, new_run.profile
     if old is None or new is None:
         return ()
+    was_there, is_there = ({op.name for op in run.pipeline.ops} for run in (old_run, new_run))
     before, after = {op.name: op for op in old.ops}, {op.name: op for op in new.ops}
     names = sorted(before.keys() | after.keys(), key=lambda name: (-_dearest(before.get(name), after.get(name)), name))
     spread = pooled([_log_costs(side) for pair in pairs for side in (pair.old, pair.new)], 0.0)
@@ -49,7 +52,11 @@ def op_changes(old: Profile | None, new: Profile | None, pairs: Sequence[Pair]) 
         one, other = before.get(name), after.get(name)
         both = (_cost_s(one), _cost_s(other))
         noise_s = _noise_s(both, spread, t, unsure_s, busy) if is_alike and one is not None and other is not None else None
-        change: CostDirection | None = "new" if one is None else "gone" if other is None else None
+        change: CostDirection | None = None
+        if one is None and name not in was_there:
+            change = "new"
+        elif other is None and name not in is_there:
+            change = "gone"
         shown = after.get(name, before.get(name))
         assert shown is not None
         rows.append(_row(name, shown.kind, shown.source, both, noise_s, change))
