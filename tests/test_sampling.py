@@ -49,7 +49,10 @@ def sampled(dataset: Any, batches: int, *, count_samples: bool = False) -> Any:
 
 def test_stamps_agree_with_a_clock_outside_the_graph() -> None:
     made_s: list[tuple[float, float]] = []
-    dataset = sleepy(100, made_s)
+    one_by_one = tf.data.Options()  # TensorFlow would put a prefetch behind the map, which begins the next element by itself
+    one_by_one.autotune.enabled = False
+    one_by_one.experimental_optimization.inject_prefetch = False
+    dataset = sleepy(100, made_s).with_options(one_by_one)
     loop = sampling_loop(dataset.element_spec, count_samples=False)
     iterator = iter(dataset)
     loop(iterator, 1)  # traces
