@@ -48,8 +48,8 @@ FIRST_EXTRA_S = 3.0
 MIN_WINDOW_S = 1.0
 MAX_CONFIRMING_TASKS = 4
 NEAR_COUNT_RATIO = 1.1
-# A rate of fewer batches tells of what lay in the buffers. (Seen: 16 workers of an eighth of a CPU each, two batches a second, in a
-# window of one second: 2.5 times their rate.)
+# A rate of fewer batches may tell of what lay in the buffers. (Seen: 16 workers of an eighth of a CPU each, two batches a second,
+# in a window of one second: 2.5 times their rate; why was not looked at batch by batch.)
 LEAST_BATCHES = 8
 # Launches that are only there because they may beat the ones that were measured.
 MOST_RIVALS = 3
