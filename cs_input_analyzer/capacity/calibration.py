@@ -5,8 +5,8 @@ quantile of how far measurements lay outside it, on a log scale, over launches o
 pipeline would leak). `benchmarks/prediction_error` measures it: 254 launches of 14 pipelines on one host of two CPUs gave 0.056
 inside and 0.009 for a doubling. The latter was raised by hand, with the coverage of the same launches in view, to where intervals
 hold 95 % of the 120 outside: those were tasks that share CPUs, and workers of a quarter of one, while plans are for larger nodes
-and other machines. Two later grids of workers of an eighth of a CPU ask for more inside, up to 0.12, and had no part in either number
-(docs/measurements.md).
+and other machines. With a later grid of workers of an eighth of a CPU, which had no part in either number, the first would be
+0.12 (docs/measurements.md).
 
 Between two probed CPU counts there is one more error, that of the curve's shape. It is reasoned and not fitted: see
 `shape_error_log`.
