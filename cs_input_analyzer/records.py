@@ -693,6 +693,8 @@ class CapacityModel:
         host_threads_per_core: of the measuring host; None where unknown.
         whole_slowest_ratio: `slowest_ratio` by workers that were told of no more than ran, without the shards of the plan; None in
             runs of versions that did not keep it apart.
+        launch_spread_ratio: standard deviation over mean of the rates of fresh launches of one layout: what a host's mood, which
+            all workers of a launch share, makes of one look. 0 in runs of versions that did not know it.
     """
 
     workers: tuple[WorkerPoint, ...]
@@ -713,6 +715,7 @@ class CapacityModel:
     moved_bytes_per_sample: float | None = None
     host_threads_per_core: int | None = None
     whole_slowest_ratio: float | None = None
+    launch_spread_ratio: float = 0.0
 
     @property
     def largest_cpus_probed(self) -> int:

@@ -6,7 +6,8 @@ The largest differences are between processes (where AUTOTUNE landed, which CPUs
 them must show how few they were, however many batches each delivered. Drawing three of three shows a third too little of it, and a
 normal with so few degrees of freedom has longer tails: deviations are widened by √(k / (k - 1)), and by what Student's t is wider
 than the normal there (first term of the Cornish-Fisher expansion). And processes that happen to agree may not claim to be exact:
-the spread is at least the pooled one of what was seen and of what is assumed.
+the spread is at least the pooled one of what was seen and of what is assumed. Above processes stand launches: those that ran
+together shared the mood of their host (what its other tenants do to clocks, caches and memory), and are one look at that.
 
 A vector is one estimate (place 0) followed by its replicates; formulas are applied to whole vectors, so that what two factors
 have in common cancels: the rate of two workers is that of one times what they keep of it, and the error of the one falls out.
@@ -19,10 +20,17 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from cs_input_analyzer.capacity.terms import NORMAL_95, PROCESS_SPREAD_RATIO, PROCESS_SPREAD_WEIGHT
+from cs_input_analyzer.capacity.terms import (
+    LAUNCH_SPREAD_ERRORS,
+    LAUNCH_SPREAD_WEIGHT,
+    MOST_ASSUMED_SPREAD_RATIO,
+    NORMAL_95,
+    PROCESS_SPREAD_RATIO,
+    PROCESS_SPREAD_WEIGHT,
+)
 from cs_input_analyzer.records import Estimate, WorkerResult
 
-__all__ = ["REPLICATES", "as_wide_as", "estimate_of", "mean_rate", "spread_ratio", "stored", "vector"]
+__all__ = ["REPLICATES", "as_wide_as", "estimate_of", "launch_spread_ratio", "mean_rate", "spread_ratio", "stored", "vector"]
 
 REPLICATES = 200
 MIDDLE_90 = (0.05, 0.95)
@@ -31,14 +39,16 @@ SIGNIFICANT_DIGITS = 6
 Vector = npt.NDArray[np.float64]
 
 
-def mean_rate(processes: Sequence[WorkerResult], seed: Sequence[int]) -> Vector:
+def mean_rate(launches: Sequence[Sequence[WorkerResult]], launch_spread: float, seed: Sequence[int]) -> Vector:
     """Mean rate of a fresh process and its replicates, shape [1 + REPLICATES], samples/s.
 
     Args:
-        processes: those that delivered a rate, at least one.
+        launches: of one layout, the processes of each that delivered a rate; at least one in all.
+        launch_spread: what `launch_spread_ratio` says of this pipeline and host.
         seed: the same numbers give the same replicates.
     """
     draw = np.random.default_rng([*seed])
+    processes = [worker for launch in launches for worker in launch]
     rates = np.array([worker.samples_per_s.estimate for worker in processes if worker.samples_per_s is not None])
     count, mean = len(rates), float(rates.mean())
     blocks = np.stack([_resampled(worker, draw) for worker in processes if worker.samples_per_s is not None])
@@ -50,7 +60,9 @@ def mean_rate(processes: Sequence[WorkerResult], seed: Sequence[int]) -> Vector:
     seen = float(rates.var(ddof=1)) if count > 1 else 0.0
     assumed = (PROCESS_SPREAD_RATIO * mean) ** 2
     pooled = ((count - 1) * seen + PROCESS_SPREAD_WEIGHT * assumed) / degrees
-    means = means + draw.standard_normal(REPLICATES) * np.sqrt(max(0.0, pooled - seen) / count)
+    # Processes that ran together share the mood of their host: of that each launch is one look, however many ran in it.
+    variance = max(pooled / count, (launch_spread * mean) ** 2 / len(launches))
+    means = means + draw.standard_normal(REPLICATES) * np.sqrt(max(0.0, variance - seen / count))
     return np.concatenate([[mean], np.maximum(means, 0.01 * mean)])
 
 
@@ -81,6 +93,27 @@ def spread_ratio(groups: Sequence[Sequence[WorkerResult]]) -> float:
         above += (len(rates) - 1) * (float(estimates.var(ddof=1)) - noise) / float(estimates.mean()) ** 2
         degrees += len(rates) - 1
     return float(np.sqrt(max(0.0, above / degrees))) if degrees else 0.0
+
+
+def launch_spread_ratio(layouts: Sequence[Sequence[Sequence[WorkerResult]]]) -> float:
+    """Standard deviation over mean of the rates of fresh launches alike, as far as one host shows it.
+
+    Pooled over layouts that were launched more than once, with an assumption that is worth some launches: what makes a rate uneven
+    within a window makes windows uneven, too, and more so, as it lasts longer than a block of one. So a pipeline that runs evenly
+    is trusted after one launch, and one that does not is not.
+
+    Args:
+        layouts: of each the launches, of each launch the processes that delivered a rate; at least one in all.
+    """
+    squares, degrees, errors = 0.0, 0, []
+    for launches in layouts:
+        rates = [[worker.samples_per_s for worker in launch if worker.samples_per_s is not None] for launch in launches]
+        logs = np.log([np.mean([rate.estimate for rate in launch]) for launch in rates])
+        squares += float(np.sum((logs - logs.mean()) ** 2))
+        degrees += len(logs) - 1
+        errors += [np.median([(rate.high - rate.low) / 2 / NORMAL_95 / rate.estimate for rate in launch]) for launch in rates]
+    assumed = min(LAUNCH_SPREAD_ERRORS * float(np.median(errors)), MOST_ASSUMED_SPREAD_RATIO)
+    return float(np.sqrt((squares + LAUNCH_SPREAD_WEIGHT * assumed**2) / (degrees + LAUNCH_SPREAD_WEIGHT)))
 
 
 def vector(estimate: Estimate, replicates: Sequence[float], seed: int) -> Vector:

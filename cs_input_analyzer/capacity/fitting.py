@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from cs_input_analyzer.capacity.bootstrap import Vector, estimate_of, mean_rate, spread_ratio, stored
+from cs_input_analyzer.capacity.bootstrap import Vector, estimate_of, launch_spread_ratio, mean_rate, spread_ratio, stored
 from cs_input_analyzer.capacity.terms import NORMAL_95, UNEVEN_RATIO
 from cs_input_analyzer.capacity.worker import alone, kept, used_cpus
 from cs_input_analyzer.errors import UsageError
@@ -80,7 +80,8 @@ def _fit(pipeline: PipelineGraph, probes: Sequence[Measurement], host_cpus: int)
             "no probe measured the rate of a worker that ran alone, so nothing can be predicted; "
             "include a layout such as 1x1x1 in --probe-layouts, or give --max-seconds more time"
         )
-    rates = _rates_that_fall(by_layout)
+    launch_spread = launch_spread_ratio([*by_layout.values()])
+    rates = _rates_that_fall(by_layout, launch_spread)
     points = tuple(_worker_point(cpus, [w for run in by_layout[1, cpus] for w in run], rates[1, cpus]) for cpus in lone_cpus)
     together = {key: runs for key, runs in by_layout.items() if key[0] > 1}
     beside = {key: runs for key, runs in together.items() if key[1] in lone_cpus}
@@ -93,6 +94,7 @@ def _fit(pipeline: PipelineGraph, probes: Sequence[Measurement], host_cpus: int)
         contention=contention,
         shard_ratio=Estimate.exact(1.0),
         slowest_ratio=min((_persistent_slowest_ratio(run) for runs in together.values() for run in runs), default=1.0),
+        launch_spread_ratio=launch_spread,
         spread_ratio=spread_ratio([[worker for run in runs for worker in run] for runs in by_layout.values()]),
         host_cpus=host_cpus,
         private_bytes=max((_private(w) for w in everyone if _private(w)), default=0) or None,
@@ -130,11 +132,13 @@ def _shard_ratio(model: CapacityModel, on_shards: Sequence[Measurement]) -> Vect
         workers, cpus = measurement.measured_workers, measurement.layout.cpus_per_task
         neighbours_ratio = (len(workers) - 1) * used_cpus(model.workers, cpus) / model.host_cpus
         expected = alone(model.workers, cpus) * kept(model.workers, model.contention, neighbours_ratio)
-        ratios.append(mean_rate(workers, (SHARD_SEED, number, len(workers), cpus)) / expected)
+        ratios.append(mean_rate([workers], model.launch_spread_ratio, (SHARD_SEED, number, len(workers), cpus)) / expected)
     return np.asarray(np.mean(ratios, axis=0))
 
 
-def _rates_that_fall(by_layout: Mapping[tuple[int, int], Sequence[Sequence[WorkerResult]]]) -> dict[tuple[int, int], Vector]:
+def _rates_that_fall(
+    by_layout: Mapping[tuple[int, int], Sequence[Sequence[WorkerResult]]], launch_spread: float
+) -> dict[tuple[int, int], Vector]:
     """Mean rate of a worker by (tasks, CPUs per task), shape [1 + replicates] each, never rising with tasks.
 
     Neighbours do not speed a worker up: where those together were faster than the lone one, the host was slow just then, and both
@@ -144,10 +148,10 @@ def _rates_that_fall(by_layout: Mapping[tuple[int, int], Sequence[Sequence[Worke
     rates: dict[tuple[int, int], Vector] = {}
     for cpus in {cpus for _, cpus in by_layout}:
         keys = sorted(key for key in by_layout if key[1] == cpus)
-        workers = [[worker for run in by_layout[key] for worker in run] for key in keys]
+        launches = [by_layout[key] for key in keys]
         seeds = [(LONE_SEED, cpus) if tasks == 1 else (TOGETHER_SEED, tasks, cpus) for tasks, _ in keys]
-        values = np.stack([mean_rate(group, seed) for group, seed in zip(workers, seeds, strict=True)])
-        weights = np.array([float(len(group)) for group in workers])
+        values = np.stack([mean_rate(group, launch_spread, seed) for group, seed in zip(launches, seeds, strict=True)])
+        weights = np.array([float(sum(map(len, group))) for group in launches])
         rates |= zip(keys, _falling(values, weights), strict=True)
     return rates
 

@@ -26,9 +26,11 @@ def rival(model: CapacityModel, cluster: Cluster, cpu_budget: int) -> Layout | N
     """
     budget = max(1, min(cpu_budget, cluster.cpus_per_node))
     here = replace(cluster, nodes=1, cpus_per_node=budget, threads_per_core=model.host_threads_per_core, source=THIS_HOST)
+    # How far one launch may lie from another makes no layout faster.
+    settled = replace(model, spread_ratio=0.0, launch_spread_ratio=0.0)
     sizes = range(1, min(budget, max(point.cpus for point in model.workers)) + 1)
     layouts = [Layout(nodes=1, tasks_per_node=budget // cpus, cpus_per_task=cpus) for cpus in sizes]
-    rates = {layout: _rate(model, here, layout) for layout in layouts}
+    rates = {layout: _rate(settled, here, layout) for layout in layouts}
     open_ = [layout for layout in layouts if not _is_measured(model, layout) and layout.tasks_per_node <= MOST_TASKS]
     if not open_:
         return None

@@ -32,6 +32,13 @@ NORMAL_95 = 1.6448536269514722
 PROCESS_SPREAD_RATIO = 0.03
 PROCESS_SPREAD_WEIGHT = 4
 
+# Fresh launches of one layout differ by twice the standard error that one window claims (one standard deviation). In 33 runs of 14
+# pipelines it was 1.8 times, geometric mean, and from 0.7 to 4.1 times in all but three (docs/measurements.md). It is worth as much
+# as four observed differences. A window that says next to nothing is not taken to be off by more than this.
+LAUNCH_SPREAD_ERRORS = 2.0
+LAUNCH_SPREAD_WEIGHT = 4
+MOST_ASSUMED_SPREAD_RATIO = 0.4
+
 # Assumption: a node whose speed was neither stated nor measured is up to so much slower or faster, CPU for CPU, than this host.
 UNKNOWN_SPEED_RATIO = 1.15
 

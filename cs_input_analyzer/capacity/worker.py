@@ -22,6 +22,8 @@ from cs_input_analyzer.records import CapacityModel, Cluster, ContentionPoint, E
 __all__ = ["alone", "cost_at", "kept", "probe_distances", "rate_alone", "smt_ratios", "used_cpus", "worker_rate", "worker_rates"]
 
 GROWTH_SEED, SPEED_SEED, SMT_SEED, BUSY_SEED = 11, 12, 13, 14
+# Of a rate with more CPUs than were probed: the middle 90 % reach from no growth to growth in proportion.
+GROWTH_EXPONENTS = (-1 / 18, 19 / 18)
 
 
 def worker_rate(model: CapacityModel, cluster: Cluster, tasks: int, cpus: int) -> tuple[Estimate, float]:
@@ -157,8 +159,8 @@ def alone(points: tuple[WorkerPoint, ...], cpus: int) -> Vector:
     """Rate of a lone worker at any CPU count: between probes, straight lines of log rate over log2(CPUs), which never overshoot.
 
     Beyond the largest probe the estimate follows Amdahl's law (Gunther's universal scalability law without coherency) through the
-    first and the last point, and the replicates anything between no growth and growth in proportion. Below the smallest: in
-    proportion, which is pessimistic, since the cost of a sample falls with fewer CPUs.
+    first and the last point, and the interval reaches from no growth to growth in proportion. Below the smallest: in proportion,
+    which is pessimistic, since the cost of a sample falls with fewer CPUs.
     """
     first, last = points[0], points[-1]
     if cpus <= first.cpus:
@@ -199,7 +201,7 @@ def _rates(point: WorkerPoint) -> Vector:
 def _growth(points: tuple[WorkerPoint, ...], cpus: int) -> Vector:
     """X(cpus) / X(last); exactly 1 at the last point."""
     size = cpus / points[-1].cpus
-    draws = np.random.default_rng(GROWTH_SEED).uniform(size=REPLICATES)
+    draws = np.random.default_rng(GROWTH_SEED).uniform(*GROWTH_EXPONENTS, size=REPLICATES)
     return np.concatenate([[_amdahl_growth(points, cpus)], size**draws])
 
 
