@@ -23,6 +23,7 @@ from cs_input_analyzer.records import (
     Feed,
     Layout,
     Limit,
+    Measurement,
     Prediction,
     WorkerPoint,
 )
@@ -1024,6 +1025,61 @@ def test_few_workers_scatter_more_than_many() -> None:
     assert few.relative_half_width_ratio is not None
     assert many.relative_half_width_ratio is not None
     assert few.relative_half_width_ratio > 1.5 * many.relative_half_width_ratio
+
+
+def launched(layout: str, *rates: float, spread: float = 0.02) -> list[Measurement]:
+    """A launch for each rate, all workers of it alike: the mood of a host, which they share."""
+    tasks = Layout.parse(layout).tasks
+    workers = {rate: make_worker(rate, samples_per_s=make_estimate(rate, spread=spread)) for rate in rates}
+    return [make_measurement(layout, workers=(workers[rate],) * tasks) for rate in rates]
+
+
+def half_width(model: CapacityModel) -> float:
+    (found,) = model.contention
+    assert found.kept_ratio.relative_half_width_ratio is not None
+    return found.kept_ratio.relative_half_width_ratio
+
+
+@given(st.floats(0.03, 0.2), st.integers(1, 4))
+def test_how_far_launches_lie_apart_is_seen_where_there_are_many(apart: float, tasks: int) -> None:
+    rates = [1000 * (1 + apart), 1000 / (1 + apart)] * 30
+    found = fit(*launched("1x1x1", *rates), *launched(f"1x{tasks}x2", 1000)).launch_spread_ratio
+    assert found == pytest.approx(math.log1p(apart), rel=0.1)
+
+
+@given(st.floats(0.001, 0.3), st.floats(1.1, 3))
+def test_after_one_launch_an_uneven_pipeline_is_trusted_less(spread: float, more: float) -> None:
+    even, uneven = (fit(*launched("1x1x1", 1000, spread=each)).launch_spread_ratio for each in (spread, spread * more))
+    assert even <= uneven
+    assert even < uneven or even > 0.3  # beyond that nobody knows
+    assert even > spread / capacity.NORMAL_95 or even > 0.3
+
+
+def test_launches_that_agree_take_away_from_what_was_assumed() -> None:
+    found = [fit(*launched("1x1x1", *[1000.0] * count, spread=0.1)).launch_spread_ratio for count in (1, 2, 8, 40)]
+    assert found == sorted(found, reverse=True)
+    assert found[-1] < found[0] / 3
+
+
+def test_workers_of_one_launch_are_one_look_at_their_host() -> None:
+    """Eight workers of one launch tell no more of its mood than two do; eight launches do."""
+    lone = launched("1x1x1", *[1000.0] * 20, spread=0.1)
+    two, eight = (half_width(fit(*lone, *launched(layout, 900, spread=0.1))) for layout in ("1x2x1", "1x8x1"))
+    often = half_width(fit(*lone, *launched("1x2x1", *[900.0] * 8, spread=0.1)))
+    assert eight > 0.8 * two
+    assert often < 0.7 * two
+
+
+def test_one_launch_is_in_the_mood_of_its_nodes_however_many_workers_share_it() -> None:
+    def width(layout: str) -> float:
+        moody = bare_model(launch_spread_ratio=0.1)
+        found = predict(layout, moody, bare_cluster(nodes=200), single=1, feed="first-come").samples_per_s
+        assert found.relative_half_width_ratio is not None
+        return found.relative_half_width_ratio
+
+    assert width("2x1x1") == pytest.approx(capacity.NORMAL_95 * 0.1, rel=0.15)
+    assert width("2x16x1") == pytest.approx(width("2x1x1"), rel=0.05)
+    assert width("101x1x1") < width("2x1x1") / 4
 
 
 def test_what_two_factors_have_in_common_cancels() -> None:

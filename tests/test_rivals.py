@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from builders import make_capacity_model, make_cluster, make_estimate
 from hypothesis import given, settings
@@ -43,6 +45,11 @@ def test_what_lies_between_probes_far_apart_is_asked_about() -> None:
 def test_workers_that_gain_nothing_from_cpus_leave_no_doubt() -> None:
     """Workers of one CPU beat everything by far, and so many of them are the plan's to confirm."""
     assert capacity.rival(probed(64, (1, 100), (8, 101), (64, 102), together=((4, 1),)), CLUSTER, 64) is None
+
+
+def test_how_far_one_launch_lies_from_another_makes_no_layout_faster() -> None:
+    model = probed(64, (1, 100), (8, 101), (64, 102), together=((4, 1),))
+    assert capacity.rival(replace(model, launch_spread_ratio=0.5, spread_ratio=0.5), CLUSTER, 64) is None
 
 
 def test_what_was_measured_is_not_asked_about_again() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from cs_input_analyzer import capacity
 from cs_input_analyzer.capacity.terms import THIS_HOST
 from cs_input_analyzer.recommend.alternatives import limit_on
@@ -14,6 +16,8 @@ from cs_input_analyzer.units import counted, format_rate, format_ratio
 __all__ = ["why"]
 
 PER_NODE = "samples/s per node"
+# Launches that differ by less (one standard deviation) are nothing to speak of.
+UNEVEN_LAUNCHES_RATIO = 0.1
 
 
 def why(question: Question, answer: Answer, target: float | None) -> str:
@@ -69,4 +73,7 @@ def _doubts(question: Question, answer: Answer) -> str:
         doubts.append("its tasks share cores by hardware threads" if is_known else "the nodes' threads per core are unknown")
     if cluster.speed_ratio is None and cluster.source != THIS_HOST:
         doubts.append("the speed of the nodes' CPUs is unknown")
+    apart = question.model.launch_spread_ratio
+    if apart / math.sqrt(best.layout.nodes) >= UNEVEN_LAUNCHES_RATIO:
+        doubts.append(f"one launch differs from the next by {format_ratio(apart)} on this host")
     return f"The interval is widened: {' and '.join(doubts)}." if doubts else ""

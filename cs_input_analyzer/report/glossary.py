@@ -68,6 +68,7 @@ MEANINGS = {
     "outliers": "gaps between batches beyond three interquartile ranges (Tukey's far fence)",
     "epoch gap": "time lost where a pass over the data ends and the next begins",
     "noise": "how quiet the host was: what others took away, and how far fresh processes differ",
+    "launches": "how far one launch may lie from the next: the mood of a host, which all its workers share",
     "own cost": "what the measuring itself takes for each batch",
     "budget": "where the seconds of this run went",
     "not measured": "what did not fit into them; never guessed",

@@ -126,6 +126,8 @@ def measuring_facts(analysis: Analysis) -> Facts:
         facts += _window_facts(shown.steady_state)
     if shown is not None and shown.noise is not None:
         facts.append(("noise", _noise(shown.noise)))
+    if analysis.capacity is not None and analysis.capacity.launch_spread_ratio > 0:
+        facts.append(("launches", _launches(analysis.capacity.launch_spread_ratio)))
     if analysis.profile is not None and analysis.profile.harness_us_per_batch is not None:
         facts.append(("own cost", f"{format_seconds(analysis.profile.harness_us_per_batch * 1e-6)} a batch for the measuring loop"))
     left_out = "whatever came after the interruption" if analysis.interrupted else "nothing was left out"
@@ -204,6 +206,13 @@ def _noise(noise: Noise) -> str:
     }
     known = [sentence.format(format_ratio(ratio)) for sentence, ratio in parts.items() if ratio is not None]
     return "; ".join(known) or MISSING
+
+
+def _launches(spread_ratio: float) -> str:
+    return (
+        f"fresh ones of one layout are taken to differ by {format_ratio(spread_ratio)} (standard deviation), by those that were "
+        "repeated and by how uneven their windows are; predictions hold it"
+    )
 
 
 def _budget(analysis: Analysis) -> str:
