@@ -26,7 +26,17 @@ from typing import Any
 import numpy as np
 
 from benchmarks.paired import arguments, ratio_bounds, save, show
-from benchmarks.prediction_error import CPUS, TRIALS, QuotaLauncher, Trial, can_set_quotas, launched, pipelines
+from benchmarks.prediction_error import (
+    CPUS,
+    TRIALS,
+    WINDOW_S,
+    QuotaLauncher,
+    Trial,
+    can_set_quotas,
+    enough_s,
+    launched,
+    pipelines,
+)
 from cs_input_analyzer import capacity
 from cs_input_analyzer.launch import Launched
 from cs_input_analyzer.launch.local import LocalLaunching
@@ -75,14 +85,16 @@ def run(name: str, target: str, params: dict[str, Any], again: int, draw: random
     launcher = NodeLauncher(CPUS)
     spent_s: dict[str, float] = defaultdict(float)
 
+    window_s = WINDOW_S
+
     def timed(what: str, layout: str) -> Launched:
         began_s = time.monotonic()
-        found = launched(launcher, target, params, layout)
+        found = launched(launcher, target, params, layout, window_s=window_s)
         spent_s[what] += time.monotonic() - began_s
         return found
 
     try:
-        timed("import", "1x1x1")  # the first launch imports TensorFlow, which both methods need once
+        window_s = enough_s(timed("import", "1x1x1"))  # the first launch imports TensorFlow, which both methods need once
         probe_layouts = [str(layout) for layout in capacity.first_probes(node(), NODE_CPUS)]
         order = [("probe", layout) for layout in probe_layouts] + [("grid", layout) for layout in grid()]
         draw.shuffle(order)

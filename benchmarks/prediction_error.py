@@ -39,6 +39,7 @@ from benchmarks.paired import arguments, save, show
 from cs_input_analyzer import capacity
 from cs_input_analyzer.launch import Launched, WorkPlan
 from cs_input_analyzer.launch.local import LocalLauncher, LocalLaunching
+from cs_input_analyzer.probing import LEAST_BATCHES
 from cs_input_analyzer.records import CacheChoice, CapacityModel, Cluster, Layout, Measurement, PipelineGraph, Prediction
 from sample_pipelines import SAMPLES, write_sample
 
@@ -150,7 +151,20 @@ def pipelines(only: str) -> Iterator[Iterator[tuple[str, str, dict[str, Any]]]]:
     yield every()
 
 
-def launched(launcher: LocalLauncher, target: str, params: dict[str, Any], layout: str, cache: CacheChoice = "as-is") -> Launched:
+def enough_s(seen: Launched) -> float:
+    """A window that holds as many batches of the slowest worker as an analysis asks for: fewer may all have lain in buffers."""
+    gaps_s = [1 / worker.batches_per_s for worker in seen.measurement.measured_workers if worker.batches_per_s]
+    return max([WINDOW_S, *(LEAST_BATCHES * gap_s for gap_s in gaps_s)])
+
+
+def launched(
+    launcher: LocalLauncher,
+    target: str,
+    params: dict[str, Any],
+    layout: str,
+    cache: CacheChoice = "as-is",
+    window_s: float = WINDOW_S,
+) -> Launched:
     where = Layout.parse(layout)
     launching = launcher.start(where)
     plan = WorkPlan(
@@ -162,8 +176,8 @@ def launched(launcher: LocalLauncher, target: str, params: dict[str, Any], layou
         num_workers=where.tasks,
         worker_indices=tuple(range(where.tasks)),
         target_error_ratio=0.0,
-        min_window_s=WINDOW_S,
-        max_window_s=WINDOW_S,
+        min_window_s=window_s,
+        max_window_s=window_s,
         deadline_s=launcher.now_s() + 120,
         cache=cache,
     )
@@ -232,8 +246,9 @@ def tried(
     unseen: list[Measurement] = []
     pipeline: PipelineGraph | None = None
     try:
+        window_s = enough_s(launched(launcher, target, params, "1x1x1"))  # the smallest is the slowest
         for layout, is_probe in order:
-            run = launched(launcher, target, params, layout)
+            run = launched(launcher, target, params, layout, window_s=window_s)
             pipeline = pipeline or run.pipeline
             if is_probe:
                 probed.append(run.measurement)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from cs_input_analyzer import capacity, commands, prove, recommend, rules, simulate, stations
 from cs_input_analyzer.errors import Interrupted, LaunchError, UsageError
 from cs_input_analyzer.launch import Launcher
-from cs_input_analyzer.probing import Probing
+from cs_input_analyzer.probing import Probing, Seen
 from cs_input_analyzer.records import (
     SCHEMA_VERSION,
     Analysis,
@@ -64,38 +64,38 @@ def analyze(job: Job, launcher: Launcher, progress: Progress) -> Analysis:
     try:
         first = job.options.probe_layouts or capacity.first_probes(job.cluster, job.host.cpu_budget)
         probing.measure_first(first)
-        if any(finding.edits for finding in _findings(job, probing, None).findings):
-            probing.keep_time_for_fixes()
+        if any(finding.edits for finding in _findings(job, probing.seen, None).findings):
+            probing.seconds.keep_for_fixes()
         probing.measure_storage()
         probing.measure_rivals(job.cluster)
         for _ in range(MAX_ROUNDS):
             plan = _plan(job, probing)
             if plan is None:
                 break
-            if not probing.turn_cold(plan, job.cluster) and (probing.has_measured(plan) or not probing.measure_round(plan)):
+            if not probing.turn_cold(plan, job.cluster) and (probing.seen.has_measured(plan) or not probing.measure_round(plan)):
                 break
         if plan is not None:
             probing.measure_nodes(plan)
-            job = _with_shared_storage(job, probing)
+            job = _with_shared_storage(job, probing.seen)
         probing.measure_decomposition()
         probing.measure_prefixes(plan)
         plan = _plan(job, probing)
     except LaunchError as error:  # the disk is full, no process can be started: what was measured before stands
-        if not any(measurement.samples_per_s for measurement in probing.measurements):
+        if not probing.seen.has_rate:
             raise
-        probing.leave_out(f"all the rest: {error}")
+        probing.seconds.leave_out(f"all the rest: {error}")
         plan = _plan(job, probing)
     except KeyboardInterrupt:
         is_interrupted = True
-        if not any(measurement.samples_per_s for measurement in probing.measurements) or probing.pipeline is None:
+        if not probing.seen.has_rate or probing.seen.pipeline is None:
             raise Interrupted("interrupted before anything was measured") from None
         plan = _plan(job, probing)
-    sifted = _findings(job, probing, plan)
+    sifted = _findings(job, probing.seen, plan)
     if is_interrupted:
         tried = prove.untried(sifted.findings, "not measured: the run was interrupted")
     else:
         tried = prove.prove_fixes(sifted.findings, probing, plan, replan=lambda gain: _plan(job, probing, gain))
-    plan = _with_utilization(job, probing, tried.plan or plan)
+    plan = _with_utilization(job, probing.seen, tried.plan or plan)
     return _assemble(job, probing, plan, tried, sifted.ignored_count, is_interrupted or tried.is_interrupted)
 
 
@@ -106,26 +106,26 @@ def _plan(job: Job, probing: Probing, gain: Estimate | None = None) -> LaunchPla
     """
     try:
         plan = recommend.recommend(
-            _model(job, probing),
+            _model(job, probing.seen),
             job.consumption,
             job.cluster,
             job.options,
             storage=_storage_basis(job),
             gain=gain,
-            cached=probing.cached_gain(job.cluster),
+            cached=probing.seen.cached_gain(job.cluster),
         )
     except UsageError as error:
         if job.cluster.source != recommend.THIS_HOST:
             raise
-        probing.leave_out(f"a plan: {error}")
+        probing.seconds.leave_out(f"a plan: {error}")
         return None
-    return probing.confirmed(plan, commands.launch_lines(plan, job.cluster, job.options, job.target))
+    return probing.seen.confirmed(plan, commands.launch_lines(plan, job.cluster, job.options, job.target))
 
 
-def _with_shared_storage(job: Job, probing: Probing) -> Job:
+def _with_shared_storage(job: Job, seen: Seen) -> Job:
     """With what the storage gave to all nodes that were measured together, where they are of those that are planned for, and unless
     the user declared that."""
-    scaling, cluster = probing.scaling(), job.cluster
+    scaling, cluster = seen.scaling(), job.cluster
     if scaling is None or scaling.ceiling_bytes_per_s is None or cluster.storage_bytes_per_s is not None or not cluster.is_measured:
         return job
     ceiling = scaling.ceiling_bytes_per_s
@@ -137,17 +137,17 @@ def _storage_basis(job: Job) -> StorageBasis | None:
     return "measured" if job.cluster.measured_storage_bytes_per_s is not None else None
 
 
-def _with_utilization(job: Job, probing: Probing, plan: LaunchPlan | None) -> LaunchPlan | None:
+def _with_utilization(job: Job, seen: Seen, plan: LaunchPlan | None) -> LaunchPlan | None:
     """The plan with the share of time in which the accelerator will work, its workers replayed as they were measured."""
-    if plan is None or job.consumption is None or not probing.traces_s:
+    if plan is None or job.consumption is None or not seen.traces_s:
         return plan
     utilization = simulate.expected_utilization(
-        probing.traces_s,
+        seen.traces_s,
         plan.predicted_samples_per_s,
         job.consumption,
         input_workers=plan.input_workers,
         feed=job.options.feed,
-        depth=simulate.depth_of(probing.pipeline) if probing.pipeline else simulate.DEPTH,
+        depth=simulate.depth_of(seen.pipeline) if seen.pipeline else simulate.DEPTH,
         seed=job.options.seed,
     )
     return replace(plan, expected_accelerator_utilization=utilization)
@@ -156,8 +156,9 @@ def _with_utilization(job: Job, probing: Probing, plan: LaunchPlan | None) -> La
 def _assemble(
     job: Job, probing: Probing, plan: LaunchPlan | None, tried: prove.Tried, ignored_count: int, is_interrupted: bool
 ) -> Analysis:
-    assert probing.pipeline is not None
-    verdict, layout, confidence = _verdict(job, probing, plan)
+    seen = probing.seen
+    assert seen.pipeline is not None
+    verdict, layout, confidence = _verdict(job, seen, plan)
     return Analysis(
         schema_version=SCHEMA_VERSION,
         tool=job.tool,
@@ -165,14 +166,14 @@ def _assemble(
         command=job.command,
         options=job.options,
         host=job.host,
-        budget=probing.budget(),
-        pipeline=probing.pipeline,
-        measurements=probing.finished(),
-        profile=probing.profile_of(plan),
-        stations=_stations(job, probing),
-        storage=probing.storage,
-        decomposition=probing.decomposition,
-        capacity=_model(job, probing),
+        budget=probing.seconds.budget(),
+        pipeline=seen.pipeline,
+        measurements=seen.finished(),
+        profile=seen.profile_of(plan),
+        stations=_stations(job, seen),
+        storage=seen.storage,
+        decomposition=seen.decomposition,
+        capacity=_model(job, seen),
         consumption=job.consumption,
         cluster=job.cluster,
         recommendation=plan,
@@ -183,56 +184,56 @@ def _assemble(
         confidence=confidence,
         interrupted=is_interrupted,
         ignored_count=ignored_count,
-        scaling=probing.scaling(),
+        scaling=seen.scaling(),
     )
 
 
-def _model(job: Job, probing: Probing) -> CapacityModel:
+def _model(job: Job, seen: Seen) -> CapacityModel:
     """What the measurements say of any launch, with what CPUs cannot lift. One model for the plan, the verdict and the saved run:
     a launch has one rate, wherever it is shown."""
-    ceilings = stations.ceilings(_stations(job, probing))
-    return replace(probing.fit(), ceilings=ceilings, host_threads_per_core=job.host.threads_per_core)
+    ceilings = stations.ceilings(_stations(job, seen))
+    return replace(seen.fit(), ceilings=ceilings, host_threads_per_core=job.host.threads_per_core)
 
 
-def _stations(job: Job, probing: Probing) -> tuple[Station, ...]:
-    found = probing.widest()
-    if found is None or probing.pipeline is None:
+def _stations(job: Job, seen: Seen) -> tuple[Station, ...]:
+    found = seen.widest()
+    if found is None or seen.pipeline is None:
         return ()
     return stations.stations_of(
-        probing.pipeline,
+        seen.pipeline,
         *found,
-        storage=probing.storage,
-        capacity=probing.fit(),
-        measurements=probing.measurements,
+        storage=seen.storage,
+        capacity=seen.fit(),
+        measurements=seen.measurements,
         feed=job.options.feed,
     )
 
 
-def _verdict(job: Job, probing: Probing, plan: LaunchPlan | None) -> tuple[VerdictName, Layout | None, float | None]:
+def _verdict(job: Job, seen: Seen, plan: LaunchPlan | None) -> tuple[VerdictName, Layout | None, float | None]:
     """Judges the launch in use today where one was given, else the plan."""
     if job.consumption is None or plan is None:
         return "unknown", None, None
     layout = job.options.current or plan.layout
     supply: Prediction | Estimate = plan.predicted_samples_per_s
     if layout != plan.layout:
-        supply = recommend.predict_current(_model(job, probing), job.consumption, job.cluster, job.options)
+        supply = recommend.predict_current(_model(job, seen), job.consumption, job.cluster, job.options)
     verdict, confidence = recommend.judge(supply, job.consumption, job.options.headroom_ratio)
     return verdict, layout, confidence
 
 
-def _findings(job: Job, probing: Probing, plan: LaunchPlan | None) -> rules.Sifted:
-    assert probing.pipeline is not None
+def _findings(job: Job, seen: Seen, plan: LaunchPlan | None) -> rules.Sifted:
+    assert seen.pipeline is not None
     case = Case(
-        pipeline=probing.pipeline,
+        pipeline=seen.pipeline,
         mode=job.options.mode,
-        is_sharded=probing.is_sharded,
-        measurements=tuple(probing.measurements),
-        profile=probing.profile_of(plan),
+        is_sharded=seen.is_sharded,
+        measurements=tuple(seen.measurements),
+        profile=seen.profile_of(plan),
         plan=plan,
         cluster=job.cluster,
         host=job.host,
-        storage=probing.storage,
-        stations=_stations(job, probing),
-        capacity=_model(job, probing),
+        storage=seen.storage,
+        stations=_stations(job, seen),
+        capacity=_model(job, seen),
     )
     return rules.sift(case, job.options.select, job.options.ignore)

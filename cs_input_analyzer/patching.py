@@ -50,7 +50,7 @@ def analyze_and_patch(job: Job, launcher: Launcher, progress: Progress) -> Analy
     probing = Probing(job.target, job.pickled, options, job.host.cpu_budget, launcher, progress)
     outcome, is_interrupted = _checked(source, fixes, probing)
     patch = replace(patch, proven=outcome.is_proven, measured_gain=outcome.gain, unproven_because=outcome.reason)
-    fixes_s = found.budget.fixes_s + probing.budget().fixes_s
+    fixes_s = found.budget.fixes_s + probing.seconds.budget().fixes_s
     budget = replace(found.budget, fixes_s=fixes_s, total_s=max(found.budget.total_s, launcher.now_s() - began_s))
     return replace(found, fixes=replace(fixes, patch=patch), budget=budget, interrupted=is_interrupted)
 

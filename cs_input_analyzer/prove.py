@@ -16,7 +16,7 @@ from cs_input_analyzer.errors import LaunchError, UsageError
 from cs_input_analyzer.measure.fixes import Outcome, Outcomes, outcomes_of, try_fixes
 from cs_input_analyzer.measure.host import read_host
 from cs_input_analyzer.measure.journal import Candidate
-from cs_input_analyzer.probing import Probing
+from cs_input_analyzer.probing import Probing, Seen
 from cs_input_analyzer.recommend.whatif import FIXES
 from cs_input_analyzer.records import Alternative, Case, Edit, Estimate, Finding, Fixes, LaunchPlan, Layout, PipelineGraph
 
@@ -68,7 +68,7 @@ def prove_fixes(
     """Tries every finding that has edits, in fresh workers of one size; takes what is left of the probing's time.
 
     Findings without edits come back as they are. Where there is no time (or `Options.measure_fixes` is off) those with edits say so
-    in `unproven_because`, and the probing notes it in `Budget.not_measured`. Needs `probing.pipeline`: one launch that worked.
+    in `unproven_because`, and the probing notes it in `Budget.not_measured`. Needs `probing.seen.pipeline`: one launch that worked.
 
     Args:
         plan: with a demand, its `cpus_per_task` is the size of the worker. Without one a plan only says how the host gives most:
@@ -79,12 +79,14 @@ def prove_fixes(
     candidates = _candidates(findings)
     if not candidates:
         return Tried(findings=tuple(findings))
-    if not probing.options.measure_fixes:
+    if not probing.seen.options.measure_fixes:
         return untried(findings, SWITCHED_OFF)
-    layout = Layout(nodes=1, tasks_per_node=1, cpus_per_task=max(1, min(_cpus_of_worker(plan, probing), probing.cpu_budget)))
+    layout = Layout(
+        nodes=1, tasks_per_node=1, cpus_per_task=max(1, min(_cpus_of_worker(plan, probing.seen), probing.seen.cpu_budget))
+    )
     found = _in_workers(candidates, probing, layout)
     if not found.outcomes:
-        probing.leave_out(f"what the fixes gain: {found.why}")
+        probing.seconds.leave_out(f"what the fixes gain: {found.why}")
         return replace(untried(findings, f"not measured: {found.why}"), is_interrupted=found.is_interrupted)
     fixes = _fixes(candidates, found.kept, found.together, layout)
     is_of_plan = plan is None or plan.cpus_per_task == layout.cpus_per_task
@@ -97,8 +99,8 @@ def prove_fixes(
     )
 
 
-def _cpus_of_worker(plan: LaunchPlan | None, probing: Probing) -> int:
-    today, widest = probing.options.current, probing.widest()
+def _cpus_of_worker(plan: LaunchPlan | None, seen: Seen) -> int:
+    today, widest = seen.options.current, seen.widest()
     if plan is not None and (plan.meets_demand is not None or (today is None and widest is None)):
         return plan.cpus_per_task
     if today is not None:

@@ -15,7 +15,7 @@ from cs_input_analyzer import capacity
 from cs_input_analyzer.cluster import this_host
 from cs_input_analyzer.errors import AnalyzerError, InputFunctionError, Interrupted, LaunchError, UsageError
 from cs_input_analyzer.launch import Launcher
-from cs_input_analyzer.probing import Probing, shortest_round_s
+from cs_input_analyzer.probing import Probing, Seen, shortest_round_s
 from cs_input_analyzer.records import (
     Analysis,
     CapacityModel,
@@ -92,16 +92,16 @@ def validate(trial: Trial, launcher: Launcher, progress: Progress) -> Analysis:
         stopped = error
     except KeyboardInterrupt:
         stopped = Interrupted("interrupted before anything was measured")
-    rows = tuple(_rows(trial, model, choice, probing.measurements))
-    missing = tuple(_missing(trial, choice.layouts, probing.measurements, stopped))
+    rows = tuple(_rows(trial, model, choice, probing.seen.measurements))
+    missing = tuple(_missing(trial, choice.layouts, probing.seen.measurements, stopped))
     if not rows:
         raise stopped or InputFunctionError(f"no launch had a rate from each of its workers: {'; '.join(missing)}")
     return replace(
         trial.run,
-        measurements=(*(m for m in trial.run.measurements if m.role == "probe"), *probing.finished()),
+        measurements=(*(m for m in trial.run.measurements if m.role == "probe"), *probing.seen.finished()),
         validation=Validation(
             rows=rows,
-            notes=(*_differences(trial, probing), *choice.notes, *missing),
+            notes=(*_differences(trial, probing.seen), *choice.notes, *missing),
             interrupted=isinstance(stopped, Interrupted),
         ),
     )
@@ -284,7 +284,7 @@ def _options(trial: Trial) -> Options:
     return replace(options, max_seconds=trial.max_seconds, cache=options.cache if plan is None else plan.cache_state)
 
 
-def _differences(trial: Trial, probing: Probing) -> Iterator[str]:
+def _differences(trial: Trial, seen: Seen) -> Iterator[str]:
     """Where this is not what the run was measured on: its errors are then not those of the model alone."""
     run, now = trial.run, trial.host
     pairs = (
@@ -300,9 +300,9 @@ def _differences(trial: Trial, probing: Probing) -> Iterator[str]:
         yield f"not what the run was measured on: {'; '.join(changed)}"
     if run.interrupted:
         yield "the run was interrupted: its model rests on what was measured until then"
-    if probing.pipeline is not None and _shape(probing.pipeline) != _shape(run.pipeline):
+    if seen.pipeline is not None and _shape(seen.pipeline) != _shape(run.pipeline):
         yield "the pipeline is not the one of the run any more: its ops or its batch size have changed"
-    before, after = (_cached_ratio(source, probing.cache) for source in (run.measurements, probing.measurements))
+    before, after = (_cached_ratio(source, seen.cache) for source in (run.measurements, seen.measurements))
     if before is not None and after is not None and abs(before - after) > CACHED_DIFFERENCE_RATIO:
         yield f"{format_ratio(after)} of the files were in the page cache, {format_ratio(before)} when the run was measured"
 

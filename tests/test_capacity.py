@@ -1063,9 +1063,9 @@ def test_launches_that_agree_take_away_from_what_was_assumed() -> None:
 
 def test_workers_of_one_launch_are_one_look_at_their_host() -> None:
     """Eight workers of one launch tell no more of its mood than two do; eight launches do."""
-    lone = launched("1x1x1", *[1000.0] * 20, spread=0.1)
-    two, eight = (half_width(fit(*lone, *launched(layout, 900, spread=0.1))) for layout in ("1x2x1", "1x8x1"))
-    often = half_width(fit(*lone, *launched("1x2x1", *[900.0] * 8, spread=0.1)))
+    lone = launched("1x1x1", *[950.0, 1150.0] * 10)
+    two, eight = (half_width(fit(*lone, *launched(layout, 900))) for layout in ("1x2x1", "1x8x1"))
+    often = half_width(fit(*lone, *launched("1x2x1", *[810.0, 990.0] * 4)))
     assert eight > 0.8 * two
     assert often < 0.7 * two
 

@@ -117,7 +117,7 @@ def test_findings_without_edits_are_left_as_they_are_and_start_nothing() -> None
     tried = prove_fixes(advice, probing, make_plan("1x1x2"))
     assert tried == Tried(findings=advice)
     assert works(launcher) == []
-    assert not any("fixes" in what for what in probing.budget().not_measured)
+    assert not any("fixes" in what for what in probing.seconds.budget().not_measured)
 
 
 def test_the_same_edits_are_tried_once_and_told_to_all_who_proposed_them() -> None:
@@ -141,17 +141,17 @@ def test_no_time_says_so_in_each_finding_and_in_the_budget() -> None:
     tried = prove_fixes(findings_of(MAP, ()), probing, make_plan("1x1x2"))
     assert [finding.unproven_because for finding in tried.findings] == [NO_TIME, ""]
     assert tried.fixes is None
-    assert [what for what in probing.budget().not_measured if "fixes" in what]
+    assert [what for what in probing.seconds.budget().not_measured if "fixes" in what]
 
 
 def test_the_budget_tells_what_the_fixes_took() -> None:
     launcher = launcher_of(all_gain)
     probing = probing_of(launcher)
-    assert probing.budget().fixes_s == 0
-    before = len(probing.measurements)
+    assert probing.seconds.budget().fixes_s == 0
+    before = len(probing.seen.measurements)
     prove_fixes(findings_of(MAP), probing, make_plan("1x1x2"))
-    assert probing.budget().fixes_s > 0
-    assert len(probing.measurements) == before  # what was sampled on the way feeds no model
+    assert probing.seconds.budget().fixes_s > 0
+    assert len(probing.seen.measurements) == before  # what was sampled on the way feeds no model
 
 
 def test_a_fix_without_a_gain_is_proven_and_not_kept() -> None:
@@ -313,8 +313,8 @@ def test_time_that_was_kept_is_there_however_long_all_else_would_go_on(max_secon
     probing = Probing("a.py:f", None, Options(max_seconds=max_seconds), 4, launcher, lambda what, spent: None)
     layouts = (Layout.parse("1x1x1"), Layout.parse("1x1x2"))
     probing.measure_first(layouts)
-    probing.keep_time_for_fixes()
-    launcher.clock_s += probing._left_s() + 1.4  # all the rest went on for as long as it may, and ended late
+    probing.seconds.keep_for_fixes()
+    launcher.clock_s += probing.seconds.left_s + 1.4  # all the rest went on for as long as it may, and ended late
     tried = prove_fixes(findings_of(MAP), probing, make_plan("1x1x2"))
     assert [finding.proven for finding in tried.findings] == [True]
     ((_, work),) = works(launcher)

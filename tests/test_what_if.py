@@ -18,6 +18,7 @@ from cs_input_analyzer.records import (
     Cluster,
     Estimate,
     LaunchPlan,
+    Layout,
     Limit,
     Options,
     WhatIf,
@@ -282,7 +283,11 @@ def test_a_measured_ceiling_of_the_storage_hands_its_interval_on() -> None:
     found = recommend.recommend(a_model(), make_consumption(990), cluster, Options(headroom_ratio=0.0))
     rate = found.predicted_samples_per_s
     assert rate.low == pytest.approx(850)
-    assert rate.low < rate.estimate <= 1100 < rate.high <= 1600
+    assert rate.low < rate.estimate <= 1100
+    assert rate.estimate < rate.high <= 1600
+    largest = Layout(nodes=cluster.nodes, tasks_per_node=cluster.cpus_per_node, cpus_per_task=1)
+    all_of_it = capacity.predict(a_model(), cluster, largest, single_task_nodes=0, feed="first-come").samples_per_s
+    assert (all_of_it.low, all_of_it.estimate, all_of_it.high) == pytest.approx((850, 1100, 1600))
     assert found.meets_demand is False
     declared = recommend.recommend(
         a_model(), make_consumption(990), a_cluster(storage_bytes_per_s=1.1e8), Options(headroom_ratio=0.0)

@@ -7,7 +7,7 @@ them must show how few they were, however many batches each delivered. Drawing t
 normal with so few degrees of freedom has longer tails: deviations are widened by √(k / (k - 1)), and by what Student's t is wider
 than the normal there (first term of the Cornish-Fisher expansion). And processes that happen to agree may not claim to be exact:
 the spread is at least the pooled one of what was seen and of what is assumed. Above processes stand launches: those that ran
-together shared the mood of their host (what its other tenants do to clocks, caches and memory), and are one look at that.
+together shared the mood of their host (how much its CPUs got done in a second, just then), and are one look at that.
 
 A vector is one estimate (place 0) followed by its replicates; formulas are applied to whole vectors, so that what two factors
 have in common cancels: the rate of two workers is that of one times what they keep of it, and the error of the one falls out.
@@ -128,17 +128,23 @@ def vector(estimate: Estimate, replicates: Sequence[float], seed: int) -> Vector
 def estimate_of(values: Vector, count: int | None = None) -> Estimate:
     """A vector's estimate with the middle 90 % of its replicates; never without the estimate itself."""
     middle = float(values[0])
-    low, high = (float(value) for value in np.quantile(values[1:], MIDDLE_90))
+    low, high = middle_90(values[1:])
     return Estimate(estimate=middle, low=min(low, middle), high=max(high, middle), count=count)
+
+
+def middle_90(replicates: Vector) -> tuple[float, float]:
+    """The ends of the middle 90 % are replicates themselves: so those of logarithms are the logarithms of those."""
+    low, high = MIDDLE_90
+    return float(np.quantile(replicates, low, method="lower")), float(np.quantile(replicates, high, method="higher"))
 
 
 def as_wide_as(values: Vector, left: Vector, right: Vector, share: float) -> Vector:
     """The same estimate, its replicates spread so that its 90 % interval reaches on each side as far as those of the two ends do,
     relative to their estimates: `share` 0 as that of the left, 1 as that of the right. How replicates lie to each other stays."""
     logs = np.log(values[1:] / values[0])
-    low, high = np.quantile(logs, MIDDLE_90)
-    ends = np.quantile(np.log([end[1:] / end[0] for end in (left, right)]), MIDDLE_90, axis=1)
-    lowest, highest = (1 - share) * ends[:, 0] + share * ends[:, 1]
+    low, high = middle_90(logs)
+    ends = np.array([middle_90(np.log(end[1:] / end[0])) for end in (left, right)])
+    lowest, highest = (1 - share) * ends[0] + share * ends[1]
     if high > low:
         logs = min(0.0, lowest) + (logs - low) * ((max(0.0, highest) - min(0.0, lowest)) / (high - low))
     return np.concatenate([values[:1], values[0] * np.exp(logs)])

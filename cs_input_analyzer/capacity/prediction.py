@@ -89,7 +89,9 @@ def predict(
         text = None
         worker, extrapolation = worker_rate(model, cluster, tasks.on_one_node, layout.cpus_per_task)
         slowest = slowest_ratio(model, tasks.input_workers) if feed == "round-robin" else 1.0
-        supply = _with_launch_noise(worker, model, layout.nodes, tasks.input_workers).scaled(tasks.input_workers * slowest)
+        supply = _with_launch_noise(worker, model, layout.nodes - single_task_nodes, tasks.input_workers).scaled(
+            tasks.input_workers * slowest
+        )
         hard = _hard_limits(model, cluster, layout, tasks)
         limits = (*hard, *_streams(model, layout, worker.estimate * tasks.input_workers, slowest))
         limits = tuple(sorted(limits, key=lambda limit: limit.samples_per_s))
@@ -147,14 +149,14 @@ def slowest_ratio(model: CapacityModel, workers: int) -> float:
     return min(model.slowest_ratio, math.exp(-model.spread_ratio * deviations))
 
 
-def _with_launch_noise(worker: Estimate, model: CapacityModel, nodes: int, workers: int) -> Estimate:
+def _with_launch_noise(worker: Estimate, model: CapacityModel, streaming_nodes: int, workers: int) -> Estimate:
     """The mean of `workers` fresh processes is one draw: the interval is that of what a launch will show, not of a long-run mean.
 
     Processes of a node share its mood; that one node's says nothing of another's is an assumption.
     """
     if worker.estimate <= 0:
         return worker
-    spread_ratio = max(model.spread_ratio / math.sqrt(workers), model.launch_spread_ratio / math.sqrt(nodes))
+    spread_ratio = max(model.spread_ratio / math.sqrt(workers), model.launch_spread_ratio / math.sqrt(streaming_nodes))
     noise = NORMAL_95 * spread_ratio
     down, up = 1 - worker.low / worker.estimate, worker.high / worker.estimate - 1
     low = worker.estimate * max(1 - math.hypot(down, noise), SMALLEST_LOW_RATIO)

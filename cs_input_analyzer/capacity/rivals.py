@@ -28,7 +28,8 @@ def rival(model: CapacityModel, cluster: Cluster, cpu_budget: int) -> Layout | N
     here = replace(cluster, nodes=1, cpus_per_node=budget, threads_per_core=model.host_threads_per_core, source=THIS_HOST)
     # How far one launch may lie from another makes no layout faster.
     settled = replace(model, spread_ratio=0.0, launch_spread_ratio=0.0)
-    sizes = range(1, min(budget, max(point.cpus for point in model.workers)) + 1)
+    # Of the sizes of which as many fit, the largest: smaller ones leave CPUs idle.
+    sizes = sorted({min(budget // tasks, model.largest_cpus_probed) for tasks in range(1, budget + 1)})
     layouts = [Layout(nodes=1, tasks_per_node=budget // cpus, cpus_per_task=cpus) for cpus in sizes]
     rates = {layout: _rate(settled, here, layout) for layout in layouts}
     open_ = [layout for layout in layouts if not _is_measured(model, layout) and layout.tasks_per_node <= MOST_TASKS]

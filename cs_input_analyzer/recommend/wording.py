@@ -74,6 +74,6 @@ def _doubts(question: Question, answer: Answer) -> str:
     if cluster.speed_ratio is None and cluster.source != THIS_HOST:
         doubts.append("the speed of the nodes' CPUs is unknown")
     apart = question.model.launch_spread_ratio
-    if apart / math.sqrt(best.layout.nodes) >= UNEVEN_LAUNCHES_RATIO:
+    if apart / math.sqrt(best.layout.nodes - best.single_task_nodes) >= UNEVEN_LAUNCHES_RATIO:
         doubts.append(f"one launch differs from the next by {format_ratio(apart)} on this host")
     return f"The interval is widened: {' and '.join(doubts)}." if doubts else ""

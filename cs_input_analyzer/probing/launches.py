@@ -1,0 +1,53 @@
+"""Launches to run: what each is to tell, and which of the announced workers it starts."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cs_input_analyzer.records import Layout
+
+__all__ = ["Wanted", "probe_of", "scaling_nodes", "shard_indices"]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A launch to run: its layout, the worker count to announce, which of those workers to start, and what it is to tell."""
+
+    layout: Layout
+    num_workers: int
+    indices: tuple[int, ...]
+    why: str
+
+
+def probe_of(layout: Layout) -> Wanted:
+    """A launch of which all workers run."""
+    if layout.tasks > 1:
+        why = "what workers leave each other"
+    else:
+        why = "cost on one CPU" if layout.cpus_per_task == 1 else "one worker on several CPUs"
+    return Wanted(layout, layout.tasks, tuple(range(layout.tasks)), why)
+
+
+def scaling_nodes(most: int) -> tuple[int, ...]:
+    """How many nodes to measure on, the most telling number first: all, one, then powers of two downwards."""
+    between = [1 << power for power in range(1, most.bit_length()) if 1 << power < most]
+    return tuple(dict.fromkeys([most, 1, *reversed(between)]))
+
+
+def shard_indices(file_bytes: Sequence[int], num_workers: int, count: int, draw: random.Random) -> tuple[int, ...]:
+    """Which `count` of `num_workers` workers to start: the one with the most bytes, the one with the fewest, others at random.
+
+    Shards are taken to be every `num_workers`-th file, which is what `Dataset.shard` and the usual slicing give.
+    """
+    if count >= num_workers:
+        return tuple(range(num_workers))
+    if file_bytes:
+        sums = [sum(file_bytes[index::num_workers]) for index in range(num_workers)]
+        ends = [max(range(num_workers), key=sums.__getitem__), min(range(num_workers), key=sums.__getitem__)]
+    else:
+        ends = []
+    others = [index for index in range(num_workers) if index not in ends]
+    draw.shuffle(others)
+    return tuple(sorted(list(dict.fromkeys([*ends, *others]))[:count]))
