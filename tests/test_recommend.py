@@ -304,6 +304,14 @@ def test_why_gives_the_numbers_and_why_not_one_node_fewer() -> None:
     assert "fewer" not in plan(150).why
 
 
+@pytest.mark.parametrize(("apart", "demand", "is_told"), [(0.15, 150, True), (0.02, 150, False), (0.15, 2000, False)])
+def test_launches_that_differ_are_told_where_that_widens_the_interval(apart: float, demand: float, is_told: bool) -> None:
+    """Not of a plan of many nodes, whose moods even out."""
+    found = plan(demand, a_model(launch_spread_ratio=apart))
+    assert ("one launch differs from the next by" in found.why) is is_told
+    assert (found.nodes == 1) is (demand == 150)
+
+
 @settings(max_examples=40, deadline=None)
 @given(problems, st.one_of(st.none(), st.floats(1, 10_000)))
 def test_why_not_one_node_fewer_is_true(problem: dict[str, object], demand: float | None) -> None:

@@ -6,6 +6,7 @@ import pytest
 from builders import (
     make_analysis,
     make_bare_analysis,
+    make_capacity_model,
     make_decomposition,
     make_measurement,
     make_noise,
@@ -187,6 +188,12 @@ def test_each_sign_of_noise_is_said_alone(field: str, said: str) -> None:
 
 def test_noise_that_nothing_is_known_of_is_missing() -> None:
     assert noise(Noise(run_queue_wait_ratio=None, steal_ratio=None)) == "-"
+
+
+def test_how_far_launches_differ_is_said_where_it_is_known() -> None:
+    known = make_analysis(capacity=make_capacity_model(launch_spread_ratio=0.085))
+    assert "8.5 % (standard deviation)" in dict(measuring_facts(known))["launches"]
+    assert "launches" not in dict(measuring_facts(make_analysis(capacity=make_capacity_model(launch_spread_ratio=0.0))))
 
 
 def test_a_window_of_before_these_fields_is_still_told() -> None:
