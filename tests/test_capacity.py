@@ -679,6 +679,24 @@ def test_workers_together_show_what_they_keep() -> None:
     assert found.kept_ratio.low < 0.8 < found.kept_ratio.high
 
 
+@given(st.floats(10, 100), st.floats(0.3, 1), st.floats(1, 16), st.floats(0.2, 2))
+def test_a_size_that_only_ran_together_is_predicted_as_seen_and_alone_it_is_no_slower(
+    rate: float, kept: float, grown: float, beside: float
+) -> None:
+    """However much workers of one CPU take from each other, and wherever the line between the lone sizes lies."""
+    line = math.sqrt(grown) * rate
+    model = fit(
+        make_measurement("1x1x1", [rate]),
+        make_measurement("1x1x16", [grown * rate]),
+        make_measurement("1x4x1", [kept * rate] * 4),
+        make_measurement("1x4x4", [beside * line] * 4),
+    )
+    here = bare_cluster(cpus_per_node=16)
+    together, alone_there = (capacity.worker_rate(model, here, tasks, 4)[0].estimate for tasks in (4, 1))
+    assert together == pytest.approx(beside * line)
+    assert alone_there == pytest.approx(max(beside / kept, 1.0) * line)
+
+
 def test_the_error_of_both_sides_is_in_what_they_keep() -> None:
     wide = make_measurement("1x1x2", workers=(make_worker(1000, samples_per_s=make_estimate(1000, spread=0.3)),))
     narrow = make_measurement("1x1x2", [1000])

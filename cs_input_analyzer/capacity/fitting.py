@@ -113,14 +113,17 @@ def _with_sizes_seen_together(
     rates: Mapping[tuple[int, int], Vector],
     host_cpus: int,
 ) -> tuple[WorkerPoint, ...]:
-    """Also those sizes of which only several workers ran: what they delivered, over what workers of other sizes kept beside as many
-    busy CPUs. A line between other sizes may not overrule what was seen of this one."""
+    """Also those sizes of which only several workers ran. Alone they give what the line between other sizes says, but no less than
+    what each gave over the share that workers of those sizes kept: a line may not overrule what was seen of this one. The share is
+    not carried beyond what was measured of it: a crumb of it would grow into a multiple of the rate."""
     found = {point.cpus: point for point in points}
+    measured = max(((point.tasks - 1) * used_cpus(points, point.cpus) / host_cpus for point in contention), default=0.0)
     for tasks, cpus in sorted(together):
         if cpus not in found:
-            neighbours_ratio = (tasks - 1) * used_cpus(points, cpus) / host_cpus
+            neighbours_ratio = min((tasks - 1) * used_cpus(points, cpus) / host_cpus, measured)
             share = kept(points, contention, neighbours_ratio)
             values = rates[tasks, cpus] / np.maximum(share, LEAST_SHARE_RATIO * share[0])
+            values = np.maximum(alone(points, cpus), values)
             found[cpus] = _worker_point(cpus, [worker for run in together[tasks, cpus] for worker in run], values)
     return tuple(found[cpus] for cpus in sorted(found))
 
