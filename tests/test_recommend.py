@@ -312,6 +312,15 @@ def test_launches_that_differ_are_told_where_that_widens_the_interval(apart: flo
     assert (found.nodes == 1) is (demand == 150)
 
 
+def test_reasons_for_a_wide_interval_are_one_sentence() -> None:
+    unknown = a_cluster(nodes=1, speed_ratio=None, source="a file")
+    text = plan(100, a_model(launch_spread_ratio=0.15), unknown).why.partition("The interval is widened: ")[2]
+    assert text == "the speed of the nodes' CPUs is unknown and one launch differs from the next by 15 % on this host."
+    far = plan(600, a_model(launch_spread_ratio=0.15), unknown).why.partition("The interval is widened: ")[2]
+    assert far.startswith("it lies ")
+    assert ", the speed of the nodes' CPUs is unknown and one launch" in far
+
+
 @settings(max_examples=40, deadline=None)
 @given(problems, st.one_of(st.none(), st.floats(1, 10_000)))
 def test_why_not_one_node_fewer_is_true(problem: dict[str, object], demand: float | None) -> None:

@@ -76,4 +76,5 @@ def _doubts(question: Question, answer: Answer) -> str:
     apart = question.model.launch_spread_ratio
     if apart / math.sqrt(best.layout.nodes - best.single_task_nodes) >= UNEVEN_LAUNCHES_RATIO:
         doubts.append(f"one launch differs from the next by {format_ratio(apart)} on this host")
-    return f"The interval is widened: {' and '.join(doubts)}." if doubts else ""
+    said = " and ".join([*([", ".join(doubts[:-1])] if doubts[1:] else []), *doubts[-1:]])
+    return f"The interval is widened: {said}." if doubts else ""
