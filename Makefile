@@ -55,6 +55,10 @@ check: $(DEV_STAMP) ## Lint, format check, types, import directions
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+.PHONY: occasion
+occasion: $(TEST_STAMP) ## Measure how launches that are alike differ today (benchmarks/occasion): commit the file it adds
+	$(BIN)/python -m benchmarks.occasion measure $(ARGS)
+
 .PHONY: format
 format: $(DEV_STAMP) ## Rewrite the code as `make check` wants it
 	$(BIN)/ruff check --fix .

@@ -23,6 +23,7 @@ from benchmarks.paired import arguments, ratio_bounds, save, show
 from cs_input_analyzer import graph, load
 from cs_input_analyzer.measure.journal import JournalWriter, Order, read_journal
 from cs_input_analyzer.measure.worker import sample
+from cs_input_analyzer.records import SamplesPerElement
 from sample_pipelines import find, write_sample
 
 
@@ -46,7 +47,7 @@ def measured(dataset: Any, iterator: Any, ops: Any, seconds: float) -> tuple[flo
         target_error_ratio=0.0, min_window_s=seconds, max_window_s=seconds, want_graph=False, want_costs=True,
     )  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
-        sample(JournalWriter(Path(folder)), dataset, iterator, order, ops, 1)
+        sample(JournalWriter(Path(folder)), dataset, iterator, order, ops, SamplesPerElement(value=1, source="made so"))
         journal = read_journal(Path(folder))
     stamps, ends = journal.stamps_s, journal.chunk_counters()
     (first, begin), (last, end) = ends[len(ends) // 4], ends[-1]

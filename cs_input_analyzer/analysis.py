@@ -6,10 +6,11 @@ its own shard, and a shard may be slower than the whole), until the plan repeats
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from cs_input_analyzer import capacity, commands, prove, recommend, rules, simulate, stations
+from cs_input_analyzer import bounds, capacity, commands, prove, recommend, rules, simulate, stations
+from cs_input_analyzer.demand import with_mode, with_pipelines_batch
 from cs_input_analyzer.errors import Interrupted, LaunchError, UsageError
 from cs_input_analyzer.launch import Launcher
 from cs_input_analyzer.probing import Probing, Seen
@@ -20,6 +21,7 @@ from cs_input_analyzer.records import (
     Case,
     Cluster,
     Consumption,
+    Edit,
     Estimate,
     Host,
     LaunchPlan,
@@ -56,7 +58,8 @@ def analyze(job: Job, launcher: Launcher, progress: Progress) -> Analysis:
 
     Ctrl-C (KeyboardInterrupt) ends the measuring; what there is by then is analyzed, and marked `interrupted`.
     """
-    probing = Probing(job.target, job.pickled, job.options, job.host.cpu_budget, launcher, progress)
+    step = job.options.batch_size or (job.consumption.batch_size if job.consumption is not None else None)
+    probing = Probing(job.target, job.pickled, replace(job.options, batch_size=step), job.host.cpu_budget, launcher, progress)
     plan: LaunchPlan | None = None
     is_interrupted = False
     if job.cluster.source != recommend.THIS_HOST:  # a plan for this host is a by-product: measuring goes on without one
@@ -64,7 +67,8 @@ def analyze(job: Job, launcher: Launcher, progress: Progress) -> Analysis:
     try:
         first = job.options.probe_layouts or capacity.first_probes(job.cluster, job.host.cpu_budget)
         probing.measure_first(first)
-        if any(finding.edits for finding in _findings(job, probing.seen, None).findings):
+        job = _with_demand(job, probing.seen)
+        if any(finding.edits or finding.after for finding in _findings(job, probing.seen, None).findings):
             probing.seconds.keep_for_fixes()
         probing.measure_storage()
         probing.measure_rivals(job.cluster)
@@ -84,17 +88,25 @@ def analyze(job: Job, launcher: Launcher, progress: Progress) -> Analysis:
         if not probing.seen.has_rate:
             raise
         probing.seconds.leave_out(f"all the rest: {error}")
+        job = _with_demand(job, probing.seen)
         plan = _plan(job, probing)
     except KeyboardInterrupt:
         is_interrupted = True
         if not probing.seen.has_rate or probing.seen.pipeline is None:
             raise Interrupted("interrupted before anything was measured") from None
+        job = _with_demand(job, probing.seen)
         plan = _plan(job, probing)
     sifted = _findings(job, probing.seen, plan)
     if is_interrupted:
         tried = prove.untried(sifted.findings, "not measured: the run was interrupted")
     else:
-        tried = prove.prove_fixes(sifted.findings, probing, plan, replan=lambda gain: _plan(job, probing, gain))
+        tried = prove.prove_fixes(
+            sifted.findings,
+            probing,
+            plan,
+            replan=lambda gain: _plan(job, probing, gain),
+            most_gain=lambda edits, cpus: _most_gain(job, probing.seen, plan, edits, cpus),
+        )
     plan = _with_utilization(job, probing.seen, tried.plan or plan)
     return _assemble(job, probing, plan, tried, sifted.ignored_count, is_interrupted or tried.is_interrupted)
 
@@ -117,6 +129,7 @@ def _plan(job: Job, probing: Probing, gain: Estimate | None = None) -> LaunchPla
     except UsageError as error:
         if job.cluster.source != recommend.THIS_HOST:
             raise
+        probing.no_plan = str(error)
         probing.seconds.leave_out(f"a plan: {error}")
         return None
     return probing.seen.confirmed(plan, commands.launch_lines(plan, job.cluster, job.options, job.target))
@@ -153,6 +166,16 @@ def _with_utilization(job: Job, seen: Seen, plan: LaunchPlan | None) -> LaunchPl
     return replace(plan, expected_accelerator_utilization=utilization)
 
 
+def _with_demand(job: Job, seen: Seen) -> Job:
+    """With the demand of a wafer model that takes the pipeline's batches as they are, and the mode that it runs them in."""
+    if job.consumption is not None or job.options.wafer is None or seen.pipeline is None:
+        return job
+    consumption = with_pipelines_batch(job.options, seen.pipeline.samples_per_element)
+    options = with_mode(job.options, consumption=consumption)
+    recommend.check_streaming_nodes(options)
+    return replace(job, consumption=consumption, options=options)
+
+
 def _assemble(
     job: Job, probing: Probing, plan: LaunchPlan | None, tried: prove.Tried, ignored_count: int, is_interrupted: bool
 ) -> Analysis:
@@ -169,7 +192,7 @@ def _assemble(
         budget=probing.seconds.budget(),
         pipeline=seen.pipeline,
         measurements=seen.finished(),
-        profile=seen.profile_of(plan),
+        profile=seen.profile_of(plan.cpus_per_task if plan else None),
         stations=_stations(job, seen),
         storage=seen.storage,
         decomposition=seen.decomposition,
@@ -177,6 +200,7 @@ def _assemble(
         consumption=job.consumption,
         cluster=job.cluster,
         recommendation=plan,
+        no_plan=None if plan is not None else probing.no_plan,
         findings=tried.findings,
         fixes=tried.fixes,
         verdict=verdict,
@@ -210,25 +234,45 @@ def _stations(job: Job, seen: Seen) -> tuple[Station, ...]:
 
 
 def _verdict(job: Job, seen: Seen, plan: LaunchPlan | None) -> tuple[VerdictName, Layout | None, float | None]:
-    """Judges the launch in use today where one was given, else the plan."""
-    if job.consumption is None or plan is None:
+    """Judges the launch in use today where one was given, else the plan; else, of a host that is too few nodes to stream weights
+    from, the workers that were measured."""
+    supply: Prediction | Estimate
+    if job.consumption is None:
         return "unknown", None, None
-    layout = job.options.current or plan.layout
-    supply: Prediction | Estimate = plan.predicted_samples_per_s
-    if layout != plan.layout:
+    if plan is not None and job.options.current in (None, plan.layout):
+        layout, supply = plan.layout, plan.predicted_samples_per_s
+    elif job.options.current is not None:
+        layout = job.options.current
         supply = recommend.predict_current(_model(job, seen), job.consumption, job.cluster, job.options)
+    else:
+        rates = {each.layout: each.samples_per_s for each in seen.measurements if each.samples_per_s is not None}
+        if job.options.wafer_mode != "weight_streaming" or not rates:
+            return "unknown", None, None
+        layout, supply = max(rates.items(), key=lambda rate: rate[1].estimate)
     verdict, confidence = recommend.judge(supply, job.consumption, job.options.headroom_ratio)
     return verdict, layout, confidence
 
 
+def _most_gain(job: Job, seen: Seen, plan: LaunchPlan | None, edits: Sequence[Edit], cpus: int) -> float | None:
+    """What edits can gain in workers of this size; None where the costs of such a one were not measured."""
+    profile = seen.profile_of(cpus)
+    if profile is None or profile.layout.cpus_per_task != cpus:
+        return None
+    return bounds.most_gain(replace(_case(job, seen, plan), profile=profile), edits)
+
+
 def _findings(job: Job, seen: Seen, plan: LaunchPlan | None) -> rules.Sifted:
+    return rules.sift(_case(job, seen, plan), job.options.select, job.options.ignore)
+
+
+def _case(job: Job, seen: Seen, plan: LaunchPlan | None) -> Case:
     assert seen.pipeline is not None
-    case = Case(
+    return Case(
         pipeline=seen.pipeline,
         mode=job.options.mode,
         is_sharded=seen.is_sharded,
         measurements=tuple(seen.measurements),
-        profile=seen.profile_of(plan),
+        profile=seen.profile_of(plan.cpus_per_task if plan else None),
         plan=plan,
         cluster=job.cluster,
         host=job.host,
@@ -236,4 +280,3 @@ def _findings(job: Job, seen: Seen, plan: LaunchPlan | None) -> rules.Sifted:
         stations=_stations(job, seen),
         capacity=_model(job, seen),
     )
-    return rules.sift(case, job.options.select, job.options.ignore)

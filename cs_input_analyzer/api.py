@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -13,13 +14,14 @@ from typing import Any
 
 from cs_input_analyzer import __version__, analysis, capture, engine, load, prove, records, report
 from cs_input_analyzer.commands import check_lines, expand_nodelist
-from cs_input_analyzer.demand import check_sources, consumption_of
+from cs_input_analyzer.demand import check_sources, consumption_of, with_mode
 from cs_input_analyzer.errors import Interrupted, TargetError, UsageError
 from cs_input_analyzer.launch import Launcher
 from cs_input_analyzer.measure import host
 from cs_input_analyzer.monitor.in_process import Recommendation
 from cs_input_analyzer.monitor.in_process import recommend_for as measured_here
 from cs_input_analyzer.patching import analyze_and_patch
+from cs_input_analyzer.recommend import check_streaming_nodes
 from cs_input_analyzer.records import Cluster, Layout, Options, Tool
 from cs_input_analyzer.rules import check_codes
 from cs_input_analyzer.units import parse_estimate
@@ -27,14 +29,18 @@ from cs_input_analyzer.validate import Trial
 from cs_input_analyzer.validate import validate as launch_and_compare
 
 PICKLED = "function.pkl"
+# What the vendor's launcher takes where its options say nothing.
+SITE_DEFAULTS = ("DEF_NODES", "DEF_TASKS", "DEF_CPUS")
 MIN_SECONDS = 5.0
+MIN_START_S = 5.0
 VALIDATE_SECONDS = 120.0
 TUNE_SECONDS = 30.0
 RECOMMEND_SECONDS = 10.0
 VALIDATE_ROUNDS = 3
 # Samples of a step: a thousand times as many as the largest batches that networks were trained with.
 MOST_BATCH_SAMPLES = 10**9
-# Where on Slurm: the options that only an engine reads.
+# What a validation takes of the options of an analysis: where and how long workers start, and where on Slurm.
+PLACE_CHOICES = ("launcher", "start_timeout_s")
 SLURM_CHOICES = ("partition", "exclude_nodes", "slurm_nodes", "queue_timeout_s", "shared_dir", "sbatch_args")
 Target = str | Callable[..., object]
 Story = Callable[[analysis.Job, Launcher, analysis.Progress], records.Analysis]
@@ -75,6 +81,8 @@ class Analysis(records.Analysis):
         **choices: Any,
     ) -> Analysis:
         """This run with its `validation`: real workers launched here or on Slurm's nodes, beside what was predicted for them.
+
+        Imports and runs the code that the run names: of a file that `load_analysis` read, trust its origin first.
 
         Args:
             layouts: what to launch, as `NxTxC`; none: the recommended layout, its part that fits, and its neighbours.
@@ -152,8 +160,13 @@ def run(
     """
     if isinstance(target, str):
         _check_target(target)
+        if capture.is_script(target):
+            options = with_mode(options, script=(capture.parse_script(target).python,))
     consumption = consumption_of(options)
-    opened = engine.open_engine(options, declared=declared, told=lambda what: progress(what, 0.0))
+    options = with_mode(options, consumption=consumption)
+    check_streaming_nodes(options)
+    isolates = isinstance(target, str) and capture.is_script(target)
+    opened = engine.open_engine(options, declared=declared, told=lambda what: progress(what, 0.0), isolates=isolates)
     launcher = opened.launcher
     try:
         job = analysis.Job(
@@ -191,19 +204,20 @@ def validate(
     """The validation of a run by real workers. An interrupted one comes back marked; see `Analysis.validate`."""
     if rounds < 1:
         raise UsageError(f"--rounds {rounds}: must be 1 or more")
-    _check_seconds(max_seconds)
+    _check_seconds(max_seconds, choices.get("start_timeout_s", records.START_TIMEOUT_S))
     _check_importable(found.pipeline.target)
     is_local = choices.get("launcher", "local") == "local"
     limit = found.options.cpus
     if cpus is None and limit is not None:
         cpus = max(1, min(limit, len(os.sched_getaffinity(0)))) if is_local else limit
-    unknown = sorted(set(choices) - {"launcher", *SLURM_CHOICES})
+    unknown = sorted(set(choices) - {*PLACE_CHOICES, *SLURM_CHOICES})
     if unknown:
-        raise UsageError(f"unknown option {', '.join(unknown)}; there are: launcher, {', '.join(SLURM_CHOICES)}")
+        raise UsageError(f"unknown option {', '.join(unknown)}; there are: {', '.join((*PLACE_CHOICES, *SLURM_CHOICES))}")
     choices["exclude_nodes"] = _node_names(choices.get("exclude_nodes", ()))
     options = Options(cpus=cpus, max_seconds=max_seconds, worker_memory_bytes=found.options.worker_memory_bytes, **choices)
     _check_slurm(options)
-    opened = engine.open_engine(options, declared=None, told=lambda what: progress(what, 0.0))
+    isolates = capture.is_script(found.pipeline.target)
+    opened = engine.open_engine(options, declared=None, told=lambda what: progress(what, 0.0), isolates=isolates)
     trial = Trial(
         run=found,
         layouts=tuple(layout for text in layouts if (layout := _layout(text))),
@@ -250,6 +264,7 @@ def recommend_for(
     demand: float | None = None,
     step_time: float | None = None,
     batch_size: int | None = None,
+    samples_per_element: int | None = None,
     headroom: float = 0.1,
     seconds: float = RECOMMEND_SECONDS,
 ) -> Recommendation:
@@ -261,16 +276,33 @@ def recommend_for(
 
     Args:
         demand: samples per second that the accelerator takes; or `step_time` in seconds, with `batch_size`.
+        samples_per_element: how many samples one element holds, where the dataset does not tell.
         headroom: what is to be left over, as a ratio of the demand.
         seconds: for reading, about.
 
     Raises:
-        UsageError: not a `tf.data.Dataset`, a number that makes no sense, or a dataset that cannot be read here (says why).
+        UsageError: not a `tf.data.Dataset`, a number that makes no sense or contradicts the dataset, or a dataset that cannot be
+            read here (says why).
     """
     if not (math.isfinite(seconds) and seconds > 0):
         raise UsageError(f"seconds={seconds:g}: give the seconds that measuring may take, for example {RECOMMEND_SECONDS:g}")
-    options = make_options(demand=demand, step_time=step_time, batch_size=batch_size, headroom_ratio=headroom)
-    return measured_here(dataset, consumption_of(options), batch_size=batch_size, headroom_ratio=headroom, seconds=seconds)
+    here = Layout(nodes=1, tasks_per_node=1, cpus_per_task=1)  # no launch is judged, whatever the site's defaults are
+    options = make_options(
+        demand=demand,
+        step_time=step_time,
+        batch_size=batch_size,
+        samples_per_element=samples_per_element,
+        headroom_ratio=headroom,
+        current=here,
+    )
+    return measured_here(
+        dataset,
+        consumption_of(options),
+        batch_size=batch_size,
+        samples_per_element=samples_per_element,
+        headroom_ratio=headroom,
+        seconds=seconds,
+    )
 
 
 def load_analysis(path: str | Path) -> Analysis:
@@ -301,36 +333,54 @@ def make_options(
             "select": _codes(choices.get("select", ())),
             "ignore": _codes(choices.get("ignore", ())),
             "mount_dirs": _folders(choices.get("mount_dirs", ())),
+            "stand_ins": _packages(choices.get("stand_ins", ())),
             "exclude_nodes": _node_names(choices.get("exclude_nodes", ())),
             "current": _layout(current) or current_from(os.environ),
             "probe_layouts": tuple(layout for text in probe_layouts if (layout := _layout(text))),
         }
     )
+    options = with_mode(options)
     _check(options)
     return options
 
 
 def current_from(environ: Mapping[str, str]) -> Layout | None:
-    """The launch in use today, where the site's DEF_NODES, DEF_TASKS and DEF_CPUS are all set."""
-    values = [environ.get(name, "") for name in ("DEF_NODES", "DEF_TASKS", "DEF_CPUS")]
-    return Layout.parse("x".join(values)) if all(value.isdigit() and int(value) > 0 for value in values) else None
+    """The launch in use today, where the site's DEF_NODES, DEF_TASKS and DEF_CPUS are all set.
+
+    Raises:
+        UsageError: one of them is no number; also where another is not set.
+    """
+    values = {name: environ.get(name, "").strip() for name in SITE_DEFAULTS}
+    for name, value in values.items():
+        if value and not re.fullmatch("[1-9][0-9]{0,6}", value):
+            raise UsageError(f"{name}={value}: must be a whole number, 1 or more; set it right, unset it, or give --current NxTxC")
+    return Layout.parse("x".join(values.values())) if all(values.values()) else None
+
+
+def unset_defaults(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Which of the site's variables lack for a launch in use today; none where all are set, or at most DEF_NODES, which alone says
+    how many nodes there are."""
+    unset = tuple(name for name in SITE_DEFAULTS if not environ.get(name, "").strip())
+    return () if set(unset) >= set(SITE_DEFAULTS[1:]) else unset
 
 
 def _check(options: Options) -> None:
     check_sources(options)
     if options.node_speed_ratio is not None and options.node_reference is not None:
         raise UsageError("--node-speed and --node-reference both say how fast a node's CPU is: give one of them")
-    if options.batch_size is not None and options.batch_size < 1:
-        raise UsageError(f"--batch-size {options.batch_size}: must be 1 or more")
-    if options.batch_size is not None and options.batch_size > MOST_BATCH_SAMPLES:
-        raise UsageError(f"--batch-size: more than {MOST_BATCH_SAMPLES:,} samples is a typing error")
-    _check_seconds(options.max_seconds)
+    for name, count in (("--batch-size", options.batch_size), ("--samples-per-element", options.samples_per_element)):
+        if count is not None and count < 1:
+            raise UsageError(f"{name} {count}: must be 1 or more")
+        if count is not None and count > MOST_BATCH_SAMPLES:
+            raise UsageError(f"{name}: more than {MOST_BATCH_SAMPLES:,} samples is a typing error")
+    _check_seconds(options.max_seconds, options.start_timeout_s)
     if not 0 < options.target_error_ratio < 1:
         raise UsageError(f"--target-error {options.target_error_ratio:g}: a ratio between 0 and 1, for example 0.02")
     if not 0 <= options.headroom_ratio <= 10:
         raise UsageError(f"--headroom {options.headroom_ratio:g}: a ratio of the demand, for example 0.1 for 10 %")
     if options.single_task_nodes is not None and options.single_task_nodes < 0:
         raise UsageError(f"--single-task-nodes {options.single_task_nodes}: must be 0 or more")
+    check_streaming_nodes(options)
     check_lines(options)
     _check_slurm(options)
     for layout in options.probe_layouts:
@@ -355,9 +405,13 @@ def _check_slurm(options: Options) -> None:
             raise UsageError(f"{', '.join(idle)}: nothing asks Slurm here; add --launcher slurm, or --cluster slurm to plan alone")
 
 
-def _check_seconds(max_seconds: float) -> None:
+def _check_seconds(max_seconds: float, start_timeout_s: float) -> None:
     if not (math.isfinite(max_seconds) and max_seconds >= MIN_SECONDS):
-        raise UsageError(f"--max-seconds {max_seconds:g}: importing TensorFlow alone takes seconds; give {MIN_SECONDS:g} or more")
+        raise UsageError(f"--max-seconds {max_seconds:g}: too short to measure anything; give {MIN_SECONDS:g} or more")
+    if not (math.isfinite(start_timeout_s) and start_timeout_s >= MIN_START_S):
+        raise UsageError(
+            f"--start-timeout {start_timeout_s:g}: importing TensorFlow alone takes seconds; give {MIN_START_S:g} or more"
+        )
 
 
 def _check_importable(target: str) -> None:
@@ -390,6 +444,15 @@ def _codes(codes: str | Sequence[str]) -> tuple[str, ...]:
 def _folders(folders: str | Sequence[str]) -> tuple[str, ...]:
     """Folders as a tuple or as `/a,/b`."""
     return tuple(part for part in folders.split(",") if part) if isinstance(folders, str) else tuple(folders)
+
+
+def _packages(names: str | Sequence[str]) -> tuple[str, ...]:
+    """Names of packages as a tuple or as `spacy,horovod`. Raises UsageError for what cannot be one."""
+    packages = tuple(part.strip() for part in (names.split(",") if isinstance(names, str) else names) if part.strip())
+    for name in packages:
+        if not all(part.isidentifier() for part in name.split(".")):
+            raise UsageError(f"--stand-in {name!r}: write the names by which packages are imported, for example spacy,horovod")
+    return packages
 
 
 def _node_names(nodes: str | Sequence[str]) -> tuple[str, ...]:

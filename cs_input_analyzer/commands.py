@@ -21,6 +21,7 @@ from itertools import product
 
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.records import Cluster, LaunchLines, LaunchPlan, Options
+from cs_input_analyzer.train_command import compiled, trained, with_python_of, without_launcher
 from cs_input_analyzer.units import counted
 
 __all__ = ["asks_for_memory", "check_lines", "compress_nodelist", "expand_nodelist", "launch_lines", "tf_config"]
@@ -49,9 +50,10 @@ def launch_lines(plan: LaunchPlan, cluster: Cluster, options: Options, target: s
         UsageError: as `check_lines`.
     """
     check_lines(options, cluster)
-    command = _words(options.train_command or PLACEHOLDER_COMMAND, "--train-command")
+    command = _train_command(options)
     return LaunchLines(
         defaults=f"nodes: {plan.nodes}\ntasks_per_node: {plan.tasks_per_node}\ncpus_per_task: {plan.cpus_per_task}",
+        csrun_cpu=_csrun_cpu(options, command),
         csrun_wse=_csrun_wse(plan, options, command),
         srun=_srun(plan, cluster, options, command),
         sbatch=_sbatch(plan, cluster, options, target, command),
@@ -68,7 +70,7 @@ def check_lines(options: Options, cluster: Cluster | None = None) -> None:
         UsageError: `--train-command`, `--srun-args` or `--sbatch-args` is not a list of words a shell could read, or says what
             an option of ours is for, or a value holds what Slurm cannot carry.
     """
-    if not _words(options.train_command or PLACEHOLDER_COMMAND, "--train-command"):
+    if not _train_command(options):
         raise UsageError("--train-command is empty: give the command that starts training")
     _refuse_own(_words(options.srun_args or "", "--srun-args"), "--srun-args")
     sbatch_args = _words(options.sbatch_args or "", "--sbatch-args")
@@ -78,6 +80,21 @@ def check_lines(options: Options, cluster: Cluster | None = None) -> None:
     for folder in options.mount_dirs:
         if "," in folder or not folder:
             raise UsageError(f"--mount-dirs holds {folder!r}: folders are separated by commas, so none may hold one or be empty")
+
+
+def _train_command(options: Options) -> list[str]:
+    """What every task runs: the user's command, whatever launcher and mode it was typed with, as one that trains."""
+    typed = _words(options.train_command or PLACEHOLDER_COMMAND, "--train-command")
+    return with_python_of(trained(without_launcher(typed, "--train-command")), options.wafer_mode)
+
+
+def _csrun_cpu(options: Options, command: list[str]) -> str | None:
+    """Compiles before the wafer is taken; None in weight streaming, which compiles in every run and has no compiling beforehand."""
+    compile_command = None if options.wafer_mode == "weight_streaming" else compiled(command)
+    if compile_command is None:
+        return None
+    mounts = ["--mount-dirs", ",".join(options.mount_dirs)] if options.mount_dirs else []
+    return shlex.join(["csrun_cpu", *mounts, *compile_command])
 
 
 def _csrun_wse(plan: LaunchPlan, options: Options, command: list[str]) -> str:

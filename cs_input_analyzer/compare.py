@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from cs_input_analyzer.changes import (
+    counted_otherwise,
     doubts,
     finding_changes,
     launches_in_words,
@@ -29,8 +30,14 @@ def compare(old: Analysis, new: Analysis, *, tool: Tool, old_path: str = "old", 
         old_path, new_path: where the runs come from, for readers.
 
     Raises:
-        UsageError: there is no launch that both runs measured.
+        UsageError: there is no launch that both runs measured, or they count different things as a sample.
     """
+    counts = counted_otherwise(old, new)
+    if counts is not None:
+        raise UsageError(
+            f"the runs count differently: {old_path}: {counts[0]}; {new_path}: {counts[1]}; analyze both with the same "
+            "--samples-per-element N"
+        )
     pairs = pairs_of(old, new)
     if not pairs:
         raise UsageError(

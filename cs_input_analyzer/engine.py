@@ -31,27 +31,33 @@ class Engine:
     cluster: Cluster
 
 
-def open_engine(options: Options, *, declared: Cluster | None, told: Callable[[str], None]) -> Engine:
+def open_engine(options: Options, *, declared: Cluster | None, told: Callable[[str], None], isolates: bool) -> Engine:
     """What `--launcher` and `--cluster` ask for.
 
     Args:
         declared: a cluster given as such, in place of `--cluster`.
         told: hears of waiting in a queue.
+        isolates: whether workers write to private copies of all files.
 
     Raises:
         UsageError: a cluster or a number of CPUs that cannot be.
         LaunchError: the engine cannot have what it needs.
         Interrupted: Ctrl-C while it waited for that.
     """
-    return _on_slurm(options, declared, told) if options.launcher == "slurm" else _here(options, declared)
+    if options.launcher == "slurm":
+        return _on_slurm(options, declared, told, isolates)
+    return _here(options, declared, isolates)
 
 
-def _here(options: Options, declared: Cluster | None) -> Engine:
+def _here(options: Options, declared: Cluster | None, isolates: bool) -> Engine:
     this_host = host.read_host(options.cpus)
     _check_probes(options, this_host)
     nodes = cluster.resolve(options, this_host, declared=declared, loop=_loop(this_host))
     recommend.check_single_task_nodes(nodes, options)
-    return Engine(launcher=LocalLauncher(this_host.cpu_budget, options.worker_memory_bytes), host=this_host, cluster=nodes)
+    launcher = LocalLauncher(
+        this_host.cpu_budget, options.worker_memory_bytes, start_timeout_s=options.start_timeout_s, isolates=isolates
+    )
+    return Engine(launcher=launcher, host=this_host, cluster=nodes)
 
 
 def _check_probes(options: Options, this_host: Host) -> None:
@@ -64,7 +70,7 @@ def _check_probes(options: Options, this_host: Host) -> None:
             )
 
 
-def _on_slurm(options: Options, declared: Cluster | None, told: Callable[[str], None]) -> Engine:
+def _on_slurm(options: Options, declared: Cluster | None, told: Callable[[str], None], isolates: bool) -> Engine:
     """The nodes that measure are those that are planned for, unless another cluster is named, or we are in an allocation of other
     nodes: then how much faster or slower those that are planned for are is not known, unless it is stated."""
     found = cluster.discover(options.partition, options.exclude_nodes)
@@ -75,13 +81,13 @@ def _on_slurm(options: Options, declared: Cluster | None, told: Callable[[str], 
         login = cluster.this_host(this_host)
         declared = replace(login, name=this_host.hostname, source=this_host.hostname, speed_ratio=None, speed_basis="stated")
     nodes = cluster.resolve(options, this_host, declared=found.cluster if is_theirs else declared, loop=_no_loop)
-    recommend.check_single_task_nodes(nodes, options)
+    recommend.check_cluster(nodes, options)  # before a job is submitted
     try:
         extra = shlex.split(options.sbatch_args or "")
     except ValueError as error:
         raise UsageError(f"--sbatch-args is not a readable command line ({error}): {options.sbatch_args!r}") from None
     try:
-        launcher = _slurm_launcher(options, found, tuple(extra), told)
+        launcher = _slurm_launcher(options, found, tuple(extra), told, isolates)
     except KeyboardInterrupt:
         raise Interrupted("interrupted before Slurm gave its nodes") from None
     if is_measured and nodes.speed_ratio is None:
@@ -109,7 +115,7 @@ def _no_loop() -> Estimate:
 
 
 def _slurm_launcher(
-    options: Options, found: cluster.Found, sbatch_args: tuple[str, ...], told: Callable[[str], None]
+    options: Options, found: cluster.Found, sbatch_args: tuple[str, ...], told: Callable[[str], None], isolates: bool
 ) -> SlurmLauncher:
     return SlurmLauncher(
         Wish(
@@ -119,12 +125,14 @@ def _slurm_launcher(
             exclude=found.excluded,
             sbatch_args=sbatch_args,
             queue_s=options.queue_timeout_s,
-            measure_s=options.max_seconds * SPARE_RATIO,
+            measure_s=options.start_timeout_s + options.max_seconds * SPARE_RATIO,
             shared_dir=None if options.shared_dir is None else Path(options.shared_dir),
         ),
         cpus=options.cpus,
         worker_memory_bytes=options.worker_memory_bytes,
         told=told,
+        start_timeout_s=options.start_timeout_s,
+        isolates=isolates,
     )
 
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 
 from cs_input_analyzer.records import Case, Op, Station, StationKind
+from cs_input_analyzer.threads import inside, reader_ops
 
 __all__ = [
     "READING",
@@ -13,6 +14,7 @@ __all__ = [
     "busy_ratio",
     "cache_bytes_per_node",
     "cpus_of_task",
+    "files_read",
     "free_bytes_per_node",
     "rate_of_worker",
     "reads_at_once",
@@ -91,6 +93,17 @@ def widest_cpus(case: Case) -> int | None:
     """CPUs of the widest task, planned or measured: what an op could use, whatever the plan makes of its being slow."""
     planned = (case.plan.cpus_per_task,) if case.plan else ()
     return max((*planned, *(measurement.layout.cpus_per_task for measurement in case.measurements)), default=None)
+
+
+def files_read(case: Case, op: Op) -> int | None:
+    """Files that the readers inside `op` are told of; all of the pipeline's where the graph does not say who reads which, and no
+    other op reads."""
+    files, own = case.pipeline.files, (op, *inside(op, case.pipeline.ops))
+    told = [one.files.count for one in own if one.files is not None]
+    if told:
+        return sum(told)
+    is_alone = all(reader in own for reader in reader_ops(case.pipeline.ops))
+    return files.count if files is not None and is_alone else None
 
 
 def samples_of_worker(case: Case) -> float | None:

@@ -11,16 +11,20 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Iterator, Mapping
+import sysconfig
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from cs_input_analyzer.lineage import batching_op
-from cs_input_analyzer.records import Component, FileSet, Op, PipelineGraph, Scalar
+from cs_input_analyzer.op_kinds import is_dataset_op, kind_of, method_of
+from cs_input_analyzer.records import Component, FileSet, Op, PipelineGraph, SamplesPerElement, Scalar
+from cs_input_analyzer.samples import samples_per_element_of
 from cs_input_analyzer.statements import code_at
+from cs_input_analyzer.threads import inside, reader_ops
 
 AUTOTUNE = -1
 # Inputs and attributes whose -1 means "TensorFlow chooses".
@@ -35,74 +39,104 @@ _TELLING_ATTRIBUTES = (
     "use_inter_op_parallelism",
     "parallel_copy",
 )
-# Method names that differ from the op's name written in snake case.
-_METHODS = {
-    "list": "from_list",
-    "tensor": "from_tensors",
-    "tensor_slice": "from_tensor_slices",
-    "sparse_tensor_slice": "from_sparse_tensor_slices",
-    "tf_record": "TFRecordDataset",
-    "text_line": "TextLineDataset",
-    "fixed_length_record": "FixedLengthRecordDataset",
-    "csv": "CsvDataset",
-    "sql": "SqlDataset",
-    "generator": "from_generator",
-    "options": "with_options",
-    "map_and_batch": "map_and_batch",
-    "matching_files": "list_files",
-}
 _WRAPPERS = ("Identity", "_Retval", "WrapDatasetVariant", "UnwrapDatasetVariant")
+# What only asks for the shape of a tensor, and what gives one of the same size, pixel by pixel.
+_ASKS_SHAPE = frozenset({"Shape", "ShapeN", "Rank", "Size"})
+_SAME_SIZE = frozenset({"Cast", "Mul", "Sub", "AddV2", "RealDiv", "Div", "EnsureShape", "Maximum", "Minimum", "Identity"})
+# What TensorFlow makes of a host without a device, which `tf.py_function` asks for, where it strips devices: nothing runs there.
+_STRIPPED_HOST = "/device::0"
 _MAX_FILES = 1_000_000
 _MAX_LIST_VALUES = 8
+# The name under which a dataset, or its op, keeps its serial number.
+SOURCE_NUMBER = "_csia_source"
 _TAG = re.compile(r"#csia(\d+)$")
+_INSTALLED = re.compile(r"[/\\](site|dist)-packages[/\\]")
+_STDLIB = sysconfig.get_path("stdlib") + os.sep
 _LIBRARIES = ("cs_input_analyzer", "tensorflow", "keras", "tf_keras", "tensorflow_datasets")
+
+
+class Source(NamedTuple):
+    """Where a dataset was built, as `path:line`: the innermost line of the user's own code (empty where there is none), and that of
+    the installed package between it and TensorFlow, None where the user called TensorFlow."""
+
+    line: str
+    library: str | None
 
 
 @dataclass(slots=True)
 class SourceLog:
-    """Lines seen so far: serial number in the metadata name -> `path:line`. Filled while the input function runs."""
+    """Lines seen so far: serial number of a dataset -> where it was built. Filled while the input function runs."""
 
-    lines: dict[int, str] = field(default_factory=dict)
+    lines: dict[int, Source] = field(default_factory=dict)
+
+    def note(self) -> int:
+        """Writes down where the running code was called from; gives its number."""
+        number = len(self.lines)
+        self.lines[number] = where_built()
+        return number
 
 
 @contextmanager
 def recorded_sources() -> Iterator[SourceLog]:
-    """While open, every Dataset that is built gets a serial number and its user's source line in the log."""
+    """While open, every Dataset that is built gets a serial number and its user's source line in the log.
+
+    The number is in the metadata of the op. Ops without metadata (legacy ones, `rebatch`, `list_files` and others) have it in an
+    attribute of their own inside of functions, and at the top, where TensorFlow drops attributes that it does not know, in the
+    Python object.
+    """
+    from tensorflow.core.framework import attr_value_pb2
     from tensorflow.python.data.ops import dataset_ops
 
     log = SourceLog()
-    original = dataset_ops.DatasetV2._metadata
+    original, initialize = dataset_ops.DatasetV2._metadata, dataset_ops.DatasetV2.__init__
 
     def tagged(dataset: Any) -> Any:
         metadata = original.fget(dataset)
-        number = len(log.lines)
-        log.lines[number] = users_line()
-        metadata.name = f"{metadata.name}#csia{number}".encode()
+        metadata.name = f"{metadata.name}#csia{log.note()}".encode()
         return metadata
 
-    dataset_ops.DatasetV2._metadata = property(tagged)
+    def noted(dataset: Any, variant_tensor: Any) -> None:
+        initialize(dataset, variant_tensor)
+        number = log.note()
+        setattr(dataset, SOURCE_NUMBER, number)
+        operation = None if hasattr(variant_tensor, "numpy") else variant_tensor.op
+        if operation is not None and is_dataset_op(operation.type) and SOURCE_NUMBER not in operation.node_def.attr:
+            operation._set_attr(SOURCE_NUMBER, attr_value_pb2.AttrValue(i=number))
+
+    dataset_ops.DatasetV2._metadata, dataset_ops.DatasetV2.__init__ = property(tagged), noted
     try:
         yield log
     finally:
-        dataset_ops.DatasetV2._metadata = original
+        dataset_ops.DatasetV2._metadata, dataset_ops.DatasetV2.__init__ = original, initialize
 
 
 def read_graph(
-    dataset: Any, log: SourceLog, *, target: str, batch_size: int | None = None, redirected: tuple[str, ...] = ()
+    dataset: Any,
+    log: SourceLog,
+    *,
+    target: str,
+    said: int | None = None,
+    params_sizes: Sequence[int] = (),
+    demand_size: int | None = None,
+    redirected: tuple[str, ...] = (),
 ) -> PipelineGraph:
     """The graph of `dataset`, a `tf.data.Dataset` built under `recorded_sources`. Iterates nothing, reads file sizes only.
 
-    `batch_size` overrides what the graph tells; where neither the caller, the graph nor the element spec knows, it stays None.
+    `said`, `params_sizes`, `demand_size`: of samples, as `samples_per_element_of` takes them.
     """
     import tensorflow as tf
 
     graph_def = graph_def_of(dataset)
-    ops = ops_of(graph_def, log.lines)
+    own = {name: _file_set(sized) for name, sized in files_by_reader(graph_def).items()}
+    found = ops_of(graph_def, log.lines, _numbers_at_top(graph_def, dataset, log.lines))
+    ops = tuple(replace(op, files=own.get(op.name)) for op in found)
     spec = element_components(dataset.element_spec)
     cardinality = int(dataset.cardinality())
+    samples = samples_per_element_of(ops, spec, said=said, params_sizes=params_sizes, demand_size=demand_size)
     return PipelineGraph(
         target=target,
-        batch_size=batch_size if batch_size is not None else static_batch_size(ops, spec),
+        batch_size=counted_for_each(samples),
+        samples_per_element=samples,
         element_spec=spec,
         ops=ops,
         files=files_of(graph_def),
@@ -112,26 +146,43 @@ def read_graph(
     )
 
 
-def graph_def_of(dataset: Any) -> Any:
-    """The GraphDef of a dataset. The first version of the op takes stateful functions too, which the second refuses."""
+def counted_for_each(samples: SamplesPerElement) -> int | None:
+    """Samples to count for every element alike; None where each is looked at. Where nobody knows, an element counts as one."""
+    return None if samples.counted_in is not None else samples.value or 1
+
+
+def graph_def_of(dataset: Any, evaluated: Callable[[Any], bytes] = lambda tensor: tensor.numpy()) -> Any:
+    """The GraphDef of a dataset. The first version of the op takes stateful functions too, which the second refuses.
+
+    Args:
+        evaluated: gives the value of a tensor, where TensorFlow does not execute eagerly: `session.run`.
+    """
     from tensorflow.core.framework import graph_pb2
     from tensorflow.python.ops import gen_dataset_ops
 
     serialized = gen_dataset_ops.dataset_to_graph(dataset._variant_tensor, allow_stateful=True, strip_device_assignment=True)
-    return graph_pb2.GraphDef.FromString(serialized.numpy())
+    graph_def = graph_pb2.GraphDef.FromString(evaluated(serialized))
+    for function in graph_def.library.function:
+        for node in function.node_def:
+            if node.device == _STRIPPED_HOST:
+                node.device = ""
+    return graph_def
 
 
-def ops_of(graph_def: Any, lines: Mapping[int, str] | None = None) -> tuple[Op, ...]:
+def ops_of(graph_def: Any, lines: Mapping[int, Source] | None = None, numbers: Mapping[str, int] | None = None) -> tuple[Op, ...]:
     """All dataset ops of a GraphDef, sources first; nested ones stand before the op whose function holds them.
+
+    `lines` by serial number; `numbers` of nodes at the top that have none in their metadata.
 
     An op that this TensorFlow does not know (a custom one) is listed by its name, with positional inputs.
     """
-    return tuple(_reader_of(graph_def, lines or {}).ops)
+    return tuple(_reader_of(graph_def, lines or {}, numbers or {}).ops)
 
 
-def _reader_of(graph_def: Any, lines: Mapping[int, str]) -> _Reader:
+def _reader_of(graph_def: Any, lines: Mapping[int, Source], numbers: Mapping[str, int]) -> _Reader:
     """A reader that has read the whole GraphDef."""
-    reader = _Reader(functions={function.signature.name: function for function in graph_def.library.function}, lines=lines)
+    functions = {function.signature.name: function for function in graph_def.library.function}
+    reader = _Reader(functions=functions, lines=lines, numbers=numbers)
     nodes = {node.name: node for node in graph_def.node}
     for node in graph_def.node:
         if node.op == "_Retval":
@@ -145,7 +196,7 @@ def _reader_of(graph_def: Any, lines: Mapping[int, str]) -> _Reader:
 
 def top_nodes(graph_def: Any) -> dict[str, str]:
     """Op name, as in `ops_of`, -> name of its node in the GraphDef; the ops at the top of the pipeline only, sources first."""
-    reader = _reader_of(graph_def, {})
+    reader = _reader_of(graph_def, {}, {})
     names = {node: op for (scope, node), op in reader.names.items() if scope == _TOP}
     kinds = {node.name: node.op for node in graph_def.node}
     return {op: node for node, op in names.items() if is_dataset_op(kinds[node])}
@@ -161,7 +212,7 @@ class OpPlace(NamedTuple):
 
 def op_places(graph_def: Any) -> dict[str, OpPlace]:
     """Op name, as in `ops_of`, -> where its node stands."""
-    reader = _reader_of(graph_def, {})
+    reader = _reader_of(graph_def, {}, {})
     kinds: dict[tuple[str, str], str] = {("", node.name): node.op for node in graph_def.node}
     for function in reader.functions.values():
         kinds |= {(function.signature.name, node.name): node.op for node in function.node_def}
@@ -170,22 +221,6 @@ def op_places(graph_def: Any) -> dict[str, OpPlace]:
         for ((within, function), node), op in reader.names.items()
         if is_dataset_op(kinds[function, node])
     }
-
-
-def is_dataset_op(op: str) -> bool:
-    return re.search(r"Dataset(V\d+|Reader)?$|^DatasetFromGraph$", op) is not None
-
-
-def kind_of(op: str) -> str:
-    """`ParallelMapDatasetV2` -> `ParallelMap`."""
-    return re.sub(r"^(Experimental|Legacy)", "", re.sub(r"(Dataset)?(V\d+)?$", "", op)) or op
-
-
-def method_of(kind: str) -> str:
-    """The tf.data method that makes an op of this kind: `ParallelMap` -> `map`, `TFRecord` -> `TFRecordDataset`."""
-    plain = re.sub(r"^Parallel(?=[A-Z])", "", kind)
-    snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", plain).lower()
-    return _METHODS.get(snake, snake)
 
 
 def element_components(element_spec: Any) -> tuple[Component, ...]:
@@ -212,23 +247,12 @@ def element_components(element_spec: Any) -> tuple[Component, ...]:
     return tuple(found)
 
 
-def static_batch_size(ops: tuple[Op, ...], spec: tuple[Component, ...]) -> int | None:
-    """Samples per element where that is fixed: 1 when nothing batches, None when only the data can tell."""
-    last = batching_op(ops)
-    if last is None:
-        return 1
-    leading = {component.shape[0] for component in spec if component.shape}
-    if len(leading) == 1:
-        return leading.pop()
-    size = last.parameters.get("batch_size")
-    # Components of several lengths, or only scalars (a batch that was reduced to one number): what the batching op says.
-    decides = size in leading or all(component.shape == () for component in spec)
-    return size if isinstance(size, int) and decides else None
-
-
 def files_of(graph_def: Any) -> FileSet | None:
     """The existing files that the graph names in string constants: file lists, `list_files` results, single paths."""
-    sized = _sized_files(graph_def)
+    return _file_set(_sized_files(graph_def))
+
+
+def _file_set(sized: Sequence[tuple[str, int]]) -> FileSet | None:
     if not sized:
         return None
     sizes = [size for _, size in sized]
@@ -241,10 +265,57 @@ def sized_files_of(dataset: Any) -> tuple[tuple[str, int], ...]:
     return _sized_files(graph_def_of(dataset))
 
 
+def files_by_reader(graph_def: Any) -> dict[str, tuple[tuple[str, int], ...]]:
+    """Name of each op that reads files, as in `ops_of` -> the files that it is told of, with their sizes."""
+    reader = _reader_of(graph_def, {}, {})
+    readers = reader_ops(reader.ops)
+    # The lines of a list of files are no files of who opens them: what is behind another reader is not looked at.
+    holding = [op for op in reader.ops if any(one in readers for one in (op, *inside(op, reader.ops)))]
+    nodes = {"": {node.name: node for node in graph_def.node}}
+    nodes |= {function.signature.name: {node.name: node for node in function.node_def} for function in graph_def.library.function}
+    places, found = op_places(graph_def), {}
+    ends = {(places[op.name].function or "", places[op.name].node) for op in holding}
+    for op in readers:
+        behind, place = list[Any](), places.get(op.name)
+        while place is not None:  # what its function is called with comes from the op that holds it
+            behind += _nodes_behind(place, nodes, ends)
+            place = places.get(place.within) if place.within is not None else None
+        found[op.name] = _existing(_strings_in(behind))
+    return found
+
+
+def _nodes_behind(place: OpPlace, nodes: Mapping[str, Mapping[str, Any]], ends: Set[tuple[str, str]]) -> list[Any]:
+    """All nodes that the one at `place` depends on, itself included, up to `ends`; and those of functions called on the way."""
+    scope = place.function or ""
+    found, pending, seen = [], [place.node], set[str]()
+    while pending:
+        key = pending.pop()
+        node = nodes[scope].get(key)
+        if node is None or key in seen or (key != place.node and (scope, key) in ends):
+            continue
+        seen.add(key)
+        found.append(node)
+        if not is_dataset_op(node.op):
+            called = [value.func.name for value in node.attr.values() if value.HasField("func")]
+            found += [inner for name in called for inner in nodes.get(name, {}).values()]
+        pending += [_node_name(tensor) for tensor in node.input if not tensor.startswith("^")]
+    return found
+
+
 def _sized_files(graph_def: Any) -> tuple[tuple[str, int], ...]:
-    """Existing regular files among the string constants, with their sizes; one that vanishes meanwhile is none."""
+    """The existing files that a graph names, but for those that fill lookup tables: a vocabulary is no data."""
+    scopes = [graph_def.node, *(function.node_def for function in graph_def.library.function)]
+    kept = []
+    for scope in scopes:
+        tables = {_node_name(name) for node in scope if node.op.startswith("InitializeTable") for name in node.input}
+        kept += [node for node in scope if node.name not in tables]
+    return _existing(_strings_in(kept))
+
+
+def _existing(names: Iterable[str]) -> tuple[tuple[str, int], ...]:
+    """Regular files among these, with their sizes, by path; one that vanishes meanwhile is none."""
     found = []
-    for path in sorted(set(_string_constants(graph_def))):
+    for path in sorted(set(names)):
         try:
             status = os.stat(path)
         except (OSError, ValueError):  # not a path at all, or gone
@@ -264,7 +335,8 @@ class _Reader:
     """Walks a GraphDef from its result back to the sources."""
 
     functions: dict[str, Any]
-    lines: Mapping[int, str]
+    lines: Mapping[int, Source]
+    numbers: Mapping[str, int]
     ops: list[Op] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
     names: dict[tuple[_Scope, str], str] = field(default_factory=dict)
@@ -317,18 +389,24 @@ class _Reader:
         functions = self._functions_of(node)
         for function in functions:
             self._read_function(function, name)
-        source = self._source_of(node)
+        called = self._ops_called(functions)
+        built = self._source_of(node, scope)
+        source = (built.line or None) if built else None
+        library = built.library if built else None
         code, ignored = code_at(source)
         self.ops.append(
             Op(
                 name=name,
                 kind=kind_of(node.op),
                 source=source,
+                library_source=library,
                 inputs=tuple(upstream),
                 parameters=_parameters(node, named_inputs(node), nodes),
                 within=scope[0],
-                function_ops=self._ops_called(functions),
-                code=code,
+                function_ops=tuple(sorted(called)),
+                function_op_count=called.total(),
+                shared=_shared(functions),
+                code=None if library else code,  # it holds the call of the library, not of this op
                 ignored=ignored,
             )
         )
@@ -339,14 +417,13 @@ class _Reader:
         self.counts[method] = self.counts.get(method, 0) + 1
         return method if self.counts[method] == 1 else f"{method}_{self.counts[method]}"
 
-    def _source_of(self, node: Any) -> str | None:
-        from tensorflow.core.framework import dataset_metadata_pb2
-
-        if "metadata" not in node.attr:
-            return None
-        name = dataset_metadata_pb2.Metadata.FromString(node.attr["metadata"].s).name
-        match = _TAG.search(name.decode() if isinstance(name, bytes) else name)
-        return (self.lines.get(int(match.group(1))) or None) if match else None
+    def _source_of(self, node: Any, scope: _Scope) -> Source | None:
+        number = _number_in_metadata(node)
+        if number is None and SOURCE_NUMBER in node.attr:
+            number = node.attr[SOURCE_NUMBER].i
+        if number is None and scope == _TOP:
+            number = self.numbers.get(node.name)
+        return self.lines.get(number) if number is not None else None
 
     def _functions_of(self, node: Any) -> list[Any]:
         names = [value.func.name for value in node.attr.values() if value.HasField("func")]
@@ -363,8 +440,8 @@ class _Reader:
         results = [self.read(tensor, nodes, scope) for tensor in function.ret.values()]
         return next((name for name in results if name is not None), None)
 
-    def _ops_called(self, functions: list[Any]) -> tuple[str, ...]:
-        called: set[str] = set()
+    def _ops_called(self, functions: list[Any]) -> Counter[str]:
+        called: Counter[str] = Counter()
         pending, seen = list(functions), set()
         while pending:
             function = pending.pop()
@@ -372,9 +449,64 @@ class _Reader:
                 continue
             seen.add(function.signature.name)
             for node in function.node_def:
-                called.add(node.op)
+                called[node.op] += node.op not in ("Const", "Identity", "NoOp")
                 pending += self._functions_of(node)
-        return tuple(sorted(called - {"Const", "Identity", "NoOp"}))
+        return +called
+
+
+def _number_in_metadata(node: Any) -> int | None:
+    from tensorflow.core.framework import dataset_metadata_pb2
+
+    if "metadata" not in node.attr:
+        return None
+    name = dataset_metadata_pb2.Metadata.FromString(node.attr["metadata"].s).name
+    match = _TAG.search(name.decode() if isinstance(name, bytes) else name)
+    return int(match.group(1)) if match else None
+
+
+def _numbers_at_top(graph_def: Any, dataset: Any, lines: Mapping[int, Source]) -> dict[str, int]:
+    """Serial numbers of the nodes at the top, by the Python objects that they were made of, as far as the two are alike."""
+    nodes = {node.name: node for node in graph_def.node}
+    result = next((node.input[0] for node in graph_def.node if node.op == "_Retval"), "")
+    found: dict[str, int] = {}
+    pending = [(_node_name(result), dataset)]
+    while pending:
+        name, made = pending.pop()
+        while (below := made._inputs()) and below[0]._variant_tensor is made._variant_tensor:  # another view of the same node
+            made = below[0]
+        node, number = nodes.get(name), getattr(made, SOURCE_NUMBER, None)
+        if node is None or name in found or number is None or number not in lines:
+            continue
+        told = _number_in_metadata(node)
+        if told is not None and told in lines and lines[told] != lines[number]:
+            continue
+        found[name] = number
+        inputs = [tensor for argument, tensors in named_inputs(node).items() if "dataset" in argument for tensor in tensors]
+        if len(inputs) == len(below):
+            pending += [(_node_name(tensor), other) for tensor, other in zip(inputs, below, strict=True)]
+    return found
+
+
+def _shared(functions: list[Any]) -> tuple[str, ...]:
+    """See `Op.shared`. What an op passes on number by number, as a cast does, is still the same."""
+    found: set[str] = set()
+    for function in functions:
+        kinds = {node.name: node.op for node in function.node_def} | {one.name: "argument" for one in function.signature.input_arg}
+        takers: dict[str, list[str]] = {name: [] for name in kinds}
+        for node in function.node_def:
+            if node.op not in _ASKS_SHAPE:
+                for name in {_node_name(tensor) for tensor in node.input if not tensor.startswith("^")} & takers.keys():
+                    takers[name].append(node.name)
+        for tensor in function.ret.values():
+            takers.setdefault(_node_name(tensor), []).append("")
+        for name, kind in kinds.items():
+            last, seen = name, {name}
+            while len(takers[last]) == 1 and (follower := takers[last][0]) not in seen and kinds.get(follower) in _SAME_SIZE:
+                last = follower
+                seen.add(last)
+            if len(takers[last]) > 1:
+                found.add(kind)
+    return tuple(sorted(found - {"Const"}))
 
 
 def named_inputs(node: Any) -> dict[str, list[str]]:
@@ -465,10 +597,9 @@ def _constant(node: Any) -> Scalar | tuple[Scalar, ...] | None:
     if len(proto.tensor_shape.dim) > 1 or any(dim.size > _MAX_LIST_VALUES for dim in proto.tensor_shape.dim):
         return None
     try:
-        array = tf.io.parse_tensor(proto.SerializeToString(), tf.dtypes.as_dtype(proto.dtype)).numpy()
-    except (NotImplementedError, TypeError, ValueError, tf.errors.OpError):  # resources and variants have no value to show
+        array = np.asarray(tf.make_ndarray(proto))
+    except (KeyError, TypeError, ValueError):  # resources and variants have no value to show
         return None
-    array = np.asarray(array)
     values = array.ravel().tolist()
     plain = tuple(value.decode(errors="replace") if isinstance(value, bytes) else value for value in values)
     if any(not isinstance(value, str | int | float | bool) for value in plain):
@@ -476,13 +607,13 @@ def _constant(node: Any) -> Scalar | tuple[Scalar, ...] | None:
     return plain[0] if array.ndim == 0 else plain
 
 
-def _string_constants(graph_def: Any) -> Iterator[str]:
+def _strings_in(nodes: Iterable[Any]) -> Iterator[str]:
+    """What the string constants among these nodes hold."""
     import tensorflow as tf
     from tensorflow.core.framework import types_pb2
 
     seen = 0
-    every_node = [*graph_def.node, *(node for function in graph_def.library.function for node in function.node_def)]
-    for node in every_node:
+    for node in nodes:
         if node.op != "Const" or node.attr["dtype"].type != types_pb2.DT_STRING:
             continue
         # C++ packs strings in a way that only TensorFlow's own kernel unpacks.
@@ -494,22 +625,33 @@ def _string_constants(graph_def: Any) -> Iterator[str]:
                 yield value.decode(errors="surrogateescape")
 
 
-def users_line() -> str:
-    """`path:line` of the innermost stack frame that is the user's; empty where TensorFlow acts on its own.
+def where_built() -> Source:
+    """The lines that the running code was called from; empty where TensorFlow acts on its own.
 
     TensorFlow's own stack is read because it maps the code that AutoGraph generated back to the lines the user wrote.
     """
     from tensorflow.python.util import tf_stack
 
+    library = None
     for frame in reversed(tf_stack.extract_stack()):
-        if not is_library(frame.filename):
-            return f"{frame.filename}:{frame.lineno}"
-    return ""
+        if is_library(frame.filename) or frame.filename.startswith(_STDLIB):
+            continue
+        line = f"{frame.filename}:{frame.lineno}"
+        if not _INSTALLED.search(frame.filename):
+            return Source(line, library)
+        library = library or line
+    return Source(library or "", None)  # an input function that is installed itself
+
+
+def is_users_own(filename: str) -> bool:
+    """Whether code is the user's: not ours, not TensorFlow's or Python's own, and of no package that was installed."""
+    return not (is_library(filename) or _INSTALLED.search(filename) or filename.startswith(_STDLIB))
 
 
 def is_library(filename: str) -> bool:
     """Whether a frame is ours, TensorFlow's or Python's own. By the folders of those packages: users have a `tensorflow/` too."""
-    if filename.startswith(("<frozen", "<string>", "<__array")):
+    # A file that AutoGraph generated is the user's line only after TensorFlow has mapped it back, which it does not do everywhere.
+    if filename.startswith(("<frozen", "<string>", "<__array")) or os.path.basename(filename).startswith("__autograph_generated"):
         return True
     packages = (sys.modules.get(name) for name in _LIBRARIES)
     files = (getattr(package, "__file__", None) for package in packages)

@@ -4,41 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cs_input_analyzer.op_kinds import GROUPING, NAMES_PASS, ONE_BY_ONE, OPENS, REPEATS, SHUFFLES
 from cs_input_analyzer.records import Op
 from cs_input_analyzer.threads import inside
 
 __all__ = [
-    "GROUPING",
-    "ONE_BY_ONE",
     "after",
-    "batching_op",
     "before",
     "freeing_shuffle",
     "is_random_order",
     "reads_names_only",
-    "samples_per_element",
     "without_end",
 ]
-
-SHUFFLES = ("Shuffle", "ShuffleAndRepeat")
-BATCHING = frozenset(("Batch", "ParallelBatch", "PaddedBatch", "MapAndBatch", "DenseToRaggedBatch", "DenseToSparseBatch"))
-# What puts neighbours together.
-GROUPING = BATCHING | {"Window", "GroupByWindow"}
-# What an element passes by itself: none is kept, changed or dropped for the place that it has among the others.
-ONE_BY_ONE = frozenset(
-    [
-        *("Map", "ParallelMap", "Filter", "ParallelFilter", "FlatMap", "Interleave", "ParallelInterleave", "Unbatch"),
-        *("Shuffle", "ShuffleAndRepeat", "Repeat", "Cache", "Prefetch", "Options", "AssertCardinality", "Model"),
-    ]
-)
-_OPENS_INPUTS = frozenset({"FlatMap", "Interleave", "ParallelInterleave"})
-# What a list of file names passes without becoming what is in the files.
-_NAMES_PASS = frozenset(
-    [
-        *("TensorSlice", "Tensor", "List", "MatchingFiles", "Shuffle", "ShuffleAndRepeat", "Repeat", "Shard", "Take", "Skip"),
-        *("Cache", "Concatenate", "Options", "AssertCardinality", "Filter", "Prefetch"),
-    ]
-)
 
 
 def before(op: Op, ops: Sequence[Op]) -> tuple[Op, ...]:
@@ -86,7 +63,7 @@ def freeing_shuffle(op: Op, ops: Sequence[Op]) -> Op | None:
         readers = [other for other in ops for name in other.inputs if name == op.name]
         if not readers and op.within in by_name:
             op = by_name[op.within]
-            if op.kind not in _OPENS_INPUTS:
+            if op.kind not in OPENS:
                 return None
             continue
         if len(readers) != 1:
@@ -109,13 +86,13 @@ def without_end(ops: Sequence[Op]) -> dict[str, Op]:
     read = {name for op in ops for name in op.inputs}
     for op in ops:  # inputs come first, and what is inside an op before it
         sources = [found[name] for name in op.inputs if name in found]
-        if op.kind in ("Repeat", "ShuffleAndRepeat") and op.parameters.get("count") == -1:
+        if op.kind in REPEATS and op.parameters.get("count") == -1:
             found[op.name] = op
         elif op.kind == "TakeWhile" or (op.kind == "Take" and op.parameters.get("count") != -1):
             continue
         elif sources and (len(sources) == len(op.inputs) or op.kind == "Concatenate"):
             found[op.name] = sources[0]
-        elif op.kind in _OPENS_INPUTS:
+        elif op.kind in OPENS:
             results = [other for other in ops if other.within == op.name and other.name not in read]
             endless = next((found[other.name] for other in results if other.name in found), None)
             if endless is not None:
@@ -125,26 +102,4 @@ def without_end(ops: Sequence[Op]) -> dict[str, Op]:
 
 def reads_names_only(op: Op, ops: Sequence[Op]) -> bool:
     """Whether what reaches `op` can only be a list, of file names as a rule: nothing has been read, made or batched yet."""
-    return all(other.kind in _NAMES_PASS for other in before(op, ops))
-
-
-def batching_op(ops: Sequence[Op]) -> Op | None:
-    """The op that last made batches of samples; None where elements are single samples.
-
-    A `from_tensor_slices` inside `flat_map` or `interleave` takes apart what was batched before it, as `unbatch` does.
-    """
-    for op in reversed(ops):
-        if (op.kind == "Unbatch" and op.within is None) or (op.kind == "TensorSlice" and op.within is not None):
-            return None
-        if op.kind in BATCHING:
-            return op
-    return None
-
-
-def samples_per_element(op: Op, ops: Sequence[Op]) -> int | None:
-    """Samples in one element that reaches `op`: 1 before any batch; None where the batch size is not in the graph."""
-    batching = batching_op(before(op, ops))
-    if batching is None:
-        return 1
-    size = batching.parameters.get("batch_size")
-    return size if isinstance(size, int) else None
+    return all(other.kind in NAMES_PASS for other in before(op, ops))

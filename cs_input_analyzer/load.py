@@ -22,12 +22,12 @@ from types import ModuleType
 from typing import Any
 
 from cs_input_analyzer.errors import TargetError, UsageError
-from cs_input_analyzer.records import Mode
+from cs_input_analyzer.records import ContextUse, Mode
 
 PARAMS_NAMES = ("params", "hparams", "parameters", "config", "cfg", "conf")
 MODE_NAMES = ("mode",)
 TRAINING_NAMES = ("is_training", "training")
-CONTEXT_NAMES = ("input_context", "context", "ctx")
+CONTEXT_NAMES = ("input_context", "context", "ctx", "input_pipeline_context")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,12 +41,16 @@ class TargetName:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """What the input function is called with. `params` None means that the user gave none."""
+    """What the input function is called with. `params` None means that the user gave none.
+
+    `input_context`: whether one that is None by default is given, too; one without a default always is.
+    """
 
     params: Mapping[str, Any] | None
     mode: Mode
     num_workers: int
     worker_index: int
+    input_context: bool = False
 
 
 def parse_target(text: str) -> TargetName:
@@ -88,8 +92,25 @@ def find_object(target: TargetName) -> object:
     return found
 
 
-def build_dataset(found: object, call: Call) -> Any:
-    """Calls the input function and returns its `tf.data.Dataset`. Raises TargetError when no Dataset comes out."""
+def build_dataset(found: object, call: Call, told: Callable[[ContextUse], None] = lambda use: None) -> Any:
+    """Calls the input function and returns its `tf.data.Dataset`; `told` hears what became of an input context that it takes.
+
+    Raises:
+        TargetError: no Dataset comes out, or an input context was asked for and nothing takes one.
+    """
+    uses: list[ContextUse] = []
+    dataset = _built(found, call, uses)
+    if call.input_context and "given" not in uses:
+        raise TargetError(
+            f"--input-context: nothing here takes one; a function does by an argument named {', '.join(CONTEXT_NAMES[:-1])} or "
+            f"{CONTEXT_NAMES[-1]} that is None by default, or has none"
+        )
+    for use in uses:
+        told(use)
+    return dataset
+
+
+def _built(found: object, call: Call, uses: list[ContextUse]) -> Any:
     import tensorflow as tf
 
     result: object = found
@@ -102,6 +123,7 @@ def build_dataset(found: object, call: Call) -> Any:
             result = result[call.mode]
         elif callable(result) and not isinstance(result, tf.Tensor):
             arguments = bind_arguments(result, call)
+            uses += _uses_of_context(arguments)
             result = result(*arguments.args, **arguments.kwargs)
         else:
             _refuse(result)
@@ -136,6 +158,11 @@ def bind_arguments(function: Callable[..., object], call: Call) -> inspect.Bound
     # BoundArguments lists positional ones in signature order only when its dict is in that order.
     arguments.arguments = {name: chosen[name] for name in signature.parameters if name in chosen}
     return arguments
+
+
+def _uses_of_context(arguments: inspect.BoundArguments) -> list[ContextUse]:
+    """Of the input contexts that the function takes: whether each is given, or left at its default."""
+    return ["given" if name in arguments.arguments else "left" for name in CONTEXT_NAMES if name in arguments.signature.parameters]
 
 
 def user_traceback(error: BaseException) -> str:
@@ -199,7 +226,8 @@ def _argument_for(parameter: inspect.Parameter, call: Call) -> object:
     if name in TRAINING_NAMES:
         return call.mode == "train"
     if name in CONTEXT_NAMES:
-        return _LEAVE if has_default else _input_context(call)
+        is_wanted = not has_default or (call.input_context and parameter.default is None)
+        return _input_context(call) if is_wanted else _LEAVE
     if name in PARAMS_NAMES:
         if call.params is None:
             return _LEAVE if has_default else {}

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
+from cs_input_analyzer.op_kinds import HANDS_ON, MAPS, OPENS, SHUFFLES, THREADED, kinds_with
 from cs_input_analyzer.records import Op, OpCost, PipelineGraph, Profile, Scalar
 from cs_input_analyzer.source_code import argument_of, count_calls
-from cs_input_analyzer.threads import PYTHON_OPS
+from cs_input_analyzer.threads import PYTHON_OPS, inside
 
 __all__ = [
     "call_number",
+    "calls_costly_ops",
     "calls_python",
     "chain_before",
     "cost_of",
@@ -17,6 +19,8 @@ __all__ = [
     "draws",
     "draws_by_seed",
     "draws_random_numbers",
+    "freezing",
+    "gives_another_order",
     "has_written_cycle",
     "is_costly",
     "is_elementwise",
@@ -24,6 +28,7 @@ __all__ = [
     "is_map",
     "is_parallelized_by_tensorflow",
     "method_of",
+    "opens_files",
     "option",
     "prefetches_by_itself",
     "reader_call",
@@ -31,10 +36,8 @@ __all__ = [
     "why_not_parallelized",
 ]
 
-MAPS = ("Map", "ParallelMap")
-SHUFFLES = ("Shuffle", "ShuffleAndRepeat")
-# Readers that take a list of files, and are then a flat_map or an interleave of TensorFlow's own, with the reader right inside.
-_LIST_READERS = ("TFRecord", "TextLine", "FixedLengthRecord")
+# Parallel ops that give any order where they are told to.
+_MAY_REORDER = THREADED - {"Prefetch"}
 # Random ops that keep a state, so that each pass draws other numbers; the `Stateless…` ones draw what their seed says.
 _RANDOM = (
     *("Random", "Multinomial", "TruncatedNormal", "ParameterizedTruncatedNormal", "SampleDistortedBoundingBox"),
@@ -71,8 +74,6 @@ _ELEMENTWISE = frozenset(
         *("Sub", "Tan", "Tanh", "TruncateDiv", "TruncateMod", "ZerosLike"),
     ]
 )
-# What passes an element on as it is.
-_PASSES_ON = frozenset({"Options", "AssertCardinality", "Model"})
 
 
 def is_map(op: Op) -> bool:
@@ -101,7 +102,13 @@ def decodes(op: Op) -> bool:
 
 def is_costly(op: Op) -> bool:
     """A guess without a measurement: whether the function calls something that takes far longer than calling it."""
-    return decodes(op) or calls_python(op) or any(name.startswith(_COSTLY) for name in op.function_ops)
+    return calls_costly_ops(op)
+
+
+def calls_costly_ops(op: Op, besides: Collection[str] = ()) -> bool:
+    """Whether its function calls costly ops other than these."""
+    others = [name for name in op.function_ops if name not in besides]
+    return any(name in _DECODERS or name in PYTHON_OPS or name.startswith(_COSTLY) for name in others)
 
 
 def calls_python(op: Op) -> bool:
@@ -150,6 +157,22 @@ def prefetches_by_itself(ops: Sequence[Op]) -> bool:
     return all(option(ops, name) is not False for name in names)
 
 
+def gives_another_order(op: Op, ops: Sequence[Op]) -> bool:
+    """Whether its elements come in another order in each pass: those of a shuffle, and of a parallel op that may give any order."""
+    said = op.parameters.get("deterministic")
+    may_vary = op.kind in _MAY_REORDER and option(ops, "deterministic") is False and said != "true"
+    return op.kind in SHUFFLES or said == "false" or op.parameters.get("sloppy") is True or may_vary
+
+
+def freezing(frozen: Sequence[Op], is_mixed_after: bool) -> str:
+    """What is to be said of a cache behind ops that give another order in each pass; empty where there are none."""
+    if not frozen:
+        return ""
+    names = " and ".join(dict.fromkeys(op.name for op in frozen))
+    then = "the shuffle after it still mixes" if is_mixed_after else "nothing after it mixes, so put a shuffle behind the cache"
+    return f"; it freezes the order that {names} gave in the first pass: {then}"
+
+
 def chain_before(op: Op, ops: Sequence[Op]) -> tuple[Op, ...]:
     """The ops that lead to this one where each has one input only, the nearest first; options and the like left out."""
     by_name = {other.name: other for other in ops}
@@ -157,7 +180,7 @@ def chain_before(op: Op, ops: Sequence[Op]) -> tuple[Op, ...]:
     while len(op.inputs) == 1 and op.inputs[0] in by_name:
         op = by_name[op.inputs[0]]
         found.append(op)
-    return tuple(other for other in found if other.kind not in _PASSES_ON)
+    return tuple(other for other in found if other.kind not in HANDS_ON)
 
 
 def cost_of(op: Op, profile: Profile | None) -> OpCost | None:
@@ -192,15 +215,20 @@ def method_of(op: Op) -> str:
     return name if name and number.isdigit() else op.name
 
 
+def opens_files(op: Op, ops: Sequence[Op]) -> bool:
+    """Whether its function holds a reader of files; a generator, which TensorFlow wraps into a flat_map of its own, is none."""
+    return any(other.kind in kinds_with("reads") for other in inside(op, ops))
+
+
 def is_made_by_reader(op: Op, ops: Sequence[Op]) -> bool:
     """Whether a reader of several files made this flat_map or interleave: inside one that the user wrote, it has its own."""
     return _reader_inside(op, ops) is not None
 
 
 def _reader_inside(op: Op, ops: Sequence[Op]) -> Op | None:
-    if op.kind not in ("FlatMap", "Interleave", "ParallelInterleave"):
+    if op.kind not in OPENS:
         return None
-    return next((other for other in ops if other.within == op.name and other.kind in _LIST_READERS), None)
+    return next((other for other in ops if other.within == op.name and other.kind in kinds_with("reads-list")), None)
 
 
 def reader_call(op: Op, ops: Sequence[Op]) -> str | None:

@@ -19,6 +19,8 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
+from cs_input_analyzer.errors import TargetError
+
 __all__ = ["patched_sources"]
 
 _LIBRARY_FOLDERS = frozenset({"site-packages", "dist-packages"})
@@ -31,8 +33,12 @@ def patched_sources(texts: Mapping[str, str]) -> Iterator[None]:
 
     For a worker process that builds one more dataset: modules that were loaded before come back at the end, and whoever holds them
     keeps them.
+
+    Raises:
+        TargetError: at the end, where one of the files was not loaded meanwhile.
     """
     changed = {os.path.realpath(path): text for path, text in texts.items()}
+    unread = set(changed)
     original: Any = SourceFileLoader.get_code
     sources = dict(linecache.cache)
 
@@ -41,6 +47,7 @@ def patched_sources(texts: Mapping[str, str]) -> Iterator[None]:
         if text is None:
             code: CodeType | None = original(loader, fullname)
             return code
+        unread.discard(os.path.realpath(loader.path))
         # Without a time of change, `linecache` does not look whether the file has another text.
         linecache.cache[loader.path] = (len(text), None, re.findall(r"[^\n]*\n|[^\n]+", text), loader.path)
         compiled: CodeType = compile(text, loader.path, "exec", dont_inherit=True)
@@ -51,6 +58,8 @@ def patched_sources(texts: Mapping[str, str]) -> Iterator[None]:
     importlib.invalidate_caches()
     try:
         yield
+        if unread:  # a function that was handed over, or is run by its name: it would be the original once more
+            raise TargetError(f"{', '.join(sorted(unread))} is not loaded anew here, so that a change of it shows nothing")
     finally:
         del SourceFileLoader.get_code
         for name in _users_modules(changed):

@@ -17,6 +17,7 @@ from cs_input_analyzer.launch import Launcher
 from cs_input_analyzer.measure.fixes import Outcome
 from cs_input_analyzer.measure.journal import Candidate
 from cs_input_analyzer.probing import LAUNCH_OVERHEAD_S, LEAST_FIXES_S, Probing
+from cs_input_analyzer.prove import texts_of
 from cs_input_analyzer.records import Analysis, Finding, Fixes, Patch
 from cs_input_analyzer.source_patch import SourcePatch, make_patch, unified_diff
 
@@ -31,7 +32,8 @@ def analyze_and_patch(job: Job, launcher: Launcher, progress: Progress) -> Analy
     began_s = launcher.now_s()
     check_s = CHECK_S + launcher.starting_s(1)
     shorter = replace(job.options, max_seconds=max(job.options.max_seconds - check_s, job.options.max_seconds / 2))
-    found = replace(analyze(replace(job, options=shorter), launcher, progress), options=job.options)
+    found = analyze(replace(job, options=shorter), launcher, progress)
+    found = replace(found, options=replace(found.options, max_seconds=job.options.max_seconds))
     fixes = found.fixes
     if fixes is None or not fixes.codes:
         return found
@@ -49,7 +51,14 @@ def analyze_and_patch(job: Job, launcher: Launcher, progress: Progress) -> Analy
     options = replace(job.options, max_seconds=max(left_s, CHECK_S + launcher.starting_s(1)))  # it may be known better by now
     probing = Probing(job.target, job.pickled, options, job.host.cpu_budget, launcher, progress)
     outcome, is_interrupted = _checked(source, fixes, probing)
-    patch = replace(patch, proven=outcome.is_proven, measured_gain=outcome.gain, unproven_because=outcome.reason)
+    patch = replace(
+        patch,
+        proven=outcome.is_proven,
+        measured_gain=outcome.gain,
+        unproven_because=outcome.reason,
+        verified_elements=outcome.elements,
+        pass_elements=outcome.of,
+    )
     fixes_s = found.budget.fixes_s + probing.seconds.budget().fixes_s
     budget = replace(found.budget, fixes_s=fixes_s, total_s=max(found.budget.total_s, launcher.now_s() - began_s))
     return replace(found, fixes=replace(fixes, patch=patch), budget=budget, interrupted=is_interrupted)
@@ -57,7 +66,7 @@ def analyze_and_patch(job: Job, launcher: Launcher, progress: Progress) -> Analy
 
 def _patch_of(findings: Sequence[Finding]) -> tuple[SourcePatch, Patch]:
     """The change of the user's files, and its record, of which nothing is proven yet."""
-    source = make_patch(findings, _texts(findings))
+    source = make_patch(findings, texts_of(findings))
     folder = _folder_of(source)
     return source, Patch(
         diff=unified_diff(source.files, folder),
@@ -71,23 +80,6 @@ def _kept(findings: Sequence[Finding], fixes: Fixes) -> list[Finding]:
     """The findings whose edits are all among those that were kept."""
     kept = set(fixes.edits)
     return [finding for finding in findings if finding.proven and finding.edits and set(finding.edits) <= kept]
-
-
-def _path_of(finding: Finding) -> str:
-    return (finding.source or "").rpartition(":")[0]
-
-
-def _texts(findings: Sequence[Finding]) -> dict[str, str]:
-    """The user's files by path, as they are; those that are no plain UTF-8 text, or cannot be read, are left out."""
-    texts = {}
-    for path in {_path_of(finding) for finding in findings if finding.source}:
-        try:
-            text = Path(path).read_bytes().decode("utf-8")
-        except (OSError, ValueError):
-            continue
-        if not text.startswith("\ufeff"):
-            texts[path] = text
-    return texts
 
 
 def _folder_of(source: SourcePatch) -> Path:
@@ -118,9 +110,8 @@ def _checked(source: SourcePatch, fixes: Fixes, probing: Probing) -> tuple[Outco
         return Outcome(reason="no time was left to try it" if launched is None else "this launcher does not try fixes"), False
     (outcome,) = launched.outcomes.each
     if outcome == Outcome():
-        worker = launched.measurement.workers[0] if launched.measurement.workers else None
-        said = (
-            launched.failure.message if launched.failure else (worker.message if worker else "") or "it ended before it was through"
-        )
+        if launched.outcomes.was_late:
+            return Outcome(reason="no time was left to try it"), launched.is_interrupted
+        said = launched.failure.message if launched.failure else launched.outcomes.ended or "it ended before it was through"
         outcome = Outcome(reason=f"the worker that tried it was lost: {said}")
     return outcome, launched.is_interrupted

@@ -8,23 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Literal
 
 from cs_input_analyzer import rules
 from cs_input_analyzer.cluster import this_host
 from cs_input_analyzer.errors import LaunchError, UsageError
 from cs_input_analyzer.measure.fixes import Outcome, Outcomes, outcomes_of, try_fixes
+from cs_input_analyzer.measure.gains import is_beyond
 from cs_input_analyzer.measure.host import read_host
 from cs_input_analyzer.measure.journal import Candidate
 from cs_input_analyzer.probing import Probing, Seen
 from cs_input_analyzer.recommend.whatif import FIXES
 from cs_input_analyzer.records import Alternative, Case, Edit, Estimate, Finding, Fixes, LaunchPlan, Layout, PipelineGraph
+from cs_input_analyzer.source_patch import make_patch
 
 __all__ = ["Tried", "Tuned", "prove_fixes", "tune", "untried"]
 
 # A worker that a fix brings down is followed by another one, for the other fixes.
 MOST_WORKERS = 3
 NO_TIME = "not measured: no time was left"
+NOT_HERE = "source files are not run anew in your own process"
+# Edits, and CPUs of a worker -> the most that they can gain there.
+MostGain = Callable[[Sequence[Edit], int], float | None]
 SWITCHED_OFF = "not measured: measuring fixes is switched off"
 
 
@@ -64,6 +70,7 @@ def prove_fixes(
     plan: LaunchPlan | None,
     *,
     replan: Callable[[Estimate], LaunchPlan | None] | None = None,
+    most_gain: MostGain = lambda edits, cpus: None,
 ) -> Tried:
     """Tries every finding that has edits, in fresh workers of one size; takes what is left of the probing's time.
 
@@ -75,20 +82,26 @@ def prove_fixes(
             then the size is that of the launch in use today, or the widest that was measured.
         replan: gain of all kept fixes -> the plan made anew with the what-if row "all fixes applied", which becomes `Fixes.plan`;
             asked where the gain is one of workers of the planned size.
+        most_gain: the bound that the costs allow: what lies above it is measured for longer, and declined if it stays there.
     """
     candidates = _candidates(findings)
-    if not candidates:
+    findings, checks = _source_checks(findings)
+    if not candidates and not checks:
         return Tried(findings=tuple(findings))
     if not probing.seen.options.measure_fixes:
         return untried(findings, SWITCHED_OFF)
     layout = Layout(
         nodes=1, tasks_per_node=1, cpus_per_task=max(1, min(_cpus_of_worker(plan, probing.seen), probing.seen.cpu_budget))
     )
-    found = _in_workers(candidates, probing, layout)
+    candidates = tuple(fix.bounded(most_gain(fix.candidate.edits, layout.cpus_per_task)) for fix in candidates)
+    found = _in_workers((*candidates, *checks), probing, layout)
     if not found.outcomes:
         probing.seconds.leave_out(f"what the fixes gain: {found.why}")
         return replace(untried(findings, f"not measured: {found.why}"), is_interrupted=found.is_interrupted)
-    fixes = _fixes(candidates, found.kept, found.together, layout)
+    findings = _checked(findings, checks, [found.outcomes.get(len(candidates) + place) for place in range(len(checks))], found.why)
+    if not candidates:
+        return Tried(findings=findings, is_interrupted=found.is_interrupted)
+    fixes = _fixes(candidates, found.kept, found.together, layout, most_gain)
     is_of_plan = plan is None or plan.cpus_per_task == layout.cpus_per_task
     anew = replan(fixes.measured_gain) if replan is not None and fixes.measured_gain is not None and is_of_plan else None
     return Tried(
@@ -109,8 +122,67 @@ def _cpus_of_worker(plan: LaunchPlan | None, seen: Seen) -> int:
 
 
 def untried(findings: Sequence[Finding], because: str) -> Tried:
-    """The findings, those with edits saying why nothing is known of them."""
-    return Tried(findings=_filled(findings, _candidates(findings), {}, because))
+    """The findings, those with edits or a change of the source saying why nothing is known of them."""
+    filled = _filled(findings, _candidates(findings), {}, because)
+    return Tried(findings=_unrun(filled, because.removeprefix("not measured: ")))
+
+
+def _unrun(findings: Sequence[Finding], because: str) -> tuple[Finding, ...]:
+    return tuple(replace(one, source_check=one.source_check or because) if _has_change(one) else one for one in findings)
+
+
+def _has_change(finding: Finding) -> bool:
+    return finding.before is not None and finding.after is not None
+
+
+def texts_of(findings: Sequence[Finding]) -> dict[str, str]:
+    """The user's files by path, as they are; those that are no plain UTF-8 text, or cannot be read, are left out."""
+    texts = {}
+    for path in {(finding.source or "").rpartition(":")[0] for finding in findings if finding.source}:
+        try:
+            text = Path(path).read_bytes().decode("utf-8")
+        except (OSError, ValueError):
+            continue
+        if not text.startswith("\ufeff"):
+            texts[path] = text
+    return texts
+
+
+def _source_checks(findings: Sequence[Finding]) -> tuple[tuple[Finding, ...], tuple[_Fix, ...]]:
+    """The findings, without the changes of the source that give no Python; and of all others, each once, what is to be run."""
+    texts = texts_of([finding for finding in findings if _has_change(finding)])
+    checked, alike = list(findings), dict[tuple[str | None, str | None, str | None], list[int]]()
+    for position, finding in enumerate(findings):
+        if not _has_change(finding):
+            continue
+        if (finding.source or "").rpartition(":")[0] not in texts:
+            checked[position] = replace(finding, source_check="your file cannot be read as UTF-8 text")
+            continue
+        by_hand = make_patch([finding], texts).by_hand
+        if by_hand:
+            checked[position] = replace(finding, after=None, source_check=by_hand[0][1])
+        else:
+            alike.setdefault((finding.source, finding.before, finding.after), []).append(position)
+    return tuple(checked), tuple(_check_of(checked, positions, texts) for positions in alike.values())
+
+
+def _check_of(findings: Sequence[Finding], positions: Sequence[int], texts: Mapping[str, str]) -> _Fix:
+    finding = findings[positions[0]]
+    files = make_patch([finding], texts).files
+    changed = tuple((file.path, file.after) for file in files)
+    return _Fix(candidate=Candidate(name=finding.code, edits=(), texts=changed, only_run=True), findings=tuple(positions))
+
+
+def _checked(
+    findings: Sequence[Finding], checks: Sequence[_Fix], outcomes: Sequence[Outcome | None], otherwise: str
+) -> tuple[Finding, ...]:
+    """The findings without the changes of the source that fail. `otherwise`: what is said of one that was not come to."""
+    checked = list(findings)
+    for check, outcome in zip(checks, outcomes, strict=True):
+        for position in check.findings:
+            finding = replace(checked[position], source_check=outcome.reason if outcome is not None else otherwise)
+            checked[position] = finding if outcome is None or outcome.is_proven else replace(finding, after=None)
+    return tuple(checked)
 
 
 @dataclass(slots=True)
@@ -148,19 +220,22 @@ def _in_workers(candidates: Sequence[_Fix], probing: Probing, layout: Layout) ->
         found.is_interrupted = launched.is_interrupted
         if told.is_over or found.is_interrupted:
             return found
+        if told.was_late:
+            return found
         if told.running is None:  # it was not at a fix: the pipeline itself failed this time
-            found.why = launched.failure.message if launched.failure else "the worker ended before it was through"
+            found.why = launched.failure.message if launched.failure else f"the worker was lost before it was through: {told.ended}"
             return found
         lost = left[told.running]
         before = found.outcomes.get(lost, Outcome())
-        message = launched.measurement.workers[0].message or "the worker was lost"
+        why = told.ended or launched.measurement.workers[0].message or "nobody saw how"
         if lost in found.kept:
             found.kept, found.together = (), None
         found.outcomes[lost] = replace(
-            before, is_proven=False, gain=None, reason=f"the worker was lost while it ran with it: {message}"
+            before, is_proven=False, gain=None, reason=f"the worker was lost while it ran with it: {why}"
         )
         open_ = (index for index in left if index != lost)
-        left = [index for index in open_ if index not in found.outcomes or found.outcomes[index].is_proven]
+        fixes = {index for index in left if not candidates[index].candidate.only_run}
+        left = [index for index in open_ if index not in found.outcomes or (index in fixes and found.outcomes[index].is_proven)]
         if not left:
             return found
     return found
@@ -172,6 +247,9 @@ class _Fix:
 
     candidate: Candidate
     findings: tuple[int, ...]
+
+    def bounded(self, most: float | None) -> _Fix:
+        return replace(self, candidate=replace(self.candidate, most_gain=most))
 
 
 def _candidates(findings: Sequence[Finding]) -> tuple[_Fix, ...]:
@@ -192,23 +270,49 @@ def _filled(
     """`otherwise`: what is said of a fix that nothing was found out about, or not what it gains."""
     filled = list(findings)
     for index, fix in enumerate(candidates):
-        outcome = outcomes.get(index, Outcome())
-        because = outcome.reason or ("" if outcome.gain is not None else otherwise)
+        outcome, most = outcomes.get(index, Outcome()), fix.candidate.most_gain
+        because = outcome.reason or _contradiction(outcome.gain, most) or ("" if outcome.gain is not None else otherwise)
         for position in fix.findings:
             filled[position] = replace(
-                filled[position], proven=outcome.is_proven, measured_gain=outcome.gain, unproven_because=because
+                filled[position],
+                proven=outcome.is_proven,
+                measured_gain=outcome.gain,
+                unproven_because=because,
+                verified_elements=outcome.elements if outcome.is_proven else 0,
+                pass_elements=outcome.of,
+                most_gain=most,
             )
     return tuple(filled)
 
 
-def _fixes(candidates: Sequence[_Fix], kept: Sequence[int], together: Outcomes | None, layout: Layout) -> Fixes:
+def _contradiction(gain: Estimate | None, most: float | None) -> str:
+    """Why a gain is not believed; empty where nothing speaks against it."""
+    if gain is None or most is None or not is_beyond(gain, most):
+        return ""
+    seen = f"{gain.estimate:.3g} times the rate was measured" + (f" in {gain.count} rounds" if gain.count else "")
+    return f"declined: {seen}, and by the costs of the ops it can be {most:.3g} at most"
+
+
+def _fixes(
+    candidates: Sequence[_Fix],
+    kept: Sequence[int],
+    together: Outcomes | None,
+    layout: Layout,
+    most_gain: MostGain = lambda edits, cpus: None,
+) -> Fixes:
     edits = tuple(edit for index in kept for edit in candidates[index].candidate.edits)
+    most = most_gain(edits, layout.cpus_per_task) if edits else None
+    because = _contradiction(together.gain, most) if together is not None else ""
+    if because:
+        return Fixes(codes=(), edits=(), measured_gain=None, layout=layout, most_gain=most, none_because=because)
     return Fixes(
         codes=tuple(dict.fromkeys(candidates[index].candidate.name for index in kept)),
         edits=edits,
         measured_gain=together.gain if together is not None else None,
         layout=layout,
         elements=together.elements if together is not None else 0,
+        pass_elements=together.of if together is not None else None,
+        most_gain=most,
     )
 
 
@@ -260,7 +364,8 @@ def tune(dataset: Any, *, seconds: float, select: Sequence[str] = (), ignore: Se
     candidates = _candidates(findings)
     if why is not None or not candidates:
         because = f"left as it is: {why}" if why else ""
-        return Tuned(dataset=dataset, findings=_filled(findings, candidates, {}, because), fixes=None, why=because)
+        found = _unrun(_filled(findings, candidates, {}, because), NOT_HERE)
+        return Tuned(dataset=dataset, findings=found, fixes=None, why=because)
     events: list[dict[str, Any]] = []
 
     def tell(name: str, **fields: Any) -> None:
@@ -272,7 +377,7 @@ def tune(dataset: Any, *, seconds: float, select: Sequence[str] = (), ignore: Se
     fixes = _fixes(candidates, told.kept, told, layout)
     return Tuned(
         dataset=rewrite.apply(dataset, fixes.edits) if fixes.edits else dataset,
-        findings=_filled(findings, candidates, dict(enumerate(told.each)), NO_TIME),
+        findings=_unrun(_filled(findings, candidates, dict(enumerate(told.each)), NO_TIME), NOT_HERE),
         fixes=fixes,
     )
 

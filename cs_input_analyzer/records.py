@@ -84,9 +84,12 @@ __all__ = [
 
 SCHEMA_VERSION = 1
 STRAGGLER_RATIO = 0.9
+# TensorFlow's import takes a minute from a cold network file system, and building may list many files.
+START_TIMEOUT_S = 300.0
 
 Scalar = str | int | float | bool | None
 Mode = Literal["train", "eval"]
+ContextUse = Literal["given", "left"]
 Feed = Literal["round-robin", "first-come"]
 CacheChoice = Literal["warm", "cold", "as-is"]
 Launcher = Literal["local", "slurm"]
@@ -233,24 +236,35 @@ class Op:
     Attributes:
         name: unique in the pipeline, the tf.data method's name with a number where it repeats: `map`, `map_2`.
         kind: TensorFlow's op without `Dataset` and version: `ParallelMap`, `TFRecord`, `Shuffle`.
-        source: `path:line` of the user's call; None where TensorFlow made the op itself.
+        source: `path:line` of the user's call; None where TensorFlow made the op itself. Of an op that an installed package built,
+            the line that called the package.
+        library_source: `path:line` in that package; None where the user's own code built the op.
         inputs: names of the ops it reads from.
         parameters: `num_parallel_calls`, `buffer_size`, `cycle_length`, … ; the string `AUTOTUNE` where TensorFlow chooses.
         within: name of the op whose function holds this one (`interleave`, `flat_map`); None at the top.
         function_ops: kinds of the TensorFlow ops that its user function calls, sorted.
-        code: the user's statement at `source` as written, line breaks included; None where the file cannot be read.
+        function_op_count: how many TensorFlow ops stand in that function and those that it calls, each function once.
+        shared: kinds of those among them whose result several others take, or the function gives back besides; `argument` where
+            that is so of what the function is given. Questions for a shape do not count.
+        code: the user's statement at `source` as written, line breaks included; None where the file cannot be read, or a package
+            built the op.
         ignored: codes, or prefixes of codes, of the rules that a comment in that statement switches off.
+        files: those that it reads; None where it reads none, or the graph does not name them.
     """
 
     name: str
     kind: str
     source: str | None = None
+    library_source: str | None = None
     inputs: tuple[str, ...] = ()
     parameters: Mapping[str, Scalar | tuple[Scalar, ...]]
     within: str | None = None
     function_ops: tuple[str, ...] = ()
+    function_op_count: int = 0
+    shared: tuple[str, ...] = ()
     code: str | None = None
     ignored: tuple[str, ...] = ()
+    files: FileSet | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,14 +279,42 @@ class FileSet:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SamplesPerElement:
+    """How many samples one element of a pipeline holds.
+
+    Attributes:
+        value: in a full element; None where the graph does not tell.
+        source: why that is so, in words.
+        counted_in: component, in flattening order, whose first dimension is counted in each element; None where all hold `value`.
+        rows: samples of each unit of that dimension: the batches inside a batch.
+        readings: what `value` may be, where that is not clear.
+    """
+
+    value: int | None
+    source: str
+    counted_in: int | None = None
+    rows: int = 1
+    readings: tuple[int, ...] = ()
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether nothing tells: then elements are counted, one for one sample."""
+        return self.value is None and self.counted_in is None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineGraph:
     """The pipeline as TensorFlow holds it.
 
     Attributes:
-        batch_size: samples per element; None where it varies from element to element.
+        batch_size: samples counted for each element; None where they are counted in each. 1 where nobody knows.
+        samples_per_element: how many those are, and why; None in runs saved before that was asked.
         cardinality: elements per pass; None where infinite or unknown (`is_infinite` tells which).
         ops: sources first, the op that the consumer reads last; nested ones before the op that holds them.
         redirected: file caches, snapshots and saves that were moved to a private folder for measuring.
+        input_context: whether the input function was `given` the `tf.distribute.InputContext` that it takes, or that was `left` at
+            its default; None where it takes none.
+        stand_ins: modules that are not installed and were stood in for while it was built.
     """
 
     target: str
@@ -283,6 +325,9 @@ class PipelineGraph:
     cardinality: int | None = None
     is_infinite: bool = False
     redirected: tuple[str, ...] = ()
+    input_context: ContextUse | None = None
+    stand_ins: tuple[str, ...] = ()
+    samples_per_element: SamplesPerElement | None = None
 
     @property
     def is_sharded(self) -> bool:
@@ -454,9 +499,18 @@ class Measurement:
         return tuple(worker for worker in self.workers if worker.samples_per_s is not None and worker.samples_per_s.high < bound)
 
 
+RUNTIME, UNATTRIBUTED, RESTART = "runtime", "unattributed", "restart"
+NO_OPS = (RUNTIME, UNATTRIBUTED, RESTART)
+"""Names and kinds of the rows of a profile that are no ops."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpCost:
-    """What one op costs. The one op of kind `runtime` is the CPU that belongs to no op (executor, allocation, scheduling).
+    """What one op costs. Each op of the pipeline has a row, and three rows are no ops:
+
+    `runtime` is the CPU that belongs to no op (executor, allocation, scheduling); `unattributed` stands in its place where ops
+    worked that could not be seen at it, and holds what they cost, too; `restart` is what it takes to begin another pass over the
+    data.
 
     Attributes:
         self_cpu_s_per_sample: CPU of the op itself, its inputs excluded; all rows add up to the process's CPU.
@@ -467,6 +521,11 @@ class OpCost:
         prefix_cpu_s_per_sample: CPU of the pipeline cut after this op minus that of the one cut before it. Another view: such
             differences are not additive, because a shorter pipeline also overlaps differently.
         is_serial: it runs on one thread at a time, whatever the CPUs.
+        source, library_source: as of the op.
+        merged_into: the row that holds its cost: of the op that TensorFlow merged it into, of the op whose function it is part of,
+            or `unattributed`. None where it has a cost of its own, or nothing of it ran.
+        is_marginal: the running pipeline did not show it all, so that its CPU is that of `prefix_cpu_s_per_sample`, as far as the
+            process's CPU has room for it.
     """
 
     name: str
@@ -482,6 +541,14 @@ class OpCost:
     buffered_elements: float | None = None
     prefix_cpu_s_per_sample: float | None = None
     is_serial: bool | None = None
+    library_source: str | None = None
+    merged_into: str | None = None
+    is_marginal: bool = False
+
+    @property
+    def is_op(self) -> bool:
+        """Whether it is an op of the pipeline."""
+        return self.kind not in NO_OPS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -586,7 +653,13 @@ class Station:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """Where the seconds of this run went. What did not fit is named, never guessed."""
+    """Where the seconds of this run went. What did not fit is named, never guessed.
+
+    Attributes:
+        import_s: until the workers of the first launch had imported TensorFlow and built their pipelines, and, for a script, until
+            the places were found where it takes data; no part of `--max-seconds`.
+        total_s: of the whole run, `import_s` included.
+    """
 
     import_s: float = 0.0
     transient_s: float = 0.0
@@ -641,13 +714,15 @@ class WorkerPoint:
     """Rate of one worker alone on the host at `cpus` CPUs, over all its fresh processes.
 
     `replicates`: that rate in each resampling of processes and blocks (two-level bootstrap); the n-th of all points belong
-    together.
+    together. `waits_in_pool`: calls that wait may hold threads of TensorFlow's pool, which has one for each CPU: then a worker that
+    waits, too, is slower with fewer CPUs.
     """
 
     cpus: int
     samples_per_s: Estimate
     cpu_s_per_sample: float | None
     replicates: tuple[float, ...] = ()
+    waits_in_pool: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -773,12 +848,14 @@ class WhatIf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchLines:
-    """Text to paste. `defaults` is the three-line form of the original tool; `sbatch` a whole file."""
+    """Text to paste. `defaults` is the three-line form of the original tool; `sbatch` a whole file; `csrun_cpu` compiles before the
+    launch, and is None where there is no compiling without the wafer."""
 
     defaults: str
     csrun_wse: str
     srun: str
     sbatch: str
+    csrun_cpu: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -821,6 +898,11 @@ class LaunchPlan:
     def layout(self) -> Layout:
         return Layout(nodes=self.nodes, tasks_per_node=self.tasks_per_node, cpus_per_task=self.cpus_per_task)
 
+    @property
+    def variables(self) -> str:
+        """The plan as what the vendor's launcher takes for its defaults, each on a line for a shell."""
+        return f"DEF_NODES={self.nodes}\nDEF_TASKS={self.tasks_per_node}\nDEF_CPUS={self.cpus_per_task}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
@@ -853,6 +935,10 @@ class Edit:
     value: int | None = None
 
 
+# A fix is kept where the low end of its gain lies above this: less is not worth another line, and near what noise shows.
+LEAST_GAIN = 1.03
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """Something the user should know or change.
@@ -862,9 +948,13 @@ class Finding:
         before: the user's code that the fix changes; None where it is not known.
         after: that code, changed.
         edits: the same change of the graph; empty where the fix is advice only.
+        source_check: why `after` is not given although the rule has one (it fails, or is no Python), or why it was not run; empty
+            where it was run on a copy, or is not there.
         proven: the edited pipeline gave the same elements, as far as the original promises any order.
+        verified_elements: how many were compared; `pass_elements`: of how many, None where a pass has no end or none was seen.
         measured_gain: ratio of rates, fixed / original, of this fix alone; None where it was not measured.
-        unproven_because: why a fix with edits was not proven or not measured; empty otherwise.
+        most_gain: the largest such ratio that the costs of the ops allow; None where they tell nothing of it.
+        unproven_because: why a fix with edits was not proven, not measured, or declined; empty otherwise.
     """
 
     code: str
@@ -880,6 +970,15 @@ class Finding:
     measured_gain: Estimate | None = None
     proven: bool = False
     unproven_because: str = ""
+    verified_elements: int = 0
+    pass_elements: int | None = None
+    most_gain: float | None = None
+    source_check: str = ""
+
+    @property
+    def is_gain(self) -> bool:
+        """Whether it gives the same elements, and for sure clearly faster."""
+        return self.proven and self.measured_gain is not None and self.measured_gain.low > LEAST_GAIN and not self.unproven_because
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -891,6 +990,7 @@ class Patch:
         codes: rules whose fixes are in it.
         by_hand: what is not in it, a sentence each: the rule, the place, what to do, why it is not in it.
         proven: the patched copy gave the same elements as the original.
+        verified_elements: how many were compared; `pass_elements`: of how many, None where a pass has no end or none was seen.
         measured_gain: ratio of rates, patched / original, in the same worker; None where it was not measured.
         unproven_because: why it was not proven or not measured; empty otherwise.
     """
@@ -902,6 +1002,8 @@ class Patch:
     proven: bool = False
     measured_gain: Estimate | None = None
     unproven_because: str = ""
+    verified_elements: int = 0
+    pass_elements: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -914,7 +1016,9 @@ class Fixes:
         measured_gain: ratio of rates, fixed / original; None where none was kept.
         layout: the launch in whose worker it was measured.
         plan: the launch that would feed the accelerator then; None without a plan or a kept fix.
-        elements: how many elements the proof compared.
+        elements: how many elements were compared; `pass_elements`: of how many, None where a pass has no end or none was seen.
+        most_gain: the largest ratio that the costs of the ops allow; None where they tell nothing of it.
+        none_because: why none was kept, where they did gain; empty otherwise.
         patch: the same as a change of the source; None where only the graph was edited.
     """
 
@@ -925,6 +1029,9 @@ class Fixes:
     plan: Alternative | None = None
     elements: int = 0
     patch: Patch | None = None
+    pass_elements: int | None = None
+    most_gain: float | None = None
+    none_because: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -981,11 +1088,14 @@ class Options:
 
     params_json: str | None = None
     mode: Mode = "train"
+    input_context: bool = False
     demand_samples_per_s: float | None = None
     step_time_s: float | None = None
     batch_size: int | None = None
+    samples_per_element: int | None = None
     wafer: str | None = None
     system: str | None = None
+    system_file: str | None = None
     wafer_mode: str | None = None
     sequence_length: int | None = None
     systems: int = 1
@@ -1009,6 +1119,7 @@ class Options:
     feed: Feed = "round-robin"
     headroom_ratio: float = 0.1
     max_seconds: float = 60.0
+    start_timeout_s: float = START_TIMEOUT_S
     target_error_ratio: float = 0.02
     probe_layouts: tuple[Layout, ...] = ()
     cpus: int | None = None
@@ -1024,6 +1135,7 @@ class Options:
     sbatch_args: str | None = None
     container: str | None = None
     mount_dirs: tuple[str, ...] = ()
+    stand_ins: tuple[str, ...] = ()
     partition: str | None = None
     exclude_nodes: tuple[str, ...] = ()
     slurm_nodes: int | None = None
@@ -1080,6 +1192,7 @@ class Analysis:
     headroom), else `balanced`; `unknown` without a demand. `confidence` is the probability of that statement (0 to 1).
     `ignored_count`: findings left out because a comment in the user's code says so.
     `left_out`: what an excerpt holds less of than the run it is of (the page of a huge run does); empty for the run itself.
+    `no_plan`: why there is no recommendation, and what to type for one; None where there is one.
     `capture`: where the input was found, of a run of the user's own script; None where the input function was named.
     """
 
@@ -1100,6 +1213,7 @@ class Analysis:
     consumption: Consumption | None
     cluster: Cluster
     recommendation: LaunchPlan | None
+    no_plan: str | None = None
     findings: tuple[Finding, ...]
     fixes: Fixes | None = None
     verdict: VerdictName

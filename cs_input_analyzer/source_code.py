@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 AUTOTUNE = "tf.data.AUTOTUNE"
+# Names by which modules of TensorFlow are called.
+_MODULES = frozenset({"tf", "tensorflow", "tfds", "experimental"})
 
 # Parameters of tf.data's methods by position (TensorFlow 2.18 to 2.21).
 _POSITIONS: dict[str, tuple[str, ...]] = {
@@ -94,7 +96,7 @@ def with_call_after(code: str | None, method: str, call: str, *, nth: int | None
 
     In a chain that gives each call a line of its own, the new one gets its own line too, and comments stay with theirs.
     """
-    statement, found = _find(code, method, nth)
+    statement, found = _find_in_chain(code, method, nth)
     if statement is None or found is None:
         return None
     end = statement.place_after(statement.end(found), found)
@@ -103,7 +105,7 @@ def with_call_after(code: str | None, method: str, call: str, *, nth: int | None
 
 def with_call_before(code: str | None, method: str, call: str, *, nth: int | None = None) -> str | None:
     """One more call in the chain: `ds.batch(32)`, `batch`, `cache()` -> `ds.cache().batch(32)`."""
-    statement, found = _find(code, method, nth)
+    statement, found = _find_in_chain(code, method, nth)
     if statement is None or found is None or not isinstance(found.func, ast.Attribute):
         return None
     begin = statement.end(found.func.value)
@@ -123,7 +125,7 @@ def with_method(code: str | None, method: str, new_method: str, *, nth: int | No
 
 def without_call(code: str | None, method: str, *, nth: int | None = None) -> str | None:
     """One call less in the chain: `ds.cache().batch(8)`, `cache` -> `ds.batch(8)`; empty where only `ds = ds` would be left."""
-    statement, call = _find(code, method, nth)
+    statement, call = _find_in_chain(code, method, nth)
     if statement is None or call is None or not isinstance(call.func, ast.Attribute):
         return None
     begin = statement.end(call.func.value)
@@ -135,12 +137,14 @@ def without_call(code: str | None, method: str, *, nth: int | None = None) -> st
 
 def with_calls_swapped(code: str | None, first: str, second: str) -> str | None:
     """Two neighbours of a chain exchanged: `ds.batch(8).shuffle(99)`, `batch`, `shuffle` -> `ds.shuffle(99).batch(8)`."""
-    statement, later = _find(code, second, None)
-    _, earlier = _find(code, first, None)
+    statement, later = _find_in_chain(code, second, None)
+    _, earlier = _find_in_chain(code, first, None)
     if statement is None or later is None or earlier is None or not isinstance(later.func, ast.Attribute):
         return None
     inner = later.func.value
-    if not (isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute) and inner.func.attr == first):
+    if not isinstance(inner, ast.Call) or not isinstance(inner.func, ast.Attribute):
+        return None
+    if statement.span(inner) != statement.span(earlier):
         return None
     begin = statement.end(inner.func.value)
     begin += statement.closing_brackets(begin, statement.end(inner.func))
@@ -279,6 +283,24 @@ def _find(code: str | None, method: str, nth: int | None) -> tuple[_Statement | 
     if nth is None:
         return statement, calls[0] if len(calls) == 1 else None
     return statement, calls[nth] if 0 <= nth < len(calls) else None
+
+
+def _find_in_chain(code: str | None, method: str, nth: int | None) -> tuple[_Statement | None, ast.Call | None]:
+    """As `_find`, the call that gives the dataset: of `ds.apply(tf.data.experimental.unbatch())` that is `apply`.
+
+    None where a function of a module is called that is not given to `apply`: what it gives is not known.
+    """
+    statement, call = _find(code, method, nth)
+    if statement is None or call is None:
+        return statement, call
+    applied = next((one for one in statement.calls("apply") if call in (*one.args, *(given.value for given in one.keywords))), None)
+    return statement, applied or (None if _is_of_a_module(call) else call)
+
+
+def _is_of_a_module(call: ast.Call) -> bool:
+    """`tf.data.experimental.unbatch()`, `experimental.unbatch()`; a class, as in `tf.data.Dataset.range(9)`, is no module."""
+    names = ast.unparse(call.func).split(".")
+    return names[0] in _MODULES and not any(name[:1].isupper() or not name.isidentifier() for name in names)
 
 
 def _called(call: ast.Call) -> str | None:

@@ -99,7 +99,7 @@ def _spans_of(
     """The file of a finding, and what changes in it, or why nothing can."""
     path, line = _place(finding)
     if finding.before is None or finding.after is None:
-        return path, "no single call of your code makes this change"
+        return path, finding.source_check or "no single call of your code makes this change"
     text = texts.get(path)
     if text is None or line is None:
         return path, "your file cannot be read as UTF-8 text"

@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from cs_input_analyzer.capacity import UNEVEN_RATIO
+from cs_input_analyzer.op_kinds import THREADED
 from cs_input_analyzer.records import (
     CapacityModel,
     Feed,
@@ -39,7 +40,7 @@ from cs_input_analyzer.records import (
     Storage,
     WorkerResult,
 )
-from cs_input_analyzer.threads import THREADED, as_run, dearest, inside, python_ops, reader_ops, segments
+from cs_input_analyzer.threads import as_run, dearest, inside, python_ops, reader_ops, segments
 
 __all__ = ["ceilings", "is_growing", "stations_of"]
 

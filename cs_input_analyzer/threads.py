@@ -10,19 +10,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
+from cs_input_analyzer.op_kinds import IDLE, READERS, THREADED, kinds_with
 from cs_input_analyzer.records import Op
 
-READERS = frozenset({"TFRecord", "TextLine", "FixedLengthRecord", "LMDB", "SSTable", "CSV", "Sql", "Load", "Snapshot", "Generator"})
 PYTHON_OPS = frozenset({"PyFunc", "PyFuncStateless", "EagerPyFunc"})
-# Ops that hand their work, or their inputs' work, to other threads.
-THREADED = frozenset(
-    [
-        *("Prefetch", "ParallelMap", "ParallelInterleave", "ParallelBatch", "ParallelFilter", "MapAndBatch"),
-        *("ParseExample", "DataService"),
-    ]
-)
-# Ops that do nothing of their own, whatever thread they are on.
-_IDLE = frozenset({"Options", "Model", "Repeat", "Take", "Skip", "TensorSlice", "Tensor", "Range", "AssertCardinality"})
+_WITH_SIDE_EFFECTS = PYTHON_OPS - {"PyFuncStateless"}
 _READ_WHOLE_FILE = "ReadFile"
 
 
@@ -49,7 +41,7 @@ def segments(ops: Sequence[Op]) -> tuple[tuple[Op, ...], ...]:
     asked_by = _asked_by(ops)
     found: dict[str, list[Op]] = {}
     for op in ops:
-        if op.kind in THREADED or op.kind in _IDLE or (op.within is not None and not is_serial(op, ops)):
+        if op.kind in THREADED or op.kind in IDLE or (op.within is not None and not is_serial(op, ops)):
             continue
         found.setdefault(_thread_of(op, asked_by), []).append(op)
     return tuple(tuple(segment) for segment in found.values())
@@ -64,7 +56,7 @@ def inside(op: Op, ops: Sequence[Op]) -> tuple[Op, ...]:
 def python_ops(ops: Sequence[Op]) -> tuple[Op, ...]:
     """Ops that run Python functions. An interleave "calls" what its nested map calls: only the innermost one counts."""
     holders = {op.within for op in ops}
-    python = [op for op in ops if op.kind == "Generator" or not PYTHON_OPS.isdisjoint(op.function_ops)]
+    python = [op for op in ops if op.kind in kinds_with("python") or not PYTHON_OPS.isdisjoint(op.function_ops)]
     return tuple(op for op in python if op.name not in holders)
 
 
@@ -72,8 +64,24 @@ def reader_ops(ops: Sequence[Op]) -> tuple[Op, ...]:
     """Ops that read files: the readers, and maps whose function reads whole files."""
     holders = {op.within for op in ops}
     return tuple(
-        op for op in ops if (op.kind in READERS - {"Generator"}) or (_READ_WHOLE_FILE in op.function_ops and op.name not in holders)
+        op for op in ops if op.kind in kinds_with("reads") or (_READ_WHOLE_FILE in op.function_ops and op.name not in holders)
     )
+
+
+def may_wait_in_pool(ops: Sequence[Op]) -> bool:
+    """Whether functions that can wait for something else than a CPU (Python, whole files, files that an interleave opens) are
+    called in parallel: by as many threads as the process has CPUs, whatever `num_parallel_calls` says.
+
+    TensorFlow makes a `map` parallel by itself where its function has no side effects, which of Python only `PyFunc` may have.
+    """
+    readers = {op.name for op in ops if op.kind in READERS}
+    for op in ops:
+        called = {*op.function_ops, *(name for other in inside(op, ops) for name in other.function_ops)}
+        waits = bool(called & PYTHON_OPS) or _READ_WHOLE_FILE in called or not readers.isdisjoint(o.name for o in inside(op, ops))
+        is_parallel = op.kind in THREADED and op.parameters.get("num_parallel_calls") != 1
+        if waits and (is_parallel or (op.kind == "Map" and not called & _WITH_SIDE_EFFECTS)):
+            return True
+    return False
 
 
 def dearest(members: Sequence[Op], seconds: Mapping[str, float]) -> Op:

@@ -58,7 +58,16 @@ class FakeLauncher:
             cache_state=plan.cache,
             page_cache_ratio=0.0 if plan.cache == "cold" else 1.0,
         )
-        workers = tuple(replace(worker, batch_gaps_s=self.batch_gaps_s) for worker in measurement.workers)
+        cpus = launching.layout.cpus_per_task
+        workers = tuple(
+            replace(
+                worker,
+                batch_gaps_s=self.batch_gaps_s,
+                # No worker uses more CPUs than it has.
+                cpu_s_per_sample=worker.samples_per_s and min(worker.cpu_s_per_sample or 0.0, cpus / worker.samples_per_s.estimate),
+            )
+            for worker in measurement.workers
+        )
         measurement = replace(measurement, workers=workers)
         is_lost = all(rate is None for rate in rates)
         return Launched(
@@ -67,7 +76,7 @@ class FakeLauncher:
             files=self.files,
             profile=None if is_lost else make_profile(layout=launching.layout),
             failure=self.failure if is_lost else None,
-            import_s=self.import_s,
+            starting_s=self.import_s,
             transient_s=0.1,
             is_interrupted=self.interrupt_inside == len(self.ran) - 1,
             outcomes=Outcomes(each=(Outcome(is_proven=True, reason="tried"),) * len(plan.candidates), is_over=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,8 +17,8 @@ from cs_input_analyzer.analysis import Job, analyze
 from cs_input_analyzer.errors import AnalyzerError, InputFunctionError, Interrupted, LaunchError, TargetError, UsageError
 from cs_input_analyzer.launch import WorkerFailure
 from cs_input_analyzer.probing import Probing, failure_of, shard_indices
-from cs_input_analyzer.records import Analysis, Cluster, Layout, Options, ReadRate, Tool
-from tests.builders import make_cluster, make_files, make_graph, make_host, make_read_rate, make_storage
+from cs_input_analyzer.records import Analysis, Cluster, Layout, Options, ReadRate, SamplesPerElement, Tool
+from tests.builders import make_cluster, make_estimate, make_files, make_graph, make_host, make_read_rate, make_storage
 from tests.fakes import FakeLauncher
 from wafer_model import from_rate
 
@@ -64,6 +65,17 @@ def test_it_measures_one_cpu_the_budget_and_several_workers_then_the_plan() -> N
     assert plan.confirmed_by is not None
     assert found.measurements[plan.confirmed_by].num_workers == pytest.approx(plan.input_workers, rel=0.1)
     assert found.verdict == "accelerator_bound"
+
+
+@pytest.mark.parametrize(("typed", "of_demand", "told"), [(None, 96, 96), (64, 96, 64), (None, None, None)])
+def test_workers_compare_the_batch_size_that_was_typed_or_that_the_demand_was_made_for(
+    typed: int | None, of_demand: int | None, told: int | None
+) -> None:
+    launcher, wanted = FakeLauncher(linear), job(demand=3_000, batch_size=typed)
+    assert wanted.consumption is not None
+    found = analyzed(launcher, replace(wanted, consumption=replace(wanted.consumption, batch_size=of_demand)))
+    assert {plan.batch_size for _, plan in launcher.ran if not plan.candidates} == {told}
+    assert found.options.batch_size == typed
 
 
 def test_windows_are_long_enough_for_some_slow_batches() -> None:
@@ -225,7 +237,7 @@ def test_files_seen_by_a_worker_of_several_betray_sharding_in_python() -> None:
 )
 def test_every_failure_becomes_the_right_error(failure: tuple[str, str, str, str], error: type[AnalyzerError], words: str) -> None:
     stage, kind, message, details = failure
-    found = failure_of(WorkerFailure(stage=stage, kind=kind, message=message, details=details), 60.0)
+    found = failure_of(WorkerFailure(stage=stage, kind=kind, message=message, details=details), Options())
     assert type(found) is error
     assert words in str(found)
 
@@ -358,7 +370,7 @@ def test_a_chosen_cache_state_is_kept_whatever_the_size(cache: str) -> None:
 def test_cold_reads_that_did_not_fit_the_budget_are_named() -> None:
     launcher = big(8 * 1024)
     launcher.import_s = 3.0
-    found = analyzed(launcher, job(demand=30_000, max_seconds=20))
+    found = analyzed(launcher, job(demand=30_000, max_seconds=16))
     assert found.recommendation is not None
     assert found.recommendation.cache_state == "as-is"
     assert any("cold reads" in what for what in found.budget.not_measured)
@@ -461,3 +473,42 @@ def test_the_model_in_the_run_predicts_what_the_plan_says() -> None:
         assert model is not None
         said = capacity.predict(model, CLUSTER, plan.layout, single_task_nodes=plan.single_task_nodes, feed="round-robin")
         assert said.samples_per_s.estimate == pytest.approx(plan.predicted_samples_per_s.estimate)
+
+
+# --- the wafer's batch -------------------------------------------------------------------------------------------------------
+
+
+def test_a_wafer_without_a_batch_size_takes_that_of_the_pipeline_it_saw() -> None:
+    samples = SamplesPerElement(value=256, source="batch(256)")
+    launcher = FakeLauncher(linear, pipeline=make_graph(samples_per_element=samples))
+    found = analyzed(launcher, job(wafer="bert_large", sequence_length=128))
+    assert found.consumption is not None
+    assert found.consumption.batch_size == 256
+    assert found.options.wafer_mode == found.consumption.mode
+    assert found.recommendation is not None
+    assert found.recommendation.meets_demand is not None
+    assert {plan.batch_size for _, plan in launcher.ran} == {None}
+    assert all(plan.has_demand for _, plan in launcher.ran if not plan.candidates)
+
+
+def test_the_workers_are_told_what_the_user_says_of_samples() -> None:
+    launcher = FakeLauncher(linear)
+    analyzed(launcher, job(demand=1000.0, batch_size=1024, samples_per_element=64, demand_samples_per_s=1000.0))
+    probes = [plan for _, plan in launcher.ran if not plan.candidates]
+    assert {(plan.batch_size, plan.samples_per_element, plan.has_demand) for plan in probes} == {(1024, 64, True)}
+
+
+def test_without_time_to_read_the_files_it_is_told_where_they_are_and_what_the_readers_alone_gave(tmp_path: Path) -> None:
+    for number in range(3):
+        (tmp_path / f"{number}.tfrecord").write_bytes(bytes(1000))
+    launcher = FakeLauncher(linear, files=tuple((str(path), 1000) for path in tmp_path.iterdir()))
+    probing = Probing("t", None, Options(max_seconds=60.0), 2, launcher, lambda what, spent: None)  # type: ignore[arg-type]
+    probing.measure_first((Layout.parse("1x1x1"),))
+    probing.seen.source_samples_per_s = make_estimate(21_000.0)
+    launcher.clock_s = 62.0  # the first launch took 3 s to start, and these do not count
+    probing.measure_storage()
+    assert probing.seen.storage is not None
+    assert probing.seen.storage.file_system
+    assert probing.seen.storage.reads == ()
+    assert probing.seen.storage.source_samples_per_s == make_estimate(21_000.0)
+    assert "the storage by itself" in probing.seconds.budget().not_measured

@@ -411,6 +411,41 @@ def test_below_the_smallest_probe_the_rate_shrinks_in_proportion_and_the_interva
     assert rate.low < 100 < rate.high
 
 
+@given(
+    phases=st.lists(st.tuples(st.integers(0, 16), st.floats(0.01, 1.0)), min_size=1, max_size=8),
+    probed=st.integers(1, 16),
+    cpus=st.integers(1, 16),
+)
+def test_one_probe_holds_what_any_mix_of_waiting_and_computing_would_show(
+    phases: list[tuple[int, float]], probed: int, cpus: int
+) -> None:
+    # A sample goes through phases: so many threads could run for so long; with fewer CPUs than threads a phase takes longer.
+    def seconds(on: int) -> float:
+        return sum(length * max(1.0, threads / on) for threads, length in phases)
+
+    cost = sum(threads * length for threads, length in phases)
+    one = replace(point(probed, 1 / seconds(probed), spread=0.0, cost=cost), waits_in_pool=False)
+    rate, _ = capacity.worker_rate(bare_model(workers=(one,)), bare_cluster(), 1, cpus)
+    assert rate.low * (1 - 1e-9) <= 1 / seconds(cpus) <= rate.high * (1 + 1e-9)
+
+
+def test_a_worker_that_sleeps_does_not_sleep_longer_with_fewer_cpus() -> None:
+    sleeps = replace(point(2, 93.2, spread=0.0, cost=0.12 / 93.2), waits_in_pool=False)
+    rate, _ = capacity.worker_rate(bare_model(workers=(sleeps,)), bare_cluster(), 1, 1)
+    assert 83 < rate.low < rate.estimate < 93.2 < rate.high < 100
+    more, _ = capacity.worker_rate(bare_model(workers=(sleeps,)), bare_cluster(), 1, 4)
+    assert 90 < more.low < more.estimate == pytest.approx(93.2)
+    assert more.high < 100
+
+
+@pytest.mark.parametrize("change", [{"waits_in_pool": True}, {"cpu_s_per_sample": None}])
+def test_where_waits_may_take_turns_or_the_cost_is_unknown_half_the_cpus_may_halve_the_rate(change: dict[str, object]) -> None:
+    sleeps = replace(point(2, 100.0, spread=0.0, cost=0.001), waits_in_pool=False)
+    rate, _ = capacity.worker_rate(bare_model(workers=(replace(sleeps, **change),)), bare_cluster(), 1, 1)  # type: ignore[arg-type]
+    assert rate.estimate == pytest.approx(50)
+    assert rate.low < 50 < 100 < rate.high
+
+
 def test_a_pipeline_that_got_slower_with_cpus_is_not_promised_growth() -> None:
     model = bare_model(workers=(point(1, 3228.0), point(2, 2374.0)))
     assert capacity.worker_rate(model, bare_cluster(), 1, 8)[0].estimate == pytest.approx(2374)

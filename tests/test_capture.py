@@ -9,9 +9,11 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,7 +21,7 @@ from hypothesis import strategies as st
 from cs_input_analyzer.capture import Script, from_command, is_script, parse_script
 from cs_input_analyzer.capture.looks import is_one_look
 from cs_input_analyzer.cli import cli, main
-from cs_input_analyzer.cli.original import is_original, training_command
+from cs_input_analyzer.cli.original import is_original
 from cs_input_analyzer.errors import InputFunctionError, TargetError, UsageError
 from cs_input_analyzer.launch.bootstrap import environment
 from cs_input_analyzer.launch.script import find_captures, pick
@@ -30,10 +32,24 @@ SECONDS = 60.0
 # In a worker, the target leads to a Dataset; what it gives first says which.
 FIRST_BATCH = """
 import sys
+from pathlib import Path
+from cs_input_analyzer.measure import isolation
+assert not isolation.why_not(Path(sys.argv[3]))
 from cs_input_analyzer import capture, load
-call = load.Call(params=None, mode=sys.argv[2], num_workers=2, worker_index=0)
-dataset = load.build_dataset(capture.captured(sys.argv[1]), call)
-print("FIRST", next(iter(dataset)))
+import os, traceback
+def life():
+    try:
+        call = load.Call(params=None, mode=sys.argv[2], num_workers=2, worker_index=0)
+        with capture.standing_in(sys.argv[4:], lambda name: None):
+            with capture.setting_up():
+                found = capture.captured(sys.argv[1])
+            dataset = load.build_dataset(found, call)
+        print("FIRST", next(iter(dataset)), flush=True)
+        os._exit(0)
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+capture.beside_scripts(life)
 """
 
 
@@ -51,11 +67,11 @@ def script(name: str, *arguments: str) -> Script:
     return from_command(["python", str(SCRIPTS / name), *arguments])
 
 
-def first_batch(found: Script, mode: str = "train") -> str:
+def first_batch(found: Script, mode: str = "train", *packages: str) -> str:
     root = str(Path(__file__).resolve().parents[1])
     with tempfile.TemporaryDirectory() as temporary:  # as workers have one of their own
         run = subprocess.run(
-            [sys.executable, "-c", FIRST_BATCH, found.target, mode],
+            [sys.executable, "-c", FIRST_BATCH, found.target, mode, temporary, *packages],
             capture_output=True,
             text=True,
             timeout=120,
@@ -132,19 +148,6 @@ def test_commands_of_ours_stay_commands() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "trains"),
-    [
-        ("python run.py --mode=validate_only --params p.yaml", "python run.py --mode=train --params p.yaml"),
-        ("python run.py --mode compile_only", "python run.py --mode train"),
-        ("python run.py --validate_only -p p.yaml", "python run.py -p p.yaml"),
-        ("python run.py --mode train --name validate_it", "python run.py --mode train --name validate_it"),
-    ],
-)
-def test_launch_lines_train(given: str, trains: str) -> None:
-    assert training_command(shlex.split(given)) == trains
-
-
-@pytest.mark.parametrize(
     ("arguments", "says"),
     [
         (["--no-such-option", "python", "run.py"], "No such option"),
@@ -169,14 +172,44 @@ def test_wrong_use_is_told_and_ends_with_2(
     assert told.out == ""
 
 
+@pytest.mark.parametrize("name", ["DEF_NODES", "DEF_TASKS", "DEF_CPUS"])
+@pytest.mark.parametrize("value", ["five", "0", "-1", "2.5", "²", "1e3", "99999999"])
+@pytest.mark.parametrize("command", [["python", "run.py"], ["analyze", "run.py:f"]])
 def test_a_default_of_the_site_that_is_no_number(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    name: str, value: str, command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "run.py").touch()
+    (tmp_path / "run.py").write_text("raise SystemExit('it ran')")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("DEF_NODES", "five")
-    assert main(["python", "run.py"]) == 2
-    assert "DEF_NODES=five" in capsys.readouterr().err
+    monkeypatch.setenv(name, value)
+    assert main(command) == 2
+    assert f"{name}={value}: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("run.py --mode train", "cs_input_analyzer python run.py --mode train"),
+        ("./run.py", "cs_input_analyzer python ./run.py"),
+        ("--nodes 4 run.py 'a b'", "cs_input_analyzer --nodes 4 python run.py 'a b'"),
+        ("csrun_wse --total-nodes 3 python-ws run.py", "cs_input_analyzer python-ws run.py"),
+        ("--nodes 4 csrun_cpu python run.py", "cs_input_analyzer --nodes 4 python run.py"),
+    ],
+)
+def test_a_script_without_its_python_is_told_what_to_type(
+    typed: str, meant: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = shlex.split(typed)
+    monkeypatch.setattr(sys, "argv", ["cs_input_analyzer", *arguments])
+    assert main(arguments) == 2
+    told = capsys.readouterr()
+    assert told.err.rstrip().endswith(f"type {meant}")
+    assert told.out == ""
+
+
+@pytest.mark.parametrize("typed", ["train", "srun -N 2 ./x", "run.pyc", "csrun_wse"])
+def test_what_is_no_script_stays_no_such_command(typed: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(shlex.split(typed)) == 2
+    assert "No such command" in capsys.readouterr().err
 
 
 def test_help_lists_the_options(capsys: pytest.CaptureFixture[str]) -> None:
@@ -211,6 +244,10 @@ def test_pick_names_what_there_is() -> None:
         ("batch = next(iterator)", False),
         ("iterator = iter(dataset)", False),
         ("for batch in dataset: train(batch)", False),
+        ("for batch in dataset: break", True),
+        ("for batch in dataset.map(f):\n    if done: break", False),
+        ("for epoch in range(3):\n    for batch in dataset: break", False),
+        ("batch = next(dataset.as_numpy_iterator())", True),
         ("batch = next(", False),
     ],
 )
@@ -254,23 +291,74 @@ def test_packages_of_the_vendor_that_are_not_installed(users: Path, mode: str, c
 
 
 @pytest.mark.tf
+def test_a_script_of_2019(users: Path) -> None:
+    """Its Estimator, whose module is gone, gives the input function the batch size that it was told for the mode."""
+    old = script("style_of_2019.py")
+    with pytest.raises(InputFunctionError, match=r"No module named 'many_accelerators'.*give --stand-in many_accelerators"):
+        find_captures(old, SECONDS)
+    found, _ = find_captures(old, SECONDS, packages=("many_accelerators",))
+    assert [one.call for one in found.candidates] == ["TPUEstimator.train", "TPUEstimator.evaluate"]
+    assert "tensorflow.contrib.tpu.python.tpu" in found.stand_ins
+    assert "many_accelerators.tensorflow" in found.stand_ins
+    for number, mode, first in ((1, "train", "[ 0  3  6  9"), (2, "eval", "[0 1 2 3 4 5 6 7]")):
+        assert first in first_batch(replace(old, number=number), mode, "many_accelerators")
+
+
+ACCELERATORS = """
+import sys
+import many_accelerators.keras as many
+import tensorflow as tf
+many.init()
+data = tf.data.Dataset.range(1000).map(lambda x: (tf.cast([x], tf.float32), [0.0]))
+if "--shard" in sys.argv:
+    data = data.shard(many.size(), many.rank())
+optimizer = many.DistributedOptimizer(tf.optimizers.Adam(0.001 * many.size()))
+model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+model.compile(optimizer=optimizer, loss="mse", metrics=[many.Metric()])
+history = model.fit(data.batch(4), epochs=2, callbacks=[many.callbacks.Broadcast(0)], verbose=1 if many.rank() == 0 else 0)
+print("loss %.3f" % history.history["loss"][-1], many.allreduce(float(history.history["loss"][0])))
+model.evaluate(data.batch(2))
+"""
+
+
+@pytest.mark.tf
+def test_keras_with_an_optimizer_of_a_package_that_is_missing(users: Path, tmp_path: Path) -> None:
+    """It trains nothing, so it may be missing; a share of the data that depends on it may not."""
+    file = tmp_path / "accelerators.py"
+    file.write_text(ACCELERATORS)
+    found, _ = find_captures(from_command(["python", str(file)]), SECONDS, packages=("many_accelerators",))
+    assert [one.kind for one in found.candidates] == ["fit", "evaluate"]
+    assert found.notes == ()
+    with pytest.raises(InputFunctionError, match=r"many_accelerators\.keras\.size\(\.\.\.\) is only a stand-in"):
+        find_captures(from_command(["python", str(file), "--shard"]), SECONDS, packages=("many_accelerators",))
+
+
+@pytest.mark.tf
 def test_keras_after_a_look_at_the_data(users: Path) -> None:
     found, _ = find_captures(script("keras_style.py"), SECONDS)
     assert [one.kind for one in found.candidates] == ["peek", "peek", "fit", "evaluate"]
     assert found.picked == 3
     assert any("numpy.ndarray, no tf.data.Dataset" in note for note in found.notes)
-    assert any("model.keras" in note for note in found.notes)  # it was ended there, and wrote nothing
     assert "shape=(32, 1)" in first_batch(from_command(["python", str(SCRIPTS / "keras_style.py")], number=3))
 
 
 @pytest.mark.tf
-@pytest.mark.parametrize("style", ["for", "enumerate", "next", "one_shot", "graph", "distribute", "function", "until"])
+@pytest.mark.parametrize(
+    "style", ["for", "enumerate", "next", "one_shot", "graph", "distribute", "function", "until", "thread", "fork"]
+)
 def test_a_loop(users: Path, style: str) -> None:
     found, _ = find_captures(script("loop_style.py", style), SECONDS)
     assert found.candidates[0].kind == ("distribute" if style == "distribute" else "loop")
     assert len(found.candidates) == 1
     assert found.candidates[0].source.startswith(str(SCRIPTS / "loop_style.py:"))
     assert "[ 0  1  2  3  4" in first_batch(from_command(["python", str(SCRIPTS / "loop_style.py"), style], number=1))
+
+
+@pytest.mark.tf
+def test_data_that_a_script_removes_at_its_end_are_there_to_be_measured(users: Path) -> None:
+    found, _ = find_captures(script("removes_its_data.py"), SECONDS)
+    assert [one.kind for one in found.candidates] == ["fit"]
+    assert "shape=(2, 1)" in first_batch(from_command(["python", str(SCRIPTS / "removes_its_data.py")], number=1))
 
 
 @pytest.mark.tf
@@ -294,6 +382,15 @@ def test_a_script_that_catches_everything(users: Path) -> None:
 def test_a_script_that_takes_no_data(users: Path, way: str, says: str) -> None:
     with pytest.raises(InputFunctionError, match=says):
         find_captures(script("odd_ends.py", way), SECONDS)
+
+
+@pytest.mark.tf
+def test_what_a_script_started_ends_with_it(users: Path) -> None:
+    """Also in a session of its own, where the signal to the script's group does not reach it."""
+    seconds = "98.7654"
+    with pytest.raises(InputFunctionError, match="without taking any data"):
+        find_captures(script("odd_ends.py", "daemon", seconds), SECONDS)
+    assert not [one for one in psutil.process_iter(["cmdline"]) if one.info["cmdline"] == ["sleep", seconds]]
 
 
 @pytest.mark.tf

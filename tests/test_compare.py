@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from builders import (
+    DEFAULT_CHAIN,
     MIB,
     make_analysis,
     make_bare_analysis,
@@ -35,7 +36,7 @@ from hypothesis import strategies as st
 from cs_input_analyzer.cli import main
 from cs_input_analyzer.compare import compare, is_slower_by
 from cs_input_analyzer.errors import UsageError
-from cs_input_analyzer.records import Analysis, Comparison, Measurement, Options, Profile, Tool
+from cs_input_analyzer.records import Analysis, Comparison, Measurement, Options, Profile, SamplesPerElement, Tool
 from cs_input_analyzer.report import render
 from cs_input_analyzer.report.to_json import to_json
 
@@ -322,6 +323,33 @@ def test_what_differs_beside_the_pipeline_is_named(name: str, overrides: dict[st
     found = against(make_analysis(), make_analysis(**overrides))
     assert [doubt.name for doubt in found.doubts] == [name]
     assert found.doubts[0].old != found.doubts[0].new
+
+
+def counting(value: int | None, **overrides: Any) -> Analysis:
+    return make_analysis(pipeline=make_graph(samples_per_element=SamplesPerElement(value=value, source="why"), **overrides))
+
+
+def test_runs_that_count_other_things_are_not_compared() -> None:
+    with pytest.raises(UsageError, match=r"count differently: old.*1 element = 1 sample .*new.*256 samples"):
+        against(counting(1), counting(256))
+    with pytest.raises(UsageError, match=r"count differently: .*unknown"):
+        against(counting(None), counting(256))
+
+
+def test_a_run_with_another_batch_size_is_compared() -> None:
+    other = make_graph(DEFAULT_CHAIN.replace("batch", "batch*128")).ops
+    assert against(counting(256), counting(128, ops=other)).rates
+    assert against(counting(256), counting(256)).rates
+
+
+def test_a_run_of_before_whose_batch_size_was_typed_is_marked() -> None:
+    typed = make_analysis(options=Options(params_json='{"batch_size": 256}', batch_size=1024))
+    found = against(typed, make_analysis())
+    assert [(doubt.name, doubt.old, doubt.new) for doubt in found.doubts] == [
+        ("samples per element", "1024, as its --batch-size said", "read")
+    ]
+    stepped = make_analysis(options=Options(params_json='{"batch_size": 256}', batch_size=1024, step_time_s=0.1))
+    assert against(stepped, make_analysis()).doubts == ()
 
 
 def test_the_order_of_params_is_no_difference() -> None:

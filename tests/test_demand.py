@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
-from cs_input_analyzer.api import make_options
+from cs_input_analyzer.api import current_from, make_options, unset_defaults
 from cs_input_analyzer.cli import analyze, cli, main
-from cs_input_analyzer.demand import consumption_of
+from cs_input_analyzer.demand import consumption_of, with_pipelines_batch
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.recommend import single_task_nodes
-from cs_input_analyzer.records import Options
+from cs_input_analyzer.records import Options, SamplesPerElement
 
 
 def test_without_a_source_there_is_no_demand() -> None:
@@ -66,7 +68,8 @@ def test_sources_that_contradict_or_lack_something_are_refused(choices: dict[str
     ("choices", "words"),
     [
         ({"wafer": "no_such_net", "batch_size": 8}, "no_such_net"),
-        ({"wafer": "bert_large"}, "batch size"),
+        ({"wafer": "no_such_net"}, "no_such_net"),
+        ({"wafer": "bert_large", "system": "CS-9"}, "CS-9"),
         ({"wafer": "bert_large", "batch_size": 8, "system": "CS-9"}, "CS-9"),
         ({"wafer": "gptj_6b", "batch_size": 8, "wafer_mode": "pipelined"}, "use weight streaming"),
         ({"compile_report": "/nowhere/compile_report.txt"}, "/nowhere/compile_report.txt"),
@@ -77,6 +80,19 @@ def test_sources_that_contradict_or_lack_something_are_refused(choices: dict[str
 def test_a_source_that_cannot_be_is_named(choices: dict[str, object], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         consumption_of(make_options(**choices))  # type: ignore[arg-type]
+
+
+def test_a_model_without_a_batch_size_takes_the_pipelines() -> None:
+    options = make_options(wafer="bert_large", sequence_length=128)
+    assert consumption_of(options) is None
+    found = with_pipelines_batch(options, SamplesPerElement(value=256, source="batch(256)"))
+    stated = consumption_of(replace(options, batch_size=256))
+    assert found is not None
+    assert stated is not None
+    assert (found.samples_per_s, found.batch_size) == (stated.samples_per_s, 256)
+    assert "batch size 256" in found.notes[-1]
+    with pytest.raises(UsageError, match="needs --batch-size"):
+        with_pipelines_batch(options, SamplesPerElement(value=None, source="buckets", counted_in=0))
 
 
 def test_the_wafer_command_prints_what_limits_and_writes_it_down(tmp_path: Path) -> None:
@@ -90,6 +106,82 @@ def test_the_wafer_command_prints_what_limits_and_writes_it_down(tmp_path: Path)
     assert written["samples_per_s"]["low"] < written["samples_per_s"]["estimate"]
     assert (written["source"], written["system"], written["mode"]) == ("model", "CS-2", "pipelined")
     assert len(written["rows"]) > 100
+
+
+SYSTEM = {"cores": 1000, "usable_cores": 900, "sram_bytes": 4e10, "io_bytes_per_s": 1e9, "peak_flops_per_s_fp16": 1e15}
+
+
+def test_a_system_of_ones_own_is_a_demand_of_analyze_too(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("Mine: " + json.dumps(SYSTEM), encoding="utf-8")
+    choices: dict[str, Any] = {"wafer": "bert_base", "batch_size": 64, "wafer_mode": "weight_streaming", "system_file": str(file)}
+    mine, theirs = consumption_of(make_options(**choices, system="mine")), consumption_of(make_options(**choices))
+    assert mine is not None
+    assert theirs is not None
+    assert (mine.system, theirs.system) == ("Mine", "CS-2")
+    assert mine.samples_per_s.estimate < theirs.samples_per_s.estimate
+
+
+@pytest.mark.parametrize(
+    ("choices", "words"),
+    [
+        ({"system_file": "mine.yaml"}, "--system-file describes systems that a --wafer model runs on"),
+        ({"system_file": "/nowhere.yaml", "wafer": "bert_base", "batch_size": 64}, "/nowhere.yaml: cannot be read"),
+    ],
+)
+def test_a_system_file_that_cannot_be_is_named(choices: dict[str, Any], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        consumption_of(make_options(**choices))
+
+
+def test_what_the_model_assumed_goes_with_the_demand() -> None:
+    found = consumption_of(make_options(wafer="GPT-J", batch_size=120))
+    assert found is not None
+    assert any("2,048 tokens" in note for note in found.notes)
+    assert any("weight streaming, because" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(("typed", "says"), [("gpt2", "gpt2_small, gpt2_medium"), ("berrt_large", "did you mean bert_large")])
+@pytest.mark.parametrize("command", [["wafer"], ["analyze", "data.py:f", "--wafer"]])
+def test_a_name_that_is_not_clear_is_asked_about(
+    command: list[str], typed: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "data.py").touch()
+    monkeypatch.chdir(tmp_path)
+    assert main([*command, typed, "--batch-size", "8"]) == 2
+    assert says in capsys.readouterr().err
+
+
+# --- the launch in use today ----------------------------------------------------------------------------------------------------
+
+
+def test_the_sites_defaults_are_a_launch_where_all_are_set() -> None:
+    environ = {"DEF_NODES": "4", "DEF_TASKS": " 8", "DEF_CPUS": "16"}
+    assert str(current_from(environ)) == "4x8x16"
+    for name in environ:
+        assert current_from({**environ, name: ""}) is None
+    assert current_from({}) is None
+
+
+@pytest.mark.parametrize(
+    ("are_set", "lacking"),
+    [
+        ([], []),
+        (["DEF_NODES"], []),
+        (["DEF_NODES", "DEF_TASKS", "DEF_CPUS"], []),
+        (["DEF_NODES", "DEF_TASKS"], ["DEF_CPUS"]),
+        (["DEF_CPUS"], ["DEF_NODES", "DEF_TASKS"]),
+    ],
+)
+def test_some_defaults_without_the_others_are_told(are_set: list[str], lacking: list[str]) -> None:
+    assert list(unset_defaults(dict.fromkeys(are_set, "2"))) == lacking
+
+
+def test_a_launch_that_is_given_asks_no_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEF_CPUS", "many")
+    assert str(make_options(current="2x3x4").current) == "2x3x4"
+    with pytest.raises(UsageError, match="DEF_CPUS=many: must be a whole number"):
+        make_options()
 
 
 def test_a_network_that_is_not_there_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from cs_input_analyzer.measure.equality import Proof
 from cs_input_analyzer.measure.fixes import Outcome, outcomes_of, try_fixes
+from cs_input_analyzer.measure.gains import is_gain
 from cs_input_analyzer.measure.journal import Candidate, Order
 from cs_input_analyzer.records import Edit, Estimate
 
@@ -119,7 +121,7 @@ def test_a_fix_that_does_nothing_is_not_kept() -> None:
     told = outcomes_of(events, 1)
     assert told.each[0].is_proven
     assert told.each[0].gain is not None
-    assert told.kept == ((0,) if told.each[0].gain.low > 1 else ())
+    assert told.kept == ((0,) if is_gain(told.each[0].gain) else ())
 
 
 @pytest.mark.tf
@@ -291,3 +293,43 @@ def test_a_combination_that_brings_the_process_down_is_blamed_on_the_newest_of_i
     assert told.running == 1
     assert told.kept == ((0, 1) if dies == "at the end" else (0,))
     assert not told.is_over
+
+
+@pytest.mark.tf
+def test_changed_sources_are_run_and_only_run() -> None:
+    tf = pytest.importorskip("tensorflow")
+    from cs_input_analyzer.errors import TargetError
+
+    def rebuild(texts: Mapping[str, str]) -> Any:
+        if texts["a.py"] == "handed over":
+            raise TargetError("a.py is not loaded anew here")
+        if texts["a.py"] == "broken":
+            raise AttributeError("'function' object has no attribute 'cache'")
+        kept = {"good": 9, "empty": 0, "fails": 9}[texts["a.py"]]
+        dataset = tf.data.Dataset.range(kept)
+        return dataset.map(
+            lambda one: tf.cast(tf.io.decode_raw(["ab", "c"], tf.uint8)[0, 0], tf.int64) if texts["a.py"] == "fails" else one
+        )
+
+    fixes = [
+        Candidate(name="X", edits=(), texts=(("a.py", text),), only_run=True)
+        for text in ("good", "broken", "empty", "fails", "handed over")
+    ]
+    events: list[dict[str, Any]] = []
+    try_fixes(
+        lambda name, **fields: events.append({"event": name, **fields}),
+        tf.data.Dataset.range(9),
+        fixes,
+        seconds=60,
+        rebuild=rebuild,
+    )
+    good, broken, empty, fails, unread = outcomes_of(events, len(fixes)).each
+    assert (good.is_proven, good.reason) == (True, "")
+    assert not broken.is_proven
+    assert "AttributeError: 'function' object has no attribute 'cache'" in broken.reason
+    assert (empty.is_proven, empty.reason) == (False, "no element comes with it")
+    assert not fails.is_proven
+    assert "your code fails with it: InvalidArgumentError" in fails.reason
+    assert unread.is_proven
+    assert "not loaded anew" in unread.reason
+    assert not any(event["event"] == "fix_gain" for event in events)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -131,13 +132,84 @@ def test_a_users_folder_called_tensorflow_is_the_users(tmp_path: Path) -> None:
     assert graph_of(scope["build"]).ops[0].source == f"{file}:4"
 
 
+def test_ops_without_metadata_have_their_lines_at_the_top_and_inside_of_functions(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text("1\n2\n")
+
+    def build() -> Any:
+        files = Dataset.list_files(str(file))  # sorted or not
+        read = files.apply(
+            tf.data.experimental.parallel_interleave(
+                lambda path: tf.data.experimental.CsvDataset(path, [tf.int32]),  # one column
+                cycle_length=1,
+            )
+        )
+        both = Dataset.zip((read, Dataset.range(2).apply(tf.data.experimental.shuffle_and_repeat(4))))  # legacy
+        batches = both.apply(tf.data.experimental.map_and_batch(lambda x, y: y, 2))  # in one
+        return batches.rebatch(4).apply(tf.data.experimental.assert_cardinality(1)).ignore_errors()  # settings
+
+    ops = ops_by_name(build)
+    for name, text in (
+        ("from_tensor_slices", "list_files"),
+        ("CsvDataset", "one column"),
+        ("interleave", "files.apply("),
+        ("shuffle_and_repeat", "# legacy"),
+        ("zip", "# legacy"),
+        ("map_and_batch", "# in one"),
+        ("rebatch", "# settings"),
+        ("assert_cardinality", "# settings"),
+        ("ignore_errors", "# settings"),
+    ):
+        assert ops[name].source == line_of(build, text), name
+    assert all(op.source is not None for op in ops.values())
+
+
+PACKAGE = """
+import tensorflow as tf
+
+def pairs(count):
+    return tf.data.Dataset.range(count).map(lambda x: x + 1)  # in the package
+"""
+
+
+@pytest.mark.parametrize("folder", ["site-packages", "dist-packages"])
+def test_of_an_op_that_a_package_built_the_users_line_stands_first(tmp_path: Path, folder: str) -> None:
+    file = tmp_path / "lib" / folder / "pairs" / "__init__.py"
+    file.parent.mkdir(parents=True)
+    file.write_text(PACKAGE)
+    scope: dict[str, Any] = {}
+    exec(compile(PACKAGE, str(file), "exec"), scope)
+
+    def build() -> Any:
+        pairs = scope["pairs"](5)  # the package builds
+        return pairs.map(lambda x: x * 2)  # and so does the user
+
+    ops = ops_by_name(build)
+    assert ops["map"].source == ops["range"].source == line_of(build, "the package builds")
+    assert ops["map"].library_source == ops["range"].library_source == f"{file}:5"
+    assert ops["map"].code is None, "an edit of the user's line cannot change what a package does"
+    assert ops["map_2"].source == line_of(build, "and so does the user")
+    assert ops["map_2"].library_source is None
+    assert ops["map_2"].code is not None
+
+
+def test_where_nothing_is_the_users_own_the_packages_line_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "site-packages" / "pairs.py"
+    scope: dict[str, Any] = {}
+    exec(compile(PACKAGE, str(file), "exec"), scope)
+    monkeypatch.setattr(graph, "_INSTALLED", re.compile("site-packages|/tests/"))
+    (op, _) = graph_of(lambda: scope["pairs"](5)).ops
+    assert (op.source, op.library_source) == (f"{file}:5", None)
+
+
 def test_the_patch_is_gone_afterwards_even_after_an_error() -> None:
     from tensorflow.python.data.ops import dataset_ops
 
-    original = dataset_ops.DatasetV2._metadata
+    original, initialize = dataset_ops.DatasetV2._metadata, dataset_ops.DatasetV2.__init__
     with pytest.raises(ZeroDivisionError), graph.recorded_sources():
         raise ZeroDivisionError
     assert dataset_ops.DatasetV2._metadata is original
+    assert dataset_ops.DatasetV2.__init__ is initialize
     with graph.recorded_sources() as log:
         assert dataset_ops.DatasetV2._metadata is not original
     plain = Dataset.range(3)
@@ -287,7 +359,7 @@ def length(row: Any) -> Any:
         (lambda: pairs().batch(8, drop_remainder=True).unbatch().batch(3, drop_remainder=True), 3),
         (lambda: pairs().batch(8, drop_remainder=True).flat_map(Dataset.from_tensor_slices), 1),
         (lambda: Dataset.range(4).interleave(lambda _: pairs().batch(8, drop_remainder=True)), 8),
-        (lambda: Dataset.range(9).batch(3, drop_remainder=True).batch(2, drop_remainder=True), 2),
+        (lambda: Dataset.range(9).batch(3, drop_remainder=True).batch(2, drop_remainder=True), 6),
         (lambda: rows().bucket_by_sequence_length(length, [5, 10], [2, 3, 4]), None),
         (lambda: pairs().group_by_window(lambda x: x["label"] % 2, lambda _, w: w.batch(4), window_size=4), None),
         (lambda: pairs().batch(8, drop_remainder=True).map(lambda x: (1.0, {"a": x["label"], "splits": tf.zeros([9])})), 8),
@@ -302,7 +374,7 @@ def test_batch_size_from_the_graph(build: Callable[[], Any], size: int | None) -
 def test_the_caller_knows_better() -> None:
     with graph.recorded_sources() as log:
         dataset = Dataset.from_tensors(tf.zeros([64, 3]))
-    assert graph.read_graph(dataset, log, target="t", batch_size=64).batch_size == 64
+    assert graph.read_graph(dataset, log, target="t", said=64).batch_size == 64
 
 
 def test_components_are_named_by_their_path() -> None:
@@ -363,6 +435,16 @@ def test_options_are_parameters_named_as_users_write_them() -> None:
     assert ops_by_name(lambda: Dataset.range(8).with_options(tf.data.Options()))["with_options"].parameters == {}
 
 
+def test_ops_of_a_function_are_counted_with_those_of_functions_that_it_calls() -> None:
+    @tf.function
+    def twice(x: Any) -> Any:
+        return x * 2 + x
+
+    ops = ops_by_name(lambda: Dataset.range(5).map(lambda x: twice(x) - tf.constant(1, tf.int64)).batch(2))
+    assert ops["map"].function_op_count == 4  # the call, and Mul, AddV2, Sub
+    assert ops["batch"].function_op_count == 0
+
+
 def test_function_ops_name_what_the_users_function_calls() -> None:
     ops = ops_by_name(lambda: Dataset.range(3).map(lambda x: tf.numpy_function(lambda y: y, [x], tf.int64) + 1))
     assert {"PyFunc", "AddV2"} <= set(ops["map"].function_ops)
@@ -411,6 +493,50 @@ def test_files_that_are_sharded_in_python_are_fewer_and_sizes_follow_the_paths(s
     assert [size for _, size in graph.sized_files_of(tf.data.TFRecordDataset(shards[::-1]))] == [100, 200, 300, 400]
 
 
+def test_a_vocabulary_is_no_data(shards: list[str], tmp_path: Path) -> None:
+    words = tmp_path / "words.txt"
+    words.write_text("one\ntwo\n")
+    whole, number = tf.lookup.TextFileIndex.WHOLE_LINE, tf.lookup.TextFileIndex.LINE_NUMBER
+    filled = tf.lookup.TextFileInitializer(str(words), tf.string, whole, tf.int64, number)
+    table = tf.lookup.StaticVocabularyTable(filled, 1)
+    made = graph_of(lambda: tf.data.TFRecordDataset(shards).map(table.lookup))
+    assert made.files is not None
+    assert (made.files.count, made.files.directory) == (4, os.path.dirname(shards[0]))
+    assert ops_by_name(lambda: tf.data.TFRecordDataset(shards).map(table.lookup))["TFRecordDataset"].files == made.files
+
+
+def test_each_reader_has_its_own_files(shards: list[str]) -> None:
+    def files(path: Any) -> Any:
+        return tf.data.TFRecordDataset(path)
+
+    def two() -> Any:
+        left = Dataset.list_files(shards[:3]).interleave(files, num_parallel_calls=2)
+        right = Dataset.from_tensor_slices(shards[3:]).flat_map(lambda path: tf.data.TextLineDataset(path))
+        return Dataset.zip((left, right))
+
+    made = ops_by_name(two)
+    left, right = made["TFRecordDataset"].files, made["TextLineDataset"].files
+    assert left is not None
+    assert right is not None
+    assert (left.count, left.bytes) == (3, 600)
+    assert (right.count, right.bytes) == (1, 400)
+    assert made["zip"].files is None
+
+
+def test_a_file_with_names_in_it_is_no_file_of_those_who_open_them(shards: list[str], tmp_path: Path) -> None:
+    names = tmp_path / "names.txt"
+    names.write_text("\n".join(shards))
+    made = ops_by_name(lambda: tf.data.TextLineDataset(str(names)).interleave(tf.data.TFRecordDataset))
+    assert made["TextLineDataset"].files is not None
+    assert made["TFRecordDataset"].files is None
+
+
+def test_files_that_a_map_reads_whole_are_the_map_s(shards: list[str]) -> None:
+    made = ops_by_name(lambda: Dataset.from_tensor_slices(shards).map(tf.io.read_file))["map"].files
+    assert made is not None
+    assert made.count == 4
+
+
 def test_a_pipeline_without_files_has_none(tmp_path: Path) -> None:
     def generate() -> Any:
         yield from range(3)
@@ -427,3 +553,17 @@ def test_a_list_file_pattern_counts_the_file_list_only_once(shards: list[str]) -
     twice = graph_of(lambda: tf.data.TFRecordDataset([*shards, *shards]))
     assert twice.files is not None
     assert twice.files.count == 4
+
+
+@pytest.mark.parametrize(
+    ("filename", "is_own"),
+    [
+        ("/home/ada/input_fn.py", True),
+        ("/home/ada/tensorflow/input_fn.py", True),
+        ("/tmp/__autograph_generated_fileq2x4.py", False),
+        ("/opt/lib/python3.11/site-packages/tree/__init__.py", False),
+        ("<string>", False),
+    ],
+)
+def test_whose_code_it_is(filename: str, is_own: bool) -> None:
+    assert graph.is_users_own(filename) is is_own

@@ -71,11 +71,14 @@ def test_demands_at_the_edge_are_fine() -> None:
 def test_a_cluster_that_is_too_small_for_the_chief() -> None:
     with pytest.raises(UsageError, match="room for the chief and at least one input worker"):
         plan(100, cluster=a_cluster(nodes=1, cpus_per_node=1))
-    # Weight streaming takes both nodes, and one of them has no room for the chief beside a worker.
-    with pytest.raises(UsageError, match="room for the chief and at least one input worker"):
-        plan(100, cluster=a_cluster(nodes=2, cpus_per_node=1), mode="weight_streaming")
     assert plan(100, cluster=a_cluster(nodes=2, cpus_per_node=1)).nodes == 2
-    assert plan(100, cluster=a_cluster(nodes=2, cpus_per_node=2), mode="weight_streaming").nodes == 1
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_a_cluster_that_is_too_small_for_weight_streaming(nodes: int) -> None:
+    with pytest.raises(UsageError, match=r"weight streaming needs 3 nodes at least, .* has [12] nodes?: give more by --nodes N"):
+        plan(100, cluster=a_cluster(nodes=nodes, cpus_per_node=8), mode="weight_streaming")
+    assert plan(100, cluster=a_cluster(nodes=3, cpus_per_node=1), mode="weight_streaming").input_workers == 1
 
 
 def test_memory_that_is_too_small() -> None:

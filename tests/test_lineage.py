@@ -11,12 +11,10 @@ from hypothesis import strategies as st
 
 from cs_input_analyzer.lineage import (
     after,
-    batching_op,
     before,
     freeing_shuffle,
     is_random_order,
     reads_names_only,
-    samples_per_element,
     without_end,
 )
 from cs_input_analyzer.records import Op
@@ -73,29 +71,6 @@ def test_what_an_interleave_reads_inside_leaves_through_it() -> None:
 def test_a_list_stays_a_list_until_something_reads(chain: str, op: str, expected: bool) -> None:
     ops = make_graph(chain).ops
     assert reads_names_only(next(found for found in ops if found.name == op), ops) is expected
-
-
-@pytest.mark.parametrize(
-    ("chain", "expected"),
-    [("tensor_slices > map", 1), ("tensor_slices > batch*32 > map", 32), ("tensor_slices > batch*8 > batch*4 > map", 4)],
-)
-def test_samples_in_an_element_are_those_of_the_last_batch(chain: str, expected: int) -> None:
-    ops = make_graph(chain).ops
-    assert samples_per_element(ops[-1], ops) == expected
-
-
-def test_a_batch_of_unknown_size_has_an_unknown_number_of_samples() -> None:
-    ops = (make_op("batch", parameters={}), make_op("map", inputs=("batch",)))
-    assert samples_per_element(ops[1], ops) is None
-
-
-@pytest.mark.parametrize(
-    ("chain", "expected"),
-    [("map > shuffle", None), ("batch > map", "batch"), ("batch > map > batch", "batch_2"), ("batch > unbatch", None)],
-)
-def test_the_batching_op_is_the_last_that_nothing_undoes(chain: str, expected: str | None) -> None:
-    found = batching_op(make_graph(chain).ops)
-    assert (found.name if found else None) == expected
 
 
 # --- which order is nobody's ------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cs_input_analyzer.errors import TargetError, UsageError
-from cs_input_analyzer.load import Call, bind_arguments, find_object, load_params, parse_target
+from cs_input_analyzer.load import Call, bind_arguments, build_dataset, find_object, load_params, parse_target
 
 PARAMS = {"train_input": {"batch_size": 4}, "data_dir": "shards"}
 
@@ -50,6 +50,66 @@ def test_mode_and_context_by_name() -> None:
     assert called(lambda is_training: is_training, None, "eval") is False
     assert called(lambda training=True: training, None, "train") is True
     assert called(lambda params, input_context=None: input_context, PARAMS) is None
+
+
+def wanting_context() -> Call:
+    return Call(params=PARAMS, mode="train", num_workers=3, worker_index=1, input_context=True)
+
+
+@pytest.mark.tf
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda params, input_context=None: input_context,
+        lambda params, ctx=None: ctx,
+        lambda params, input_pipeline_context=None: input_pipeline_context,
+        lambda context=None: context,
+    ],
+)
+def test_a_context_that_is_none_by_default_is_given_where_it_is_asked_for(function: Any) -> None:
+    assert called(function, PARAMS) is None
+    arguments = bind_arguments(function, wanting_context())
+    context = function(*arguments.args, **arguments.kwargs)
+    assert (context.num_input_pipelines, context.input_pipeline_id) == (3, 1)
+
+
+@pytest.mark.tf
+@pytest.mark.parametrize("call_as", [call(PARAMS), wanting_context()])
+def test_a_context_without_a_default_is_always_given(call_as: Call) -> None:
+    def function(input_context: Any) -> Any:
+        return input_context
+
+    assert bind_arguments(function, call_as).arguments["input_context"].num_input_pipelines == 3
+
+
+def test_a_default_that_is_no_none_is_the_functions_own() -> None:
+    assert "ctx" not in bind_arguments(lambda params, ctx="cpu": ctx, wanting_context()).arguments
+
+
+@pytest.mark.tf
+def test_what_became_of_the_context_is_told() -> None:
+    import tensorflow as tf
+
+    def told(function: Any, call_as: Call) -> list[str]:
+        uses: list[str] = []
+        build_dataset(function, call_as, uses.append)
+        return uses
+
+    assert told(lambda input_context=None: tf.data.Dataset.range(3), call()) == ["left"]
+    assert told(lambda input_context=None: tf.data.Dataset.range(3), wanting_context()) == ["given"]
+    assert told(lambda input_context: tf.data.Dataset.range(3), call()) == ["given"]
+    assert told(lambda: lambda ctx=None: tf.data.Dataset.range(3), wanting_context()) == ["given"]  # through a factory
+    assert told(lambda params: tf.data.Dataset.range(3), call()) == []
+    assert told(tf.data.Dataset.range(3), call()) == []
+
+
+@pytest.mark.tf
+def test_a_context_that_nothing_takes_is_refused_with_the_names() -> None:
+    import tensorflow as tf
+
+    for found in (lambda params: tf.data.Dataset.range(3), lambda ctx="cpu": tf.data.Dataset.range(3), tf.data.Dataset.range(3)):
+        with pytest.raises(TargetError, match=r"--input-context: nothing here takes one; .* named input_context, context, ctx or"):
+            build_dataset(found, wanting_context())
 
 
 def test_an_enum_mode_gets_its_own_member() -> None:

@@ -130,6 +130,28 @@ def test_each_worker_has_its_own_place(launcher: LocalLauncher, tmp_path: Path) 
 
 
 @needs_tf
+@pytest.mark.parametrize(("step", "counted"), [(4, True), (4096, True), (6, False)])
+def test_the_batch_size_of_a_step_is_compared_and_never_counted(
+    launcher: LocalLauncher, tmp_path: Path, step: int, counted: bool
+) -> None:
+    params = {"to": f"{tmp_path}/seen-", "batch_size": 4}
+    found = launched(launcher, "tells_what_it_sees", params_json=json.dumps(params), batch_size=step, has_demand=True)
+    if counted:
+        assert found.failure is None
+        assert found.pipeline is not None
+        assert found.pipeline.samples_per_element is not None
+        assert (found.pipeline.batch_size, found.pipeline.samples_per_element.value) == (4, 4)
+        (worker,) = found.measurement.workers
+        assert worker.samples_per_s is not None
+        assert worker.batches_per_s is not None
+        assert worker.samples_per_s.estimate == pytest.approx(4 * worker.batches_per_s)
+    else:
+        assert found.failure is not None
+        assert found.failure.stage == "load"
+        assert "a batch size of 6 is no multiple of the 4 samples" in found.failure.message
+
+
+@needs_tf
 def test_a_function_that_cannot_be_imported_travels_pickled(launcher: LocalLauncher, tmp_path: Path) -> None:
     import cloudpickle
 

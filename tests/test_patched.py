@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from cs_input_analyzer.errors import TargetError
 from cs_input_analyzer.load import find_object, parse_target
 from cs_input_analyzer.patched import patched_sources
 
@@ -73,4 +74,13 @@ def test_what_the_patched_module_raises_passes_and_all_is_as_before(folder: Path
     with pytest.raises(ZeroDivisionError), patched_sources({f"{folder}/csia_first.py": "1 / 0"}):
         load(folder)
     assert sys.modules == modules
+    assert load(folder)() == 10
+
+
+def test_a_change_that_nobody_loads_is_no_trial(folder: Path) -> None:
+    """What was handed over as a function, or is imported from elsewhere, would be the original once more."""
+    original = load(folder)
+    with pytest.raises(TargetError, match="not loaded anew"), patched_sources({f"{folder}/csia_first.py": FIRST}):
+        pass
+    assert original() == 10
     assert load(folder)() == 10

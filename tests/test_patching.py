@@ -45,10 +45,10 @@ class Trying(FakeLauncher):
         launched = FakeLauncher.run(self, launching, plan)
         if not plan.candidates:
             return launched
-        if plan.candidates[0].texts:
+        if plan.candidates[0].texts and not plan.candidates[0].only_run:
             return replace(launched, outcomes=Outcomes(each=(self.patched(),), is_over=True))
         each = tuple(Outcome(is_proven=True, elements=100, gain=make_estimate(2.0)) for _ in plan.candidates)
-        kept = tuple(range(len(plan.candidates)))
+        kept = tuple(index for index, candidate in enumerate(plan.candidates) if candidate.edits)
         return replace(launched, outcomes=Outcomes(each=each, kept=kept, gain=make_estimate(2.1), elements=100, is_over=True))
 
 
@@ -120,7 +120,7 @@ def test_nothing_kept_means_no_patch_and_no_trial(file: Path, monkeypatch: pytes
     found = tuned(launcher, monkeypatch, finding_at(file, 2, "map(f)", "map(g)"))
     assert found.fixes is not None
     assert found.fixes.patch is None
-    assert not any(candidate.texts for _, plan in launcher.ran for candidate in plan.candidates)
+    assert not any(candidate.texts and not candidate.only_run for _, plan in launcher.ran for candidate in plan.candidates)
 
 
 def test_a_fix_without_code_is_left_to_be_done_by_hand_beside_the_patch(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,7 +137,7 @@ def test_only_advice_is_no_patch_and_starts_no_worker(file: Path, monkeypatch: p
     patch = patch_of(tuned(launcher, monkeypatch, make_finding("CSI101", edits=(OTHER,))))
     assert (patch.diff, patch.codes, patch.proven) == ("", (), False)
     assert patch.unproven_because
-    assert not any(candidate.texts for _, plan in launcher.ran for candidate in plan.candidates)
+    assert not any(candidate.texts and not candidate.only_run for _, plan in launcher.ran for candidate in plan.candidates)
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe", FILE.encode("utf-16"), b"\xef\xbb\xbf" + FILE.encode(), None])

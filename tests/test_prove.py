@@ -110,6 +110,109 @@ def test_fixes_are_tried_in_a_worker_of_the_size_that_counts(
     assert bool(asked) == is_replanned  # a gain of other workers says nothing of the plan's
 
 
+@pytest.fixture
+def source(tmp_path: Any) -> str:
+    (tmp_path / "input.py").write_text("import tensorflow as tf\nds = ds.map(f)\nds = ds.batch(8)\n")
+    return str(tmp_path / "input.py")
+
+
+def changed_at(source: str, before: str = "ds = ds.map(f)", after: str = "ds = ds.map(g)", **more: Any) -> Finding:
+    return make_finding("CSI307", source=f"{source}:2", before=before, after=after, measured_gain=None, proven=False, **more)
+
+
+def run_with(finding: Finding, *tells: Tell, **options: Any) -> tuple[Finding, TryingLauncher]:
+    launcher = launcher_of(*tells)
+    (found,) = prove_fixes((finding,), probing_of(launcher, **options), make_plan("1x1x2")).findings
+    return found, launcher
+
+
+def test_a_change_of_the_source_is_run_before_it_is_shown(source: str) -> None:
+    finding, launcher = run_with(
+        changed_at(source), lambda candidates: Outcomes(each=(Outcome(is_proven=True, elements=1),), is_over=True)
+    )
+    ((_, work),) = works(launcher)
+    (candidate,) = work.candidates
+    assert candidate.only_run
+    assert candidate.texts == ((source, "import tensorflow as tf\nds = ds.map(g)\nds = ds.batch(8)\n"),)
+    assert (finding.after, finding.source_check) == ("ds = ds.map(g)", "")
+
+
+def test_a_change_that_fails_is_not_shown_and_the_reason_is(source: str) -> None:
+    def fail(candidates: Sequence[Candidate]) -> Outcomes:
+        return Outcomes(each=(Outcome(reason="your code fails with it: TypeError: no"),), is_over=True)
+
+    def crash(candidates: Sequence[Candidate]) -> Outcomes:
+        return Outcomes(each=(Outcome(),), running=0, ended="killed by signal 11 (SIGSEGV)")
+
+    finding, _ = run_with(changed_at(source), fail)
+    assert (finding.after, finding.source_check) == (None, "your code fails with it: TypeError: no")
+    finding, _ = run_with(changed_at(source), crash)
+    assert finding.after is None
+    assert "SIGSEGV" in finding.source_check
+    finding, launcher = run_with(changed_at(source, before="ds = other.map(f)"))
+    assert finding.after is None
+    assert "not what it was" in finding.source_check
+    assert works(launcher) == []
+    finding, _ = run_with(changed_at(source, after="ds = ds.map("))
+    assert finding.after is None
+    assert "no Python" in finding.source_check
+
+
+def test_a_change_that_was_not_run_says_so(source: str) -> None:
+    assert run_with(changed_at(source), measure_fixes=False)[0].source_check == "measuring fixes is switched off"
+    unread = run_with(changed_at(f"{source}.gone"))[0]
+    assert unread.after is not None
+    assert "cannot be read" in unread.source_check
+    finding, _ = run_with(changed_at(source), lambda candidates: Outcomes(each=(Outcome(),), is_over=True))
+    assert finding.after is not None
+    assert finding.source_check == "no time was left"
+
+
+def test_a_gain_that_the_costs_forbid_is_declined_by_name() -> None:
+    launcher = launcher_of(all_gain)
+    asked: list[int] = []
+
+    def most_gain(edits: Sequence[Edit], cpus: int) -> float:
+        asked.append(cpus)
+        return 1.07
+
+    tried = prove_fixes(findings_of(MAP), probing_of(launcher), make_plan("1x1x2"), most_gain=most_gain)
+    (finding,) = tried.findings
+    assert "declined: 2 times the rate was measured in 5 rounds, and by the costs of the ops it can be 1.07 at most" in (
+        finding.unproven_because
+    )
+    assert finding.most_gain == 1.07
+    assert not finding.is_gain
+    assert works(launcher)[0][1].candidates[0].most_gain == 1.07
+    assert set(asked) == {2}
+    assert tried.fixes is not None
+    assert (tried.fixes.codes, tried.fixes.measured_gain) == ((), None)
+    assert "declined" in tried.fixes.none_because
+
+
+def test_how_many_elements_were_compared_is_kept() -> None:
+    def tell(candidates: Sequence[Candidate]) -> Outcomes:
+        return Outcomes(
+            each=(Outcome(is_proven=True, elements=40, of=64, gain=GAIN),), kept=(0,), gain=GAIN, elements=40, of=64, is_over=True
+        )
+
+    tried, _ = tried_with(tell, edits=(MAP,))
+    assert (tried.findings[0].verified_elements, tried.findings[0].pass_elements) == (40, 64)
+    assert tried.fixes is not None
+    assert (tried.fixes.elements, tried.fixes.pass_elements) == (40, 64)
+
+
+def test_a_worker_that_our_own_deadline_ended_is_not_lost() -> None:
+    def late(candidates: Sequence[Candidate]) -> Outcomes:
+        each = (Outcome(is_proven=True, elements=4), Outcome(), Outcome())
+        return Outcomes(each=each, running=1, ended="the time of this run was over", was_late=True)
+
+    tried, launcher = tried_with(late)
+    assert len(works(launcher)) == 1
+    assert [finding.unproven_because for finding in tried.findings] == [NO_TIME] * 3
+    assert tried.findings[0].proven
+
+
 def test_findings_without_edits_are_left_as_they_are_and_start_nothing() -> None:
     advice = (make_finding("CSI301", edits=()), make_finding("CSI302", edits=()))
     launcher = launcher_of()
@@ -177,7 +280,8 @@ def test_a_refused_fix_says_why_and_one_that_was_not_come_to_says_that() -> None
 
 def test_a_worker_that_a_fix_brings_down_is_followed_by_one_for_the_others() -> None:
     def crash(candidates: Sequence[Candidate]) -> Outcomes:
-        return Outcomes(each=(Outcome(reason="element 0 differs"), Outcome(), Outcome()), running=1)
+        each = (Outcome(reason="element 0 differs"), Outcome(), Outcome())
+        return Outcomes(each=each, running=1, ended="killed by signal 6 (SIGABRT); the last that it printed: Check failed")
 
     tried, launcher = tried_with(crash, all_gain)
     assert [[candidate.name for candidate in work.candidates] for _, work in works(launcher)] == [
@@ -185,7 +289,9 @@ def test_a_worker_that_a_fix_brings_down_is_followed_by_one_for_the_others() -> 
         ["CSI102"],
     ]
     assert tried.findings[0].unproven_because == "element 0 differs"
-    assert "the worker was lost while it ran with it" in tried.findings[1].unproven_because
+    assert tried.findings[1].unproven_because == (
+        "the worker was lost while it ran with it: killed by signal 6 (SIGABRT); the last that it printed: Check failed"
+    )
     assert not tried.findings[1].proven
     assert tried.findings[2].proven
     assert tried.fixes is not None

@@ -219,11 +219,12 @@ def test_whole_files_read_by_a_map(data: Data) -> None:
     assert elements(inner) == files
 
 
-def test_tables_and_python_functions_upstream_still_work(data: Data) -> None:
+@pytest.mark.parametrize("python", [tf.numpy_function, tf.py_function])
+def test_tables_and_python_functions_upstream_still_work(data: Data, python: Callable[..., Any]) -> None:
     keys = tf.constant(["0", "1", "2"])
     table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(keys, tf.constant(data.names("tfrecord"))), "")
     names = Dataset.from_tensor_slices(keys).map(table.lookup)
-    names = names.map(lambda name: tf.ensure_shape(tf.numpy_function(lambda value: value, [name], tf.string), []))
+    names = names.map(lambda name: tf.ensure_shape(python(lambda value: value, [name], tf.string), []))
     assert elements(cut_of(downstream(names.flat_map(tf.data.TFRecordDataset)))) == data.records
 
 

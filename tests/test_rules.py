@@ -80,6 +80,19 @@ def test_a_worker_lost_in_several_launches_is_one_finding() -> None:
     assert found("CSI502", roomy(measurements=(well,))) == []
 
 
+def test_a_worker_that_our_own_deadline_ended_is_not_called_lost() -> None:
+    late = make_worker(None, index=1, status="deadline", message="ended at its deadline while waiting for the first batch")
+    both = make_measurement("1x2x1", [1000.0, 1000.0])
+    short = replace(both, workers=tuple(replace(late, index=index) for index in range(2)))
+    assert found("CSI502", roomy(measurements=(short,))) == []  # there was no time for any of them
+    (behind,) = found("CSI502", roomy(measurements=(replace(both, workers=(both.workers[0], late)),)))
+    assert "lost" not in behind.message
+    assert "waiting for the first batch" in behind.message
+    stuck = make_worker(1000.0, status="deadline", message="ended at its deadline while sampling")
+    (blocked,) = found("CSI502", roomy(measurements=(replace(make_measurement("1x1x1"), workers=(stuck,)),)))
+    assert "blocks" in blocked.message
+
+
 def test_one_damaged_record_is_one_finding_however_often_it_is_met() -> None:
     def broken(batches: int) -> Any:
         worker = make_worker(1000.0, status="data_error", message=f"after {batches} batches: corrupted record at 12")
@@ -103,6 +116,12 @@ def test_a_dataset_that_ended_in_training_is_told(epochs: int, is_infinite: bool
 def test_fewer_files_than_workers_is_told_where_workers_divide_them(files: int, is_sharded: bool, fires: bool) -> None:
     pipeline = replace(roomy().pipeline, files=make_files(count=files, bytes=GIB))
     assert bool(found("CSI301", roomy(pipeline=pipeline, is_sharded=is_sharded))) is fires
+
+
+@pytest.mark.parametrize(("directory", "fires"), [("/data/mnist/3.0.1", False), ("/data/v3", True), ("/data/3.0.1/train", True)])
+def test_the_files_of_tensorflow_datasets_are_not_to_be_written_by_hand(directory: str, fires: bool) -> None:
+    pipeline = replace(roomy().pipeline, files=make_files(count=8, bytes=GIB, directory=directory))
+    assert bool(found("CSI301", roomy(pipeline=pipeline, is_sharded=True))) is fires
 
 
 def test_a_redirected_cache_is_told() -> None:

@@ -12,7 +12,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cs_input_analyzer.measure.sampling import CAPACITY, bytes_of, harness_us_per_batch, samples_in, sampling_loop
+from cs_input_analyzer.measure.sampling import (
+    CAPACITY,
+    _counted_component,
+    bytes_of,
+    counted_here,
+    harness_us_per_batch,
+    samples_in,
+    sampling_loop,
+)
+from cs_input_analyzer.records import SamplesPerElement
 
 pytestmark = pytest.mark.tf
 
@@ -186,16 +195,29 @@ def test_every_batch_is_counted_in_the_loop_and_outside(build: Callable[[], Any]
     assert chunk.samples.tolist() == counts
     assert len(chunk.stamps_s) == len(counts)
     dataset = build()
-    assert [samples_in(element, dataset.element_spec) for element in dataset] == counts
+    found = SamplesPerElement(value=None, source="batches", counted_in=_counted_component(dataset.element_spec))
+    assert [samples_in(element, found) for element in dataset] == counts
 
 
 def test_without_counting_there_are_no_counts() -> None:
     assert sampled(odd_even(), 50).samples is None
 
 
-def test_a_scalar_has_no_samples_to_count() -> None:
-    dataset = Dataset.range(3)
-    assert samples_in(next(iter(dataset)), dataset.element_spec) is None
+def test_batches_of_batches_are_counted_by_the_rows() -> None:
+    dataset = Dataset.range(20).batch(4, drop_remainder=True).batch(2)
+    found = SamplesPerElement(value=8, source="batches", counted_in=0, rows=4)
+    chunk = sampling_loop(dataset.element_spec, count_samples=True, counted_in=0, rows=4)(iter(dataset), 9)
+    assert chunk.samples.tolist() == [8, 8, 4] == [samples_in(element, found) for element in dataset]
+
+
+@pytest.mark.parametrize(
+    ("shape", "is_counted"),
+    [([8, 3], True), ([5, 3], True), ([16, 3], False), ([20, 8], False), ([3, 8], False), ([8, 8], True), ([], False)],
+)
+def test_a_first_dimension_that_cannot_be_the_batch_is_not_counted(shape: list[int], is_counted: bool) -> None:
+    found = counted_here(tf.zeros(shape), SamplesPerElement(value=8, source="batch(8)", counted_in=0))
+    assert (found.counted_in == 0) is is_counted
+    assert found.value == 8
 
 
 # --- bytes -------------------------------------------------------------------------------------------------------------------

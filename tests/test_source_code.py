@@ -207,3 +207,31 @@ def test_a_line_that_a_backslash_continues_is_followed_by_another_such() -> None
     assert with_call_after(CONTINUED, "batch", "cache()") == f"{CONTINUED} \\\n    .cache()"
     assert without_call(longer, "cache") == CONTINUED
     assert with_calls_swapped(CONTINUED, "map", "batch") == "ds = files \\\n    .batch(32) \\\n    .map(f)"
+
+
+APPLIED = "ds = ds.apply(tf.data.experimental.group_by_window(key, reduce, 8)).repeat()"
+
+
+def test_what_apply_is_given_transforms_datasets_and_is_none() -> None:
+    cached = "ds = ds.apply(tf.data.experimental.group_by_window(key, reduce, 8)).cache().repeat()"
+    assert with_call_after(APPLIED, "group_by_window", "cache()") == cached
+    assert without_call(cached, "cache") == APPLIED
+    assert with_call_before(APPLIED, "group_by_window", "cache()") == APPLIED.replace("ds.apply", "ds.cache().apply")
+    assert with_call_before(APPLIED, "repeat", "cache()") == cached
+    assert without_call(APPLIED, "group_by_window") == "ds = ds.repeat()"
+    assert with_calls_swapped(APPLIED, "group_by_window", "repeat") == (
+        "ds = ds.repeat().apply(tf.data.experimental.group_by_window(key, reduce, 8))"
+    )
+    own = "ds = ds.apply(transformation_func=lib.deal.batch(8))"
+    assert with_call_after(own, "batch", "prefetch(2)") == f"{own}.prefetch(2)"
+
+
+@pytest.mark.parametrize("code", ["transform = tf.data.experimental.unbatch()", "deal(tf.data.experimental.unbatch())"])
+def test_a_function_of_a_module_is_no_method_of_a_dataset(code: str) -> None:
+    assert with_call_after(code, "unbatch", "cache()") is None
+    assert with_call_before(code, "unbatch", "cache()") is None
+
+
+@pytest.mark.parametrize("code", ["ds = data.map(f)", "ds = tf.data.Dataset.range(9).map(f)", "ds = self.data.train.set.map(f)"])
+def test_a_dataset_may_have_any_name(code: str) -> None:
+    assert with_call_after(code, "map", "cache()") == f"{code}.cache()"

@@ -73,6 +73,33 @@ def test_a_whole_story(tmp_path: Path) -> None:
     assert (result.index, result.node) == (3, "n1")
 
 
+@given(
+    sizes=st.lists(st.integers(1, 60), min_size=2, max_size=8),
+    costs=st.lists(st.floats(0.001, 1.0), min_size=8, max_size=8),
+    slow_s=st.floats(0.001, 0.1),
+)
+def test_cpu_time_and_rate_are_of_the_same_batches(
+    tmp_path_factory: pytest.TempPathFactory, sizes: list[int], costs: list[float], slow_s: float
+) -> None:
+    """Chunks whose batches cost different CPU time, the first of them in a burst: the window need not begin or end with a chunk."""
+    folder = tmp_path_factory.mktemp("window")
+    writer = JournalWriter(folder)
+    writer.event("first_batch", first_batch_s=0.5, bytes=400, samples=10)
+    writer.event("sampling", counters=asdict(ZERO))
+    gaps_s = np.concatenate([np.full(sizes[0], 0.0001), np.full(sum(sizes[1:]), slow_s)])
+    of_each = np.repeat(costs[: len(sizes)], sizes)
+    for begin, size in zip(np.cumsum([0, *sizes[:-1]]), sizes, strict=True):
+        counters = replace(ZERO, cpu_s=float(of_each[: begin + size].sum()), read_bytes=7 * int(begin + size))
+        writer.chunk(1000.0 + np.cumsum(gaps_s)[begin : begin + size], None, counters)
+    writer.event("done", stopped_by="precision", epochs=0)
+    found = worker_result(read_journal(folder), CLEAN, index=0, node="n")
+    assert found.steady_state is not None
+    first = found.steady_state.transient_batches
+    expected = of_each[first : first + found.steady_state.batches].mean() / 10
+    assert found.cpu_s_per_sample == pytest.approx(expected, rel=1e-9)
+    assert found.bytes_read_per_sample == pytest.approx(0.7)
+
+
 def test_killed_while_sampling_keeps_what_was_measured(tmp_path: Path) -> None:
     ending = Ending(returncode=-9, killed_for="deadline", output_tail="")
     result = worker_result(written(tmp_path, until="chunk"), ending, index=0, node="n")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cs_input_analyzer.records import Op
-from cs_input_analyzer.threads import as_run, inside, is_serial, python_ops, reader_ops, segments
+from cs_input_analyzer.threads import as_run, inside, is_serial, may_wait_in_pool, python_ops, reader_ops, segments
 
 
 def op(name: str, kind: str, *inputs: str, within: str | None = None, calls: tuple[str, ...] = (), **parameters: Any) -> Op:
@@ -121,3 +121,31 @@ def test_only_a_map_without_side_effects_gets_a_parallelism(is_stateful: bool, t
     meter.poll(iterator)
     assert meter.has_model
     assert {value.op for value in meter.parameters() if value.parameter == "parallelism"} == tuned
+
+
+@pytest.mark.parametrize(
+    "ops",
+    [
+        (op("map", "ParallelMap", calls=("EagerPyFunc",), num_parallel_calls=8),),
+        (op("map", "ParallelMap", calls=("ReadFile",), num_parallel_calls="AUTOTUNE"),),
+        (op("map", "Map", calls=("PyFuncStateless",)),),  # TensorFlow makes it parallel
+        (op("nap", "Map", calls=("PyFunc",), within="interleave"), op("interleave", "ParallelInterleave")),
+        (op("read", "TFRecord", within="interleave"), op("interleave", "ParallelInterleave")),
+    ],
+)
+def test_what_waits_in_parallel_calls_may_hold_threads_of_the_pool(ops: tuple[Op, ...]) -> None:
+    assert may_wait_in_pool(ops)
+
+
+@pytest.mark.parametrize(
+    "ops",
+    [
+        (),
+        (op("generator", "Generator", calls=("PyFunc",)), op("map", "ParallelMap", "generator", calls=("AddV2",))),
+        (op("map", "Map", calls=("PyFunc",)), op("prefetch", "Prefetch", "map")),
+        (op("map", "ParallelMap", calls=("PyFunc",), num_parallel_calls=1),),
+        (op("read", "TFRecord", within="flat_map"), op("flat_map", "FlatMap")),
+    ],
+)
+def test_one_thread_waits_as_long_whatever_the_cpus(ops: tuple[Op, ...]) -> None:
+    assert not may_wait_in_pool(ops)

@@ -518,7 +518,7 @@ def test_files_that_are_no_run_are_refused(
     saved: Path, capsys: pytest.CaptureFixture[str], content: Callable[[str], str], words: str
 ) -> None:
     saved.write_text(content(saved.read_text()))
-    assert words in says(capsys, ["validate", str(saved)])
+    assert words in says(capsys, ["validate", str(saved), "--yes"])
 
 
 def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -540,7 +540,7 @@ def test_targets_that_workers_cannot_find_are_refused(
     saved: Path, capsys: pytest.CaptureFixture[str], target: str, words: str
 ) -> None:
     edited(saved, lambda run: run["pipeline"].update(target=target))
-    assert words in says(capsys, ["validate", str(saved)])
+    assert words in says(capsys, ["validate", str(saved), "--yes"])
     with pytest.raises(TargetError):
         api.load_analysis(saved).validate()
 
@@ -559,7 +559,7 @@ def test_a_run_without_what_was_added_to_the_model_is_read_and_validated(saved: 
 
 def test_a_run_of_an_older_version_has_no_model(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
     edited(saved, lambda run: run.pop("capacity"))
-    assert "no capacity model" in says(capsys, ["validate", str(saved)])
+    assert "no capacity model" in says(capsys, ["validate", str(saved), "--yes"])
 
 
 @pytest.mark.parametrize(
@@ -583,6 +583,33 @@ def test_options_that_cannot_be_are_refused(
 ) -> None:
     # A worker that no host can hold: should an option get through after all, nothing is started.
     edited(saved, lambda run: run["capacity"].update(private_bytes=2**60))
+    assert words in says(capsys, ["validate", str(saved), "--yes", *arguments])
+
+
+def test_code_that_a_file_names_is_shown_and_not_run(saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trap = f"script:1:python -m timeit -n1 -r1 __import__('pathlib').Path('{tmp_path}/hit').touch()"
+    edited(saved, lambda run: (run["pipeline"].update(target=trap), run.pop("capacity")))
+    said = says(capsys, ["validate", str(saved)])
+    assert "add --yes if you trust it" in said
+    assert "python -m timeit" in said
+    assert not (tmp_path / "hit").exists()
+    for command in (["report", str(saved)], ["compare", str(saved), str(saved)]):
+        main(command)
+    assert not (tmp_path / "hit").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--target", "other.py:input_fn"], "is a run of sample_pipelines.fc_mnist:train_input_fn"),
+        (["--target", "sample_pipelines.fc_mnist:train_input_fn"], "no capacity model"),  # so it was believed
+        (["--yes"], "no capacity model"),
+    ],
+)
+def test_a_target_that_is_typed_again_is_believed(
+    saved: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
+) -> None:
+    edited(saved, lambda run: (run["pipeline"].update(target="sample_pipelines.fc_mnist:train_input_fn"), run.pop("capacity")))
     assert words in says(capsys, ["validate", str(saved), *arguments])
 
 

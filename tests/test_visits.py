@@ -72,7 +72,8 @@ def test_an_op_of_which_nothing_was_seen_is_unknown_and_not_free() -> None:
     found = per_sample(CHAIN, {"map": Seen("map")}, 1 / 32)["map"]
     assert found.wall_s is None
     assert found.bytes_in is None
-    assert "batch" not in per_sample(CHAIN, {"map": Seen("map")}, 1 / 32)
+    unseen = per_sample(CHAIN, {"map": Seen("map")}, 1 / 32)["batch"]
+    assert (unseen.wall_s, unseen.elements) == (None, 1 / 32)
 
 
 def test_two_inputs_both_give_one_element_for_a_zip() -> None:

@@ -306,7 +306,7 @@ def test_one_more_node_may_be_one_that_the_cluster_does_not_have() -> None:
     assert enough.note.startswith("meets the demand")
 
 
-def test_a_node_that_only_holds_the_chief_is_no_launch() -> None:
-    one = plan(100, mode="weight_streaming")
-    assert one.nodes == 1
-    assert whatif.NODE not in {what.name for what in one.what_if}
+def test_weight_streaming_has_a_node_more_from_three_on() -> None:
+    least = plan(100, mode="weight_streaming")
+    assert (least.nodes, least.single_task_nodes) == (3, 2)
+    assert row(least, whatif.NODE).layout.nodes == 4

@@ -10,7 +10,7 @@ import pytest
 
 from cs_input_analyzer.measure.journal import Journal, JournalWriter, Order, read_journal
 from cs_input_analyzer.measure.summary import Ending, worker_result
-from cs_input_analyzer.records import WorkerResult
+from cs_input_analyzer.records import SamplesPerElement, WorkerResult
 
 pytestmark = pytest.mark.tf
 
@@ -74,7 +74,7 @@ def sampled(folder: Path, build: Callable[[Any], Any], *, want_costs: bool = Tru
     next(iterator)
     journal = JournalWriter(folder)
     journal.event("first_batch", first_batch_s=0.1, bytes=8 * BATCH, samples=BATCH)
-    worker.sample(journal, dataset, iterator, order, ops, BATCH)
+    worker.sample(journal, dataset, iterator, order, ops, SamplesPerElement(value=BATCH, source="t"))
     return read_journal(folder)
 
 
@@ -199,3 +199,48 @@ def test_each_chunk_has_its_counters(passes: Journal) -> None:
     if Path("/proc/pressure/cpu").exists():
         assert result.noise.pressure_ratio is not None
         assert 0 <= result.noise.pressure_ratio <= 1
+
+
+# --- bytes of files -------------------------------------------------------------------------------------------------------------
+
+RECORDS = 20_000
+LUMP_BYTES = 8 << 20
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, float]]:
+    """Path and bytes for each record, of each kind of file: all of it fits into one read buffer."""
+    import random
+
+    import tensorflow as tf
+
+    folder, draw = tmp_path_factory.mktemp("files"), random.Random(1)
+    records = [bytes(draw.choices(b"0123456789abcdef", k=179)) for _ in range(RECORDS)]
+    paths = {kind: str(folder / kind) for kind in ("plain", "packed", "lines", "fields")}
+    for kind, compression in (("plain", ""), ("packed", "GZIP")):
+        with tf.io.TFRecordWriter(paths[kind], compression) as writer:
+            for record in records:
+                writer.write(record)
+    Path(paths["lines"]).write_bytes(b"".join(record + b"\n" for record in records))
+    Path(paths["fields"]).write_bytes(b"".join(b"%d,%s\n" % (100_000 + n, record) for n, record in enumerate(records)))
+    return {kind: (path, Path(path).stat().st_size / RECORDS) for kind, path in paths.items()}
+
+
+@pytest.mark.parametrize("want_costs", [True, False])
+@pytest.mark.parametrize("kind", ["plain", "packed", "lines", "fields"])
+def test_bytes_are_those_of_the_records_however_large_the_read_buffer(
+    tmp_path: Path, files: dict[str, tuple[str, float]], kind: str, want_costs: bool
+) -> None:
+    path, record_bytes = files[kind]
+
+    def build(tf: Any) -> Any:
+        made = {
+            "plain": lambda: tf.data.TFRecordDataset(path, buffer_size=LUMP_BYTES),
+            "packed": lambda: tf.data.TFRecordDataset(path, "GZIP", LUMP_BYTES),
+            "lines": lambda: tf.data.TextLineDataset(path, buffer_size=LUMP_BYTES),
+            "fields": lambda: tf.data.experimental.CsvDataset(path, [0, ""], buffer_size=LUMP_BYTES).map(lambda _, text: text),
+        }[kind]()
+        return made.repeat().map(tf.strings.length).batch(BATCH)
+
+    found = result_of(sampled(tmp_path, build, want_costs=want_costs)).bytes_read_per_sample
+    assert found == pytest.approx(record_bytes, rel=0.02)

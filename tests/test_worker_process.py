@@ -17,12 +17,13 @@ import psutil
 import pytest
 
 from cs_input_analyzer.launch import LocalLauncher, WorkPlan, forking, local, memory_watch, worker_process
-from cs_input_analyzer.launch.collecting import order_of
+from cs_input_analyzer.launch.collecting import how_it_ended, order_of
 from cs_input_analyzer.launch.forking import ForkServer
 from cs_input_analyzer.launch.heard import Heard
 from cs_input_analyzer.launch.memory_watch import Kin, MemoryWatch, pss_bytes, rss_bytes
 from cs_input_analyzer.launch.worker_process import WorkerProcess
 from cs_input_analyzer.measure.journal import EVENTS, Candidate, JournalWriter
+from cs_input_analyzer.measure.summary import Ending
 from cs_input_analyzer.records import Layout
 
 PATIENCE_S = 20.0
@@ -240,7 +241,7 @@ def test_workers_of_a_launch_share_what_is_free(
     monkeypatch.setattr(
         local,
         "fresh_process",
-        lambda folder, cpus: subprocess.Popen(
+        lambda folder, cpus, is_isolated=False: subprocess.Popen(
             ["sh", "-c", FAILS, str(folder)], stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, start_new_session=True
         ),
     )
@@ -331,3 +332,21 @@ def test_a_forked_worker_that_was_told_of_by_a_server_that_is_gone_has_ended(
         worker.stdout.close()
     finally:
         server.close()
+
+
+@pytest.mark.parametrize(
+    ("ending", "said"),
+    [
+        (Ending(returncode=-11, killed_for=None, output_tail=""), "killed by signal 11 (SIGSEGV), a fault of native code"),
+        (Ending(returncode=-9, killed_for=None, output_tail=""), "killed by signal 9 (SIGKILL), most likely by the kernel"),
+        (
+            Ending(returncode=-6, killed_for=None, output_tail="I0000 00:00 chatter\nCheck failed: x != y\n\n"),
+            "killed by signal 6 (SIGABRT); the last that it printed: Check failed: x != y",
+        ),
+        (Ending(returncode=3, killed_for=None, output_tail=""), "exited with status 3"),
+        (Ending(returncode=-9, killed_for="memory", output_tail="x"), "it used more memory than allowed"),
+        (Ending(returncode=-9, killed_for="deadline", output_tail="x"), "the time of this run was over"),
+    ],
+)
+def test_a_worker_that_a_fix_brings_down_says_why(ending: Ending, said: str) -> None:
+    assert how_it_ended(ending).startswith(said)

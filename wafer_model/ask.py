@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from wafer_model.calibration import calibrate
@@ -57,7 +58,7 @@ def ask(
         release=release,
     )
     if calibrate_samples_per_s is None:
-        return first
+        return _with_length(first, sequence_length)
     constants = calibrate(
         constants_of(first.mode),
         network,
@@ -71,10 +72,10 @@ def ask(
         micro_batch_size=micro_batch_size,
         release=release,
     )
-    return predict(
+    tied = predict(
         network,
         box,
-        first.mode,
+        wanted,
         batch_size=batch_size,
         systems=systems,
         dtype=dtype,
@@ -85,3 +86,11 @@ def ask(
         constants=constants,
         calibrated=True,
     )
+    return _with_length(tied, sequence_length)
+
+
+def _with_length(found: WaferPrediction, given: int | None) -> WaferPrediction:
+    """Where no length was given, the one that the network has by itself is an assumption that decides the rate."""
+    if given is not None or found.sequence_length is None:
+        return found
+    return replace(found, notes=(f"{found.sequence_length:,} tokens in a sample, the network's own length", *found.notes))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 
 from wafer_model.convolutional import fc_mnist, resnet50, unet
 from wafer_model.errors import WaferModelError, check_count
+from wafer_model.names import find_name
 from wafer_model.network import Network
 from wafer_model.transformers import bert, dit, esm2, gpt2, gpt3, gptj, llama, t5, vit
 
@@ -43,19 +45,33 @@ BUILDERS: Mapping[str, Callable[..., Network]] = MappingProxyType(
     }
 )
 
+# Names that are no other spelling of the built-in one. The weight-streaming quickstart of R1.4 has "GPT-3XL (1.3B params)".
+ALIASES: Mapping[str, str] = MappingProxyType({"gpt3_xl": "gpt3_1.3b"})
+
 
 def build_network(name: str, *, sequence_length: int | None = None) -> Network:
-    """The built-in network called `name`.
+    """The built-in network that `name` means, as people write it: `gpt-j`, `FC-MNIST`.
 
     Raises:
-        WaferModelError: no such network; a length that is not positive, or for a network without one.
+        WaferModelError: no such network, or several; a length that is not positive, or for a network without one.
     """
-    builder = BUILDERS.get(name.strip().lower())
-    if builder is None:
-        raise WaferModelError(f"unknown network {name!r}: one of {', '.join(BUILDERS)}, or a YAML file that describes yours")
+    found = find_builtin(name, otherwise=", or a YAML file that describes yours")
+    own = own_sequence_length(found)
     if sequence_length is None:
-        return builder()
-    if "sequence_length" not in inspect.signature(builder).parameters:
-        raise WaferModelError(f"{name} has no sequence length")
+        return replace(BUILDERS[found](), sequence_length=own)
+    if own is None:
+        raise WaferModelError(f"{found} has no sequence length")
     check_count("the sequence length", sequence_length)
-    return builder(sequence_length=sequence_length)
+    return replace(BUILDERS[found](sequence_length=sequence_length), sequence_length=sequence_length)
+
+
+def find_builtin(name: str, what: str = "network", *, otherwise: str = "") -> str:
+    """The built-in name that is meant. Raises WaferModelError: none, or several; as `names.find_name`."""
+    found = find_name(name, (*BUILDERS, *ALIASES), what, otherwise=otherwise)
+    return ALIASES.get(found, found)
+
+
+def own_sequence_length(name: str) -> int | None:
+    """The length that a built-in network has unless another is given; None where it has none."""
+    parameter = inspect.signature(BUILDERS[name]).parameters.get("sequence_length")
+    return None if parameter is None else int(parameter.default)

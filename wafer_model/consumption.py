@@ -35,6 +35,7 @@ class Consumption:
         mode: `pipelined` or `weight_streaming`; None where unknown.
         limited_by: what limits the wafer; None where the number was declared.
         batch_size: samples per step; None where unknown.
+        notes: what was assumed, one sentence each.
     """
 
     samples_per_s: Estimate
@@ -43,6 +44,7 @@ class Consumption:
     mode: str | None = None
     limited_by: str | None = None
     batch_size: int | None = None
+    notes: tuple[str, ...] = ()
 
 
 def from_rate(samples_per_s: float, *, mode: str | None = None) -> Consumption:
@@ -76,6 +78,7 @@ def from_model(prediction: WaferPrediction) -> Consumption:
         mode=prediction.mode,
         limited_by=prediction.limited_by,
         batch_size=prediction.batch_size,
+        notes=prediction.notes,
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from wafer_model import pipelined, weight_streaming
 from wafer_model.constants import LATEST, MODES, Constants, constants_of
 from wafer_model.errors import WaferModelError, check_count
@@ -53,7 +55,8 @@ def predict(
         raise WaferModelError(f"unknown optimizer {optimizer!r}: one of {', '.join(pipelined.OPTIMIZER_BYTES)}")
     if batch_size < systems * replicas:
         raise WaferModelError(f"a batch of {batch_size} cannot be divided among {systems} system(s) with {replicas} replica(s)")
-    chosen = mode or _mode_for(network, box, dtype, optimizer, systems)
+    needs_streaming = _needs_streaming(network, box, dtype, optimizer, systems)
+    chosen = mode or ("weight_streaming" if needs_streaming else "pipelined")
     if chosen not in MODES:
         raise WaferModelError(f"unknown mode {chosen!r}: one of {', '.join(MODES)}")
     fitted = constants or constants_of(chosen)
@@ -62,16 +65,24 @@ def predict(
             raise WaferModelError("pipelined execution has no micro-batches")
         if systems != 1:
             raise WaferModelError("pipelined execution runs on one system; several need weight streaming")
-        return _pipelined(network, box, fitted, batch_size, dtype, optimizer, replicas, release, calibrated)
+        found = _pipelined(network, box, fitted, batch_size, dtype, optimizer, replicas, release, calibrated)
+        return replace(found, sequence_length=network.sequence_length)
     if replicas != 1:
         raise WaferModelError("weight streaming has no replicas on one wafer; use several systems")
-    return _streaming(network, box, fitted, batch_size, systems, dtype, micro_batch_size, release, calibrated)
+    found = _streaming(network, box, fitted, batch_size, systems, dtype, micro_batch_size, release, calibrated)
+    because = () if mode else (f"weight streaming, because {needs_streaming}",)
+    return replace(found, sequence_length=network.sequence_length, notes=(*because, *found.notes))
 
 
-def _mode_for(network: Network, system: System, dtype: str, optimizer: str, systems: int) -> str:
-    needs = pipelined.memory_bytes(network, dtype=dtype, optimizer=optimizer)
-    small = network.parameters < pipelined.DOCUMENTED_PARAMETER_LIMIT and needs <= system.sram_bytes
-    return "pipelined" if small and systems == 1 else "weight_streaming"
+def _needs_streaming(network: Network, system: System, dtype: str, optimizer: str, systems: int) -> str:
+    """Why this cannot be pipelined; empty where it can."""
+    if systems > 1:
+        return f"{systems} systems train together, and pipelined execution runs on one"
+    if network.parameters >= pipelined.DOCUMENTED_PARAMETER_LIMIT:
+        return f"{network.parameters:,} parameters are more than the billion that pipelined execution is for"
+    if pipelined.memory_bytes(network, dtype=dtype, optimizer=optimizer) > system.sram_bytes:
+        return f"pipelined execution would need more memory than a {system.name} has"
+    return ""
 
 
 def _interval(rate: float, ceiling: float, constants: Constants, calibrated: bool) -> Estimate:

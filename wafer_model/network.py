@@ -97,6 +97,9 @@ class Block:
 class Network:
     """Layers in order, and what one sample looks like.
 
+    Attributes:
+        sequence_length: tokens of a sample, where that is what it was built for; None for a network without one.
+
     Raises (on construction):
         WaferModelError: no layers, or none that computes.
     """
@@ -104,6 +107,7 @@ class Network:
     name: str
     layers: tuple[Layer, ...]
     inputs: tuple[InputTensor, ...]
+    sequence_length: int | None = None
 
     def __post_init__(self) -> None:
         if not self.layers:

@@ -24,7 +24,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from wafer_model.catalogue import BUILDERS, build_network
+from wafer_model.catalogue import BUILDERS, build_network, find_builtin, own_sequence_length
 from wafer_model.errors import WaferModelError
 from wafer_model.network import (
     InputTensor,
@@ -108,11 +108,14 @@ def _network(document: dict[str, Any], path: Path) -> Network:
 
 def _from_base(document: dict[str, Any], path: Path) -> Network:
     sizes = {key: value for key, value in document.items() if key not in ("base", "name")}
-    name = str(document["base"])
-    if name not in BUILDERS:
-        raise WaferModelError(f"{path}: unknown base {name!r}: one of {', '.join(BUILDERS)}")
+    name = find_builtin(str(document["base"]), "base")
     network: Network = _call(BUILDERS[name], sizes, f"{path}: base {name!r}")
-    return Network(name=str(document.get("name", network.name)), layers=network.layers, inputs=network.inputs)
+    return Network(
+        name=str(document.get("name", network.name)),
+        layers=network.layers,
+        inputs=network.inputs,
+        sequence_length=sizes.get("sequence_length", own_sequence_length(name)),
+    )
 
 
 def _layers(entry: object, where: str) -> tuple[Layer, ...]:

@@ -60,6 +60,7 @@ class WaferPrediction:
         single_task_nodes: nodes of the original installation that run one task and stream nothing.
         calibrated: whether a measured point of the user replaced the fitted efficiency.
         notes: assumptions a reader should know, one sentence each.
+        sequence_length: tokens of a sample; None for a network without that, or one that does not say.
     """
 
     network: str
@@ -88,6 +89,7 @@ class WaferPrediction:
     single_task_nodes: int
     calibrated: bool
     notes: tuple[str, ...]
+    sequence_length: int | None = None
 
     @property
     def is_feed_bound(self) -> bool:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from wafer_model.errors import WaferModelError
+from wafer_model.names import find_name
 
 DTYPES = ("fp16", "cbfloat16", "fp32")
 OWN_FILE = Path(__file__).with_name("systems.yaml")
@@ -89,16 +90,13 @@ def own_systems() -> Mapping[str, System]:
 
 
 def find_system(name: str, more: Mapping[str, System] | None = None) -> System:
-    """The system called `name` (case does not matter), among the user's `more` first.
+    """The system that `name` means (`cs2` is CS-2), among the user's `more` first.
 
     Raises:
-        WaferModelError: no such system.
+        WaferModelError: no such system, or several.
     """
     known = {**own_systems(), **(more or {})}
-    for candidate, system in known.items():
-        if candidate.lower() == name.strip().lower():
-            return system
-    raise WaferModelError(f"unknown system {name!r}: one of {', '.join(sorted(known))}, or a YAML file that describes yours")
+    return known[find_name(name, known, "system", otherwise=", or one of a YAML file of yours (--system-file)")]
 
 
 def _system(name: str, entry: object, path: Path) -> System:

@@ -75,6 +75,7 @@ def _reported(dataset: Any, iterator: Any, ops: Any, samples: int, seconds: floa
     from cs_input_analyzer.measure.journal import JournalWriter, Order, read_journal
     from cs_input_analyzer.measure.summary import Ending, worker_result
     from cs_input_analyzer.measure.worker import sample
+    from cs_input_analyzer.records import SamplesPerElement
 
     order = Order(
         target="", pickled=None, params_json=None, mode="train", num_workers=1, worker_index=0, tf_config="{}", batch_size=None,
@@ -83,7 +84,7 @@ def _reported(dataset: Any, iterator: Any, ops: Any, samples: int, seconds: floa
     with tempfile.TemporaryDirectory() as folder:
         writer = JournalWriter(Path(folder))
         writer.event("first_batch", first_batch_s=0.0, bytes=1, samples=samples)
-        sample(writer, dataset, iterator, order, ops, samples)
+        sample(writer, dataset, iterator, order, ops, SamplesPerElement(value=samples, source="made so"))
         journal = read_journal(Path(folder))
     worker = worker_result(journal, Ending(returncode=0, killed_for=None, output_tail=""), index=0, node="here")
     assert worker.samples_per_s is not None

@@ -22,6 +22,7 @@ from cs_input_analyzer.records import (
     WorkerPoint,
     WorkerResult,
 )
+from cs_input_analyzer.threads import may_wait_in_pool
 
 __all__ = ["fit"]
 
@@ -82,7 +83,8 @@ def _fit(pipeline: PipelineGraph, probes: Sequence[Measurement], host_cpus: int)
         )
     launch_spread = launch_spread_ratio([*by_layout.values()])
     rates = _rates_that_fall(by_layout, launch_spread)
-    points = tuple(_worker_point(cpus, [w for run in by_layout[1, cpus] for w in run], rates[1, cpus]) for cpus in lone_cpus)
+    waits = may_wait_in_pool(pipeline.ops)
+    points = tuple(_worker_point(cpus, by_layout[1, cpus], rates[1, cpus], waits) for cpus in lone_cpus)
     together = {key: runs for key, runs in by_layout.items() if key[0] > 1}
     beside = {key: runs for key, runs in together.items() if key[1] in lone_cpus}
     kept_by_lone = tuple(_contention_point(points, key, runs, rates[key], host_cpus) for key, runs in sorted(beside.items()))
@@ -124,7 +126,7 @@ def _with_sizes_seen_together(
             share = kept(points, contention, neighbours_ratio)
             values = rates[tasks, cpus] / np.maximum(share, LEAST_SHARE_RATIO * share[0])
             values = np.maximum(alone(points, cpus), values)
-            found[cpus] = _worker_point(cpus, [worker for run in together[tasks, cpus] for worker in run], values)
+            found[cpus] = _worker_point(cpus, together[tasks, cpus], values, points[0].waits_in_pool)
     return tuple(found[cpus] for cpus in sorted(found))
 
 
@@ -174,9 +176,15 @@ def _falling(values: Vector, weights: Vector) -> Vector:
     )
 
 
-def _worker_point(cpus: int, workers: Sequence[WorkerResult], values: Vector) -> WorkerPoint:
-    cost = _mean(w.cpu_s_per_sample for w in workers)
-    return WorkerPoint(cpus=cpus, samples_per_s=estimate_of(values, len(workers)), cpu_s_per_sample=cost, replicates=stored(values))
+def _worker_point(cpus: int, runs: Sequence[Sequence[WorkerResult]], values: Vector, waits_in_pool: bool) -> WorkerPoint:
+    workers = [worker for run in runs for worker in run]
+    return WorkerPoint(
+        cpus=cpus,
+        samples_per_s=estimate_of(values, len(workers)),
+        cpu_s_per_sample=_mean(w.cpu_s_per_sample for w in workers),
+        replicates=stored(values),
+        waits_in_pool=waits_in_pool,
+    )
 
 
 def _contention_point(

@@ -22,8 +22,9 @@ from cs_input_analyzer.records import CapacityModel, Cluster, ContentionPoint, E
 __all__ = ["alone", "cost_at", "kept", "probe_distances", "rate_alone", "smt_ratios", "used_cpus", "worker_rate", "worker_rates"]
 
 GROWTH_SEED, SPEED_SEED, SMT_SEED, BUSY_SEED = 11, 12, 13, 14
-# Of a rate with more CPUs than were probed: the middle 90 % reach from no growth to growth in proportion.
-GROWTH_EXPONENTS = (-1 / 18, 19 / 18)
+# Threads that hand locks around slow each other down: one CPU was seen to be up to 1.36 times as fast as two (Python functions in
+# parallel calls, which share the interpreter's lock).
+FEWER_FASTER_EXPONENT = 0.45
 
 
 def worker_rate(model: CapacityModel, cluster: Cluster, tasks: int, cpus: int) -> tuple[Estimate, float]:
@@ -159,14 +160,17 @@ def alone(points: tuple[WorkerPoint, ...], cpus: int) -> Vector:
     """Rate of a lone worker at any CPU count: between probes, straight lines of log rate over log2(CPUs), which never overshoot.
 
     Beyond the largest probe the estimate follows Amdahl's law (Gunther's universal scalability law without coherency) through the
-    first and the last point, and the interval reaches from no growth to growth in proportion. Below the smallest: in proportion,
-    which is pessimistic, since the cost of a sample falls with fewer CPUs.
+    first and the last point, below the smallest it is the slower bound; the interval is all between the bounds of `_changes`.
     """
     first, last = points[0], points[-1]
-    if cpus <= first.cpus:
-        return _rates(first) * (cpus / first.cpus)
-    if cpus >= last.cpus:
-        return _rates(last) * _growth(points, cpus)
+    if cpus < first.cpus or cpus > last.cpus:
+        nearest = first if cpus < first.cpus else last
+        least, most = _changes(nearest, cpus)
+        # Either bound may be the truth, and not only what lies between: half of the replicates are of each.
+        at_most = np.random.default_rng(GROWTH_SEED).permutation(REPLICATES) % 2 == 1
+        return np.asarray(_rates(nearest) * np.concatenate([[_change(points, cpus)], np.where(at_most, most, least)]))
+    if cpus == first.cpus:
+        return _rates(first)
     left, right, share = _around(points, cpus)
     if share == 1:
         return _rates(right)
@@ -178,10 +182,8 @@ def alone(points: tuple[WorkerPoint, ...], cpus: int) -> Vector:
 def rate_alone(points: tuple[WorkerPoint, ...], cpus: int) -> float:
     """The estimate of `alone`, without its replicates: planning asks for it thousands of times."""
     first, last = points[0], points[-1]
-    if cpus <= first.cpus:
-        return first.samples_per_s.estimate * cpus / first.cpus
-    if cpus >= last.cpus:
-        return last.samples_per_s.estimate * _amdahl_growth(points, cpus)
+    if cpus <= first.cpus or cpus >= last.cpus:
+        return (first if cpus <= first.cpus else last).samples_per_s.estimate * _change(points, cpus)
     left, right, share = _around(points, cpus)
     below, above = math.log(left.samples_per_s.estimate), math.log(right.samples_per_s.estimate)
     return math.exp((1 - share) * below + share * above)
@@ -198,11 +200,27 @@ def _rates(point: WorkerPoint) -> Vector:
     return vector(point.samples_per_s, point.replicates, point.cpus)
 
 
-def _growth(points: tuple[WorkerPoint, ...], cpus: int) -> Vector:
-    """X(cpus) / X(last); exactly 1 at the last point."""
-    size = cpus / points[-1].cpus
-    draws = np.random.default_rng(GROWTH_SEED).uniform(*GROWTH_EXPONENTS, size=REPLICATES)
-    return np.concatenate([[_amdahl_growth(points, cpus)], size**draws])
+def _change(points: tuple[WorkerPoint, ...], cpus: int) -> float:
+    """Rate over that of the nearest probe outside of what was probed, as estimated; exactly 1 at that probe."""
+    first, last = points[0], points[-1]
+    if cpus <= first.cpus:
+        return _changes(first, cpus)[0]
+    return min(_amdahl_growth(points, cpus), _changes(last, cpus)[1])
+
+
+def _changes(point: WorkerPoint, cpus: int) -> tuple[float, float]:
+    """Rate with `cpus` CPUs over that of the probe, at least and at most: what its utilization leaves open.
+
+    A probe of C CPUs that used u = X · D of them had all of them busy for a share u / C of its time at most, and only that share
+    depends on their number. With c of them it takes C / c times as long if it was all parallel work, and stays where what it needs
+    is one thread, or is cheaper with fewer CPUs. What waits takes as long as before, unless calls that wait hold threads of the
+    pool, of which there is one for each CPU: then, and where the cost is unknown, all of the time may depend on the CPUs.
+    """
+    size = cpus / point.cpus
+    used = point.cpus if point.cpu_s_per_sample is None else point.samples_per_s.estimate * point.cpu_s_per_sample
+    share = 1.0 if point.waits_in_pool else min(1.0, used / point.cpus)
+    bound = 1 / (1 + share * (1 / size - 1))
+    return (bound, size ** (-FEWER_FASTER_EXPONENT * min(1.0, used))) if size < 1 else (1.0, bound)
 
 
 def _amdahl_growth(points: tuple[WorkerPoint, ...], cpus: int) -> float:

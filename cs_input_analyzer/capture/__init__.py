@@ -5,19 +5,26 @@ Workers that are told a script run it up to there; `measure.script_run` runs it 
 
 from cs_input_analyzer.capture.doors import LOOKED_FOR
 from cs_input_analyzer.capture.gate import Gate
-from cs_input_analyzer.capture.running import NotReachedError, captured, run_script
+from cs_input_analyzer.capture.missing import innermost, missing_advice, standing_in
+from cs_input_analyzer.capture.running import NotReachedError, beside_scripts, captured, run_script
 from cs_input_analyzer.capture.script import Script, from_command, is_python, is_script, other_python, parse_script
+from cs_input_analyzer.capture.stand_ins import setting_up
 
 __all__ = [
     "LOOKED_FOR",
     "Gate",
     "NotReachedError",
     "Script",
+    "beside_scripts",
     "captured",
     "from_command",
+    "innermost",
     "is_python",
     "is_script",
+    "missing_advice",
     "other_python",
     "parse_script",
     "run_script",
+    "setting_up",
+    "standing_in",
 ]

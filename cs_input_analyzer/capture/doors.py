@@ -11,14 +11,16 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from types import ModuleType
 from typing import Any
 
-from cs_input_analyzer.capture.gate import Gate, Nothing, OneLook, Taken, scripts_line
-from cs_input_analyzer.capture.looks import is_one_look
-from cs_input_analyzer.capture.stand_ins import Blank, Finder, StandIn, estimator_module, is_vendors
-from cs_input_analyzer.graph import is_library
+from cs_input_analyzer.capture import estimators
+from cs_input_analyzer.capture.gate import Gate, Nothing, OneLook, Taken
+from cs_input_analyzer.capture.loaded import Loaded
+from cs_input_analyzer.capture.looks import MOST_LOOKED_AT, is_one_look
+from cs_input_analyzer.capture.missing import is_vendors
+from cs_input_analyzer.capture.stand_ins import Blank, NoResult, StandIn
+from cs_input_analyzer.graph import is_library, where_built
 from cs_input_analyzer.records import Mode
 
 __all__ = ["LOOKED_FOR", "opened", "opened_for_functions"]
@@ -28,20 +30,18 @@ LOOKED_FOR = (
     "tf.data.Dataset or iter() of one, make_one_shot_iterator, a strategy's experimental_distribute_dataset"
 )
 _KERAS = {"keras.src.models.model": "Model", "tf_keras.src.engine.training": "Model"}
-_FILES = {"h5py._hl.files": "File"}
 _ESTIMATORS = ("estimator", "cs_estimator")
-_CPP_FILES = ("WritableFile", "DeleteFile", "CreateDir", "RecursivelyCreateDir", "CopyFile", "RenameFile", "DeleteRecursively")
-_CPP_SAVES = ("save", "save_v2", "save_slices", "write_file", "merge_v2_checkpoints")
 _ADAPT_FRAMES = 20
 
 
 @contextmanager
-def opened(gate: Gate, *, is_streaming: bool, told: Callable[[str], None]) -> Iterator[None]:
-    """While open, all of them lead to the gate. `told` hears the name of a module that is stood in for."""
+def opened(gate: Gate) -> Iterator[None]:
+    """While open, all of them lead to the gate."""
     with ExitStack() as stack:
-        doors = _Doors(gate, stack, told)
+        doors = _Doors(gate, stack)
         doors.tensorflow()
-        finder = Finder(doors.wants, doors.after, partial(is_vendors, is_streaming=is_streaming), doors.stand_in)
+        stack.enter_context(estimators.led_to(doors.estimator))
+        finder = Loaded(doors.wants, doors.after)
         sys.meta_path.insert(0, finder)
         stack.callback(sys.meta_path.remove, finder)
         for name in [name for name in list(sys.modules) if doors.wants(name)]:
@@ -53,13 +53,13 @@ def opened(gate: Gate, *, is_streaming: bool, told: Callable[[str], None]) -> It
 def opened_for_functions(gate: Gate) -> Iterator[None]:
     """While open, the iterators of TensorFlow 1 lead to the gate: an input function may make one and return its tensors."""
     with ExitStack() as stack:
-        _Doors(gate, stack, lambda name: None).one_shot_iterators()
+        _Doors(gate, stack).one_shot_iterators()
         yield
 
 
 class _Doors:
-    def __init__(self, gate: Gate, stack: ExitStack, told: Callable[[str], None]) -> None:
-        self._gate, self._stack, self._told = gate, stack, told
+    def __init__(self, gate: Gate, stack: ExitStack) -> None:
+        self._gate, self._stack = gate, stack
         self._passed: list[Any] = []  # datasets that were given to a tf.function
 
     def _replace(self, owner: Any, name: str, new: Any) -> None:
@@ -72,36 +72,25 @@ class _Doors:
     # --- what is looked after once it is loaded --------------------------------------------------------------------------
 
     def wants(self, name: str) -> bool:
-        is_estimators = is_vendors(name, True) and name.rpartition(".")[2].startswith(_ESTIMATORS)
-        return name in _KERAS or name in _FILES or is_estimators
+        is_estimators = is_vendors(name) and name.rpartition(".")[2].startswith(_ESTIMATORS)
+        return name in _KERAS or is_estimators
 
     def after(self, module: ModuleType) -> None:
         name = module.__name__
         if name in _KERAS:
             self._keras(getattr(module, _KERAS[name]))
-        elif name in _FILES:
-            self._h5py(getattr(module, _FILES[name]))
         elif not isinstance(module, StandIn):
             self._estimators(module)
 
-    def stand_in(self, name: str) -> ModuleType:
-        self._told(name)
-        return estimator_module(name, self._estimator, self._train_and_evaluate, None)
-
     # --- Estimators ------------------------------------------------------------------------------------------------------
 
-    def _estimator(self, estimator: Any, call: str, input_fn: Any, mode: Mode) -> None:
+    def estimator(self, estimator: Any, call: str, input_fn: Any, mode: Mode) -> None:
         kind: Any = "train" if call in ("train", "compile") and mode == "train" else "predict" if call == "predict" else "evaluate"
         taken = self._taken(input_fn)
         if isinstance(taken, Taken) and callable(input_fn):
-            own = {"params": _own(estimator, "params"), "config": _own(estimator, "config"), "mode": mode}
+            own = {"params": estimators.params_of(estimator, mode), "config": _own(estimator, "config"), "mode": mode}
             taken = Taken(subject=input_fn, arguments={name: value for name, value in own.items() if name in _names(input_fn)})
         self._gate.reach(kind, f"{type(estimator).__name__}.{call}", taken, mode)
-
-    def _train_and_evaluate(self, estimator: Any, train: Any, evaluate: Any) -> None:
-        for spec, call, mode in ((train, "train", "train"), (evaluate, "evaluate", "eval")):
-            if spec is not None:
-                self._estimator(estimator, call, getattr(spec, "input_fn", spec), mode)  # type: ignore[arg-type]
 
     def _estimators(self, module: ModuleType) -> None:
         """Of packages that are installed."""
@@ -111,15 +100,11 @@ class _Doors:
                 for call in [call for call in modes if call in vars(value)]:
                     self._replace(value, call, self._method(call, modes[call]))
             elif name == "train_and_evaluate" and callable(value):
-                self._replace(
-                    module,
-                    name,
-                    lambda estimator, train_spec, eval_spec: self._train_and_evaluate(estimator, train_spec, eval_spec),
-                )
+                self._replace(module, name, estimators.train_and_evaluate)
 
     def _method(self, call: str, mode: Mode) -> Callable[..., Any]:
         def method(estimator: Any, input_fn: Any = None, *args: Any, **kwargs: Any) -> Any:
-            self._estimator(estimator, call, input_fn, "eval" if kwargs.get("mode") == "eval" else mode)
+            self.estimator(estimator, call, input_fn, "eval" if kwargs.get("mode") == "eval" else mode)
             return {} if call == "evaluate" else estimator if call != "predict" else iter(())
 
         return method
@@ -131,42 +116,37 @@ class _Doors:
             self._gate.reach("fit", f"{type(model).__name__}.fit", self._taken(x))
             if kwargs.get("validation_data") is not None:
                 self._gate.reach("evaluate", "validation_data of fit", self._taken(kwargs["validation_data"]), "eval")
-            return Blank()
+            return NoResult()
 
         def evaluate(model: Any, x: Any = None, *args: Any, **kwargs: Any) -> Any:
             self._gate.reach("evaluate", f"{type(model).__name__}.evaluate", self._taken(x), "eval")
-            return Blank()
+            return NoResult()
 
         def predict(model: Any, x: Any = None, *args: Any, **kwargs: Any) -> Any:
             self._gate.reach("predict", f"{type(model).__name__}.predict", self._taken(x), "eval")
-            return Blank()
+            return NoResult()
 
         def on_batch(model: Any, x: Any = None, *args: Any, **kwargs: Any) -> Any:
             self._gate.reach("fit", f"{type(model).__name__}.train_on_batch", self._taken(x))
-            return Blank()
+            return NoResult()
 
-        for name, door in (("fit", fit), ("evaluate", evaluate), ("predict", predict), ("train_on_batch", on_batch)):
-            self._replace(model, name, door)
+        compiled = model.compile
 
-    def _h5py(self, file: Any) -> None:
-        original = file.__init__
+        def compile(model: Any, *args: Any, **kwargs: Any) -> None:
+            """Keras would refuse a stand-in, such as an optimizer of a package that is missing; nothing is trained with it."""
+            if not any(isinstance(value, Blank) for value in (*args, *kwargs.values())):
+                compiled(model, *args, **kwargs)
 
-        def make(opened: Any, name: Any, mode: str = "r", *args: Any, **kwargs: Any) -> None:
-            if mode != "r":
-                self._gate.guard(f"write {name}")
-            original(opened, name, mode, *args, **kwargs)
-
-        self._replace(file, "__init__", make)
+        for door in (compile, fit, evaluate, predict):
+            self._replace(model, door.__name__, door)
+        self._replace(model, "train_on_batch", on_batch)
 
     # --- TensorFlow ------------------------------------------------------------------------------------------------------
 
     def tensorflow(self) -> None:
-        import tensorflow as tf
         from tensorflow.python.client import session
         from tensorflow.python.data.ops import dataset_ops
         from tensorflow.python.eager import backprop
-        from tensorflow.python.lib.io import file_io
-        from tensorflow.python.ops import gen_io_ops
 
         self.one_shot_iterators()
         self._loops(dataset_ops.DatasetV2)
@@ -174,12 +154,6 @@ class _Doors:
         self._strategies()
         self._guarded(session.BaseSession, ("run", "make_callable"), "run a step of a session")
         self._guarded(backprop.GradientTape, ("__enter__",), "compute gradients")
-        self._guarded(file_io._pywrap_file_io, _CPP_FILES, "write a file")
-        self._guarded(gen_io_ops, _CPP_SAVES, "save variables")
-        if "estimator" not in vars(tf):
-            stand_in = estimator_module("tensorflow.estimator", self._estimator, self._train_and_evaluate, self._told)
-            for module in (tf, tf.compat.v1, tf.compat.v2):
-                self._replace(module, "estimator", stand_in)
 
     def _guarded(self, owner: Any, names: tuple[str, ...], what: str) -> None:
         for name in names:
@@ -209,23 +183,23 @@ class _Doors:
             self._replace(dataset_ops.DatasetV1, name, make)
 
     def _loops(self, dataset_class: Any) -> None:
-        original = dataset_class.__iter__
+        for name in ("__iter__", "as_numpy_iterator"):
+            self._replace(dataset_class, name, self._iteration(getattr(dataset_class, name)))
 
+    def _iteration(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
         def iterate(dataset: Any) -> Any:
             if _is_adapting():
                 return original(dataset)
-            if is_one_look(scripts_line()):
+            if is_one_look(where_built().line):
                 self._gate.reach("peek", "a look at one element", self._taken(dataset))
                 return OneLook(self._gate, dataset, lambda: next(original(dataset)))
-            return loop(dataset)
-
-        def loop(dataset: Any) -> Any:
-            is_peek = type(dataset).__name__.lstrip("_").startswith("Take")
-            self._gate.reach("peek" if is_peek else "loop", "a loop over a Dataset", self._taken(dataset))
+            if _is_small(dataset):
+                self._gate.reach("peek", "a look at a few elements", self._taken(dataset))
+                return original(dataset)
+            self._gate.reach("loop", "a loop over a Dataset", self._taken(dataset))
             return Nothing(self._gate, dataset)
 
-        self._replace(dataset_class, "__iter__", iterate)
-        self._replace(dataset_class, "as_numpy_iterator", loop)
+        return iterate
 
     def _autograph(self) -> None:
         """`for batch in dataset` inside a `tf.function` is no Python loop; there the dataset may be the function's argument."""
@@ -264,7 +238,7 @@ class _Doors:
 
             call = f"{type(strategy).__name__}.distribute_datasets_from_function"
             self._gate.reach("distribute", call, self._taken(of_context))
-            return Nothing(self._gate, Blank())
+            return Nothing(self._gate, NoResult())
 
         self._replace(base, "experimental_distribute_dataset", distribute)
         for name in ("distribute_datasets_from_function", "experimental_distribute_datasets_from_function"):
@@ -293,6 +267,15 @@ class _Doors:
             return Taken(subject=subject, arguments={})
         what = type(subject)
         return "nothing that it was given" if subject is None else f"{what.__module__}.{what.__name__}, no tf.data.Dataset"
+
+
+def _is_small(dataset: Any) -> bool:
+    """Whether it is what `take` leaves of another, and only a few elements."""
+    import tensorflow as tf
+
+    count = getattr(dataset, "_count", None) if type(dataset).__name__.lstrip("_").startswith("Take") else None
+    known = tf.get_static_value(count) if count is not None else None
+    return known is not None and 0 <= int(known) <= MOST_LOOKED_AT
 
 
 def _own(estimator: Any, name: str) -> Any:

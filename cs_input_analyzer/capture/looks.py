@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import ast
 import linecache
-from typing import TypeGuard
 
-__all__ = ["is_one_look"]
+__all__ = ["MOST_LOOKED_AT", "is_one_look"]
 
+# A script that takes so many elements at most, by `take`, looks at them; one that takes more trains on them.
+MOST_LOOKED_AT = 8
 _LOOPS = (ast.For, ast.AsyncFor, ast.While, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 def is_one_look(source: str) -> bool:
-    """Whether the statement at `path:line` is `name = next(iter(dataset))`, or a part of that, and stands in no loop."""
+    """Whether the statement at `path:line` takes one element and stands in no loop.
+
+    That is `name = next(iter(dataset))`, `next(dataset.as_numpy_iterator())`, or a part of these, or a loop over the dataset that
+    breaks in its first round.
+    """
     path, _, line = source.rpartition(":")
     if not line.isdigit():
         return False
@@ -21,15 +26,20 @@ def is_one_look(source: str) -> bool:
     except (SyntaxError, ValueError):
         return False
     here = [node for node in nodes if getattr(node, "lineno", 0) <= int(line) <= (getattr(node, "end_lineno", 0) or 0)]
-    is_in_loop = any(isinstance(node, _LOOPS) for node in here)
-    return not is_in_loop and any(isinstance(node, ast.Assign | ast.AnnAssign) and _is_look(node.value) for node in here)
+    loops = [node for node in here if isinstance(node, _LOOPS)]
+    if len(loops) == 1 and isinstance(loops[0], ast.For):
+        begins = loops[0].lineno <= int(line) <= (loops[0].iter.end_lineno or 0)
+        return begins and any(isinstance(statement, ast.Break) for statement in loops[0].body)
+    return not loops and any(isinstance(node, ast.Assign | ast.AnnAssign) and _is_look(node.value) for node in here)
 
 
 def _is_look(value: ast.expr | None) -> bool:
     while isinstance(value, ast.Subscript | ast.Attribute):
         value = value.value
-    return _is_call(value, "next") and _is_call(value.args[0], "iter")
-
-
-def _is_call(value: ast.expr | None, name: str) -> TypeGuard[ast.Call]:
-    return isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == name and len(value.args) == 1
+    if not (isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "next" and len(value.args) == 1):
+        return False
+    taken = value.args[0]
+    if not isinstance(taken, ast.Call):
+        return False
+    is_iter = isinstance(taken.func, ast.Name) and taken.func.id == "iter" and len(taken.args) == 1
+    return is_iter or (isinstance(taken.func, ast.Attribute) and taken.func.attr == "as_numpy_iterator")

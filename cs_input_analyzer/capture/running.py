@@ -6,53 +6,100 @@ import functools
 import importlib
 import importlib.util
 import os
+import queue
+import signal
 import sys
+import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from importlib.machinery import SourceFileLoader
 from types import CodeType, ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 from cs_input_analyzer.capture.doors import opened, opened_for_functions
-from cs_input_analyzer.capture.gate import Gate, Taken, watch_writes
+from cs_input_analyzer.capture.gate import Gate, Taken, watch
 from cs_input_analyzer.capture.script import Script, parse_script
 
-__all__ = ["NotReachedError", "captured", "run_script"]
+__all__ = ["NotReachedError", "beside_scripts", "captured", "run_script"]
+
+
+# Signals the main thread to stand still. The default action of this signal is to ignore it.
+STILL = signal.SIGURG
+_jobs: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+_main: list[int] = []  # the thread that does them
 
 
 class NotReachedError(Exception):
     """The script ended before the place that was chosen."""
 
 
+def beside_scripts(life: Callable[[], NoReturn]) -> NoReturn:
+    """Runs `life`, which ends the process, in a thread of its own, and in this one, the main thread, the scripts that it captures.
+
+    A script stands still at its place as long as the process lives: were it unwound, it would do what it does at its end.
+    """
+    _main.append(threading.get_ident())
+    signal.signal(STILL, lambda *_: _do_jobs())
+    threading.Thread(target=life, name="worker").start()
+    _do_jobs()
+
+
+def _do_jobs() -> NoReturn:
+    while True:
+        _jobs.get()()
+
+
 def captured(target: str) -> Any:
     """The Dataset that a script would have taken its data from, or a function that gives it; `target` as `Script.target`.
 
-    Raises what the script raises, and NotReachedError.
+    To be called in what runs `beside_scripts`. Raises what the script raises, and NotReachedError.
     """
-    script = parse_script(target)
-    gate = Gate(script.number or 1)
-    run_script(script, gate, lambda name: None)
+    if not _main:
+        raise RuntimeError("a script is captured only beside the thread that runs it")
+    script, pid = parse_script(target), os.getpid()
+    over: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
+    undone = ExitStack()
+
+    def stand_still(why: str) -> NoReturn:
+        over.put(None)
+        if threading.get_ident() != _main[0]:
+            signal.pthread_kill(_main[0], STILL)
+            threading.Event().wait()
+        _do_jobs()
+
+    def run() -> None:
+        error: BaseException | None = None
+        try:
+            run_script(script, gate, undone)
+        except BaseException as raised:
+            error = raised
+        if os.getpid() != pid:  # a child that the script forked
+            os._exit(0)
+        over.put(error)
+
+    gate = Gate(stand_still, script.number or 1)
+    _jobs.put(run)
+    error = over.get()
+    undone.close()
     if gate.taken is None:
+        if error is not None:
+            raise error
         raise NotReachedError(f"`{script.command}` ended before capture {script.number}" + (f": {gate.why}" if gate.why else ""))
     make_eager()
     return _dataset_or_function(gate.taken)
 
 
-def run_script(script: Script, gate: Gate, told: Callable[[str], None]) -> None:
-    """Runs the script in this process until it ends, or is ended at the gate. Raises what it raises, SystemExit too.
+def run_script(script: Script, gate: Gate, undone: ExitStack) -> None:
+    """Runs the script in this process, until its end. Raises what it raises, SystemExit too.
 
-    `told`: hears of modules that are stood in for. The script stays this process's `__main__`, which what was captured may need.
+    `undone` is to be closed after it: until then calls that take data lead to the gate. Who calls this sees to modules that it
+    lacks. The script stays this process's `__main__`, which what was captured may need.
     """
-    watch_writes()
-    with gate.running(), opened(gate, is_streaming=script.python.endswith("-ws"), told=told):
-        main, code = _prepared(script)
-        try:
-            exec(code, vars(main))
-        except Exception:
-            if gate.taken is None:  # raised after it had caught what was to end it
-                raise
-        except SystemExit:
-            if gate.taken is None:
-                raise
+    watch()
+    undone.enter_context(gate.running())
+    undone.enter_context(opened(gate))
+    main, code = _prepared(script)
+    exec(code, vars(main))
 
 
 def _prepared(script: Script) -> tuple[ModuleType, CodeType]:
@@ -107,15 +154,34 @@ def _dataset_or_function(taken: Taken) -> Any:
         return _eager(taken.subject)
     bound = functools.partial(taken.subject, **taken.arguments)
 
+    class IteratorMade(BaseException):
+        """The function has made an iterator: what it makes of its tensors is not wanted. No Exception, so that it is not caught."""
+
+    def leave(why: str) -> NoReturn:
+        raise IteratorMade
+
     @functools.wraps(bound)
     def build(*args: Any, **kwargs: Any) -> Any:
-        gate = Gate(1)
-        result = None
-        with gate.running(), opened_for_functions(gate):
-            result = bound(*args, **kwargs)
-        return result if gate.taken is None else _eager(gate.taken.subject)
+        gate = Gate(leave, 1)
+        _seed()
+        try:
+            with gate.running(), opened_for_functions(gate):
+                return bound(*args, **kwargs)
+        except IteratorMade:
+            assert gate.taken is not None
+            return _eager(gate.taken.subject)
 
     return build
+
+
+def _seed() -> None:
+    """As an Estimator does before it calls its input function: where ops are deterministic, random ones want a seed."""
+    import tensorflow as tf
+    from tensorflow.python.eager import context
+    from tensorflow.python.framework import config
+
+    if config.is_op_determinism_enabled() and context.global_seed() is None:
+        tf.random.set_seed(1)
 
 
 def _eager(dataset: Any) -> Any:

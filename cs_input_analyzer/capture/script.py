@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cs_input_analyzer.errors import TargetError
+from cs_input_analyzer.train_command import is_python
 
 __all__ = ["Script", "from_command", "is_python", "is_script", "other_python", "parse_script"]
 
 PREFIX = "script:"
-# Python's own name, a version of it, and what the vendor calls its flavours: python-ws streams weights.
-_PYTHON = re.compile(r"python([0-9.]*|-[a-z]+)")
+# The presence of this module tells a script that weights are streamed; that is what `python-ws` is for.
+_STREAMING = "tfwse"
 # Options of Python that change nothing about the data a script reads.
 _PLAIN = re.compile(r"-[bBdEiIOPqsSuvx]+")
 _VALUED = ("-W", "-X")
@@ -47,6 +48,11 @@ class Script:
         return shlex.join([self.python, *what, *self.arguments])
 
     @property
+    def stand_ins(self) -> tuple[str, ...]:
+        """Packages that are there under the Python that it names."""
+        return (_STREAMING,) if self.python.endswith("-ws") else ()
+
+    @property
     def target(self) -> str:
         """The text that `parse_script` reads."""
         return f"{PREFIX}{self.number or 0}:{self.command}"
@@ -54,11 +60,6 @@ class Script:
 
 def is_script(target: str) -> bool:
     return target.startswith(PREFIX)
-
-
-def is_python(word: str) -> bool:
-    """Whether a word of a command line is Python: `python3`, `/opt/bin/python`, `python-ws`."""
-    return _PYTHON.fullmatch(os.path.basename(word)) is not None
 
 
 def other_python(word: str) -> str | None:

@@ -1,50 +1,86 @@
-"""Stands in for packages that are not installed, so that a script which imports them can reach its input function.
+"""What takes the place of a module that is not there, so that code which imports it can reach its data.
 
-The vendor's packages are in a closed container, and TensorFlow has no Estimator any more. A stand-in takes whatever it is given and
-does nothing; only what is known to take an input function, an Estimator, leads to the gate. A package that is installed is itself.
+A stand-in has every name, takes every call, and does nothing. It has no value either: where one is asked for, as a size, a path or
+a tensor, that is an error which names it, so that nothing is ever measured with a made up value. `missing` says for which modules.
 """
 
 from __future__ import annotations
 
-import importlib.machinery
+import dis
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from importlib.abc import Loader, MetaPathFinder
+from abc import ABCMeta
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
-__all__ = ["Blank", "Finder", "StandIn", "estimator_module", "is_vendors"]
+__all__ = ["Blank", "NoResult", "StandIn", "StandInError", "is_dunder", "made_for", "setting_up"]
 
-_VENDORS = ("cerebras", "tensorflow_estimator")
-# Its presence tells a script that weights are streamed; that is what `python-ws` is for.
-_STREAMING = "tfwse"
 AUTOTUNE = -1
+# An origin is a text for people; `a.b(...).c(...)` of a long chain, or of a loop, tells no more than its beginning.
+LONGEST_ORIGIN = 80
+# Kept by each: what it stands for, and where that may be a module, the names that are known of modules.
+_ORIGIN, _KNOWN = "_stands_in_for", "_known_names"
+_ARITHMETIC = ("add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "lshift", "rshift")
 
 
-class Blank:
+class StandInError(Exception):
+    """A value was asked of a stand-in. No TypeError or ValueError: those are caught by who tries one way and then another."""
+
+
+class _Setup:
+    """Whether user code runs that sets up more than its data; of all threads, as TensorFlow calls functions back from its own."""
+
+    is_on = False
+
+
+@contextmanager
+def setting_up() -> Iterator[None]:
+    """Around a script, or the import of a module: it may loop over stand-ins and decide by them, as over hooks for the training.
+
+    Not so an input function: what they decide there would be the pipeline.
+    """
+    was_on, _Setup.is_on = _Setup.is_on, True
+    try:
+        yield
+    finally:
+        _Setup.is_on = was_on
+
+
+class _HasEveryAttribute(ABCMeta):
+    """Of classes: `ExecutionStrategy.ANY_NAME`. An ABCMeta, so that a user's class may be abstract and derive from a stand-in."""
+
+    def __getattr__(cls, name: str) -> Any:
+        if is_dunder(name):
+            raise AttributeError(name)
+        return _blank(f"{cls.__module__}.{cls.__qualname__}.{name}")
+
+
+class Blank(metaclass=_HasEveryAttribute):
     """Takes any call and has any attribute; as a decorator it leaves the function as it is, in a loop it is empty."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self.__dict__.update({name: value for name, value in kwargs.items() if not name.startswith("__")})
+        """Keeps nothing of what it is given: a method, as `parse` of hyperparameters, might have changed it."""
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") and name.endswith("__"):
+        if name == "__signature__" and not _Setup.is_on:
+            _refuse(self, "a function of the pipeline, or what the input function returns")
+        if is_dunder(name):
             raise AttributeError(name)
-        return Blank()
+        known = vars(self).get(_KNOWN)
+        if known is None:
+            return self._next(f".{name}")
+        made = made_for(_origin(self), name, known)
+        setattr(self, name, made)  # the same object each time, as of any module
+        return made
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         is_decorator = len(args) == 1 and not kwargs and (inspect.isfunction(args[0]) or inspect.isclass(args[0]))
-        return args[0] if is_decorator else Blank()
+        return args[0] if is_decorator else self._next("(...)")
 
     def __getitem__(self, key: Any) -> Any:
-        return Blank()
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(())
-
-    def __len__(self) -> int:
-        return 0
+        return self._next("[...]")
 
     def __enter__(self) -> Any:
         return self
@@ -52,179 +88,161 @@ class Blank:
     def __exit__(self, *error: object) -> None:
         return None
 
-    def __float__(self) -> float:
-        return float("nan")
+    def _next(self, how: str) -> Any:
+        return _blank(f"{_origin(self)}{how}")
+
+    def __repr__(self) -> str:
+        return f"<stand-in for {_origin(self)}>"
+
+    def __format__(self, how: str) -> str:
+        return str(self)
+
+    # --- a value that is asked for ---------------------------------------------------------------------------------------
 
     def __int__(self) -> int:
-        return 0
+        _refuse(self, "a whole number")
+
+    def __index__(self) -> int:
+        _refuse(self, "a whole number (a size, a count, an index)")
+
+    def __float__(self) -> float:
+        _refuse(self, "a number")
+
+    def __complex__(self) -> complex:
+        _refuse(self, "a number")
+
+    def __len__(self) -> int:
+        _refuse(self, "something that has a length")
+
+    def __fspath__(self) -> str:
+        _refuse(self, "a path")
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        _refuse(self, "an array")
+
+    def __tf_tensor__(self, *args: Any, **kwargs: Any) -> Any:
+        _refuse(self, "a tensor")
+
+    def __lt__(self, other: object) -> bool:
+        _refuse(self, "a number to compare")
+
+    __le__ = __gt__ = __ge__ = __lt__
+
+    def __iter__(self) -> Iterator[Any]:
+        caller = sys._getframe(1)
+        is_loop = dis.opname[caller.f_code.co_code[caller.f_lasti]] == "GET_ITER"
+        if not (_Setup.is_on and is_loop):  # who else wants all elements makes a list, a shape or an array of them
+            _refuse(self, "a list or a shape")
+        return iter(())
+
+    def __bool__(self) -> bool:
+        if not _Setup.is_on:
+            _refuse(self, "a condition")
+        return False
+
+    def __eq__(self, other: object) -> bool:
+        if not _Setup.is_on and other is not self:
+            _refuse(self, "something to compare")
+        return self is other
+
+    __hash__ = object.__hash__
+
+
+def _same(blank: Blank, *_: object) -> Any:
+    """What is computed from a stand-in is one: it may be printed, or handed on, and whoever asks for its value is told."""
+    return blank
+
+
+for _name in _ARITHMETIC:
+    setattr(Blank, f"__{_name}__", _same)
+    setattr(Blank, f"__r{_name}__", _same)
+for _name in ("neg", "pos", "abs", "invert", "round"):
+    setattr(Blank, f"__{_name}__", _same)
+
+
+class NoResult(Blank):
+    """What a training gives that was not run. Scripts compute with it, compare it and print it before they go on."""
+
+    def _next(self, how: str) -> Any:
+        return NoResult()
 
     def __format__(self, how: str) -> str:
         return "(nothing: the training was not run)"
+
+    def __float__(self) -> float:
+        return float("nan")
+
+    def __lt__(self, other: object) -> bool:
+        return False
+
+    __le__ = __gt__ = __ge__ = __lt__
 
 
 class StandIn(ModuleType):
     """A module that has every name: a class where it begins with a capital letter, something that does nothing else.
 
-    `told` hears the name of a module of which something is used.
+    Args:
+        known: names that are more than that.
+        told: hears the name of the module as soon as something of it is used.
     """
 
-    def __init__(self, name: str, known: dict[str, Any] | None = None, told: Callable[[str], None] | None = None) -> None:
+    def __init__(self, name: str, known: dict[str, Any], told: Callable[[str], None]) -> None:
         super().__init__(name)
         self.__path__: list[str] = []
         self.__file__ = None
-        self._known = known or {}
+        self._known = known
         self._told = told
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") and name.endswith("__"):
+        if is_dunder(name):
             raise AttributeError(name)
-        if self._told is not None:
-            self._told(self.__name__)
-        if name in self._known:
-            return self._known[name]
-        made = self._made(name)
+        self._told(self.__name__)
+        made = made_for(self.__name__, name, self._known)
         setattr(self, name, made)  # the same object each time, as of any module
         return made
 
-    def _made(self, name: str) -> Any:
-        if name.endswith("AUTOTUNE"):  # the vendor's constant has the value of TensorFlow's own
-            return AUTOTUNE
-        if name.isupper():
-            return Blank()
-        if "Estimator" in name and not name.endswith("Spec"):
-            return type(name, (self._known.get("Estimator", Blank),), {"__module__": self.__name__})
-        if name[:1].isupper():
-            return type(name, (Blank,), {"__module__": self.__name__})
-        return Blank()
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """`from package import name` asks for a module of that name, where it is missing."""
+        self._told(self.__name__)
+        return _blank(self.__name__)(*args, **kwargs)
 
 
-def estimator_module(
-    name: str, reached: Callable[..., None], trained: Callable[[Any, Any, Any], None], told: Callable[[str], None] | None
-) -> StandIn:
-    """A stand-in that has Estimators.
-
-    `reached(estimator, call, input_fn, mode)` is called where one would take data, `trained(estimator, train_spec, eval_spec)` for
-    `train_and_evaluate`.
-    """
-
-    class Estimator(Blank):
-        def __init__(
-            self, model_fn: Any = None, model_dir: Any = None, config: Any = None, params: Any = None, **others: Any
-        ) -> None:
-            super().__init__(model_fn=model_fn, model_dir=model_dir, params=params, **others)
-            self.config = config if config is not None else Blank()
-
-        def train(self, input_fn: Any = None, *args: Any, **kwargs: Any) -> Any:
-            reached(self, "train", input_fn, "train")
-            return self
-
-        def compile(self, input_fn: Any = None, validate_only: Any = False, mode: Any = "train", **kwargs: Any) -> Any:
-            reached(self, "compile", input_fn, "eval" if mode == "eval" else "train")
-            return self
-
-        def evaluate(self, input_fn: Any = None, *args: Any, **kwargs: Any) -> Any:
-            reached(self, "evaluate", input_fn, "eval")
-            return {}
-
-        def predict(self, input_fn: Any = None, *args: Any, **kwargs: Any) -> Any:
-            reached(self, "predict", input_fn, "eval")
-            return iter(())
-
-        def train_and_evaluate(self, *args: Any, **kwargs: Any) -> Any:
-            specs = [*args, *kwargs.values()]
-            train = [one for one in specs if hasattr(one, "input_fn") or callable(one)]
-            trained(self, *[*train, None, None][:2])
-            return {}, []
-
-    class ModeKeys:
-        TRAIN, EVAL, PREDICT = "train", "eval", "infer"
-
-    def train_and_evaluate(estimator: Any, train_spec: Any = None, eval_spec: Any = None) -> Any:
-        trained(estimator, train_spec, eval_spec)
-        return {}, []
-
-    known = {"Estimator": Estimator, "ModeKeys": ModeKeys, "train_and_evaluate": train_and_evaluate}
-    for spec in ("TrainSpec", "EvalSpec"):
-        known[spec] = type(spec, (Blank,), {"__init__": _keeps_input_fn})
-    return StandIn(name, known, told)
+def made_for(module: str, name: str, known: dict[str, Any]) -> Any:
+    """What stands for a name of a module."""
+    if name in known:
+        return known[name]
+    if name.endswith("AUTOTUNE"):  # the vendor's constant has the value of TensorFlow's own
+        return AUTOTUNE
+    if "Estimator" in name and not name.endswith("Spec"):
+        return type(name, (known.get("Estimator", Blank),), {"__module__": module})
+    if name[:1].isupper() and not name.isupper():
+        return type(name, (Blank,), {"__module__": module})
+    blank = _blank(f"{module}.{name}")
+    vars(blank)[_KNOWN] = known
+    return blank
 
 
-def _keeps_input_fn(spec: Any, input_fn: Any = None, *args: Any, **kwargs: Any) -> None:
-    spec.__dict__.update(kwargs, input_fn=input_fn)
+def is_dunder(name: str) -> bool:
+    """Names by which Python and libraries ask what an object can do; nothing is to be pretended there."""
+    return name.startswith("__") and name.endswith("__")
 
 
-def is_vendors(name: str, is_streaming: bool) -> bool:
-    """Whether a module is of a package that is stood in for."""
-    top = name.partition(".")[0]
-    return top in _VENDORS or top.startswith("cerebras_") or (is_streaming and top == _STREAMING)
+def _blank(origin: str) -> Blank:
+    blank = Blank()
+    vars(blank)[_ORIGIN] = origin if len(origin) <= LONGEST_ORIGIN else f"{origin[:LONGEST_ORIGIN].removesuffix('...')}..."
+    return blank
 
 
-class Finder(MetaPathFinder):
-    """First on `sys.meta_path`: gives stand-ins, and has modules looked after as soon as they are loaded.
-
-    Args:
-        stood_in: makes the stand-in for a module; called where the package at its top is not installed.
-        wants: whether `after` is to see a module once it is loaded.
-    """
-
-    def __init__(
-        self,
-        wants: Callable[[str], bool],
-        after: Callable[[ModuleType], None],
-        stands_in: Callable[[str], bool],
-        stood_in: Callable[[str], ModuleType],
-    ) -> None:
-        self._wants, self._after, self._stands_in, self._stood_in = wants, after, stands_in, stood_in
-        self._is_missing: dict[str, bool] = {}
-
-    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> Any:
-        is_candidate = self._stands_in(name)
-        if not is_candidate and not self._wants(name):
-            return None
-        top = name.partition(".")[0]
-        if is_candidate and top not in self._is_missing:
-            self._is_missing[top] = _found(top, None) is None
-        if is_candidate and self._is_missing[top]:
-            return importlib.machinery.ModuleSpec(name, _Making(self._stood_in), is_package=True)
-        spec = _found(name, path)
-        if spec is not None and spec.loader is not None:
-            spec.loader = _Then(spec.loader, self._after)
-        return spec
+def _origin(blank: Blank) -> str:
+    """`spacy.load(...).vocab`: where it comes from, as far as that can be written down."""
+    made_by = f"{type(blank).__module__}.{type(blank).__qualname__}(...)"
+    return str(vars(blank).get(_ORIGIN, made_by))
 
 
-def _found(name: str, path: Sequence[str] | None) -> Any:
-    """What the other finders say."""
-    for finder in sys.meta_path:
-        if not isinstance(finder, Finder) and hasattr(finder, "find_spec"):
-            spec = finder.find_spec(name, path, None)
-            if spec is not None:
-                return spec
-    return None
-
-
-class _Making(Loader):
-    def __init__(self, make: Callable[[str], ModuleType]) -> None:
-        self._make = make
-
-    def create_module(self, spec: Any) -> ModuleType:
-        return self._make(spec.name)
-
-    def exec_module(self, module: ModuleType) -> None:
-        return None
-
-
-class _Then(Loader):
-    """Another loader, and something to do after it."""
-
-    def __init__(self, loader: Any, after: Callable[[ModuleType], None]) -> None:
-        self._loader, self._after = loader, after
-
-    def create_module(self, spec: Any) -> Any:
-        return self._loader.create_module(spec)
-
-    def exec_module(self, module: ModuleType) -> None:
-        self._loader.exec_module(module)
-        self._after(module)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._loader, name)
+def _refuse(blank: Blank, what: str) -> NoReturn:
+    if isinstance(blank, NoResult):
+        raise StandInError(f"what the training gives is used as {what}, and the training was not run")
+    raise StandInError(
+        f"{_origin(blank)} is only a stand-in, because its module is not there, and is used as {what}: "
+        "where the data depend on it, its package must be installed"
+    )

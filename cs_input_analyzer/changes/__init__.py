@@ -7,13 +7,14 @@
 from __future__ import annotations
 
 from cs_input_analyzer.changes.advice import finding_changes
-from cs_input_analyzer.changes.circumstances import doubts
+from cs_input_analyzer.changes.circumstances import counted_otherwise, doubts
 from cs_input_analyzer.changes.costs import memory_changes, op_changes
 from cs_input_analyzer.changes.launches import Pair, launches_in_words, not_compared, pairs_of
 from cs_input_analyzer.changes.rates import rate_changes
 
 __all__ = [
     "Pair",
+    "counted_otherwise",
     "doubts",
     "finding_changes",
     "launches_in_words",

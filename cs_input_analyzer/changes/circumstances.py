@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from cs_input_analyzer.changes.disturbance import disturbance_log, waits_of
 from cs_input_analyzer.changes.launches import Pair, is_whole
 from cs_input_analyzer.records import Analysis, Component, Difference, Measurement
+from cs_input_analyzer.samples import element_sentence
 from cs_input_analyzer.units import format_count, format_ratio
 
-__all__ = ["doubts"]
+__all__ = ["counted_otherwise", "doubts"]
 
 # A host is called noisy from here on.
 STEAL_RATIO, REFERENCE_RATIO, BETWEEN_RATIO = 0.01, 0.05, 0.1
@@ -37,9 +38,39 @@ def doubts(old: Analysis, new: Analysis, pairs: Sequence[Pair]) -> tuple[Differe
     lost = [sum(not is_whole(launch) for launch in side) for side in sides]
     if any(lost):
         found.append(Difference(name="launches that lost workers", old=str(lost[0]), new=str(lost[1])))
+    marks = [_typed_count(run) for run in (old, new)]
+    if any(marks):
+        found.append(Difference(name="samples per element", old=marks[0] or "read", new=marks[1] or "read"))
     if old.interrupted or new.interrupted:
         found.append(Difference(name="interrupted", old=_yes_or_no(old.interrupted), new=_yes_or_no(new.interrupted)))
     return tuple(found)
+
+
+def counted_otherwise(old: Analysis, new: Analysis) -> tuple[str, str] | None:
+    """What each run counts, where one counts samples and the other elements, or both read the same batches as other numbers of
+    them: then their rates are of different things.
+
+    None where they count alike, or one does not say because it was saved before that was asked.
+    """
+    one, other = old.pipeline.samples_per_element, new.pipeline.samples_per_element
+    if one is None or other is None:
+        return None
+    is_same = old.pipeline.element_spec == new.pipeline.element_spec and _batches(old) == _batches(new)
+    if one.is_unknown == other.is_unknown and not (is_same and one.value != other.value):
+        return None
+    return element_sentence(one), element_sentence(other)
+
+
+def _batches(run: Analysis) -> tuple[object, ...]:
+    return tuple((op.kind, op.parameters.get("batch_size"), op.parameters.get("batch_sizes")) for op in run.pipeline.ops)
+
+
+def _typed_count(run: Analysis) -> str | None:
+    """What was counted in a run of before, in which `--batch-size` without a step time overrode what the pipeline says."""
+    options = run.options
+    if run.pipeline.samples_per_element is not None or options.batch_size is None or options.step_time_s is not None:
+        return None
+    return f"{options.batch_size}, as its --batch-size said"
 
 
 def _circumstances(run: Analysis) -> tuple[tuple[str, str], ...]:
@@ -53,6 +84,7 @@ def _circumstances(run: Analysis) -> tuple[tuple[str, str], ...]:
         ("Python", host.python_version),
         ("analyzer", run.tool.version),
         ("mode", run.options.mode),
+        ("input context", "given" if run.options.input_context else "as by default"),
         ("params", _params(run.options.params_json)),
         ("files", "none" if files is None else f"{format_count(files.count)} files, {format_count(files.bytes)} bytes"),
         ("folder of the files", "unknown" if files is None or files.directory is None else files.directory),

@@ -39,7 +39,7 @@ def op_changes(old_run: Analysis, new_run: Analysis, pairs: Sequence[Pair]) -> t
     if old is None or new is None:
         return ()
     was_there, is_there = ({op.name for op in run.pipeline.ops} for run in (old_run, new_run))
-    before, after = {op.name: op for op in old.ops}, {op.name: op for op in new.ops}
+    before, after = ({op.name: op for op in run.ops if op.self_cpu_s_per_sample is not None} for run in (old, new))
     names = sorted(before.keys() | after.keys(), key=lambda name: (-_dearest(before.get(name), after.get(name)), name))
     spread = pooled([_log_costs(side) for pair in pairs for side in (pair.old, pair.new)], 0.0)
     t, is_alike = spread.t(len(names) + 1), old.layout == new.layout

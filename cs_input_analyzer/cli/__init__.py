@@ -40,7 +40,14 @@ EXIT_BUG = 70
 EXIT_BROKEN_PIPE = 141
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+class _Commands(click.Group):
+    def resolve_command(self, context: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in self.commands:
+            original.check_begins_with_python(args)
+        return super().resolve_command(context, args)
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__, "-V", "--version", prog_name=NAME)
 def cli() -> None:
     """Measure a tf.data input function; learn how many nodes, tasks and CPUs feed the accelerator.

@@ -13,7 +13,7 @@ import click
 
 from cs_input_analyzer.cli import options as shared
 from cs_input_analyzer.cli.running import EXIT_TRIPPED, deliver, interrupted, measured, outputs_of
-from cs_input_analyzer.cli.terminal import Progress
+from cs_input_analyzer.cli.terminal import Progress, complain
 from cs_input_analyzer.errors import LaunchError, UsageError
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ DEMAND_CHOICES = ("demand", "step_time", "wafer", "compile_report", "performance
 @click.argument("target")
 @shared.with_options(
     shared.TARGET,
+    shared.STAND_INS,
     shared.DEMAND,
     shared.CLUSTER,
     shared.max_seconds(60.0),
@@ -94,7 +95,7 @@ def _analyze(target: str, params_file: str | None, overrides: tuple[str, ...], c
 
     outputs = outputs_of(choices)
     fail_on, is_quiet, is_verbose = choices.pop("fail_on"), choices.pop("quiet"), choices.pop("verbose")
-    options = options_of(params_file, overrides, choices)
+    options = options_of(params_file, overrides, choices, is_quiet=is_quiet)
     command = shlex.join(["cs_input_analyzer", *sys.argv[1:]])
     found = measured(is_quiet, is_verbose, lambda told: api.run(target, options, declared=None, progress=told, command=command))
     deliver(found, outputs, is_quiet, lambda **shape: reports.render(found, "console", **shape))
@@ -103,7 +104,7 @@ def _analyze(target: str, params_file: str | None, overrides: tuple[str, ...], c
     return EXIT_TRIPPED if is_tripped(found, fail_on) else 0
 
 
-def options_of(params_file: str | None, overrides: tuple[str, ...], choices: dict[str, Any]) -> Options:
+def options_of(params_file: str | None, overrides: tuple[str, ...], choices: dict[str, Any], *, is_quiet: bool = False) -> Options:
     """The options record of a command that measures. Raises UsageError."""
     import json
 
@@ -113,13 +114,26 @@ def options_of(params_file: str | None, overrides: tuple[str, ...], choices: dic
     current = choices.pop("current", None)
     if current is not None and len(current) != 1:
         raise UsageError("--current takes one layout, for example 4x8x4")
+    if current is None and not is_quiet and (unset := api.unset_defaults(os.environ)):
+        told = f"{' and '.join(unset)} {'is' if len(unset) == 1 else 'are'} not set, though another DEF_ variable is"
+        complain(f"no launch in use today is judged: {told}; set all three, or give --current NxTxC")
     mounts = choices.pop("mount_dirs", None)
+    _tell_installed(choices.get("stand_ins", ""))
     return api.make_options(
         params_json=None if params is None else json.dumps(params, default=str),
         current=current[0] if current else None,
         mount_dirs=tuple(part for part in (mounts or "").split(",") if part),
         **choices,
     )
+
+
+def _tell_installed(packages: str) -> None:
+    """Of those that are to be stood in for: they are used as they are."""
+    import importlib.util
+
+    for name in packages.split(","):
+        if name.strip().isidentifier() and importlib.util.find_spec(name.strip()) is not None:
+            complain(f"--stand-in {name.strip()}: it is installed, so it is used itself")
 
 
 def is_tripped(found: Analysis, fail_on: str | None) -> bool:

@@ -67,10 +67,23 @@ SIZE, RATE, LAYOUTS, ESTIMATE = parsed(_size), parsed(_rate), parsed(_layouts), 
 CODES, NODES = parsed(_codes), parsed(_nodes)
 
 
-def max_seconds(default: float) -> tuple[Callable[[Function], Function]]:
-    return (click.option("--max-seconds", type=float, default=default, show_default=True, help="Time for the whole run."),)
+def max_seconds(default: float) -> tuple[Callable[[Function], Function], ...]:
+    return (
+        click.option("--max-seconds", type=float, default=default, show_default=True, help="Time for measuring."),
+        click.option(
+            "--start-timeout",
+            "start_timeout_s",
+            type=float,
+            default=300.0,
+            show_default=True,
+            help="Seconds a worker may take to import TensorFlow and to build the pipeline; not part of --max-seconds.",
+        ),
+    )
 
 
+INPUT_CONTEXT = click.option(
+    "--input-context", is_flag=True, help="Give the function a tf.distribute.InputContext where its default is None, too."
+)
 TARGET = (
     click.option("--params", "params_file", metavar="FILE.yaml", help="Params for the input function."),
     click.option(
@@ -83,11 +96,22 @@ TARGET = (
     click.option(
         "--mode", type=click.Choice(["train", "eval"]), default="train", show_default=True, help="What the function is asked for."
     ),
+    INPUT_CONTEXT,
+)
+STAND_INS = (
+    click.option(
+        "--stand-in",
+        "stand_ins",
+        default="",
+        metavar="PACKAGES",
+        help="Packages to do without where they are not installed and the data need nothing of them: spacy,horovod.",
+    ),
 )
 WAFER_MODES = click.Choice(["pipelined", "weight_streaming"])
 DTYPES = click.Choice(["fp16", "cbfloat16", "fp32"])
 WAFER = (
-    click.option("--system", metavar="CS-2", help="The wafer: CS-1, CS-2 (default) or CS-3."),
+    click.option("--system", metavar="CS-2", help="The wafer: CS-1, CS-2 (default), CS-3, or one of --system-file."),
+    click.option("--system-file", metavar="FILE", help="A YAML file with systems of your own."),
     click.option("--sequence-length", type=int, metavar="N", help="Tokens of a sample, for a --wafer model that has them."),
     click.option("--systems", type=int, default=1, show_default=True, help="Wafers that train together."),
     click.option("--dtype", type=DTYPES, default="fp16", show_default=True, help="What the wafer computes in."),
@@ -102,10 +126,21 @@ DEMAND = (
         "--batch-size",
         type=int,
         metavar="N",
-        help="Samples of a step; where no step is named: of an element, if the pipeline does not tell.",
+        help="Samples of a step of the accelerator. What the pipeline's elements hold is read from them.",
     ),
-    click.option("--wafer", metavar="MODEL", help="The network that trains: a built-in name or a YAML file; with --batch-size."),
-    click.option("--wafer-mode", type=WAFER_MODES, help="How the wafer runs it; by default whichever fits the model."),
+    click.option(
+        "--samples-per-element", type=int, metavar="N", help="Samples that one element holds, where the pipeline does not tell."
+    ),
+    click.option(
+        "--wafer",
+        metavar="MODEL",
+        help="The network that trains: a built-in name or a YAML file; with --batch-size, or the pipeline's.",
+    ),
+    click.option(
+        "--wafer-mode",
+        type=WAFER_MODES,
+        help="How the wafer runs; default: as python-ws or --compile-report say, else whichever fits the --wafer model.",
+    ),
     *WAFER,
     click.option("--compile-report", metavar="FILE", help="The compiler's compile_report.txt: its estimate is the demand."),
     click.option("--performance-json", metavar="FILE", help="The performance.json of a finished run: its rate is the demand."),
@@ -147,7 +182,7 @@ CLUSTER = (
         "--single-task-nodes",
         type=int,
         metavar="S",
-        help="Nodes of one task that does not stream (default: 1, for weight streaming 2, on one node 0).",
+        help="Nodes of one task that does not stream (default: 1, on one node 0; for weight streaming 2, at least).",
     ),
     click.option("--cyclic", is_flag=True, help="Distribute tasks over nodes in turn."),
     click.option(

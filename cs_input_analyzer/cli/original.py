@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import sys
 from collections.abc import Collection, Sequence
@@ -17,13 +18,12 @@ from cs_input_analyzer.cli.analyze import is_tripped, options_of
 from cs_input_analyzer.cli.running import EXIT_TRIPPED, deliver, interrupted, measured, outputs_of
 from cs_input_analyzer.cli.terminal import complain, print_text
 from cs_input_analyzer.errors import UsageError
+from cs_input_analyzer.train_command import is_python, trained, without_launcher
 
 if TYPE_CHECKING:
     from cs_input_analyzer.records import Analysis, Capture, Options
 
 USAGE = "[OPTIONS] python SCRIPT.py ARGS…"
-# Modes of a script that stop short of training; the launch lines are for one that trains.
-NOT_TRAINING = ("validate_only", "compile_only")
 AVAILABLE = ("--available-nodes", "--available_nodes", "--avail_nodes")
 
 
@@ -34,11 +34,19 @@ class _Form(click.Command):
 
 def is_original(arguments: Sequence[str], commands: Collection[str]) -> bool:
     """Whether these arguments are a script's command line, perhaps after options, and no command of ours."""
-    from cs_input_analyzer.capture import is_python
-
     if not arguments or arguments[0] in commands or arguments[0] in ("-h", "--help", "-V", "--version"):
         return False
     return arguments[0].startswith("-") or is_python(arguments[0])
+
+
+def check_begins_with_python(words: Sequence[str]) -> None:
+    """Raises UsageError with what to type, for a script without its Python, or behind a launcher."""
+    try:
+        meant = ["python", *words] if words[0].endswith(".py") else without_launcher(words, "")
+    except UsageError:
+        return
+    if len(meant) != len(words) and is_python(meant[0]):
+        raise UsageError(f"the script's command begins with its Python: type {shlex.join([*_before(words), *meant])}")
 
 
 @click.command(
@@ -50,7 +58,9 @@ def is_original(arguments: Sequence[str], commands: Collection[str]) -> bool:
 @click.option(
     "--capture", "number", type=int, metavar="N", help="Which of the places where the script takes data; default: its training."
 )
+@click.option("--list-captures", is_flag=True, help="Only list the places where the script takes data.")
 @shared.with_options(
+    shared.STAND_INS,
     shared.DEMAND,
     shared.CLUSTER,
     shared.max_seconds(60.0),
@@ -58,13 +68,16 @@ def is_original(arguments: Sequence[str], commands: Collection[str]) -> bool:
     shared.SLURM,
     shared.RULES,
     shared.LAUNCH[:-1],
+    (shared.INPUT_CONTEXT,),
     (click.option("--mount-dirs", "--mount_dirs", "mount_dirs", metavar="A,B", help="Folders to mount in the container."),),
     shared.OUTPUT,
 )
-def original(words: tuple[str, ...], available_nodes: int | None, number: int | None, **choices: Any) -> int:
+def original(words: tuple[str, ...], available_nodes: int | None, number: int | None, list_captures: bool, **choices: Any) -> int:
     """Run your own training script up to the input function it would train on, and analyze that. The training never runs."""
     from cs_input_analyzer import capture
     from cs_input_analyzer import report as reports
+    from cs_input_analyzer.demand import with_mode
+    from cs_input_analyzer.recommend import check_streaming_nodes
 
     if not words:
         raise UsageError(f"which script? cs_input_analyzer {USAGE}")
@@ -73,14 +86,20 @@ def original(words: tuple[str, ...], available_nodes: int | None, number: int | 
         return 0
     if number is not None and number < 1:
         raise UsageError(f"--capture {number}: candidates are counted from 1")
+    check_begins_with_python(words)
     script = capture.from_command(words)
     outputs = outputs_of(choices)
     fail_on, is_quiet, is_verbose = choices.pop("fail_on"), choices.pop("quiet"), choices.pop("verbose")
     choices["nodes"] = _nodes(available_nodes, choices)
-    choices["train_command"] = choices["train_command"] or training_command(words)
-    options = options_of(None, (), choices)
+    choices["train_command"] = choices["train_command"] or shlex.join(trained(words))
+    options = with_mode(options_of(None, (), choices, is_quiet=is_quiet), script=(script.python,))
+    check_streaming_nodes(options)
     if not is_quiet and (other := capture.other_python(words[0])) is not None:
         complain(f"the script runs in {sys.executable}, where cs_input_analyzer is installed, and not in {other}")
+    if list_captures:
+        places, _ = measured(is_quiet, is_verbose, lambda told: _places(script, number, options, told))
+        print_text("\n".join(listed(places)))
+        return 0
     line = shlex.join(["cs_input_analyzer", *sys.argv[1:]])
     found = measured(is_quiet, is_verbose, lambda told: _captured(script, number, options, told, line, is_quiet))
     deliver(found, outputs, is_quiet, lambda **shape: reports.render(found, "console", **shape))
@@ -89,23 +108,37 @@ def original(words: tuple[str, ...], available_nodes: int | None, number: int | 
     return EXIT_TRIPPED if is_tripped(found, fail_on) else 0
 
 
-def _captured(script: Any, number: int | None, options: Options, told: Any, line: str, is_quiet: bool) -> Analysis:
-    """Finds what the script would train on, and analyzes it in what is left of the time."""
-    from cs_input_analyzer import api
+def _before(words: Sequence[str]) -> list[str]:
+    """What was typed in front of the script's command."""
+    typed = ["cs_input_analyzer", *sys.argv[1:]]
+    return typed[: -len(words)] if typed[-len(words) :] == list(words) else typed[:1]
+
+
+def _places(script: Any, number: int | None, options: Options, told: Any) -> tuple[Capture, float]:
+    """Where the script takes data, the place that is to be analyzed picked; and the seconds that it took."""
     from cs_input_analyzer.launch.script import find_captures, pick
 
     told(f"running {script.command} up to its input", 0.0)
-    found, spent_s = find_captures(script, options.max_seconds, options.worker_memory_bytes)
-    found = pick(found, number)
+    found, spent_s = find_captures(
+        script, options.start_timeout_s, options.worker_memory_bytes, packages=options.stand_ins, last=number
+    )
+    return pick(found, number), spent_s
+
+
+def _captured(script: Any, number: int | None, options: Options, told: Any, line: str, is_quiet: bool) -> Analysis:
+    """Finds what the script would train on, and analyzes it."""
+    from cs_input_analyzer import api
+
+    found, spent_s = _places(script, number, options, told)
     if not is_quiet:
         for text in listed(found):
             complain(text)
     mode = next(candidate.mode for candidate in found.candidates if candidate.number == found.picked)
-    shorter = replace(options, mode=mode, max_seconds=max(options.max_seconds - spent_s, options.max_seconds / 2))
     target = replace(script, number=found.picked).target
-    analyzed = api.run(target, shorter, declared=None, progress=told, command=line)
-    budget = replace(analyzed.budget, total_s=analyzed.budget.total_s + spent_s)
-    return replace(analyzed, capture=found, options=replace(shorter, max_seconds=options.max_seconds), budget=budget)
+    analyzed = api.run(target, replace(options, mode=mode), declared=None, progress=told, command=line)
+    spent = analyzed.budget
+    budget = replace(spent, import_s=spent.import_s + spent_s, total_s=spent.total_s + spent_s)
+    return replace(analyzed, capture=found, budget=budget)
 
 
 def listed(found: Capture) -> list[str]:
@@ -122,20 +155,6 @@ def listed(found: Capture) -> list[str]:
     return [*lines, *found.notes]
 
 
-def training_command(words: Sequence[str]) -> str:
-    """The script's command line, as one that trains."""
-    kept: list[str] = []
-    for word in words:
-        option, equals, value = word.partition("=")
-        if option.startswith("-") and option.lstrip("-") in NOT_TRAINING:
-            continue
-        if word in NOT_TRAINING:  # the word after --mode
-            kept.append("train")
-        else:
-            kept.append(f"{option}=train" if equals and value in NOT_TRAINING else word)
-    return shlex.join(kept)
-
-
 def _nodes(available_nodes: int | None, choices: dict[str, Any]) -> int | None:
     """Of the option, else of DEF_NODES where nothing else says what the cluster is. Raises UsageError."""
     nodes: int | None = choices["nodes"]
@@ -148,6 +167,6 @@ def _nodes(available_nodes: int | None, choices: dict[str, Any]) -> int | None:
     default = os.environ.get("DEF_NODES", "")
     if nodes is not None or not default or choices["cluster"] is not None or choices["launcher"] == "slurm":
         return nodes
-    if not default.isdigit() or int(default) < 1:
+    if not re.fullmatch("[1-9][0-9]{0,6}", default):
         raise UsageError(f"DEF_NODES={default}: not a number of nodes; set it right, unset it, or give --available-nodes")
     return int(default)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["console", "html", "json", "csv", "sbatch", "log"]),
+    type=click.Choice(["console", "html", "json", "csv", "sbatch", "env", "log"]),
     help="By the ending of FILE when not given; console on the terminal.",
 )
 @click.option("-o", "--output", metavar="FILE", help="Write there instead of to the terminal.")

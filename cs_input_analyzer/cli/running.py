@@ -6,7 +6,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from cs_input_analyzer.cli.terminal import Progress, complain, is_terminal, print_text, tell, width
 from cs_input_analyzer.errors import AnalyzerError
@@ -14,6 +14,8 @@ from cs_input_analyzer.errors import AnalyzerError
 if TYPE_CHECKING:
     from cs_input_analyzer.records import Analysis
     from cs_input_analyzer.report import Format
+
+Found = TypeVar("Found")
 
 EXIT_TRIPPED = 1
 EXIT_INTERRUPTED = 130
@@ -30,7 +32,7 @@ def outputs_of(choices: dict[str, Any]) -> dict[Format, str]:
     return outputs
 
 
-def measured(is_quiet: bool, is_verbose: bool, measure: Callable[[Callable[[str, float], None]], Analysis]) -> Analysis:
+def measured(is_quiet: bool, is_verbose: bool, measure: Callable[[Callable[[str, float], None]], Found]) -> Found:
     """What `measure` found. It is told how to show progress, and may be stopped by Ctrl-C or SIGTERM."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # Slurm's way to say stop: keep what was measured
     try:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 @click.option("--write-patch", "patch_file", metavar="FILE", help="Write the patch; your own files stay as they are.")
 @shared.with_options(
     shared.TARGET,
+    shared.STAND_INS,
     shared.DEMAND,
     shared.CLUSTER,
     shared.max_seconds(90.0),
@@ -68,7 +69,9 @@ def _write_patch(found: Analysis, path: str) -> None:
     if patch is None or not patch.diff:
         complain(f"there is nothing to patch, so {path} is not written")
     elif not patch.proven:
-        complain(f"the patched copy was not proven to give the same elements ({patch.unproven_because}), so {path} is not written")
+        complain(
+            f"that the patched copy gives the same elements was not verified ({patch.unproven_because}), so {path} is not written"
+        )
     else:
         reports.write_text_atomically(path, patch.diff)
         where, file = shlex.quote(patch.folder), shlex.quote(str(Path(path).resolve()))

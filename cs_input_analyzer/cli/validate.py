@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,13 +22,15 @@ if TYPE_CHECKING:
 @click.option(
     "--layouts", callback=shared.LAYOUTS, metavar="NxTxC,…", help="What to launch, instead of the plan and its neighbours."
 )
+@click.option("--target", metavar="TARGET", help="What the run analyzed, typed again: then it is run without a question.")
+@click.option("--yes", is_flag=True, help="Run what the file names; without this or --target it is shown first.")
 @click.option("--rounds", type=int, default=3, show_default=True, help="Fresh launches of each layout, if there is time.")
 @shared.with_options((shared.CPUS, shared.LAUNCHER), shared.SLURM, shared.SBATCH_ARGS, shared.max_seconds(120.0), shared.FILES)
-def validate(run_file: str, layouts: tuple[Layout, ...] | None, **choices: Any) -> int:
+def validate(run_file: str, layouts: tuple[Layout, ...] | None, target: str | None, yes: bool, **choices: Any) -> int:
     """Launch what a saved run recommends, and its neighbours, on this host or on Slurm's nodes; show predicted against measured.
 
-    The input function runs again, so its code and its data must be where they were. RUN stays as it is; --json FILE writes the run
-    with the result in it.
+    The input function that RUN names runs again, so its code and its data must be where they were, and you must trust them. RUN
+    stays as it is; --json FILE writes the run with the result in it.
     """
     from cs_input_analyzer import api
     from cs_input_analyzer import report as reports
@@ -34,6 +38,7 @@ def validate(run_file: str, layouts: tuple[Layout, ...] | None, **choices: Any) 
     if layouts == ():
         raise UsageError("--layouts names no layout; write for example --layouts 1x1x1,1x2x1")
     run = reports.load(run_file)
+    _check_trusted(run_file, run.pipeline.target, target, yes)
     outputs, is_quiet, is_verbose = outputs_of(choices), choices.pop("quiet"), choices.pop("verbose")
     found = measured(is_quiet, is_verbose, lambda told: api.validate(run, layouts=layouts or (), progress=told, **choices))
     tried = found.validation
@@ -42,3 +47,20 @@ def validate(run_file: str, layouts: tuple[Layout, ...] | None, **choices: Any) 
     if not outputs and not is_quiet:
         tell("this is written nowhere: --json FILE writes the run with it, --html FILE its report")
     return interrupted() if tried.interrupted else 0
+
+
+def _check_trusted(run_file: str, named: str, typed: str | None, is_trusted: bool) -> None:
+    """A run file may be a stranger's: the code that it names is run when the user names it too, or has seen it and says yes.
+
+    Raises UsageError.
+    """
+    from cs_input_analyzer import capture
+
+    shown = capture.parse_script(named).command if capture.is_script(named) else named
+    if typed is not None and typed.split() != shown.split():
+        raise UsageError(f"--target {typed}: {run_file} is a run of {shown}")
+    if typed is not None or is_trusted:
+        return
+    tell(f"{run_file} names this code, which would be run here:\n  {shown}\n  in {os.getcwd()}")
+    if not (sys.stdin.isatty() and sys.stderr.isatty() and click.confirm("Run it?", err=True)):
+        raise UsageError(f"validate runs the code that {run_file} names: add --yes if you trust it")

@@ -18,7 +18,6 @@ from cs_input_analyzer.errors import UsageError
 @click.option("--mode", type=shared.WAFER_MODES, help="How the wafer runs it; by default whichever fits.")
 @click.option("--batch-size", type=int, metavar="N", required=True, help="Samples per step, of all systems together.")
 @shared.with_options(shared.WAFER)
-@click.option("--system-file", metavar="FILE", help="A YAML file with systems of your own.")
 @click.option("--json", "json_file", metavar="FILE", help="Write the numbers there too.")
 def wafer(model: str, json_file: str | None, system: str | None, system_file: str | None, **choices: Any) -> int:
     """Predict how fast a wafer consumes samples when it trains MODEL.

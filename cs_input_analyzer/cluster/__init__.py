@@ -35,6 +35,8 @@ from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.recommend import THIS_HOST
 from cs_input_analyzer.records import Cluster, Estimate, Host, Options
 from cs_input_analyzer.units import parse_bytes, parse_bytes_per_s, parse_estimate
+from wafer_model import WaferModelError
+from wafer_model.names import find_name
 
 __all__ = [
     "SLURM",
@@ -112,14 +114,13 @@ def _chosen(
         return discover(partition, exclude).cluster, None
     if choice is None or choice == LOCAL:
         return this_host(host), None
-    if choice in preset_names():
-        return preset(choice), None
-    if Path(choice).suffix in (".yaml", ".yml", ".json") or Path(choice).is_file():
+    if choice not in preset_names() and (Path(choice).suffix in (".yaml", ".yml", ".json") or Path(choice).is_file()):
         return from_file(Path(choice)), _reference_in(Path(choice), host)
-    raise UsageError(
-        f"--cluster {choice}: no such file or preset; presets are {', '.join(preset_names())}, "
-        f"`{LOCAL}` is this host, `{SLURM}` what Slurm has, and a file ends in .yaml"
-    )
+    otherwise = f"; `{LOCAL}` is this host, `{SLURM}` what Slurm has, and a file ends in .yaml"
+    try:
+        return preset(find_name(choice, preset_names(), "preset", otherwise=otherwise)), None
+    except WaferModelError as error:
+        raise UsageError(f"--cluster {choice}: no such file; {error}") from None
 
 
 def this_host(host: Host) -> Cluster:

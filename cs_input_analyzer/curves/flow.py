@@ -9,8 +9,6 @@ from cs_input_analyzer.records import Analysis, Op, OpCost
 
 __all__ = ["FlowRow", "bottleneck_op", "flow_rows"]
 
-RUNTIME = "runtime"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowRow:
@@ -44,7 +42,7 @@ def bottleneck_op(analysis: Analysis) -> str | None:
     first = analysis.stations[0] if analysis.stations else None
     if first is not None and first.op in names:
         return first.op
-    costs = [] if analysis.profile is None else [op for op in analysis.profile.ops if op.kind != RUNTIME and op.name in names]
+    costs = [] if analysis.profile is None else [op for op in analysis.profile.ops if op.is_op and op.name in names]
     known = [(op.self_cpu_s_per_sample, op.name) for op in costs if op.self_cpu_s_per_sample is not None]
     return max(known)[1] if known else None
 

@@ -17,10 +17,11 @@ _BOOTSTRAP = (
 )
 
 
-def command(module: str, *arguments: str) -> list[str]:
-    """The command line that calls `main` of one of our modules."""
+def command(module: str, *arguments: str, isolated_in: Path | None = None) -> list[str]:
+    """The command line that calls `main` of one of our modules; all its files private copies but those in `isolated_in`."""
     root = str(Path(cs_input_analyzer.__file__).resolve().parent.parent)
-    return [sys.executable, "-c", _BOOTSTRAP, root, module, *arguments]
+    first = [] if isolated_in is None else ["cs_input_analyzer.measure.isolation", str(isolated_in)]
+    return [sys.executable, "-c", _BOOTSTRAP, root, *first, module, *arguments]
 
 
 def environment() -> dict[str, str]:

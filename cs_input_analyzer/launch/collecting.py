@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,12 +11,12 @@ from dataclasses import replace
 from pydantic import TypeAdapter
 
 from cs_input_analyzer.launch.interface import Launched, WorkerFailure, WorkPlan
-from cs_input_analyzer.measure.fixes import outcomes_of
+from cs_input_analyzer.measure.fixes import Outcomes, outcomes_of
 from cs_input_analyzer.measure.journal import EXIT_UNWRITTEN, UNWRITTEN, Journal, Order
 from cs_input_analyzer.measure.summary import Ending, measurement_of, profile_from, source_rate, stage_of, status_of, worker_result
 from cs_input_analyzer.records import Layout, PipelineGraph, WorkerResult
 
-__all__ = ["launched_of", "order_of", "results_of", "storage_advice"]
+__all__ = ["how_it_ended", "launched_of", "order_of", "results_of", "storage_advice"]
 
 _CHATTER = re.compile(r"[IW]\d{4} \d\d|WARNING: All log messages before absl|To enable the following instructions")
 
@@ -45,6 +46,10 @@ def order_of(plan: WorkPlan, index: int, tf_config: str, *, is_first: bool, is_a
         want_prefixes=is_first and plan.want_prefixes,
         candidates=plan.candidates if is_first else (),
         fixes_s=max(0.0, min(plan.fixes_s, left_s)),
+        input_context=plan.input_context,
+        stand_ins=plan.stand_ins,
+        samples_per_element=plan.samples_per_element,
+        has_demand=plan.has_demand,
     )
 
 
@@ -67,8 +72,8 @@ def launched_of(
     first: Journal,
     ending: Ending,
     *,
+    starting_s: float,
     is_interrupted: bool,
-    is_forked: bool,
 ) -> Launched:
     """A launch that is over, of the results of its workers and what the first of them wrote down."""
     built = first.last("built")
@@ -84,12 +89,36 @@ def launched_of(
         files=tuple((str(path), int(size)) for path, size in built["files"]) if built else (),
         profile=profile_from(first, layout, pipeline, workers[0]) if pipeline else None,
         failure=_failure(first, ending) if measurement.samples_per_s is None else None,
-        import_s=0.0 if is_forked else max((worker.import_s or 0.0 for worker in workers), default=0.0),
+        starting_s=starting_s,
         transient_s=max((worker.steady_state.transient_s for worker in workers if worker.steady_state), default=0.0),
         source_samples_per_s=source_rate(first, pipeline) if pipeline else None,
         is_interrupted=is_interrupted,
-        outcomes=outcomes_of(first.events, len(plan.candidates)) if plan.candidates else None,
+        outcomes=_outcomes(plan, first, ending),
     )
+
+
+def _outcomes(plan: WorkPlan, journal: Journal, ending: Ending) -> Outcomes | None:
+    """What the first worker told of the fixes that it was to try; of one that was lost amid them, why it was."""
+    if not plan.candidates:
+        return None
+    told = outcomes_of(journal.events, len(plan.candidates))
+    return told if told.is_over else replace(told, ended=how_it_ended(ending), was_late=ending.killed_for == "deadline")
+
+
+def how_it_ended(ending: Ending) -> str:
+    """How a process ended: what ended it, and the last that it printed."""
+    ways = {"deadline": "the time of this run was over", "memory": "it used more memory than allowed", "interrupt": "interrupted"}
+    code = ending.returncode
+    if ending.killed_for is not None:
+        return ways[ending.killed_for]
+    if code is not None and code < 0:
+        name = signal.Signals(-code).name if -code in set(signal.Signals) else ""
+        remark = {9: ", most likely by the kernel, as memory had run out", 11: ", a fault of native code"}
+        how = f"killed by signal {-code}{f' ({name})' if name else ''}{remark.get(-code, '')}"
+    else:
+        how = f"exited with status {code}"
+    said = [line.strip() for line in _without_chatter(ending.output_tail).splitlines() if line.strip()]
+    return f"{how}; the last that it printed: {said[-1][:300]}" if said else how
 
 
 def _failure(journal: Journal, ending: Ending) -> WorkerFailure:
@@ -104,7 +133,7 @@ def _failure(journal: Journal, ending: Ending) -> WorkerFailure:
     if unwritten is not None:
         return WorkerFailure(stage="journal", kind="JournalError", message=unwritten, details="")
     _, message = status_of(journal, ending)
-    stage = "hang" if ending.killed_for == "deadline" else "exit"
+    stage = "hang" if ending.killed_for in ("start", "deadline") else "exit"
     return WorkerFailure(
         stage=stage,
         kind=ending.killed_for or stage_of(journal),

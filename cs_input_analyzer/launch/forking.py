@@ -19,8 +19,6 @@ from cs_input_analyzer.measure.fork_server import MESSAGE_BYTES
 
 __all__ = ["ForkServer", "ForkedProcess"]
 
-# So long at most is waited for the import: then workers are started one by one, and each is given its deadline.
-IMPORT_PATIENCE_S = 60.0
 FORK_PATIENCE_S = 10.0
 # What makes libraries start threads when they are loaded, unless it says 1.
 _THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
@@ -51,7 +49,7 @@ class ForkedProcess:
 
 
 class ForkServer:
-    """One process with TensorFlow imported. `is_usable` is False where it could not come up single-threaded."""
+    """One process with TensorFlow imported. It cannot be used where it did not come up single-threaded."""
 
     def __init__(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -77,23 +75,28 @@ class ForkServer:
         self._forked: dict[str, int] = {}
         self._is_ready: bool | None = None
 
-    @property
-    def is_usable(self) -> bool:
-        """Waits until the import is done."""
-        deadline_s = time.monotonic() + IMPORT_PATIENCE_S
-        while self._is_ready is None and time.monotonic() < deadline_s:
+    def is_usable(self, start_timeout_s: float) -> bool:
+        """Waits until the import is done. Raises LaunchError where it takes longer than this."""
+        deadline_s = time.monotonic() + start_timeout_s
+        while self._is_ready is None:
+            if time.monotonic() > deadline_s:
+                raise LaunchError(f"TensorFlow was not imported within {start_timeout_s:g} s; --start-timeout gives it more")
             self.hear(timeout_s=0.5)
-        return bool(self._is_ready)
+        return self._is_ready
 
     @property
     def is_gone(self) -> bool:
         """It forks no workers; those that it had forked died with it."""
         return self._is_ready is False
 
-    def start(self, folder: Path, cpus: Sequence[int]) -> ForkedProcess:
-        """A new worker, on these CPUs, that keeps its journal in `folder`. Raises LaunchError when the server is gone."""
+    def start(self, folder: Path, cpus: Sequence[int], *, is_isolated: bool = False) -> ForkedProcess:
+        """A new worker, on these CPUs, that keeps its journal in `folder`; isolated: it writes nothing else for real.
+
+        Raises LaunchError when the server is gone.
+        """
         to_worker, from_worker = os.pipe2(os.O_CLOEXEC), os.pipe2(os.O_CLOEXEC)
-        request = json.dumps({"worker": folder.name, "folder": str(folder), "cpus": list(cpus)}).encode()
+        wanted = {"worker": folder.name, "folder": str(folder), "cpus": list(cpus), "isolated": is_isolated}
+        request = json.dumps(wanted).encode()
         try:
             socket.send_fds(self._socket, [request], [to_worker[0], from_worker[1]])
             pid = self._pid_of(folder.name)

@@ -19,8 +19,13 @@ class WorkPlan:
         num_workers: worker count announced in TF_CONFIG, at least as many as are started.
         worker_indices: TF_CONFIG index of each started worker.
         want_source: whether the first worker is to run the readers alone, too.
-        candidates: fixes that the first worker is to try after its window, in `fixes_s` seconds from its order on.
-        deadline_s: on the launcher's clock; workers that are not done by then are ended and keep what they measured.
+        candidates: fixes that the first worker is to try after its window, in `fixes_s` seconds from when its pipeline is built.
+        input_context: whether one is given to a function that has None for it by default.
+        stand_ins: packages to stand in for where they are not installed.
+        batch_size: samples of a step of the accelerator, where that was said; `has_demand`: that it takes samples at some rate.
+        samples_per_element: what the user says that one element holds.
+        deadline_s: on the launcher's clock; workers that are not done by then are ended and keep what they measured. What they take
+            to import and to build comes on top: for that they have the launcher's start timeout.
     """
 
     target: str
@@ -39,6 +44,10 @@ class WorkPlan:
     want_prefixes: bool = False
     candidates: tuple[Candidate, ...] = ()
     fixes_s: float = 0.0
+    input_context: bool = False
+    stand_ins: tuple[str, ...] = ()
+    samples_per_element: int | None = None
+    has_demand: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,9 +66,11 @@ class WorkerFailure:
 class Launched:
     """One launch, over: its numbers, what the first worker saw of the pipeline, and the failure where nothing came out.
 
-    `is_interrupted`: Ctrl-C ended it; what the workers had measured by then is here. `files`: paths and sizes of the files that the
-    first worker's pipeline names, in order of their paths. `outcomes`: of the plan's candidates, in their order; None where an
-    engine does not try them.
+    Attributes:
+        files: paths and sizes of the files that the first worker's pipeline names, in order of their paths.
+        starting_s: from the call of `run` until the workers had imported TensorFlow and built their pipelines.
+        is_interrupted: Ctrl-C ended it; what the workers had measured by then is here.
+        outcomes: of the plan's candidates, in their order; None where an engine does not try them.
     """
 
     measurement: Measurement
@@ -67,7 +78,7 @@ class Launched:
     files: tuple[tuple[str, int], ...]
     profile: Profile | None
     failure: WorkerFailure | None
-    import_s: float
+    starting_s: float
     transient_s: float
     source_samples_per_s: Estimate | None = None
     is_interrupted: bool = False

@@ -22,12 +22,13 @@ from cs_input_analyzer.launch.tf_config import free_ports, local_tf_config
 from cs_input_analyzer.launch.worker_process import POLL_S, WorkerProcess, fresh_process
 from cs_input_analyzer.measure.host import cpu_sets
 from cs_input_analyzer.measure.journal import read_journal
-from cs_input_analyzer.records import Layout
+from cs_input_analyzer.measure.summary import Killed
+from cs_input_analyzer.records import START_TIMEOUT_S, Layout
 
 # What workers take to come up: importing TensorFlow by themselves, and forked from a process that has done so.
 FRESH_IMPORT_S = 4.0
 FORK_S = 0.1
-# What import and building took longer is taken off the window, so that workers end by themselves and not at the deadline.
+# What the first batch took longer is taken off the window, so that workers end by themselves and not at the deadline.
 LEAVING_S = 1.0
 SHORTEST_WINDOW_S = 0.3
 # Of the memory that is free before they build their pipelines, the workers of a launch may use this part together.
@@ -45,7 +46,9 @@ class LocalLaunching:
 class LocalLauncher:
     """Starts workers as processes of this host, each pinned to its own CPUs out of the budget.
 
-    They are forked from one process that has imported TensorFlow, or, with `forks` False, each imports it by itself.
+    They are forked from one process that has imported TensorFlow, or, with `forks` False, each imports it by itself. With
+    `isolates` they write to private copies of all files, as is right where they run a user's script. Workers that have not
+    imported and built their pipelines within `start_timeout_s` are ended.
     """
 
     def __init__(
@@ -54,8 +57,12 @@ class LocalLauncher:
         worker_memory_bytes: int | None = None,
         clock: Callable[[], float] = time.monotonic,
         *,
+        start_timeout_s: float = START_TIMEOUT_S,
         forks: bool = True,
+        isolates: bool = False,
     ) -> None:
+        self._isolates = isolates
+        self._start_timeout_s = start_timeout_s
         self._cpu_budget = cpu_budget
         self._worker_memory_bytes = worker_memory_bytes
         self._clock = clock
@@ -108,19 +115,20 @@ class LocalLauncher:
         """A worker forked from one that has imported TensorFlow; where that cannot be had, one that imports it by itself."""
         if self._server is None and self._forks is None:
             self._server = ForkServer()
-            self._forks = self._server.is_usable
+            self._forks = self._server.is_usable(self._start_timeout_s)
         if self._server is not None and self._forks:
             try:
-                return self._server.start(folder, cpus)
+                return self._server.start(folder, cpus, is_isolated=self._isolates)
             except LaunchError:  # killed from outside: the workers that come can do without it
                 self._forks = False
-        return fresh_process(folder, cpus)
+        return fresh_process(folder, cpus, is_isolated=self._isolates)
 
     def run(self, launching: Launching, plan: WorkPlan) -> Launched:
         assert isinstance(launching, LocalLaunching)
-        is_interrupted = False
+        is_interrupted, starting_s = False, 0.0
         try:
-            self._drive(launching.processes, plan)
+            starting_s = self._build(launching.processes, plan)
+            self._sample(launching.processes, plan, plan.deadline_s + starting_s)
         except KeyboardInterrupt:
             is_interrupted = True
             for process in launching.processes:
@@ -136,30 +144,37 @@ class LocalLauncher:
             workers,
             journals[0],
             endings[0],
+            starting_s=starting_s,
             is_interrupted=is_interrupted,
-            is_forked=bool(self._forks),
         )
 
-    def _drive(self, processes: Sequence[WorkerProcess], plan: WorkPlan) -> None:
-        """Takes the workers through their stages; returns when each is done or gone."""
+    def _build(self, processes: Sequence[WorkerProcess], plan: WorkPlan) -> float:
+        """Gives the workers their orders; the seconds until each has built its pipeline or is gone."""
+        began_s = self._clock()
+        latest_s = began_s + self._start_timeout_s
         # All that were started: a neighbour that still imports would take the CPUs from those that are measured.
-        self._wait([process for process in self._started if not process.is_over], ("imported", "failed"), plan.deadline_s)
+        self._wait([process for process in self._started if not process.is_over], ("imported", "failed"), latest_s, "start")
         limit_bytes = self._memory_limit(len(processes))
         ports = free_ports(plan.num_workers + 1)
         for process, index in zip(processes, plan.worker_indices, strict=True):
             tf_config = local_tf_config(plan.num_workers, index, ports)
-            left_s = plan.deadline_s - self._clock() - LEAVING_S
+            left_s = plan.deadline_s - began_s - LEAVING_S
             is_first, is_alone = process is processes[0], len(processes) == 1
             order = order_of(plan, index, tf_config, is_first=is_first, is_alone=is_alone, left_s=left_s)
             process.memory_limit_bytes = limit_bytes  # until now it could only import
             process.send(order.to_line())
-        self._wait(processes, ("first_batch", "failed"), plan.deadline_s)
-        window_s = max(SHORTEST_WINDOW_S, min(plan.max_window_s, plan.deadline_s - self._clock() - LEAVING_S))
+        self._wait(processes, ("built", "failed"), latest_s, "start")
+        return self._clock() - began_s
+
+    def _sample(self, processes: Sequence[WorkerProcess], plan: WorkPlan, deadline_s: float) -> None:
+        """Takes workers that have built their pipelines through the window; returns when each is done or gone."""
+        self._wait(processes, ("first_batch", "failed"), deadline_s)
+        window_s = max(SHORTEST_WINDOW_S, min(plan.max_window_s, deadline_s - self._clock() - LEAVING_S))
         for process in processes:
             process.send(f"{window_s}\n")
-        self._wait(processes, ("done", "failed"), plan.deadline_s)
+        self._wait(processes, ("done", "failed"), deadline_s)
         if plan.want_source or plan.want_prefixes or plan.candidates:
-            self._wait(processes[:1], ("over", "failed"), plan.deadline_s)
+            self._wait(processes[:1], ("over", "failed"), deadline_s)
 
     def close(self) -> None:
         for process in self._started:
@@ -170,12 +185,14 @@ class LocalLauncher:
             self._server.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _wait(self, processes: Sequence[WorkerProcess], kinds: tuple[str, ...], deadline_s: float) -> None:
-        """Until each worker has said one of `kinds` or is gone; past the deadline the late ones are ended."""
+    def _wait(
+        self, processes: Sequence[WorkerProcess], kinds: tuple[str, ...], deadline_s: float, late: Killed = "deadline"
+    ) -> None:
+        """Until each worker has said one of `kinds` or is gone; past the deadline late ones are ended, for `late`."""
         while waiting := [process for process in processes if not process.is_over and not process.has_said(*kinds)]:
             for process in waiting:
                 if self._clock() > deadline_s:
-                    process.kill("deadline")
+                    process.kill(late)
                 else:
                     process.watch_memory()
             time.sleep(POLL_S)

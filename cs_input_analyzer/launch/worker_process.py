@@ -156,11 +156,12 @@ class WorkerProcess:
                 self._tail_bytes -= len(self._tail.popleft())
 
 
-def fresh_process(folder: Path, cpus: Sequence[int]) -> subprocess.Popen[bytes]:
+def fresh_process(folder: Path, cpus: Sequence[int], *, is_isolated: bool = False) -> subprocess.Popen[bytes]:
     """A worker by command line. Temporary files go to its folder: AutoGraph's would outlive a process that is killed."""
+    arguments = (str(folder), ",".join(map(str, cpus)), str(os.getpid()))
     try:
         return subprocess.Popen(
-            command("cs_input_analyzer.measure.worker", str(folder), ",".join(map(str, cpus)), str(os.getpid())),
+            command("cs_input_analyzer.measure.worker", *arguments, isolated_in=folder if is_isolated else None),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

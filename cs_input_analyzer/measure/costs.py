@@ -9,40 +9,27 @@ no op of the user's.
 
 from __future__ import annotations
 
-import re
 import weakref
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
-from cs_input_analyzer.graph import method_of
+from cs_input_analyzer.measure.matching import Match, match_nodes
 from cs_input_analyzer.measure.serial import serial_station
 from cs_input_analyzer.measure.visits import PerSample, Seen
-from cs_input_analyzer.records import Layout, Op, OpCost, Profile, TunedParameter
-from cs_input_analyzer.threads import PYTHON_OPS, READERS, as_run, is_serial
+from cs_input_analyzer.op_kinds import IDLE, OPENS, READERS, TRANSFORMS
+from cs_input_analyzer.records import RESTART, RUNTIME, UNATTRIBUTED, Layout, Op, OpCost, Profile, TunedParameter
+from cs_input_analyzer.threads import PYTHON_OPS, as_run, is_serial
 
 NANOSECONDS = 1e-9
-RUNTIME = "runtime"
 READ_FILE = "ReadFile"
 # Wall time above the process's CPU by no more than this is threads waiting their turn, not storage.
 NOISE_RATIO = 0.1
 ROUNDING_RATIO = 1e-9
+# A TensorFlow op that takes less is tiny: calling it takes as long.
+TINY_S = 1e-6
 # From this share on, files count as cached.
 CACHED_RATIO = 0.95
-# Model node -> methods it stands for, the one that bears the cost first.
-_FUSED = {
-    "map_and_batch": ("map", "batch"),
-    "shuffle_and_repeat": ("shuffle", "repeat"),
-    "map_and_filter": ("map", "filter"),
-    "filter_and_map": ("map", "filter"),
-    "parse_example": ("map",),
-}
-_RENAMED = (
-    (re.compile(r"^(forever|finite|empty)_repeat$"), "repeat"),
-    (re.compile(r"^(memory|file)_cache(_impl)?$|^(file|memory)_(reader|writer)$"), "cache"),
-    (re.compile(r"^(finite|forever|empty)_(take|skip)$"), r"\2"),
-    (re.compile(r"^shuffle_.*$"), "shuffle"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +49,13 @@ class CostMeter:
     Attributes:
         ops: of the user's graph.
         seen: growth since the first poll by op name.
+        passed: elements and bytes since the iterators were made, as far as polls saw them.
         tuned: last seen value of each tunable parameter.
     """
 
     ops: Sequence[Op]
     seen: dict[str, Seen] = field(default_factory=dict)
+    passed: dict[str, Seen] = field(default_factory=dict)
     tuned: dict[tuple[str, str], float] = field(default_factory=dict)
     _last: dict[int, _Counts] = field(default_factory=dict)
     _is_started: bool = False
@@ -83,7 +72,7 @@ class CostMeter:
         if self._iterator() is not iterator:  # a new pass over the data: its nodes count from 0, under the same numbers
             self._iterator = weakref.ref(iterator)
             self._last.clear()
-        matches = _match(model, self.ops)
+        matches = match_nodes(model, self.ops)
         for seen in self.seen.values():
             seen.buffered_elements = seen.buffered_bytes = 0
         tuned: dict[tuple[str, str], float] = {}
@@ -98,20 +87,23 @@ class CostMeter:
         self.tuned.update(tuned)
         self._is_started = True
 
-    def _add(self, identity: int, node: Any, match: _Match | None) -> None:
+    def _add(self, identity: int, node: Any, match: Match | None) -> None:
         now = _Counts(node.processing_time, node.num_elements, node.bytes_consumed, node.bytes_produced)
         last = self._last.get(identity, _Counts())
         self._last[identity] = now
         if match is None:
             return
-        seen = self.seen.setdefault(match.owner, Seen(head=match.head))
+        seen = self.seen.setdefault(match.owner, Seen(head=match.head, merged=match.merged, absent=match.absent))
         seen.buffered_elements += node.buffered_elements
         seen.buffered_bytes += node.buffered_bytes
+        sums = [self.passed.setdefault(match.owner, Seen(head=match.head))]
         if self._is_started:
             seen.wall_s += max(0, now.processing_ns - last.processing_ns) * NANOSECONDS
-            seen.elements += max(0, now.elements - last.elements)
-            seen.bytes_in += max(0, now.bytes_in - last.bytes_in)
-            seen.bytes_out += max(0, now.bytes_out - last.bytes_out)
+            sums.append(seen)
+        for one in sums:
+            one.elements += max(0, now.elements - last.elements)
+            one.bytes_in += max(0, now.bytes_in - last.bytes_in)
+            one.bytes_out += max(0, now.bytes_out - last.bytes_out)
 
     @property
     def buffered_bytes(self) -> int:
@@ -129,41 +121,6 @@ class CostMeter:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Match:
-    """The op that bears a node's cost, and the one nearest the consumer that the node stands for."""
-
-    owner: str
-    head: str
-
-
-def match_nodes(model: Any, ops: Sequence[Op]) -> dict[int, str]:
-    """Model node id -> name of the op it belongs to; nodes that TensorFlow added are left out."""
-    return {identity: match.owner for identity, match in _match(model, ops).items()}
-
-
-def _match(model: Any, ops: Sequence[Op]) -> dict[int, _Match]:
-    by_name = {op.name: op for op in ops}
-    top = [op for op in ops if op.within is None]
-    matches: dict[int, _Match] = {}
-    if not top:
-        return matches
-    pending: list[tuple[int, tuple[str, ...]]] = [(model.output, (top[-1].name,))]
-    while pending:
-        identity, heads = pending.pop()
-        node = model.nodes.get(identity) if hasattr(model.nodes, "get") else None
-        if node is None:
-            continue
-        found = _first_match(_methods_of_node(node.name), heads, by_name)
-        below = heads
-        if found is not None:
-            owner, head, deepest = found
-            matches[identity] = _Match(owner.name, head.name)
-            below = _heads_below(deepest, ops)
-        pending += [(child, _heads_for(index, len(node.inputs), below)) for index, child in enumerate(node.inputs)]
-    return matches
-
-
 def profile_of(
     layout: Layout,
     ops: Sequence[Op],
@@ -172,21 +129,30 @@ def profile_of(
     tuned: Sequence[TunedParameter],
     harness_us: float | None,
     *,
+    merged: Mapping[str, str] | None = None,
+    absent: Set[str] = frozenset(),
+    restart_cpu_s_per_sample: float = 0.0,
     buffered: Mapping[str, float] | None = None,
     samples_per_s: float | None = None,
     cached_ratio: float | None = None,
     preempted_ratio: float | None = None,
     prefixes: Mapping[str, float] | None = None,
 ) -> Profile:
-    """Per-op CPU such that ops + `runtime` = process CPU, by identity.
+    """Per-op CPU such that ops + `restart` + `runtime` = process CPU, by identity.
 
     The model counts wall time on the thread. What a thread spent waiting to get its CPU back is taken off first: in proportion to
     CPU, as whoever runs can be thrown out. While the rest stays below the process's CPU it is taken as CPU, and what is missing is
     the runtime's. Above, threads waited. A tenth above is the noise of a full CPU, and everyone's share shrinks alike; more is
-    taken
-    first from the ops that can block: readers of files, and functions that leave TensorFlow.
+    taken first from the ops that can block: readers of files, and functions that leave TensorFlow.
+
+    An op that gave elements without being seen at it (a buffer was filled between two looks) gets what it adds to the pipeline cut
+    after it, as far as there is CPU left; so does one whose function is of tiny TensorFlow ops, if it adds more than it was seen
+    at. Where that was not measured, nobody can tell the cost of an unseen op from the runtime's, and the row of both is
+    `unattributed`.
 
     Args:
+        merged: op -> the op whose row holds its cost. `absent`: ops that TensorFlow left out.
+        restart_cpu_s_per_sample: of making iterators anew for each pass.
         buffered: elements in each op's buffer at the end.
         cached_ratio: share of the files in the page cache after the window: readers of cached files do not block.
         preempted_ratio: time that threads waited after losing their CPU over the time they ran. It is not used on one CPU: there
@@ -198,48 +164,101 @@ def profile_of(
     walls = {op.name: wall for op in ops if op.name in spent and (wall := spent[op.name].wall_s) is not None}
     on_cpu_ratio = 1 / (1 + (preempted_ratio or 0.0)) if layout.cpus_per_task > 1 else 1.0
     kept_walls = {name: wall * on_cpu_ratio for name, wall in walls.items()}
-    cpus = _cpu_shares(kept_walls, {op.name for op in ops if _can_block(op, cached_ratio)}, cpu_s_per_sample)
+    restart_cpu_s = min(restart_cpu_s_per_sample, cpu_s_per_sample)
+    cpus = _cpu_shares(kept_walls, {op.name for op in ops if _can_block(op, cached_ratio)}, cpu_s_per_sample - restart_cpu_s)
+    held_by = _held_by([op for op in ops if op.name not in absent], spent, walls, merged or {})
+    added = {name: max(0.0, value) for name, value in (prefixes or {}).items() if held_by.get(name) == UNATTRIBUTED}
+    added |= _between_tiny_ops(ops, spent, cpus, prefixes or {})
+    room_s = max(0.0, cpu_s_per_sample - restart_cpu_s - sum(cpus.values()))
+    fits = min(1.0, room_s / total) if (total := sum(added.values())) > 0 else 0.0
+    cpus |= {name: cpus.get(name, 0.0) + value * fits for name, value in added.items()}
+    held_by = {name: holder for name, holder in held_by.items() if name not in added}
     parallelism = {value.op: value.value for value in tuned if value.parameter == "parallelism"}
     running = as_run(ops, parallelism)
     rows = [
         OpCost(
             name=op.name,
             kind=op.kind,
-            self_cpu_s_per_sample=cpus[op.name],
-            wait_s_per_sample=walls[op.name] - cpus[op.name],
-            share_ratio=cpus[op.name] / cpu_s_per_sample if cpu_s_per_sample > 0 else None,
+            self_cpu_s_per_sample=cpus.get(op.name),
+            wait_s_per_sample=max(0.0, walls[op.name] - cpus[op.name]) if op.name in walls else None,
+            share_ratio=cpus[op.name] / cpu_s_per_sample if op.name in cpus and cpu_s_per_sample > 0 else None,
             parallelism=parallelism.get(op.name) or _fixed_parallelism(op),
             source=op.source,
-            elements_per_sample=spent[op.name].elements,
-            bytes_in_per_sample=spent[op.name].bytes_in,
-            bytes_out_per_sample=spent[op.name].bytes_out,
+            library_source=op.library_source,
+            elements_per_sample=seen.elements,
+            bytes_in_per_sample=seen.bytes_in,
+            bytes_out_per_sample=seen.bytes_out,
             buffered_elements=(buffered or {}).get(op.name),
             prefix_cpu_s_per_sample=(prefixes or {}).get(op.name),
-            is_serial=is_serial(op_as_run, running),
+            is_serial=is_serial(op_as_run, running) if op.name in cpus else None,
+            merged_into=held_by.get(op.name),
+            is_marginal=op.name in added,
         )
         for op, op_as_run in zip(ops, running, strict=True)
-        if op.name in walls
+        if op.kind != "Options"
+        for seen in (spent.get(op.name, _NOT_SEEN),)
     ]
-    rest = cpu_s_per_sample - sum(cpus.values())
+    rest = cpu_s_per_sample - restart_cpu_s - sum(cpus.values())
     if rest < ROUNDING_RATIO * cpu_s_per_sample:  # the ops' rows were scaled to the whole: what differs is rounding, not runtime
         rest = 0.0
-    rows.append(
-        OpCost(
-            name=RUNTIME,
-            kind=RUNTIME,
-            self_cpu_s_per_sample=rest,
-            wait_s_per_sample=None,
-            share_ratio=rest / cpu_s_per_sample if cpu_s_per_sample > 0 else None,
-            parallelism=None,
-            source=None,
-        )
-    )
+    rows += [_no_op(RESTART, restart_cpu_s, cpu_s_per_sample)] if restart_cpu_s > 0 else []
+    rows.append(_no_op(UNATTRIBUTED if UNATTRIBUTED in held_by.values() else RUNTIME, rest, cpu_s_per_sample))
     serial = None
     if samples_per_s is not None:
         serial = serial_station(running, walls, samples_per_s, layout.cpus_per_task - cpu_s_per_sample * samples_per_s)
     return Profile(
         layout=layout, harness_us_per_batch=harness_us, cpu_s_per_sample=cpu_s_per_sample, ops=tuple(rows), serial=serial
     )
+
+
+_NOT_SEEN = PerSample(wall_s=None, elements=None, bytes_in=None, bytes_out=None)
+
+
+def _no_op(name: str, cpu_s: float, whole_s: float) -> OpCost:
+    """A row of CPU that is no op's."""
+    return OpCost(
+        name=name,
+        kind=name,
+        self_cpu_s_per_sample=cpu_s,
+        wait_s_per_sample=None,
+        share_ratio=cpu_s / whole_s if whole_s > 0 else None,
+        parallelism=None,
+        source=None,
+    )
+
+
+def _held_by(
+    ops: Sequence[Op], spent: Mapping[str, PerSample], walls: Mapping[str, float], merged: Mapping[str, str]
+) -> dict[str, str]:
+    """The rows that hold the costs of ops without a measured one; those of which nothing ran, or that do nothing, are left out."""
+    by_name = {op.name: op for op in ops}
+    found = {}
+    for op in ops:
+        if op.name in walls:
+            continue
+        holder = by_name.get(op.within or "")
+        if op.name in merged:
+            found[op.name] = merged[op.name]
+        elif holder is not None and holder.kind not in OPENS and holder.name in walls:  # its function iterates them itself
+            found[op.name] = holder.name
+        elif (spent.get(op.name, _NOT_SEEN).elements or 0.0) > 0 and op.kind not in IDLE:
+            found[op.name] = UNATTRIBUTED
+    return found
+
+
+def _between_tiny_ops(
+    ops: Sequence[Op], spent: Mapping[str, PerSample], cpus: Mapping[str, float], prefixes: Mapping[str, float]
+) -> dict[str, float]:
+    """CPU by which functions of tiny ops add more to the cut pipeline than was seen: the executor's, between these ops.
+
+    Of larger ops the difference says nothing: it is the noise of two measurements, and what the pipeline does to itself.
+    """
+    found = {}
+    for op in ops:
+        calls = op.function_op_count * (spent[op.name].elements or 0.0) if op.name in cpus and op.kind in TRANSFORMS else 0.0
+        if calls > 0 and cpus[op.name] < TINY_S * calls and prefixes.get(op.name, 0.0) > cpus[op.name]:
+            found[op.name] = prefixes[op.name] - cpus[op.name]
+    return found
 
 
 def _cpu_shares(walls: Mapping[str, float], can_block: Set[str], cpu_s: float) -> dict[str, float]:
@@ -264,51 +283,3 @@ def _can_block(op: Op, cached_ratio: float | None) -> bool:
 def _fixed_parallelism(op: Op) -> float | None:
     value = op.parameters.get("num_parallel_calls")
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def _methods_of_node(name: str) -> tuple[str, ...]:
-    method = method_of(re.sub(r"(Dataset)?(V\d+)?$", "", name))
-    for pattern, replacement in _RENAMED:
-        method = pattern.sub(replacement, method)
-    return _FUSED.get(method, (method,))
-
-
-def _first_match(methods: tuple[str, ...], heads: tuple[str, ...], by_name: Mapping[str, Op]) -> tuple[Op, Op, Op] | None:
-    """The op that bears the cost of a node named by `methods`, the nearest op it stands for, and the deepest."""
-    for head in heads:
-        chain = _chain(head, by_name)
-        for position, op in enumerate(chain):
-            if method_of(op.kind) not in methods:
-                continue
-            deepest, bearer = op, op
-            for deeper in chain[position + 1 : position + len(methods)]:  # a fused node covers its neighbours too
-                if method_of(deeper.kind) in methods:
-                    deepest = deeper
-                    bearer = deeper if method_of(deeper.kind) == methods[0] else bearer
-            return (bearer if method_of(bearer.kind) == methods[0] else op), op, deepest
-    return None
-
-
-def _chain(head: str, by_name: Mapping[str, Op]) -> list[Op]:
-    """The op and its first inputs down to the source, ending where several inputs meet."""
-    chain = []
-    name: str | None = head
-    while name is not None:
-        op = by_name[name]
-        chain.append(op)
-        name = op.inputs[0] if len(op.inputs) == 1 else None
-    return chain
-
-
-def _heads_below(op: Op, ops: Sequence[Op]) -> tuple[str, ...]:
-    """Where the inputs of `op` begin: its own inputs, then the results of the datasets that its function builds."""
-    nested = [other for other in ops if other.within == op.name]
-    read = {name for other in nested for name in other.inputs}
-    return (*op.inputs, *(other.name for other in nested if other.name not in read))
-
-
-def _heads_for(index: int, inputs: int, heads: tuple[str, ...]) -> tuple[str, ...]:
-    """Heads that the node's `index`-th input is tried against: its own first (zip, concatenate), then the others."""
-    if inputs == len(heads) and index < len(heads):
-        return (heads[index], *heads[:index], *heads[index + 1 :])
-    return heads

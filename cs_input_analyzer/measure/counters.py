@@ -27,7 +27,7 @@ class Counters:
 
     Attributes:
         cpu_s: user + system of all threads, finished ones too, plus the live and the reaped child processes.
-        read_bytes: asked for by read calls (`rchar`); `physical_read_bytes`: fetched from storage.
+        read_bytes: asked for by read calls (`rchar`), but for what was read to count; `physical_read_bytes`: fetched from storage.
         run_s, queued_s: time the threads alive now ran, and waited for a CPU (schedstat).
         host_cpu_s, host_steal_s: CPU time of the whole host, and what its hypervisor took.
         host_pressure_s: time in which some task of the host waited for a CPU (PSI `some`); threads of this process that queue
@@ -74,16 +74,17 @@ class CounterReader:
         self._threads: dict[str, int] = {}
         self._children: tuple[int, ...] = ()
         self._scanned_s: float | None = None
+        self._own_bytes = 0
 
     def read(self) -> Counters:
         own = resource.getrusage(resource.RUSAGE_SELF)
         reaped = resource.getrusage(resource.RUSAGE_CHILDREN)
-        io = _key_values(self._kept("self/io"))
+        io, own_bytes = _key_values(self._kept("self/io")), self._own_bytes
         run_s, queued_s = self._schedstat()
         host_cpu_s, host_steal_s = self._host_cpu()
         return Counters(
             cpu_s=own.ru_utime + own.ru_stime + reaped.ru_utime + reaped.ru_stime + self._live_children_cpu_s(),
-            read_bytes=io.get("rchar"),
+            read_bytes=io["rchar"] - own_bytes if "rchar" in io else None,
             physical_read_bytes=io.get("read_bytes"),
             run_s=run_s,
             queued_s=queued_s,
@@ -107,9 +108,13 @@ class CounterReader:
         try:
             if name not in self._files:
                 self._files[name] = os.open(f"{self._proc}/{name}", os.O_RDONLY | os.O_CLOEXEC)
-            return os.pread(self._files[name], 512, 0)
+            return self._own(os.pread(self._files[name], 512, 0))
         except OSError:
             return b""
+
+    def _own(self, content: bytes) -> bytes:
+        self._own_bytes += len(content)
+        return content
 
     def _schedstat(self) -> tuple[float | None, float | None]:
         """Time that the threads ran and queued; a thread that ends meanwhile is left out."""
@@ -135,9 +140,9 @@ class CounterReader:
         try:
             if kept is None:
                 if len(self._threads) >= KEPT_FILES:
-                    return _read(path)
+                    return self._own(_read(path))
                 kept = self._threads[thread] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            return os.pread(kept, 128, 0)
+            return self._own(os.pread(kept, 128, 0))
         except OSError:  # it ended, or a new thread got its number: the next reading opens it anew
             if kept is not None:
                 os.close(self._threads.pop(thread))
@@ -178,7 +183,7 @@ class CounterReader:
         ticks = 0
         for pid in self._children:
             # After the command in brackets: utime, stime, cutime, cstime are fields 14 to 17 of proc(5).
-            fields = _read(f"{self._proc}/{pid}/stat").rpartition(b")")[2].split()[11:15]
+            fields = self._own(_read(f"{self._proc}/{pid}/stat")).rpartition(b")")[2].split()[11:15]
             ticks += sum(map(int, fields))
         return ticks / _TICKS_PER_S
 

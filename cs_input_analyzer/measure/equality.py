@@ -38,12 +38,14 @@ _OTHER_TURNS = "the two take turns between their files in different ways, and th
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
-    """`elements`: how many were compared; `reason`: why it was refused, or what the proof rests on. `pass_elements`: of one pass,
-    where a cache shows only in the second. `is_late`: more time may have proven it."""
+    """`elements`: how many were compared, `of`: of how many, None where a pass has no end or was not seen whole. `reason`: why it
+    was refused, or what the proof rests on. `pass_elements`: of one pass, where a cache shows only in the second. `is_late`: more
+    time may have proven it."""
 
     status: Literal["proven", "refused"]
     reason: str
     elements: int = 0
+    of: int | None = None
     pass_elements: int | None = None
     is_late: bool = False
 
@@ -98,7 +100,8 @@ def _in_order_or_without(
             return _refused(few, read.elements) if read.is_whole else _late(f"{few} in the time there was", read.elements)
         if _tells_the_rest(read, texts):
             what = "a whole pass" if read.is_whole else "the first ones"
-            return Proof(status="proven", reason=f"{what}, in order", elements=read.elements)
+            of = read.elements if read.is_whole else _cardinality(original)
+            return Proof(status="proven", reason=f"{what}, in order", elements=read.elements, of=of)
     where = difference.parting(*texts, unordered)
     if where is None:
         return _refused(read.difference + python if read.difference else _OTHER_TURNS, read.elements)
@@ -116,8 +119,9 @@ def _in_order_or_without(
             return _refused(read.failure or read.difference + python, read.elements)
         if read.is_whole and read.elements:
             part = "a whole pass" if inputs is None else f"a pass over the first {inputs} inputs"
+            of = read.elements if inputs is None else None
             return Proof(
-                status="proven", reason=f"{part}, in any order, as the original promises none there", elements=read.elements
+                status="proven", reason=f"{part}, in any order, as the original promises none there", elements=read.elements, of=of
             )
     return _late("the order changes, so a whole pass must be compared, and that takes longer than there is time", counted)
 
@@ -154,7 +158,7 @@ def _two_passes(
             return _refused(_OTHER_TURNS, total)
     if pass_elements == 0:
         return _refused("no element came to be compared")
-    return Proof(status="proven", reason="two whole passes, in order", elements=total, pass_elements=pass_elements)
+    return Proof(status="proven", reason="two whole passes, in order", elements=total, of=total, pass_elements=pass_elements)
 
 
 def _side_by_side(first: Any, second: Any, deadline_s: float, clock: Callable[[], float], latest_s: float | None = None) -> _Read:
@@ -258,6 +262,12 @@ def _refused(reason: str, elements: int = 0) -> Proof:
 
 def _late(reason: str, elements: int) -> Proof:
     return Proof(status="refused", reason=reason, elements=elements, is_late=True)
+
+
+def _cardinality(dataset: Any) -> int | None:
+    """Elements of a pass; None where there is no end, or TensorFlow does not know."""
+    count = int(dataset.cardinality())
+    return count if count >= 0 else None
 
 
 def _count(dataset: Any) -> str:

@@ -8,19 +8,21 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import psutil
 
-from cs_input_analyzer.measure.equality import MEMORY_CHECK, is_memory_short
-from cs_input_analyzer.measure.gains import FEWEST_ROUNDS, BlockError, Stopwatch, is_gain, run_rounds
+from cs_input_analyzer.errors import TargetError
+from cs_input_analyzer.measure.equality import MEMORY_CHECK, Proof, is_memory_short
+from cs_input_analyzer.measure.gains import FEWEST_ROUNDS, BlockError, Stopwatch, is_beyond, is_gain, run_rounds
 from cs_input_analyzer.measure.journal import Candidate
 from cs_input_analyzer.records import Edit, Estimate
 
-# Parts of the time for all: the proofs end by the first of these, each fix by itself by the second where one gains, putting them
-# together by the third; the last part goes to the whole of them against the original once more. The best of many is best by luck,
-# too: what chose it may not judge it.
+# Of the time for all, changed sources are run in the first of these parts. Of what is left, the proofs end by the second, each fix
+# by itself by the third where one gains, putting them together by the fourth; the last part goes to the whole of them against the
+# original once more. The best of many is best by luck, too: what chose it may not judge it.
+RUNS_END = 0.2
 PROOFS_END, SINGLES_END, TOGETHER_END = 0.3, 0.62, 0.82
 # Where nothing was proven there is nothing to time, and what was only too slow to be compared gets this part of the time as well.
 LATE_PROOFS_END = 0.6
@@ -43,11 +45,13 @@ Rebuild = Callable[[Mapping[str, str]], Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of one candidate. `reason`: why it was not proven, or not measured; `elements`: compared by the proof."""
+    """What became of one candidate. `reason`: why it was not proven, or not measured; `elements`: compared by the proof, `of` how
+    many of a pass, None where that is not known."""
 
     is_proven: bool = False
     reason: str = ""
     elements: int = 0
+    of: int | None = None
     gain: Estimate | None = None
 
 
@@ -57,16 +61,20 @@ class Outcomes:
 
     Attributes:
         each: by position of the candidate; without a reason and unproven where it was not come to.
-        kept: positions of those that were put together, in that order; `gain`, `elements`: of them as one.
+        kept: positions of those that were put together, in that order; `gain`, `elements`, `of`: of them as one.
         running: the candidate it was at when it ended before it was through; None where it was through.
+        ended: how a process ended that was not through, in words; `was_late`: for no other reason than its time.
     """
 
     each: tuple[Outcome, ...]
     kept: tuple[int, ...] = ()
     gain: Estimate | None = None
     elements: int = 0
+    of: int | None = None
     running: int | None = None
     is_over: bool = False
+    ended: str = ""
+    was_late: bool = False
 
 
 def try_fixes(
@@ -81,7 +89,11 @@ def try_fixes(
     """Tries them all within `seconds` and tells what it finds; see `outcomes_of`. `rebuild` serves candidates that have `texts`."""
     began_s = clock()
     trial = _Trial(tell=tell, dataset=dataset, candidates=candidates, deadline_s=began_s + seconds, clock=clock, rebuild=rebuild)
-    late = trial.prove_each(range(len(candidates)), began_s + seconds * PROOFS_END, LONGEST_PROOF_S)
+    fixes = [index for index, candidate in enumerate(candidates) if not candidate.only_run]
+    until_s = began_s + seconds * (RUNS_END if fixes else 1.0)
+    trial.run_sources([index for index in range(len(candidates)) if index not in fixes], until_s)
+    began_s, seconds = clock(), trial.left_s()
+    late = trial.prove_each(fixes, began_s + seconds * PROOFS_END, LONGEST_PROOF_S)
     if late and not trial.proven:
         trial.prove_each(late, began_s + seconds * LATE_PROOFS_END, LONGEST_LATE_PROOF_S)
     trial.time_each(began_s + seconds * SINGLES_END)
@@ -103,17 +115,38 @@ class _Trial:
     fills: dict[int, int] = field(default_factory=dict)
     fills_of_all: int = 0
     cache_bytes: int = 0
-    elements: dict[int, int] = field(default_factory=dict)
+    verified: dict[int, Proof] = field(default_factory=dict)
     gains: dict[int, Estimate] = field(default_factory=dict)
     watch: Stopwatch | None = None
     original: Any = None
     kept: tuple[int, ...] = ()
     best: Any = None
-    compared: int = 0
+    compared: Proof | None = None
     draw: random.Random = field(default_factory=lambda: random.Random(0))
 
     def left_s(self) -> float:
         return self.deadline_s - self.clock()
+
+    def run_sources(self, indices: Sequence[int], until_s: float) -> None:
+        """Builds what changed sources give, and reads an element of it; what is not come to is left without an answer."""
+        for index in indices:
+            if self.clock() > until_s:
+                return
+            self.tell("fix_begun", index=index)
+            try:
+                built = self._built(self.candidates[index])
+                count = sum(1 for _ in built.take(1))
+            except TargetError as error:  # nothing of it was run
+                self.tell("fix_proof", index=index, proven=True, reason="", elements=0, of=None)
+                self.tell("fix_untimed", index=index, reason=str(error)[:MESSAGE_LIMIT])
+                continue
+            except Exception as error:  # whatever TensorFlow or the user's functions raise
+                self._refuse(index, f"your code fails with it: {_short(error)}")
+                continue
+            if count:
+                self.tell("fix_proof", index=index, proven=True, reason="it runs", elements=count, of=None)
+            else:
+                self._refuse(index, "no element comes with it")
 
     def prove_each(self, indices: Sequence[int], until_s: float, longest_s: float) -> list[int]:
         """Proves what can be proven; gives those that took longer than their share of the time."""
@@ -133,9 +166,9 @@ class _Trial:
                 self._refuse(index, proof.reason, proof.elements)
                 late += [index] if proof.is_late else []
                 continue
-            self.tell("fix_proof", index=index, proven=True, reason=proof.reason, elements=proof.elements)
+            self.tell("fix_proof", index=index, proven=True, reason=proof.reason, elements=proof.elements, of=proof.of)
             self.proven[index] = edited
-            self.elements[index] = proof.elements
+            self.verified[index] = proof
             if proof.pass_elements is not None:  # a cache must be full before it is timed
                 self.fills[index] = proof.pass_elements + 2
         return late
@@ -160,24 +193,25 @@ class _Trial:
                 self.timed[index] = form
         if not self.timed:
             return
-        for rounds in self._rounds({_ORIGINAL: self.original, **self.timed}, self.left_s(), _ORIGINAL):
+        most = {index: candidate.most_gain for index, candidate in enumerate(self.candidates)}
+        for rounds in self._rounds({_ORIGINAL: self.original, **self.timed}, self.left_s(), _ORIGINAL, most):
             for index in self.timed:
                 gain = rounds.gain(index, _ORIGINAL)
                 if gain is not None:
                     self.gains[index] = gain
                     self.tell("fix_gain", index=index, gain=asdict(gain))
-            if self.clock() > until_s and any(map(is_gain, self.gains.values())):
+            if self.clock() > until_s and any(map(self._is_gain, self.gains)):
                 return
 
     def put_together(self, until_s: float) -> None:
         """The best first; each next one must make what was there before it faster."""
         ranked = sorted(self.gains, key=lambda index: -self.gains[index].estimate)
-        kept = [index for index in ranked if is_gain(self.gains[index])][:1]
+        kept = [index for index in ranked if self._is_gain(index)][:1]
         if not kept:
             return
-        self._keep(kept, self.timed[kept[0]], self.gains[kept[0]], self.elements[kept[0]])
+        self._keep(kept, self.timed[kept[0]], self.gains[kept[0]], self.verified[kept[0]])
         before = self.proven[kept[0]]
-        rest = [index for index in ranked if index not in kept]
+        rest = [index for index in ranked if index not in kept and not self._is_beyond(index)]
         for position, index in enumerate(rest):
             left_s = until_s - self.clock()
             if left_s < LEAST_TOGETHER_S:
@@ -201,18 +235,27 @@ class _Trial:
                 continue
             kept.append(index)
             before = both
-            self._keep(kept, form, whole, min(self.compared, proof.elements))
+            assert self.compared is not None
+            self._keep(kept, form, whole, min(self.compared, proof, key=lambda one: one.elements))
 
     def confirm(self) -> None:
         """All kept ones as one against the original, in rounds that had no part in choosing them."""
-        if self.best is None or self.left_s() < LEAST_TOGETHER_S:
+        if self.best is None or self.compared is None or self.left_s() < LEAST_TOGETHER_S:
             return
         seen = list(self._rounds({_ORIGINAL: self.original, _BEFORE: self.best}, self.left_s(), _ORIGINAL))
         gain = seen[-1].gain(_BEFORE, _ORIGINAL) if seen else None
         if gain is not None and (gain.count or 0) >= FEWEST_ROUNDS:
             self._keep(self.kept if is_gain(gain) else (), self.best, gain, self.compared)
 
-    def _rounds(self, datasets: Mapping[Any, Any], seconds: float, over: Any) -> Iterable[Any]:
+    def _is_gain(self, index: int) -> bool:
+        return is_gain(self.gains[index], self.candidates[index].most_gain)
+
+    def _is_beyond(self, index: int) -> bool:
+        return is_beyond(self.gains[index], self.candidates[index].most_gain)
+
+    def _rounds(
+        self, datasets: Mapping[Any, Any], seconds: float, over: Any, most: Mapping[Any, float | None] | None = None
+    ) -> Iterable[Any]:
         assert self.watch is not None
 
         def begin(name: Any) -> None:
@@ -220,7 +263,7 @@ class _Trial:
             newest = self.kept[-1] if name == _BEFORE and self.kept else None
             self.tell("fix_begun", index=name if isinstance(name, int) else newest)
 
-        return run_rounds(self.watch, datasets, over, seconds=seconds, draw=self.draw, begin=begin, clock=self.clock)
+        return run_rounds(self.watch, datasets, over, seconds=seconds, draw=self.draw, begin=begin, most=most, clock=self.clock)
 
     def _why_not_filled(self) -> str:
         """Fills the caches of the original, so that no fix is compared with its first pass; why it cannot be, or nothing."""
@@ -284,17 +327,19 @@ class _Trial:
         return None
 
     def _rebuilt(self, index: int, candidate: Candidate) -> Any:
-        if self.rebuild is None:
-            self._refuse(index, "there is no source to build it from again")
-            return None
         try:
-            return self.rebuild(dict(candidate.texts))
+            return self._built(candidate)
         except Exception as error:  # whatever the user's code makes of the change
-            self._refuse(index, f"your code fails with it: {type(error).__name__}: {error}")
+            self._refuse(index, str(error) if isinstance(error, TargetError) else f"your code fails with it: {_short(error)}")
         return None
 
+    def _built(self, candidate: Candidate) -> Any:
+        if self.rebuild is None:
+            raise TargetError("there is no source to build it from again")
+        return self.rebuild(dict(candidate.texts))
+
     def _proved(self, original: Any, edited: Any, seconds: float) -> Any:
-        from cs_input_analyzer.measure.equality import Proof, prove
+        from cs_input_analyzer.measure.equality import prove
 
         try:
             return prove(original, edited, seconds=seconds, clock=self.clock)
@@ -304,9 +349,16 @@ class _Trial:
     def _refuse(self, index: int, reason: str, elements: int = 0) -> None:
         self.tell("fix_proof", index=index, proven=False, reason=reason[:MESSAGE_LIMIT], elements=elements)
 
-    def _keep(self, kept: Sequence[int], form: Any, gain: Estimate, elements: int) -> None:
-        self.kept, self.best, self.compared = tuple(kept), form, elements
-        self.tell("fixes_kept", indices=list(kept), gain=asdict(gain) if kept else None, elements=elements if kept else 0)
+    def _keep(self, kept: Sequence[int], form: Any, gain: Estimate, proof: Proof) -> None:
+        self.kept, self.best, self.compared = tuple(kept), form, proof
+        verified = (proof.elements, proof.of) if kept else (0, None)
+        self.tell("fixes_kept", indices=list(kept), gain=asdict(gain) if kept else None, elements=verified[0], of=verified[1])
+
+
+def _short(error: BaseException) -> str:
+    from cs_input_analyzer.load import plain_message
+
+    return f"{type(error).__name__}: {plain_message(error)}"[:MESSAGE_LIMIT]
 
 
 def outcomes_of(events: Iterable[Mapping[str, Any]], count: int) -> Outcomes:
@@ -314,24 +366,26 @@ def outcomes_of(events: Iterable[Mapping[str, Any]], count: int) -> Outcomes:
     each = [Outcome() for _ in range(count)]
     kept: tuple[int, ...] = ()
     gain: Estimate | None = None
-    elements, running, is_over = 0, None, False
+    elements, of, running, is_over = 0, None, None, False
     for event in events:
         kind, index = event["event"], event.get("index")
         if kind == "fix_begun":
             running = index
         elif kind == "fix_proof" and index is not None:
             each[index] = Outcome(
-                is_proven=event["proven"], reason="" if event["proven"] else event["reason"], elements=event["elements"]
+                is_proven=event["proven"],
+                reason="" if event["proven"] else event["reason"],
+                elements=event["elements"],
+                of=event.get("of"),
             )
             running = None
         elif kind == "fix_gain" and index is not None:
-            seen = each[index]
-            each[index] = Outcome(is_proven=seen.is_proven, elements=seen.elements, gain=Estimate(**event["gain"]))
+            each[index] = replace(each[index], gain=Estimate(**event["gain"]))
         elif kind == "fix_untimed" and index is not None:
-            each[index] = Outcome(is_proven=each[index].is_proven, elements=each[index].elements, reason=event["reason"])
+            each[index] = replace(each[index], reason=event["reason"])
         elif kind == "fixes_kept":
-            kept, elements = tuple(event["indices"]), event["elements"]
+            kept, elements, of = tuple(event["indices"]), event["elements"], event.get("of")
             gain = Estimate(**event["gain"]) if kept else None
         elif kind == "fixes_over":
             is_over, running = True, None
-    return Outcomes(each=tuple(each), kept=kept, gain=gain, elements=elements, running=running, is_over=is_over)
+    return Outcomes(each=tuple(each), kept=kept, gain=gain, elements=elements, of=of, running=running, is_over=is_over)

@@ -5,7 +5,7 @@ where the import leaves other threads behind the server says so and forks nothin
 worker is as good as a fresh one: TensorFlow makes its thread pools and reads its CPU set when a pipeline first runs, which is after
 the fork. `benchmarks/forked_workers` compares the two.
 
-    parent ── {"folder", "cpus"} + stdin, stdout ──▶ server ── fork ──▶ worker
+    parent ── {"folder", "cpus", "isolated"} + stdin, stdout ──▶ server ── fork ──▶ worker
     parent ◀── {"ready": …}, {"pid", "worker"}, {"pid", "returncode"} ── server
 """
 
@@ -21,9 +21,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
-from cs_input_analyzer.measure import worker
+from cs_input_analyzer.measure import isolation, worker
 from cs_input_analyzer.measure.counters import read_memory
 
 __all__ = ["MESSAGE_BYTES", "main"]
@@ -126,7 +127,8 @@ def _become_worker(
     os.environ["TMPDIR"] = wanted["folder"]
     tempfile.tempdir = None
     _draw_anew()
-    worker.run(wanted["folder"], wanted["cpus"], server_pid, inherited)
+    not_isolated = isolation.why_not(Path(wanted["folder"])) if wanted["isolated"] else None
+    worker.run(wanted["folder"], wanted["cpus"], server_pid, inherited, not_isolated=not_isolated)
 
 
 def _draw_anew() -> None:

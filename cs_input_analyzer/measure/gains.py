@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cs_input_analyzer.records import Estimate
+from cs_input_analyzer.records import LEAST_GAIN, Estimate
 
 CONFIDENCE = 0.90
 # A block should see so many.
@@ -57,19 +57,27 @@ def paired_ratio(above: Sequence[float], below: Sequence[float]) -> Estimate | N
     return Estimate(estimate=math.exp(mean), low=math.exp(mean - half), high=math.exp(mean + half), count=count)
 
 
-def is_gain(gain: Estimate | None) -> bool:
-    """Whether the interval leaves no doubt that it is faster. Two numbers may agree by luck."""
-    return gain is not None and (gain.count or 0) >= FEWEST_ROUNDS and gain.low > 1
+def is_gain(gain: Estimate | None, most: float | None = None) -> bool:
+    """Whether the interval leaves no doubt that it is faster, by no more than can be. Two numbers may agree by luck."""
+    is_clear = gain is not None and (gain.count or 0) >= FEWEST_ROUNDS and gain.low > LEAST_GAIN
+    return is_clear and not is_beyond(gain, most)
 
 
-def is_settled(gain: Estimate | None) -> bool:
-    """Whether more rounds would change nothing that matters."""
-    if gain is None or gain.count is None or gain.count < FEWEST_ROUNDS:
+def is_beyond(gain: Estimate | None, most: float | None) -> bool:
+    """Whether it contradicts what the costs allow at most."""
+    return gain is not None and most is not None and gain.estimate > most and gain.low > 1
+
+
+def is_settled(gain: Estimate | None, most: float | None = None) -> bool:
+    """Whether more rounds would change nothing that matters; what cannot be is never settled, and measured for longer."""
+    if gain is None or gain.count is None or gain.count < FEWEST_ROUNDS or is_beyond(gain, most):
         return False
     if gain.low > CLEAR_RATIO or gain.high < 1 / CLEAR_RATIO:
         return True
     width = gain.relative_half_width_ratio
-    return gain.count >= USUAL_ROUNDS and (gain.low > 1 or gain.high < 1 or (width is not None and width < PRECISE_RATIO))
+    return gain.count >= USUAL_ROUNDS and (
+        gain.low > LEAST_GAIN or gain.high < LEAST_GAIN or (width is not None and width < PRECISE_RATIO)
+    )
 
 
 class Stopwatch:
@@ -118,11 +126,13 @@ def run_rounds(
     seconds: float,
     draw: random.Random,
     begin: Callable[[Hashable], None],
+    most: Mapping[Hashable, float | None] | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[Rounds]:
     """Rounds until the time is up or every gain `over` that one is settled; gives the same, growing record after each round.
 
-    A pipeline that fails, or whose gain is settled, is left out from then on. `begin` is told which one is about to run.
+    A pipeline that fails, or whose gain is settled, is left out from then on. `begin` is told which one is about to run;
+    `most`: the largest gain that can be, by name.
     """
     deadline_s = clock() + seconds
     active = dict(datasets)
@@ -153,7 +163,7 @@ def run_rounds(
             share_s = (deadline_s - clock()) / (len(active) * USUAL_ROUNDS)
             block_s = max(block_s, min(LONGEST_BLOCK_S, share_s, ELEMENTS_OF_BLOCK / min(round_rates.values())))
         yield rounds
-        for name in [name for name in active if name != over and is_settled(rounds.gain(name, over))]:
+        for name in [name for name in active if name != over and is_settled(rounds.gain(name, over), (most or {}).get(name))]:
             del active[name]
         if len(active) < 2:
             return

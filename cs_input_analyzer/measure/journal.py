@@ -37,12 +37,16 @@ class JournalError(Exception):
 class Candidate:
     """A fix to be tried: edits that belong together, and the finding they are of, for those who read the journal.
 
-    With `texts`, pairs of a path of the user's source and what stands there instead, it is no edit but the dataset built anew.
+    `most_gain` is the largest gain that the costs allow, where they tell: a larger one is measured for longer, and not kept.
+    With `texts`, pairs of a path of the user's source and what stands there instead, it is no edit but the dataset built anew;
+    `only_run`: it is asked whether that works at all, and not what it gives or gains.
     """
 
     name: str
     edits: tuple[Edit, ...]
     texts: tuple[tuple[str, str], ...] = ()
+    most_gain: float | None = None
+    only_run: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +62,10 @@ class Order:
         want_prefixes: whether to run the pipeline cut after each of its ops, after the window.
         cache: what to do with the page cache of the pipeline's own files before the first batch.
         candidates: fixes to try after the window, in `fixes_s` seconds from now on.
+        batch_size: samples of a step of the accelerator, where that was said; `has_demand`: that it takes samples at some rate.
+        samples_per_element: what the user says that one element holds.
+        input_context: whether one is given to a function that has None for it by default.
+        stand_ins: packages to stand in for where they are not installed.
     """
 
     target: str
@@ -78,6 +86,10 @@ class Order:
     want_prefixes: bool = False
     candidates: tuple[Candidate, ...] = ()
     fixes_s: float = 0.0
+    input_context: bool = False
+    stand_ins: tuple[str, ...] = ()
+    samples_per_element: int | None = None
+    has_demand: bool = False
 
     def to_line(self) -> str:
         return json.dumps(asdict(self)) + "\n"
@@ -90,10 +102,12 @@ class Order:
                 name=candidate["name"],
                 edits=tuple(Edit(**edit) for edit in candidate["edits"]),
                 texts=tuple((path, text) for path, text in candidate["texts"]),
+                most_gain=candidate["most_gain"],
+                only_run=candidate["only_run"],
             )
             for candidate in fields.pop("candidates", ())
         )
-        return cls(**fields, candidates=candidates)
+        return cls(**{**fields, "candidates": candidates, "stand_ins": tuple(fields.get("stand_ins", ()))})
 
 
 class JournalWriter:

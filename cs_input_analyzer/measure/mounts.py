@@ -132,7 +132,7 @@ def file_system_of(path: str, mountinfo: Path = MOUNTINFO) -> tuple[str | None, 
             continue
         point = _unescaped(fields[4])
         # At the same point the later mount lies over the earlier one, as a triggered automount does.
-        if _is_below(real, point) and (best is None or len(point) >= best[0]):
+        if is_below(real, point) and (best is None or len(point) >= best[0]):
             best = len(point), _unescaped(kinds[0])
     return (best[1], is_shared(best[1])) if best else (None, None)
 
@@ -148,7 +148,8 @@ def is_shared(kind: str) -> bool | None:
     return None
 
 
-def _is_below(path: str, point: str) -> bool:
+def is_below(path: str, point: str) -> bool:
+    """Whether `path` is the folder `point`, or in it."""
     return path == point or path.startswith(point.rstrip("/") + "/")
 
 

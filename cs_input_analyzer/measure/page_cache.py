@@ -33,6 +33,7 @@ Span = tuple[int, int]  # offset, length
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 # Linux gives a new system call one number on all architectures since 5.1; Alpha alone counts from elsewhere.
 CACHESTAT = 451 if platform.machine() != "alpha" else None
+OVERLAYFS_MAGIC = 0x794C7630  # of linux/magic.h
 # Above these a sample is asked about: opening a file over a network takes a millisecond, walking cached pages 15 ms a gigabyte.
 SAMPLED_FILES = 2000
 SAMPLED_BYTES = 4 << 30
@@ -289,12 +290,21 @@ def _libc() -> ctypes.CDLL:
 
 
 def _cachestat_pages(fd: int, offset: int, length: int) -> int | None:
-    """None where the kernel is older, a sandbox filters the call, the file is another's, or its file system has no such pages."""
-    if CACHESTAT is None:
+    """None where the kernel is older, a sandbox filters the call, the file is another's, or its file system has no such pages.
+
+    An overlay's files have none of their own: `cachestat` counts none there, while a mapping shows those of the layer below.
+    """
+    if CACHESTAT is None or _is_overlay(fd):
         return None
     asked, answer = _Range(offset, length), _CacheStat()
     status = _libc().syscall(ctypes.c_long(CACHESTAT), ctypes.c_int(fd), ctypes.byref(asked), ctypes.byref(answer), ctypes.c_int(0))
     return int(answer.cached) if status == 0 else None
+
+
+def _is_overlay(fd: int) -> bool:
+    """By statfs(2), whose first field is the type of the file system."""
+    answer = (ctypes.c_long * 32)()
+    return _libc().fstatfs(ctypes.c_int(fd), ctypes.byref(answer)) == 0 and answer[0] == OVERLAYFS_MAGIC
 
 
 def _may_ask_mincore(fd: int) -> bool:

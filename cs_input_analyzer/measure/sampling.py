@@ -9,11 +9,13 @@ ends or breaks.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+
+from cs_input_analyzer.records import SamplesPerElement
 
 CAPACITY = 1 << 16  # batches in one call of the loop; half a megabyte of stamps
 
@@ -47,14 +49,15 @@ class Loop(Protocol):
     def __call__(self, iterator: Any, batches: int, until_s: float = math.inf) -> Chunk: ...
 
 
-def sampling_loop(element_spec: Any, *, count_samples: bool) -> Loop:
+def sampling_loop(element_spec: Any, *, count_samples: bool, counted_in: int | None = None, rows: int = 1) -> Loop:
     """A loop over iterators of this element spec. Traced on its first call.
 
-    `count_samples` records the leading dimension of one component of every batch, for pipelines whose batches vary.
+    `count_samples` records the leading dimension of one component of every batch, for pipelines whose batches vary: of that at
+    `counted_in`, where it is known which, times `rows` samples each.
     """
     import tensorflow as tf
 
-    counted = _counted_component(element_spec)
+    counted = _counted_component(element_spec) if counted_in is None else counted_in
     unset = tf.zeros([CAPACITY], tf.float64)
     stamps = tf.Variable(unset, trainable=False)
     samples = tf.Variable(tf.zeros([CAPACITY if count_samples else 1], tf.int64), trainable=False)
@@ -67,7 +70,7 @@ def sampling_loop(element_spec: Any, *, count_samples: bool) -> Loop:
             now = tf.timestamp()
         done = [tf.raw_ops.ResourceScatterUpdate(resource=stamps.handle, indices=index, updates=now)]
         if count_samples:
-            leading = leading_dimension(tf.nest.flatten(element)[counted])
+            leading = rows * leading_dimension(tf.nest.flatten(element)[counted])
             done.append(tf.raw_ops.ResourceScatterUpdate(resource=samples.handle, indices=index, updates=leading))
         with tf.control_dependencies(done):
             return index + 1, tf.identity(now)
@@ -127,13 +130,32 @@ def leading_dimension(component: Any) -> Any:
     return tf.shape(component, out_type=tf.int64)[0]
 
 
-def samples_in(element: Any, element_spec: Any) -> int | None:
-    """Samples of one eager batch: the leading dimension of the component that the loop counts by; None for a scalar."""
+def counted_here(element: Any, found: SamplesPerElement) -> SamplesPerElement:
+    """What is to be counted in elements like this eager one: where its first dimension cannot be that of the samples, because it is
+    larger, or another one is just as large as a batch, each element counts as a full one."""
     import tensorflow as tf
 
-    component = tf.nest.flatten(element)[_counted_component(element_spec)]
+    if found.counted_in is None:
+        return found
+    components = tf.nest.flatten(element)
+    component = components[found.counted_in] if found.counted_in < len(components) else None
     is_tensor = isinstance(component, tf.RaggedTensor | tf.SparseTensor | tf.Tensor)
-    return int(leading_dimension(component)) if is_tensor and component.shape.rank != 0 else None
+    if component is None or not is_tensor or component.shape.rank == 0:
+        return replace(found, counted_in=None)
+    if found.value is None:
+        return found
+    leading, full = int(leading_dimension(component)), found.value // found.rows
+    is_another = leading > full or (leading != full and full in (component.shape.as_list() or ())[1:])
+    return replace(found, counted_in=None) if is_another else found
+
+
+def samples_in(element: Any, found: SamplesPerElement) -> int:
+    """Samples of one eager element, counted as the loop counts them."""
+    import tensorflow as tf
+
+    if found.counted_in is None:
+        return found.value or 1
+    return found.rows * int(leading_dimension(tf.nest.flatten(element)[found.counted_in]))
 
 
 def _counted_component(element_spec: Any) -> int:

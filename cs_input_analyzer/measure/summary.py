@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal
 
 import numpy as np
 
+from cs_input_analyzer.measure.bytes_read import Reads, bytes_per_sample
 from cs_input_analyzer.measure.costs import profile_of
 from cs_input_analyzer.measure.counters import Counters
 from cs_input_analyzer.measure.journal import Journal
@@ -16,6 +17,7 @@ from cs_input_analyzer.measure.noise import epoch_gap_s, moved_parameters, noise
 from cs_input_analyzer.measure.prefixes import marginal_s_per_sample
 from cs_input_analyzer.measure.steady_state import Window, batch_gap, rate_of, steady_window
 from cs_input_analyzer.measure.visits import Seen, per_sample, visit_ratios
+from cs_input_analyzer.op_kinds import READERS
 from cs_input_analyzer.records import (
     CacheChoice,
     Estimate,
@@ -29,16 +31,18 @@ from cs_input_analyzer.records import (
     WorkerResult,
     WorkerStatus,
 )
-from cs_input_analyzer.threads import READERS
 
 # Gaps between batches that are kept of a worker: enough to replay it.
 TRACE = 512
-Killed = Literal["deadline", "memory", "interrupt"]
+# The stage of a worker that has said nothing yet.
+IMPORTING = "importing TensorFlow"
+Killed = Literal["start", "deadline", "memory", "interrupt"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """How a worker process ended: `killed_for` tells when it was the parent that ended it."""
+    """How a worker process ended: `killed_for` tells when it was the parent that ended it, `start` that it had not built its
+    pipeline in time."""
 
     returncode: int | None
     killed_for: Killed | None
@@ -85,8 +89,10 @@ def status_of(journal: Journal, ending: Ending) -> tuple[WorkerStatus, str]:
     if journal.last("done") is not None:  # whatever it did at exit, its work was done
         return "done", ""
     stage = stage_of(journal)
+    if ending.killed_for == "start":
+        return "deadline", f"ended by us, as it had not built its pipeline in time, while {stage}"
     if ending.killed_for == "deadline":
-        return "deadline", f"ended at its deadline while {stage}"
+        return "deadline", f"ended by us at its deadline while {stage}"
     if ending.killed_for == "interrupt":
         return "interrupted", f"interrupted while {stage}"
     if ending.killed_for == "memory":
@@ -110,9 +116,10 @@ def stage_of(journal: Journal) -> str:
         "first_batch": "waiting to sample",
         "built": "waiting for the first batch",
         "building": "building the pipeline in the input function",
+        "loading": "importing the target, or running the script up to its data",
         "imported": "waiting for its order",
     }
-    return words.get(str(journal.events[-1]["event"]), "finishing") if journal.events else "importing TensorFlow"
+    return words.get(str(journal.events[-1]["event"]), "finishing") if journal.events else IMPORTING
 
 
 def measurement_of(
@@ -161,6 +168,8 @@ def profile_from(journal: Journal, layout: Layout, pipeline: PipelineGraph, work
     seen = {name: Seen(**counts) for name, counts in costs["seen"].items()}
     after = journal.last("cache_after")
     batches_per_sample = len(journal.stamps_s) / samples
+    merged = {other: name for name, counts in seen.items() for other in counts.merged}
+    restart_cpu_s = sum(event["restart_cpu_s"] for event in journal.events if event["event"] == "epoch")
     cuts = {event["op"]: event["cpu_s_per_element"] for event in journal.events if event["event"] == "prefix"}
     return profile_of(
         layout,
@@ -169,6 +178,9 @@ def profile_from(journal: Journal, layout: Layout, pipeline: PipelineGraph, work
         worker.cpu_s_per_sample,
         _tuned(journal),
         costs["harness_us"],
+        merged=merged,
+        absent={other for counts in seen.values() for other in counts.absent},
+        restart_cpu_s_per_sample=restart_cpu_s / samples,
         buffered={name: float(counts.buffered_elements) for name, counts in seen.items()},
         samples_per_s=worker.samples_per_s.estimate,
         cached_ratio=after["ratio"] if after else None,
@@ -189,8 +201,6 @@ def source_rate(journal: Journal, pipeline: PipelineGraph) -> Estimate | None:
 
 
 def _with_rates(base: WorkerResult, journal: Journal, window: Window, per_batch: float, bytes_out: float) -> WorkerResult:
-    from dataclasses import replace
-
     begin, end, samples = _counted(journal, window, per_batch)
     done = journal.last("done")
     stopped_by: StopReason = done["stopped_by"] if done else ("error" if base.status == "data_error" else "budget")
@@ -200,7 +210,7 @@ def _with_rates(base: WorkerResult, journal: Journal, window: Window, per_batch:
         batches_per_s=1 / window.gap_s.estimate,
         cpu_s_per_sample=(end.cpu_s - begin.cpu_s) / samples if samples else None,
         batch_gap_s=batch_gap(np.diff(journal.stamps_s[window.first : window.first + window.batches + 1])),
-        bytes_read_per_sample=_per(begin.read_bytes, end.read_bytes, samples),
+        bytes_read_per_sample=bytes_per_sample(_reads(journal), per_batch, _difference(begin.read_bytes, end.read_bytes), samples),
         physical_bytes_read_per_sample=_per(begin.physical_read_bytes, end.physical_read_bytes, samples),
         bytes_out_per_sample=bytes_out,
         steady_state=SteadyState(
@@ -226,14 +236,27 @@ def _with_rates(base: WorkerResult, journal: Journal, window: Window, per_batch:
 
 
 def _counted(journal: Journal, window: Window, per_batch: float) -> tuple[Counters, Counters, float]:
-    """Counters at the chunk ends nearest to the window, and the samples between them (which the window need not match exactly)."""
+    """Counters at the two ends of the window, and the samples between them.
+
+    They are read at the ends of chunks, which the window need not meet: between two of them every batch counts alike. Taken over
+    another span than the rate, CPU time and rate could say together that more CPUs were used than there are.
+    """
     ends = journal.chunk_counters()
-    later = [position for position, (batches, _) in enumerate(ends[:-1]) if batches >= window.first]
-    first = later[0] if later else 0
-    until = window.first + window.batches + 1
-    inside = [position for position, (batches, _) in enumerate(ends) if first < position and batches <= until]
-    last = inside[-1] if inside else len(ends) - 1
-    return ends[first][1], ends[last][1], (ends[last][0] - ends[first][0]) * per_batch
+    first = window.first + 1
+    return _at(ends, first), _at(ends, first + window.batches), window.batches * per_batch
+
+
+def _at(ends: Sequence[tuple[int, Counters]], batches: int) -> Counters:
+    """The counters when so many batches had come."""
+    after = next((place for place, (count, _) in enumerate(ends) if count >= batches and place > 0), len(ends) - 1)
+    (left_at, left), (right_at, right) = ends[max(0, after - 1)], ends[after]
+    share = (min(batches, right_at) - left_at) / (right_at - left_at) if right_at > left_at else 1.0
+
+    def between(begin: float | None, end: float | None) -> float | None:
+        return None if begin is None or end is None else begin + share * (end - begin)
+
+    values: dict[str, Any] = {each.name: between(getattr(left, each.name), getattr(right, each.name)) for each in fields(Counters)}
+    return Counters(**values)
 
 
 def _samples_per_batch(journal: Journal, window: Window) -> float | None:
@@ -263,7 +286,16 @@ def _buffered_bytes(journal: Journal) -> int | None:
     return sum(max(0, int(counts["buffered_bytes"])) for counts in costs["seen"].values())  # its count can fall below 0
 
 
-def _per(begin: int | None, end: int | None, samples: float) -> float | None:
+def _reads(journal: Journal) -> Reads:
+    event = journal.last("reads")
+    return Reads(**{key: value for key, value in event.items() if key != "event"}) if event else Reads()
+
+
+def _difference(begin: float | None, end: float | None) -> float | None:
+    return end - begin if begin is not None and end is not None else None
+
+
+def _per(begin: float | None, end: float | None, samples: float) -> float | None:
     return (end - begin) / samples if begin is not None and end is not None and samples else None
 
 

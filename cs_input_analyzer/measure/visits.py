@@ -11,17 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from cs_input_analyzer.op_kinds import BATCHING, KEEPERS, ONE_FOR_ONE
 from cs_input_analyzer.records import Op
-
-# Elements taken from the input for each element given.
-_ONE_FOR_ONE = frozenset(
-    [
-        *("Map", "ParallelMap", "Prefetch", "Shuffle", "ShuffleAndRepeat", "Repeat", "Cache", "Options", "Take", "Skip", "Scan"),
-        *("Zip", "AssertCardinality", "AssertNext", "IgnoreErrors", "Snapshot", "ParseExample", "Model", "Concatenate"),
-        *("MaxIntraOpParallelism", "PrivateThreadPool", "LatencyStats", "BytesProducedStats", "Rebatch", "AutoShard"),
-    ]
-)
-_BATCHES = frozenset({"Batch", "ParallelBatch", "PaddedBatch", "MapAndBatch", "DenseToRaggedBatch", "DenseToSparseBatch"})
 
 
 @dataclass(slots=True)
@@ -31,11 +22,14 @@ class Seen:
     Attributes:
         head: the op nearest the consumer that the nodes stand for; their elements are counted there (a fused map-and-batch counts
             batches). Its own name for a node that was not fused.
+        merged: other ops whose work the nodes do, too; `absent`: ops before it that TensorFlow left out.
         wall_s, elements, bytes_in, bytes_out: growth between polls, over all its iterators.
         buffered_elements, buffered_bytes: at the last poll.
     """
 
     head: str
+    merged: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
     wall_s: float = 0.0
     elements: int = 0
     bytes_in: int = 0
@@ -92,12 +86,13 @@ def visit_ratios(ops: Sequence[Op], seen: Mapping[str, Seen], elements_per_sampl
 
 
 def per_sample(ops: Sequence[Op], seen: Mapping[str, Seen], elements_per_sample: float) -> dict[str, PerSample]:
-    """What each op that was seen spends on one output sample."""
+    """What each op spends on one output sample; of one that was not seen, only its elements are known."""
     ratios = visit_ratios(ops, seen, elements_per_sample)
     found = {}
-    for name, counts in seen.items():
-        visits = ratios.get(counts.head)
-        if visits is None or counts.elements <= 0:
+    for name in {**ratios, **seen}:
+        counts = seen.get(name)
+        visits = ratios.get(counts.head) if counts is not None else None
+        if counts is None or visits is None or counts.elements <= 0:
             found[name] = PerSample(wall_s=None, elements=ratios.get(name), bytes_in=None, bytes_out=None)
             continue
         share = visits / counts.elements
@@ -112,12 +107,14 @@ def per_sample(ops: Sequence[Op], seen: Mapping[str, Seen], elements_per_sample:
 
 def _taken(op: Op, name: str, seen: Mapping[str, Seen], *, has_nested: bool) -> float:
     """Elements of input `name` that `op` takes for each one it gives."""
-    if op.kind in _ONE_FOR_ONE and not has_nested:
+    if op.kind in ONE_FOR_ONE - KEEPERS and not has_nested:
         return 1.0
     size = op.parameters.get("batch_size")
-    if op.kind in _BATCHES and isinstance(size, int) and size > 0:
+    if op.kind in BATCHING and isinstance(size, int) and size > 0:
         return float(size)
     own, below = seen.get(op.name), seen.get(name)
+    if op.kind in KEEPERS and own is not None and own.elements > 0:  # once it has all, it takes none
+        return (below.elements if below is not None else 0) / own.elements
     if own is None or below is None or own.elements <= 0:
         return 0.0 if has_nested else 1.0  # an interleave takes few files; anything else is taken as one for one
     return below.elements / own.elements

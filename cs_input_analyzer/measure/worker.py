@@ -11,6 +11,7 @@ their pipelines are known to hang at shutdown.
 from __future__ import annotations
 
 import ctypes
+import json
 import math
 import os
 import re
@@ -24,9 +25,12 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, TextIO
 
 from cs_input_analyzer.measure.journal import EXIT_UNWRITTEN, UNWRITTEN, JournalError, JournalWriter, Order
+from cs_input_analyzer.records import SamplesPerElement
 
 # A chunk larger than the one before by more than this is watched by the clock.
 SETTLED_GROWTH = 1.5
+# For what was killed to be gone.
+CHILDREN_S = 1.0
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 STOP_CHECK_S = 0.5
@@ -47,8 +51,12 @@ Files = Sequence[tuple[str, int]]  # paths and sizes
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
-    """`FOLDER CPU,CPU,… PARENT_PID`: the journal's folder, the CPUs to run on, who started us. Never returns."""
-    run(arguments[0], [int(cpu) for cpu in arguments[1].split(",")], int(arguments[2]))
+    """`FOLDER CPU,CPU,… PARENT_PID [NOT_ISOLATED]`: the journal's folder, the CPUs to run on, who started us.
+
+    Of a worker that runs a user's script also why its files are no private copies, empty where they are. Never returns.
+    """
+    cpus = [int(cpu) for cpu in arguments[1].split(",")]
+    run(arguments[0], cpus, int(arguments[2]), not_isolated=arguments[3] if len(arguments) > 3 else None)
 
 
 class Inherited(NamedTuple):
@@ -58,19 +66,32 @@ class Inherited(NamedTuple):
     shared_bytes: int
 
 
-def run(folder: str, cpus: Sequence[int], parent_pid: int, inherited: Inherited | None = None) -> NoReturn:
-    """The whole life of this process as a worker."""
+def run(
+    folder: str, cpus: Sequence[int], parent_pid: int, inherited: Inherited | None = None, *, not_isolated: str | None = None
+) -> NoReturn:
+    """The whole life of this process as a worker. `not_isolated`: as for `main`; None where no script is run."""
     began_s = time.monotonic()
     os.sched_setaffinity(0, cpus)  # before TensorFlow makes its thread pools: it sizes them by what it may run on
     die_with(parent_pid)
     orders = _private_stdin()
     own_pid = os.getpid()
-    try:
-        status = _live(JournalWriter(Path(folder)), orders, Path(folder), began_s, inherited)
-    except JournalError as error:  # what we print is all that still reaches the parent
-        status = EXIT_UNWRITTEN
-        os.write(2, f"\n{UNWRITTEN}{error}\n".encode())
-    _leave(status, own_pid)
+
+    def life() -> NoReturn:
+        try:
+            journal = JournalWriter(Path(folder))
+            if not_isolated:
+                journal.event("not_isolated", why=not_isolated)
+            status = _live(journal, orders, Path(folder), began_s, inherited)
+        except JournalError as error:  # what we print is all that still reaches the parent
+            status = EXIT_UNWRITTEN
+            os.write(2, f"\n{UNWRITTEN}{error}\n".encode())
+        _leave(status, own_pid)
+
+    if not_isolated is None:
+        life()
+    from cs_input_analyzer.capture import beside_scripts
+
+    beside_scripts(life)
 
 
 def _live(journal: JournalWriter, orders: TextIO, folder: Path, began_s: float, inherited: Inherited | None) -> int:
@@ -90,6 +111,8 @@ def _live(journal: JournalWriter, orders: TextIO, folder: Path, began_s: float, 
 def _run(journal: JournalWriter, orders: TextIO, folder: Path, began_s: float, inherited: Inherited | None) -> None:
     import tensorflow as tf
 
+    from cs_input_analyzer import capture
+
     tf.get_logger().setLevel("ERROR")
     import_s = inherited.import_s if inherited else time.monotonic() - began_s
     journal.event("imported", import_s=import_s, tensorflow_version=tf.__version__)
@@ -98,22 +121,29 @@ def _run(journal: JournalWriter, orders: TextIO, folder: Path, began_s: float, i
     line = orders.readline()
     if not line:  # the parent needs this worker no more
         return
-    order, ordered_s = Order.from_line(line), time.monotonic()
-    built = _build(journal, order, folder)
+    order, stood_in, shared_bytes = Order.from_line(line), list[str](), inherited.shared_bytes if inherited else 0
+    with capture.standing_in(_stand_ins_of(order), stood_in.append):  # until the end: what is sampled may import, too
+        _follow(journal, orders, folder, order, stood_in, shared_bytes)
+
+
+def _follow(journal: JournalWriter, orders: TextIO, folder: Path, order: Order, stood_in: Sequence[str], shared_bytes: int) -> None:
+    """Builds what is ordered, samples it, and does what else is asked for. `stood_in` gets longer meanwhile."""
+    built = _build(journal, order, folder, stood_in)
     if built is None:
         return
-    dataset, ops, batch_size, files = built
-    iterator = _first_batch(journal, dataset, order, batch_size)
-    if iterator is None:
+    built_s = time.monotonic()
+    dataset, ops, samples, files = built
+    started = _first_batch(journal, dataset, samples)
+    if started is None:
         return
+    iterator, samples = started
     window = orders.readline()
     if not window:
         return
     window_s, *barrier = window.split()
     order = replace(order, max_window_s=float(window_s), min_window_s=min(order.min_window_s, float(window_s)))
     begin = partial(_wait_for_start, journal, orders) if barrier else None
-    shared_bytes = inherited.shared_bytes if inherited else 0
-    sample(journal, dataset, iterator, order, ops, batch_size, files=files, inherited_shared_bytes=shared_bytes, begin=begin)
+    sample(journal, dataset, iterator, order, ops, samples, files=files, inherited_shared_bytes=shared_bytes, begin=begin)
     del iterator  # and with it what waits in its buffers
     if order.want_costs and files:
         from cs_input_analyzer.measure.page_cache import cached_ratio
@@ -134,65 +164,100 @@ def _run(journal: JournalWriter, orders: TextIO, folder: Path, began_s: float, i
     if order.candidates:
         from cs_input_analyzer.measure.fixes import try_fixes
 
-        seconds = order.fixes_s - (time.monotonic() - ordered_s)
+        seconds = order.fixes_s - (time.monotonic() - built_s)
         try_fixes(journal.event, dataset, order.candidates, seconds=seconds, rebuild=partial(_rebuilt, order, folder))
     journal.event("over")
 
 
-def _build(journal: JournalWriter, order: Order, folder: Path) -> tuple[Any, Any, int | None, Files] | None:
+def _build(
+    journal: JournalWriter, order: Order, folder: Path, stood_in: Sequence[str]
+) -> tuple[Any, Any, SamplesPerElement, Files] | None:
     """Runs the user's input function. None when it failed; the journal says how."""
     from pydantic import TypeAdapter
 
     from cs_input_analyzer import capture, graph, load
-    from cs_input_analyzer.errors import TargetError
+    from cs_input_analyzer.errors import TargetError, UsageError
     from cs_input_analyzer.measure.redirect import redirected_writes
-    from cs_input_analyzer.records import PipelineGraph
+    from cs_input_analyzer.records import ContextUse, PipelineGraph
+    from cs_input_analyzer.samples import batch_sizes_in, check_demand
 
     os.environ["TF_CONFIG"] = order.tf_config
     own_pid = os.getpid()
     began_s = time.monotonic()
     stage = "build" if capture.is_script(order.target) else "import"
-    journal.event("building")
+    uses: list[ContextUse] = []
+    journal.event("loading")
     try:
         with graph.recorded_sources() as log, redirected_writes(folder) as moved:
             found = _found(order)
             stage = "build"
-            dataset = load.build_dataset(found, _call_of(order))
+            journal.event("building")
+            dataset = load.build_dataset(found, _call_of(order), uses.append)
         _end_forked_child(own_pid)
         build_s = time.monotonic() - began_s
         pipeline = graph.read_graph(
-            dataset, log, target=order.target, batch_size=order.batch_size, redirected=tuple(dict.fromkeys(moved))
+            dataset,
+            log,
+            target=order.target,
+            said=order.samples_per_element,
+            params_sizes=batch_sizes_in(json.loads(order.params_json or "null")),
+            demand_size=order.batch_size,
+            redirected=tuple(dict.fromkeys(moved)),
         )
+        context = next(iter(sorted(uses)), None)  # given before left
+        pipeline = replace(pipeline, input_context=context, stand_ins=capture.innermost(stood_in))
     except BaseException as error:
         _end_forked_child(own_pid)
         _tell_failure(journal, "load" if isinstance(error, TargetError) else stage, error)
+        return None
+    assert pipeline.samples_per_element is not None
+    try:
+        # Among several a function may divide the batch of the step by their number: that is no contradiction.
+        step = order.batch_size if order.num_workers == 1 else None
+        check_demand(pipeline.samples_per_element, step, has_demand=order.has_demand)
+    except UsageError as error:
+        _tell_failure(journal, "load", error)
         return None
     fields = TypeAdapter(PipelineGraph).dump_python(pipeline, mode="json") if order.want_graph else None
     files = graph.sized_files_of(dataset)
     file_count = pipeline.files.count if pipeline.files else None
     journal.event("built", build_s=build_s, pipeline=fields, file_count=file_count, files=files if order.want_graph else ())
     _prepare_cache(journal, order, [path for path, _ in files])
-    return dataset, pipeline.ops, pipeline.batch_size, files
+    return dataset, pipeline.ops, pipeline.samples_per_element, files
 
 
 def _found(order: Order) -> Any:
     """The input function, or the Dataset, that the order is about."""
     from cs_input_analyzer import capture, load
 
-    if order.pickled:
-        return _unpickle(order.pickled)
-    return capture.captured(order.target) if capture.is_script(order.target) else load.find_object(load.parse_target(order.target))
+    with capture.setting_up():
+        if order.pickled:
+            return _unpickle(order.pickled)
+        if capture.is_script(order.target):
+            return capture.captured(order.target)
+        return load.find_object(load.parse_target(order.target))
+
+
+def _stand_ins_of(order: Order) -> tuple[str, ...]:
+    """Packages to stand in for where they are not installed: those that the user names, and what the script's Python has."""
+    from cs_input_analyzer import capture
+
+    return (*order.stand_ins, *(capture.parse_script(order.target).stand_ins if capture.is_script(order.target) else ()))
 
 
 def _call_of(order: Order) -> Any:
     """What the input function is called with."""
-    import json
-
     from cs_input_analyzer import load
 
     params = json.loads(order.params_json) if order.params_json is not None else None
     mode: Any = order.mode
-    return load.Call(params=params, mode=mode, num_workers=order.num_workers, worker_index=order.worker_index)
+    return load.Call(
+        params=params,
+        mode=mode,
+        num_workers=order.num_workers,
+        worker_index=order.worker_index,
+        input_context=order.input_context,
+    )
 
 
 def _rebuilt(order: Order, folder: Path, texts: Mapping[str, str]) -> Any:
@@ -223,9 +288,10 @@ def _prepare_cache(journal: JournalWriter, order: Order, paths: Sequence[str]) -
     journal.event("cache", state=order.cache, ratio=cached_ratio(paths, deadline_s=time.monotonic() + CACHE_S / 10))
 
 
-def _first_batch(journal: JournalWriter, dataset: Any, order: Order, batch_size: int | None) -> Any:
-    """Reads one element eagerly: its latency, its size, its samples. Gives the iterator, None when there was no element."""
-    from cs_input_analyzer.measure.sampling import bytes_of, samples_in
+def _first_batch(journal: JournalWriter, dataset: Any, samples: SamplesPerElement) -> tuple[Any, SamplesPerElement] | None:
+    """Reads one element eagerly: its latency, its size, its samples. Gives the iterator, and how to count the elements that come;
+    None when there was none."""
+    from cs_input_analyzer.measure.sampling import bytes_of, counted_here, samples_in
 
     began_s = time.monotonic()
     try:
@@ -238,9 +304,9 @@ def _first_batch(journal: JournalWriter, dataset: Any, order: Order, batch_size:
         _tell_failure(journal, "first_batch", error)
         return None
     first_batch_s = time.monotonic() - began_s
-    samples = batch_size if batch_size is not None else samples_in(first, dataset.element_spec)
-    journal.event("first_batch", first_batch_s=first_batch_s, bytes=bytes_of(first), samples=samples)
-    return iterator
+    samples = counted_here(first, samples)
+    journal.event("first_batch", first_batch_s=first_batch_s, bytes=bytes_of(first), samples=samples_in(first, samples))
+    return iterator, samples
 
 
 def sample(
@@ -249,7 +315,7 @@ def sample(
     iterator: Any,
     order: Order,
     ops: Any,
-    batch_size: int | None,
+    samples: SamplesPerElement,
     files: Files = (),
     inherited_shared_bytes: int = 0,
     begin: Callable[[], bool] | None = None,
@@ -260,14 +326,15 @@ def sample(
     """
     import numpy as np
 
+    from cs_input_analyzer.measure.bytes_read import reads_of
     from cs_input_analyzer.measure.costs import CostMeter
     from cs_input_analyzer.measure.counters import CounterReader, read_memory
     from cs_input_analyzer.measure.reference import time_reference
     from cs_input_analyzer.measure.sampling import CHUNK_S, harness_us_per_batch, next_chunk, sampling_loop
     from cs_input_analyzer.measure.steady_state import steady_window
 
-    count_samples = batch_size is None
-    loop = sampling_loop(dataset.element_spec, count_samples=count_samples)
+    counted_in = samples.counted_in
+    loop = sampling_loop(dataset.element_spec, count_samples=counted_in is not None, counted_in=counted_in, rows=samples.rows)
     for until_s in (0.0, math.inf):  # traces both forms now: in the window it would be a pause, and a burst after it
         loop(iterator, 0, until_s)
     meter = CostMeter(ops=ops)
@@ -281,8 +348,9 @@ def sample(
         return
     began_s = checked_s = time.monotonic()
     journal.event("sampling", counters=asdict(counters.read()), at_s=time.time())
+    meter.poll(iterator)
+    journal.event("reads", **asdict(reads_of(ops, meter.passed, {})))
     if order.want_costs:
-        meter.poll(iterator)
         told = _tell_tuned(journal, meter, told, batches)
     while True:
         chunk_began_s = time.monotonic()
@@ -308,12 +376,15 @@ def sample(
             break
         if chunk.ended:
             epochs += 1
-            journal.event("epoch", batches=batches)
+            if epochs == 1 and not order.want_costs:
+                meter.poll(iterator)
+            restart_began_cpu_s = time.process_time()
+            iterator = iter(dataset) if since_epoch else iterator
+            journal.event("epoch", batches=batches, restart_cpu_s=time.process_time() - restart_began_cpu_s)
             if since_epoch == 0:  # a source that can be read only once
                 stopped_by = "data_end"
                 break
             since_epoch = 0
-            iterator = iter(dataset)
         elapsed_s = now_s - began_s
         if elapsed_s >= order.max_window_s:
             break
@@ -327,11 +398,26 @@ def sample(
                 break
         chunk_batches = next_chunk(len(chunk.stamps_s), now_s - chunk_began_s, order.max_window_s - elapsed_s)
     counters.close()
+    if not order.want_costs and batches > 0:
+        meter.poll(iterator)
+    journal.event("reads", **asdict(reads_of(ops, meter.passed, _looks(dataset, ops))))
     journal.event("reference", **asdict(time_reference()))
     journal.event("memory", **asdict(read_memory(inherited_shared_bytes)))
     if order.want_costs:
         _tell_costs(journal, meter, harness_us=harness_us_per_batch() if stopped_by != "error" else None)
     journal.event("done", stopped_by=stopped_by, epochs=epochs)
+
+
+def _looks(dataset: Any, ops: Any) -> dict[str, Any]:
+    """What is in the files of those readers whose elements do not tell what was read for them, by op name."""
+    from cs_input_analyzer import graph
+    from cs_input_analyzer.measure.bytes_read import needs_look
+    from cs_input_analyzer.measure.raw_reads import look_into
+
+    wanted = [op.name for op in ops if needs_look(op)]
+    files = graph.files_by_reader(graph.graph_def_of(dataset)) if wanted else {}
+    looks = {name: look_into([path for path, _ in files.get(name, ())]) for name in wanted}
+    return {name: look for name, look in looks.items() if look is not None}
 
 
 def _wait_for_start(journal: JournalWriter, orders: TextIO) -> bool:
@@ -413,7 +499,8 @@ def _end_forked_child(own_pid: int) -> None:
         os._exit(0)
 
 
-def _end_children() -> None:
+def end_children() -> None:
+    """Ends what this process and its descendants have started, and waits for that: who waits for us finds nothing left."""
     import psutil
 
     try:
@@ -425,6 +512,7 @@ def _end_children() -> None:
             child.kill()
         except psutil.Error:
             continue
+    psutil.wait_procs(children, timeout=CHILDREN_S)
 
 
 def _private_stdin() -> TextIO:
@@ -462,7 +550,7 @@ def die_with(parent_pid: int) -> None:
 
 def _leave(status: int, own_pid: int) -> NoReturn:
     if os.getpid() == own_pid:
-        _end_children()
+        end_children()
         for stream in (sys.stdout, sys.stderr):
             try:
                 stream.flush()

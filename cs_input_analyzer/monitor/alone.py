@@ -16,7 +16,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cs_input_analyzer.measure.counters import read_counters
-from cs_input_analyzer.records import Estimate
+from cs_input_analyzer.monitor.outputs import LOG
+from cs_input_analyzer.op_kinds import WRITERS
+from cs_input_analyzer.records import Estimate, SamplesPerElement
+from cs_input_analyzer.samples import element_sentence, samples_per_element_of
 
 GRACE_S = 10.0
 """Added to the time for measuring before a pipeline that gives nothing is left alone."""
@@ -25,7 +28,8 @@ FEWEST_BATCHES = 8
 PAUSES = 5
 SHORTEST_PAUSE_S = 0.005
 OVERLAPPED_RATIO = 0.5
-WRITING_KINDS = ("Snapshot", "SaveDataset", "Save")
+# Contradictions that were warned of.
+_warned: set[tuple[int, int]] = set()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,8 +48,10 @@ class Alone:
     isolation: Literal["none"] = "none"
 
 
-def measure_alone(dataset: Any, *, batch_size: int | None, max_s: float) -> Alone:
+def measure_alone(dataset: Any, *, batch_size: int | None, max_s: float, samples: SamplesPerElement | None = None) -> Alone:
     """Reads `dataset`, a `tf.data.Dataset`, through an iterator of its own for about `max_s` seconds. Raises nothing.
+
+    `samples`: how many its elements hold. Without it `batch_size` is believed, and without both their first dimension.
 
     It is read on another thread: one that hangs is left behind, as no call into a pipeline can be taken back.
     """
@@ -53,7 +59,9 @@ def measure_alone(dataset: Any, *, batch_size: int | None, max_s: float) -> Alon
     if problem:
         return Alone(missing=problem)
     found: list[Alone] = []
-    reader = threading.Thread(target=_read, args=(dataset, batch_size, max_s, found.append), daemon=True, name="csia-alone")
+    reader = threading.Thread(
+        target=_read, args=(dataset, batch_size, max_s, found.append, samples), daemon=True, name="csia-alone"
+    )
     reader.start()
     reader.join(max_s + GRACE_S)
     if not found:
@@ -77,24 +85,34 @@ def _problem(dataset: Any) -> str:
         return f"the dataset's graph cannot be read ({type(error).__name__}: {error})"
     for op in ops:
         file = str(op.parameters.get("filename") or "") if op.kind == "Cache" else ""
-        if op.kind in WRITING_KINDS or (file and not os.path.exists(f"{file}.index")):  # a complete cache is only read
+        if op.kind in WRITERS or (file and not os.path.exists(f"{file}.index")):  # a complete cache is only read
             return f"the dataset writes files ({op.name}), and reading a part of it would leave them unfinished for the training"
     return ""
 
 
-def _read(dataset: Any, batch_size: int | None, max_s: float, give: Callable[[Alone], object]) -> None:
+def _read(
+    dataset: Any, batch_size: int | None, max_s: float, give: Callable[[Alone], object], samples: SamplesPerElement | None
+) -> None:
     try:
-        give(_measured(dataset, batch_size, max_s))
+        give(_measured(dataset, batch_size, max_s, samples))
     except Exception as error:  # the user's pipeline, in whatever way it fails
         give(Alone(missing=f"reading the dataset failed: {type(error).__name__}: {str(error)[:300]}"))
 
 
-def _measured(dataset: Any, batch_size: int | None, max_s: float) -> Alone:
-    from cs_input_analyzer.measure.sampling import CAPACITY, sampling_loop
+def _measured(dataset: Any, batch_size: int | None, max_s: float, samples: SamplesPerElement | None) -> Alone:
+    from cs_input_analyzer.graph import graph_def_of
+    from cs_input_analyzer.measure.sampling import CAPACITY, counted_here, sampling_loop
 
-    is_counted = _leading_component(dataset.element_spec) is not None
-    loop = sampling_loop(dataset.element_spec, count_samples=is_counted)
     iterator = iter(dataset)
+    if samples is None and batch_size is not None:
+        samples = _believed(dataset, graph_def_of(dataset), batch_size)
+    if samples is None:
+        loop = sampling_loop(dataset.element_spec, count_samples=_leading_component(dataset.element_spec) is not None)
+    else:
+        if samples.counted_in is not None:
+            samples = counted_here(next(iterator, ()), samples)
+        batch_size, counted_in = samples.value or 1, samples.counted_in
+        loop = sampling_loop(dataset.element_spec, count_samples=counted_in is not None, counted_in=counted_in, rows=samples.rows)
     loop(iterator, 0, 0.0)  # traces it
     until_s = time.time() + max_s
     seen = _Seen()
@@ -110,7 +128,23 @@ def _measured(dataset: Any, batch_size: int | None, max_s: float) -> Alone:
     return seen.result(max_s, iterator.get_next)
 
 
-def measure_in_session(input_fn: Callable[[], Any], batch_size: int | None, max_s: float) -> Alone:
+def _believed(dataset: Any, graph_def: Any, batch_size: int) -> SamplesPerElement:
+    """What the dataset says that an element holds, where that is `batch_size`, or varies; else `batch_size`, with one warning where
+    the dataset says otherwise."""
+    from cs_input_analyzer.graph import element_components, ops_of
+
+    spec = element_components(dataset.element_spec)
+    found = samples_per_element_of(ops_of(graph_def), spec, demand_size=batch_size)
+    if found.value == batch_size or (found.value is None and not found.is_unknown):
+        return found
+    is_dimension = any(component.shape and component.shape[0] == batch_size for component in spec)
+    if found.value is not None and not is_dimension and (batch_size, found.value) not in _warned:
+        _warned.add((batch_size, found.value))
+        LOG.warning("batch_size=%d is believed, though the dataset says: %s", batch_size, element_sentence(found))
+    return SamplesPerElement(value=batch_size, source="batch_size of the monitor")
+
+
+def measure_in_session(input_fn: Callable[[], Any], batch_size: int, max_s: float) -> Alone:
     """The same for the dataset that `input_fn` builds, in a graph and session of its own. Raises nothing."""
     try:
         with tempfile.TemporaryDirectory(prefix="cs_input_analyzer-") as folder:
@@ -119,9 +153,10 @@ def measure_in_session(input_fn: Callable[[], Any], batch_size: int | None, max_
         return Alone(missing=f"running the input function alone failed: {type(error).__name__}: {str(error)[:300]}")
 
 
-def _measured_in_session(input_fn: Callable[[], Any], batch_size: int | None, max_s: float, folder: Path) -> Alone:
+def _measured_in_session(input_fn: Callable[[], Any], batch_size: int, max_s: float, folder: Path) -> Alone:
     import tensorflow as tf
 
+    from cs_input_analyzer.graph import graph_def_of
     from cs_input_analyzer.measure.redirect import redirected_writes
     from cs_input_analyzer.measure.sampling import leading_dimension
 
@@ -133,12 +168,16 @@ def _measured_in_session(input_fn: Callable[[], Any], batch_size: int | None, ma
             return Alone(missing=f"the input function gave a {type(dataset).__name__}, no tf.data.Dataset")
         iterator = v1.data.make_initializable_iterator(dataset)
         components = tf.nest.flatten(iterator.get_next())
-        counted = _leading_component(dataset.element_spec)
-        size = tf.constant(batch_size or 0, tf.int64) if counted is None else leading_dimension(components[counted])
-        with tf.control_dependencies([part for part in tf.nest.flatten(components, expand_composites=True) if part is not None]):
-            fetch = tf.identity(size)
         config = v1.ConfigProto(operation_timeout_in_ms=int((max_s + GRACE_S) * 1000))
         with v1.Session(config=config) as session:
+            found = _believed(dataset, graph_def_of(dataset, session.run), batch_size)
+            if found.counted_in is None:
+                size = tf.constant(found.value, tf.int64)
+            else:
+                size = found.rows * leading_dimension(components[found.counted_in])
+            parts = [part for part in tf.nest.flatten(components, expand_composites=True) if part is not None]
+            with tf.control_dependencies(parts):
+                fetch = tf.identity(size)
             session.run([v1.tables_initializer(), iterator.initializer])
             until_s = time.perf_counter() + max_s
             in_pass = 0

@@ -39,6 +39,19 @@ def counter_for(batch: Any, batch_size: int | None) -> Count:
     return lambda one: declared
 
 
+def contradiction(batch: Any, batch_size: int | None) -> int | None:
+    """The first dimension of all components, where it is larger than `batch_size` and no other one is as large; else None.
+
+    A smaller one may be a batch that is short.
+    """
+    shapes = [shape for _, shape in _shapes(batch) if shape]
+    leading = {shape[0] for shape in shapes}
+    if batch_size is None or len(leading) != 1 or any(batch_size in shape for shape in shapes):
+        return None
+    (first,) = leading
+    return first if first > batch_size else None
+
+
 def _by_axis(path: Path, axis: int, declared: float | None) -> Count:
     def count(batch: Any) -> float | None:
         try:

@@ -24,6 +24,7 @@ from cs_input_analyzer.records import (
     VerdictName,
     WorkerResult,
 )
+from cs_input_analyzer.samples import check_demand, element_sentence
 from cs_input_analyzer.units import counted, format_estimate, format_rate, format_ratio
 
 TARGET = "a dataset in this process"
@@ -68,8 +69,10 @@ class Recommendation:
         return self.measurement.layout.cpus_per_task
 
     def __str__(self) -> str:
+        samples = self.pipeline.samples_per_element
         lines = [
-            f"one worker of {counted(self.cpus, 'CPU')}, this process: {format_estimate(self.samples_per_s)} (isolation: none)"
+            f"one worker of {counted(self.cpus, 'CPU')}, this process: {format_estimate(self.samples_per_s)} (isolation: none)",
+            *([] if samples is None else [element_sentence(samples, self.consumption.batch_size if self.consumption else None)]),
         ]
         if self.consumption is not None:
             demand = format_rate(self.consumption.samples_per_s.estimate)
@@ -83,12 +86,19 @@ class Recommendation:
 
 
 def recommend_for(
-    dataset: Any, consumption: Consumption | None, *, batch_size: int | None, headroom_ratio: float, seconds: float
+    dataset: Any,
+    consumption: Consumption | None,
+    *,
+    batch_size: int | None,
+    samples_per_element: int | None = None,
+    headroom_ratio: float,
+    seconds: float,
 ) -> Recommendation:
-    """Reads `dataset` here for about `seconds`.
+    """Reads `dataset` here for about `seconds`. `batch_size`: samples of a step of the accelerator.
 
     Raises:
-        UsageError: not a `tf.data.Dataset`, or it cannot be read here (says why).
+        UsageError: that is no multiple of what an element holds, or nothing tells what one holds; not a `tf.data.Dataset`, or it
+            cannot be read here (says why).
     """
     import tensorflow as tf
 
@@ -96,8 +106,11 @@ def recommend_for(
         raise UsageError(f"recommend_for takes a tf.data.Dataset, not a {type(dataset).__name__}")
     if not tf.executing_eagerly():
         raise UsageError("recommend_for measures, which cannot be done inside a tf.function or a graph; call it outside")
-    pipeline = graph.read_graph(dataset, graph.SourceLog(), target=TARGET, batch_size=batch_size)
-    alone = measure_alone(dataset, batch_size=pipeline.batch_size, max_s=seconds)
+    pipeline = graph.read_graph(dataset, graph.SourceLog(), target=TARGET, said=samples_per_element, demand_size=batch_size)
+    samples = pipeline.samples_per_element
+    assert samples is not None
+    check_demand(samples, batch_size, has_demand=consumption is not None)
+    alone = measure_alone(dataset, batch_size=None, max_s=seconds, samples=samples)
     if alone.samples_per_s is None:
         raise UsageError(f"nothing can be recommended: {alone.missing}")
     host = read_host()

@@ -12,8 +12,8 @@ from types import TracebackType
 from typing import Any, Generic, TypeVar
 
 from cs_input_analyzer.monitor import advice
-from cs_input_analyzer.monitor.counting import Count, counter_for
-from cs_input_analyzer.monitor.outputs import print_line
+from cs_input_analyzer.monitor.counting import Count, contradiction, counter_for
+from cs_input_analyzer.monitor.outputs import LOG, print_line
 from cs_input_analyzer.monitor.rates import SMOOTHING
 from cs_input_analyzer.monitor.verdict import Verdict
 from cs_input_analyzer.monitor.watch import LOG_EVERY, Clock, Console, Settings, Summary, Watch
@@ -168,6 +168,9 @@ class _Counter:
 
     def _first(self, batch: Any) -> float | None:
         self.count = counter_for(batch, self._batch_size)
+        seen = contradiction(batch, self._batch_size)
+        if seen is not None:
+            LOG.warning("batch_size=%s is believed, though the first batch holds %d", self._batch_size, seen)
         return self.count(batch)
 
 

@@ -118,7 +118,7 @@ class InputMonitorHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
     def end(self, session: Any) -> None:
         self._watch.end_pass(self._watch.now())
         if self._input_fn is not None:
-            self._compared.alone = measure_in_session(self._input_fn, self._watch.settings.batch_size, self._measure_s)
+            self._compared.alone = measure_in_session(self._input_fn, self._watch.settings.batch_size or 1, self._measure_s)
         self._watch.finish()
 
     # --- for the user -----------------------------------------------------------------------------------------------------------

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import re
 
+from cs_input_analyzer.capture import missing_advice
 from cs_input_analyzer.errors import InputFunctionError, LaunchError, TargetError, UsageError
 from cs_input_analyzer.launch import WorkerFailure
+from cs_input_analyzer.measure.summary import IMPORTING
+from cs_input_analyzer.records import Options
 
 __all__ = ["failure_of"]
 
+_PARAMS = (
+    "; where it is a key of the params, give it by --set KEY=VALUE, or analyze the script that trains, "
+    "cs_input_analyzer python run.py ARGS: scripts add to the params before they use them"
+)
 _NO_FILE = ("No files matched", "No such file or directory", "does not exist")
 
 
-def failure_of(failure: WorkerFailure, max_seconds: float) -> TargetError | UsageError | InputFunctionError | LaunchError:
-    """What to tell the user when no worker gave a single rate."""
+def failure_of(
+    failure: WorkerFailure, options: Options, *, is_script: bool = False
+) -> TargetError | UsageError | InputFunctionError | LaunchError:
+    """What to tell the user when no worker gave a single rate; `is_script`: of a script, which makes its params itself."""
     if failure.stage == "load":
         return TargetError(failure.message)
     if failure.stage in ("journal", "engine"):
@@ -23,7 +32,8 @@ def failure_of(failure: WorkerFailure, max_seconds: float) -> TargetError | Usag
             return TargetError(
                 "importing the target ended the interpreter (sys.exit): guard its script part by if __name__ == '__main__'"
             )
-        return TargetError(f"the target cannot be imported: {failure.kind}: {failure.message}{_where(failure.details)}")
+        what = f"the target cannot be imported: {failure.kind}: {failure.message}{_where(failure.details)}"
+        return TargetError(f"{what}{missing_advice(failure.message)}")
     if failure.kind in ("NotFoundError", "FileNotFoundError", "InvalidArgumentError") and any(
         t in failure.message for t in _NO_FILE
     ):
@@ -37,15 +47,20 @@ def failure_of(failure: WorkerFailure, max_seconds: float) -> TargetError | Usag
     if failure.kind == "SystemExit":
         return InputFunctionError("the input function called sys.exit instead of returning a dataset", failure.details)
     if failure.stage == "hang":
-        return InputFunctionError(
-            f"the input function hung: a worker was {failure.message}; --max-seconds is {max_seconds:g}, more buys more patience",
-            failure.details,
+        name, seconds = (
+            ("--start-timeout", options.start_timeout_s) if failure.kind == "start" else ("--max-seconds", options.max_seconds)
         )
+        message = f"a worker was {failure.message}; {name} is {seconds:g}, more buys more patience"
+        if IMPORTING in failure.message:
+            return LaunchError(f"{message}\n{failure.details}".rstrip())
+        return InputFunctionError(f"the input function hung: {message}", failure.details)
     if failure.stage == "exit":
-        if failure.kind == "importing TensorFlow":
+        if failure.kind == IMPORTING:
             return LaunchError(f"a worker did not come up: {failure.message}\n{failure.details}".rstrip())
         return InputFunctionError(f"the worker was lost: {failure.message}", failure.details)
-    return InputFunctionError(f"the input function failed: {failure.kind}: {failure.message}", failure.details)
+    lacks_key = failure.kind == "KeyError" and failure.stage == "build" and not is_script
+    advice = _PARAMS if lacks_key else missing_advice(failure.message)
+    return InputFunctionError(f"the input function failed: {failure.kind}: {failure.message}{advice}", failure.details)
 
 
 def _where(details: str) -> str:

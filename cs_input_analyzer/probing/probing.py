@@ -11,6 +11,8 @@ from typing import Literal
 import psutil
 
 from cs_input_analyzer import capacity
+from cs_input_analyzer.capture import is_script
+from cs_input_analyzer.demand import has_demand
 from cs_input_analyzer.launch import Launched, Launcher, Launching, WorkPlan
 from cs_input_analyzer.measure.decompose import decompose
 from cs_input_analyzer.measure.journal import Candidate
@@ -59,6 +61,7 @@ class Probing:
     ) -> None:
         self.seen = Seen(options, cpu_budget)
         self.seconds = Seconds(options, launcher)
+        self.no_plan: str | None = None  # why the last plan was none
         self._target = target
         self._pickled = pickled
         self._options = options
@@ -128,24 +131,25 @@ class Probing:
     def measure_storage(self) -> None:
         """Looks at the file system under the pipeline, without TensorFlow, for a small part of the time that is left.
 
-        Where workers run on other nodes, what this machine draws from it says nothing of them: it is not read then.
+        Where workers run on other nodes, what this machine draws from it says nothing of them: it is not read then. Nor is it where
+        there is no time; what it is, and what the readers alone gave, is told all the same.
         """
         paths = [path for path, _ in self.seen.files]
         if not paths:
             return
         began_s = self._launcher.now_s()
         reading_s = self.seconds.left_for_storage_s
-        if not reading_s:
-            self.seconds.leave_out("the storage by itself")
-            return
-        self._tell("reading the files without TensorFlow")
         is_here = self._options.launcher == "local"
+        is_read = is_here and reading_s > 0
+        if is_here and not is_read:
+            self.seconds.leave_out("the storage by itself")
+        self._tell("reading the files without TensorFlow")
         storage = probe_storage(
             paths,
-            cache=self.seen.cache if is_here else "as-is",
+            cache=self.seen.cache if is_read else "as-is",
             deadline_s=began_s + reading_s,
             clock=self._launcher.now_s,
-            streams=STREAMS if is_here else (),
+            streams=STREAMS if is_read else (),
             dataset_bytes=sum(size for _, size in self.seen.files),
         )
         if not is_here:
@@ -229,7 +233,7 @@ class Probing:
         if self.seconds.left_s < self.seconds.least_s + PREFIXES_S:
             self.seconds.leave_out("the pipeline cut after each of its ops (marginal costs)")
             return
-        profile = self.seen.profile_of(plan)
+        profile = self.seen.profile_of(plan.cpus_per_task if plan else None)
         layout = Layout(nodes=1, tasks_per_node=1, cpus_per_task=profile.layout.cpus_per_task if profile else 1)
         self._tell("starting one more worker, for marginal costs")
         wanted = replace(probe_of(layout), why="the pipeline cut after each of its ops")
@@ -250,8 +254,11 @@ class Probing:
                 target=self._target,
                 pickled=self._pickled,
                 params_json=self._options.params_json,
+                stand_ins=self._options.stand_ins,
                 mode=self._options.mode,
+                input_context=self._options.input_context,
                 batch_size=None,
+                samples_per_element=self._options.samples_per_element,
                 cache="as-is",
                 num_workers=1,
                 worker_indices=(0,),
@@ -279,8 +286,9 @@ class Probing:
             workers += wanted.layout.tasks
             if not waiting or workers * WORKER_RSS_BYTES < psutil.virtual_memory().available * WAITING_SHARE_RATIO:
                 waiting[position] = self._launcher.start(wanted.layout)
-        self.seconds.import_s += self._launcher.now_s() - began_s  # an engine may import before it forks
-        began_s, starting_s = self._launcher.now_s(), self._launcher.starting_s(1)
+        if not self.seen.measurements:
+            self.seconds.has_started(self._launcher.now_s() - began_s)  # an engine may import before it forks
+        starting_s = self._launcher.starting_s(1)
         launched = []
         for position, wanted in enumerate(order):
             if position and self.seconds.left_s < self.seconds.least_s - (starting_s if position in waiting else 0.0):
@@ -289,11 +297,7 @@ class Probing:
             launching = waiting.get(position) or self._launcher.start(wanted.layout)
             import_s = starting_s if self.seen.measurements and not position else 0.0
             left = len(order) - position
-            run = self._run(launching, wanted, left, import_s=import_s, longest_s=longest_s)
-            launched.append(run)
-            if position == 0:
-                self.seconds.import_s += launched[0].import_s
-                self.seconds.probes_s -= min(launched[0].import_s, self._launcher.now_s() - began_s)
+            launched.append(self._run(launching, wanted, left, import_s=import_s, longest_s=longest_s))
         return any(one.failure is None for one in launched)
 
     def _run(
@@ -319,9 +323,12 @@ class Probing:
                 target=self._target,
                 pickled=self._pickled,
                 params_json=self._options.params_json,
+                stand_ins=self._options.stand_ins,
                 mode=self._options.mode,
-                # With a step time the batch size is the accelerator's; without one it says what a sample is.
-                batch_size=self._options.batch_size if self._options.step_time_s is None else None,
+                input_context=self._options.input_context,
+                batch_size=self._options.batch_size,
+                samples_per_element=self._options.samples_per_element,
+                has_demand=has_demand(self._options),
                 cache=cache or self.seen.cache,
                 want_source=self._role == "probe" and is_first,
                 want_prefixes=want_prefixes,
@@ -334,10 +341,13 @@ class Probing:
             ),
         )
         self.seconds.probes_s += self._launcher.now_s() - began_s
+        if is_first:
+            self.seconds.has_started(launched.starting_s)
+            self.seconds.probes_s -= launched.starting_s
         self.seconds.transient_s += launched.transient_s
         self.seen.keep(launched, replace(launched.measurement, role=self._role, why=wanted.why))
         if launched.failure is not None and not launched.is_interrupted and not self.seen.has_rate:
-            raise failure_of(launched.failure, self._options.max_seconds)
+            raise failure_of(launched.failure, self._options, is_script=is_script(self._target))
         if launched.is_interrupted:
             raise KeyboardInterrupt
         return launched

@@ -173,9 +173,8 @@ class Seen:
 
     # --- what to show ---------------------------------------------------------------------------------------------------------
 
-    def profile_of(self, plan: LaunchPlan | None) -> Profile | None:
-        """Where the CPU of one worker went: of the planned size where that ran, else the last; one that was alone before others."""
-        cpus = plan.cpus_per_task if plan else None
+    def profile_of(self, cpus: int | None) -> Profile | None:
+        """Where the CPU of one worker went: of this size where that ran, else the last; one that was alone before others."""
 
         def rank(profile: Profile) -> tuple[bool, bool]:
             return profile.layout.cpus_per_task == cpus, profile.layout.tasks_per_node == 1

@@ -17,7 +17,7 @@ from cs_input_analyzer.capacity.terms import THIS_HOST
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.recommend.alternatives import MOST_ALTERNATIVES, alternatives
 from cs_input_analyzer.recommend.answer import solve
-from cs_input_analyzer.recommend.question import ask, at, single_task_nodes
+from cs_input_analyzer.recommend.question import STREAMING_SINGLE_TASK_NODES, ask, at, single_task_nodes, streams_weights
 from cs_input_analyzer.recommend.search import EQUAL_RATIO
 from cs_input_analyzer.recommend.verdict import judge, utilization
 from cs_input_analyzer.recommend.whatif import what_if
@@ -40,6 +40,7 @@ __all__ = [
     "THIS_HOST",
     "check_cluster",
     "check_single_task_nodes",
+    "check_streaming_nodes",
     "judge",
     "predict_current",
     "recommend",
@@ -73,6 +74,8 @@ def recommend(
         UsageError: no launch can run on this cluster at all.
     """
     check_cluster(cluster, options)
+    if streams_weights(consumption, options) and single_task_nodes(cluster.nodes, consumption, options) >= cluster.nodes:
+        raise UsageError(_too_few_to_stream(cluster))
     _check_memory(model, cluster)
     question = ask(model, consumption, cluster, options)
     target = None if consumption is None else consumption.samples_per_s.estimate * (1 + options.headroom_ratio)
@@ -84,7 +87,8 @@ def recommend(
     best = answer.best
     if storage is None:
         is_ours = cluster.source == THIS_HOST and best.layout.nodes == 1
-        storage = "declared" if cluster.storage_bytes_per_s is not None else "measured" if is_ours else "unverified"
+        is_declared = cluster.storage_bytes_per_s is not None and model.bytes_read_per_sample is not None
+        storage = "declared" if is_declared else "measured" if is_ours else "unverified"
     today = predict_current(model, consumption, cluster, options) if options.current is not None else None
     return LaunchPlan(
         nodes=best.layout.nodes,
@@ -132,6 +136,8 @@ def check_cluster(cluster: Cluster, options: Options) -> None:
     if not math.isfinite(options.headroom_ratio) or options.headroom_ratio < 0:
         raise UsageError(f"the headroom must be 0 or more (0.1 is 10 %), got {options.headroom_ratio}")
     check_single_task_nodes(cluster, options)
+    if streams_weights(None, options) and cluster.source != THIS_HOST and cluster.nodes <= STREAMING_SINGLE_TASK_NODES:
+        raise UsageError(_too_few_to_stream(cluster))
     if cluster.nodes == 1 and cluster.cpus_per_node < 2:
         raise UsageError(f"no launch fits one node of one CPU: {ROOM}")
 
@@ -144,6 +150,23 @@ def check_single_task_nodes(cluster: Cluster, options: Options) -> None:
             f"--single-task-nodes {single} must be 0 or more and less than the cluster's {counted(cluster.nodes, 'node')}: "
             "single-task nodes do not stream, give it more nodes or fewer of them"
         )
+
+
+def check_streaming_nodes(options: Options) -> None:
+    """Raises UsageError where fewer single-task nodes are asked for than weight streaming needs."""
+    asked = options.single_task_nodes
+    if asked is not None and asked < STREAMING_SINGLE_TASK_NODES and streams_weights(None, options):
+        raise UsageError(f"--single-task-nodes {asked}: weight streaming needs {STREAMING_SINGLE_TASK_NODES} at least")
+
+
+def _too_few_to_stream(cluster: Cluster) -> str:
+    single = STREAMING_SINGLE_TASK_NODES
+    name = THIS_HOST if cluster.source == THIS_HOST else "the cluster"
+    return (
+        f"weight streaming needs {single + 1} nodes at least, {single} that run a single task and one that streams, and "
+        f"{name} has {counted(cluster.nodes, 'node')}: give more by --nodes N (with --cpus-per-node N and "
+        "--memory-per-node SIZE) or by --cluster"
+    )
 
 
 def _check_memory(model: CapacityModel, cluster: Cluster) -> None:

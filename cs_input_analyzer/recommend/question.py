@@ -11,6 +11,7 @@ from cs_input_analyzer.records import CapacityModel, Cluster, Consumption, Layou
 __all__ = [
     "PER_NODE_LIMITS",
     "ROUNDING_RATIO",
+    "STREAMING_SINGLE_TASK_NODES",
     "Pair",
     "Question",
     "ask",
@@ -23,6 +24,7 @@ __all__ = [
     "related",
     "rising_ranges",
     "single_task_nodes",
+    "streams_weights",
 ]
 
 ROUNDING_RATIO = 1 + 1e-9
@@ -30,6 +32,9 @@ ROUNDING_RATIO = 1 + 1e-9
 
 PER_NODE_LIMITS = (capacity.MEMORY_BANDWIDTH, capacity.HOST_STORAGE, capacity.NETWORK_IN, capacity.NETWORK_OUT)
 """What a busy node lets through whoever streams on it."""
+
+STREAMING_SINGLE_TASK_NODES = 2
+"""Weight streaming needs so many, at least (quickstart of R1.4: "at least two single task cpu nodes are required")."""
 
 Pair = tuple[int, int]
 """Tasks per node, CPUs per task."""
@@ -85,12 +90,18 @@ def _with_ceilings(question: Question) -> Question:
 
 
 def single_task_nodes(nodes: int, consumption: Consumption | None, options: Options) -> int:
-    """Nodes that run one task which does not stream: as asked, else 0 on one node, 2 for weight streaming, 1 otherwise."""
+    """Nodes that run one task which does not stream: as asked, else 2 for weight streaming, 0 on one node, 1 otherwise."""
     if options.single_task_nodes is not None:
         return options.single_task_nodes
-    if nodes == 1:
-        return 0
-    return 2 if consumption is not None and consumption.mode == "weight_streaming" else 1
+    if streams_weights(consumption, options):
+        return STREAMING_SINGLE_TASK_NODES
+    return 0 if nodes == 1 else 1
+
+
+def streams_weights(consumption: Consumption | None, options: Options) -> bool:
+    """Whether the plan is for weight streaming: as the options agree, else as the demand says (in a run of before, or a test)."""
+    mode = options.wafer_mode or (consumption.mode if consumption is not None else None)
+    return mode == "weight_streaming"
 
 
 def at(question: Question, nodes: int, tasks: int, cpus: int) -> Prediction:

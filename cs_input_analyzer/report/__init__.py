@@ -6,7 +6,7 @@ Importing this loads no renderer: each brings its own library (rich, jinja2, pan
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.records import Analysis, Comparison, RunInspection, Validation
@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
     from wafer_model.prediction import WaferPrediction
 
-Format = Literal["console", "html", "json", "csv", "sbatch", "log"]
+Part = TypeVar("Part")
+Format = Literal["console", "html", "json", "csv", "sbatch", "env", "log"]
 
-FORMATS: tuple[Format, ...] = ("console", "html", "json", "csv", "sbatch", "log")
+FORMATS: tuple[Format, ...] = ("console", "html", "json", "csv", "sbatch", "env", "log")
 
 # What a file's ending says about the format wanted in it.
 ENDINGS: dict[str, Format] = {
@@ -29,6 +30,7 @@ ENDINGS: dict[str, Format] = {
     ".sbatch": "sbatch",
     ".sh": "sbatch",
     ".slurm": "sbatch",
+    ".env": "env",
     ".txt": "console",
     ".log": "log",
 }
@@ -38,7 +40,7 @@ def render(analysis: Analysis, format: Format, *, width: int | None = None, colo
     """The report as text. `width` and `color` matter to `console` only.
 
     Raises:
-        UsageError: there is no such format, or the run holds no plan to write an sbatch file for.
+        UsageError: there is no such format, or the run holds no plan to write an sbatch file or an env file for.
     """
     if format == "console":
         from cs_input_analyzer.report.to_console import to_console
@@ -57,7 +59,11 @@ def render(analysis: Analysis, format: Format, *, width: int | None = None, colo
 
         return to_csv(analysis)
     if format == "sbatch":
-        return _sbatch(analysis)
+        launch = analysis.recommendation.launch if analysis.recommendation is not None else None
+        return _or_refuse(launch, "sbatch file", analysis).sbatch
+    if format == "env":
+        plan = _or_refuse(analysis.recommendation, "value of DEF_NODES", analysis)
+        return "".join(f"export {word}\n" for word in plan.variables.splitlines())
     if format == "log":
         from cs_input_analyzer.report.to_log import to_log
 
@@ -156,7 +162,7 @@ def format_of(path: Path | str) -> Format:
     Raises:
         UsageError: the ending says nothing.
     """
-    ending = Path(path).suffix.lower()
+    ending = Path(path).suffix.lower() or Path(path).name.lower()  # `.env` has a name and no suffix
     if ending not in ENDINGS:
         raise UsageError(
             f"which format is {path}? Name it with --format {'|'.join(FORMATS)}, or use an ending: {' '.join(ENDINGS)}"
@@ -178,10 +184,9 @@ def write_text_atomically(path: Path | str, text: str) -> None:
     write_text_atomically(path, text)
 
 
-def _sbatch(analysis: Analysis) -> str:
-    plan = analysis.recommendation
-    if plan is None or plan.launch is None:
-        raise UsageError(
-            "this run holds no recommended launch, so there is no sbatch file for it; analyze again with more --max-seconds"
-        )
-    return plan.launch.sbatch
+def _or_refuse(found: Part | None, what: str, analysis: Analysis) -> Part:
+    """A part of the plan that is to be written. Raises UsageError where there is none."""
+    if found is None:
+        why = analysis.no_plan or "analyze again with more --max-seconds"
+        raise UsageError(f"this run holds no recommended launch, so there is no {what} for it: {why}")
+    return found

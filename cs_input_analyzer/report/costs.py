@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from cs_input_analyzer.records import OpCost, Profile
-from cs_input_analyzer.report.tables import SOURCE, Column, Table, bare_rate
+from cs_input_analyzer.records import RUNTIME, UNATTRIBUTED, OpCost, Profile
+from cs_input_analyzer.report.tables import SOURCE, Column, Table, bare_rate, source_text
 from cs_input_analyzer.report.wording import one_line
 from cs_input_analyzer.units import MISSING, format_bytes, format_rate, format_ratio, format_seconds
 
-# The row of CPU that belongs to no op.
-RUNTIME = "runtime"
 # What `SerialStation.op` says where the station is the interpreter's lock.
 GIL = "GIL"
 # A runtime row under this share, beside waiting ops, was squeezed out by their rows.
 HIDDEN_RATIO = 0.005
+# Ops that a sentence names; the table has all.
+NAMES_SHOWN = 4
 # Lines shorter than this show the six columns that a reader needs first.
 WIDE = 120
 
 NARROW = (
-    Column(name="op", meaning="the op of the pipeline; runtime is CPU that belongs to no op"),
-    Column(name="share", meaning="share of the worker's CPU time", is_number=True),
+    Column(name="op", meaning="the op; runtime is CPU of no op, unattributed the same with that of ops not seen at work"),
+    Column(name="share", meaning="share of the worker's CPU time; in …: its cost is in that row", is_number=True),
     Column(name="CPU per\nsample", meaning="CPU time in this op itself for one sample", is_number=True),
     Column(
         name="wait per\nsample",
@@ -60,12 +60,12 @@ def op_cost_table(profile: Profile) -> Table:
     rows = tuple(
         (
             one_line(op.name),
-            format_ratio(op.share_ratio),
+            format_ratio(op.share_ratio) if op.merged_into is None else f"in {one_line(op.merged_into)}",
             format_seconds(op.self_cpu_s_per_sample),
             format_seconds(op.wait_s_per_sample),
             _parallel(op),
             *(cells[place] for place in known),
-            one_line(op.source or MISSING),
+            source_text(op),
         )
         for op, cells in zip(profile.ops, details, strict=True)
     )
@@ -93,22 +93,27 @@ def _parallel(op: OpCost) -> str:
 
 
 def dearest_op(profile: Profile) -> OpCost | None:
-    """The op with the largest share of the CPU; None where no share is known. `runtime` is no op."""
-    shares = [(op.share_ratio, op) for op in profile.ops if op.kind != RUNTIME and op.share_ratio is not None]
+    """The op with the largest share of the CPU; None where no share is known. `runtime` and its like are none."""
+    shares = [(op.share_ratio, op) for op in profile.ops if op.is_op and op.share_ratio is not None]
     return max(shares, key=lambda pair: pair[0])[1] if shares else None
 
 
 def dearest_sentence(profile: Profile) -> str:
     """Which op to look at first; empty where no share is known."""
     dearest = dearest_op(profile)
+    unseen = _unseen_sentence(profile)
     if dearest is None:
-        return ""
+        return unseen
     parts = [f"dearest op: {one_line(dearest.name)}, {format_ratio(dearest.share_ratio)} of the CPU{_at(dearest)}"]
     parts += [
         f"more of it, {format_ratio(op.share_ratio)}, belongs to no op (runtime: executor, allocation, scheduling)"
         for op in profile.ops
         if op.kind == RUNTIME and (op.share_ratio or 0.0) > (dearest.share_ratio or 0.0)
     ]
+    parts += [unseen] if unseen else []
+    added = [f"`{one_line(op.name)}`" for op in profile.ops if op.is_marginal]
+    if added:
+        parts.append(f"{_several(added)} could not be seen whole: the CPU is what the pipeline costs more when cut after it")
     if _is_runtime_hidden(profile):
         parts.append(
             "threads spent more time in the ops than the process had CPU, so what the runtime costs is hidden in their rows"
@@ -118,6 +123,21 @@ def dearest_sentence(profile: Profile) -> str:
     if wait_s > (dearest.self_cpu_s_per_sample or 0.0):
         parts.append(f"longest wait: {one_line(waiting.name)}, {format_seconds(wait_s)} a sample{_at(waiting)}")
     return "; ".join(parts)
+
+
+def _unseen_sentence(profile: Profile) -> str:
+    """The share that cannot be placed, and whose it may be; empty where there is none."""
+    unseen = [f"`{one_line(op.name)}`{_at(op)}" for op in profile.ops if op.merged_into == UNATTRIBUTED]
+    rest = next((op for op in profile.ops if op.kind == UNATTRIBUTED), None)
+    if rest is None or not unseen:
+        return ""
+    share = "" if rest.share_ratio is None else f"{format_ratio(rest.share_ratio)} of the CPU is "
+    return f"{share}unattributed: what {_several(unseen)} cost could not be told from what TensorFlow's runtime costs"
+
+
+def _several(names: list[str]) -> str:
+    more = len(names) - NAMES_SHOWN
+    return ", ".join(names[:NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def _is_runtime_hidden(profile: Profile) -> bool:

@@ -6,8 +6,8 @@ import textwrap
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-from cs_input_analyzer.records import Alternative, Analysis, Finding, Fixes, LaunchPlan, Severity
-from cs_input_analyzer.report.wording import Facts, evidence_text, gain_text, one_line
+from cs_input_analyzer.records import LEAST_GAIN, Alternative, Analysis, Finding, Fixes, LaunchPlan, Severity
+from cs_input_analyzer.report.wording import Facts, evidence_text, gain_text, most_text, one_line, verified_text
 from cs_input_analyzer.units import counted, format_count, format_estimate, format_rate
 
 # Lines of code that stay as they are, shown around those that change.
@@ -47,6 +47,7 @@ def _facts(finding: Finding) -> Facts:
         ("at", " ".join(part for part in (finding.source, finding.op and f"({finding.op})") if part)),
         ("evidence", evidence_text(finding.evidence)),
         ("fix", finding.fix or ""),
+        ("change", _source_check(finding)),
         ("gain", gain_text(finding)),
         ("standing", _standing(finding)),
     )
@@ -54,15 +55,22 @@ def _facts(finding: Finding) -> Facts:
 
 
 def _standing(finding: Finding) -> str:
-    """Why a fix is advice and not a proven gain; empty where it is one, or where nothing could be tried."""
+    """Why a fix is advice and not a measured gain; empty where it is one, or where nothing could be tried."""
     if finding.unproven_because:
         return f"advice only: {finding.unproven_because}"
     if finding.edits and not finding.proven:
         return "advice only: it was not tried"
     gain = finding.measured_gain
-    if finding.proven and gain is not None and gain.low <= 1:
-        return "not recommended: whether it gains anything cannot be told from noise"
+    if finding.proven and gain is not None and gain.low <= LEAST_GAIN:
+        return f"not recommended: that it gains more than {LEAST_GAIN - 1:.0%} cannot be told from noise"
     return ""
+
+
+def _source_check(finding: Finding) -> str:
+    """What keeps the changed code from being shown, or that it was not tried."""
+    if not finding.source_check:
+        return ""
+    return f"{'not run' if finding.after is not None else 'not shown'}: {finding.source_check}"
 
 
 def change_of(before: str | None, after: str | None) -> Change:
@@ -111,7 +119,7 @@ def fixes_facts(analysis: Analysis) -> Facts:
     if fixes is None:
         return ()
     if not fixes.codes or fixes.measured_gain is None:
-        return (("all fixes", "none gains more than noise; nothing to change"),)
+        return (("all fixes", fixes.none_because or "none gains more than noise; nothing to change"),)
     facts = [("all fixes", _together(fixes))]
     if fixes.plan is not None:
         facts.append(("then", _plan(analysis.recommendation, fixes.plan)))
@@ -120,8 +128,8 @@ def fixes_facts(analysis: Analysis) -> Facts:
 
 def _together(fixes: Fixes) -> str:
     gain = format_estimate(fixes.measured_gain, lambda ratio: format_rate(ratio, "times"))
-    proof = f"the same elements proven ({format_count(fixes.elements)} compared)" if fixes.elements else "not proven"
-    return f"{gain} the rate with {', '.join(fixes.codes)}, {proof}, measured in {fixes.layout}"
+    verified = verified_text(fixes.elements, fixes.pass_elements) if fixes.elements else "sameness of elements not verified"
+    return f"{gain} the rate with {', '.join(fixes.codes)}{most_text(fixes.most_gain)}, {verified}, measured in {fixes.layout}"
 
 
 def _plan(plan: LaunchPlan | None, then: Alternative) -> str:

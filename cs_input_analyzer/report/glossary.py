@@ -52,6 +52,7 @@ MEANINGS = {
     "batch size": "samples in one element",
     "files": "that an unsharded worker would read",
     "redirected": "caches and snapshots that were kept out of your folders while measuring",
+    "stood in for": "modules that are not installed; your code did without them",
     # wafer
     "consumes": "samples per second that the accelerator takes, with its 90 % interval",
     "known from": "where the numbers come from",

@@ -218,11 +218,11 @@ def _launches(spread_ratio: float) -> str:
 def _budget(analysis: Analysis) -> str:
     budget = analysis.budget
     parts = {
-        "import": budget.import_s,
         "warm-up": budget.transient_s,
         "probes": budget.probes_s,
         "storage": budget.storage_s,
         "fixes": budget.fixes_s,
     }
     spent = ", ".join(f"{name} {format_seconds(seconds)}" for name, seconds in parts.items() if seconds)
-    return f"{format_seconds(budget.total_s)} of {format_seconds(analysis.options.max_seconds)}{f': {spent}' if spent else ''}"
+    measured = f"{format_seconds(max(0.0, budget.total_s - budget.import_s))} of {format_seconds(analysis.options.max_seconds)}"
+    return f"{measured}{f': {spent}' if spent else ''}; before that, {format_seconds(budget.import_s)} to import and to build"

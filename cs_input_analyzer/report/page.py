@@ -112,9 +112,8 @@ def to_look_at_first(shown: tuple[Card, ...]) -> tuple[str, Card] | None:
 
 def _rank(finding: Finding) -> tuple[bool, float, int]:
     """A gain counts where it is more than noise."""
-    gain = finding.measured_gain
-    is_real = finding.proven and gain is not None and gain.low > 1
-    return (not is_real, -gain.estimate if is_real and gain is not None else 0.0, SEVERITIES[finding.severity])
+    gain = finding.measured_gain.estimate if finding.is_gain and finding.measured_gain is not None else 0.0
+    return (not finding.is_gain, -gain, SEVERITIES[finding.severity])
 
 
 def _gain(finding: Finding) -> str:
@@ -133,8 +132,11 @@ def launch_values(plan: LaunchPlan | None) -> Facts:
 def launch_lines(plan: LaunchPlan | None) -> tuple[Line, ...]:
     if plan is None or plan.launch is None:
         return ()
+    compile_first = plan.launch.csrun_cpu
+    compile_lines = (Line(label="Compile first, without the wafer", text=compile_first),) if compile_first is not None else ()
     return (
-        Line(label="Defaults of the launcher", text=plan.launch.defaults),
+        Line(label="Defaults of the launcher", text=f"{plan.launch.defaults}\n{plan.variables}"),
+        *compile_lines,
         Line(label="On a Cerebras cluster", text=plan.launch.csrun_wse, first=True),
         Line(label="On any Slurm cluster", text=plan.launch.srun, first=True),
         Line(label="As a batch file", text=plan.launch.sbatch),
@@ -194,6 +196,7 @@ def wafer_facts(analysis: Analysis) -> Facts:
         ("wafer", system),
         ("limited by", LIMITS.get(limit, limit) if limit else ""),
         ("batch size", "" if consumption.batch_size is None else f"{format_count(consumption.batch_size)} samples in one step"),
+        *(("assumed", note) for note in consumption.notes),
     )
     return tuple((label, one_line(text)) for label, text in facts if text)
 

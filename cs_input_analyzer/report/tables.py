@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from cs_input_analyzer.records import Alternative, Analysis, Estimate, LaunchPlan, Measurement, Op, Validation, WorkerResult
+from cs_input_analyzer.op_kinds import is_known
+from cs_input_analyzer.records import Alternative, Analysis, Estimate, LaunchPlan, Measurement, Op, OpCost, Validation, WorkerResult
 from cs_input_analyzer.report.wording import one_line, parameters_text
 from cs_input_analyzer.units import (
     MISSING,
@@ -133,10 +134,21 @@ def pipeline_table(analysis: Analysis) -> Table:
     )
     ops = {op.name: op for op in analysis.pipeline.ops}
     rows = tuple(
-        (f"{'  ' * _depth(op, ops)}{one_line(op.name)}", parameters_text(op), one_line(op.source or MISSING))
-        for op in analysis.pipeline.ops
+        (f"{'  ' * _depth(op, ops)}{one_line(op.name)}", parameters_text(op), source_text(op)) for op in analysis.pipeline.ops
     )
-    return Table(title="Pipeline", columns=columns, rows=rows)
+    foreign = tuple(
+        f"`{one_line(op.name)}` is of another library (kind {one_line(op.kind)}): its time is measured, what it does is not known"
+        for op in analysis.pipeline.ops
+        if not is_known(op.kind)
+    )
+    return Table(title="Pipeline", columns=columns, rows=rows, remarks=foreign)
+
+
+def source_text(op: Op | OpCost) -> str:
+    """The user's line, and beside it that of the package which built the op; of its path, the package and the file are enough."""
+    if op.source is None or op.library_source is None:
+        return one_line(op.source or MISSING)
+    return f"{one_line(op.source)} (in {one_line('/'.join(op.library_source.split('/')[-2:]))})"
 
 
 def _depth(op: Op, ops: dict[str, Op]) -> int:

@@ -125,13 +125,13 @@ def _verdict(console: Console, analysis: Analysis) -> None:
 
 def _launch(console: Console, plan: LaunchPlan, analysis: Analysis) -> None:
     heading_on(console, "Launch")
-    if plan.launch is None:
-        copyable_on(console, "", f"nodes: {plan.nodes}\ntasks_per_node: {plan.tasks_per_node}\ncpus_per_task: {plan.cpus_per_task}")
-    else:
-        copyable_on(console, "", plan.launch.defaults)
+    defaults = f"nodes: {plan.nodes}\ntasks_per_node: {plan.tasks_per_node}\ncpus_per_task: {plan.cpus_per_task}"
+    copyable_on(console, "", f"{defaults if plan.launch is None else plan.launch.defaults}\n{plan.variables}")
     console.print()
     facts_on(console, plan_facts(plan, analysis))
     if plan.launch is not None:
+        if plan.launch.csrun_cpu is not None:
+            copyable_on(console, "compile first, without the wafer", plan.launch.csrun_cpu)
         copyable_on(console, "on a Cerebras cluster", plan.launch.csrun_wse)
         copyable_on(console, "on any Slurm cluster", plan.launch.srun)
         console.print()

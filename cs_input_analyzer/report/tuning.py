@@ -6,10 +6,10 @@ import io
 import shlex
 from typing import TYPE_CHECKING
 
-from cs_input_analyzer.records import Analysis, Finding, Fixes, Patch
+from cs_input_analyzer.records import LEAST_GAIN, Analysis, Finding, Fixes, Patch
 from cs_input_analyzer.report.findings import finding_views, fixes_facts, ignored_sentence
 from cs_input_analyzer.report.terminal import console_on, copyable_on, facts_on, heading_on, line_on, text_of
-from cs_input_analyzer.report.wording import Facts, one_line
+from cs_input_analyzer.report.wording import Facts, one_line, verified_text
 from cs_input_analyzer.units import format_count, format_estimate, format_rate
 
 if TYPE_CHECKING:
@@ -72,9 +72,10 @@ def patch_facts(patch: Patch) -> Facts:
 def _standing(patch: Patch) -> str:
     if not patch.proven:
         return f"not offered: {patch.unproven_because or 'the patched copy was not tried'}"
-    proof = "the patched copy gives the same elements"
+    verified = verified_text(patch.verified_elements, patch.pass_elements)
+    proof = f"the patched copy gives the {verified}"
     if patch.measured_gain is None:
         return f"{proof}; its speed was not measured again{f': {patch.unproven_because}' if patch.unproven_because else ''}"
     gain = format_estimate(patch.measured_gain, lambda ratio: format_rate(ratio, "times"))
-    doubt = "; whether that is more than noise cannot be told" if patch.measured_gain.low <= 1 else ""
+    doubt = "; whether that is more than noise cannot be told" if patch.measured_gain.low <= LEAST_GAIN else ""
     return f"{proof} at {gain} the rate, measured again{doubt}"

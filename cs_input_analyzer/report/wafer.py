@@ -32,7 +32,7 @@ def wafer_facts(found: WaferPrediction) -> Facts:
             "step",
             f"{format_seconds(found.step_s)}, {format_count(found.micro_batches)} micro-batch(es) of {found.micro_batch_size}",
         ),
-        ("network", f"{format_count(found.parameters)} parameters, {found.training_flops:.3g} FLOPs to train on one sample"),
+        ("network", f"{found.network}, {_size(found)}"),
         ("memory", f"{format_bytes(found.memory_bytes)} of one wafer"),
         ("sample", f"{format_bytes(found.sample_bytes)} on the wire, {format_bytes(found.ingress_bytes_per_s)}/s at this rate"),
     ]
@@ -79,6 +79,11 @@ def wafer_table(found: WaferPrediction) -> Table:
 def wafer_json(found: WaferPrediction) -> str:
     """The consumption, as it stands in a run, with everything that the model says beside it."""
     return json.dumps({**asdict(found), **asdict(from_model(found))}, indent=1, allow_nan=False) + "\n"
+
+
+def _size(found: WaferPrediction) -> str:
+    length = "" if found.sequence_length is None else f" of {format_count(found.sequence_length)} tokens"
+    return f"{format_count(found.parameters)} parameters, {found.training_flops:.3g} FLOPs to train on one sample{length}"
 
 
 def _rate(samples_per_s: float | None) -> str:

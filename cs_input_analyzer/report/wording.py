@@ -20,6 +20,7 @@ from cs_input_analyzer.records import (
     Options,
     Scalar,
 )
+from cs_input_analyzer.samples import element_sentence
 from cs_input_analyzer.units import (
     MISSING,
     format_bytes,
@@ -52,7 +53,7 @@ LIMITS = {
 STORAGE = {
     "measured": "its ceiling was measured",
     "declared": "its ceiling is the declared one",
-    "unverified": "unverified: its ceiling was neither measured nor declared, and could be lower (--storage-bandwidth)",
+    "unverified": "unverified: its ceiling, or what a sample reads, was neither measured nor declared (--storage-bandwidth)",
 }
 GIVE_A_DEMAND = "give the accelerator's rate with --demand SAMPLES_PER_S, or with --step-time SECONDS --batch-size N"
 
@@ -79,18 +80,30 @@ def verdict_sentence(analysis: Analysis) -> str:
 
 def supply_and_demand(analysis: Analysis) -> Facts:
     """The two sides of the verdict, each with its interval, and what to do where one is missing."""
+    samples = analysis.pipeline.samples_per_element
     facts: list[tuple[str, str]] = []
+    if samples is not None:
+        step = analysis.consumption.batch_size if analysis.consumption is not None else None
+        facts.append(("counted", one_line(element_sentence(samples, analysis.options.batch_size or step))))
+    elif analysis.options.batch_size is not None and analysis.options.step_time_s is None:
+        facts.append(("counted", f"{analysis.options.batch_size} samples an element, as --batch-size said then: check that number"))
     supply = supply_of(analysis)
     if analysis.verdict_layout is not None:
-        origin = "launch in use" if analysis.options.current == analysis.verdict_layout else "recommended launch"
+        origin = "launch in use" if analysis.options.current == analysis.verdict_layout else _origin(analysis)
         facts.append(("supply", f"{format_estimate(supply)}, {origin} {analysis.verdict_layout}"))
     if analysis.consumption is not None:
         facts.append(("demand", demand_text(analysis.consumption, analysis.options)))
+    if analysis.no_plan is not None:
+        facts.append(("launch", one_line(f"none is recommended: {analysis.no_plan}")))
     if analysis.consumption is None:
         facts.append(("to know", GIVE_A_DEMAND))
-    elif analysis.verdict == "unknown":
+    elif analysis.no_plan is None and analysis.verdict == "unknown":
         facts.append(("why", "nothing was measured that a supply could be predicted from"))
     return tuple(facts)
+
+
+def _origin(analysis: Analysis) -> str:
+    return "recommended launch" if analysis.recommendation is not None else "measured on this host,"
 
 
 def supply_of(analysis: Analysis) -> Estimate | None:
@@ -199,8 +212,22 @@ def gain_text(finding: Finding) -> str:
     """What the fix was measured to gain; empty where it was not."""
     if finding.measured_gain is None:
         return ""
-    proof = ", same elements proven" if finding.proven else ", sameness of elements not proven"
-    return f"{format_estimate(finding.measured_gain, lambda ratio: format_rate(ratio, 'times'))} the rate{proof}"
+    same = finding.proven
+    verified = verified_text(finding.verified_elements, finding.pass_elements) if same else "sameness of elements not verified"
+    most = most_text(finding.most_gain)
+    return f"{format_estimate(finding.measured_gain, lambda ratio: format_rate(ratio, 'times'))} the rate{most}, {verified}"
+
+
+def verified_text(elements: int, of: int | None) -> str:
+    """`same elements, verified on 40 of 64`."""
+    if not elements:  # runs of before did not save how many
+        return "same elements"
+    return f"same elements, verified on {format_count(elements)} of {'an unknown number' if of is None else format_count(of)}"
+
+
+def most_text(most: float | None) -> str:
+    """The bound of a gain, behind it; empty where the costs tell none."""
+    return "" if most is None else f" (by the costs of the ops {format_rate(most, 'times')} at most)"
 
 
 def pipeline_facts(analysis: Analysis) -> Facts:
@@ -216,6 +243,8 @@ def pipeline_facts(analysis: Analysis) -> Facts:
         facts.append(("files", _files(pipeline.files)))
     if pipeline.redirected:
         facts.append(("redirected", f"{', '.join(pipeline.redirected)}: moved to a private folder while measuring"))
+    if pipeline.stand_ins and analysis.capture is None:  # of a script, what is said of it names them
+        facts.append(("stood in for", f"{', '.join(pipeline.stand_ins)}: not installed; nothing of the data comes from there"))
     return tuple((label, one_line(text)) for label, text in facts)
 
 

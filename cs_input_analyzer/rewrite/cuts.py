@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cs_input_analyzer.graph import graph_def_of, is_dataset_op, kind_of, top_nodes
+from cs_input_analyzer.graph import graph_def_of, top_nodes
+from cs_input_analyzer.op_kinds import MAPS, is_dataset_op, kind_of
 from cs_input_analyzer.rewrite.graph_text import (
     READERS,
     Elements,
@@ -24,7 +25,6 @@ from cs_input_analyzer.rewrite.graph_text import (
 )
 
 _READS_WHOLE_FILE = "ReadFile"
-_MAPS = ("Map", "ParallelMap")
 _CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 _BRANCHES = ("If", "StatelessIf", "Case", "StatelessCase")
 _PASSES_ON = ("Identity", "WrapDatasetVariant", "UnwrapDatasetVariant")
@@ -228,7 +228,7 @@ class _Cutter:
 
     def _cut_map(self, body: _Body, node: Any, tensor: str) -> _Cut:
         """A `map` that reads whole files gives their contents, and does nothing else."""
-        if kind_of(node.op) not in _MAPS:
+        if kind_of(node.op) not in MAPS:
             raise _CannotCutError(f"{node.op} reads files in its function")
         (name,) = functions_of(node)
         new_name, count = self._contents_function(name)

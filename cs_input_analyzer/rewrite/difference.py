@@ -8,27 +8,32 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from cs_input_analyzer.graph import AUTOTUNE, graph_def_of, is_dataset_op, kind_of, named_inputs
-from cs_input_analyzer.lineage import BATCHING, GROUPING, ONE_BY_ONE
+from cs_input_analyzer.graph import AUTOTUNE, SOURCE_NUMBER, graph_def_of, named_inputs
+from cs_input_analyzer.op_kinds import (
+    BATCHING,
+    GROUPING,
+    KEEPERS,
+    MAPS,
+    ONE_BY_ONE,
+    OPENS,
+    SHUFFLES,
+    WRITERS,
+    is_dataset_op,
+    kind_of,
+    kinds_with,
+)
 from cs_input_analyzer.rewrite import traits
 from cs_input_analyzer.rewrite.graph_text import Body, GraphText, functions_of, node_name
 
-_KEEPERS = ("Cache", "Snapshot")
-_WRITERS = ("Snapshot", "Save", "SaveV2")
 _HAND_ON = ("Prefetch", "Options", "Model")
 _PLAIN = {"FlatMap": "Interleave"}
 _IN_TURN = ("FlatMap", "Interleave")
 # Of a few inputs these give what they give of them among all.
-_FOR_EACH = frozenset(
-    [
-        *("Map", "ParallelMap", "Filter", "ParallelFilter", "FlatMap", "Interleave", "ParallelInterleave"),
-        *("Shuffle", "Prefetch", "Options", "Model"),
-    ]
-)
+_FOR_EACH = ((MAPS | OPENS | kinds_with("filter")) & ONE_BY_ONE) | {"Shuffle", "Prefetch", "Options", "Model"}
 # Attributes that say how an op works, not what it gives.
 _PACE = ("deterministic=", "parallel_copy=", "use_inter_op_parallelism=", "use_unbounded_threadpool=", "force_synchronous=")
 # Attributes that say nothing about what an op does.
-_SILENT = ("metadata", "_output_shapes", "_input_shapes", "_user_specified_name")
+_SILENT = ("metadata", SOURCE_NUMBER, "_output_shapes", "_input_shapes", "_user_specified_name")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +77,7 @@ def incomparable(text: GraphText, element_spec: Any) -> str | None:
         definition = op_def_registry.get(node.op)
         if definition is None:
             return f"it has a custom op, {node.op}, that TensorFlow does not describe"
-        if is_dataset_op(node.op) and kind_of(node.op) in _WRITERS:
+        if is_dataset_op(node.op) and kind_of(node.op) in WRITERS:
             return f"it writes files ({node.op})"
         if kind_of(node.op).startswith("DataService"):
             return f"it reads from tf.data service ({node.op}), which gives each reader other elements"
@@ -99,10 +104,10 @@ def cache_places(text: GraphText) -> list[tuple[str, ...]]:
     """For each op that keeps elements from one pass to the next: what its elements come through, parallel or not."""
     found = []
     for node in text.top.nodes.values():
-        if is_dataset_op(node.op) and kind_of(node.op) in _KEEPERS:
+        if is_dataset_op(node.op) and kind_of(node.op) in KEEPERS:
             kinds = (kind_of(other.op).removeprefix("Parallel") for other in text.top.upstream(node))
             found.append(tuple(_PLAIN.get(kind, kind) for kind in kinds if kind not in _HAND_ON))
-    inside = sum(is_dataset_op(node.op) and kind_of(node.op) in _KEEPERS for node in text.called_by(_reachable(text)))
+    inside = sum(is_dataset_op(node.op) and kind_of(node.op) in KEEPERS for node in text.called_by(_reachable(text)))
     return sorted([*found, *[("inside",)] * inside])
 
 
@@ -139,7 +144,7 @@ def _turn(body: Body, node: Any) -> tuple[str, ...]:
 
 def _depth(body: Body, node: Any) -> tuple[bool, int]:
     """Which op it is: at the top or in a function, and after how many others; what may come and go does not count."""
-    return body.function is not None, sum(kind_of(other.op) not in (*_HAND_ON, *_KEEPERS) for other in body.upstream(node))
+    return body.function is not None, sum(kind_of(other.op) not in (*_HAND_ON, *KEEPERS) for other in body.upstream(node))
 
 
 def has_one_order(text: GraphText) -> bool:
@@ -230,7 +235,7 @@ def _shuffles(text: GraphText) -> list[tuple[object, ...]]:
     return sorted(
         (kind_of(node.op), node.attr["reshuffle_each_iteration"].b, *(str(body.argument(node, name)) for name in names))
         for body, node in _datasets(text)
-        if kind_of(node.op) in traits.SHUFFLES
+        if kind_of(node.op) in SHUFFLES
     )
 
 
@@ -241,12 +246,12 @@ def _chances(text: GraphText) -> list[tuple[str, int]]:
         if not is_dataset_op(node.op):
             continue
         nodes = list(traits.user_nodes(text, node))
-        inner = any(kind_of(other.op) in traits.SHUFFLES and is_dataset_op(other.op) for other in nodes)
+        inner = any(kind_of(other.op) in SHUFFLES and is_dataset_op(other.op) for other in nodes)
         drawn = traits.draws_in(nodes) or ("shuffle inside" if inner else None)
-        if drawn is None and kind_of(node.op) in (*traits.SHUFFLES, *traits.NONDETERMINISTIC_SOURCES):
+        if drawn is None and kind_of(node.op) in (*SHUFFLES, *traits.NONDETERMINISTIC_SOURCES):
             drawn = kind_of(node.op)
         if drawn is not None:
-            found.append((drawn, sum(kind_of(other.op) in _KEEPERS for other in text.top.downstream(node))))
+            found.append((drawn, sum(kind_of(other.op) in KEEPERS for other in text.top.downstream(node))))
     return sorted(found)
 
 

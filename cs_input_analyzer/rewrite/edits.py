@@ -10,15 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cs_input_analyzer.graph import AUTOTUNE, OpPlace, graph_def_of, kind_of, op_places
+from cs_input_analyzer.graph import AUTOTUNE, OpPlace, graph_def_of, op_places
+from cs_input_analyzer.op_kinds import INTERLEAVES, KEEPERS, MAPS, REPEATS, SHUFFLES, kind_of
 from cs_input_analyzer.records import Edit, EditKind
 from cs_input_analyzer.rewrite import traits
 from cs_input_analyzer.rewrite.graph_text import READERS, Body, GraphText, elements_of, functions_of, rename_functions
 from cs_input_analyzer.rewrite.reorder import put_filter_first, put_first, vectorized
 
-_MAPS = ("Map", "ParallelMap")
 _BATCHES = ("Batch", "ParallelBatch")
-_INTERLEAVES = ("Interleave", "ParallelInterleave")
 
 
 class EditError(Exception):
@@ -137,7 +136,7 @@ def _set_parallelism(work: _Work, edit: Edit) -> None:
 
 def _set_cycle_length(work: _Work, edit: Edit) -> None:
     body, node = work.find(edit.op)
-    if kind_of(node.op) not in _INTERLEAVES:
+    if kind_of(node.op) not in INTERLEAVES:
         raise EditError(f"{edit.op} has no cycle length")
     if not work.order_is_moot(body, node):
         raise EditError(_PROMISED.format(edit.op))
@@ -278,14 +277,14 @@ def _insert_cache(work: _Work, edit: Edit) -> None:
         raise EditError(f"{edit.op} is inside a function: each of its datasets would fill a cache of its own")
     for other in (node, *body.upstream(node)):
         kind = kind_of(other.op)
-        if kind in ("Repeat", "ShuffleAndRepeat") and body.argument(other, "count") != 1:
+        if kind in REPEATS and body.argument(other, "count") != 1:
             raise EditError(f"what reaches a cache after {edit.op} is repeated: it would be kept many times, or without end")
-        if kind in traits.SHUFFLES and (traits.is_unseeded_shuffle(body, other) or other.attr["reshuffle_each_iteration"].b):
+        if kind in SHUFFLES and (traits.is_unseeded_shuffle(body, other) or other.attr["reshuffle_each_iteration"].b):
             raise EditError(f"a cache after {edit.op} would freeze the order of the shuffle before it")
         endless = traits.endless_inside(work.text, other)
         if endless is not None:
             raise EditError(f"what reaches a cache after {edit.op} is repeated by {endless} inside a function, maybe without end")
-        if kind in ("Cache", "Snapshot") and other is node:
+        if kind in KEEPERS and other is node:
             raise EditError(f"{edit.op} keeps its elements already")
         _refuse_unrepeatable(work, edit.op, other)
     if any(kind_of(other.op) == "Cache" for other in body.downstream(node)):
@@ -303,7 +302,7 @@ def _refuse_unrepeatable(work: _Work, op: str, node: Any) -> None:
         )
     nodes = list(traits.user_nodes(work.text, node))
     drawn = traits.draws_in(nodes) or traits.state_in(nodes)
-    inner = next((other.op for other in nodes if kind_of(other.op) in (*traits.SHUFFLES, "Generator", "Random")), None)
+    inner = next((other.op for other in nodes if kind_of(other.op) in SHUFFLES | traits.NONDETERMINISTIC_SOURCES), None)
     if drawn is not None:
         raise EditError(f"a cache after {op} would freeze what {drawn} gave in the first pass")
     if inner is not None:
@@ -332,7 +331,7 @@ def _remove(work: _Work, edit: Edit) -> None:
         if body.argument(node, "filename") != b"":
             raise EditError(f"{edit.op} keeps its elements in a file, which others may read")
         for other in body.upstream(node):
-            if kind_of(other.op) in traits.SHUFFLES and other.attr["reshuffle_each_iteration"].b:
+            if kind_of(other.op) in SHUFFLES and other.attr["reshuffle_each_iteration"].b:
                 raise EditError(f"{edit.op} freezes the order of a shuffle before it; without it each pass would have its own")
             _refuse_unrepeatable(work, edit.op, other)
     elif kind != "Prefetch":
@@ -377,9 +376,7 @@ def _refuse_freezing(work: _Work, body: Body, op: str, cache: Any) -> None:
     if body.argument(cache, "filename") != b"":
         raise EditError(f"{op} or its neighbour keeps elements in a file, which holds them as they are now")
     for other in body.upstream(cache):
-        if kind_of(other.op) in traits.SHUFFLES and (
-            traits.is_unseeded_shuffle(body, other) or other.attr["reshuffle_each_iteration"].b
-        ):
+        if kind_of(other.op) in SHUFFLES and (traits.is_unseeded_shuffle(body, other) or other.attr["reshuffle_each_iteration"].b):
             raise EditError(f"a cache that becomes complete would freeze the order of the shuffle before {op}")
         _refuse_unrepeatable(work, op, other)
 
@@ -390,7 +387,7 @@ def _vectorize(work: _Work, edit: Edit) -> None:
     map_, batch = node, next(iter(body.readers_of(node.name)), None)
     if kind_of(node.op) in _BATCHES:
         map_, batch = body.input_of(node), node
-    if map_ is None or batch is None or kind_of(map_.op) not in _MAPS or kind_of(batch.op) not in _BATCHES:
+    if map_ is None or batch is None or kind_of(map_.op) not in MAPS or kind_of(batch.op) not in _BATCHES:
         raise EditError(f"{edit.op} is no map right before a batch")
     _refuse_several_readers(body, map_)
     nodes = list(traits.user_nodes(work.text, map_))

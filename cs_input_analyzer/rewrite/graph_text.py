@@ -11,10 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from cs_input_analyzer.graph import is_dataset_op, named_inputs
+from cs_input_analyzer.graph import named_inputs
+from cs_input_analyzer.op_kinds import is_dataset_op, kinds_with
 
 # Ops whose elements are what a file holds. They give one string, except those that say their types in attributes.
-READERS = ("TFRecord", "TextLine", "FixedLengthRecord", "CSV", "Sql", "LMDB", "Load")
+READERS = kinds_with("reads") & kinds_with("source")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from cs_input_analyzer.graph import kind_of, named_inputs
+from cs_input_analyzer.graph import named_inputs
+from cs_input_analyzer.op_kinds import MAPS, kind_of
 from cs_input_analyzer.rewrite.graph_text import (
     READERS,
     Body,
@@ -72,7 +73,7 @@ def put_first(body: Body, first: Any, second: Any) -> str | None:
     given = _elements_before(body, first)
     if isinstance(given, str):
         return given
-    is_map = kind_of(second.op) in ("Map", "ParallelMap")
+    is_map = kind_of(second.op) in MAPS
     made = elements_of(second)
     _exchange(body, first, second)
     if is_map:

@@ -10,7 +10,8 @@ import zlib
 from collections.abc import Iterator
 from typing import Any
 
-from cs_input_analyzer.graph import graph_def_of, is_dataset_op, kind_of, named_inputs
+from cs_input_analyzer.graph import graph_def_of, named_inputs
+from cs_input_analyzer.op_kinds import REPEATS, SHUFFLES, is_dataset_op, kind_of
 from cs_input_analyzer.rewrite import traits
 from cs_input_analyzer.rewrite.graph_text import Body, GraphText, elements_of, node_name
 
@@ -95,7 +96,7 @@ def _fix_order(body: Body, node: Any, *, one_pass: bool) -> None:
         body.set_argument(node, "sloppy", body.constant(False, tf.bool))
     _shrink_shuffle(body, node)
     _keep_in_memory(body, node)
-    if one_pass and kind_of(node.op) in ("Repeat", "ShuffleAndRepeat") and (body.argument(node, "count") or 0) < 0:
+    if one_pass and kind_of(node.op) in REPEATS and (body.argument(node, "count") or 0) < 0:
         body.set_argument(node, "count", body.constant(1, tf.int64))
 
 
@@ -110,7 +111,7 @@ def _keep_in_memory(body: Body, node: Any) -> None:
 def _shrink_shuffle(body: Body, node: Any) -> None:
     import tensorflow as tf
 
-    size = body.argument(node, "buffer_size") if kind_of(node.op) in traits.SHUFFLES else None
+    size = body.argument(node, "buffer_size") if kind_of(node.op) in SHUFFLES else None
     if size is not None and size > LARGEST_SHUFFLE:
         body.set_argument(node, "buffer_size", body.constant(LARGEST_SHUFFLE, tf.int64))
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from cs_input_analyzer.graph import is_dataset_op, kind_of
-from cs_input_analyzer.lineage import BATCHING, GROUPING, ONE_BY_ONE
+from cs_input_analyzer.op_kinds import BATCHING, GROUPING, ONE_BY_ONE, REPEATS, SHUFFLES, is_dataset_op, kind_of, kinds_with
 from cs_input_analyzer.rewrite.graph_text import Body, GraphText, functions_of
 
 PYTHON = ("PyFunc", "EagerPyFunc", "PyFuncStateless")
@@ -29,8 +28,7 @@ _HARMLESS = (
 # At the top: what TensorFlow makes to hold a copy of what a function captured.
 _TABLE_COPY = ("HashTableV2", "LookupTableImportV2")
 _VARIABLES = ("VarHandleOp", "AssignVariableOp", "ReadVariableOp")
-SHUFFLES = ("Shuffle", "ShuffleAndRepeat")
-NONDETERMINISTIC_SOURCES = ("Random", "Generator")
+NONDETERMINISTIC_SOURCES = kinds_with("python") | {"Random"}
 
 
 def is_python(node: Any) -> bool:
@@ -145,7 +143,7 @@ def endless_inside(text: GraphText, node: Any) -> str | None:
     for function in text.functions_called(functions_of(node)):
         body = text.body_of(function)
         for other in body.nodes.values():
-            if kind_of(other.op) in ("Repeat", "ShuffleAndRepeat") and is_dataset_op(other.op):
+            if kind_of(other.op) in REPEATS and is_dataset_op(other.op):
                 count = body.argument(other, "count")
                 if count is None or count < 0:
                     return str(other.op)

@@ -53,6 +53,7 @@ from cs_input_analyzer.rules import (
     skip_rereads,
     slow_first_batch,
     starved_threads,
+    tables_disagree,
     tiny_maps,
     unknown_shapes,
     wide_dtypes,
@@ -104,6 +105,7 @@ RULES = (
     cold_cache,
     oversubscribed_cpus,
     autotune_sees_host,
+    tables_disagree,
 )
 _ORDER = {"error": 0, "warning": 1, "info": 2}
 

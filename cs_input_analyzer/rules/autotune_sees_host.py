@@ -8,6 +8,9 @@ are.
 Fix: leave `cpu_budget` out or set it to `cpus_per_task`; bind the tasks (`srun --cpu-bind=cores`), so that TensorFlow counts
 right; where only a quota limits the job, set `options.threading.private_threadpool_size` to it.
 
+Where the dataset's own thread pool is larger than the task (`options.threading.private_threadpool_size`), that is the number which
+AUTOTUNE counts on, and the finding names it.
+
 A warning for a budget of at least twice the task's CPUs, and where AUTOTUNE was seen to choose that many parallel calls for a
 `map`. For your information where a quota limits this host, as it may limit the nodes.
 
@@ -19,11 +22,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cs_input_analyzer.evidence import cpus_of_task
-from cs_input_analyzer.records import Case, Finding
+from cs_input_analyzer.records import Case, Finding, Op
 
 CODE = "CSI507"
 NAME = "autotune-sees-host"
 BUDGET = "autotune.cpu_budget"
+POOL = "threading.private_threadpool_size"
 PARALLELISM = ("parallelism", "num_parallel_calls")
 TOO_MANY_RATIO = 2
 FIX = "bind tasks to their CPUs (srun --cpu-bind=cores), and leave autotune.cpu_budget out or set it to cpus_per_task"
@@ -52,22 +56,42 @@ def _from_option(case: Case) -> Iterator[Finding]:
 
 
 def _from_tuning(case: Case) -> Iterator[Finding]:
-    maps = {op.name: op for op in case.pipeline.ops if op.kind in ("Map", "ParallelMap", "ParallelBatch")}
+    maps = {op.name: op for op in case.pipeline.ops if op.kind in ("Map", "ParallelMap", "ParallelBatch") and not _is_written(op)}
     for measurement in case.measurements:
         cpus = measurement.layout.cpus_per_task
         for worker in measurement.workers:
             for tuned in worker.tuned:
                 if tuned.op not in maps or tuned.parameter not in PARALLELISM or tuned.value < max(4, TOO_MANY_RATIO * cpus):
                     continue
+                pool = next((op for op in case.pipeline.ops if (_threads(op) or 0) > cpus), None)
+                cause = f": {POOL}={_threads(pool)} gives it the threads for them" if pool is not None else ""
                 yield Finding(
                     code=CODE,
                     severity="warning",
-                    message=f"AUTOTUNE chose {tuned.value:.0f} parallel calls in a task of {cpus} CPUs",
-                    op=tuned.op,
-                    source=maps[tuned.op].source,
-                    evidence={"parallel_calls": tuned.value, "cpus_per_task": cpus, "layout": str(measurement.layout)},
-                    fix=FIX,
+                    message=f"AUTOTUNE chose {tuned.value:.0f} parallel calls in a task of {cpus} CPUs{cause}",
+                    op=tuned.op if pool is None else pool.name,
+                    source=maps[tuned.op].source if pool is None else pool.source,
+                    evidence={
+                        "parallel_calls": tuned.value,
+                        "cpus_per_task": cpus,
+                        "layout": str(measurement.layout),
+                        "private_threadpool_size": _threads(pool) if pool is not None else None,
+                    },
+                    fix=FIX if pool is None else f"leave options.{POOL} out, or set it to cpus_per_task",
                 )
+
+
+def _is_written(op: Op) -> bool:
+    """Whether the user chose the number of parallel calls."""
+    calls = op.parameters.get("num_parallel_calls")
+    return isinstance(calls, int) and calls > 0
+
+
+def _threads(op: Op) -> int | None:
+    """Threads of a pool of the dataset's own, which this op gives it."""
+    name = {"Options": POOL, "PrivateThreadPool": "num_threads"}.get(op.kind)
+    threads = op.parameters.get(name) if name is not None else None
+    return threads if isinstance(threads, int) and not isinstance(threads, bool) else None
 
 
 def _from_quota(case: Case) -> Iterator[Finding]:

@@ -4,7 +4,8 @@ A cache in memory is used from the moment on at which its input has ended. Behin
 cache grows with every pass and gives nothing back. Before a `take` it does not come either, as nobody asks for the rest; TensorFlow
 throws the partial cache away and begins anew in each pass. And where it stands right after the reading, each pass decodes again.
 
-Fix: `cache` before `repeat`, after `take`, and after the last costly op that always gives the same.
+Fix: `cache` before `repeat` (which freezes the order of the first pass: the finding says where nothing else mixes), after `take`,
+and after the last costly op that always gives the same.
 
 Silent where the cache sees its input end (behind a `repeat`, too, of which a `take` or a shorter input of a `zip` leaves a part),
 where the maps after it are cheap or draw random numbers without decoding anything, and where what they make does not fit into
@@ -14,10 +15,22 @@ memory.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from cs_input_analyzer.evidence import cache_bytes_per_node, free_bytes_per_node, share_of
-from cs_input_analyzer.lineage import after, without_end
-from cs_input_analyzer.op_traits import call_number, chain_before, decodes, draws, is_costly, is_map, method_of
+from cs_input_analyzer.lineage import after, before, without_end
+from cs_input_analyzer.op_kinds import SHUFFLES
+from cs_input_analyzer.op_traits import (
+    call_number,
+    chain_before,
+    decodes,
+    draws,
+    freezing,
+    gives_another_order,
+    is_costly,
+    is_map,
+    method_of,
+)
 from cs_input_analyzer.records import Case, Edit, Finding, Op, Severity
 from cs_input_analyzer.source_code import with_calls_swapped
 
@@ -37,7 +50,11 @@ def find(case: Case) -> Iterator[Finding]:
         endless = without.get(cache.name)
         if endless is not None:
             message = f"{cache.name} never sees the end of {endless.name}: it only grows, and is never read"
-            yield _finding(cache, endless, "warning", message, f"put the cache before {endless.name}", (endless, cache), case)
+            frozen = [op for op in before(cache, ops) if gives_another_order(op, ops)]
+            is_mixed = any(op.kind in SHUFFLES for op in after(cache, ops))
+            fix = f"put the cache before {endless.name}{freezing(frozen, is_mixed)}"
+            found = _finding(cache, endless, "warning", message, fix, (endless, cache), case)
+            yield found if is_mixed or not frozen else replace(found, before=None, after=None)
             continue
         take = _take_after(cache, ops)
         if take is not None:

@@ -4,7 +4,9 @@ What does not change from pass to pass (reading, parsing, decoding, resizing) ca
 first pass in the memory of the worker, and later passes take them from there.
 
 Fix: `.cache()` after the last op whose result is always the same, before anything random and before `repeat`. The message says how
-much memory that takes on each node: elements as they are at that place, once for each worker.
+much memory that takes on each node: elements as they are at that place, once for each worker. A cache freezes the order of its
+first pass: a shuffle of file names before it, or files read in no order, then mix once and never again. Where no shuffle follows,
+no change of your code is shown, as it would take the only mixing there is.
 
 Silent without a measurement, in evaluation, where a cache or snapshot is there, where nothing costly comes before the first random
 op (reading alone counts only where the storage holds the worker back: the page cache keeps files as well), where the data are read
@@ -18,7 +20,8 @@ from collections.abc import Iterator
 
 from cs_input_analyzer.evidence import bottleneck, cache_bytes_per_node, free_bytes_per_node, share_of
 from cs_input_analyzer.lineage import after, before, reads_names_only, without_end
-from cs_input_analyzer.op_traits import SHUFFLES, call_number, draws, is_map, method_of
+from cs_input_analyzer.op_kinds import KEEPERS, REPEATS, SHUFFLES, WRITERS
+from cs_input_analyzer.op_traits import call_number, draws, freezing, gives_another_order, is_map, method_of
 from cs_input_analyzer.records import Case, Edit, Finding, Op
 from cs_input_analyzer.source_code import with_call_after
 from cs_input_analyzer.threads import inside, reader_ops
@@ -31,7 +34,7 @@ NAME = "cache-missing"
 COSTLY_RATIO = 0.2
 LARGE_RATIO = 0.4
 MEMORY_RATIO = 0.5
-_CACHES = frozenset({"Cache", "Snapshot", "Save", "Load"})
+_CACHES = KEEPERS | WRITERS | {"Load"}
 
 
 def find(case: Case) -> Iterator[Finding]:
@@ -49,6 +52,9 @@ def find(case: Case) -> Iterator[Finding]:
     need, room = cache_bytes_per_node(case, op), free_bytes_per_node(case)
     if need is None or need > MEMORY_RATIO * room or (maps < COSTLY_RATIO and not is_slow):
         return
+    frozen = [one for one in up_to_here if gives_another_order(one, ops)]
+    is_mixed = any(one.kind in SHUFFLES for one in after(op, ops))
+    is_kept = is_mixed or not frozen
     yield Finding(
         code=CODE,
         severity="warning" if is_slow or (saved or 0.0) >= LARGE_RATIO else "info",
@@ -56,9 +62,9 @@ def find(case: Case) -> Iterator[Finding]:
         op=op.name,
         source=op.source,
         evidence={"saved_share_ratio": saved, "cache_bytes_per_node": round(need), "free_bytes_per_node": round(room)},
-        fix=f"put .cache() after {op.name}",
-        before=op.code,
-        after=with_call_after(op.code, method_of(op), "cache()", nth=call_number(op, ops)),
+        fix=f"put .cache() after {op.name}{freezing(frozen, is_mixed)}",
+        before=op.code if is_kept else None,
+        after=with_call_after(op.code, method_of(op), "cache()", nth=call_number(op, ops)) if is_kept else None,
         edits=(Edit(kind="insert-cache", op=op.name),),
     )
 
@@ -72,7 +78,7 @@ def _last_unchanging(ops: tuple[Op, ...]) -> Op | None:
             if op.kind == "Repeat" and op.within is None:  # of file names: what is read never ends
                 return None
             continue
-        is_changing = op.kind in (*SHUFFLES, "Repeat") or any(draws(one) for one in (op, *before(op, ops)))
+        is_changing = op.kind in SHUFFLES | REPEATS or any(draws(one) for one in (op, *before(op, ops)))
         if is_changing or op.name in endless:
             break
         if op.kind not in ("Prefetch", "Options"):

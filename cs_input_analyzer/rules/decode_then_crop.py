@@ -9,10 +9,11 @@ Fix: compute the window from `tf.io.extract_jpeg_shape(jpeg)`, which reads the h
 `tf.io.decode_and_crop_jpeg(jpeg, [y, x, height, width], channels=3)` in place of decoding and `tf.slice`, `random_crop` or
 `crop_to_bounding_box`.
 
-A warning where the op was measured to take half of the CPU time or more; else for your information.
+A warning where a `map` that hardly does anything else was measured to take half of the CPU time or more; else for your
+information: what of a function's time is decoding, and what is cropping, resizing or colours, is not measured.
 
 Silent where the window is decoded alone already, where nothing is cut from the image in the same function or in the next one,
-and where what is decoded is not JPEG.
+where several take the decoded image, as two views of it do (each would decode it again), and where what is decoded is not JPEG.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from collections.abc import Iterator
 
 from cs_input_analyzer.evidence import share_of
 from cs_input_analyzer.lineage import before
+from cs_input_analyzer.op_traits import calls_costly_ops
 from cs_input_analyzer.records import Case, Finding, Op
 from cs_input_analyzer.units import format_ratio
 
@@ -43,11 +45,15 @@ def find(case: Case) -> Iterator[Finding]:
         crop = _crop(op, case)
         if crop is None:
             continue
-        share = share_of(case, {op.name: op, crop.name: crop}.values())
-        cost = f" ({format_ratio(share)} of the CPU time)" if share is not None else ""
+        if DECODES & frozenset(op.shared) or (crop != op and "argument" in crop.shared):
+            continue
+        share = share_of(case, (op,))
+        does_more = calls_costly_ops(op, besides=DECODES)
+        what = f"{op.name}, with all that it does," if does_more else op.name
+        cost = f" ({what} takes {format_ratio(share)} of the CPU time)" if share is not None else ""
         yield Finding(
             code=CODE,
-            severity="warning" if share is not None and share >= LARGE_RATIO else "info",
+            severity="warning" if share is not None and share >= LARGE_RATIO and not does_more else "info",
             message=f"the whole image is decoded and then cropped{cost}",
             op=op.name,
             source=op.source,

@@ -4,7 +4,9 @@ Accelerators compile a model for one shape. `batch(n)` without `drop_remainder=T
 samples in a batch, even where the data never end: the compiler sees an unknown dimension and refuses, or the last batch of a
 pass stops the run.
 
-Fix: `batch(n, drop_remainder=True)`. In evaluation, where each sample counts, pad the last batch to full size and mask it.
+Fix: `batch(n, drop_remainder=True)`. It drops what is left at the end of a pass, up to n - 1 samples, where the data end. In
+evaluation, where each sample counts, pad the last batch to full size and mask it. Where the number itself is a tensor, as the size
+of a window may be in `group_by_window`, dropping promises nothing: there only a constant number does.
 
 Silent where the batch dimension is known all the same (a shape set afterwards), for pipelines without batches, and where
 `drop_remainder` is set.
@@ -14,8 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cs_input_analyzer.lineage import batching_op
-from cs_input_analyzer.records import Case, Finding
+from cs_input_analyzer.lineage import without_end
+from cs_input_analyzer.op_traits import call_number
+from cs_input_analyzer.records import Case, Finding, Op
+from cs_input_analyzer.samples import batching_op
 from cs_input_analyzer.source_code import with_argument
 
 CODE = "CSI307"
@@ -30,17 +34,28 @@ def find(case: Case) -> Iterator[Finding]:
     open_ended = [part.name for part in case.pipeline.element_spec if part.shape and part.shape[0] is None]
     if not open_ended:
         return
-    method = METHODS.get(op.kind)
-    after = with_argument(op.code, method, "drop_remainder", "True") if method else None
-    size = op.parameters.get("batch_size")
+    method, size = METHODS.get(op.kind), op.parameters.get("batch_size")
+    is_promised = isinstance(size, int)
+    nth = call_number(op, case.pipeline.ops)
+    after = with_argument(op.code, method, "drop_remainder", "True", nth=nth) if method and is_promised else None
+    why = "the last batch may be smaller" if is_promised else f"the batch size of {op.name} is a tensor"
     yield Finding(
         code=CODE,
         severity="warning",
-        message="the number of samples in a batch is unknown when the model is compiled: the last batch may be smaller",
+        message=f"the number of samples in a batch is unknown when the model is compiled: {why}",
         op=op.name,
         source=op.source,
         evidence={"batch_size": size if isinstance(size, int) else None, "components": len(open_ended), "drop_remainder": False},
-        fix="batch with drop_remainder=True",
+        fix=_fix(op, case.pipeline.ops) if is_promised else "batch by a number that is a constant of the input function",
         before=op.code if after else None,
         after=after,
     )
+
+
+def _fix(op: Op, ops: tuple[Op, ...]) -> str:
+    """With what it drops: all that is left of a pass, in `group_by_window` of each key; nothing where the data never end."""
+    size, fix = op.parameters.get("batch_size"), "batch with drop_remainder=True"
+    if any(name in without_end(ops) for name in op.inputs) or not isinstance(size, int) or size < 2:
+        return fix
+    each = "of each of its inputs" if op.within is not None else "at the end of each pass"
+    return f"{fix}, which drops what is left {each}, up to {size - 1:,} samples"

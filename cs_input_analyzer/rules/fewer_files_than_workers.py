@@ -6,12 +6,15 @@ accelerator waits for it for ever.
 Fix: write the dataset into at least as many files as there are workers; some multiple of it keeps the shards even. The finding
 gives the number, and for TFRecord files the lines that do it: they read all records once and deal them out in turn.
 
-Silent without a plan, for pipelines that do not shard, and where the files suffice.
+Silent without a plan, for pipelines that do not shard, where the files suffice, and for a dataset of TensorFlow Datasets: its
+files belong to its description, and are not to be written anew by hand.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from pathlib import PurePath
 
 from cs_input_analyzer.records import Case, FileSet, Finding, Op
 
@@ -31,7 +34,7 @@ with contextlib.ExitStack() as stack:
 
 def find(case: Case) -> Iterator[Finding]:
     files, plan = case.pipeline.files, case.plan
-    if files is None or plan is None or not case.is_sharded:
+    if files is None or plan is None or not case.is_sharded or _is_prepared(files):
         return
     workers = plan.input_workers
     if plan.meets_demand is False and plan.limited_by == "files":
@@ -51,6 +54,11 @@ def find(case: Case) -> Iterator[Finding]:
         fix=f"write the dataset into {wanted} files or more" + (", in a folder `new` for example" if recipe else ""),
         after=recipe,
     )
+
+
+def _is_prepared(files: FileSet) -> bool:
+    """Whether TensorFlow Datasets wrote the files: its folders are named by version (`mnist/3.0.1`)."""
+    return re.fullmatch(r"\d+\.\d+\.\d+", PurePath(files.directory or "").name) is not None
 
 
 def _recipe(ops: tuple[Op, ...], files: FileSet, shards: int) -> str | None:

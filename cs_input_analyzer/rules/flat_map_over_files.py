@@ -9,45 +9,45 @@ of the records without a seed follows, the order is free and the cycle may be as
 and one of batches none of the records. AUTOTUNE stops at the number of CPUs: reads that only wait for the storage
 need a number, which is worked out from its latency (Little's law) and what the CPUs could take.
 
-Silent for `interleave`, for a flat_map that reads no files, and over a single file.
+Silent for `interleave`, for a flat_map that reads no files (every `from_generator` is one), and over a single file.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cs_input_analyzer.evidence import READING, bottleneck, reads_at_once
+from cs_input_analyzer.evidence import READING, bottleneck, files_read, reads_at_once
 from cs_input_analyzer.lineage import freeing_shuffle
-from cs_input_analyzer.op_traits import call_number, is_made_by_reader
+from cs_input_analyzer.op_traits import call_number, is_made_by_reader, opens_files
 from cs_input_analyzer.records import Case, Edit, Finding, Op
 from cs_input_analyzer.source_code import AUTOTUNE, count_calls, with_argument, with_method
-from cs_input_analyzer.threads import READERS, inside
+from cs_input_analyzer.threads import inside
 
 CODE = "CSI104"
 NAME = "flat-map-over-files"
 
 
 def find(case: Case) -> Iterator[Finding]:
-    ops, files = case.pipeline.ops, case.pipeline.files
-    if files is not None and files.count < 2:
-        return
+    ops = case.pipeline.ops
     for op in ops:
-        if op.kind != "FlatMap" or op.within or READERS.isdisjoint(other.kind for other in inside(op, ops)):
+        if op.kind != "FlatMap" or op.within or not opens_files(op, ops):
             continue
-        if is_made_by_reader(op, ops):  # CSI105
+        count = files_read(case, op)
+        if is_made_by_reader(op, ops) or (count is not None and count < 2):  # CSI105 is about the former
             continue
         station = bottleneck(case, (*READING, "serial op"))
+        read = f"{count:,} files" if count is not None else "files"
         is_moot = freeing_shuffle(op, ops) is not None
         reads = reads_at_once(case) if is_moot else None
         reads_slowly = station is not None and (station.op in {op.name, *(other.name for other in inside(op, ops)), None})
         yield Finding(
             code=CODE,
             severity="warning" if reads_slowly else "info",
-            message=f"{op.name} reads {_count(case)} one after the other" + (", which limits the worker" if reads_slowly else ""),
+            message=f"{op.name} reads {read} one after the other" + (", which limits the worker" if reads_slowly else ""),
             op=op.name,
             source=op.source,
             evidence={
-                "files": files.count if files else None,
+                "files": count,
                 "ceiling_samples_per_s": station.samples_per_s if station and reads_slowly else None,
                 "reads_at_once": reads,
             },
@@ -56,10 +56,6 @@ def find(case: Case) -> Iterator[Finding]:
             after=_after(op, case, reads, is_moot),
             edits=(Edit(kind="interleave", op=op.name, value=reads),),
         )
-
-
-def _count(case: Case) -> str:
-    return f"{case.pipeline.files.count:,} files" if case.pipeline.files else "files"
 
 
 def _after(op: Op, case: Case, reads: int | None, is_moot: bool) -> str | None:

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from itertools import takewhile
 
 from cs_input_analyzer.evidence import share_of
-from cs_input_analyzer.lineage import BATCHING
+from cs_input_analyzer.op_kinds import BATCHING
 from cs_input_analyzer.op_traits import call_number, chain_before, cost_of, is_costly, is_map
 from cs_input_analyzer.records import Case, Edit, Finding, Op
 from cs_input_analyzer.source_code import looks_at_what_is_passed_on, with_calls_swapped

@@ -18,13 +18,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cs_input_analyzer.evidence import share_of, workers_of
-from cs_input_analyzer.lineage import BATCHING, before, reads_names_only
+from cs_input_analyzer.lineage import before, reads_names_only
+from cs_input_analyzer.op_kinds import BATCHING, OPENS, TRANSFORMS
 from cs_input_analyzer.records import Case, Finding, Op
 from cs_input_analyzer.threads import reader_ops
 
 CODE = "CSI305"
 NAME = "late-shard"
-COSTLY = frozenset({"Map", "ParallelMap", "FlatMap", "Interleave", "ParallelInterleave", "ParseExample"}) | BATCHING
+COSTLY = TRANSFORMS | OPENS | BATCHING
 
 
 def find(case: Case) -> Iterator[Finding]:
@@ -58,7 +59,7 @@ def find(case: Case) -> Iterator[Finding]:
 
 
 def _doing(ops: list[Op]) -> str:
-    return "reads and transforms" if any(op.kind in ("Map", "ParallelMap", "ParseExample") for op in ops) else "reads"
+    return "reads and transforms" if any(op.kind in TRANSFORMS - BATCHING for op in ops) else "reads"
 
 
 def _unit(passed: tuple[Op, ...]) -> str:

@@ -7,6 +7,8 @@ and caches the whole dataset, and without a seedless shuffle all workers deliver
 Fix: `files = files.shard(num_workers, index)` with the numbers of the running launch (from `TF_CONFIG` or a `tf.distribute`
 input context), directly after the list of file names and before anything that reads them.
 
+Of a function whose `input_context` is None by default it says whether one was given (`--input-context`), or left out.
+
 A warning, because some want it so (every worker shuffles all of the data). An error where the code does shard, but not by the
 launch: several workers were announced and it took one shard of one, or Python code that divides the files gave all of them to
 every worker. A number of shards that is not that of the plan's workers, and was not that of the measured launch either, is a
@@ -26,6 +28,13 @@ CODE = "CSI303"
 NAME = "no-shard"
 
 
+_FIX = "shard the list of file names by the number and index of the workers in TF_CONFIG, before anything reads them"
+_FIXES = {
+    "given": "shard the list of file names by input_context.num_input_pipelines and input_pipeline_id, before anything reads them",
+    "left": "measure with --input-context what the function does with it, or shard the list of file names by TF_CONFIG",
+}
+
+
 def find(case: Case) -> Iterator[Finding]:
     workers = case.plan.input_workers if case.plan is not None else 1
     if workers < 2 or case.pipeline.files is None:
@@ -37,7 +46,8 @@ def find(case: Case) -> Iterator[Finding]:
         announced = max((m.num_workers for m in case.measurements if m.measured_workers), default=1)
         tried = f"also in a launch of {announced}" if announced > 1 else "no launch of several was measured"
         severity: Severity = "warning" if announced > 1 else "info"
-        yield _finding(case, severity, f"all {workers} workers of the plan stream the same files ({tried})", announced, workers)
+        told = f"all {workers} workers of the plan stream the same files ({tried}{_context_tried(case)})"
+        yield _finding(case, severity, told, announced, workers)
     else:
         for measurement in case.measurements:
             counts = [worker.file_count for worker in measurement.measured_workers]
@@ -55,10 +65,20 @@ def _wrong_number(case: Case, shard: Op, workers: int) -> Iterator[Finding]:
         return
     if number == 1:
         told = f"{announced} workers were announced, but the code took one shard of one: every worker streams all files"
+        told += _context_tried(case)
         yield _finding(case, "error", told, announced, workers, shard)
     else:
         told = f"the files are divided by {number} whatever the launch, and the plan has {workers} workers"
         yield _finding(case, "warning", told, announced, workers, shard)
+
+
+def _context_tried(case: Case) -> str:
+    """What the function did with the numbers of the launch, where it takes them as an input context."""
+    uses = {
+        "given": "; called with input_context",
+        "left": "; its input_context was left at its default, try --input-context",
+    }
+    return uses.get(case.pipeline.input_context or "", "")
 
 
 def _finding(case: Case, severity: Severity, message: str, announced: int, workers: int, shard: Op | None = None) -> Finding:
@@ -73,6 +93,7 @@ def _finding(case: Case, severity: Severity, message: str, announced: int, worke
             "workers": workers,
             "workers_announced": announced,
             "files": case.pipeline.files.count if case.pipeline.files else None,
+            **({"input_context": case.pipeline.input_context} if case.pipeline.input_context else {}),
         },
-        fix="shard the list of file names by the number and index of the workers in TF_CONFIG, before anything reads them",
+        fix=_FIXES.get(case.pipeline.input_context or "", _FIX),
     )

@@ -18,16 +18,16 @@ from collections.abc import Iterator
 
 from cs_input_analyzer.evidence import bottleneck
 from cs_input_analyzer.lineage import reads_names_only
+from cs_input_analyzer.op_kinds import HANDS_ON, THREADED
 from cs_input_analyzer.op_traits import call_number, method_of, prefetches_by_itself
 from cs_input_analyzer.records import Case, Edit, EditKind, Finding, Op
 from cs_input_analyzer.source_code import AUTOTUNE, with_argument, with_call_after
-from cs_input_analyzer.threads import THREADED
 
 CODE = "CSI201"
 NAME = "prefetch-missing"
 
 # Ops that hand elements on without working on them.
-_HANDS_ON = frozenset({"Options", "Repeat", "Take", "Skip", "AssertCardinality", "Model"})
+_HANDS_ON = HANDS_ON | {"Repeat", "Take", "Skip"}
 
 
 def find(case: Case) -> Iterator[Finding]:

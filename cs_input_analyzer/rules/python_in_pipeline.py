@@ -20,8 +20,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cs_input_analyzer.evidence import bottleneck, share_of, station_of
-from cs_input_analyzer.lineage import samples_per_element
 from cs_input_analyzer.records import Case, Finding, StationKind
+from cs_input_analyzer.samples import samples_reaching
 from cs_input_analyzer.threads import dearest, python_ops
 from cs_input_analyzer.units import format_rate, format_ratio
 
@@ -39,7 +39,7 @@ def find(case: Case) -> Iterator[Finding]:
     is_limit = bottleneck(case, GIL) is not None or (
         case.profile is not None and case.profile.serial is not None and case.profile.serial.op == "GIL"
     )
-    is_each_sample = any(samples_per_element(op, case.pipeline.ops) == 1 for op in found)
+    is_each_sample = any(samples_reaching(op, case.pipeline.ops) == 1 for op in found)
     costs = {cost.name: cost.self_cpu_s_per_sample or 0.0 for cost in case.profile.ops} if case.profile else {}
     op = dearest(found, costs)
     facts = [

@@ -15,7 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cs_input_analyzer.lineage import before, reads_names_only
-from cs_input_analyzer.op_traits import SHUFFLES, chain_before, method_of
+from cs_input_analyzer.op_kinds import SHUFFLES
+from cs_input_analyzer.op_traits import chain_before, method_of
 from cs_input_analyzer.records import Case, Finding
 from cs_input_analyzer.source_code import with_calls_swapped
 

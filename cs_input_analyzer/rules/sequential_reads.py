@@ -16,24 +16,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cs_input_analyzer.evidence import READING, bottleneck, reads_at_once
+from cs_input_analyzer.evidence import READING, bottleneck, files_read, reads_at_once
 from cs_input_analyzer.lineage import freeing_shuffle
-from cs_input_analyzer.op_traits import call_number, has_written_cycle, is_made_by_reader, reader_call
+from cs_input_analyzer.op_traits import call_number, has_written_cycle, is_made_by_reader, opens_files, reader_call
 from cs_input_analyzer.records import Case, Edit, Finding, Op
 from cs_input_analyzer.source_code import AUTOTUNE, with_argument
-from cs_input_analyzer.threads import READERS, inside
+from cs_input_analyzer.threads import inside
 
 CODE = "CSI105"
 NAME = "sequential-reads"
 
 
 def find(case: Case) -> Iterator[Finding]:
-    ops, files = case.pipeline.ops, case.pipeline.files
-    if files is not None and files.count < 2:
-        return
+    ops = case.pipeline.ops
     for op in ops:
-        inner = inside(op, ops)
-        if op.within is not None or READERS.isdisjoint(other.kind for other in inner):
+        count = files_read(case, op)
+        if op.within is not None or (count is not None and count < 2) or not opens_files(op, ops):
             continue
         if op.kind == "FlatMap" and is_made_by_reader(op, ops):
             yield _finding(op, case, *_reader_fix(op, case))
@@ -79,7 +77,6 @@ def _finding(op: Op, case: Case, fix: str, changed: str | None, edits: tuple[Edi
     station = bottleneck(case, (*READING, "serial op"))
     names = {op.name, None, *(other.name for other in inside(op, case.pipeline.ops))}
     holds_back = station is not None and station.op in names
-    files = case.pipeline.files
     return Finding(
         code=CODE,
         severity="warning" if holds_back else "info",
@@ -87,7 +84,7 @@ def _finding(op: Op, case: Case, fix: str, changed: str | None, edits: tuple[Edi
         op=op.name,
         source=op.source,
         evidence={
-            "files": files.count if files else None,
+            "files": files_read(case, op),
             "ceiling_samples_per_s": station.samples_per_s if station and holds_back else None,
         },
         fix=fix,

@@ -17,12 +17,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cs_input_analyzer.evidence import READING, bottleneck, reads_at_once, widest_cpus
+from cs_input_analyzer.evidence import READING, bottleneck, files_read, reads_at_once, widest_cpus
 from cs_input_analyzer.lineage import freeing_shuffle
-from cs_input_analyzer.op_traits import call_number, cost_of, has_written_cycle, is_made_by_reader, reader_call
+from cs_input_analyzer.op_traits import call_number, cost_of, has_written_cycle, is_made_by_reader, opens_files, reader_call
 from cs_input_analyzer.records import Case, Edit, EditKind, Finding, Op
 from cs_input_analyzer.source_code import with_argument
-from cs_input_analyzer.threads import READERS, inside
 
 CODE = "CSI103"
 NAME = "short-cycle"
@@ -41,7 +40,7 @@ def find(case: Case) -> Iterator[Finding]:
         cycle = op.parameters.get("cycle_length")
         if op.kind != "ParallelInterleave" or not isinstance(cycle, int) or op.within is not None:
             continue
-        if READERS.isdisjoint(inner.kind for inner in inside(op, ops)):
+        if not opens_files(op, ops):
             continue
         now = _reads_now(op, cycle, case)
         reads = reads_at_once(case, now) if freeing_shuffle(op, ops) is not None else None
@@ -54,7 +53,7 @@ def find(case: Case) -> Iterator[Finding]:
 def _fixed(op: Op, cycle: int, case: Case) -> Iterator[Finding]:
     calls = op.parameters.get("num_parallel_calls")
     now = min(cycle, calls) if isinstance(calls, int) and calls > 0 else cycle
-    better, drawn = _better(now, case)
+    better, drawn = _better(op, now, case)
     station = bottleneck(case, (*READING, "fixed parallelism"))
     if better <= now or (case.stations and station is None and now > 1):
         return
@@ -72,7 +71,7 @@ def _fixed(op: Op, cycle: int, case: Case) -> Iterator[Finding]:
         message=f"{op.name} reads from {_files(now)} at a time, {better} at a time may draw more",
         op=op.name,
         source=op.source,
-        evidence={"cycle_length": cycle, "reads_at_once_now": now, "files": _file_count(case), "times": drawn},
+        evidence={"cycle_length": cycle, "reads_at_once_now": now, "files": files_read(case, op), "times": drawn},
         fix=f"give it {' and '.join(f'{argument}={better}' for _, argument in wanted)}"
         + (", if you need no order of its elements" if cycle < better else ""),
         before=op.code,
@@ -90,7 +89,7 @@ def _waiting(op: Op, now: float, reads: int, case: Case) -> Finding:
         message=f"{op.name} reads from {_files(round(now))} at a time and mostly waits for them; {reads} would keep the CPUs busy",
         op=op.name,
         source=op.source,
-        evidence={"reads_at_once_now": now, "reads_at_once": reads, "files": _file_count(case)},
+        evidence={"reads_at_once_now": now, "reads_at_once": reads, "files": files_read(case, op)},
         fix=f"read {reads} files at once: the storage answers slowly, and AUTOTUNE stops at the number of CPUs",
         before=op.code,
         after=_with_reads(op, reads, case),
@@ -117,9 +116,9 @@ def _reads_now(op: Op, cycle: int, case: Case) -> float:
     return max(1.0, min(cycle, calls) if cycle > 0 else calls)
 
 
-def _better(cycle: int, case: Case) -> tuple[int, float | None]:
+def _better(op: Op, cycle: int, case: Case) -> tuple[int, float | None]:
     """Files to read at a time instead of `cycle`, and how many times more they drew where that was measured."""
-    most = _file_count(case)
+    most = files_read(case, op)
     is_storage = bottleneck(case, ("storage bandwidth", "storage latency")) is not None
     reads = case.storage.reads if case.storage and is_storage else ()
     drawn = {read.streams: read.bytes_per_s for read in reads if read.cache_state == "cold"}
@@ -132,10 +131,6 @@ def _better(cycle: int, case: Case) -> tuple[int, float | None]:
         return min(best, most or best), drawn[best] / now
     better = max(ENOUGH_READERS, -(-(widest_cpus(case) or 1) // THREADS_PER_FILE))
     return min(better, most or better), None
-
-
-def _file_count(case: Case) -> int | None:
-    return case.pipeline.files.count if case.pipeline.files else None
 
 
 def _files(count: int) -> str:

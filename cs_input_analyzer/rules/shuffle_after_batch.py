@@ -7,16 +7,18 @@ Fix: `shuffle` before `batch`, with a buffer of some batches of samples. It is a
 meant to be.
 
 Silent in evaluation, where samples were shuffled before the batch too (then it is for your information only where the buffer takes
-much memory), and where the batch is taken apart again before the shuffle.
+much memory), where the batch is taken apart again before the shuffle, and for what is batched inside a window: that is one sample.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cs_input_analyzer.lineage import BATCHING, batching_op, before, reads_names_only
-from cs_input_analyzer.op_traits import SHUFFLES, sample_bytes
+from cs_input_analyzer.lineage import before, reads_names_only
+from cs_input_analyzer.op_kinds import SHUFFLES
+from cs_input_analyzer.op_traits import sample_bytes
 from cs_input_analyzer.records import Case, Finding, Op
+from cs_input_analyzer.samples import batching_op
 from cs_input_analyzer.source_code import with_calls_swapped
 from cs_input_analyzer.units import format_bytes
 
@@ -32,7 +34,7 @@ def find(case: Case) -> Iterator[Finding]:
     if case.mode == "eval":
         return
     for shuffle in ops:
-        batch = batching_op(before(shuffle, ops)) if shuffle.kind in SHUFFLES else None
+        batch = batching_op(ops, shuffle) if shuffle.kind in SHUFFLES else None
         count = shuffle.parameters.get("buffer_size")
         if batch is None or not isinstance(count, int):
             continue
@@ -50,15 +52,14 @@ def find(case: Case) -> Iterator[Finding]:
             op=shuffle.name,
             source=shuffle.source,
             evidence={"buffer_size": count, "batch_size": case.pipeline.batch_size, "buffer_bytes": held},
-            fix=f"shuffle before {batch.name}, with a buffer counted in samples",
+            fix=f"shuffle before {batch.name}, with a buffer counted in samples; the batches will be others",
             before=shuffle.code,
             after=with_calls_swapped(shuffle.code, "batch", "shuffle"),
         )
 
 
 def _mixes_samples(op: Op, ops: tuple[Op, ...]) -> bool:
-    is_batched = any(other.kind in BATCHING for other in before(op, ops))
-    return op.kind in SHUFFLES and not reads_names_only(op, ops) and not is_batched
+    return op.kind in SHUFFLES and not reads_names_only(op, ops) and batching_op(ops, op) is None
 
 
 def _held_bytes(count: int, case: Case) -> int | None:

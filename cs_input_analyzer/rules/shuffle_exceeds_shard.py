@@ -17,9 +17,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cs_input_analyzer.evidence import samples_of_worker, workers_of
-from cs_input_analyzer.lineage import before, reads_names_only, samples_per_element
-from cs_input_analyzer.op_traits import SHUFFLES
+from cs_input_analyzer.lineage import before, reads_names_only
+from cs_input_analyzer.op_kinds import SHUFFLES
 from cs_input_analyzer.records import Case, Finding
+from cs_input_analyzer.samples import samples_reaching
 
 CODE = "CSI207"
 NAME = "shuffle-exceeds-shard"
@@ -38,7 +39,7 @@ def find(case: Case) -> Iterator[Finding]:
         if op.kind not in SHUFFLES or not isinstance(count, int) or op.within is not None or samples is None:
             continue
         is_endless = any(other.kind == "Repeat" and other.parameters.get("count") == -1 for other in before(op, ops))
-        if is_endless or reads_names_only(op, ops) or samples_per_element(op, ops) != 1:
+        if is_endless or reads_names_only(op, ops) or samples_reaching(op, ops) != 1:
             continue
         if count <= max(samples, BATCHES * (case.pipeline.batch_size or 1)):
             continue

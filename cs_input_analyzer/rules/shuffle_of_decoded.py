@@ -14,9 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cs_input_analyzer.lineage import samples_per_element
-from cs_input_analyzer.op_traits import SHUFFLES, call_number, chain_before, cost_of, decodes, is_map, sample_bytes
+from cs_input_analyzer.op_kinds import SHUFFLES
+from cs_input_analyzer.op_traits import call_number, chain_before, cost_of, decodes, is_map, sample_bytes
 from cs_input_analyzer.records import Case, Edit, Finding, Op
+from cs_input_analyzer.samples import samples_reaching
 from cs_input_analyzer.source_code import with_calls_swapped
 from cs_input_analyzer.units import format_bytes
 
@@ -33,7 +34,7 @@ def find(case: Case) -> Iterator[Finding]:
     ops = case.pipeline.ops
     for shuffle in ops:
         count = shuffle.parameters.get("buffer_size")
-        if shuffle.kind not in SHUFFLES or not isinstance(count, int) or samples_per_element(shuffle, ops) != 1:
+        if shuffle.kind not in SHUFFLES or not isinstance(count, int) or samples_reaching(shuffle, ops) != 1:
             continue
         maps = _maps_right_before(shuffle, ops)
         decoder = next((op for op in maps if decodes(op) or _growth(op, case) >= GROWTH_RATIO), None)

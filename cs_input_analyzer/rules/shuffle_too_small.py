@@ -15,9 +15,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cs_input_analyzer.evidence import samples_of_worker
-from cs_input_analyzer.lineage import reads_names_only, samples_per_element
-from cs_input_analyzer.op_traits import SHUFFLES, call_number
+from cs_input_analyzer.lineage import reads_names_only
+from cs_input_analyzer.op_kinds import SHUFFLES
+from cs_input_analyzer.op_traits import call_number
 from cs_input_analyzer.records import Case, Finding, Op
+from cs_input_analyzer.samples import samples_reaching
 from cs_input_analyzer.source_code import with_argument
 
 CODE = "CSI208"
@@ -30,7 +32,7 @@ SHARD_RATIO = 0.01
 
 def find(case: Case) -> Iterator[Finding]:
     ops, batch = case.pipeline.ops, case.pipeline.batch_size
-    shuffles = [op for op in ops if op.kind in SHUFFLES and not reads_names_only(op, ops) and samples_per_element(op, ops) == 1]
+    shuffles = [op for op in ops if op.kind in SHUFFLES and not reads_names_only(op, ops) and samples_reaching(op, ops) == 1]
     if case.mode == "eval" or not shuffles or batch is None or batch < 2:
         return
     op = max(shuffles, key=_buffer)

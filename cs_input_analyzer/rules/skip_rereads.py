@@ -18,8 +18,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cs_input_analyzer.evidence import rate_of_worker
-from cs_input_analyzer.lineage import after, before, reads_names_only, samples_per_element
+from cs_input_analyzer.lineage import after, before, reads_names_only
 from cs_input_analyzer.records import Case, Finding, Op
+from cs_input_analyzer.samples import samples_reaching
 from cs_input_analyzer.units import format_count, format_seconds
 
 CODE = "CSI309"
@@ -35,7 +36,7 @@ def find(case: Case) -> Iterator[Finding]:
             continue
         if reads_names_only(op, case.pipeline.ops):
             continue
-        size, rate = samples_per_element(op, case.pipeline.ops), rate_of_worker(case)
+        size, rate = samples_reaching(op, case.pipeline.ops), rate_of_worker(case)
         samples = count * size if size else None
         seconds = samples / rate if samples and rate else None
         is_long = seconds >= LONG_S if seconds is not None else (samples or count) >= MANY_SAMPLES

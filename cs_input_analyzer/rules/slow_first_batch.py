@@ -7,16 +7,18 @@ takes.
 Fix: a smaller shuffle buffer (some batches), or the shuffle before the costly ops so that it is filled with what is quick to read.
 A shuffle of file names mixes as well and waits for nothing.
 
-Silent where the first batch comes within two seconds or within twenty times the usual time, and without a measurement.
+Silent where the first batch comes within two seconds or within twenty times the usual time, which is the mean: where a full buffer
+is drained, most batches come at once and say nothing of those that follow. And without a measurement.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cs_input_analyzer.lineage import reads_names_only, samples_per_element
-from cs_input_analyzer.op_traits import SHUFFLES
+from cs_input_analyzer.lineage import reads_names_only
+from cs_input_analyzer.op_kinds import SHUFFLES
 from cs_input_analyzer.records import Case, Finding, Op, WorkerResult
+from cs_input_analyzer.samples import samples_reaching
 from cs_input_analyzer.units import format_seconds
 
 CODE = "CSI211"
@@ -37,7 +39,7 @@ def find(case: Case) -> Iterator[Finding]:
     worker = min(slow, key=lambda one: one.first_batch_s or 0.0)
     if len(slow) < sum(len(m.measured_workers) for m in case.measurements) / 2:
         return
-    first_s, gap_s = worker.first_batch_s or 0.0, worker.batch_gap_s.p50 if worker.batch_gap_s else 0.0
+    first_s, gap_s = worker.first_batch_s or 0.0, _gap_s(worker) or 0.0
     shuffle = _longest_shuffle(case)
     count, rate = _buffer(shuffle), worker.samples_per_s.estimate if worker.samples_per_s else 0.0
     fill_s = count / rate if rate > 0 else 0.0
@@ -49,7 +51,7 @@ def find(case: Case) -> Iterator[Finding]:
         message=f"the first batch takes {format_seconds(first_s)}, later ones {format_seconds(gap_s)}{cause}",
         op=shuffle.name if shuffle is not None and is_fill else None,
         source=shuffle.source if shuffle is not None and is_fill else None,
-        evidence={"first_batch_s": first_s, "batch_gap_p50_s": gap_s, "fill_s": fill_s if is_fill else None},
+        evidence={"first_batch_s": first_s, "batch_gap_mean_s": gap_s, "fill_s": fill_s if is_fill else None},
         fix="give the shuffle a smaller buffer, or put it before what is costly"
         if is_fill
         else "see what runs before the first batch",
@@ -57,13 +59,18 @@ def find(case: Case) -> Iterator[Finding]:
 
 
 def _is_slow(worker: WorkerResult) -> bool:
-    gap_s = worker.batch_gap_s.p50 if worker.batch_gap_s else None
+    gap_s = _gap_s(worker)
     return gap_s is not None and worker.first_batch_s is not None and worker.first_batch_s > max(QUICK_S, TIMES * gap_s)
+
+
+def _gap_s(worker: WorkerResult) -> float | None:
+    """Mean time from one batch to the next; None where it was not measured."""
+    return 1 / worker.batches_per_s if worker.batches_per_s else None
 
 
 def _longest_shuffle(case: Case) -> Op | None:
     ops = case.pipeline.ops
-    found = [op for op in ops if op.kind in SHUFFLES and not reads_names_only(op, ops) and samples_per_element(op, ops) == 1]
+    found = [op for op in ops if op.kind in SHUFFLES and not reads_names_only(op, ops) and samples_reaching(op, ops) == 1]
     return max(found, key=_buffer, default=None)
 
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cs_input_analyzer.evidence import cpus_of_task, widest_cpus
+from cs_input_analyzer.op_kinds import MAPS
 from cs_input_analyzer.records import Case, Edit, Finding, Op
 from cs_input_analyzer.units import counted
 
@@ -72,7 +73,7 @@ def _small_pool(case: Case, op: Op, threads: int) -> Iterator[Finding]:
 def _single_op(case: Case, op: Op, limit: int) -> Iterator[Finding]:
     serial = case.profile.serial if case.profile is not None else None
     busy = next((other for other in case.pipeline.ops if serial is not None and other.name == serial.op), None)
-    if serial is None or busy is None or busy.kind not in ("Map", "ParallelMap") or serial.idle_cpus < limit:
+    if serial is None or busy is None or busy.kind not in MAPS or serial.idle_cpus < limit:
         return
     yield Finding(
         code=CODE,

@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cs_input_analyzer.evidence import share_of
-from cs_input_analyzer.lineage import samples_per_element
 from cs_input_analyzer.op_traits import chain_before, cost_of, is_costly, is_map
 from cs_input_analyzer.records import Case, Finding, Op
+from cs_input_analyzer.samples import samples_reaching
 
 CODE = "CSI109"
 NAME = "tiny-maps"
@@ -39,7 +39,7 @@ def find(case: Case) -> Iterator[Finding]:
                 break
             run.append(other)
         seen |= {one.name for one in run}
-        if len(run) < MANY or samples_per_element(run[-1], ops) != 1:
+        if len(run) < MANY or samples_reaching(run[-1], ops) != 1:
             continue
         first, share = run[-1], share_of(case, run)
         yield Finding(

@@ -16,13 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cs_input_analyzer.lineage import batching_op
+from cs_input_analyzer.op_kinds import TRANSFORMS
 from cs_input_analyzer.records import Case, Component, Finding
+from cs_input_analyzer.samples import batching_op
 from cs_input_analyzer.threads import python_ops
 
 CODE = "CSI308"
 NAME = "unknown-shapes"
-MAPS = ("Map", "ParallelMap", "MapAndBatch")
 
 
 def find(case: Case) -> Iterator[Finding]:
@@ -31,7 +31,7 @@ def find(case: Case) -> Iterator[Finding]:
     if not unknown:
         return
     python = python_ops(case.pipeline.ops)
-    maps = [op for op in case.pipeline.ops if op.kind in MAPS]
+    maps = [op for op in case.pipeline.ops if op.kind in TRANSFORMS]
     made_by = (python or maps or case.pipeline.ops)[-1:]
     names = ", ".join(f"{part.name} {_shape(part)}" for part in unknown[:4]) + (" and more" if len(unknown) > 4 else "")
     yield Finding(

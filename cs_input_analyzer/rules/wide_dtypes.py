@@ -9,8 +9,8 @@ int64 must stay where values exceed 2,147,483,647.
 
 A warning where it makes a sample smaller by a tenth or more; else for your information.
 
-Silent for types of 32 bits and less. Whether float16 in place of float32 is precise enough is the model's affair: that is not
-judged.
+Silent for types of 32 bits and less, and where less than a hundredth of a sample could be saved. Whether
+float16 in place of float32 is precise enough is the model's affair: that is not judged.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
-from cs_input_analyzer.lineage import batching_op
+from cs_input_analyzer.op_kinds import TRANSFORMS
 from cs_input_analyzer.records import Case, Component, Finding
+from cs_input_analyzer.samples import batching_op
 from cs_input_analyzer.units import format_bytes, format_bytes_per_s
 
 CODE = "CSI402"
@@ -29,6 +30,7 @@ NARROWER = {"float64": ("float16", 2), "int64": ("int32", 4), "uint64": ("uint32
 SIZES = {"bool": 1, "int8": 1, "uint8": 1, "int16": 2, "uint16": 2, "float16": 2, "bfloat16": 2, "int32": 4, "uint32": 4}
 SIZES |= {"float32": 4, "float64": 8, "int64": 8, "uint64": 8, "complex64": 8, "complex128": 16}
 LARGE_RATIO = 0.1
+LEAST_RATIO = 0.01
 
 
 def find(case: Case) -> Iterator[Finding]:
@@ -39,11 +41,13 @@ def find(case: Case) -> Iterator[Finding]:
     saved = _sum(_saved(part, is_batched) for part in wide)
     whole = _sum(_bytes(part, is_batched) for part in case.pipeline.element_spec) or _measured(case)
     ratio = saved / whole if saved is not None and whole else None
+    if ratio is not None and ratio < LEAST_RATIO:
+        return
     rate = case.plan.predicted_samples_per_s.estimate if case.plan is not None else None
     saved_per_s = saved * rate if saved is not None and rate is not None else None
     amount = f": {format_bytes(saved)} of {format_bytes(whole)} of a sample could be saved" if saved is not None and whole else ""
     per_s = f", {format_bytes_per_s(saved_per_s)} at the planned rate" if amount and saved_per_s is not None else ""
-    maps = [op for op in case.pipeline.ops if op.kind in ("Map", "ParallelMap", "MapAndBatch", "ParseExample")]
+    maps = [op for op in case.pipeline.ops if op.kind in TRANSFORMS]
     yield Finding(
         code=CODE,
         severity="warning" if ratio is not None and ratio >= LARGE_RATIO else "info",

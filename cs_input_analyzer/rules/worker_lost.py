@@ -1,19 +1,22 @@
 """A worker was lost while others went on.
 
-One of several workers died, hung until its deadline, or used more memory than allowed. The numbers of the others are kept, and
+One of several workers died, or used more memory than allowed. The numbers of the others are kept, and
 what it had measured until then; the sums over a layout hold those who delivered.
 
 Fix: the message says what it was doing; a pipeline that fails in one shard of several will fail in training. A worker that was
 killed by signal 9 most likely met the kernel's out-of-memory killer: fewer tasks per node, or smaller buffers.
 
-Silent when all workers delivered.
+A worker that was still at it when the time of this run was over is not lost: it is told where it had stopped giving elements, or
+where the others of its launch were through, as one that blocks or is much slower.
+
+Silent when all workers delivered, and for launches that had too little time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cs_input_analyzer.records import Case, Finding, WorkerResult
+from cs_input_analyzer.records import Case, Finding, Measurement, WorkerResult
 
 CODE = "CSI502"
 NAME = "worker-lost"
@@ -23,15 +26,16 @@ def find(case: Case) -> Iterator[Finding]:
     seen: dict[tuple[int, str], list[WorkerResult]] = {}
     for measurement in case.measurements:
         for worker in measurement.workers:
-            if worker.status in ("lost", "deadline"):
+            if worker.status == "lost" or (worker.status == "deadline" and _is_behind(worker, measurement)):
                 seen.setdefault((worker.index, str(measurement.layout)), []).append(worker)
     for (index, layout), lost in seen.items():
         launches = [m for m in case.measurements if str(m.layout) == layout and any(w.index == index for w in m.workers)]
         times = f" in {len(lost)} of {len(launches)} launches" if len(launches) > 1 else ""
+        what = "was lost" if any(worker.status == "lost" for worker in lost) else "blocks, or is much slower than its window"
         yield Finding(
             code=CODE,
             severity="warning",
-            message=f"worker {index} of layout {layout} was lost{times}: {lost[0].message}",
+            message=f"worker {index} of layout {layout} {what}{times}: {lost[0].message}",
             evidence={
                 "worker": index,
                 "layout": layout,
@@ -41,6 +45,11 @@ def find(case: Case) -> Iterator[Finding]:
             },
             fix=_fix(lost[0]),
         )
+
+
+def _is_behind(worker: WorkerResult, measurement: Measurement) -> bool:
+    """Whether it, and not the time that it had, kept it from being done: a worker that gives elements ends its window by itself."""
+    return worker.samples_per_s is not None or any(other.status == "done" for other in measurement.workers)
 
 
 def _fix(worker: WorkerResult) -> str:

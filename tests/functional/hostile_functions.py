@@ -37,7 +37,7 @@ def shrinks(params: dict[str, Any]) -> Any:
     path = f"{params['folder']}/part-0.tfrecord"
 
     def cut(record: bytes) -> bytes:
-        if counted() == 500 and os.path.getsize(path) > 400_050:
+        if counted() == 200 and os.path.getsize(path) > 400_050:
             os.truncate(path, 400_050)
         return record
 
@@ -92,7 +92,7 @@ def killed_as_second_worker() -> Any:
     """The kernel takes the second worker when it has seen some elements, as it does when memory runs out."""
 
     def die(x: Any) -> Any:
-        if counted() == 3000:
+        if counted() == 800:
             os.kill(os.getpid(), signal.SIGKILL)
         return x
 

@@ -22,6 +22,12 @@ def endless(params: dict[str, Any]) -> Any:
     return Dataset.range(1 << 40).map(_busy).batch(params.get("batch_size", 8), drop_remainder=True)
 
 
+def slow_to_build(params: dict[str, Any]) -> Any:
+    """As one that lists many files: longer than the whole budget of measuring."""
+    time.sleep(10)
+    return endless(params)
+
+
 def _busy(x: Any) -> Any:
     square = tf.random.stateless_uniform([48, 48], [1, 2]) + tf.cast(x, tf.float32) * 0
     return tf.linalg.matmul(square, square)

@@ -59,18 +59,24 @@ class Outcome:
 
 
 def run_cli(
-    arguments: Sequence[str], folder: Path, *, stop: Stop | None = None, cpu: int | None = None, within: Sequence[str] = ()
+    arguments: Sequence[str],
+    folder: Path,
+    *,
+    stop: Stop | None = None,
+    cpu: int | None = None,
+    within: Sequence[str] = (),
+    modules: Path | None = None,
 ) -> Outcome:
     """`python -m cs_input_analyzer ARGUMENTS --json …` in `folder/users`, temporary files in `folder/temporary`.
 
     `cpu` is the only one that the run may use: runs side by side would all choose the first. `within` is a command that sets the
-    scene and becomes the one that follows it.
+    scene and becomes the one that follows it; `modules` is a folder whose Python modules come before all others.
     """
     users, temporary, json_file = folder / "users", folder / "temporary", folder / "run.json"
     users.mkdir(parents=True, exist_ok=True)
     temporary.mkdir()
     mark = uuid.uuid4().hex
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    path = os.pathsep.join(filter(None, [modules and str(modules), str(ROOT), os.environ.get("PYTHONPATH")]))
     inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     before = tree_of(users)
     with (folder / "out").open("wb") as out, (folder / "err").open("wb") as err, _confined_to(cpu):

@@ -19,7 +19,7 @@ from tests.functional.running import ROOT, Outcome, run_cli
 pytestmark = [pytest.mark.tf, pytest.mark.slow, pytest.mark.timeout(600)]
 
 # Enough for one probe; what is left does not suffice for a second one, whatever the plan.
-SHORT = ("--cpus", "1", "--probe-layouts", "1x1x1", "--max-seconds", "14", "--target-error", "0.5")
+SHORT = ("--cpus", "1", "--probe-layouts", "1x1x1", "--max-seconds", "8", "--target-error", "0.5")
 CLUSTER = ("--nodes", "64", "--cpus-per-node", "32", "--memory-per-node", "128GiB")
 IMPOSSIBLE_PER_S = "1e11"
 TARGET = "sample_pipelines.fc_mnist:train_input_fn"
@@ -160,6 +160,43 @@ def test_an_impossible_demand_is_said_to_be_one_and_trips(demanding: dict[str, O
 def test_a_demand_that_is_met_does_not_trip(demanding: dict[str, Outcome]) -> None:
     assert demanding["once"].run["verdict"] != "input_bound"
     assert demanding["once"].code == 0
+
+
+# --- patience -----------------------------------------------------------------------------------------------------------------
+
+SLOW_IMPORT = """
+import sys, time
+
+class SlowDisk:
+    def find_spec(self, name, path=None, target=None):
+        if name == "tensorflow":
+            time.sleep({seconds})
+
+sys.meta_path.insert(0, SlowDisk())
+"""
+
+
+@pytest.mark.parametrize(
+    ("import_s", "options", "code", "says"),
+    [
+        (12, ("--max-seconds", "6"), 0, ""),
+        (60, ("--max-seconds", "6", "--start-timeout", "5"), 4, "TensorFlow was not imported within 5 s; --start-timeout"),
+    ],
+)
+def test_an_import_that_is_slower_than_the_budget(
+    import_s: int, options: tuple[str, ...], code: int, says: str, sample: Path, tmp_path: Path
+) -> None:
+    modules = tmp_path / "modules"
+    modules.mkdir()
+    (modules / "sitecustomize.py").write_text(SLOW_IMPORT.format(seconds=import_s))
+    outcome = run_cli(["analyze", TARGET, "--params", str(sample), *SHORT, *options], tmp_path / "case", modules=modules)
+    assert outcome.code == code, outcome.err
+    assert says in outcome.err
+    assert outcome.left_files == outcome.left_processes == ()
+    if code == 0:
+        budget = outcome.run["budget"]
+        assert budget["import_s"] > import_s
+        assert budget["total_s"] - budget["import_s"] > 0
 
 
 # --- Python ------------------------------------------------------------------------------------------------------------------

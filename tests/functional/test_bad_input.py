@@ -23,7 +23,6 @@ pytestmark = [pytest.mark.tf, pytest.mark.slow, pytest.mark.timeout(900)]
 
 CPUS = sorted(os.sched_getaffinity(0))
 AT_ONCE = 4  # two of the first four only wait
-PATIENCE = ("--max-seconds", "25")
 TWO_LAYOUTS = ("--cpus", "2", "--probe-layouts", "1x1x1,1x2x1")
 
 
@@ -127,6 +126,11 @@ def measured(outcome: Outcome) -> None:
     assert outcome.run["interrupted"] is False
 
 
+def has_rate(outcome: Outcome) -> None:
+    assert outcome.run["measurements"][0]["samples_per_s"]["estimate"] > 0
+    assert outcome.run["budget"]["import_s"] > 10
+
+
 def second_worker_lost(outcome: Outcome) -> None:
     found = finding(outcome, "CSI502")
     assert found["severity"] == "warning"
@@ -219,8 +223,15 @@ CASES = (
     # the function
     Case(name="raises", function="raises", code=3, says=("the crop is larger than the picture",), holds=own_frames_only),
     Case(name="a generator raises", function="raises_while_iterating", code=3, says=("the database went away",)),
-    Case(name="hangs", function="hangs", arguments=PATIENCE, code=3, says=("hung", "--max-seconds")),
-    Case(name="a generator blocks", function="generator_blocks", arguments=PATIENCE, code=3, says=("hung", "--max-seconds")),
+    Case(name="hangs", function="hangs", arguments=("--start-timeout", "30"), code=3, says=("hung: .* --start-timeout is 30",)),
+    Case(
+        name="a generator blocks",
+        function="generator_blocks",
+        arguments=("--max-seconds", "8"),
+        code=3,
+        says=("hung: .* --max-seconds is 8",),
+    ),
+    Case(name="slow to build", function="slow_to_build", arguments=("--max-seconds", "8"), code=0, holds=has_rate),
     Case(name="sys.exit", function="calls_sys_exit", code=3, says=("sys.exit",)),
     Case(name="os._exit", function="calls_os_exit", code=3, says=("exited with status 0", "building")),
     Case(name="dies of a signal", function="dies_of_a_signal", code=3, says=("lost: killed by signal 11",)),
@@ -272,7 +283,7 @@ def outcomes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         return run_cli(arguments, folders[case.name], stop=case.stop, cpu=None if "--cpus" in case.arguments else cpu)
 
     # Those that wait the longest first.
-    ordered = sorted(cases, key=lambda case: not (case.stop or "--max-seconds" in case.arguments))
+    ordered = sorted(cases, key=lambda case: not (case.stop or {"--max-seconds", "--start-timeout"}.intersection(case.arguments)))
     with ThreadPoolExecutor(AT_ONCE) as pool:
         return dict(zip([case.name for case in ordered], pool.map(run, ordered, itertools.cycle(CPUS)), strict=True))
 

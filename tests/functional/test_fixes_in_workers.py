@@ -92,3 +92,20 @@ def test_a_crash_names_the_fix_that_ran_and_keeps_what_was_told(tmp_path: Path) 
     assert found.outcomes.each[0].reason == "map is neither a prefetch nor a cache"
     assert found.outcomes.running == 1
     assert found.measurement.samples_per_s is not None  # and what was sampled before is kept
+    assert found.outcomes.ended.startswith("killed by signal 6 (SIGABRT)")
+    assert not found.outcomes.was_late
+
+
+def test_a_changed_source_is_run_in_the_worker(tmp_path: Path) -> None:
+    path = str(tmp_path / "pipelines_of_fixes.py")
+    texts = [
+        PIPELINES.replace(".batch(4)", change) for change in (".batch(4, drop_remainder=True)", ".batch(4, drop_reminder=True)")
+    ]
+    candidates = tuple(Candidate(name="CSI307", edits=(), texts=((path, text),), only_run=True) for text in texts)
+    found = launched(tmp_path, "slow", candidates)
+    assert found.outcomes is not None
+    runs, fails = found.outcomes.each
+    assert (runs.is_proven, runs.reason) == (True, "")
+    assert not fails.is_proven
+    assert "TypeError" in fails.reason
+    assert "drop_reminder" in fails.reason

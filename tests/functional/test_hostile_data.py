@@ -35,10 +35,9 @@ pytestmark = [pytest.mark.tf, pytest.mark.slow, pytest.mark.timeout(900)]
 
 FUNCTIONS = Path(__file__).with_name("hostile_functions.py")
 CPUS = sorted(os.sched_getaffinity(0))
-AT_ONCE = 3
-# Enough for one launch on a busy machine, too little for a second one: what comes of the first is what is judged.
-SHORT = ("--max-seconds", "16")
-LONGER = ("--max-seconds", "25")
+AT_ONCE = 2  # a third one beside them, and beside other tests, is not done with its launch in time
+# Enough for one launch on a busy machine: what comes of the first is what is judged. 16 seconds were too few on a slow hour.
+SHORT = ("--max-seconds", "30")
 TWO_WORKERS = ("--cpus", "2", "--probe-layouts", "1x1x1,1x2x1", "--max-seconds", "40")
 FIVE_SHARDS = 5
 
@@ -183,8 +182,9 @@ def shrunk(outcome: Outcome) -> None:
 def without_what_proc_tells(outcome: Outcome) -> None:
     clean(outcome)
     worker = first_worker(outcome)
-    for name in ("private_bytes", "shared_bytes", "pss_bytes", "peak_rss_bytes", "bytes_read_per_sample"):
+    for name in ("private_bytes", "shared_bytes", "pss_bytes", "peak_rss_bytes"):
         assert worker[name] is None, name
+    assert worker["bytes_read_per_sample"] == 0  # no op of it reads: that is known without the kernel
     for name in ("run_queue_wait_ratio", "steal_ratio", "pressure_ratio"):
         assert worker["noise"][name] is None, name
     assert worker["cpu_s_per_sample"] > 0  # from a system call
@@ -231,7 +231,7 @@ def big_but_bounded(outcome: Outcome) -> None:
 
 def kept_until_it_blocked(outcome: Outcome) -> None:
     worker = first_worker(outcome)
-    assert (worker["status"], worker["message"]) == ("deadline", "ended at its deadline while sampling")
+    assert (worker["status"], worker["message"]) == ("deadline", "ended by us at its deadline while sampling")
     assert has_rate(worker)
     assert worker["samples_per_s"]["estimate"] < 110  # a hundredth of a second each
     assert 10 < worker["steady_state"]["batches"] < 60
@@ -255,7 +255,7 @@ def second_killed(outcome: Outcome) -> None:
     assert re.search("killed by signal 9 while sampling.*memory", second["message"])
     assert has_rate(first)
     assert has_rate(second)
-    assert second["steady_state"]["batches"] < 3000
+    assert second["steady_state"]["batches"] < 800
     found = finding(outcome, "CSI502")
     assert found["severity"] == "warning"
     assert re.search("worker 1 of layout 1x2x1 .*killed by signal 9", found["message"])
@@ -322,22 +322,23 @@ CASES = (
     Case(
         name="elements of 300 MB",
         function="huge_elements",
-        arguments=(*LONGER, "--set", "megabytes=300"),
+        arguments=(*SHORT, "--set", "megabytes=300"),
         code=0,
         holds=big_but_bounded,
     ),
     Case(
         name="elements of 300 MB, shuffled",
         function="huge_elements",
-        arguments=(*LONGER, "--set", "megabytes=300", "--set", "shuffle=100", "--worker-memory", "2GB"),
+        arguments=(*SHORT, "--set", "megabytes=300", "--set", "shuffle=100", "--worker-memory", "2GB"),
         code=3,
         says=("the worker was lost: ended while waiting for the first batch: it used more memory than allowed",),
     ),
     Case(
         name="blocks at once",
         function="blocks_at_once",
+        arguments=("--max-seconds", "8"),
         code=3,
-        says=("hung: a worker was ended at its deadline while waiting for the first batch; --max-seconds is 16",),
+        says=("hung: a worker was ended by us at its deadline while waiting for the first batch; --max-seconds is 8",),
     ),
     Case(name="blocks later", function="blocks_later", code=0, holds=kept_until_it_blocked),
     Case(name="the second worker blocks", function="blocks_as_second_worker", arguments=TWO_WORKERS, code=0, holds=second_blocks),

@@ -47,7 +47,7 @@ def check(outcome: Outcome, code: int = 0) -> None:
 
 def test_the_plan_is_launched_and_compared(analyzed: Outcome, folder: Path, root: Path, tmp_path: Path) -> None:
     before = (folder / "run.html").read_bytes()
-    outcome = run_cli(["validate", str(folder / "run.html"), "--rounds", "2", "--max-seconds", "45"], tmp_path)
+    outcome = run_cli(["validate", str(folder / "run.html"), "--yes", "--rounds", "2", "--max-seconds", "45"], tmp_path)
     check(outcome)
     jsonschema.validate(outcome.run, json.loads((root / "docs" / "run-schema.json").read_text(encoding="utf-8")))
     plan, validation = outcome.run["recommendation"], outcome.run["validation"]
@@ -70,7 +70,7 @@ def test_an_interrupt_ends_it_at_once(analyzed: Outcome, folder: Path, tmp_path:
     run["options"]["target_error_ratio"] = 1e-6  # a window that is as long as it may be, and the signal falls into it
     (tmp_path / "patient.json").write_text(json.dumps(run))
     stop = Stop(number=signal.SIGINT, text="measuring 1x1x1", wait_s=7.0)
-    arguments = ["validate", str(tmp_path / "patient.json"), "--layouts", "1x1x1", "--rounds", "2", "--max-seconds", "300"]
+    arguments = ["validate", str(tmp_path / "patient.json"), "--yes", "--layouts", "1x1x1", "--rounds", "2", "--max-seconds", "300"]
     outcome = run_cli(arguments, tmp_path / "case", stop=stop)
     check(outcome, 130)
     assert "interrupted" in outcome.err
@@ -85,7 +85,9 @@ def test_data_that_are_gone_fail_the_input_function(analyzed: Outcome, folder: P
     assert params != run["options"]["params_json"]
     run["options"]["params_json"] = params
     (tmp_path / "edited.json").write_text(json.dumps(run))
-    outcome = run_cli(["validate", str(tmp_path / "edited.json"), "--layouts", "1x1x1", "--max-seconds", "20"], tmp_path / "case")
+    outcome = run_cli(
+        ["validate", str(tmp_path / "edited.json"), "--yes", "--layouts", "1x1x1", "--max-seconds", "20"], tmp_path / "case"
+    )
     check(outcome, 3)
     assert "the input function failed: FileNotFoundError" in outcome.err
     assert str(tmp_path / "gone") in outcome.err

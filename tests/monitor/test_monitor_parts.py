@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cs_input_analyzer.monitor.counting import counter_for
+from cs_input_analyzer.monitor.counting import contradiction, counter_for
 from cs_input_analyzer.monitor.outputs import console_line
 from cs_input_analyzer.monitor.place import Place, place_from
 from cs_input_analyzer.monitor.training_rate import training_rate
@@ -19,6 +19,22 @@ from cs_input_analyzer.monitor.training_rate import training_rate
 def tf_config(kind: str, index: object, **cluster: int) -> dict[str, str]:
     hosts = {name: [f"h{number}:1" for number in range(count)] for name, count in cluster.items()}
     return {"TF_CONFIG": json.dumps({"cluster": hosts, "task": {"type": kind, "index": index}})}
+
+
+@pytest.mark.parametrize(
+    ("shapes", "batch_size", "seen"),
+    [
+        ([(256, 64), (256,)], 64, None),  # as large as another dimension: time first, perhaps
+        ([(256, 28), (256,)], 64, 256),
+        ([(40, 28), (40,)], 64, None),  # short
+        ([(64, 28), (64,)], 64, None),
+        ([(256, 28), (20,)], 64, None),
+        ([(256, 28)], None, None),
+        ([()], 64, None),
+    ],
+)
+def test_a_batch_that_holds_more_than_was_said(shapes: list[tuple[int, ...]], batch_size: int | None, seen: int | None) -> None:
+    assert contradiction([zeros(*shape) for shape in shapes], batch_size) == seen
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import cs_input_analyzer as csia
+from cs_input_analyzer.monitor.alone import measure_in_session
 
 pytestmark = pytest.mark.tf
 
@@ -314,6 +315,54 @@ def measured(dataset: Any, seconds: float = 0.5) -> Any:
     return measure_alone(dataset, batch_size=BATCH, max_s=seconds)
 
 
+def believed_of(dataset: Any, batch_size: int) -> Any:
+    from cs_input_analyzer.graph import graph_def_of
+    from cs_input_analyzer.monitor.alone import _believed
+
+    return _believed(dataset, graph_def_of(dataset), batch_size)
+
+
+def test_a_batch_size_that_the_dataset_contradicts_is_believed_and_warned_of_once(
+    tf: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    from cs_input_analyzer.monitor import alone
+
+    alone._warned.clear()
+    dataset = tf.data.Dataset.range(1 << 20).map(lambda x: x).batch(3 * BATCH, drop_remainder=True)
+    believed, contradicted = believed_of(dataset, 3 * BATCH), [believed_of(dataset, BATCH) for _ in range(2)]
+    assert (believed.value, [each.value for each in contradicted]) == (3 * BATCH, [BATCH, BATCH])
+    assert [record.getMessage() for record in caplog.records if "believed" in record.getMessage()] == [
+        f"batch_size={BATCH} is believed, though the dataset says: 1 element = {3 * BATCH} samples (batch({3 * BATCH}))"
+    ]
+    assert measured(dataset).samples_per_s is not None
+
+
+def test_a_batch_size_settles_what_the_dataset_leaves_open(tf: Any, caplog: pytest.LogCaptureFixture) -> None:
+    made = tf.data.Dataset.from_tensors(tf.zeros([BATCH, 3])).repeat()
+    assert believed_of(made, BATCH).value == BATCH
+    time_first = tf.data.Dataset.from_tensors((tf.zeros([20, BATCH]), tf.zeros([20, 2]))).repeat()
+    assert believed_of(time_first, BATCH).value == BATCH
+    assert caplog.records == []
+
+
+def test_what_recommend_for_counts_is_what_analyze_counts(tf: Any) -> None:
+    views = (
+        tf.data.Dataset.range(1 << 30).map(lambda x: tf.zeros([4])).batch(50, drop_remainder=True).map(lambda x: tf.stack([x, x]))
+    )
+    found = csia.recommend_for(views, demand=10.0, batch_size=100, seconds=0.5)
+    assert found.pipeline.samples_per_element is not None
+    assert found.pipeline.samples_per_element.value == 50
+    assert "1 element = 50 samples" in str(found)
+    with pytest.raises(csia.UsageError, match=r"batch size of 64 .* 50 samples"):
+        csia.recommend_for(views, demand=10.0, batch_size=64, seconds=0.5)
+    made = tf.data.Dataset.from_tensors((tf.zeros([16, 3]), tf.zeros([16]))).repeat()
+    with pytest.raises(csia.UsageError, match="samples-per-element"):
+        csia.recommend_for(made, demand=10.0, seconds=0.5)
+    unknown, told = csia.recommend_for(made, seconds=0.5), csia.recommend_for(made, samples_per_element=16, seconds=0.5)
+    assert "samples per element unknown" in str(unknown)
+    assert told.samples_per_s.estimate > 4 * unknown.samples_per_s.estimate
+
+
 def test_the_rate_alone_is_that_of_the_pause_in_it(tf: Any) -> None:
     found = measured(batches_of(tf, 500, slow_s=SLOW_S), 1.5)
     assert found.samples_per_s is not None
@@ -436,6 +485,21 @@ def test_a_session_is_judged_by_its_input_alone(tf: Any, slow_s: float, step_s: 
     assert "the input alone gives" in hook.verdict.why
     assert 38 <= hook.summary().steps <= 40
     assert list(tmp_path.glob("events.out.tfevents.*"))
+
+
+@pytest.mark.parametrize("time_major", [False, True])
+def test_a_session_counts_what_the_op_batches_and_not_the_first_dimension(tf: Any, time_major: bool) -> None:
+    """Series of 20 steps, eight in a batch; moved in front, the steps are no samples."""
+
+    def input_fn() -> Any:
+        batches = tf.data.Dataset.range(1 << 40).map(lambda x: tf.zeros([20, 3])).batch(8, drop_remainder=True)
+        return batches.map(lambda x: tf.transpose(x, [1, 0, 2])) if time_major else batches
+
+    alone = measure_in_session(input_fn, 8, 1.0)
+    assert alone.missing == ""
+    assert alone.samples_per_s is not None
+    batches_per_s = alone.batches / 1.0
+    assert alone.samples_per_s.estimate == pytest.approx(8 * batches_per_s, rel=0.5)
 
 
 def test_a_session_without_an_input_function_has_rates(tf: Any) -> None:

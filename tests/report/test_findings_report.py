@@ -97,7 +97,22 @@ def test_the_page_marks_the_change_for_who_does_not_see_colors() -> None:
 # --- whether to believe it -------------------------------------------------------------------------------------------------------
 
 STANDINGS = [
-    (make_finding(edits=(EDIT,), proven=True), "same elements proven", "advice only"),
+    (make_finding(edits=(EDIT,), proven=True), "same elements", "advice only"),
+    (
+        make_finding(edits=(EDIT,), proven=True, verified_elements=40, pass_elements=64),
+        "same elements, verified on 40 of 64",
+        "not verified",
+    ),
+    (
+        make_finding(edits=(EDIT,), proven=True, verified_elements=2000, most_gain=1.5),
+        "by the costs of the ops 1.5 times at most), same elements, verified on 2,000 of an unknown number",
+        "not verified",
+    ),
+    (
+        make_finding(before="ds.map(f)", after=None, source_check="it fails with it: TypeError"),
+        "not shown: it fails with it: TypeError",
+        "not run:",
+    ),
     (make_finding(edits=(EDIT,), proven=False, measured_gain=None), "advice only: it was not tried", "proven"),
     (
         make_finding(edits=(EDIT,), proven=False, measured_gain=None, unproven_because="its map is random"),
@@ -124,7 +139,7 @@ def test_all_fixes_together_and_what_they_do_to_the_plan(form: str) -> None:
     said = words(analysis, form)
     assert "2.5 times" in said
     assert "CSI101, CSI201" in said
-    assert "512 compared" in said
+    assert "same elements, verified on 512 of an unknown number" in said
     assert "8 nodes -> 3 nodes: 3x16x2" in said
 
 

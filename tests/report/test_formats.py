@@ -57,6 +57,29 @@ def test_sbatch_needs_a_plan(plan: object) -> None:
         render(make_bare_analysis(recommendation=plan), "sbatch")
 
 
+def test_env_is_for_a_shell_to_source(tmp_path: Path) -> None:
+    file = tmp_path / "plan.env"
+    file.write_text(render(make_analysis(recommendation=make_plan("3x4x2")), "env"))
+    assert file.read_text() == "export DEF_NODES=3\nexport DEF_TASKS=4\nexport DEF_CPUS=2\n"
+    shell = subprocess.run(
+        ["bash", "-c", '. "$0" && env', str(file)], env={}, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert {"DEF_NODES=3", "DEF_TASKS=4", "DEF_CPUS=2"} <= set(shell.stdout.splitlines())
+
+
+def test_env_needs_a_plan_and_no_launch_lines() -> None:
+    assert render(make_analysis(recommendation=make_plan("1x2x1", launch=None)), "env").startswith("export DEF_NODES=1\n")
+    with pytest.raises(UsageError, match="no recommended launch, so there is no value of DEF_NODES"):
+        render(make_bare_analysis(recommendation=None), "env")
+    with pytest.raises(UsageError, match="the reason"):
+        render(make_bare_analysis(recommendation=None, no_plan="the reason"), "env")
+
+
+@pytest.mark.parametrize("path", [".env", "a/.env", "plan.env", "PLAN.ENV"])
+def test_a_file_that_is_all_ending_names_a_format_too(path: str) -> None:
+    assert format_of(path) == "env"
+
+
 def test_width_and_color_reach_the_console() -> None:
     assert render(make_analysis(), "console", width=120) != render(make_analysis(), "console")
     assert "\x1b" in render(make_analysis(), "console", color=True)

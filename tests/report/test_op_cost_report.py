@@ -196,3 +196,47 @@ def test_long_names_keep_the_width(width: int) -> None:
     )
     part = to_console(make_analysis(profile=profile), width=width).split("Cost of each op")[1].split("Storage")[0]
     assert max(len(line) for line in part.split("\n")) <= width
+
+
+# --- costs that stand elsewhere ----------------------------------------------------------------------------------------------
+
+
+def unplaced_cost(share_ratio: float = 0.4) -> OpCost:
+    return dataclasses.replace(make_runtime_cost(share_ratio), name="unattributed", kind="unattributed")
+
+
+def without_cost(name: str, **fields: object) -> OpCost:
+    return plain_op(name, self_cpu_s_per_sample=None, share_ratio=None, **fields)
+
+
+def test_a_merged_op_says_where_its_cost_is() -> None:
+    table = op_cost_table(profile_of(plain_op("map"), without_cost("batch", merged_into="map"), make_runtime_cost()))
+    assert table.rows[1][:3] == ("batch", "in map", MISSING)
+
+
+def test_what_cannot_be_placed_is_said_with_its_share_and_the_ops_it_may_belong_to() -> None:
+    unseen = without_cost("map_2", merged_into="unattributed", source="data.py:7")
+    said = dearest_sentence(profile_of(plain_op("map"), unseen, unplaced_cost()))
+    assert "40 % of the CPU is unattributed" in said
+    assert "`map_2`, at data.py:7" in said
+    assert "belongs to no op" not in said
+
+
+@pytest.mark.parametrize("other", [plain_op("repeat"), without_cost("repeat")])
+def test_nothing_is_said_to_be_unattributed_where_all_was_seen_or_did_not_run(other: OpCost) -> None:
+    assert "unattributed" not in dearest_sentence(profile_of(plain_op("map"), other, make_runtime_cost()))
+
+
+def test_rows_that_are_no_ops_are_never_the_dearest() -> None:
+    dearest = dearest_op(profile_of(plain_op("map", share_ratio=0.1), unplaced_cost(0.9)))
+    assert dearest is not None
+    assert dearest.name == "map"
+
+
+def test_a_cost_that_was_taken_of_the_cut_pipeline_is_said_to_be() -> None:
+    assert "`map` could not be seen whole" in dearest_sentence(profile_of(plain_op("map", is_marginal=True), make_runtime_cost()))
+
+
+def test_beside_the_users_line_stands_that_of_the_package_which_built_the_op() -> None:
+    built = plain_op("map", source="/home/me/data.py:7", library_source="/venv/lib/site-packages/tree/__init__.py:435")
+    assert op_cost_table(profile_of(built)).rows[0][-1] == "/home/me/data.py:7 (in tree/__init__.py:435)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import get_args
 
@@ -10,7 +11,7 @@ from builders import make_alternative, make_analysis, make_estimate, make_measur
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cs_input_analyzer.records import Estimate, WorkerStatus
+from cs_input_analyzer.records import Estimate, Op, WorkerStatus
 from cs_input_analyzer.report.costs import op_cost_table
 from cs_input_analyzer.report.storage import reads_table
 from cs_input_analyzer.report.tables import (
@@ -145,3 +146,12 @@ def test_a_run_that_checked_the_plan_is_marked() -> None:
 
 def test_every_status_has_words() -> None:
     assert set(STATUS_WORDS) == set(get_args(WorkerStatus))
+
+
+def test_an_op_that_nobody_knows_is_named_plainly() -> None:
+    analysis = make_analysis()
+    strange = Op(name="kafka", kind="Kafka", parameters={})
+    known = dataclasses.replace(analysis, pipeline=dataclasses.replace(analysis.pipeline, ops=(*analysis.pipeline.ops, strange)))
+    (remark,) = pipeline_table(known).remarks
+    assert remark.startswith("`kafka` is of another library (kind Kafka)")
+    assert pipeline_table(analysis).remarks == ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from typing import Any
 
 import pytest
 from builders import (
@@ -14,6 +15,7 @@ from builders import (
     make_consumption,
     make_finding,
     make_graph,
+    make_launch_lines,
     make_layout,
     make_measurement,
     make_op,
@@ -25,7 +27,8 @@ from hypothesis import HealthCheck, given, settings
 from record_strategies import analyses
 from rich.cells import cell_len
 
-from cs_input_analyzer.records import Analysis, Options
+from cs_input_analyzer.records import Analysis, Options, SamplesPerElement
+from cs_input_analyzer.report import render
 from cs_input_analyzer.report.to_console import to_console
 from cs_input_analyzer.report.wording import visible
 
@@ -36,7 +39,7 @@ def copied_lines(analysis: Analysis) -> set[str]:
     """What is never wrapped."""
     plan = analysis.recommendation
     launch = plan.launch if plan is not None else None
-    texts = [analysis.command] + ([launch.defaults, launch.csrun_wse, launch.srun] if launch else [])
+    texts = [analysis.command] + ([launch.defaults, launch.csrun_cpu or "", launch.csrun_wse, launch.srun] if launch else [])
     return {line.rstrip(" ") for text in texts for line in visible(text).split("\n")}
 
 
@@ -128,6 +131,21 @@ def test_launch_lines_can_be_copied() -> None:
     assert "sbatch" in to_console(analysis)
 
 
+def test_the_line_that_compiles_stands_before_the_one_that_trains_where_there_is_one() -> None:
+    compiles = "csrun_cpu python run.py --mode=compile_only --params configs/of_a_folder_with_a_long_name/params_resnet50.yaml"
+    launch = make_launch_lines(csrun_cpu=compiles)
+    lines = to_console(make_analysis(recommendation=make_plan(launch=launch))).split("\n")
+    assert lines.index("compile first, without the wafer:") < lines.index(compiles) < lines.index(launch.csrun_wse)
+    assert "compile first" not in to_console(make_analysis())
+
+
+@pytest.mark.parametrize("launch", [None, make_launch_lines()])
+def test_the_plan_is_also_in_the_variables_of_the_vendors_launcher(launch: Any) -> None:
+    lines = to_console(make_analysis(recommendation=make_plan("3x4x2", launch=launch))).split("\n")
+    first = lines.index("DEF_NODES=3")
+    assert lines[first : first + 3] == ["DEF_NODES=3", "DEF_TASKS=4", "DEF_CPUS=2"]
+
+
 def test_the_three_lines_are_there_without_launch_text() -> None:
     lines = to_console(make_analysis(recommendation=make_plan("3x5x7", launch=None))).split("\n")
     assert {"nodes: 3", "tasks_per_node: 5", "cpus_per_task: 7"} <= set(lines)
@@ -146,6 +164,21 @@ def test_the_first_line_answers(verdict: str, expected: str) -> None:
     first = to_console(make_analysis(verdict=verdict, confidence=0.93)).split("\n")[0]
     assert expected in first
     assert ("93 % sure" in first) == (verdict != "unknown")
+
+
+def test_what_an_element_holds_and_why_is_in_the_first_lines() -> None:
+    samples = SamplesPerElement(value=256, source="batch(256), data.py:3")
+    run = make_analysis(pipeline=make_graph(samples_per_element=samples), options=Options(batch_size=1024))
+    for shape in ("console", "html"):
+        text = " ".join(render(run, shape).split())
+        assert "1 element = 256 samples (batch(256), data.py:3); a step of 1024 samples is 4 elements" in text
+    assert "1 element = 256 samples" in "".join(to_console(run).splitlines()[1:3])
+
+
+def test_a_run_of_before_whose_batch_size_was_typed_says_so() -> None:
+    typed, stepped = Options(batch_size=1024), Options(batch_size=1024, step_time_s=0.1)
+    assert "1024 samples an element, as --batch-size said then" in " ".join(to_console(make_analysis(options=typed)).split())
+    assert "as --batch-size said then" not in " ".join(to_console(make_analysis(options=stepped)).split())
 
 
 def test_supply_and_demand_stand_beside_the_verdict() -> None:
@@ -317,7 +350,7 @@ def test_an_alternative_that_fails_says_no() -> None:
 
 def test_the_budget_names_what_was_not_measured() -> None:
     report = words(to_console(make_analysis()))
-    assert "budget 57.2 s of 60 s: import 7.4 s, warm-up 9.1 s, probes 38 s" in report
+    assert "budget 49.8 s of 60 s: warm-up 9.1 s, probes 38 s; before that, 7.4 s to import and to build" in report
     assert "not measured storage ceiling, fixes" in report
     assert "nothing was left out" in words(to_console(make_analysis(budget=make_budget(not_measured=()))))
 

@@ -180,6 +180,7 @@ def test_the_launch_values_and_lines_are_there_without_javascript() -> None:
         assert text in page.text
     for value, name in (("3", "nodes"), ("5", "tasks_per_node"), ("7", "cpus_per_task")):
         assert f"{value}{name}" in re.sub(r"\s", "", page.text)
+    assert "DEF_NODES=3\nDEF_TASKS=5\nDEF_CPUS=7" in page.text
     assert len(page.attribute("data-copy")) == 5
     assert "button" not in [tag for tag, _ in page.tags]
 

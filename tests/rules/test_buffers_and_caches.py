@@ -516,8 +516,8 @@ def test_repeat_and_shuffle_of_one_statement_change_places_on_paper_only() -> No
 
 
 def launch(first_s: float | None, gap_s: float | None = 0.1, rate: float = 1000.0) -> Measurement:
-    gap = BatchGap(p50=gap_s, p95=gap_s, p99=gap_s, max=gap_s) if gap_s is not None else None
-    return replace(make_measurement("1x1x2"), workers=(make_worker(rate, first_batch_s=first_s, batch_gap_s=gap),))
+    worker = make_worker(rate, first_batch_s=first_s, batches_per_s=1 / gap_s if gap_s is not None else None)
+    return replace(make_measurement("1x1x2"), workers=(worker,))
 
 
 @pytest.mark.parametrize(
@@ -534,6 +534,14 @@ def launch(first_s: float | None, gap_s: float | None = 0.1, rate: float = 1000.
 def test_a_slow_first_batch_is_told(first_s: float | None, gap_s: float | None, expected: list[str]) -> None:
     case = case_of(*reading(), mapped(JPEG), shuffle(10_000), batch(), measurements=(launch(first_s, gap_s),))
     assert severities(slow_first_batch, case) == expected
+
+
+def test_a_drained_buffer_does_not_make_a_first_batch_slow() -> None:
+    """A source of two seconds a batch: most of what comes then was waiting, and comes at once."""
+    drained = launch(4.1, gap_s=1.0)
+    worker = replace(drained.workers[0], batch_gap_s=BatchGap(p50=178e-6, p95=2.0, p99=2.0, max=2.0))
+    case = case_of(*reading(), shuffle(10_000), batch(), measurements=(replace(drained, workers=(worker,)),))
+    assert severities(slow_first_batch, case) == []
 
 
 def test_one_slow_start_of_many_is_not_told() -> None:

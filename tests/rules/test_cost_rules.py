@@ -144,9 +144,11 @@ def test_bytes_saved_are_counted_for_a_sample_and_a_second() -> None:
 
 
 def test_a_wide_label_beside_an_image_is_for_information() -> None:
-    spec = (part("float16", 32, 224, 224, 3), part("int64", 32, name="label"))
+    spec = (part("float16", 32, 10, 10), part("int64", 32, name="label"))
     finding = only(wide_dtypes.find(case_of(NAMES, BATCH, element_spec=spec)))
     assert (finding.severity, finding.evidence["saved_bytes_per_sample"]) == ("info", 4)
+    photographs = (part("float16", 32, 224, 224, 3), part("int64", 32, name="label"))
+    assert severities(wide_dtypes.find(case_of(NAMES, BATCH, element_spec=photographs))) == []
 
 
 @pytest.mark.parametrize("kind", ["ragged", "sparse"])
@@ -179,6 +181,12 @@ def test_never_more_is_saved_than_there_is(parts: list[tuple[str, int]]) -> None
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "int32", "uint8", "bool", "string"])
 def test_types_of_up_to_32_bits_are_right(dtype: str) -> None:
     assert severities(wide_dtypes.find(case_of(NAMES, BATCH, element_spec=(part(dtype, 32, 100),)))) == []
+
+
+@pytest.mark.parametrize(("pixels", "fires"), [(588 * 256, False), (90, True)])
+def test_a_label_of_64_bits_beside_a_picture_is_not_worth_a_word(pixels: int, fires: bool) -> None:
+    spec = (part("float32", 32, pixels), part("int64", 32))
+    assert bool(list(wide_dtypes.find(case_of(NAMES, BATCH, element_spec=spec)))) is fires
 
 
 # --- CSI403 decode, then crop -------------------------------------------------------------------------------------------------

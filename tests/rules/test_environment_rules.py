@@ -10,14 +10,18 @@ from builders import (
     make_alternative,
     make_case,
     make_cluster,
+    make_estimate,
     make_files,
     make_graph,
     make_host,
     make_measurement,
     make_noise,
     make_op,
+    make_op_cost,
     make_plan,
+    make_profile,
     make_station,
+    make_steady_state,
     make_storage,
     make_worker,
 )
@@ -25,7 +29,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cs_input_analyzer.records import Case, Finding, TunedParameter
-from cs_input_analyzer.rules import autotune_sees_host, cold_cache, dataset_in_tmp, oversubscribed_cpus, path_not_shared
+from cs_input_analyzer.rules import (
+    autotune_sees_host,
+    cold_cache,
+    dataset_in_tmp,
+    oversubscribed_cpus,
+    path_not_shared,
+    tables_disagree,
+)
 
 GIB = 2**30
 
@@ -185,9 +196,12 @@ def budgeted(cpus: int, layout: str = "2x8x4", **overrides: Any) -> Case:
     return make_case(pipeline=make_graph(ops=(make_op("map"), option)), plan=make_plan(layout), **overrides)
 
 
-def tuned(calls: float, op: str = "map", parameter: str = "parallelism", layout: str = "1x1x2") -> Case:
+def tuned(
+    calls: float, op: str = "map", parameter: str = "parallelism", layout: str = "1x1x2", written: int | str = "AUTOTUNE"
+) -> Case:
     worker = make_worker(tuned=(TunedParameter(op=op, parameter=parameter, value=calls),))
-    return make_case(measurements=(replace(make_measurement(layout), workers=(worker,)),))
+    pipeline = make_graph(ops=(make_op("map", parameters={"num_parallel_calls": written}),))
+    return make_case(pipeline=pipeline, measurements=(replace(make_measurement(layout), workers=(worker,)),))
 
 
 def quota(budget: int, source: str = "cgroup quota") -> Case:
@@ -225,6 +239,7 @@ def test_the_cause_is_told_and_not_its_effect_again() -> None:
         tuned(3.0, layout="1x1x1"),
         tuned(16.0, op="interleave"),  # they wait for files
         tuned(16.0, parameter="buffer_size"),
+        tuned(16.0, written=16),  # nobody chose but the user
         quota(40),
         quota(4, source="affinity"),
         quota(4, source="SLURM_CPUS_PER_TASK"),
@@ -233,3 +248,124 @@ def test_the_cause_is_told_and_not_its_effect_again() -> None:
 )
 def test_autotune_that_counts_right_is_right(case: Case) -> None:
     assert severities(autotune_sees_host.find(case)) == []
+
+
+# --- CSI508 figures that contradict each other ----------------------------------------------------------------------------------
+
+
+def with_workers(*layouts: tuple[str, float, float], **fields: Any) -> Case:
+    """A worker alone for each (layout, samples/s, CPU seconds per sample)."""
+    fields = {"profile": None, "stations": (), "storage": None, "capacity": None} | fields
+    return make_case(
+        measurements=tuple(
+            make_measurement(layout, workers=(make_worker(rate, cpu_s_per_sample=cost),)) for layout, rate, cost in layouts
+        ),
+        **fields,
+    )
+
+
+@given(rate=st.floats(1, 1e6), cpus=st.integers(1, 64), share=st.floats(0, 1.1), over=st.floats(1.2, 4))
+def test_cpu_time_says_no_more_cpus_than_there_are(rate: float, cpus: int, share: float, over: float) -> None:
+    assert not list(tables_disagree.find(with_workers((f"1x1x{cpus}", rate, share * cpus / rate))))
+    told = only(tables_disagree.find(with_workers((f"1x1x{cpus}", rate, over * cpus / rate))))
+    assert "the rate is believed" in told.message
+    assert told.evidence["cpus_used"] == pytest.approx(over * cpus)
+
+
+def reading(alone: float, whole: float, *, cpu_s: float, wait_s: float = 0.0, chain: str | None = None) -> Case:
+    """Readers that alone give `alone` samples/s, in a pipeline that gives `whole` on two CPUs; `cpu_s`, `wait_s`: their row."""
+    row = make_op_cost("interleave", self_cpu_s_per_sample=cpu_s, wait_s_per_sample=wait_s)
+    return with_workers(
+        ("1x1x2", whole, 1 / whole),
+        pipeline=make_graph(chain) if chain else make_graph(),
+        storage=make_storage(source_samples_per_s=make_estimate(alone)),
+        profile=make_profile(cpu_s_per_sample=1e-3, ops=(row,)),
+    )
+
+
+READER_ROW = make_op_cost("interleave", self_cpu_s_per_sample=4e-4)
+
+
+@pytest.mark.parametrize(
+    ("case", "words"),
+    [
+        (reading(1000, 2000, cpu_s=1e-6), "the latter is believed, and the readers are no limit"),
+        (reading(10_000, 1000, cpu_s=4e-4), "their rows hold what others cost"),  # at most 200 µs of two CPUs
+        (reading(2000, 1000, cpu_s=1e-6), "what they cost stands at other rows"),
+        (replace(reading(2000, 1000, cpu_s=1e-6), profile=make_profile(ops=())), "busy for 0 µs"),  # they have no row
+    ],
+)
+def test_readers_that_contradict_the_table_beside_them_are_told_with_what_is_believed(case: Case, words: str) -> None:
+    assert words in only(tables_disagree.find(case)).message
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        reading(10_000, 1000, cpu_s=1e-4),
+        reading(1000, 1200, cpu_s=5e-4),  # a second of reading alone is no exact figure
+        reading(1100, 1000, cpu_s=2e-4),  # alone there is the loop beside them, too
+        reading(1100, 1000, cpu_s=1e-6, wait_s=9e-4),  # they wait: the thread is busy
+        reading(10_000, 1000, cpu_s=1e-6),  # little, by both
+        reading(1000, 9000, cpu_s=1e-6, chain="tensor_slices > interleave > cache > map*8 > batch"),  # read once
+        replace(reading(1000, 9000, cpu_s=1e-6), storage=None),
+        replace(reading(1000, 9000, cpu_s=1e-6), measurements=()),
+        replace(reading(10_000, 1000, cpu_s=4e-4), profile=None),
+        replace(reading(10_000, 1000, cpu_s=4e-4), profile=make_profile(cpu_s_per_sample=0.01, ops=(READER_ROW,))),  # 4 % of all
+    ],
+)
+def test_readers_that_agree_with_what_stands_beside_them_are_silent(case: Case) -> None:
+    assert not list(tables_disagree.find(case))
+
+
+def planned(limited_by: str, *, used: float, cpus: int = 2, queued: float | None = 0.1) -> Case:
+    """A plan of workers of `cpus` CPUs, of which those of two were measured: each CPU was `used` for that share of the time."""
+    worker = make_worker(200.0, cpu_s_per_sample=used / 100, noise=make_noise(run_queue_wait_ratio=queued))
+    return make_case(
+        measurements=(make_measurement("1x1x2", workers=(worker,)),),
+        profile=None,
+        plan=make_plan(f"2x4x{cpus}", limited_by=limited_by),
+        stations=(make_station("serial op", op="map", samples_per_s=210.0, utilization_ratio=0.95),),
+    )
+
+
+def test_a_plan_that_idle_cpus_limit_is_told_with_the_bottleneck() -> None:
+    told = only(tables_disagree.find(planned("worker CPU", used=0.06)))
+    assert "idle 93% of the time (serial op map holds one back)" in told.message
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        planned("worker CPU", used=0.9),
+        planned("worker scaling", used=0.06),
+        planned("round-robin feed", used=0.06),
+        planned("worker CPU", used=0.06, cpus=4),  # of which none was measured
+        replace(planned("worker CPU", used=0.06), plan=None),
+        planned("worker CPU", used=0.3, queued=1.5),  # others had the CPUs
+        planned("worker CPU", used=0.06, queued=None),
+    ],
+)
+def test_a_plan_that_busy_cpus_or_something_else_limit_is_silent(case: Case) -> None:
+    assert not list(tables_disagree.find(case))
+
+
+def passing(epochs: int, gap_s: float | None, window_s: float = 10.0) -> Case:
+    state = make_steady_state(epochs=epochs, epoch_gap_s=gap_s, window_s=window_s, transient_s=0.0)
+    worker = make_worker(100.0, cpu_s_per_sample=None, steady_state=state)
+    return replace(with_workers(), measurements=(make_measurement("1x1x2", workers=(worker,)),))
+
+
+def test_a_rate_that_is_mostly_restarts_is_told() -> None:
+    told = only(tables_disagree.find(passing(276, 0.02)))
+    assert "55% of the time went between the end of one pass" in told.message
+
+
+@pytest.mark.parametrize("case", [passing(0, None), passing(3, 0.02), passing(100, 0.02), passing(0, 0.02)])
+def test_a_rate_with_few_restarts_is_silent(case: Case) -> None:
+    assert not list(tables_disagree.find(case))
+
+
+def test_nothing_measured_is_nothing_to_contradict() -> None:
+    assert not list(tables_disagree.find(with_workers()))
+    assert not list(tables_disagree.find(make_case(measurements=(make_measurement("1x1x2", (None,)),))))

@@ -13,14 +13,13 @@ import pytest
 import yaml
 
 from cs_input_analyzer import rules
-from cs_input_analyzer.records import BatchGap, Case, Finding, PipelineGraph
+from cs_input_analyzer.records import Case, Finding, PipelineGraph
 from sample_pipelines import SAMPLES, write_sample
 from sample_pipelines.pathologies import PATHOLOGIES, write_pathology
 from tests.builders import make_case, make_cluster, make_measurement, make_station, make_worker
 from tests.rules.lines import cost, measured
 
 OURS = tuple(rule for rule in rules.RULES if rule.CODE < "CSI3")
-GAP = BatchGap(p50=0.032, p95=0.04, p99=0.05, max=0.1)
 SCALE = {"fc_mnist": 0.02, "bert_pretrain": 0.01, "gpt2": 0.02, "resnet50": 0.05, "unet": 0.07}
 
 pytestmark = pytest.mark.tf
@@ -75,7 +74,7 @@ def with_what_it_takes(code: str, case: Case) -> Case:
         return measured(with_worker(case, bytes_read_per_sample=22e3), row)
     if code == "CSI207":
         return with_worker(case, bytes_read_per_sample=801.0)
-    return with_worker(case, first_batch_s=2.8, batch_gap_s=GAP) if code == "CSI211" else case
+    return with_worker(case, first_batch_s=2.8, batches_per_s=1 / 0.032) if code == "CSI211" else case
 
 
 def ours(case: Case) -> list[Finding]:

@@ -131,6 +131,24 @@ def test_a_pipeline_never_run_with_several_workers_may_shard_after_all() -> None
     assert severities(no_shard.find(case)) == ["info"]
 
 
+@pytest.mark.parametrize(
+    ("use", "message", "fix"),
+    [
+        ("given", "; called with input_context)", "input_context.num_input_pipelines"),
+        ("left", "; its input_context was left at its default, try --input-context)", "measure with --input-context"),
+    ],
+)
+def test_what_was_tried_with_the_input_context_is_told(use: Any, message: str, fix: str) -> None:
+    launches = (make_measurement("1x1x1"), several((1024, 1024)))
+    case = case_of(*UNSHARDED, is_sharded=False, measurements=launches)
+    finding = only(no_shard.find(replace(case, pipeline=replace(case.pipeline, input_context=use))))
+    assert message in finding.message
+    assert fix in finding.fix
+    assert finding.evidence["input_context"] == use
+    plain = only(no_shard.find(case))
+    assert "input_context" not in f"{plain.message} {plain.fix} {plain.evidence}"
+
+
 def test_a_shard_of_one_among_several_workers_is_an_error() -> None:
     shard = make_op("shard", parameters={"num_shards": 1, "index": 0})
     case = case_of(NAMES, shard, READER, INTERLEAVE, BATCH, measurements=(several((1024, 1024)),))

@@ -40,7 +40,10 @@ MEMORY_SHARE_RATIO = 0.9
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
-    """`look FOLDER` or `work FOLDER TASKS_PER_NODE CPUS_PER_TASK MEMORY_LIMIT`, inside an srun task; a limit of 0 is none."""
+    """`look FOLDER` or `work FOLDER TASKS_PER_NODE CPUS_PER_TASK MEMORY_LIMIT ISOLATED`, inside an srun task.
+
+    A limit of 0 is none; ISOLATED is 0 or 1.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _end)
     folder = Path(arguments[1])
@@ -49,8 +52,8 @@ def main(arguments: Sequence[str]) -> NoReturn:
         if arguments[0] == LOOK:
             _look(folder, orders)
         else:
-            tasks, cpus, limit = (int(argument) for argument in arguments[2:5])
-            _Agent(folder, tasks, cpus, limit or None).run(orders)
+            tasks, cpus, limit, is_isolated = (int(argument) for argument in arguments[2:6])
+            _Agent(folder, tasks, cpus, limit or None, is_isolated=bool(is_isolated)).run(orders)
     except (BrokenPipeError, _Ended):  # the launcher is gone, or Slurm wants this task to end
         pass
     os._exit(0)
@@ -147,7 +150,9 @@ def _problem_with(folder: Path) -> str:
 class _Agent:
     """The life of one worker, seen from beside it."""
 
-    def __init__(self, folder: Path, tasks_per_node: int, cpus_per_task: int, memory_limit_bytes: int | None) -> None:
+    def __init__(
+        self, folder: Path, tasks_per_node: int, cpus_per_task: int, memory_limit_bytes: int | None, *, is_isolated: bool
+    ) -> None:
         from cs_input_analyzer.launch.worker_process import WorkerProcess, fresh_process
         from cs_input_analyzer.measure.host import threads_per_core
 
@@ -162,8 +167,11 @@ class _Agent:
             _say("here", node=_node(), problem=(error.strerror or str(error)).lower(), cpus=[], is_bound=False)
             os._exit(1)
         self._tasks_per_node, self._memory_limit_bytes = tasks_per_node, memory_limit_bytes
-        self._worker = WorkerProcess(self._folder, fresh_process(self._folder, cpus), self._memory_limit())
-        self._deadline_s: float | None = None
+        started = fresh_process(self._folder, cpus, is_isolated=is_isolated)
+        self._worker = WorkerProcess(self._folder, started, self._memory_limit())
+        self._deadline_s: float | None = None  # of building, and once the pipeline is built, of the rest
+        self._sample_s = 0.0
+        self._is_built = False
         self._is_over = self._is_leaving = False
         self._ahead_s = 0.0
         self._index = self._rank
@@ -201,9 +209,11 @@ class _Agent:
         heard = self._worker.news()
         if heard:
             _say("heard", kinds=heard)
+        if "built" in heard:
+            self._is_built, self._deadline_s = True, time.monotonic() + self._sample_s
         self._worker.watch_memory()
         if self._deadline_s is not None and time.monotonic() > self._deadline_s:
-            self._worker.kill("deadline")
+            self._worker.kill("deadline" if self._is_built else "start")
         if self._worker.is_over or self._is_leaving:
             self._finish()
 
@@ -244,13 +254,15 @@ class _Agent:
         others: Mapping[str, Any],
         indices: Sequence[int],
         addresses: Sequence[str],
-        deadline_in_s: float,
+        start_s: float,
+        sample_s: float,
     ) -> None:
-        """`first`, `others`: the fields of an `Order`, but for what differs from worker to worker."""
+        """`first`, `others`: the fields of an `Order`, but for what differs from worker to worker. `start_s`: until the pipeline
+        must be built; `sample_s`: from then on until the worker must be done."""
         from cs_input_analyzer.launch.tf_config import tf_config_of
 
         self._index = indices[self._rank]
-        self._deadline_s = time.monotonic() + deadline_in_s
+        self._deadline_s, self._sample_s = time.monotonic() + start_s, sample_s
         self._worker.memory_limit_bytes = self._memory_limit()  # the launch before this one has let its memory go
         own = {"worker_index": self._index, "tf_config": tf_config_of(addresses, self._index)}
         self._worker.send(json.dumps({**(others if self._rank else first), **own}) + "\n")

@@ -24,7 +24,7 @@ from cs_input_analyzer.launch.slurm.results import collect
 from cs_input_analyzer.launch.slurm.step import SILENCE_S, Step, Task
 from cs_input_analyzer.launch.slurm.words import MEMORY, cause_in, is_over
 from cs_input_analyzer.launch.tf_config import announced_addresses
-from cs_input_analyzer.records import Host, Layout
+from cs_input_analyzer.records import START_TIMEOUT_S, Host, Layout
 from cs_input_analyzer.units import counted
 
 __all__ = ["SlurmLauncher", "SlurmLaunching"]
@@ -55,7 +55,7 @@ class SlurmLaunching:
 class SlurmLauncher:
     """Measures on nodes of Slurm. Raises LaunchError where it cannot have them; `close` gives everything back.
 
-    `host` is the first of the nodes, with the CPUs that we have on each of them as its budget.
+    `host` is the first of the nodes, with the CPUs that we have on each of them as its budget. `isolates`: as `LocalLauncher`.
     """
 
     def __init__(
@@ -67,9 +67,13 @@ class SlurmLauncher:
         told: Told = lambda what: None,
         clock: Callable[[], float] = time.monotonic,
         silence_s: float = SILENCE_S,
+        start_timeout_s: float = START_TIMEOUT_S,
+        isolates: bool = False,
     ) -> None:
+        self._isolates = isolates
         self._clock = clock
         self._silence_s = silence_s
+        self._start_timeout_s = start_timeout_s
         self._worker_memory_bytes = worker_memory_bytes
         self._started: list[SlurmLaunching] = []
         self._seen_starting_s: list[float] = []
@@ -141,7 +145,8 @@ class SlurmLauncher:
         except OSError as error:
             raise LaunchError(f"no folder can be made in {self.folder.parent}: {(error.strerror or str(error)).lower()}") from None
         limit = self._worker_memory_bytes or 0
-        step = self._step(layout, WORK, str(folder), str(layout.tasks_per_node), str(layout.cpus_per_task), str(limit))
+        numbers = (layout.tasks_per_node, layout.cpus_per_task, limit, int(self._isolates))
+        step = self._step(layout, WORK, str(folder), *map(str, numbers))
         launching = SlurmLaunching(layout=layout, step=step, folder=folder)
         self._started.append(launching)
         return launching
@@ -153,32 +158,43 @@ class SlurmLauncher:
 
     def run(self, launching: Launching, plan: WorkPlan) -> Launched:
         assert isinstance(launching, SlurmLaunching)
-        step, is_interrupted = launching.step, False
+        step, is_interrupted, starting_s = launching.step, False, 0.0
         offsets: tuple[Offset | None, ...] = ()
         try:
-            offsets = self._drive(launching, plan)
+            left_s = plan.deadline_s - self._clock()
+            offsets, starting_s = self._build(launching, plan, left_s)
+            self._sample(step, plan, offsets, left_s)
         except KeyboardInterrupt:
             is_interrupted = True
             step.tell("end", why="interrupt")
         try:
-            return self._collected(launching, plan, offsets, is_interrupted)
+            return self._collected(launching, plan, offsets, starting_s, is_interrupted)
         finally:
             self._end(launching)
             shutil.rmtree(launching.folder, ignore_errors=True)
 
-    def _drive(self, launching: SlurmLaunching, plan: WorkPlan) -> tuple[Offset | None, ...]:
-        """Takes the workers through their stages; returns the clocks of their nodes when each is done, gone, or late."""
-        step = launching.step
-        deadline_s = time.monotonic() + plan.deadline_s - self._clock()
-        late_s = deadline_s + DEADLINE_GRACE_S
+    def _build(self, launching: SlurmLaunching, plan: WorkPlan, left_s: float) -> tuple[tuple[Offset | None, ...], float]:
+        """Gives the workers their orders; the clocks of their nodes, and the seconds until each has built its pipeline or is gone.
+
+        `left_s`: after that, until the deadline.
+        """
+        step, began_s = launching.step, time.monotonic()
+        latest_s = began_s + self._start_timeout_s
         for other in self._started:  # whoever still imports would take CPUs from those that are measured
-            other.step.wait(_has_said("imported", "failed"), deadline_s)
+            other.step.wait(_has_said("imported", "failed"), latest_s)
         self._give_up_unready(step)
         taken_s = max((task.imported_s - step.began_s for task in step.tasks if task.imported_s is not None), default=None)
         if taken_s is not None:
             self._seen_starting_s.append(taken_s)
         offsets = step.read_clocks()
-        step.tell("order", **self._order(launching, plan, deadline_s - time.monotonic()))
+        step.tell("order", **self._order(launching, plan, latest_s - time.monotonic(), left_s))
+        step.wait(_has_said("built", "failed"), latest_s + DEADLINE_GRACE_S)
+        return offsets, time.monotonic() - began_s
+
+    def _sample(self, step: Step, plan: WorkPlan, offsets: Sequence[Offset | None], left_s: float) -> None:
+        """Takes workers that have built their pipelines through the window; returns when each is done, gone, or late."""
+        deadline_s = time.monotonic() + left_s
+        late_s = deadline_s + DEADLINE_GRACE_S
         step.wait(_has_said("first_batch", "failed"), late_s)
         window_s = max(SHORTEST_WINDOW_S, min(plan.max_window_s, deadline_s - time.monotonic() - LEAVING_S))
         step.tell("go", window_s=window_s)
@@ -188,14 +204,13 @@ class SlurmLauncher:
         step.wait(_has_said("done", "failed"), late_s)
         if plan.want_source or plan.want_prefixes or plan.candidates:
             step.wait(_has_said("over", "failed"), late_s, step.tasks[:1])
-        return offsets
 
     def _give_up_unready(self, step: Step) -> None:
         for task in step.tasks:
             if task.here is not None and task.here["problem"]:
                 step.lose([task], f"node {task.node} cannot write to {self.folder.parent}: {task.here['problem']}")
 
-    def _order(self, launching: SlurmLaunching, plan: WorkPlan, left_s: float) -> dict[str, Any]:
+    def _order(self, launching: SlurmLaunching, plan: WorkPlan, start_s: float, left_s: float) -> dict[str, Any]:
         names = [task.node or "localhost" for task in launching.step.tasks]
         is_alone, fixes_s = launching.layout.tasks == 1, left_s - LEAVING_S
         return {
@@ -203,11 +218,17 @@ class SlurmLauncher:
             "others": asdict(order_of(plan, 0, "", is_first=False, is_alone=is_alone, left_s=fixes_s)),
             "indices": list(plan.worker_indices),
             "addresses": announced_addresses(names, plan.num_workers),
-            "deadline_in_s": max(0.0, left_s),
+            "start_s": max(0.0, start_s),
+            "sample_s": max(0.0, left_s),
         }
 
     def _collected(
-        self, launching: SlurmLaunching, plan: WorkPlan, offsets: Sequence[Offset | None], is_interrupted: bool
+        self,
+        launching: SlurmLaunching,
+        plan: WorkPlan,
+        offsets: Sequence[Offset | None],
+        starting_s: float,
+        is_interrupted: bool,
     ) -> Launched:
         """Everybody's numbers, in the window that they share. Raises LaunchError where the engine lost all of them."""
         step = launching.step
@@ -236,7 +257,9 @@ class SlurmLauncher:
             worker if offset is None else replace(worker, clock_ahead_s=offset.ahead_s)
             for worker, offset in zip(workers, offsets or [None] * len(workers), strict=True)
         )
-        launched = launched_of(launching.layout, plan, workers, journal, ending, is_interrupted=is_interrupted, is_forked=False)
+        launched = launched_of(
+            launching.layout, plan, workers, journal, ending, starting_s=starting_s, is_interrupted=is_interrupted
+        )
         measurement = replace(launched.measurement, start_skew_s=skew_s(starts), notes=tuple(self._notes_on(step)))
         return replace(launched, measurement=measurement, failure=_failure_of(launched.failure, step.tasks[0], workers[0].message))
 

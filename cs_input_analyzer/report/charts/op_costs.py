@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cs_input_analyzer.records import Analysis, OpCost
 from cs_input_analyzer.report.charts.view import Chart, Panel, axis, coloured, field, layered, time_unit, tooltip
-from cs_input_analyzer.report.costs import RUNTIME, op_cost_table
+from cs_input_analyzer.report.costs import op_cost_table
 from cs_input_analyzer.report.wording import one_line
 from cs_input_analyzer.units import format_count, format_ratio, format_seconds
 
@@ -58,7 +58,7 @@ def _rows(op: OpCost, unit_s: float) -> list[dict[str, object]]:
     short = name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
     common = {"op": short, "share of the CPU": format_ratio(op.share_ratio), "source": one_line(op.source or "")}
     parts = (
-        ("CPU of no op" if op.kind == RUNTIME else "CPU", op.self_cpu_s_per_sample, 0),
+        ("CPU" if op.is_op else "CPU of no op", op.self_cpu_s_per_sample, 0),
         ("wait", op.wait_s_per_sample, 1),
     )
     return [

@@ -1,6 +1,9 @@
 """A training loop of one's own, in the way that the argument names."""
 
+import os
+import queue
 import sys
+import threading
 from pathlib import Path
 
 import tensorflow as tf
@@ -50,6 +53,13 @@ def main(style):
                 tf.py_function(step, [batch], [])
 
         train(dataset)
+    elif style == "thread":  # while the main thread waits for what never comes
+        threading.Thread(target=lambda: [step(batch) for batch in dataset], daemon=True).start()
+        queue.SimpleQueue().get()
+    elif style == "fork":
+        os.fork()
+        for batch in dataset:
+            step(batch)
     elif style == "until":
         done = 0
         while done < 10:

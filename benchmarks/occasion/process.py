@@ -1,0 +1,152 @@
+"""A measured process: one input worker of one launch. It builds its pipeline, then runs a slice each time it is told to.
+
+    python -m benchmarks.occasion.process PIPELINE CPU,CPU… PARAMS.json
+
+Orders are lines on standard input (`slice SECONDS`, anything else ends it), answers lines of JSON on standard output. Between
+slices nobody asks for batches, so the pipeline stands still with full buffers; the first moments of a slice are therefore not
+counted, and it answers only once its buffers are full again, as that takes CPU time from whoever is next. The CPU set is fixed
+before TensorFlow is loaded.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+# Buffers that filled between slices are emptied for so long, before a slice counts.
+DRAIN_S = 0.25
+# AUTOTUNE and caches find their places for so long, before the first slice.
+WARM_S = 1.5
+# Idle is who uses less than this part of a CPU for so long; after the patience it answers anyway.
+IDLE_RATIO, IDLE_S, IDLE_PATIENCE_S = 0.1, 0.05, 4.0
+REFERENCE_LOOPS = 5
+COPIED_BYTES = 4 * 2**20
+JIFFY_S = 1 / os.sysconf("SC_CLK_TCK")
+
+
+def main() -> None:
+    pipeline, cpus, params = sys.argv[1:]
+    os.sched_setaffinity(0, [int(cpu) for cpu in cpus.split(",")])
+    began_s = time.monotonic()
+    loop, samples = _loop(pipeline, json.loads(params))
+    loop(WARM_S)
+    _wait_until_idle()
+    _tell(ready_s=round(time.monotonic() - began_s, 2))
+    for order in sys.stdin:
+        word, _, seconds = order.strip().partition(" ")
+        if word != "slice":
+            break
+        answer = one_slice(loop, samples, float(seconds))
+        _wait_until_idle()
+        _tell(**answer)
+    os._exit(0)  # interpreters with a running pipeline are known to hang at shutdown
+
+
+def one_slice(loop: Callable[[float], int], samples_per_element: int, seconds: float) -> dict[str, Any]:
+    """What one slice gave: samples and, over the same time, wall, CPU, run-queue wait; the host's; the reference before and after.
+
+    It counts from one batch to another, so the edges cut no batch in two.
+    """
+    before = _reference()
+    loop(DRAIN_S)
+    host_busy_s, host_steal_s = _host()
+    wait_s, cpu_s, began_s = _run_queue_wait_s(), time.process_time(), time.monotonic()
+    batches = loop(seconds)
+    wall_s, cpu_s, wait_s = time.monotonic() - began_s, time.process_time() - cpu_s, _run_queue_wait_s() - wait_s
+    busy_after_s, steal_after_s = _host()
+    return {
+        "samples": batches * samples_per_element,
+        "wall_us": round(wall_s * 1e6),
+        "cpu_us": round(cpu_s * 1e6),
+        "queue_us": round(wait_s * 1e6),
+        "host_cpu_ms": round((busy_after_s - host_busy_s) * 1e3),
+        "steal_ms": round((steal_after_s - host_steal_s) * 1e3),
+        "load": round(os.getloadavg()[0], 1),
+        "reference": [*before, *_reference()],
+    }
+
+
+def _loop(pipeline: str, params: dict[str, Any]) -> tuple[Callable[[float], int], int]:
+    """A function that runs the pipeline for so many seconds inside the graph and gives the batches it took; samples in each."""
+    import tensorflow as tf
+
+    from benchmarks.occasion.pipelines import build
+
+    dataset, samples = build(pipeline, params)
+    iterator = iter(dataset)
+
+    @tf.function
+    def run(until_s: tf.Tensor) -> tf.Tensor:
+        batches, now_s = tf.constant(0, tf.int64), tf.constant(0.0, tf.float64)
+        while now_s < until_s:
+            batch = iterator.get_next()
+            with tf.control_dependencies(tf.nest.flatten(batch)):  # a timestamp waits for nothing by itself
+                now_s = tf.timestamp()
+            batches += 1
+        return batches
+
+    return lambda seconds: int(run(tf.constant(time.time() + seconds, tf.float64))), samples
+
+
+def _reference() -> tuple[int, int, int]:
+    """Medians over some loops, in microseconds: arithmetic by the wall, arithmetic by this thread's CPU time, copying memory.
+
+    After a slice the pipeline fills its buffers on the same CPUs: there the CPU time of the arithmetic still tells their speed.
+    """
+    import numpy as np
+
+    source = np.zeros(COPIED_BYTES, np.uint8)
+    target = np.empty_like(source)
+    seen = []
+    for _ in range(REFERENCE_LOOPS):
+        wall_s, cpu_s = time.perf_counter(), time.thread_time()
+        total = 0
+        for number in range(30_000):
+            total += number * number
+        computed_s, computed_cpu_s = time.perf_counter() - wall_s, time.thread_time() - cpu_s
+        wall_s = time.perf_counter()
+        for _ in range(4):
+            np.copyto(target, source)
+        seen.append((computed_s, computed_cpu_s, time.perf_counter() - wall_s))
+    wall_us, cpu_us, copy_us = (round(float(value) * 1e6) for value in np.median(np.array(seen), axis=0))
+    return wall_us, cpu_us, copy_us
+
+
+def _wait_until_idle() -> None:
+    until_s = time.monotonic() + IDLE_PATIENCE_S
+    while time.monotonic() < until_s:
+        began_s, cpu_s = time.monotonic(), time.process_time()
+        time.sleep(IDLE_S)
+        if time.process_time() - cpu_s < IDLE_RATIO * (time.monotonic() - began_s):
+            return
+
+
+def _run_queue_wait_s() -> float:
+    """Of all threads that live: how long they were ready to run and had no CPU (/proc/PID/task/TID/schedstat, second number)."""
+    waited_ns = 0
+    for thread in os.listdir("/proc/self/task"):
+        try:
+            with open(f"/proc/self/task/{thread}/schedstat") as file:
+                waited_ns += int(file.read().split()[1])
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return waited_ns * 1e-9
+
+
+def _host() -> tuple[float, float]:
+    """Seconds that all CPUs of the host were busy, and seconds that its hypervisor took, since it started (/proc/stat)."""
+    with open("/proc/stat") as file:
+        user, nice, system, _, _, irq, softirq, steal = (int(value) for value in file.readline().split()[1:9])
+    return (user + nice + system + irq + softirq) * JIFFY_S, steal * JIFFY_S
+
+
+def _tell(**answer: object) -> None:
+    print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    main()

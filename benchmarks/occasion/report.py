@@ -1,0 +1,171 @@
+"""All occasions so far -> how far slices differ within a launch, launches within an occasion, and occasions from each other.
+
+Each is a plain standard deviation of logarithms: of slices around their launch, of launches around their occasion, of occasions
+around all. A spread holds what is left of the finer one beside it (an occasion's mean of two launches is off by what launches are
+off). The intervals are 90 % and of chi-square, which assumes that logarithms of rates are normal.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rich.console import Console
+from scipy import stats
+
+from benchmarks.occasion.measuring import QUIET_OTHERS_RATIO
+from benchmarks.paired import CONFIDENCE, middle, show
+
+
+class Slice(NamedTuple):
+    """One slice of one launch: all its tasks together."""
+
+    pipeline: str
+    layout: str
+    launch: int
+    samples_per_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Occasion:
+    time: str
+    host: str
+    marks: tuple[str, ...]
+    others_ratio: float | None
+    slices: tuple[Slice, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """A standard deviation of logarithms with its 90 % interval; None where nothing was repeated."""
+
+    sd: float | None
+    low: float | None
+    high: float | None
+    degrees: int
+
+    def __str__(self) -> str:
+        if self.sd is None:
+            return "–"
+        return f"{self.sd * 100:.1f} ({(self.low or 0) * 100:.1f}–{(self.high or 0) * 100:.0f})"
+
+
+def read(path: Path) -> Occasion:
+    """One file. Raises ValueError where it is none."""
+    try:
+        data = json.loads(path.read_text())
+        at = {name: number for number, name in enumerate(data["columns"])}
+        slices = tuple(_slices(data["rows"], at))
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise ValueError(f"{path} is no file of an occasion: {error!r}") from error
+    others = data["others_ratio"]
+    marks = () if data["ended"] == "complete" else (data["ended"],)
+    if others is not None and others > QUIET_OTHERS_RATIO:
+        marks = (*marks, f"others took {others:.0%} of the CPUs")
+    host = f"{data['cpu_model']}, {data['cpus']} CPUs, TensorFlow {data['tensorflow']}, pipelines {data['pipelines_digest']}"
+    return Occasion(time=data["time"], host=host, marks=(*marks, *data["notes"]), others_ratio=others, slices=slices)
+
+
+def _slices(rows: Iterable[Sequence[Any]], at: Mapping[str, int]) -> Iterable[Slice]:
+    together: dict[tuple[Any, ...], list[float]] = defaultdict(list)
+    tasks_of = {}
+    for row in rows:
+        key = tuple(row[at[name]] for name in ("pipeline", "tasks", "cpus", "launch", "slice"))
+        together[key].append(row[at["samples"]] / row[at["wall_us"]] * 1e6)
+        tasks_of[key] = row[at["tasks"]]
+    for key, rates in together.items():
+        pipeline, tasks, cpus, launch, _ = key
+        if len(rates) == tasks_of[key] and all(rate > 0 for rate in rates):
+            yield Slice(pipeline, f"1x{tasks}x{cpus}", launch, sum(rates))
+
+
+def around(groups: Iterable[Sequence[float]]) -> Spread:
+    """The pooled spread of values around the mean of their group."""
+    squares, degrees = 0.0, 0
+    for values in groups:
+        mean = sum(values) / len(values) if values else 0.0
+        squares += sum((value - mean) ** 2 for value in values)
+        degrees += max(len(values) - 1, 0)
+    if degrees == 0:
+        return Spread(sd=None, low=None, high=None, degrees=0)
+    low, high = (math.sqrt(squares / stats.chi2.ppf(0.5 + side * CONFIDENCE / 2, degrees)) for side in (1, -1))
+    return Spread(sd=math.sqrt(squares / degrees), low=low, high=high, degrees=degrees)
+
+
+def spreads(occasions: Sequence[Occasion]) -> dict[str, dict[str, Any]]:
+    """Of each pipeline and layout, and of what two tasks, or two CPUs, give beside one: `launch`, `occasion` and `between`."""
+    launches: dict[str, dict[int, dict[int, list[float]]]] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
+    for number, occasion in enumerate(occasions):
+        for one in occasion.slices:
+            launches[f"{one.pipeline} {one.layout}"][number][one.launch].append(math.log(one.samples_per_s))
+    found: dict[str, dict[str, Any]] = {}
+    levels: dict[str, dict[int, float]] = {}
+    for name, seen in sorted(launches.items()):
+        means = {number: [_mean(values) for values in own.values()] for number, own in seen.items()}
+        levels[name] = {number: _mean(values) for number, values in means.items()}
+        found[name] = {
+            "samples_per_s": math.exp(middle(list(levels[name].values()))),
+            "launch": around(values for own in seen.values() for values in own.values()),
+            "occasion": around(means.values()),
+            "between": around([list(levels[name].values())]),
+        }
+    for pipeline in dict.fromkeys(name.split()[0] for name in levels):
+        alone = levels.get(f"{pipeline} 1x1x1", {})
+        for layout in ("1x2x1", "1x1x2"):
+            wider = levels.get(f"{pipeline} {layout}", {})
+            ratios = [wider[number] - alone[number] for number in wider if number in alone]
+            if ratios:
+                found[f"{pipeline} {layout} / 1x1x1"] = {"ratio": math.exp(middle(ratios)), "between": around([ratios])}
+    return found
+
+
+def show_all(folder: Path) -> dict[str, Any]:
+    """Prints the tables, one a kind of host, and gives their numbers."""
+    paths = sorted(folder.glob("*.json"))
+    if not paths:
+        raise SystemExit(f"no occasion was measured yet (looked in {folder}): make occasion")
+    occasions = [read(path) for path in paths]
+    numbers: dict[str, Any] = {}
+    for host in dict.fromkeys(occasion.host for occasion in occasions):
+        own = [occasion for occasion in occasions if occasion.host == host]
+        Console().print(f"\n{host}", highlight=False)
+        rows = [(one.time, f"{len(one.slices)}", _others(one), "; ".join(one.marks) or "–") for one in own]
+        show("Occasions", ("time", "slices", "CPUs taken by others", "marks"), rows)
+        found = spreads(own)
+        for title, columns, is_shown in (
+            ("Spread of rates", _RATES, lambda row: "ratio" not in row),
+            ("Of ratios", _RATIOS, lambda row: "ratio" in row),
+        ):
+            rows = [_row(*item) for item in found.items() if is_shown(item[1])]
+            show(f"{title}: one standard deviation in per cent (90 % interval)", columns, rows)
+        numbers[host] = {
+            "occasions": [one.time for one in own],
+            "spreads": {name: {key: _plain(value) for key, value in row.items()} for name, row in found.items()},
+        }
+    return {"hosts": numbers}
+
+
+_RATES = ("pipeline, layout", "samples/s", "slices", "launches", "occasions")
+_RATIOS = ("pipeline, layouts", "ratio", "occasions")
+
+
+def _row(name: str, row: Mapping[str, Any]) -> tuple[str, ...]:
+    level = f"{row['samples_per_s']:,.0f}" if "samples_per_s" in row else f"{row['ratio']:.2f}"
+    return (name, level, *(str(row[part]) for part in ("launch", "occasion", "between") if part in row))
+
+
+def _others(occasion: Occasion) -> str:
+    return "–" if occasion.others_ratio is None else f"{occasion.others_ratio:.0%}"
+
+
+def _plain(value: Any) -> Any:
+    return {"sd": value.sd, "low": value.low, "high": value.high, "degrees": value.degrees} if isinstance(value, Spread) else value
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)

@@ -1,0 +1,160 @@
+"""What a measured pipeline is judged by. Pure: numbers and texts in, verdicts out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+import numpy as np
+
+from cs_input_analyzer.records import Finding, Op, OpCost
+
+WITHIN = 0.05
+GAIN_IS_GONE = 1.0
+RESAMPLINGS = 2000
+# Given names of files, these make more ops than the reader.
+READERS = ("TFRecordDataset", "TextLineDataset", "FixedLengthRecordDataset")
+# TensorFlow's own functions that make many ops of all kinds.
+COMPOSED = ("make_csv_dataset(", "make_batched_features_dataset(")
+# How the call of an op reads where its kind, in snake case and without `parallel_` and `legacy_`, does not tell.
+CALLS = {
+    "flat_map": ("flat_map(", "from_generator(", "interleave(", *READERS),
+    "generator": ("from_generator(",),
+    "tensor": ("from_tensors(", "from_generator("),
+    "tensor_slice": ("from_tensor_slices(", "from_tensor_slices)", "list_files(", *READERS),
+    "matching_files": ("list_files(",),
+    "shuffle": ("shuffle(", "list_files("),
+    "tf_record": ("TFRecordDataset",),
+    "text_line": ("TextLineDataset",),
+    "csv": ("CsvDataset",),
+    "group_by_window": ("group_by_window(", "bucket_by_sequence_length("),
+    "options": ("with_options(",),
+    "batch": ("batch(", "batch_and_drop_remainder("),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ratio:
+    """A ratio of medians and its 90 % interval."""
+
+    ratio: float
+    low: float
+    high: float
+    pairs: int
+
+
+def ratio_of_medians(above: Sequence[float], below: Sequence[float]) -> Ratio:
+    """Of pairs that were measured next to each other; the interval by resampling whole pairs (percentile bootstrap).
+
+    Raises:
+        ValueError: no pair, or numbers of different count.
+    """
+    if len(above) != len(below) or not above:
+        raise ValueError(f"{len(above)} and {len(below)} numbers are no pairs")
+    pairs = np.asarray([above, below], dtype=float)
+    drawn = np.random.default_rng(0).integers(0, len(above), (RESAMPLINGS, len(above)))
+    resampled = np.median(pairs[0][drawn], axis=1) / np.median(pairs[1][drawn], axis=1)
+    low, high = np.quantile(resampled, (0.05, 0.95))
+    return Ratio(ratio=median(above) / median(below), low=float(low), high=float(high), pairs=len(above))
+
+
+def verdict(found: Ratio) -> str:
+    """Whether the ratio is one, within the target: `met` by the ratio itself, `missed` by its whole interval, else `undecided`."""
+    if abs(found.ratio - 1) <= WITHIN:
+        return "met"
+    return "missed" if found.low > 1 + WITHIN or found.high < 1 - WITHIN else "undecided"
+
+
+def component_at(element: object, path: Sequence[str | int]) -> object:
+    """The component of a nested element at a path of keys and positions."""
+    for key in path:
+        element = element[key]  # type: ignore[index]
+    return element
+
+
+def folded(rows: Sequence[OpCost], ops: Sequence[Op]) -> dict[str, float]:
+    """CPU seconds per sample of each row; those of ops inside a function are added to the op at the top that calls it."""
+    within = {op.name: op.within for op in ops}
+    costs: dict[str, float] = {}
+    for row in rows:
+        name = row.name
+        while within.get(name) is not None:
+            name = str(within[name])
+        costs[name] = costs.get(name, 0.0) + (row.self_cpu_s_per_sample or 0.0)
+    return costs
+
+
+def dearest(savings: Mapping[str, Sequence[float]]) -> tuple[str, ...]:
+    """The op whose replacement saves most, by the median of the rounds, and those that its rounds do not tell from it: which save
+    at least as much in two rounds of five. The first saves most."""
+    if not savings:
+        return ()
+    order = sorted(savings, key=lambda name: median(savings[name]), reverse=True)
+    best = savings[order[0]]
+    return tuple(
+        name
+        for name in order
+        if name == order[0] or sum(one >= other for one, other in zip(savings[name], best, strict=True)) >= 0.4 * len(best)
+    )
+
+
+def call_words(kind: str) -> tuple[str, ...]:
+    """How the user's call of an op of this kind may read."""
+    snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", kind).lower()
+    plain = re.sub(r"^(legacy_)?(parallel_)?(?=[a-z])", "", snake)
+    return CALLS.get(plain, (f"{plain}(",))
+
+
+def line_is_right(kind: str, lines: Sequence[str], number: int) -> bool:
+    """Whether the call of an op of this kind stands at a line, counted from 1. What is given to `apply(` may follow below."""
+    if not 1 <= number <= len(lines):
+        return False
+    text = lines[number - 1]
+    if "apply(" in text or text.rstrip().endswith("("):
+        text = " ".join(lines[number - 1 : number + 2])
+    return any(word in text for word in (*call_words(kind), *COMPOSED))
+
+
+def wrong_lines(ops: Sequence[Op], texts: Mapping[str, Sequence[str]]) -> list[str]:
+    """The ops whose line is missing or wrong, with what stands there. `texts`: the lines of each file, by path.
+
+    An op that was built in a library is right where the library's own line stands beside the user's.
+    """
+    wrong = []
+    for op in ops:
+        places = places_of(op)
+        if any(line_is_right(op.kind, texts.get(path, ()), line) for path, line in map(_place, places)):
+            continue
+        path, line = _place(places[0]) if places else ("", 0)
+        text = texts.get(path, ())[line - 1].strip() if 1 <= line <= len(texts.get(path, ())) else ""
+        wrong.append(f"{op.name} ({op.kind}): {places[0] if places else 'no line'}: {text}")
+    return wrong
+
+
+def places_of(op: Op) -> tuple[str, ...]:
+    """`path:line` of the user's call, and that of the library's beside it, where there is one."""
+    return tuple(place for place in (op.source, getattr(op, "library_source", None)) if place)
+
+
+def _place(source: str) -> tuple[str, int]:
+    path, _, line = source.rpartition(":")
+    return path, int(line) if line.isdigit() else 0
+
+
+def gains_gone(again: Mapping[str, Ratio]) -> list[str]:
+    """Kept fixes that are no gain when measured again: whose interval reaches one."""
+    return [name for name, ratio in again.items() if ratio.low <= GAIN_IS_GONE]
+
+
+def finding_name(finding: Finding) -> str:
+    """By which a finding is judged by hand."""
+    return f"{finding.code} {finding.op}" if finding.op else finding.code
+
+
+def judged(findings: Sequence[str], judgements: Mapping[str, tuple[bool, str]]) -> tuple[list[str], list[str], list[str]]:
+    """Which findings are true, which false, which nobody has judged."""
+    true = [name for name in findings if name in judgements and judgements[name][0]]
+    false = [name for name in findings if name in judgements and not judgements[name][0]]
+    return true, false, [name for name in findings if name not in judgements]

@@ -1,0 +1,237 @@
+"""Small synthetic data in the formats that the listed pipelines read. The same numbers every time."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+WORDS = 3000
+
+
+def write(name: str, folder: Path) -> None:
+    """The data of one pipeline, by its name in the list."""
+    folder.mkdir(parents=True)
+    WRITERS[name](folder, random.Random(0))
+
+
+# --- pieces ------------------------------------------------------------------------------------------------------------------
+
+
+def _records(paths: Iterable[Path], each: int, make: Callable[[int], bytes]) -> None:
+    import tensorflow as tf
+
+    number = 0
+    for path in paths:
+        with tf.io.TFRecordWriter(str(path)) as writer:
+            for _ in range(each):
+                writer.write(make(number))
+                number += 1
+
+
+def _feature(values: Any) -> Any:
+    import tensorflow as tf
+
+    values = values if isinstance(values, list) else [values]
+    if isinstance(values[0], bytes):
+        return tf.train.Feature(bytes_list=tf.train.BytesList(value=values))
+    if isinstance(values[0], float):
+        return tf.train.Feature(float_list=tf.train.FloatList(value=values))
+    return tf.train.Feature(int64_list=tf.train.Int64List(value=values))
+
+
+def _example(**values: Any) -> bytes:
+    """Of features whose names have `_` where the format has a slash twice: `image__encoded`."""
+    import tensorflow as tf
+
+    features = {name.replace("__", "/"): _feature(value) for name, value in values.items()}
+    return tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()  # type: ignore[no-any-return]
+
+
+def _image(draw: random.Random, width: int, height: int) -> Any:
+    """A smooth picture with some noise, so that it compresses as photographs do."""
+    from PIL import Image
+
+    noise = np.random.default_rng(draw.randrange(2**32))
+    small = Image.fromarray(noise.integers(0, 255, (8, 8, 3), dtype=np.uint8)).resize((width, height), Image.Resampling.BICUBIC)
+    grain = noise.integers(-12, 12, (height, width, 3))
+    return Image.fromarray(np.clip(np.asarray(small).astype(int) + grain, 0, 255).astype(np.uint8))
+
+
+def _jpeg(draw: random.Random, width: int, height: int) -> bytes:
+    packed = io.BytesIO()
+    _image(draw, width, height).save(packed, "JPEG", quality=85)
+    return packed.getvalue()
+
+
+def _word(draw: random.Random) -> str:
+    return f"word{min(int(draw.paretovariate(0.7)), WORDS)}"
+
+
+def _sentence(draw: random.Random, longest: int = 45) -> str:
+    return " ".join(_word(draw) for _ in range(draw.randint(3, longest)))
+
+
+# --- one for each pipeline -----------------------------------------------------------------------------------------------------
+
+
+def _electra(folder: Path, draw: random.Random) -> None:
+    (folder / "pretrain_tfrecords").mkdir()
+
+    def tokens(number: int) -> bytes:
+        ids = [draw.randrange(30_000) for _ in range(128)]
+        return _example(input_ids=ids, input_mask=[1] * 128, segment_ids=[0] * 64 + [1] * 64)
+
+    _records((folder / f"pretrain_tfrecords/pretrain_data.tfrecord-{index}-of-4" for index in range(4)), 1000, tokens)
+
+
+def _mnasnet(folder: Path, draw: random.Random) -> None:
+    def picture(number: int) -> bytes:
+        return _example(image__encoded=_jpeg(draw, 320, 240), image__class__label=1 + number % 1000)
+
+    _records((folder / f"train-{index:05d}-of-00004" for index in range(4)), 48, picture)
+
+
+def _taxifare(folder: Path, draw: random.Random) -> None:
+    head = "fare_amount,pickup_datetime,pickup_longitude,pickup_latitude,dropoff_longitude,dropoff_latitude,passenger_count,key"
+    for index in range(3):
+        rows = [head]
+        for number in range(8000):
+            places = ",".join(f"{middle + draw.uniform(-0.1, 0.1):.6f}" for middle in (-73.98, 40.75, -73.97, 40.76))
+            rows.append(
+                f"{draw.uniform(3, 60):.2f},2010-02-08 09:17:{number % 60:02d} UTC,{places},{draw.randint(1, 6)}.0,{number}"
+            )
+        (folder / f"taxi-train-{index}.csv").write_text("\n".join(rows) + "\n")
+
+
+def _transformer(folder: Path, draw: random.Random) -> None:
+    (folder / "bpe.vocab").write_text(
+        "".join(f"{word}\t0\n" for word in ("<pad>", "<unk>", "<s>", "</s>", *(f"word{number}" for number in range(WORDS))))
+    )
+    for name in ("train.de", "train.en"):
+        (folder / name).write_text("".join(_sentence(draw) + "\n" for _ in range(20_000)))
+
+
+def _nlp_seq(folder: Path, draw: random.Random) -> None:
+    with (folder / "train.conllu").open("w") as file:
+        for number in range(2000):
+            file.write(f"# sent_id = {number}\n")
+            for index in range(1, draw.randint(4, 40)):
+                form = _word(draw)
+                file.write(f"{index}\t{form}\t{form}\tNOUN\tN{draw.randint(1, 40)}\t_\t{draw.randint(0, 3)}\tnsubj\t_\t_\n")
+            file.write("\n")
+
+
+def _vit(folder: Path, draw: random.Random) -> None:
+    for number in range(160):
+        file = folder / "train" / ("cat", "dog", "fox", "owl")[number % 4] / f"{number}.jpg"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(_jpeg(draw, draw.randint(280, 420), draw.randint(240, 360)))
+
+
+def _simclr(folder: Path, draw: random.Random) -> None:
+    import tensorflow_datasets as tfds
+
+    class Small(tfds.core.GeneratorBasedBuilder):  # type: ignore[misc, name-defined]
+        VERSION = tfds.core.Version("1.0.0")
+        name = "small"
+        pkg_dir_path = folder
+
+        def _info(self) -> Any:
+            features = {"image": tfds.features.Image(shape=(32, 32, 3)), "label": tfds.features.ClassLabel(num_classes=10)}
+            return self.dataset_info_from_configs(
+                features=tfds.features.FeaturesDict(features), supervised_keys=("image", "label"), description="", homepage=""
+            )
+
+        def _split_generators(self, dl_manager: Any) -> Any:
+            return {"train": self._generate_examples()}
+
+        def _generate_examples(self) -> Any:
+            for number in range(2000):
+                yield number, {"image": np.asarray(_image(draw, 32, 32)), "label": number % 10}
+
+    builder = Small(data_dir=str(folder / "made"))
+    builder.download_and_prepare(download_config=tfds.download.DownloadConfig(num_shards=4))
+    for file in Path(str(builder.data_path)).iterdir():
+        file.rename(folder / file.name)
+
+
+def _yolov3(folder: Path, draw: random.Random) -> None:
+    names = [f"thing{number}" for number in range(20)]
+    (folder / "classes.names").write_text("\n".join(names) + "\n")
+
+    def picture(number: int) -> bytes:
+        boxes = [(draw.uniform(0, 0.5), draw.uniform(0, 0.5), draw.uniform(0.1, 0.4)) for _ in range(draw.randint(1, 8))]
+        return _example(
+            image__encoded=_jpeg(draw, 500, 375),
+            image__object__bbox__xmin=[x for x, _, _ in boxes],
+            image__object__bbox__ymin=[y for _, y, _ in boxes],
+            image__object__bbox__xmax=[x + side for x, _, side in boxes],
+            image__object__bbox__ymax=[y + side for _, y, side in boxes],
+            image__object__class__text=[draw.choice(names).encode() for _ in boxes],
+        )
+
+    _records((folder / f"train{index}.tfrecord" for index in range(2)), 100, picture)
+
+
+def _simulate(folder: Path, draw: random.Random) -> None:
+    import tensorflow as tf
+
+    length, particles, dimensions = 40, 120, 2
+    (folder / "metadata.json").write_text(json.dumps({"sequence_length": length, "dim": dimensions}))
+    numbers = np.random.default_rng(0)
+
+    def trajectory(number: int) -> bytes:
+        steps = numbers.normal(size=(length + 1, particles, dimensions)).astype(np.float32)
+        kinds = np.full(particles, 5, np.int64)
+        frames = tf.train.FeatureList(feature=[_feature(step.tobytes()) for step in steps])
+        made = tf.train.SequenceExample(
+            context=tf.train.Features(feature={"key": _feature(number), "particle_type": _feature(kinds.tobytes())}),
+            feature_lists=tf.train.FeatureLists(feature_list={"position": frames}),
+        )
+        return made.SerializeToString()  # type: ignore[no-any-return]
+
+    _records([folder / "train.tfrecord"], 60, trajectory)
+
+
+def _unet(folder: Path, draw: random.Random) -> None:
+    from PIL import Image
+
+    numbers = np.random.default_rng(0)
+    for name in ("train-volume", "train-labels", "test-volume"):
+        pages = [Image.fromarray(numbers.integers(0, 255, (512, 512), dtype=np.uint8)) for _ in range(30)]
+        pages[0].save(folder / f"{name}.tif", save_all=True, append_images=pages[1:])
+
+
+def _opennmt(folder: Path, draw: random.Random) -> None:
+    (folder / "vocabulary.txt").write_text("".join(f"word{number}\n" for number in range(WORDS)))
+    for name in ("source.txt", "target.txt"):
+        (folder / name).write_text("".join(_sentence(draw) + "\n" for _ in range(6000)))
+
+
+def _keras_text(folder: Path, draw: random.Random) -> None:
+    for number in range(200):
+        file = folder / ("neg", "pos")[number % 2] / f"{number}.txt"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text("\n".join(_sentence(draw) for _ in range(20)))
+
+
+WRITERS: dict[str, Callable[[Path, random.Random], None]] = {
+    "electra": _electra,
+    "mnasnet": _mnasnet,
+    "taxifare": _taxifare,
+    "transformer": _transformer,
+    "nlp_seq": _nlp_seq,
+    "vit": _vit,
+    "simclr": _simclr,
+    "yolov3": _yolov3,
+    "simulate": _simulate,
+    "unet": _unet,
+    "opennmt": _opennmt,
+    "keras_text": _keras_text,
+}

@@ -1,0 +1,384 @@
+"""Measures one listed pipeline in this process without the analyzer's counting, costs and gains: to judge them by.
+
+    python -m benchmarks.public_pipelines.truth NAME CHECKOUTS DATA STEPS
+
+STEPS is JSON, a list of [label, step, arguments]. The steps are:
+
+- `rates`: a bare loop in the graph that counts samples by itself, against the analyzer's worker;
+- `savings`: CPU that is saved where an op is replaced by elements that are ready;
+- `again`: fixes timed anew;
+- `runs`: changed source files are loaded, and the first elements read.
+
+What each gives, or why it gave nothing, is printed at once.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import random
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.public_pipelines.judging import component_at
+from benchmarks.public_pipelines.listed import LISTED, Listed
+
+MARK = "RESULT "
+# Elements that stand in for an op; of a pass, so many are counted at most.
+READY_ELEMENTS, READY_BYTES = 64, 2**26
+LONGEST_PASS = 20_000
+# So much CPU in so long is an idle process.
+IDLE_CPU_S, IDLE_LOOK_S, LONGEST_SETTLING_S = 0.001, 0.02, 1.0
+FILLING_S = 10.0
+LEAST_ROUNDS = 5
+
+
+@dataclass(slots=True)
+class Reading:
+    """One running iterator of a dataset; begins again where a pass ends."""
+
+    dataset: Any
+    listed: Listed
+    iterator: Any = None
+    elements: int = 1
+    _loop: Any = None
+    _total: Any = None
+    _taken: Any = None
+    _is_fresh: bool = True
+
+    def __post_init__(self) -> None:
+        import tensorflow as tf
+
+        self._total, self._taken = (tf.Variable(0, dtype=tf.int64, trainable=False) for _ in range(2))
+        self.iterator = iter(self.dataset)
+
+        @tf.function
+        def loop(iterator: Any, limit: Any) -> Any:
+            def body(index: Any) -> Any:
+                element = iterator.get_next()
+                counted = component_at(element, self.listed.samples)
+                sizes = tf.gather(tf.shape(counted, out_type=tf.int64), self.listed.axes)
+                whole = [tensor for tensor in tf.nest.flatten(element, expand_composites=True) if tensor is not None]
+                with tf.control_dependencies(whole):
+                    done = [self._total.assign_add(tf.reduce_prod(sizes)), self._taken.assign_add(1)]
+                with tf.control_dependencies(done):
+                    return index + 1
+
+            return tf.while_loop(lambda index: index < limit, body, [tf.constant(0)], parallel_iterations=1)
+
+        self._loop = loop
+
+    def take(self, elements: int) -> None:
+        import tensorflow as tf
+
+        wanted = int(self._taken) + elements
+        while (missing := wanted - int(self._taken)) > 0:
+            before = int(self._taken)
+            try:
+                self._loop(self.iterator, tf.constant(missing))
+            except tf.errors.OutOfRangeError:
+                is_empty = int(self._taken) == before and self._is_fresh
+                if is_empty:
+                    raise RuntimeError("a pass gave no element") from None
+                self.iterator, self._is_fresh = iter(self.dataset), True
+            else:
+                self._is_fresh = False
+
+    def samples(self) -> int:
+        return int(self._total)
+
+    def for_seconds(self, seconds: float) -> tuple[float, float]:
+        """Samples, and the seconds that they took. Looks at the clock ten times; one element at least is read."""
+        before, began_s, left_s = self.samples(), time.perf_counter(), seconds
+        while left_s > 0:
+            chunk_s = time.perf_counter()
+            self.take(self.elements)
+            took_s = time.perf_counter() - chunk_s
+            left_s = seconds - (time.perf_counter() - began_s)
+            next_s = max(0.0, min(left_s, seconds / 10))
+            self.elements = max(1, min(4 * self.elements, int(self.elements * next_s / max(took_s, 1e-6))))
+        return self.samples() - before, time.perf_counter() - began_s
+
+    def cpu_per_sample(self, seconds: float) -> float:
+        """From an idle process with full buffers to the next: so all CPU is of the samples that were taken."""
+        settle()
+        began_s = time.process_time()
+        samples, _ = self.for_seconds(seconds)
+        settle()
+        return (time.process_time() - began_s) / samples
+
+
+def settle() -> None:
+    """Waits until the threads of all pipelines have filled their buffers."""
+    until_s = time.perf_counter() + LONGEST_SETTLING_S
+    while time.perf_counter() < until_s:
+        before_s = time.process_time()
+        time.sleep(IDLE_LOOK_S)
+        if time.process_time() - before_s < IDLE_CPU_S:
+            return
+
+
+def built(listed: Listed, params: Mapping[str, str]) -> tuple[Any, Any]:
+    """The dataset, and what the analyzer reads in its graph."""
+    from benchmarks.public_pipelines import targets
+    from cs_input_analyzer import graph, load
+
+    call = load.Call(params=params, mode="train", num_workers=1, worker_index=0)
+    with graph.recorded_sources() as log:
+        dataset = load.build_dataset(getattr(targets, listed.name), call)
+    return dataset, graph.read_graph(dataset, log, target=listed.name)
+
+
+# --- rates -------------------------------------------------------------------------------------------------------------------
+
+
+def rates(listed: Listed, params: Mapping[str, str], pairs: int, seconds: float) -> dict[str, Any]:
+    """Samples/s that a worker reports, beside those of the bare loop; of pairs whose order is turned every time.
+
+    Where the analyzer says that it does not know what an element holds, it is told, as its user would have to.
+    """
+    from dataclasses import replace
+
+    from cs_input_analyzer.measure.sampling import counted_here
+
+    dataset, pipeline = built(listed, params)
+    reading = Reading(dataset, listed)
+    reading.take(2)
+    first = next(iter(dataset))
+    true = math.prod(component_at(first, listed.samples).shape[axis] for axis in listed.axes)  # type: ignore[attr-defined]
+    said = pipeline.samples_per_element
+    counted = replace(said, value=true) if said.is_unknown else counted_here(first, said)
+    reading.for_seconds(2 * seconds)
+    reported: list[tuple[float, float]] = []
+    bare: list[tuple[float, float]] = []
+    for pair in range(pairs):
+        for is_ours in (False, True) if pair % 2 else (True, False):
+            reading.for_seconds(seconds / 4)
+            if is_ours:
+                reported.append(_reported(dataset, pipeline, reading, counted, seconds))
+            else:
+                began_s = time.process_time()
+                samples, took_s = reading.for_seconds(seconds)
+                bare.append((samples / took_s, (time.process_time() - began_s) / samples))
+    return {
+        "reported": [rate for rate, _ in reported],
+        "bare": [rate for rate, _ in bare],
+        "reported_cpu_s": [cpu_s for _, cpu_s in reported],
+        "bare_cpu_s": [cpu_s for _, cpu_s in bare],
+        "true_samples": true,
+        "said_samples": said.value,
+        "counted_in": said.counted_in,
+        "said_source": said.source,
+        "is_unknown": said.is_unknown,
+    }
+
+
+def _reported(dataset: Any, pipeline: Any, reading: Reading, counted: Any, seconds: float) -> tuple[float, float]:
+    """Samples/s that a worker which samples for so long is said to deliver, and CPU seconds of a sample."""
+    import tempfile
+    from pathlib import Path
+
+    from cs_input_analyzer.measure.journal import JournalWriter, Order, read_journal
+    from cs_input_analyzer.measure.summary import Ending, worker_result
+    from cs_input_analyzer.measure.worker import sample
+
+    order = Order(
+        target="", pickled=None, params_json=None, mode="train", num_workers=1, worker_index=0, tf_config="{}", batch_size=None,
+        target_error_ratio=0.0, min_window_s=seconds, max_window_s=seconds, want_graph=False, want_costs=True,
+    )  # fmt: skip
+    iterator = reading.iterator
+    if pipeline.cardinality is not None:  # a pass would end in the middle, and another loop goes on with the iterator
+        iterator = iter(dataset)
+    with tempfile.TemporaryDirectory() as folder:
+        writer = JournalWriter(Path(folder))
+        writer.event("first_batch", first_batch_s=0.0, bytes=1, samples=counted.value or 1)
+        sample(writer, dataset, iterator, order, pipeline.ops, counted)
+        journal = read_journal(Path(folder))
+    worker = worker_result(journal, Ending(returncode=0, killed_for=None, output_tail=""), index=0, node="here")
+    assert worker.samples_per_s is not None, worker.message
+    assert worker.cpu_s_per_sample is not None, worker.message
+    return worker.samples_per_s.estimate, worker.cpu_s_per_sample
+
+
+# --- savings -----------------------------------------------------------------------------------------------------------------
+
+
+def savings(listed: Listed, params: Mapping[str, str], seconds: float, rounds: int, budget_s: float) -> dict[str, Any]:
+    """CPU seconds per sample that are saved where the op alone is replaced by elements that are ready, round by round.
+
+    That is the CPU of the pipeline whose op's inputs are ready, minus that of the one in which the op's own elements are. Fewer
+    rounds where the time is up.
+    """
+    from cs_input_analyzer.graph import graph_def_of, named_inputs, top_nodes
+
+    dataset, _ = built(listed, params)
+    graph_def = graph_def_of(dataset)
+    nodes = top_nodes(graph_def)
+    names = {node: name for name, node in nodes.items()}
+    by_name = {node.name: node for node in graph_def.node}
+    inputs: dict[str, tuple[str, ...]] = {}
+    for name, node in nodes.items():
+        sources = [source.split(":")[0] for group in named_inputs(by_name[node]).values() for source in group]
+        inputs[name] = tuple(dict.fromkeys(names[source] for source in sources if source in names))
+    variants: dict[tuple[str, ...], Reading] = {}
+    refused: dict[str, str] = {}
+    for replaced in dict.fromkeys([(), *inputs.values(), *((name,) for name in nodes)]):
+        try:
+            reading = Reading(with_ready(dataset, [nodes[name] for name in replaced], replaced) if replaced else dataset, listed)
+            reading.take(2)
+            _fill(reading, seconds / 4)
+            variants[replaced] = reading
+        except Exception as error:  # one that cannot be replaced says nothing about the others
+            refused[", ".join(replaced)] = f"{type(error).__name__}: {str(error)[:200]}"
+    costs: dict[tuple[str, ...], list[float]] = {replaced: [] for replaced in variants}
+    draw = random.Random(0)
+    until_s = time.perf_counter() + budget_s
+    for done in range(rounds):
+        if done >= LEAST_ROUNDS and time.perf_counter() > until_s:
+            break
+        for replaced in draw.sample(list(variants), len(variants)):
+            costs[replaced].append(variants[replaced].cpu_per_sample(seconds))
+    saved = {
+        name: [one - other for one, other in zip(costs[inputs[name]], costs[(name,)], strict=True)]
+        for name in nodes
+        if inputs[name] in costs and (name,) in costs
+    }
+    return {"savings": saved, "whole": costs.get((), []), "refused": refused}
+
+
+def _fill(reading: Reading, seconds: float) -> None:
+    """Reads until buffers are full and a chunk is of the length that it will have."""
+    reading.for_seconds(seconds)
+    settle()
+    reading.for_seconds(seconds)
+
+
+def with_ready(dataset: Any, nodes: Sequence[str], ops: Sequence[str]) -> Any:
+    """The dataset in which elements of these ops are there from the beginning: the first that each gave, again and again.
+
+    As many to a pass as the op gives, where that ends.
+    """
+    from cs_input_analyzer.graph import graph_def_of
+    from cs_input_analyzer.rewrite import prefix
+
+    graph_def = graph_def_of(dataset)
+    known = {function.signature.name for function in graph_def.library.function}
+    for number, (node, op) in enumerate(zip(nodes, ops, strict=True)):
+        cut = prefix(dataset, op)
+        if cut is None:
+            raise ValueError(f"{op} cannot be cut")
+        ready, stem = graph_def_of(_ready(cut)), f"ready_{number}/"
+        (result,) = [other.input[0] for other in ready.node if other.op == "_Retval"]
+        for other in graph_def.node:
+            for position, source in enumerate(other.input):
+                if source.removesuffix(":0") == node:
+                    other.input[position] = stem + result
+        for made in ready.node:
+            if made.op != "_Retval":
+                copy = graph_def.node.add()
+                copy.CopyFrom(made)
+                copy.name = stem + made.name
+                for position, source in enumerate(copy.input):
+                    copy.input[position] = f"^{stem}{source[1:]}" if source.startswith("^") else stem + source
+        graph_def.library.function.extend(other for other in ready.library.function if other.signature.name not in known)
+        known |= {other.signature.name for other in ready.library.function}
+    return _dataset_of(graph_def, dataset)
+
+
+def _dataset_of(graph_def: Any, like: Any) -> Any:
+    import tensorflow as tf
+    from tensorflow.python.data.ops import dataset_ops
+
+    variant = tf.raw_ops.DatasetFromGraph(graph_def=graph_def.SerializeToString())
+    made = dataset_ops._VariantDataset(variant, like.element_spec)
+    return made if like.options() == tf.data.Options() else made.with_options(like.options())
+
+
+def _ready(cut: Any) -> Any:
+    """A few elements of `cut` in memory."""
+    from cs_input_analyzer.measure.sampling import bytes_of
+
+    count, read, seen = 0, 0, 0
+    began_s = time.perf_counter()
+    for element in cut:
+        seen += 1
+        if count == seen - 1 and count < READY_ELEMENTS and read < READY_BYTES:
+            count, read = seen, read + bytes_of(element)
+        if seen >= LONGEST_PASS or time.perf_counter() - began_s > 2.0:
+            return cut.take(count).cache().repeat()
+    return cut.take(count).cache().repeat().take(seen)
+
+
+# --- again, runs --------------------------------------------------------------------------------------------------------------
+
+
+def again(
+    listed: Listed, params: Mapping[str, str], fixes: Mapping[str, Sequence[Mapping[str, Any]]], rounds: int, seconds: float
+) -> dict[str, Any]:
+    """Samples/s of the original and of each fix, by name, of rounds in which each has its turn."""
+    from cs_input_analyzer.records import Edit
+    from cs_input_analyzer.rewrite import apply
+
+    dataset, _ = built(listed, params)
+    readings, refused = {"original": Reading(dataset, listed)}, {}
+    for name, edits in fixes.items():
+        try:
+            readings[name] = Reading(apply(dataset, [Edit(**edit) for edit in edits]), listed)
+        except Exception as error:
+            refused[name] = f"{type(error).__name__}: {str(error)[:300]}"
+    found: dict[str, list[float]] = {name: [] for name in readings}
+    for reading in readings.values():
+        reading.take(2)
+        reading.for_seconds(FILLING_S if len(readings) > 1 else 0.1)  # a cache must be full
+    draw = random.Random(0)
+    for _ in range(rounds if len(readings) > 1 else 0):
+        for name in draw.sample(list(readings), len(readings)):
+            settle()
+            readings[name].for_seconds(seconds / 3)
+            samples, took_s = readings[name].for_seconds(seconds)
+            found[name].append(samples / took_s)
+    return {"rates": found, "refused": refused}
+
+
+def runs(listed: Listed, params: Mapping[str, str], texts: Mapping[str, str]) -> dict[str, Any]:
+    """Reads two elements with source files that have other texts, by path. What goes wrong is raised."""
+    import importlib
+
+    from cs_input_analyzer.patched import patched_sources
+
+    for path, text in texts.items():
+        compile(text, path, "exec")
+    with patched_sources(texts):
+        targets = importlib.import_module("benchmarks.public_pipelines.targets")
+        dataset = getattr(targets, listed.name)(params)
+        read = sum(1 for _ in dataset.take(2))
+    if not read:
+        raise ValueError("it gives no element any more")
+    return {"elements": read}
+
+
+def main() -> None:
+    name, checkouts, data, steps = sys.argv[1:]
+    import tensorflow as tf
+
+    from cs_input_analyzer import capture
+
+    tf.get_logger().setLevel("ERROR")
+    listed = next(one for one in LISTED if one.name == name)
+    measures = {"rates": rates, "savings": savings, "again": again, "runs": runs}
+    with capture.standing_in(listed.stand_ins, lambda module: None):
+        for label, step, arguments in json.loads(steps):
+            try:
+                said = {"found": measures[step](listed, {"checkouts": checkouts, "data": data}, **arguments)}
+            except Exception as error:  # one that fails says nothing about the others
+                said = {"problem": f"{type(error).__name__}: {str(error)[:400]}"}
+            print(MARK + json.dumps({"label": label, **said}), flush=True)
+    os._exit(0)  # interpreters with Python functions in running pipelines are known to hang at shutdown
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""The command that trains, as a user types it -> as launch lines need it: without a launcher, in the mode that trains or compiles,
+with the Python of the wafer's mode. All on lists of words, which nothing here runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from cs_input_analyzer.errors import UsageError
+
+__all__ = ["compiled", "is_python", "streams_weights", "trained", "with_python_of", "without_launcher"]
+
+# Python's own name, a version of it, and what the vendor calls its flavours: python-ws streams weights, python-pt is PyTorch's.
+_PYTHON = re.compile(r"python([0-9.]*|-[a-z]+)")
+_PLAIN_PYTHON = re.compile(r"python[0-9.]*")
+STREAMING_PYTHON = "python-ws"
+
+LAUNCHERS = ("csrun_wse", "csrun_cpu", "srun")
+CONTAINERS = ("singularity", "apptainer")
+
+# Modes of a script that stop short of training, and options of the older ones that do.
+NOT_TRAINING = ("validate_only", "validation_only", "compile_only")
+NOT_TRAINING_MODES = (*NOT_TRAINING, "eval", "eval_all", "predict")
+
+
+def is_python(word: str) -> bool:
+    """Whether a word of a command line is Python: `python3`, `/opt/bin/python`, `python-ws`."""
+    return _PYTHON.fullmatch(_name(word)) is not None
+
+
+def streams_weights(words: Sequence[str]) -> bool:
+    """Whether the command is for weight streaming: `python-ws run.py`."""
+    python = next((_name(word) for word in words if is_python(word)), "")
+    return python == STREAMING_PYTHON
+
+
+def without_launcher(words: Sequence[str], option: str) -> list[str]:
+    """The command that `csrun_wse`, `csrun_cpu` or `srun` would start, from its container or its Python on: launch lines bring a
+    launcher of their own.
+
+    Raises:
+        UsageError: it cannot be told where the launcher's options end.
+    """
+    if not words or _name(words[0]) not in LAUNCHERS:
+        return list(words)
+    begins = next((place for place, word in enumerate(words) if is_python(word) or _name(word) in CONTAINERS), None)
+    if begins is None:
+        raise UsageError(
+            f"{option} starts with {words[0]}, and no word after it is python: give the command without {words[0]} and its "
+            "options, which the launch lines have of their own"
+        )
+    return list(words[begins:])
+
+
+def trained(words: Sequence[str]) -> list[str]:
+    """The command as one that trains, whatever it names: `--mode=validate_only` becomes `--mode=train`, `--compile_only` goes."""
+    kept = [word for word in words if not (_is_option(word) and _plain(word.partition("=")[0]) in NOT_TRAINING)]
+    found = []
+    for place, word in enumerate(kept):
+        option, equals, value = word.partition("=")
+        if _is_mode(option) and equals and _plain(value) in NOT_TRAINING_MODES:
+            found.append(f"{option}=train")
+        else:
+            found.append("train" if _is_mode_word(kept, place) else word)
+    return found
+
+
+def compiled(words: Sequence[str]) -> list[str] | None:
+    """The command as one that compiles and does not train.
+
+    None where it is no Python, or names no mode: a script that has none would not know what `--mode` is.
+    """
+    if not any(is_python(word) for word in words):
+        return None
+    found = list(words)
+    for place, word in enumerate(words):
+        option, equals, _ = word.partition("=")
+        if _is_mode(option) and equals:
+            found[place] = f"{option}=compile_only"
+            return found
+        if _is_mode(word) and place + 1 < len(words):
+            found[place + 1] = "compile_only"
+            return found
+    return None
+
+
+def with_python_of(words: Sequence[str], mode: str | None) -> list[str]:
+    """The command with the Python that the wafer's mode needs: scripts that stream weights run in `python-ws`."""
+    place = next((place for place, word in enumerate(words) if is_python(word)), None)
+    if mode != "weight_streaming" or place is None or not _PLAIN_PYTHON.fullmatch(_name(words[place])):
+        return list(words)
+    return [*words[:place], STREAMING_PYTHON, *words[place + 1 :]]
+
+
+def _name(word: str) -> str:
+    return word.rpartition("/")[2]
+
+
+def _is_option(word: str) -> bool:
+    return word.startswith("-")
+
+
+def _plain(word: str) -> str:
+    return word.lstrip("-").replace("-", "_")
+
+
+def _is_mode(word: str) -> bool:
+    """`--mode`, `-mode`, `--run_mode`: not `--model_dir`, not `--precision_mode`."""
+    return _is_option(word) and _plain(word) in ("mode", "run_mode")
+
+
+def _is_mode_word(words: Sequence[str], place: int) -> bool:
+    """Whether this word is the mode: after `--mode`, or alone, and then only one that can be nothing else."""
+    before = words[place - 1] if place else ""
+    if _is_mode(before):
+        return _plain(words[place]) in NOT_TRAINING_MODES
+    return words[place] in NOT_TRAINING and not (_is_option(before) and "=" not in before)

@@ -1,0 +1,233 @@
+"""The benchmark on public pipelines: its pure parts, and that its list is whole. Needs no network and no public code."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.public_pipelines import judging, synthetic, targets
+from benchmarks.public_pipelines.__main__ import JUDGED, Judgement, cells, place_for
+from benchmarks.public_pipelines.__main__ import FailedError as Failed
+from benchmarks.public_pipelines.listed import LISTED
+from cs_input_analyzer.records import Finding, Op, OpCost
+
+RATES = st.lists(st.floats(1.0, 1e6), min_size=1, max_size=30)
+
+
+def row(name: str, kind: str, cost_s: float | None = 1.0) -> OpCost:
+    return OpCost(
+        name=name,
+        kind=kind,
+        self_cpu_s_per_sample=cost_s,
+        wait_s_per_sample=None,
+        share_ratio=None,
+        parallelism=None,
+        source=None,
+    )
+
+
+# --- the list ----------------------------------------------------------------------------------------------------------------
+
+
+def test_twelve_pipelines_from_eight_repositories_at_least() -> None:
+    assert len(LISTED) >= 12
+    assert len({one.repository for one in LISTED}) >= 8
+    assert len({one.name for one in LISTED}) == len(LISTED)
+
+
+def test_each_listed_pipeline_can_be_called_and_has_data() -> None:
+    assert set(synthetic.WRITERS) == {one.name for one in LISTED}
+    assert all(callable(getattr(targets, one.name)) for one in LISTED)
+
+
+def test_judgements_are_of_listed_pipelines_and_say_why() -> None:
+    by_hand = json.loads(JUDGED.read_text(encoding="utf-8"))
+    assert set(by_hand) <= {one.name for one in LISTED}
+    for of_one in by_hand.values():
+        for judgement in of_one.values():
+            assert isinstance(judgement["true"], bool)
+            assert judgement["why"]
+
+
+def test_a_clone_that_is_missing_is_named(tmp_path) -> None:
+    electra = next(one for one in LISTED if one.name == "electra")
+    with pytest.raises(Failed, match=r"no clone .*google-research\+electra"):
+        place_for(electra, tmp_path, tmp_path)
+
+
+def test_a_package_that_is_missing_is_named(tmp_path) -> None:
+    from dataclasses import replace
+
+    with pytest.raises(Failed, match="no_such_package"):
+        place_for(replace(LISTED[0], packages=("no_such_package",)), tmp_path, tmp_path)
+
+
+def test_a_folder_that_is_no_clone_is_named(tmp_path) -> None:
+    (tmp_path / "google-research+electra").mkdir()
+    with pytest.raises(Failed, match="does not have commit"):
+        place_for(LISTED[0], tmp_path, tmp_path / "work")
+
+
+# --- ratios -------------------------------------------------------------------------------------------------------------------
+
+
+@given(RATES, st.floats(0.1, 10.0))
+def test_a_pipeline_that_is_faster_by_a_factor_throughout_has_that_ratio_and_no_interval(rates: list[float], factor: float) -> None:
+    found = judging.ratio_of_medians([factor * rate for rate in rates], rates)
+    assert found.ratio == pytest.approx(factor)
+    assert found.low == pytest.approx(factor)
+    assert found.high == pytest.approx(factor)
+
+
+@given(RATES)
+def test_the_interval_holds_the_extremes_of_no_more_than_all_pairs(rates: list[float]) -> None:
+    found = judging.ratio_of_medians(rates, [1.0] * len(rates))
+    assert min(rates) - 1e-9 <= found.low <= found.high <= max(rates) + 1e-9
+    assert found.pairs == len(rates)
+
+
+def test_more_noise_is_a_wider_interval() -> None:
+    draw = np.random.default_rng(1)
+    widths = []
+    for spread in (0.01, 0.1):
+        found = judging.ratio_of_medians(list(1 + spread * draw.standard_normal(20)), [1.0] * 20)
+        widths.append(found.high - found.low)
+    assert widths[0] < widths[1]
+
+
+@pytest.mark.parametrize(("above", "below"), [([], []), ([1.0], []), ([1.0, 2.0], [1.0])])
+def test_what_is_no_pair_is_refused(above: list[float], below: list[float]) -> None:
+    with pytest.raises(ValueError, match="are no pairs"):
+        judging.ratio_of_medians(above, below)
+
+
+@pytest.mark.parametrize(("ratio", "low", "high", "verdict"), [
+    (1.049, 0.5, 1.5, "met"),
+    (0.951, 0.94, 0.96, "met"),
+    (1.2, 1.06, 1.3, "missed"),
+    (0.8, 0.7, 0.94, "missed"),
+    (1.2, 1.04, 1.3, "undecided"),
+    (0.8, 0.7, 0.96, "undecided"),
+])  # fmt: skip
+def test_within_five_percent(ratio: float, low: float, high: float, verdict: str) -> None:
+    assert judging.verdict(judging.Ratio(ratio=ratio, low=low, high=high, pairs=10)) == verdict
+
+
+def test_a_gain_is_gone_where_its_interval_reaches_one() -> None:
+    again = {
+        "kept": judging.Ratio(ratio=1.2, low=1.1, high=1.3, pairs=10),
+        "unsure": judging.Ratio(ratio=1.2, low=0.9, high=1.4, pairs=10),
+        "slower": judging.Ratio(ratio=0.8, low=0.7, high=0.9, pairs=10),
+    }
+    assert judging.gains_gone(again) == ["unsure", "slower"]
+
+
+# --- counting, costs -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_component_by_its_path() -> None:
+    element = ({"x": "first"}, ("second", {"y": "third"}))
+    assert judging.component_at(element, (0, "x")) == "first"
+    assert judging.component_at(element, (1, 1, "y")) == "third"
+    assert judging.component_at("whole", ()) == "whole"
+
+
+def test_rows_inside_a_function_count_for_the_op_that_calls_it() -> None:
+    ops = [
+        Op(name="reader", kind="TFRecord", parameters={}, within="interleave"),
+        Op(name="map", kind="Map", parameters={}, within="reader_map"),
+        Op(name="reader_map", kind="FlatMap", parameters={}, within="interleave"),
+        Op(name="interleave", kind="ParallelInterleave", parameters={}),
+    ]
+    rows = [row("reader", "TFRecord"), row("map", "Map"), row("reader_map", "FlatMap", cost_s=None), row("runtime", "runtime")]
+    assert judging.folded(rows, ops) == {"interleave": 2.0, "runtime": 1.0}
+
+
+def test_the_dearest_is_that_of_the_largest_median_and_those_that_rounds_do_not_tell_from_it() -> None:
+    savings = {"map": [9.0, 10.0, 11.0, 10.0, 10.0], "batch": [1.0, 1.0, 1.0, 50.0, 50.0], "shuffle": [1.0, 2.0, 1.0, 2.0, 50.0]}
+    assert judging.dearest(savings) == ("map", "batch")
+    assert judging.dearest({}) == ()
+    assert judging.dearest({"map": [-1.0]}) == ("map",)
+
+
+@pytest.mark.parametrize(("rows", "dearest", "is_right"), [
+    ({"map": 3.0, "runtime": 1.0}, ("map",), True),
+    ({"map": 3.0, "runtime": 4.0}, ("map",), False),
+    ({"batch": 3.0}, ("map", "batch"), True),
+    ({}, ("map",), False),
+    ({"map": 1.0}, (), False),
+])  # fmt: skip
+def test_the_largest_row_must_be_the_dearest_op(rows: dict[str, float], dearest: tuple[str, ...], is_right: bool) -> None:
+    found = Judgement(name="one", repository="a/b", commit="0", function="f", rows=rows, dearest=dearest)
+    assert found.is_dearest_right is is_right
+
+
+# --- lines ------------------------------------------------------------------------------------------------------------------------
+
+TEXT = """\
+d = tf.data.Dataset.list_files(pattern)
+d = d.apply(
+    tf.data.experimental.parallel_interleave(
+        fetch, cycle_length=4))
+d = d.map(parse).batch(8)
+d = (
+    d.padded_batch(4)
+)
+d = builder.as_dataset(split="train")
+d = tf.data.experimental.make_csv_dataset(pattern, 32)
+""".splitlines()
+
+
+@pytest.mark.parametrize(("kind", "number", "is_right"), [
+    ("MatchingFiles", 1, True),
+    ("Shuffle", 1, True),
+    ("LegacyParallelInterleave", 2, True),
+    ("ParallelInterleave", 2, True),
+    ("ParallelInterleave", 5, False),
+    ("Map", 5, True),
+    ("ParallelMap", 5, True),
+    ("ParallelBatch", 5, True),
+    ("Map", 7, False),
+    ("PaddedBatch", 7, True),
+    ("Shuffle", 9, False),
+    ("Shuffle", 10, True),
+    ("Map", 0, False),
+    ("Map", 99, False),
+])  # fmt: skip
+def test_whether_the_call_stands_at_the_line(kind: str, number: int, is_right: bool) -> None:
+    assert judging.line_is_right(kind, TEXT, number) is is_right
+
+
+def test_ops_with_a_wrong_line_or_none_are_named() -> None:
+    ops = [
+        Op(name="map", kind="Map", parameters={}, source="here.py:5"),
+        Op(name="shuffle", kind="Shuffle", parameters={}, source="here.py:5"),
+        Op(name="prefetch", kind="Prefetch", parameters={}),
+    ]
+    wrong = judging.wrong_lines(ops, {"here.py": TEXT})
+    assert len(wrong) == 2
+    assert wrong[0].startswith("shuffle (Shuffle): here.py:5: d = d.map")
+    assert wrong[1].startswith("prefetch (Prefetch): no line")
+
+
+# --- findings -----------------------------------------------------------------------------------------------------------------
+
+
+def test_findings_are_true_false_or_not_judged() -> None:
+    by_hand = {"CSI1 map": (True, "it is so"), "CSI2": (False, "it is not")}
+    assert judging.judged(["CSI1 map", "CSI2", "CSI3"], by_hand) == (["CSI1 map"], ["CSI2"], ["CSI3"])
+
+
+@pytest.mark.parametrize(("op", "name"), [("map", "CSI1 map"), (None, "CSI1")])
+def test_a_finding_is_judged_by_its_code_and_op(op: str | None, name: str) -> None:
+    assert judging.finding_name(Finding(code="CSI1", severity="info", message="", op=op, evidence={})) == name
+
+
+def test_a_pipeline_that_could_not_be_run_is_a_row_that_says_why() -> None:
+    shown = cells(Judgement(name="one", repository="a/b", commit="0", function="f", problem="there is no clone"))
+    assert shown[1] == "there is no clone"
+    assert len(shown) == len(cells(Judgement(name="two", repository="a/b", commit="0", function="f")))

@@ -1,0 +1,135 @@
+"""Names as people write them: one is found, several are asked about, near ones are named, and nothing is guessed."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wafer_model import WaferModelError
+from wafer_model.ask import ask
+from wafer_model.catalogue import ALIASES, BUILDERS, build_network, find_builtin
+from wafer_model.names import find_name
+from wafer_model.systems import find_system
+
+NAMES = tuple(BUILDERS)
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("gptj", "gptj_6b"),
+        ("GPT-J", "gptj_6b"),
+        ("gpt-j 6B", "gptj_6b"),
+        ("FC-MNIST", "fc_mnist"),
+        ("fcmnist", "fc_mnist"),
+        ("BERT Large", "bert_large"),
+        ("bert-l", "bert_large"),
+        ("gpt3_xl", "gpt3_1.3b"),
+        ("GPT-3XL", "gpt3_1.3b"),
+        ("gpt3_1_3b", "gpt3_1.3b"),
+        ("GPT-3 13B", "gpt3_13b"),
+        ("ResNet-50", "resnet50"),
+        ("resnet", "resnet50"),
+        ("llama3", "llama3_8b"),
+        ("u-net", "unet"),
+    ],
+)
+def test_a_network_is_found_by_the_name_that_people_use(typed: str, meant: str) -> None:
+    assert find_builtin(typed) == meant
+
+
+@pytest.mark.parametrize(
+    ("typed", "candidates"),
+    [
+        ("gpt2", "gpt2_small, gpt2_medium, gpt2_large, gpt2_xl"),
+        ("T5", "t5_small, t5_base, t5_large"),
+        ("bert", "bert_base, bert_large"),
+        ("llama", "llama_7b, llama3_8b"),
+    ],
+)
+def test_of_several_the_user_is_asked(typed: str, candidates: str) -> None:
+    with pytest.raises(WaferModelError, match=rf"^which network is '{typed}'\? {candidates}$"):
+        build_network(typed)
+
+
+@pytest.mark.parametrize(
+    ("typed", "near"),
+    [("berrt_large", "bert_large"), ("mnist", "fc_mnist"), ("llama2_7b", "llama_7b"), ("unet3d", "unet"), ("resnet5", "resnet50")],
+)
+def test_a_near_miss_is_not_taken_but_named(typed: str, near: str) -> None:
+    with pytest.raises(WaferModelError, match=rf"unknown network '{typed}': did you mean .*{near}"):
+        build_network(typed)
+
+
+@pytest.mark.parametrize("typed", ["gpt3.5", "gpt3_1", "gpt3_6", "esm2_3"])
+def test_a_number_is_never_taken_for_a_longer_one(typed: str) -> None:
+    with pytest.raises(WaferModelError, match="unknown network"):
+        build_network(typed)
+
+
+@pytest.mark.parametrize("typed", ["", "--", "zzz", "数据"])
+def test_what_is_like_no_name_lists_all(typed: str) -> None:
+    with pytest.raises(WaferModelError, match=r"one of fc_mnist, .*or a YAML file"):
+        build_network(typed)
+
+
+@given(st.sampled_from(NAMES), st.sampled_from(["-", "_", " "]), st.booleans())
+def test_signs_and_case_between_the_words_do_not_matter(name: str, sign: str, is_upper: bool) -> None:
+    typed = name.replace("_", sign)
+    assert find_builtin(typed.upper() if is_upper else typed) == name
+
+
+@given(st.sampled_from(NAMES), st.integers(1, 20))
+def test_a_beginning_finds_only_names_that_begin_so(name: str, length: int) -> None:
+    try:
+        found = find_name(name[:length], NAMES, "network")
+    except WaferModelError:
+        return
+    assert found.replace("_", "").startswith(name[:length].replace("_", "").rstrip("."))
+
+
+@given(st.text(max_size=20))
+def test_whatever_is_typed_the_answer_is_a_network_or_a_message(typed: str) -> None:
+    try:
+        found = find_builtin(typed)
+    except WaferModelError:
+        return
+    assert found in BUILDERS
+
+
+def test_an_alias_is_no_name_of_a_network_itself() -> None:
+    assert not set(ALIASES) & set(BUILDERS)
+    assert set(ALIASES.values()) <= set(BUILDERS)
+
+
+def test_systems_follow_the_same_rule() -> None:
+    assert find_system("cs2").name == "CS-2"
+    with pytest.raises(WaferModelError, match=r"which system is 'cs'\? CS-1, CS-2, CS-3"):
+        find_system("cs")
+
+
+# --- what is assumed where little is said ---------------------------------------------------------------------------------
+
+
+def test_a_length_that_was_assumed_is_said_and_one_that_was_given_is_not() -> None:
+    assumed, told = ask("gptj", batch_size=120), ask("gptj", batch_size=120, sequence_length=2048)
+    assert assumed.sequence_length == told.sequence_length == 2048
+    assert any("2,048 tokens" in note for note in assumed.notes)
+    assert not any("tokens" in note for note in told.notes)
+    assert assumed.samples_per_s == told.samples_per_s
+    assert ask("fc_mnist", batch_size=256).sequence_length is None
+
+
+def test_a_mode_that_was_chosen_is_said_with_its_reason_and_one_that_was_asked_for_is_not() -> None:
+    assert any("3 systems train together" in note for note in ask("bert_base", batch_size=256, systems=3).notes)
+    assert any("parameters are more" in note for note in ask("gptj", batch_size=120).notes)
+    for found in (ask("gptj", batch_size=120, mode="weight_streaming"), ask("bert_base", batch_size=256)):
+        assert not any("weight streaming" in note for note in found.notes)
+
+
+def test_a_calibrated_answer_assumes_the_same() -> None:
+    free, tied = ask("gptj", batch_size=60), ask("gptj", batch_size=60, calibrate_samples_per_s=22.0)
+    assert [note for note in tied.notes if "tokens" in note or "because" in note] == [
+        note for note in free.notes if "tokens" in note or "because" in note
+    ]
