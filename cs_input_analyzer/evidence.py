@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+from cs_input_analyzer.op_kinds import kinds_with
 from cs_input_analyzer.records import Case, Op, Station, StationKind
 from cs_input_analyzer.threads import inside, reader_ops
 
@@ -107,7 +108,13 @@ def files_read(case: Case, op: Op) -> int | None:
 
 
 def samples_of_worker(case: Case) -> float | None:
-    """Samples in the files of one worker of the plan (of all files, without one): their bytes over those read for a sample."""
+    """Samples in the files of one worker of the plan (of all files, without one): their bytes over those read for a sample.
+
+    None where not all samples come from readers of files: what a generator reads, and how often, nobody knows.
+    """
+    ops = case.pipeline.ops
+    if any(op.kind in kinds_with("python") for op in ops) or not reader_ops(ops):
+        return None
     read = [worker.bytes_read_per_sample for m in case.measurements for worker in m.measured_workers]
     known = [size for size in read if size]
     if case.pipeline.files is None or not known:

@@ -371,6 +371,7 @@ class SteadyState:
         moved: tunable parameters (`op.parameter`) that AUTOTUNE changed inside the window; None where its model was not read.
         epoch_gap_s: mean time from the last batch of a pass to the first of the next; None where no pass ended inside the run.
         outliers: gaps in the window beyond three interquartile ranges (Tukey's far fence); reported, never dropped.
+        is_filling_cache: a `cache` of the pipeline was not full at the end: the window is of the first pass, which is slower.
     """
 
     transient_s: float
@@ -384,6 +385,7 @@ class SteadyState:
     moved: tuple[str, ...] | None = None
     epoch_gap_s: float | None = None
     outliers: int | None = None
+    is_filling_cache: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -488,6 +490,12 @@ class Measurement:
     def measured_workers(self) -> tuple[WorkerResult, ...]:
         """The workers that delivered a rate."""
         return tuple(worker for worker in self.workers if worker.samples_per_s is not None)
+
+    @property
+    def is_filling_cache(self) -> bool:
+        """Whether a worker's window is of a first pass that was still filling a `cache` of the pipeline."""
+        states = [worker.steady_state for worker in self.measured_workers]
+        return any(state is not None and state.is_filling_cache for state in states)
 
     @property
     def stragglers(self) -> tuple[WorkerResult, ...]:

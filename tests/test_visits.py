@@ -40,6 +40,14 @@ def test_files_are_taken_from_the_counts() -> None:
     assert visit_ratios(CHAIN, seen, 1 / 32)["files"] == pytest.approx(0.004)
 
 
+@given(full=st.integers(1, 512), samples=st.integers(1, 10_000))
+def test_a_last_batch_takes_what_it_holds(full: int, samples: int) -> None:
+    chain = (op("range", "Range"), op("map", "Map", "range"), op("batch", "Batch", "map", batch_size=full, drop_remainder=False))
+    batch = samples / -(-samples // full)
+    ratios = visit_ratios(chain, {}, 1 / batch, fill_ratio=batch / full)
+    assert ratios["map"] == ratios["range"] == pytest.approx(1)
+
+
 def test_a_filter_is_taken_from_the_counts() -> None:
     chain = (op("range", "Range"), op("filter", "Filter", "range"), op("batch", "Batch", "filter", batch_size=10))
     seen = {"filter": Seen("filter", elements=50), "range": Seen("range", elements=200)}
@@ -55,7 +63,7 @@ def test_losing_iterators_with_their_counts_loses_nothing(cost_s: float, element
     whole = {"map": Seen("map", wall_s=cost_s * elements, elements=elements, bytes_out=8 * elements)}
     part = {"map": Seen("map", wall_s=cost_s * caught, elements=caught, bytes_out=8 * caught)}
     for seen in (whole, part):
-        found = per_sample(CHAIN, seen, 1 / 32)["map"]
+        found = per_sample(CHAIN, seen, visit_ratios(CHAIN, seen, 1 / 32))["map"]
         assert found.wall_s == pytest.approx(cost_s)
         assert found.bytes_out == pytest.approx(8)
         assert found.elements == 1
@@ -63,16 +71,16 @@ def test_losing_iterators_with_their_counts_loses_nothing(cost_s: float, element
 
 def test_a_fused_node_counts_the_batches_it_gives() -> None:
     seen = {"map": Seen("batch", wall_s=6.4, elements=100)}
-    found = per_sample(CHAIN, seen, 1 / 32)["map"]
+    found = per_sample(CHAIN, seen, visit_ratios(CHAIN, seen, 1 / 32))["map"]
     assert found.wall_s == pytest.approx(6.4 / 100 / 32)
     assert found.elements == 1
 
 
 def test_an_op_of_which_nothing_was_seen_is_unknown_and_not_free() -> None:
-    found = per_sample(CHAIN, {"map": Seen("map")}, 1 / 32)["map"]
+    found = per_sample(CHAIN, {"map": Seen("map")}, visit_ratios(CHAIN, {}, 1 / 32))["map"]
     assert found.wall_s is None
     assert found.bytes_in is None
-    unseen = per_sample(CHAIN, {"map": Seen("map")}, 1 / 32)["batch"]
+    unseen = per_sample(CHAIN, {"map": Seen("map")}, visit_ratios(CHAIN, {}, 1 / 32))["batch"]
     assert (unseen.wall_s, unseen.elements) == (None, 1 / 32)
 
 

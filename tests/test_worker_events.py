@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ CLEAN = Ending(returncode=0, killed_for=None, output_tail="")
 BATCH = 4
 BATCHES = 25  # of one pass
 AUTOTUNE = -1
+SLOW_S = 0.005
 
 
 def short_passes(tf: Any) -> Any:
@@ -128,6 +130,47 @@ def test_data_that_can_be_read_once_have_no_gap(tmp_path: Path) -> None:
     assert result.steady_state is not None
     assert result.steady_state.stopped_by == "data_end"
     assert result.steady_state.epoch_gap_s is None
+
+
+def slow_first_pass(samples: int) -> Callable[[Any], Any]:
+    """Each sample takes `SLOW_S` until the cache has it."""
+
+    def build(tf: Any) -> Any:
+        def wait(value: Any) -> Any:
+            time.sleep(SLOW_S)
+            return value
+
+        def slow(value: Any) -> Any:
+            return tf.ensure_shape(tf.py_function(wait, [value], tf.int64), [])
+
+        return tf.data.Dataset.range(samples).map(slow).cache().repeat().batch(BATCH, drop_remainder=True)
+
+    return build
+
+
+@pytest.mark.parametrize("want_costs", [True, False])
+def test_a_window_is_of_the_full_cache(want_costs: bool, tmp_path: Path) -> None:
+    journal = sampled(tmp_path, slow_first_pass(200), want_costs=want_costs, window_s=4.0)
+    result = result_of(journal)
+    filled = journal.last("cache_filled")
+    assert filled is not None
+    assert result.steady_state is not None
+    assert not result.steady_state.is_filling_cache
+    assert result.steady_state.transient_batches > filled["batches"]
+    assert result.samples_per_s is not None
+    assert result.samples_per_s.low > 1 / SLOW_S  # the first pass cannot be faster
+    if want_costs:  # what filled the cache is no cost of the passes that read it
+        told = journal.last("costs")
+        assert told is not None
+        assert "map" not in told["seen"]
+
+
+def test_a_first_pass_that_does_not_end_is_told(tmp_path: Path) -> None:
+    result = result_of(sampled(tmp_path, slow_first_pass(100_000)))
+    assert result.steady_state is not None
+    assert result.steady_state.is_filling_cache
+    assert result.samples_per_s is not None
+    assert result.samples_per_s.estimate < 1 / SLOW_S
 
 
 def test_the_reference_runs_outside_the_sampled_time(passes: Journal) -> None:

@@ -14,10 +14,11 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
+from cs_input_analyzer.lineage import before
 from cs_input_analyzer.measure.matching import Match, match_nodes
 from cs_input_analyzer.measure.serial import serial_station
 from cs_input_analyzer.measure.visits import PerSample, Seen
-from cs_input_analyzer.op_kinds import IDLE, OPENS, READERS, TRANSFORMS
+from cs_input_analyzer.op_kinds import IDLE, KEEPERS, OPENS, READERS, TRANSFORMS
 from cs_input_analyzer.records import RESTART, RUNTIME, UNATTRIBUTED, Layout, Op, OpCost, Profile, TunedParameter
 from cs_input_analyzer.threads import PYTHON_OPS, as_run, is_serial
 
@@ -51,12 +52,14 @@ class CostMeter:
         seen: growth since the first poll by op name.
         passed: elements and bytes since the iterators were made, as far as polls saw them.
         tuned: last seen value of each tunable parameter.
+        running: ops that had an iterator at the last poll.
     """
 
     ops: Sequence[Op]
     seen: dict[str, Seen] = field(default_factory=dict)
     passed: dict[str, Seen] = field(default_factory=dict)
     tuned: dict[tuple[str, str], float] = field(default_factory=dict)
+    running: frozenset[str] = frozenset()
     _last: dict[int, _Counts] = field(default_factory=dict)
     _is_started: bool = False
     _iterator: Callable[[], Any] = lambda: None
@@ -73,6 +76,7 @@ class CostMeter:
             self._iterator = weakref.ref(iterator)
             self._last.clear()
         matches = match_nodes(model, self.ops)
+        self.running = frozenset(match.owner for identity in model.nodes if (match := matches.get(identity)) is not None)
         for seen in self.seen.values():
             seen.buffered_elements = seen.buffered_bytes = 0
         tuned: dict[tuple[str, str], float] = {}
@@ -104,6 +108,16 @@ class CostMeter:
             one.elements += max(0, now.elements - last.elements)
             one.bytes_in += max(0, now.bytes_in - last.bytes_in)
             one.bytes_out += max(0, now.bytes_out - last.bytes_out)
+
+    @property
+    def is_filling_cache(self) -> bool:
+        """Whether a `cache` still took elements at the last poll: one that is full has no iterators before it."""
+        caches = [op for op in self.ops if op.kind in KEEPERS and op.within is None]
+        return any(op.name in self.running for cache in caches for op in before(cache, self.ops))
+
+    def begin_again(self) -> None:
+        """Forgets the growth so far: what came before was another state of the pipeline."""
+        self.seen.clear()
 
     @property
     def buffered_bytes(self) -> int:

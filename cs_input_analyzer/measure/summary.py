@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from cs_input_analyzer.measure.bytes_read import Reads, bytes_per_sample
 from cs_input_analyzer.measure.costs import profile_of
@@ -34,6 +35,8 @@ from cs_input_analyzer.records import (
 
 # Gaps between batches that are kept of a worker: enough to replay it.
 TRACE = 512
+# Fewer batches of a filled cache tell less than those of before.
+LEAST_STAMPS = 10
 # The stage of a worker that has said nothing yet.
 IMPORTING = "importing TensorFlow"
 Killed = Literal["start", "deadline", "memory", "interrupt"]
@@ -54,7 +57,7 @@ def worker_result(journal: Journal, ending: Ending, *, index: int, node: str, un
     status, message = status_of(journal, ending)
     imported, built, first = journal.last("imported"), journal.last("built"), journal.last("first_batch")
     stamps = journal.stamps_s if until_s is None else journal.stamps_s[journal.stamps_s <= until_s]
-    window = steady_window(stamps)
+    window = _steady_window(journal, stamps)
     memory = journal.memory()
     base = WorkerResult(
         index=index,
@@ -167,14 +170,16 @@ def profile_from(journal: Journal, layout: Layout, pipeline: PipelineGraph, work
         return None
     seen = {name: Seen(**counts) for name, counts in costs["seen"].items()}
     after = journal.last("cache_after")
-    batches_per_sample = len(journal.stamps_s) / samples
+    full = pipeline.samples_per_element.value if pipeline.samples_per_element else None
+    batch = samples / len(journal.stamps_s)
+    visits = visit_ratios(pipeline.ops, seen, 1 / batch, fill_ratio=min(1.0, batch / full) if full else 1.0)
     merged = {other: name for name, counts in seen.items() for other in counts.merged}
     restart_cpu_s = sum(event["restart_cpu_s"] for event in journal.events if event["event"] == "epoch")
     cuts = {event["op"]: event["cpu_s_per_element"] for event in journal.events if event["event"] == "prefix"}
     return profile_of(
         layout,
         pipeline.ops,
-        per_sample(pipeline.ops, seen, batches_per_sample),
+        per_sample(pipeline.ops, seen, visits),
         worker.cpu_s_per_sample,
         _tuned(journal),
         costs["harness_us"],
@@ -185,7 +190,7 @@ def profile_from(journal: Journal, layout: Layout, pipeline: PipelineGraph, work
         samples_per_s=worker.samples_per_s.estimate,
         cached_ratio=after["ratio"] if after else None,
         preempted_ratio=worker.noise.preempted_ratio if worker.noise else None,
-        prefixes=marginal_s_per_sample(pipeline.ops, cuts, visit_ratios(pipeline.ops, seen, batches_per_sample)),
+        prefixes=marginal_s_per_sample(pipeline.ops, cuts, visits),
     )
 
 
@@ -198,6 +203,23 @@ def source_rate(journal: Journal, pipeline: PipelineGraph) -> Estimate | None:
     readers = [visits[op.name] for op in pipeline.ops if op.kind in READERS and visits.get(op.name)]
     records = rate_of(Estimate(**source["window"]), source["records_per_batch"])
     return records.scaled(1 / sum(readers)) if readers else records
+
+
+def _steady_window(journal: Journal, stamps_s: npt.NDArray[np.float64]) -> Window | None:
+    """The steady window of one state of the pipeline: after its `cache` was filled, else, with too little of that, before."""
+    filled = journal.last("cache_filled")
+    if filled is None:
+        return steady_window(stamps_s)
+    batches = int(filled["batches"])
+    if len(stamps_s) - batches < LEAST_STAMPS:
+        return steady_window(stamps_s[:batches])
+    window = steady_window(stamps_s[batches:])
+    return None if window is None else replace(window, first=window.first + batches)
+
+
+def _is_filling_cache(journal: Journal, window: Window) -> bool:
+    filled = journal.last("cache_filled")
+    return journal.last("cache_filling") is not None and (filled is None or window.first < filled["batches"])
 
 
 def _with_rates(base: WorkerResult, journal: Journal, window: Window, per_batch: float, bytes_out: float) -> WorkerResult:
@@ -225,6 +247,7 @@ def _with_rates(base: WorkerResult, journal: Journal, window: Window, per_batch:
             moved=moved_parameters(journal, window),
             epoch_gap_s=epoch_gap_s(journal, journal.stamps_s[: window.first + window.batches + 1]),
             outliers=outliers_in(journal, window, journal.stamps_s),
+            is_filling_cache=_is_filling_cache(journal, window),
         ),
         noise=noise_of(journal, begin, end),
         rss_growth_bytes_per_min=rss_growth_bytes_per_min(journal, window),

@@ -55,14 +55,18 @@ class _Walk:
     ratios: dict[str, float] = field(default_factory=dict)
 
 
-def visit_ratios(ops: Sequence[Op], seen: Mapping[str, Seen], elements_per_sample: float) -> dict[str, float]:
+def visit_ratios(
+    ops: Sequence[Op], seen: Mapping[str, Seen], elements_per_sample: float, *, fill_ratio: float = 1.0
+) -> dict[str, float]:
     """Elements of each op for one output sample.
 
     Args:
         ops: sources first, nested ones before their holder, as in a PipelineGraph.
         seen: by op name; only used where the kind of an op does not tell.
         elements_per_sample: of the last op: one over the batch size.
+        fill_ratio: samples of a mean element of the last op over those of a full one: the last batches of passes may be smaller.
     """
+    partial = next((op.name for op in reversed(ops) if op.kind in BATCHING and op.parameters.get("drop_remainder") is False), None)
     walk = _Walk(ops, seen)
     by_holder: dict[str, list[Op]] = {}
     for op in ops:
@@ -77,7 +81,8 @@ def visit_ratios(ops: Sequence[Op], seen: Mapping[str, Seen], elements_per_sampl
             continue
         nested = by_holder.get(op.name, [])
         for name in op.inputs:
-            walk.ratios[name] = walk.ratios.get(name, 0.0) + ratio * _taken(op, name, seen, has_nested=bool(nested))
+            taken = _taken(op, name, seen, has_nested=bool(nested)) * (fill_ratio if op.name == partial else 1.0)
+            walk.ratios[name] = walk.ratios.get(name, 0.0) + ratio * taken
         read = {name for other in nested for name in other.inputs}
         for other in nested:
             if other.name not in read:  # what the function returns: its elements are the op's own
@@ -85,9 +90,8 @@ def visit_ratios(ops: Sequence[Op], seen: Mapping[str, Seen], elements_per_sampl
     return walk.ratios
 
 
-def per_sample(ops: Sequence[Op], seen: Mapping[str, Seen], elements_per_sample: float) -> dict[str, PerSample]:
-    """What each op spends on one output sample; of one that was not seen, only its elements are known."""
-    ratios = visit_ratios(ops, seen, elements_per_sample)
+def per_sample(ops: Sequence[Op], seen: Mapping[str, Seen], ratios: Mapping[str, float]) -> dict[str, PerSample]:
+    """What each op spends on one output sample, by its visit ratio; of one that was not seen, only its elements are known."""
     found = {}
     for name in {**ratios, **seen}:
         counts = seen.get(name)

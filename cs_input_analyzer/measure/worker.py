@@ -346,9 +346,11 @@ def sample(
     journal.event("reference", **asdict(time_reference()))
     if begin is not None and not begin():  # the parent needs this worker no more
         return
-    began_s = checked_s = time.monotonic()
+    began_s = checked_s = filled_s = time.monotonic()
     journal.event("sampling", counters=asdict(counters.read()), at_s=time.time())
     meter.poll(iterator)
+    if is_filling := meter.is_filling_cache:
+        journal.event("cache_filling")
     journal.event("reads", **asdict(reads_of(ops, meter.passed, {})))
     if order.want_costs:
         told = _tell_tuned(journal, meter, told, batches)
@@ -363,10 +365,17 @@ def sample(
         arrivals.append(chunk.stamps_s)
         batches += len(chunk.stamps_s)
         since_epoch += len(chunk.stamps_s)
-        if order.want_costs:  # told now and not only in the end, which a worker that hangs or is killed does not see
+        if order.want_costs or is_filling:  # told now and not only in the end, which a worker that hangs or is killed does not see
             meter.poll(iterator)
+        if order.want_costs:
             _tell_costs(journal, meter, harness_us=None)
         journal.chunk(chunk.stamps_s, chunk.samples, counters.read())
+        if is_filling and not meter.is_filling_cache:  # later passes read the cache: another pipeline begins here
+            is_filling = False
+            journal.event("cache_filled", batches=batches)
+            arrivals.clear()
+            meter.begin_again()
+            filled_s = now_s
         if order.want_costs:
             told = _tell_tuned(journal, meter, told, batches)
         if chunk.error is not None:
@@ -388,7 +397,7 @@ def sample(
         elapsed_s = now_s - began_s
         if elapsed_s >= order.max_window_s:
             break
-        if elapsed_s >= order.min_window_s and now_s - checked_s >= STOP_CHECK_S:
+        if arrivals and now_s - filled_s >= order.min_window_s and now_s - checked_s >= STOP_CHECK_S:
             checked_s = now_s
             window = steady_window(np.concatenate(arrivals))
             half_width = window.gap_s.relative_half_width_ratio if window else None

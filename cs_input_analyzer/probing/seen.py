@@ -73,8 +73,9 @@ class Seen:
 
     @property
     def alike(self) -> list[Measurement]:
-        """Measurements with the page cache in the state that the plan rests on."""
-        return [m for m in self.measurements if m.cache_state == self.cache]
+        """Measurements with the page cache, and the pipeline's own, in the state that the plan rests on."""
+        alike = [m for m in self.measurements if m.cache_state == self.cache]
+        return [m for m in alike if not m.is_filling_cache] or alike
 
     @property
     def slowest_gap_s(self) -> float:
@@ -159,10 +160,11 @@ class Seen:
     def confirmation(self, plan: LaunchPlan) -> int | None:
         """The measurement of planned workers whose announced count is the plan's, or the nearest within a tenth of it: the last
         measurements may still move a plan by a worker or two, which changes no shard."""
+        usable = self.alike
         alike = [
             (abs(math.log(m.num_workers / plan.input_workers)), index)
             for index, m in enumerate(self.measurements)
-            if m.layout.cpus_per_task == plan.cpus_per_task and m.cache_state == self.cache and m.samples_per_s is not None
+            if m.layout.cpus_per_task == plan.cpus_per_task and m in usable and m.samples_per_s is not None
         ]
         distance, index = min(alike, default=(math.inf, -1))
         return index if distance <= math.log(NEAR_COUNT_RATIO) else None
@@ -179,7 +181,8 @@ class Seen:
         def rank(profile: Profile) -> tuple[bool, bool]:
             return profile.layout.cpus_per_task == cpus, profile.layout.tasks_per_node == 1
 
-        return max((profile for profile, _ in reversed(self._profiles)), key=rank, default=None)
+        full = [profile for profile, measurement in self._profiles if not measurement.is_filling_cache]
+        return max(reversed(full or [profile for profile, _ in self._profiles]), key=rank, default=None)
 
     def widest(self) -> tuple[Profile, Measurement] | None:
         """A lone worker with most CPUs, where limits that are not the CPUs show, and the run it is of; the last such one."""

@@ -13,7 +13,8 @@ A warning where a `map` that hardly does anything else was measured to take half
 information: what of a function's time is decoding, and what is cropping, resizing or colours, is not measured.
 
 Silent where the window is decoded alone already, where nothing is cut from the image in the same function or in the next one,
-where several take the decoded image, as two views of it do (each would decode it again), and where what is decoded is not JPEG.
+where several take the decoded image, as two views of it do (each would decode it again), and for `tf.io.decode_image` and
+`decode_png`, whose pictures need not be JPEG.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from cs_input_analyzer.units import format_ratio
 
 CODE = "CSI403"
 NAME = "decode-then-crop"
-DECODES = frozenset({"DecodeJpeg", "DecodeImage"})
+DECODES = frozenset({"DecodeJpeg"})
 WINDOW_ONLY = frozenset({"DecodeAndCropJpeg"})
 # What tf.slice, tf.image.random_crop, central_crop and crop_to_bounding_box become; `CropAndResize` is tf.image.crop_and_resize.
 CROPS = frozenset({"Slice", "CropAndResize"})
@@ -49,15 +50,14 @@ def find(case: Case) -> Iterator[Finding]:
             continue
         share = share_of(case, (op,))
         does_more = calls_costly_ops(op, besides=DECODES)
-        what = f"{op.name}, with all that it does," if does_more else op.name
-        cost = f" ({what} takes {format_ratio(share)} of the CPU time)" if share is not None else ""
+        cost = f" ({op.name} takes {format_ratio(share)} of the CPU time)" if share is not None and not does_more else ""
         yield Finding(
             code=CODE,
             severity="warning" if share is not None and share >= LARGE_RATIO and not does_more else "info",
             message=f"the whole image is decoded and then cropped{cost}",
             op=op.name,
             source=op.source,
-            evidence={"share_ratio": share, "cropped_in": crop.name},
+            evidence={"share_ratio": share, "does_more": does_more, "cropped_in": crop.name},
             fix="tf.io.decode_and_crop_jpeg with a window computed from tf.io.extract_jpeg_shape, in place of decode and crop",
         )
 

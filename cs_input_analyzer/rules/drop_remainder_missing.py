@@ -5,8 +5,9 @@ samples in a batch, even where the data never end: the compiler sees an unknown 
 pass stops the run.
 
 Fix: `batch(n, drop_remainder=True)`. It drops what is left at the end of a pass, up to n - 1 samples, where the data end. In
-evaluation, where each sample counts, pad the last batch to full size and mask it. Where the number itself is a tensor, as the size
-of a window may be in `group_by_window`, dropping promises nothing: there only a constant number does.
+evaluation, where each sample counts, and where a pass has fewer samples than a batch, pad the last batch to full size and mask it.
+Where the number itself is a tensor, as the size of a window may be in `group_by_window`, dropping promises nothing: there only a
+constant number does.
 
 Silent where the batch dimension is known all the same (a shape set afterwards), for pipelines without batches, and where
 `drop_remainder` is set.
@@ -25,6 +26,10 @@ from cs_input_analyzer.source_code import with_argument
 CODE = "CSI307"
 NAME = "drop-remainder-missing"
 METHODS = {"Batch": "batch", "ParallelBatch": "batch", "PaddedBatch": "padded_batch"}
+# Samples of a batch are a quotient of two measured rates: rounding is no missing sample.
+ALMOST = 0.999
+CONSTANT = "batch by a number that is a constant of the input function"
+NEVER_FULL = "use a smaller batch, or pad it and mask what was added: drop_remainder=True would drop all samples"
 
 
 def find(case: Case) -> Iterator[Finding]:
@@ -35,10 +40,13 @@ def find(case: Case) -> Iterator[Finding]:
     if not open_ended:
         return
     method, size = METHODS.get(op.kind), op.parameters.get("batch_size")
-    is_promised = isinstance(size, int)
-    nth = call_number(op, case.pipeline.ops)
-    after = with_argument(op.code, method, "drop_remainder", "True", nth=nth) if method and is_promised else None
-    why = "the last batch may be smaller" if is_promised else f"the batch size of {op.name} is a tensor"
+    why, fix, after = f"the batch size of {op.name} is a tensor", CONSTANT, None
+    if isinstance(size, int) and _is_never_full(case, size):
+        why, fix = f"a pass has fewer samples than the {size:,} of a batch", NEVER_FULL
+    elif isinstance(size, int):
+        why, fix = "the last batch may be smaller", _fix(op, case.pipeline.ops)
+        nth = call_number(op, case.pipeline.ops)
+        after = with_argument(op.code, method, "drop_remainder", "True", nth=nth) if method else None
     yield Finding(
         code=CODE,
         severity="warning",
@@ -46,10 +54,19 @@ def find(case: Case) -> Iterator[Finding]:
         op=op.name,
         source=op.source,
         evidence={"batch_size": size if isinstance(size, int) else None, "components": len(open_ended), "drop_remainder": False},
-        fix=_fix(op, case.pipeline.ops) if is_promised else "batch by a number that is a constant of the input function",
+        fix=fix,
         before=op.code if after else None,
         after=after,
     )
+
+
+def _is_never_full(case: Case, size: int) -> bool:
+    """Whether a pass was seen to be one batch of fewer samples than `size`."""
+    if case.pipeline.cardinality != 1:
+        return False
+    workers = [worker for m in case.measurements for worker in m.measured_workers]
+    counts = [w.samples_per_s.estimate / w.batches_per_s for w in workers if w.samples_per_s and w.batches_per_s]
+    return bool(counts) and max(counts) < size * ALMOST
 
 
 def _fix(op: Op, ops: tuple[Op, ...]) -> str:

@@ -12,22 +12,25 @@ per sample.
 A warning where the lock is the bottleneck, where the Python ops take a fifth of the CPU time or more, or, where nothing was
 measured, where Python runs for every single sample. Else for your information.
 
-Silent where all functions are TensorFlow's.
+Silent where all functions are TensorFlow's, and where it was measured that Python takes less than a hundredth of the CPU time and
+limits nothing, as before a full `cache`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from cs_input_analyzer.evidence import bottleneck, share_of, station_of
-from cs_input_analyzer.records import Case, Finding, StationKind
+from cs_input_analyzer.records import Case, Finding, Op, OpCost, StationKind
 from cs_input_analyzer.samples import samples_reaching
 from cs_input_analyzer.threads import dearest, python_ops
 from cs_input_analyzer.units import format_rate, format_ratio
 
 CODE = "CSI401"
 NAME = "python-in-pipeline"
-LARGE_RATIO = 0.2
+LARGE_RATIO, SMALL_RATIO = 0.2, 0.01
+# Elements of a sample, between those of a batch and one each.
+HALF = 0.5
 GIL: tuple[StationKind, ...] = ("Python (GIL)",)
 
 
@@ -39,9 +42,11 @@ def find(case: Case) -> Iterator[Finding]:
     is_limit = bottleneck(case, GIL) is not None or (
         case.profile is not None and case.profile.serial is not None and case.profile.serial.op == "GIL"
     )
-    is_each_sample = any(samples_reaching(op, case.pipeline.ops) == 1 for op in found)
-    costs = {cost.name: cost.self_cpu_s_per_sample or 0.0 for cost in case.profile.ops} if case.profile else {}
-    op = dearest(found, costs)
+    if not is_limit and share is not None and share < SMALL_RATIO:
+        return
+    rows = {cost.name: cost for cost in case.profile.ops} if case.profile else {}
+    is_each_sample = any(_is_called_for_each(op, case.pipeline.ops, rows.get(op.name)) for op in found)
+    op = dearest(found, {name: row.self_cpu_s_per_sample or 0.0 for name, row in rows.items()})
     facts = [
         f"{format_ratio(share)} of the CPU time" if share is not None else "",
         f"at most {format_rate(station.samples_per_s)} a worker, whatever its CPUs" if station is not None else "",
@@ -62,3 +67,10 @@ def find(case: Case) -> Iterator[Finding]:
         },
         fix="use TensorFlow ops, or do it when the dataset is written; until then more tasks with fewer CPUs each",
     )
+
+
+def _is_called_for_each(op: Op, ops: Sequence[Op], row: OpCost | None) -> bool:
+    """Whether Python is called for every sample, not for a batch, nor for a file that holds many; as measured, where it was."""
+    if row is not None and row.elements_per_sample is not None:
+        return row.elements_per_sample >= HALF
+    return samples_reaching(op, ops) == 1

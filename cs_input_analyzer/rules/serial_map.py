@@ -68,6 +68,8 @@ def _matters(op: Op, case: Case) -> bool:
     if cost.parallelism is not None and cost.parallelism > 1:  # made parallel after all
         return False
     own_s, wait_s = cost.self_cpu_s_per_sample or 0.0, cost.wait_s_per_sample or 0.0
+    assert case.profile is not None
+    waits = wait_s > max(own_s, SMALL_RATIO * (case.profile.cpu_s_per_sample or 0.0))
     if calls_python(op):
-        return wait_s > own_s
-    return wait_s > own_s or cost.share_ratio is None or cost.share_ratio >= SMALL_RATIO
+        return waits
+    return waits or cost.share_ratio is None or cost.share_ratio >= SMALL_RATIO

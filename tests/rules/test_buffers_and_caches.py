@@ -419,6 +419,11 @@ def test_a_buffer_that_is_filled_once_of_names_of_batches_or_unmeasured_is_not_t
     assert severities(shuffle_exceeds_shard, replace(of_shards(), pipeline=case_of(*names).pipeline)) == []
 
 
+def test_how_much_a_generator_gives_is_not_told_by_a_file_that_it_reads() -> None:
+    generator = (op("Generator", "from_generator", within="flat_map"), op("FlatMap", "flat_map"))
+    assert severities(shuffle_exceeds_shard, replace(of_shards(), pipeline=case_of(*generator, shuffle(2_000_000)).pipeline)) == []
+
+
 # --- CSI208 -----------------------------------------------------------------------------------------------------------------
 
 

@@ -107,6 +107,21 @@ def test_the_ceiling_of_the_lock_is_told() -> None:
     assert "1,234" in finding.message
 
 
+def test_python_that_hardly_runs_is_right() -> None:
+    """Before a full cache, for instance."""
+    case = case_of(NAMES, PYTHON, BATCH, profile=profile_with("map", 0.005))
+    assert severities(python_in_pipeline.find(case)) == []
+
+
+@pytest.mark.parametrize(("elements", "word"), [(1.0, "sample"), (1 / 35, "batch"), (35.0, "sample")])
+def test_how_often_python_is_called_is_what_was_measured(elements: float, word: str) -> None:
+    """A file of 35 samples may be one call, though nothing was batched."""
+    profile = profile_with("map", 0.5)
+    rows = tuple(replace(row, elements_per_sample=elements) for row in profile.ops)
+    finding = only(python_in_pipeline.find(case_of(NAMES, PYTHON, BATCH, profile=replace(profile, ops=rows))))
+    assert f"for every {word}," in finding.message
+
+
 @pytest.mark.parametrize("kind", ["PyFunc", "EagerPyFunc", "PyFuncStateless"])
 def test_all_ways_into_python_are_one_finding(kind: str) -> None:
     second = make_op("map", name="map_2", function_ops=(kind,))
@@ -200,7 +215,7 @@ def decoder(*called: str, name: str = "map") -> Op:
     "ops",
     [
         (NAMES, decoder("DecodeJpeg", "Slice", "Cast"), BATCH),
-        (NAMES, decoder("DecodeImage", "CropAndResize"), BATCH),
+        (NAMES, decoder("DecodeJpeg", "CropAndResize"), BATCH),
         (NAMES, decoder("DecodeJpeg"), decoder("Slice", "RandomUniformInt", name="map_2"), BATCH),
     ],
 )
@@ -227,6 +242,7 @@ def test_what_an_interleave_calls_is_told_once() -> None:
         (NAMES, decoder("DecodeAndCropJpeg", "Slice"), BATCH),
         (NAMES, decoder("DecodeJpeg", "ResizeBilinear", "StridedSlice"), BATCH),
         (NAMES, decoder("DecodePng", "Slice"), BATCH),
+        (NAMES, decoder("DecodeImage", "CropAndResize"), BATCH),  # it may be PNG
         (NAMES, decoder("Slice"), decoder("DecodeJpeg", name="map_2"), BATCH),
         (NAMES, decoder("DecodeJpeg"), decoder("Cast", name="map_2"), decoder("Slice", name="map_3")),
         (NAMES, BATCH),

@@ -147,6 +147,24 @@ def test_a_cache_as_training_will_find_it_is_right(case: Case) -> None:
     assert severities(cold_cache.find(case)) == []
 
 
+def of_a_cache(*fills: bool) -> Case:
+    """Windows of a pipeline with a `cache`, each of which saw it being filled, or full."""
+    states = [make_steady_state(is_filling_cache=is_filling) for is_filling in fills]
+    windows = tuple(make_measurement("1x1x1", workers=(make_worker(steady_state=state),)) for state in states)
+    return make_case(pipeline=make_graph("list_files > interleave > map > cache > batch*32"), measurements=windows)
+
+
+def test_a_cache_that_was_never_full_is_told() -> None:
+    (finding,) = cold_cache.find(of_a_cache(True, True))
+    assert (finding.severity, finding.op) == ("warning", "cache")
+    assert "first pass" in finding.message
+
+
+@pytest.mark.parametrize("fills", [(False,), (True, False)])
+def test_windows_of_a_full_cache_are_right(fills: tuple[bool, ...]) -> None:
+    assert severities(cold_cache.find(of_a_cache(*fills))) == []
+
+
 # --- CSI506 oversubscribed CPUs -----------------------------------------------------------------------------------------------
 
 

@@ -129,6 +129,11 @@ def test_a_python_map_is_told_only_where_it_waits() -> None:
     assert severities(serial_map, measured(case, cost("map", 0.2, wait_s_per_sample=0.0))) == []
 
 
+def test_a_map_that_hardly_runs_is_not_told_though_it_waits_longer_than_it_computes() -> None:
+    case = case_of(*reading(), serial(("PyFunc",)), *TAIL)
+    assert severities(serial_map, measured(case, cost("map", 0.0, self_cpu_s_per_sample=0.0, wait_s_per_sample=1e-6))) == []
+
+
 def test_a_map_that_ran_in_parallel_after_all_is_not_told() -> None:
     case = case_of(*reading(), serial(), *TAIL)
     assert severities(serial_map, measured(case, cost("map", 0.8, parallelism=2.0))) == []

@@ -323,6 +323,26 @@ def test_a_batch_that_may_be_smaller_is_told_with_the_argument_to_add() -> None:
     assert finding.after == "ds = ds.batch(32, drop_remainder=True).prefetch(2)"
 
 
+def one_pass_of(samples: int, **overrides: Any) -> Case:
+    """Measured passes of one batch that may hold 32 samples."""
+    worker = make_worker(10.0 * samples, batches_per_s=10.0)
+    measurement = make_measurement("1x1x1", workers=(worker,))
+    op = batch(False, code="ds = ds.batch(32)")
+    case = case_of(NAMES, op, element_spec=OPEN_SPEC, measurements=(measurement,))
+    return replace(case, pipeline=replace(case.pipeline, **({"cardinality": 1, "is_infinite": False} | overrides)))
+
+
+def test_where_no_batch_is_full_nothing_is_dropped() -> None:
+    finding = only(drop_remainder_missing.find(one_pass_of(6)))
+    assert finding.after is None
+    assert "would drop all samples" in (finding.fix or "")
+
+
+@pytest.mark.parametrize("case", [one_pass_of(32), one_pass_of(6, cardinality=2), one_pass_of(6, cardinality=None)])
+def test_where_a_batch_is_full_or_may_be_the_argument_is_added(case: Case) -> None:
+    assert only(drop_remainder_missing.find(case)).after == "ds = ds.batch(32, drop_remainder=True)"
+
+
 @pytest.mark.parametrize("kind", ["Batch", "ParallelBatch", "PaddedBatch", "MapAndBatch"])
 def test_every_kind_of_batch_is_looked_at(kind: str) -> None:
     assert severities(drop_remainder_missing.find(case_of(batch(False, kind), element_spec=OPEN_SPEC))) == ["warning"]
