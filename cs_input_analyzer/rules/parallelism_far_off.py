@@ -86,7 +86,9 @@ def _finding(
         op=op.name,
         source=op.source,
         evidence={"num_parallel_calls": calls, "cpus_per_task": cpus, **more},
-        fix=f"give it num_parallel_calls={AUTOTUNE}" + (", and a cycle_length, which keeps the order" if is_ordered else ""),
+        fix=f"give it num_parallel_calls={AUTOTUNE}"
+        + (" in place of num_parallel_batches" if "num_parallel_batches" in (op.code or "") else "")
+        + (", and a cycle_length, which keeps the order" if is_ordered else ""),
         before=op.code,
         after=None if is_ordered else with_argument(op.code, method_of(op), "num_parallel_calls", AUTOTUNE, nth=number),
         edits=(Edit(kind="set-parallelism", op=op.name),),

@@ -21,6 +21,7 @@ from cs_input_analyzer.op_traits import call_number
 from cs_input_analyzer.records import Case, Finding, Op
 from cs_input_analyzer.samples import samples_reaching
 from cs_input_analyzer.source_code import with_argument
+from cs_input_analyzer.threads import reader_ops
 
 CODE = "CSI208"
 NAME = "shuffle-too-small"
@@ -52,7 +53,7 @@ def find(case: Case) -> Iterator[Finding]:
         op=op.name,
         source=op.source,
         evidence={"buffer_size": count, "batch_size": batch, "samples_of_a_worker": round(samples) if samples else None},
-        fix=f"give it a buffer of {better:,}, and shuffle the file names",
+        fix=f"give it a buffer of {better:,}" + (", and shuffle the file names" if not is_mixed_before and reader_ops(ops) else ""),
         before=op.code,
         after=with_argument(op.code, "shuffle", "buffer_size", str(better), nth=call_number(op, ops)),
     )

@@ -460,6 +460,15 @@ def test_the_better_buffer_has_ten_batches() -> None:
     (finding,) = found(shuffle_too_small, case_of(*reading(), shuffle(16, code="ds = ds.shuffle(16, seed=1)"), batch(256)))
     assert finding.after == "ds = ds.shuffle(2560, seed=1)"
     assert finding.edits == ()
+    assert finding.fix == "give it a buffer of 2,560, and shuffle the file names"
+
+
+def test_names_that_are_shuffled_and_names_that_are_not_there_need_no_shuffle() -> None:
+    mixed = case_of(op("TensorSlice", "names"), shuffle(64), *reading()[1:], shuffle(16), batch(256))
+    made = case_of(op("Generator", "from_generator", within="flat_map"), op("FlatMap", "flat_map"), shuffle(16), batch(256))
+    for case in (mixed, made):
+        (finding,) = found(shuffle_too_small, case)
+        assert finding.fix == "give it a buffer of 2,560"
 
 
 # --- CSI209 -----------------------------------------------------------------------------------------------------------------
