@@ -6,8 +6,8 @@ cost, alternately, several times. The op burns by the CPU clock of its own threa
 The `runtime` row is judged apart: planting slows the pipeline, its threads then sleep and wake more often for each sample, and the
 process's own CPU moves by more or less than the plant. `process beyond` is that rest, read from the kernel and not from us.
 
-A map of many tiny TensorFlow ops is planted, too, against one of a single op. What such a map costs is mostly calling its ops, which
-nothing in the pipeline can show: there the truth is what the process's own CPU moves by.
+A map of many tiny TensorFlow ops is planted, too, against one of a single op. What such a map costs is mostly calling its ops,
+which nothing in the pipeline can show: there the truth is what the process's own CPU moves by.
 """
 
 from __future__ import annotations
@@ -72,9 +72,9 @@ def profiled(files: list[str], place: str, cpu_us: float, seconds: float) -> dic
     """CPU µs per sample by row; the planted op's row is called `planted`, the rest of the process's CPU `runtime`."""
     from benchmarks.busy_op import busy
     from cs_input_analyzer import graph
+    from cs_input_analyzer.measure.journal import JournalWriter, Order, read_journal
     from cs_input_analyzer.measure.prefixes import cpu_s_per_element
     from cs_input_analyzer.measure.sampling import harness_us_per_batch
-    from cs_input_analyzer.measure.journal import JournalWriter, Order, read_journal
     from cs_input_analyzer.measure.summary import Ending, profile_from, worker_result
     from cs_input_analyzer.measure.worker import sample
     from cs_input_analyzer.records import Layout, SamplesPerElement
@@ -161,7 +161,9 @@ def main() -> None:
         found = json.loads(next(line for line in done.stdout.splitlines() if line.startswith("RESULT ")).removeprefix("RESULT "))
         for place, row in found.items():
             error = row["moved_us"] / row["truth_us"] - 1
-            verdict = "yes" if abs(error) <= (0.15 if place in TINY_PLACES else 0.1) and row["largest_other_op_ratio"] <= 0.05 else "no"
+            verdict = (
+                "yes" if abs(error) <= (0.15 if place in TINY_PLACES else 0.1) and row["largest_other_op_ratio"] <= 0.05 else "no"
+            )
             others = f"{row['largest_other_op_ratio'] * 100:.1f} %"
             where = f"{place}, {cpus.count(',') + 1} CPU"
             rest = f"{row['process_moved_us'] - row['truth_us']:+.1f}", f"{row['runtime_moved_us']:+.1f}"

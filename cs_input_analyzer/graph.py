@@ -16,6 +16,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib.metadata import distributions
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -637,7 +639,7 @@ def where_built() -> Source:
         if is_library(frame.filename) or frame.filename.startswith(_STDLIB):
             continue
         line = f"{frame.filename}:{frame.lineno}"
-        if not _INSTALLED.search(frame.filename):
+        if not is_installed(frame.filename):
             return Source(line, library)
         library = library or line
     return Source(library or "", None)  # an input function that is installed itself
@@ -645,7 +647,23 @@ def where_built() -> Source:
 
 def is_users_own(filename: str) -> bool:
     """Whether code is the user's: not ours, not TensorFlow's or Python's own, and of no package that was installed."""
-    return not (is_library(filename) or _INSTALLED.search(filename) or filename.startswith(_STDLIB))
+    return not (is_library(filename) or is_installed(filename) or filename.startswith(_STDLIB))
+
+
+def is_installed(filename: str) -> bool:
+    """Whether it is of a package that was installed: below `site-packages`, or into another folder of `sys.path` (pip's `--target`,
+    a module of a cluster), where the installer left a record of it. The user's own files may stand in the same folder."""
+    if _INSTALLED.search(filename):
+        return True
+    above = (folder for folder in sys.path if folder and filename.startswith(folder.rstrip(os.sep) + os.sep))
+    return any(filename[len(folder.rstrip(os.sep)) + 1 :].partition(os.sep)[0] in _names_installed(folder) for folder in above)
+
+
+@cache
+def _names_installed(folder: str) -> frozenset[str]:
+    """What installers recorded in a folder: its packages, and modules that are one file."""
+    lines = (line for found in distributions(path=[folder]) for line in (found.read_text("RECORD") or "").splitlines())
+    return frozenset(re.split("[/,]", line, maxsplit=1)[0] for line in lines)
 
 
 def is_library(filename: str) -> bool:

@@ -20,10 +20,10 @@ from types import CodeType
 from typing import Any
 
 from cs_input_analyzer.errors import TargetError
+from cs_input_analyzer.graph import is_installed
 
 __all__ = ["patched_sources"]
 
-_LIBRARY_FOLDERS = frozenset({"site-packages", "dist-packages"})
 _NOT_THE_USERS = frozenset({"__main__", "__mp_main__", "cs_input_analyzer", "wafer_model"})
 
 
@@ -87,4 +87,4 @@ def _users_modules(changed: Mapping[str, str]) -> list[str]:
 
 def _is_in_a_library(file: str) -> bool:
     path = Path(file)
-    return bool(_LIBRARY_FOLDERS & set(path.parts)) or path.is_relative_to(sysconfig.get_path("stdlib"))
+    return is_installed(file) or path.is_relative_to(sysconfig.get_path("stdlib"))

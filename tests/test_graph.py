@@ -193,6 +193,18 @@ def test_of_an_op_that_a_package_built_the_users_line_stands_first(tmp_path: Pat
     assert ops["map_2"].code is not None
 
 
+def test_a_package_in_a_folder_of_its_own_is_known_by_its_installers_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = tmp_path / "pairs-1.0.dist-info" / "RECORD"
+    record.parent.mkdir()
+    record.write_text("pairs.py,sha256=x,10\npairs_more/__init__.py,,\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    for name, is_installed in (("pairs.py", True), ("pairs_more/a.py", True), ("mine.py", False), ("mine/pairs.py", False)):
+        assert graph.is_installed(str(tmp_path / name)) == is_installed
+    assert not graph.is_installed(str(tmp_path.parent / "pairs.py"))
+
+
 def test_where_nothing_is_the_users_own_the_packages_line_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "site-packages" / "pairs.py"
     scope: dict[str, Any] = {}

@@ -213,7 +213,7 @@ def _judge_rows(found: Judgement, analysis: Analysis) -> None:
         return
     rows, ops = analysis.profile.ops, analysis.pipeline.ops
     found.rows = judging.folded(rows, ops)
-    found.without_row = [op.name for op in ops if op.name not in {row.name for row in rows}]
+    found.without_row = [op.name for op in ops if op.kind != "Options" and op.name not in {row.name for row in rows}]
     found.lines = len(ops)
     texts = {path: _lines(path) for path in {place.rpartition(":")[0] for op in ops for place in judging.places_of(op)}}
     found.lines_wrong = judging.wrong_lines(ops, texts)
