@@ -16,8 +16,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cache
-from importlib.metadata import distributions
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +23,7 @@ import numpy as np
 from cs_input_analyzer.op_kinds import is_dataset_op, kind_of, method_of
 from cs_input_analyzer.records import Component, FileSet, Op, PipelineGraph, SamplesPerElement, Scalar
 from cs_input_analyzer.samples import samples_per_element_of
-from cs_input_analyzer.statements import code_at
+from cs_input_analyzer.statements import code_at, is_installed
 from cs_input_analyzer.threads import inside, reader_ops
 
 AUTOTUNE = -1
@@ -52,7 +50,6 @@ _MAX_LIST_VALUES = 8
 # The name under which a dataset, or its op, keeps its serial number.
 SOURCE_NUMBER = "_csia_source"
 _TAG = re.compile(r"#csia(\d+)$")
-_INSTALLED = re.compile(r"[/\\](site|dist)-packages[/\\]")
 _STDLIB = sysconfig.get_path("stdlib") + os.sep
 _LIBRARIES = ("cs_input_analyzer", "tensorflow", "keras", "tf_keras", "tensorflow_datasets")
 
@@ -648,22 +645,6 @@ def where_built() -> Source:
 def is_users_own(filename: str) -> bool:
     """Whether code is the user's: not ours, not TensorFlow's or Python's own, and of no package that was installed."""
     return not (is_library(filename) or is_installed(filename) or filename.startswith(_STDLIB))
-
-
-def is_installed(filename: str) -> bool:
-    """Whether it is of a package that was installed: below `site-packages`, or into another folder of `sys.path` (pip's `--target`,
-    a module of a cluster), where the installer left a record of it. The user's own files may stand in the same folder."""
-    if _INSTALLED.search(filename):
-        return True
-    above = (folder for folder in sys.path if folder and filename.startswith(folder.rstrip(os.sep) + os.sep))
-    return any(filename[len(folder.rstrip(os.sep)) + 1 :].partition(os.sep)[0] in _names_installed(folder) for folder in above)
-
-
-@cache
-def _names_installed(folder: str) -> frozenset[str]:
-    """What installers recorded in a folder: its packages, and modules that are one file."""
-    lines = (line for found in distributions(path=[folder]) for line in (found.read_text("RECORD") or "").splitlines())
-    return frozenset(re.split("[/,]", line, maxsplit=1)[0] for line in lines)
 
 
 def is_library(filename: str) -> bool:

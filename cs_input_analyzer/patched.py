@@ -20,7 +20,7 @@ from types import CodeType
 from typing import Any
 
 from cs_input_analyzer.errors import TargetError
-from cs_input_analyzer.graph import is_installed
+from cs_input_analyzer.statements import is_installed
 
 __all__ = ["patched_sources"]
 

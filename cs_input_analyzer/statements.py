@@ -1,6 +1,6 @@
 """A line of the user's file -> the statement it is part of, as written, and the rules that a comment there switches off.
 
-Reads source files and nothing else; the statement is found by Python's own syntax tree, never by counting brackets.
+Reads source files, and the records of package installers; the statement is found by Python's own syntax tree, never by counting brackets.
 """
 
 from __future__ import annotations
@@ -9,16 +9,20 @@ import ast
 import functools
 import io
 import linecache
+import os
 import re
+import sys
 import tokenize
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib.metadata import distributions
 from typing import Any
 
 # A chain of twenty calls fits; of longer statements only the call at the line is kept.
 LONGEST_CODE = 2000
 # `# csi: ignore` or `# csi: ignore=CSI103, CSI2`, also behind another comment.
 _COMMENT = re.compile(r"#\s*csi:\s*ignore\b(?:\s*=\s*(?P<codes>[A-Za-z]\w*(?:\s*,\s*[A-Za-z]\w*)*))?", re.IGNORECASE)
+_INSTALLED = re.compile(r"[/\\](site|dist)-packages[/\\]")
 EVERY_RULE = "CSI"
 _BLOCKS = ("body", "orelse", "finalbody")
 _PARTS_OF_NO_HEAD = (*_BLOCKS, "handlers", "cases", "decorator_list")
@@ -179,3 +183,19 @@ def _call_at(text: str, line: int) -> str | None:
     end_of_name = file.offset(line, name.end_col_offset or 0)
     begin = text.rfind(".", 0, end_of_name - len(name.attr) + 1)
     return text[begin : file.offset(call.end_lineno or line, call.end_col_offset or 0)]
+
+
+def is_installed(filename: str) -> bool:
+    """Whether it is of a package that was installed: below `site-packages`, or into another folder of `sys.path` (pip's `--target`,
+    a module of a cluster), where the installer left a record of it. The user's own files may stand in the same folder."""
+    if _INSTALLED.search(filename):
+        return True
+    above = (folder for folder in sys.path if folder and filename.startswith(folder.rstrip(os.sep) + os.sep))
+    return any(filename[len(folder.rstrip(os.sep)) + 1 :].partition(os.sep)[0] in _names_installed(folder) for folder in above)
+
+
+@functools.cache
+def _names_installed(folder: str) -> frozenset[str]:
+    """What installers recorded in a folder: its packages, and modules that are one file."""
+    lines = (line for found in distributions(path=[folder]) for line in (found.read_text("RECORD") or "").splitlines())
+    return frozenset(re.split("[/,]", line, maxsplit=1)[0] for line in lines)

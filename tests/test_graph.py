@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from cs_input_analyzer import graph
+from cs_input_analyzer import graph, statements
 from cs_input_analyzer.records import Op, PipelineGraph
+from cs_input_analyzer.statements import is_installed
 
 pytestmark = pytest.mark.tf
 
@@ -201,15 +202,15 @@ def test_a_package_in_a_folder_of_its_own_is_known_by_its_installers_record(
     record.write_text("pairs.py,sha256=x,10\npairs_more/__init__.py,,\n")
     monkeypatch.syspath_prepend(tmp_path)
     for name, is_installed in (("pairs.py", True), ("pairs_more/a.py", True), ("mine.py", False), ("mine/pairs.py", False)):
-        assert graph.is_installed(str(tmp_path / name)) == is_installed
-    assert not graph.is_installed(str(tmp_path.parent / "pairs.py"))
+        assert is_installed(str(tmp_path / name)) == is_installed
+    assert not is_installed(str(tmp_path.parent / "pairs.py"))
 
 
 def test_where_nothing_is_the_users_own_the_packages_line_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "site-packages" / "pairs.py"
     scope: dict[str, Any] = {}
     exec(compile(PACKAGE, str(file), "exec"), scope)
-    monkeypatch.setattr(graph, "_INSTALLED", re.compile("site-packages|/tests/"))
+    monkeypatch.setattr(statements, "_INSTALLED", re.compile("site-packages|/tests/"))
     (op, _) = graph_of(lambda: scope["pairs"](5)).ops
     assert (op.source, op.library_source) == (f"{file}:5", None)
 
