@@ -1,6 +1,7 @@
 """A line of the user's file -> the statement it is part of, as written, and the rules that a comment there switches off.
 
-Reads source files, and the records of package installers; the statement is found by Python's own syntax tree, never by counting brackets.
+Reads source files, and the records of package installers; the statement is found by Python's own syntax tree, never by counting
+brackets.
 """
 
 from __future__ import annotations

@@ -13,7 +13,6 @@ import pytest
 
 from cs_input_analyzer import graph, statements
 from cs_input_analyzer.records import Op, PipelineGraph
-from cs_input_analyzer.statements import is_installed
 
 pytestmark = pytest.mark.tf
 
@@ -201,8 +200,8 @@ def test_a_package_in_a_folder_of_its_own_is_known_by_its_installers_record(
     record.parent.mkdir()
     record.write_text("pairs.py,sha256=x,10\npairs_more/__init__.py,,\n")
     monkeypatch.syspath_prepend(tmp_path)
-    for name, is_installed in (("pairs.py", True), ("pairs_more/a.py", True), ("mine.py", False), ("mine/pairs.py", False)):
-        assert is_installed(str(tmp_path / name)) == is_installed
+    for name, expected in (("pairs.py", True), ("pairs_more/a.py", True), ("mine.py", False), ("mine/pairs.py", False)):
+        assert is_installed(str(tmp_path / name)) == expected
     assert not is_installed(str(tmp_path.parent / "pairs.py"))
 
 
