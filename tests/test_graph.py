@@ -201,8 +201,8 @@ def test_a_package_in_a_folder_of_its_own_is_known_by_its_installers_record(
     record.write_text("pairs.py,sha256=x,10\npairs_more/__init__.py,,\n")
     monkeypatch.syspath_prepend(tmp_path)
     for name, expected in (("pairs.py", True), ("pairs_more/a.py", True), ("mine.py", False), ("mine/pairs.py", False)):
-        assert is_installed(str(tmp_path / name)) == expected
-    assert not is_installed(str(tmp_path.parent / "pairs.py"))
+        assert statements.is_installed(str(tmp_path / name)) == expected
+    assert not statements.is_installed(str(tmp_path.parent / "pairs.py"))
 
 
 def test_where_nothing_is_the_users_own_the_packages_line_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
