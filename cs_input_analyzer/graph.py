@@ -83,30 +83,41 @@ def recorded_sources() -> Iterator[SourceLog]:
     attribute of their own inside of functions, and at the top, where TensorFlow drops attributes that it does not know, in the
     Python object.
     """
+    import tensorflow as tf
     from tensorflow.core.framework import attr_value_pb2
     from tensorflow.python.data.ops import dataset_ops
 
     log = SourceLog()
-    original, initialize = dataset_ops.DatasetV2._metadata, dataset_ops.DatasetV2.__init__
+    original, initialize, reduce = dataset_ops.DatasetV2._metadata, dataset_ops.DatasetV2.__init__, dataset_ops.DatasetV2.reduce
 
     def tagged(dataset: Any) -> Any:
         metadata = original.fget(dataset)
         metadata.name = f"{metadata.name}#csia{log.note()}".encode()
         return metadata
 
+    def number_in_graph(tensor: Any, number: int) -> None:
+        operation = None if hasattr(tensor, "numpy") else tensor.op
+        if operation is not None and is_dataset_op(operation.type) and SOURCE_NUMBER not in operation.node_def.attr:
+            operation._set_attr(SOURCE_NUMBER, attr_value_pb2.AttrValue(i=number))
+
     def noted(dataset: Any, variant_tensor: Any) -> None:
         initialize(dataset, variant_tensor)
         number = log.note()
         setattr(dataset, SOURCE_NUMBER, number)
-        operation = None if hasattr(variant_tensor, "numpy") else variant_tensor.op
-        if operation is not None and is_dataset_op(operation.type) and SOURCE_NUMBER not in operation.node_def.attr:
-            operation._set_attr(SOURCE_NUMBER, attr_value_pb2.AttrValue(i=number))
+        number_in_graph(variant_tensor, number)
 
-    dataset_ops.DatasetV2._metadata, dataset_ops.DatasetV2.__init__ = property(tagged), noted
+    def reduced(dataset: Any, *args: Any, **kwargs: Any) -> Any:  # gives no Dataset, and so has no metadata of one
+        result = reduce(dataset, *args, **kwargs)
+        for tensor in tf.nest.flatten(result, expand_composites=True)[:1]:
+            number_in_graph(tensor, log.note())
+        return result
+
+    cls = dataset_ops.DatasetV2
+    cls._metadata, cls.__init__, cls.reduce = property(tagged), noted, reduced
     try:
         yield log
     finally:
-        dataset_ops.DatasetV2._metadata, dataset_ops.DatasetV2.__init__ = original, initialize
+        cls._metadata, cls.__init__, cls.reduce = original, initialize, reduce
 
 
 def read_graph(

@@ -188,8 +188,8 @@ def _judge_truth(found: Judgement, said: Mapping[str, dict[str, Any]]) -> None:
         found.pairs = {name: rate[name] for name in ("reported", "bare", "reported_cpu_s", "bare_cpu_s")}
         found.rate = judging.ratio_of_medians(rate["reported"], rate["bare"])
         found.cpu = judging.ratio_of_medians(rate["reported_cpu_s"], rate["bare_cpu_s"])
-        counted = "unknown" if rate["is_unknown"] else rate["said_samples"] or "counted"
-        found.samples = f"{counted} of {rate['true_samples']} ({rate['said_source']})"
+        counted = "unknown" if rate["is_unknown"] else "counted in each" if rate["counted_in"] is not None else rate["said_samples"]
+        found.samples = f"{counted}: {rate['true_samples']} ({rate['said_source']})"
     if savings := said.get("savings"):
         found.savings = savings["savings"]
         found.dearest = judging.dearest(savings["savings"])

@@ -31,8 +31,8 @@ def find(case: Case) -> Iterator[Finding]:
     if not unknown:
         return
     python = python_ops(case.pipeline.ops)
-    maps = [op for op in case.pipeline.ops if op.kind in TRANSFORMS]
-    made_by = (python or maps or case.pipeline.ops)[-1:]
+    # The last one whose function may change the shape: what Python promised before it says nothing of what it gives.
+    made_by = ([op for op in case.pipeline.ops if op.kind in TRANSFORMS or op in python] or case.pipeline.ops)[-1:]
     names = ", ".join(f"{part.name} {_shape(part)}" for part in unknown[:4]) + (" and more" if len(unknown) > 4 else "")
     yield Finding(
         code=CODE,
@@ -41,7 +41,7 @@ def find(case: Case) -> Iterator[Finding]:
         op=made_by[0].name if made_by else None,
         source=made_by[0].source if made_by else None,
         evidence={"components": len(unknown), "of": len(case.pipeline.element_spec), "first": unknown[0].name},
-        fix=_fix(unknown, bool(python)),
+        fix=_fix(unknown, any(op in python for op in made_by)),
     )
 
 

@@ -28,7 +28,7 @@ from builders import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cs_input_analyzer.records import Case, Finding, TunedParameter
+from cs_input_analyzer.records import BatchGap, Case, Finding, TunedParameter
 from cs_input_analyzer.rules import (
     autotune_sees_host,
     cold_cache,
@@ -377,6 +377,14 @@ def passing(epochs: int, gap_s: float | None, window_s: float = 10.0) -> Case:
 def test_a_rate_that_is_mostly_restarts_is_told() -> None:
     told = only(tables_disagree.find(passing(276, 0.02)))
     assert "55% of the time went between the end of one pass" in told.message
+
+
+def test_where_each_batch_is_a_pass_gaps_and_rate_agree() -> None:
+    case = passing(27, 0.15, 4.0)
+    (worker,) = case.measurements[0].workers
+    gap = BatchGap(p50=0.147, p95=0.16, p99=0.17, max=0.2)
+    worker = replace(worker, batches_per_s=1 / 0.15, batch_gap_s=gap)
+    assert not list(tables_disagree.find(replace(case, measurements=(make_measurement("1x1x2", workers=(worker,)),))))
 
 
 @pytest.mark.parametrize("case", [passing(0, None), passing(3, 0.02), passing(100, 0.02), passing(0, 0.02)])
