@@ -51,7 +51,8 @@ _MAX_LIST_VALUES = 8
 SOURCE_NUMBER = "_csia_source"
 _TAG = re.compile(r"#csia(\d+)$")
 _STDLIB = sysconfig.get_path("stdlib") + os.sep
-_LIBRARIES = ("cs_input_analyzer", "tensorflow", "keras", "tf_keras", "tensorflow_datasets")
+_TENSORFLOW = ("cs_input_analyzer", "tensorflow")
+_LIBRARIES = (*_TENSORFLOW, "keras", "tf_keras", "tensorflow_datasets")
 
 
 class Source(NamedTuple):
@@ -644,7 +645,7 @@ def where_built() -> Source:
 
     library = None
     for frame in reversed(tf_stack.extract_stack()):
-        if is_library(frame.filename) or frame.filename.startswith(_STDLIB):
+        if is_library(frame.filename, _TENSORFLOW) or frame.filename.startswith(_STDLIB):
             continue
         line = f"{frame.filename}:{frame.lineno}"
         if not is_installed(frame.filename):
@@ -658,11 +659,11 @@ def is_users_own(filename: str) -> bool:
     return not (is_library(filename) or is_installed(filename) or filename.startswith(_STDLIB))
 
 
-def is_library(filename: str) -> bool:
-    """Whether a frame is ours, TensorFlow's or Python's own. By the folders of those packages: users have a `tensorflow/` too."""
+def is_library(filename: str, names: Sequence[str] = _LIBRARIES) -> bool:
+    """Whether a frame is of these packages, or Python's own. By the folders of the packages: users have a `tensorflow/`, too."""
     # A file that AutoGraph generated is the user's line only after TensorFlow has mapped it back, which it does not do everywhere.
     if filename.startswith(("<frozen", "<string>", "<__array")) or os.path.basename(filename).startswith("__autograph_generated"):
         return True
-    packages = (sys.modules.get(name) for name in _LIBRARIES)
+    packages = (sys.modules.get(name) for name in names)
     files = (getattr(package, "__file__", None) for package in packages)
     return any(filename.startswith(os.path.dirname(file) + os.sep) for file in files if file)

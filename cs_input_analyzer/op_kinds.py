@@ -129,7 +129,7 @@ _TABLE: Mapping[str, str] = {
     "Save": "writes one-for-one",
     "Prefetch": "threads one-by-one one-for-one names",
     "Concatenate": "names",
-    "Zip": "one-for-one",
+    "Zip": "names one-for-one",
     "DirectedInterleave": "",
     "WeightedFlatMap": "",
     "ChooseFastest": "",
