@@ -22,9 +22,11 @@ FUNCTIONS = Path(__file__).parent / "functional" / "input_functions.py"
 BUDGET = min(2, len(os.sched_getaffinity(0)))
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def launcher() -> Iterator[LocalLauncher]:
+    """One for all: TensorFlow is imported once. A worker of it waits for ever, so that it all is there before the first test."""
     made = LocalLauncher(cpu_budget=BUDGET)
+    made.start(Layout.parse("1x1x1"))
     yield made
     made.close()
 

@@ -26,9 +26,11 @@ BUDGET = min(2, len(os.sched_getaffinity(0)))
 needs_tf = pytest.mark.tf
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def launcher() -> Iterator[LocalLauncher]:
+    """One for all: TensorFlow is imported once. A worker of it waits for ever, so that it all is there before the first test."""
     made = LocalLauncher(cpu_budget=BUDGET)
+    made.start(Layout.parse("1x1x1"))
     yield made
     made.close()
     assert not made.folder.exists()
@@ -67,9 +69,13 @@ def is_of_this_run(process: psutil.Process) -> bool:
 # --- without TensorFlow ------------------------------------------------------------------------------------------------------
 
 
-def test_a_launch_on_several_nodes_is_not_for_this_host(launcher: LocalLauncher) -> None:
-    with pytest.raises(LaunchError, match="one node"):
-        launcher.start(Layout.parse("2x1x1"))
+def test_a_launch_on_several_nodes_is_not_for_this_host() -> None:
+    launcher = LocalLauncher(cpu_budget=BUDGET)
+    try:
+        with pytest.raises(LaunchError, match="one node"):
+            launcher.start(Layout.parse("2x1x1"))
+    finally:
+        launcher.close()
 
 
 def test_ports_are_free_and_differ() -> None:
@@ -177,18 +183,14 @@ TOGETHER = ("blocks_after_a_while", "numpy_function_and_threads", "dies_of_a_sig
 
 
 @pytest.fixture(scope="module")
-def ended() -> dict[str, Launched]:
-    """Launches of one worker each, side by side: what they share is the long import."""
-    launcher = LocalLauncher(cpu_budget=BUDGET)
-    try:
-        launchings = [launcher.start(Layout.parse(f"1x1x{BUDGET}")) for _ in TOGETHER]  # all CPUs: they import at once
-        # Long enough to import TensorFlow on a busy machine and to see elements; one generator then blocks for ever.
-        choices = {"blocks_after_a_while": {"max_window_s": 60.0, "deadline_s": launcher.now_s() + 20, "target_error_ratio": 1e-9}}
-        plans = [plan_for(function, launcher, **choices.get(function, {})) for function in TOGETHER]
-        with ThreadPoolExecutor(len(TOGETHER)) as pool:
-            return dict(zip(TOGETHER, pool.map(launcher.run, launchings, plans), strict=True))
-    finally:
-        launcher.close()
+def ended(launcher: LocalLauncher) -> dict[str, Launched]:
+    """Launches of one worker each, side by side: one of them is waited for until its deadline."""
+    launchings = [launcher.start(Layout.parse(f"1x1x{BUDGET}")) for _ in TOGETHER]
+    # Long enough to see elements on a busy machine, which is counted from when the pipeline is built; then it blocks for ever.
+    choices = {"blocks_after_a_while": {"max_window_s": 60.0, "deadline_s": launcher.now_s() + 12, "target_error_ratio": 1e-9}}
+    plans = [plan_for(function, launcher, **choices.get(function, {})) for function in TOGETHER]
+    with ThreadPoolExecutor(len(TOGETHER)) as pool:
+        return dict(zip(TOGETHER, pool.map(launcher.run, launchings, plans), strict=True))
 
 
 @needs_tf
