@@ -26,6 +26,7 @@ from cs_input_analyzer.errors import InputFunctionError, TargetError, UsageError
 from cs_input_analyzer.launch.bootstrap import environment
 from cs_input_analyzer.launch.script import find_captures, pick
 from cs_input_analyzer.records import Capture, CaptureCandidate
+from tests.functional.running import BRIEF
 
 SCRIPTS = Path(__file__).parent / "functional" / "scripts"
 SECONDS = 60.0
@@ -427,16 +428,16 @@ def test_a_script_that_fails_ends_with_3(users: Path, capsys: pytest.CaptureFixt
     assert "/cs_input_analyzer/" not in "".join(line for line in told.err.splitlines() if "File " in line)
 
 
-# One worker on one CPU, planned for a node of two: nothing is left to measure after the probe.
+# One worker on one CPU.
 QUICK = ("--cpus", "1", "--probe-layouts", "1x1x1", "--max-seconds", "40", "--target-error", "0.5", "--no-measure-fixes")
 NODE = ("--cpus-per-node", "2", "--memory-per-node", "16GiB")
 
 
 def analyzed(folder: Path, options: list[str], command: list[str], **environment: str) -> tuple[dict[str, Any], str]:
-    """A whole analysis in the original form: the saved run, and what was told."""
+    """An analysis in the original form: the saved run, and what was told."""
     root = str(Path(__file__).resolve().parents[1])
     run = subprocess.run(
-        [sys.executable, "-m", "cs_input_analyzer", *QUICK, *NODE, *options, "--json", str(folder / "run.json"), *command],
+        [sys.executable, "-m", BRIEF, *QUICK, *NODE, *options, "--json", str(folder / "run.json"), *command],
         capture_output=True,
         text=True,
         timeout=200,

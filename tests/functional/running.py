@@ -26,9 +26,9 @@ VANISH_S = 10.0
 # Ends a run that hangs; no run takes half of it, even on a busy machine.
 TIMEOUT_S = 180.0
 
-# In place of `cs_input_analyzer`, where only what comes of the first launch is judged.
-FIRST_LAUNCHES = "tests.functional.first_launches"
-# One worker on one CPU. With FIRST_LAUNCHES some ten seconds, however many `--max-seconds` grants to a busy host.
+# In place of `cs_input_analyzer`, where what comes of the first launch is judged: its docstring says what it leaves out.
+BRIEF = "tests.functional.brief"
+# One worker on one CPU. With BRIEF some ten seconds, however many `--max-seconds` grants to a busy host.
 QUICK = (
     *("--cpus", "1", "--probe-layouts", "1x1x1", "--max-seconds", "40", "--target-error", "0.5", "--no-measure-fixes"),
     *("--nodes", "1", "--cpus-per-node", "2", "--memory-per-node", "16GiB"),

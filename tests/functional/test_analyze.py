@@ -14,12 +14,11 @@ from typing import Any
 import jsonschema
 import pytest
 
-from tests.functional.running import ROOT, Outcome, run_cli
+from tests.functional.running import BRIEF, ROOT, Outcome, run_cli
 
 pytestmark = [pytest.mark.tf, pytest.mark.slow, pytest.mark.timeout(600)]
 
-# Enough for one probe; what is left does not suffice for a second one, whatever the plan.
-SHORT = ("--cpus", "1", "--probe-layouts", "1x1x1", "--max-seconds", "8", "--target-error", "0.5")
+SHORT = ("--cpus", "1", "--probe-layouts", "1x1x1", "--max-seconds", "16", "--target-error", "0.5")
 CLUSTER = ("--nodes", "64", "--cpus-per-node", "32", "--memory-per-node", "128GiB")
 IMPOSSIBLE_PER_S = "1e11"
 TARGET = "sample_pipelines.fc_mnist:train_input_fn"
@@ -53,7 +52,7 @@ def demanding(first: Outcome, sample: Path, tmp_path_factory: pytest.TempPathFac
 
     def run(name: str, cpu: int) -> Outcome:
         more = ("--fail-on", "input-bound", "--set", "train_input.batch_size=128", "--demand", demands[name])
-        return run_cli(["analyze", TARGET, "--params", str(sample), *SHORT, *CLUSTER, *more], folders[name], cpu=cpu)
+        return run_cli(["analyze", TARGET, "--params", str(sample), *SHORT, *CLUSTER, *more], folders[name], cpu=cpu, program=BRIEF)
 
     with ThreadPoolExecutor(2) as pool:
         return dict(zip(demands, pool.map(run, demands, itertools.cycle(os.sched_getaffinity(0))), strict=True))
@@ -179,7 +178,7 @@ sys.meta_path.insert(0, SlowDisk())
 @pytest.mark.parametrize(
     ("import_s", "options", "code", "says"),
     [
-        (12, ("--max-seconds", "6"), 0, ""),
+        (12, ("--max-seconds", "10"), 0, ""),
         (60, ("--max-seconds", "6", "--start-timeout", "5"), 4, "TensorFlow was not imported within 5 s; --start-timeout"),
     ],
 )
@@ -189,7 +188,9 @@ def test_an_import_that_is_slower_than_the_budget(
     modules = tmp_path / "modules"
     modules.mkdir()
     (modules / "sitecustomize.py").write_text(SLOW_IMPORT.format(seconds=import_s))
-    outcome = run_cli(["analyze", TARGET, "--params", str(sample), *SHORT, *options], tmp_path / "case", modules=modules)
+    outcome = run_cli(
+        ["analyze", TARGET, "--params", str(sample), *SHORT, *options], tmp_path / "case", modules=modules, program=BRIEF
+    )
     assert outcome.code == code, outcome.err
     assert says in outcome.err
     assert outcome.left_files == outcome.left_processes == ()

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from tests.functional.running import FIRST_LAUNCHES, FUNCTIONS, QUICK, Outcome, Stop, run_cli
+from tests.functional.running import BRIEF, FUNCTIONS, QUICK, Outcome, Stop, run_cli
 
 pytestmark = [pytest.mark.tf, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -280,7 +280,7 @@ def outcomes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
     def run(case: Case, cpu: int) -> Outcome:
         arguments = ["analyze", case.target or f"{FUNCTIONS}:{case.function}", *QUICK, *case.arguments]
-        program = "cs_input_analyzer" if case.stop else FIRST_LAUNCHES  # one that is to be stopped must not be over before
+        program = "cs_input_analyzer" if case.stop else BRIEF  # one that is to be stopped must not be over before
         pinned = None if "--cpus" in case.arguments else cpu
         return run_cli(arguments, folders[case.name], stop=case.stop, cpu=pinned, program=program)
 

@@ -29,7 +29,7 @@ from cs_input_analyzer.launch import Launched, LocalLauncher, WorkPlan
 from cs_input_analyzer.measure.counters import read_counters
 from cs_input_analyzer.measure.journal import JournalError, JournalWriter, read_journal
 from cs_input_analyzer.records import Layout
-from tests.functional.running import FIRST_LAUNCHES, QUICK, ROOT, Outcome, run_cli
+from tests.functional.running import BRIEF, QUICK, ROOT, Outcome, run_cli
 
 pytestmark = [pytest.mark.tf, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -372,7 +372,7 @@ def outcomes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         told = [argument.format(data=folder / "data") for argument in case.arguments]
         arguments = ["analyze", f"{FUNCTIONS}:{case.function}", *QUICK, *told]
         pinned = None if "--cpus" in case.arguments else cpu
-        return run_cli(arguments, folder, cpu=pinned, within=case.within(), program=FIRST_LAUNCHES)
+        return run_cli(arguments, folder, cpu=pinned, within=case.within(), program=BRIEF)
 
     # Those that wait the longest first.
     ordered = sorted(cases, key=lambda case: case.arguments[: len(TWO_WORKERS)] != TWO_WORKERS)
