@@ -1,9 +1,9 @@
 """The command line, but a run ends as soon as there is something to judge: `python -m tests.functional.brief ARGUMENTS`.
 
 A whole run repeats what decides its plan, cuts the pipeline after each of its ops, and tries fixes for as long as `--max-seconds`
-allows. A test that judges what comes of the first launch would wait for all that; and a small `--max-seconds` in its place would end
-that launch too early on a busy host. So nothing is launched again here after the first layouts (but on more nodes), and fixes are
-tried for a short time: then `--max-seconds` is only patience. Whole runs are those of `test_analyze` and `test_known_truth`.
+allows. A test that judges what comes of the first launch would wait for all that; and with a small `--max-seconds` instead, that
+launch would end too early on a busy host. So nothing is launched again here after the first layouts (but on more nodes), and fixes
+are tried for a short time: `--max-seconds` is only patience. Whole runs are those of `test_analyze` and `test_known_truth`.
 """
 
 from __future__ import annotations
