@@ -21,6 +21,8 @@ from cs_input_analyzer.records import Layout
 FUNCTIONS = Path(__file__).parent / "functional" / "input_functions.py"
 # Of one launch: far more than it takes, so that only a hang meets it.
 PATIENCE_S = 60.0
+# For what was killed to be gone; it would live for ten minutes.
+ENDING_S = 60.0
 BUDGET = min(2, len(os.sched_getaffinity(0)))
 
 needs_tf = pytest.mark.tf
@@ -59,10 +61,11 @@ def launched(launcher: LocalLauncher, function: str, layout: str = "1x1x1", **ch
     return launcher.run(launcher.start(Layout.parse(layout)), plan_for(function, launcher, **choices))
 
 
-def is_of_this_run(process: psutil.Process) -> bool:
+def is_sleep_of_this_run(process: psutil.Process) -> bool:
+    name = "CS_INPUT_ANALYZER_TEST_RUN"
     try:
-        return process.environ().get("CS_INPUT_ANALYZER_TEST_RUN") == os.environ["CS_INPUT_ANALYZER_TEST_RUN"]
-    except (psutil.Error, OSError):
+        return process.name() == "sleep" and process.environ().get(name) == os.environ[name]
+    except (psutil.Error, OSError):  # any process of this host may end between two looks
         return False
 
 
@@ -257,7 +260,8 @@ def test_what_a_worker_starts_ends_with_it(launcher: LocalLauncher) -> None:
     """The watch over stray processes (conftest) fails this test for what is left."""
     found = launched(launcher, "leaves_processes_behind")
     assert found.failure is None
-    assert not [process for process in psutil.process_iter() if "sleep" in process.name() and is_of_this_run(process)]
+    _, left = psutil.wait_procs([process for process in psutil.process_iter() if is_sleep_of_this_run(process)], timeout=ENDING_S)
+    assert left == []
 
 
 @needs_tf

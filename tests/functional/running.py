@@ -21,10 +21,10 @@ ROOT = Path(__file__).resolve().parents[2]
 FUNCTIONS = Path(__file__).with_name("input_functions.py")
 MARK = "CS_INPUT_ANALYZER_TEST_CASE"
 POLL_S = 0.05
-# Workers whose parent was killed are ended by the kernel; reaping them takes a moment.
-VANISH_S = 10.0
+# Workers whose parent was killed are ended by the kernel; reaping them takes a moment, on a busy host a longer one.
+VANISH_S = 30.0
 # Ends a run that hangs; no run takes half of it, even on a busy machine.
-TIMEOUT_S = 180.0
+TIMEOUT_S = 240.0
 
 # In place of `cs_input_analyzer`, where what comes of the first launch is judged: its docstring says what it leaves out.
 BRIEF = "tests.functional.brief"
