@@ -236,7 +236,7 @@ def kept_until_it_blocked(outcome: Outcome) -> None:
     assert (worker["status"], worker["message"]) == ("deadline", "ended by us at its deadline while sampling")
     assert has_rate(worker)
     assert worker["samples_per_s"]["estimate"] < 110  # a hundredth of a second each
-    assert 10 < worker["steady_state"]["batches"] < 60
+    assert 0 < worker["steady_state"]["batches"] < 60
     rows = {op["name"]: op for op in outcome.run["profile"]["ops"]}
     assert rows["from_generator"]["wait_s_per_sample"] > 0.001  # what it cost was told on the way
     assert "CSI502" in codes(outcome)
