@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
 import uuid
 from collections.abc import Iterator
@@ -34,11 +35,44 @@ EXPECTED_ENTRIES = {
     "__pycache__",
 }
 
-# A worker that was asked to end may still be on its way out when the test returns.
-GRACE_S = 5.0
+# The files that take longest are begun first, so that none is left for one process alone at the end. The two that run several
+# command lines at once are kept apart.
+LONGEST = (
+    "slurm/test_slurm_run.py",
+    "functional/test_hostile_data.py",
+    "test_capture.py",
+    "slurm/test_slurm_launcher.py",
+    "functional/test_bad_input.py",
+    "functional/test_analyze.py",
+    "monitor/test_monitoring_page.py",
+    "functional/test_validate_run.py",
+    "slurm/test_slurm_plans.py",
+    "test_fork_server.py",
+    "test_local_launcher.py",
+    "monitor/test_monitor_tensorflow.py",
+    "functional/test_known_truth.py",
+    "monitor/test_analyze_in_scripts.py",
+    "functional/test_tune_command.py",
+    "browser/test_page.py",
+    "test_stand_ins.py",
+    "test_occasion.py",
+    "test_fixes.py",
+    "test_equality.py",
+    "wafer/test_wafer_accuracy.py",
+    "browser/test_compare_page.py",
+    "functional/test_fixes_in_workers.py",
+)
+
+# A worker that was asked to end may still be on its way out when the test returns, for longer on a busy host.
+GRACE_S = 20.0
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # What a shell starts in the background ignores Ctrl-C, and hands that on: programs that tests interrupt would not hear it.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if hasattr(config.option, "loadscopereorder"):  # of pytest-xdist, which would begin with the files of most tests
+        config.option.loadscopereorder = False
     # Before any test module is imported: TensorFlow reads these once, when it is loaded.
     os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
@@ -50,6 +84,11 @@ def pytest_configure(config: pytest.Config) -> None:
     cache = tempfile.TemporaryDirectory(prefix="cs_input_analyzer_tests_", ignore_cleanup_errors=True)
     config.add_cleanup(cache.cleanup)
     os.environ["XDG_CACHE_HOME"] = cache.name
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    places = {ROOT / "tests" / name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path, len(places)))
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,31 +26,88 @@ from cs_input_analyzer.errors import InputFunctionError, TargetError, UsageError
 from cs_input_analyzer.launch.bootstrap import environment
 from cs_input_analyzer.launch.script import find_captures, pick
 from cs_input_analyzer.records import Capture, CaptureCandidate
+from tests.functional.running import BRIEF
 
 SCRIPTS = Path(__file__).parent / "functional" / "scripts"
 SECONDS = 60.0
-# In a worker, the target leads to a Dataset; what it gives first says which.
-FIRST_BATCH = """
-import sys
+# In a worker, the target leads to a Dataset; what it gives first says which. As such workers are, each is forked from one process
+# that has imported TensorFlow.
+WORKERS = """
+import json, os, sys, tempfile, traceback
 from pathlib import Path
+import tensorflow
+from cs_input_analyzer import capture, graph, load
 from cs_input_analyzer.measure import isolation
-assert not isolation.why_not(Path(sys.argv[3]))
-from cs_input_analyzer import capture, load
-import os, traceback
-def life():
-    try:
-        call = load.Call(params=None, mode=sys.argv[2], num_workers=2, worker_index=0)
-        with capture.standing_in(sys.argv[4:], lambda name: None):
-            with capture.setting_up():
-                found = capture.captured(sys.argv[1])
-            dataset = load.build_dataset(found, call)
-        print("FIRST", next(iter(dataset)), flush=True)
-        os._exit(0)
-    except BaseException:
-        traceback.print_exc()
-        os._exit(1)
-capture.beside_scripts(life)
+assert len(os.listdir("/proc/self/task")) == 1, "a process with threads cannot be forked whole"
+
+def work(target, mode, folder, packages):
+    os.chdir(folder["users"])
+    os.environ["TMPDIR"] = folder["temporary"]
+    tempfile.tempdir = None
+    for number, name in ((1, "out"), (2, "err")):
+        os.dup2(os.open(folder[name], os.O_WRONLY | os.O_CREAT), number)
+    why = isolation.why_not(Path(folder["temporary"]))
+    assert not why, why
+
+    def life():
+        try:
+            call = load.Call(params=None, mode=mode, num_workers=2, worker_index=0)
+            with capture.standing_in(packages, lambda name: None):
+                with capture.setting_up():
+                    found = capture.captured(target)
+                dataset = load.build_dataset(found, call)
+            print("FIRST", next(iter(dataset)), flush=True)
+            os._exit(0)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+
+    capture.beside_scripts(life)
+
+print("ready", flush=True)
+for line in sys.stdin:
+    pid = os.fork()
+    if pid == 0:
+        work(*json.loads(line))
+    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
 """
+FirstBatch = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def first_batch() -> Iterator[FirstBatch]:
+    """What a worker that runs the script gets first, as text."""
+    root = str(Path(__file__).resolve().parents[1])
+    one_thread = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    process = subprocess.Popen(
+        [sys.executable, "-c", WORKERS],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        bufsize=1,
+        env={**environment(), "PYTHONPATH": root, **one_thread},
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    stdin, stdout = process.stdin, process.stdout
+
+    def first(found: Script, mode: str = "train", *packages: str) -> str:
+        with tempfile.TemporaryDirectory() as name:
+            (temporary := Path(name, "temporary")).mkdir()  # workers have one of their own
+            out, err = Path(name, "out"), Path(name, "err")
+            folder = {"users": os.getcwd(), "temporary": str(temporary), "out": str(out), "err": str(err)}
+            print(json.dumps([found.target, mode, folder, packages]), file=stdin, flush=True)
+            status = stdout.readline()
+            assert status == "0\n", err.read_text(errors="replace")[-3000:]
+            told = out.read_text(errors="replace")
+        assert "one step of training" not in told
+        return told.rpartition("FIRST")[2]
+
+    with process:
+        yield first
+        stdin.close()
 
 
 @pytest.fixture
@@ -65,22 +122,6 @@ def users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def script(name: str, *arguments: str) -> Script:
     return from_command(["python", str(SCRIPTS / name), *arguments])
-
-
-def first_batch(found: Script, mode: str = "train", *packages: str) -> str:
-    root = str(Path(__file__).resolve().parents[1])
-    with tempfile.TemporaryDirectory() as temporary:  # as workers have one of their own
-        run = subprocess.run(
-            [sys.executable, "-c", FIRST_BATCH, found.target, mode, temporary, *packages],
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-            env={**environment(), "PYTHONPATH": root, "TMPDIR": temporary},
-        )
-    assert run.returncode == 0, run.stderr[-3000:]
-    assert "one step of training" not in run.stdout
-    return run.stdout.rpartition("FIRST")[2]
 
 
 # --- the command line --------------------------------------------------------------------------------------------------------
@@ -274,7 +315,9 @@ def test_an_estimator(users: Path) -> None:
 
 @pytest.mark.tf
 @pytest.mark.parametrize(("number", "mode", "first"), [(1, "train", "[ 0  2  4  6  8 10 12 14]"), (2, "eval", "[0 1 2 3 4 5 6 7]")])
-def test_an_input_function_gets_what_its_estimator_would_give(users: Path, number: int, mode: str, first: str) -> None:
+def test_an_input_function_gets_what_its_estimator_would_give(
+    users: Path, first_batch: FirstBatch, number: int, mode: str, first: str
+) -> None:
     """Also where eager execution is off, and where it returns the tensors of an iterator."""
     arguments = ("--mode", "train", "--batch", "8")
     found = from_command(["python", str(SCRIPTS / "estimator_style.py"), *arguments], number=number)
@@ -283,7 +326,7 @@ def test_an_input_function_gets_what_its_estimator_would_give(users: Path, numbe
 
 @pytest.mark.tf
 @pytest.mark.parametrize(("mode", "call"), [("validate_only", "Estimator.compile"), ("train", "Estimator.train")])
-def test_packages_of_the_vendor_that_are_not_installed(users: Path, mode: str, call: str) -> None:
+def test_packages_of_the_vendor_that_are_not_installed(users: Path, first_batch: FirstBatch, mode: str, call: str) -> None:
     found, _ = find_captures(script("vendor_style.py", f"--mode={mode}"), SECONDS)
     assert [one.call for one in found.candidates] == [call]
     assert "cerebras.tf.cs_estimator" in found.stand_ins
@@ -291,7 +334,7 @@ def test_packages_of_the_vendor_that_are_not_installed(users: Path, mode: str, c
 
 
 @pytest.mark.tf
-def test_a_script_of_2019(users: Path) -> None:
+def test_a_script_of_2019(users: Path, first_batch: FirstBatch) -> None:
     """Its Estimator, whose module is gone, gives the input function the batch size that it was told for the mode."""
     old = script("style_of_2019.py")
     with pytest.raises(InputFunctionError, match=r"No module named 'many_accelerators'.*give --stand-in many_accelerators"):
@@ -334,7 +377,7 @@ def test_keras_with_an_optimizer_of_a_package_that_is_missing(users: Path, tmp_p
 
 
 @pytest.mark.tf
-def test_keras_after_a_look_at_the_data(users: Path) -> None:
+def test_keras_after_a_look_at_the_data(users: Path, first_batch: FirstBatch) -> None:
     found, _ = find_captures(script("keras_style.py"), SECONDS)
     assert [one.kind for one in found.candidates] == ["peek", "peek", "fit", "evaluate"]
     assert found.picked == 3
@@ -346,7 +389,7 @@ def test_keras_after_a_look_at_the_data(users: Path) -> None:
 @pytest.mark.parametrize(
     "style", ["for", "enumerate", "next", "one_shot", "graph", "distribute", "function", "until", "thread", "fork"]
 )
-def test_a_loop(users: Path, style: str) -> None:
+def test_a_loop(users: Path, first_batch: FirstBatch, style: str) -> None:
     found, _ = find_captures(script("loop_style.py", style), SECONDS)
     assert found.candidates[0].kind == ("distribute" if style == "distribute" else "loop")
     assert len(found.candidates) == 1
@@ -355,14 +398,14 @@ def test_a_loop(users: Path, style: str) -> None:
 
 
 @pytest.mark.tf
-def test_data_that_a_script_removes_at_its_end_are_there_to_be_measured(users: Path) -> None:
+def test_data_that_a_script_removes_at_its_end_are_there_to_be_measured(users: Path, first_batch: FirstBatch) -> None:
     found, _ = find_captures(script("removes_its_data.py"), SECONDS)
     assert [one.kind for one in found.candidates] == ["fit"]
     assert "shape=(2, 1)" in first_batch(from_command(["python", str(SCRIPTS / "removes_its_data.py")], number=1))
 
 
 @pytest.mark.tf
-def test_a_script_that_catches_everything(users: Path) -> None:
+def test_a_script_that_catches_everything(users: Path, first_batch: FirstBatch) -> None:
     found, _ = find_captures(script("swallows.py"), SECONDS)
     assert len(found.candidates) == 1
     assert "[ 0  1  2  3  4" in first_batch(from_command(["python", str(SCRIPTS / "swallows.py")], number=1))
@@ -427,16 +470,16 @@ def test_a_script_that_fails_ends_with_3(users: Path, capsys: pytest.CaptureFixt
     assert "/cs_input_analyzer/" not in "".join(line for line in told.err.splitlines() if "File " in line)
 
 
-# One worker on one CPU, planned for a node of two: nothing is left to measure after the probe.
+# One worker on one CPU.
 QUICK = ("--cpus", "1", "--probe-layouts", "1x1x1", "--max-seconds", "40", "--target-error", "0.5", "--no-measure-fixes")
 NODE = ("--cpus-per-node", "2", "--memory-per-node", "16GiB")
 
 
 def analyzed(folder: Path, options: list[str], command: list[str], **environment: str) -> tuple[dict[str, Any], str]:
-    """A whole analysis in the original form: the saved run, and what was told."""
+    """An analysis in the original form: the saved run, and what was told."""
     root = str(Path(__file__).resolve().parents[1])
     run = subprocess.run(
-        [sys.executable, "-m", "cs_input_analyzer", *QUICK, *NODE, *options, "--json", str(folder / "run.json"), *command],
+        [sys.executable, "-m", BRIEF, *QUICK, *NODE, *options, "--json", str(folder / "run.json"), *command],
         capture_output=True,
         text=True,
         timeout=200,

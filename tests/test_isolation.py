@@ -304,3 +304,44 @@ def test_without_copies_a_script_ends_at_its_first_place_that_is_no_look(tmp_pat
     assert (folder / "model_dir" / "shape").read_text() == "(4,)"
     assert not (folder / "metrics.txt").exists()
     assert "capture 3: a loop over a Dataset at run.py:12 (taken)" in listed("--capture", "3")
+
+
+# A folder with a mount below it is made anew entry by entry; between the look and that, some are removed.
+VANISHING = """
+import os, sys
+from pathlib import Path
+from cs_input_analyzer.measure.isolation import why_not
+place, busy = Path(sys.argv[1]), sys.argv[2]
+look = os.scandir
+def scandir(path):
+    found = list(look(path))
+    if path == busy:
+        for name in ("file", "link"):
+            os.unlink(f"{busy}/{name}")
+        os.rmdir(f"{busy}/folder")
+    return found
+os.scandir = scandir
+why = why_not(place)
+assert not why, why
+assert Path(busy, "kept").read_text() == "kept"
+Path(busy, "folder_of_others", "result").write_text("of nobody else")
+"""
+
+
+@needs_namespaces
+@needs_root
+def test_what_others_remove_meanwhile_is_no_reason_not_to_isolate(tmp_path: Path) -> None:
+    place, busy = tmp_path / "place", tmp_path / "busy"
+    for folder in (place, busy, busy / "folder", busy / "folder_of_others", busy / "mounted"):
+        folder.mkdir()
+    (busy / "file").touch()
+    (busy / "kept").write_text("kept")
+    (busy / "link").symlink_to("kept")
+    script = 'mount -t tmpfs none "$5/mounted" && exec "$@"'
+    line = ["unshare", "--mount", "sh", "-c", script, "sh", sys.executable, "-c", VANISHING, str(place), str(busy)]
+    run = subprocess.run(
+        line, capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path, env={**os.environ, "PYTHONPATH": ROOT}
+    )
+    assert run.returncode == 0, run.stderr
+    assert list((busy / "folder_of_others").iterdir()) == []
+    assert not (busy / "folder").exists()

@@ -21,14 +21,18 @@ from cs_input_analyzer.records import Layout
 FUNCTIONS = Path(__file__).parent / "functional" / "input_functions.py"
 # Of one launch: far more than it takes, so that only a hang meets it.
 PATIENCE_S = 60.0
+# For what was killed to be gone; it would live for ten minutes.
+ENDING_S = 60.0
 BUDGET = min(2, len(os.sched_getaffinity(0)))
 
 needs_tf = pytest.mark.tf
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def launcher() -> Iterator[LocalLauncher]:
+    """One for all: TensorFlow is imported once. A worker of it waits for ever, so that it all is there before the first test."""
     made = LocalLauncher(cpu_budget=BUDGET)
+    made.start(Layout.parse("1x1x1"))
     yield made
     made.close()
     assert not made.folder.exists()
@@ -57,19 +61,24 @@ def launched(launcher: LocalLauncher, function: str, layout: str = "1x1x1", **ch
     return launcher.run(launcher.start(Layout.parse(layout)), plan_for(function, launcher, **choices))
 
 
-def is_of_this_run(process: psutil.Process) -> bool:
+def is_sleep_of_this_run(process: psutil.Process) -> bool:
+    name = "CS_INPUT_ANALYZER_TEST_RUN"
     try:
-        return process.environ().get("CS_INPUT_ANALYZER_TEST_RUN") == os.environ["CS_INPUT_ANALYZER_TEST_RUN"]
-    except (psutil.Error, OSError):
+        return process.name() == "sleep" and process.environ().get(name) == os.environ[name]
+    except (psutil.Error, OSError):  # any process of this host may end between two looks
         return False
 
 
 # --- without TensorFlow ------------------------------------------------------------------------------------------------------
 
 
-def test_a_launch_on_several_nodes_is_not_for_this_host(launcher: LocalLauncher) -> None:
-    with pytest.raises(LaunchError, match="one node"):
-        launcher.start(Layout.parse("2x1x1"))
+def test_a_launch_on_several_nodes_is_not_for_this_host() -> None:
+    launcher = LocalLauncher(cpu_budget=BUDGET)
+    try:
+        with pytest.raises(LaunchError, match="one node"):
+            launcher.start(Layout.parse("2x1x1"))
+    finally:
+        launcher.close()
 
 
 def test_ports_are_free_and_differ() -> None:
@@ -177,18 +186,14 @@ TOGETHER = ("blocks_after_a_while", "numpy_function_and_threads", "dies_of_a_sig
 
 
 @pytest.fixture(scope="module")
-def ended() -> dict[str, Launched]:
-    """Launches of one worker each, side by side: what they share is the long import."""
-    launcher = LocalLauncher(cpu_budget=BUDGET)
-    try:
-        launchings = [launcher.start(Layout.parse(f"1x1x{BUDGET}")) for _ in TOGETHER]  # all CPUs: they import at once
-        # Long enough to import TensorFlow on a busy machine and to see elements; one generator then blocks for ever.
-        choices = {"blocks_after_a_while": {"max_window_s": 60.0, "deadline_s": launcher.now_s() + 20, "target_error_ratio": 1e-9}}
-        plans = [plan_for(function, launcher, **choices.get(function, {})) for function in TOGETHER]
-        with ThreadPoolExecutor(len(TOGETHER)) as pool:
-            return dict(zip(TOGETHER, pool.map(launcher.run, launchings, plans), strict=True))
-    finally:
-        launcher.close()
+def ended(launcher: LocalLauncher) -> dict[str, Launched]:
+    """Launches of one worker each, side by side: one of them is waited for until its deadline."""
+    launchings = [launcher.start(Layout.parse(f"1x1x{BUDGET}")) for _ in TOGETHER]
+    # Long enough to see elements on a busy machine, which is counted from when the pipeline is built; then it blocks for ever.
+    choices = {"blocks_after_a_while": {"max_window_s": 60.0, "deadline_s": launcher.now_s() + 12, "target_error_ratio": 1e-9}}
+    plans = [plan_for(function, launcher, **choices.get(function, {})) for function in TOGETHER]
+    with ThreadPoolExecutor(len(TOGETHER)) as pool:
+        return dict(zip(TOGETHER, pool.map(launcher.run, launchings, plans), strict=True))
 
 
 @needs_tf
@@ -255,7 +260,8 @@ def test_what_a_worker_starts_ends_with_it(launcher: LocalLauncher) -> None:
     """The watch over stray processes (conftest) fails this test for what is left."""
     found = launched(launcher, "leaves_processes_behind")
     assert found.failure is None
-    assert not [process for process in psutil.process_iter() if "sleep" in process.name() and is_of_this_run(process)]
+    _, left = psutil.wait_procs([process for process in psutil.process_iter() if is_sleep_of_this_run(process)], timeout=ENDING_S)
+    assert left == []
 
 
 @needs_tf

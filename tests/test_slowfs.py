@@ -85,9 +85,12 @@ def test_every_open_begins_cold(source: Path) -> None:
 
 @pytest.mark.parametrize("streams", [1, FILES])
 def test_all_streams_share_the_bandwidth(source: Path, streams: int) -> None:
+    """Never more than that; and all of it, unless the host is busy each time."""
+    rates: list[float] = []
     with slowfs.mounted(source, bytes_per_s=40e6) as folder:
-        rates = [FILES * 4 * MIB / read_all(folder, streams) for _ in range(2)]
-    assert max(rates) == pytest.approx(40e6, rel=0.15)
+        while max(rates, default=0.0) < 0.85 * 40e6 and len(rates) < 10:
+            rates.append(FILES * 4 * MIB / read_all(folder, streams))
+    assert 0.85 * 40e6 <= max(rates) <= 1.15 * 40e6
 
 
 def test_every_open_waits(source: Path) -> None:

@@ -402,7 +402,7 @@ WISH = Wish(
     nodes=2, most_nodes=4, partition=None, exclude=(), sbatch_args=(), queue_s=60.0, measure_s=60.0, shared_dir=None
 )  # fmt: skip
 NO_ANSWER = "Socket timed out on send/recv operation"
-PATIENCE_S = 20.0
+PATIENCE_S = 100.0
 
 
 class Slurm:

@@ -25,6 +25,7 @@ from cs_input_analyzer.launch import WorkerFailure
 from cs_input_analyzer.launch.bootstrap import environment
 from cs_input_analyzer.probing.failures import failure_of
 from cs_input_analyzer.records import Options
+from tests.functional.running import BRIEF
 
 NUMBERS = itertools.count()
 
@@ -477,9 +478,9 @@ def input_fn(params, mode=tf.estimator.ModeKeys.TRAIN):
 def analyzed(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     (folder / "old.py").write_text(OLD)
     root = str(Path(__file__).resolve().parents[1])
-    quick = ("--cpus", "1", "--probe-layouts", "1x1x1", "--max-seconds", "30", "--target-error", "0.5", "--no-measure-fixes")
+    quick = ("--cpus", "1", "--probe-layouts", "1x1x1", "--max-seconds", "40", "--target-error", "0.5", "--no-measure-fixes")
     return subprocess.run(
-        [sys.executable, "-m", "cs_input_analyzer", "analyze", "old.py:input_fn", *quick, *options],
+        [sys.executable, "-m", BRIEF, "analyze", "old.py:input_fn", *quick, *options],
         capture_output=True,
         text=True,
         timeout=200,

@@ -395,23 +395,34 @@ def test_the_size_of_very_many_files_is_scaled_up(files: list[str], monkeypatch:
     assert told.dataset_bytes == 123
 
 
+# A busy host takes time from one or the other of them, and not from all.
+TRIES = 6
+
+
 @pytest.mark.slow
 @has_slowfs
 def test_a_slow_shared_file_system_is_seen_for_what_it_is(files: list[str], tmp_path: Path) -> None:
     with slowfs.mounted(tmp_path, bytes_per_s=30e6, subtype="nfs4") as folder:
         paths = [str(folder / Path(path).name) for path in files]
-        found = probe_storage(paths, cache="cold", deadline_s=soon(), streams=(1, 4))
-    assert found is not None
+        rates: list[float] = []
+        while max(rates, default=0.0) < 0.8 * 30e6 and len(rates) < 2 * TRIES:  # a busy host gives less
+            found = probe_storage(paths, cache="cold", deadline_s=soon(), streams=(1, 4))
+            assert found is not None
+            rates += [rate.bytes_per_s for rate in found.reads]
     assert (found.file_system, found.is_shared, found.cached_ratio, found.evicted) == ("fuse.nfs4", True, 0, True)
     assert [(rate.streams, rate.cache_state) for rate in found.reads] == [(1, "cold"), (4, "cold")]  # it keeps nothing to be warm
-    assert max(rate.bytes_per_s for rate in found.reads) == pytest.approx(30e6, rel=0.2)
+    assert 0.8 * 30e6 <= max(rates) <= 1.2 * 30e6
 
 
 @pytest.mark.slow
 @has_slowfs
 def test_latency_shows_as_latency_and_streams_hide_it(files: list[str], tmp_path: Path) -> None:
     with slowfs.mounted(tmp_path, read_latency_s=0.02) as folder:
-        found = read_rates([str(folder / Path(path).name) for path in files], cache="cold", streams=(1, 8), seconds_each=0.5)
-    one, eight = found
-    assert 0.02 <= one.latency_s < 0.1
-    assert eight.bytes_per_s > 3 * one.bytes_per_s
+        paths = [str(folder / Path(path).name) for path in files]
+        for _ in range(TRIES):
+            one, eight = read_rates(paths, cache="cold", streams=(1, 8), seconds_each=0.5)
+            assert one.latency_s >= 0.02
+            if one.latency_s < 0.1 and eight.bytes_per_s > 3 * one.bytes_per_s:
+                break
+        else:
+            pytest.fail(f"of {TRIES} tries on a busy host none shows it: {one}, {eight}")

@@ -26,7 +26,7 @@ from cs_input_analyzer.measure.journal import EVENTS, Candidate, JournalWriter
 from cs_input_analyzer.measure.summary import Ending
 from cs_input_analyzer.records import Layout
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 class Clock:

@@ -190,20 +190,27 @@ class _Tree:
             return self._read_only(path)
         os.chmod(self.root + path, stat.S_IMODE(os.stat(path).st_mode))
         for entry in entries:
-            made = self.root + entry.path
-            if entry.is_symlink():
-                os.symlink(os.readlink(entry.path), made)
-            elif entry.is_dir():
-                os.mkdir(made)
-                try:
-                    self.build(entry.path)
-                except PermissionError:  # a folder of others: it stays as empty as it looks to us
-                    if is_below(self.folder, entry.path):
-                        raise
-            else:
-                os.close(os.open(made, os.O_CREAT | os.O_WRONLY))
-                self._read_only(entry.path)
+            try:
+                self._entry(entry)
+            except FileNotFoundError:  # others remove theirs meanwhile, in /tmp all the time: what was made of it stays empty
+                if os.path.lexists(entry.path) or is_below(self.folder, entry.path):
+                    raise
         return None
+
+    def _entry(self, entry: os.DirEntry[str]) -> None:
+        made = self.root + entry.path
+        if entry.is_symlink():
+            os.symlink(os.readlink(entry.path), made)
+        elif entry.is_dir():
+            os.mkdir(made)
+            try:
+                self.build(entry.path)
+            except PermissionError:  # a folder of others: it stays as empty as it looks to us
+                if is_below(self.folder, entry.path):
+                    raise
+        else:
+            os.close(os.open(made, os.O_CREAT | os.O_WRONLY))
+            self._read_only(entry.path)
 
 
 def _of_others(*paths: str) -> list[str]:

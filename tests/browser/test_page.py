@@ -14,6 +14,11 @@ from cs_input_analyzer.report.to_html import to_html
 pytestmark = pytest.mark.browser
 
 WIDTHS = (1400, 360, 800, 2200)
+# Pictures are drawn anew some time after the window has changed.
+FITS = """() => [...document.querySelectorAll("[data-plot]")].every((plot) => {
+    const place = plot.getBoundingClientRect().width, drawn = plot.querySelector("svg").getBoundingClientRect().width;
+    return 0.5 * place < drawn && drawn <= place + 1;
+})"""
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -25,6 +30,7 @@ def test_it_opens_quietly_and_draws_everything_at_any_width(opened: Any, scheme:
     assert len(plots) >= len(CHARTS) - 1
     for width in WIDTHS:
         page.set_viewport_size({"width": width, "height": 900})
+        page.wait_for_function(FITS)
         for plot in plots:
             assert plot.get_attribute("data-drawn") == "yes"
             assert plot.locator("svg path").count() > 3

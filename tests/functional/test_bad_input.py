@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from tests.functional.running import FUNCTIONS, QUICK, Outcome, Stop, run_cli
+from tests.functional.running import BRIEF, FUNCTIONS, QUICK, Outcome, Stop, run_cli
 
 pytestmark = [pytest.mark.tf, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -280,7 +280,9 @@ def outcomes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
     def run(case: Case, cpu: int) -> Outcome:
         arguments = ["analyze", case.target or f"{FUNCTIONS}:{case.function}", *QUICK, *case.arguments]
-        return run_cli(arguments, folders[case.name], stop=case.stop, cpu=None if "--cpus" in case.arguments else cpu)
+        program = "cs_input_analyzer" if case.stop else BRIEF  # one that is to be stopped must not be over before
+        pinned = None if "--cpus" in case.arguments else cpu
+        return run_cli(arguments, folders[case.name], stop=case.stop, cpu=pinned, program=program)
 
     # Those that wait the longest first.
     ordered = sorted(cases, key=lambda case: not (case.stop or {"--max-seconds", "--start-timeout"}.intersection(case.arguments)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -42,37 +43,42 @@ def crashing():
 """
 
 
-def launched(folder: Path, function: str, candidates: tuple[Candidate, ...]) -> Launched:
+@pytest.fixture(scope="module")
+def launcher() -> Iterator[LocalLauncher]:
+    """One for all: TensorFlow is imported once. A worker of it waits for ever, so that it all is there before the first test."""
+    made = LocalLauncher(1)
+    made.start(Layout.parse("1x1x1"))
+    yield made
+    made.close()
+
+
+def launched(launcher: LocalLauncher, folder: Path, function: str, candidates: tuple[Candidate, ...]) -> Launched:
     path = folder / "pipelines_of_fixes.py"
     path.write_text(PIPELINES)
-    launcher = LocalLauncher(1)
-    try:
-        plan = WorkPlan(
-            target=f"{path}:{function}",
-            pickled=None,
-            params_json=None,
-            mode="train",
-            batch_size=None,
-            num_workers=1,
-            worker_indices=(0,),
-            target_error_ratio=0.05,
-            min_window_s=0.3,
-            max_window_s=0.3,
-            deadline_s=launcher.now_s() + 60,
-            candidates=candidates,
-            fixes_s=12.0,
-        )
-        return launcher.run(launcher.start(Layout.parse("1x1x1")), plan)
-    finally:
-        launcher.close()
+    plan = WorkPlan(
+        target=f"{path}:{function}",
+        pickled=None,
+        params_json=None,
+        mode="train",
+        batch_size=None,
+        num_workers=1,
+        worker_indices=(0,),
+        target_error_ratio=0.05,
+        min_window_s=0.3,
+        max_window_s=0.3,
+        deadline_s=launcher.now_s() + 60,
+        candidates=candidates,
+        fixes_s=12.0,
+    )
+    return launcher.run(launcher.start(Layout.parse("1x1x1")), plan)
 
 
 def candidate(kind: str, op: str) -> Candidate:
     return Candidate(name="CSI000", edits=(Edit(kind=kind, op=op),))  # type: ignore[arg-type]
 
 
-def test_a_worker_tries_what_it_is_given(tmp_path: Path) -> None:
-    found = launched(tmp_path, "slow", (candidate("insert-cache", "map"), candidate("remove", "map")))
+def test_a_worker_tries_what_it_is_given(launcher: LocalLauncher, tmp_path: Path) -> None:
+    found = launched(launcher, tmp_path, "slow", (candidate("insert-cache", "map"), candidate("remove", "map")))
     assert found.failure is None
     assert found.outcomes is not None
     assert found.outcomes.is_over
@@ -84,9 +90,9 @@ def test_a_worker_tries_what_it_is_given(tmp_path: Path) -> None:
     assert removed.reason == "map is neither a prefetch nor a cache"
 
 
-def test_a_crash_names_the_fix_that_ran_and_keeps_what_was_told(tmp_path: Path) -> None:
+def test_a_crash_names_the_fix_that_ran_and_keeps_what_was_told(launcher: LocalLauncher, tmp_path: Path) -> None:
     candidates = (candidate("remove", "map"), candidate("insert-prefetch", "map"), candidate("insert-prefetch", "map_2"))
-    found = launched(tmp_path, "crashing", candidates)
+    found = launched(launcher, tmp_path, "crashing", candidates)
     assert found.outcomes is not None
     assert not found.outcomes.is_over
     assert found.outcomes.each[0].reason == "map is neither a prefetch nor a cache"
@@ -96,13 +102,13 @@ def test_a_crash_names_the_fix_that_ran_and_keeps_what_was_told(tmp_path: Path) 
     assert not found.outcomes.was_late
 
 
-def test_a_changed_source_is_run_in_the_worker(tmp_path: Path) -> None:
+def test_a_changed_source_is_run_in_the_worker(launcher: LocalLauncher, tmp_path: Path) -> None:
     path = str(tmp_path / "pipelines_of_fixes.py")
     texts = [
         PIPELINES.replace(".batch(4)", change) for change in (".batch(4, drop_remainder=True)", ".batch(4, drop_reminder=True)")
     ]
     candidates = tuple(Candidate(name="CSI307", edits=(), texts=((path, text),), only_run=True) for text in texts)
-    found = launched(tmp_path, "slow", candidates)
+    found = launched(launcher, tmp_path, "slow", candidates)
     assert found.outcomes is not None
     runs, fails = found.outcomes.each
     assert (runs.is_proven, runs.reason) == (True, "")

@@ -10,7 +10,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from tests.functional.running import Outcome, run_cli
+from tests.functional.running import BRIEF, Outcome, run_cli
 
 pytestmark = [pytest.mark.tf, pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -38,7 +38,8 @@ def tuned(params: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Outcom
     users.mkdir()
     shutil.copy(HERE / "tunable.py", users / "pipeline.py")
     patch = str(folder / "faster.patch")
-    return run_cli(["tune", "pipeline.py:train_input_fn", "--set", params, *SHORT, "--write-patch", patch], folder), folder
+    arguments = ["tune", "pipeline.py:train_input_fn", "--set", params, *SHORT, "--write-patch", patch]
+    return run_cli(arguments, folder, program=BRIEF), folder
 
 
 def test_the_fix_is_proven_and_gains_and_so_does_the_patched_copy(tuned: tuple[Outcome, Path], root: Path) -> None:
@@ -86,7 +87,7 @@ def test_a_comment_leaves_nothing_to_tune(params: str, tmp_path: Path) -> None:
     (users / "pipeline.py").write_text(text)
     patch = tmp_path / "faster.patch"
     arguments = ["tune", "pipeline.py:train_input_fn", "--set", params, *SHORT, "--select", "CSI202", "--write-patch", str(patch)]
-    outcome = run_cli(arguments, tmp_path)
+    outcome = run_cli(arguments, tmp_path, program=BRIEF)
     assert outcome.code == 0, outcome.err
     assert outcome.run["findings"] == []
     assert outcome.run["ignored_count"] == 1

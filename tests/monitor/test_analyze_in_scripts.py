@@ -44,7 +44,7 @@ def input_fn(params):
 
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
 try:
-    analysis = csia.analyze(input_fn, {"count": 10000, "batch_size": 32}, demand=1000, max_seconds=30, cpus=1)
+    analysis = csia.analyze(input_fn, {"count": 10000, "batch_size": 32}, demand=1000, max_seconds=12, cpus=1)
     again = float(tf.reduce_sum(next(training)))  # what it was doing goes on
 finally:
     stop.set()

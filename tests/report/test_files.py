@@ -106,7 +106,7 @@ def test_a_pipe_is_written_through(tmp_path: Path) -> None:
     reader = threading.Thread(target=lambda: read.append(pipe.read_text()))
     reader.start()
     write_text_atomically(pipe, "through")
-    reader.join(timeout=10)
+    reader.join(timeout=60)
     assert read == ["through"]
     assert entries(tmp_path) == ["pipe"]
 

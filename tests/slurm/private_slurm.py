@@ -24,8 +24,8 @@ import psutil
 
 PACKAGES = "slurmctld slurmd slurm-client munge"
 PROGRAMS = ("slurmctld", "slurmd", "srun", "sbatch", "munged")
-UP_PATIENCE_S = 30.0
-DOWN_PATIENCE_S = 10.0
+UP_PATIENCE_S = 90.0
+DOWN_PATIENCE_S = 30.0
 # Virtual CPUs of a node. With as many as this host has, tasks can be bound; more than that are only counted.
 CPUS = 2
 MEMORY_MB = 8000

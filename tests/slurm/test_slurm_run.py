@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from benchmarks import slowfs
-from tests.functional.running import FUNCTIONS, Outcome, Stop, run_cli
+from tests.functional.running import BRIEF, FUNCTIONS, Outcome, Stop, run_cli
 from tests.slurm.private_slurm import PrivateSlurm
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -56,7 +56,7 @@ def test_a_run_over_three_nodes_finds_the_ceiling_of_their_storage(slurm: Privat
     params = tmp_path / "params.yaml"
     params.write_text(yaml.safe_dump({"folder": str(slow_files)}))
     options = (*ON_SLURM, *ONE_PROBE, "--slurm-nodes", "3", "--demand", "10", "--max-seconds", "100", "--params", str(params))
-    outcome = run_cli(["analyze", READS, *options], tmp_path / "run")
+    outcome = run_cli(["analyze", READS, *options], tmp_path / "run", program=BRIEF)
     assert outcome.code == 0, outcome.err
     check_nothing_left(outcome, slurm)
     run = outcome.run
@@ -83,13 +83,27 @@ def test_a_run_over_three_nodes_finds_the_ceiling_of_their_storage(slurm: Privat
 @pytest.mark.tf
 @pytest.mark.timeout(600)
 def test_a_run_is_validated_on_the_nodes(slurm: PrivateSlurm, tmp_path: Path) -> None:
-    options = (*ON_SLURM, *ONE_PROBE, "--slurm-nodes", "1", "--demand", "10", "--max-seconds", "20", "--single-task-nodes", "1")
-    first = run_cli(["analyze", f"{FUNCTIONS}:endless", *options], tmp_path / "analyzed")
+    options = (*ON_SLURM, *ONE_PROBE, "--slurm-nodes", "1", "--demand", "10", "--max-seconds", "60", "--single-task-nodes", "1")
+    first = run_cli(["analyze", f"{FUNCTIONS}:endless", *options], tmp_path / "analyzed", program=BRIEF)
     assert first.code == 0, first.err
     file = tmp_path / "run.json"
     file.write_text(json.dumps(first.run))
     second = run_cli(
-        ["validate", str(file), "--yes", "--launcher", "slurm", "--slurm-nodes", "2", "--layouts", "2x1x1", "--rounds", "1"],
+        [
+            "validate",
+            str(file),
+            "--yes",
+            "--launcher",
+            "slurm",
+            "--slurm-nodes",
+            "2",
+            "--layouts",
+            "2x1x1",
+            "--rounds",
+            "1",
+            "--max-seconds",
+            "60",
+        ],
         tmp_path / "validated",
     )
     assert second.code == 0, second.err
@@ -111,7 +125,8 @@ def test_fixes_and_the_patched_copy_are_tried_on_a_node(slurm: PrivateSlurm, tmp
             for record in range(12):
                 writer.write(b"x" * (100 + 12 * number + record))
     options = ("--launcher", "slurm", "--queue-timeout", "60", "--slurm-nodes", "1", *ONE_PROBE, "--max-seconds", "110")
-    outcome = run_cli(["tune", f"{TUNABLE}:train_input_fn", "--set", f"files={tmp_path}/*.tfrecord", *options], tmp_path / "run")
+    arguments = ["tune", f"{TUNABLE}:train_input_fn", "--set", f"files={tmp_path}/*.tfrecord", *options]
+    outcome = run_cli(arguments, tmp_path / "run", program=BRIEF)
     assert outcome.code == 0, outcome.err
     check_nothing_left(outcome, slurm)
     fixes = outcome.run["fixes"]
