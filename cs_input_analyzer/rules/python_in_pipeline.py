@@ -35,7 +35,8 @@ GIL: tuple[StationKind, ...] = ("Python (GIL)",)
 
 
 def find(case: Case) -> Iterator[Finding]:
-    found = python_ops(case.pipeline.ops)
+    rows = {cost.name: cost for cost in case.profile.ops} if case.profile else {}
+    found = tuple(op for op in python_ops(case.pipeline.ops) if op.name not in rows or rows[op.name].elements_per_sample != 0)
     if not found:
         return
     share, station = share_of(case, found), station_of(case, GIL)
@@ -44,7 +45,6 @@ def find(case: Case) -> Iterator[Finding]:
     )
     if not is_limit and share is not None and share < SMALL_RATIO:
         return
-    rows = {cost.name: cost for cost in case.profile.ops} if case.profile else {}
     is_each_sample = any(_is_called_for_each(op, case.pipeline.ops, rows.get(op.name)) for op in found)
     op = dearest(found, {name: row.self_cpu_s_per_sample or 0.0 for name, row in rows.items()})
     facts = [

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cs_input_analyzer.evidence import BUSY_RATIO, bottleneck, busy_ratio, widest_cpus
+from cs_input_analyzer.evidence import BUSY_RATIO, bottleneck, busy_ratio, rate_of_worker, widest_cpus
 from cs_input_analyzer.lineage import reads_names_only
 from cs_input_analyzer.op_traits import call_number, calls_python, cost_of, draws, is_costly, why_not_parallelized
 from cs_input_analyzer.records import Case, Edit, Finding, Op
@@ -26,7 +26,7 @@ from cs_input_analyzer.threads import is_serial
 CODE = "CSI101"
 NAME = "serial-map"
 
-# Below this share of the CPU time a map is not worth another thread.
+# Below this share of the CPU time, or of all time where it waits, a map is not worth another thread.
 SMALL_RATIO = 0.05
 
 
@@ -68,8 +68,7 @@ def _matters(op: Op, case: Case) -> bool:
     if cost.parallelism is not None and cost.parallelism > 1:  # made parallel after all
         return False
     own_s, wait_s = cost.self_cpu_s_per_sample or 0.0, cost.wait_s_per_sample or 0.0
-    assert case.profile is not None
-    waits = wait_s > max(own_s, SMALL_RATIO * (case.profile.cpu_s_per_sample or 0.0))
+    waits = wait_s > own_s and (own_s + wait_s) * (rate_of_worker(case) or 0.0) >= SMALL_RATIO
     if calls_python(op):
         return waits
     return waits or cost.share_ratio is None or cost.share_ratio >= SMALL_RATIO

@@ -107,10 +107,12 @@ def test_the_ceiling_of_the_lock_is_told() -> None:
     assert "1,234" in finding.message
 
 
-def test_python_that_hardly_runs_is_right() -> None:
+@pytest.mark.parametrize("measured", [{"share_ratio": 0.005}, {"share_ratio": None, "elements_per_sample": 0.0}])
+def test_python_that_hardly_runs_is_right(measured: dict[str, Any]) -> None:
     """Before a full cache, for instance."""
-    case = case_of(NAMES, PYTHON, BATCH, profile=profile_with("map", 0.005))
-    assert severities(python_in_pipeline.find(case)) == []
+    profile = profile_with("map", 0.005)
+    rows = tuple(replace(row, **measured) if row.name == "map" else row for row in profile.ops)
+    assert severities(python_in_pipeline.find(case_of(NAMES, PYTHON, BATCH, profile=replace(profile, ops=rows)))) == []
 
 
 @pytest.mark.parametrize(("elements", "word"), [(1.0, "sample"), (1 / 35, "batch"), (35.0, "sample")])
