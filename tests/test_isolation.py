@@ -247,7 +247,7 @@ def test_the_page_cache_of_the_files_below_is_seen(users: Path, tmp_path: Path) 
     from cs_input_analyzer.measure.page_cache import cached_ratio, evict, warm
     paths = ["data"]
     warm(paths, float("inf"))
-    assert cached_ratio(paths) == 1.0, cached_ratio(paths)
+    assert cached_ratio(paths) > 0.98, cached_ratio(paths)
     evict(paths)
     assert cached_ratio(paths) == 0.0, cached_ratio(paths)
     """

@@ -44,6 +44,10 @@ def disk_files(files: list[str]) -> list[str]:
     return files
 
 
+# Of sixteen files, the kernel takes back one now and then.
+KEPT = 0.1
+
+
 def fill_cache(paths: list[str]) -> None:
     """Reads until the kernel has all of it. It may take pages back at any time for others, a whole file now and then: where that
     came before the test's own first look, it says nothing of what is tested."""
@@ -283,7 +287,7 @@ def test_cold_windows_really_read_the_disk(disk_files: list[str], monkeypatch: p
     monkeypatch.setattr(storage, "read_window", watched)
     fill_cache(disk_files)
     read_rates(disk_files, cache="cold", streams=(1, 2), seconds_each=0.2)
-    assert before == [0, 0, 1, 1]
+    assert before == pytest.approx([0, 0, 1, 1], abs=KEPT)
 
 
 def test_a_cold_probe_leaves_the_cache_cold(disk_files: list[str]) -> None:
@@ -299,8 +303,8 @@ def test_looking_as_is_leaves_the_cache_as_it_was(disk_files: list[str], cached:
     fill_cache(disk_files[:cached])
     found = probe_storage(disk_files, cache="as-is", deadline_s=soon(), streams=(1, 2, 4))
     assert found is not None
-    assert (found.cached_ratio, found.evicted) == (cached / 16, None)
-    assert cached_ratio(disk_files[:cached]) == (1 if cached else None)
+    assert (found.cached_ratio, found.evicted) == (pytest.approx(cached / 16, abs=KEPT), None)
+    assert cached_ratio(disk_files[:cached]) == (pytest.approx(1, abs=KEPT) if cached else None)
     assert cached_ratio(disk_files[cached:]) == (0 if cached < 16 else None)
 
 
@@ -310,7 +314,7 @@ def test_a_warm_probe_fills_first(disk_files: list[str]) -> None:
     assert found is not None
     assert (found.cached_ratio, found.evicted) == (0, None)
     assert {rate.cache_state for rate in found.reads} == {"warm"}
-    assert cached_ratio(disk_files) == 1
+    assert cached_ratio(disk_files) == pytest.approx(1, abs=KEPT)
 
 
 @pytest.mark.parametrize("cache", ["warm", "as-is"])

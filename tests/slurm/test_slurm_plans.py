@@ -120,13 +120,24 @@ def pasted(slurm: PrivateSlurm, place: Path, line: str) -> None:
 
 
 def batched(slurm: PrivateSlurm, place: Path, text: str) -> None:
-    """Submits the file and waits for its end."""
+    """Submits the file and waits for its end, or for that of each component; `sbatch --wait` would look only every few seconds."""
     (place / "launch.sbatch").write_text(text)
-    env = environment(slurm, place)
-    words = ["sbatch", "--parsable", "--wait", f"--output={place}/out", f"--error={place}/err", "launch.sbatch"]
-    done = subprocess.run(words, cwd=place, env=env, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    words = ["sbatch", "--parsable", f"--output={place}/out", f"--error={place}/err", "launch.sbatch"]
+    queued = subprocess.run(
+        words, cwd=place, env=environment(slurm, place), capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+    assert queued.returncode == 0, queued.stderr
+    job = queued.stdout.strip().partition(";")[0]
+    deadline_s = time.monotonic() + PATIENCE_S
+    while True:
+        told = slurm.ask("scontrol", "--oneliner", "show", "job", job)
+        states = re.findall(r" JobState=(\w+)", told)
+        if states and not {"PENDING", "CONFIGURING", "RUNNING", "COMPLETING"}.intersection(states):
+            break
+        assert time.monotonic() < deadline_s, told
+        time.sleep(0.1)
     said = (place / "err").read_text() if (place / "err").exists() else ""
-    assert done.returncode == 0, f"{done.stderr}{said}"
+    assert set(states) == {"COMPLETED"}, f"{told}{said}"
 
 
 def seen_in(place: Path) -> list[Seen]:
