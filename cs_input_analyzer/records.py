@@ -12,11 +12,12 @@ Rules that hold everywhere: SI floats, units in names, tuples and not lists, `No
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median
-from typing import Literal
+from typing import Any, Literal
 
 from cs_input_analyzer.errors import UsageError
 from wafer_model import Consumption, Estimate
@@ -84,6 +85,13 @@ __all__ = [
 
 SCHEMA_VERSION = 1
 STRAGGLER_RATIO = 0.9
+# Beyond these it is a typing error: no machine has a quarter of these nodes, the widest single systems that were sold had 4,096
+# hardware threads, and an exbibyte is more memory than all nodes of any machine have together; the least memory is a hundredth of
+# what TensorFlow takes. (Planning for the widest takes ten seconds, and grows faster than their width.)
+MOST_NODES = 1_000_000
+MOST_CPUS_PER_NODE = 1 << 12
+LEAST_MEMORY_BYTES_PER_NODE = 1 << 20
+MOST_MEMORY_BYTES_PER_NODE = 1 << 60
 # TensorFlow's import takes a minute from a cold network file system, and building may list many files.
 START_TIMEOUT_S = 300.0
 
@@ -196,6 +204,33 @@ class Cluster:
     partition: str | None = None
     excluded_nodes: tuple[str, ...] = ()
     is_measured: bool = False
+
+    def __post_init__(self) -> None:
+        """Raises UsageError for numbers that no cluster has."""
+        threads = 1 if self.threads_per_core is None else self.threads_per_core
+        counts: tuple[tuple[str, Any, int, int], ...] = (
+            ("nodes", self.nodes, 1, MOST_NODES),
+            ("CPUs per node", self.cpus_per_node, 1, MOST_CPUS_PER_NODE),
+            ("bytes of memory per node", self.memory_bytes_per_node, LEAST_MEMORY_BYTES_PER_NODE, MOST_MEMORY_BYTES_PER_NODE),
+            ("threads per core", threads, 1, MOST_CPUS_PER_NODE),
+        )
+        for name, count, least, most in counts:
+            if not isinstance(count, int) or isinstance(count, bool):
+                raise UsageError(f"a cluster has a whole number of {name}, got {count!r} ({self.source})")
+            if count < least:
+                unit = "" if count < 1 else "; sizes take a unit, for example 128GiB"
+                raise UsageError(f"a cluster cannot have {count:,} {name} ({self.source}){unit}")
+            if count > most:
+                raise UsageError(f"a cluster cannot have more than {most:,} {name} ({self.source})")
+        rates: tuple[tuple[str, Any], ...] = (
+            ("storage", self.storage_bytes_per_s),
+            ("network", self.network_bytes_per_s_per_node),
+            ("memory", self.memory_bandwidth_bytes_per_s_per_node),
+        )
+        for name, rate in rates:
+            if rate is not None and not (isinstance(rate, (int, float)) and 0 < rate < math.inf):
+                said = f"{rate!r} ({self.source})"
+                raise UsageError(f"the {name} bandwidth must be a positive number of bytes per second, got {said}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from cs_input_analyzer.api import current_from, make_options, unset_defaults
+from cs_input_analyzer.choices import current_from, make_options, unset_defaults
 from cs_input_analyzer.cli import analyze, cli, main
 from cs_input_analyzer.demand import consumption_of, with_pipelines_batch
 from cs_input_analyzer.errors import UsageError

@@ -17,7 +17,8 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cs_input_analyzer import api, rules
+from cs_input_analyzer import rules
+from cs_input_analyzer.choices import make_options
 from cs_input_analyzer.cli import cli, main
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.records import Case, Finding
@@ -117,12 +118,12 @@ def test_unknown_codes_are_refused(code: str) -> None:
     with pytest.raises(UsageError, match="there is no rule"):
         rules.check_codes([code])
     with pytest.raises(UsageError, match="there is no rule"):
-        api.make_options(select=(code,))
+        make_options(select=(code,))
 
 
 @pytest.mark.parametrize("given_codes", ["csi301, CSI2", ["csi301", "CSI2"], ("CSI301", "csi2")])
 def test_codes_are_taken_in_any_case_and_form(given_codes: Any) -> None:
-    assert api.make_options(ignore=given_codes).ignore == ("CSI301", "CSI2")
+    assert make_options(ignore=given_codes).ignore == ("CSI301", "CSI2")
 
 
 @pytest.mark.parametrize("option", ["--select", "--ignore"])

@@ -5,7 +5,6 @@ Each command is in a module of its own; COMMANDS is written out.
 
 from __future__ import annotations
 
-import io
 import os
 import sys
 import traceback
@@ -70,13 +69,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return result if isinstance(result, int) else 0
     except click.Abort:
         return EXIT_INTERRUPTED
+    except click.exceptions.NoArgsIsHelpError as error:
+        tell(error.format_message())
+        return error.exit_code
     except click.ClickException as error:
-        shown = io.StringIO()
-        error.show(shown)
-        tell(shown.getvalue().rstrip("\n"))
+        context = getattr(error, "ctx", None)
+        advice = "" if context is None else f" ({context.command_path} --help shows how)"
+        complain(f"{error.format_message()}{advice}")
         return error.exit_code
     except AnalyzerError as error:
-        complain(str(error), getattr(error, "details", ""))
+        for line in getattr(error, "lines", ()) or (str(error),):
+            complain(line, getattr(error, "details", ""))
         return error.exit_code
     except KeyboardInterrupt:
         complain("interrupted")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cs_input_analyzer.cli import options as shared
+from cs_input_analyzer.cli.command import Command
 from cs_input_analyzer.cli.terminal import is_terminal, print_text, tell_versions, width
 from cs_input_analyzer.errors import UsageError
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from cs_input_analyzer.report import Format
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("run_file", metavar="RUN.json|RUN.html")
 @click.option(
     "--format",
