@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import reprlib
@@ -11,8 +12,8 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from cs_input_analyzer import __version__, analysis, capture, engine, load, prove, records, report
-from cs_input_analyzer.choices import as_cluster, as_codes, as_count, as_layouts, as_seconds, read_options
+from cs_input_analyzer import __version__, analysis, capture, engine, load, prove, records, replan, report
+from cs_input_analyzer.choices import SHORT, as_cluster, as_codes, as_count, as_layouts, as_seconds, read_options
 from cs_input_analyzer.demand import consumption_of, with_mode
 from cs_input_analyzer.errors import Interrupted, Mistakes, TargetError, UsageError
 from cs_input_analyzer.launch import Launcher
@@ -96,6 +97,23 @@ class Analysis(records.Analysis):
             error.analysis = found
             raise error
         return found
+
+    def plan(self, *, cluster: Cluster | Mapping[str, Any] | str | Path | None = None, **choices: Any) -> Analysis:
+        """This run planned again: the verdict, the launch and its alternatives for what is given here. Nothing is measured.
+
+        Args:
+            cluster: as for the function `analyze`; `local` is the machine that measured. Without it that of the run, on which
+                `nodes`, `cpus_per_node` and its other sizes win.
+            choices: the options of `analyze` about the demand, the cluster, the launch and its lines, `demand="7k"`,
+                `current="2x8x4"`, `headroom_ratio=0.2`; those left out stay as they are in this run.
+
+        Returns:
+            The run with the measurements of this one, which it names as its `parent`.
+
+        Raises:
+            UsageError: a choice that cannot be, or a cluster on which no launch of this pipeline can run.
+        """
+        return plan(self, cluster=cluster, **choices)
 
     def __str__(self) -> str:
         return report.render(self, "console")
@@ -181,7 +199,7 @@ def run(
     launcher = opened.launcher
     try:
         job = analysis.Job(
-            target=target if isinstance(target, str) else f"{target.__module__}:{getattr(target, '__qualname__', 'function')}",
+            target=target if isinstance(target, str) else _name_of(target),
             pickled=None if isinstance(target, str) else str(_pickle(target, launcher.folder)),
             options=options,
             host=opened.host,
@@ -268,6 +286,51 @@ def validate(
         return _public(launch_and_compare(trial, opened.launcher, progress))
     finally:
         opened.launcher.close()
+
+
+def plan(
+    found: records.Analysis,
+    *,
+    path: str | None = None,
+    command: str = "Analysis.plan(…)",
+    cluster: Cluster | Mapping[str, Any] | str | Path | None = None,
+    mistakes: Mistakes | None = None,
+    **choices: Any,
+) -> Analysis:
+    """A saved run planned again, see `Analysis.plan`. `path`: the file that it was read from."""
+    noted = Mistakes() if mistakes is None else mistakes
+    choices = {SHORT.get(name, name): choice for name, choice in choices.items()}
+    unknown = sorted(set(choices) - set(replan.CHOICES))
+    if unknown:
+        noted.note(f"unknown option {', '.join(unknown)}; there are: {', '.join((*SHORT, *replan.CHOICES))}")
+    declared, name = None, None
+    with noted:
+        declared, name = as_cluster(cluster)
+    if name is not None or declared is not None:
+        choices["cluster"] = name or (declared.name if declared is not None else None)
+    wanted = {name: choice for name, choice in choices.items() if name in replan.CHOICES and choice is not None}
+    merged = replan.with_choices(found, wanted, declared)
+    options = read_options(noted, **merged | {"current": merged["current"] or _NO_LAUNCH})
+    noted.raise_any()
+    assert options is not None
+    again = replan.plan_again(
+        found,
+        analysis.Job(
+            target=found.pipeline.target,
+            pickled=None,
+            options=options if merged["current"] is not None else replace(options, current=None),
+            host=found.host,
+            cluster=found.cluster,
+            consumption=found.consumption,
+            tool=Tool(name="cs_input_analyzer", version=__version__),
+            command=command,
+            created_at=host.utc_now(),
+        ),
+        tuple(wanted),
+        declared=declared,
+        path=path,
+    )
+    return _public(again)
 
 
 def tune(dataset: Any, *, seconds: float = TUNE_SECONDS, select: Sequence[str] | str = (), ignore: Sequence[str] | str = ()) -> Any:
@@ -391,6 +454,12 @@ def _check_target(target: Any) -> None:
             f"the target is {reprlib.repr(target)}: pass the input function, or its name, path/file.py:function or "
             "package.module:function"
         )
+
+
+def _name_of(function: Callable[..., object]) -> str:
+    """`package.module:function`; of a partial, that of its function."""
+    inner: Any = function.func if isinstance(function, functools.partial) else function
+    return f"{inner.__module__}:{getattr(inner, '__qualname__', 'function')}"
 
 
 def _check_progress(progress: Any) -> None:

@@ -25,6 +25,7 @@ from cs_input_analyzer.units import parse_estimate, parse_per_s, parse_seconds
 from wafer_model.systems import DTYPES
 
 __all__ = [
+    "SHORT",
     "as_cluster",
     "as_codes",
     "as_count",
@@ -237,17 +238,23 @@ def unset_defaults(environ: Mapping[str, str]) -> tuple[str, ...]:
 
 def _problems(options: Options) -> Iterator[str]:
     """Of one option each."""
-    for name, count in (("--batch-size", options.batch_size), ("--samples-per-element", options.samples_per_element)):
+    for name, count in (
+        ("--nodes", options.nodes),
+        ("--cpus-per-node", options.cpus_per_node),
+        ("--threads-per-core", options.threads_per_core),
+        ("--worker-memory", options.worker_memory_bytes),
+        ("--systems", options.systems),
+        ("--slurm-nodes", options.slurm_nodes),
+        ("--batch-size", options.batch_size),
+        ("--samples-per-element", options.samples_per_element),
+    ):
         if count is not None and count < 1:
             yield f"{name} {count}: must be 1 or more"
+    for name, count in (("--batch-size", options.batch_size), ("--samples-per-element", options.samples_per_element)):
         if count is not None and count > MOST_BATCH_SAMPLES:
             yield f"{name}: more than {MOST_BATCH_SAMPLES:,} samples is a typing error"
     if options.single_task_nodes is not None and options.single_task_nodes < 0:
         yield f"--single-task-nodes {options.single_task_nodes}: must be 0 or more"
-    if options.worker_memory_bytes is not None and options.worker_memory_bytes < 1:
-        yield f"--worker-memory {options.worker_memory_bytes}: must be 1 byte or more"
-    if options.systems < 1:
-        yield f"--systems {options.systems}: must be 1 or more"
     if options.dtype not in DTYPES:
         yield f"--dtype {options.dtype}: there are {', '.join(DTYPES)}"
     if not 0 < options.target_error_ratio < 1:
@@ -258,8 +265,6 @@ def _problems(options: Options) -> Iterator[str]:
         yield f"--max-seconds {options.max_seconds:g}: too short to measure anything; give {MIN_SECONDS:g} or more"
     if not (math.isfinite(options.start_timeout_s) and options.start_timeout_s >= MIN_START_S):
         yield f"--start-timeout {options.start_timeout_s:g}: importing TensorFlow alone takes seconds; give {MIN_START_S:g} or more"
-    if options.slurm_nodes is not None and options.slurm_nodes < 1:
-        yield f"--slurm-nodes {options.slurm_nodes}: must be 1 or more"
     if not (math.isfinite(options.queue_timeout_s) and options.queue_timeout_s > 0):
         yield f"--queue-timeout {options.queue_timeout_s:g}: must be a positive number of seconds"
 

@@ -55,6 +55,7 @@ __all__ = [
     "OpChange",
     "OpCost",
     "Options",
+    "Parent",
     "Patch",
     "PhaseSpan",
     "PipelineGraph",
@@ -1220,6 +1221,15 @@ class Capture:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Parent:
+    """The saved run that another one was planned from. `path`: the file that it was read from; None where there was none."""
+
+    path: str | None
+    created_at: str
+    command: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Analysis:
     """One run: all that was asked, measured, predicted and advised. Every report is a rendering of this record.
 
@@ -1229,6 +1239,7 @@ class Analysis:
     `left_out`: what an excerpt holds less of than the run it is of (the page of a huge run does); empty for the run itself.
     `no_plan`: why there is no recommendation, and what to type for one; None where there is one.
     `capture`: where the input was found, of a run of the user's own script; None where the input function was named.
+    `parent`: the run whose measurements these are, where nothing was measured for this one; None where it measured.
     """
 
     schema_version: int
@@ -1260,6 +1271,7 @@ class Analysis:
     left_out: tuple[str, ...] = ()
     scaling: Scaling | None = None
     capture: Capture | None = None
+    parent: Parent | None = None
 
 
 # --- a run that already happened ---------------------------------------------------------------------------------------------

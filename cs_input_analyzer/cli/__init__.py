@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from cs_input_analyzer import __version__
-from cs_input_analyzer.cli import analyze, compare, hosts, inspect_run, original, report, rules, tune, validate, wafer
+from cs_input_analyzer.cli import analyze, compare, hosts, inspect_run, original, plan, report, rules, tune, validate, wafer
 from cs_input_analyzer.cli.running import EXIT_INTERRUPTED
 from cs_input_analyzer.cli.terminal import OutputError, ReaderLeft, complain, hide_stdout, tell
 from cs_input_analyzer.errors import AnalyzerError, LaunchError
@@ -23,6 +23,7 @@ COMMANDS = (
     analyze.analyze,
     analyze.demo,
     report.report,
+    plan.plan,
     validate.validate,
     compare.compare,
     tune.tune,

@@ -188,7 +188,6 @@ CLUSTER = (
         metavar="RATIO",
         help="Speed of a node's CPU over one of this host: 1.2, or 1.2+-5% with its error.",
     ),
-    click.option("--node-reference", metavar="RATE", help="The same by measuring: what `reference` prints on a node."),
     click.option(
         "--current",
         callback=LAYOUTS,
@@ -218,6 +217,7 @@ CLUSTER = (
         help="Supply to spare, as a ratio of the demand.",
     ),
 )
+NODE_REFERENCE = click.option("--node-reference", metavar="RATE", help="The same by measuring: what `reference` prints on a node.")
 CPUS = click.option("--cpus", type=int, metavar="N", help="Use at most so many CPUs of a host that measures.")
 LAUNCHER = click.option(
     "--launcher",
@@ -227,6 +227,7 @@ LAUNCHER = click.option(
     help="Where workers run: on this host, or as tasks of Slurm on its nodes.",
 )
 MEASURE = (
+    NODE_REFERENCE,
     click.option(
         "--target-error", "target_error_ratio", type=float, default=0.02, show_default=True, help="Stop at this half-width."
     ),
@@ -247,17 +248,19 @@ MEASURE = (
     ),
     LAUNCHER,
 )
+PARTITION = click.option(
+    "--partition", metavar="NAME", help="Slurm's partition; default: that of the job we are in, else its default one."
+)
+EXCLUDE_NODES = click.option(
+    "--exclude-nodes",
+    callback=NODES,
+    default="",
+    metavar="n[1-3],…",
+    help="Nodes that are not to be used; the accelerator's own is left out anyway.",
+)
 SLURM = (
-    click.option(
-        "--partition", metavar="NAME", help="Slurm's partition; default: that of the job we are in, else its default one."
-    ),
-    click.option(
-        "--exclude-nodes",
-        callback=NODES,
-        default="",
-        metavar="n[1-3],…",
-        help="Nodes that are not to be used; the accelerator's own is left out anyway.",
-    ),
+    PARTITION,
+    EXCLUDE_NODES,
     click.option("--slurm-nodes", type=int, metavar="N", help="Measure on so many nodes; default: the allocation's, else up to 4."),
     click.option(
         "--queue-timeout",

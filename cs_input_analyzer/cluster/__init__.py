@@ -39,6 +39,7 @@ from wafer_model import WaferModelError
 from wafer_model.names import find_name
 
 __all__ = [
+    "FLAGS",
     "SLURM",
     "Found",
     "discover",
