@@ -199,8 +199,9 @@ def _packages(names: Any) -> tuple[str, ...]:
 
 def _parts(name: str, texts: Any) -> tuple[str, ...]:
     """Texts as such, or as one with commas."""
-    parts = texts.split(",") if isinstance(texts, str) else [typed(name, text, str) for text in _iterable(name, texts)]
-    return tuple(part.strip() for part in parts if part.strip())
+    if isinstance(texts, str):
+        return tuple(part.strip() for part in texts.split(",") if part.strip())
+    return tuple(typed(name, text, str) for text in _iterable(name, texts))
 
 
 def _iterable(name: str, value: Any) -> Iterable[Any]:

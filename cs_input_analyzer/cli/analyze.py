@@ -19,12 +19,12 @@ from cs_input_analyzer.cli.terminal import Progress, complain
 from cs_input_analyzer.errors import LaunchError, Mistakes, UsageError
 
 if TYPE_CHECKING:
-    from cs_input_analyzer.records import Analysis, Layout, Options
+    from cs_input_analyzer.records import Analysis, Consumption, Layout, Options
 
-# The public run that the demo plans for: FC-MNIST at 479,188.55 samples/s on a CS-2, release 1.5 (Argonne's AI testbed
-# documentation, "Steps to run a model"), whose support cluster is the preset.
-DEMO_SAMPLE = "fc_mnist"
-DEMO_DEMAND_PER_S = 479_188.55
+# What the demo plans for: a public run that waited for no input, so that the wafer was seen to take that much, and the nodes beside
+# that wafer.
+DEMO_SAMPLE = "bert_pretrain"
+DEMO_RUN = "bert_pipe_r171"
 DEMO_CLUSTER = "alcf-cs2-01"
 # Any of these says how fast the accelerator consumes.
 DEMAND_CHOICES = ("demand", "step_time", "wafer", "compile_report", "performance_json")
@@ -82,16 +82,33 @@ def demo(sample: str, **choices: Any) -> int:
         params_file = _write_sample(sample, folder, progress)
     choices["json_file"] = choices["json_file"] or "demo_run.json"
     choices["html_file"] = choices["html_file"] or "demo_report.html"
-    if sample == DEMO_SAMPLE and all(choices[name] is None for name in DEMAND_CHOICES):
-        choices["demand"] = DEMO_DEMAND_PER_S
+    published = _demo_run() if sample == DEMO_SAMPLE and all(choices[name] is None for name in DEMAND_CHOICES) else None
+    if published is not None:
+        choices["demand"] = published.samples_per_s.estimate
     if all(choices[name] is None for name in ("cluster", "nodes", "cpus_per_node", "memory_bytes_per_node")) and (
         choices["launcher"] == "local"
     ):
         choices["cluster"] = DEMO_CLUSTER
-    return _analyze(found.target, str(params_file), (), choices)
+    return _analyze(found.target, str(params_file), (), choices, published)
 
 
-def _analyze(target: str, params_file: str | None, overrides: tuple[str, ...], choices: dict[str, Any]) -> int:
+def _demo_run() -> Consumption:
+    """What the public run took, and whence that is known."""
+    from wafer_model import from_rate
+    from wafer_model.published import published_runs
+
+    run = next(run for run in published_runs() if run.id == DEMO_RUN)
+    what = f"a public run of {run.network}, sequences of {run.sequence_length} tokens, release {run.release}"
+    text = f"{what}, which did not wait for its input ({run.id} in wafer_model/published.yaml)"
+    return replace(
+        from_rate(run.samples_per_s, mode=run.mode), source="public run", system=run.system, limited_by=run.bound, notes=(text,)
+    )
+
+
+def _analyze(
+    target: str, params_file: str | None, overrides: tuple[str, ...], choices: dict[str, Any], known: Consumption | None = None
+) -> int:
+    """`known`: whose rate the demand is, where it says more than `--demand` can."""
     from cs_input_analyzer import api
     from cs_input_analyzer import report as reports
 
@@ -105,6 +122,8 @@ def _analyze(target: str, params_file: str | None, overrides: tuple[str, ...], c
     assert options is not None
     command = shlex.join(["cs_input_analyzer", *sys.argv[1:]])
     found = measured(is_quiet, is_verbose, lambda told: api.run(target, options, declared=None, progress=told, command=command))
+    if known is not None:
+        found = replace(found, consumption=replace(known, mode=found.options.wafer_mode or known.mode))
     deliver(found, outputs, is_quiet, lambda **shape: reports.render(found, "console", **shape))
     if found.interrupted:
         return interrupted()
