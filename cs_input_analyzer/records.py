@@ -935,6 +935,14 @@ class LaunchPlan:
         return Layout(nodes=self.nodes, tasks_per_node=self.tasks_per_node, cpus_per_task=self.cpus_per_task)
 
     @property
+    def streaming(self) -> Layout:
+        """The tasks that stream, without the single-task nodes, and on a plan of one node without the chief."""
+        tasks = max(1, min(self.tasks_per_node, self.input_workers))
+        return Layout(
+            nodes=max(1, self.nodes - self.single_task_nodes), tasks_per_node=tasks, cpus_per_task=max(1, self.cpus_per_task)
+        )
+
+    @property
     def variables(self) -> str:
         """The plan as what the vendor's launcher takes for its defaults, each on a line for a shell."""
         return f"DEF_NODES={self.nodes}\nDEF_TASKS={self.tasks_per_node}\nDEF_CPUS={self.cpus_per_task}"
@@ -1075,12 +1083,13 @@ class ValidationRow:
     """Predicted against measured, one layout of one node whose tasks all stream.
 
     Attributes:
+        role: `recommended` where these are all workers of the plan that stream; `part of the plan` where they are some of them.
         measured_samples_per_s: over fresh launches (its `count`), each taken as the run's feed has it: `first-come`, the sum of its
             workers; `round-robin`, workers × the slowest of them, the sampling noise of that one included.
     """
 
     layout: Layout
-    role: Literal["recommended", "neighbour"]
+    role: Literal["recommended", "part of the plan", "neighbour"]
     predicted_samples_per_s: Estimate
     measured_samples_per_s: Estimate
 

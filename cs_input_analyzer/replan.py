@@ -160,6 +160,6 @@ def _validation(validation: Validation | None, plan: LaunchPlan | None) -> Valid
     """The rows as they are; recommended is what this plan recommends."""
     if validation is None:
         return None
-    layout = None if plan is None else plan.layout
+    layout = None if plan is None else plan.streaming
     rows = tuple(replace(row, role="recommended" if row.layout == layout else "neighbour") for row in validation.rows)
     return replace(validation, rows=rows)

@@ -201,7 +201,7 @@ def test_a_validated_launch_is_recommended_where_this_plan_recommends_it() -> No
             predicted_samples_per_s=make_estimate(1.0),
             measured_samples_per_s=make_estimate(1.0),
         )
-        for layout in ("1x1x1", str(again().recommendation.layout))  # type: ignore[union-attr]
+        for layout in ("1x1x1", str(again().recommendation.streaming))  # type: ignore[union-attr]
     )
     found = again(replace(RUN, validation=Validation(rows=rows)))
     assert found.validation is not None

@@ -242,7 +242,9 @@ def validation_table(validation: Validation) -> Table:
     """Predicted against measured, and how good that is."""
     columns = (
         LAYOUT,
-        Column(name="role", meaning="the recommended layout, or a neighbour of it"),
+        Column(
+            name="role", meaning="all workers of the plan that stream, the part of them that fits here, or a neighbour of either"
+        ),
         Column(name="predicted\nsamples/s", meaning="what the model said before the launch", is_number=True),
         INTERVAL,
         Column(name="measured\nsamples/s", meaning="what real workers delivered", is_number=True),

@@ -192,7 +192,8 @@ def first_line(rule: ModuleType) -> str:
 def _unknown(text: str) -> str:
     """The message about a rule that is not there, with the near ones.
 
-    Near are those whose code begins so, else the nearest of the topic, else those whose name is nearly so, else those that speak of it.
+    Near are those whose code begins so, else the nearest of the topic, else those whose name is nearly so, else those that speak of
+    it.
     """
     asked = text.strip().lower()
     code = re.fullmatch(r"csi([0-9]+)", asked)
