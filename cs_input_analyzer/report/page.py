@@ -35,7 +35,7 @@ BAR_MARGIN_RATIO = 1.08
 SEVERITIES = {"error": 0, "warning": 1, "info": 2}
 
 SOURCES = {
-    "declared": "declared (--demand)",
+    "declared": "--demand",
     "step_time": "a step time that was given",
     "model": "the wafer model",
     "compile_report": "the compiler's own report",
