@@ -21,6 +21,7 @@ from cs_input_analyzer.errors import Mistakes, UsageError
 from cs_input_analyzer.recommend import check_streaming_nodes
 from cs_input_analyzer.records import Cluster, Layout, Options
 from cs_input_analyzer.rules import check_codes
+from cs_input_analyzer.typed import typed
 from cs_input_analyzer.units import parse_estimate, parse_per_s, parse_seconds
 from wafer_model.systems import DTYPES
 
@@ -35,7 +36,6 @@ __all__ = [
     "current_from",
     "make_options",
     "read_options",
-    "typed",
     "unset_defaults",
 ]
 
@@ -116,21 +116,6 @@ def _read(choices: Mapping[str, Any], mistakes: Mistakes) -> dict[str, Any]:
 @functools.cache
 def _hints() -> dict[str, Any]:
     return get_type_hints(Options)
-
-
-def typed(name: str, value: Any, hint: Any) -> Any:
-    """`value` where it is of that type; a path becomes its text, a number of numpy's one of Python's. Raises UsageError."""
-    from pydantic import TypeAdapter, ValidationError
-
-    if isinstance(value, os.PathLike):
-        value = os.fspath(value)
-    if isinstance(value, numbers.Number) and not isinstance(value, (bool, int, float)):
-        value = int(value) if isinstance(value, numbers.Integral) else float(value) if isinstance(value, numbers.Real) else value
-    try:
-        return TypeAdapter(hint).validate_python(value, strict=True)
-    except ValidationError as error:
-        message = error.errors(include_url=False, include_context=False)[0]["msg"]
-        raise UsageError(f"{name}={reprlib.repr(value)}: {message[:1].lower()}{message[1:]}") from None
 
 
 def as_count(name: str, value: Any) -> int:

@@ -145,6 +145,12 @@ PYTHON: dict[str, tuple[Callable[[], object], str]] = {
     "tune seconds": (lambda: csia.tune(None, seconds=-1), "seconds=-1"),
     "tune seconds are text": (lambda: csia.tune(None, seconds="5"), "seconds='5'"),  # type: ignore[arg-type]
     "tune select": (lambda: csia.tune(None, select=["CSI999"]), "there is no rule 'CSI999'"),
+    "monitor batch size": (lambda: csia.InputMonitor([], batch_size="256"), "batch_size='256'"),  # type: ignore[arg-type]
+    "monitor batch size is truth": (lambda: csia.InputMonitor([], batch_size=True), "batch_size=True"),
+    "monitor lines": (lambda: csia.InputMonitor([], log_every="x"), "log_every='x'"),  # type: ignore[arg-type]
+    "monitor smoothing": (lambda: csia.InputMonitor([], smoothing="a"), "smoothing='a'"),  # type: ignore[arg-type]
+    "monitor folder": (lambda: csia.InputMonitor([], log_dir=5), "log_dir=5"),  # type: ignore[arg-type]
+    "monitor demand": (lambda: csia.InputMonitor([], est_samples_per_sec=0), "est_samples_per_sec 0"),
     "recommend seconds": (lambda: csia.recommend_for(None, seconds=0), "seconds=0"),
     "recommend headroom": (lambda: csia.recommend_for(None, headroom=-1), "--headroom -1"),
     "recommend demand": (lambda: csia.recommend_for(None, demand="a lot"), "a lot"),  # type: ignore[arg-type]
