@@ -67,8 +67,8 @@ def analyze(job: Job, launcher: Launcher, progress: Progress) -> Analysis:
     try:
         first = job.options.probe_layouts or capacity.first_probes(job.cluster, job.host.cpu_budget)
         probing.measure_first(first)
-        job = _with_demand(job, probing.seen)
-        if any(finding.edits or finding.after for finding in _findings(job, probing.seen, None).findings):
+        job = with_demand(job, probing.seen)
+        if any(finding.edits or finding.after for finding in findings_of(job, probing.seen, None).findings):
             probing.seconds.keep_for_fixes()
         probing.measure_storage()
         probing.measure_rivals(job.cluster)
@@ -88,15 +88,15 @@ def analyze(job: Job, launcher: Launcher, progress: Progress) -> Analysis:
         if not probing.seen.has_rate:
             raise
         probing.seconds.leave_out(f"all the rest: {error}")
-        job = _with_demand(job, probing.seen)
+        job = with_demand(job, probing.seen)
         plan = _plan(job, probing)
     except KeyboardInterrupt:
         is_interrupted = True
         if not probing.seen.has_rate or probing.seen.pipeline is None:
             raise Interrupted("interrupted before anything was measured") from None
-        job = _with_demand(job, probing.seen)
+        job = with_demand(job, probing.seen)
         plan = _plan(job, probing)
-    sifted = _findings(job, probing.seen, plan)
+    sifted = findings_of(job, probing.seen, plan)
     if is_interrupted:
         tried = prove.untried(sifted.findings, "not measured: the run was interrupted")
     else:
@@ -107,7 +107,7 @@ def analyze(job: Job, launcher: Launcher, progress: Progress) -> Analysis:
             replan=lambda gain: _plan(job, probing, gain),
             most_gain=lambda edits, cpus: _most_gain(job, probing.seen, plan, edits, cpus),
         )
-    plan = _with_utilization(job, probing.seen, tried.plan or plan)
+    plan = with_utilization(job, probing.seen, tried.plan or plan)
     return _assemble(job, probing, plan, tried, sifted.ignored_count, is_interrupted or tried.is_interrupted)
 
 
@@ -117,22 +117,27 @@ def _plan(job: Job, probing: Probing, gain: Estimate | None = None) -> LaunchPla
     `gain`: of all kept fixes, for the what-if row about them.
     """
     try:
-        plan = recommend.recommend(
-            _model(job, probing.seen),
-            job.consumption,
-            job.cluster,
-            job.options,
-            storage=_storage_basis(job),
-            gain=gain,
-            cached=probing.seen.cached_gain(job.cluster),
-        )
+        return plan_for(job, probing.seen, gain)
     except UsageError as error:
         if job.cluster.source != recommend.THIS_HOST:
             raise
         probing.no_plan = str(error)
         probing.seconds.leave_out(f"a plan: {error}")
         return None
-    return probing.seen.confirmed(plan, commands.launch_lines(plan, job.cluster, job.options, job.target))
+
+
+def plan_for(job: Job, seen: Seen, gain: Estimate | None = None) -> LaunchPlan:
+    """The plan for what was measured, with its launch lines. Raises UsageError where no launch fits the cluster."""
+    plan = recommend.recommend(
+        _model(job, seen),
+        job.consumption,
+        job.cluster,
+        job.options,
+        storage=_storage_basis(job),
+        gain=gain,
+        cached=seen.cached_gain(job.cluster),
+    )
+    return seen.confirmed(plan, commands.launch_lines(plan, job.cluster, job.options, job.target))
 
 
 def _with_shared_storage(job: Job, seen: Seen) -> Job:
@@ -150,7 +155,7 @@ def _storage_basis(job: Job) -> StorageBasis | None:
     return "measured" if job.cluster.measured_storage_bytes_per_s is not None else None
 
 
-def _with_utilization(job: Job, seen: Seen, plan: LaunchPlan | None) -> LaunchPlan | None:
+def with_utilization(job: Job, seen: Seen, plan: LaunchPlan | None) -> LaunchPlan | None:
     """The plan with the share of time in which the accelerator will work, its workers replayed as they were measured."""
     if plan is None or job.consumption is None or not seen.traces_s:
         return plan
@@ -166,7 +171,7 @@ def _with_utilization(job: Job, seen: Seen, plan: LaunchPlan | None) -> LaunchPl
     return replace(plan, expected_accelerator_utilization=utilization)
 
 
-def _with_demand(job: Job, seen: Seen) -> Job:
+def with_demand(job: Job, seen: Seen) -> Job:
     """With the demand of a wafer model that takes the pipeline's batches as they are, and the mode that it runs them in."""
     if job.consumption is not None or job.options.wafer is None or seen.pipeline is None:
         return job
@@ -181,7 +186,7 @@ def _assemble(
 ) -> Analysis:
     seen = probing.seen
     assert seen.pipeline is not None
-    verdict, layout, confidence = _verdict(job, seen, plan)
+    verdict, layout, confidence = verdict_of(job, seen, plan)
     return Analysis(
         schema_version=SCHEMA_VERSION,
         tool=job.tool,
@@ -215,11 +220,15 @@ def _assemble(
 def _model(job: Job, seen: Seen) -> CapacityModel:
     """What the measurements say of any launch, with what CPUs cannot lift. One model for the plan, the verdict and the saved run:
     a launch has one rate, wherever it is shown."""
+    if seen.model is not None:
+        return seen.model
     ceilings = stations.ceilings(_stations(job, seen))
     return replace(seen.fit(), ceilings=ceilings, host_threads_per_core=job.host.threads_per_core)
 
 
 def _stations(job: Job, seen: Seen) -> tuple[Station, ...]:
+    if seen.stations is not None:
+        return seen.stations
     found = seen.widest()
     if found is None or seen.pipeline is None:
         return ()
@@ -233,7 +242,7 @@ def _stations(job: Job, seen: Seen) -> tuple[Station, ...]:
     )
 
 
-def _verdict(job: Job, seen: Seen, plan: LaunchPlan | None) -> tuple[VerdictName, Layout | None, float | None]:
+def verdict_of(job: Job, seen: Seen, plan: LaunchPlan | None) -> tuple[VerdictName, Layout | None, float | None]:
     """Judges the launch in use today where one was given, else the plan; else, of a host that is too few nodes to stream weights
     from, the workers that were measured."""
     supply: Prediction | Estimate
@@ -261,7 +270,7 @@ def _most_gain(job: Job, seen: Seen, plan: LaunchPlan | None, edits: Sequence[Ed
     return bounds.most_gain(replace(_case(job, seen, plan), profile=profile), edits)
 
 
-def _findings(job: Job, seen: Seen, plan: LaunchPlan | None) -> rules.Sifted:
+def findings_of(job: Job, seen: Seen, plan: LaunchPlan | None) -> rules.Sifted:
     return rules.sift(_case(job, seen, plan), job.options.select, job.options.ignore)
 
 

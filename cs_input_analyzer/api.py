@@ -2,53 +2,47 @@
 
 from __future__ import annotations
 
+import functools
 import json
-import math
 import os
-import re
+import reprlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from cs_input_analyzer import __version__, analysis, capture, engine, load, prove, records, report
-from cs_input_analyzer.commands import check_lines, expand_nodelist
-from cs_input_analyzer.demand import check_sources, consumption_of, with_mode
-from cs_input_analyzer.errors import Interrupted, TargetError, UsageError
+from cs_input_analyzer import __version__, analysis, capture, engine, load, prove, records, replan, report
+from cs_input_analyzer.choices import SHORT, as_cluster, as_codes, as_count, as_layouts, as_seconds, read_options
+from cs_input_analyzer.demand import consumption_of, with_mode
+from cs_input_analyzer.errors import Interrupted, Mistakes, TargetError, UsageError
 from cs_input_analyzer.launch import Launcher
 from cs_input_analyzer.measure import host
 from cs_input_analyzer.monitor.in_process import Recommendation
 from cs_input_analyzer.monitor.in_process import recommend_for as measured_here
 from cs_input_analyzer.patching import analyze_and_patch
 from cs_input_analyzer.recommend import check_streaming_nodes
-from cs_input_analyzer.records import Cluster, Layout, Options, Tool
-from cs_input_analyzer.rules import check_codes
-from cs_input_analyzer.units import parse_estimate
+from cs_input_analyzer.records import Cluster, Consumption, Layout, Options, Tool
 from cs_input_analyzer.validate import Trial
 from cs_input_analyzer.validate import validate as launch_and_compare
 
 PICKLED = "function.pkl"
-# What the vendor's launcher takes where its options say nothing.
-SITE_DEFAULTS = ("DEF_NODES", "DEF_TASKS", "DEF_CPUS")
-MIN_SECONDS = 5.0
-MIN_START_S = 5.0
 VALIDATE_SECONDS = 120.0
 TUNE_SECONDS = 30.0
 RECOMMEND_SECONDS = 10.0
 VALIDATE_ROUNDS = 3
-# Samples of a step: a thousand times as many as the largest batches that networks were trained with.
-MOST_BATCH_SAMPLES = 10**9
 # What a validation takes of the options of an analysis: where and how long workers start, and where on Slurm.
 PLACE_CHOICES = ("launcher", "start_timeout_s")
 SLURM_CHOICES = ("partition", "exclude_nodes", "slurm_nodes", "queue_timeout_s", "shared_dir", "sbatch_args")
+# In place of the site's defaults, where no launch in use today is judged.
+_NO_LAUNCH = Layout(nodes=1, tasks_per_node=1, cpus_per_task=1)
 Target = str | Callable[..., object]
 Story = Callable[[analysis.Job, Launcher, analysis.Progress], records.Analysis]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Analysis(records.Analysis):
-    """A run, with the ways to write it down."""
+    """A run, with the ways to write it down. `print` shows the report of the console, `repr` one line."""
 
     def to_json(self, path: str | Path) -> None:
         """Writes the run file that `load_analysis` and `cs_input_analyzer report` read."""
@@ -73,7 +67,7 @@ class Analysis(records.Analysis):
     def validate(
         self,
         *,
-        layouts: Sequence[Layout | str] = (),
+        layouts: Sequence[Layout | str] | str = (),
         rounds: int = VALIDATE_ROUNDS,
         max_seconds: float = VALIDATE_SECONDS,
         cpus: int | None = None,
@@ -85,7 +79,8 @@ class Analysis(records.Analysis):
         Imports and runs the code that the run names: of a file that `load_analysis` read, trust its origin first.
 
         Args:
-            layouts: what to launch, as `NxTxC`; none: the recommended layout, its part that fits, and its neighbours.
+            layouts: what to launch, `NxTxC`, one text with commas for several; none: the recommended layout, its part that fits,
+                and its neighbours.
             rounds: fresh launches of each, if there is time.
             cpus: how many CPUs may be used; None: as many as in the run.
             choices: `launcher="slurm"`, and what says where on Slurm: `partition`, `exclude_nodes`, `slurm_nodes`,
@@ -103,15 +98,36 @@ class Analysis(records.Analysis):
             raise error
         return found
 
+    def plan(self, *, cluster: Cluster | Mapping[str, Any] | str | Path | None = None, **choices: Any) -> Analysis:
+        """This run planned again: the verdict, the launch and its alternatives for what is given here. Nothing is measured.
+
+        Args:
+            cluster: as for the function `analyze`; `local` is the machine that measured. Without it that of the run, on which
+                `nodes`, `cpus_per_node` and its other sizes win.
+            choices: the options of `analyze` about the demand, the cluster, the launch and its lines, `demand="7k"`,
+                `current="2x8x4"`, `headroom_ratio=0.2`; those left out stay as they are in this run.
+
+        Returns:
+            The run with the measurements of this one, which it names as its `parent`.
+
+        Raises:
+            UsageError: a choice that cannot be, or a cluster on which no launch of this pipeline can run.
+        """
+        return plan(self, cluster=cluster, **choices)
+
     def __str__(self) -> str:
         return report.render(self, "console")
+
+    def __repr__(self) -> str:
+        plan = "no plan" if self.recommendation is None else f"plan {self.recommendation.layout}"
+        return f"<Analysis of {self.pipeline.target}, {self.created_at}: {self.verdict}, {plan}>"
 
 
 def analyze(
     target: Target,
     params: Mapping[str, Any] | None = None,
     *,
-    cluster: Cluster | str | None = None,
+    cluster: Cluster | Mapping[str, Any] | str | Path | None = None,
     progress: analysis.Progress | None = None,
     **choices: Any,
 ) -> Analysis:
@@ -120,29 +136,48 @@ def analyze(
     Args:
         target: the input function, or its name: `package.module:function`, `path/file.py:function`.
         params: what the function is called with; None calls it without.
-        cluster: the nodes to plan for: a Cluster, a YAML file, a preset's name, `slurm`, `local`; None is this host, or with
-            `launcher="slurm"` what Slurm has.
+        cluster: the nodes to plan for: a Cluster or a dictionary of its fields, a YAML file, a preset's name, `slurm`, `local`;
+            None is this host, or with `launcher="slurm"` what Slurm has.
         progress: called with what is going on and the share of the time budget that is spent.
         choices: the options of the command line, as in `records.Options`; `demand` (samples/s), `step_time` (s) with
-            `batch_size`, or a `wafer` model say how fast the accelerator consumes; `current` and `probe_layouts` may be texts,
-            `NxTxC`.
+            `batch_size`, or a `wafer` model say how fast the accelerator consumes; both may be texts (`7k`, `160ms`), as may
+            `current` and `probe_layouts`, `NxTxC`.
 
     Raises:
-        UsageError, TargetError: something the caller can put right.
+        UsageError, TargetError: something the caller can put right; all that is wrong with the call, found before it begins.
         InputFunctionError: the input function raised, hung, exited or gave no element.
         LaunchError: workers could not be started.
         Interrupted: Ctrl-C; its `analysis` holds what was measured, or None.
     """
-    declared = cluster if isinstance(cluster, Cluster) else None
-    name = cluster if isinstance(cluster, str) else None
-    params_json = _params_json(params)
-    options = make_options(params_json=params_json, cluster=name or (declared.name if declared else None), **choices)
+    mistakes = Mistakes()
+    declared, name = None, None
+    with mistakes:
+        declared, name = as_cluster(cluster)
+    options = read_options(mistakes, cluster=name or (declared.name if declared else None), **choices)
+    with mistakes:
+        params_json = _params_json(params)
+        options = None if options is None else replace(options, params_json=params_json)
+    with mistakes:
+        _check_progress(progress)
+    check(target, options, mistakes, declared=declared)
+    mistakes.raise_any()
+    assert options is not None
     found = run(target, options, declared=declared, progress=progress or _silent, command="cs_input_analyzer.analyze(…)")
     if found.interrupted:
         error = Interrupted("interrupted; what was measured is in this error's `analysis`")
         error.analysis = found
         raise error
     return found
+
+
+def check(target: Any, options: Options | None, mistakes: Mistakes, *, declared: Cluster | None = None) -> None:
+    """Notes what would end a run of this target with these options, as far as it shows before anything is started."""
+    with mistakes:
+        _check_target(target)
+    if options is not None:
+        with mistakes:
+            _consumption(target, options)
+        engine.check(options, mistakes, declared=declared)
 
 
 def run(
@@ -158,19 +193,13 @@ def run(
 
     `story`: the stages to run. See `analyze` for what it raises.
     """
-    if isinstance(target, str):
-        _check_target(target)
-        if capture.is_script(target):
-            options = with_mode(options, script=(capture.parse_script(target).python,))
-    consumption = consumption_of(options)
-    options = with_mode(options, consumption=consumption)
-    check_streaming_nodes(options)
+    options, consumption = _consumption(target, options)
     isolates = isinstance(target, str) and capture.is_script(target)
     opened = engine.open_engine(options, declared=declared, told=lambda what: progress(what, 0.0), isolates=isolates)
     launcher = opened.launcher
     try:
         job = analysis.Job(
-            target=target if isinstance(target, str) else f"{target.__module__}:{getattr(target, '__qualname__', 'function')}",
+            target=target if isinstance(target, str) else _name_of(target),
             pickled=None if isinstance(target, str) else str(_pickle(target, launcher.folder)),
             options=options,
             host=opened.host,
@@ -186,6 +215,16 @@ def run(
     return _public(found)
 
 
+def _consumption(target: Any, options: Options) -> tuple[Options, Consumption | None]:
+    """The demand, and the options with the mode that it, the script and they agree on. Raises UsageError."""
+    if isinstance(target, str) and capture.is_script(target):
+        options = with_mode(options, script=(capture.parse_script(target).python,))
+    consumption = consumption_of(options)
+    options = with_mode(options, consumption=consumption)
+    check_streaming_nodes(options)
+    return options, consumption
+
+
 def tune_source(target: str, options: Options, *, progress: analysis.Progress, command: str) -> Analysis:
     """One analysis whose kept fixes are also a patch of the source, tried in a worker. See `analyze` for what it raises."""
     return run(target, options, declared=None, progress=progress, command=command, story=analyze_and_patch)
@@ -194,7 +233,7 @@ def tune_source(target: str, options: Options, *, progress: analysis.Progress, c
 def validate(
     found: records.Analysis,
     *,
-    layouts: Sequence[Layout | str],
+    layouts: Sequence[Layout | str] | str,
     rounds: int,
     max_seconds: float,
     cpus: int | None,
@@ -202,27 +241,43 @@ def validate(
     **choices: Any,
 ) -> Analysis:
     """The validation of a run by real workers. An interrupted one comes back marked; see `Analysis.validate`."""
-    if rounds < 1:
-        raise UsageError(f"--rounds {rounds}: must be 1 or more")
-    _check_seconds(max_seconds, choices.get("start_timeout_s", records.START_TIMEOUT_S))
-    _check_importable(found.pipeline.target)
-    is_local = choices.get("launcher", "local") == "local"
+    mistakes = Mistakes()
+    wanted: tuple[Layout, ...] = ()
+    with mistakes:
+        wanted = as_layouts("layouts", layouts)
+    with mistakes:
+        as_count("rounds", rounds)
+    with mistakes:
+        _check_progress(progress)
+    with mistakes:
+        _check_importable(found.pipeline.target)
+    with mistakes:
+        unknown = sorted(set(choices) - {*PLACE_CHOICES, *SLURM_CHOICES})
+        if unknown:
+            raise UsageError(f"unknown option {', '.join(unknown)}; there are: {', '.join((*PLACE_CHOICES, *SLURM_CHOICES))}")
     limit = found.options.cpus
     if cpus is None and limit is not None:
+        is_local = choices.get("launcher", "local") == "local"
         cpus = max(1, min(limit, len(os.sched_getaffinity(0)))) if is_local else limit
-    unknown = sorted(set(choices) - {*PLACE_CHOICES, *SLURM_CHOICES})
-    if unknown:
-        raise UsageError(f"unknown option {', '.join(unknown)}; there are: {', '.join((*PLACE_CHOICES, *SLURM_CHOICES))}")
-    choices["exclude_nodes"] = _node_names(choices.get("exclude_nodes", ()))
-    options = Options(cpus=cpus, max_seconds=max_seconds, worker_memory_bytes=found.options.worker_memory_bytes, **choices)
-    _check_slurm(options)
+    options = read_options(
+        mistakes,
+        cpus=cpus,
+        max_seconds=max_seconds,
+        worker_memory_bytes=found.options.worker_memory_bytes,
+        current=_NO_LAUNCH,
+        **{name: choice for name, choice in choices.items() if name not in unknown},
+    )
+    if options is not None:
+        engine.check(options, mistakes)
+    mistakes.raise_any()
+    assert options is not None
     isolates = capture.is_script(found.pipeline.target)
     opened = engine.open_engine(options, declared=None, told=lambda what: progress(what, 0.0), isolates=isolates)
     trial = Trial(
         run=found,
-        layouts=tuple(layout for text in layouts if (layout := _layout(text))),
+        layouts=wanted,
         rounds=rounds,
-        max_seconds=max_seconds,
+        max_seconds=options.max_seconds,
         host=opened.host,
         tool=Tool(name="cs_input_analyzer", version=__version__),
         nodes=opened.launcher.nodes,
@@ -233,16 +288,63 @@ def validate(
         opened.launcher.close()
 
 
-def tune(dataset: Any, *, seconds: float = TUNE_SECONDS) -> Any:
+def plan(
+    found: records.Analysis,
+    *,
+    path: str | None = None,
+    command: str = "Analysis.plan(…)",
+    cluster: Cluster | Mapping[str, Any] | str | Path | None = None,
+    mistakes: Mistakes | None = None,
+    **choices: Any,
+) -> Analysis:
+    """A saved run planned again, see `Analysis.plan`. `path`: the file that it was read from."""
+    noted = Mistakes() if mistakes is None else mistakes
+    choices = {SHORT.get(name, name): choice for name, choice in choices.items()}
+    unknown = sorted(set(choices) - set(replan.CHOICES))
+    if unknown:
+        noted.note(f"unknown option {', '.join(unknown)}; there are: {', '.join((*SHORT, *replan.CHOICES))}")
+    declared, name = None, None
+    with noted:
+        declared, name = as_cluster(cluster)
+    if name is not None or declared is not None:
+        choices["cluster"] = name or (declared.name if declared is not None else None)
+    wanted = {name: choice for name, choice in choices.items() if name in replan.CHOICES and choice is not None}
+    merged = replan.with_choices(found, wanted, declared)
+    options = read_options(noted, **merged | {"current": merged["current"] or _NO_LAUNCH})
+    noted.raise_any()
+    assert options is not None
+    again = replan.plan_again(
+        found,
+        analysis.Job(
+            target=found.pipeline.target,
+            pickled=None,
+            options=options if merged["current"] is not None else replace(options, current=None),
+            host=found.host,
+            cluster=found.cluster,
+            consumption=found.consumption,
+            tool=Tool(name="cs_input_analyzer", version=__version__),
+            command=command,
+            created_at=host.utc_now(),
+        ),
+        tuple(wanted),
+        declared=declared,
+        path=path,
+    )
+    return _public(again)
+
+
+def tune(dataset: Any, *, seconds: float = TUNE_SECONDS, select: Sequence[str] | str = (), ignore: Sequence[str] | str = ()) -> Any:
     """`dataset`, made faster where that can be proven to change nothing else; the very same object where nothing gains.
 
-    For training scripts: nothing is cut off, put on disk, printed, or given another order than it promised. See `tuning` for what
-    was done, and what is raised.
+    For training scripts: nothing is cut off, put on disk, printed, or given another order than it promised. See `tuning` for the
+    arguments, what was done, and what is raised.
     """
-    return tuning(dataset, seconds=seconds).dataset
+    return tuning(dataset, seconds=seconds, select=select, ignore=ignore).dataset
 
 
-def tuning(dataset: Any, *, seconds: float = TUNE_SECONDS, select: Sequence[str] = (), ignore: Sequence[str] = ()) -> prove.Tuned:
+def tuning(
+    dataset: Any, *, seconds: float = TUNE_SECONDS, select: Sequence[str] | str = (), ignore: Sequence[str] | str = ()
+) -> prove.Tuned:
     """As `tune`, with the record of it: the dataset, every finding with its proof and gain, and what the kept fixes do together.
 
     Args:
@@ -253,9 +355,17 @@ def tuning(dataset: Any, *, seconds: float = TUNE_SECONDS, select: Sequence[str]
     Raises:
         UsageError: not a `tf.data.Dataset`, inside a `tf.function`, or an unknown code.
     """
-    if not (math.isfinite(seconds) and seconds > 0):
-        raise UsageError(f"seconds={seconds:g}: give the seconds that measuring may take, for example 30")
-    return prove.tune(dataset, seconds=seconds, select=check_codes(select), ignore=check_codes(ignore))
+    mistakes = Mistakes()
+    wanted: tuple[str, ...] = ()
+    unwanted: tuple[str, ...] = ()
+    with mistakes:
+        as_seconds("seconds", seconds, TUNE_SECONDS)
+    with mistakes:
+        wanted = as_codes(select)
+    with mistakes:
+        unwanted = as_codes(ignore)
+    mistakes.raise_any()
+    return prove.tune(dataset, seconds=seconds, select=wanted, ignore=unwanted)
 
 
 def recommend_for(
@@ -284,17 +394,20 @@ def recommend_for(
         UsageError: not a `tf.data.Dataset`, a number that makes no sense or contradicts the dataset, or a dataset that cannot be
             read here (says why).
     """
-    if not (math.isfinite(seconds) and seconds > 0):
-        raise UsageError(f"seconds={seconds:g}: give the seconds that measuring may take, for example {RECOMMEND_SECONDS:g}")
-    here = Layout(nodes=1, tasks_per_node=1, cpus_per_task=1)  # no launch is judged, whatever the site's defaults are
-    options = make_options(
+    mistakes = Mistakes()
+    with mistakes:
+        as_seconds("seconds", seconds, RECOMMEND_SECONDS)
+    options = read_options(
+        mistakes,
         demand=demand,
         step_time=step_time,
         batch_size=batch_size,
         samples_per_element=samples_per_element,
         headroom_ratio=headroom,
-        current=here,
+        current=_NO_LAUNCH,
     )
+    mistakes.raise_any()
+    assert options is not None
     return measured_here(
         dataset,
         consumption_of(options),
@@ -308,110 +421,6 @@ def recommend_for(
 def load_analysis(path: str | Path) -> Analysis:
     """Reads a run file, or the run inside a saved HTML report. Raises UsageError naming the file and what is wrong in it."""
     return _public(report.load(path))
-
-
-def make_options(
-    *,
-    demand: float | None = None,
-    step_time: float | None = None,
-    current: Layout | str | None = None,
-    probe_layouts: tuple[Layout | str, ...] = (),
-    **choices: Any,
-) -> Options:
-    """The options record, checked. Raises UsageError naming the option."""
-    known = {field.name for field in fields(Options)}
-    speed = choices.get("node_speed_ratio")
-    unknown = sorted(set(choices) - known)
-    if unknown:
-        raise UsageError(f"unknown option {', '.join(unknown)}; there are: demand, step_time, {', '.join(sorted(known))}")
-    options = Options(
-        **{
-            **choices,
-            "demand_samples_per_s": demand if demand is not None else choices.get("demand_samples_per_s"),
-            "step_time_s": step_time if step_time is not None else choices.get("step_time_s"),
-            "node_speed_ratio": parse_estimate(speed) if isinstance(speed, (str, int, float)) else speed,
-            "select": _codes(choices.get("select", ())),
-            "ignore": _codes(choices.get("ignore", ())),
-            "mount_dirs": _folders(choices.get("mount_dirs", ())),
-            "stand_ins": _packages(choices.get("stand_ins", ())),
-            "exclude_nodes": _node_names(choices.get("exclude_nodes", ())),
-            "current": _layout(current) or current_from(os.environ),
-            "probe_layouts": tuple(layout for text in probe_layouts if (layout := _layout(text))),
-        }
-    )
-    options = with_mode(options)
-    _check(options)
-    return options
-
-
-def current_from(environ: Mapping[str, str]) -> Layout | None:
-    """The launch in use today, where the site's DEF_NODES, DEF_TASKS and DEF_CPUS are all set.
-
-    Raises:
-        UsageError: one of them is no number; also where another is not set.
-    """
-    values = {name: environ.get(name, "").strip() for name in SITE_DEFAULTS}
-    for name, value in values.items():
-        if value and not re.fullmatch("[1-9][0-9]{0,6}", value):
-            raise UsageError(f"{name}={value}: must be a whole number, 1 or more; set it right, unset it, or give --current NxTxC")
-    return Layout.parse("x".join(values.values())) if all(values.values()) else None
-
-
-def unset_defaults(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Which of the site's variables lack for a launch in use today; none where all are set, or at most DEF_NODES, which alone says
-    how many nodes there are."""
-    unset = tuple(name for name in SITE_DEFAULTS if not environ.get(name, "").strip())
-    return () if set(unset) >= set(SITE_DEFAULTS[1:]) else unset
-
-
-def _check(options: Options) -> None:
-    check_sources(options)
-    if options.node_speed_ratio is not None and options.node_reference is not None:
-        raise UsageError("--node-speed and --node-reference both say how fast a node's CPU is: give one of them")
-    for name, count in (("--batch-size", options.batch_size), ("--samples-per-element", options.samples_per_element)):
-        if count is not None and count < 1:
-            raise UsageError(f"{name} {count}: must be 1 or more")
-        if count is not None and count > MOST_BATCH_SAMPLES:
-            raise UsageError(f"{name}: more than {MOST_BATCH_SAMPLES:,} samples is a typing error")
-    _check_seconds(options.max_seconds, options.start_timeout_s)
-    if not 0 < options.target_error_ratio < 1:
-        raise UsageError(f"--target-error {options.target_error_ratio:g}: a ratio between 0 and 1, for example 0.02")
-    if not 0 <= options.headroom_ratio <= 10:
-        raise UsageError(f"--headroom {options.headroom_ratio:g}: a ratio of the demand, for example 0.1 for 10 %")
-    if options.single_task_nodes is not None and options.single_task_nodes < 0:
-        raise UsageError(f"--single-task-nodes {options.single_task_nodes}: must be 0 or more")
-    check_streaming_nodes(options)
-    check_lines(options)
-    _check_slurm(options)
-    for layout in options.probe_layouts:
-        if layout.nodes != 1 and options.launcher != "slurm":
-            raise UsageError(f"--probe-layouts {layout}: this host is one node; --launcher slurm measures on several")
-    if options.probe_layouts and not any(layout.tasks == 1 for layout in options.probe_layouts):
-        raise UsageError("--probe-layouts needs a layout of one task, for example 1x1x1: the others are compared with it")
-
-
-def _check_slurm(options: Options) -> None:
-    if options.slurm_nodes is not None and options.slurm_nodes < 1:
-        raise UsageError(f"--slurm-nodes {options.slurm_nodes}: must be 1 or more")
-    if not (math.isfinite(options.queue_timeout_s) and options.queue_timeout_s > 0):
-        raise UsageError(f"--queue-timeout {options.queue_timeout_s:g}: must be a positive number of seconds")
-    if options.launcher != "slurm":
-        only = {"--slurm-nodes": options.slurm_nodes, "--shared-dir": options.shared_dir}
-        idle = [name for name, value in only.items() if value is not None]
-        if options.cluster != "slurm":
-            both = {"--partition": options.partition, "--exclude-nodes": options.exclude_nodes or None}
-            idle += [name for name, value in both.items() if value is not None]
-        if idle:
-            raise UsageError(f"{', '.join(idle)}: nothing asks Slurm here; add --launcher slurm, or --cluster slurm to plan alone")
-
-
-def _check_seconds(max_seconds: float, start_timeout_s: float) -> None:
-    if not (math.isfinite(max_seconds) and max_seconds >= MIN_SECONDS):
-        raise UsageError(f"--max-seconds {max_seconds:g}: too short to measure anything; give {MIN_SECONDS:g} or more")
-    if not (math.isfinite(start_timeout_s) and start_timeout_s >= MIN_START_S):
-        raise UsageError(
-            f"--start-timeout {start_timeout_s:g}: importing TensorFlow alone takes seconds; give {MIN_START_S:g} or more"
-        )
 
 
 def _check_importable(target: str) -> None:
@@ -428,49 +437,43 @@ def _check_importable(target: str) -> None:
     load.parse_target(target)
 
 
-def _check_target(target: str) -> None:
-    """Whether a file that the target names is there. Raises TargetError."""
-    if capture.is_script(target):
-        capture.parse_script(target)
-    else:
-        load.parse_target(target)
+def _check_target(target: Any) -> None:
+    """Whether this is a function that can be handed over, or names a file that is there. Raises TargetError."""
+    if isinstance(target, str):
+        if capture.is_script(target):
+            capture.parse_script(target)
+        else:
+            load.parse_target(target)
+    elif type(target).__module__.startswith("tensorflow"):
+        raise TargetError(
+            "the target is a TensorFlow object; pass the function that builds the dataset, so that workers can call it "
+            "(of a dataset itself, recommend_for(dataset) tells what can be told inside this process)"
+        )
+    elif not callable(target):
+        raise TargetError(
+            f"the target is {reprlib.repr(target)}: pass the input function, or its name, path/file.py:function or "
+            "package.module:function"
+        )
 
 
-def _codes(codes: str | Sequence[str]) -> tuple[str, ...]:
-    """Codes of rules as a tuple or as `CSI101,CSI2`. Raises UsageError for one that fits no rule."""
-    return check_codes([part.strip() for part in codes.split(",") if part.strip()] if isinstance(codes, str) else codes)
+def _name_of(function: Callable[..., object]) -> str:
+    """`package.module:function`; of a partial, that of its function."""
+    inner: Any = function.func if isinstance(function, functools.partial) else function
+    return f"{inner.__module__}:{getattr(inner, '__qualname__', 'function')}"
 
 
-def _folders(folders: str | Sequence[str]) -> tuple[str, ...]:
-    """Folders as a tuple or as `/a,/b`."""
-    return tuple(part for part in folders.split(",") if part) if isinstance(folders, str) else tuple(folders)
-
-
-def _packages(names: str | Sequence[str]) -> tuple[str, ...]:
-    """Names of packages as a tuple or as `spacy,horovod`. Raises UsageError for what cannot be one."""
-    packages = tuple(part.strip() for part in (names.split(",") if isinstance(names, str) else names) if part.strip())
-    for name in packages:
-        if not all(part.isidentifier() for part in name.split(".")):
-            raise UsageError(f"--stand-in {name!r}: write the names by which packages are imported, for example spacy,horovod")
-    return packages
-
-
-def _node_names(nodes: str | Sequence[str]) -> tuple[str, ...]:
-    """Names of nodes, from node lists or as `n[1-3],n7`. Raises UsageError."""
-    lists = [nodes] if isinstance(nodes, str) else nodes
-    return tuple(name for text in lists if text.strip() for name in expand_nodelist(text))
-
-
-def _layout(layout: Layout | str | None) -> Layout | None:
-    """Raises UsageError, also for a record with numbers that cannot be written."""
-    return None if layout is None else Layout.parse(str(layout))
+def _check_progress(progress: Any) -> None:
+    if progress is not None and not callable(progress):
+        raise UsageError(f"progress={reprlib.repr(progress)}: a function is needed, called with a text and the share of the time")
 
 
 def _params_json(params: Mapping[str, Any] | None) -> str | None:
     if params is None:
         return None
+    if not isinstance(params, Mapping):
+        raise UsageError(f"params={reprlib.repr(params)}: a dictionary is needed, as the input function gets it")
     try:
-        return json.dumps(params)
+        return json.dumps(dict(params))
     except (TypeError, ValueError) as error:
         raise UsageError(f"params must be plain values (numbers, texts, lists, mappings) to reach the workers: {error}") from None
 
@@ -479,11 +482,6 @@ def _pickle(function: Callable[..., object], folder: Path) -> Path:
     """The function, and where its modules are found, in a file for the workers."""
     import cloudpickle
 
-    if type(function).__module__.startswith("tensorflow"):
-        raise TargetError(
-            "the target is a TensorFlow object; pass the function that builds the dataset, so that workers can call it "
-            "(of a dataset itself, recommend_for(dataset) tells what can be told inside this process)"
-        )
     try:
         content = cloudpickle.dumps((list(sys.path), cloudpickle.dumps(function)))
     except Exception as error:  # whatever the user's objects raise when they are pickled

@@ -126,8 +126,6 @@ def check_sources(options: Options) -> None:
         raise UsageError("--sequence-length and --calibrate describe a --wafer model: name one")
     if options.wafer is None and options.system_file is not None:
         raise UsageError("--system-file describes systems that a --wafer model runs on: name one")
-    if options.systems < 1:
-        raise UsageError(f"--systems {options.systems}: must be 1 or more")
 
 
 def has_demand(options: Options) -> bool:

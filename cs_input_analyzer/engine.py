@@ -10,13 +10,13 @@ from pathlib import Path
 
 from cs_input_analyzer import cluster, recommend
 from cs_input_analyzer.commands import expand_nodelist
-from cs_input_analyzer.errors import Interrupted, UsageError
+from cs_input_analyzer.errors import Interrupted, Mistakes, UsageError
 from cs_input_analyzer.launch import LocalLauncher
 from cs_input_analyzer.launch.slurm import SlurmLauncher, Wish
 from cs_input_analyzer.measure import host, node_speed
 from cs_input_analyzer.records import Cluster, Estimate, Host, Options
 
-__all__ = ["Engine", "is_planned_for", "open_engine"]
+__all__ = ["Engine", "check", "is_planned_for", "open_engine"]
 
 # Beside the budget of the run a job must last while the last launch is collected.
 SPARE_RATIO = 1.25
@@ -29,6 +29,25 @@ class Engine:
     launcher: LocalLauncher | SlurmLauncher
     host: Host
     cluster: Cluster
+
+
+def check(options: Options, mistakes: Mistakes, *, declared: Cluster | None = None) -> None:
+    """Notes what `open_engine` would refuse, as far as that shows without Slurm and without running anything."""
+    if options.launcher == "slurm" or options.cluster == cluster.SLURM:
+        return
+    this_host = host.read_host()
+    with mistakes:
+        this_host = host.read_host(options.cpus)
+    with mistakes:
+        _check_probes(options, this_host)
+    with mistakes:
+        if options.node_reference is not None:
+            cluster.read_reference(options.node_reference, this_host.python_version)
+    with mistakes:
+        nodes = cluster.resolve(replace(options, node_reference=None), this_host, declared=declared)
+        recommend.check_single_task_nodes(nodes, options)
+        if nodes.source != recommend.THIS_HOST:
+            recommend.check_cluster(nodes, options)
 
 
 def open_engine(options: Options, *, declared: Cluster | None, told: Callable[[str], None], isolates: bool) -> Engine:

@@ -6,6 +6,8 @@ and what to do next. Only `cli` catches these; `exit_code` is what the command t
 
 from __future__ import annotations
 
+from types import TracebackType
+
 
 class AnalyzerError(Exception):
     """Base of all expected failures. `exit_code` is the status of the command that met it."""
@@ -14,9 +16,13 @@ class AnalyzerError(Exception):
 
 
 class UsageError(AnalyzerError):
-    """An option, a file or a number that the user can put right (exit 2)."""
+    """An option, a file or a number that the user can put right (exit 2).
+
+    `lines`: one sentence for each mistake, where several were found together; empty where the message is of one.
+    """
 
     exit_code = 2
+    lines: tuple[str, ...] = ()
 
 
 class TargetError(UsageError):
@@ -47,3 +53,34 @@ class Interrupted(AnalyzerError):
 
     exit_code = 130
     analysis: object | None = None
+
+
+class Mistakes:
+    """The usage errors of one call, so that the user reads all of them at once: `with mistakes:` notes one and goes on after it."""
+
+    def __init__(self) -> None:
+        self._found: list[UsageError] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._found)
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool:
+        if isinstance(error, UsageError):
+            self._found.append(error)
+        return isinstance(error, UsageError)
+
+    def note(self, message: str) -> None:
+        self._found.append(UsageError(message))
+
+    def raise_any(self) -> None:
+        """Raises the only one as it is, and several as one UsageError that has a line for each."""
+        if len(self._found) == 1:
+            raise self._found[0]
+        if self._found:
+            lines = tuple(dict.fromkeys(line for error in self._found for line in (error.lines or (str(error),))))
+            together = UsageError("\n".join(lines))
+            together.lines = lines
+            raise together

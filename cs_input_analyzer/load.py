@@ -8,6 +8,7 @@ keys of their params one by one; arguments are bound by name, so their order doe
 from __future__ import annotations
 
 import enum
+import functools
 import importlib
 import importlib.util
 import inspect
@@ -21,6 +22,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import yaml
+
 from cs_input_analyzer.errors import TargetError, UsageError
 from cs_input_analyzer.records import ContextUse, Mode
 
@@ -28,6 +31,29 @@ PARAMS_NAMES = ("params", "hparams", "parameters", "config", "cfg", "conf")
 MODE_NAMES = ("mode",)
 TRAINING_NAMES = ("is_training", "training")
 CONTEXT_NAMES = ("input_context", "context", "ctx", "input_pipeline_context")
+
+
+class Params(dict[str, Any]):
+    """The params as input functions take them: a dictionary whose keys are attributes, too (`params.batch_size`)."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(f"the params have no {name!r}; they have: {', '.join(map(str, self)) or 'nothing'}") from None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self[name] = value
+
+
+yaml.SafeDumper.add_representer(Params, yaml.representer.SafeRepresenter.represent_dict)  # for scripts that write their params
+
+
+def as_params(value: Any) -> Any:
+    """Mappings as `Params`, also inside of mappings and lists; any other value as it is."""
+    if isinstance(value, Mapping):
+        return Params({key: as_params(item) for key, item in value.items()})
+    return [as_params(item) for item in value] if isinstance(value, list) else value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,9 +112,8 @@ def find_object(target: TargetName) -> object:
             own = {name: value for name, value in every.items() if getattr(value, "__module__", None) == module.__name__} or every
             names = sorted(name for name, value in own.items() if callable(value) and not name.startswith("_"))
             near = [name for name in names if "input" in name or "dataset" in name] or names
-            raise TargetError(
-                f"{module.__name__} has no {target.attribute!r}; it has: {', '.join(near[:12]) or 'no function at all'}"
-            ) from None
+            where, has = target.file or target.module, ", ".join(near[:12]) or "no function at all"
+            raise TargetError(f"{where} has no {target.attribute!r}; it has: {has}") from None
     return found
 
 
@@ -138,8 +163,9 @@ def bind_arguments(function: Callable[..., object], call: Call) -> inspect.Bound
         raise TargetError(f"the signature of {function!r} cannot be read: {error}; wrap it in a plain function") from None
     chosen: dict[str, object] = {}
     unknown: list[str] = []
+    bound = function.keywords if isinstance(function, functools.partial) else {}
     for parameter in signature.parameters.values():
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD) or parameter.name in bound:
             continue
         value = _argument_for(parameter, call)
         if value is not _LEAVE:
@@ -147,7 +173,7 @@ def bind_arguments(function: Callable[..., object], call: Call) -> inspect.Bound
         elif parameter.default is parameter.empty:
             unknown.append(parameter.name)
     if len(unknown) == 1 and not any(name in chosen for name in PARAMS_NAMES):
-        chosen[unknown.pop()] = dict(call.params or {})  # one unknown argument is the params under another name
+        chosen[unknown.pop()] = as_params(call.params or {})  # one unknown argument is the params under another name
     if unknown:
         raise TargetError(
             f"the input function wants {', '.join(unknown)}, which nothing provides: it may take params, mode, input_context, "
@@ -231,9 +257,9 @@ def _argument_for(parameter: inspect.Parameter, call: Call) -> object:
     if name in PARAMS_NAMES:
         if call.params is None:
             return _LEAVE if has_default else {}
-        return dict(call.params)
+        return as_params(call.params)
     if call.params is not None and name in call.params:
-        return call.params[name]
+        return as_params(call.params[name])
     return _LEAVE
 
 
@@ -321,8 +347,6 @@ def load_params(file: str | None, overrides: tuple[str, ...]) -> dict[str, Any] 
 
     Values of `--set` are read as YAML, so `3`, `true`, `[1, 2]` and `null` mean what they would in the file. Raises UsageError.
     """
-    import yaml
-
     if file is None and not overrides:
         return None
     params: dict[str, Any] = {}

@@ -23,7 +23,7 @@ from cs_input_analyzer.recommend.whatif import FIXES
 from cs_input_analyzer.records import Alternative, Case, Edit, Estimate, Finding, Fixes, LaunchPlan, Layout, PipelineGraph
 from cs_input_analyzer.source_patch import make_patch
 
-__all__ = ["Tried", "Tuned", "prove_fixes", "tune", "untried"]
+__all__ = ["Tried", "Tuned", "effect", "prove_fixes", "tune", "untried"]
 
 # A worker that a fix brings down is followed by another one, for the other fixes.
 MOST_WORKERS = 3
@@ -106,7 +106,7 @@ def prove_fixes(
     anew = replan(fixes.measured_gain) if replan is not None and fixes.measured_gain is not None and is_of_plan else None
     return Tried(
         findings=_filled(findings, candidates, found.outcomes, NO_TIME),
-        fixes=replace(fixes, plan=_effect(anew)),
+        fixes=replace(fixes, plan=effect(anew)),
         plan=anew,
         is_interrupted=found.is_interrupted,
     )
@@ -316,7 +316,7 @@ def _fixes(
     )
 
 
-def _effect(plan: LaunchPlan | None) -> Alternative | None:
+def effect(plan: LaunchPlan | None) -> Alternative | None:
     """The launch that would feed the accelerator with all fixes, as the plan's what-if row has it."""
     row = next((row for row in plan.what_if if row.name == FIXES), None) if plan is not None else None
     if row is None:

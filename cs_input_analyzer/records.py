@@ -12,11 +12,12 @@ Rules that hold everywhere: SI floats, units in names, tuples and not lists, `No
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median
-from typing import Literal
+from typing import Any, Literal
 
 from cs_input_analyzer.errors import UsageError
 from wafer_model import Consumption, Estimate
@@ -54,6 +55,7 @@ __all__ = [
     "OpChange",
     "OpCost",
     "Options",
+    "Parent",
     "Patch",
     "PhaseSpan",
     "PipelineGraph",
@@ -84,6 +86,13 @@ __all__ = [
 
 SCHEMA_VERSION = 1
 STRAGGLER_RATIO = 0.9
+# Beyond these it is a typing error: no machine has a quarter of these nodes, the widest single systems that were sold had 4,096
+# hardware threads, and an exbibyte is more memory than all nodes of any machine have together; the least memory is a hundredth of
+# what TensorFlow takes. (Planning for the widest takes ten seconds, and grows faster than their width.)
+MOST_NODES = 1_000_000
+MOST_CPUS_PER_NODE = 1 << 12
+LEAST_MEMORY_BYTES_PER_NODE = 1 << 20
+MOST_MEMORY_BYTES_PER_NODE = 1 << 60
 # TensorFlow's import takes a minute from a cold network file system, and building may list many files.
 START_TIMEOUT_S = 300.0
 
@@ -196,6 +205,33 @@ class Cluster:
     partition: str | None = None
     excluded_nodes: tuple[str, ...] = ()
     is_measured: bool = False
+
+    def __post_init__(self) -> None:
+        """Raises UsageError for numbers that no cluster has."""
+        threads = 1 if self.threads_per_core is None else self.threads_per_core
+        counts: tuple[tuple[str, Any, int, int], ...] = (
+            ("nodes", self.nodes, 1, MOST_NODES),
+            ("CPUs per node", self.cpus_per_node, 1, MOST_CPUS_PER_NODE),
+            ("bytes of memory per node", self.memory_bytes_per_node, LEAST_MEMORY_BYTES_PER_NODE, MOST_MEMORY_BYTES_PER_NODE),
+            ("threads per core", threads, 1, MOST_CPUS_PER_NODE),
+        )
+        for name, count, least, most in counts:
+            if not isinstance(count, int) or isinstance(count, bool):
+                raise UsageError(f"a cluster has a whole number of {name}, got {count!r} ({self.source})")
+            if count < least:
+                unit = "" if count < 1 else "; sizes take a unit, for example 128GiB"
+                raise UsageError(f"a cluster cannot have {count:,} {name} ({self.source}){unit}")
+            if count > most:
+                raise UsageError(f"a cluster cannot have more than {most:,} {name} ({self.source})")
+        rates: tuple[tuple[str, Any], ...] = (
+            ("storage", self.storage_bytes_per_s),
+            ("network", self.network_bytes_per_s_per_node),
+            ("memory", self.memory_bandwidth_bytes_per_s_per_node),
+        )
+        for name, rate in rates:
+            if rate is not None and not (isinstance(rate, (int, float)) and 0 < rate < math.inf):
+                said = f"{rate!r} ({self.source})"
+                raise UsageError(f"the {name} bandwidth must be a positive number of bytes per second, got {said}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -907,6 +943,14 @@ class LaunchPlan:
         return Layout(nodes=self.nodes, tasks_per_node=self.tasks_per_node, cpus_per_task=self.cpus_per_task)
 
     @property
+    def streaming(self) -> Layout:
+        """The tasks that stream, without the single-task nodes, and on a plan of one node without the chief."""
+        tasks = max(1, min(self.tasks_per_node, self.input_workers))
+        return Layout(
+            nodes=max(1, self.nodes - self.single_task_nodes), tasks_per_node=tasks, cpus_per_task=max(1, self.cpus_per_task)
+        )
+
+    @property
     def variables(self) -> str:
         """The plan as what the vendor's launcher takes for its defaults, each on a line for a shell."""
         return f"DEF_NODES={self.nodes}\nDEF_TASKS={self.tasks_per_node}\nDEF_CPUS={self.cpus_per_task}"
@@ -1047,12 +1091,13 @@ class ValidationRow:
     """Predicted against measured, one layout of one node whose tasks all stream.
 
     Attributes:
+        role: `recommended` where these are all workers of the plan that stream; `part of the plan` where they are some of them.
         measured_samples_per_s: over fresh launches (its `count`), each taken as the run's feed has it: `first-come`, the sum of its
             workers; `round-robin`, workers × the slowest of them, the sampling noise of that one included.
     """
 
     layout: Layout
-    role: Literal["recommended", "neighbour"]
+    role: Literal["recommended", "part of the plan", "neighbour"]
     predicted_samples_per_s: Estimate
     measured_samples_per_s: Estimate
 
@@ -1193,6 +1238,15 @@ class Capture:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Parent:
+    """The saved run that another one was planned from. `path`: the file that it was read from; None where there was none."""
+
+    path: str | None
+    created_at: str
+    command: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Analysis:
     """One run: all that was asked, measured, predicted and advised. Every report is a rendering of this record.
 
@@ -1202,6 +1256,7 @@ class Analysis:
     `left_out`: what an excerpt holds less of than the run it is of (the page of a huge run does); empty for the run itself.
     `no_plan`: why there is no recommendation, and what to type for one; None where there is one.
     `capture`: where the input was found, of a run of the user's own script; None where the input function was named.
+    `parent`: the run whose measurements these are, where nothing was measured for this one; None where it measured.
     """
 
     schema_version: int
@@ -1233,6 +1288,7 @@ class Analysis:
     left_out: tuple[str, ...] = ()
     scaling: Scaling | None = None
     capture: Capture | None = None
+    parent: Parent | None = None
 
 
 # --- a run that already happened ---------------------------------------------------------------------------------------------

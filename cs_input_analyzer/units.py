@@ -22,14 +22,57 @@ _NUMBER = r"\s*(?P<number>[-+]?(?:[0-9][0-9_]*\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-
 _SIZE = re.compile(_NUMBER + r"(?P<prefix>[kKmMgGtTpP]?)(?P<binary>i?)(?P<unit>[bB]|[bB]ytes?)?\s*")
 _RATE = re.compile(_NUMBER + r"(?P<prefix>[kKMGTP]?)(?P<binary>i?)(?P<unit>B|bytes?|b|bits?)(?P<per>/s|ps|/sec)\s*")
 
+_WRITTEN = r"\s*(?P<number>[-+]?(?:nan|inf|(?:[0-9][0-9,_]*\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?))\s*"
+_PER_S = re.compile(_WRITTEN + r"(?P<prefix>[kKMG]?)\s*(?:samples)?\s*(?:/s|/sec)?\s*")
+_DURATION = re.compile(_WRITTEN + r"(?P<unit>ms|us|µs|μs|s|sec|seconds?|min|minutes?|h|)\s*")
+_THOUSANDS = re.compile(r"[-+]?[0-9]{1,3}(,[0-9]{3})+(\.[0-9]*)?")
+_SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "min": 60.0, "h": 3600.0}
+# A bare number below these is one whose unit was forgotten: no node has so little memory, no link or file system is so slow.
+_LEAST_BARE_BYTES = 2**20
+_LEAST_BARE_BYTES_PER_S = 1e6
 _ESTIMATE = re.compile(_NUMBER + r"[xX×]?\s*(?:(?:\+-|\+/-|±)\s*(?P<percent>[0-9]+(?:\.[0-9]*)?)\s*%)?\s*")
 
 
-def parse_bytes(text: str | int | float) -> int:
-    """Bytes from what a user writes: `128GiB` (2^30), `128GB` (10^9), `1.5TiB`, or a bare number of bytes.
+def parse_per_s(text: str | float) -> float:
+    """Samples per second from what a user writes: `7000`, `7,000`, `7k`, `1.5M`, `7000/s`, `7k samples/s`.
 
     Raises:
-        UsageError: not a size, not positive, or a bare `128G`, which means 10^9 to some tools and 2^30 to Slurm.
+        UsageError: not such a number. Whether one can be a rate is for others to say.
+    """
+    match = _PER_S.fullmatch(str(text))
+    value = None if match is None else _plain_number(match["number"])
+    if match is None or value is None:
+        raise UsageError(f"not a number of samples per second: {text!r}; write for example 7000, 7,000 or 7k")
+    return value * _DECIMAL[match["prefix"].lower()]
+
+
+def parse_seconds(text: str | float) -> float:
+    """Seconds from what a user writes: `0.16`, `0.16s`, `160ms`, `2min`, `1h`.
+
+    Raises:
+        UsageError: not such a time. Whether it is long enough is for others to say.
+    """
+    match = _DURATION.fullmatch(str(text))
+    value = None if match is None else _plain_number(match["number"])
+    if match is None or value is None:
+        raise UsageError(f"not a number of seconds: {text!r}; write for example 0.16, 160ms or 2min")
+    unit = match["unit"] or "s"
+    return value * _SECONDS["s" if unit.startswith("sec") else "min" if unit.startswith("min") else unit]
+
+
+def _plain_number(text: str) -> float | None:
+    """`7000`, `7,000`, `1e3`; None where it is no number, or a comma stands elsewhere than before three digits."""
+    try:
+        return float(text.replace(",", "") if _THOUSANDS.fullmatch(text) else text)
+    except ValueError:
+        return None
+
+
+def parse_bytes(text: str | int | float) -> int:
+    """Bytes from what a user writes: `128GiB` (2^30), `128GB` (10^9), `1.5TiB`, or a bare number of bytes, a million or more.
+
+    Raises:
+        UsageError: not a size, not positive, a bare `128`, or a bare `128G`, which means 10^9 to some tools and 2^30 to Slurm.
     """
     match = _SIZE.fullmatch(str(text))
     if match is None:
@@ -41,6 +84,8 @@ def parse_bytes(text: str | int | float) -> int:
     size = _positive(text, match["number"], factor)
     if size < 1:
         raise UsageError(f"a size must be at least one byte, got {text!r}")
+    if not unit and size < _LEAST_BARE_BYTES:
+        raise UsageError(f"{text} without a unit is that many bytes; write for example {text}GiB")
     return round(size)
 
 
@@ -50,10 +95,13 @@ def parse_bytes_per_s(text: str | int | float) -> float:
     The case of `B` tells bytes from bits, as on every network card's box.
 
     Raises:
-        UsageError: not a bandwidth, or not positive.
+        UsageError: not a bandwidth, not positive, or a bare number of less than a million.
     """
     if re.fullmatch(_NUMBER, str(text)):
-        return _positive(text, str(text))
+        rate = _positive(text, str(text))
+        if rate < _LEAST_BARE_BYTES_PER_S:
+            raise UsageError(f"{text} without a unit is that many bytes per second; write for example {text}GB/s or {text}Gb/s")
+        return rate
     match = _RATE.fullmatch(str(text))
     if match is None or (match["binary"] and not match["prefix"]):
         raise UsageError(f"not a bandwidth: {text!r}; write for example 5GB/s (bytes) or 100Gb/s (bits)")

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
+from typing import Literal
 
 from cs_input_analyzer import capacity
 from cs_input_analyzer.cluster import this_host
@@ -66,10 +67,10 @@ class Trial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Choice:
-    """Layouts to launch, which of them stands for the plan, and what the reader must know of the choice."""
+    """Layouts to launch, which of them is the part of the plan that fits, and what the reader must know of the choice."""
 
     layouts: tuple[Layout, ...]
-    recommended: Layout | None
+    part: Layout | None
     notes: tuple[str, ...] = ()
 
 
@@ -114,10 +115,16 @@ def _rows(trial: Trial, model: CapacityModel, choice: _Choice, measurements: Seq
         if launches:
             yield ValidationRow(
                 layout=layout,
-                role="recommended" if layout == choice.recommended else "neighbour",
+                role=_role(trial.run.recommendation, layout, choice),
                 predicted_samples_per_s=_predicted(trial, model, layout).samples_per_s,
                 measured_samples_per_s=pooled(launches),
             )
+
+
+def _role(plan: LaunchPlan | None, layout: Layout, choice: _Choice) -> Literal["recommended", "part of the plan", "neighbour"]:
+    if plan is not None and layout == plan.streaming:
+        return "recommended"
+    return "part of the plan" if layout == choice.part else "neighbour"
 
 
 # --- one layout --------------------------------------------------------------------------------------------------------------
@@ -195,7 +202,7 @@ def _given(trial: Trial, model: CapacityModel, launcher: Launcher) -> _Choice:
             f"{format_seconds(needed_s)}; give more time, or fewer --layouts"
         )
     plan = trial.run.recommendation
-    return _Choice(layouts=layouts, recommended=None if plan is None else _streaming_part(plan, trial.nodes))
+    return _Choice(layouts=layouts, part=None if plan is None else _streaming_part(plan, trial.nodes))
 
 
 def _around_the_plan(trial: Trial, model: CapacityModel, launcher: Launcher) -> _Choice:
@@ -217,15 +224,12 @@ def _around_the_plan(trial: Trial, model: CapacityModel, launcher: Launcher) -> 
     if len(kept) < len(fitting):
         left_out = ", ".join(map(str, fitting[len(kept) :]))
         notes.append(f"no time for {left_out}: --max-seconds {trial.max_seconds:g}")
-    return _Choice(layouts=(base, *kept), recommended=base, notes=tuple(notes))
+    return _Choice(layouts=(base, *kept), part=base, notes=tuple(notes))
 
 
 def _streaming_part(plan: LaunchPlan, nodes: int) -> Layout:
-    """The tasks of the plan that stream, on as many of its nodes as there are here (on a plan of one node the chief is not among
-    them)."""
-    tasks = max(1, min(plan.tasks_per_node, plan.input_workers))
-    streaming = max(1, min(nodes, plan.nodes - plan.single_task_nodes))
-    return Layout(nodes=streaming, tasks_per_node=tasks, cpus_per_task=max(1, plan.cpus_per_task))
+    """The tasks of the plan that stream, on as many of its nodes as there are here."""
+    return replace(plan.streaming, nodes=min(nodes, plan.streaming.nodes))
 
 
 def _largest_that_fits(trial: Trial, model: CapacityModel, part: Layout) -> Layout:

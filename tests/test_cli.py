@@ -201,7 +201,7 @@ def test_a_patch_that_cannot_be_written_takes_nothing_along(
 
     monkeypatch.setattr(api, "tune_source", tunes)
     saved = tmp_path / "run.json"
-    arguments = ["tune", "x.py:f", "--write-patch", str(folder / "a.patch"), "--json", str(saved), *more]
+    arguments = ["tune", f"{__file__}:f", "--write-patch", str(folder / "a.patch"), "--json", str(saved), *more]
     assert main(arguments) == UsageError.exit_code
     told = capsys.readouterr()
     assert load(str(saved)).fixes == found.fixes

@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from cs_input_analyzer.api import current_from, make_options, unset_defaults
+from cs_input_analyzer.choices import current_from, make_options, unset_defaults
 from cs_input_analyzer.cli import analyze, cli, main
 from cs_input_analyzer.demand import consumption_of, with_pipelines_batch
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.recommend import single_task_nodes
 from cs_input_analyzer.records import Options, SamplesPerElement
+from wafer_model.published import published_runs
 
 
 def test_without_a_source_there_is_no_demand() -> None:
@@ -235,12 +236,13 @@ def test_another_word_for_the_mode_is_refused(word: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "demand", "cluster"),
     [
-        ([], 479_188.55, "alcf-cs2-01"),
+        ([], 7022.97, "alcf-cs2-01"),
         (["--demand", "9"], 9.0, "alcf-cs2-01"),
         (["--wafer", "bert_large", "--batch-size", "1024"], None, "alcf-cs2-01"),
         (["--performance-json", "run.json"], None, "alcf-cs2-01"),
         (["--sample", "gpt2", "--cluster", "local"], None, "local"),
-        (["--launcher", "slurm"], 479_188.55, None),
+        (["--sample", "fc_mnist"], None, "alcf-cs2-01"),
+        (["--launcher", "slurm"], 7022.97, None),
     ],
 )
 def test_the_demo_has_a_demand_where_none_is_named(
@@ -248,9 +250,18 @@ def test_the_demo_has_a_demand_where_none_is_named(
 ) -> None:
     asked: list[dict[str, object]] = []
     monkeypatch.setattr(analyze, "_write_sample", lambda sample, folder, progress: tmp_path / "params.yaml")
-    monkeypatch.setattr(analyze, "_analyze", lambda target, params, overrides, choices: asked.append(choices) or 0)
+    monkeypatch.setattr(analyze, "_analyze", lambda target, params, overrides, choices, known: asked.append(choices) or 0)
     assert main(["demo", "-q", *arguments]) == 0
     assert (asked[0]["demand"], asked[0]["cluster"]) == (demand, cluster)
+
+
+def test_the_demos_wafer_was_seen_to_take_that_much_when_it_was_fed() -> None:
+    """A run that waited for its input says what its input gave, not what the wafer takes."""
+    run = next(run for run in published_runs() if run.id == analyze.DEMO_RUN)
+    assert run.bound == "compute"
+    known = analyze._demo_run()
+    assert (known.samples_per_s.estimate, known.system, known.limited_by) == (run.samples_per_s, "CS-2", "compute")
+    assert analyze.DEMO_RUN in known.notes[0]
 
 
 def test_a_sample_that_is_not_there_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,6 +10,7 @@ from builders import make_analysis, make_host
 from test_recommend import GIB, a_cluster, a_model, plan
 
 from cs_input_analyzer import api
+from cs_input_analyzer.choices import make_options
 from cs_input_analyzer.cli import main
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.measure import host
@@ -36,7 +37,7 @@ def test_a_demand_that_cannot_be(demand: str, message: str, capsys: pytest.Captu
     assert len(err.strip().splitlines()) == 1
     assert out == ""
     with pytest.raises(UsageError, match="the demand"):
-        api.consumption_of(api.make_options(demand=float(demand)))
+        api.consumption_of(make_options(demand=float(demand)))
 
 
 @pytest.mark.parametrize(
@@ -53,12 +54,12 @@ def test_a_demand_that_cannot_be(demand: str, message: str, capsys: pytest.Captu
 )
 def test_a_step_time_that_cannot_be(step_time: float, batch_size: int | None, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        api.consumption_of(api.make_options(step_time=step_time, batch_size=batch_size))
+        api.consumption_of(make_options(step_time=step_time, batch_size=batch_size))
 
 
 def test_demands_at_the_edge_are_fine() -> None:
     for demand in (1e-9, 1.0, 1e12):
-        found = api.consumption_of(api.make_options(demand=demand))
+        found = api.consumption_of(make_options(demand=demand))
         assert found is not None
         assert found.samples_per_s.estimate == demand
     assert plan(1e-9).meets_demand is True
@@ -101,12 +102,12 @@ def test_fewer_files_than_workers() -> None:
 
 def test_two_ways_to_tell_the_speed_of_a_node_are_one_too_many() -> None:
     with pytest.raises(UsageError, match="give one of them"):
-        api.make_options(node_speed_ratio=1.2, node_reference="10000000")
+        make_options(node_speed_ratio=1.2, node_reference="10000000")
 
 
 @pytest.mark.parametrize("speed", [1.2, "1.2", "1.2x"])
 def test_a_speed_may_be_a_number_or_a_text(speed: float | str) -> None:
-    found = api.make_options(node_speed_ratio=speed).node_speed_ratio
+    found = make_options(node_speed_ratio=speed).node_speed_ratio
     assert found is not None
     assert (found.low, found.estimate, found.high) == (1.2, 1.2, 1.2)
 
@@ -114,7 +115,7 @@ def test_a_speed_may_be_a_number_or_a_text(speed: float | str) -> None:
 @pytest.mark.parametrize("speed", ["fast", float("nan"), 0, -1.0])
 def test_a_speed_that_is_none(speed: float | str) -> None:
     with pytest.raises(UsageError):
-        api.make_options(node_speed_ratio=speed)
+        make_options(node_speed_ratio=speed)
 
 
 MANY = "9" * 400  # digits: more than a float can hold
@@ -164,15 +165,15 @@ def test_numbers_beyond_any_machine(options: list[str], message: str, capsys: py
 )
 def test_what_python_hands_over_is_checked_too(choices: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
-        api.make_options(**choices)
+        make_options(**choices)
 
 
 def test_lists_may_be_written_as_on_the_command_line() -> None:
-    found = api.make_options(mount_dirs="/a,/b c", exclude_nodes="n[1-2],x", launcher="slurm")
+    found = make_options(mount_dirs="/a,/b c", exclude_nodes="n[1-2],x", launcher="slurm")
     assert (found.mount_dirs, found.exclude_nodes) == (("/a", "/b c"), ("n1", "n2", "x"))
-    same = api.make_options(mount_dirs=("/a", "/b c"), exclude_nodes=["n[1-2]", "x"], launcher="slurm")
+    same = make_options(mount_dirs=("/a", "/b c"), exclude_nodes=["n[1-2]", "x"], launcher="slurm")
     assert same == found
-    assert api.make_options(mount_dirs=(), exclude_nodes="") == api.make_options()
+    assert make_options(mount_dirs=(), exclude_nodes="") == make_options()
 
 
 def test_the_largest_clusters_that_pass_are_planned_for() -> None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import enum
+import functools
+import json
+import pickle
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -256,3 +261,46 @@ def _is_understood(text: str) -> bool:
     except TargetError:
         return False
     return True
+
+
+# --- params as code bases use them -----------------------------------------------------------------------------------------------
+
+
+def test_params_are_a_dictionary_and_attributes() -> None:
+    given = {"batch_size": 8, "train_input": {"shuffle": True, "files": [{"path": "a"}]}, "items": 3}
+    params = called(lambda params: params, given)
+    assert params == given
+    assert isinstance(params, dict)
+    assert params.batch_size == 8
+    assert params.train_input.files[0].path == "a"
+    assert dict(params.items()) == given  # a method stays one
+    params.batch_size = 16
+    assert (params["batch_size"], given["batch_size"]) == (16, 8)
+    with pytest.raises(AttributeError, match=r"no 'batchsize'; they have: batch_size, train_input, items"):
+        _ = params.batchsize
+    assert not hasattr(params, "seed")
+
+
+def test_params_can_be_copied_written_and_sent() -> None:
+    params = called(lambda params: params, {"a": {"b": [1]}})
+    assert copy.deepcopy(params) == params
+    assert pickle.loads(pickle.dumps(params)).a.b == [1]
+    assert json.loads(json.dumps(params)) == params
+    assert yaml.safe_load(yaml.safe_dump(params)) == params
+
+
+def test_arguments_that_a_partial_holds_stay() -> None:
+    def input_fn(params: Any, bs: int, mode: str = "train") -> tuple[Any, ...]:
+        return params["bs"], bs, mode
+
+    assert called(functools.partial(input_fn, bs=32, mode="mine"), {"bs": 8}) == (8, 32, "mine")
+    assert called(functools.partial(functools.partial(input_fn, bs=32), bs=64), {"bs": 8}) == (8, 64, "train")
+    assert called(functools.partial(input_fn, {"bs": 1}), {"bs": 8}) == (1, 8, "train")
+
+
+def test_a_name_that_is_not_there_is_told_with_the_users_file(tmp_path: Path) -> None:
+    """Also where the module cannot have its own name, because Python has one of that."""
+    file = tmp_path / "json.py"
+    file.write_text("def train_input_fn():\n    pass\n")
+    with pytest.raises(TargetError, match=rf"{file} has no 'input_fn'; it has: train_input_fn"):
+        find_object(parse_target(f"{file}:input_fn"))

@@ -197,7 +197,7 @@ def run_tune(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, patch: Patch | Non
     analysis = make_analysis(findings=(make_finding(edits=(EDIT,)),))
     fixes = replace(tuned_fixes(), patch=patch)
     monkeypatch.setattr(api, "tune_source", lambda *a, **k: replace(analysis, fixes=fixes))
-    done = CliRunner().invoke(cli, ["tune", "x.py:f", *more], standalone_mode=False, catch_exceptions=False)
+    done = CliRunner().invoke(cli, ["tune", f"{__file__}:f", *more], standalone_mode=False, catch_exceptions=False)
     return done.return_value, done.stdout, done.stderr
 
 

@@ -19,6 +19,7 @@ from cs_input_analyzer.capture import innermost, missing_advice, setting_up, sta
 from cs_input_analyzer.capture.estimators import led_to
 from cs_input_analyzer.capture.missing import expects_import_error
 from cs_input_analyzer.capture.stand_ins import Blank, NoResult, StandInError
+from cs_input_analyzer.choices import make_options
 from cs_input_analyzer.cli import main
 from cs_input_analyzer.errors import InputFunctionError, LaunchError, UsageError
 from cs_input_analyzer.launch import WorkerFailure
@@ -447,11 +448,11 @@ def test_whoever_is_ended_is_told_which_option_gives_more_patience(
 
 
 def test_names_of_packages() -> None:
-    assert api.make_options(stand_ins="spacy, horovod,").stand_ins == ("spacy", "horovod")
-    assert api.make_options(stand_ins=("a.b",)).stand_ins == ("a.b",)
+    assert make_options(stand_ins="spacy, horovod,").stand_ins == ("spacy", "horovod")
+    assert make_options(stand_ins=("a.b",)).stand_ins == ("a.b",)
     for name in ("a-b", "a b", "a..b", "1a"):
         with pytest.raises(UsageError, match="--stand-in"):
-            api.make_options(stand_ins=name)
+            make_options(stand_ins=name)
 
 
 def test_a_package_that_is_installed_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

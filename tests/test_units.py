@@ -23,10 +23,10 @@ from wafer_model import Estimate
         ("1.5TiB", 3 * 2**39),
         (" 512 MiB ", 2**29),
         ("1e9", 10**9),
-        ("1_000", 1000),
-        ("4096", 4096),
+        ("1_048_576", 2**20),
+        ("4294967296", 2**32),
         ("4096B", 4096),
-        (4096, 4096),
+        (2**32, 2**32),
         (".5kB", 500),
         ("2PiB", 2**51),
     ],
@@ -56,9 +56,11 @@ def test_sizes_mean_what_the_unit_says(text: str | int, size: int) -> None:
         "1..5GB",
         "٣GB",
         "a lot",
+        "128",  # of a cluster file: GiB were meant
+        131072,  # as Slurm has it, in MiB
     ],
 )
-def test_what_is_not_a_size_or_could_mean_two_is_refused(text: str) -> None:
+def test_what_is_not_a_size_or_could_mean_two_is_refused(text: str | int) -> None:
     with pytest.raises(UsageError):
         units.parse_bytes(text)
 
@@ -81,11 +83,55 @@ def test_bandwidths_tell_bytes_from_bits(text: str | float, bytes_per_s: float) 
 
 
 @pytest.mark.parametrize(
-    "text", ["", "5GB", "5 gb/s", "-5GB/s", "0GB/s", "nan", "-1", "0", "1e300PB/s", "5G/s", "iB/s", "5iB/s", "fast"]
+    "text", ["", "5GB", "5 gb/s", "-5GB/s", "0GB/s", "nan", "-1", "0", "1e300PB/s", "5G/s", "iB/s", "5iB/s", "fast", "100"]
 )
 def test_what_is_not_a_bandwidth_is_refused(text: str) -> None:
     with pytest.raises(UsageError):
         units.parse_bytes_per_s(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "per_s"),
+    [("7000", 7e3), ("7,000", 7e3), ("7k", 7e3), (" 7 k ", 7e3), ("1.5M", 1.5e6), ("7k/s", 7e3), ("7000 samples/s", 7e3), (7, 7.0)],
+)
+def test_rates_as_people_write_them(text: str | float, per_s: float) -> None:
+    assert units.parse_per_s(text) == per_s
+
+
+@pytest.mark.parametrize("text", ["", "k", "7,00", "7,5", "7m", "7 apples", "7k/h", "0x10", "seven"])
+def test_what_is_no_rate_of_samples_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="7,000 or 7k"):
+        units.parse_per_s(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("0.16", 0.16),
+        ("0.16s", 0.16),
+        ("160ms", 0.16),
+        ("160 ms", 0.16),
+        ("20µs", 2e-5),
+        ("2min", 120.0),
+        ("1h", 3600.0),
+        (60, 60.0),
+    ],
+)
+def test_times_as_people_write_them(text: str | float, seconds: float) -> None:
+    assert units.parse_seconds(text) == pytest.approx(seconds, rel=1e-12)
+
+
+@pytest.mark.parametrize("text", ["", "s", "3 days", "0,16", "2m", "5s5", "soon"])
+def test_what_is_no_time_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="160ms or 2min"):
+        units.parse_seconds(text)
+
+
+@given(st.one_of(st.floats(), st.integers(-(10**400), 10**400)))
+def test_every_number_is_read_as_python_does(number: float) -> None:
+    """Whether one can be a rate or a time is asked elsewhere, where the option is known."""
+    for parse in (units.parse_per_s, units.parse_seconds):
+        assert str(parse(str(number))) == str(float(str(number)))
 
 
 @pytest.mark.parametrize(
@@ -171,7 +217,7 @@ def test_any_text_is_a_positive_size_or_a_usage_error(text: str) -> None:
     try:
         size = units.parse_bytes(text)
     except UsageError:
-        assert not re.fullmatch(r"[1-9]\d{0,9}(GiB|GB|B)?", text, re.ASCII)
+        assert not re.fullmatch(r"[1-9]\d{0,9}(GiB|GB|B)|[1-9]\d{6,9}", text, re.ASCII) or int(text) < 2**20
     else:
         assert size >= 1
 

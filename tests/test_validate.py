@@ -277,7 +277,10 @@ def test_what_is_chosen_fits_this_host_and_the_time_and_has_the_plan_in_it(
     rows = found.validation.rows
     assert len({row.layout for row in rows}) == len(rows)
     assert all(row.layout.nodes == 1 and row.layout.cpus_per_node <= budget for row in rows)
-    (recommended,) = [row.layout for row in rows if row.role == "recommended"]
+    recommended = rows[0].layout
+    roles = [row.role for row in rows]
+    assert roles[0] == ("recommended" if recommended == plan.streaming else "part of the plan")
+    assert set(roles[1:]) <= {"neighbour"}
     part = Layout(nodes=1, tasks_per_node=min(tasks, workers), cpus_per_task=cpus)
     if part.cpus_per_node <= budget:
         assert recommended == part

@@ -13,6 +13,7 @@ import pytest
 
 from cs_input_analyzer import api
 from cs_input_analyzer.analysis import Job
+from cs_input_analyzer.choices import make_options
 from cs_input_analyzer.cli import main
 from cs_input_analyzer.commands import launch_lines
 from cs_input_analyzer.demand import with_mode
@@ -91,7 +92,7 @@ def settled(target: str = "tests/builders.py:make_graph", **choices: Any) -> Opt
         jobs.append(job)
         return make_analysis()
 
-    options = api.make_options(**choices)
+    options = make_options(**choices)
     api.run(target, options, declared=None, progress=lambda what, ratio: None, command="", story=story)
     return jobs[0].options
 
@@ -243,4 +244,4 @@ def test_what_is_no_python_script_has_no_compiling_line() -> None:
 
 def test_a_launcher_without_a_python_is_refused_before_measuring() -> None:
     with pytest.raises(UsageError, match="--train-command starts with csrun_wse"):
-        api.make_options(train_command="csrun_wse --total-nodes 3 ./train.sh")
+        make_options(train_command="csrun_wse --total-nodes 3 ./train.sh")

@@ -5,7 +5,6 @@ Each command is in a module of its own; COMMANDS is written out.
 
 from __future__ import annotations
 
-import io
 import os
 import sys
 import traceback
@@ -15,7 +14,7 @@ from typing import Any
 import click
 
 from cs_input_analyzer import __version__
-from cs_input_analyzer.cli import analyze, compare, hosts, inspect_run, original, report, rules, tune, validate, wafer
+from cs_input_analyzer.cli import analyze, compare, hosts, inspect_run, original, plan, report, rules, tune, validate, wafer
 from cs_input_analyzer.cli.running import EXIT_INTERRUPTED
 from cs_input_analyzer.cli.terminal import OutputError, ReaderLeft, complain, hide_stdout, tell
 from cs_input_analyzer.errors import AnalyzerError, LaunchError
@@ -24,6 +23,7 @@ COMMANDS = (
     analyze.analyze,
     analyze.demo,
     report.report,
+    plan.plan,
     validate.validate,
     compare.compare,
     tune.tune,
@@ -70,13 +70,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return result if isinstance(result, int) else 0
     except click.Abort:
         return EXIT_INTERRUPTED
+    except click.exceptions.NoArgsIsHelpError as error:
+        tell(error.format_message())
+        return error.exit_code
     except click.ClickException as error:
-        shown = io.StringIO()
-        error.show(shown)
-        tell(shown.getvalue().rstrip("\n"))
+        context = getattr(error, "ctx", None)
+        advice = "" if context is None else f" ({context.command_path} --help shows how)"
+        complain(f"{error.format_message()}{advice}")
         return error.exit_code
     except AnalyzerError as error:
-        complain(str(error), getattr(error, "details", ""))
+        for line in getattr(error, "lines", ()) or (str(error),):
+            complain(line, getattr(error, "details", ""))
         return error.exit_code
     except KeyboardInterrupt:
         complain("interrupted")

@@ -6,29 +6,31 @@ import os
 import shlex
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from cs_input_analyzer.cli import options as shared
-from cs_input_analyzer.cli.running import EXIT_TRIPPED, deliver, interrupted, measured, outputs_of
+from cs_input_analyzer.cli.command import Command, mistakes
+from cs_input_analyzer.cli.running import EXIT_TRIPPED, check_outputs, deliver, interrupted, measured, taken_outputs
 from cs_input_analyzer.cli.terminal import Progress, complain
-from cs_input_analyzer.errors import LaunchError, UsageError
+from cs_input_analyzer.errors import LaunchError, Mistakes, UsageError
 
 if TYPE_CHECKING:
-    from cs_input_analyzer.records import Analysis, Options
+    from cs_input_analyzer.records import Analysis, Consumption, Layout, Options
 
-# The public run that the demo plans for: FC-MNIST at 479,188.55 samples/s on a CS-2, release 1.5 (Argonne's AI testbed
-# documentation, "Steps to run a model"), whose support cluster is the preset.
-DEMO_SAMPLE = "fc_mnist"
-DEMO_DEMAND_PER_S = 479_188.55
+# What the demo plans for: a public run that waited for no input, so that the wafer was seen to take that much, and the nodes beside
+# that wafer.
+DEMO_SAMPLE = "bert_pretrain"
+DEMO_RUN = "bert_pipe_r171"
 DEMO_CLUSTER = "alcf-cs2-01"
 # Any of these says how fast the accelerator consumes.
 DEMAND_CHOICES = ("demand", "step_time", "wafer", "compile_report", "performance_json")
 
 
-@click.command()
+@click.command(cls=Command, notes_more=True)
 @click.argument("target")
 @shared.with_options(
     shared.TARGET,
@@ -50,7 +52,7 @@ def analyze(target: str, params_file: str | None, overrides: tuple[str, ...], **
     return _analyze(target, params_file, overrides, choices)
 
 
-@click.command()
+@click.command(cls=Command, notes_more=True)
 @click.option("--sample", metavar="NAME", default=DEMO_SAMPLE, show_default=True, help="Which of the sample pipelines.")
 @shared.with_options(
     shared.DEMAND,
@@ -80,51 +82,82 @@ def demo(sample: str, **choices: Any) -> int:
         params_file = _write_sample(sample, folder, progress)
     choices["json_file"] = choices["json_file"] or "demo_run.json"
     choices["html_file"] = choices["html_file"] or "demo_report.html"
-    if sample == DEMO_SAMPLE and all(choices[name] is None for name in DEMAND_CHOICES):
-        choices["demand"] = DEMO_DEMAND_PER_S
+    published = _demo_run() if sample == DEMO_SAMPLE and all(choices[name] is None for name in DEMAND_CHOICES) else None
+    if published is not None:
+        choices["demand"] = published.samples_per_s.estimate
     if all(choices[name] is None for name in ("cluster", "nodes", "cpus_per_node", "memory_bytes_per_node")) and (
         choices["launcher"] == "local"
     ):
         choices["cluster"] = DEMO_CLUSTER
-    return _analyze(found.target, str(params_file), (), choices)
+    return _analyze(found.target, str(params_file), (), choices, published)
 
 
-def _analyze(target: str, params_file: str | None, overrides: tuple[str, ...], choices: dict[str, Any]) -> int:
+def _demo_run() -> Consumption:
+    """What the public run took, and whence that is known."""
+    from wafer_model import from_rate
+    from wafer_model.published import published_runs
+
+    run = next(run for run in published_runs() if run.id == DEMO_RUN)
+    what = f"a public run of {run.network}, sequences of {run.sequence_length} tokens, release {run.release}"
+    text = f"{what}, which did not wait for its input ({run.id} in wafer_model/published.yaml)"
+    return replace(
+        from_rate(run.samples_per_s, mode=run.mode), source="public run", system=run.system, limited_by=run.bound, notes=(text,)
+    )
+
+
+def _analyze(
+    target: str, params_file: str | None, overrides: tuple[str, ...], choices: dict[str, Any], known: Consumption | None = None
+) -> int:
+    """`known`: whose rate the demand is, where it says more than `--demand` can."""
     from cs_input_analyzer import api
     from cs_input_analyzer import report as reports
 
-    outputs = outputs_of(choices)
+    found_wrong = mistakes()
+    outputs = taken_outputs(choices)
     fail_on, is_quiet, is_verbose = choices.pop("fail_on"), choices.pop("quiet"), choices.pop("verbose")
-    options = options_of(params_file, overrides, choices, is_quiet=is_quiet)
+    options = options_of(params_file, overrides, choices, found_wrong, is_quiet=is_quiet)
+    check_outputs(outputs, found_wrong)
+    api.check(target, options, found_wrong)
+    found_wrong.raise_any()
+    assert options is not None
     command = shlex.join(["cs_input_analyzer", *sys.argv[1:]])
     found = measured(is_quiet, is_verbose, lambda told: api.run(target, options, declared=None, progress=told, command=command))
+    if known is not None:
+        found = replace(found, consumption=replace(known, mode=found.options.wafer_mode or known.mode))
     deliver(found, outputs, is_quiet, lambda **shape: reports.render(found, "console", **shape))
     if found.interrupted:
         return interrupted()
     return EXIT_TRIPPED if is_tripped(found, fail_on) else 0
 
 
-def options_of(params_file: str | None, overrides: tuple[str, ...], choices: dict[str, Any], *, is_quiet: bool = False) -> Options:
-    """The options record of a command that measures. Raises UsageError."""
+def options_of(
+    params_file: str | None, overrides: tuple[str, ...], choices: dict[str, Any], mistakes: Mistakes, *, is_quiet: bool = False
+) -> Options | None:
+    """The options record of a command that measures; None where it cannot be made, and what is wrong with it is noted."""
     import json
 
-    from cs_input_analyzer import api, load
+    from cs_input_analyzer import load
+    from cs_input_analyzer.choices import read_options, unset_defaults
 
-    params = load.load_params(params_file, overrides)
-    current = choices.pop("current", None)
-    if current is not None and len(current) != 1:
-        raise UsageError("--current takes one layout, for example 4x8x4")
-    if current is None and not is_quiet and (unset := api.unset_defaults(os.environ)):
+    current = one_layout(choices.pop("current", None), mistakes)
+    if current is None and not is_quiet and (unset := unset_defaults(os.environ)):
         told = f"{' and '.join(unset)} {'is' if len(unset) == 1 else 'are'} not set, though another DEF_ variable is"
         complain(f"no launch in use today is judged: {told}; set all three, or give --current NxTxC")
     mounts = choices.pop("mount_dirs", None)
     _tell_installed(choices.get("stand_ins", ""))
-    return api.make_options(
-        params_json=None if params is None else json.dumps(params, default=str),
-        current=current[0] if current else None,
-        mount_dirs=tuple(part for part in (mounts or "").split(",") if part),
-        **choices,
-    )
+    options = read_options(mistakes, current=current, mount_dirs=mounts or "", **choices)
+    with mistakes:
+        params = load.load_params(params_file, overrides)
+        if options is not None and params is not None:
+            options = replace(options, params_json=json.dumps(params, default=str))
+    return options
+
+
+def one_layout(current: tuple[Layout, ...] | None, mistakes: Mistakes) -> Layout | None:
+    """What `--current` holds."""
+    if current is not None and len(current) != 1:
+        mistakes.note("--current takes one layout, for example 4x8x4")
+    return current[0] if current else None
 
 
 def _tell_installed(packages: str) -> None:

@@ -8,12 +8,13 @@ from typing import Literal
 
 import click
 
+from cs_input_analyzer.cli.command import Command
 from cs_input_analyzer.cli.running import EXIT_TRIPPED
 from cs_input_analyzer.cli.terminal import complain, is_terminal, print_text, width
 from cs_input_analyzer.errors import AnalyzerError, UsageError
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("old_file", metavar="OLD.json|OLD.html")
 @click.argument("new_file", metavar="NEW.json|NEW.html")
 @click.option("--json", "json_file", metavar="FILE", help="Write the comparison.")

@@ -7,10 +7,11 @@ import os
 import click
 
 from cs_input_analyzer.cli import options as shared
+from cs_input_analyzer.cli.command import Command
 from cs_input_analyzer.cli.terminal import complain, print_text
 
 
-@click.command("tf-config")
+@click.command("tf-config", cls=Command)
 def tf_config() -> int:
     """Print the TF_CONFIG of this Slurm task; the sbatch file uses it."""
     from cs_input_analyzer import commands
@@ -19,7 +20,7 @@ def tf_config() -> int:
     return 0
 
 
-@click.command()
+@click.command(cls=Command)
 @shared.with_options((shared.CPUS,))
 def reference(cpus: int | None) -> int:
     """Print how fast this host's CPUs run a fixed loop, as --node-reference takes it on another host.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from cs_input_analyzer.cli import options as shared
+from cs_input_analyzer.cli.command import Command
 from cs_input_analyzer.cli.terminal import complain, is_terminal, print_text, width
 from cs_input_analyzer.errors import AnalyzerError, UsageError
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from cs_input_analyzer.records import Layout
 
 
-@click.command("inspect-run")
+@click.command("inspect-run", cls=Command)
 @click.argument("path")
 @click.option(
     "--current", callback=shared.LAYOUTS, metavar="NxTxC", help="The launch of the run; else DEF_NODES, DEF_TASKS, DEF_CPUS."
@@ -40,7 +41,7 @@ def inspect_run(
     import os
     from pathlib import Path
 
-    from cs_input_analyzer import api, report
+    from cs_input_analyzer import choices, report
     from cs_input_analyzer.monitor import reading
     from cs_input_analyzer.report.files import check_writable
 
@@ -50,7 +51,7 @@ def inspect_run(
         if file is not None:
             check_writable(file)
     analysis = report.load(run_file) if run_file is not None else None
-    layout = current[0] if current else api.current_from(os.environ)
+    layout = current[0] if current else choices.current_from(os.environ)
     found = reading.inspect_run(Path(path), current=layout, analysis=analysis)
     failures: list[AnalyzerError] = []
     outputs: tuple[tuple[str | None, Literal["json", "html"]], ...] = ((json_file, "json"), (html_file, "html"))

@@ -63,19 +63,34 @@ def _codes(text: str) -> tuple[str, ...]:
     return rules.check_codes([part.strip() for part in text.split(",") if part.strip()])
 
 
+def _per_s(text: str) -> float:
+    from cs_input_analyzer import units
+
+    return units.parse_per_s(text)
+
+
+def _seconds(text: str) -> float:
+    from cs_input_analyzer import units
+
+    return units.parse_seconds(text)
+
+
 SIZE, RATE, LAYOUTS, ESTIMATE = parsed(_size), parsed(_rate), parsed(_layouts), parsed(_estimate)
-CODES, NODES = parsed(_codes), parsed(_nodes)
+CODES, NODES, PER_S, SECONDS = parsed(_codes), parsed(_nodes), parsed(_per_s), parsed(_seconds)
 
 
 def max_seconds(default: float) -> tuple[Callable[[Function], Function], ...]:
     return (
-        click.option("--max-seconds", type=float, default=default, show_default=True, help="Time for measuring."),
+        click.option(
+            "--max-seconds", callback=SECONDS, default=f"{default:g}", show_default=True, metavar="S", help="Time for measuring."
+        ),
         click.option(
             "--start-timeout",
             "start_timeout_s",
-            type=float,
-            default=300.0,
+            callback=SECONDS,
+            default="300",
             show_default=True,
+            metavar="S",
             help="Seconds a worker may take to import TensorFlow and to build the pipeline; not part of --max-seconds.",
         ),
     )
@@ -116,12 +131,14 @@ WAFER = (
     click.option("--systems", type=int, default=1, show_default=True, help="Wafers that train together."),
     click.option("--dtype", type=DTYPES, default="fp16", show_default=True, help="What the wafer computes in."),
     click.option(
-        "--calibrate", "calibrate_samples_per_s", type=float, metavar="RATE", help="A rate measured with exactly these options."
+        "--calibrate", "calibrate_samples_per_s", callback=PER_S, metavar="RATE", help="A rate measured with exactly these options."
     ),
 )
 DEMAND = (
-    click.option("--demand", type=float, metavar="SAMPLES/s", help="What the accelerator consumes."),
-    click.option("--step-time", type=float, metavar="S", help="Seconds of one accelerator step; with --batch-size."),
+    click.option("--demand", callback=PER_S, metavar="SAMPLES/s", help="What the accelerator consumes: 7000, 7,000, 7k."),
+    click.option(
+        "--step-time", callback=SECONDS, metavar="S", help="Time of one accelerator step, 0.16 or 160ms; with --batch-size."
+    ),
     click.option(
         "--batch-size",
         type=int,
@@ -171,7 +188,6 @@ CLUSTER = (
         metavar="RATIO",
         help="Speed of a node's CPU over one of this host: 1.2, or 1.2+-5% with its error.",
     ),
-    click.option("--node-reference", metavar="RATE", help="The same by measuring: what `reference` prints on a node."),
     click.option(
         "--current",
         callback=LAYOUTS,
@@ -201,6 +217,7 @@ CLUSTER = (
         help="Supply to spare, as a ratio of the demand.",
     ),
 )
+NODE_REFERENCE = click.option("--node-reference", metavar="RATE", help="The same by measuring: what `reference` prints on a node.")
 CPUS = click.option("--cpus", type=int, metavar="N", help="Use at most so many CPUs of a host that measures.")
 LAUNCHER = click.option(
     "--launcher",
@@ -210,6 +227,7 @@ LAUNCHER = click.option(
     help="Where workers run: on this host, or as tasks of Slurm on its nodes.",
 )
 MEASURE = (
+    NODE_REFERENCE,
     click.option(
         "--target-error", "target_error_ratio", type=float, default=0.02, show_default=True, help="Stop at this half-width."
     ),
@@ -230,20 +248,28 @@ MEASURE = (
     ),
     LAUNCHER,
 )
+PARTITION = click.option(
+    "--partition", metavar="NAME", help="Slurm's partition; default: that of the job we are in, else its default one."
+)
+EXCLUDE_NODES = click.option(
+    "--exclude-nodes",
+    callback=NODES,
+    default="",
+    metavar="n[1-3],…",
+    help="Nodes that are not to be used; the accelerator's own is left out anyway.",
+)
 SLURM = (
-    click.option(
-        "--partition", metavar="NAME", help="Slurm's partition; default: that of the job we are in, else its default one."
-    ),
-    click.option(
-        "--exclude-nodes",
-        callback=NODES,
-        default="",
-        metavar="n[1-3],…",
-        help="Nodes that are not to be used; the accelerator's own is left out anyway.",
-    ),
+    PARTITION,
+    EXCLUDE_NODES,
     click.option("--slurm-nodes", type=int, metavar="N", help="Measure on so many nodes; default: the allocation's, else up to 4."),
     click.option(
-        "--queue-timeout", "queue_timeout_s", type=float, default=600.0, show_default=True, help="Seconds to wait in the queue."
+        "--queue-timeout",
+        "queue_timeout_s",
+        callback=SECONDS,
+        default="600",
+        show_default=True,
+        metavar="S",
+        help="Time to wait in the queue.",
     ),
     click.option("--shared-dir", metavar="FOLDER", help="A folder that all nodes see; default: the current one."),
 )

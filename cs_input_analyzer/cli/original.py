@@ -15,7 +15,8 @@ import click
 
 from cs_input_analyzer.cli import options as shared
 from cs_input_analyzer.cli.analyze import is_tripped, options_of
-from cs_input_analyzer.cli.running import EXIT_TRIPPED, deliver, interrupted, measured, outputs_of
+from cs_input_analyzer.cli.command import Command, mistakes
+from cs_input_analyzer.cli.running import EXIT_TRIPPED, check_outputs, deliver, interrupted, measured, taken_outputs
 from cs_input_analyzer.cli.terminal import complain, print_text
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.train_command import is_python, trained, without_launcher
@@ -27,7 +28,7 @@ USAGE = "[OPTIONS] python SCRIPT.py ARGS…"
 AVAILABLE = ("--available-nodes", "--available_nodes", "--avail_nodes")
 
 
-class _Form(click.Command):
+class _Form(Command):
     def format_usage(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         formatter.write_usage(context.command_path, USAGE)
 
@@ -51,6 +52,7 @@ def check_begins_with_python(words: Sequence[str]) -> None:
 
 @click.command(
     cls=_Form,
+    notes_more=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110, "allow_interspersed_args": False},
 )
 @click.argument("words", nargs=-1, type=click.UNPROCESSED)
@@ -74,26 +76,34 @@ def check_begins_with_python(words: Sequence[str]) -> None:
 )
 def original(words: tuple[str, ...], available_nodes: int | None, number: int | None, list_captures: bool, **choices: Any) -> int:
     """Run your own training script up to the input function it would train on, and analyze that. The training never runs."""
-    from cs_input_analyzer import capture
+    from cs_input_analyzer import api, capture
     from cs_input_analyzer import report as reports
     from cs_input_analyzer.demand import with_mode
-    from cs_input_analyzer.recommend import check_streaming_nodes
 
     if not words:
         raise UsageError(f"which script? cs_input_analyzer {USAGE}")
     if words[1:] in (("--help",), ("-h",)):
         print_text(click.get_current_context().get_help())
         return 0
-    if number is not None and number < 1:
-        raise UsageError(f"--capture {number}: candidates are counted from 1")
     check_begins_with_python(words)
-    script = capture.from_command(words)
-    outputs = outputs_of(choices)
+    found_wrong, script = mistakes(), None
+    outputs = taken_outputs(choices)
     fail_on, is_quiet, is_verbose = choices.pop("fail_on"), choices.pop("quiet"), choices.pop("verbose")
-    choices["nodes"] = _nodes(available_nodes, choices)
+    with found_wrong:
+        choices["nodes"] = _nodes(available_nodes, choices)
     choices["train_command"] = choices["train_command"] or shlex.join(trained(words))
-    options = with_mode(options_of(None, (), choices, is_quiet=is_quiet), script=(script.python,))
-    check_streaming_nodes(options)
+    options = options_of(None, (), choices, found_wrong, is_quiet=is_quiet)
+    check_outputs(outputs, found_wrong)
+    if number is not None and number < 1:
+        found_wrong.note(f"--capture {number}: candidates are counted from 1")
+    with found_wrong:
+        script = capture.from_command(words)
+    if script is not None:
+        api.check(script.target, options, found_wrong)
+    found_wrong.raise_any()
+    assert script is not None
+    assert options is not None
+    options = with_mode(options, script=(script.python,))
     if not is_quiet and (other := capture.other_python(words[0])) is not None:
         complain(f"the script runs in {sys.executable}, where cs_input_analyzer is installed, and not in {other}")
     if list_captures:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cs_input_analyzer.cli import options as shared
+from cs_input_analyzer.cli.command import Command
 from cs_input_analyzer.cli.terminal import is_terminal, print_text, tell_versions, width
 from cs_input_analyzer.errors import UsageError
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from cs_input_analyzer.report import Format
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("run_file", metavar="RUN.json|RUN.html")
 @click.option(
     "--format",
@@ -73,9 +74,13 @@ def _tables(found: Analysis, table: str, form: Format | None, output: str | None
         else:
             reports.write_text_atomically(output, text)
         return 0
-    folder = Path(output) if output is not None else None
-    if folder is None or not folder.is_dir():
-        raise UsageError(f"--table all writes {len(TABLES)} files: name a folder that is there with -o FOLDER")
+    if output is None:
+        raise UsageError(f"--table all writes {len(TABLES)} files: name the folder that they go into with -o FOLDER")
+    folder = Path(output)
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot write into the folder {output}: {(error.strerror or str(error)).lower()}") from None
     for name in TABLES:
         reports.write_text_atomically(folder / f"{name}.csv", reports.render_table(found, name))
     return 0

@@ -6,10 +6,11 @@ import sys
 
 import click
 
+from cs_input_analyzer.cli.command import Command
 from cs_input_analyzer.cli.terminal import is_terminal, print_text, width
 
 
-@click.command("rules")
+@click.command("rules", cls=Command)
 def list_rules() -> int:
     """List the rules that findings come from."""
     from cs_input_analyzer.report import rule_pages
@@ -19,7 +20,7 @@ def list_rules() -> int:
     return 0
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("code")
 def explain(code: str) -> int:
     """Explain the rule CODE: what it means, what to do, when it is silent."""

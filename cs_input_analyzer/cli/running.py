@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from cs_input_analyzer.cli.terminal import Progress, complain, is_terminal, print_text, tell, width
-from cs_input_analyzer.errors import AnalyzerError
+from cs_input_analyzer.errors import AnalyzerError, Mistakes
 
 if TYPE_CHECKING:
     from cs_input_analyzer.records import Analysis
@@ -21,15 +21,20 @@ EXIT_TRIPPED = 1
 EXIT_INTERRUPTED = 130
 
 
-def outputs_of(choices: dict[str, Any]) -> dict[Format, str]:
-    """Takes the files to write out of the choices. Raises UsageError for one that cannot be written."""
+def taken_outputs(choices: dict[str, Any]) -> dict[Format, str]:
+    """The files to write, taken out of the choices."""
     from cs_input_analyzer import report as reports
+
+    return {form: file for form in reports.FORMATS if (file := choices.pop(f"{form}_file", None))}
+
+
+def check_outputs(outputs: dict[Format, str], mistakes: Mistakes) -> None:
+    """Notes those that cannot be written."""
     from cs_input_analyzer.report.files import check_writable
 
-    outputs = {form: file for form in reports.FORMATS if (file := choices.pop(f"{form}_file", None))}
     for path in outputs.values():
-        check_writable(path)
-    return outputs
+        with mistakes:
+            check_writable(path)
 
 
 def measured(is_quiet: bool, is_verbose: bool, measure: Callable[[Callable[[str, float], None]], Found]) -> Found:

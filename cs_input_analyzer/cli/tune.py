@@ -12,15 +12,15 @@ import click
 
 from cs_input_analyzer.cli import options as shared
 from cs_input_analyzer.cli.analyze import options_of
-from cs_input_analyzer.cli.running import deliver, interrupted, measured, outputs_of
+from cs_input_analyzer.cli.command import Command, mistakes
+from cs_input_analyzer.cli.running import check_outputs, deliver, interrupted, measured, taken_outputs
 from cs_input_analyzer.cli.terminal import complain
-from cs_input_analyzer.errors import UsageError
 
 if TYPE_CHECKING:
     from cs_input_analyzer.records import Analysis
 
 
-@click.command()
+@click.command(cls=Command, notes_more=True)
 @click.argument("target")
 @click.option("--write-patch", "patch_file", metavar="FILE", help="Write the patch; your own files stay as they are.")
 @shared.with_options(
@@ -44,16 +44,22 @@ def tune(target: str, params_file: str | None, overrides: tuple[str, ...], patch
     from cs_input_analyzer import report as reports
     from cs_input_analyzer.report.files import check_writable
 
-    outputs, is_quiet, is_verbose = outputs_of(choices), choices.pop("quiet"), choices.pop("verbose")
+    found_wrong = mistakes()
+    outputs, is_quiet, is_verbose = taken_outputs(choices), choices.pop("quiet"), choices.pop("verbose")
+    options = options_of(params_file, overrides, choices, found_wrong)
+    check_outputs(outputs, found_wrong)
     if patch_file is not None:
-        check_writable(patch_file)
+        with found_wrong:
+            check_writable(patch_file)
         if patch_file.endswith(".py"):
-            raise UsageError(
+            found_wrong.note(
                 f"--write-patch {patch_file}: a patch is no Python file; name it for example {Path(patch_file).stem}.patch"
             )
     if not choices["measure_fixes"]:
-        raise UsageError("--no-measure-fixes: measuring fixes is all that tune does")
-    options = options_of(params_file, overrides, choices)
+        found_wrong.note("--no-measure-fixes: measuring fixes is all that tune does")
+    api.check(target, options, found_wrong)
+    found_wrong.raise_any()
+    assert options is not None
     command = shlex.join(["cs_input_analyzer", *sys.argv[1:]])
     found = measured(is_quiet, is_verbose, lambda told: api.tune_source(target, options, progress=told, command=command))
     write_patch = None if patch_file is None else partial(_write_patch, found, patch_file)

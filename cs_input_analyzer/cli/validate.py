@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cs_input_analyzer.cli import options as shared
-from cs_input_analyzer.cli.running import deliver, interrupted, measured, outputs_of
+from cs_input_analyzer.cli.command import Command
+from cs_input_analyzer.cli.running import check_outputs, deliver, interrupted, measured, taken_outputs
 from cs_input_analyzer.cli.terminal import tell
-from cs_input_analyzer.errors import UsageError
+from cs_input_analyzer.errors import Mistakes, UsageError
 
 if TYPE_CHECKING:
     from cs_input_analyzer.records import Layout
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("run_file", metavar="RUN.json|RUN.html")
 @click.option(
     "--layouts", callback=shared.LAYOUTS, metavar="NxTxC,…", help="What to launch, instead of the plan and its neighbours."
@@ -39,7 +40,10 @@ def validate(run_file: str, layouts: tuple[Layout, ...] | None, target: str | No
         raise UsageError("--layouts names no layout; write for example --layouts 1x1x1,1x2x1")
     run = reports.load(run_file)
     _check_trusted(run_file, run.pipeline.target, target, yes)
-    outputs, is_quiet, is_verbose = outputs_of(choices), choices.pop("quiet"), choices.pop("verbose")
+    found_wrong = Mistakes()
+    outputs, is_quiet, is_verbose = taken_outputs(choices), choices.pop("quiet"), choices.pop("verbose")
+    check_outputs(outputs, found_wrong)
+    found_wrong.raise_any()
     found = measured(is_quiet, is_verbose, lambda told: api.validate(run, layouts=layouts or (), progress=told, **choices))
     tried = found.validation
     assert tried is not None

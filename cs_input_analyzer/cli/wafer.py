@@ -9,11 +9,12 @@ from typing import Any
 import click
 
 from cs_input_analyzer.cli import options as shared
+from cs_input_analyzer.cli.command import Command
 from cs_input_analyzer.cli.terminal import is_terminal, print_text, width
 from cs_input_analyzer.errors import UsageError
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("model")
 @click.option("--mode", type=shared.WAFER_MODES, help="How the wafer runs it; by default whichever fits.")
 @click.option("--batch-size", type=int, metavar="N", required=True, help="Samples per step, of all systems together.")
@@ -25,9 +26,12 @@ def wafer(model: str, json_file: str | None, system: str | None, system_file: st
     MODEL is a built-in network (bert_large, gpt2_small, gptj_6b, unet, ...) or a YAML file.
     """
     from cs_input_analyzer import report
+    from cs_input_analyzer.report.files import check_writable
     from wafer_model import WaferModelError
     from wafer_model.ask import ask
 
+    if json_file is not None:
+        check_writable(json_file)
     try:
         found = ask(model, system=system or "CS-2", system_file=Path(system_file) if system_file else None, **choices)
     except WaferModelError as error:

@@ -39,6 +39,7 @@ from wafer_model import WaferModelError
 from wafer_model.names import find_name
 
 __all__ = [
+    "FLAGS",
     "SLURM",
     "Found",
     "discover",
@@ -70,13 +71,6 @@ SPEED_FLAGS = ("node_speed_ratio", "node_reference")
 LOCAL = "local"
 SLURM = "slurm"
 
-# Beyond these it is a typing error: no machine has a quarter of these nodes, the widest single systems that were sold had 4,096
-# hardware threads, and an exbibyte is more memory than all nodes of any machine have together. (Planning for the widest takes ten
-# seconds, and grows faster than their width.)
-MOST_NODES = 1_000_000
-MOST_CPUS_PER_NODE = 1 << 12
-MOST_MEMORY_BYTES_PER_NODE = 1 << 60
-
 
 def resolve(
     options: Options, host: Host, *, declared: Cluster | None = None, loop: Callable[[], Estimate] | None = None
@@ -86,6 +80,7 @@ def resolve(
     Args:
         declared: a cluster given as such, in place of `--cluster`; flags win over it, too.
         loop: runs the reference loop on this host, for its rate; asked only where the rate of a node is given to compare it with.
+            Without it that speed is left unknown.
 
     Raises:
         UsageError: unknown name, unreadable file, numbers that no cluster has, or a partition of `slurm` without a usable node.
@@ -99,8 +94,7 @@ def resolve(
         node_rate = read_reference(options.node_reference, host.python_version)
     if options.node_speed_ratio is not None:
         found = replace(found, speed_ratio=options.node_speed_ratio, speed_basis="stated")
-    elif node_rate is not None:
-        assert loop is not None
+    elif node_rate is not None and loop is not None:
         is_same_cpu = found.cpu_model is not None and found.cpu_model == host.cpu_model
         found = replace(found, speed_ratio=ratio_by_loop(node_rate, loop(), is_same_cpu=is_same_cpu), speed_basis="reference loop")
     return _checked(found)
@@ -253,29 +247,11 @@ def _with_flags(cluster: Cluster, options: Options) -> Cluster:
 
 
 def _checked(cluster: Cluster) -> Cluster:
-    """Refuses numbers that no cluster has."""
-    threads = cluster.threads_per_core
-    for name, value, most in (
-        ("nodes", cluster.nodes, MOST_NODES),
-        ("CPUs per node", cluster.cpus_per_node, MOST_CPUS_PER_NODE),
-        ("bytes of memory per node", cluster.memory_bytes_per_node, MOST_MEMORY_BYTES_PER_NODE),
-        ("threads per core", 1 if threads is None else threads, MOST_CPUS_PER_NODE),
-    ):
-        if value < 1:
-            raise UsageError(f"a cluster cannot have {value} {name} ({cluster.source})")
-        if value > most:
-            raise UsageError(f"a cluster cannot have more than {most:,} {name} ({cluster.source})")
-    for name, rate in (
-        ("storage", cluster.storage_bytes_per_s),
-        ("network", cluster.network_bytes_per_s_per_node),
-        ("memory", cluster.memory_bandwidth_bytes_per_s_per_node),
-    ):
-        if rate is not None and not 0 < rate < float("inf"):
-            raise UsageError(f"the {name} bandwidth must be a positive number of bytes per second, got {rate} ({cluster.source})")
+    """Refuses what the record itself cannot tell to be wrong."""
     if cluster.speed_ratio is not None:
         checked_ratio(cluster.speed_ratio)
-    if threads is not None and threads > cluster.cpus_per_node:
-        raise UsageError(f"{threads} threads per core do not fit {cluster.cpus_per_node} CPUs ({cluster.source})")
+    if cluster.threads_per_core is not None and cluster.threads_per_core > cluster.cpus_per_node:
+        raise UsageError(f"{cluster.threads_per_core} threads per core do not fit {cluster.cpus_per_node} CPUs ({cluster.source})")
     for name in (*(() if cluster.partition is None else (cluster.partition,)), *cluster.excluded_nodes):
         if not re.fullmatch(r"[^\s,\[\]]+", name):
             raise UsageError(f"not the name of one partition or node of Slurm: {name!r} ({cluster.source})")

@@ -26,6 +26,7 @@ from cs_input_analyzer.monitor.rates import SMOOTHING
 from cs_input_analyzer.monitor.training_rate import Comparison, verdict_of
 from cs_input_analyzer.monitor.verdict import Verdict
 from cs_input_analyzer.monitor.watch import LOG_EVERY, Clock, Console, Settings, Summary, Watch
+from cs_input_analyzer.typed import typed
 
 MEASURE_S = 5.0
 
@@ -70,7 +71,7 @@ class KerasInputMonitor(keras.callbacks.Callback):  # type: ignore[misc]
         super().__init__()
         if measure not in ("after", "before"):
             raise UsageError(f"measure={measure!r}: `after` the training or `before` it")
-        if not (math.isfinite(measure_s) and measure_s > 0):
+        if not 0 < typed("measure_s", measure_s, float) < math.inf:
             raise UsageError(f"measure_s {measure_s}: seconds, more than 0")
         saved = advice.saved_run(analysis)
         settings = Settings(

@@ -8,6 +8,7 @@ log, and then the training goes on unwatched.
 from __future__ import annotations
 
 import functools
+import math
 import os
 import socket
 import time
@@ -23,6 +24,7 @@ from cs_input_analyzer.monitor.books import Books, Event, Took
 from cs_input_analyzer.monitor.outputs import SCALARS, Outputs, console_line, performance, print_line
 from cs_input_analyzer.monitor.place import place_from
 from cs_input_analyzer.monitor.verdict import Verdict, by_wait
+from cs_input_analyzer.typed import typed
 
 if TYPE_CHECKING:
     from cs_input_analyzer.monitor.phases import Step
@@ -62,6 +64,14 @@ class Settings:
     expected_per_s: float | None = None
 
     def __post_init__(self) -> None:
+        """Raises UsageError."""
+        typed("batch_size", self.batch_size, int | None)
+        typed("log_dir", self.log_dir, str | None)
+        typed("log_every", self.log_every, int)
+        typed("smoothing", self.smoothing, float)
+        typed("est_samples_per_sec", self.expected_per_s, float | None)
+        if self.expected_per_s is not None and not 0 < self.expected_per_s < math.inf:
+            raise UsageError(f"est_samples_per_sec {self.expected_per_s}: samples per second, more than 0")
         if self.batch_size is not None and self.batch_size < 1:
             raise UsageError(f"batch_size {self.batch_size}: how many samples a full batch holds, 1 or more")
         if not 0 <= self.smoothing < 1:

@@ -10,6 +10,7 @@ from cs_input_analyzer.launch import Launched
 from cs_input_analyzer.measure.costs import CACHED_RATIO
 from cs_input_analyzer.measure.summary import between_processes_ratio
 from cs_input_analyzer.records import (
+    Analysis,
     CacheChoice,
     CapacityModel,
     Cluster,
@@ -23,6 +24,7 @@ from cs_input_analyzer.records import (
     PipelineGraph,
     Profile,
     Scaling,
+    Station,
     Storage,
 )
 from cs_input_analyzer.stations import is_growing
@@ -38,6 +40,7 @@ class Seen:
     """Grows by `keep`, and by the storage and the decomposition that are set from outside.
 
     Attributes:
+        model, stations: of a saved run; None where they follow from what was measured here.
         cache: the state of the page cache that the plan rests on; what was measured in another state feeds no model.
         pipeline, files: of the first launch that worked; the files as (path, bytes).
         cpu_budget: CPUs of the measuring host that may be used.
@@ -46,6 +49,8 @@ class Seen:
     def __init__(self, options: Options, cpu_budget: int) -> None:
         self.options = options
         self.cpu_budget = cpu_budget
+        self.model: CapacityModel | None = None
+        self.stations: tuple[Station, ...] | None = None
         self.cache: CacheChoice = options.cache
         self.measurements: list[Measurement] = []
         self.pipeline: PipelineGraph | None = None
@@ -55,6 +60,19 @@ class Seen:
         self.source_samples_per_s: Estimate | None = None
         self._profiles: list[tuple[Profile, Measurement]] = []
         self._saw_shard = False
+
+    @classmethod
+    def of(cls, run: Analysis) -> Seen:
+        """What a saved run holds. One that was saved before there was a capacity model gets that of its measurements."""
+        seen = cls(run.options, run.host.cpu_budget)
+        seen.measurements = [m for m in run.measurements if m.role == "probe"]
+        seen.pipeline, seen.storage, seen.decomposition = run.pipeline, run.storage, run.decomposition
+        seen.cache = run.options.cache if run.recommendation is None else run.recommendation.cache_state
+        seen._saw_shard = run.pipeline.is_sharded or (run.capacity is not None and run.capacity.is_sharded)
+        if run.profile is not None:
+            seen._profiles = [(run.profile, m) for m in seen.measurements if m.layout == run.profile.layout][:1]
+        seen.model, seen.stations = run.capacity, run.stations
+        return seen
 
     def keep(self, launched: Launched, measurement: Measurement) -> None:
         """What a launch gave; `measurement` is that of it, with its role and reason."""

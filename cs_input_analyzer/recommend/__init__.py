@@ -126,13 +126,6 @@ def predict_current(model: CapacityModel, consumption: Consumption | None, clust
 
 def check_cluster(cluster: Cluster, options: Options) -> None:
     """Raises UsageError for a cluster or options on which no launch of any pipeline can run: worth asking before measuring."""
-    for name, value in (
-        ("nodes", cluster.nodes),
-        ("CPUs per node", cluster.cpus_per_node),
-        ("memory", cluster.memory_bytes_per_node),
-    ):
-        if value < 1:
-            raise UsageError(f"the cluster has {value} {name}: give positive numbers by --cluster or by flags")
     if not math.isfinite(options.headroom_ratio) or options.headroom_ratio < 0:
         raise UsageError(f"the headroom must be 0 or more (0.1 is 10 %), got {options.headroom_ratio}")
     check_single_task_nodes(cluster, options)

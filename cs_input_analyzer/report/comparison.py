@@ -9,7 +9,7 @@ from cs_input_analyzer.records import ComparedRun, Comparison, Estimate, Finding
 from cs_input_analyzer.report.findings import FindingView, finding_views
 from cs_input_analyzer.report.stations import MEANINGS as STATION_MEANINGS
 from cs_input_analyzer.report.tables import LAYOUT, SOURCE, YES_OR_NO, Column, Table, bare_rate
-from cs_input_analyzer.report.wording import VERDICTS, one_line
+from cs_input_analyzer.report.wording import VERDICTS, one_line, workers_text
 from cs_input_analyzer.units import MISSING, format_bytes, format_count, format_estimate, format_ratio, format_seconds
 
 __all__ = [
@@ -170,7 +170,7 @@ def _rate_row(row: RateChange) -> tuple[str, ...]:
     states = (row.old_cache_state, row.new_cache_state)
     return (
         str(row.layout),
-        format_count(row.num_workers),
+        workers_text(row.layout.tasks, row.num_workers),
         bare_rate(row.old_samples_per_s.estimate),
         bare_rate(row.new_samples_per_s.estimate),
         f"{row.ratio.estimate:.3g}",
@@ -234,7 +234,13 @@ def _memory(found: Comparison) -> Marked:
         Column(name="change", meaning="more or less only where it is a tenth of it and 16 MiB at least"),
     )
     rows = tuple(
-        (str(row.layout), format_count(row.num_workers), format_bytes(row.old_bytes), format_bytes(row.new_bytes), row.change)
+        (
+            str(row.layout),
+            workers_text(row.layout.tasks, row.num_workers),
+            format_bytes(row.old_bytes),
+            format_bytes(row.new_bytes),
+            row.change,
+        )
         for row in found.memory
     )
     table = Table(title="Memory of a worker", columns=columns, rows=rows)

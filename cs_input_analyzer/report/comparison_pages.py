@@ -47,7 +47,7 @@ def comparison_to_console(found: Comparison, *, width: int | None = None, color:
     console = console_on(out, width, color)
     line_on(console, headline(found), style=MARK_STYLES[headline_mark(found)])
     if found.doubts:
-        line_on(console, DOUBTFUL, style="yellow")
+        line_on(console, doubtful(found), style="yellow")
         table_on(console, doubts_table(found))
     for marked in (sides_table(found), *compared_tables(found)):
         table_on(console, marked.table, styles=tuple(ROW_STYLES[mark] for mark in marked.marks))
@@ -60,7 +60,13 @@ def comparison_to_console(found: Comparison, *, width: int | None = None, color:
     return text_of(out)
 
 
-DOUBTFUL = "The runs differ in more than the pipeline, or the host was not quiet: read the change with the doubts in mind."
+def doubtful(found: Comparison) -> str:
+    """What makes the comparison doubtful, in a sentence; empty where nothing does."""
+    if not found.doubts:
+        return ""
+    differ = any(doubt.old != doubt.new for doubt in found.doubts)
+    what = "The runs differ in more than the pipeline" if differ else "Both runs were disturbed"
+    return f"{what}: read the change with the doubts in mind."
 
 
 def comparison_to_html(found: Comparison) -> str:
@@ -74,7 +80,7 @@ def comparison_to_html(found: Comparison) -> str:
         meanings=MEANINGS,
         headline=headline(found),
         mark=headline_mark(found),
-        doubtful=DOUBTFUL if found.doubts else "",
+        doubtful=doubtful(found),
         doubts=doubts_table(found),
         sides=sides_table(found),
         ratios=_ratios(found),

@@ -51,7 +51,7 @@ def check_writable(path: Path | str) -> Path:
         probed = target if target.exists() else target.parent
         if not os.access(probed, os.W_OK) or (target.is_file() and not os.access(target.parent, os.W_OK)):
             raise UsageError(f"cannot write {path}: permission denied")
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, TypeError) as error:  # of a type: what was given is no path
         raise UsageError(f"cannot write {path}: {error}") from None
     return target
 

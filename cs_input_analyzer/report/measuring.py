@@ -118,6 +118,11 @@ def _whose(worker: WorkerResult, measurement: Measurement, why: str) -> str:
 def measuring_facts(analysis: Analysis) -> Facts:
     """Host, window, noise and budget."""
     facts = [("host", _host(analysis.host))]
+    if (parent := analysis.parent) is not None:
+        saved = f", {parent.path}" if parent.path is not None else ""
+        facts.append(
+            ("planned again", f"from the run of {parent.created_at}{saved}, which measured; nothing was measured for this one")
+        )
     if analysis.capture is not None:
         facts.append(("script", _script(analysis.capture)))
     shown = shown_measurement(analysis)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from cs_input_analyzer.records import Station
+from cs_input_analyzer.records import LaunchPlan, Station
 from cs_input_analyzer.report.tables import SOURCE, Column, Table, bare_rate
 from cs_input_analyzer.report.wording import one_line
-from cs_input_analyzer.units import MISSING, format_rate, format_ratio
+from cs_input_analyzer.units import MISSING, counted, format_rate, format_ratio
 
 # A station that is used less is no bottleneck: something that was not looked at holds the worker back, or the host was busy.
 NEAR_RATIO = 0.7
@@ -44,8 +44,8 @@ def stations_table(stations: tuple[Station, ...]) -> Table:
     return Table(title=f"Bottleneck{_whose(stations)}", columns=columns, rows=rows, strong=0 if rows else None)
 
 
-def bottleneck_sentence(stations: tuple[Station, ...]) -> str:
-    """What to look at first; empty where no station is known."""
+def bottleneck_sentence(stations: tuple[Station, ...], plan: LaunchPlan | None = None) -> str:
+    """What to look at first; empty where no station is known. Workers of the plan with other CPUs have a limit of their own."""
     if not stations:
         return ""
     first = stations[0]
@@ -53,6 +53,9 @@ def bottleneck_sentence(stations: tuple[Station, ...]) -> str:
     at = f", at {one_line(first.source)}" if first.source else ""
     figures = f"at most {format_rate(first.samples_per_s)}, {format_ratio(first.utilization_ratio)} used{at}"
     named = f"{first.kind}{op} ({MEANINGS[first.kind]}): {figures}"
+    if plan is not None and first.layout is not None and first.layout.cpus_per_task != plan.cpus_per_task:
+        limit = one_line(plan.limited_by)
+        named += f". The plan's workers have {counted(plan.cpus_per_task, 'CPU')} instead, and the plan is limited by {limit}"
     if first.utilization_ratio >= NEAR_RATIO:
         return f"bottleneck: {named}"
     return f"nothing that was looked at is near its limit, or the host was busy with other work; nearest: {named}"

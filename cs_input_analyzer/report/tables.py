@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from cs_input_analyzer.op_kinds import is_known
 from cs_input_analyzer.records import Alternative, Analysis, Estimate, LaunchPlan, Measurement, Op, OpCost, Validation, WorkerResult
-from cs_input_analyzer.report.wording import one_line, parameters_text
+from cs_input_analyzer.report.wording import one_line, parameters_text, workers_text
 from cs_input_analyzer.units import (
     MISSING,
     format_bytes,
@@ -87,10 +87,9 @@ def measured_table(analysis: Analysis) -> Table:
 
 def _measured_row(measurement: Measurement) -> tuple[str, ...]:
     workers = measurement.workers
-    announced = "" if measurement.num_workers == len(workers) else f" of {format_count(measurement.num_workers)}"
     return (
         f"{measurement.layout}{' validate' if measurement.role == 'validate' else ''}",
-        f"{format_count(len(workers))}{announced}",
+        workers_text(len(workers), measurement.num_workers),
         *rate_cells(measurement.samples_per_s),
         _largest((worker.cpu_s_per_sample for worker in workers), format_seconds),
         _largest((worker.first_batch_s for worker in workers), format_seconds),
@@ -243,7 +242,9 @@ def validation_table(validation: Validation) -> Table:
     """Predicted against measured, and how good that is."""
     columns = (
         LAYOUT,
-        Column(name="role", meaning="the recommended layout, or a neighbour of it"),
+        Column(
+            name="role", meaning="all workers of the plan that stream, the part of them that fits here, or a neighbour of either"
+        ),
         Column(name="predicted\nsamples/s", meaning="what the model said before the launch", is_number=True),
         INTERVAL,
         Column(name="measured\nsamples/s", meaning="what real workers delivered", is_number=True),

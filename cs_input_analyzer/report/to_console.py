@@ -74,7 +74,7 @@ def to_console(analysis: Analysis, *, width: int | None = None, color: bool = Fa
     _measured(console, analysis, pictures)
     _nodes(console, analysis)
     if analysis.stations:
-        _stations(console, analysis.stations)
+        _stations(console, analysis.stations, analysis.recommendation)
     if analysis.profile is not None and analysis.profile.ops:
         _costs(console, analysis.profile, pictures)
     if analysis.storage is not None:
@@ -167,10 +167,10 @@ def _nodes(console: Console, analysis: Analysis) -> None:
         table_on(console, table)
 
 
-def _stations(console: Console, stations: tuple[Station, ...]) -> None:
+def _stations(console: Console, stations: tuple[Station, ...], plan: LaunchPlan | None) -> None:
     table = stations_table(stations)
     heading_on(console, table.title)
-    line_on(console, bottleneck_sentence(stations))
+    line_on(console, bottleneck_sentence(stations, plan))
     console.print()
     table_on(console, table, heading=False)
 

@@ -13,8 +13,8 @@ from cs_input_analyzer.report.wording import visible
 # A spreadsheet runs a cell that begins like a formula; a quote in front makes it text (OWASP, "CSV Injection").
 FORMULA_STARTS = ("=", "+", "-", "@")
 
-# Kept in the run file only: lists of their own.
-NOT_A_CELL = ("tuned", "block_samples_per_s")
+# Lists, which have tables of their own.
+NOT_A_CELL = ("tuned", "block_samples_per_s", "batch_gaps_s")
 # Of a list inside a part, how many there are: 0 where there are none, empty where it was not read.
 COUNTED = {"moved": "moved_count"}
 # What held one worker of a layout back; empty in rows of other layouts.

@@ -103,7 +103,7 @@ def _measured(analysis: Analysis) -> dict[str, object]:
         "pipeline": pipeline_table(analysis),
         "pipeline_facts": pipeline_facts(analysis),
         "stations": stations_table(analysis.stations),
-        "bottleneck": bottleneck_sentence(analysis.stations),
+        "bottleneck": bottleneck_sentence(analysis.stations, analysis.recommendation),
         "op_costs": op_cost_table(profile) if profile is not None else None,
         "dearest": dearest_sentence(profile) if profile is not None else "",
         "serial": serial_sentence(profile) if profile is not None else "",

@@ -107,7 +107,7 @@ def load(path: Path | str) -> Analysis:
         text = _read(Path(path)).decode("utf-8-sig")
     except UnicodeDecodeError:
         raise UsageError(f"{path}: not a run of cs_input_analyzer: the file is not UTF-8 text") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, TypeError) as error:  # of a type: what was given is no path
         raise UsageError(f"{path}: cannot be read: {_reason(error)}") from None
     read = from_html if text.lstrip()[:1] == "<" else from_json
     return read(text, origin=str(path))
@@ -157,6 +157,8 @@ def from_json(text: str, *, origin: str) -> Analysis:
         return _adapter().validate_json(text.encode("utf-8"), strict=True)
     except ValidationError as error:
         raise UsageError(f"{origin}: {_mistakes(error, document)}") from None
+    except UsageError as error:  # of a record that cannot be made of these numbers
+        raise UsageError(f"{origin}: {error}") from None
 
 
 def _parse(text: str, origin: str) -> dict[str, object]:

@@ -205,7 +205,13 @@ def parameters_text(op: Op) -> str:
 
 
 def evidence_text(evidence: Mapping[str, Scalar]) -> str:
-    return one_line(", ".join(f"{key}={_value(value)}" for key, value in evidence.items()))
+    """`share_ratio=0.41, bytes=1024`; what is not known is left out."""
+    return one_line(", ".join(f"{key}={_value(value)}" for key, value in evidence.items() if value is not None))
+
+
+def workers_text(started: int, announced: int) -> str:
+    """`2`, or `2 of 5` where TF_CONFIG announced more than were started."""
+    return format_count(started) if announced == started else f"{format_count(started)} of {format_count(announced)}"
 
 
 def gain_text(finding: Finding) -> str:

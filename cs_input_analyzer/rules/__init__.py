@@ -5,6 +5,7 @@ RULES is written out, in order of code; a test checks it against the folder.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -107,6 +108,7 @@ RULES = (
     autotune_sees_host,
     tables_disagree,
 )
+MOST_NEAR = 6
 _ORDER = {"error": 0, "warning": 1, "info": 2}
 
 # What the hundreds of a code say.
@@ -188,10 +190,20 @@ def first_line(rule: ModuleType) -> str:
 
 
 def _unknown(text: str) -> str:
-    """The message about a rule that is not there, with those whose code begins so, or whose code or name is nearly so."""
+    """The message about a rule that is not there, with the near ones.
+
+    Near are those whose code begins so, else the nearest of the topic, else those whose name is nearly so, else those that speak of
+    it.
+    """
     asked = text.strip().lower()
-    begin = [rule for rule in RULES if asked and rule.CODE.lower().startswith(asked)]
-    names = {name: rule for rule in RULES for name in (rule.CODE.lower(), rule.NAME)}
-    near = [names[name] for name in get_close_matches(asked, names, n=3, cutoff=0.6)]
-    found = ", ".join(dict.fromkeys(f"{rule.CODE} ({rule.NAME})" for rule in begin[:6] or near))
+    code = re.fullmatch(r"csi([0-9]+)", asked)
+    near = [rule for rule in RULES if asked and rule.CODE.lower().startswith(asked)][:MOST_NEAR]
+    if not near and code is not None:
+        topic = [rule for rule in RULES if rule.CODE.startswith(f"CSI{code[1][0]}")]
+        near = sorted(topic, key=lambda rule: abs(int(rule.CODE[3:]) - int(code[1][:3])))[:3]
+    elif not near:
+        names = {rule.NAME: rule for rule in RULES}
+        near = [names[name] for name in get_close_matches(asked, names, n=3, cutoff=0.6)]
+        near = near or [rule for rule in RULES if asked and asked in f"{rule.NAME} {rule.__doc__}".lower()][:MOST_NEAR]
+    found = ", ".join(f"{rule.CODE} ({rule.NAME})" for rule in near)
     return f"there is no rule {text!r}; {f'did you mean {found}? ' if found else ''}`cs_input_analyzer rules` lists them all"

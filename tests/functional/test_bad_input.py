@@ -205,7 +205,7 @@ CASES = (
         function="endless",
         arguments=("--cpus-per-node", "-4"),
         code=2,
-        says=("-4 CPUs per node",),
+        says=("--cpus-per-node -4: must be 1 or more",),
         holds=nothing_written,
     ),
     Case(name="no memory", function="endless", arguments=("--memory-per-node", "0GiB"), code=2, says=("memory",)),

@@ -10,7 +10,7 @@ from typing import Any, Literal, Union
 
 from hypothesis import strategies as st
 
-from cs_input_analyzer.records import SCHEMA_VERSION, Analysis, Estimate
+from cs_input_analyzer.records import SCHEMA_VERSION, Analysis, Cluster, Estimate
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 TEXT = st.text(max_size=12)
@@ -44,6 +44,8 @@ def values_of(annotation: Any) -> st.SearchStrategy[Any]:
     if origin is Mapping:
         return st.dictionaries(values_of(arguments[0]), values_of(arguments[1]), max_size=3)
     assert dataclasses.is_dataclass(annotation), f"no strategy for {annotation}"
+    if annotation is Cluster:
+        return st.deferred(clusters)
     return st.deferred(lambda: records(annotation))
 
 
@@ -52,6 +54,22 @@ def records(record: Any, **fixed: st.SearchStrategy[Any]) -> st.SearchStrategy[A
     hints = typing.get_type_hints(record)
     fields = {field.name: values_of(hints[field.name]) for field in dataclasses.fields(record)}
     return st.builds(record, **(fields | fixed))
+
+
+def clusters() -> st.SearchStrategy[Cluster]:
+    """Only those that there can be: the record refuses others."""
+    rates = st.none() | st.floats(0, exclude_min=True, allow_infinity=False)
+    counts = st.integers(1, 4096)
+    return records(
+        Cluster,
+        nodes=counts,
+        cpus_per_node=counts,
+        memory_bytes_per_node=st.integers(2**20, 2**60),
+        threads_per_core=st.none() | counts,
+        network_bytes_per_s_per_node=rates,
+        storage_bytes_per_s=rates,
+        memory_bandwidth_bytes_per_s_per_node=rates,
+    )
 
 
 def analyses() -> st.SearchStrategy[Analysis]:

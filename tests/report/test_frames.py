@@ -141,8 +141,9 @@ def test_the_command_writes_one_table_or_all(saved: str, tmp_path: Path, capsys:
     ("arguments", "message"),
     [
         (["--table", "nonsense"], "there is no table"),
-        (["--table", "all"], "name a folder"),
-        (["--table", "all", "-o", "/nowhere/at/all"], "name a folder"),
+        (["--table", "all"], "name the folder"),
+        (["--table", "all", "-o", "/nowhere/at/all"], "cannot write into the folder /nowhere/at/all: no such file"),
+        (["--table", "all", "-o", __file__], "file exists"),
         (["--table", "ops", "--format", "html"], "tables are CSV"),
     ],
 )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import replace
 from typing import get_args
 
 import pytest
-from builders import make_analysis, make_layout, make_measurement, make_station, make_stations
+from builders import make_analysis, make_layout, make_measurement, make_plan, make_station, make_stations
 
 from cs_input_analyzer.records import StationKind
 from cs_input_analyzer.report.stations import MEANINGS, NEAR_RATIO, bottleneck_sentence, stations_table
@@ -47,6 +48,14 @@ def test_the_sentence_says_where_and_how_much() -> None:
     assert sentence.endswith("at most 2,500 samples/s, 97 % used, at data.py:9")
 
 
+def test_a_plan_of_other_workers_has_a_limit_of_its_own() -> None:
+    """So that a report does not name two bottlenecks of one thing."""
+    station = replace(make_station(), layout=make_layout("1x1x2"))
+    assert bottleneck_sentence((station,), make_plan("1x4x2")) == bottleneck_sentence((station,))
+    said = bottleneck_sentence((station,), make_plan("1x4x1", limited_by="worker CPU"))
+    assert said.endswith("The plan's workers have 1 CPU instead, and the plan is limited by worker CPU")
+
+
 @pytest.mark.parametrize(("used", "is_claimed"), [(NEAR_RATIO - 0.01, False), (NEAR_RATIO, True), (1.0, True)])
 def test_nothing_is_called_the_bottleneck_that_is_not_near_its_limit(used: float, is_claimed: bool) -> None:
     sentence = bottleneck_sentence((make_station(utilization_ratio=used),))
@@ -59,7 +68,7 @@ def test_console_and_page_say_the_same() -> None:
     text, page = to_console(analysis, width=200), to_html(analysis)
     for report in (text, page):
         assert "Bottleneck (one worker of 1x1x2)" in report
-        assert bottleneck_sentence(analysis.stations) in report
+        assert bottleneck_sentence(analysis.stations, analysis.recommendation) in report
     for row in stations_table(analysis.stations).rows:
         for cell in row:
             assert cell in text

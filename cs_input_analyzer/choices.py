@@ -1,0 +1,280 @@
+"""Keywords and texts -> the options record, checked: the one door for the command line and for Python.
+
+All that is wrong is noted before anything is raised; a field that cannot be read has its default while the others are looked at.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import numbers
+import os
+import re
+import reprlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import fields
+from typing import Any, get_type_hints
+
+from cs_input_analyzer.commands import check_lines, expand_nodelist
+from cs_input_analyzer.demand import check_sources, with_mode
+from cs_input_analyzer.errors import Mistakes, UsageError
+from cs_input_analyzer.recommend import check_streaming_nodes
+from cs_input_analyzer.records import Cluster, Layout, Options
+from cs_input_analyzer.rules import check_codes
+from cs_input_analyzer.typed import typed
+from cs_input_analyzer.units import parse_estimate, parse_per_s, parse_seconds
+from wafer_model.systems import DTYPES
+
+__all__ = [
+    "SHORT",
+    "as_cluster",
+    "as_codes",
+    "as_count",
+    "as_layouts",
+    "as_node_names",
+    "as_seconds",
+    "current_from",
+    "make_options",
+    "read_options",
+    "unset_defaults",
+]
+
+# What the vendor's launcher takes where its options say nothing.
+SITE_DEFAULTS = ("DEF_NODES", "DEF_TASKS", "DEF_CPUS")
+MIN_SECONDS = 5.0
+MIN_START_S = 5.0
+# Samples of a step: a thousand times as many as the largest batches that networks were trained with.
+MOST_BATCH_SAMPLES = 10**9
+# Keywords that are not the name of a field, and the field that they fill.
+SHORT = {"demand": "demand_samples_per_s", "step_time": "step_time_s"}
+
+
+def make_options(**choices: Any) -> Options:
+    """The options record, checked; see `read_options`. Raises UsageError, one line for each mistake."""
+    mistakes = Mistakes()
+    options = read_options(mistakes, **choices)
+    mistakes.raise_any()
+    assert options is not None
+    return options
+
+
+def read_options(mistakes: Mistakes, /, **choices: Any) -> Options | None:
+    """The options record, checked; None where it cannot be made.
+
+    Args:
+        mistakes: notes what is wrong. Whether options fit each other is asked only where each of them can be.
+        choices: the fields of `Options`; `demand` and `step_time` may be texts (`7k`, `160ms`), as may `current`, and the layouts,
+            codes and names of which there can be several (`1x1x1,1x2x1`).
+    """
+    options = Options(**_read(choices, mistakes))
+    for problem in _problems(options):
+        mistakes.note(problem)
+    with mistakes:
+        check_lines(options)
+    if mistakes:
+        return None
+    for check in (check_sources, _check_speed, _check_probes, _check_slurm):
+        with mistakes:
+            check(options)
+    with mistakes:
+        options = with_mode(options)
+        check_streaming_nodes(options)
+    return None if mistakes else options
+
+
+def _read(choices: Mapping[str, Any], mistakes: Mistakes) -> dict[str, Any]:
+    """The fields that were given and could be read."""
+    known = {field.name for field in fields(Options)}
+    unknown = sorted(set(choices) - known - set(SHORT))
+    with mistakes:
+        if unknown:
+            raise UsageError(f"unknown option {', '.join(unknown)}; there are: {', '.join(sorted({*SHORT, *known}))}")
+    readers: dict[str, Callable[[Any], Any]] = {
+        "demand_samples_per_s": lambda value: parse_per_s(value) if isinstance(value, str) else value,
+        "step_time_s": lambda value: parse_seconds(value) if isinstance(value, str) else value,
+        "node_speed_ratio": lambda value: parse_estimate(value) if isinstance(value, str) or _is_number(value) else value,
+        "select": as_codes,
+        "ignore": as_codes,
+        "mount_dirs": functools.partial(_parts, "mount_dirs"),
+        "stand_ins": _packages,
+        "exclude_nodes": as_node_names,
+        "current": _layout,
+        "probe_layouts": functools.partial(as_layouts, "probe_layouts"),
+    }
+    read: dict[str, Any] = {}
+    for keyword, value in choices.items():
+        name = SHORT.get(keyword, keyword)
+        if name in known and not (value is None and name in read):
+            with mistakes:
+                read[name] = typed(keyword, readers.get(name, lambda value: value)(value), _hints()[name])
+    if read.get("current") is None:
+        with mistakes:
+            read["current"] = current_from(os.environ)
+    return read
+
+
+@functools.cache
+def _hints() -> dict[str, Any]:
+    return get_type_hints(Options)
+
+
+def as_count(name: str, value: Any) -> int:
+    """A whole number, 1 or more. Raises UsageError."""
+    count: int = typed(name, value, int)
+    if count < 1:
+        raise UsageError(f"--{name} {count}: must be 1 or more")
+    return count
+
+
+def as_seconds(name: str, value: Any, example: float) -> float:
+    """A positive number of seconds. Raises UsageError."""
+    seconds: float = typed(name, value, float)
+    if not (math.isfinite(seconds) and seconds > 0):
+        raise UsageError(f"{name}={seconds:g}: give the seconds that measuring may take, for example {example:g}")
+    return seconds
+
+
+def as_cluster(cluster: Any) -> tuple[Cluster | None, str | None]:
+    """A cluster as such, or as a mapping of the record's fields; or else the text that names one. Raises UsageError."""
+    if isinstance(cluster, Mapping):
+        try:
+            return Cluster(**cluster), None
+        except TypeError:
+            needed = [field.name for field in fields(Cluster)]
+            raise UsageError(
+                f"cluster={reprlib.repr(dict(cluster))}: a mapping has the fields of csia.Cluster; nodes, cpus_per_node and "
+                f"memory_bytes_per_node must be there, and of others there are: {', '.join(needed[3:])}"
+            ) from None
+    if cluster is None or isinstance(cluster, Cluster):
+        return cluster, None
+    return None, str(typed("cluster", cluster, str))
+
+
+def as_layouts(name: str, layouts: Any) -> tuple[Layout, ...]:
+    """Layouts as records or texts, or as one text with commas. Raises UsageError, also for a record that cannot be written."""
+    if isinstance(layouts, Layout):
+        layouts = (layouts,)
+    parts: Iterable[Any] = layouts.split(",") if isinstance(layouts, str) else _iterable(name, layouts)
+    return tuple(layout for part in parts if str(part).strip() and (layout := _layout(part)))
+
+
+def as_codes(codes: Any) -> tuple[str, ...]:
+    """Codes of rules as a tuple or as `CSI101,CSI2`. Raises UsageError for one that fits no rule."""
+    return check_codes(_parts("select and ignore", codes))
+
+
+def as_node_names(nodes: Any) -> tuple[str, ...]:
+    """Names of nodes, from node lists or as `n[1-3],n7`. Raises UsageError."""
+    lists = [nodes] if isinstance(nodes, str) else _parts("exclude_nodes", nodes)
+    return tuple(name for text in lists if text.strip() for name in expand_nodelist(text))
+
+
+def _layout(layout: Any) -> Layout | None:
+    return None if layout is None else Layout.parse(str(layout))
+
+
+def _packages(names: Any) -> tuple[str, ...]:
+    """Names of packages as a tuple or as `spacy,horovod`. Raises UsageError for what cannot be one."""
+    packages = _parts("stand_ins", names)
+    for name in packages:
+        if not all(part.isidentifier() for part in name.split(".")):
+            raise UsageError(f"--stand-in {name!r}: write the names by which packages are imported, for example spacy,horovod")
+    return packages
+
+
+def _parts(name: str, texts: Any) -> tuple[str, ...]:
+    """Texts as such, or as one with commas."""
+    if isinstance(texts, str):
+        return tuple(part.strip() for part in texts.split(",") if part.strip())
+    return tuple(typed(name, text, str) for text in _iterable(name, texts))
+
+
+def _iterable(name: str, value: Any) -> Iterable[Any]:
+    if not isinstance(value, Iterable) or isinstance(value, (bytes, Mapping)):
+        raise UsageError(f"{name}={reprlib.repr(value)}: a list is needed, or one text with commas")
+    return value
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+def current_from(environ: Mapping[str, str]) -> Layout | None:
+    """The launch in use today, where the site's DEF_NODES, DEF_TASKS and DEF_CPUS are all set.
+
+    Raises:
+        UsageError: one of them is no number; also where another is not set.
+    """
+    values = {name: environ.get(name, "").strip() for name in SITE_DEFAULTS}
+    for name, value in values.items():
+        if value and not re.fullmatch("[1-9][0-9]{0,6}", value):
+            raise UsageError(f"{name}={value}: must be a whole number, 1 or more; set it right, unset it, or give --current NxTxC")
+    return Layout.parse("x".join(values.values())) if all(values.values()) else None
+
+
+def unset_defaults(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Which of the site's variables lack for a launch in use today; none where all are set, or at most DEF_NODES, which alone says
+    how many nodes there are."""
+    unset = tuple(name for name in SITE_DEFAULTS if not environ.get(name, "").strip())
+    return () if set(unset) >= set(SITE_DEFAULTS[1:]) else unset
+
+
+# --- what cannot be, of values that could be read ---------------------------------------------------------------------------------
+
+
+def _problems(options: Options) -> Iterator[str]:
+    """Of one option each."""
+    for name, count in (
+        ("--nodes", options.nodes),
+        ("--cpus-per-node", options.cpus_per_node),
+        ("--threads-per-core", options.threads_per_core),
+        ("--worker-memory", options.worker_memory_bytes),
+        ("--systems", options.systems),
+        ("--slurm-nodes", options.slurm_nodes),
+        ("--batch-size", options.batch_size),
+        ("--samples-per-element", options.samples_per_element),
+    ):
+        if count is not None and count < 1:
+            yield f"{name} {count}: must be 1 or more"
+    for name, count in (("--batch-size", options.batch_size), ("--samples-per-element", options.samples_per_element)):
+        if count is not None and count > MOST_BATCH_SAMPLES:
+            yield f"{name}: more than {MOST_BATCH_SAMPLES:,} samples is a typing error"
+    if options.single_task_nodes is not None and options.single_task_nodes < 0:
+        yield f"--single-task-nodes {options.single_task_nodes}: must be 0 or more"
+    if options.dtype not in DTYPES:
+        yield f"--dtype {options.dtype}: there are {', '.join(DTYPES)}"
+    if not 0 < options.target_error_ratio < 1:
+        yield f"--target-error {options.target_error_ratio:g}: a ratio between 0 and 1, for example 0.02"
+    if not 0 <= options.headroom_ratio <= 10:
+        yield f"--headroom {options.headroom_ratio:g}: a ratio of the demand, for example 0.1 for 10 %"
+    if not (math.isfinite(options.max_seconds) and options.max_seconds >= MIN_SECONDS):
+        yield f"--max-seconds {options.max_seconds:g}: too short to measure anything; give {MIN_SECONDS:g} or more"
+    if not (math.isfinite(options.start_timeout_s) and options.start_timeout_s >= MIN_START_S):
+        yield f"--start-timeout {options.start_timeout_s:g}: importing TensorFlow alone takes seconds; give {MIN_START_S:g} or more"
+    if not (math.isfinite(options.queue_timeout_s) and options.queue_timeout_s > 0):
+        yield f"--queue-timeout {options.queue_timeout_s:g}: must be a positive number of seconds"
+
+
+def _check_probes(options: Options) -> None:
+    for layout in options.probe_layouts:
+        if layout.nodes != 1 and options.launcher != "slurm":
+            raise UsageError(f"--probe-layouts {layout}: this host is one node; --launcher slurm measures on several")
+    if options.probe_layouts and not any(layout.tasks == 1 for layout in options.probe_layouts):
+        raise UsageError("--probe-layouts needs a layout of one task, for example 1x1x1: the others are compared with it")
+
+
+def _check_speed(options: Options) -> None:
+    if options.node_speed_ratio is not None and options.node_reference is not None:
+        raise UsageError("--node-speed and --node-reference both say how fast a node's CPU is: give one of them")
+
+
+def _check_slurm(options: Options) -> None:
+    if options.launcher == "slurm":
+        return
+    only = {"--slurm-nodes": options.slurm_nodes, "--shared-dir": options.shared_dir}
+    idle = [name for name, value in only.items() if value is not None]
+    if options.cluster != "slurm":
+        both = {"--partition": options.partition, "--exclude-nodes": options.exclude_nodes or None}
+        idle += [name for name, value in both.items() if value is not None]
+    if idle:
+        raise UsageError(f"{', '.join(idle)}: nothing asks Slurm here; add --launcher slurm, or --cluster slurm to plan alone")

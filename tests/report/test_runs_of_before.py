@@ -1,0 +1,81 @@
+"""A run that version 0.1.0 saved is read, shown, planned again and compared; what it lacks is missing, and made up nowhere."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import cs_input_analyzer as csia
+from cs_input_analyzer.cli import main
+from cs_input_analyzer.errors import UsageError
+from cs_input_analyzer.report import FORMATS, render
+from cs_input_analyzer.report.frames import TABLES
+
+# Written by the code of 2026-11-21 before there were a capacity model, stations and samples per element; traces cut to be short.
+FILE = Path(__file__).with_name("run_0.1.0.json")
+
+
+def lacking(record: Any, saved: Any, place: str = "") -> dict[str, object]:
+    """What the record holds at places that the file does not have."""
+    found: dict[str, object] = {}
+    if dataclasses.is_dataclass(record) and isinstance(saved, dict):
+        for field in dataclasses.fields(record):
+            value = getattr(record, field.name)
+            if field.name not in saved:
+                found[f"{place}{field.name}"] = value
+            else:
+                found |= lacking(value, saved[field.name], f"{place}{field.name}.")
+    elif isinstance(record, tuple) and isinstance(saved, list):
+        for value, item in zip(record, saved, strict=True):
+            found |= lacking(value, item, place)
+    return found
+
+
+def test_what_it_lacks_is_missing() -> None:
+    run = csia.load_analysis(FILE)
+    lacks = lacking(run, json.loads(FILE.read_text()))
+    for name in ("capacity", "pipeline.samples_per_element", "fixes", "scaling", "parent", "recommendation.launch.csrun_cpu"):
+        assert lacks[name] is None, name
+    seen = ("measurements.", "profile.", "storage.", "budget.")
+    made_up = {name for name, value in lacks.items() if name.startswith(seen) and value not in (None, (), "", False)}
+    assert made_up == set()
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_it_is_shown_in_every_format(form: Any) -> None:
+    assert render(csia.load_analysis(FILE), form)
+
+
+def test_all_its_tables_are_there() -> None:
+    assert set(csia.load_analysis(FILE).tables()) == set(TABLES)
+
+
+def test_it_comes_back_from_its_page(tmp_path: Path) -> None:
+    run = csia.load_analysis(FILE)
+    run.to_html(tmp_path / "run.html")
+    assert csia.load_analysis(tmp_path / "run.html") == run
+
+
+def test_it_is_planned_again_on_what_it_measured() -> None:
+    run = csia.load_analysis(FILE)
+    found = run.plan(demand="100k", nodes=16)
+    assert found.recommendation is not None
+    assert run.recommendation is not None
+    assert found.recommendation.layout.cpus > run.recommendation.layout.cpus
+
+
+def test_it_is_compared_with_one_of_today(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    csia.load_analysis(FILE).plan().to_json(tmp_path / "new.json")
+    assert main(["compare", str(FILE), str(tmp_path / "new.json")]) == 0
+    assert "NO DIFFERENCE SEEN" in capsys.readouterr().out
+
+
+def test_what_needs_more_than_it_holds_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("data.py").write_text("")
+    with pytest.raises(UsageError, match="written by an older version"):
+        csia.load_analysis(FILE).validate(layouts=["1x1x1"], max_seconds=5)
