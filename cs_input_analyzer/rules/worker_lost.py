@@ -6,8 +6,8 @@ what it had measured until then; the sums over a layout hold those who delivered
 Fix: the message says what it was doing; a pipeline that fails in one shard of several will fail in training. A worker that was
 killed by signal 9 most likely met the kernel's out-of-memory killer: fewer tasks per node, or smaller buffers.
 
-A worker that was still at it when the time of this run was over is not lost: it is told where it had stopped giving elements, or
-where the others of its launch were through, as one that blocks or is much slower.
+A worker that we ended when the time of this run was over is not lost. It is told for your information where it had stopped giving
+elements, or where the others of its launch were through: it may block, be much slower, or have begun late on a busy host.
 
 Silent when all workers delivered, and for launches that had too little time.
 """
@@ -31,11 +31,11 @@ def find(case: Case) -> Iterator[Finding]:
     for (index, layout), lost in seen.items():
         launches = [m for m in case.measurements if str(m.layout) == layout and any(w.index == index for w in m.workers)]
         times = f" in {len(lost)} of {len(launches)} launches" if len(launches) > 1 else ""
-        what = "was lost" if any(worker.status == "lost" for worker in lost) else "blocks, or is much slower than its window"
+        is_lost = any(worker.status == "lost" for worker in lost)
         yield Finding(
             code=CODE,
-            severity="warning",
-            message=f"worker {index} of layout {layout} {what}{times}: {lost[0].message}",
+            severity="warning" if is_lost else "info",
+            message=f"worker {index} of layout {layout} was {'lost' if is_lost else 'not done in time'}{times}: {lost[0].message}",
             evidence={
                 "worker": index,
                 "layout": layout,
@@ -56,4 +56,6 @@ def _fix(worker: WorkerResult) -> str:
     kept = "what it measured until then is kept" if worker.samples_per_s is not None else "its numbers are not in the sums"
     if "memory" in worker.message:
         return f"start fewer workers at once, shrink shuffle and prefetch buffers, or allow more with --worker-memory; {kept}"
+    if worker.status == "deadline":
+        return f"give it more time (--max-seconds, --start-timeout); where it is late again, run its shard alone to see why; {kept}"
     return f"run that worker's shard alone to see why; {kept}"
