@@ -237,7 +237,8 @@ def _kinds(intervals: Intervals, usual_s: float) -> npt.NDArray[np.int64]:
         while after < count and follows[after] and is_quick[after] and left_s > -OVER_RATIO * lost_s:
             left_s += float(late[after])
             after += 1
-        is_open = after == count or not follows[after]  # the log ends within: whether the rest is made up for, nobody saw
+        # Where the log ends within a burst, nobody saw whether it makes up for the rest.
+        is_open = after > end and (after == count or not follows[after])
         made_up = lost_s > 0 and (lost_s - left_s >= MADE_UP_RATIO * lost_s or is_open)
         explained = causes[place:end] > 0
         kinds[place:end] = np.where(explained, _EXPLAINED, _MADE_UP if made_up else _STALL)
@@ -356,10 +357,10 @@ def _batch_size(
         lowest = float(np.nanmin(np.concatenate((rates, totals)))) * PRINTED_LOW_RATIO
         if steady.estimate * batch > highest or steady.estimate * batch < lowest:
             where = "above" if steady.estimate * batch > highest else "below"
-            printed = f"{lowest / PRINTED_LOW_RATIO:,.0f} to {float(np.nanmax((*rates, *totals))):,.0f}"
+            printed = f"{lowest / PRINTED_LOW_RATIO:,.0f} to {float(np.nanmax([*rates, *totals])):,.0f}"
             said.append(
-                f"its steps, times and {batch:,.0f} samples a step give {steady.estimate * batch:,.0f} samples/s, {where} each Rate "
-                f"and GlobalRate that it printed ({printed}): not believed"
+                f"its steps, times and {batch:,.0f} samples a step give {steady.estimate * batch:,.0f} samples/s, {where} "
+                f"each Rate and GlobalRate that it printed ({printed}): not believed"
             )
             return None, tuple(said)
     return batch, tuple(said)
