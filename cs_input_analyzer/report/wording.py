@@ -136,7 +136,8 @@ def demand_text(consumption: Consumption, options: Options) -> str:
     if consumption.source == "step_time" and options.step_time_s is not None:
         parts.append(f"from {format_seconds(options.step_time_s)} a step of {format_count(consumption.batch_size)} samples")
     else:
-        parts.append(f"({consumption.source.replace('_', ' ')})")
+        origin = f"{consumption.source.replace('_', ' ')}{', extrapolated' if consumption.is_extrapolated else ''}"
+        parts.append(f"({origin})")
     parts += [text for text in (consumption.system, (consumption.mode or "").replace("_", " ")) if text]
     if consumption.limited_by:
         parts.append(f"limited by {consumption.limited_by}")
