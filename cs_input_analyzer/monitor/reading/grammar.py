@@ -22,23 +22,19 @@ Edge = Literal["begin", "end"]
 NEEDLES: tuple[bytes, ...] = (
     b"Rate=",
     b"steps/sec)",
-    b"global_step = ",
+    b"global_step",
     b"raining ",
-    b"global_step/sec: ",
     b", step = ",
     b"rocessed ",
-    b"eight initialization on CPU",
-    b"pre-initialized weights",
-    b"IteratorCreationTime=",
-    b"tall detected",
     b" checkpoint",
     b"Compil",
-    b" initial weights",
+    b"initial",
     b"rogramm",
     b"prime the data pipeline",
-    b"Streamers are ready",
+    b"Streamer",
     b"begun streaming",
     b"Beginning appliance run",
+    b"tall detected",
 )
 """Each line that `parse_line` understands holds one of these; looking for them first is what makes a large log quick to read. The
 longer a word, the faster it is looked for."""

@@ -51,7 +51,7 @@ WHOLE_RATIO = 0.005
 MOST_BATCH = 10**7
 MOST_SHOWN = 256
 MOST_PORTIONS = 4096
-TRANSIENT_SIGMAS = 3.0
+TRANSIENT_SIGMAS = 5.0
 PRINTED_RATIO = 1.1
 PRINTED_LOW_RATIO = 0.5
 """A steady rate above every rate that was printed, or below half of them, contradicts them. One line's local rate is at most
@@ -224,7 +224,7 @@ def _kinds(intervals: Intervals, usual_s: float) -> npt.NDArray[np.int64]:
     is_pause = (causes > 0) | (intervals.seconds > STALL_RATIO * expected)
     is_quick = intervals.seconds < _quick_ratio(intervals.seconds / expected, is_pause) * expected
     kinds = np.zeros(len(late), dtype=np.int64)
-    count, place = len(late), 0
+    count, place, last = len(late), 0, 0
     while place < count:
         if not is_pause[place]:
             place += 1
@@ -237,6 +237,8 @@ def _kinds(intervals: Intervals, usual_s: float) -> npt.NDArray[np.int64]:
         while after < count and follows[after] and is_quick[after] and left_s > -OVER_RATIO * lost_s:
             left_s += float(late[after])
             after += 1
+        if end < after < count and follows[after] and not is_pause[after] and late[after] < 0 < left_s:
+            after += 1  # the burst ended within it
         # Where the log ends within a burst, nobody saw whether it makes up for the rest.
         is_open = after > end and (after == count or not follows[after])
         made_up = lost_s > 0 and (lost_s - left_s >= MADE_UP_RATIO * lost_s or is_open)
@@ -245,6 +247,11 @@ def _kinds(intervals: Intervals, usual_s: float) -> npt.NDArray[np.int64]:
         if made_up or explained.any():
             kinds[end:after] = _LEFT_OUT
         place = max(end, after)
+        last = end
+    if last == count and kinds[-1] == _STALL:  # the log ends with a pause: in a run with others like it that is one more
+        began = int(np.flatnonzero(~is_pause)[-1]) + 1 if not is_pause.all() else 0
+        if not (kinds[:began] == _STALL).any():
+            kinds[began:] = _LEFT_OUT
     return kinds
 
 
