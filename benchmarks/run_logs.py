@@ -132,7 +132,8 @@ def starved(seed: int) -> Plant:
     lines = draw.randint(*((400, 1200) if spacing == 1 else (100, 250)))
     step_s, steps, buffer = 10 ** draw.uniform(-2, 1), spacing * lines, draw.randint(1, 8)
     if kind == "bursts":
-        group = draw.randint(5, max(5, spacing // 2))
+        # Lines that always come with the first batch after a wait show nothing of the burst: so no group that divides the spacing.
+        group = draw.choice([size for size in range(5, spacing + 1) if spacing % size])
         waits = dict.fromkeys(range(group, steps, group), draw.uniform(2.5, 6) * group * step_s)
         buffer = 1
     else:

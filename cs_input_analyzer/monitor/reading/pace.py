@@ -57,7 +57,9 @@ PRINTED_LOW_RATIO = 0.5
 """A steady rate above every rate that was printed, or below half of them, contradicts them. One line's local rate is at most
 Rate / 0.6."""
 
-CLUSTER_RATIO, CLUSTER_SHARE_RATIO, EVEN_LINES_RATIO = 1.05, 0.05, 0.1
+EVEN_RATIO = 4 / 3
+CLUSTER_RATIO, MEAN_RATIO, CLUSTER_SHARE_RATIO, EVEN_LINES_RATIO = 1.05, 1.1, 0.1, 0.1
+"""How near values are to be called equal, how near to the mean of a log that may end in a pause; shares of steps and of lines."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,8 +198,8 @@ _PLAIN, _STALL, _LEFT_OUT, _MADE_UP, _EXPLAINED = range(5)
 def _usual_pace_s(intervals: Intervals) -> float | None:
     """Seconds per step that half of the plain steps keep below.
 
-    Where a host pauses often, more than half of the steps may come in the bursts after its pauses. Then the steps between a burst
-    and the next pause go at the mean pace of the whole run, since nothing was lost, and that is the wafer's.
+    Where a host pauses often, about half of the steps may come in the bursts after its pauses. Then the steps between a burst and
+    the next pause go at the mean pace of the whole run, since nothing was lost, and that is the wafer's.
     """
     plain = intervals.cause == 0
     if not plain.any():
@@ -207,8 +209,8 @@ def _usual_pace_s(intervals: Intervals) -> float | None:
     steps, seconds = intervals.steps[plain], intervals.seconds[plain]
     usual_s = weighted_median(seconds / steps, steps)
     mean_s = float(intervals.seconds.sum() / intervals.steps.sum())
-    at_mean = (seconds / steps < mean_s * CLUSTER_RATIO) & (seconds / steps > mean_s / CLUSTER_RATIO)
-    if mean_s < STALL_RATIO * usual_s or steps[at_mean].sum() < CLUSTER_SHARE_RATIO * steps.sum():
+    at_mean = (seconds / steps < mean_s * MEAN_RATIO) & (seconds / steps > mean_s / MEAN_RATIO)
+    if mean_s < CLUSTER_RATIO * usual_s or steps[at_mean].sum() < CLUSTER_SHARE_RATIO * steps.sum():
         return usual_s
     middle_s = weighted_median(seconds[at_mean] / steps[at_mean], steps[at_mean])
     kinds = _kinds(intervals, middle_s)
@@ -222,7 +224,7 @@ def _kinds(intervals: Intervals, usual_s: float) -> npt.NDArray[np.int64]:
     late = intervals.seconds - expected
     causes, follows = intervals.cause, intervals.follows
     is_pause = (causes > 0) | (intervals.seconds > STALL_RATIO * expected)
-    is_quick = intervals.seconds < _quick_ratio(intervals.seconds / expected, is_pause) * expected
+    is_quick = intervals.seconds < _quick_ratio(intervals.seconds / expected) * expected
     kinds = np.zeros(len(late), dtype=np.int64)
     count, place, last = len(late), 0, 0
     while place < count:
@@ -273,13 +275,12 @@ def _like_stalls(intervals: Intervals, kinds: npt.NDArray[np.int64], usual_s: fl
     return alike | left_out
 
 
-def _quick_ratio(relative: Floats, is_pause: npt.NDArray[np.bool_]) -> float:
-    """The share of the usual pace that only a burst goes below, by how much plain intervals differ."""
-    plain = relative[~is_pause]
-    if len(plain) == 0:
+def _quick_ratio(relative: Floats) -> float:
+    """The share of the usual pace that only a burst goes below, by how much intervals that are neither burst nor pause differ."""
+    even = relative[(relative > 1 / EVEN_RATIO) & (relative < EVEN_RATIO)]
+    if len(even) == 0:
         return QUICK_RATIO
-    sigma = SPREAD_OF_MEDIAN * float(np.median(np.abs(plain - np.median(plain))))
-    return min(QUICK_RATIO, max(0.0, 1 - QUICK_SIGMAS * sigma))
+    return min(QUICK_RATIO, 1 - QUICK_SIGMAS * SPREAD_OF_MEDIAN * float(np.median(np.abs(even - np.median(even)))))
 
 
 def _longest(intervals: Intervals, kinds: npt.NDArray[np.int64], places: npt.NDArray[np.int64]) -> tuple[Interval, ...]:
