@@ -71,7 +71,7 @@ def _summary_table(parts: Sequence[Accuracy]) -> Table:
                 str(len({row.run.group for row in part.left_out})),
                 f"{part.error_factor:.2f}",
                 f"{part.group_error_factor:.2f}",
-                f"{part.inside_ratio:.0%}",
+                _inside(part.left_out),
                 f"{part.high_over_low:.2f}",
                 f"{constants.efficiency:.3f}",
                 f"{constants.layer_latency_s * 1e3:.2f} ms" if constants.layer_latency_s else "-",
@@ -79,8 +79,7 @@ def _summary_table(parts: Sequence[Accuracy]) -> Table:
             )
         )
     every = [row for part in parts for row in part.left_out]
-    inside = sum(row.is_inside for row in every) / len(every)
-    rows.append(("both", str(len(every)), "", f"{overall_error_factor(parts):.2f}", "", f"{inside:.0%}", "", "", "", ""))
+    rows.append(("both", str(len(every)), "", f"{overall_error_factor(parts):.2f}", "", _inside(every), "", "", "", ""))
     columns = (
         "mode",
         "rows",
@@ -98,6 +97,11 @@ def _summary_table(parts: Sequence[Accuracy]) -> Table:
         columns,
         rows,
     )
+
+
+def _inside(rows: Sequence[LeftOut]) -> str:
+    inside = sum(row.is_inside for row in rows)
+    return f"{inside} of {len(rows)} ({inside / len(rows):.0%})"
 
 
 def _calibrated_table(parts: Sequence[Accuracy]) -> Table:
@@ -157,6 +161,8 @@ def _constants_text(found: Sequence[Constants]) -> str:
             inner = ", ".join(f"{key!r}: {value:.4f}" for key, value in factors.items())
             lines.append(f"  {name}: {{{inner}}}")
         lines += [f"  log_sigma: {constants.log_sigma:.4f}", f"  calibrated_log_sigma: {constants.calibrated_log_sigma:.4f}"]
+        kinds, systems = ", ".join(constants.domain.kinds), ", ".join(constants.domain.systems)
+        lines.append(f"  fitted: {{kinds: [{kinds}], systems: [{systems}], parameters: {list(constants.domain.parameters)}}}")
     return "\n".join(lines) + "\n"
 
 

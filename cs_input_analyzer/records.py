@@ -109,9 +109,11 @@ SpeedBasis = Literal["this host", "stated", "reference loop"]
 WorkerStatus = Literal["done", "data_error", "deadline", "interrupted", "lost"]
 StopReason = Literal["precision", "budget", "data_end", "error"]
 RunPhase = Literal["compile", "weights", "programming", "priming", "train", "checkpoint", "evaluation"]
-RunSourceKind = Literal["console log", "performance.json", "compile report", "event files", "step journal"]
+RunSourceKind = Literal[
+    "console log", "performance.json", "performance summary", "compile report", "event files", "step journal", "parameters"
+]
 CaptureKind = Literal["train", "fit", "distribute", "loop", "peek", "evaluate", "predict"]
-StallCause = Literal["none known", "checkpoint", "evaluation", "set-up"]
+StallCause = Literal["none known", "checkpoint", "evaluation", "set-up", "read late"]
 EditKind = Literal[
     "set-parallelism",  # num_parallel_calls of a parallel map, interleave or batch
     "set-cycle-length",
@@ -1368,6 +1370,9 @@ class RunRates:
         estimated_samples_per_s: what the compiler expected.
         steady_steps_per_s: as `steady_samples_per_s`.
         batch_size: samples of a step, where the files tell.
+        evaluation_samples_per_s: GlobalRate of the last evaluation.
+        printed_steps_per_s: of a log that prints rates and no steps.
+        worker_steps_per_s: GlobalRate of one input worker, in steps, as its own log has it.
         rate_error_ratio: largest difference of `Rate` as logged from the same worked out of steps and times (0.6 of the local rate
             and 0.4 of the Rate before); over `rate_lines` lines whose stamps are fine enough. Large where the run sampled its Rate
             more often than it logged.
@@ -1383,6 +1388,9 @@ class RunRates:
     batch_size: float | None = None
     total_samples: float | None = None
     total_time_s: float | None = None
+    evaluation_samples_per_s: float | None = None
+    printed_steps_per_s: float | None = None
+    worker_steps_per_s: float | None = None
     rate_error_ratio: float | None = None
     rate_lines: int = 0
 

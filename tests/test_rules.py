@@ -86,11 +86,14 @@ def test_a_worker_that_our_own_deadline_ended_is_not_called_lost() -> None:
     short = replace(both, workers=tuple(replace(late, index=index) for index in range(2)))
     assert found("CSI502", roomy(measurements=(short,))) == []  # there was no time for any of them
     (behind,) = found("CSI502", roomy(measurements=(replace(both, workers=(both.workers[0], late)),)))
+    assert behind.severity == "info"
     assert "lost" not in behind.message
     assert "waiting for the first batch" in behind.message
     stuck = make_worker(1000.0, status="deadline", message="ended at its deadline while sampling")
     (blocked,) = found("CSI502", roomy(measurements=(replace(make_measurement("1x1x1"), workers=(stuck,)),)))
-    assert "blocks" in blocked.message
+    assert blocked.severity == "info"
+    assert "not done in time" in blocked.message
+    assert "--max-seconds" in (blocked.fix or "")
 
 
 def test_one_damaged_record_is_one_finding_however_often_it_is_met() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from wafer_model.calibration import calibrate
 from wafer_model.constants import LATEST, constants_of
 from wafer_model.errors import WaferModelError
-from wafer_model.model import predict
+from wafer_model.model import predict, why_mode
 from wafer_model.network_yaml import load_network
 from wafer_model.prediction import WaferPrediction
 from wafer_model.systems import find_system, load_systems
@@ -57,8 +57,9 @@ def ask(
         micro_batch_size=micro_batch_size,
         release=release,
     )
+    why = why_mode(network, box, wanted, dtype=dtype, optimizer=optimizer, systems=systems)
     if calibrate_samples_per_s is None:
-        return _with_length(first, sequence_length)
+        return _with_choices(first, sequence_length, why)
     constants = calibrate(
         constants_of(first.mode),
         network,
@@ -86,11 +87,25 @@ def ask(
         constants=constants,
         calibrated=True,
     )
-    return _with_length(tied, sequence_length)
+    return _with_choices(tied, sequence_length, why)
 
 
-def _with_length(found: WaferPrediction, given: int | None) -> WaferPrediction:
-    """Where no length was given, the one that the network has by itself is an assumption that decides the rate."""
-    if given is not None or found.sequence_length is None:
-        return found
-    return replace(found, notes=(f"{found.sequence_length:,} tokens in a sample, the network's own length", *found.notes))
+# Mixed precision, as the vendor's practices for performance have it.
+PRECISIONS = {
+    "fp16": "fp16, mixed precision with dynamic loss scaling, unless --dtype says otherwise",
+    "cbfloat16": "cbfloat16, mixed precision, for which many networks need no dynamic loss scaling",
+    "fp32": "fp32, no mixed precision",
+}
+
+
+def _with_choices(found: WaferPrediction, length: int | None, why: str) -> WaferPrediction:
+    """What was taken, and why; a length that nobody gave is an assumption that decides the rate, and so a note, too."""
+    choices = [("mode", f"{found.mode.replace('_', ' ')}: {why}"), ("batch size", f"{found.batch_size:,} samples in one step")]
+    notes = found.notes
+    if found.sequence_length is not None:
+        origin = "as asked for" if length is not None else "the network's own length"
+        choices.append(("sequence length", f"{found.sequence_length:,} tokens in a sample, {origin}"))
+        if length is None:
+            notes = (choices[-1][1], *notes)
+    choices.append(("precision", PRECISIONS[found.dtype]))
+    return replace(found, notes=notes, choices=tuple(choices))

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from wafer_model.constants import LATEST, Z90, Constants, constants_of
+from wafer_model.constants import LATEST, UNKNOWN_SYSTEM, Z90, Constants, Domain, constants_of
 from wafer_model.errors import WaferModelError
 from wafer_model.model import predict
 from wafer_model.network import Network
@@ -25,7 +25,7 @@ LATEST_MAJOR = "2"
 # a system or release may lie so far from the reference before the data must insist.
 RUN_SPREAD = 0.15
 NETWORK_SPREAD = 0.3
-FACTOR_PRIOR = 0.25
+FACTOR_PRIOR = UNKNOWN_SYSTEM
 # Beyond so many standard deviations a residual pulls linearly and no more (Huber), so that one odd run does not bend the rest.
 ODD_ROW = 1.5
 # Standard deviations of the logarithm between networks: efficiencies that the public weight-streaming runs imply lie between 0.15
@@ -133,6 +133,17 @@ def _names(mode: str, chosen: Sequence[PublishedRun]) -> _Names:
         systems=comparable(lambda run: run.system, REFERENCE_SYSTEM),
         releases=comparable(_major, LATEST_MAJOR),
         networks=tuple(sorted({run.network for run in chosen})),
+    )
+
+
+def domain_of(mode: str, runs: Sequence[PublishedRun]) -> Domain:
+    """What the fitted runs of `mode` cover, one at least."""
+    chosen = [run for run in runs if run.mode == mode and run.is_fitted]
+    sizes = [run.build().parameters for run in chosen]
+    return Domain(
+        kinds=tuple(sorted({run.build().kind for run in chosen})),
+        systems=tuple(sorted({run.system for run in chosen})),
+        parameters=(min(sizes), max(sizes)),
     )
 
 
@@ -298,4 +309,4 @@ def refit(mode: str, runs: Sequence[PublishedRun]) -> Constants:
 
         sigma *= float(t.ppf(0.95, max(1, len(left_out) - 1))) / Z90
     calibrated = log_sigma(calibrate_by_each(mode, runs), floor=CALIBRATED_FLOOR)
-    return replace(constants, log_sigma=sigma, calibrated_log_sigma=calibrated)
+    return replace(constants, log_sigma=sigma, calibrated_log_sigma=calibrated, domain=domain_of(mode, runs))

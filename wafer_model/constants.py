@@ -19,6 +19,42 @@ OWN_FILE = Path(__file__).with_name("constants.yaml")
 LATEST = "latest"
 # A two-sided 90 % interval of a normal error reaches this many standard deviations each way.
 Z90 = 1.6448536269514722
+# Standard deviations of logarithms that are added where no run was fitted. For networks the interval so reaches to about a tenth
+# and ten times: our judgement, as nobody knows. (What public runs of such networks reached, held back by their input or not, lies
+# between 0.04 and 1.08 of the model.) A system is as far from the reference as the prior of the fit lets it be.
+UNKNOWN_NETWORK = math.log(10) / Z90
+UNKNOWN_SYSTEM = 0.25
+NEAR_SIZE = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Domain:
+    """What the fitted runs of a mode cover.
+
+    Attributes:
+        kinds: of networks, as `Network.kind` has them; `systems`: by name.
+        parameters: of the smallest and of the largest network.
+    """
+
+    kinds: tuple[str, ...]
+    systems: tuple[str, ...]
+    parameters: tuple[int, int]
+
+    def beyond(self, mode: str, kind: str, parameters: int, system: str) -> tuple[tuple[str, float], ...]:
+        """Each way in which a network on a system is not covered, in words, and the standard deviation of the logarithm that it
+        adds."""
+        found: list[tuple[str, float]] = []
+        runs = f"no public {mode.replace('_', ' ')} run"
+        smallest, largest = self.parameters
+        if kind not in self.kinds:
+            article = "an" if kind[0] in "aeiou" else "a"
+            found.append((f"{runs} of {article} {kind} network could be fitted", UNKNOWN_NETWORK))
+        elif not smallest / NEAR_SIZE <= parameters <= largest * NEAR_SIZE:
+            size = "small" if parameters < smallest else "large"
+            found.append((f"{runs} of a network so {size} could be fitted", UNKNOWN_NETWORK))
+        if system not in self.systems:
+            found.append((f"{runs} on a {system} could be fitted: its efficiency is taken for that of a CS-2", UNKNOWN_SYSTEM))
+        return tuple(found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +70,7 @@ class Constants:
         release_factor: by major release, the same; `latest` is 1.
         log_sigma: standard deviation of ln(model / published) on networks that were left out of the fit.
         calibrated_log_sigma: the same after one measured point of the same network, system and mode.
+        domain: what they were fitted on.
     """
 
     mode: str
@@ -45,15 +82,18 @@ class Constants:
     release_factor: Mapping[str, float]
     log_sigma: float
     calibrated_log_sigma: float
+    domain: Domain
 
     def efficiency_on(self, system: str, release: str = LATEST) -> float:
         """Efficiency on a system under a release, e.g. `latest`, `1.7.1`, `R2.3`. Unknown ones count as the latest."""
         major = release.strip().lower().removeprefix("release").removeprefix("r").lstrip("_ ").split(".")[0]
         return self.efficiency * self.system_factor.get(system, 1.0) * self.release_factor.get(major, 1.0)
 
-    def interval_factor(self, *, calibrated: bool = False) -> float:
-        """The 90 % interval is estimate / factor to estimate x factor."""
-        return math.exp(Z90 * (self.calibrated_log_sigma if calibrated else self.log_sigma))
+    def interval_factor(self, *, calibrated: bool = False, beyond: tuple[tuple[str, float], ...] = ()) -> float:
+        """The 90 % interval is estimate / factor to estimate x factor. `beyond`: how the network is outside of the domain."""
+        if calibrated:
+            return math.exp(Z90 * self.calibrated_log_sigma)
+        return math.exp(Z90 * math.hypot(self.log_sigma, *(sigma for _, sigma in beyond)))
 
     def scaled(self, factor: float) -> Constants:
         return replace(self, efficiency=self.efficiency * factor)
@@ -94,4 +134,9 @@ def _constants(mode: str, entry: Mapping[str, Any]) -> Constants:
         release_factor={str(key): float(value) for key, value in (entry.get("release_factor") or {}).items()},
         log_sigma=float(entry["log_sigma"]),
         calibrated_log_sigma=float(entry["calibrated_log_sigma"]),
+        domain=Domain(
+            kinds=tuple(str(kind) for kind in entry["fitted"]["kinds"]),
+            systems=tuple(str(system) for system in entry["fitted"]["systems"]),
+            parameters=(int(entry["fitted"]["parameters"][0]), int(entry["fitted"]["parameters"][1])),
+        ),
     )

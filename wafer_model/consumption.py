@@ -36,6 +36,7 @@ class Consumption:
         limited_by: what limits the wafer; None where the number was declared.
         batch_size: samples per step; None where unknown.
         notes: what was assumed, one sentence each.
+        is_extrapolated: whether no public run covers the network or the system of a model.
     """
 
     samples_per_s: Estimate
@@ -45,6 +46,7 @@ class Consumption:
     limited_by: str | None = None
     batch_size: int | None = None
     notes: tuple[str, ...] = ()
+    is_extrapolated: bool = False
 
 
 def from_rate(samples_per_s: float, *, mode: str | None = None) -> Consumption:
@@ -78,7 +80,8 @@ def from_model(prediction: WaferPrediction) -> Consumption:
         mode=prediction.mode,
         limited_by=prediction.limited_by,
         batch_size=prediction.batch_size,
-        notes=prediction.notes,
+        notes=(*prediction.beyond_fit, *prediction.notes),
+        is_extrapolated=bool(prediction.beyond_fit),
     )
 
 

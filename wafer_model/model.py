@@ -60,18 +60,31 @@ def predict(
     if chosen not in MODES:
         raise WaferModelError(f"unknown mode {chosen!r}: one of {', '.join(MODES)}")
     fitted = constants or constants_of(chosen)
+    beyond = () if calibrated else tuple(said for said, _ in _beyond(network, box, fitted))
     if chosen == "pipelined":
         if micro_batch_size is not None:
             raise WaferModelError("pipelined execution has no micro-batches")
         if systems != 1:
             raise WaferModelError("pipelined execution runs on one system; several need weight streaming")
         found = _pipelined(network, box, fitted, batch_size, dtype, optimizer, replicas, release, calibrated)
-        return replace(found, sequence_length=network.sequence_length)
+        return replace(found, sequence_length=network.sequence_length, beyond_fit=beyond)
     if replicas != 1:
         raise WaferModelError("weight streaming has no replicas on one wafer; use several systems")
     found = _streaming(network, box, fitted, batch_size, systems, dtype, micro_batch_size, release, calibrated)
     because = () if mode else (f"weight streaming, because {needs_streaming}",)
-    return replace(found, sequence_length=network.sequence_length, notes=(*because, *found.notes))
+    return replace(found, sequence_length=network.sequence_length, beyond_fit=beyond, notes=(*because, *found.notes))
+
+
+def why_mode(network: Network, system: System, mode: str | None, *, dtype: str, optimizer: str = "adam", systems: int = 1) -> str:
+    """Why a network runs in the mode that `predict` takes for it."""
+    if mode is not None:
+        return "as asked for"
+    reason = _needs_streaming(network, system, dtype, optimizer, systems)
+    if not reason:
+        return f"it fits on one {system.name}, and has fewer than a billion parameters"
+    if systems > 1 and not _needs_streaming(network, system, dtype, optimizer, 1):
+        return f"{reason}; one system alone would be pipelined"
+    return reason
 
 
 def _needs_streaming(network: Network, system: System, dtype: str, optimizer: str, systems: int) -> str:
@@ -85,9 +98,15 @@ def _needs_streaming(network: Network, system: System, dtype: str, optimizer: st
     return ""
 
 
-def _interval(rate: float, ceiling: float, constants: Constants, calibrated: bool) -> Estimate:
+def _beyond(network: Network, system: System, constants: Constants) -> tuple[tuple[str, float], ...]:
+    return constants.domain.beyond(constants.mode, network.kind, network.parameters, system.name)
+
+
+def _interval(
+    rate: float, ceiling: float, constants: Constants, calibrated: bool, beyond: tuple[tuple[str, float], ...]
+) -> Estimate:
     """The estimate within its factor; a published wire speed caps the high end, since it is no matter of fitting."""
-    factor = constants.interval_factor(calibrated=calibrated)
+    factor = constants.interval_factor(calibrated=calibrated, beyond=beyond)
     return Estimate(estimate=rate, low=rate / factor, high=max(rate, min(rate * factor, ceiling)))
 
 
@@ -121,7 +140,7 @@ def _pipelined(
         batch_size=batch_size,
         systems=1,
         replicas=replicas,
-        samples_per_s=_interval(rate, ingress, constants, calibrated),
+        samples_per_s=_interval(rate, ingress, constants, calibrated, _beyond(network, system, constants)),
         step_s=batch_size / rate,
         limited_by="ingress" if ingress < placement.samples_per_s else placement.limited_by,
         limiting_row=placement.limiting_row,
@@ -139,7 +158,7 @@ def _pipelined(
         ingress_bytes_per_s=rate * network.sample_bytes(dtype),
         single_task_nodes=SINGLE_TASK_NODES["pipelined"],
         calibrated=calibrated,
-        notes=_notes(system, constants, dtype, calibrated),
+        notes=_notes(system, dtype),
     )
 
 
@@ -170,7 +189,7 @@ def _streaming(
         batch_size=batch_size,
         systems=systems,
         replicas=1,
-        samples_per_s=_interval(rate, batch_size / step.ingress_s, constants, calibrated),
+        samples_per_s=_interval(rate, batch_size / step.ingress_s, constants, calibrated, _beyond(network, system, constants)),
         step_s=step.step_s,
         limited_by=step.limited_by,
         limiting_row=slowest.name,
@@ -188,14 +207,12 @@ def _streaming(
         ingress_bytes_per_s=rate * network.sample_bytes(dtype),
         single_task_nodes=SINGLE_TASK_NODES["weight_streaming"],
         calibrated=calibrated,
-        notes=_notes(system, constants, dtype, calibrated),
+        notes=_notes(system, dtype),
     )
 
 
-def _notes(system: System, constants: Constants, dtype: str, calibrated: bool) -> tuple[str, ...]:
+def _notes(system: System, dtype: str) -> tuple[str, ...]:
     notes = []
     if f"peak_flops_per_s_{dtype}" in system.derived:
         notes.append(f"the dense {dtype} peak of {system.name} was never published: {system.sources[f'peak_flops_per_s_{dtype}']}")
-    if not calibrated and system.name != "CS-2" and system.name not in constants.system_factor:
-        notes.append(f"no public {constants.mode} run on {system.name} could be fitted: its efficiency is that of a CS-2")
     return tuple(notes)

@@ -118,6 +118,18 @@ class Network:
             raise WaferModelError(f"network {self.name!r} has no inputs, so nothing can be said about the bytes of a sample")
 
     @cached_property
+    def kind(self) -> str:
+        """`convolutional`, `encoder-decoder` (attention over another sequence), `transformer` or `fully connected`: what most of
+        the arithmetic is. Public runs are told apart by it."""
+        convolving = sum(layer.forward_flops for layer in self.layers if layer.kind in ("conv2d", "transposed_conv"))
+        attending = [layer.name for layer in self.layers if layer.kind == "attention"]
+        if convolving > self.forward_flops / 2:
+            return "convolutional"
+        if any(".cross." in name for name in attending):
+            return "encoder-decoder"
+        return "transformer" if attending else "fully connected"
+
+    @cached_property
     def parameters(self) -> int:
         return sum(layer.parameters for layer in self.layers)
 

@@ -61,6 +61,8 @@ class WaferPrediction:
         calibrated: whether a measured point of the user replaced the fitted efficiency.
         notes: assumptions a reader should know, one sentence each.
         sequence_length: tokens of a sample; None for a network without that, or one that does not say.
+        beyond_fit: how network and system lie outside of what was fitted, one sentence each; the interval is wider for it.
+        choices: what was asked for or taken, and why: (mode, batch size, sequence length, precision) with a sentence each.
     """
 
     network: str
@@ -90,6 +92,8 @@ class WaferPrediction:
     calibrated: bool
     notes: tuple[str, ...]
     sequence_length: int | None = None
+    beyond_fit: tuple[str, ...] = ()
+    choices: tuple[tuple[str, str], ...] = ()
 
     @property
     def is_feed_bound(self) -> bool:

@@ -10,11 +10,15 @@ from cs_input_analyzer.records import Consumption, Estimate, Prediction, Verdict
 __all__ = ["judge", "utilization"]
 
 
+WORTH_SAYING = 0.6
+"""Below this probability a statement is none: both intervals, or one of them, reach too far."""
+
+
 def judge(
     supply: Prediction | Estimate, consumption: Consumption | None, headroom_ratio: float
 ) -> tuple[VerdictName, float | None]:
-    """The verdict on a supply, and the probability of that statement (0 to 1); (`unknown`, None) without a demand, or for a
-    launch that cannot run.
+    """The verdict on a supply, and the probability of that statement (0.6 to 1); (`unknown`, None) where that is lower, without a
+    demand, or for a launch that cannot run.
 
     `input_bound` where the whole interval lies below the demand, `accelerator_bound` where all of it lies at or above the demand
     with headroom, else `balanced`. Supply and demand are taken as independent normals with these 90 % intervals.
@@ -25,11 +29,12 @@ def judge(
     demand = consumption.samples_per_s
     enough = demand.scaled(1 + headroom_ratio)
     below, below_enough = _probability_below(rate, demand), _probability_below(rate, enough)
+    verdict: tuple[VerdictName, float] = ("balanced", below_enough - below)
     if rate.high < demand.estimate:
-        return "input_bound", below
-    if rate.low >= enough.estimate:
-        return "accelerator_bound", 1 - below_enough
-    return "balanced", below_enough - below
+        verdict = "input_bound", below
+    elif rate.low >= enough.estimate:
+        verdict = "accelerator_bound", 1 - below_enough
+    return verdict if verdict[1] >= WORTH_SAYING else ("unknown", None)
 
 
 def _probability_below(supply: Estimate, threshold: Estimate) -> float:

@@ -63,9 +63,13 @@ def rate_facts(found: RunInspection) -> Facts:
         ("undisturbed", rates.undisturbed_samples_per_s),
         ("expected", rates.estimated_samples_per_s),
         ("whole run", rates.average_samples_per_s),
+        ("evaluation", rates.evaluation_samples_per_s),
     ):
         if value is not None:
             facts.append((label, format_rate(value) + _RATE_MEANINGS[label]))
+    for label, value in (("prints", rates.printed_steps_per_s), ("one worker", rates.worker_steps_per_s)):
+        if value is not None:
+            facts.append((label, f"{format_rate(value, 'steps/s')}{_RATE_MEANINGS[label]}"))
     if rates.total_samples is not None:
         took = f" in {format_seconds(rates.total_time_s)}" if rates.total_time_s is not None else ""
         facts.append(("samples", format_count(rates.total_samples) + took))
@@ -79,6 +83,9 @@ _RATE_MEANINGS = {
     "GlobalRate": ", the last one logged",
     "undisturbed": ", between the stalls: up to so much the accelerator took",
     "expected": ", by the compiler",
+    "evaluation": ", GlobalRate of the last one: forward only, none of training",
+    "prints": ", the last one logged, without a step",
+    "one worker": ", GlobalRate of an input worker's own log: what was taken from it, whoever waited",
     "whole run": ", as the files have it; what its time includes differs between releases",
 }
 

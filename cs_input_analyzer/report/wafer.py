@@ -19,12 +19,15 @@ _BLOCK = re.compile(r"(?<=block)\d+")
 
 def wafer_facts(found: WaferPrediction) -> Facts:
     """Label and text of each line, the answer first."""
-    basis = "one measured point of yours" if found.calibrated else "public runs"
+    basis = f"fitted to {'one measured point of yours' if found.calibrated else 'public runs'}"
+    if found.beyond_fit:
+        basis = f"extrapolated: {'; '.join(found.beyond_fit)}"
     rate = format_estimate(found.samples_per_s)
     limits = ", ".join(f"{limit.name} {format_rate(limit.samples_per_s)}" for limit in found.limits)
     boxes = f"{format_count(found.systems)} x {found.system}" if found.systems > 1 else found.system
     facts = [
-        ("consumes", f"{rate}, 90 % interval, fitted to {basis}"),
+        ("consumes", f"{rate}, 90 % interval, {basis}"),
+        *found.choices,
         ("limited by", f"{found.limited_by}, first at {found.limiting_row}"),
         ("limits", limits),
         ("wafer", f"{boxes}, {found.mode}, {found.dtype}, batch size {format_count(found.batch_size)}"),
@@ -41,7 +44,8 @@ def wafer_facts(found: WaferPrediction) -> Facts:
             f"{format_ratio(found.active_core_ratio)} of the usable cores work; the pipeline is full at step {found.fill_steps}"
         )
         facts.append(("cores", f"{filled}, after {format_seconds(found.fill_s)}"))
-    facts += [("assumed", note) for note in found.notes]
+    said = " ".join(text for _, text in found.choices)
+    facts += [("assumed", note) for note in found.notes if note.removeprefix("weight streaming, because ") not in said]
     return tuple((label, one_line(text)) for label, text in facts)
 
 

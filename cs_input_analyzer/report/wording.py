@@ -40,7 +40,7 @@ INVISIBLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u2
 # What the sureness is put between.
 VERDICTS = {
     "input_bound": ("INPUT-BOUND", "the accelerator starves: it waits for input."),
-    "balanced": ("BALANCED", "supply and demand are too close to call."),
+    "balanced": ("BALANCED", "supply lies between the demand and the demand with headroom."),
     "accelerator_bound": ("ACCELERATOR-BOUND", "the input keeps up with the accelerator."),
     "unknown": ("UNKNOWN", "whether the accelerator starves cannot be said."),
 }
@@ -97,9 +97,19 @@ def supply_and_demand(analysis: Analysis) -> Facts:
         facts.append(("launch", one_line(f"none is recommended: {analysis.no_plan}")))
     if analysis.consumption is None:
         facts.append(("to know", GIVE_A_DEMAND))
+    elif analysis.verdict == "unknown" and supply is not None:
+        facts.append(("why", _settles(supply, analysis.consumption.samples_per_s)))
     elif analysis.no_plan is None and analysis.verdict == "unknown":
         facts.append(("why", "nothing was measured that a supply could be predicted from"))
     return tuple(facts)
+
+
+def _settles(supply: Estimate, demand: Estimate) -> str:
+    """Why neither side can be called, and what would settle it: the wider interval made narrower."""
+    why = "no verdict is 60 % probable, as the intervals overlap too far: "
+    if supply.low <= 0 or (demand.low > 0 and demand.high / demand.low < supply.high / supply.low):
+        return f"{why}the supply's is the wider one, and a longer --max-seconds, or validate on the nodes, would narrow it"
+    return f"{why}the demand's is the wider one, and a measured --step-time, --calibrate or a --compile-report would narrow it"
 
 
 def _origin(analysis: Analysis) -> str:
@@ -126,7 +136,8 @@ def demand_text(consumption: Consumption, options: Options) -> str:
     if consumption.source == "step_time" and options.step_time_s is not None:
         parts.append(f"from {format_seconds(options.step_time_s)} a step of {format_count(consumption.batch_size)} samples")
     else:
-        parts.append(f"({consumption.source.replace('_', ' ')})")
+        origin = f"{consumption.source.replace('_', ' ')}{', extrapolated' if consumption.is_extrapolated else ''}"
+        parts.append(f"({origin})")
     parts += [text for text in (consumption.system, (consumption.mode or "").replace("_", " ")) if text]
     if consumption.limited_by:
         parts.append(f"limited by {consumption.limited_by}")

@@ -155,7 +155,7 @@ def test_the_three_lines_are_there_without_launch_text() -> None:
     ("verdict", "expected"),
     [
         ("input_bound", "starves"),
-        ("balanced", "too close to call"),
+        ("balanced", "supply lies between the demand"),
         ("accelerator_bound", "keeps up"),
         ("unknown", "cannot be said"),
     ],

@@ -11,6 +11,9 @@ from cs_input_analyzer.records import Analysis, Estimate, Layout, Options, PlanC
 from cs_input_analyzer.units import format_count, format_estimate, format_rate
 from wafer_model import Consumption, from_rate
 
+ABOVE_RATIO, BELOW_RATIO = 1.25, 1 / 50
+"""A run this far above what an analysis says is possible, or this far below its demand, is hardly of the same network and input."""
+
 ENOUGH_RATIO = 1.05
 """Below this factor more input gains nothing that one would notice."""
 
@@ -33,6 +36,28 @@ def supply_of_launch(analysis: Analysis | None, current: Layout | None) -> Estim
     options = replace(analysis.options, current=layout)
     prediction = predict_current(analysis.capacity, analysis.consumption, analysis.cluster, options)
     return prediction.samples_per_s if prediction.problem is None else None
+
+
+def doubt_of(analysis: Analysis, rate: float | None, batch_size: float | None, supply: Estimate | None) -> str:
+    """Why the analysis can hardly be of this run's network and input; empty where nothing speaks against it."""
+    demand = analysis.consumption
+    samples = analysis.pipeline.samples_per_element
+    element = demand.batch_size if demand is not None and demand.batch_size else samples.value if samples is not None else None
+    if batch_size and element and batch_size % element and element % batch_size:
+        return f"the run has {format_count(batch_size)} samples a step, and the analysis {format_count(element)}"
+    if rate is None:
+        return ""
+    if demand is not None and rate > ABOVE_RATIO * demand.samples_per_s.high:
+        return f"the run took {format_rate(rate)}, more than the {format_rate(demand.samples_per_s.high)} of the analysis' demand"
+    if supply is not None and rate > ABOVE_RATIO * supply.high:
+        return (
+            f"the run took {format_rate(rate)}, more than the {format_rate(supply.high)} that the analysis says its launch can give"
+        )
+    if demand is not None and rate < BELOW_RATIO * demand.samples_per_s.low and (supply is None or rate < BELOW_RATIO * supply.low):
+        return (
+            f"the run took {format_rate(rate)}, a small part of the {format_rate(demand.samples_per_s.low)} of the analysis' demand"
+        )
+    return ""
 
 
 def change_of(

@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from cs_input_analyzer.monitor.reading.documents import PerformanceSummary
 from cs_input_analyzer.monitor.reading.pace import Pace
 from cs_input_analyzer.monitor.verdict import ACCELERATOR_BOUND_RATIO, INPUT_BOUND_RATIO
 from cs_input_analyzer.records import Estimate, Scalar, VerdictName
@@ -143,12 +144,32 @@ def from_bursts(pace: Pace | None) -> tuple[Clue, ...]:
 
 def from_explained(pace: Pace | None, checkpoints: int) -> tuple[Clue, ...]:
     """Pauses with a cause: they say nothing about the input, and that is worth saying."""
-    if pace is None or not pace.explained:
-        return ()
-    seconds = math.fsum(interval.seconds for interval in pace.explained)
-    causes = sorted({interval.cause for interval in pace.explained})
-    says = f"{format_seconds(seconds)} between lines with a {' or a '.join(causes)} in them are left out of the rates"
-    return (Clue(odds=1.0, says=says, values={"checkpoints": checkpoints, "explained_s": seconds}),)
+    found: list[Clue] = []
+    if pace is not None and pace.explained_s > 0:
+        causes = sorted({interval.cause for interval in pace.explained} - {"read late"})
+        says = f"{format_seconds(pace.explained_s)} between lines with a {' or a '.join(causes)} in them are left out of the rates"
+        found.append(Clue(odds=1.0, says=says, values={"checkpoints": checkpoints, "explained_s": pace.explained_s}))
+    if pace is not None and pace.made_up_count:
+        pauses = f"{pace.made_up_count:,} pauses" if pace.made_up_count > 1 else "one pause"
+        says = (
+            f"{pauses} of {format_seconds(pace.made_up_s)} in all, each made up for by the burst after it: the accelerator "
+            "computed on and the host read late, as it does after a checkpoint; they are left out of the rates"
+        )
+        found.append(Clue(odds=1.0, says=says, values={"made_up_pauses": pace.made_up_count, "made_up_s": pace.made_up_s}))
+    return tuple(found)
+
+
+def from_its_own_words(stalls_said: int, summary: PerformanceSummary | None) -> tuple[Clue, ...]:
+    """What the run says of its stalls. It does not say what it waited for, so that is no sign by itself."""
+    found: list[Clue] = []
+    if stalls_said:
+        says = f"the log says {stalls_said:,} time(s) that the run stood still, not what for"
+        found.append(Clue(odds=1.0, says=says, values={"stalls_said": stalls_said}))
+    if summary is not None:
+        share = summary.slowest_samples_per_s / summary.average_samples_per_s if summary.average_samples_per_s else 0.0
+        says = f"its own summary has step {summary.slowest_step:,} as the slowest, at {format_ratio(share)} of the average rate"
+        found.append(Clue(odds=1.0, says=says, values={"slowest_step_ratio": share}))
+    return tuple(found)
 
 
 def from_priming(seconds: float) -> tuple[Clue, ...]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from cs_input_analyzer.monitor.reading.grammar import Event, Finished, Mark, StepLine, parse_line
+from cs_input_analyzer.monitor.reading.grammar import Event, Finished, Mark, Printed, Stalled, StepLine, parse_line
 from cs_input_analyzer.monitor.reading.steps import StepSeries, clock_of
 from cs_input_analyzer.records import RunPhase, StallCause
 
@@ -51,6 +51,10 @@ class LoggedRun:
     finished: Finished | None = None
     checkpoint_count: int = 0
     unplaced_lines: int = 0
+    stalls_said: int = 0
+    printed: Printed | None = None  # the last rates without a step
+    streamed: Printed | None = None  # of an input worker
+    last_eval: StepLine | None = None
     first_s: float | None = None
     last_s: float | None = None
     train_began_s: float | None = None
@@ -89,6 +93,7 @@ class LoggedRun:
         if line.is_eval:
             self.pause("evaluation")
             self._open.setdefault("evaluation", Mark(t_s=line.t_s, rank=line.rank, phase="evaluation", edge="begin"))
+            self.last_eval = line if line.global_samples_per_s is not None else self.last_eval
             self._evaluated = Mark(t_s=line.t_s, rank=line.rank, phase="evaluation", edge="end")
             return
         self._end_evaluation()
@@ -103,6 +108,19 @@ class LoggedRun:
         writer.series.add(line, self._cause_since(writer.pauses_seen))
         writer.pauses_seen = self._pause_count()
         writer.last_index = index
+
+    def take_printed(self, printed: Printed) -> None:
+        self._see(printed.t_s)
+        if printed.is_streamer:
+            self.streamed = printed
+            return
+        before = self.printed or printed
+        self.printed = replace(
+            printed,
+            samples_per_s=_known(printed.samples_per_s, before.samples_per_s),
+            global_samples_per_s=_known(printed.global_samples_per_s, before.global_samples_per_s),
+            steps_per_s=_known(printed.steps_per_s, before.steps_per_s),
+        )
 
     def take_finished(self, finished: Finished) -> None:
         self._see(finished.t_s)
@@ -183,6 +201,10 @@ class LogBook:
             run.take_step(event, self.events)
         elif isinstance(event, Mark):
             run.take_mark(event)
+        elif isinstance(event, Printed):
+            run.take_printed(event)
+        elif isinstance(event, Stalled):
+            run.stalls_said += 1
         else:
             run.take_finished(event)
 
@@ -239,7 +261,7 @@ def _misfit(writer: Writer, line: StepLine, others: list[Writer]) -> tuple[bool,
     last = writer.series.last
     assert last is not None
     is_over = any(other.first_index > writer.last_index and other.series.lines > 1 for other in others)
-    usual, now_s, then_s = writer.series.usual_pace_s(), clock_of(line)[0], clock_of(last)[0]
+    usual, now_s, then_s = writer.series.recent_pace_s(), clock_of(line)[0], clock_of(last)[0]
     off = 0
     if usual is not None and now_s is not None and then_s is not None and now_s > then_s:
         off = abs(round(math.log2((now_s - then_s) / ((line.step - last.step) * usual))))
@@ -256,3 +278,7 @@ def newest_writers(run: LoggedRun) -> tuple[list[Writer], int]:
         groups[-1].append(writer)
         reach = max(reach, writer.last_index)
     return (groups[-1] if groups else []), max(0, len(groups) - 1)
+
+
+def _known(value: float | None, otherwise: float | None) -> float | None:
+    return otherwise if value is None else value

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cs_input_analyzer.errors import UsageError
-from cs_input_analyzer.monitor.reading.grammar import NEEDLES
+from cs_input_analyzer.monitor.reading.grammar import STEP_NEEDLES
 from cs_input_analyzer.records import RunSourceKind
 
 BLOCK_BYTES = 1 << 18
@@ -23,6 +23,8 @@ MOST_ENTRIES = 50_000
 DEEPEST = 8
 LARGEST_DOCUMENT_BYTES = 1 << 28
 
+# `model.ckpt-500.index` of TensorFlow, `checkpoint_500.mdl` of PyTorch; later releases leave the ending out.
+_CHECKPOINT_NAME = re.compile(r"model[.-]ckpt-(\d{1,18})(?:\..*)?$|checkpoint_(\d{1,18})(?:\.mdl)?$")
 _LOG_NAME = re.compile(r"\.(log|out|err|txt|stdout|stderr)(\.\d+)?(\.gz)?$|^(stdout|stderr|nohup\.out|log)$|\.o\d+$", re.IGNORECASE)
 
 
@@ -33,6 +35,18 @@ class Found:
     path: Path
     kind: RunSourceKind
     modified_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looked:
+    """What is at a path: the newest file first. `note`: where not all of a folder was looked at.
+
+    `saved_steps`: those of the checkpoints that lie there, by their names.
+    """
+
+    found: tuple[Found, ...]
+    note: str = ""
+    saved_steps: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
@@ -60,8 +74,8 @@ class Opened:
             self.trouble = f"read until an error: {(error.strerror or str(error)).lower()}"
 
 
-def look(path: Path) -> tuple[tuple[Found, ...], str]:
-    """The files at `path` that may tell of a run, the newest first, and a note where not all of a folder was looked at.
+def look(path: Path) -> Looked:
+    """The files at `path` that may tell of a run; beside one file only the names of checkpoints are looked at.
 
     Raises:
         UsageError: there is no such path, or it cannot be read.
@@ -78,26 +92,47 @@ def look(path: Path) -> tuple[tuple[Found, ...], str]:
     except (OSError, ValueError) as error:
         reason = (getattr(error, "strerror", None) or str(error)).lower()
         raise UsageError(f"{path}: cannot be read: {reason}; give a log, or the folder of a run") from None
-    return (Found(path=path, kind=_kind_of_file(path), modified_s=modified_s),), ""
+    return Looked(found=(Found(path=path, kind=_kind_of_file(path), modified_s=modified_s),), saved_steps=_saved_beside(path))
 
 
-def _look_in_folder(folder: Path) -> tuple[tuple[Found, ...], str]:
+def _saved_beside(path: Path) -> tuple[int, ...]:
+    steps: set[int] = set()
+    try:
+        with os.scandir(path.parent) as entries:
+            for _, entry in zip(range(MOST_ENTRIES), entries, strict=False):
+                steps.update(_saved_step(entry.name))
+    except OSError:
+        pass
+    return tuple(sorted(steps))
+
+
+def _saved_step(name: str) -> tuple[int, ...]:
+    match = _CHECKPOINT_NAME.match(name)
+    return () if match is None else (int(match[1] or match[2]),)
+
+
+def _look_in_folder(folder: Path) -> Looked:
     found: list[Found] = []
+    steps: set[int] = set()
     entries, note = 0, ""
     folder_depth = len(folder.parts)
     for here, below, names in os.walk(folder, onerror=None):
         below.sort()
         if len(Path(here).parts) - folder_depth >= DEEPEST:
             below.clear()
+        for name in below:  # newer releases write a folder for each checkpoint
+            steps.update(_saved_step(name))
         for name in names:
             entries += 1
+            steps.update(_saved_step(name))
             kind = _kind_by_name(name)
             if kind is not None and (one := _stat(Path(here) / name, kind)) is not None:
                 found.append(one)
         if entries > MOST_ENTRIES:
             note = f"the folder holds more than {MOST_ENTRIES:,} files: only the first were looked at"
             break
-    return tuple(sorted(found, key=lambda one: (-one.modified_s, str(one.path)))), note
+    newest_first = tuple(sorted(found, key=lambda one: (-one.modified_s, str(one.path))))
+    return Looked(found=newest_first, note=note, saved_steps=tuple(sorted(steps)))
 
 
 def _stat(path: Path, kind: RunSourceKind) -> Found | None:
@@ -110,6 +145,10 @@ def _stat(path: Path, kind: RunSourceKind) -> Found | None:
 def _kind_by_name(name: str) -> RunSourceKind | None:
     if name == "performance.json":
         return "performance.json"
+    if name == "global_perf_summary.txt":
+        return "performance summary"
+    if name.endswith((".yaml", ".yml")):
+        return "parameters"
     if ".tfevents." in name:
         return "event files"
     if name == "steps.jsonl" or name.endswith(".jsonl"):
@@ -122,7 +161,7 @@ def _kind_by_name(name: str) -> RunSourceKind | None:
 def _kind_of_file(path: Path) -> RunSourceKind:
     """Of a file that the user named: by its name where that is sure, else by how it begins."""
     named = _kind_by_name(path.name)
-    if named in ("performance.json", "event files", "step journal") or not path.is_file():
+    if named in ("performance.json", "performance summary", "event files", "step journal", "parameters") or not path.is_file():
         return named or "console log"
     head = head_of(path)
     if head.lstrip()[:1] == b"{":
@@ -148,7 +187,7 @@ def may_hold_steps(path: Path) -> bool:
             last = b"" if is_packed else file.read(BLOCK_BYTES)
     except OSError:
         last = b""
-    return any(needle in first or needle in last for needle in NEEDLES[:4])
+    return any(needle in first or needle in last for needle in STEP_NEEDLES)
 
 
 def check_size(path: Path) -> None:

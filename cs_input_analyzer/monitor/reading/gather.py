@@ -15,9 +15,16 @@ from typing import TypeVar
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.monitor.reading import step_journal
 from cs_input_analyzer.monitor.reading.console_log import LogBook, LoggedRun, newest_writers, read_console_log
+from cs_input_analyzer.monitor.reading.documents import (
+    PerformanceSummary,
+    RunParameters,
+    read_parameters,
+    read_performance_summary,
+)
 from cs_input_analyzer.monitor.reading.event_files import TAGS, EventScalars
 from cs_input_analyzer.monitor.reading.files import Found, Opened, check_size, look, may_hold_steps
-from cs_input_analyzer.monitor.reading.grammar import NEEDLES
+from cs_input_analyzer.monitor.reading.grammar import NEEDLES, StepLine
+from cs_input_analyzer.monitor.reading.pace import Saved
 from cs_input_analyzer.monitor.reading.scan import READ_WHOLE, Scanned, lines_with
 from cs_input_analyzer.monitor.reading.step_journal import Journal, read_step_journal
 from cs_input_analyzer.records import RunSource, RunSourceKind
@@ -32,7 +39,7 @@ TOGETHER_S = 600.0
 MOST_FILES = 64
 LOOKED_FOR = (
     "lines such as `| Train Device=…, Step=…, Rate=…`, `global step …: loss = … (… steps/sec)` or `Training finished with …`, "
-    "performance.json, compile_report.txt, TensorBoard event files, steps.jsonl"
+    "performance.json, global_perf_summary.txt, compile_report.txt, TensorBoard event files, steps.jsonl"
 )
 _RANK_NAME = re.compile(r"(rank|worker|task|proc|node)\D?\d+", re.IGNORECASE)
 
@@ -51,12 +58,19 @@ class Gathered:
     events: LoggedRun | None = None
     events_wait_ratio: float | None = None
     performance: Performance | None = None
+    summary: PerformanceSummary | None = None
     compile_report: CompileReport | None = None
+    parameters: RunParameters | None = None
+    saved_steps: tuple[int, ...] = ()
     runs_found: int = 0
 
     @property
     def is_empty(self) -> bool:
-        return not (self.logs or self.journals or self.events or self.performance or self.compile_report)
+        return not (self.logs or self.journals or self.events or self.performance or self.summary or self.compile_report)
+
+    @property
+    def saved(self) -> Saved:
+        return Saved(steps=self.saved_steps, every=self.parameters.checkpoint_every if self.parameters is not None else None)
 
 
 def gather(path: Path) -> Gathered:
@@ -65,11 +79,12 @@ def gather(path: Path) -> Gathered:
     Raises:
         UsageError: nothing of a run is there, or the one file cannot be read; the message says what was looked for.
     """
-    found, note = look(path)
-    gathered = Gathered()
-    if note:
-        gathered.notes.append(note)
+    looked = look(path)
+    gathered = Gathered(saved_steps=looked.saved_steps)
+    if looked.note:
+        gathered.notes.append(looked.note)
     is_folder = path.is_dir()
+    found = tuple(one for one in looked.found if one.kind != "parameters")
     recent = _recent(found, gathered) if is_folder else found
     _take_logs([one for one in recent if one.kind == "console log"], gathered, is_folder)
     aside = _take_journals([one for one in recent if one.kind == "step journal"], gathered)
@@ -77,7 +92,9 @@ def gather(path: Path) -> Gathered:
     _take_events([one for one in recent if one.kind == "event files"], gathered, has_steps)
     recent = tuple(one for one in recent if one.kind != "performance.json" or one.path.parent not in aside)
     gathered.performance = _document(recent, "performance.json", read_performance_json, gathered, is_folder)
+    gathered.summary = _document(recent, "performance summary", read_performance_summary, gathered, is_folder)
     gathered.compile_report = _document(recent, "compile report", read_compile_report, gathered, is_folder)
+    _take_parameters([one for one in looked.found if one.kind == "parameters"], gathered)
     if gathered.is_empty:
         tried = "; ".join(f"{source.path}: {source.note}" for source in gathered.sources if source.note)
         raise UsageError(f"{path}: no trace of a run in it{f' ({tried})' if tried else ''}; looked for {LOOKED_FOR}")
@@ -217,9 +234,12 @@ def _take_events(found: list[Found], gathered: Gathered, has_steps: bool) -> Non
         run, count = LoggedRun(), 0
         for one in sorted((each for each in found if each.path.parent == folder), key=lambda each: each.path.name):
             scalars = EventScalars(path=one.path)
-            for line in scalars.step_lines():
+            for line in scalars.lines():
                 count += 1
-                run.take_step(line, count)
+                if isinstance(line, StepLine):
+                    run.take_step(line, count)
+                else:
+                    run.take_mark(line)
             note = (
                 scalars.trouble if scalars.found_tags else "; ".join(filter(None, (scalars.trouble, "none of our scalars in it")))
             )
@@ -227,11 +247,24 @@ def _take_events(found: list[Found], gathered: Gathered, has_steps: bool) -> Non
             if scalars.wait_ratio is not None:
                 gathered.events_wait_ratio = scalars.wait_ratio
         if run.has_steps:
+            run.end()
             gathered.events = run
             gathered.runs_found = max(gathered.runs_found, 1 + newest_writers(run)[1])
             return
         tried.append(folder)
     gathered.notes.append(f"the event files hold none of {', '.join(TAGS[:3])}")
+
+
+def _take_parameters(found: list[Found], gathered: Gathered) -> None:
+    """The newest YAML that holds parameters of a run. It may be much older than the run: it is copied from one to the next."""
+    for one in found[:MOST_FILES]:
+        try:
+            gathered.parameters = read_parameters(one.path)
+        except (UsageError, OSError):
+            continue  # of something else
+        if gathered.parameters is not None:
+            gathered.sources.append(RunSource(path=str(one.path), kind="parameters"))
+            return
 
 
 # --- documents ---------------------------------------------------------------------------------------------------------------

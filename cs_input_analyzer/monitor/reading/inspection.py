@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import cs_input_analyzer
 from cs_input_analyzer.monitor.reading import clues as evidence
-from cs_input_analyzer.monitor.reading.change import Demand, change_of, supply_of_launch
+from cs_input_analyzer.monitor.reading.change import Demand, change_of, doubt_of, supply_of_launch
 from cs_input_analyzer.monitor.reading.console_log import LoggedRun, Writer, newest_writers
 from cs_input_analyzer.monitor.reading.gather import Gathered, gather
 from cs_input_analyzer.monitor.reading.pace import Pace, pace_of
@@ -54,8 +54,12 @@ def inspect_run(path: Path | str, *, current: Layout | None = None, analysis: An
     rates = _rates(gathered, steps, workers)
     missing = missing_journals(gathered)
     rate = _reached(rates) if missing == 0 else None  # of some of the workers, it is the rate of nothing
-    estimated, source = _estimated(gathered, analysis)
     supply = supply_of_launch(analysis, current)
+    notes = list(gathered.notes)
+    if analysis is not None and (doubt := doubt_of(analysis, rate, rates.batch_size, supply)):
+        notes.append(f"the analysis is of another network or input, as it seems, and is not used: {doubt}")
+        analysis = supply = None
+    estimated, source = _estimated(gathered, analysis)
     pace, share = steps.pace if steps is not None else None, middle_wait(gathered)
     timeline = timeline_of(steps.run if steps is not None else _any_run(gathered), gathered.performance)
     found = (
@@ -65,11 +69,11 @@ def inspect_run(path: Path | str, *, current: Layout | None = None, analysis: An
         *evidence.from_bursts(pace),
         *evidence.from_stalls(pace),
         *evidence.from_explained(pace, steps.run.checkpoint_count if steps is not None else 0),
+        *evidence.from_its_own_words(sum(run.stalls_said for _, run in gathered.logs), gathered.summary),
         *evidence.from_priming(max((span.duration_s or 0.0 for span in timeline if span.phase == "priming"), default=0.0)),
         *evidence.from_prediction(rate, supply, estimated),
     )
     verdict, confidence = evidence.verdict_of(found)
-    notes = list(gathered.notes)
     if is_mixed(gathered):
         verdict, confidence = "unknown", None
         notes.append("steps of several runs are mixed in this log, without a label: no verdict on them together")
@@ -77,7 +81,7 @@ def inspect_run(path: Path | str, *, current: Layout | None = None, analysis: An
         verdict, confidence = "balanced", evidence.SURE
     if missing:
         notes.append(f"{missing} of the workers left no journal here: the rates are those of the others alone")
-    notes += _notes(steps)
+    notes += _notes(steps, rates)
     change = change_of(verdict, rate, _demand(estimated, source, rates, share), current, analysis)
     return RunInspection(
         schema_version=SCHEMA_VERSION,
@@ -109,7 +113,10 @@ def _steps(gathered: Gathered) -> Steps | None:
         if writers:
             writer = max(writers, key=lambda each: each.series.lines)
             stated = next((journal.batch_size for _, journal in gathered.journals if journal.best is run), None)
-            return Steps(run=run, writer=writer, pace=pace_of(writer.series, run.finished, batch_size=stated))
+            if stated is None and gathered.parameters is not None:
+                stated = gathered.parameters.batch_size
+            pace = pace_of(writer.series, run.finished, batch_size=stated, saved=gathered.saved)
+            return Steps(run=run, writer=writer, pace=pace)
     return None
 
 
@@ -124,8 +131,14 @@ def _rates(gathered: Gathered, steps: Steps | None, workers: tuple[StepWorker, .
     if estimated is None and gathered.compile_report is not None:
         estimated = gathered.compile_report.samples_per_s
     average = performance.samples_per_s if performance is not None else None
-    if average is None and finished is not None:
+    if average is None and finished is not None and not finished.includes_start:
         average = finished.samples_per_s or (finished.samples / finished.seconds if finished.seconds else None)
+    if average is None and gathered.summary is not None:
+        average = gathered.summary.average_samples_per_s
+    runs = [run for _, run in gathered.logs] + ([gathered.events] if gathered.events is not None else [])
+    printed = next((run.printed for run in runs if run.printed is not None), None) if steps is None else None
+    evaluated = next((run.last_eval for run in runs if run.last_eval is not None), None)
+    streamed = next((run.streamed for run in runs if run.streamed is not None), None)
     samples = _first(finished.samples if finished is not None else None, performance.total_samples if performance else None)
     seconds = _first(finished.seconds if finished is not None else None, performance.total_time_s if performance else None)
     common = RunRates(
@@ -133,7 +146,14 @@ def _rates(gathered: Gathered, steps: Steps | None, workers: tuple[StepWorker, .
         estimated_samples_per_s=estimated,
         total_samples=samples,
         total_time_s=seconds,
-        rate_samples_per_s=performance.recent_samples_per_s if performance is not None else None,
+        rate_samples_per_s=_first(
+            printed.samples_per_s if printed is not None else None,
+            performance.recent_samples_per_s if performance is not None else None,
+        ),
+        global_rate_samples_per_s=printed.global_samples_per_s if printed is not None else None,
+        printed_steps_per_s=printed.steps_per_s if printed is not None else None,
+        evaluation_samples_per_s=evaluated.global_samples_per_s if evaluated is not None else None,
+        worker_steps_per_s=streamed.steps_per_s if streamed is not None else None,
     )
     return common if steps is None else _with_steps(common, gathered, steps, workers)
 
@@ -145,17 +165,14 @@ def _with_steps(rates: RunRates, gathered: Gathered, steps: Steps, workers: tupl
     steady = pace.steady_steps_per_s.scaled(batch) if pace.steady_steps_per_s is not None and batch is not None else None
     if together is not None and steady is not None and steady.estimate > 0:
         steady = steady.scaled(together / steady.estimate)
-    return RunRates(
+    return replace(
+        rates,
         rate_samples_per_s=_first(series.last_rate, rates.rate_samples_per_s),
         global_rate_samples_per_s=series.last_global_rate,
         steady_samples_per_s=steady,
         undisturbed_samples_per_s=_undisturbed(pace),
-        average_samples_per_s=rates.average_samples_per_s,
-        estimated_samples_per_s=rates.estimated_samples_per_s,
         steady_steps_per_s=pace.steady_steps_per_s,
         batch_size=batch,
-        total_samples=rates.total_samples,
-        total_time_s=rates.total_time_s,
         rate_error_ratio=pace.rate_error_ratio,
         rate_lines=pace.rate_lines,
     )
@@ -223,18 +240,22 @@ def _values(found: Sequence[evidence.Clue]) -> dict[str, Scalar]:
     return {name: value for clue in found for name, value in clue.values.items()}
 
 
-def _notes(steps: Steps | None) -> list[str]:
+def _notes(steps: Steps | None, rates: RunRates) -> list[str]:
     if steps is None:
-        return ["no line of a training step was found"]
-    notes, series = [], steps.writer.series
-    if series.backward_stamps:
-        notes.append(f"time stamps that run backwards: {series.backward_stamps:,}; those intervals are in no rate")
-    if series.jumped_stamps:
+        said = (rates.rate_samples_per_s, rates.global_rate_samples_per_s, rates.printed_steps_per_s)
+        alone = ": its rates are shown as they were printed" if any(rate is not None for rate in said) else ""
+        return [f"no line of a training step was found{alone}"]
+    notes, pace = list(steps.pace.contradictions), steps.pace
+    if pace.backward_stamps:
+        notes.append(f"time stamps that run backwards: {pace.backward_stamps:,}; those intervals are in no rate")
+    if pace.jumped_stamps:
         notes.append(
-            f"time stamps that jump against GlobalRate's own clock: {series.jumped_stamps:,}; those intervals are in no rate"
+            f"time stamps that jump against GlobalRate's own clock: {pace.jumped_stamps:,}; those intervals are in no rate"
         )
     if steps.run.unplaced_lines:
         notes.append(f"step lines of more writers than are told apart, left out: {steps.run.unplaced_lines:,}")
+    if pace.holds_checkpoints:
+        notes.append("no interval between lines is free of checkpoints: the steady rate holds them, too")
     if steps.pace.steady_steps_per_s is None:
         notes.append("too few lines with times for a steady rate")
     elif steps.pace.batch_size is None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from cs_input_analyzer.monitor.reading.console_log import LoggedRun, newest_writers
-from cs_input_analyzer.monitor.reading.pace import Pace
-from cs_input_analyzer.monitor.reading.steps import Interval
+from cs_input_analyzer.monitor.reading.pace import Interval, Pace
 from cs_input_analyzer.records import PhaseSpan, RunPhase, Stall
 from wafer_model.performance_json import Performance
 

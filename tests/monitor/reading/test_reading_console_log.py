@@ -47,8 +47,8 @@ def test_a_log_gives_back_its_steps_and_times(gaps: list[float]) -> None:
     run = read(text(logs.smoothed_log(gaps)))[-1]
     series = run.writers[0].series
     assert series.lines == len(gaps) + 1
-    assert sum(seconds for _, seconds in series.plain_intervals()) == pytest.approx(sum(gaps), abs=0.002 * len(gaps))
-    assert sum(steps for steps, _ in series.plain_intervals()) == 10 * len(gaps)
+    assert series.intervals().seconds.sum() == pytest.approx(sum(gaps), abs=0.002 * len(gaps))
+    assert series.intervals().steps.sum() == 10 * len(gaps)
 
 
 @settings(deadline=None)  # the first rate of all loads a library of statistics
@@ -74,8 +74,8 @@ def test_labelled_ranks_in_any_order_are_told_apart(one: list[float], other: lis
         rank = draw.choice([rank for rank, lines in queues.items() if lines])
         mixed.append(f"{rank}: {queues[rank].pop(0)}")
     run = read(text(mixed))[-1]
-    alone = {rank: read(text(lines))[-1].writers[0].series.plain_intervals() for rank, lines in streams.items()}
-    assert {writer.rank: writer.series.plain_intervals() for writer in run.writers} == alone
+    alone = {rank: list(read(text(lines))[-1].writers[0].series.intervals().seconds) for rank, lines in streams.items()}
+    assert {writer.rank: list(writer.series.intervals().seconds) for writer in run.writers} == alone
 
 
 @given(st.integers(2, 5), st.integers(3, 12))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cs_input_analyzer.monitor.reading.grammar import NEEDLES, Finished, Mark, StepLine, parse_line
+from cs_input_analyzer.monitor.reading.grammar import NEEDLES, Finished, Mark, Printed, Stalled, StepLine, parse_line
 from tests.monitor.reading import logs
 
 RATES = st.integers(0, 10**11).map(lambda value: value / 100)
@@ -80,6 +80,9 @@ def test_an_end_reads_back(samples: int, seconds: float) -> None:
         ("Compile was successful!", "compile", "end", None, None),
         ("About to send initial weights", "weights", "begin", None, None),
         ("Finished sending initial weights", "weights", "end", None, None),
+        ("Completed weight initialization on CPU in: 41.5 seconds", "weights", "end", None, 41.5),
+        ("Loading CPU pre-initialized weights took 12 seconds", "weights", "end", None, 12.0),
+        ("| Streamer IteratorCreationTime=3.25 seconds", "priming", "end", None, 3.25),
         ("INFO:tensorflow:Programming CS-1 fabric. This may take a couple of minutes", "programming", "begin", None, None),
         ("Programming Cerebras Wafer Scale Cluster for execution.", "programming", "begin", None, None),
         ("Waiting for device programming to complete", "programming", "begin", None, None),
@@ -113,9 +116,11 @@ def test_a_phase_is_known(text: str, phase: str, edge: str, step: int | None, se
         "",
         "Saving checkpoint: 100%|██████| 1321/1321 [00:09<00:00, 146.24 tensors/s]",
         "Compiled cluster using XLA!  This line is logged at most once for the lifetime of the process.",
-        "loss = 0.1, step = 100 (8.1 sec)",
+        "loss = 0.1, step = 100 (8.1 se",
+        "INFO:tensorflow:global_step/sec: 10.",
+        "| Streamer Step=100, Rate=5.00 steps/sec, GlobalRate=5.0",
+        "| Train Device=CSX, Step=10, Loss=1, Rate=5.0 samp",
         "the rate was 5 samples/sec",
-        "Rate=5.0 samples/sec, GlobalRate=5.0 samples/sec",
         "| Train Device=CSX, Step=ten, Loss=1, Rate=5.0 samples/sec, GlobalRate=5.0 samples/sec",
         "| Train Device=CSX, Step=10, Loss=1, Rate=5.0 samples/sec, GlobalRate=5.",
         "INFO:tensorflow:global step 100: loss = 0.5 (1400.41 steps/se",
@@ -124,6 +129,46 @@ def test_a_phase_is_known(text: str, phase: str, edge: str, step: int | None, se
 )
 def test_other_lines_are_nothing(text: str) -> None:
     assert parse_line(text.encode()) is None
+
+
+@given(RATES.map(lambda rate: rate + 0.01), RATES)
+def test_rates_without_a_step_read_back(rate: float, whole: float) -> None:
+    for text in (f"Rate={rate} samples/sec, GlobalRate={whole} samples/sec", f"Rate={rate}, GlobalRate={whole}"):
+        event = parse_line(text.encode())
+        assert isinstance(event, Printed), text
+        assert (event.samples_per_s, event.global_samples_per_s, event.is_streamer) == (rate, whole, False)
+    event = parse_line(
+        f"2024-03-01 12:00:00,500 INFO:   | Streamer Step=100, Rate=9.00 steps/sec, GlobalRate={whole} steps/sec".encode()
+    )
+    assert isinstance(event, Printed)
+    assert (event.steps_per_s, event.samples_per_s, event.is_streamer) == (whole, None, True)
+    event = parse_line(f"INFO:tensorflow:global_step/sec: {rate}".encode())
+    assert isinstance(event, Printed)
+    assert (event.steps_per_s, event.is_streamer) == (rate, False)
+
+
+def test_lines_of_tensorflow_s_own_estimator_hold_a_step_and_the_time_since_the_last() -> None:
+    event = parse_line(b"INFO:tensorflow:loss = 0.69, step = 200 (10.132 sec)")
+    assert isinstance(event, StepLine)
+    assert (event.step, event.gap_s, event.t_s) == (200, 10.132, None)
+
+
+def test_a_run_that_says_it_stands_still_is_heard() -> None:
+    assert isinstance(parse_line(b"2024-03-01 12:00:00,500 ERROR:   Stall detected on the appliance"), Stalled)
+
+
+@given(st.integers(1, 12), st.integers(1, 28), st.integers(0, 86_399_999_999))
+def test_absl_stamps_have_differences(month: int, day: int, microseconds: int) -> None:
+    seconds, rest = divmod(microseconds, 10**6)
+    at = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}.{rest:06d}"
+    line = f"I{month:02d}{day:02d} {{}} 140 estimator.py:2074] global step 100: loss = 0.5 (10.0 steps/sec)"
+    begin, later = (parse_line(line.format(clock).encode()) for clock in ("00:00:00.000000", at))
+    assert isinstance(begin, StepLine)
+    assert isinstance(later, StepLine)
+    assert begin.t_s is not None
+    assert later.t_s is not None
+    assert later.t_s - begin.t_s == pytest.approx(microseconds / 10**6, abs=1e-5)
+    assert later.resolution_s == 1e-6
 
 
 @pytest.mark.parametrize("number", ["nan", "inf", "-inf", "-5.00", "NaN"])

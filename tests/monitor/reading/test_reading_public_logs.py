@@ -78,10 +78,24 @@ def test_a_checkpoint_and_the_spike_after_it_are_no_starvation(tmp_path: Path) -
     assert checkpoint.duration_s == pytest.approx(181.202)
 
 
-def test_the_same_pause_without_a_checkpoint_counts_against_the_input(tmp_path: Path) -> None:
+def test_the_same_pause_without_its_lines_is_none_either(tmp_path: Path) -> None:
+    """As after `grep Rate`: the burst alone shows that the wafer computed on."""
     found = inspect_run(logs.write(tmp_path / "run.log", logs.public_log(logs.DIT_26, 467_200)))
-    assert found.stall_count == 1
-    assert [stall.cause for stall in found.stalls] == ["none known"]
+    assert found.stall_count == 0
+    assert [stall.cause for stall in found.stalls] == ["read late"]
+    assert found.evidence["made_up_pauses"] == 1
+    steady = found.rates.steady_samples_per_s
+    assert steady is not None
+    assert steady.estimate == pytest.approx(875, rel=0.01)
+
+
+@pytest.mark.parametrize(("after_s", "stalls", "cause"), [(2.0, 1, "none known"), (0.3, 0, "read late")])
+def test_what_comes_after_a_pause_tells_what_it_was(tmp_path: Path, after_s: float, stalls: int, cause: str) -> None:
+    """Steps that come faster than before were made during it; where they do not, its time is lost."""
+    gaps = [2.0] * 20 + [60.0] + [after_s] * 34 + [2.0] * 20
+    found = inspect_run(logs.write(tmp_path / "run.log", logs.smoothed_log(gaps)))
+    assert found.stall_count == stalls
+    assert [stall.cause for stall in found.stalls] == [cause]
 
 
 def test_an_estimator_run_gives_its_batch_size_and_no_more_than_it_logged(tmp_path: Path) -> None:

@@ -162,3 +162,28 @@ def test_a_run_whose_demand_nobody_knows_gets_no_launch(tmp_path: Path) -> None:
     found = inspect_run(logs.write(tmp_path / "run.log", logs.smoothed_log([2.0] * 30)), current=Layout.parse("2x8x4"))
     assert found.change.layout is None
     assert found.change.input_factor is None
+
+
+@pytest.mark.parametrize(
+    ("demand", "batch", "words"),
+    [
+        (7000.0, 48, "64 samples a step"),  # neither divides the other
+        (100.0, None, "more than"),  # the run takes 320 samples/s
+        (1e6, None, "a small part"),
+    ],
+)
+def test_an_analysis_of_another_network_is_doubted(demand: float, batch: int | None, words: str, tmp_path: Path) -> None:
+    analysis = make_analysis(capacity=make_capacity_model(), consumption=make_consumption(demand, batch_size=batch))
+    log = logs.write(tmp_path / "run.log", logs.smoothed_log([2.0] * 30))
+    found = inspect_run(log, analysis=analysis)
+    (note,) = [note for note in found.notes if "another network" in note]
+    assert words in note
+    assert found.change.demand_samples_per_s is None
+    assert "predicted_supply_samples_per_s" not in found.evidence
+
+
+@pytest.mark.parametrize("batch", [None, 32, 64, 256])
+def test_an_analysis_of_the_same_network_is_not(batch: int | None, tmp_path: Path) -> None:
+    analysis = make_analysis(capacity=make_capacity_model(), consumption=make_consumption(7000.0, batch_size=batch))
+    found = inspect_run(logs.write(tmp_path / "run.log", logs.smoothed_log([2.0] * 30)), analysis=analysis)
+    assert not any("another network" in note for note in found.notes)

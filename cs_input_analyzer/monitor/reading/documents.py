@@ -1,0 +1,99 @@
+"""The run's YAML and `global_perf_summary.txt` -> what they say of the run. Both are small, and read whole."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from cs_input_analyzer.errors import UsageError
+
+LARGEST_BYTES = 1 << 16
+"""YAML takes a second for so much."""
+# Where releases keep each number, the older ones first.
+_BATCH = (
+    ("train_input", "batch_size"),
+    ("train_input", "train_batch_size"),
+    ("trainer", "fit", "train_dataloader", "batch_size"),
+)
+_CHECKPOINTS = (
+    ("runconfig", "checkpoint_steps"),
+    ("runconfig", "save_checkpoints_steps"),
+    ("trainer", "init", "checkpoint", "steps"),
+)
+_SYSTEMS = (("runconfig", "num_csx"), ("trainer", "init", "backend", "cluster_config", "num_csx"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunParameters:
+    """What a run was asked to do. `systems`: how many shared a step."""
+
+    path: str
+    batch_size: int | None
+    checkpoint_every: int | None
+    systems: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PerformanceSummary:
+    """Of the steps of one session after the first. Rates are per step and smoothed as Rate is, in samples per second."""
+
+    path: str
+    steps: int
+    average_samples_per_s: float
+    median_samples_per_s: float
+    slowest_step: int
+    slowest_samples_per_s: float
+
+
+def read_parameters(path: Path) -> RunParameters | None:
+    """None for YAML that holds none of the numbers. Raises UsageError: no YAML, or too large for parameters."""
+    import yaml
+
+    if path.stat().st_size > LARGEST_BYTES:
+        raise UsageError(f"{path}: too large for the parameters of a run")
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (ValueError, yaml.YAMLError, RecursionError) as error:
+        raise UsageError(f"{path}: not read as YAML: {str(error).splitlines()[0]}") from None
+    batch, every, systems = (_first(document, places) for places in (_BATCH, _CHECKPOINTS, _SYSTEMS))
+    if batch is None and every is None:
+        return None
+    return RunParameters(path=str(path), batch_size=batch, checkpoint_every=every, systems=systems)
+
+
+def _first(document: object, places: tuple[tuple[str, ...], ...]) -> int | None:
+    for place in places:
+        value = document
+        for key in place:
+            value = value.get(key) if isinstance(value, Mapping) else None
+        if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+            return value
+    return None
+
+
+_RATE = r"(\d+(?:\.\d+)?(?:e[-+]?\d+)?)"
+_SUMMARY = (
+    re.compile(r"^(\d+) steps in session", re.MULTILINE),
+    re.compile(rf"^Average steady state samples per second: {_RATE}, median: {_RATE}\s*$", re.MULTILINE),
+    re.compile(rf"^Slowest step: step (\d+), rate: {_RATE} \(", re.MULTILINE),
+)
+
+
+def read_performance_summary(path: Path) -> PerformanceSummary:
+    """Raises UsageError: not such a file, as releases from 2.4 on write it."""
+    if path.stat().st_size > LARGEST_BYTES:
+        raise UsageError(f"{path}: too large for a performance summary")
+    text = path.read_text(encoding="utf-8", errors="replace")
+    steps, average, slowest = (pattern.search(text) for pattern in _SUMMARY)
+    if steps is None or average is None or slowest is None:
+        raise UsageError(f"{path}: not a performance summary: the lines on its steps and their rates are not in it")
+    return PerformanceSummary(
+        path=str(path),
+        steps=int(steps[1]),
+        average_samples_per_s=float(average[1]),
+        median_samples_per_s=float(average[2]),
+        slowest_step=int(slowest[1]),
+        slowest_samples_per_s=float(slowest[2]),
+    )

@@ -1,0 +1,101 @@
+"""What the fit covers, and what is said of networks and systems that it does not cover."""
+
+from __future__ import annotations
+
+import pytest
+
+from cs_input_analyzer import report
+from cs_input_analyzer.records import Options
+from cs_input_analyzer.report.wording import demand_text
+from wafer_model import from_model
+from wafer_model.accuracy import all_modes, overall_error_factor
+from wafer_model.ask import ask
+from wafer_model.calibration import domain_of
+from wafer_model.catalogue import BUILDERS, build_network
+from wafer_model.constants import MODES, constants_of
+from wafer_model.published import published_runs
+
+KINDS = {"fc_mnist": "fully connected", "unet": "convolutional", "resnet50": "convolutional", "t5_base": "encoder-decoder"}
+UNCOVERED = ("fc_mnist", "unet", "resnet50", "t5_small", "t5_base")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_stored_domain_is_that_of_the_rows(mode: str) -> None:
+    assert constants_of(mode).domain == domain_of(mode, published_runs())
+
+
+def test_every_fitted_run_is_inside_the_domain() -> None:
+    for run in published_runs():
+        if run.is_fitted:
+            network = run.build()
+            assert constants_of(run.mode).domain.beyond(run.mode, network.kind, network.parameters, run.system) == ()
+
+
+@pytest.mark.parametrize("name", BUILDERS)
+def test_the_kind_of_a_network_is_what_its_arithmetic_is(name: str) -> None:
+    by_name = "encoder-decoder" if name.startswith("t5") else "transformer"
+    assert build_network(name).kind == KINDS.get(name, by_name)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", UNCOVERED)
+def test_a_kind_that_no_public_run_covers_says_so_and_reaches_far(name: str, mode: str) -> None:
+    found = ask(name, batch_size=64, mode=mode)
+    covered = ask("bert_large", batch_size=64, mode=mode)
+    assert build_network(name).kind in found.beyond_fit[0]
+    assert found.samples_per_s.high / found.samples_per_s.low > 50
+    assert covered.beyond_fit == ()
+    assert covered.samples_per_s.high / covered.samples_per_s.low < 3
+    first = report.render_wafer(found, width=80).splitlines()[:4]
+    assert "extrapolated" in " ".join(first)
+    demand = from_model(found)
+    assert demand.is_extrapolated
+    assert "extrapolated" in demand_text(demand, Options())
+    assert not from_model(covered).is_extrapolated
+    assert "extrapolated" not in demand_text(from_model(covered), Options())
+
+
+def test_the_interval_of_fc_mnist_holds_the_fastest_public_run() -> None:
+    """Which its input held back: so the wafer takes that at least."""
+    fastest = max(run.samples_per_s for run in published_runs() if run.network == "fc_mnist")
+    found = ask("fc_mnist", batch_size=256).samples_per_s
+    assert found.low <= fastest <= found.high
+
+
+def test_a_system_without_a_run_of_the_mode_widens_the_interval_less() -> None:
+    known, other = (ask("bert_large", batch_size=64, mode="pipelined", system=system) for system in ("CS-2", "CS-3"))
+    assert known.beyond_fit == ()
+    assert "CS-3" in other.beyond_fit[0]
+    width, wider = (found.samples_per_s.high / found.samples_per_s.low for found in (known, other))
+    assert width < wider < 2 * width
+
+
+def test_one_measured_point_replaces_the_extrapolation() -> None:
+    tied = ask("unet", batch_size=64, mode="pipelined", calibrate_samples_per_s=500.0)
+    assert tied.beyond_fit == ()
+    assert tied.samples_per_s.high / tied.samples_per_s.low < 1.25
+    assert not from_model(tied).is_extrapolated
+
+
+def test_what_was_assumed_is_said_and_why() -> None:
+    choices = dict(ask("bert_large", batch_size=1024).choices)
+    assert choices["mode"].startswith("pipelined: it fits on one CS-2")
+    assert choices["sequence length"] == "128 tokens in a sample, the network's own length"
+    assert choices["batch size"].startswith("1,024 samples")
+    assert "with dynamic loss scaling" in choices["precision"]
+    assert "no dynamic loss scaling" in dict(ask("bert_large", batch_size=64, dtype="cbfloat16").choices)["precision"]
+    assert "as asked for" in dict(ask("bert_large", batch_size=64, sequence_length=512).choices)["sequence length"]
+    assert "sequence length" not in dict(ask("unet", batch_size=64).choices)
+
+
+def test_a_number_of_systems_that_changes_the_mode_says_so() -> None:
+    assert "one system alone would be pipelined" in dict(ask("bert_large", batch_size=64, systems=2).choices)["mode"]
+    assert "would be pipelined" not in dict(ask("gptj_6b", batch_size=64, systems=2).choices)["mode"]
+    assert dict(ask("bert_large", batch_size=64, systems=2, mode="weight_streaming").choices)["mode"].endswith("as asked for")
+
+
+def test_left_out_groups_are_predicted_as_well_as_before() -> None:
+    parts = all_modes()
+    assert overall_error_factor(parts) <= 1.225
+    every = [row for part in parts for row in part.left_out]
+    assert (sum(row.is_inside for row in every), len(every)) == (22, 24)
