@@ -1,19 +1,15 @@
 """TensorBoard event files -> the same step lines, and checkpoints, that a console log gives.
 
-Two public formats, read as far as they are needed, so that TensorFlow need not be loaded. A file is records (TFRecord: length, CRC
-of the length, data, CRC of the data, all little-endian). A record is a protocol buffer, `Event` of TensorFlow's event.proto: fields
-as (number, wire type, value), of which those that are not known are passed over.
+TensorBoard's own reader in Python reads them, so that TensorFlow need not be loaded.
 """
 
 from __future__ import annotations
 
 import math
-import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any
 
 from cs_input_analyzer.monitor.reading.grammar import Mark, StepLine
 
@@ -22,13 +18,6 @@ ESTIMATOR = "global_step/sec"
 TAGS = (LOCAL, AVERAGE, STEPS, WAIT, ESTIMATOR)
 # When an event was made, not when it was written; finer than what hosts keep in step.
 STAMP_S = 1e-3
-LARGEST_RECORD_BYTES = 1 << 30
-_SAVED = 3  # SessionLog.CHECKPOINT
-# Numbers of the fields in event.proto, summary.proto and tensor.proto.
-_WALL_TIME, _STEP, _SUMMARY, _SESSION_LOG = 1, 2, 5, 7
-_VALUE, _TAG, _SIMPLE_VALUE, _TENSOR, _STATUS = 1, 1, 2, 8, 1
-_DTYPE, _CONTENT, _FLOATS, _DOUBLES = 1, 4, 5, 6
-_TENSOR_FORMATS = {1: "<f", 2: "<d"}  # DT_FLOAT, DT_DOUBLE
 
 
 @dataclass(slots=True)
@@ -61,42 +50,38 @@ class EventScalars:
 
     def _entries(self) -> Iterator[tuple[float | None, int, str | None, float]]:
         """(time, step, tag, value); without a tag for a checkpoint."""
+        from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+        from tensorboard.compat.proto import event_pb2  # type: ignore[import-untyped]
+        from tensorboard.compat.tensorflow_stub import errors  # type: ignore[import-untyped]
+        from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import PyRecordReader_New  # type: ignore[import-untyped]
+
         try:
-            with self.path.open("rb") as file:
-                for data in _records(file):
-                    self.events += 1
-                    yield from self._of_event(data)
-        except (ValueError, struct.error, IndexError, OverflowError):
+            reader = PyRecordReader_New(str(self.path))
+            while True:
+                reader.GetNext()
+                self.events += 1
+                yield from self._of_event(event_pb2.Event.FromString(reader.record()))
+        except errors.OutOfRangeError:
+            pass  # read to its end
+        except (errors.OpError, DecodeError, OverflowError, MemoryError):
             self.trouble = "damaged or cut: read until there"
         except OSError as error:
             self.trouble = f"read until an error: {(error.strerror or str(error)).lower()}"
 
-    def _of_event(self, data: bytes) -> Iterator[tuple[float | None, int, str | None, float]]:
-        at_s, step, summaries, saved = None, 0, [], False
-        for number, whole, held in _fields(data):
-            if number == _WALL_TIME:
-                (wall_s,) = struct.unpack("<d", held)
-                at_s = wall_s if math.isfinite(wall_s) and wall_s > 0 else None
-            elif number == _STEP:
-                step = whole
-            elif number == _SUMMARY:
-                summaries += [value for field_number, _, value in _fields(held) if field_number == _VALUE]
-            elif number == _SESSION_LOG:
-                saved = (_STATUS, _SAVED, b"") in _fields(held)
-        if step >= 1 << 63:  # below zero
+    def _of_event(self, event: Any) -> Iterator[tuple[float | None, int, str | None, float]]:
+        at_s = event.wall_time if math.isfinite(event.wall_time) and event.wall_time > 0 else None
+        if event.step < 0:
             return
-        for summary in summaries:
-            fields = {number: held for number, _, held in _fields(summary)}
-            name = fields.get(_TAG, b"").decode("utf-8", "replace")
-            tag = ESTIMATOR if name.endswith(ESTIMATOR) else name.rsplit("/", 1)[-1]
+        for summary in event.summary.value:
+            tag = ESTIMATOR if summary.tag.endswith(ESTIMATOR) else summary.tag.rsplit("/", 1)[-1]
             if tag not in TAGS:
                 continue
             self.found_tags.add(tag)
-            amount = _number(fields)
+            amount = _number(summary)
             if amount is not None:
-                yield at_s, step, tag, amount
-        if saved:
-            yield at_s, step, None, 0.0
+                yield at_s, int(event.step), tag, amount
+        if event.session_log.status == event.session_log.CHECKPOINT:
+            yield at_s, int(event.step), None, 0.0
 
 
 def _line(step: int, at_s: float | None, values: dict[str, float]) -> Iterator[StepLine]:
@@ -112,89 +97,17 @@ def _line(step: int, at_s: float | None, values: dict[str, float]) -> Iterator[S
         )
 
 
-def _number(fields: dict[int, bytes]) -> float | None:
+def _number(summary: Any) -> float | None:
     """The scalar of one summary, in the form of TensorFlow 1 or 2; None where it is none, or no finite number."""
-    if _SIMPLE_VALUE in fields:
-        (number,) = struct.unpack("<f", fields[_SIMPLE_VALUE])
-    elif _TENSOR in fields:
-        tensor = _fields(fields[_TENSOR])
-        form = next((_TENSOR_FORMATS.get(whole) for number, whole, _ in tensor if number == _DTYPE), None)
-        held = next((held for number, _, held in tensor if number in (_CONTENT, _FLOATS, _DOUBLES) and held), b"")
-        if form is None or len(held) < struct.calcsize(form):
+    from tensorboard.util.tensor_util import make_ndarray  # type: ignore[import-untyped]
+
+    if summary.HasField("simple_value"):
+        number = float(summary.simple_value)
+    elif summary.HasField("tensor"):
+        try:
+            number = float(make_ndarray(summary.tensor).reshape(-1)[0])
+        except (TypeError, ValueError, IndexError):
             return None
-        (number,) = struct.unpack_from(form, held)
     else:
         return None
     return number if math.isfinite(number) and number >= 0 else None
-
-
-# --- the two formats ---------------------------------------------------------------------------------------------------------
-
-
-def _records(file: BinaryIO) -> Iterator[bytes]:
-    """The data of each record. Raises ValueError: the file is cut, or no such file."""
-    while head := file.read(12):
-        length, check = struct.unpack("<QI", head)
-        if _masked_crc(head[:8]) != check or length > LARGEST_RECORD_BYTES:
-            raise ValueError("no record begins here")
-        data, tail = file.read(length), file.read(4)
-        if len(data) < length or len(tail) < 4:
-            raise ValueError("cut in a record")
-        # Pictures and histograms are large, and are not looked at.
-        if any(tag.encode() in data for tag in TAGS) and _masked_crc(data) != struct.unpack("<I", tail)[0]:
-            raise ValueError("a damaged record")
-        yield data
-
-
-def _fields(data: bytes) -> list[tuple[int, int, bytes]]:
-    """(number, whole number, bytes) of each field: a varint has the one, every other field the other."""
-    found: list[tuple[int, int, bytes]] = []
-    place = 0
-    while place < len(data):
-        key, place = _varint(data, place)
-        kind = key & 7
-        if kind == 0:
-            value, place = _varint(data, place)
-            found.append((key >> 3, value, b""))
-            continue
-        if kind == 2:
-            size, place = _varint(data, place)
-        elif kind in (1, 5):
-            size = 8 if kind == 1 else 4
-        else:
-            raise ValueError(f"wire type {kind}")
-        if place + size > len(data):
-            raise ValueError("a field beyond its record")
-        found.append((key >> 3, 0, data[place : place + size]))
-        place += size
-    return found
-
-
-def _varint(data: bytes, place: int) -> tuple[int, int]:
-    value = 0
-    for shift in range(0, 70, 7):
-        byte = data[place]
-        place += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return value, place
-    raise ValueError("a number without an end")
-
-
-def _masked_crc(data: bytes) -> int:
-    """CRC-32C (Castagnoli), masked as TFRecord files have it."""
-    table, crc = _crc_table(), 0xFFFFFFFF
-    for byte in data:
-        crc = table[(crc ^ byte) & 0xFF] ^ (crc >> 8)
-    crc ^= 0xFFFFFFFF
-    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
-
-
-@cache
-def _crc_table() -> tuple[int, ...]:
-    entries = []
-    for entry in range(256):
-        for _ in range(8):
-            entry = entry >> 1 ^ (0x82F63B78 if entry & 1 else 0)
-        entries.append(entry)
-    return tuple(entries)
