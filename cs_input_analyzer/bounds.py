@@ -22,7 +22,7 @@ __all__ = ["most_gain"]
 ROW_ERROR_RATIO = 1.15
 # Processes of one pipeline differ by this in what they cost and give.
 PROCESS_RATIO = 1.05
-# What is left of the CPU time is too little to divide by.
+# What is left of the CPU time, or a row of it, is too little to divide by: a row may be wrong by so much of the whole.
 LEAST_LEFT_RATIO = 0.02
 RUNTIME = "runtime"
 # What these change is done side by side, or earlier, and costs what it cost before.
@@ -60,8 +60,9 @@ def _by_computing(case: Case, profile: Profile, edits: Sequence[Edit], rate: flo
     if whole_s - saved_s > LEAST_LEFT_RATIO * whole_s:
         yield profile.layout.cpus_per_task / (whole_s - saved_s)
     for row in profile.ops:
-        if row.is_serial and row.name not in touched and row.kind != RUNTIME and row.self_cpu_s_per_sample:
-            yield ROW_ERROR_RATIO / row.self_cpu_s_per_sample
+        row_s = row.self_cpu_s_per_sample or 0.0
+        if row.is_serial and row.name not in touched and row.kind != RUNTIME and row_s > LEAST_LEFT_RATIO * whole_s:
+            yield ROW_ERROR_RATIO / row_s
     left_s = 1 / rate - sum(_elapsed_s(row, profile) for row in saved) * ROW_ERROR_RATIO
     if only_readers and left_s > LEAST_LEFT_RATIO / rate:  # it overlaps nothing that did not overlap before
         yield 1 / left_s

@@ -1,4 +1,4 @@
-"""Keywords and texts -> the options record, checked: the one door for the command line and for Python.
+"""Keywords and texts -> the options record, checked: for the command line and for Python alike.
 
 All that is wrong is noted before anything is raised; a field that cannot be read has its default while the others are looked at.
 """

@@ -91,9 +91,11 @@ class Seen:
 
     @property
     def alike(self) -> list[Measurement]:
-        """Measurements with the page cache, and the pipeline's own, in the state that the plan rests on."""
+        """Measurements with the page cache in the state that the plan rests on; those of first passes that were still filling a
+        `cache` only where no worker that ran alone was seen with a full one."""
         alike = [m for m in self.measurements if m.cache_state == self.cache]
-        return [m for m in alike if not m.is_filling_cache] or alike
+        full = [m for m in alike if not m.is_filling_cache]
+        return full if any(m.layout.tasks == 1 and m.measured_workers for m in full) else alike
 
     @property
     def slowest_gap_s(self) -> float:
