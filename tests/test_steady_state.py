@@ -198,3 +198,26 @@ def test_a_few_batches_that_lay_in_buffers_are_no_part_of_a_slow_rate(lay: int, 
     window = steady_window(stamps_of([0.001] * (lay - 1) + [gap_s] * came))
     assert window is not None
     assert window.gap_s.estimate == pytest.approx(gap_s)
+
+
+@given(
+    st.integers(2, 40),
+    st.integers(1, 60),
+    st.floats(0.0, 5.0),
+    st.integers(0, 59),
+)
+def test_short_passes_count_whole_with_what_each_of_them_waits_for_first(passes: int, batches: int, fill_s: float, left_over: int) -> None:
+    """A pass of `batches` batches, 10 ms each, after a buffer was filled; the run was cut in the middle of one more."""
+    one_pass_s = [fill_s + 0.01] + [0.01] * (batches - 1)
+    gaps_s = one_pass_s * (passes + 1) + one_pass_s[: left_over % batches]
+    stamps_s = np.cumsum(gaps_s)
+    window = steady_window(stamps_s, [batches * (number + 1) for number in range(passes + 1)])
+    assert window is not None
+    assert window.batches % batches == 0
+    assert window.gap_s.estimate == pytest.approx(sum(one_pass_s) / batches)
+    assert stamps_s[window.first] + window.window_s == pytest.approx(stamps_s[batches * (passes + 1) - 1])
+
+
+def test_one_whole_pass_is_too_few_to_be_a_window_of_passes() -> None:
+    stamps_s = np.arange(100) * 0.01
+    assert steady_window(stamps_s, [50, 100]) == steady_window(stamps_s)

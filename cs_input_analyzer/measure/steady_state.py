@@ -8,6 +8,7 @@ numbers out: no clock here.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +24,7 @@ MIN_BLOCKS = 8
 CORRELATED = 0.25  # lag-1 autocorrelation of block means above which blocks are joined
 CONFIDENCE = 0.90
 MAX_PAIRED = 300
+MIN_PASSES = 2  # whole passes over the data, from which on a window is made of them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,20 +53,38 @@ BURST_RATIO = 0.5
 LEAST_CUT_DIVISOR = 8
 
 
-def steady_window(stamps_s: Floats) -> Window | None:
-    """The steady window of batch arrival times, shape [n] in seconds; None with fewer than two stamps (no gap, no rate)."""
+def steady_window(stamps_s: Floats, passes: Sequence[int] = ()) -> Window | None:
+    """The steady window of batch arrival times, shape [n] in seconds; None with fewer than two stamps (no gap, no rate).
+
+    `passes`: how many batches had come when each pass over the data ended. With two whole passes or more the window is made of whole
+    passes: a shuffle buffer that fills at the start of each is part of the pipeline, and a piece of a pass has too much or too
+    little of it.
+    """
     if len(stamps_s) < 2:
         return None
+    ends = [batches - 1 for batches in dict.fromkeys(passes) if 0 < batches <= len(stamps_s)]
+    if len(ends) > MIN_PASSES:
+        return _window_of_passes(stamps_s, np.array(ends))
     gaps = np.diff(stamps_s)
     cut = max(mser5(gaps), _buffered(stamps_s))
-    steady = gaps[cut:]
-    blocks, correlation = block_means(steady)
-    mean = float(stamps_s[-1] - stamps_s[cut]) / len(steady)
+    return _window(stamps_s, cut, len(gaps), *block_means(gaps[cut:]))
+
+
+def _window_of_passes(stamps_s: Floats, ends: npt.NDArray[np.int_]) -> Window:
+    """From the end of one pass to the end of the last, `ends` being places in `stamps_s`; a block is one pass or several."""
+    gaps = np.diff(stamps_s[ends]) / np.diff(ends)
+    cut = mser5(gaps)
+    return _window(stamps_s, int(ends[cut]), int(ends[-1]), *block_means(gaps[cut:]))
+
+
+def _window(stamps_s: Floats, first: int, last: int, blocks: Floats, correlation: float | None) -> Window:
+    window_s = float(stamps_s[last] - stamps_s[first])
+    mean = window_s / (last - first)
     half = _half_width(blocks)
     return Window(
-        first=cut,
-        batches=len(steady),
-        window_s=float(stamps_s[-1] - stamps_s[cut]),
+        first=first,
+        batches=last - first,
+        window_s=window_s,
         gap_s=Estimate(estimate=mean, low=max(mean - half, mean / 10), high=mean + half, count=len(blocks)),
         block_gap_s=tuple(float(block) for block in blocks),
         lag1_autocorrelation=correlation,

@@ -208,12 +208,13 @@ def source_rate(journal: Journal, pipeline: PipelineGraph) -> Estimate | None:
 def _steady_window(journal: Journal, stamps_s: npt.NDArray[np.float64]) -> Window | None:
     """The steady window of one state of the pipeline: after its `cache` was filled, else, with too little of that, before."""
     filled = journal.last("cache_filled")
+    passes = [int(event["batches"]) for event in journal.events if event["event"] == "epoch"]
     if filled is None:
-        return steady_window(stamps_s)
+        return steady_window(stamps_s, passes)
     batches = int(filled["batches"])
     if len(stamps_s) - batches < LEAST_STAMPS:
         return steady_window(stamps_s[:batches])
-    window = steady_window(stamps_s[batches:])
+    window = steady_window(stamps_s[batches:], [end - batches for end in passes])
     return None if window is None else replace(window, first=window.first + batches)
 
 

@@ -339,6 +339,7 @@ def sample(
         loop(iterator, 0, until_s)
     meter = CostMeter(ops=ops)
     arrivals: list[Any] = []
+    passes: list[int] = []
     epochs, batches, chunk_batches, last_batches, since_epoch = 0, 0, 1, 0, 1
     stopped_by = "budget"
     counters = CounterReader()
@@ -374,6 +375,7 @@ def sample(
             is_filling = False
             journal.event("cache_filled", batches=batches)
             arrivals.clear()
+            passes.clear()
             meter.begin_again()
             filled_s = now_s
         if order.want_costs:
@@ -394,12 +396,13 @@ def sample(
                 stopped_by = "data_end"
                 break
             since_epoch = 0
+            passes.append(sum(map(len, arrivals)))
         elapsed_s = now_s - began_s
         if elapsed_s >= order.max_window_s:
             break
         if arrivals and now_s - filled_s >= order.min_window_s and now_s - checked_s >= STOP_CHECK_S:
             checked_s = now_s
-            window = steady_window(np.concatenate(arrivals))
+            window = steady_window(np.concatenate(arrivals), passes)
             half_width = window.gap_s.relative_half_width_ratio if window else None
             is_long = window is not None and window.window_s >= order.min_window_s / 2
             if half_width is not None and half_width <= order.target_error_ratio and is_long:
