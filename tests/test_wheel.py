@@ -65,7 +65,7 @@ def test_every_file_of_the_package_is_in_the_wheel(root: Path, names: set[str], 
 
 
 def test_the_data_files_are_in_the_wheel(names: set[str]) -> None:
-    assert "cs_input_analyzer/cluster/presets.yaml" in names
+    assert "cs_input_analyzer/machines/cluster/presets.yaml" in names
     assert any(name.startswith("sample_pipelines/") and name.endswith(".yaml") for name in names)
     assert {f"{package}/py.typed" for package in PACKAGES[:2]} <= names
 

@@ -21,15 +21,15 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-
-from benchmarks.vendor_scripts.releases import Case, cases_of, take_out
-from benchmarks.vendor_scripts.synthetic import with_data
 from cs_input_analyzer.capture import from_command, is_script
-from cs_input_analyzer.errors import AnalyzerError
 from cs_input_analyzer.launch.interface import WorkPlan
 from cs_input_analyzer.launch.local import LocalLauncher
 from cs_input_analyzer.launch.script import find_captures
 from cs_input_analyzer.probing.failures import failure_of
+
+from benchmarks.vendor_scripts.releases import Case, cases_of, take_out
+from benchmarks.vendor_scripts.synthetic import with_data
+from cs_input_analyzer.errors import AnalyzerError
 from cs_input_analyzer.records import Layout, Options
 
 SECONDS = 120.0

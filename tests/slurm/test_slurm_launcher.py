@@ -19,9 +19,9 @@ from typing import Any
 import psutil
 import pytest
 
+from cs_input_analyzer.engines import Launched, WorkPlan
+from cs_input_analyzer.engines.slurm import SlurmLauncher, Wish, looking
 from cs_input_analyzer.errors import LaunchError, UsageError
-from cs_input_analyzer.launch import Launched, WorkPlan
-from cs_input_analyzer.launch.slurm import SlurmLauncher, Wish, looking
 from cs_input_analyzer.records import Layout
 from tests.slurm.private_slurm import PrivateSlurm, private_slurm
 
