@@ -68,7 +68,7 @@ def read(path: str, begin: int = 0, length: int = -1) -> None:
 # Loaded first: the interpreter's own files may not be nobody's to read.
 AS_NOBODY = """
 import os, sys
-from cs_input_analyzer.measure import page_cache
+from cs_input_analyzer.machines import page_cache
 os.setgroups([])
 os.setgid(65534)
 os.setuid(65534)

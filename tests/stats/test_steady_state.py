@@ -199,7 +199,7 @@ def test_a_few_batches_that_lay_in_buffers_are_no_part_of_a_slow_rate(lay: int, 
     st.integers(0, 59),
 )
 def test_short_passes_count_whole_with_what_each_of_them_waits_for_first(
-    passes: int, batches: int, fill_s: float, left_over: int
+    passes: int, batches: int, fill_s: float, more: int
 ) -> None:
     """A pass of `batches` batches, 10 ms each, after a buffer was filled; the run was cut in the middle of one more."""
     one_pass_s = [fill_s + 0.01] + [0.01] * (batches - 1)

@@ -37,7 +37,7 @@ import json, os, sys, tempfile, traceback
 from pathlib import Path
 import tensorflow
 from cs_input_analyzer import capture, graph, load
-from cs_input_analyzer.measure import isolation
+from cs_input_analyzer.worker import isolation
 assert len(os.listdir("/proc/self/task")) == 1, "a process with threads cannot be forked whole"
 
 def work(target, mode, folder, packages):

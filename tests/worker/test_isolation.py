@@ -244,7 +244,7 @@ def test_the_page_cache_of_the_files_below_is_seen(users: Path, tmp_path: Path) 
         file.flush()
         os.fsync(file.fileno())  # dirty pages stay
     code = """
-    from cs_input_analyzer.measure.page_cache import cached_ratio, evict, warm
+    from cs_input_analyzer.machines.page_cache import cached_ratio, evict, warm
     paths = ["data"]
     warm(paths, float("inf"))
     assert cached_ratio(paths) > 0.98, cached_ratio(paths)
@@ -310,7 +310,7 @@ def test_without_copies_a_script_ends_at_its_first_place_that_is_no_look(tmp_pat
 VANISHING = """
 import os, sys
 from pathlib import Path
-from cs_input_analyzer.measure.isolation import why_not
+from cs_input_analyzer.worker.isolation import why_not
 place, busy = Path(sys.argv[1]), sys.argv[2]
 look = os.scandir
 def scandir(path):
