@@ -37,11 +37,11 @@ from benchmarks.prediction_error import (
     launched,
     pipelines,
 )
-from cs_input_analyzer import capacity
-from cs_input_analyzer.launch import Launched
-from cs_input_analyzer.launch.local import LocalLaunching
-from cs_input_analyzer.probing import MOST_RIVALS
+from cs_input_analyzer.engines import Launched
+from cs_input_analyzer.engines.local import LocalLaunching
+from cs_input_analyzer.planning import capacity
 from cs_input_analyzer.records import Cluster, Layout, Measurement, PipelineGraph
+from cs_input_analyzer.studies.probing import MOST_RIVALS
 
 NODE_CPUS = 16
 EIGHTH = CPUS / NODE_CPUS

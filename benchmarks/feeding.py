@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.paired import arguments, middle, save, show
+from cs_input_analyzer.planning.feeding import Accelerator, expected_utilization, resampled, simulate, taken_s
 from cs_input_analyzer.records import Estimate, Feed
-from cs_input_analyzer.simulate import Accelerator, expected_utilization, resampled, simulate, taken_s
 from wafer_model import from_rate
 
 SIZES = ((1, 2000), (4, 8000), (32, 32_000), (1000, 1000), (1000, 100_000), (1000, 1_000_000))

@@ -18,7 +18,7 @@ import numpy as np
 
 from benchmarks.paired import arguments, ratio_bounds, save, show
 from benchmarks.prediction_error import CPUS, launched, pipelines
-from cs_input_analyzer.launch.local import LocalLauncher
+from cs_input_analyzer.engines.local import LocalLauncher
 from cs_input_analyzer.records import WorkerResult
 
 LAYOUTS = ("1x1x1", "1x1x2")

@@ -16,7 +16,7 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from benchmarks.paired import arguments, middle, ratio_bounds, save, show
-from cs_input_analyzer.measure.sampling import sampling_loop
+from cs_input_analyzer.worker.sampling import sampling_loop
 
 ELEMENTS = {
     "2 tensors": (tf.zeros([256, 784], tf.float16), tf.zeros([256], tf.int32)),

@@ -20,10 +20,11 @@ import tensorflow as tf
 import yaml
 
 from benchmarks.paired import arguments, ratio_bounds, save, show
-from cs_input_analyzer import graph, load
-from cs_input_analyzer.measure.journal import JournalWriter, Order, read_journal
-from cs_input_analyzer.measure.worker import sample
+from cs_input_analyzer.pipeline import graph
 from cs_input_analyzer.records import SamplesPerElement
+from cs_input_analyzer.worker import load
+from cs_input_analyzer.worker.journal import JournalWriter, Order, read_journal
+from cs_input_analyzer.worker.process import sample
 from sample_pipelines import find, write_sample
 
 

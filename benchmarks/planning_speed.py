@@ -15,9 +15,9 @@ from unittest import mock
 import numpy as np
 
 from benchmarks.paired import arguments, middle, save, show
-from cs_input_analyzer import capacity
-from cs_input_analyzer.capacity import worker
-from cs_input_analyzer.recommend import recommend
+from cs_input_analyzer.planning import capacity
+from cs_input_analyzer.planning.capacity import worker
+from cs_input_analyzer.planning.recommend import recommend
 from cs_input_analyzer.records import CapacityModel, Cluster, Consumption, ContentionPoint, Estimate, Options, WorkerPoint
 from wafer_model import from_rate
 

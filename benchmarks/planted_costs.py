@@ -71,13 +71,13 @@ def tiny_ops(count: int) -> Callable[[Any], Any]:
 def profiled(files: list[str], place: str, cpu_us: float, seconds: float) -> dict[str, float]:
     """CPU µs per sample by row; the planted op's row is called `planted`, the rest of the process's CPU `runtime`."""
     from benchmarks.busy_op import busy
-    from cs_input_analyzer import graph
-    from cs_input_analyzer.measure.journal import JournalWriter, Order, read_journal
-    from cs_input_analyzer.measure.prefixes import cpu_s_per_element
-    from cs_input_analyzer.measure.sampling import harness_us_per_batch
-    from cs_input_analyzer.measure.summary import Ending, profile_from, worker_result
-    from cs_input_analyzer.measure.worker import sample
+    from cs_input_analyzer.pipeline import graph
     from cs_input_analyzer.records import Layout, SamplesPerElement
+    from cs_input_analyzer.worker.journal import JournalWriter, Order, read_journal
+    from cs_input_analyzer.worker.prefixes import cpu_s_per_element
+    from cs_input_analyzer.worker.process import sample
+    from cs_input_analyzer.worker.sampling import harness_us_per_batch
+    from cs_input_analyzer.worker.summary import Ending, profile_from, worker_result
 
     with graph.recorded_sources() as log:
         if place in TINY_PLACES:

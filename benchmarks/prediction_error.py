@@ -36,11 +36,11 @@ import cs_input_analyzer as csia
 from benchmarks import slowfs
 from benchmarks.known_truth.suite import CASES, files_of
 from benchmarks.paired import arguments, save, show
-from cs_input_analyzer import capacity
-from cs_input_analyzer.launch import Launched, WorkPlan
-from cs_input_analyzer.launch.local import LocalLauncher, LocalLaunching
-from cs_input_analyzer.probing import LEAST_BATCHES
+from cs_input_analyzer.engines import Launched, WorkPlan
+from cs_input_analyzer.engines.local import LocalLauncher, LocalLaunching
+from cs_input_analyzer.planning import capacity
 from cs_input_analyzer.records import CacheChoice, CapacityModel, Cluster, Layout, Measurement, PipelineGraph, Prediction
+from cs_input_analyzer.studies.probing import LEAST_BATCHES
 from sample_pipelines import SAMPLES, write_sample
 
 CPUS = 2

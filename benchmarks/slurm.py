@@ -26,13 +26,13 @@ from pydantic import TypeAdapter
 
 from benchmarks import slowfs
 from benchmarks.paired import save, show
-from cs_input_analyzer import capacity
-from cs_input_analyzer.launch import Launched, WorkPlan
-from cs_input_analyzer.launch.slurm import SlurmLauncher, Wish
-from cs_input_analyzer.launch.slurm.agent import RESULT
-from cs_input_analyzer.launch.slurm.results import read_results
-from cs_input_analyzer.measure.summary import measurement_of
+from cs_input_analyzer.engines import Launched, WorkPlan
+from cs_input_analyzer.engines.slurm import SlurmLauncher, Wish
+from cs_input_analyzer.engines.slurm.agent import RESULT
+from cs_input_analyzer.engines.slurm.results import read_results
+from cs_input_analyzer.planning import capacity
 from cs_input_analyzer.records import Estimate, Layout, Measurement, Noise, SteadyState, WorkerResult
+from cs_input_analyzer.worker.summary import measurement_of
 from tests.slurm.private_slurm import missing, private_slurm
 
 ROOT = Path(__file__).resolve().parents[1]

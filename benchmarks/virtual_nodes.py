@@ -19,7 +19,7 @@ from benchmarks import slowfs
 from benchmarks.known_truth.suite import CASES, files_of
 from benchmarks.paired import arguments, middle, save, show
 from benchmarks.prediction_error import QuotaLauncher, can_set_quotas, launched
-from cs_input_analyzer import capacity
+from cs_input_analyzer.planning import capacity
 from cs_input_analyzer.records import Cluster, Layout
 
 BYTES_PER_S = 20e6

@@ -17,9 +17,9 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from cs_input_analyzer.api import Analysis, analyze, load_analysis, recommend_for, tune, tuning
     from cs_input_analyzer.errors import AnalyzerError, InputFunctionError, Interrupted, LaunchError, TargetError, UsageError
-    from cs_input_analyzer.monitor.input_monitor import InputMonitor
-    from cs_input_analyzer.monitor.keras_callback import KerasInputMonitor
-    from cs_input_analyzer.monitor.session_hook import InputMonitorHook
+    from cs_input_analyzer.monitoring.input_monitor import InputMonitor
+    from cs_input_analyzer.monitoring.keras_callback import KerasInputMonitor
+    from cs_input_analyzer.monitoring.session_hook import InputMonitorHook
     from cs_input_analyzer.records import Cluster, Consumption, Estimate, Layout, Options
 
 _HOMES = {
@@ -35,9 +35,9 @@ _HOMES = {
     "LaunchError": "errors",
     "TargetError": "errors",
     "UsageError": "errors",
-    "InputMonitor": "monitor.input_monitor",
-    "InputMonitorHook": "monitor.session_hook",
-    "KerasInputMonitor": "monitor.keras_callback",
+    "InputMonitor": "monitoring.input_monitor",
+    "InputMonitorHook": "monitoring.session_hook",
+    "KerasInputMonitor": "monitoring.keras_callback",
     "Cluster": "records",
     "Consumption": "records",
     "Estimate": "records",

@@ -12,19 +12,23 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from cs_input_analyzer import __version__, analysis, capture, engine, load, prove, records, replan, report
+from cs_input_analyzer import __version__, records, report
 from cs_input_analyzer.choices import SHORT, as_cluster, as_codes, as_count, as_layouts, as_seconds, read_options
-from cs_input_analyzer.demand import consumption_of, with_mode
+from cs_input_analyzer.engines import Launcher
+from cs_input_analyzer.engines import selection as engine
 from cs_input_analyzer.errors import Interrupted, Mistakes, TargetError, UsageError
-from cs_input_analyzer.launch import Launcher
-from cs_input_analyzer.measure import host
-from cs_input_analyzer.monitor.in_process import Recommendation
-from cs_input_analyzer.monitor.in_process import recommend_for as measured_here
-from cs_input_analyzer.patching import analyze_and_patch
-from cs_input_analyzer.recommend import check_streaming_nodes
+from cs_input_analyzer.machines import host
+from cs_input_analyzer.monitoring.in_process import Recommendation
+from cs_input_analyzer.monitoring.in_process import recommend_for as measured_here
+from cs_input_analyzer.planning.recommend import check_streaming_nodes
 from cs_input_analyzer.records import Cluster, Consumption, Layout, Options, Tool
-from cs_input_analyzer.validate import Trial
-from cs_input_analyzer.validate import validate as launch_and_compare
+from cs_input_analyzer.studies import analyze as analysis
+from cs_input_analyzer.studies import prove, replan
+from cs_input_analyzer.studies.demand import consumption_of, with_mode
+from cs_input_analyzer.studies.tune import analyze_and_patch
+from cs_input_analyzer.studies.validate import Trial
+from cs_input_analyzer.studies.validate import validate as launch_and_compare
+from cs_input_analyzer.worker import capture, load
 
 PICKLED = "function.pkl"
 VALIDATE_SECONDS = 120.0

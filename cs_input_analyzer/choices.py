@@ -15,13 +15,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields
 from typing import Any, get_type_hints
 
-from cs_input_analyzer.commands import check_lines, expand_nodelist
-from cs_input_analyzer.demand import check_sources, with_mode
-from cs_input_analyzer.errors import Mistakes, UsageError
-from cs_input_analyzer.recommend import check_streaming_nodes
+from cs_input_analyzer.errors import Mistakes, UsageError, typed
+from cs_input_analyzer.planning.launch_lines import check_lines, expand_nodelist
+from cs_input_analyzer.planning.recommend import check_streaming_nodes
 from cs_input_analyzer.records import Cluster, Layout, Options
 from cs_input_analyzer.rules import check_codes
-from cs_input_analyzer.typed import typed
+from cs_input_analyzer.studies.demand import check_sources, with_mode
 from cs_input_analyzer.units import parse_estimate, parse_per_s, parse_seconds
 from wafer_model.systems import DTYPES
 

@@ -6,7 +6,11 @@ and what to do next. Only `cli` catches these; `exit_code` is what the command t
 
 from __future__ import annotations
 
+import numbers
+import os
+import reprlib
 from types import TracebackType
+from typing import Any
 
 
 class AnalyzerError(Exception):
@@ -84,3 +88,18 @@ class Mistakes:
             together = UsageError("\n".join(lines))
             together.lines = lines
             raise together
+
+
+def typed(name: str, value: Any, hint: Any) -> Any:
+    """`value` where it is of that type; a path becomes its text, a number of numpy's one of Python's. Raises UsageError."""
+    from pydantic import TypeAdapter, ValidationError
+
+    if isinstance(value, os.PathLike):
+        value = os.fspath(value)
+    if isinstance(value, numbers.Number) and not isinstance(value, (bool, int, float)):
+        value = int(value) if isinstance(value, numbers.Integral) else float(value) if isinstance(value, numbers.Real) else value
+    try:
+        return TypeAdapter(hint).validate_python(value, strict=True)
+    except ValidationError as error:
+        message = error.errors(include_url=False, include_context=False)[0]["msg"]
+        raise UsageError(f"{name}={reprlib.repr(value)}: {message[:1].lower()}{message[1:]}") from None

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from cs_input_analyzer.launch import Launched, WorkerFailure, WorkPlan
-from cs_input_analyzer.measure.fixes import Outcome, Outcomes
+from cs_input_analyzer.engines import Launched, WorkerFailure, WorkPlan
 from cs_input_analyzer.records import Layout, PipelineGraph
+from cs_input_analyzer.worker.fixes import Outcome, Outcomes
 from tests.builders import make_graph, make_measurement, make_profile
 
 Rate = Callable[[Layout, int, int], float | None]

@@ -205,7 +205,7 @@ def test_the_interface_page_promises_no_option_that_is_not_there(root: Path) -> 
 
 def test_every_cluster_preset_is_in_the_interface_page(root: Path) -> None:
     text = (root / "docs/interfaces.md").read_text(encoding="utf-8")
-    names = import_module("cs_input_analyzer.cluster").preset_names()
+    names = import_module("cs_input_analyzer.machines.cluster").preset_names()
     assert names
     assert [name for name in names if f"`{name}`" not in text] == []
 

@@ -65,7 +65,7 @@ def test_every_file_of_the_package_is_in_the_wheel(root: Path, names: set[str], 
 
 
 def test_the_data_files_are_in_the_wheel(names: set[str]) -> None:
-    assert "cs_input_analyzer/cluster/presets.yaml" in names
+    assert "cs_input_analyzer/machines/cluster/presets.yaml" in names
     assert any(name.startswith("sample_pipelines/") and name.endswith(".yaml") for name in names)
     assert {f"{package}/py.typed" for package in PACKAGES[:2]} <= names
 
@@ -105,7 +105,7 @@ import cs_input_analyzer, sample_pipelines, wafer_model
 for module in (cs_input_analyzer, sample_pipelines, wafer_model):
     assert module.__file__.startswith({home!r}), module.__file__
 from cs_input_analyzer.cli import main
-from cs_input_analyzer.cluster import preset_names
+from cs_input_analyzer.machines.cluster import preset_names
 assert preset_names()
 assert all(sample.params_path.is_file() for sample in sample_pipelines.SAMPLES)
 sys.exit(main(["report", {run!r}, "-o", "report.html"]))

@@ -44,7 +44,8 @@ def _measure(target: str, params: Mapping[str, Any], pairs: int, seconds: float)
     import tensorflow as tf
 
     from benchmarks.measuring_overhead import bare_loop
-    from cs_input_analyzer import graph, load
+    from cs_input_analyzer.pipeline import graph
+    from cs_input_analyzer.worker import load
 
     call = load.Call(params=params, mode="train", num_workers=1, worker_index=0)
     with graph.recorded_sources() as log:
@@ -72,10 +73,10 @@ def _measure(target: str, params: Mapping[str, Any], pairs: int, seconds: float)
 
 def _reported(dataset: Any, iterator: Any, ops: Any, samples: int, seconds: float) -> float:
     """What a worker that samples for so long is said to deliver."""
-    from cs_input_analyzer.measure.journal import JournalWriter, Order, read_journal
-    from cs_input_analyzer.measure.summary import Ending, worker_result
-    from cs_input_analyzer.measure.worker import sample
     from cs_input_analyzer.records import SamplesPerElement
+    from cs_input_analyzer.worker.journal import JournalWriter, Order, read_journal
+    from cs_input_analyzer.worker.process import sample
+    from cs_input_analyzer.worker.summary import Ending, worker_result
 
     order = Order(
         target="", pickled=None, params_json=None, mode="train", num_workers=1, worker_index=0, tf_config="{}", batch_size=None,

@@ -125,7 +125,8 @@ def settle() -> None:
 def built(listed: Listed, params: Mapping[str, str]) -> tuple[Any, Any]:
     """The dataset, and what the analyzer reads in its graph."""
     from benchmarks.public_pipelines import targets
-    from cs_input_analyzer import graph, load
+    from cs_input_analyzer.pipeline import graph
+    from cs_input_analyzer.worker import load
 
     call = load.Call(params=params, mode="train", num_workers=1, worker_index=0)
     with graph.recorded_sources() as log:
@@ -143,7 +144,7 @@ def rates(listed: Listed, params: Mapping[str, str], pairs: int, seconds: float)
     """
     from dataclasses import replace
 
-    from cs_input_analyzer.measure.sampling import counted_here
+    from cs_input_analyzer.worker.sampling import counted_here
 
     dataset, pipeline = built(listed, params)
     reading = Reading(dataset, listed)
@@ -182,9 +183,9 @@ def _reported(dataset: Any, pipeline: Any, reading: Reading, counted: Any, secon
     import tempfile
     from pathlib import Path
 
-    from cs_input_analyzer.measure.journal import JournalWriter, Order, read_journal
-    from cs_input_analyzer.measure.summary import Ending, worker_result
-    from cs_input_analyzer.measure.worker import sample
+    from cs_input_analyzer.worker.journal import JournalWriter, Order, read_journal
+    from cs_input_analyzer.worker.process import sample
+    from cs_input_analyzer.worker.summary import Ending, worker_result
 
     order = Order(
         target="", pickled=None, params_json=None, mode="train", num_workers=1, worker_index=0, tf_config="{}", batch_size=None,
@@ -213,7 +214,7 @@ def savings(listed: Listed, params: Mapping[str, str], seconds: float, rounds: i
     That is the CPU of the pipeline whose op's inputs are ready, minus that of the one in which the op's own elements are. Fewer
     rounds where the time is up.
     """
-    from cs_input_analyzer.graph import graph_def_of, named_inputs, top_nodes
+    from cs_input_analyzer.pipeline.graph import graph_def_of, named_inputs, top_nodes
 
     dataset, _ = built(listed, params)
     graph_def = graph_def_of(dataset)
@@ -262,8 +263,8 @@ def with_ready(dataset: Any, nodes: Sequence[str], ops: Sequence[str]) -> Any:
 
     As many to a pass as the op gives, where that ends.
     """
-    from cs_input_analyzer.graph import graph_def_of
-    from cs_input_analyzer.rewrite import prefix
+    from cs_input_analyzer.pipeline.edits import prefix
+    from cs_input_analyzer.pipeline.graph import graph_def_of
 
     graph_def = graph_def_of(dataset)
     known = {function.signature.name for function in graph_def.library.function}
@@ -300,7 +301,7 @@ def _dataset_of(graph_def: Any, like: Any) -> Any:
 
 def _ready(cut: Any) -> Any:
     """A few elements of `cut` in memory."""
-    from cs_input_analyzer.measure.sampling import bytes_of
+    from cs_input_analyzer.worker.sampling import bytes_of
 
     count, read, seen = 0, 0, 0
     began_s = time.perf_counter()
@@ -320,8 +321,8 @@ def again(
     listed: Listed, params: Mapping[str, str], fixes: Mapping[str, Sequence[Mapping[str, Any]]], rounds: int, seconds: float
 ) -> dict[str, Any]:
     """Samples/s of the original and of each fix, by name, of rounds in which each has its turn."""
+    from cs_input_analyzer.pipeline.edits import apply
     from cs_input_analyzer.records import Edit
-    from cs_input_analyzer.rewrite import apply
 
     dataset, _ = built(listed, params)
     readings, refused = {"original": Reading(dataset, listed)}, {}
@@ -348,7 +349,7 @@ def runs(listed: Listed, params: Mapping[str, str], texts: Mapping[str, str]) ->
     """Reads two elements with source files that have other texts, by path. What goes wrong is raised."""
     import importlib
 
-    from cs_input_analyzer.patched import patched_sources
+    from cs_input_analyzer.worker.patched import patched_sources
 
     for path, text in texts.items():
         compile(text, path, "exec")
@@ -365,7 +366,7 @@ def main() -> None:
     name, checkouts, data, steps = sys.argv[1:]
     import tensorflow as tf
 
-    from cs_input_analyzer import capture
+    from cs_input_analyzer.worker import capture
 
     tf.get_logger().setLevel("ERROR")
     listed = next(one for one in LISTED if one.name == name)

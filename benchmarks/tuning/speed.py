@@ -62,7 +62,7 @@ def autotune_everywhere(pipeline: PipelineGraph) -> tuple[Edit, ...]:
 
 
 def _with_all_that_apply(dataset: Any, edits: Sequence[Edit]) -> Any:
-    from cs_input_analyzer.rewrite import EditError, apply
+    from cs_input_analyzer.pipeline.edits import EditError, apply
 
     kept: list[Edit] = []
     for edit in edits:
@@ -75,9 +75,10 @@ def _with_all_that_apply(dataset: Any, edits: Sequence[Edit]) -> Any:
 
 
 def _measure(order: dict[str, Any]) -> Speeds:
-    from cs_input_analyzer import graph, load
-    from cs_input_analyzer.measure.sampling import sampling_loop
-    from cs_input_analyzer.rewrite import apply
+    from cs_input_analyzer.pipeline import graph
+    from cs_input_analyzer.pipeline.edits import apply
+    from cs_input_analyzer.worker import load
+    from cs_input_analyzer.worker.sampling import sampling_loop
 
     call = load.Call(params=order["params"], mode="train", num_workers=1, worker_index=0)
     with graph.recorded_sources() as log:

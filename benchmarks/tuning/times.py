@@ -12,7 +12,8 @@ import tensorflow as tf
 import cs_input_analyzer as csia
 from benchmarks.paired import middle, show
 from benchmarks.tuning.pipelines import BATCH, Mistake, params_of
-from cs_input_analyzer import graph, rules
+from cs_input_analyzer import rules
+from cs_input_analyzer.pipeline import graph
 from cs_input_analyzer.records import Case, Cluster
 
 CPUS = 2

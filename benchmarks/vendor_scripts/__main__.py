@@ -24,13 +24,13 @@ import yaml
 
 from benchmarks.vendor_scripts.releases import Case, cases_of, take_out
 from benchmarks.vendor_scripts.synthetic import with_data
-from cs_input_analyzer.capture import from_command, is_script
+from cs_input_analyzer.engines.interface import WorkPlan
+from cs_input_analyzer.engines.local import LocalLauncher
+from cs_input_analyzer.engines.script import find_captures
 from cs_input_analyzer.errors import AnalyzerError
-from cs_input_analyzer.launch.interface import WorkPlan
-from cs_input_analyzer.launch.local import LocalLauncher
-from cs_input_analyzer.launch.script import find_captures
-from cs_input_analyzer.probing.failures import failure_of
 from cs_input_analyzer.records import Layout, Options
+from cs_input_analyzer.studies.probing.failures import failure_of
+from cs_input_analyzer.worker.capture import from_command, is_script
 
 SECONDS = 120.0
 # The shortest window, and the longest: a batch of a thousand samples made in Python takes seconds.

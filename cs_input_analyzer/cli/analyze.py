@@ -136,8 +136,8 @@ def options_of(
     """The options record of a command that measures; None where it cannot be made, and what is wrong with it is noted."""
     import json
 
-    from cs_input_analyzer import load
     from cs_input_analyzer.choices import read_options, unset_defaults
+    from cs_input_analyzer.worker import load
 
     current = one_layout(choices.pop("current", None), mistakes)
     if current is None and not is_quiet and (unset := unset_defaults(os.environ)):

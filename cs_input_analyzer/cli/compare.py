@@ -34,9 +34,9 @@ def compare(old_file: str, new_file: str, json_file: str | None, html_file: str 
     most.
     """
     from cs_input_analyzer import __version__, report
-    from cs_input_analyzer import compare as story
     from cs_input_analyzer.records import Tool
     from cs_input_analyzer.report.files import check_writable
+    from cs_input_analyzer.studies import compare as story
 
     if percent is not None and not (math.isfinite(percent) and 0 <= percent < 100):
         raise UsageError(f"--fail-if-slower {percent:g}: percent of the old rate, from 0 to below 100, for example 5")

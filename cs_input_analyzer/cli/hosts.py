@@ -14,7 +14,7 @@ from cs_input_analyzer.cli.terminal import complain, print_text
 @click.command("tf-config", cls=Command)
 def tf_config() -> int:
     """Print the TF_CONFIG of this Slurm task; the sbatch file uses it."""
-    from cs_input_analyzer import commands
+    from cs_input_analyzer.planning import launch_lines as commands
 
     print_text(commands.tf_config(os.environ))
     return 0
@@ -27,8 +27,7 @@ def reference(cpus: int | None) -> int:
 
     The loop runs for a second, on one CPU of every core at once.
     """
-    from cs_input_analyzer import cluster
-    from cs_input_analyzer.measure import host, node_speed
+    from cs_input_analyzer.machines import cluster, host, node_speed
 
     here = host.read_host(cpus)
     cores = node_speed.one_cpu_per_core(here.cpu_budget)

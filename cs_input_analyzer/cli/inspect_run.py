@@ -42,7 +42,7 @@ def inspect_run(
     from pathlib import Path
 
     from cs_input_analyzer import choices, report
-    from cs_input_analyzer.monitor import reading
+    from cs_input_analyzer import run_logs as reading
     from cs_input_analyzer.report.files import check_writable
 
     if current is not None and len(current) != 1:

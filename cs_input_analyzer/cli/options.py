@@ -52,7 +52,7 @@ def _estimate(text: str) -> Estimate:
 
 
 def _nodes(text: str) -> tuple[str, ...]:
-    from cs_input_analyzer import commands
+    from cs_input_analyzer.planning import launch_lines as commands
 
     return commands.expand_nodelist(text) if text.strip() else ()
 

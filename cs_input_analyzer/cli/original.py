@@ -19,7 +19,7 @@ from cs_input_analyzer.cli.command import Command, mistakes
 from cs_input_analyzer.cli.running import EXIT_TRIPPED, check_outputs, deliver, interrupted, measured, taken_outputs
 from cs_input_analyzer.cli.terminal import complain, print_text
 from cs_input_analyzer.errors import UsageError
-from cs_input_analyzer.train_command import is_python, trained, without_launcher
+from cs_input_analyzer.planning.train_command import is_python, trained, without_launcher
 
 if TYPE_CHECKING:
     from cs_input_analyzer.records import Analysis, Capture, Options
@@ -76,9 +76,10 @@ def check_begins_with_python(words: Sequence[str]) -> None:
 )
 def original(words: tuple[str, ...], available_nodes: int | None, number: int | None, list_captures: bool, **choices: Any) -> int:
     """Run your own training script up to the input function it would train on, and analyze that. The training never runs."""
-    from cs_input_analyzer import api, capture
+    from cs_input_analyzer import api
     from cs_input_analyzer import report as reports
-    from cs_input_analyzer.demand import with_mode
+    from cs_input_analyzer.studies.demand import with_mode
+    from cs_input_analyzer.worker import capture
 
     if not words:
         raise UsageError(f"which script? cs_input_analyzer {USAGE}")
@@ -126,7 +127,7 @@ def _before(words: Sequence[str]) -> list[str]:
 
 def _places(script: Any, number: int | None, options: Options, told: Any) -> tuple[Capture, float]:
     """Where the script takes data, the place that is to be analyzed picked; and the seconds that it took."""
-    from cs_input_analyzer.launch.script import find_captures, pick
+    from cs_input_analyzer.engines.script import find_captures, pick
 
     told(f"running {script.command} up to its input", 0.0)
     found, spent_s = find_captures(

@@ -48,7 +48,7 @@ class Progress:
 
 def tell_versions(found: Analysis) -> None:
     """Says on stderr that a saved run is of another TensorFlow than the one that is installed here."""
-    from cs_input_analyzer.measure.host import tensorflow_version
+    from cs_input_analyzer.machines.host import tensorflow_version
 
     then, here = found.host.tensorflow_version, tensorflow_version()
     if then is not None and here is not None and then != here:

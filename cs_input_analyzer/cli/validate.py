@@ -58,7 +58,7 @@ def _check_trusted(run_file: str, named: str, typed: str | None, is_trusted: boo
 
     Raises UsageError.
     """
-    from cs_input_analyzer import capture
+    from cs_input_analyzer.worker import capture
 
     shown = capture.parse_script(named).command if capture.is_script(named) else named
     if typed is not None and typed.split() != shown.split():

@@ -84,7 +84,7 @@ def bar(share: float, width: int, mark: float | None = None) -> str:
 
 def _supply_demand(analysis: Analysis, width: int) -> Picture | None:
     """Launches with the CPUs of the plan, by rising workers, against the demand."""
-    from cs_input_analyzer.curves import feeds, throughput_curve
+    from cs_input_analyzer.planning.curves import feeds, throughput_curve
 
     plan, curve = analysis.recommendation, throughput_curve(analysis)
     if plan is None or len(curve) < 2:
@@ -155,7 +155,7 @@ def _cost_text(op: OpCost) -> str:
 
 def _batch_gaps(analysis: Analysis, width: int) -> Picture | None:
     """How many batches took how long, on a log scale."""
-    from cs_input_analyzer.curves import gap_bins, wanted_gap_s
+    from cs_input_analyzer.planning.curves import gap_bins, wanted_gap_s
 
     shown = shown_measurement(analysis)
     gaps = [] if shown is None else [gap for worker in shown.workers for gap in worker.batch_gaps_s]
@@ -218,7 +218,7 @@ def _memory(analysis: Analysis, width: int) -> Picture | None:
 
 def _timeline(analysis: Analysis, width: int) -> Picture | None:
     """What the accelerator takes from moment to moment, before and after an assumed pause."""
-    from cs_input_analyzer.curves import feeding_curve
+    from cs_input_analyzer.planning.curves import feeding_curve
 
     shown = shown_measurement(analysis)
     if shown is None or analysis.recommendation is None:
@@ -243,7 +243,7 @@ def _timeline(analysis: Analysis, width: int) -> Picture | None:
 
 def _layouts(analysis: Analysis, width: int) -> Picture | None:
     """Nodes across, tasks per node down, with the CPUs per task of the plan."""
-    from cs_input_analyzer.curves import feeds, launch_grid
+    from cs_input_analyzer.planning.curves import feeds, launch_grid
 
     plan = analysis.recommendation
     if plan is None:

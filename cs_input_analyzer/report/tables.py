@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from cs_input_analyzer.op_kinds import is_known
+from cs_input_analyzer.pipeline.op_kinds import is_known
 from cs_input_analyzer.records import Alternative, Analysis, Estimate, LaunchPlan, Measurement, Op, OpCost, Validation, WorkerResult
 from cs_input_analyzer.report.wording import one_line, parameters_text, workers_text
 from cs_input_analyzer.units import (

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from cs_input_analyzer.pipeline.samples import element_sentence
 from cs_input_analyzer.records import (
     Analysis,
     Consumption,
@@ -20,7 +21,6 @@ from cs_input_analyzer.records import (
     Options,
     Scalar,
 )
-from cs_input_analyzer.samples import element_sentence
 from cs_input_analyzer.units import (
     MISSING,
     format_bytes,

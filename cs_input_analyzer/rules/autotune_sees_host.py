@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cs_input_analyzer.evidence import cpus_of_task
+from cs_input_analyzer.planning.evidence import cpus_of_task
 from cs_input_analyzer.records import Case, Finding, Op
 
 CODE = "CSI507"

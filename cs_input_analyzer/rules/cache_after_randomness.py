@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cs_input_analyzer.lineage import before, reads_names_only
-from cs_input_analyzer.op_kinds import SHUFFLES
-from cs_input_analyzer.op_traits import call_number, chain_before, decodes, draws_by_seed, draws_random_numbers, method_of
+from cs_input_analyzer.pipeline.lineage import before, reads_names_only
+from cs_input_analyzer.pipeline.op_kinds import SHUFFLES
+from cs_input_analyzer.pipeline.op_traits import call_number, chain_before, decodes, draws_by_seed, draws_random_numbers, method_of
+from cs_input_analyzer.pipeline.source.code import with_calls_swapped
 from cs_input_analyzer.records import Case, Finding, Op
-from cs_input_analyzer.source_code import with_calls_swapped
 
 CODE = "CSI204"
 NAME = "cache-after-randomness"

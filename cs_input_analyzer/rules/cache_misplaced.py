@@ -17,10 +17,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from cs_input_analyzer.evidence import cache_bytes_per_node, free_bytes_per_node, share_of
-from cs_input_analyzer.lineage import after, before, without_end
-from cs_input_analyzer.op_kinds import SHUFFLES
-from cs_input_analyzer.op_traits import (
+from cs_input_analyzer.pipeline.lineage import after, before, without_end
+from cs_input_analyzer.pipeline.op_kinds import SHUFFLES
+from cs_input_analyzer.pipeline.op_traits import (
     call_number,
     chain_before,
     decodes,
@@ -31,8 +30,9 @@ from cs_input_analyzer.op_traits import (
     is_map,
     method_of,
 )
+from cs_input_analyzer.pipeline.source.code import with_calls_swapped
+from cs_input_analyzer.planning.evidence import cache_bytes_per_node, free_bytes_per_node, share_of
 from cs_input_analyzer.records import Case, Edit, Finding, Op, Severity
-from cs_input_analyzer.source_code import with_calls_swapped
 
 CODE = "CSI205"
 NAME = "cache-misplaced"

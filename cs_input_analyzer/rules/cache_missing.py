@@ -18,13 +18,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cs_input_analyzer.evidence import bottleneck, cache_bytes_per_node, free_bytes_per_node, share_of
-from cs_input_analyzer.lineage import after, before, reads_names_only, without_end
-from cs_input_analyzer.op_kinds import KEEPERS, REPEATS, SHUFFLES, WRITERS
-from cs_input_analyzer.op_traits import call_number, draws, freezing, gives_another_order, is_map, method_of
+from cs_input_analyzer.pipeline.lineage import after, before, reads_names_only, without_end
+from cs_input_analyzer.pipeline.op_kinds import KEEPERS, REPEATS, SHUFFLES, WRITERS
+from cs_input_analyzer.pipeline.op_traits import call_number, draws, freezing, gives_another_order, is_map, method_of
+from cs_input_analyzer.pipeline.source.code import with_call_after
+from cs_input_analyzer.pipeline.threads import inside, reader_ops
+from cs_input_analyzer.planning.evidence import bottleneck, cache_bytes_per_node, free_bytes_per_node, share_of
 from cs_input_analyzer.records import Case, Edit, Finding, Op
-from cs_input_analyzer.source_code import with_call_after
-from cs_input_analyzer.threads import inside, reader_ops
 from cs_input_analyzer.units import format_bytes
 
 CODE = "CSI202"

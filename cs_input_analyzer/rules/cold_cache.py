@@ -22,9 +22,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cs_input_analyzer.capacity import dataset_bytes_per_node
-from cs_input_analyzer.evidence import READING, bottleneck
-from cs_input_analyzer.op_kinds import KEEPERS
+from cs_input_analyzer.pipeline.op_kinds import KEEPERS
+from cs_input_analyzer.planning.capacity import dataset_bytes_per_node
+from cs_input_analyzer.planning.evidence import READING, bottleneck
 from cs_input_analyzer.records import Case, Finding
 from cs_input_analyzer.units import format_ratio
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cs_input_analyzer.evidence import bottleneck, share_of
+from cs_input_analyzer.planning.evidence import bottleneck, share_of
 from cs_input_analyzer.records import Case, Finding, Op, StationKind
 from cs_input_analyzer.units import format_ratio
 

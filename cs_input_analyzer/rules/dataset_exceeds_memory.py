@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cs_input_analyzer.capacity import dataset_bytes_per_node
+from cs_input_analyzer.planning.capacity import dataset_bytes_per_node
 from cs_input_analyzer.records import Case, Finding
 from cs_input_analyzer.units import format_bytes
 

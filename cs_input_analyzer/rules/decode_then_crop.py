@@ -21,9 +21,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cs_input_analyzer.evidence import share_of
-from cs_input_analyzer.lineage import before
-from cs_input_analyzer.op_traits import calls_costly_ops
+from cs_input_analyzer.pipeline.lineage import before
+from cs_input_analyzer.pipeline.op_traits import calls_costly_ops
+from cs_input_analyzer.planning.evidence import share_of
 from cs_input_analyzer.records import Case, Finding, Op
 from cs_input_analyzer.units import format_ratio
 

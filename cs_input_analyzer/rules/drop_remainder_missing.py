@@ -17,11 +17,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cs_input_analyzer.lineage import without_end
-from cs_input_analyzer.op_traits import call_number
+from cs_input_analyzer.pipeline.lineage import without_end
+from cs_input_analyzer.pipeline.op_traits import call_number
+from cs_input_analyzer.pipeline.samples import batching_op
+from cs_input_analyzer.pipeline.source.code import with_argument
 from cs_input_analyzer.records import Case, Finding, Op
-from cs_input_analyzer.samples import batching_op
-from cs_input_analyzer.source_code import with_argument
 
 CODE = "CSI307"
 NAME = "drop-remainder-missing"

@@ -17,9 +17,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cs_input_analyzer.evidence import READING, bottleneck, workers_of
+from cs_input_analyzer.pipeline.threads import reader_ops
+from cs_input_analyzer.planning.evidence import READING, bottleneck, workers_of
 from cs_input_analyzer.records import Case, FileSet, Finding, Storage
-from cs_input_analyzer.threads import reader_ops
 from cs_input_analyzer.units import format_bytes, format_count, format_ratio
 
 CODE = "CSI405"

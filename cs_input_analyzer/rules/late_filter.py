@@ -17,11 +17,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import takewhile
 
-from cs_input_analyzer.evidence import share_of
-from cs_input_analyzer.op_kinds import BATCHING
-from cs_input_analyzer.op_traits import call_number, chain_before, cost_of, is_costly, is_map
+from cs_input_analyzer.pipeline.op_kinds import BATCHING
+from cs_input_analyzer.pipeline.op_traits import call_number, chain_before, cost_of, is_costly, is_map
+from cs_input_analyzer.pipeline.source.code import looks_at_what_is_passed_on, with_calls_swapped
+from cs_input_analyzer.planning.evidence import share_of
 from cs_input_analyzer.records import Case, Edit, Finding, Op
-from cs_input_analyzer.source_code import looks_at_what_is_passed_on, with_calls_swapped
 
 CODE = "CSI108"
 NAME = "late-filter"

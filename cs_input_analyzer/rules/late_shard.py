@@ -17,11 +17,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cs_input_analyzer.evidence import share_of, workers_of
-from cs_input_analyzer.lineage import before, reads_names_only
-from cs_input_analyzer.op_kinds import BATCHING, OPENS, TRANSFORMS
+from cs_input_analyzer.pipeline.lineage import before, reads_names_only
+from cs_input_analyzer.pipeline.op_kinds import BATCHING, OPENS, TRANSFORMS
+from cs_input_analyzer.pipeline.threads import reader_ops
+from cs_input_analyzer.planning.evidence import share_of, workers_of
 from cs_input_analyzer.records import Case, Finding, Op
-from cs_input_analyzer.threads import reader_ops
 
 CODE = "CSI305"
 NAME = "late-shard"

@@ -17,10 +17,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cs_input_analyzer.evidence import bottleneck
-from cs_input_analyzer.op_traits import call_number, chain_before, cost_of, is_elementwise, is_map
+from cs_input_analyzer.pipeline.op_traits import call_number, chain_before, cost_of, is_elementwise, is_map
+from cs_input_analyzer.pipeline.source.code import takes_any_shape, with_calls_swapped
+from cs_input_analyzer.planning.evidence import bottleneck
 from cs_input_analyzer.records import Case, Edit, Finding, Op
-from cs_input_analyzer.source_code import takes_any_shape, with_calls_swapped
 
 CODE = "CSI106"
 NAME = "map-before-batch"

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cs_input_analyzer.lineage import freeing_shuffle
-from cs_input_analyzer.op_traits import call_number, cost_of, method_of, option
+from cs_input_analyzer.pipeline.lineage import freeing_shuffle
+from cs_input_analyzer.pipeline.op_traits import call_number, cost_of, method_of, option
+from cs_input_analyzer.pipeline.source.code import with_argument
 from cs_input_analyzer.records import Case, Finding, Op
-from cs_input_analyzer.source_code import with_argument
 
 CODE = "CSI107"
 NAME = "order-forced"

@@ -15,12 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cs_input_analyzer.evidence import BUSY_RATIO, bottleneck, busy_ratio, widest_cpus
-from cs_input_analyzer.lineage import freeing_shuffle
-from cs_input_analyzer.op_kinds import THREADED
-from cs_input_analyzer.op_traits import call_number, cost_of, has_written_cycle, is_costly, method_of
+from cs_input_analyzer.pipeline.lineage import freeing_shuffle
+from cs_input_analyzer.pipeline.op_kinds import THREADED
+from cs_input_analyzer.pipeline.op_traits import call_number, cost_of, has_written_cycle, is_costly, method_of
+from cs_input_analyzer.pipeline.source.code import AUTOTUNE, with_argument
+from cs_input_analyzer.planning.evidence import BUSY_RATIO, bottleneck, busy_ratio, widest_cpus
 from cs_input_analyzer.records import Case, Edit, Finding, Op
-from cs_input_analyzer.source_code import AUTOTUNE, with_argument
 from cs_input_analyzer.units import format_bytes
 
 CODE = "CSI102"

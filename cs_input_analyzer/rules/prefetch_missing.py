@@ -16,12 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cs_input_analyzer.evidence import bottleneck
-from cs_input_analyzer.lineage import reads_names_only
-from cs_input_analyzer.op_kinds import HANDS_ON, THREADED
-from cs_input_analyzer.op_traits import call_number, method_of, prefetches_by_itself
+from cs_input_analyzer.pipeline.lineage import reads_names_only
+from cs_input_analyzer.pipeline.op_kinds import HANDS_ON, THREADED
+from cs_input_analyzer.pipeline.op_traits import call_number, method_of, prefetches_by_itself
+from cs_input_analyzer.pipeline.source.code import AUTOTUNE, with_argument, with_call_after
+from cs_input_analyzer.planning.evidence import bottleneck
 from cs_input_analyzer.records import Case, Edit, EditKind, Finding, Op
-from cs_input_analyzer.source_code import AUTOTUNE, with_argument, with_call_after
 
 CODE = "CSI201"
 NAME = "prefetch-missing"

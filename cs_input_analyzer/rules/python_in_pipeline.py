@@ -20,10 +20,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from cs_input_analyzer.evidence import bottleneck, share_of, station_of
+from cs_input_analyzer.pipeline.samples import samples_reaching
+from cs_input_analyzer.pipeline.threads import dearest, python_ops
+from cs_input_analyzer.planning.evidence import bottleneck, share_of, station_of
 from cs_input_analyzer.records import Case, Finding, Op, OpCost, StationKind
-from cs_input_analyzer.samples import samples_reaching
-from cs_input_analyzer.threads import dearest, python_ops
 from cs_input_analyzer.units import format_rate, format_ratio
 
 CODE = "CSI401"

@@ -17,10 +17,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from cs_input_analyzer.evidence import READING, bottleneck
-from cs_input_analyzer.op_traits import call_number
+from cs_input_analyzer.pipeline.op_traits import call_number
+from cs_input_analyzer.pipeline.source.code import argument_of, with_argument, without_argument
+from cs_input_analyzer.planning.evidence import READING, bottleneck
 from cs_input_analyzer.records import Case, Edit, Finding, Op, Storage
-from cs_input_analyzer.source_code import argument_of, with_argument, without_argument
 from cs_input_analyzer.units import format_bytes, format_seconds
 
 CODE = "CSI406"

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cs_input_analyzer.lineage import before, reads_names_only
-from cs_input_analyzer.op_kinds import SHUFFLES
-from cs_input_analyzer.op_traits import chain_before, method_of
+from cs_input_analyzer.pipeline.lineage import before, reads_names_only
+from cs_input_analyzer.pipeline.op_kinds import SHUFFLES
+from cs_input_analyzer.pipeline.op_traits import chain_before, method_of
+from cs_input_analyzer.pipeline.source.code import with_calls_swapped
 from cs_input_analyzer.records import Case, Finding
-from cs_input_analyzer.source_code import with_calls_swapped
 
 CODE = "CSI210"
 NAME = "repeat-before-shuffle"

@@ -16,12 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cs_input_analyzer.evidence import READING, bottleneck, files_read, reads_at_once
-from cs_input_analyzer.lineage import freeing_shuffle
-from cs_input_analyzer.op_traits import call_number, has_written_cycle, is_made_by_reader, opens_files, reader_call
+from cs_input_analyzer.pipeline.lineage import freeing_shuffle
+from cs_input_analyzer.pipeline.op_traits import call_number, has_written_cycle, is_made_by_reader, opens_files, reader_call
+from cs_input_analyzer.pipeline.source.code import AUTOTUNE, with_argument
+from cs_input_analyzer.pipeline.threads import inside
+from cs_input_analyzer.planning.evidence import READING, bottleneck, files_read, reads_at_once
 from cs_input_analyzer.records import Case, Edit, Finding, Op
-from cs_input_analyzer.source_code import AUTOTUNE, with_argument
-from cs_input_analyzer.threads import inside
 
 CODE = "CSI105"
 NAME = "sequential-reads"

@@ -16,12 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cs_input_analyzer.evidence import BUSY_RATIO, bottleneck, busy_ratio, rate_of_worker, widest_cpus
-from cs_input_analyzer.lineage import reads_names_only
-from cs_input_analyzer.op_traits import call_number, calls_python, cost_of, draws, is_costly, why_not_parallelized
+from cs_input_analyzer.pipeline.lineage import reads_names_only
+from cs_input_analyzer.pipeline.op_traits import call_number, calls_python, cost_of, draws, is_costly, why_not_parallelized
+from cs_input_analyzer.pipeline.source.code import AUTOTUNE, with_argument
+from cs_input_analyzer.pipeline.threads import is_serial
+from cs_input_analyzer.planning.evidence import BUSY_RATIO, bottleneck, busy_ratio, rate_of_worker, widest_cpus
 from cs_input_analyzer.records import Case, Edit, Finding, Op
-from cs_input_analyzer.source_code import AUTOTUNE, with_argument
-from cs_input_analyzer.threads import is_serial
 
 CODE = "CSI101"
 NAME = "serial-map"

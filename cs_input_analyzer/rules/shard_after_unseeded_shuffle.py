@@ -16,10 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cs_input_analyzer.lineage import before
-from cs_input_analyzer.op_kinds import SHUFFLES
+from cs_input_analyzer.pipeline.lineage import before
+from cs_input_analyzer.pipeline.op_kinds import SHUFFLES
+from cs_input_analyzer.pipeline.source.code import argument_of, count_calls, with_argument
 from cs_input_analyzer.records import Case, Finding, Op
-from cs_input_analyzer.source_code import argument_of, count_calls, with_argument
 
 CODE = "CSI304"
 NAME = "shard-after-unseeded-shuffle"

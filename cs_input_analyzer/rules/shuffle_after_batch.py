@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cs_input_analyzer.lineage import before, reads_names_only
-from cs_input_analyzer.op_kinds import SHUFFLES
-from cs_input_analyzer.op_traits import sample_bytes
+from cs_input_analyzer.pipeline.lineage import before, reads_names_only
+from cs_input_analyzer.pipeline.op_kinds import SHUFFLES
+from cs_input_analyzer.pipeline.op_traits import sample_bytes
+from cs_input_analyzer.pipeline.samples import batching_op
+from cs_input_analyzer.pipeline.source.code import with_calls_swapped
 from cs_input_analyzer.records import Case, Finding, Op
-from cs_input_analyzer.samples import batching_op
-from cs_input_analyzer.source_code import with_calls_swapped
 from cs_input_analyzer.units import format_bytes
 
 CODE = "CSI209"

@@ -16,11 +16,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cs_input_analyzer.evidence import samples_of_worker, workers_of
-from cs_input_analyzer.lineage import before, reads_names_only
-from cs_input_analyzer.op_kinds import SHUFFLES
+from cs_input_analyzer.pipeline.lineage import before, reads_names_only
+from cs_input_analyzer.pipeline.op_kinds import SHUFFLES
+from cs_input_analyzer.pipeline.samples import samples_reaching
+from cs_input_analyzer.planning.evidence import samples_of_worker, workers_of
 from cs_input_analyzer.records import Case, Finding
-from cs_input_analyzer.samples import samples_reaching
 
 CODE = "CSI207"
 NAME = "shuffle-exceeds-shard"

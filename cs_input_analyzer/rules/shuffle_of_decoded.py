@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cs_input_analyzer.op_kinds import SHUFFLES
-from cs_input_analyzer.op_traits import call_number, chain_before, cost_of, decodes, is_map, sample_bytes
+from cs_input_analyzer.pipeline.op_kinds import SHUFFLES
+from cs_input_analyzer.pipeline.op_traits import call_number, chain_before, cost_of, decodes, is_map, sample_bytes
+from cs_input_analyzer.pipeline.samples import samples_reaching
+from cs_input_analyzer.pipeline.source.code import with_calls_swapped
 from cs_input_analyzer.records import Case, Edit, Finding, Op
-from cs_input_analyzer.samples import samples_reaching
-from cs_input_analyzer.source_code import with_calls_swapped
 from cs_input_analyzer.units import format_bytes
 
 CODE = "CSI206"

@@ -14,14 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cs_input_analyzer.evidence import samples_of_worker
-from cs_input_analyzer.lineage import reads_names_only
-from cs_input_analyzer.op_kinds import SHUFFLES
-from cs_input_analyzer.op_traits import call_number
+from cs_input_analyzer.pipeline.lineage import reads_names_only
+from cs_input_analyzer.pipeline.op_kinds import SHUFFLES
+from cs_input_analyzer.pipeline.op_traits import call_number
+from cs_input_analyzer.pipeline.samples import samples_reaching
+from cs_input_analyzer.pipeline.source.code import with_argument
+from cs_input_analyzer.pipeline.threads import reader_ops
+from cs_input_analyzer.planning.evidence import samples_of_worker
 from cs_input_analyzer.records import Case, Finding, Op
-from cs_input_analyzer.samples import samples_reaching
-from cs_input_analyzer.source_code import with_argument
-from cs_input_analyzer.threads import reader_ops
 
 CODE = "CSI208"
 NAME = "shuffle-too-small"

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cs_input_analyzer.evidence import bottleneck, workers_of
+from cs_input_analyzer.planning.evidence import bottleneck, workers_of
 from cs_input_analyzer.records import Case, FileSet, Finding
 from cs_input_analyzer.units import format_bytes
 

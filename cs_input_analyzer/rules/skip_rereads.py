@@ -17,10 +17,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cs_input_analyzer.evidence import rate_of_worker
-from cs_input_analyzer.lineage import after, before, reads_names_only
+from cs_input_analyzer.pipeline.lineage import after, before, reads_names_only
+from cs_input_analyzer.pipeline.samples import samples_reaching
+from cs_input_analyzer.planning.evidence import rate_of_worker
 from cs_input_analyzer.records import Case, Finding, Op
-from cs_input_analyzer.samples import samples_reaching
 from cs_input_analyzer.units import format_count, format_seconds
 
 CODE = "CSI309"

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cs_input_analyzer.lineage import reads_names_only
-from cs_input_analyzer.op_kinds import SHUFFLES
+from cs_input_analyzer.pipeline.lineage import reads_names_only
+from cs_input_analyzer.pipeline.op_kinds import SHUFFLES
+from cs_input_analyzer.pipeline.samples import samples_reaching
 from cs_input_analyzer.records import Case, Finding, Op, WorkerResult
-from cs_input_analyzer.samples import samples_reaching
 from cs_input_analyzer.units import format_seconds
 
 CODE = "CSI211"

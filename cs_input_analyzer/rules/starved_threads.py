@@ -20,8 +20,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cs_input_analyzer.evidence import cpus_of_task, widest_cpus
-from cs_input_analyzer.op_kinds import MAPS
+from cs_input_analyzer.pipeline.op_kinds import MAPS
+from cs_input_analyzer.planning.evidence import cpus_of_task, widest_cpus
 from cs_input_analyzer.records import Case, Edit, Finding, Op
 from cs_input_analyzer.units import counted
 

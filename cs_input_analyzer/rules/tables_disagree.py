@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cs_input_analyzer.capacity import WORKER_CPU
-from cs_input_analyzer.evidence import widest_cpus
-from cs_input_analyzer.op_kinds import KEEPERS, WRITERS
+from cs_input_analyzer.pipeline.op_kinds import KEEPERS, WRITERS
+from cs_input_analyzer.pipeline.threads import inside, reader_ops
+from cs_input_analyzer.planning.capacity import WORKER_CPU
+from cs_input_analyzer.planning.evidence import widest_cpus
 from cs_input_analyzer.records import Case, Finding
-from cs_input_analyzer.threads import inside, reader_ops
 from cs_input_analyzer.units import format_count
 
 CODE = "CSI508"

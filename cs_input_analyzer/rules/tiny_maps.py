@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cs_input_analyzer.evidence import share_of
-from cs_input_analyzer.op_traits import chain_before, cost_of, is_costly, is_map
+from cs_input_analyzer.pipeline.op_traits import chain_before, cost_of, is_costly, is_map
+from cs_input_analyzer.pipeline.samples import samples_reaching
+from cs_input_analyzer.planning.evidence import share_of
 from cs_input_analyzer.records import Case, Finding, Op
-from cs_input_analyzer.samples import samples_reaching
 
 CODE = "CSI109"
 NAME = "tiny-maps"

@@ -16,10 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cs_input_analyzer.op_kinds import TRANSFORMS
+from cs_input_analyzer.pipeline.op_kinds import TRANSFORMS
+from cs_input_analyzer.pipeline.samples import batching_op
+from cs_input_analyzer.pipeline.threads import python_ops
 from cs_input_analyzer.records import Case, Component, Finding
-from cs_input_analyzer.samples import batching_op
-from cs_input_analyzer.threads import python_ops
 
 CODE = "CSI308"
 NAME = "unknown-shapes"

@@ -18,9 +18,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
-from cs_input_analyzer.op_kinds import TRANSFORMS
+from cs_input_analyzer.pipeline.op_kinds import TRANSFORMS
+from cs_input_analyzer.pipeline.samples import batching_op
 from cs_input_analyzer.records import Case, Component, Finding
-from cs_input_analyzer.samples import batching_op
 from cs_input_analyzer.units import format_bytes, format_bytes_per_s
 
 CODE = "CSI402"

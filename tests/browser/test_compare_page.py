@@ -10,9 +10,9 @@ import pytest
 from builders import make_analysis, make_estimate, make_finding, make_measurement
 from page_runs import usual_run
 
-from cs_input_analyzer.compare import compare
 from cs_input_analyzer.records import Comparison, Tool
 from cs_input_analyzer.report import render_comparison
+from cs_input_analyzer.studies.compare import compare
 
 pytestmark = pytest.mark.browser
 

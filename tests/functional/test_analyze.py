@@ -14,7 +14,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from cs_input_analyzer.op_kinds import IDLE
+from cs_input_analyzer.pipeline.op_kinds import IDLE
 from tests.functional.running import BRIEF, ROOT, Outcome, run_cli
 
 pytestmark = [pytest.mark.tf, pytest.mark.slow, pytest.mark.timeout(600)]

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from cs_input_analyzer.launch import LocalLauncher, WorkPlan
-from cs_input_analyzer.launch.interface import Launched
-from cs_input_analyzer.measure.journal import Candidate
+from cs_input_analyzer.engines import LocalLauncher, WorkPlan
+from cs_input_analyzer.engines.interface import Launched
 from cs_input_analyzer.records import Edit, Layout
+from cs_input_analyzer.worker.journal import Candidate
 
 pytestmark = [pytest.mark.tf, pytest.mark.slow]
 

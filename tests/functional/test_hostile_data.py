@@ -25,10 +25,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cs_input_analyzer.launch import Launched, LocalLauncher, WorkPlan
-from cs_input_analyzer.measure.counters import read_counters
-from cs_input_analyzer.measure.journal import JournalError, JournalWriter, read_journal
+from cs_input_analyzer.engines import Launched, LocalLauncher, WorkPlan
+from cs_input_analyzer.machines.counters import read_counters
 from cs_input_analyzer.records import Layout
+from cs_input_analyzer.worker.journal import JournalError, JournalWriter, read_journal
 from tests.functional.running import BRIEF, QUICK, ROOT, Outcome, run_cli
 
 pytestmark = [pytest.mark.tf, pytest.mark.slow, pytest.mark.timeout(900)]
@@ -389,7 +389,7 @@ def test_hostile_data(case: Case, outcomes: dict[str, Outcome]) -> None:
     assert outcome.code == case.code, told
     for pattern in case.says:
         assert re.search(pattern, outcome.err), f"{pattern!r} is not in: {told}"
-    for own in ("/cs_input_analyzer/measure/", "Traceback", "0000 00:00"):
+    for own in ("/cs_input_analyzer/worker/", "Traceback", "0000 00:00"):
         assert own not in outcome.out + outcome.err, told
     if case.code:  # one line says it, after those of the progress
         assert re.match("cs_input_analyzer: ", outcome.err.rstrip().splitlines()[-1]), told
@@ -485,7 +485,7 @@ def test_the_readers_alone_hold_no_more_than_the_pipeline(record_bytes: int, rec
     """Many small records are read at once, so that the loop's own cost does not count; of huge ones that would fill the memory."""
     import tensorflow as tf
 
-    from cs_input_analyzer.measure.readers_alone import sample_readers
+    from cs_input_analyzer.worker.readers_alone import sample_readers
 
     path = str(tmp_path / "part-0.tfrecord")
     with tf.io.TFRecordWriter(path) as writer:

@@ -13,12 +13,12 @@ from page_runs import run_of_a_long_pipeline, usual_run
 from rich.cells import cell_len
 from test_to_html import Page
 
-from cs_input_analyzer.compare import compare
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.records import Comparison, Tool
 from cs_input_analyzer.report import render_comparison
 from cs_input_analyzer.report.comparison import compared_tables, doubts_table, headline, sides_table
 from cs_input_analyzer.report.wording import visible
+from cs_input_analyzer.studies.compare import compare
 
 TOOL = Tool(name="cs_input_analyzer", version="0.1.0")
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from cs_input_analyzer.evidence import busy_ratio
+from cs_input_analyzer.planning.evidence import busy_ratio
 from cs_input_analyzer.records import Edit, Op, Station
 from cs_input_analyzer.rules import (
     flat_map_over_files,

@@ -30,7 +30,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 def case_of(build: Callable[[], Any]) -> Case:
-    from cs_input_analyzer.graph import read_graph, recorded_sources
+    from cs_input_analyzer.pipeline.graph import read_graph, recorded_sources
 
     with recorded_sources() as log:
         dataset = build()

@@ -35,7 +35,7 @@ def graph_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], P
         return write_sample(sample, folder / sample, scale=SCALE[sample])
 
     def build(module: str, sample: str) -> PipelineGraph:
-        from cs_input_analyzer.graph import read_graph, recorded_sources
+        from cs_input_analyzer.pipeline.graph import read_graph, recorded_sources
 
         imported: Any = importlib.import_module(module)
         own = hasattr(imported, "write_dataset") and ".pathologies." in module
@@ -151,7 +151,7 @@ def record_files(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 def waiting_for_reads(dataset: Any, code: str | None) -> Case:
     """Reads that wait, far below what the CPUs would take; the ops of the reader have this statement."""
-    from cs_input_analyzer.graph import SourceLog, read_graph
+    from cs_input_analyzer.pipeline.graph import SourceLog, read_graph
 
     pipeline = read_graph(dataset, SourceLog(), target="x")
     ops = tuple(replace(op, code=code if op.name not in ("shuffle", "batch", "map") else None) for op in pipeline.ops)
@@ -189,8 +189,8 @@ def test_what_is_proposed_for_reads_that_wait_is_carried_out_and_proven(
 ) -> None:
     import tensorflow as tf
 
-    from cs_input_analyzer.measure.equality import prove
-    from cs_input_analyzer.rewrite import apply
+    from cs_input_analyzer.pipeline.edits import apply
+    from cs_input_analyzer.worker.equality import prove
 
     dataset = read(tf, record_files).map(tf.strings.length, num_parallel_calls=2).shuffle(64).repeat().batch(4, drop_remainder=True)
     (finding,) = [one for one in ours(waiting_for_reads(dataset, statement)) if one.code in ("CSI103", "CSI104", "CSI105")]
@@ -211,8 +211,8 @@ def test_what_is_proposed_where_the_order_counts_keeps_it(
     """Windows of neighbours, of files in any order: nothing that reorders records is applied, or shown."""
     import tensorflow as tf
 
-    from cs_input_analyzer.measure.equality import prove
-    from cs_input_analyzer.rewrite import EditError, apply
+    from cs_input_analyzer.pipeline.edits import EditError, apply
+    from cs_input_analyzer.worker.equality import prove
 
     dataset = read(tf, record_files).window(4, drop_remainder=True).flat_map(lambda window: window.batch(4))
     for finding in ours(waiting_for_reads(dataset, statement)):

@@ -19,9 +19,9 @@ from typing import Any
 import psutil
 import pytest
 
+from cs_input_analyzer.engines import Launched, WorkPlan
+from cs_input_analyzer.engines.slurm import SlurmLauncher, Wish, looking
 from cs_input_analyzer.errors import LaunchError, UsageError
-from cs_input_analyzer.launch import Launched, WorkPlan
-from cs_input_analyzer.launch.slurm import SlurmLauncher, Wish, looking
 from cs_input_analyzer.records import Layout
 from tests.slurm.private_slurm import PrivateSlurm, private_slurm
 
@@ -229,7 +229,7 @@ OPENED = """
 import sys, time
 from pathlib import Path
 from tests.slurm.test_slurm_launcher import wish
-from cs_input_analyzer.launch.slurm import SlurmLauncher
+from cs_input_analyzer.engines.slurm import SlurmLauncher
 from cs_input_analyzer.records import Layout
 launcher = SlurmLauncher(wish(shared_dir=Path(sys.argv[1]), nodes=None))
 launcher.start(Layout.parse("2x1x1"))

@@ -213,7 +213,7 @@ def test_where_slurm_is_not_installed_that_is_said(tmp_path: Path) -> None:
 
 
 def test_drained_and_resumed_nodes_are_seen(slurm: PrivateSlurm, monkeypatch: pytest.MonkeyPatch) -> None:
-    from cs_input_analyzer.cluster import discover
+    from cs_input_analyzer.machines.cluster import discover
 
     assert discover().cluster.nodes == 4
     slurm.ask("scontrol", "update", "nodename=n2", "state=drain", "reason=a test")

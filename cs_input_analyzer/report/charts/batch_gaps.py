@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cs_input_analyzer.curves import GapBin, gap_bins, wanted_gap_s
+from cs_input_analyzer.planning.curves import GapBin, gap_bins, wanted_gap_s
 from cs_input_analyzer.records import Analysis, BatchGap, Measurement
 from cs_input_analyzer.report.charts.view import Chart, Panel, Spec, axis, field, labelled, layered, time_unit, tooltip
 from cs_input_analyzer.report.measuring import shown_measurement

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cs_input_analyzer.curves import feeds, launch_grid
+from cs_input_analyzer.planning.curves import feeds, launch_grid
 from cs_input_analyzer.records import Analysis, Prediction
 from cs_input_analyzer.report.charts.view import Chart, Panel, Spec, coloured, field, layered, tooltip
 from cs_input_analyzer.report.tables import INTERVAL, LAYOUT, MEETS, PREDICTED, YES_OR_NO, Column, Table, rate_cells

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cs_input_analyzer.curves import FlowRow, flow_rows
+from cs_input_analyzer.planning.curves import FlowRow, flow_rows
 from cs_input_analyzer.records import Analysis, Finding
 from cs_input_analyzer.report.stations import NEAR_RATIO
 from cs_input_analyzer.report.tables import bare_rate

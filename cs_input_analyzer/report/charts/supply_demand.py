@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cs_input_analyzer.curves import current_prediction, feeds, throughput_curve
+from cs_input_analyzer.planning.curves import current_prediction, feeds, throughput_curve
 from cs_input_analyzer.records import Analysis, Estimate, Prediction
 from cs_input_analyzer.report.charts.view import (
     Chart,

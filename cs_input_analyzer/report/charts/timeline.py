@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cs_input_analyzer.curves import FeedingCurve, feeding_curve
+from cs_input_analyzer.planning.curves import FeedingCurve, feeding_curve
 from cs_input_analyzer.records import Analysis, LaunchPlan
 from cs_input_analyzer.report.charts.view import Chart, Panel, Spec, axis, coloured, field, labelled, layered, rate_form, tooltip
 from cs_input_analyzer.report.measuring import shown_measurement

@@ -1,0 +1,36 @@
+"""How a process of ours is started: the command line that finds the package, and the environment it gets."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import cs_input_analyzer
+
+__all__ = ["command", "environment"]
+
+# The package may be a plain checkout: its root goes last on the path, where it can shadow nothing of the user's.
+_BOOTSTRAP = (
+    "import sys; root = sys.argv.pop(1); sys.path[:] = [p for p in sys.path if p] + [root]; "
+    "import importlib; importlib.import_module(sys.argv.pop(1)).main(sys.argv[1:])"
+)
+
+
+def command(module: str, *arguments: str, isolated_in: Path | None = None) -> list[str]:
+    """The command line that calls `main` of one of our modules; all its files private copies but those in `isolated_in`."""
+    root = str(Path(cs_input_analyzer.__file__).resolve().parent.parent)
+    first = [] if isolated_in is None else ["cs_input_analyzer.worker.isolation", str(isolated_in)]
+    return [sys.executable, "-c", _BOOTSTRAP, root, *first, module, *arguments]
+
+
+def environment() -> dict[str, str]:
+    """The user's environment without accelerators, and without TensorFlow's chatter in the output we keep."""
+    return {
+        **os.environ,
+        "CUDA_VISIBLE_DEVICES": "-1",
+        "TPU_VISIBLE_CHIPS": "",
+        "TF_CPP_MIN_LOG_LEVEL": "3",
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",  # the user's folders stay as they are
+    }

@@ -1,0 +1,170 @@
+"""What is the same for every engine: the orders of workers, and what is made of the journals that they leave."""
+
+from __future__ import annotations
+
+import re
+import signal
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pydantic import TypeAdapter
+
+from cs_input_analyzer.engines.interface import Launched, WorkerFailure, WorkPlan
+from cs_input_analyzer.records import Layout, PipelineGraph, WorkerResult
+from cs_input_analyzer.worker.fixes import Outcomes, outcomes_of
+from cs_input_analyzer.worker.journal import EXIT_UNWRITTEN, UNWRITTEN, Journal, Order
+from cs_input_analyzer.worker.summary import Ending, measurement_of, profile_from, source_rate, stage_of, status_of, worker_result
+
+__all__ = ["how_it_ended", "launched_of", "order_of", "results_of", "storage_advice"]
+
+_CHATTER = re.compile(r"[IW]\d{4} \d\d|WARNING: All log messages before absl|To enable the following instructions")
+
+
+def order_of(plan: WorkPlan, index: int, tf_config: str, *, is_first: bool, is_alone: bool, left_s: float) -> Order:
+    """What one worker is told. Only the first of a launch tells its graph, its costs and what else is asked for.
+
+    `left_s`: until it is ended. A worker that was slow to start tries fixes for a shorter time, rather than being ended amid them.
+    """
+    return Order(
+        target=plan.target,
+        pickled=plan.pickled,
+        params_json=plan.params_json,
+        mode=plan.mode,
+        num_workers=plan.num_workers,
+        worker_index=index,
+        tf_config=tf_config,
+        batch_size=plan.batch_size,
+        target_error_ratio=plan.target_error_ratio,
+        # Side by side all sample for the same time: one that stopped early would leave its CPUs to the others.
+        min_window_s=plan.min_window_s if is_alone else plan.max_window_s,
+        max_window_s=plan.max_window_s,
+        want_graph=is_first,
+        want_costs=is_first,
+        cache=plan.cache,
+        want_source=is_first and plan.want_source,
+        want_prefixes=is_first and plan.want_prefixes,
+        candidates=plan.candidates if is_first else (),
+        fixes_s=max(0.0, min(plan.fixes_s, left_s)),
+        input_context=plan.input_context,
+        stand_ins=plan.stand_ins,
+        samples_per_element=plan.samples_per_element,
+        has_demand=plan.has_demand,
+    )
+
+
+def results_of(plan: WorkPlan, journals: Sequence[Journal], endings: Sequence[Ending], node: str) -> tuple[WorkerResult, ...]:
+    """Of workers on one host, in the window that they share."""
+    # A worker that met its end early says nothing about how long the others may be looked at.
+    whole = [journal for journal in journals if journal.last("done") and not journal.last("data_error")]
+    ends = [float(journal.stamps_s[-1]) for journal in whole if len(journal.stamps_s)]
+    until_s = min(ends, default=None)
+    return tuple(
+        _blaming_storage(worker_result(journal, ending, index=index, node=node, until_s=until_s), ending)
+        for journal, ending, index in zip(journals, endings, plan.worker_indices, strict=True)
+    )
+
+
+def launched_of(
+    layout: Layout,
+    plan: WorkPlan,
+    workers: Sequence[WorkerResult],
+    first: Journal,
+    ending: Ending,
+    *,
+    starting_s: float,
+    is_interrupted: bool,
+) -> Launched:
+    """A launch that is over, of the results of its workers and what the first of them wrote down."""
+    built = first.last("built")
+    fields = built["pipeline"] if built else None
+    pipeline = TypeAdapter(PipelineGraph).validate_python(fields) if fields else None
+    cache = first.last("cache")
+    measurement = measurement_of(
+        layout, plan.num_workers, workers, cache_state=plan.cache, page_cache_ratio=cache["ratio"] if cache else None
+    )
+    return Launched(
+        measurement=measurement,
+        pipeline=pipeline,
+        files=tuple((str(path), int(size)) for path, size in built["files"]) if built else (),
+        profile=profile_from(first, layout, pipeline, workers[0]) if pipeline else None,
+        failure=_failure(first, ending) if measurement.samples_per_s is None else None,
+        starting_s=starting_s,
+        transient_s=max((worker.steady_state.transient_s for worker in workers if worker.steady_state), default=0.0),
+        source_samples_per_s=source_rate(first, pipeline) if pipeline else None,
+        is_interrupted=is_interrupted,
+        outcomes=_outcomes(plan, first, ending),
+    )
+
+
+def _outcomes(plan: WorkPlan, journal: Journal, ending: Ending) -> Outcomes | None:
+    """What the first worker told of the fixes that it was to try; of one that was lost amid them, why it was."""
+    if not plan.candidates:
+        return None
+    told = outcomes_of(journal.events, len(plan.candidates))
+    return told if told.is_over else replace(told, ended=how_it_ended(ending), was_late=ending.killed_for == "deadline")
+
+
+def how_it_ended(ending: Ending) -> str:
+    """How a process ended: what ended it, and the last that it printed."""
+    ways = {"deadline": "the time of this run was over", "memory": "it used more memory than allowed", "interrupt": "interrupted"}
+    code = ending.returncode
+    if ending.killed_for is not None:
+        return ways[ending.killed_for]
+    if code is not None and code < 0:
+        name = signal.Signals(-code).name if -code in set(signal.Signals) else ""
+        remark = {9: ", most likely by the kernel, as memory had run out", 11: ", a fault of native code"}
+        how = f"killed by signal {-code}{f' ({name})' if name else ''}{remark.get(-code, '')}"
+    else:
+        how = f"exited with status {code}"
+    said = [line.strip() for line in _without_chatter(ending.output_tail).splitlines() if line.strip()]
+    return f"{how}; the last that it printed: {said[-1][:300]}" if said else how
+
+
+def _failure(journal: Journal, ending: Ending) -> WorkerFailure:
+    """The first worker's failure, in the user's terms."""
+    failed = journal.last("failed")
+    if failed is not None:
+        return WorkerFailure(stage=failed["stage"], kind=failed["kind"], message=failed["message"], details=failed["details"])
+    data_error = journal.last("data_error")
+    if data_error is not None:
+        return WorkerFailure(stage="sampling", kind=data_error["kind"], message=data_error["message"], details="")
+    unwritten = _unwritten(ending)
+    if unwritten is not None:
+        return WorkerFailure(stage="journal", kind="JournalError", message=unwritten, details="")
+    _, message = status_of(journal, ending)
+    stage = "hang" if ending.killed_for in ("start", "deadline") else "exit"
+    return WorkerFailure(
+        stage=stage,
+        kind=ending.killed_for or stage_of(journal),
+        message=message,
+        details=_without_chatter(ending.output_tail)[-2000:],
+    )
+
+
+def _unwritten(ending: Ending) -> str | None:
+    """What to tell about a worker that could not write its journal; None for others."""
+    _, said, reason = ending.output_tail.rpartition(UNWRITTEN)
+    if ending.returncode != EXIT_UNWRITTEN or not said:
+        return None
+    return f"what a worker measured could not be written down: {storage_advice(reason.strip())}"
+
+
+def _blaming_storage(result: WorkerResult, ending: Ending) -> WorkerResult:
+    """Says of a worker that could not write its journal why it was lost; what it had written before is kept."""
+    unwritten = _unwritten(ending)
+    return result if unwritten is None or result.status == "done" else replace(result, status="lost", message=unwritten)
+
+
+def storage_advice(reason: str) -> str:
+    """What is wrong with the folder for temporary files, and what to do."""
+    try:
+        folder = tempfile.gettempdir()
+    except OSError:
+        return f"{reason}; set TMPDIR to a folder with some free space"
+    return f"{reason.lower()} in {folder}; free some space there, or set TMPDIR to another folder"
+
+
+def _without_chatter(output: str) -> str:
+    """Without what TensorFlow logs about itself while it is imported; its errors stay."""
+    return "".join(line for line in output.splitlines(keepends=True) if not _CHATTER.match(line))

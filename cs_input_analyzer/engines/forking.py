@@ -1,0 +1,152 @@
+"""The parent's side of the fork server: starts it, asks it for workers, hears of their end."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from cs_input_analyzer.engines.bootstrap import command, environment
+from cs_input_analyzer.errors import LaunchError
+from cs_input_analyzer.worker.fork_server import MESSAGE_BYTES
+
+__all__ = ["ForkServer", "ForkedProcess"]
+
+FORK_PATIENCE_S = 10.0
+# What makes libraries start threads when they are loaded, unless it says 1.
+_THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+class ForkedProcess:
+    """A worker that the server forked, with as much of `subprocess.Popen` as a launcher needs."""
+
+    def __init__(self, server: ForkServer, pid: int, stdin: IO[bytes], stdout: IO[bytes]) -> None:
+        self.pid, self.stdin, self.stdout = pid, stdin, stdout
+        self.returncode: int | None = None
+        self._server = server
+
+    def poll(self) -> int | None:
+        self._hear(0.0)
+        return self.returncode
+
+    def wait(self) -> int:
+        while self.returncode is None:
+            self._hear(1.0)
+        return self.returncode
+
+    def _hear(self, timeout_s: float) -> None:
+        if self.returncode is None:
+            self._server.hear(timeout_s)
+        if self.returncode is None and self._server.is_gone:  # also one that went before it could tell of this worker's end
+            self.returncode = -signal.SIGKILL
+
+
+class ForkServer:
+    """One process with TensorFlow imported. It cannot be used where it did not come up single-threaded."""
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        held = [name for name in _THREADS if name not in os.environ]
+        try:
+            self._process = subprocess.Popen(
+                command("cs_input_analyzer.worker.fork_server", str(theirs.fileno()), str(os.getpid()), ",".join(held)),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env=environment() | dict.fromkeys(held, "1"),
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+        except OSError as error:
+            ours.close()
+            raise LaunchError(f"a worker process could not be started: {error}") from error
+        finally:
+            theirs.close()
+        self._socket = ours
+        self._workers: dict[int, ForkedProcess] = {}
+        self._ended: dict[int, int] = {}  # by processes whose ForkedProcess is not made yet
+        self._forked: dict[str, int] = {}
+        self._is_ready: bool | None = None
+
+    def is_usable(self, start_timeout_s: float) -> bool:
+        """Waits until the import is done. Raises LaunchError where it takes longer than this."""
+        deadline_s = time.monotonic() + start_timeout_s
+        while self._is_ready is None:
+            if time.monotonic() > deadline_s:
+                raise LaunchError(f"TensorFlow was not imported within {start_timeout_s:g} s; --start-timeout gives it more")
+            self.hear(timeout_s=0.5)
+        return self._is_ready
+
+    @property
+    def is_gone(self) -> bool:
+        """It forks no workers; those that it had forked died with it."""
+        return self._is_ready is False
+
+    def start(self, folder: Path, cpus: Sequence[int], *, is_isolated: bool = False) -> ForkedProcess:
+        """A new worker, on these CPUs, that keeps its journal in `folder`; isolated: it writes nothing else for real.
+
+        Raises LaunchError when the server is gone.
+        """
+        to_worker, from_worker = os.pipe2(os.O_CLOEXEC), os.pipe2(os.O_CLOEXEC)
+        wanted = {"worker": folder.name, "folder": str(folder), "cpus": list(cpus), "isolated": is_isolated}
+        request = json.dumps(wanted).encode()
+        try:
+            socket.send_fds(self._socket, [request], [to_worker[0], from_worker[1]])
+            pid = self._pid_of(folder.name)
+        except (OSError, LaunchError) as error:
+            os.close(to_worker[1])
+            os.close(from_worker[0])
+            raise LaunchError(f"a worker process could not be forked: {error}") from error
+        finally:
+            os.close(to_worker[0])
+            os.close(from_worker[1])
+        stdin, stdout = os.fdopen(to_worker[1], "wb", buffering=0), os.fdopen(from_worker[0], "rb", buffering=0)
+        worker = self._workers[pid] = ForkedProcess(self, pid, stdin, stdout)
+        worker.returncode = self._ended.pop(pid, None)
+        return worker
+
+    def _pid_of(self, name: str) -> int:
+        deadline_s = time.monotonic() + FORK_PATIENCE_S
+        while name not in self._forked:
+            if self._is_ready is False or time.monotonic() > deadline_s:
+                raise LaunchError("the process that forks workers does not answer")
+            self.hear(timeout_s=0.5)
+        return self._forked.pop(name)
+
+    def hear(self, timeout_s: float = 0.0) -> None:
+        """Takes in what the server has said; waits for the first word at most `timeout_s`."""
+        while self._is_ready is not False and select.select([self._socket], [], [], timeout_s)[0]:
+            timeout_s = 0.0
+            try:
+                message = self._socket.recv(MESSAGE_BYTES)
+            except OSError:
+                message = b""
+            self._take(json.loads(message) if message else None)
+
+    def _take(self, said: dict[str, Any] | None) -> None:
+        if said is None:  # it is gone, and its workers with it: they die with their parent
+            self._is_ready = False
+        elif "ready" in said:
+            self._is_ready = said["ready"]
+        elif "returncode" in said:
+            worker_over = self._workers.pop(said["pid"], None)
+            if worker_over is None:
+                self._ended[said["pid"]] = said["returncode"]
+            else:
+                worker_over.returncode = said["returncode"]
+        else:
+            self._forked[said["worker"]] = said["pid"]
+
+    def close(self) -> None:
+        """Ends the server, and with it every worker that still runs."""
+        self._socket.close()
+        self._is_ready = False
+        self._process.kill()
+        self._process.wait()

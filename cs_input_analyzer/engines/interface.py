@@ -1,0 +1,115 @@
+"""What every engine offers: start workers (they import TensorFlow), then run them over one layout together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from cs_input_analyzer.records import CacheChoice, Estimate, Layout, Measurement, Mode, PipelineGraph, Profile
+from cs_input_analyzer.worker.fixes import Outcomes
+from cs_input_analyzer.worker.journal import Candidate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkPlan:
+    """What the workers of one launch are to do.
+
+    Attributes:
+        target: as the user wrote it; `pickled` is the file that holds the function where it cannot be imported.
+        num_workers: worker count announced in TF_CONFIG, at least as many as are started.
+        worker_indices: TF_CONFIG index of each started worker.
+        want_source: whether the first worker is to run the readers alone, too.
+        candidates: fixes that the first worker is to try after its window, in `fixes_s` seconds from when its pipeline is built.
+        input_context: whether one is given to a function that has None for it by default.
+        stand_ins: packages to stand in for where they are not installed.
+        batch_size: samples of a step of the accelerator, where that was said; `has_demand`: that it takes samples at some rate.
+        samples_per_element: what the user says that one element holds.
+        deadline_s: on the launcher's clock; workers that are not done by then are ended and keep what they measured. What they take
+            to import and to build comes on top: for that they have the launcher's start timeout.
+    """
+
+    target: str
+    pickled: str | None
+    params_json: str | None
+    mode: Mode
+    batch_size: int | None
+    num_workers: int
+    worker_indices: tuple[int, ...]
+    target_error_ratio: float
+    min_window_s: float
+    max_window_s: float
+    deadline_s: float
+    cache: CacheChoice = "as-is"
+    want_source: bool = False
+    want_prefixes: bool = False
+    candidates: tuple[Candidate, ...] = ()
+    fixes_s: float = 0.0
+    input_context: bool = False
+    stand_ins: tuple[str, ...] = ()
+    samples_per_element: int | None = None
+    has_demand: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerFailure:
+    """Why no worker of a launch gave a rate. `stage`: `load`, `import`, `build`, `first_batch`, `hang`, `exit`,
+    `sampling`, `journal` (what it measured could not be written down), `worker`, `engine` (what started it ended it).
+    """
+
+    stage: str
+    kind: str
+    message: str
+    details: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launched:
+    """One launch, over: its numbers, what the first worker saw of the pipeline, and the failure where nothing came out.
+
+    Attributes:
+        files: paths and sizes of the files that the first worker's pipeline names, in order of their paths.
+        starting_s: from the call of `run` until the workers had imported TensorFlow and built their pipelines.
+        is_interrupted: Ctrl-C ended it; what the workers had measured by then is here.
+        outcomes: of the plan's candidates, in their order; None where an engine does not try them.
+    """
+
+    measurement: Measurement
+    pipeline: PipelineGraph | None
+    files: tuple[tuple[str, int], ...]
+    profile: Profile | None
+    failure: WorkerFailure | None
+    starting_s: float
+    transient_s: float
+    source_samples_per_s: Estimate | None = None
+    is_interrupted: bool = False
+    outcomes: Outcomes | None = None
+
+
+class Launching(Protocol):
+    """Workers that were started and are importing TensorFlow, or wait for their order."""
+
+    @property
+    def layout(self) -> Layout: ...
+
+
+class Launcher(Protocol):
+    """An engine. `close` ends everything it ever started; nothing is left behind."""
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes a layout may have."""
+
+    def now_s(self) -> float:
+        """The launcher's clock, seconds."""
+
+    def starting_s(self, workers: int) -> float:
+        """Seconds that so many workers, started side by side, are expected to take until they have imported TensorFlow."""
+
+    def start(self, layout: Layout) -> Launching:
+        """Starts the workers of one layout; returns at once."""
+
+    def run(self, launching: Launching, plan: WorkPlan) -> Launched:
+        """Gives the order, waits for all workers, collects. Raises LaunchError when the engine itself fails."""
+
+    def close(self) -> None:
+        """Ends all workers, removes all files."""

@@ -1,0 +1,206 @@
+"""Workers as processes on this host."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from cs_input_analyzer.engines.collecting import launched_of, order_of, results_of, storage_advice
+from cs_input_analyzer.engines.forking import ForkedProcess, ForkServer
+from cs_input_analyzer.engines.interface import Launched, Launching, WorkPlan
+from cs_input_analyzer.engines.memory_watch import Kin
+from cs_input_analyzer.engines.tf_config import free_ports, local_tf_config
+from cs_input_analyzer.engines.worker_process import POLL_S, WorkerProcess, fresh_process
+from cs_input_analyzer.errors import LaunchError
+from cs_input_analyzer.machines.host import cpu_sets
+from cs_input_analyzer.records import START_TIMEOUT_S, Layout
+from cs_input_analyzer.worker.journal import read_journal
+from cs_input_analyzer.worker.summary import Killed
+
+# What workers take to come up: importing TensorFlow by themselves, and forked from a process that has done so.
+FRESH_IMPORT_S = 4.0
+FORK_S = 0.1
+# What the first batch took longer is taken off the window, so that workers end by themselves and not at the deadline.
+LEAVING_S = 1.0
+SHORTEST_WINDOW_S = 0.3
+# Of the memory that is free before they build their pipelines, the workers of a launch may use this part together.
+MEMORY_SHARE_RATIO = 0.9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalLaunching:
+    """Workers of one layout on this host."""
+
+    layout: Layout
+    processes: tuple[WorkerProcess, ...]
+
+
+class LocalLauncher:
+    """Starts workers as processes of this host, each pinned to its own CPUs out of the budget.
+
+    They are forked from one process that has imported TensorFlow, or, with `forks` False, each imports it by itself. With
+    `isolates` they write to private copies of all files, as is right where they run a user's script. Workers that have not
+    imported and built their pipelines within `start_timeout_s` are ended.
+    """
+
+    def __init__(
+        self,
+        cpu_budget: int,
+        worker_memory_bytes: int | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        start_timeout_s: float = START_TIMEOUT_S,
+        forks: bool = True,
+        isolates: bool = False,
+    ) -> None:
+        self._isolates = isolates
+        self._start_timeout_s = start_timeout_s
+        self._cpu_budget = cpu_budget
+        self._worker_memory_bytes = worker_memory_bytes
+        self._clock = clock
+        try:
+            self._folder = Path(tempfile.mkdtemp(prefix="cs_input_analyzer-"))
+        except OSError as error:
+            raise LaunchError(f"no temporary folder can be made: {storage_advice(error.strerror or str(error))}") from None
+        self._started: list[WorkerProcess] = []
+        self._kin = Kin()
+        self._next_cpu = 0
+        self._server: ForkServer | None = None
+        self._forks: bool | None = None if forks else False
+
+    @property
+    def folder(self) -> Path:
+        """Private scratch space, removed by `close`."""
+        return self._folder
+
+    @property
+    def nodes(self) -> int:
+        return 1
+
+    def now_s(self) -> float:
+        return self._clock()
+
+    def start(self, layout: Layout) -> LocalLaunching:
+        if layout.nodes != 1:
+            raise LaunchError(f"layout {layout}: this host is one node")
+        # Layouts wait side by side while they import; each begins where the last one ended, so that they share no CPU needlessly.
+        sets = cpu_sets(layout.tasks_per_node, layout.cpus_per_task, self._cpu_budget, self._next_cpu)
+        self._next_cpu += layout.cpus_per_node
+        processes = []
+        for cpus in sets:
+            folder = self._folder / f"worker-{len(self._started)}"
+            try:
+                folder.mkdir()
+            except OSError as error:
+                raise LaunchError(f"no folder can be made for a worker: {storage_advice(error.strerror or str(error))}") from None
+            process = WorkerProcess(folder, self._process(folder, cpus), self._memory_limit(1), self._kin)
+            self._started.append(process)
+            processes.append(process)
+        return LocalLaunching(layout=layout, processes=tuple(processes))
+
+    def starting_s(self, workers: int) -> float:
+        if self._forks is False:
+            return FRESH_IMPORT_S * max(1.0, workers / self._cpu_budget)
+        return (0.0 if self._forks else FRESH_IMPORT_S) + FORK_S * workers
+
+    def _process(self, folder: Path, cpus: Sequence[int]) -> subprocess.Popen[bytes] | ForkedProcess:
+        """A worker forked from one that has imported TensorFlow; where that cannot be had, one that imports it by itself."""
+        if self._server is None and self._forks is None:
+            self._server = ForkServer()
+            self._forks = self._server.is_usable(self._start_timeout_s)
+        if self._server is not None and self._forks:
+            try:
+                return self._server.start(folder, cpus, is_isolated=self._isolates)
+            except LaunchError:  # killed from outside: the workers that come can do without it
+                self._forks = False
+        return fresh_process(folder, cpus, is_isolated=self._isolates)
+
+    def run(self, launching: Launching, plan: WorkPlan) -> Launched:
+        assert isinstance(launching, LocalLaunching)
+        is_interrupted, starting_s = False, 0.0
+        try:
+            starting_s = self._build(launching.processes, plan)
+            self._sample(launching.processes, plan, plan.deadline_s + starting_s)
+        except KeyboardInterrupt:
+            is_interrupted = True
+            for process in launching.processes:
+                process.kill("interrupt")
+        endings = [process.finish() for process in launching.processes]
+        journals = [read_journal(process.folder) for process in launching.processes]
+        for process in launching.processes:
+            shutil.rmtree(process.folder, ignore_errors=True)
+        workers = results_of(plan, journals, endings, socket.gethostname())
+        return launched_of(
+            launching.layout,
+            plan,
+            workers,
+            journals[0],
+            endings[0],
+            starting_s=starting_s,
+            is_interrupted=is_interrupted,
+        )
+
+    def _build(self, processes: Sequence[WorkerProcess], plan: WorkPlan) -> float:
+        """Gives the workers their orders; the seconds until each has built its pipeline or is gone."""
+        began_s = self._clock()
+        latest_s = began_s + self._start_timeout_s
+        # All that were started: a neighbour that still imports would take the CPUs from those that are measured.
+        self._wait([process for process in self._started if not process.is_over], ("imported", "failed"), latest_s, "start")
+        limit_bytes = self._memory_limit(len(processes))
+        ports = free_ports(plan.num_workers + 1)
+        for process, index in zip(processes, plan.worker_indices, strict=True):
+            tf_config = local_tf_config(plan.num_workers, index, ports)
+            left_s = plan.deadline_s - began_s - LEAVING_S
+            is_first, is_alone = process is processes[0], len(processes) == 1
+            order = order_of(plan, index, tf_config, is_first=is_first, is_alone=is_alone, left_s=left_s)
+            process.memory_limit_bytes = limit_bytes  # until now it could only import
+            process.send(order.to_line())
+        self._wait(processes, ("built", "failed"), latest_s, "start")
+        return self._clock() - began_s
+
+    def _sample(self, processes: Sequence[WorkerProcess], plan: WorkPlan, deadline_s: float) -> None:
+        """Takes workers that have built their pipelines through the window; returns when each is done or gone."""
+        self._wait(processes, ("first_batch", "failed"), deadline_s)
+        window_s = max(SHORTEST_WINDOW_S, min(plan.max_window_s, deadline_s - self._clock() - LEAVING_S))
+        for process in processes:
+            process.send(f"{window_s}\n")
+        self._wait(processes, ("done", "failed"), deadline_s)
+        if plan.want_source or plan.want_prefixes or plan.candidates:
+            self._wait(processes[:1], ("over", "failed"), deadline_s)
+
+    def close(self) -> None:
+        for process in self._started:
+            process.kill("interrupt")
+        for process in self._started:
+            process.finish()
+        if self._server is not None:
+            self._server.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _wait(
+        self, processes: Sequence[WorkerProcess], kinds: tuple[str, ...], deadline_s: float, late: Killed = "deadline"
+    ) -> None:
+        """Until each worker has said one of `kinds` or is gone; past the deadline late ones are ended, for `late`."""
+        while waiting := [process for process in processes if not process.is_over and not process.has_said(*kinds)]:
+            for process in waiting:
+                if self._clock() > deadline_s:
+                    process.kill(late)
+                else:
+                    process.watch_memory()
+            time.sleep(POLL_S)
+
+    def _memory_limit(self, workers: int) -> int:
+        """Of each of so many: the user's limit, else an equal part of nearly all that is free now.
+
+        This host must survive a pipeline that eats memory.
+        """
+        free_bytes = int(psutil.virtual_memory().available * MEMORY_SHARE_RATIO / workers)
+        return min(self._worker_memory_bytes, free_bytes) if self._worker_memory_bytes is not None else free_bytes

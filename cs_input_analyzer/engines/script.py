@@ -1,0 +1,214 @@
+"""Finds where a user's script takes its data, by running it once beside us, and chooses the place that is analyzed."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+
+from cs_input_analyzer.engines.bootstrap import command, environment
+from cs_input_analyzer.engines.worker_process import POLL_S, WorkerProcess
+from cs_input_analyzer.errors import InputFunctionError, Interrupted, LaunchError, UsageError
+from cs_input_analyzer.records import Capture, CaptureCandidate
+from cs_input_analyzer.worker.capture import LOOKED_FOR, Script, innermost, missing_advice
+from cs_input_analyzer.worker.journal import Journal, read_journal
+from cs_input_analyzer.worker.script_run import HUNG
+from cs_input_analyzer.worker.summary import Ending
+
+__all__ = ["find_captures", "pick"]
+
+# What a script trains on comes first, then what it is judged by.
+PREFERENCE = ("train", "fit", "distribute", "loop", "peek", "evaluate", "predict")
+OUTPUT_LINES = 12
+# For writing down where it hangs.
+STACK_S = 1.0
+# After the first place a script gets as long again as it took until there, and at least this, to show the others.
+OTHERS_S = 10.0
+# Of what a script wrote, so many paths are named.
+WRITTEN_SHOWN = 3
+MEMORY_RATIO = 0.9
+
+
+def find_captures(
+    script: Script,
+    seconds: float,
+    worker_memory_bytes: int | None = None,
+    *,
+    packages: Sequence[str] = (),
+    last: int | None = None,
+) -> tuple[Capture, float]:
+    """Every place where the script would take data, the preferred one picked; and the seconds that it took to find them.
+
+    Runs the script in a process of its own, on private copies of all files, accelerators hidden; ends it, and all that it started,
+    after `seconds`. Where there can be no such copies, it ends at the first place that is no mere look at the data.
+
+    Args:
+        packages: to stand in for where they are not installed.
+        last: number of the place at which it ends in any case.
+
+    Raises:
+        InputFunctionError: it failed, hung or ended before it took any data.
+        LaunchError: the process could not be started, or its folder not be written.
+    """
+    began_s = time.monotonic()
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="cs_input_analyzer-"))
+    except OSError as error:
+        raise LaunchError(f"no temporary folder can be made: {error.strerror or error}") from None
+    try:
+        ending, journal, hung = _run(script, seconds, worker_memory_bytes, folder, (str(last or 0), *packages))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    candidates = tuple(
+        CaptureCandidate(**{name: value for name, value in event.items() if name != "event"})
+        for event in journal.events
+        if event["event"] == "candidate"
+    )
+    stand_ins = innermost(str(event["name"]) for event in journal.events if event["event"] == "stand_in")
+    if not candidates:
+        raise _nothing_found(script, ending, journal, seconds, hung, stand_ins)
+    best = min(candidates, key=lambda candidate: (PREFERENCE.index(candidate.kind), candidate.number))
+    notes = [str(event["text"]) for event in journal.events if event["event"] == "refused"]
+    found = Capture(
+        command=script.command,
+        picked=best.number,
+        candidates=candidates,
+        stand_ins=stand_ins,
+        notes=(*notes, *_ended_early(ending, journal), *_on_its_files(journal)),
+    )
+    return found, time.monotonic() - began_s
+
+
+def pick(found: Capture, number: int | None) -> Capture:
+    """With the candidate that `--capture` names; the preferred one where it names none. Raises UsageError."""
+    if number is None:
+        return found
+    if not any(candidate.number == number for candidate in found.candidates):
+        there = "; ".join(f"{one.number}: {one.call} at {one.source}" for one in found.candidates)
+        raise UsageError(f"--capture {number}: the script takes data at {there}")
+    return replace(found, picked=number)
+
+
+def _run(
+    script: Script, seconds: float, worker_memory_bytes: int | None, folder: Path, more: Sequence[str]
+) -> tuple[Ending, Journal, str]:
+    """How the process ended, what it wrote down, and where it hung. `more`: what else it is told."""
+    arguments = (str(folder), str(os.getpid()), str(seconds), script.target, *more)
+    line = command("cs_input_analyzer.worker.script_run", *arguments, isolated_in=folder)
+    try:
+        started = subprocess.Popen(
+            line,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env={**environment(), "TMPDIR": str(folder)},
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise LaunchError(f"the script could not be started: {error}") from error
+    free_bytes = int(psutil.virtual_memory().available * MEMORY_RATIO)
+    process = WorkerProcess(folder, started, min(worker_memory_bytes or free_bytes, free_bytes))
+    began_s = time.monotonic()
+    deadline_s, has_found = began_s + seconds + STACK_S, False
+    try:
+        while not process.is_over and not process.has_said("ended", "failed"):
+            if not has_found and process.has_said("candidate"):
+                has_found, now_s = True, time.monotonic()
+                deadline_s = min(deadline_s, now_s + max(OTHERS_S, now_s - began_s))
+            if time.monotonic() > deadline_s:
+                process.kill("deadline")
+            process.watch_memory()
+            time.sleep(POLL_S)
+    except KeyboardInterrupt:
+        process.kill("interrupt")
+        process.finish()
+        raise Interrupted("interrupted before anything was measured") from None
+    ending = process.finish()
+    hung = (folder / HUNG).read_text(errors="replace") if (folder / HUNG).is_file() else ""
+    return ending, read_journal(folder), hung
+
+
+def _ended_early(ending: Ending, journal: Journal) -> tuple[str, ...]:
+    """What kept the script from its end, so that there may be more candidates."""
+    failed, ended = journal.last("failed"), journal.last("ended")
+    if failed is not None:
+        why = f"{failed['kind']}: {failed['message']}".splitlines()[0] + " (there its loops and its training got no data)"
+    elif ended is not None:
+        why = str(ended["why"])
+    else:
+        why = "it took too long" if ending.killed_for == "deadline" else _gone(ending)
+    return (f"after these places the script was not followed to its end: {why}",) if why else ()
+
+
+def _on_its_files(journal: Journal) -> tuple[str, ...]:
+    """What became of the user's files, where that is not "nothing"."""
+    failed, wrote = journal.last("not_isolated"), journal.last("wrote")
+    if failed is None:
+        return ()
+    notes = [
+        f"it ran on its own files, as private copies cannot be had here ({failed['why']}): it ended at its first place, and "
+        "--capture 2 goes on to the next; what it writes until then is real"
+    ]
+    paths = [str(path) for path in wrote["paths"]] if wrote is not None else []
+    if paths:
+        more = f" and {len(paths) - WRITTEN_SHOWN} more" if len(paths) > WRITTEN_SHOWN else ""
+        notes.append(f"before that it wrote or removed, as far as Python tells: {', '.join(paths[:WRITTEN_SHOWN])}{more}")
+    return tuple(notes)
+
+
+def _nothing_found(
+    script: Script, ending: Ending, journal: Journal, seconds: float, hung: str, stand_ins: tuple[str, ...]
+) -> InputFunctionError:
+    what = f"`{script.command}`"
+    about = f" (not installed, so stand-ins took their place: {', '.join(stand_ins)})" if stand_ins else ""
+    printed = "\n".join(ending.output_tail.strip().splitlines()[-OUTPUT_LINES:])
+    failed, ended = journal.last("failed"), journal.last("ended")
+    if failed is not None:
+        message = (
+            f"{what} failed before it took any data: {failed['kind']}: {failed['message']}{about}; accelerators are hidden from it"
+            f"{missing_advice(failed['message'])}{_copy_advice(failed['message'])}"
+        )
+        return InputFunctionError(message, failed["details"] or printed)
+    refused = [str(event["text"]) for event in journal.events if event["event"] == "refused"]
+    if refused:
+        return InputFunctionError(f"{what} takes no tf.data input: {'; '.join(refused)}{about}")
+    if ended is not None:
+        why = f" ({ended['why']})" if ended["why"] else ""
+        return InputFunctionError(f"{what} ended without taking any data{why}{about}; looked for: {LOOKED_FOR}", printed)
+    if ending.killed_for == "deadline":
+        message = f"{what} hung: it had taken no data after {seconds:.0f} s; --start-timeout gives it more"
+        return InputFunctionError(f"{message}{about}", _users_frames(hung) or printed)
+    return InputFunctionError(f"{what} was lost before it took any data: {_gone(ending)}{about}", printed)
+
+
+def _copy_advice(message: str) -> str:
+    """For a user without privileges: what the kernel says of a private copy that would belong to somebody else."""
+    if os.strerror(errno.EOVERFLOW) not in message:
+        return ""
+    return "; what lies there belongs to others and gets no private copy: have the script write below the current folder"
+
+
+def _gone(ending: Ending) -> str:
+    if ending.killed_for == "memory":
+        return "it was ended because it held too much memory"
+    if ending.returncode is not None and ending.returncode < 0:
+        return f"signal {-ending.returncode} ended it"
+    return f"it left with status {ending.returncode}"
+
+
+def _users_frames(stacks: str) -> str:
+    """Of the stacks that were written, innermost frame first, those lines that are the user's, outermost first."""
+    frames = re.findall(r'^  File "([^"]+)", line (\d+) in (.+)$', stacks, re.MULTILINE)
+    ours = str(Path(__file__).resolve().parent.parent)
+    own = [frame for frame in frames if not (frame[0].startswith((ours, "<")) or "/site-packages/" in frame[0])]
+    lines = [f'  File "{path}", line {line}, in {name}' for path, line, name in reversed(own) if "/lib/python" not in path]
+    return "\n".join(["It was at:", *lines]) if lines else ""

@@ -1,0 +1,267 @@
+"""The nodes to measure on: those of the allocation that we run in, or of a job that we submit, show waiting, and cancel.
+
+Nothing outlives the launcher. `close` cancels the job. If the launcher is killed, or Slurm has not answered it, its guard, a shell
+that waits for the end of a pipe, cancels the job by its name and removes the shared folder. If its whole machine is gone, the job's
+own script misses the sign of life within a minute and lets the nodes go; and after all that there is the job's time limit.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from cs_input_analyzer.engines.slurm import asking
+from cs_input_analyzer.engines.slurm.lines import ALIVE, KEEPER, KEEPER_LOOK_S, keeper_script, sbatch_words
+from cs_input_analyzer.engines.slurm.words import is_hopeless, is_over, is_waiting
+from cs_input_analyzer.errors import LaunchError
+from cs_input_analyzer.machines.cluster.slurm_commands import Unanswered, our_environment
+
+__all__ = ["Allocation", "Wish", "open_allocation"]
+
+Told = Callable[[str], None]
+
+POLL_S = 0.25
+SLOWEST_POLL_S = 2.0
+# Nodes of a job of ours, where the user does not say how many: enough to see the storage share out.
+MOST_NODES = 4
+# Of a job's time limit, beside the measuring: starting, the hello of the nodes, leaving.
+SPARE_S = 180.0
+
+# So long may Slurm be silent about a job that waits: its controller is restarted, or busy, now and then.
+UNANSWERED_S = 90.0
+# The guard cancels after these seconds, one by one; where Slurm did not answer, and may queue the job later than that, also after
+# the latter ones.
+CANCEL_S = "0 2 5"
+CANCEL_LATE_S = "10 20 30"
+
+_GUARD = """
+waits=$3
+while read -r word; do
+    case "$word" in
+        over) exit 0 ;;
+        unsure) waits="$3 $4" ;;
+    esac
+done
+for wait_s in $waits; do
+    sleep "$wait_s"
+    [ -z "$1" ] || scancel --quiet --name="$1" --user="$(id -un)"
+done >/dev/null 2>&1
+rm -rf -- "$2"
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What the user wants of Slurm.
+
+    Attributes:
+        nodes: how many; None: those of the allocation we are in, else up to 4 of those that `most_nodes` says there are.
+        most_nodes: usable nodes of the partition; None where it was not asked.
+        exclude: nodes that we must not have.
+        queue_s: how long the job may wait for its nodes.
+        measure_s: how long the measuring may take.
+        shared_dir: a folder that all nodes see; None: the current one.
+    """
+
+    nodes: int | None
+    most_nodes: int | None
+    partition: str | None
+    exclude: tuple[str, ...]
+    sbatch_args: tuple[str, ...]
+    queue_s: float
+    measure_s: float
+    shared_dir: Path | None
+
+
+class Allocation:
+    """Nodes of a Slurm job, and a private folder that they share with us."""
+
+    def __init__(self, folder: Path, job_id: str, nodes: int, guard: subprocess.Popen[bytes] | None, *, is_ours: bool) -> None:
+        self.folder, self.job_id, self.nodes, self.is_ours = folder, job_id, nodes, is_ours
+        self._guard = guard
+        self._stopped = threading.Event()
+        self._pulse = threading.Thread(target=self._show_life, daemon=True)
+        self._pulse.start()
+
+    def _show_life(self) -> None:
+        number = 0
+        while not self._stopped.is_set():
+            number += 1
+            try:
+                (self.folder / ALIVE).write_text(str(number))
+            except OSError:
+                pass  # the shared folder is slow or gone: the job ends by its keeper
+            self._stopped.wait(KEEPER_LOOK_S)
+
+    def close(self) -> None:
+        """Gives the nodes back and removes the folder."""
+        self._stopped.set()
+        is_sure = asking.cancel(self.job_id) if self.is_ours else True
+        self._pulse.join()
+        _remove(self.folder)
+        _dismiss(self._guard, is_sure=is_sure)
+
+
+def open_allocation(wish: Wish, environ: Mapping[str, str], told: Told, clock: Callable[[], float] = time.monotonic) -> Allocation:
+    """Raises LaunchError where there are no such nodes, not in time, or no folder that can be shared."""
+    asking.check_installed()
+    folder = _shared_folder(wish.shared_dir)
+    outer = environ.get("SLURM_JOB_ID") or environ.get("SLURM_JOBID")
+    name = f"cs_input_analyzer-{folder.name[-8:]}"
+    guard, job_id, is_sure = None, "", True  # that no job of ours is left when this fails
+    try:
+        guard = _guard("" if outer else name, folder)
+        if outer:
+            nodes = _nodes_of_this(environ, wish)
+            return Allocation(folder, outer, nodes, guard, is_ours=False)
+        nodes = _nodes_wanted(wish)
+        words = _job(wish, folder, name, nodes)
+        is_sure = False
+        job_id = asking.submit(words)
+        _wait_in_queue(job_id, wish.queue_s, told, clock)
+        return Allocation(folder, job_id, nodes, guard, is_ours=True)
+    except BaseException as error:
+        if job_id:
+            is_sure = asking.cancel(job_id)
+        elif isinstance(error, LaunchError) and not isinstance(error, Unanswered):  # no Ctrl-C in the middle either
+            is_sure = True
+        _remove(folder)
+        _dismiss(guard, is_sure=is_sure)
+        raise
+
+
+def _nodes_wanted(wish: Wish) -> int:
+    nodes = wish.nodes or min(MOST_NODES, wish.most_nodes or MOST_NODES)
+    if wish.most_nodes is not None and nodes > wish.most_nodes:
+        raise LaunchError(
+            f"--slurm-nodes {nodes}: there are {wish.most_nodes} usable nodes, and a job for more would wait for ever"
+        )
+    return nodes
+
+
+def _job(wish: Wish, folder: Path, name: str, nodes: int) -> list[str]:
+    """The command line that queues it; writes the script that it runs."""
+    script = folder / KEEPER
+    script.write_text(keeper_script())
+    is_timed = any(word == "-t" or word.startswith(("-t", "--time")) for word in wish.sbatch_args)
+    minutes = None if is_timed else math.ceil((wish.measure_s + SPARE_S) / 60)
+    return sbatch_words(
+        nodes=nodes,
+        name=name,
+        script=script,
+        minutes=minutes,
+        partition=wish.partition,
+        exclude=wish.exclude,
+        extra=wish.sbatch_args,
+    )
+
+
+def _wait_in_queue(job_id: str, queue_s: float, told: Told, clock: Callable[[], float]) -> None:
+    """Until the job has its nodes. Raises LaunchError where it will not have them, not in time, or Slurm stays silent."""
+    began_s = answered_s = clock()
+    shown, poll_s = "", POLL_S
+    while True:
+        try:
+            job = asking.job_state(job_id)
+        except LaunchError as error:
+            if clock() - answered_s > UNANSWERED_S:
+                raise LaunchError(f"{error}; so it has been for {UNANSWERED_S:g} s: Slurm job {job_id} was cancelled") from None
+            state = f"job {job_id} keeps its place in Slurm's queue: {error}; asking again"
+            if state != shown:
+                told(state)
+                shown = state
+            time.sleep(SLOWEST_POLL_S)
+            continue
+        answered_s = clock()
+        if job is None or is_over(job):
+            state = job.state if job else "gone"
+            raise LaunchError(
+                f"Slurm job {job_id} ended before it could be used: {state}{f' ({job.reason})' if job and job.reason else ''}"
+            )
+        if not is_waiting(job):
+            told(f"job {job_id} has {job.nodes}")
+            return
+        why = is_hopeless(job.reason)
+        if why is not None:
+            raise LaunchError(f"Slurm job {job_id} can never start: {why} ({job.reason}); it was cancelled")
+        state = f"{job.state}{f' ({job.reason})' if job.reason else ''}"
+        if state != shown:
+            told(f"job {job_id} waits in Slurm's queue: {state}")
+            shown = state
+        if clock() - began_s > queue_s:
+            raise LaunchError(
+                f"Slurm job {job_id} waited {queue_s:g} s in the queue, still {state}; it was cancelled. "
+                "--queue-timeout S waits longer, --slurm-nodes N asks for fewer nodes, --partition NAME for others"
+            )
+        time.sleep(poll_s)
+        poll_s = min(SLOWEST_POLL_S, poll_s * 1.3)
+
+
+def _nodes_of_this(environ: Mapping[str, str], wish: Wish) -> int:
+    text = environ.get("SLURM_JOB_NUM_NODES") or environ.get("SLURM_NNODES") or ""
+    if not text.isdigit():
+        raise LaunchError(
+            "SLURM_JOB_ID is set, but not SLURM_JOB_NUM_NODES: this is no whole allocation; unset SLURM_JOB_ID, or use salloc"
+        )
+    have = int(text)
+    if wish.nodes is not None and wish.nodes > have:
+        raise LaunchError(f"--slurm-nodes {wish.nodes}: this allocation has {have}")
+    return wish.nodes or have
+
+
+def _shared_folder(parent: Path | None) -> Path:
+    place = parent if parent is not None else Path.cwd()
+    try:
+        return Path(tempfile.mkdtemp(prefix=".cs_input_analyzer-", dir=place)).resolve()
+    except OSError as error:
+        raise LaunchError(
+            f"no folder can be made in {place} ({(error.strerror or str(error)).lower()}): workers on other nodes report "
+            "through one; --shared-dir FOLDER names one that you can write and all nodes see"
+        ) from None
+
+
+def _guard(job_name: str, folder: Path) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        ["/bin/sh", "-c", _GUARD, "sh", job_name, str(folder), CANCEL_S, CANCEL_LATE_S],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=our_environment(os.environ),
+        start_new_session=True,  # neither Ctrl-C nor a closed terminal ends it before its time
+    )
+
+
+def _dismiss(guard: subprocess.Popen[bytes] | None, *, is_sure: bool) -> None:
+    """Where it is not sure that our job is gone, the guard cancels it, after us if need be."""
+    if guard is None or guard.stdin is None:
+        return
+    try:
+        guard.stdin.write(b"over\n" if is_sure else b"unsure\n")
+        guard.stdin.close()
+    except OSError:
+        pass
+    if not is_sure:
+        return
+    try:
+        guard.wait(5.0)
+    except subprocess.TimeoutExpired:
+        guard.kill()
+        guard.wait()
+
+
+def _remove(folder: Path, patience_s: float = 5.0) -> None:
+    """Tasks that are being ended may still write for a moment."""
+    deadline_s = time.monotonic() + patience_s
+    while True:
+        shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists() or time.monotonic() > deadline_s:
+            return
+        time.sleep(0.1)

@@ -1,0 +1,235 @@
+"""One job step seen from its launcher: srun as a child process, and what each of its tasks has said."""
+
+from __future__ import annotations
+
+import collections
+import json
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import IO, Any
+
+from cs_input_analyzer.engines.slurm.clocks import Exchange, Offset, offset_of, offsets_of_nodes
+from cs_input_analyzer.engines.slurm.words import cause_in, srun_complaint
+from cs_input_analyzer.errors import LaunchError
+from cs_input_analyzer.machines.cluster.slurm_commands import our_environment
+
+__all__ = ["Step", "Task"]
+
+LOOK_S = 0.2
+# An agent speaks every second; so long without a word, and its node or the way to it is gone. Before its first word a task may have
+# to wait for Slurm to make the step.
+SILENCE_S = 15.0
+BEGIN_PATIENCE_S = 60.0
+PINGS = 8
+PING_PATIENCE_S = 1.0
+# From the end of their input to the end of the tasks; then from each signal to the next.
+LEAVE_S = 5.0
+SIGNAL_S = 3.0
+ERROR_LINES = 200
+
+
+@dataclass(slots=True)
+class Task:
+    """What is known of one task. `lost` says why it will not be heard of again; empty while it may."""
+
+    rank: int
+    node: str = ""
+    here: dict[str, Any] | None = None
+    heard: set[str] = field(default_factory=set)
+    ended: dict[str, Any] | None = None
+    told: dict[str, Any] | None = None
+    lost: str = ""
+    last_word_s: float = 0.0
+    imported_s: float | None = None
+    exchanges: list[Exchange] = field(default_factory=list)
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether it may still say something."""
+        return not self.lost and self.ended is None
+
+
+class Step:
+    """Started at once; `wait` for its tasks, `tell` them what to do, `close` it. Times are those of a monotonic clock."""
+
+    def __init__(self, words: Sequence[str], tasks: int, *, silence_s: float = SILENCE_S) -> None:
+        self.tasks = tuple(Task(rank=rank) for rank in range(tasks))
+        self._silence_s = silence_s
+        self.began_s = time.monotonic()
+        self._changed = threading.Condition()
+        self._asked_s: dict[int, float] = {}
+        self._errors: collections.deque[str] = collections.deque(maxlen=ERROR_LINES)
+        try:
+            self._process = subprocess.Popen(
+                words,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=our_environment(os.environ),
+                start_new_session=True,  # Ctrl-C is the launcher's to handle
+            )
+        except OSError as error:
+            raise LaunchError(f"srun cannot be run: {error.strerror or error}") from error
+        readers = ((self._process.stdout, self._take), (self._process.stderr, self._take_error))
+        self._readers = [threading.Thread(target=self._read, args=reader, daemon=True) for reader in readers]
+        for reader in self._readers:
+            reader.start()
+
+    # --- listening ---
+
+    def _read(self, stream: IO[bytes], take: Callable[[bytes], None]) -> None:
+        for line in stream:
+            take(line)
+        with self._changed:
+            self._changed.notify_all()
+
+    def _take(self, line: bytes) -> None:
+        now_s, heard_s = time.time(), time.monotonic()
+        try:
+            said = json.loads(line)
+            task, what = self.tasks[said.pop("rank")], said.pop("say")
+        except (ValueError, KeyError, IndexError, TypeError, AttributeError):
+            return  # not an agent's: the tail of a line that was cut when its task died
+        with self._changed:
+            task.last_word_s = heard_s
+            if what == "here":
+                task.here, task.node = said, said["node"]
+            elif what == "heard":
+                task.heard.update(said["kinds"])
+                if "imported" in said["kinds"]:
+                    task.imported_s = heard_s
+            elif what == "ended":
+                task.ended = said
+            elif what == "told":
+                task.told = said
+            elif what == "pong":
+                asked_s = self._asked_s.get(said["id"])
+                if asked_s is not None:
+                    task.exchanges.append(Exchange(asked_s=asked_s, answered_s=said["at_s"], heard_s=now_s))
+            self._changed.notify_all()
+
+    def _take_error(self, line: bytes) -> None:
+        self._errors.append(line.decode(errors="replace").rstrip())
+
+    @property
+    def errors(self) -> tuple[str, ...]:
+        """The last lines that srun and the step's daemons printed."""
+        return tuple(self._errors)
+
+    @property
+    def complaint(self) -> str:
+        """Why srun gave up, in its own words, or ours where they are known; empty where it said nothing."""
+        return cause_in(self.errors) or srun_complaint(self.errors)
+
+    @property
+    def is_over(self) -> bool:
+        return self._process.poll() is not None and not self._readers[0].is_alive()
+
+    @property
+    def number(self) -> str | None:
+        """Slurm's number of the step within its job; None until a task has told it."""
+        return next((task.here["step"] for task in self.tasks if task.here and task.here.get("step")), None)
+
+    # --- waiting ---
+
+    def wait(self, is_ready: Callable[[Task], bool], deadline_s: float, tasks: Sequence[Task] | None = None) -> bool:
+        """Until each task that may still speak is ready; False where the deadline came first. Silent tasks are given up
+        meanwhile."""
+        watched = self.tasks if tasks is None else tasks
+        with self._changed:
+            while True:
+                if all(is_ready(task) or not task.is_awaited for task in watched):
+                    return True
+                now_s = time.monotonic()
+                if now_s > deadline_s:
+                    return False
+                if self.is_over:
+                    self._lose_all(
+                        f"its step ended: {self.complaint}" if self.complaint else "its step ended, and srun did not say why"
+                    )
+                    continue
+                self._lose_silent(now_s)
+                self._changed.wait(min(LOOK_S, max(0.01, deadline_s - now_s)))
+
+    def wait_told(self, deadline_s: float) -> None:
+        """Until each task that lived to its end has written down its numbers."""
+        with self._changed:
+            while any(task.told is None and task.ended is not None and not task.lost for task in self.tasks):
+                left_s = deadline_s - time.monotonic()
+                if left_s <= 0 or self.is_over:
+                    return
+                self._changed.wait(min(LOOK_S, left_s))
+
+    def lose(self, tasks: Sequence[Task], why: str) -> None:
+        """Gives up tasks."""
+        for task in tasks:
+            if task.is_awaited:
+                task.lost = why
+
+    def _lose_all(self, why: str) -> None:
+        self.lose(self.tasks, why)
+
+    def _lose_silent(self, now_s: float) -> None:
+        for task in self.tasks:
+            if not task.is_awaited:
+                continue
+            if task.here is None:
+                if now_s - self.began_s > BEGIN_PATIENCE_S:
+                    said = f": {self.complaint}" if self.complaint else ""
+                    task.lost = f"Slurm did not start it within {BEGIN_PATIENCE_S:g} s{said}"
+            elif now_s - task.last_word_s > self._silence_s:
+                task.lost = f"node {task.node} fell silent"
+
+    def read_clocks(self) -> tuple[Offset | None, ...]:
+        """How far the clock of each task's node is ahead of ours."""
+        self._asked_s = {}
+        for number in range(PINGS):
+            waiting = [task for task in self.tasks if task.is_awaited]
+            self._asked_s[number] = time.time()
+            self.tell("ping", id=number)
+            self.wait(_has_answered(number + 1), time.monotonic() + PING_PATIENCE_S, waiting)
+        return offsets_of_nodes([task.node for task in self.tasks], [offset_of(task.exchanges) for task in self.tasks])
+
+    # --- speaking ---
+
+    def tell(self, do: str, **fields: object) -> None:
+        """A message for all tasks. A step that is gone already is found out by `wait`."""
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps({"do": do, **fields}).encode() + b"\n")
+            self._process.stdin.flush()
+        except (BrokenPipeError, OSError, ValueError):
+            return
+
+    def close(self) -> None:
+        """Ends the tasks, by the end of their input, else by force; and srun. Nothing of the step is left where Slurm obeys."""
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.close()
+        except OSError:
+            pass
+        for patience_s, number in ((LEAVE_S, signal.SIGTERM), (SIGNAL_S, signal.SIGKILL), (SIGNAL_S, None)):
+            try:
+                self._process.wait(patience_s if not self._has_lost else min(patience_s, SIGNAL_S))
+                break
+            except subprocess.TimeoutExpired:
+                if number is not None:
+                    self._process.send_signal(number)
+        for reader in self._readers:
+            reader.join(timeout=1.0)
+        for stream in (self._process.stdout, self._process.stderr):
+            if stream is not None and not any(reader.is_alive() for reader in self._readers):
+                stream.close()
+
+    @property
+    def _has_lost(self) -> bool:
+        return any(task.lost for task in self.tasks)
+
+
+def _has_answered(times: int) -> Callable[[Task], bool]:
+    return lambda task: len(task.exchanges) >= times

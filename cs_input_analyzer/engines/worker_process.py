@@ -1,0 +1,172 @@
+"""One worker process seen from beside it: from its launcher on this host, or from the agent of its task on another."""
+
+from __future__ import annotations
+
+import collections
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO
+
+import psutil
+
+from cs_input_analyzer.engines.bootstrap import command, environment
+from cs_input_analyzer.engines.event_tail import Heard
+from cs_input_analyzer.engines.forking import ForkedProcess
+from cs_input_analyzer.engines.memory_watch import Kin, MemoryWatch
+from cs_input_analyzer.errors import LaunchError
+from cs_input_analyzer.worker.summary import Ending, Killed
+
+__all__ = ["EXIT_GRACE_S", "OUTPUT_TAIL_BYTES", "POLL_S", "WorkerProcess", "fresh_process"]
+
+POLL_S = 0.03
+OUTPUT_TAIL_BYTES = 64 * 1024
+EXIT_GRACE_S = 5.0
+
+
+class WorkerProcess:
+    """One worker seen from its parent: sends its order, watches its memory, keeps the tail of what it prints, ends it.
+
+    `memory_limit_bytes` may change with what there is. Who starts several workers gives each the same `kin`.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        process: subprocess.Popen[bytes] | ForkedProcess,
+        memory_limit_bytes: int | None,
+        kin: Kin | None = None,
+    ) -> None:
+        self.folder = folder
+        self._process = process
+        self.killed_for: Killed | None = None
+        self.memory_limit_bytes = memory_limit_bytes
+        self._memory = MemoryWatch(process.pid, kin or Kin())
+        self._heard = Heard(folder)
+        self._is_cleared = False
+        self._ending: Ending | None = None
+        self._tail: collections.deque[bytes] = collections.deque()
+        self._tail_bytes = 0
+        self._drain = threading.Thread(target=self._keep_tail, args=(process.stdout,), daemon=True)
+        self._drain.start()
+
+    def send(self, line: str) -> None:
+        """Sends one line; a worker that is gone already is found out by `poll`."""
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(line.encode())
+            self._process.stdin.flush()
+        except (BrokenPipeError, OSError):
+            return
+
+    def news(self) -> list[str]:
+        """Kinds of the events that were written since the last look."""
+        return self._heard.new()
+
+    def has_said(self, *kinds: str) -> bool:
+        """Whether any of these events has been written."""
+        self.news()
+        return not self._heard.kinds.isdisjoint(kinds)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended; what it forked and left behind then ends, too."""
+        if self._process.poll() is None:
+            return False
+        self._clear_away()
+        return True
+
+    def watch_memory(self) -> None:
+        """Ends the worker when it and its children hold more than their limit: before the kernel ends something else."""
+        if self.memory_limit_bytes is None or self.is_over:
+            return
+        if self._memory.is_above(self.memory_limit_bytes):
+            self.kill("memory")
+
+    def kill(self, reason: Killed) -> None:
+        """Ends the worker and everything it started."""
+        if self.is_over:
+            return
+        self.killed_for = reason
+        self._end_group()
+
+    def finish(self) -> Ending:
+        """Waits for a worker that is done; one that hangs while exiting is ended, and that is not held against it.
+
+        Its memory is watched to the end: what it still does may hold more than the measuring did. Asked again, it tells the same.
+        """
+        if self._ending is not None:
+            return self._ending
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.close()
+        except OSError:
+            pass
+        deadline_s = time.monotonic() + EXIT_GRACE_S
+        while not self.is_over and time.monotonic() < deadline_s:
+            self.watch_memory()
+            time.sleep(POLL_S)
+        if not self.is_over:
+            self._end_group()
+        self._process.wait()
+        self._clear_away()
+        self._drain.join(timeout=1.0)
+        tail = b"".join(self._tail)[-OUTPUT_TAIL_BYTES:].decode(errors="replace")
+        self._ending = Ending(returncode=self._process.returncode, killed_for=self.killed_for, output_tail=tail)
+        return self._ending
+
+    def _clear_away(self) -> None:
+        """Once, when the end is first seen: later the number may be another's."""
+        if not self._is_cleared:
+            self._is_cleared = True
+            self._end_group()
+
+    def _end_group(self) -> None:
+        strays: list[psutil.Process] = []
+        try:
+            strays = psutil.Process(self._process.pid).children(recursive=True)  # those that left the group too
+        except psutil.Error:
+            pass
+        try:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            pass
+        for stray in strays:
+            try:
+                stray.kill()
+            except psutil.Error:
+                continue
+
+    def _keep_tail(self, stream: IO[bytes] | None) -> None:
+        """Drains what the worker prints, so that it never blocks, and keeps the end of it, so that we never drown."""
+        if stream is None:
+            return
+        while block := os.read(stream.fileno(), 1 << 16):
+            self._tail.append(block)
+            self._tail_bytes += len(block)
+            while self._tail_bytes > 2 * OUTPUT_TAIL_BYTES and len(self._tail) > 1:
+                self._tail_bytes -= len(self._tail.popleft())
+
+
+def fresh_process(folder: Path, cpus: Sequence[int], *, is_isolated: bool = False) -> subprocess.Popen[bytes]:
+    """A worker by command line. Temporary files go to its folder: AutoGraph's would outlive a process that is killed."""
+    arguments = (str(folder), ",".join(map(str, cpus)), str(os.getpid()))
+    try:
+        return subprocess.Popen(
+            command("cs_input_analyzer.worker.process", *arguments, isolated_in=folder if is_isolated else None),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env={**environment(), "TMPDIR": str(folder)},
+            start_new_session=True,  # Ctrl-C is the parent's to handle; and the whole group can be ended at once
+        )
+    except OSError as error:
+        raise LaunchError(f"a worker process could not be started: {error}") from error

@@ -1,6 +1,0 @@
-"""Slurm as the engine: workers are tasks of real job steps, on the nodes of an allocation."""
-
-from cs_input_analyzer.launch.slurm.allocation import Wish
-from cs_input_analyzer.launch.slurm.launcher import SlurmLauncher
-
-__all__ = ["SlurmLauncher", "Wish"]

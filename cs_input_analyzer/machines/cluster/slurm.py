@@ -1,0 +1,223 @@
+"""The cluster as Slurm has it: how many nodes of one kind the user may have, and what each of them is."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cs_input_analyzer.errors import LaunchError, UsageError
+from cs_input_analyzer.machines.cluster import slurm_commands
+from cs_input_analyzer.machines.cluster.slurm_text import (
+    Limits,
+    NodeFacts,
+    PartitionFacts,
+    is_accelerator,
+    is_usable,
+    limits_from_text,
+    nodes_from_json,
+    nodes_from_text,
+    partitions_from_text,
+    setting,
+    version_of,
+)
+from cs_input_analyzer.planning.launch_lines import expand_nodelist
+from cs_input_analyzer.records import Cluster
+
+__all__ = ["Found", "cluster_of", "discover"]
+
+# From these on the programs write JSON that has what we need: `sinfo`, later in another shape, then `scontrol`.
+SINFO_JSON, SCONTROL_JSON = (21, 8), (23, 2)
+NAMED = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What was found: the cluster to plan for, the partition it is in, and the nodes that a job must not have.
+
+    Attributes:
+        usable: names of the nodes that the cluster counts.
+        alike: those, and the nodes of their kind that cannot be had now, or that the user excluded.
+        excluded: nodes of the partition that are left out though Slurm would give them, now or when they are up again: the
+            accelerator's, those the user named, those of another kind.
+    """
+
+    cluster: Cluster
+    partition: str
+    usable: tuple[str, ...]
+    alike: tuple[str, ...]
+    excluded: tuple[str, ...]
+
+
+def discover(partition: str | None = None, exclude: Sequence[str] = ()) -> Found:
+    """Asks Slurm for its nodes.
+
+    Args:
+        partition: its name; None: that of the job we are in, else the default one.
+        exclude: node lists, as `n[1-3]`, that are not to be used.
+
+    Raises:
+        LaunchError: Slurm is not here, or does not answer.
+        UsageError: no such partition, or no node of it can be used; says why.
+    """
+    slurm_commands.check_installed(("scontrol", "sinfo"), "--cluster slurm")
+    version = _asked(["scontrol", "--version"]).strip()
+    nodes = _nodes(version_of(version))
+    partitions = partitions_from_text(_asked(["scontrol", "--oneliner", "show", "partition"]))
+    config = _asked(["scontrol", "show", "config"])
+    names = tuple(name for text in exclude for name in expand_nodelist(text))
+    return cluster_of(
+        nodes,
+        partitions,
+        wanted=partition or os.environ.get("SLURM_JOB_PARTITION") or None,
+        exclude=names,
+        limits=_limits(config),
+        name=setting(config, "ClusterName") or "slurm",
+        version=version,
+    )
+
+
+def _asked(words: Sequence[str]) -> str:
+    done = slurm_commands.run(words)
+    if done.returncode != 0:
+        raise LaunchError(f"{' '.join(words[:3])} failed: {done.stderr.strip() or f'exit status {done.returncode}'}")
+    return done.stdout
+
+
+def _nodes(version: tuple[int, int] | None) -> tuple[NodeFacts, ...]:
+    """From JSON where this version writes it; some are built without, so from text where it does not come."""
+    words = None
+    if version is not None and version >= SCONTROL_JSON:
+        words = ["scontrol", "show", "nodes", "--json"]
+    elif version is not None and version >= SINFO_JSON:
+        words = ["sinfo", "--json"]
+    if words is not None:
+        done = slurm_commands.run(words)
+        try:
+            found = nodes_from_json(json.loads(done.stdout)) if done.returncode == 0 else None
+        except ValueError:
+            found = None
+        if found is not None:
+            return found
+    return nodes_from_text(_asked(["scontrol", "--oneliner", "show", "node"]))
+
+
+def _limits(config: str) -> Limits:
+    """The user's, where Slurm enforces any and tells them."""
+    if "limits" not in (setting(config, "AccountingStorageEnforce") or "").lower():
+        return Limits()
+    user = getpass.getuser()
+    done = slurm_commands.run(["scontrol", "show", "assoc_mgr", "flags=assoc", f"users={user}"])
+    return limits_from_text(done.stdout, user) if done.returncode == 0 else Limits()
+
+
+def cluster_of(
+    nodes: Sequence[NodeFacts],
+    partitions: Sequence[PartitionFacts],
+    *,
+    wanted: str | None,
+    exclude: Sequence[str],
+    limits: Limits,
+    name: str,
+    version: str,
+) -> Found:
+    """The nodes of one kind that the user may have, out of what Slurm told. A partition of several kinds gives the one with most
+    CPUs: a launch has the same tasks on every node. Raises UsageError; see `discover`."""
+    partition = _chosen(partitions, wanted)
+    members = [node for node in nodes if partition.name in node.partitions]
+    unknown = [node for node in exclude if node not in {each.name for each in nodes}]
+    if unknown:
+        raise UsageError(f"--exclude-nodes {','.join(unknown)}: Slurm has no such node")
+    out: Counter[str] = Counter()
+    kept: list[NodeFacts] = []
+    for node in members:
+        if node.name in exclude:
+            out["named by --exclude-nodes"] += 1
+        elif is_accelerator(node):
+            out[f"the accelerator's own ({node.name})"] += 1
+        elif not is_usable(node):
+            out[f"{' and '.join(sorted(node.states)).lower().replace('_', ' ')} ({node.name})"] += 1
+        else:
+            kept.append(node)
+    if not kept:
+        why = f": {_listed(out)}" if out else ": it has none"
+        raise UsageError(f"partition {partition.name} of Slurm has no node that can be used{why}")
+    kinds: Counter[tuple[int, int | None]] = Counter()
+    for node in kept:
+        kinds[node.cpus, node.threads_per_core] += node.cpus
+    kind = max(kinds, key=lambda key: (kinds[key], key[0]))
+    alike = [node for node in kept if (node.cpus, node.threads_per_core) == kind]
+    for node in kept:
+        if node not in alike:
+            out[f"of another kind, with {node.cpus} CPUs"] += 1
+    cpus = min(kind[0], partition.max_cpus_per_node or kind[0])
+    count, bound = _granted(len(alike), cpus, partition, limits)
+    memory = min(node.memory_bytes for node in alike)
+    # Also those that are down: they may be up when the plan is launched. Nodes of the future have a name that Slurm refuses.
+    of_kind = [node for node in members if _is_of_kind(node, kind, memory)]
+    taken = {node.name for node in of_kind if node.name not in exclude}
+    excluded = tuple(node.name for node in members if node.name not in taken and "FUTURE" not in node.states)
+    source = f"Slurm ({version}), partition {partition.name}: {len(alike)} of {len(members)} nodes"
+    source += f" ({_listed(out)} left out)" if out else ""
+    return Found(
+        cluster=Cluster(
+            nodes=count,
+            cpus_per_node=cpus,
+            memory_bytes_per_node=min(memory, partition.max_memory_bytes_per_node or memory),
+            threads_per_core=kind[1],
+            name=name,
+            source=f"{source}{bound}",
+            partition=partition.name,
+            excluded_nodes=excluded,
+        ),
+        partition=partition.name,
+        usable=tuple(node.name for node in alike),
+        alike=tuple(node.name for node in of_kind),
+        excluded=excluded,
+    )
+
+
+def _is_of_kind(node: NodeFacts, kind: tuple[int, int | None], memory_bytes: int) -> bool:
+    return not is_accelerator(node) and (node.cpus, node.threads_per_core) == kind and node.memory_bytes >= memory_bytes
+
+
+def _chosen(partitions: Sequence[PartitionFacts], wanted: str | None) -> PartitionFacts:
+    names = ", ".join(partition.name for partition in partitions)
+    if not partitions:
+        raise UsageError("Slurm shows no partition to this user")
+    if wanted is not None:
+        found = next((partition for partition in partitions if partition.name == wanted), None)
+        if found is None:
+            raise UsageError(f"--partition {wanted}: Slurm has {names}")
+    else:
+        found = next(
+            (partition for partition in partitions if partition.is_default), partitions[0] if len(partitions) == 1 else None
+        )
+        if found is None:
+            raise UsageError(f"Slurm has no default partition: name one with --partition ({names})")
+    if not found.is_up:
+        raise UsageError(f"partition {found.name} of Slurm is not up; there are {names}: --partition names one")
+    return found
+
+
+def _granted(nodes: int, cpus_per_node: int, partition: PartitionFacts, limits: Limits) -> tuple[int, str]:
+    """Nodes that one job may have, and which limit that is, as the end of a sentence."""
+    by_cpus = None if limits.cpus is None else max(1, limits.cpus // cpus_per_node)
+    bounds = [
+        (partition.max_nodes, "the partition grants a job"),
+        (limits.nodes, "your association grants"),
+        (by_cpus, "your CPU limit allows"),
+    ]
+    known = [(most, words) for most, words in bounds if most is not None and most < nodes]
+    if not known:
+        return nodes, ""
+    most, words = min(known, key=lambda bound: bound[0])
+    return max(1, most), f"; {words} {max(1, most)}"
+
+
+def _listed(out: Counter[str]) -> str:
+    parts = [f"{count} {what}" for what, count in out.items()]
+    return ", ".join(parts[:NAMED]) + (f" and {len(parts) - NAMED} more" if len(parts) > NAMED else "")

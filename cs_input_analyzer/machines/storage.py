@@ -1,0 +1,219 @@
+"""The file system under the pipeline, without TensorFlow: what it is, what is cached, how fast it reads at 1, 2, 4… streams.
+
+Cold windows begin with the pipeline's own files dropped from this host's cache. Windows "as is" each read other data, and drop
+again what they brought in, so that looking leaves the cache as it was found.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+import stat
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import psutil
+
+from cs_input_analyzer.machines.mounts import file_system_of
+from cs_input_analyzer.machines.page_cache import (
+    Clock,
+    Span,
+    absent_spans,
+    cached_bytes,
+    cached_ratio,
+    drop_spans,
+    evenly,
+    evict,
+    opened,
+)
+from cs_input_analyzer.machines.raw_reads import Piece, pieces_of, read_window
+from cs_input_analyzer.records import CacheChoice, ReadRate, Storage
+
+STREAMS = (1, 2, 4, 8)
+PROBED_FILES = 1024
+# From here on each cold window has data of its own: what one has read, the file server may still hold for the next.
+OWN_DATA_BYTES = 1 << 30
+WARM_BYTES = 512 << 20
+WARM_PIECE_BYTES = 8 << 20
+MIN_WINDOW_S = 0.05
+MAX_WINDOW_S = 0.5
+
+
+def probe_storage(
+    paths: Sequence[str],
+    *,
+    cache: CacheChoice,
+    deadline_s: float,
+    clock: Clock = time.monotonic,
+    streams: Sequence[int] = STREAMS,
+    dataset_bytes: int | None = None,
+) -> Storage | None:
+    """Looks at the storage of these files; None where none of them can be read. Ends by `deadline_s` (of `clock`), or soon after.
+
+    Only `cache="cold"` empties the cache, of these files alone, and leaves it empty. `dataset_bytes`, where the caller knows it,
+    saves asking for the size of every file; else it is scaled up from `PROBED_FILES` of them.
+    """
+    sizes = _sizes(evenly(paths, PROBED_FILES))
+    if not sizes:
+        return None
+    began_s = clock()
+    spare_s = max(0.0, deadline_s - began_s)
+    ratio = cached_ratio(paths, deadline_s=began_s + spare_s / 4, clock=clock)
+    evicted = evict(paths, deadline_s=began_s + spare_s / 2, clock=clock).is_complete if cache == "cold" else None
+    windows = len(streams) * (2 if cache == "cold" else 1) + 1
+    reads = read_rates(
+        tuple(sizes),
+        cache=cache,
+        streams=streams,
+        seconds_each=min(MAX_WINDOW_S, max(MIN_WINDOW_S, (deadline_s - clock()) / windows)),
+        deadline_s=deadline_s,
+        clock=clock,
+    )
+    folders = Counter(os.path.dirname(os.path.abspath(path)) for path in sizes)
+    file_system, is_shared = file_system_of(folders.most_common(1)[0][0])
+    return Storage(
+        directory=os.path.commonpath(list(folders)),
+        file_system=file_system,
+        is_shared=is_shared,
+        dataset_bytes=dataset_bytes if dataset_bytes is not None else _scaled(sum(sizes.values()), len(set(paths))),
+        cached_ratio=ratio,
+        evicted=evicted,
+        reads=reads,
+    )
+
+
+def read_rates(
+    paths: Sequence[str],
+    *,
+    cache: CacheChoice,
+    seconds_each: float = MAX_WINDOW_S,
+    streams: Sequence[int] = STREAMS,
+    deadline_s: float = math.inf,
+    clock: Clock = time.monotonic,
+) -> tuple[ReadRate, ...]:
+    """Bytes per second of all streams together, and the median seconds of a read that nothing has prepared, by streams.
+
+    `cold` gives cold rates and then warm ones of what was just read; the first are called `as-is` where the cache could not be
+    emptied. A number of streams for which there is too little data, or no time left, is left out. Bad files are passed over.
+    """
+    sizes, most_streams = _sizes(evenly(paths, PROBED_FILES)), max(streams, default=1)
+    if cache == "warm":
+        filled = _filled(pieces_of(sizes, most_streams, WARM_PIECE_BYTES), seconds_each * 2, clock)
+        return _warm_rates(filled, streams, seconds_each, deadline_s, clock)
+    pieces = pieces_of(sizes, most_streams)
+    if cache == "cold":
+        return _cold_rates(pieces, streams, seconds_each, deadline_s, clock)
+    return _untouched_rates(pieces, streams, seconds_each, deadline_s, clock)
+
+
+def _untouched_rates(
+    pieces: tuple[Piece, ...], streams: Sequence[int], seconds_each: float, deadline_s: float, clock: Clock
+) -> tuple[ReadRate, ...]:
+    """Each window finds the cache as the first one found it: it has its own data, and what was not cached is dropped again.
+
+    Looking at the files takes half of the time at most; those that were not come to are not read.
+    """
+    now_s = clock()
+    absent = absent_spans([piece.path for piece in pieces], deadline_s=now_s + (deadline_s - now_s) / 2, clock=clock)
+    pieces = tuple(piece for piece in pieces if piece.path in absent)
+    rates: list[ReadRate] = []
+    touched: dict[str, tuple[Span, ...]] = {}
+    for count, part in zip(streams, _dealt(pieces, streams, is_own=True), strict=True):
+        if clock() >= deadline_s:
+            break
+        window = read_window(part, count, seconds_each, "as-is", clock)
+        read = {piece.path: absent[piece.path] for piece in window.read}
+        drop_spans(read)
+        touched |= read
+        if window.rate is not None:
+            rates.append(window.rate)
+        if window.hangs:
+            return tuple(rates)
+    drop_spans(touched)  # read-ahead that was still on its way
+    return tuple(rates)
+
+
+def _cold_rates(
+    pieces: tuple[Piece, ...], streams: Sequence[int], seconds_each: float, deadline_s: float, clock: Clock
+) -> tuple[ReadRate, ...]:
+    rates: list[ReadRate] = []
+    last: tuple[Piece, ...] = ()
+    for count, part in zip(streams, _dealt(pieces, streams, is_own=False), strict=True):
+        if clock() >= deadline_s:
+            break
+        is_cold = evict([piece.path for piece in part], deadline_s=deadline_s, clock=clock).is_complete is not False
+        window = read_window(part, count, seconds_each, "cold" if is_cold else "as-is", clock)
+        if window.rate is not None:
+            rates.append(window.rate)
+            last = window.read
+        if window.hangs:
+            return tuple(rates)
+    rates += _warm_rates(last, streams, seconds_each, deadline_s, clock)
+    evict([piece.path for piece in pieces], clock=clock)  # the warm windows filled it; who measures next asked for a cold cache
+    return tuple(rates)
+
+
+def _dealt(pieces: tuple[Piece, ...], streams: Sequence[int], *, is_own: bool) -> list[tuple[Piece, ...]]:
+    """The pieces for each window: its own where that is asked for or costs nothing, else all of them for each."""
+    windows = len(streams)
+    if not is_own and sum(piece.length for piece in pieces) < windows * OWN_DATA_BYTES:
+        return [pieces] * windows
+    files = {path: number for number, path in enumerate(dict.fromkeys(piece.path for piece in pieces))}
+    if len(files) >= windows * max(streams, default=1):  # whole files: read-ahead past a piece then stays within the window
+        return [tuple(piece for piece in pieces if files[piece.path] % windows == window) for window in range(windows)]
+    return [pieces[window::windows] for window in range(windows)]
+
+
+def _filled(pieces: tuple[Piece, ...], seconds: float, clock: Clock) -> tuple[Piece, ...]:
+    """Pieces brought into the cache, as many as fit in a share of the free memory and in the time."""
+    room = min(WARM_BYTES, psutil.virtual_memory().available // 4)
+    before = itertools.accumulate((piece.length for piece in pieces), initial=0)
+    fitting = tuple(piece for piece, end in zip(pieces, before, strict=False) if end < room)
+    return read_window(fitting, min(4, len(fitting)), seconds, "as-is", clock).read
+
+
+def _warm_rates(
+    pieces: tuple[Piece, ...], streams: Sequence[int], seconds_each: float, deadline_s: float, clock: Clock
+) -> tuple[ReadRate, ...]:
+    if not _stay_cached(pieces):
+        return ()
+    rates: list[ReadRate] = []
+    for count in streams:
+        if clock() >= deadline_s:
+            break
+        window = read_window(pieces, count, seconds_each / 2, "warm", clock, again=True)
+        if window.rate is not None:
+            rates.append(window.rate)
+        if window.hangs:
+            break
+    return tuple(rates)
+
+
+def _stay_cached(pieces: Sequence[Piece]) -> bool:
+    """Whether what was read is in the cache. It is not where a file system goes round it, or memory is short."""
+    for piece in evenly(pieces, 16):
+        with opened(piece.path) as file:
+            cached = cached_bytes(file.fd, piece.offset, piece.length) if file else None
+            if cached is not None and cached * 2 < piece.length:
+                return False
+    return True
+
+
+def _sizes(paths: Iterable[str]) -> dict[str, int]:
+    """Sizes of the files that hold something and that we may read."""
+    can = {"effective_ids": True} if os.access in os.supports_effective_ids else {}
+    found = {}
+    for path in paths:
+        try:
+            status = os.stat(path)
+            if stat.S_ISREG(status.st_mode) and status.st_size and os.access(path, os.R_OK, **can):
+                found[path] = status.st_size
+        except (OSError, ValueError):  # a NUL in the name is a ValueError
+            continue
+    return found
+
+
+def _scaled(bytes_seen: int, files: int) -> int:
+    return bytes_seen * files // PROBED_FILES if files > PROBED_FILES else bytes_seen

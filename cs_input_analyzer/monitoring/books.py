@@ -1,0 +1,200 @@
+"""The books of one run: what was seen on the way, in order, and what it adds up to. Pure; entries carry their times."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from cs_input_analyzer.monitoring import phases, waiting
+from cs_input_analyzer.monitoring.phases import EndedBy, Phase, Step
+from cs_input_analyzer.records import Estimate
+
+KEPT_INTERVALS = 1024
+KEPT_CALLS = 4096
+FIRST_JUDGED = 5
+LONGEST_S = 1e9
+"""Thirty years: a stretch that long is a clock that was set."""
+
+Tell = Callable[..., object]
+"""`(event, **fields)`: something for the record of the run."""
+
+
+class Took(NamedTuple):
+    """`steps` of them began: their input was asked for, and there (None: out of sight)."""
+
+    asked_s: float
+    got_s: float | None
+    samples: float | None
+    steps: int
+    opens_pass: bool
+
+
+class Event(NamedTuple):
+    """Something else; of a stretch, `began_s` to `at_s`.
+
+    `sync` and `log`: the user's code waited for the accelerator. `end`: of a pass. `pass`: one begins, `number` of them by now.
+    """
+
+    kind: Literal["sync", "log", "checkpoint", "pass", "end", "error", "loaded", "pause"]
+    at_s: float
+    began_s: float = 0.0
+    number: int = 0
+    text: str = ""
+
+
+@dataclass(slots=True)
+class Books:
+    """Attributes:
+    began_s: when the watching began; the record counts from there.
+    steps: that are over or under way.
+    intervals: the last ones that synchronisations ended.
+    calls: seconds and steps of the last steady calls, wait included.
+    phases_s: seconds by phase.
+    """
+
+    began_s: float
+    tell: Tell
+    steps: int = 0
+    intervals: deque[waiting.Interval] = field(default_factory=lambda: deque(maxlen=KEPT_INTERVALS))
+    calls: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=KEPT_CALLS))
+    phases_s: dict[str, float] = field(default_factory=dict)
+    _history: phases.History = field(default_factory=phases.History)
+    _interval: waiting.OpenInterval = field(default_factory=waiting.OpenInterval)
+    _open: Took | None = None
+    _is_marked: bool = False
+    _is_first: bool = True
+    _seen_intervals: int = 0
+    _judge_at: int = FIRST_JUDGED
+
+    def add(self, entry: Took | Event) -> None:
+        """The next entry. One that belongs nowhere (a mark where no step is under way) is passed over."""
+        if isinstance(entry, Took):
+            self._end_step(entry.asked_s, "next")
+            self._open = entry
+            self.steps += entry.steps
+            return
+        if entry.kind in ("sync", "log", "end"):
+            self._end_step(entry.at_s, "end" if entry.kind == "end" else "sync" if entry.kind == "sync" else "log")
+        elif entry.kind == "checkpoint":
+            self._checkpoint(entry)
+        elif entry.kind == "pass":
+            self._drop()  # the loop before was left in the middle: when its last step was over, nobody saw
+            self.tell("epoch", at_s=self._since(entry.at_s), epoch=entry.number, step=self.steps)
+        elif entry.kind == "error":
+            self._drop()
+            self.tell("error", at_s=self._since(entry.at_s), step=self.steps, kind=entry.text)
+        elif entry.kind == "loaded":
+            self.tell("loaded", at_s=self._since(entry.at_s), step=self.steps)
+        elif entry.kind == "pause":
+            self._drop()
+
+    def wait_share(self) -> Estimate | None:
+        return waiting.wait_share(tuple(self.intervals))
+
+    def counted_steps(self) -> int:
+        """Steps behind the wait share."""
+        return sum(interval.steps for interval in self.intervals if interval.is_counted)
+
+    def is_time_to_judge(self) -> bool:
+        """Whether there are twice as many intervals as when this was last true; for loops that only synchronise."""
+        if self._seen_intervals < self._judge_at:
+            return False
+        self._judge_at = 2 * self._seen_intervals
+        return True
+
+    def _since(self, at_s: float) -> float:
+        return round(at_s - self.began_s, 6)
+
+    def _end_step(self, at_s: float, ended_by: EndedBy) -> None:
+        """The step under way is over, by the next one's beginning or by a mark."""
+        took, self._open = self._open, None
+        if took is None:
+            return
+        step = Step(
+            asked_s=took.asked_s,
+            wait_s=None if took.got_s is None else took.got_s - took.asked_s,
+            body_s=at_s - (took.asked_s if took.got_s is None else took.got_s),
+            samples=took.samples,
+            steps=took.steps,
+            ended_by=ended_by,
+            is_first=self._is_first,
+            opens_pass=took.opens_pass,
+            is_marked=self._is_marked,
+        )
+        self._is_marked = False
+        if not (_runs_forwards(step.wait_s or 0.0) and _runs_forwards(step.body_s)):
+            waiting.spoil(self._interval)  # the clock was set back: what lies across that is not known
+            if ended_by in ("sync", "log"):
+                self._interval = waiting.OpenInterval()
+            return
+        phase, self._history = phases.label(self._history, step)
+        self._is_first = False
+        self._account(step, phase)
+        closed = waiting.add(self._interval, step, phase)
+        if closed is not None:
+            self._close(closed, at_s)
+
+    def _account(self, step: Step, phase: Phase) -> None:
+        wait, body = step.wait_s or 0.0, step.body_s
+        if phase == "start_up":
+            self._spend("start_up", self.began_s, step.asked_s - self.began_s)
+            if step.wait_s is not None:
+                self._spend("fill", step.asked_s, wait)
+            self._spend("start_up", step.asked_s + wait, body)
+        elif phase == "epoch_edge" and step.wait_s is not None:
+            self._spend("epoch_edge", step.asked_s, wait)
+            self._add_seconds("steady", body)
+        elif phase == "checkpoint":
+            self._add_seconds("steady", wait)
+            if step.is_marked:  # how long the checkpoint took was told with it
+                self._add_seconds("steady", 0.0)
+            else:
+                self._spend("checkpoint", step.asked_s + wait, body, found=True)
+        elif phase == "epoch_edge":
+            self._spend("epoch_edge", step.asked_s, body)
+        else:
+            self._add_seconds(phase, wait + body)
+        if phase == "steady":
+            self.calls.append((wait + body, step.steps))
+        self.tell("step", step=self.steps, took=step, phase=phase, at_s=self._since(step.asked_s))
+
+    def _spend(self, phase: str, at_s: float, duration_s: float, found: bool | None = None) -> None:
+        if not _runs_forwards(duration_s):
+            return
+        self._add_seconds(phase, duration_s)
+        when = {"at_s": self._since(at_s), "duration_s": round(duration_s, 6), "step": self.steps}
+        if phase == "checkpoint":
+            self.tell("checkpoint", **when, found=bool(found))
+        else:
+            self.tell("phase", phase=phase, **when)
+
+    def _add_seconds(self, phase: str, seconds: float) -> None:
+        self.phases_s[phase] = self.phases_s.get(phase, 0.0) + seconds
+
+    def _checkpoint(self, entry: Event) -> None:
+        """Inside a step it is that step's; between two, the next ones may be the spike after it."""
+        if entry.at_s > entry.began_s:
+            self._spend("checkpoint", entry.began_s, entry.at_s - entry.began_s, found=False)
+        if self._open is not None:
+            self._is_marked = True
+        else:
+            self._history = self._history._replace(before="checkpoint")
+            if self._interval.began_s is not None:
+                self._interval.phase = "checkpoint"
+
+    def _close(self, interval: waiting.Interval, at_s: float) -> None:
+        if self.intervals and self.intervals[-1].phase in ("checkpoint", "spike"):
+            interval = waiting.judged(interval, tuple(self.intervals)[-waiting.MOST_BLOCKS :])
+        self.intervals.append(interval)
+        self._seen_intervals += 1
+        self.tell("interval", at_s=self._since(at_s), interval=interval)
+
+    def _drop(self) -> None:
+        self._open, self._is_marked = None, False
+        self._interval = waiting.OpenInterval()
+
+
+def _runs_forwards(seconds: float) -> bool:
+    return 0 <= seconds <= LONGEST_S  # not so for NaN either

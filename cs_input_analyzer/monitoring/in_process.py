@@ -1,0 +1,165 @@
+"""`recommend_for`: what one worker like this process gives, and how many of it a demand needs, from inside a training script."""
+
+from __future__ import annotations
+
+import math
+import socket
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from cs_input_analyzer import rules
+from cs_input_analyzer.errors import UsageError
+from cs_input_analyzer.machines.cluster import this_host
+from cs_input_analyzer.machines.host import read_host
+from cs_input_analyzer.monitoring.alone import Alone, measure_alone
+from cs_input_analyzer.pipeline import graph
+from cs_input_analyzer.pipeline.samples import check_demand, element_sentence
+from cs_input_analyzer.planning import recommend
+from cs_input_analyzer.records import (
+    Case,
+    Consumption,
+    Estimate,
+    Finding,
+    Host,
+    Layout,
+    Measurement,
+    PipelineGraph,
+    VerdictName,
+    WorkerResult,
+)
+from cs_input_analyzer.units import counted, format_estimate, format_rate, format_ratio
+
+TARGET = "a dataset in this process"
+NOT_A_PLAN = (
+    "measured inside this process, beside all else that runs here: it feeds no capacity model and is no launch plan; "
+    "csia.analyze(function, …) measures in processes of its own and plans one"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recommendation:
+    """What was found about a dataset where it is used.
+
+    Attributes:
+        isolation: always `none`: nothing kept the rest of this process from taking part. Never made into a capacity model.
+        measurement: of one worker, this process with all its CPUs.
+        workers_needed: such workers, each with as many CPUs to itself, whose rates at the low end add up to the demand with
+            headroom, if files, storage and network keep up; None without a demand.
+        verdict: on one such worker; `unknown` without a demand.
+        findings: of the rules that need no more than the graph and this measurement; no fix was tried (`csia.tune` does).
+    """
+
+    pipeline: PipelineGraph
+    measurement: Measurement
+    consumption: Consumption | None
+    workers_needed: int | None
+    verdict: VerdictName
+    confidence: float | None
+    findings: tuple[Finding, ...]
+    notes: tuple[str, ...]
+    isolation: Literal["none"] = "none"
+
+    @property
+    def samples_per_s(self) -> Estimate:
+        """Of this process alone."""
+        found = self.measurement.samples_per_s
+        assert found is not None
+        return found
+
+    @property
+    def cpus(self) -> int:
+        return self.measurement.layout.cpus_per_task
+
+    def __str__(self) -> str:
+        samples = self.pipeline.samples_per_element
+        lines = [
+            f"one worker of {counted(self.cpus, 'CPU')}, this process: {format_estimate(self.samples_per_s)} (isolation: none)",
+            *([] if samples is None else [element_sentence(samples, self.consumption.batch_size if self.consumption else None)]),
+        ]
+        if self.consumption is not None:
+            demand = format_rate(self.consumption.samples_per_s.estimate)
+            sure = "" if self.confidence is None else f" ({format_ratio(self.confidence)} sure)"
+            needed = f"it takes {demand}"
+            if self.workers_needed is not None:
+                needed = f"{counted(self.workers_needed, 'such worker')} for {demand} with headroom"
+            lines.append(f"{self.verdict.replace('_', '-')}{sure}: {needed}")
+        lines += [f"{one.code} {one.severity}: {one.message}{f' ({one.source})' if one.source else ''}" for one in self.findings]
+        return "\n".join([*lines, *self.notes])
+
+
+def recommend_for(
+    dataset: Any,
+    consumption: Consumption | None,
+    *,
+    batch_size: int | None,
+    samples_per_element: int | None = None,
+    headroom_ratio: float,
+    seconds: float,
+) -> Recommendation:
+    """Reads `dataset` here for about `seconds`. `batch_size`: samples of a step of the accelerator.
+
+    Raises:
+        UsageError: that is no multiple of what an element holds, or nothing tells what one holds; not a `tf.data.Dataset`, or it
+            cannot be read here (says why).
+    """
+    import tensorflow as tf
+
+    if not isinstance(dataset, tf.data.Dataset):
+        raise UsageError(f"recommend_for takes a tf.data.Dataset, not a {type(dataset).__name__}")
+    if not tf.executing_eagerly():
+        raise UsageError("recommend_for measures, which cannot be done inside a tf.function or a graph; call it outside")
+    pipeline = graph.read_graph(dataset, graph.SourceLog(), target=TARGET, said=samples_per_element, demand_size=batch_size)
+    samples = pipeline.samples_per_element
+    assert samples is not None
+    check_demand(samples, batch_size, has_demand=consumption is not None)
+    alone = measure_alone(dataset, batch_size=None, max_s=seconds, samples=samples)
+    if alone.samples_per_s is None:
+        raise UsageError(f"nothing can be recommended: {alone.missing}")
+    host = read_host()
+    measurement = _measurement(alone, alone.samples_per_s, host)
+    verdict, confidence = recommend.judge(alone.samples_per_s, consumption, headroom_ratio)
+    return Recommendation(
+        pipeline=pipeline,
+        measurement=measurement,
+        consumption=consumption,
+        workers_needed=_workers(alone.samples_per_s, consumption, headroom_ratio),
+        verdict=verdict,
+        confidence=confidence,
+        findings=rules.find(_case(pipeline, measurement, host)),
+        notes=(NOT_A_PLAN,),
+    )
+
+
+def _measurement(alone: Alone, rate: Estimate, host: Host) -> Measurement:
+    worker = WorkerResult(
+        index=0, node=socket.gethostname(), status="done", samples_per_s=rate, cpu_s_per_sample=alone.cpu_s_per_sample
+    )
+    return Measurement(
+        layout=Layout(nodes=1, tasks_per_node=1, cpus_per_task=host.cpu_budget),
+        num_workers=1,
+        cache_state="as-is",
+        role="probe",
+        isolation="none",
+        workers=(worker,),
+        samples_per_s=rate,
+        why="read inside the process that uses it",
+    )
+
+
+def _workers(rate: Estimate, consumption: Consumption | None, headroom_ratio: float) -> int | None:
+    if consumption is None or rate.low <= 0:
+        return None
+    return max(1, math.ceil(consumption.samples_per_s.estimate * (1 + headroom_ratio) / rate.low))
+
+
+def _case(pipeline: PipelineGraph, measurement: Measurement, host: Host) -> Case:
+    return Case(
+        pipeline=pipeline,
+        mode="train",
+        is_sharded=pipeline.is_sharded,
+        measurements=(measurement,),
+        profile=None,
+        plan=None,
+        cluster=this_host(host),
+        host=host,
+    )

@@ -1,0 +1,260 @@
+"""`InputMonitor`: watches a training loop from the side of its iterator."""
+
+from __future__ import annotations
+
+import sys
+import time
+import weakref
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Generic, TypeVar
+
+from cs_input_analyzer.monitoring import advice
+from cs_input_analyzer.monitoring.counting import Count, contradiction, counter_for
+from cs_input_analyzer.monitoring.outputs import LOG, print_line
+from cs_input_analyzer.monitoring.rates import SMOOTHING
+from cs_input_analyzer.monitoring.verdict import Verdict
+from cs_input_analyzer.monitoring.watch import LOG_EVERY, Clock, Console, Settings, Summary, Watch
+
+Batch = TypeVar("Batch")
+
+
+class InputMonitor(Generic[Batch]):
+    """Iterates over anything, a `tf.data.Dataset` for one, and says how fast and whether the training waits for its input.
+
+        with csia.InputMonitor(dataset, batch_size=256, log_dir="logs") as monitor:
+            for step, batch in enumerate(monitor, start=1):
+                loss = train_step(batch)
+                if step % 50 == 0:
+                    monitor.log(loss=loss)  # reads the loss, which waits for the accelerator
+
+    Where a framework dispatches asynchronously, waiting on the host is not waiting on the accelerator, so a verdict is given only
+    for stretches that end where the loop has waited for a result: `log(loss=…)` or `sync()`. Without either there are rates, and
+    the verdict `unknown`. It synchronises nothing by itself. It may be iterated again (each pass over the data is another epoch),
+    and nested in or beside other monitors. Iterators that raise or end do so as they would without it.
+
+    Args:
+        iterable: what the loop iterates over; None where the loop fetches by itself, inside `with monitor.waiting():`.
+        batch_size: samples in a full batch. Batches that tell their own size (a `shape`) are counted; None: only those.
+        log_dir: folder for TensorBoard events, `performance.json` and `steps.jsonl`; several workers write into subfolders.
+        log_every: steps between two lines where the loop calls `log` never; 0: no lines.
+        smoothing: weight of the Rate before in the new one.
+        device: for the lines; None: `GPU` where TensorFlow is loaded and sees one, else `CPU`.
+        console: called with each line; None: silent.
+        analysis: a saved run of `analyze` (a path, or the record): what it predicts is what advice is taken from.
+        est_samples_per_sec: what the accelerator is expected to take; by default the demand in `analysis`.
+
+    Raises:
+        UsageError: a number above makes no sense. Nothing else raises later on.
+    """
+
+    def __init__(
+        self,
+        iterable: Iterable[Batch] | None = None,
+        batch_size: int | None = None,
+        *,
+        log_dir: str | Path | None = None,
+        log_every: int = LOG_EVERY,
+        smoothing: float = SMOOTHING,
+        device: str | None = None,
+        console: Console | None = print_line,
+        tensorboard: bool = True,
+        analysis: Any = None,
+        est_samples_per_sec: float | None = None,
+        clock: Clock = time.perf_counter,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        saved = advice.saved_run(analysis)
+        settings = Settings(
+            source="iterator",
+            batch_size=batch_size,
+            log_dir=log_dir,
+            log_every=log_every,
+            smoothing=smoothing,
+            device=device or device_seen(),
+            console=console,
+            tensorboard=tensorboard,
+            expected_per_s=est_samples_per_sec if est_samples_per_sec is not None else advice.expected_per_s(saved),
+        )
+        self._iterable = iterable
+        self._watch = Watch(settings, clock, environ)
+        self._counter = _Counter(batch_size)
+        self._pass: _Pass[Batch] | None = None
+        if saved is not None:
+            self._watch.advise = lambda watch: advice.for_watch(saved, watch)
+        # For a loop that never says that it is over: at the latest when Python ends.
+        self._at_the_end = weakref.finalize(self, self._watch.close)
+
+    def __iter__(self) -> Iterator[Batch]:
+        if self._iterable is None:
+            raise TypeError("this InputMonitor wraps nothing; fetch inside `with monitor.waiting():`")
+        self._pass = _Pass(iter(self._iterable), self._watch, self._counter)
+        self._watch.begin_pass()
+        return self._pass
+
+    def __next__(self) -> Batch:
+        """The next batch of the pass that was begun last; begins one if there is none."""
+        if self._pass is None:
+            iter(self)
+        assert self._pass is not None
+        return next(self._pass)
+
+    def __len__(self) -> int:
+        return len(self._iterable)  # type: ignore[arg-type]
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __enter__(self) -> InputMonitor[Batch]:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        self.close()
+
+    def waiting(self, samples: float | None = None) -> AbstractContextManager[None]:
+        """Around the loop's own way to fetch a batch: `with monitor.waiting(): batch = iterator.get_next()`.
+
+        `samples` in it: by default a full batch.
+        """
+        return _Waiting(self._watch, samples if samples is not None else self._watch.settings.batch_size)
+
+    def sync(self) -> None:
+        """The loop has just waited until the accelerator was done (it read a result, say)."""
+        self._watch.sync()
+
+    def log(self, *, loss: Any = None, step: int | None = None) -> None:
+        """A log step: prints the line, writes the scalars, judges. As `sync`, it says that the accelerator is done.
+
+        Args:
+            loss: a number, or a tensor that is read here, which waits for the accelerator; without one, the loop must have read a
+                result just before.
+            step: the global step; by default the steps seen here.
+        """
+        self._watch.log(step, loss)
+
+    def checkpoint(self) -> AbstractContextManager[None]:
+        """Around whatever saves a checkpoint: `with monitor.checkpoint(): model.save(…)`. That time counts against nobody."""
+        return Checkpoint(self._watch)
+
+    def loaded(self) -> None:
+        """The executable is loaded (a first step has compiled it): GlobalRate counts time and samples from here."""
+        self._watch.loaded()
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the accelerator waits for its input, so far."""
+        return self.summary().verdict
+
+    def summary(self) -> Summary:
+        """All that was seen so far."""
+        return self._watch.summary()
+
+    def close(self) -> None:
+        """Writes what is left and closes the files. Iterating goes on to work, unwatched."""
+        self._at_the_end.detach()
+        self._watch.close()
+
+
+class _Counter:
+    """Counts the samples of batches; how, the first batch tells."""
+
+    __slots__ = ("_batch_size", "count")
+
+    def __init__(self, batch_size: int | None) -> None:
+        self._batch_size = batch_size
+        self.count: Count = self._first
+
+    def _first(self, batch: Any) -> float | None:
+        self.count = counter_for(batch, self._batch_size)
+        seen = contradiction(batch, self._batch_size)
+        if seen is not None:
+            LOG.warning("batch_size=%s is believed, though the first batch holds %d", self._batch_size, seen)
+        return self.count(batch)
+
+
+class _Pass(Iterator[Batch]):
+    """One pass over the data. Only the pass that was begun last is watched; an older one still gives its batches."""
+
+    __slots__ = ("__weakref__", "_clock", "_counter", "_is_over", "_iterator", "_watch")
+
+    def __init__(self, iterator: Iterator[Batch], watch: Watch, counter: _Counter) -> None:
+        self._iterator, self._watch, self._counter = iterator, watch, counter
+        self._clock = watch.clock
+        self._is_over = False
+        watch.current = self
+
+    def __iter__(self) -> _Pass[Batch]:
+        return self
+
+    def __next__(self) -> Batch:
+        watch = self._watch
+        if watch.current is not self or not watch.is_watching:
+            return next(self._iterator)
+        try:
+            asked = self._clock()
+        except Exception as error:
+            watch.give_up(error)
+            return next(self._iterator)
+        try:
+            batch = next(self._iterator)
+        except StopIteration:
+            self._end(asked)
+            raise
+        except BaseException as error:
+            watch.failed(asked, error)
+            raise
+        try:
+            watch.took(asked, self._clock(), self._counter.count(batch))
+        except Exception as error:  # a clock that fails, or a batch that does not let itself be looked at
+            watch.give_up(error)
+        return batch
+
+    def _end(self, asked_s: float) -> None:
+        if not self._is_over:  # an iterator may be asked again after its end
+            self._is_over = True
+            self._watch.end_pass(asked_s)
+            self._watch.finish()
+
+
+class _Waiting(AbstractContextManager[None]):
+    def __init__(self, watch: Watch, samples: float | None) -> None:
+        self._watch, self._samples = watch, samples
+        self._asked_s = 0.0
+
+    def __enter__(self) -> None:
+        self._asked_s = self._watch.now()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        if error is None:
+            self._watch.took(self._asked_s, self._watch.now(), None if self._samples is None else float(self._samples))
+        elif isinstance(error, StopIteration) or type(error).__name__ == "OutOfRangeError":
+            self._watch.end_pass(self._asked_s)
+            self._watch.finish()
+        else:
+            self._watch.failed(self._asked_s, error)
+
+
+class Checkpoint(AbstractContextManager[None]):
+    """Marks a checkpoint: the moment of the call, and in a `with` statement how long it takes."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+        self._began_s = watch.now()
+        watch.checkpoint(self._began_s, self._began_s)
+
+    def __enter__(self) -> None:
+        self._began_s = self._watch.now()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        self._watch.checkpoint(self._began_s, self._watch.now())
+
+
+def device_seen() -> str:
+    """`GPU` where this process has TensorFlow and that sees one; asks without initialising any device."""
+    tensorflow = sys.modules.get("tensorflow")
+    try:
+        return "GPU" if tensorflow is not None and tensorflow.config.list_physical_devices("GPU") else "CPU"
+    except Exception:
+        return "CPU"

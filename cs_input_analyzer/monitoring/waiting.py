@@ -1,0 +1,210 @@
+"""How long the accelerator stood still for want of input. Pure.
+
+A framework that dispatches asynchronously lets the host run ahead: the host may wait at `next()` while the accelerator is still
+busy with the batches before. So the host's wait says something only over an interval that begins and ends with an idle
+accelerator, at the user's synchronisations or log steps. There, dispatches d_1 … d_n and the end E are known, and with a step of
+c seconds the accelerator ends at max_j (d_j + (n - j + 1) c) (Lindley 1952). That this is E gives c = min_j (E - d_j) / (n - j +
+1), and what remains of the interval, T - n c, it stood still: for input, as far as the host was waiting for input meanwhile. Where
+every step is synchronous this is the host's wait exactly; where the accelerator is always behind, it is nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import NamedTuple
+
+from cs_input_analyzer.monitoring.phases import SPIKE_RATIO, EndedBy, Phase, Step
+from cs_input_analyzer.records import Estimate
+
+KEPT_DISPATCHES = 4096
+"""Of an interval that nothing ends; the bound on c from the last ones stays true."""
+
+COMPUTE_ERROR_RATIO = 0.15
+"""An interval of several steps takes c from one or two of them; a busy host changes those by about as much."""
+
+MOST_BLOCKS = 32
+ENOUGH_BLOCKS = 5
+# Two-sided 90 % quantiles of Student's t by degrees of freedom; the normal one above.
+_T90 = (6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812, 1.796, 1.782, 1.771, 1.761, 1.753)
+_T90_MORE = ((20, 1.725), (30, 1.697), (60, 1.671))
+_Z90 = 1.645
+
+
+class Interval(NamedTuple):
+    """Between two synchronisations.
+
+    Attributes:
+        steps: training steps; `duration_s`: from the first ask for input to the end; `wait_s`: of the host, for input.
+        wait_square_s2: sum of the squares of the single waits.
+        compute_s: the accelerator's time for one step, as this interval tells it.
+        is_counted: steady throughout, and on a clock that ran forwards.
+    """
+
+    ended_by: EndedBy
+    steps: int
+    samples: float | None
+    duration_s: float
+    wait_s: float
+    wait_square_s2: float
+    compute_s: float
+    is_counted: bool
+    phase: Phase
+
+
+@dataclass(slots=True)
+class OpenInterval:
+    """An interval in the making, on a clock that stands still while the data begin again."""
+
+    began_s: float | None = None
+    dispatches: list[tuple[float, int]] = field(default_factory=list)
+    steps: int = 0
+    samples: float | None = 0.0
+    wait_s: float = 0.0
+    wait_square_s2: float = 0.0
+    removed_s: float = 0.0
+    phase: Phase = "steady"
+    is_sound: bool = True
+
+
+def add(interval: OpenInterval, step: Step, phase: Phase) -> Interval | None:
+    """Adds a step, in order; gives the interval where the step ended it.
+
+    The first step of the run is left out. Of one that opens a pass only the wait is: the interval goes on around it.
+    """
+    if phase in ("start_up", "fill") or step.wait_s is None:
+        _reset(interval)
+        return None
+    if interval.began_s is None:
+        interval.began_s = step.asked_s
+    if phase == "epoch_edge":
+        interval.removed_s += step.wait_s
+    else:
+        interval.wait_s += step.wait_s
+        interval.wait_square_s2 += step.wait_s * step.wait_s
+        if phase in ("checkpoint", "spike"):
+            interval.phase = phase
+    interval.steps += step.steps
+    interval.samples = None if interval.samples is None or step.samples is None else interval.samples + step.samples
+    interval.dispatches.append((step.asked_s + step.wait_s - interval.removed_s, step.steps))
+    if len(interval.dispatches) > KEPT_DISPATCHES:
+        del interval.dispatches[: KEPT_DISPATCHES // 2]
+    if step.ended_by not in ("sync", "log"):
+        return None
+    closed = _close(interval, step)
+    _reset(interval)
+    return closed
+
+
+def spoil(interval: OpenInterval) -> None:
+    """Something in it was not seen, or not on a clock that runs forwards: it ends as any other, and does not count."""
+    interval.is_sound = False
+
+
+def _close(interval: OpenInterval, step: Step) -> Interval:
+    assert interval.began_s is not None
+    end = step.asked_s + step.duration_s - interval.removed_s
+    duration = end - interval.began_s
+    return Interval(
+        ended_by=step.ended_by,
+        steps=interval.steps,
+        samples=interval.samples,
+        duration_s=duration,
+        wait_s=interval.wait_s,
+        wait_square_s2=interval.wait_square_s2,
+        compute_s=_compute_s(interval.dispatches, end),
+        is_counted=interval.is_sound and interval.phase == "steady" and duration > 0,
+        phase=interval.phase,
+    )
+
+
+def _compute_s(dispatches: Sequence[tuple[float, int]], end_s: float) -> float:
+    """The longest step that is over by `end_s`: the least mean time from any dispatch to the end, over the steps from there on."""
+    least, steps = math.inf, 0
+    for dispatched_s, count in reversed(dispatches):
+        steps += count
+        least = min(least, (end_s - dispatched_s) / steps)
+    return max(0.0, least)
+
+
+def _reset(interval: OpenInterval) -> None:
+    interval.began_s, interval.steps, interval.samples = None, 0, 0.0
+    interval.dispatches.clear()
+    interval.wait_s = interval.wait_square_s2 = interval.removed_s = 0.0
+    interval.phase, interval.is_sound = "steady", True
+
+
+def starved_s(intervals: Sequence[Interval]) -> tuple[float, ...]:
+    """Seconds of each interval in which the accelerator stood still for want of input.
+
+    In an interval of one step its own c is the truth. In longer ones c leans on one or two steps, so the median over all counts.
+    """
+    longer = [interval.compute_s for interval in intervals if interval.steps > 1]
+    typical = median(longer) if longer else 0.0
+    return tuple(
+        min(one.wait_s, max(0.0, one.duration_s - one.steps * (typical if one.steps > 1 else one.compute_s))) for one in intervals
+    )
+
+
+def wait_share(intervals: Sequence[Interval]) -> Estimate | None:
+    """Share of time that the accelerator waited for input, over the counted intervals; `count` is how many. None without one.
+
+    The interval of the share: of a ratio of means over blocks of neighbouring intervals (Cochran 1977, ch. 6), Student's t. Fewer
+    than five tell too little of their own scatter: there it is that of the single waits, and what c may be off by. It never reaches
+    above what the host waited.
+    """
+    counted = [interval for interval in intervals if interval.is_counted]
+    total = math.fsum(interval.duration_s for interval in counted)
+    if not counted or total <= 0:
+        return None
+    starved = starved_s(counted)
+    share = min(1.0, math.fsum(starved) / total)
+    if len(counted) >= ENOUGH_BLOCKS:
+        half = _between(list(zip(starved, (one.duration_s for one in counted), strict=True)), share)
+        return Estimate(estimate=share, low=max(0.0, share - half), high=min(1.0, share + half), count=len(counted))
+    waits = _within(counted, math.fsum(starved)) / total
+    busy = math.fsum(one.steps * one.compute_s for one in counted if one.steps > 1) / total
+    half = waits + COMPUTE_ERROR_RATIO * busy / math.sqrt(len(counted))
+    most = math.fsum(one.wait_s for one in counted) / total + waits
+    return Estimate(
+        estimate=share, low=max(0.0, share - half), high=min(1.0, max(share, min(share + half, most))), count=len(counted)
+    )
+
+
+def _between(pairs: Sequence[tuple[float, float]], share: float) -> float:
+    size = -(-len(pairs) // MOST_BLOCKS)
+    blocks = [pairs[at : at + size] for at in range(len(pairs) % size, len(pairs), size)]
+    residuals = [math.fsum(wait - share * time for wait, time in block) for block in blocks]
+    total = math.fsum(time for block in blocks for _, time in block)
+    count = len(blocks)
+    variance = count / (count - 1) * math.fsum(residual * residual for residual in residuals)
+    return t90(count - 1) * math.sqrt(variance) / total
+
+
+def _within(counted: Sequence[Interval], starved_s: float) -> float:
+    waited = math.fsum(one.wait_s for one in counted)
+    if waited <= 0:
+        return 0.0
+    variance = math.fsum(
+        max(0.0, one.wait_square_s2 - one.wait_s**2 / one.steps) * one.steps / max(1, one.steps - 1) for one in counted
+    )
+    return _Z90 * math.sqrt(variance) * starved_s / waited
+
+
+def t90(degrees: int) -> float:
+    """Two-sided 90 % quantile of Student's t; a little above the true one between the tabulated degrees."""
+    if degrees <= len(_T90):
+        return _T90[degrees - 1]
+    return next((value for most, value in reversed(_T90_MORE) if degrees >= most), _T90[-1])
+
+
+def judged(interval: Interval, earlier: Sequence[Interval]) -> Interval:
+    """The interval, or the same marked as part of the spike after a checkpoint: right behind one, and twice as fast as usual."""
+    usual = [one.duration_s / one.steps for one in earlier if one.is_counted]
+    is_behind = bool(earlier) and earlier[-1].phase in ("checkpoint", "spike")
+    if not is_behind or interval.phase != "steady" or not usual:
+        return interval
+    is_fast = interval.duration_s / interval.steps < SPIKE_RATIO * median(usual)
+    return interval._replace(phase="spike", is_counted=False) if is_fast else interval

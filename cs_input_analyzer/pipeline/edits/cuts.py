@@ -1,0 +1,315 @@
+"""Cuts for measuring: the pipeline after its readers, or after any op.
+
+A cut changes which tensor a graph or a function returns; what that no longer needs is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from cs_input_analyzer.pipeline.edits.graph_text import (
+    READERS,
+    Elements,
+    elements_of,
+    functions_of,
+    node_name,
+    rename_functions,
+    scalar_shape,
+    set_elements,
+    set_values,
+    string_type,
+)
+from cs_input_analyzer.pipeline.graph import graph_def_of, top_nodes
+from cs_input_analyzer.pipeline.op_kinds import MAPS, is_dataset_op, kind_of
+
+_READS_WHOLE_FILE = "ReadFile"
+_CALLS = ("PartitionedCall", "StatefulPartitionedCall")
+_BRANCHES = ("If", "StatelessIf", "Case", "StatelessCase")
+_PASSES_ON = ("Identity", "WrapDatasetVariant", "UnwrapDatasetVariant")
+# Joins of datasets of one type; the second's first input only chooses.
+_MERGES = ("Concatenate", "DirectedInterleave")
+
+
+class _CannotCutError(Exception):
+    """The pipeline reads files in a way that the cut does not understand."""
+
+
+def source_only(dataset: Any, *, batch_size: int | None = None) -> Any:
+    """The pipeline cut after its readers: file listing, sharding, interleaving and reading, and nothing after them.
+
+    Gives a `tf.data.Dataset` of the raw records (of file contents where a `map` reads whole files), with the options of `dataset`.
+    Repeats, shuffles, batches, caches, maps and filters after the readers are gone, also those inside the function of an
+    `interleave` or `flat_map`; those before them (of file names) stay. None where the graph reads no file (a generator, Python
+    code), or reads in a way that cannot be cut. Works in the process that made `dataset`, and as long as `dataset` lives.
+
+    `batch_size` puts that many records together: handed out one by one, 40 µs each, the hand-over and not the reader would be
+    measured. Records of unknown shape stay single.
+    """
+    graph_def = graph_def_of(dataset)
+    cutter = _Cutter(functions={function.signature.name: function for function in graph_def.library.function})
+    result = next((node for node in graph_def.node if node.op == "_Retval"), None)
+    if result is None:
+        return None
+    body = _Body(nodes={node.name: node for node in graph_def.node})
+    try:
+        cut = cutter.cut(body, result.input[0])
+    except _CannotCutError:
+        return None
+    if cut is None:
+        return None
+    result.input[0] = cut.tensor
+    kept = body.needed([result.name])
+    del graph_def.node[:]
+    graph_def.node.extend(kept)
+    graph_def.library.function.extend(cutter.made)
+    source = _dataset_of(graph_def, cut.elements, dataset.options())
+    if batch_size is None or any(shape.unknown_rank or any(dim.size < 0 for dim in shape.dim) for shape in cut.elements.shapes):
+        return source
+    return source.batch(batch_size)
+
+
+def prefix(dataset: Any, op: str) -> Any:
+    """The pipeline cut after one of its ops, named as in the PipelineGraph; with the options of `dataset`.
+
+    Elements are flat: a tuple of the tensors of an element, in flattening order. None for an op inside a function, or one that this
+    TensorFlow does not describe. Works in the process that made `dataset`, and as long as `dataset` lives.
+    """
+    graph_def = graph_def_of(dataset)
+    name = top_nodes(graph_def).get(op)
+    body = _Body(nodes={node.name: node for node in graph_def.node})
+    result = next((node for node in graph_def.node if node.op == "_Retval"), None)
+    if name is None or result is None:
+        return None
+    node = body.nodes[name]
+    if not {"output_types", "Toutput_types"} & set(node.attr) and kind_of(node.op) not in READERS:
+        return None
+    result.input[0] = f"{name}:0"
+    kept = body.needed([result.name])
+    del graph_def.node[:]
+    graph_def.node.extend(kept)
+    return _dataset_of(graph_def, elements_of(node), dataset.options())
+
+
+def _dataset_of(graph_def: Any, elements: Elements, options: Any) -> Any:
+    import tensorflow as tf
+    from tensorflow.python.data.ops import dataset_ops
+
+    pairs = zip(elements.types, elements.shapes, strict=True)
+    specs = tuple(tf.TensorSpec(tf.TensorShape(shape), tf.dtypes.as_dtype(dtype)) for dtype, shape in pairs)
+    variant = tf.raw_ops.DatasetFromGraph(graph_def=graph_def.SerializeToString())
+    dataset = dataset_ops._VariantDataset(variant, specs[0] if len(specs) == 1 else specs)
+    return dataset if options == tf.data.Options() else dataset.with_options(options)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Cut:
+    """The tensor that a body is to return instead, and what it then gives."""
+
+    tensor: str
+    elements: Elements
+
+
+@dataclass(slots=True, kw_only=True)
+class _Body:
+    """The nodes of the graph or of one function; edited nodes take the place of the old ones. `cuts` are those made so far."""
+
+    nodes: dict[str, Any]
+    cuts: dict[str, _Cut | None] = field(default_factory=dict)
+
+    def edited(self, name: str) -> Any:
+        """A copy of a node, now in its place, to be changed."""
+        copy = type(self.nodes[name])()
+        copy.CopyFrom(self.nodes[name])
+        copy.attr.pop("_output_shapes", None)
+        self.nodes[name] = copy
+        return copy
+
+    def needed(self, names: Iterable[str]) -> list[Any]:
+        """The nodes that these depend on, they included, in the body's order."""
+        found, pending = set(), [name for name in names if name in self.nodes]
+        while pending:
+            name = pending.pop()
+            if name not in found:
+                found.add(name)
+                pending += [source for tensor in self.nodes[name].input if (source := node_name(tensor)) in self.nodes]
+        return [node for name, node in self.nodes.items() if name in found]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Cutter:
+    """Walks from a result back to the readers; `made` are the cut copies of the functions on its way."""
+
+    functions: Mapping[str, Any]
+    made: list[Any] = field(default_factory=list)
+    cut_functions: dict[str, tuple[str, Elements] | None] = field(default_factory=dict)
+
+    def cut(self, body: _Body, tensor: str) -> _Cut | None:
+        """The cut for the dataset that `tensor` is; None where nothing before it reads a file. Raises _CannotCutError."""
+        name = node_name(tensor)
+        if name not in body.nodes:  # an argument of the function
+            return None
+        if name not in body.cuts:
+            body.cuts[name] = self._cut_node(body, body.nodes[name], tensor)
+        return body.cuts[name]
+
+    def _cut_node(self, body: _Body, node: Any, tensor: str) -> _Cut | None:
+        kind = kind_of(node.op)
+        if not is_dataset_op(node.op):
+            if node.op in _PASSES_ON:
+                return self.cut(body, node.input[0])
+            return self._cut_inside(body, node, tensor) if node.op in (*_CALLS, *_BRANCHES) else None
+        if kind in READERS:
+            return _Cut(tensor=tensor, elements=elements_of(node))
+        inside = self._cut_inside(body, node, tensor)
+        if inside is not None:
+            return inside
+        if any(self._reads_whole_files(function) for function in functions_of(node)):
+            return self._cut_map(body, node, tensor)
+        inputs = [source for source in node.input if not source.startswith("^")]
+        cuts = [cut for source in inputs if (cut := self.cut(body, source)) is not None]
+        if not cuts:
+            made_of = body.needed([node.name])
+            return _Cut(tensor=tensor, elements=elements_of(node)) if any(map(self._is_file_read, made_of)) else None
+        return cuts[0] if len(cuts) == 1 else self._cut_join(body, node, tensor, kind)
+
+    def _cut_inside(self, body: _Body, node: Any, tensor: str) -> _Cut | None:
+        """Cuts what the functions of a node return (`interleave`, `flat_map`, a `tf.function`, `tf.cond`), if that reads."""
+        names = [name for name in functions_of(node) if _returns_dataset(self.functions[name])]
+        found = [self._cut_function(name) for name in names]
+        if not any(found):
+            return None
+        made = [function for function in found if function is not None]
+        if len(made) != len(names):
+            raise _CannotCutError(f"one branch of {node.name} reads files, another does not")
+        elements = _common([function[1] for function in made], node.name)
+        copy = body.edited(node.name)
+        rename_functions(copy, dict(zip(names, (function[0] for function in made), strict=True)))
+        if is_dataset_op(node.op):
+            set_elements(copy, elements)
+        return _Cut(tensor=tensor, elements=elements)
+
+    def _cut_join(self, body: _Body, node: Any, tensor: str, kind: str) -> _Cut:
+        """Several inputs read: all are cut, and joined as before."""
+        sources = [source for source in node.input if not source.startswith("^")]
+        cuts = {index: cut for index, source in enumerate(sources) if (cut := self.cut(body, source)) is not None}
+        if kind == "Zip":
+            types = tuple(value for cut in cuts.values() for value in cut.elements.types)
+            elements = Elements(types=types, shapes=tuple(shape for cut in cuts.values() for shape in cut.elements.shapes))
+        elif kind in _MERGES and len(cuts) == len(sources) - (kind == "DirectedInterleave"):
+            elements = _common([cut.elements for cut in cuts.values()], node.name)
+        else:
+            raise _CannotCutError(f"{node.op} joins several readers")
+        copy = body.edited(node.name)
+        joined = [cuts[index].tensor if index in cuts else source for index, source in enumerate(sources)]
+        if kind == "Zip":
+            joined = [cut.tensor for cut in cuts.values()]
+            copy.attr["N"].i = len(joined)
+        del copy.input[:]
+        copy.input.extend(joined)
+        set_elements(copy, elements)
+        return _Cut(tensor=tensor, elements=elements)
+
+    def _cut_function(self, name: str) -> tuple[str, Elements] | None:
+        """A copy of a function that returns the cut dataset: its name and elements. None where it reads nothing."""
+        if name not in self.cut_functions:
+            function = self.functions[name]
+            body = _Body(nodes={node.name: node for node in function.node_def})
+            (key, tensor), *_ = function.ret.items()
+            cut = self.cut(body, tensor)
+            self.cut_functions[name] = None
+            if cut is not None:
+                copy = self._copy_of(function)
+                copy.ret[key] = cut.tensor
+                copy.node_def.extend(body.needed([node_name(cut.tensor)]))
+                self.cut_functions[name] = copy.signature.name, cut.elements
+        return self.cut_functions[name]
+
+    def _cut_map(self, body: _Body, node: Any, tensor: str) -> _Cut:
+        """A `map` that reads whole files gives their contents, and does nothing else."""
+        if kind_of(node.op) not in MAPS:
+            raise _CannotCutError(f"{node.op} reads files in its function")
+        (name,) = functions_of(node)
+        new_name, count = self._contents_function(name)
+        elements = Elements(types=(string_type(),) * count, shapes=(scalar_shape(),) * count)
+        copy = body.edited(node.name)
+        rename_functions(copy, {name: new_name})
+        set_elements(copy, elements)
+        return _Cut(tensor=tensor, elements=elements)
+
+    def _contents_function(self, name: str) -> tuple[str, int]:
+        """A copy of a function that returns what its `ReadFile` ops give, also in functions that it calls; how many those are."""
+        function = self.functions[name]
+        body = _Body(nodes={node.name: node for node in function.node_def})
+        contents: list[str] = []
+        calls: set[str] = set()
+        for node in function.node_def:
+            if node.op == _READS_WHOLE_FILE:
+                contents.append(f"{node.name}:contents:0")
+            elif self._is_file_read(node):
+                if node.op not in _CALLS:
+                    raise _CannotCutError(f"{node.op} reads files in {name}")
+                (called,) = functions_of(node)
+                new_name, count = self._contents_function(called)
+                copy = body.edited(node.name)
+                rename_functions(copy, {called: new_name})
+                set_values(copy.attr["Tout"].list.type, [string_type()] * count)
+                contents += [f"{node.name}:output:{index}" for index in range(count)]
+                calls.add(node.name)
+        kept = body.needed(map(node_name, contents))
+        if any(node_name(tensor) in calls for node in kept for tensor in node.input if not tensor.startswith("^")):
+            raise _CannotCutError(f"in {name} one file read needs the result of another")
+        copy = self._copy_of(function)
+        copy.ret.clear()
+        del copy.signature.output_arg[:]
+        for index, tensor in enumerate(contents):
+            copy.signature.output_arg.add(name=f"contents_{index}", type=string_type())
+            copy.ret[f"contents_{index}"] = tensor
+        copy.node_def.extend(kept)
+        return copy.signature.name, len(contents)
+
+    def _copy_of(self, function: Any) -> Any:
+        """A copy without nodes and side effects, under a new name, among those `made`."""
+        copy = type(function)()
+        copy.CopyFrom(function)
+        copy.signature.name = f"{function.signature.name}_source_{len(self.made)}"
+        copy.control_ret.clear()
+        del copy.signature.control_output[:]
+        del copy.node_def[:]
+        self.made.append(copy)
+        return copy
+
+    def _is_file_read(self, node: Any) -> bool:
+        return node.op == _READS_WHOLE_FILE or any(self._reads_whole_files(name) for name in functions_of(node))
+
+    def _reads_whole_files(self, name: str) -> bool:
+        """Whether a function, or one that it calls, has a `ReadFile`; what it does to whole datasets does not count."""
+        seen, pending = set(), [name]
+        while pending:
+            function = self.functions.get(pending.pop())
+            if function is None or function.signature.name in seen or _returns_dataset(function):
+                continue
+            seen.add(function.signature.name)
+            if any(node.op == _READS_WHOLE_FILE for node in function.node_def):
+                return True
+            pending += [called for node in function.node_def for called in functions_of(node)]
+        return False
+
+
+def _returns_dataset(function: Any) -> bool:
+    from tensorflow.core.framework import types_pb2
+
+    return [argument.type for argument in function.signature.output_arg] == [types_pb2.DT_VARIANT]
+
+
+def _common(found: Sequence[Elements], name: str) -> Elements:
+    """Elements of one of several datasets: their types must be the same, their shapes are left open where they differ."""
+    from tensorflow.core.framework import tensor_shape_pb2
+
+    first = found[0]
+    if any(elements.types != first.types for elements in found):
+        raise _CannotCutError(f"{name} joins readers of different types")
+    if all(elements.shapes == first.shapes for elements in found):
+        return first
+    return Elements(types=first.types, shapes=(tensor_shape_pb2.TensorShapeProto(unknown_rank=True),) * len(first.types))

@@ -1,0 +1,297 @@
+"""The text of a tf.data graph: nodes, functions, what they give, and bodies that can be changed.
+
+`DatasetToGraph` gives a GraphDef, `DatasetFromGraph` takes one back, in the same process with everything that user functions hold:
+tables, Python functions. A GraphDef has a body at its top and one in each function of its library; the two name tensors
+differently (`node:0` and `node:handle:0`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from cs_input_analyzer.pipeline.graph import named_inputs
+from cs_input_analyzer.pipeline.op_kinds import is_dataset_op, kinds_with
+
+# Ops whose elements are what a file holds. They give one string, except those that say their types in attributes.
+READERS = kinds_with("reads") & kinds_with("source")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Elements:
+    """DataType numbers and TensorShapeProtos of an element's tensors, in flattening order."""
+
+    types: tuple[int, ...]
+    shapes: tuple[Any, ...]
+
+
+def node_name(tensor: str) -> str:
+    return tensor.split(":")[0].lstrip("^")
+
+
+def functions_of(node: Any) -> list[str]:
+    names = [value.func.name for value in node.attr.values() if value.HasField("func")]
+    return names + [function.name for value in node.attr.values() for function in value.list.func]
+
+
+def rename_functions(node: Any, names: Mapping[str, str]) -> None:
+    functions = [value.func for value in node.attr.values() if value.HasField("func")]
+    for function in (*functions, *(function for value in node.attr.values() for function in value.list.func)):
+        function.name = names.get(function.name, function.name)
+
+
+def elements_of(node: Any) -> Elements:
+    """As the op says; readers that do not say give one string."""
+    types = next((tuple(node.attr[name].list.type) for name in ("output_types", "Toutput_types") if name in node.attr), ())
+    if not types:
+        return Elements(types=(string_type(),), shapes=(scalar_shape(),))
+    return Elements(types=types, shapes=tuple(node.attr["output_shapes"].list.shape))
+
+
+def set_elements(node: Any, elements: Elements) -> None:
+    set_values(node.attr["output_types"].list.type, elements.types)
+    set_values(node.attr["output_shapes"].list.shape, elements.shapes)
+
+
+def set_values(repeated: Any, values: Iterable[Any]) -> None:
+    del repeated[:]
+    repeated.extend(values)
+
+
+def string_type() -> int:
+    from tensorflow.core.framework import types_pb2
+
+    return int(types_pb2.DT_STRING)
+
+
+def scalar_shape() -> Any:
+    from tensorflow.core.framework import tensor_shape_pb2
+
+    return tensor_shape_pb2.TensorShapeProto()
+
+
+@dataclass(slots=True, kw_only=True)
+class Body:
+    """The nodes of the graph's top, or of one function of its own; changed in place. `function` is None at the top."""
+
+    nodes: dict[str, Any]
+    function: Any = None
+    made: int = 0
+
+    def tensor(self, name: str, output: str = "handle") -> str:
+        """How an input names the (first) output of a node here."""
+        return name if self.function is None else f"{name}:{output}:0"
+
+    def add(self, op: str, inputs: Iterable[str], attributes: Mapping[str, Any] | None = None, stem: str | None = None) -> Any:
+        """A new node under a name of its own."""
+        from tensorflow.core.framework import node_def_pb2
+
+        name = f"csia_{stem or op}_{self.made}"
+        while name in self.nodes:
+            self.made += 1
+            name = f"csia_{stem or op}_{self.made}"
+        self.made += 1
+        node = node_def_pb2.NodeDef(name=name, op=op, input=list(inputs))
+        for key, value in (attributes or {}).items():
+            node.attr[key].CopyFrom(value)
+        self.nodes[name] = node
+        return node
+
+    def constant(self, value: object, dtype: Any) -> str:
+        """A new Const; the tensor that it is."""
+        import tensorflow as tf
+        from tensorflow.core.framework import attr_value_pb2
+
+        attributes = {
+            "dtype": attr_value_pb2.AttrValue(type=tf.dtypes.as_dtype(dtype).as_datatype_enum),
+            "value": attr_value_pb2.AttrValue(tensor=tf.make_tensor_proto(value, dtype)),
+        }
+        return self.tensor(self.add("Const", (), attributes).name, "output")
+
+    def value_of(self, tensor: str) -> Any:
+        """The Python value of a scalar constant (bytes for a string), through identities; None for anything else."""
+        import tensorflow as tf
+
+        node = self.nodes.get(node_name(tensor))
+        while node is not None and node.op == "Identity":
+            node = self.nodes.get(node_name(node.input[0]))
+        if node is None or node.op != "Const" or node.attr["value"].tensor.tensor_shape.dim:
+            return None
+        proto = node.attr["value"].tensor
+        try:
+            value = tf.io.parse_tensor(proto.SerializeToString(), tf.dtypes.as_dtype(proto.dtype)).numpy()
+        except (NotImplementedError, TypeError, ValueError, tf.errors.OpError):  # resources and variants have no value to show
+            return None
+        return value if isinstance(value, bytes) else value.item()
+
+    def argument(self, node: Any, name: str) -> Any:
+        """The constant that an op is given; None where it is none, or the op has no such input."""
+        given = named_inputs(node).get(name, [])
+        return self.value_of(given[0]) if len(given) == 1 else None
+
+    def set_argument(self, node: Any, name: str, tensor: str) -> None:
+        """Gives an op another input."""
+        position = 0
+        for argument, tensors in named_inputs(node).items():
+            if argument == name:
+                node.input[position] = tensor
+                return
+            position += len(tensors)
+        raise KeyError(f"{node.op} has no input {name}")
+
+    def input_of(self, node: Any) -> Any:
+        """The node of the dataset that an op reads first, through identities; None where that comes from outside, or is none."""
+        found = self.nodes.get(node_name(node.input[0])) if node.input else None
+        while found is not None and found.op == "Identity":
+            found = self.nodes.get(node_name(found.input[0]))
+        return found if found is not None and is_dataset_op(found.op) else None
+
+    def datasets_of(self, node: Any) -> list[Any]:
+        """The nodes of all datasets that an op reads, through identities; those that come from outside are left out."""
+        found = []
+        for given in node.input:
+            source = self.nodes.get(node_name(given)) if not given.startswith("^") else None
+            while source is not None and source.op == "Identity":
+                source = self.nodes.get(node_name(source.input[0]))
+            if source is not None and is_dataset_op(source.op):
+                found.append(source)
+        return found
+
+    def readers_of(self, name: str) -> list[Any]:
+        """The nodes that take a tensor (and no mere order) from a node."""
+        taken = [(node, tensor) for node in self.nodes.values() for tensor in node.input if not tensor.startswith("^")]
+        return [node for node, tensor in taken if node_name(tensor) == name]
+
+    def result(self) -> Any:
+        """The node whose dataset this body gives; None where it gives none of its own."""
+        if self.function is not None:
+            tensors = list(self.function.ret.values())
+        else:
+            tensors = [node.input[0] for node in self.nodes.values() if node.op == "_Retval"]
+        node = self.nodes.get(node_name(tensors[0])) if len(tensors) == 1 else None
+        while node is not None and node.op == "Identity":
+            node = self.nodes.get(node_name(node.input[0]))
+        return node if node is not None and is_dataset_op(node.op) else None
+
+    def redirect(self, name: str, tensor: str, keep: Iterable[str] = ()) -> None:
+        """Whoever takes a tensor from node `name` takes `tensor` instead, the body's own result included; not those to `keep`."""
+        for node in self.nodes.values():
+            if node.name in keep:
+                continue
+            for index, given in enumerate(node.input):
+                if not given.startswith("^") and node_name(given) == name:
+                    node.input[index] = tensor
+        if self.function is not None:
+            for key, given in self.function.ret.items():
+                if node_name(given) == name:
+                    self.function.ret[key] = tensor
+
+    def drop(self, name: str) -> None:
+        """Takes a node away, and what only orders others after it."""
+        del self.nodes[name]
+        for node in self.nodes.values():
+            kept = [given for given in node.input if given != f"^{name}"]
+            if len(kept) != len(node.input):
+                set_values(node.input, kept)
+        if self.function is not None:
+            for key in [key for key, given in self.function.control_ret.items() if given == name]:
+                del self.function.control_ret[key]
+                kept = [given for given in self.function.signature.control_output if given != key]
+                set_values(self.function.signature.control_output, kept)
+
+    def downstream(self, node: Any) -> Iterator[Any]:
+        """The dataset ops that an op's elements pass before they leave this body, nearest first."""
+        seen, pending = {node.name}, [node.name]
+        while pending:
+            for reader in self.readers_of(pending.pop(0)):
+                if reader.name not in seen:
+                    seen.add(reader.name)
+                    pending.append(reader.name)
+                    if is_dataset_op(reader.op):
+                        yield reader
+
+    def upstream(self, node: Any) -> Iterator[Any]:
+        """The dataset ops that an op's elements come from, nearest first."""
+        seen, pending = {node.name}, [node]
+        while pending:
+            for given in pending.pop(0).input:
+                name = node_name(given)
+                if name not in seen and name in self.nodes:
+                    seen.add(name)
+                    pending.append(self.nodes[name])
+                    if is_dataset_op(self.nodes[name].op):
+                        yield self.nodes[name]
+
+
+@dataclass(slots=True, kw_only=True)
+class GraphText:
+    """A GraphDef with its top and its functions as bodies. `functions`: as they were; copies that were made to be changed are added
+    when it is written."""
+
+    graph_def: Any
+    top: Body
+    functions: dict[str, Any]
+    own: dict[tuple[str | None, str], Body] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, graph_def: Any) -> GraphText:
+        functions = {function.signature.name: function for function in graph_def.library.function}
+        nodes = {}
+        for node in graph_def.node:
+            copy = type(node)()
+            copy.CopyFrom(node)
+            nodes[node.name] = copy
+        return cls(graph_def=graph_def, top=Body(nodes=nodes), functions=functions)
+
+    def body_of(self, function: str) -> Body:
+        """A function's nodes, to look at."""
+        definition = self.functions[function]
+        return Body(nodes={node.name: node for node in definition.node_def}, function=definition)
+
+    def own_copy(self, key: str | None, function: str) -> Body:
+        """A body of its own for one user (`key`) of a function, under a new name; the same one when asked again."""
+        if (key, function) not in self.own:
+            copy = type(self.functions[function])()
+            copy.CopyFrom(self.functions[function])
+            copy.signature.name = f"{function}_edited_{len(self.functions)}"
+            self.functions[copy.signature.name] = copy
+            self.own[key, function] = Body(nodes={node.name: node for node in list(copy.node_def)}, function=copy)
+        return self.own[key, function]
+
+    def open(self, function: str) -> Body:
+        """A function's nodes, to be changed for all who call it."""
+        definition = self.functions[function]
+        return self.own.setdefault(
+            (None, function), Body(nodes={node.name: node for node in definition.node_def}, function=definition)
+        )
+
+    def functions_called(self, functions: Iterable[str]) -> Iterator[str]:
+        """These functions and all that they call, datasets inside them included."""
+        seen, pending = set(), list(functions)
+        while pending:
+            name = pending.pop()
+            if name in seen or name not in self.functions:
+                continue
+            seen.add(name)
+            yield name
+            pending += [called for node in self.functions[name].node_def for called in functions_of(node)]
+
+    def called_by(self, functions: Iterable[str]) -> Iterator[Any]:
+        """Every node of these functions and of all that they call."""
+        for name in self.functions_called(functions):
+            yield from self.functions[name].node_def
+
+    def written(self) -> Any:
+        """A GraphDef of what this has become."""
+        for body in self.own.values():
+            nodes = list(body.nodes.values())
+            copies = [type(node)() for node in nodes]
+            for copy, node in zip(copies, nodes, strict=True):
+                copy.CopyFrom(node)
+            set_values(body.function.node_def, copies)
+        written = type(self.graph_def)()
+        written.CopyFrom(self.graph_def)
+        set_values(written.node, self.top.nodes.values())
+        set_values(written.library.function, self.functions.values())
+        return written

@@ -1,0 +1,170 @@
+"""Forms of a dataset for looking at it twice: chance taken out, to compare elements; quick to start, to time it.
+
+Neither form is for training. Both have shuffle generators and caches of their own, in memory, so iterating them touches nothing of
+the user's.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+from cs_input_analyzer.pipeline.edits import traits
+from cs_input_analyzer.pipeline.edits.graph_text import Body, GraphText, elements_of, node_name
+from cs_input_analyzer.pipeline.graph import graph_def_of, named_inputs
+from cs_input_analyzer.pipeline.op_kinds import REPEATS, SHUFFLES, is_dataset_op, kind_of
+
+SEEDS = (20_211, 1_107)  # any two numbers that are not both 0
+# A shuffle hands on what it is given, whatever its buffer: a small one starts at once.
+LARGEST_SHUFFLE = 64
+_SEEDED_BY = ("seed", "seed2")
+
+
+def settled(
+    dataset: Any, *, one_pass: bool = False, cut: str | None = None, source: str | None = None, most: int | None = None
+) -> Any:
+    """`dataset` without chance: fixed seeds, fixed draws of random numbers, and every op in the order that it promises at most.
+
+    Args:
+        one_pass: what repeats without end is given once.
+        cut: name of the node whose elements are wanted instead, as a flat tuple.
+        source, most: name of a node that gives that one its elements, in the end, and how many of its own it may give.
+    """
+    import tensorflow as tf
+
+    text = GraphText.of(graph_def_of(dataset))
+    traits.use_own_state(text)
+    for body in _bodies(text):
+        for node in list(body.nodes.values()):
+            if is_dataset_op(node.op):
+                _fix_order(body, node, one_pass=one_pass)
+            elif node.op in traits.DRAWS:
+                _fix_draw(body, node)
+    spec = dataset.element_spec
+    if cut is not None:
+        if source is not None and most is not None:
+            _take(text.top, source, most)
+        spec = _cut(text.top, cut)
+    options = tf.data.Options()
+    options.deterministic = True
+    return _built(text, spec, dataset.options().merge(options))
+
+
+def timed(dataset: Any) -> Any:
+    """`dataset` as it runs, but without end, and with small shuffle buffers: filling them is no part of the steady rate."""
+    import tensorflow as tf
+
+    text = GraphText.of(graph_def_of(dataset))
+    traits.use_own_state(text)
+    for body in _bodies(text):
+        for node in list(body.nodes.values()):
+            if is_dataset_op(node.op):
+                _shrink_shuffle(body, node)
+                _keep_in_memory(body, node)
+    built = _built(text, dataset.element_spec, dataset.options())
+    return built if int(dataset.cardinality()) == int(tf.data.INFINITE_CARDINALITY) else built.repeat()
+
+
+def _built(text: GraphText, spec: Any, options: Any) -> Any:
+    import tensorflow as tf
+    from tensorflow.python.data.ops import dataset_ops
+
+    variant = tf.raw_ops.DatasetFromGraph(graph_def=text.written().SerializeToString())
+    return dataset_ops._VariantDataset(variant, spec).with_options(options)
+
+
+def _bodies(text: GraphText) -> Iterator[Body]:
+    """The top and every function, to be changed in place."""
+    yield text.top
+    for name in list(text.functions):
+        yield text.open(name)
+
+
+def _fix_order(body: Body, node: Any, *, one_pass: bool) -> None:
+    import tensorflow as tf
+
+    arguments = named_inputs(node)
+    for name, seed in zip(_SEEDED_BY, SEEDS, strict=True):
+        if name in arguments:
+            body.set_argument(node, name, body.constant(seed, tf.int64))
+    if "deterministic" in node.attr:
+        node.attr["deterministic"].s = b"true"
+    if "sloppy" in node.attr:
+        node.attr["sloppy"].b = False
+    if "sloppy" in arguments:
+        body.set_argument(node, "sloppy", body.constant(False, tf.bool))
+    _shrink_shuffle(body, node)
+    _keep_in_memory(body, node)
+    if one_pass and kind_of(node.op) in REPEATS and (body.argument(node, "count") or 0) < 0:
+        body.set_argument(node, "count", body.constant(1, tf.int64))
+
+
+def _keep_in_memory(body: Body, node: Any) -> None:
+    """A cache in a file becomes one in memory: two pipelines at once would find each other's lock, and the file is the user's."""
+    import tensorflow as tf
+
+    if kind_of(node.op) == "Cache" and body.argument(node, "filename") != b"":
+        body.set_argument(node, "filename", body.constant("", tf.string))
+
+
+def _shrink_shuffle(body: Body, node: Any) -> None:
+    import tensorflow as tf
+
+    size = body.argument(node, "buffer_size") if kind_of(node.op) in SHUFFLES else None
+    if size is not None and size > LARGEST_SHUFFLE:
+        body.set_argument(node, "buffer_size", body.constant(LARGEST_SHUFFLE, tf.int64))
+
+
+def _fix_draw(body: Body, node: Any) -> None:
+    """A random op draws the same for every element. What it draws depends on its name, so that two of them differ."""
+    import tensorflow as tf
+    from tensorflow.core.framework import node_def_pb2
+
+    new = node_def_pb2.NodeDef(name=node.name, op=traits.DRAWS[node.op], device=node.device)
+    data = [name for name in node.input if not name.startswith("^")]
+    controls = [name for name in node.input if name.startswith("^")]
+    kept = [key for key in node.attr if key not in ("seed", "seed2", "Tout") and not key.startswith("_")]
+    for key in kept:
+        new.attr[key].CopyFrom(node.attr[key])
+    if node.op != "RandomShuffle":
+        seed = body.constant([SEEDS[0], zlib.crc32(node.name.encode()) & 0x7FFFFFFF], tf.int32)
+        position = 1 if node.op in ("RandomUniform", "RandomUniformInt", "RandomStandardNormal", "TruncatedNormal") else len(data)
+        data.insert(position, seed)
+        new.attr["Tseed"].type = tf.int32.as_datatype_enum
+    if node.op == "RandomUniformInt":
+        new.attr["dtype"].type = node.attr["Tout"].type
+    new.input.extend([*data, *controls])
+    body.nodes[node.name] = new
+
+
+def _take(top: Body, name: str, most: int) -> None:
+    """Nodes that read `name` get its first elements only."""
+    import tensorflow as tf
+
+    from cs_input_analyzer.pipeline.edits.graph_text import set_elements
+
+    taken = top.add("TakeDataset", [top.tensor(name), top.constant(most, tf.int64)])
+    set_elements(taken, elements_of(top.nodes[name]))
+    top.redirect(name, top.tensor(taken.name), keep=[taken.name])
+
+
+def _cut(top: Body, name: str) -> Any:
+    """Makes a node the result; gives the element spec of what it gives."""
+    import tensorflow as tf
+
+    node = top.nodes[name]
+    result = next(other for other in top.nodes.values() if other.op == "_Retval")
+    result.input[0] = top.tensor(name)
+    pending, needed = [result.name], set()
+    while pending:
+        current = pending.pop()
+        if current not in needed:
+            needed.add(current)
+            pending += [given for given in map(node_name, top.nodes[current].input) if given in top.nodes]
+    for unneeded in set(top.nodes) - needed:
+        del top.nodes[unneeded]
+    elements = elements_of(node)
+    pairs = zip(elements.types, elements.shapes, strict=True)
+    specs = tuple(tf.TensorSpec(tf.TensorShape(shape), tf.dtypes.as_dtype(dtype)) for dtype, shape in pairs)
+    return specs[0] if len(specs) == 1 else specs

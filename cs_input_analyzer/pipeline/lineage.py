@@ -1,0 +1,105 @@
+"""What an element passes before it reaches an op, and after it has left it. Pure: it reads the ops of a PipelineGraph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cs_input_analyzer.pipeline.op_kinds import GROUPING, NAMES_PASS, ONE_BY_ONE, OPENS, REPEATS, SHUFFLES
+from cs_input_analyzer.pipeline.threads import inside
+from cs_input_analyzer.records import Op
+
+__all__ = [
+    "after",
+    "before",
+    "freeing_shuffle",
+    "is_random_order",
+    "reads_names_only",
+    "without_end",
+]
+
+
+def before(op: Op, ops: Sequence[Op]) -> tuple[Op, ...]:
+    """The ops that the inputs of `op` come from, and those in their functions; in the order of the pipeline."""
+    by_name = {other.name: other for other in ops}
+    found: set[str] = set()
+    pending = list(op.inputs)
+    while pending:
+        name = pending.pop()
+        if name in by_name and name not in found:
+            found.add(name)
+            pending += by_name[name].inputs
+            pending += [other.name for other in inside(by_name[name], ops)]
+    return tuple(other for other in ops if other.name in found)
+
+
+def after(op: Op, ops: Sequence[Op]) -> tuple[Op, ...]:
+    """The ops that get their elements through `op`, in the order of the pipeline; those of the ops that hold it, too."""
+    by_name = {other.name: other for other in ops}
+    found = {op.name}
+    for other in ops:  # inputs come first
+        if found.intersection(other.inputs):
+            found.add(other.name)
+        if other.within in by_name and other.name in found:
+            found.add(other.within)
+    return tuple(other for other in ops if other.name in found and other.name != op.name)
+
+
+def is_random_order(op: Op) -> bool:
+    """Whether it is a shuffle whose order is another in each run: no seed of its own, no global one, and more than one to draw."""
+    is_seeded = bool(op.parameters.get("seed") or op.parameters.get("seed2"))
+    return op.kind in SHUFFLES and not is_seeded and op.parameters.get("buffer_size") != 1
+
+
+def freeing_shuffle(op: Op, ops: Sequence[Op]) -> Op | None:
+    """The shuffle that leaves nothing to tell of the order in which `op` gives its elements; None where that order shows.
+
+    It has no seed, comes after `op` (one of the names of files before it mixes no records), and nothing between the two depends on
+    which elements are neighbours: a shuffle of batches mixes no records either. Behind it they may be put together, as any would
+    meet there, but a `take` shows which came first.
+    """
+    by_name = {other.name: other for other in ops}
+    found: Op | None = None
+    while True:
+        readers = [other for other in ops for name in other.inputs if name == op.name]
+        if not readers and op.within in by_name:
+            op = by_name[op.within]
+            if op.kind not in OPENS:
+                return None
+            continue
+        if len(readers) != 1:
+            return None if readers else found
+        op = readers[0]
+        if found is None and is_random_order(op):
+            found = op
+        if found is None and op.kind == "Concatenate":
+            continue
+        if len(op.inputs) != 1 or op.kind not in (ONE_BY_ONE if found is None else ONE_BY_ONE | GROUPING):
+            return None
+
+
+def without_end(ops: Sequence[Op]) -> dict[str, Op]:
+    """The ops whose elements never end, by name; for each the `repeat` that makes it so.
+
+    A `take` ends what comes to it, and what joins several inputs is taken to end with the first of them.
+    """
+    found: dict[str, Op] = {}
+    read = {name for op in ops for name in op.inputs}
+    for op in ops:  # inputs come first, and what is inside an op before it
+        sources = [found[name] for name in op.inputs if name in found]
+        if op.kind in REPEATS and op.parameters.get("count") == -1:
+            found[op.name] = op
+        elif op.kind == "TakeWhile" or (op.kind == "Take" and op.parameters.get("count") != -1):
+            continue
+        elif sources and (len(sources) == len(op.inputs) or op.kind == "Concatenate"):
+            found[op.name] = sources[0]
+        elif op.kind in OPENS:
+            results = [other for other in ops if other.within == op.name and other.name not in read]
+            endless = next((found[other.name] for other in results if other.name in found), None)
+            if endless is not None:
+                found[op.name] = endless
+    return found
+
+
+def reads_names_only(op: Op, ops: Sequence[Op]) -> bool:
+    """Whether what reaches `op` can only be a list, of file names as a rule: nothing has been read, made or batched yet."""
+    return all(other.kind in NAMES_PASS for other in before(op, ops))

@@ -1,0 +1,262 @@
+"""What an op does with its elements, by the TensorFlow ops that its function calls: draws, decodes, keeps state. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from cs_input_analyzer.pipeline.op_kinds import HANDS_ON, MAPS, OPENS, SHUFFLES, THREADED, kinds_with
+from cs_input_analyzer.pipeline.source.code import argument_of, count_calls
+from cs_input_analyzer.pipeline.threads import PYTHON_OPS, inside
+from cs_input_analyzer.records import Op, OpCost, PipelineGraph, Profile, Scalar
+
+__all__ = [
+    "call_number",
+    "calls_costly_ops",
+    "calls_python",
+    "chain_before",
+    "cost_of",
+    "decodes",
+    "draws",
+    "draws_by_seed",
+    "draws_random_numbers",
+    "freezing",
+    "gives_another_order",
+    "has_written_cycle",
+    "is_costly",
+    "is_elementwise",
+    "is_made_by_reader",
+    "is_map",
+    "is_parallelized_by_tensorflow",
+    "method_of",
+    "opens_files",
+    "option",
+    "prefetches_by_itself",
+    "reader_call",
+    "sample_bytes",
+    "why_not_parallelized",
+]
+
+# Parallel ops that give any order where they are told to.
+_MAY_REORDER = THREADED - {"Prefetch"}
+# Random ops that keep a state, so that each pass draws other numbers; the `Stateless…` ones draw what their seed says.
+_RANDOM = (
+    *("Random", "Multinomial", "TruncatedNormal", "ParameterizedTruncatedNormal", "SampleDistortedBoundingBox"),
+    *("RngReadAndSkip", "RngSkip", "StatefulUniform", "StatefulStandardNormal", "StatefulTruncatedNormal", "StatefulRandom"),
+)
+_DRAWS_BY_SEED = (
+    *("StatelessRandom", "StatelessMultinomial", "StatelessTruncatedNormal", "StatelessSampleDistorted", "StatelessShuffle"),
+    "StatelessParameterized",
+)
+# Reads of a seed, without which no stateless op works: they draw nothing themselves.
+_NO_DRAW = frozenset({"StatelessRandomGetKeyCounter", "StatelessRandomGetAlg", "StatelessRandomGetKeyCounterAlg"})
+_STATE = ("Lookup", "ReadVariable", "Assign", "Resource", "VarHandle", "Print", "TensorArray", "Queue", "Barrier")
+_DECODERS = frozenset(
+    [
+        *("DecodeJpeg", "DecodeAndCropJpeg", "DecodePng", "DecodeBmp", "DecodeGif", "DecodeImage", "DecodeWebP", "DecodeWav"),
+        *("DecodeVideo", "DecodeCompressed", "DecodeZlib"),
+    ]
+)
+_COSTLY = (
+    *("Resize", "CropAndResize", "ImageProjectiveTransform", "AdjustContrast", "AdjustHue", "AdjustSaturation", "RGBToHSV"),
+    *("MatMul", "BatchMatMul", "Conv", "Einsum", "FFT", "RFFT", "IRFFT", "Mfcc", "AudioSpectrogram", "RegexReplace"),
+    *("ReadFile", "StringSplit", "UnicodeTranscode", "Sort", "TopK", "Unique", "While", "StatelessWhile"),
+)
+# Of a vector of elements these give the vector of what they give of each; DecodeRaw adds the same dimension either way.
+_ELEMENTWISE = frozenset(
+    [
+        *("Abs", "Add", "AddV2", "AsString", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Cast", "Ceil", "ClipByValue", "Cos"),
+        *("DecodeRaw", "Div", "DivNoNan", "EnsureShape", "Equal", "Exp", "Expm1", "Floor", "FloorDiv", "FloorMod", "Greater"),
+        *("GreaterEqual", "Invert", "IsFinite", "IsInf", "IsNan", "Less", "LessEqual", "Log", "Log1p", "LogicalAnd"),
+        *("LogicalNot", "LogicalOr", "LookupTableFindV2", "Maximum", "Minimum", "Mul", "MulNoNan", "Neg", "NotEqual"),
+        *("OnesLike", "ParseExampleV2", "Pow", "RealDiv", "Reciprocal", "Relu", "Rint", "Round", "Rsqrt", "SelectV2", "Sigmoid"),
+        *("Sign", "Sin", "Sqrt", "Square", "SquaredDifference", "StaticRegexFullMatch", "StaticRegexReplace", "StringLength"),
+        *("StringLower", "StringStrip", "StringToHashBucketFast", "StringToHashBucketStrong", "StringToNumber", "StringUpper"),
+        *("Sub", "Tan", "Tanh", "TruncateDiv", "TruncateMod", "ZerosLike"),
+    ]
+)
+
+
+def is_map(op: Op) -> bool:
+    return op.kind in MAPS
+
+
+def draws_random_numbers(op: Op) -> bool:
+    """Whether its function draws numbers that are others in each pass."""
+    return any(name.startswith(_RANDOM) for name in op.function_ops)
+
+
+def draws_by_seed(op: Op) -> bool:
+    """Whether its function draws numbers that a seed decides: others in each pass only where the seed is."""
+    return any(name.startswith(_DRAWS_BY_SEED) and name not in _NO_DRAW for name in op.function_ops)
+
+
+def draws(op: Op) -> bool:
+    """Whether its function draws random numbers, of either kind."""
+    return draws_random_numbers(op) or draws_by_seed(op)
+
+
+def decodes(op: Op) -> bool:
+    """Whether its function makes pixels or sound of an encoded record, which takes time and many times the memory."""
+    return not _DECODERS.isdisjoint(op.function_ops)
+
+
+def is_costly(op: Op) -> bool:
+    """A guess without a measurement: whether the function calls something that takes far longer than calling it."""
+    return calls_costly_ops(op)
+
+
+def calls_costly_ops(op: Op, besides: Collection[str] = ()) -> bool:
+    """Whether its function calls costly ops other than these."""
+    others = [name for name in op.function_ops if name not in besides]
+    return any(name in _DECODERS or name in PYTHON_OPS or name.startswith(_COSTLY) for name in others)
+
+
+def calls_python(op: Op) -> bool:
+    """Whether Python runs in it, of which the graph says nothing."""
+    return not PYTHON_OPS.isdisjoint(op.function_ops)
+
+
+def is_elementwise(op: Op) -> bool:
+    """Whether its function does with a batch, number by number, what it does with one sample."""
+    return bool(op.function_ops) and set(op.function_ops) <= _ELEMENTWISE
+
+
+def option(ops: Sequence[Op], name: str) -> Scalar | tuple[Scalar, ...]:
+    """What the pipeline's `tf.data.Options` say of `autotune.enabled` and the like; None where they say nothing."""
+    found = [op.parameters[name] for op in ops if op.kind == "Options" and op.within is None and name in op.parameters]
+    return found[-1] if found else None
+
+
+def why_not_parallelized(op: Op, ops: Sequence[Op]) -> str | None:
+    """Why TensorFlow leaves a `map` on one thread; None where it makes it parallel by itself.
+
+    Seen with TensorFlow 2.21: `map_parallelization` is on by default and takes maps at the top whose functions are stateless; it
+    leaves those that draw random numbers, look up tables, read variables or call Python.
+    """
+    if op.within is not None:
+        return "it is inside another op's function"
+    if option(ops, "autotune.enabled") is False:
+        return "autotuning is switched off"
+    for name in ("map_parallelization", "apply_default_optimizations"):
+        if option(ops, f"optimization.{name}") is False:
+            return f"`{name}` is switched off"
+    if draws_random_numbers(op):
+        return "it draws random numbers"
+    if calls_python(op):
+        return "it calls Python"
+    return "its function has state" if any(name.startswith(_STATE) for name in op.function_ops) else None
+
+
+def is_parallelized_by_tensorflow(op: Op, ops: Sequence[Op]) -> bool:
+    return op.kind == "Map" and why_not_parallelized(op, ops) is None
+
+
+def prefetches_by_itself(ops: Sequence[Op]) -> bool:
+    """Whether TensorFlow appends a prefetch to a pipeline that ends without one (seen with 2.21: unless it is switched off)."""
+    names = ("autotune.enabled", "optimization.inject_prefetch", "optimization.apply_default_optimizations")
+    return all(option(ops, name) is not False for name in names)
+
+
+def gives_another_order(op: Op, ops: Sequence[Op]) -> bool:
+    """Whether its elements come in another order in each pass: those of a shuffle, and of a parallel op that may give any order."""
+    said = op.parameters.get("deterministic")
+    may_vary = op.kind in _MAY_REORDER and option(ops, "deterministic") is False and said != "true"
+    return op.kind in SHUFFLES or said == "false" or op.parameters.get("sloppy") is True or may_vary
+
+
+def freezing(frozen: Sequence[Op], is_mixed_after: bool) -> str:
+    """What is to be said of a cache behind ops that give another order in each pass; empty where there are none."""
+    if not frozen:
+        return ""
+    names = " and ".join(dict.fromkeys(op.name for op in frozen))
+    then = "the shuffle after it still mixes" if is_mixed_after else "nothing after it mixes, so put a shuffle behind the cache"
+    return f"; it freezes the order that {names} gave in the first pass: {then}"
+
+
+def chain_before(op: Op, ops: Sequence[Op]) -> tuple[Op, ...]:
+    """The ops that lead to this one where each has one input only, the nearest first; options and the like left out."""
+    by_name = {other.name: other for other in ops}
+    found: list[Op] = []
+    while len(op.inputs) == 1 and op.inputs[0] in by_name:
+        op = by_name[op.inputs[0]]
+        found.append(op)
+    return tuple(other for other in found if other.kind not in HANDS_ON)
+
+
+def cost_of(op: Op, profile: Profile | None) -> OpCost | None:
+    """The measured row of an op; None where it was not measured."""
+    return next((row for row in profile.ops if row.name == op.name), None) if profile else None
+
+
+def sample_bytes(pipeline: PipelineGraph) -> int | None:
+    """Bytes of one sample as it leaves the pipeline, by its element spec; None where a shape or the batch size is not known."""
+    total = 0
+    for component in pipeline.element_spec:
+        if component.shape is None or None in component.shape or component.dtype not in _WIDTHS:
+            return None
+        size = _WIDTHS[component.dtype]
+        for dimension in component.shape:
+            size *= dimension or 0
+        total += size
+    return total // pipeline.batch_size if pipeline.batch_size and total else None
+
+
+_WIDTHS: Mapping[str, int] = {
+    **dict.fromkeys(("bool", "int8", "uint8"), 1),
+    **dict.fromkeys(("float16", "bfloat16", "int16", "uint16"), 2),
+    **dict.fromkeys(("float32", "int32", "uint32"), 4),
+    **dict.fromkeys(("float64", "int64", "uint64", "complex64"), 8),
+}
+
+
+def method_of(op: Op) -> str:
+    """The name of the call that made an op: `map_2` -> `map`."""
+    name, _, number = op.name.rpartition("_")
+    return name if name and number.isdigit() else op.name
+
+
+def opens_files(op: Op, ops: Sequence[Op]) -> bool:
+    """Whether its function holds a reader of files; a generator, which TensorFlow wraps into a flat_map of its own, is none."""
+    return any(other.kind in kinds_with("reads") for other in inside(op, ops))
+
+
+def is_made_by_reader(op: Op, ops: Sequence[Op]) -> bool:
+    """Whether a reader of several files made this flat_map or interleave: inside one that the user wrote, it has its own."""
+    return _reader_inside(op, ops) is not None
+
+
+def _reader_inside(op: Op, ops: Sequence[Op]) -> Op | None:
+    if op.kind not in OPENS:
+        return None
+    return next((other for other in ops if other.within == op.name and other.kind in kinds_with("reads-list")), None)
+
+
+def reader_call(op: Op, ops: Sequence[Op]) -> str | None:
+    """The reader's call that made this flat_map or interleave, if it is the only one of its statement and made nothing else."""
+    reader = _reader_inside(op, ops)
+    if reader is None or count_calls(op.code, f"{reader.kind}Dataset") != 1:
+        return None
+    alike = [other for other in ops if other.code == op.code and is_made_by_reader(other, ops)]
+    return f"{reader.kind}Dataset" if len(alike) == 1 else None
+
+
+def call_number(op: Op, ops: Sequence[Op]) -> int | None:
+    """Which call of its method in its statement made an op, for the edits of `source_code`; None where there is one such call.
+
+    A number that no call has (-1) where the statement's calls and the pipeline's ops do not match one to one: a call in a loop, or
+    in a function that was called twice, makes several ops, and what changes it changes all of them.
+    """
+    if is_made_by_reader(op, ops):
+        return -1
+    method = method_of(op)
+    calls = count_calls(op.code, method)
+    alike = [other for other in ops if other.code == op.code and method_of(other) == method and not is_made_by_reader(other, ops)]
+    if calls == 1:  # the same words on two lines are two statements
+        return None if sum(other.source == op.source for other in alike) == 1 else -1
+    return [other.name for other in alike].index(op.name) if calls == len(alike) else -1
+
+
+def has_written_cycle(op: Op, ops: Sequence[Op]) -> bool:
+    """Whether the code says how many inputs an interleave opens: the graph shows what TensorFlow chose as if the user had."""
+    written = argument_of(op.code, "interleave", "cycle_length", nth=call_number(op, ops))
+    return written is not None and "AUTOTUNE" not in written and written != "None"

@@ -1,0 +1,386 @@
+"""How many samples one element holds, and why: decided here only. Pure: reads the ops and the element spec of a PipelineGraph."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from cs_input_analyzer.errors import UsageError
+from cs_input_analyzer.pipeline.op_kinds import BATCHING, MAPS, OPENS, SOURCES, kinds_with
+from cs_input_analyzer.records import Component, Op, SamplesPerElement
+
+__all__ = ["batch_sizes_in", "batching_op", "check_demand", "element_sentence", "samples_per_element_of", "samples_reaching"]
+
+_OPENS = OPENS | {"GroupByWindow"}
+_COUNTERS = kinds_with("counter")
+# Their elements are what was put there: nothing says whether that were samples or batches.
+_FROM_ELSEWHERE = kinds_with("elsewhere")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Batch:
+    """A dimension that some op put in front of the elements; `size` is None where the graph does not tell."""
+
+    size: int | None
+    op: Op
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Element:
+    """What is known of the elements that leave an op.
+
+    Attributes:
+        batches: dimensions of samples, the innermost first.
+        over_window: the batch that was made of a window: one sample, or one of each of its elements.
+        is_window: each element is a dataset of neighbours; `reads_window`: of one of these, its elements.
+        apart: the op that took batches apart.
+        elsewhere: the op that takes them from where others put them.
+        clash: what branches hold that do not agree.
+        is_counter: numbers that are counted or drawn: nobody's samples.
+    """
+
+    batches: tuple[_Batch, ...] = ()
+    over_window: _Batch | None = None
+    is_window: bool = False
+    reads_window: bool = False
+    apart: Op | None = None
+    elsewhere: Op | None = None
+    clash: tuple[int | None, ...] = ()
+    is_counter: bool = False
+
+    @property
+    def size(self) -> int | None:
+        """Samples of a full element; None where that is not known."""
+        return _product(self.batches)
+
+
+def samples_per_element_of(
+    ops: Sequence[Op],
+    spec: Sequence[Component],
+    *,
+    said: int | None = None,
+    params_sizes: Sequence[int] = (),
+    demand_size: int | None = None,
+) -> SamplesPerElement:
+    """Samples in one element that leaves the pipeline.
+
+    Args:
+        spec: of the elements that leave it.
+        said: `--samples-per-element`, which decides.
+        params_sizes: what the params call `batch_size`; `demand_size`: samples of a step of the accelerator. They decide only where
+            the graph leaves two readings and one of these is the second.
+    """
+    if said is not None:
+        return SamplesPerElement(value=said, source="--samples-per-element")
+    element = _leaving(ops)
+    window = element.over_window
+    if element.clash:
+        return _branches(element.clash, spec)
+    if window is not None or element.is_window:
+        return _of_windows(element, spec, params_sizes, demand_size)
+    if element.batches:
+        return _of_batches(element.batches, spec)
+    if element.apart is not None and element.elsewhere is None:
+        return SamplesPerElement(value=1, source=f"{_call(element.apart)} takes batches apart")
+    return _without_batching(element, spec, params_sizes, demand_size)
+
+
+def batching_op(ops: Sequence[Op], reaching: Op | None = None) -> Op | None:
+    """The op that made batches of the samples which leave the pipeline, or reach an op; None where elements are single samples.
+
+    A batch that is made of one window is a sample of several steps as a rule, and none of samples.
+    """
+    element = _leaving(ops) if reaching is None else _walk(ops)[reaching.name].reaching
+    return element.batches[-1].op if element.batches else None
+
+
+def samples_reaching(op: Op, ops: Sequence[Op]) -> int | None:
+    """Samples in one element that reaches `op`: 1 before any batch; None where that is not in the graph."""
+    element = _walk(ops)[op.name].reaching
+    return None if element.over_window is not None or element.clash else element.size
+
+
+def check_demand(found: SamplesPerElement, batch_size: int | None, *, has_demand: bool) -> None:
+    """Raises UsageError where a demand in samples cannot be compared with what the pipeline gives.
+
+    Args:
+        batch_size: samples of a step of the accelerator, where `--batch-size` or the source of the demand says it.
+    """
+    if has_demand and found.is_unknown:
+        raise UsageError(
+            f"how many samples one element holds is not clear, and the demand is one of samples: {found.source}. Say which, by "
+            f"--samples-per-element {' or --samples-per-element '.join(map(str, found.readings)) if found.readings else 'N'}"
+        )
+    if batch_size is not None and found.value and batch_size % found.value:
+        raise UsageError(
+            f"a batch size of {batch_size} is no multiple of the {found.value} samples that one element of the pipeline holds "
+            f"({found.source}): give the batch size that the pipeline makes, or change the pipeline's; where an element holds "
+            "another number of samples than that, --samples-per-element N"
+        )
+
+
+def element_sentence(found: SamplesPerElement, batch_size: int | None = None) -> str:
+    """What one element holds and why; `batch_size`: samples of a step, which may be several elements."""
+    if found.is_unknown:
+        return f"samples per element unknown: rates are of elements ({found.source}); --samples-per-element N says it"
+    if not found.value:
+        return f"1 element = as many samples as it is long ({found.source})"
+    most = "at most " if found.counted_in is not None else ""
+    text = f"1 element = {most}{found.value} sample{'' if found.value == 1 else 's'} ({found.source})"
+    if batch_size is None or batch_size <= found.value or batch_size % found.value:
+        return text
+    return f"{text}; a step of {batch_size} samples is {batch_size // found.value} elements"
+
+
+def batch_sizes_in(params: object) -> tuple[int, ...]:
+    """Every `batch_size` of the params, at any depth."""
+    return tuple(_sizes_under(params))
+
+
+def _sizes_under(value: object) -> Iterator[int]:
+    if isinstance(value, Mapping):
+        for key, part in value.items():
+            if key == "batch_size" and isinstance(part, int) and not isinstance(part, bool):
+                yield part
+            yield from _sizes_under(part)
+    elif isinstance(value, list | tuple):
+        for part in value:
+            yield from _sizes_under(part)
+
+
+# --- the walk from the sources to the output -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Passing:
+    """What is known of the elements that an op gets, and of those that it gives."""
+
+    reaching: _Element
+    leaving: _Element
+
+
+def _leaving(ops: Sequence[Op]) -> _Element:
+    """What is known of the elements of the op that the consumer reads."""
+    read = {name for op in ops for name in op.inputs}
+    tops = [op for op in ops if op.within is None]
+    last = next((op for op in reversed(tops) if op.name not in read), tops[-1] if tops else None)
+    return _walk(ops)[last.name].leaving if last is not None else _Element()
+
+
+def _walk(ops: Sequence[Op]) -> dict[str, _Passing]:
+    by_name = {op.name: op for op in ops}
+    read = {name for op in ops for name in op.inputs}
+    found: dict[str, _Element] = {}
+    passing: dict[str, _Passing] = {}
+    for op in ops:  # inputs come first, and what is inside an op before it
+        holder = by_name.get(op.within or "")
+        outer = None if holder is None else _joined([found[name] for name in holder.inputs if name in found])
+        inner = [other for other in ops if other.within == op.name and other.name not in read] if op.kind in _OPENS else []
+        inputs = [found[name] for name in op.inputs if name in found]
+        found[op.name] = _passed(
+            op,
+            inputs,
+            inner=[found[other.name] for other in inner if other.name in found],
+            outer=outer,
+            is_grouped=holder is not None and holder.kind == "GroupByWindow",
+        )
+        passing[op.name] = _Passing(reaching=_joined(inputs) if inputs else outer or _Element(), leaving=found[op.name])
+    return passing
+
+
+def _passed(op: Op, inputs: list[_Element], *, inner: list[_Element], outer: _Element | None, is_grouped: bool) -> _Element:
+    """What leaves `op`.
+
+    `inner`: what its function gives. `outer`: what the op that holds it in its function gets, `is_grouped` as groups.
+    """
+    if op.kind in _FROM_ELSEWHERE:
+        return _Element(elsewhere=op)
+    if op.kind in _COUNTERS:
+        return _Element(is_counter=True)
+    if op.kind in SOURCES:
+        return _made(op, outer)
+    if op.kind in _OPENS:
+        if inner:
+            return _joined(inner)
+        return replace(inputs[0], is_window=False) if inputs and (inputs[0].is_window or op.kind == "GroupByWindow") else _Element()
+    if not inputs and outer is not None and (outer.is_window or is_grouped):
+        element = replace(outer, is_window=False, reads_window=outer.is_window)
+    elif op.kind == "DirectedInterleave":
+        element = _joined(inputs[1:])  # the first says which of the others is next
+    else:
+        element = _joined([one for one in inputs if not one.is_counter] or inputs)
+    return _changed(op, element)
+
+
+def _made(op: Op, outer: _Element | None) -> _Element:
+    """What a source makes: inside another op's function it may take apart, or hand on, the element that the function got."""
+    if outer is None or outer.is_window or op.kind not in ("Tensor", "TensorSlice"):
+        return _Element()
+    if op.kind == "Tensor":
+        return outer
+    return _taken_apart(op, outer) if outer.batches or outer.over_window else _Element()
+
+
+def _changed(op: Op, element: _Element) -> _Element:
+    """What an op with a single stream of elements makes of it."""
+    if op.kind in BATCHING:
+        made = _Batch(size=_whole(op.parameters.get("batch_size")), op=op)
+        if element.reads_window:
+            return replace(element, over_window=made, reads_window=False)
+        return _Element(batches=(*element.batches, made), clash=element.clash)
+    if op.kind == "Rebatch":
+        return _Element(batches=(*element.batches[:-1], _Batch(size=_rebatched(op, element), op=op)))
+    if op.kind == "Unbatch":
+        return _taken_apart(op, element)
+    if op.kind == "Window":
+        return replace(element, is_window=True)
+    return replace(element, is_counter=False) if element.is_counter and op.kind in MAPS else element
+
+
+def _taken_apart(op: Op, element: _Element) -> _Element:
+    if element.over_window is not None:
+        return replace(element, over_window=None, apart=op)
+    return replace(element, batches=element.batches[:-1], apart=op, clash=())
+
+
+def _rebatched(op: Op, element: _Element) -> int | None:
+    replicas = _whole(op.parameters.get("num_replicas"))
+    if replicas is not None:
+        before = element.batches[-1].size if element.batches else None
+        return None if before is None or before % replicas else before // replicas
+    sizes = op.parameters.get("batch_sizes")
+    different = set(sizes) if isinstance(sizes, tuple) else {sizes}
+    return _whole(different.pop()) if len(different) == 1 else None
+
+
+def _joined(branches: Sequence[_Element]) -> _Element:
+    """What branches have in common; where their elements hold different numbers of samples, that."""
+    if not branches:
+        return _Element()
+    first = branches[0]
+    layers = {(tuple(one.size for one in branch.batches), branch.over_window is None, branch.is_window) for branch in branches}
+    if len(layers) == 1:
+        return first
+    sizes = {branch.size for branch in branches}
+    return replace(first, clash=tuple(sorted(sizes, key=lambda size: size or 0)))
+
+
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+
+
+def _product(batches: Sequence[_Batch]) -> int | None:
+    sizes = [one.size for one in batches]
+    return math.prod(size for size in sizes if size is not None) if None not in sizes else None
+
+
+# --- what that says of one element ---------------------------------------------------------------------------------------------
+
+
+def _of_batches(batches: tuple[_Batch, ...], spec: Sequence[Component]) -> SamplesPerElement:
+    """By the ops that batch; where the spec leaves the outermost open, each element is counted."""
+    rows, outermost = _product(batches[:-1]), batches[-1]
+    why = " of ".join(_call(one.op) for one in reversed(batches))
+    if rows is None:
+        return SamplesPerElement(value=None, source=f"{why}: of several batches inside one another not all sizes are in the graph")
+    counted_in = _counted_in(spec, outermost)
+    size = outermost.size
+    if size is None and counted_in is None:
+        leading = {component.shape[0] for component in spec if component.shape}
+        size = leading.pop() if len(leading) == 1 else None
+    if size is None and counted_in is None:
+        return SamplesPerElement(value=None, source=f"{why}: its size is not in the graph")
+    return SamplesPerElement(value=None if size is None else size * rows, source=why, counted_in=counted_in, rows=rows)
+
+
+def _counted_in(spec: Sequence[Component], outermost: _Batch) -> int | None:
+    """The component whose first dimension is the outermost batch, where that may vary: the one with the fewest others, as labels
+    have; a dimension that the op fixed and a function then moved behind another is not taken for it."""
+
+    def is_open(component: Component) -> bool:
+        shape = component.shape
+        if shape is None:
+            return True
+        return bool(shape) and shape[0] is None and not (is_fixed and outermost.size in shape[1:])
+
+    is_fixed = outermost.op.parameters.get("drop_remainder") is True
+    places = [place for place, component in enumerate(spec) if component.kind != "none" and is_open(component)]
+    return min(places, key=lambda place: len(spec[place].shape or (None,) * 9), default=None)
+
+
+def _branches(sizes: Sequence[int | None], spec: Sequence[Component]) -> SamplesPerElement:
+    readings = tuple(size for size in sizes if size is not None)
+    several = " and ".join("?" if size is None else str(size) for size in sizes)
+    why = f"branches of the pipeline hold {several} samples an element"
+    open_ended = [place for place, component in enumerate(spec) if component.shape and component.shape[0] is None]
+    if 1 not in readings and open_ended:  # all are batches: their dimension is there to be counted
+        return SamplesPerElement(value=None, source=f"{why}, each is counted", counted_in=open_ended[0])
+    return SamplesPerElement(value=None, source=why, readings=readings)
+
+
+def _of_windows(
+    element: _Element, spec: Sequence[Component], params_sizes: Sequence[int], demand_size: int | None
+) -> SamplesPerElement:
+    """A batch made of a window is one sample of several steps, or as many samples."""
+    one = element.size
+    shared, _ = _first_dimension(spec)
+    if one is not None and (any(component.shape == () for component in spec) or (shared is None and not _is_open(spec))):
+        return SamplesPerElement(value=one, source="one window is one sample: its components share no first dimension")
+    size = element.over_window.size if element.over_window is not None else shared
+    if one is None or size is None:
+        return SamplesPerElement(value=None, source="a window may be one sample or several, and its size is not in the graph")
+    return _either(one, one * size, f"a window of {size} may be one sample or {size}", params_sizes, demand_size)
+
+
+def _without_batching(
+    element: _Element, spec: Sequence[Component], params_sizes: Sequence[int], demand_size: int | None
+) -> SamplesPerElement:
+    """Nothing in the graph batches: a sample, or a batch that was made outside it, as the dimensions tell."""
+    nothing = "no op of the pipeline batches"
+    if any(component.shape == () for component in spec if component.kind != "none"):
+        return SamplesPerElement(value=1, source=f"{nothing}, and a component is a scalar")
+    shared, count = _first_dimension(spec)
+    if element.elsewhere is not None:
+        why = f"{_call(element.elsewhere)} gives what was put there, samples or batches"
+        return _either(1, shared, why, params_sizes, demand_size)
+    if _is_open(spec):
+        return SamplesPerElement(
+            value=None, source=f"{nothing}, and the first dimension is of unknown size: it may be that of a batch", readings=(1,)
+        )
+    if shared is not None and count > 1:
+        why = f"{nothing}, and all components have a first dimension of {shared}: that of a batch, or of each sample"
+        return _either(1, shared, why, params_sizes, demand_size)
+    shapes = next((str(list(component.shape)) for component in spec if component.shape), "")
+    return SamplesPerElement(value=1, source=f"assumed: {nothing}, so that one {shapes or 'element'} is one sample")
+
+
+def _either(one: int, other: int | None, why: str, params_sizes: Sequence[int], demand_size: int | None) -> SamplesPerElement:
+    """One of two readings, where they are the same, or the params or the demand name the second."""
+    if other is None or one == other:
+        return SamplesPerElement(value=one if other is not None else None, source=why, readings=() if other is not None else (one,))
+    if other in params_sizes:
+        return SamplesPerElement(value=other, source=f"batch_size of the params, which is a dimension of the element ({why})")
+    if other == demand_size:
+        return SamplesPerElement(value=other, source=f"--batch-size, which is a dimension of the element ({why})")
+    return SamplesPerElement(value=None, source=why, readings=(one, other))
+
+
+def _first_dimension(spec: Sequence[Component]) -> tuple[int | None, int]:
+    """The first dimension that all components share, None without one; of how many components."""
+    parts = [component for component in spec if component.kind != "none"]
+    leading = {component.shape[0] if component.shape else None for component in parts}
+    return (leading.pop() if len(leading) == 1 else None), len(parts)
+
+
+def _is_open(spec: Sequence[Component]) -> bool:
+    """Whether a first dimension, or a whole shape, is not known before an element is seen."""
+    return any(c.shape is None or (bool(c.shape) and c.shape[0] is None) for c in spec if c.kind != "none")
+
+
+def _call(op: Op) -> str:
+    """`batch(256), input.py:12`."""
+    size = op.parameters.get("batch_sizes", op.parameters.get("batch_size", ""))
+    name = op.name.rstrip("0123456789").rstrip("_") if op.name[-1:].isdigit() else op.name
+    text = ", ".join(map(str, size)) if isinstance(size, tuple) else str(size)
+    return f"{name}({text})" + (f", {op.source}" if op.source else "")

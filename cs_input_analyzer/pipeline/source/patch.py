@@ -1,0 +1,183 @@
+"""Findings that were kept -> a patch of the user's files: each fix changes the one statement that it names. Pure.
+
+All changes are made to the files as they are: fixes of one statement are put together where they change different parts of it, and
+what cannot be put together, or no longer stands where it stood, is left to be done by hand.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from cs_input_analyzer.pipeline.source.statements import find_statement
+from cs_input_analyzer.records import Finding
+
+__all__ = ["FilePatch", "SourcePatch", "make_patch", "unified_diff"]
+
+_TOKENS = re.compile(r"\w+|\s+|.", re.DOTALL)
+CONTEXT_LINES = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilePatch:
+    """One file, its text as it is and as it would be."""
+
+    path: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourcePatch:
+    """`applied`: findings whose change is in `files`. `by_hand`: the others, each with the reason."""
+
+    files: tuple[FilePatch, ...]
+    applied: tuple[Finding, ...]
+    by_hand: tuple[tuple[Finding, str], ...]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class _Span:
+    """Characters `begin` to `end` of a file become `text`."""
+
+    begin: int
+    end: int
+    text: str
+
+    def clashes_with(self, other: _Span) -> bool:
+        if self == other:
+            return False
+        return self.begin <= other.end and other.begin <= self.end
+
+
+Differences = Callable[[str, str], Iterator[_Span]]
+
+
+def make_patch(findings: Sequence[Finding], texts: Mapping[str, str]) -> SourcePatch:
+    """Puts the changes of all findings into the files. `texts`: path, as in `Finding.source`, to text; a file may be missing.
+
+    Newlines of a file stay what they are. A changed file that no longer parses is not changed at all. A change is taken as one
+    piece, from its first to its last difference; word by word only where that leaves fewer fixes to be done by hand.
+    """
+    whole = _make_patch(findings, texts, _one_difference)
+    if not whole.by_hand:
+        return whole
+    by_word = _make_patch(findings, texts, _differences)
+    return by_word if len(by_word.by_hand) < len(whole.by_hand) else whole
+
+
+def _make_patch(findings: Sequence[Finding], texts: Mapping[str, str], differences: Differences) -> SourcePatch:
+    spans: dict[str, list[_Span]] = {}
+    applied: list[Finding] = []
+    by_hand: list[tuple[Finding, str]] = []
+    for finding in findings:
+        path, found = _spans_of(finding, texts, spans, differences)
+        if isinstance(found, str):
+            by_hand.append((finding, found))
+        else:
+            spans.setdefault(path, []).extend(span for span in found if span not in spans.get(path, []))
+            applied.append(finding)
+    files = []
+    for path, changes in spans.items():
+        after = _applied(texts[path], changes)
+        if _parses(after):
+            files.append(FilePatch(path=path, before=texts[path], after=after))
+        else:
+            broken = [finding for finding in applied if _place(finding)[0] == path]
+            applied = [finding for finding in applied if finding not in broken]
+            by_hand += [(finding, "put together with the other fixes it is no Python any more") for finding in broken]
+    return SourcePatch(files=tuple(files), applied=tuple(applied), by_hand=tuple(by_hand))
+
+
+def _spans_of(
+    finding: Finding, texts: Mapping[str, str], taken: Mapping[str, list[_Span]], differences: Differences
+) -> tuple[str, list[_Span] | str]:
+    """The file of a finding, and what changes in it, or why nothing can."""
+    path, line = _place(finding)
+    if finding.before is None or finding.after is None:
+        return path, finding.source_check or "no single call of your code makes this change"
+    text = texts.get(path)
+    if text is None or line is None:
+        return path, "your file cannot be read as UTF-8 text"
+    plain = text.replace("\r\n", "\n")
+    statement = find_statement(plain, line)
+    if statement is None or statement.code != finding.before:
+        return path, "that line is not what it was when it was measured"
+    newline = "\r\n" if plain != text else "\n"
+    before, after = (code.replace("\n", newline) for code in (finding.before, finding.after))
+    begin = statement.begin + (len(newline) - 1) * plain.count("\n", 0, statement.begin)
+    found = [_Span(begin + span.begin, begin + span.end, span.text) for span in differences(before, after)]
+    if any(span.clashes_with(other) for span in found for other in taken.get(path, [])):
+        return path, "it changes the same part of the statement as another fix"
+    return path, found
+
+
+def _place(finding: Finding) -> tuple[str, int | None]:
+    path, _, line = (finding.source or "").rpartition(":")
+    return path, int(line) if line.isdigit() else None
+
+
+def _one_difference(before: str, after: str) -> Iterator[_Span]:
+    """What is left between the longest common beginning and the longest common end."""
+    shortest = min(len(before), len(after))
+    begin = next((place for place in range(shortest) if before[place] != after[place]), shortest)
+    end = next((place for place in range(shortest - begin) if before[-1 - place] != after[-1 - place]), shortest - begin)
+    yield _Span(begin, len(before) - end, after[begin : len(after) - end])
+
+
+def _differences(before: str, after: str) -> Iterator[_Span]:
+    """The same word by word, in as many pieces as there are."""
+    old, new = _TOKENS.findall(before), _TOKENS.findall(after)
+    for tag, begin, end, new_begin, new_end in difflib.SequenceMatcher(a=old, b=new, autojunk=False).get_opcodes():
+        if tag != "equal":
+            start = len("".join(old[:begin]))
+            yield _Span(start, start + len("".join(old[begin:end])), "".join(new[new_begin:new_end]))
+
+
+def _applied(text: str, spans: Sequence[_Span]) -> str:
+    for span in sorted(spans, reverse=True):
+        text = text[: span.begin] + span.text + text[span.end :]
+    return text
+
+
+def _parses(text: str) -> bool:
+    try:
+        ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True
+
+
+# --- as a diff ---------------------------------------------------------------------------------------------------------------
+
+
+def unified_diff(files: Sequence[FilePatch], root: PurePath) -> str:
+    """The patch as text, for `patch -p0` in the folder `root` as for `git apply` there: paths begin with `./`.
+
+    Raises:
+        ValueError: a file is not below `root`.
+    """
+    lines: list[str] = []
+    for file in files:
+        name = _quoted(f"./{PurePath(file.path).relative_to(root).as_posix()}")
+        old, new = _lines(file.before), _lines(file.after)
+        lines += difflib.unified_diff(old, new, f"{name}", f"{name}", n=CONTEXT_LINES)
+    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+
+
+def _lines(text: str) -> list[str]:
+    return re.findall(r"[^\n]*\n|[^\n]+", text)
+
+
+def _quoted(name: str) -> str:
+    """A name as the headers of a diff have it: a tab behind it where it holds blanks, C's quotes where that is not enough."""
+    if re.search(r'[\x00-\x1f\x7f"\\]', name):
+        octal = (
+            f"\\{byte:03o}" if byte < 32 or byte in b'"\\\x7f' else chr(byte) for byte in name.encode("utf-8", "surrogateescape")
+        )
+        return '"' + "".join(octal).encode("latin-1").decode("utf-8", "surrogateescape") + '"'
+    return f"{name}\t" if " " in name else name

@@ -1,0 +1,1 @@
+"""From measurements and demand to a launch. Pure: numbers in, numbers out."""

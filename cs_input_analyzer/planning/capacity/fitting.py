@@ -1,0 +1,228 @@
+"""Measurements of one host -> CapacityModel."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from cs_input_analyzer.errors import UsageError
+from cs_input_analyzer.pipeline.threads import may_wait_in_pool
+from cs_input_analyzer.planning.capacity.assumptions import NORMAL_95, UNEVEN_RATIO
+from cs_input_analyzer.planning.capacity.bootstrap import Vector, estimate_of, launch_spread_ratio, mean_rate, spread_ratio, stored
+from cs_input_analyzer.planning.capacity.worker import alone, kept, used_cpus
+from cs_input_analyzer.records import (
+    CapacityModel,
+    ContentionPoint,
+    Estimate,
+    Measurement,
+    PipelineGraph,
+    WorkerPoint,
+    WorkerResult,
+)
+
+__all__ = ["fit"]
+
+# Replicates of a share that was hardly measured reach down to nothing; over that, a lone worker would be boundless.
+LEAST_SHARE_RATIO = 0.5
+# Streams of random numbers: the same measurements give the same replicates.
+LONE_SEED, TOGETHER_SEED, SHARD_SEED = 1, 2, 3
+
+
+def fit(pipeline: PipelineGraph, measurements: Sequence[Measurement], host_cpus: int) -> CapacityModel:
+    """The capacity model of one pipeline from probes of one host.
+
+    Lone workers (layouts 1x1xC) give the rate at C CPUs, over fresh processes; workers that ran together (1xTxC) give the
+    share of that rate they keep and how far the slowest stays behind; workers that were told of more workers than ran beside them
+    read only their shard, and give what that does to the rate; of them those count that were told of as many as the last, which is
+    nearest to the plan. Runs of role `validate` and runs inside the user's process never feed the model.
+
+    Args:
+        host_cpus: CPUs of the measuring host that the workers could use.
+
+    Raises:
+        UsageError: no probe holds the rate of a worker that ran alone.
+    """
+    probes = [m for m in measurements if m.layout.nodes == 1 and m.role == "probe" and m.isolation == "process"]
+    whole = [m for m in probes if m.num_workers <= m.layout.tasks]
+    on_shards = [m for m in probes if m.num_workers > m.layout.tasks and m.measured_workers]
+    on_shards = [m for m in on_shards if m.num_workers == on_shards[-1].num_workers]
+    model = _fit(pipeline, whole, host_cpus)
+    model = replace(model, whole_slowest_ratio=model.slowest_ratio)
+    if not on_shards:
+        return model
+    values = _shard_ratio(model, on_shards)
+    ratio = estimate_of(values, len(on_shards))
+    slowest = min(_persistent_slowest_ratio(m.measured_workers) for m in on_shards)
+    # No difference seen, neither from the whole nor from each other: they are more processes of the same kind.
+    if ratio.low <= 1 <= ratio.high and slowest >= UNEVEN_RATIO:
+        return replace(_fit(pipeline, [*whole, *on_shards], host_cpus), whole_slowest_ratio=model.whole_slowest_ratio)
+    return replace(
+        model,
+        shard_ratio=ratio,
+        shard_replicates=stored(values),
+        slowest_ratio=min(model.slowest_ratio, slowest),
+    )
+
+
+def _fit(pipeline: PipelineGraph, probes: Sequence[Measurement], host_cpus: int) -> CapacityModel:
+    by_layout: dict[tuple[int, int], list[list[WorkerResult]]] = defaultdict(list)
+    for measurement in probes:
+        workers = [w for w in measurement.measured_workers if w.samples_per_s is not None and w.samples_per_s.estimate > 0]
+        # A lost worker left its CPUs to the others: what they show is the sharing of those that ran.
+        if workers:
+            by_layout[len(workers), measurement.layout.cpus_per_task].append(workers)
+    lone_cpus = sorted(cpus for tasks, cpus in by_layout if tasks == 1)
+    if not lone_cpus:
+        raise UsageError(
+            "no probe measured the rate of a worker that ran alone, so nothing can be predicted; "
+            "include a layout such as 1x1x1 in --probe-layouts, or give --max-seconds more time"
+        )
+    launch_spread = launch_spread_ratio([*by_layout.values()])
+    rates = _rates_that_fall(by_layout, launch_spread)
+    waits = may_wait_in_pool(pipeline.ops)
+    points = tuple(_worker_point(cpus, by_layout[1, cpus], rates[1, cpus], waits) for cpus in lone_cpus)
+    together = {key: runs for key, runs in by_layout.items() if key[0] > 1}
+    beside = {key: runs for key, runs in together.items() if key[1] in lone_cpus}
+    kept_by_lone = tuple(_contention_point(points, key, runs, rates[key], host_cpus) for key, runs in sorted(beside.items()))
+    points = _with_sizes_seen_together(points, kept_by_lone, together, rates, host_cpus)
+    contention = tuple(_contention_point(points, key, runs, rates[key], host_cpus) for key, runs in sorted(together.items()))
+    everyone = [worker for runs in by_layout.values() for run in runs for worker in run]
+    return CapacityModel(
+        workers=points,
+        contention=contention,
+        shard_ratio=Estimate.exact(1.0),
+        slowest_ratio=min((_persistent_slowest_ratio(run) for runs in together.values() for run in runs), default=1.0),
+        launch_spread_ratio=launch_spread,
+        spread_ratio=spread_ratio([[worker for run in runs for worker in run] for runs in by_layout.values()]),
+        host_cpus=host_cpus,
+        private_bytes=max((_private(w) for w in everyone if _private(w)), default=0) or None,
+        shared_bytes=max((m.shared_bytes for m in probes if m.shared_bytes is not None), default=None),
+        bytes_read_per_sample=_mean(w.bytes_read_per_sample for w in everyone),
+        bytes_out_per_sample=_mean(w.bytes_out_per_sample for w in everyone),
+        is_sharded=pipeline.is_sharded,
+        file_count=pipeline.files.count if pipeline.files is not None else None,
+    )
+
+
+def _with_sizes_seen_together(
+    points: tuple[WorkerPoint, ...],
+    contention: tuple[ContentionPoint, ...],
+    together: Mapping[tuple[int, int], Sequence[Sequence[WorkerResult]]],
+    rates: Mapping[tuple[int, int], Vector],
+    host_cpus: int,
+) -> tuple[WorkerPoint, ...]:
+    """Also those sizes of which only several workers ran. Alone they give what the line between other sizes says, but no less than
+    what each gave over the share that workers of those sizes kept: a line may not overrule what was seen of this one. The share is
+    not carried beyond what was measured of it: a crumb of it would grow into a multiple of the rate."""
+    found = {point.cpus: point for point in points}
+    measured = max(((point.tasks - 1) * used_cpus(points, point.cpus) / host_cpus for point in contention), default=0.0)
+    for tasks, cpus in sorted(together):
+        if cpus not in found:
+            neighbours_ratio = min((tasks - 1) * used_cpus(points, cpus) / host_cpus, measured)
+            share = kept(points, contention, neighbours_ratio)
+            values = rates[tasks, cpus] / np.maximum(share, LEAST_SHARE_RATIO * share[0])
+            values = np.maximum(alone(points, cpus), values)
+            found[cpus] = _worker_point(cpus, together[tasks, cpus], values, points[0].waits_in_pool)
+    return tuple(found[cpus] for cpus in sorted(found))
+
+
+def _shard_ratio(model: CapacityModel, on_shards: Sequence[Measurement]) -> Vector:
+    """Rate of workers on their shards over what the model of the whole expects of them; the runs' ratios averaged."""
+    ratios = []
+    for number, measurement in enumerate(on_shards):
+        workers, cpus = measurement.measured_workers, measurement.layout.cpus_per_task
+        neighbours_ratio = (len(workers) - 1) * used_cpus(model.workers, cpus) / model.host_cpus
+        expected = alone(model.workers, cpus) * kept(model.workers, model.contention, neighbours_ratio)
+        ratios.append(mean_rate([workers], model.launch_spread_ratio, (SHARD_SEED, number, len(workers), cpus)) / expected)
+    return np.asarray(np.mean(ratios, axis=0))
+
+
+def _rates_that_fall(
+    by_layout: Mapping[tuple[int, int], Sequence[Sequence[WorkerResult]]], launch_spread: float
+) -> dict[tuple[int, int], Vector]:
+    """Mean rate of a worker by (tasks, CPUs per task), shape [1 + replicates] each, never rising with tasks.
+
+    Neighbours do not speed a worker up: where those together were faster than the lone one, the host was slow just then, and both
+    tell of one rate. Pool-adjacent-violators, the least-squares fit under that order (Barlow et al., "Statistical Inference under
+    Order Restrictions", 1972), each process of equal weight.
+    """
+    rates: dict[tuple[int, int], Vector] = {}
+    for cpus in {cpus for _, cpus in by_layout}:
+        keys = sorted(key for key in by_layout if key[1] == cpus)
+        launches = [by_layout[key] for key in keys]
+        seeds = [(LONE_SEED, cpus) if tasks == 1 else (TOGETHER_SEED, tasks, cpus) for tasks, _ in keys]
+        values = np.stack([mean_rate(group, launch_spread, seed) for group, seed in zip(launches, seeds, strict=True)])
+        weights = np.array([float(sum(map(len, group))) for group in launches])
+        rates |= zip(keys, _falling(values, weights), strict=True)
+    return rates
+
+
+def _falling(values: Vector, weights: Vector) -> Vector:
+    """The nearest values that never rise from row to row, by each column for itself."""
+    # The minimax form of the fit: of all runs of rows that end here or later, and begin here or before.
+    rows = range(len(values))
+    sums = np.concatenate([np.zeros((1, values.shape[1])), np.cumsum(values * weights[:, None], axis=0)])
+    ends = np.concatenate([[0.0], np.cumsum(weights)])
+
+    def mean(first: int, last: int) -> Vector:
+        return np.asarray((sums[last + 1] - sums[first]) / (ends[last + 1] - ends[first]))
+
+    return np.stack(
+        [np.min([np.max([mean(a, b) for b in rows if b >= row], axis=0) for a in rows if a <= row], axis=0) for row in rows]
+    )
+
+
+def _worker_point(cpus: int, runs: Sequence[Sequence[WorkerResult]], values: Vector, waits_in_pool: bool) -> WorkerPoint:
+    workers = [worker for run in runs for worker in run]
+    return WorkerPoint(
+        cpus=cpus,
+        samples_per_s=estimate_of(values, len(workers)),
+        cpu_s_per_sample=_mean(w.cpu_s_per_sample for w in workers),
+        replicates=stored(values),
+        waits_in_pool=waits_in_pool,
+    )
+
+
+def _contention_point(
+    points: tuple[WorkerPoint, ...], key: tuple[int, int], runs: Sequence[Sequence[WorkerResult]], values: Vector, host_cpus: int
+) -> ContentionPoint:
+    tasks, cpus = key
+    workers = [worker for run in runs for worker in run]
+    ratio = values / alone(points, cpus)
+    return ContentionPoint(
+        tasks=tasks,
+        cpus=cpus,
+        busy_ratio=tasks * cpus / host_cpus,
+        kept_ratio=estimate_of(ratio, len(workers)),
+        replicates=stored(ratio),
+    )
+
+
+def _persistent_slowest_ratio(run: Sequence[WorkerResult]) -> float:
+    """Slowest over mean of workers that ran together, without the distance that sampling noise alone would show; at most 1.
+
+    Variance components: what is seen = what persists + mean squared standard error. The deviation of the slowest is shrunk by the
+    square root of the share that persists.
+    """
+    rates = [w.samples_per_s for w in run if w.samples_per_s is not None]
+    if len(rates) < 2:
+        return 1.0
+    mean = sum(r.estimate for r in rates) / len(rates)
+    seen = sum((r.estimate - mean) ** 2 for r in rates) / (len(rates) - 1)
+    noise = sum(((r.high - r.low) / 2 / NORMAL_95) ** 2 for r in rates) / len(rates)
+    if seen <= noise:
+        return 1.0
+    return 1 - (1 - min(r.estimate for r in rates) / mean) * math.sqrt(1 - noise / seen)
+
+
+def _private(worker: WorkerResult) -> int:
+    return worker.private_bytes or worker.peak_rss_bytes or 0
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None

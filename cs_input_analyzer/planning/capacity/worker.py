@@ -1,0 +1,284 @@
+"""One worker on a node: its rate alone at any CPU count, and what neighbours leave it of that."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy as np
+
+from cs_input_analyzer.planning.capacity.assumptions import (
+    ALIKE_BUSY_RATIO,
+    MOST_LIKELY_THREADS,
+    SMT_GAIN_RATIO,
+    SMT_GAINS,
+    THIS_HOST,
+    UNKNOWN_SPEED_RATIO,
+)
+from cs_input_analyzer.planning.capacity.bootstrap import REPLICATES, Vector, as_wide_as, vector
+from cs_input_analyzer.planning.capacity.calibration import model_error_log, widening
+from cs_input_analyzer.records import CapacityModel, Cluster, ContentionPoint, Estimate, WorkerPoint
+
+__all__ = ["alone", "cost_at", "kept", "probe_distances", "rate_alone", "smt_ratios", "used_cpus", "worker_rate", "worker_rates"]
+
+GROWTH_SEED, SPEED_SEED, SMT_SEED, BUSY_SEED = 11, 12, 13, 14
+# Threads that hand locks around slow each other down: one CPU was seen to be up to 1.36 times as fast as two (Python functions in
+# parallel calls, which share the interpreter's lock).
+FEWER_FASTER_EXPONENT = 0.45
+
+
+def worker_rate(model: CapacityModel, cluster: Cluster, tasks: int, cpus: int) -> tuple[Estimate, float]:
+    """Rate of one of `tasks` streaming workers of `cpus` CPUs on a node, and how far that lies outside what was probed (>= 1)."""
+    values, extrapolation = worker_rates(model, cluster, tasks, cpus)
+    error_log = model_error_log(extrapolation, *probe_distances(model, tasks, cpus))
+    return widening(values, error_log, model.workers[0].samples_per_s.count), extrapolation
+
+
+@lru_cache(maxsize=4096)
+def worker_rates(model: CapacityModel, cluster: Cluster, tasks: int, cpus: int) -> tuple[Vector, float]:
+    """The same before the model's own error is added: the estimate and its replicates.
+
+    They hold the errors of the lone rate, of the contention, of the shards, of the nodes' speed and of hardware threads; what two
+    of them have in common cancels.
+    """
+    rate = alone(model.workers, cpus)
+    neighbours_ratio = (tasks - 1) * used_cpus(model.workers, cpus) / cluster.cpus_per_node
+    rate = rate * kept(model.workers, model.contention, neighbours_ratio)
+    rate = rate * vector(model.shard_ratio, model.shard_replicates, GROWTH_SEED)
+    rate = rate * _where_busy(model.workers, cpus, _speed(cluster) * _threads(model, cluster, tasks, cpus))
+    rate.setflags(write=False)
+    return rate, _extrapolation(model, tasks, cpus)
+
+
+def _extrapolation(model: CapacityModel, tasks: int, cpus: int) -> float:
+    ratio = max(1.0, cpus / model.largest_cpus_probed, model.workers[0].cpus / cpus)
+    return max(ratio, tasks * cpus / _busy_probed(model, cpus)) if tasks > 1 else ratio
+
+
+def _busy_probed(model: CapacityModel, cpus: int) -> int:
+    """CPUs that the probes filled at once: with workers together, or with the one worker where only lone workers ran."""
+    return max((min(point.tasks * point.cpus, model.host_cpus) for point in model.contention), default=cpus)
+
+
+def probe_distances(model: CapacityModel, tasks: int, cpus: int) -> tuple[float, float]:
+    """Doublings from these CPUs per task down and up to the nearest that were probed; (0, 0) at a probe, and outside of them, where
+    the extrapolation counts.
+
+    Workers that ran together are probes of their size, too: what they kept is relative to the curve, whose error cancels there.
+    """
+    if not model.workers[0].cpus < cpus < model.largest_cpus_probed:
+        return 0.0, 0.0
+    probed = {point.cpus for point in model.workers} | {point.cpus for point in model.contention if tasks > 1}
+    below, above = max(size for size in probed if size <= cpus), min(size for size in probed if size >= cpus)
+    return math.log2(cpus / below), math.log2(above / cpus)
+
+
+# --- another machine -------------------------------------------------------------------------------------------------------------
+
+
+def _where_busy(points: tuple[WorkerPoint, ...], cpus: int, cpu_speed: Vector) -> Vector:
+    """What a rate is multiplied by where CPUs run at `cpu_speed` times the probed speed: waiting takes as long as before.
+
+    Of the time T of a sample a share u is CPU time that the speed s changes: T (u / s + 1 - u) (Amdahl's law). The utilization of
+    the worker's CPUs tells u only between two ends. Idle CPUs may all wait for data: then u is the utilization. Or one thread
+    computes what the others wait for: then u is 1 as soon as one CPU's worth is busy. On one CPU both are the same; where the cost
+    is unknown, u may be anything. The estimate is of the slower end, so that no plan rests on what may not be: the smaller u of
+    faster CPUs, which cannot speed up waiting, the larger u of slower ones. Replicates are of any u between.
+    """
+    used = used_cpus(points, cpus)
+    least, most = (0.0, 1.0) if cost_at(points, cpus) is None else (used / cpus, min(1.0, used))
+    draws = np.random.default_rng(BUSY_SEED).uniform(least, most, size=REPLICATES)
+    busy = np.concatenate([[least if cpu_speed[0] > 1 else most], draws])
+    return np.asarray(cpu_speed / (busy + (1 - busy) * cpu_speed))
+
+
+def _speed(cluster: Cluster) -> Vector:
+    """Speed of one CPU of a node over one of this host: 1 here, else as stated or measured; unknown, anything around 1."""
+    if cluster.source == THIS_HOST:
+        return np.ones(1 + REPLICATES)
+    if cluster.speed_ratio is not None:
+        return vector(cluster.speed_ratio, (), SPEED_SEED)
+    unknown = Estimate(estimate=1.0, low=1 / UNKNOWN_SPEED_RATIO, high=UNKNOWN_SPEED_RATIO)
+    return vector(unknown, (), SPEED_SEED)
+
+
+def _threads(model: CapacityModel, cluster: Cluster, tasks: int, cpus: int) -> Vector:
+    """Speed of a busy CPU over one that has its core to itself, as a hardware thread is not a core; exactly 1 where that makes no
+    difference.
+
+    With a known number of threads per core the estimate is that of `SMT_GAIN_RATIO` and the replicates those of gains between the
+    ends of `SMT_GAINS`. Unknown: anything between one thread per core and two.
+    """
+    middle, low, high = smt_ratios(model, cluster, tasks, cpus)
+    draws = np.random.default_rng(SMT_SEED).uniform(size=REPLICATES)
+    return np.concatenate([[middle], low + (high - low) * draws])
+
+
+def smt_ratios(model: CapacityModel, cluster: Cluster, tasks: int, cpus: int) -> tuple[float, float, float]:
+    """Speed of a busy CPU over one that has its core to itself: expected, worst and best.
+
+    1 while there are no more busy CPUs than cores, and where the probes paid for it already: they kept as many CPUs and as large a
+    share of their host busy, and there, too, cores were shared.
+    """
+    # More tasks than CPUs wait for each other, which is another matter.
+    busy = min(tasks * used_cpus(model.workers, cpus), cluster.cpus_per_node)
+    cores = cluster.cpus_per_node / (cluster.threads_per_core or MOST_LIKELY_THREADS)
+    probed = ALIKE_BUSY_RATIO * _kept_busy(model, cpus)
+    is_probed = busy <= probed and busy / cluster.cpus_per_node <= probed / model.host_cpus
+    if busy <= cores or (is_probed and _shared_cores(model, cluster)):
+        return 1.0, 1.0, 1.0
+
+    def ratio(gain: float) -> float:
+        return (cores + gain * (busy - cores)) / busy
+
+    if cluster.threads_per_core is None:
+        return math.sqrt(ratio(SMT_GAIN_RATIO)), ratio(SMT_GAIN_RATIO), 1.0
+    return ratio(SMT_GAIN_RATIO), ratio(SMT_GAINS[0]), ratio(SMT_GAINS[1])
+
+
+def _kept_busy(model: CapacityModel, cpus: int) -> float:
+    """CPUs that the probes kept busy at once: workers together, or the lone one of this size."""
+    together = (min(point.tasks * used_cpus(model.workers, point.cpus), float(model.host_cpus)) for point in model.contention)
+    return max(used_cpus(model.workers, min(cpus, model.largest_cpus_probed)), *together, 0.0)
+
+
+def _shared_cores(model: CapacityModel, cluster: Cluster) -> bool:
+    """Whether the CPUs of the measuring host share cores as those of the nodes do.
+
+    Where it is not known of the host: only of a node that is this very host, and where it is not known of the nodes either (a host
+    that is like them then is as likely as any).
+    """
+    if model.host_threads_per_core is None:
+        return cluster.threads_per_core is None or cluster.source == THIS_HOST
+    return model.host_threads_per_core >= (cluster.threads_per_core or MOST_LIKELY_THREADS)
+
+
+# --- alone -----------------------------------------------------------------------------------------------------------------------
+
+
+def alone(points: tuple[WorkerPoint, ...], cpus: int) -> Vector:
+    """Rate of a lone worker at any CPU count: between probes, straight lines of log rate over log2(CPUs), which never overshoot.
+
+    Beyond the largest probe the estimate follows Amdahl's law (Gunther's universal scalability law without coherency) through the
+    first and the last point, below the smallest it is the slower bound; the interval is all between the bounds of `_changes`.
+    """
+    first, last = points[0], points[-1]
+    if cpus < first.cpus or cpus > last.cpus:
+        nearest = first if cpus < first.cpus else last
+        least, most = _changes(nearest, cpus)
+        # Either bound may be the truth, and not only what lies between: half of the replicates are of each.
+        at_most = np.random.default_rng(GROWTH_SEED).permutation(REPLICATES) % 2 == 1
+        return np.asarray(_rates(nearest) * np.concatenate([[_change(points, cpus)], np.where(at_most, most, least)]))
+    if cpus == first.cpus:
+        return _rates(first)
+    left, right, share = _around(points, cpus)
+    if share == 1:
+        return _rates(right)
+    line = np.asarray(np.exp((1 - share) * np.log(_rates(left)) + share * np.log(_rates(right))))
+    # The errors of the two ends know nothing of each other, so between them they would cancel: surest just where nobody measured.
+    return as_wide_as(line, _rates(left), _rates(right), share)
+
+
+def rate_alone(points: tuple[WorkerPoint, ...], cpus: int) -> float:
+    """The estimate of `alone`, without its replicates: planning asks for it thousands of times."""
+    first, last = points[0], points[-1]
+    if cpus <= first.cpus or cpus >= last.cpus:
+        return (first if cpus <= first.cpus else last).samples_per_s.estimate * _change(points, cpus)
+    left, right, share = _around(points, cpus)
+    below, above = math.log(left.samples_per_s.estimate), math.log(right.samples_per_s.estimate)
+    return math.exp((1 - share) * below + share * above)
+
+
+def _around(points: tuple[WorkerPoint, ...], cpus: int) -> tuple[WorkerPoint, WorkerPoint, float]:
+    """The probes below and above, and how far between them on a scale of log2(CPUs): 0 at the lower, 1 at the upper."""
+    upper = next(index for index, point in enumerate(points) if point.cpus >= cpus)
+    left, right = points[upper - 1], points[upper]
+    return left, right, math.log2(cpus / left.cpus) / math.log2(right.cpus / left.cpus)
+
+
+def _rates(point: WorkerPoint) -> Vector:
+    return vector(point.samples_per_s, point.replicates, point.cpus)
+
+
+def _change(points: tuple[WorkerPoint, ...], cpus: int) -> float:
+    """Rate over that of the nearest probe outside of what was probed, as estimated; exactly 1 at that probe."""
+    first, last = points[0], points[-1]
+    if cpus <= first.cpus:
+        return _changes(first, cpus)[0]
+    return min(_amdahl_growth(points, cpus), _changes(last, cpus)[1])
+
+
+def _changes(point: WorkerPoint, cpus: int) -> tuple[float, float]:
+    """Rate with `cpus` CPUs over that of the probe, at least and at most: what its utilization leaves open.
+
+    A probe of C CPUs that used u = X · D of them had all of them busy for a share u / C of its time at most, and only that share
+    depends on their number. With c of them it takes C / c times as long if it was all parallel work, and stays where what it needs
+    is one thread, or is cheaper with fewer CPUs. What waits takes as long as before, unless calls that wait hold threads of the
+    pool, of which there is one for each CPU: then, and where the cost is unknown, all of the time may depend on the CPUs.
+    """
+    size = cpus / point.cpus
+    used = point.cpus if point.cpu_s_per_sample is None else point.samples_per_s.estimate * point.cpu_s_per_sample
+    share = 1.0 if point.waits_in_pool else min(1.0, used / point.cpus)
+    bound = 1 / (1 + share * (1 / size - 1))
+    return (bound, size ** (-FEWER_FASTER_EXPONENT * min(1.0, used))) if size < 1 else (1.0, bound)
+
+
+def _amdahl_growth(points: tuple[WorkerPoint, ...], cpus: int) -> float:
+    """With X(c) ~ c / (1 + s (c - 1)), c in units of the first point's CPUs; 1 with one point or no growth."""
+    first, last = points[0], points[-1]
+    measured = last.samples_per_s.estimate / first.samples_per_s.estimate
+    size = last.cpus / first.cpus
+    if size == 1 or measured <= 1:
+        return 1.0
+    serial = max(0.0, (size / measured - 1) / (size - 1))
+    larger = cpus / first.cpus
+    return (larger / (1 + serial * (larger - 1))) / (size / (1 + serial * (size - 1)))
+
+
+def cost_at(points: tuple[WorkerPoint, ...], cpus: int) -> float | None:
+    """CPU seconds per sample at any CPU count, as a function of CPUs: it rises with them; straight lines over log2, flat
+    outside."""
+    known = [(math.log2(point.cpus), point.cpu_s_per_sample) for point in points if point.cpu_s_per_sample is not None]
+    if not known:
+        return None
+    return float(np.interp(math.log2(cpus), [at for at, _ in known], [cost for _, cost in known]))
+
+
+def used_cpus(points: tuple[WorkerPoint, ...], cpus: int) -> float:
+    """CPUs that a lone worker keeps busy (utilization law, U = X · D), at most those it has; all of them where its cost is unknown.
+
+    It is what neighbours lose to it: a worker that waits for storage leaves its CPUs to them.
+    """
+    cost = cost_at(points, cpus)
+    return float(cpus) if cost is None else min(float(cpus), rate_alone(points, cpus) * cost)
+
+
+# --- together
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+def kept(points: tuple[WorkerPoint, ...], contention: tuple[ContentionPoint, ...], neighbours_ratio: float) -> Vector:
+    """Share of its lone rate that a worker keeps when its neighbours keep `neighbours_ratio` of the node's CPUs busy; at most 1.
+
+    Straight lines through the measured points, starting at (0, 1) and never rising; beyond the last point the hyperbola
+    1 / (1 + a x) through it (contention term of the universal scalability law). Without a measured point: 1.
+    """
+    whole = np.ones(1 + REPLICATES)
+    if neighbours_ratio <= 0 or not contention:
+        return whole
+    curve: list[tuple[float, Vector]] = [(0.0, whole)]
+    for point in sorted(contention, key=lambda point: (_neighbours(points, point), point.kept_ratio.estimate)):
+        at, before = _neighbours(points, point), curve[-1][1]
+        values = np.minimum(vector(point.kept_ratio, point.replicates, point.tasks), before)
+        curve[-1 if at == curve[-1][0] else len(curve) :] = [(at, values)]
+    above = next((index for index, (at, _) in enumerate(curve) if at >= neighbours_ratio), None)
+    if above is None:
+        at, values = curve[-1]
+        return np.asarray(1 / (1 + (1 / values - 1) * (neighbours_ratio / at)))
+    (left_at, left), (right_at, right) = curve[above - 1], curve[above]
+    share = (neighbours_ratio - left_at) / (right_at - left_at)
+    return np.asarray(left + share * (right - left))
+
+
+def _neighbours(points: tuple[WorkerPoint, ...], point: ContentionPoint) -> float:
+    return (point.tasks - 1) * used_cpus(points, point.cpus) / (point.tasks * point.cpus / point.busy_ratio)

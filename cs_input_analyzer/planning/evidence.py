@@ -1,0 +1,158 @@
+"""What the measurements of a Case say about an op or a resource; None where nothing was measured. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from cs_input_analyzer.pipeline.op_kinds import kinds_with
+from cs_input_analyzer.pipeline.threads import inside, reader_ops
+from cs_input_analyzer.records import Case, Op, Station, StationKind
+
+__all__ = [
+    "READING",
+    "bottleneck",
+    "busy_ratio",
+    "cache_bytes_per_node",
+    "cpus_of_task",
+    "files_read",
+    "free_bytes_per_node",
+    "rate_of_worker",
+    "reads_at_once",
+    "samples_of_worker",
+    "share_of",
+    "station_of",
+    "widest_cpus",
+    "workers_of",
+]
+
+# Stations that are reading: what the pipeline draws from its files, and what the storage gives.
+READING: tuple[StationKind, ...] = ("readers", "storage bandwidth", "storage latency")
+# From this utilization on a station holds the worker back.
+BUSY_RATIO = 0.8
+# No more reads are opened at once: each holds a thread and a buffer.
+MOST_READS = 64
+# With just as many reads as keep the CPUs busy on average, both wait for each other in turn; twice as many leave the CPUs to set
+# the pace (asymptotic bounds of a closed network: the knee, and well beyond it).
+PAST_THE_KNEE_RATIO = 2
+
+
+def share_of(case: Case, ops: Iterable[Op]) -> float | None:
+    """Share of the worker's CPU time that these ops take together."""
+    if case.profile is None:
+        return None
+    names = {op.name for op in ops}
+    shares = [cost.share_ratio for cost in case.profile.ops if cost.name in names and cost.share_ratio is not None]
+    return sum(shares) if shares else None
+
+
+def station_of(case: Case, kinds: tuple[StationKind, ...]) -> Station | None:
+    """The busiest station of these kinds."""
+    found = [station for station in case.stations if station.kind in kinds]
+    return max(found, key=lambda station: station.utilization_ratio, default=None)
+
+
+def bottleneck(case: Case, kinds: tuple[StationKind, ...]) -> Station | None:
+    """The station of these kinds that holds the worker back: first of all, and busy."""
+    first = case.stations[0] if case.stations else None
+    return first if first is not None and first.kind in kinds and first.utilization_ratio >= BUSY_RATIO else None
+
+
+def reads_at_once(case: Case, now: float = 1) -> int | None:
+    """Files to read at once, so that the CPUs and no longer the waiting set the pace; None where reads do not wait for an answer.
+
+    Little's law: outstanding reads = rate x latency, here those of `now` times the rate that the CPUs allow over the one that they
+    draw; and some to spare. AUTOTUNE stops at the number of CPUs, which is too early for reads that only wait.
+    """
+    slow, cpu = bottleneck(case, ("storage latency",)), station_of(case, ("CPU",))
+    if slow is None or cpu is None or slow.samples_per_s <= 0:
+        return None
+    files = case.pipeline.files.count if case.pipeline.files else MOST_READS
+    wanted = min(files, MOST_READS, math.ceil(PAST_THE_KNEE_RATIO * now * cpu.samples_per_s / slow.samples_per_s))
+    return wanted if wanted > now else None
+
+
+def cpus_of_task(case: Case) -> int | None:
+    """CPUs of one task of the plan; without one, of the widest worker that was measured."""
+    if case.plan is not None:
+        return case.plan.cpus_per_task
+    return max((measurement.layout.cpus_per_task for measurement in case.measurements), default=None)
+
+
+def workers_of(case: Case) -> int | None:
+    """Workers that stream in the plan; None without one."""
+    return None if case.plan is None else case.plan.input_workers
+
+
+def rate_of_worker(case: Case) -> float | None:
+    """Samples/s of the fastest worker that was measured."""
+    rates = [worker.samples_per_s.estimate for m in case.measurements for worker in m.measured_workers if worker.samples_per_s]
+    return max(rates, default=None)
+
+
+def widest_cpus(case: Case) -> int | None:
+    """CPUs of the widest task, planned or measured: what an op could use, whatever the plan makes of its being slow."""
+    planned = (case.plan.cpus_per_task,) if case.plan else ()
+    return max((*planned, *(measurement.layout.cpus_per_task for measurement in case.measurements)), default=None)
+
+
+def files_read(case: Case, op: Op) -> int | None:
+    """Files that the readers inside `op` are told of; all of the pipeline's where the graph does not say who reads which, and no
+    other op reads."""
+    files, own = case.pipeline.files, (op, *inside(op, case.pipeline.ops))
+    told = [one.files.count for one in own if one.files is not None]
+    if told:
+        return sum(told)
+    is_alone = all(reader in own for reader in reader_ops(case.pipeline.ops))
+    return files.count if files is not None and is_alone else None
+
+
+def samples_of_worker(case: Case) -> float | None:
+    """Samples in the files of one worker of the plan (of all files, without one): their bytes over those read for a sample.
+
+    None where not all samples come from readers of files: what a generator reads, and how often, nobody knows.
+    """
+    ops = case.pipeline.ops
+    if any(op.kind in kinds_with("python") for op in ops) or not reader_ops(ops):
+        return None
+    read = [worker.bytes_read_per_sample for m in case.measurements for worker in m.measured_workers]
+    known = [size for size in read if size]
+    if case.pipeline.files is None or not known:
+        return None
+    workers = (workers_of(case) or 1) if case.is_sharded else 1
+    return case.pipeline.files.bytes * len(known) / sum(known) / workers
+
+
+def busy_ratio(case: Case, op: Op, calls: int = 1) -> float | None:
+    """Share of the time in which `op` computes in `calls` calls at a time, on workers with more CPUs than that.
+
+    Utilization law, U = X · D / m, with the CPU time of the op as D: without its waiting it is too small rather than too large.
+    """
+    rates = [
+        worker.samples_per_s.estimate
+        for m in case.measurements
+        for worker in m.measured_workers
+        if worker.samples_per_s and m.layout.cpus_per_task > calls
+    ]
+    costs = case.profile.ops if case.profile is not None else ()
+    demand_s = next((cost.self_cpu_s_per_sample for cost in costs if cost.name == op.name), None)
+    return max(rates) * demand_s / calls if rates and demand_s is not None else None
+
+
+def cache_bytes_per_node(case: Case, op: Op) -> float | None:
+    """Memory that a cache after `op` takes on a node of the plan: what one pass gives there, for each of its workers."""
+    samples = samples_of_worker(case)
+    costs = case.profile.ops if case.profile is not None else ()
+    cost = next((cost for cost in costs if cost.name == op.name), None)
+    if samples is None or cost is None or cost.bytes_out_per_sample is None:
+        return None
+    taken = op.parameters.get("count") if op.kind == "Take" else None
+    if isinstance(taken, int) and taken >= 0 and cost.elements_per_sample:
+        samples = min(samples, taken / cost.elements_per_sample)
+    return samples * cost.bytes_out_per_sample * (case.plan.tasks_per_node if case.plan else 1)
+
+
+def free_bytes_per_node(case: Case) -> float:
+    """Memory of a node that the plan's workers leave."""
+    used = (case.plan.memory_bytes_per_node or 0) if case.plan else 0
+    return max(0.0, float(case.cluster.memory_bytes_per_node - used))

@@ -1,0 +1,171 @@
+"""The launch to use: the cheapest that feeds the accelerator, or the best there is. Pure.
+
+Cheapest means fewest nodes, then fewest CPUs, then least memory. A launch counts as feeding when the *low* end of its predicted
+interval reaches the demand with headroom.
+
+`question` says what is planned for and which launches there are, `search` finds the best of them in one respect or another,
+`answer` makes a plan of it; `alternatives` and `whatif` are its tables, `wording` its reasons, `verdict` judges a supply.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from cs_input_analyzer.errors import UsageError
+from cs_input_analyzer.planning import capacity
+from cs_input_analyzer.planning.capacity.assumptions import THIS_HOST
+from cs_input_analyzer.planning.recommend.alternatives import MOST_ALTERNATIVES, alternatives
+from cs_input_analyzer.planning.recommend.answer import solve
+from cs_input_analyzer.planning.recommend.question import STREAMING_SINGLE_TASK_NODES, ask, at, single_task_nodes, streams_weights
+from cs_input_analyzer.planning.recommend.search import EQUAL_RATIO
+from cs_input_analyzer.planning.recommend.verdict import judge, utilization
+from cs_input_analyzer.planning.recommend.whatif import what_if
+from cs_input_analyzer.planning.recommend.wording import why
+from cs_input_analyzer.records import (
+    CapacityModel,
+    Cluster,
+    Consumption,
+    Estimate,
+    LaunchPlan,
+    Options,
+    Prediction,
+    StorageBasis,
+)
+from cs_input_analyzer.units import counted, format_bytes
+
+__all__ = [
+    "EQUAL_RATIO",
+    "MOST_ALTERNATIVES",
+    "THIS_HOST",
+    "check_cluster",
+    "check_single_task_nodes",
+    "check_streaming_nodes",
+    "judge",
+    "predict_current",
+    "recommend",
+    "single_task_nodes",
+]
+
+ROOM = "a launch needs room for the chief and at least one input worker, as two tasks on one node or on more nodes"
+
+
+def recommend(
+    model: CapacityModel,
+    consumption: Consumption | None,
+    cluster: Cluster,
+    options: Options,
+    *,
+    storage: StorageBasis | None = None,
+    gain: Estimate | None = None,
+    cached: Estimate | None = None,
+) -> LaunchPlan:
+    """The cheapest launch whose low end reaches the demand × (1 + headroom); without a demand, the highest rate per node.
+
+    Where none reaches it: the one with the highest low end, `meets_demand` False, and `limited_by` names what to add. Never uses
+    more CPUs per task than were probed: a plan grows by tasks and nodes.
+
+    Args:
+        storage: how the shared file system's ceiling is known; None: `declared` where the cluster states it, `measured` for one
+            node that is the measuring host itself (its probes read the same files), else `unverified`.
+        gain, cached: for the what-if rows; as in `whatif.what_if`.
+
+    Raises:
+        UsageError: no launch can run on this cluster at all.
+    """
+    check_cluster(cluster, options)
+    if streams_weights(consumption, options) and single_task_nodes(cluster.nodes, consumption, options) >= cluster.nodes:
+        raise UsageError(_too_few_to_stream(cluster))
+    _check_memory(model, cluster)
+    question = ask(model, consumption, cluster, options)
+    target = None if consumption is None else consumption.samples_per_s.estimate * (1 + options.headroom_ratio)
+    answer = solve(question, target)
+    if answer is None:
+        fullest = at(question, cluster.nodes, min(2, cluster.cpus_per_node), 1)
+        where = f"{cluster.nodes} node(s) of {cluster.cpus_per_node} CPUs"
+        raise UsageError(f"no launch fits {where} ({fullest.limited_by}: {fullest.problem}): {ROOM}")
+    best = answer.best
+    if storage is None:
+        is_ours = cluster.source == THIS_HOST and best.layout.nodes == 1
+        is_declared = cluster.storage_bytes_per_s is not None and model.bytes_read_per_sample is not None
+        storage = "declared" if is_declared else "measured" if is_ours else "unverified"
+    today = predict_current(model, consumption, cluster, options) if options.current is not None else None
+    return LaunchPlan(
+        nodes=best.layout.nodes,
+        tasks_per_node=best.layout.tasks_per_node,
+        cpus_per_task=best.layout.cpus_per_task,
+        single_task_nodes=best.single_task_nodes,
+        input_workers=best.input_workers,
+        predicted_samples_per_s=best.samples_per_s,
+        extrapolation_ratio=best.extrapolation_ratio,
+        limited_by=answer.limited_by,
+        meets_demand=answer.meets,
+        headroom_ratio=None if consumption is None else best.samples_per_s.low / consumption.samples_per_s.estimate - 1,
+        memory_bytes_per_node=best.memory_bytes_per_node,
+        storage=storage,
+        expected_accelerator_utilization=None if consumption is None else utilization(best.samples_per_s, consumption),
+        alternatives=alternatives(question, answer, target, today),
+        why=why(question, answer, target),
+        what_if=what_if(question, answer, target, gain=gain, cached=cached),
+    )
+
+
+def predict_current(model: CapacityModel, consumption: Consumption | None, cluster: Cluster, options: Options) -> Prediction:
+    """What the launch in use today (`--current`) delivers. It runs, so the cluster has at least its nodes.
+
+    Raises:
+        UsageError: no current launch was given.
+    """
+    current = options.current
+    if current is None:
+        raise UsageError("no current launch was given: add --current NODESxTASKSxCPUS")
+    single = single_task_nodes(current.nodes, consumption, options)
+    wide_enough = replace(cluster, nodes=max(cluster.nodes, current.nodes))
+    return capacity.predict(model, wide_enough, current, single_task_nodes=single, feed=options.feed)
+
+
+def check_cluster(cluster: Cluster, options: Options) -> None:
+    """Raises UsageError for a cluster or options on which no launch of any pipeline can run: worth asking before measuring."""
+    if not math.isfinite(options.headroom_ratio) or options.headroom_ratio < 0:
+        raise UsageError(f"the headroom must be 0 or more (0.1 is 10 %), got {options.headroom_ratio}")
+    check_single_task_nodes(cluster, options)
+    if streams_weights(None, options) and cluster.source != THIS_HOST and cluster.nodes <= STREAMING_SINGLE_TASK_NODES:
+        raise UsageError(_too_few_to_stream(cluster))
+    if cluster.nodes == 1 and cluster.cpus_per_node < 2:
+        raise UsageError(f"no launch fits one node of one CPU: {ROOM}")
+
+
+def check_single_task_nodes(cluster: Cluster, options: Options) -> None:
+    """Raises UsageError where more single-task nodes are asked for than can be beside one that streams."""
+    single = options.single_task_nodes
+    if single is not None and not 0 <= single < cluster.nodes:
+        raise UsageError(
+            f"--single-task-nodes {single} must be 0 or more and less than the cluster's {counted(cluster.nodes, 'node')}: "
+            "single-task nodes do not stream, give it more nodes or fewer of them"
+        )
+
+
+def check_streaming_nodes(options: Options) -> None:
+    """Raises UsageError where fewer single-task nodes are asked for than weight streaming needs."""
+    asked = options.single_task_nodes
+    if asked is not None and asked < STREAMING_SINGLE_TASK_NODES and streams_weights(None, options):
+        raise UsageError(f"--single-task-nodes {asked}: weight streaming needs {STREAMING_SINGLE_TASK_NODES} at least")
+
+
+def _too_few_to_stream(cluster: Cluster) -> str:
+    single = STREAMING_SINGLE_TASK_NODES
+    name = THIS_HOST if cluster.source == THIS_HOST else "the cluster"
+    return (
+        f"weight streaming needs {single + 1} nodes at least, {single} that run a single task and one that streams, and "
+        f"{name} has {counted(cluster.nodes, 'node')}: give more by --nodes N (with --cpus-per-node N and "
+        "--memory-per-node SIZE) or by --cluster"
+    )
+
+
+def _check_memory(model: CapacityModel, cluster: Cluster) -> None:
+    need, have = (model.private_bytes or 0) + (model.shared_bytes or 0), cluster.memory_bytes_per_node
+    if need > have:
+        raise UsageError(
+            f"one input worker of this pipeline holds {format_bytes(need)}, but a node has {format_bytes(have)}: "
+            "use nodes with more memory, or smaller shuffle buffers, caches and prefetches"
+        )

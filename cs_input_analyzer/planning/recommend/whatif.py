@@ -1,0 +1,171 @@
+"""What the plan would be if one thing were different: each row is planned anew."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+from cs_input_analyzer.planning.recommend.alternatives import limit_on
+from cs_input_analyzer.planning.recommend.answer import Answer, needs_files, needs_memory, solve
+from cs_input_analyzer.planning.recommend.question import Question, ask, related
+from cs_input_analyzer.planning.recommend.search import EQUAL_RATIO, fastest, leanest
+from cs_input_analyzer.records import CapacityModel, Estimate, Layout, WhatIf
+from cs_input_analyzer.units import counted, format_count, format_ratio
+
+__all__ = ["CACHED", "FILES", "FIXES", "MEMORY", "NODE", "STORAGE", "what_if"]
+
+NODE = "one more node"
+STORAGE = "twice the storage bandwidth"
+FILES = "twice the files"
+MEMORY = "twice the memory per node"
+CACHED = "dataset cached on every node"
+FIXES = "all fixes applied"
+
+SMALLEST_LOW_RATIO = 0.01
+"""As in the capacity model: no interval reaches down to zero."""
+
+READ_OUT_RATIO = 0.8
+"""A worker that reads this share of what its host can read waits for it: another storage would have shown another rate."""
+
+
+def what_if(
+    question: Question, answer: Answer, target: float | None, *, gain: Estimate | None, cached: Estimate | None
+) -> tuple[WhatIf, ...]:
+    """One row for each change that means something here: nothing can be said of twice a storage bandwidth that is not known, nor of
+    workers that waited for it and were not seen without.
+
+    Args:
+        gain: rate of one worker with all fixes over the rate without; None leaves that row out.
+        cached: rate of a worker whose files are in memory over that of one that reads them; None leaves that row out.
+    """
+    rows = []
+    larger = _one_more_node(question, answer, target)
+    if larger is not None:
+        rows.append(_row(NODE, answer, larger))
+    for name, changed in _changes(question, gain, cached):
+        found = answer if changed is question else solve(changed, target)
+        if found is not None:
+            rows.append(_row(name, answer, found))
+    return tuple(rows)
+
+
+def _one_more_node(question: Question, answer: Answer, target: float | None) -> Answer | None:
+    """The fastest launch on one node more than the plan's; the one of the fewest CPUs, where it meets a demand that the plan does
+    not."""
+    nodes = answer.best.layout.nodes + 1
+    larger = related(question, cluster=replace(question.cluster, nodes=max(question.cluster.nodes, nodes)))
+    feeding = leanest(larger, nodes, target) if target is not None and not answer.meets else None
+    best = feeding or fastest(larger, nodes)
+    if best is None:
+        return None
+    return Answer(best, None if target is None else best.samples_per_s.low >= target, limit_on(larger, best))
+
+
+def _changes(question: Question, gain: Estimate | None, cached: Estimate | None) -> Iterator[tuple[str, Question]]:
+    """The changed questions; the same one where the change lets no other launch run."""
+    model, cluster = question.model, question.cluster
+    faster = _reading_faster(model, cached)
+    if faster is not None and (cluster.storage_bytes_per_s is not None or model.host_read_bytes_per_s is not None):
+        shared, seen = cluster.storage_bytes_per_s, cluster.measured_storage_bytes_per_s
+        changed = replace(
+            cluster,
+            storage_bytes_per_s=None if shared is None else 2 * shared,
+            measured_storage_bytes_per_s=None if seen is None else seen.scaled(2),
+        )
+        if faster.workers == model.workers:
+            yield STORAGE, related(question, model=faster, cluster=changed)
+        else:
+            yield STORAGE, ask(faster, question.consumption, changed, question.options)
+    if model.is_sharded and model.file_count is not None:
+        more = related(question, model=replace(model, file_count=2 * model.file_count))
+        yield FILES, more if needs_files(question) else question
+    if model.private_bytes:
+        more = related(question, cluster=replace(cluster, memory_bytes_per_node=2 * cluster.memory_bytes_per_node))
+        yield MEMORY, more if needs_memory(question) else question
+    if cached is not None:
+        yield CACHED, ask(_unread(model, cached), question.consumption, cluster, question.options)
+    if gain is not None:
+        yield FIXES, ask(_faster(model, gain), question.consumption, cluster, question.options)
+
+
+def _reading_faster(model: CapacityModel, cached: Estimate | None) -> CapacityModel | None:
+    """Workers whose host reads twice the bytes/s. Of those that waited for that, twice as fast, or as fast as without any reads
+    where that is less; None where that was not measured, or what they read is not known."""
+    own, read = model.host_read_bytes_per_s, model.bytes_read_per_sample
+    if not read:
+        return None
+    if own is None:
+        return model
+    doubled = replace(model, host_read_bytes_per_s=2 * own)
+    if max(point.samples_per_s.estimate for point in model.workers) * read < READ_OUT_RATIO * own:
+        return doubled
+    return None if cached is None else _faster_workers(doubled, cached.capped(2.0))
+
+
+def _unread(model: CapacityModel, gain: Estimate) -> CapacityModel:
+    """Workers whose files are in memory. What is in memory is read neither from the storage nor over the network."""
+    ceilings = tuple(limit for limit in model.ceilings if not limit.name.startswith("storage"))
+    faster = _faster_workers(model, gain)
+    return replace(faster, ceilings=ceilings, bytes_read_per_sample=None, host_read_bytes_per_s=None)
+
+
+def _faster_workers(model: CapacityModel, gain: Estimate) -> CapacityModel:
+    """Workers `gain` times as fast, as one of them was without its reads, but no faster than their CPUs allow (bottleneck law,
+    X <= m / D). What they lost to each other they still lose: it was seen with files that were read."""
+    points = []
+    for point in model.workers:
+        cost = point.cpu_s_per_sample
+        most = math.inf if not cost else max(point.cpus / cost, point.samples_per_s.high)
+        rates = tuple(min(rate * gain.estimate, most) for rate in point.replicates)
+        points.append(replace(point, samples_per_s=_product(point.samples_per_s, gain).capped(most), replicates=rates))
+    return replace(model, workers=tuple(points))
+
+
+def _faster(model: CapacityModel, gain: Estimate) -> CapacityModel:
+    """Every worker `gain` times as fast. The ratio for shards is where a factor on all workers goes."""
+    lifted = tuple(replace(limit, samples_per_s=limit.samples_per_s * gain.estimate) for limit in model.ceilings)
+    return replace(model, shard_ratio=_product(model.shard_ratio, gain), shard_replicates=(), ceilings=lifted)
+
+
+def _product(one: Estimate, other: Estimate) -> Estimate:
+    """Of two numbers that know nothing of each other: relative errors add in quadrature."""
+    product = one.estimate * other.estimate
+    down = math.hypot(1 - one.low / one.estimate, 1 - other.low / other.estimate)
+    up = math.hypot(one.high / one.estimate - 1, other.high / other.estimate - 1)
+    return Estimate(estimate=product, low=product * max(1 - down, SMALLEST_LOW_RATIO), high=product * (1 + up), count=other.count)
+
+
+def _row(name: str, answer: Answer, found: Answer) -> WhatIf:
+    best = found.best
+    return WhatIf(
+        name=name,
+        layout=best.layout,
+        input_workers=best.input_workers,
+        predicted_samples_per_s=best.samples_per_s,
+        limited_by=found.limited_by,
+        meets_demand=found.meets,
+        note=_note(answer, found),
+    )
+
+
+def _note(answer: Answer, found: Answer) -> str:
+    """What changes against the plan: `8 nodes -> 5`, `meets the demand`, `low end +12 %`."""
+    before, after = answer.best, found.best
+    old, new = before.layout, after.layout
+    grown = after.samples_per_s.low / before.samples_per_s.low - 1
+    is_same_rate = abs(grown) <= 1 - EQUAL_RATIO
+    notes = ["meets the demand"] if found.meets and not answer.meets else []
+    if new.nodes != old.nodes:
+        notes.append(f"{_nodes(old)} -> {format_count(new.nodes)}")
+    elif new.cpus != old.cpus:
+        notes.append(f"{format_count(old.cpus)} CPUs -> {format_count(new.cpus)}")
+    if new.nodes > old.nodes and is_same_rate:
+        notes.append(f"no faster: {found.limited_by}")
+    elif new.nodes >= old.nodes and not is_same_rate:
+        notes.append(f"low end {'+' if grown > 0 else ''}{format_ratio(grown)}")
+    return ", ".join(notes) or "changes nothing"
+
+
+def _nodes(layout: Layout) -> str:
+    return counted(layout.nodes, "node")

@@ -1,0 +1,195 @@
+"""What was read -> does it say that the accelerator starved, how strongly, and in which words. Pure.
+
+Each clue has odds: how many times as likely one would see it in a run that waits for its input as in one that does not. The odds
+are our judgement, not measured, and are written down in docs/inspect_run.md. Independent clues multiply (Bayes), from even odds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from cs_input_analyzer.monitoring.verdict import ACCELERATOR_BOUND_RATIO, INPUT_BOUND_RATIO
+from cs_input_analyzer.records import Estimate, Scalar, VerdictName
+from cs_input_analyzer.run_logs.documents import PerformanceSummary
+from cs_input_analyzer.run_logs.pace import Pace
+from cs_input_analyzer.units import format_rate, format_ratio, format_seconds
+from wafer_model.performance_json import Performance
+
+WAIT_SEEN_ODDS = 40.0
+SUSPECTED_ODDS, NOT_SUSPECTED_ODDS = 8.0, 1 / 4
+REACHED_ODDS, SLOW_ODDS = 1 / 10, 2.0
+STALLS_ODDS, FEW_STALLS_ODDS, BURSTS_ODDS, EVEN_ODDS = 12.0, 3.0, 12.0, 1 / 2
+AT_PREDICTED_SUPPLY_ODDS, PREDICTED_SHORT_ODDS, PREDICTED_PLENTY_ODDS = 6.0, 3.0, 1 / 5
+
+REACHED_RATIO, SLOW_RATIO = 0.9, 0.7
+STALL_SHARE_RATIO, FEW_STALLS = 0.1, 3
+EVEN_SHARE_RATIO, EVEN_STEPS = 0.02, 10
+BURST_RATIO, EVEN_BURST_RATIO = 2.0, 1.25
+LONG_PRIMING_S = 60.0
+SURE = 0.8
+MOST_SURE = 0.99
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clue:
+    """`odds` above 1 speak for starving, below 1 against, 1 says nothing by itself. `values`: its numbers, by name.
+
+    `says` is empty where there is nothing to tell.
+    """
+
+    odds: float
+    says: str
+    values: Mapping[str, Scalar] = field(default_factory=dict)
+
+
+def verdict_of(clues: tuple[Clue, ...]) -> tuple[VerdictName, float | None]:
+    """The verdict and its probability; (`unknown`, None) where neither side is likely enough."""
+    odds = math.exp(math.fsum(math.log(clue.odds) for clue in clues))
+    starves = min(max(odds / (1 + odds), 1 - MOST_SURE), MOST_SURE)
+    if starves >= SURE:
+        return "input_bound", starves
+    if 1 - starves >= SURE:
+        return "accelerator_bound", 1 - starves
+    return "unknown", None
+
+
+def ordered(clues: tuple[Clue, ...]) -> tuple[Clue, ...]:
+    """The strongest first."""
+    return tuple(sorted(clues, key=lambda clue: -abs(math.log(clue.odds))))
+
+
+def from_wait(share: Estimate | None) -> tuple[Clue, ...]:
+    """The share of time that the accelerator was seen waiting, by the monitor's own thresholds."""
+    if share is None:
+        return ()
+    odds = 1.0
+    if share.low >= INPUT_BOUND_RATIO:
+        odds = WAIT_SEEN_ODDS
+    elif share.high < ACCELERATOR_BOUND_RATIO:
+        odds = 1 / WAIT_SEEN_ODDS
+    says = f"the monitor saw the accelerator wait {format_ratio(share.estimate)} of the time for input"
+    return (Clue(odds=odds, says=says, values={"wait_ratio": share.estimate}),)
+
+
+def from_suspicion(performance: Performance | None) -> tuple[Clue, ...]:
+    """What the run says of itself in performance.json."""
+    if performance is None:
+        return ()
+    if performance.is_input_bound is None:
+        says = "performance.json makes no assessment of its input (Not Applicable)"
+        return (Clue(odds=1.0, says=says, values={"suspected_input_bottleneck": None}),)
+    words = performance.suspected_input_bottleneck
+    if performance.is_input_bound:
+        says = "performance.json suspects its input to be the bottleneck (a beta feature, its thresholds are not published)"
+        return (Clue(odds=SUSPECTED_ODDS, says=says, values={"suspected_input_bottleneck": words}),)
+    return (
+        Clue(
+            odds=NOT_SUSPECTED_ODDS,
+            says="performance.json does not suspect its input",
+            values={"suspected_input_bottleneck": words},
+        ),
+    )
+
+
+def from_estimate(rate: float | None, estimated: float | None, source: str) -> tuple[Clue, ...]:
+    """The rate beside what the accelerator should reach. A low one has many causes, and is weak alone."""
+    if rate is None or not estimated:
+        return ()
+    reached = rate / estimated
+    values: dict[str, Scalar] = {"reached_ratio": reached}
+    numbers = f"{format_rate(rate)} is {format_ratio(reached)} of the {format_rate(estimated)} that {source} expects"
+    if reached >= REACHED_RATIO:
+        return (Clue(odds=REACHED_ODDS, says=f"{numbers}: there was little to wait for", values=values),)
+    if reached < SLOW_RATIO:
+        return (Clue(odds=SLOW_ODDS, says=f"{numbers}: something held it back, not necessarily its input", values=values),)
+    return (Clue(odds=1.0, says=numbers, values=values),)
+
+
+def from_stalls(pace: Pace | None) -> tuple[Clue, ...]:
+    """Long steps that nothing explains, among quick ones."""
+    if pace is None or pace.usual_steps_per_s is None:
+        return ()
+    share = pace.stall_share_ratio or 0.0
+    values: dict[str, Scalar] = {
+        "unexplained_stalls": pace.stall_count,
+        "stall_share_ratio": share,
+        "stall_every_steps": pace.stall_every_steps,
+    }
+    if pace.stall_count and share >= STALL_SHARE_RATIO:
+        every = f", every {pace.stall_every_steps:,.0f} steps" if pace.stall_every_steps else ""
+        count = f"{pace.stall_count:,} stalls{every}" if pace.stall_count > 1 else "one stall"
+        says = f"{count} without a checkpoint or an evaluation in them took {format_ratio(share)} of the training time"
+        odds = STALLS_ODDS if pace.stall_count >= FEW_STALLS else FEW_STALLS_ODDS
+        return (Clue(odds=odds, says=says, values=values),)
+    is_bursty = pace.burst_ratio is not None and pace.burst_ratio > EVEN_BURST_RATIO
+    if share < EVEN_SHARE_RATIO and pace.plain_steps >= EVEN_STEPS and not is_bursty:
+        says = "no step took much longer than the others: an input that is always late looks the same, so this says little"
+        return (Clue(odds=EVEN_ODDS, says=says, values=values),)
+    says = f"stalls took {format_ratio(share)} of the training time" if pace.stall_count else ""
+    return (Clue(odds=1.0, says=says, values=values),)
+
+
+def from_bursts(pace: Pace | None) -> tuple[Clue, ...]:
+    """A Rate far above what goes through from line to line: steps in bursts, and pauses that no checkpoint explains."""
+    if pace is None or pace.burst_ratio is None or pace.burst_ratio < BURST_RATIO:
+        return ()
+    says = (
+        f"Rate stands at {pace.burst_ratio:.1f} times what goes through between two lines, checkpoints left out: the steps come in "
+        "bursts, as batches do that arrive late"
+    )
+    return (Clue(odds=BURSTS_ODDS, says=says, values={"burst_ratio": pace.burst_ratio}),)
+
+
+def from_explained(pace: Pace | None, checkpoints: int) -> tuple[Clue, ...]:
+    """Pauses with a cause: they say nothing about the input, and that is worth saying."""
+    found: list[Clue] = []
+    if pace is not None and pace.explained_s > 0:
+        causes = sorted({interval.cause for interval in pace.explained} - {"read late"})
+        says = f"{format_seconds(pace.explained_s)} between lines with a {' or a '.join(causes)} in them are left out of the rates"
+        found.append(Clue(odds=1.0, says=says, values={"checkpoints": checkpoints, "explained_s": pace.explained_s}))
+    if pace is not None and pace.made_up_count:
+        pauses = f"{pace.made_up_count:,} pauses" if pace.made_up_count > 1 else "one pause"
+        says = (
+            f"{pauses} of {format_seconds(pace.made_up_s)} in all, each made up for by the burst after it: the accelerator "
+            "computed on and the host read late, as it does after a checkpoint; they are left out of the rates"
+        )
+        found.append(Clue(odds=1.0, says=says, values={"made_up_pauses": pace.made_up_count, "made_up_s": pace.made_up_s}))
+    return tuple(found)
+
+
+def from_its_own_words(stalls_said: int, summary: PerformanceSummary | None) -> tuple[Clue, ...]:
+    """What the run says of its stalls. It does not say what it waited for, so that is no sign by itself."""
+    found: list[Clue] = []
+    if stalls_said:
+        says = f"the log says {stalls_said:,} time(s) that the run stood still, not what for"
+        found.append(Clue(odds=1.0, says=says, values={"stalls_said": stalls_said}))
+    if summary is not None:
+        share = summary.slowest_samples_per_s / summary.average_samples_per_s if summary.average_samples_per_s else 0.0
+        says = f"its own summary has step {summary.slowest_step:,} as the slowest, at {format_ratio(share)} of the average rate"
+        found.append(Clue(odds=1.0, says=says, values={"slowest_step_ratio": share}))
+    return tuple(found)
+
+
+def from_priming(seconds: float) -> tuple[Clue, ...]:
+    """Input workers that are slow to begin. Public runs that took an hour for it then starved, or did not: no sign by itself."""
+    if seconds < LONG_PRIMING_S:
+        return ()
+    says = f"the input workers took {format_seconds(seconds)} to prime, before the first step"
+    return (Clue(odds=1.0, says=says, values={"priming_s": seconds}),)
+
+
+def from_prediction(rate: float | None, supply: Estimate | None, demand: float | None) -> tuple[Clue, ...]:
+    """The rate beside what the capacity model says the input of this launch gives."""
+    if rate is None or supply is None:
+        return ()
+    values: dict[str, Scalar] = {"predicted_supply_samples_per_s": supply.estimate}
+    given = f"the capacity model has the input of this launch at {format_rate(supply.estimate)}"
+    if supply.low * 0.9 <= rate <= supply.high * 1.1 and (demand is None or supply.high < demand):
+        return (Clue(odds=AT_PREDICTED_SUPPLY_ODDS, says=f"{given}, and the run took just that", values=values),)
+    if demand is not None and supply.high < demand:
+        return (Clue(odds=PREDICTED_SHORT_ODDS, says=f"{given}, less than the accelerator takes", values=values),)
+    if supply.low > 1.5 * rate:
+        return (Clue(odds=PREDICTED_PLENTY_ODDS, says=f"{given}, much more than the run took", values=values),)
+    return (Clue(odds=1.0, says=given, values=values),)

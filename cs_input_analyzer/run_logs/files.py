@@ -1,0 +1,197 @@
+"""The one place where files of a run are opened: what kind each is, and its bytes in blocks, whatever state it is in."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import re
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from cs_input_analyzer.errors import UsageError
+from cs_input_analyzer.records import RunSourceKind
+from cs_input_analyzer.run_logs.grammar import STEP_NEEDLES
+
+BLOCK_BYTES = 1 << 18
+"""Stays in a CPU's second cache while it is searched a dozen times."""
+HEAD_BYTES = 1 << 16
+GZIP_MAGIC = b"\x1f\x8b"
+# A folder may be a home directory; what is beyond is said to be.
+MOST_ENTRIES = 50_000
+DEEPEST = 8
+LARGEST_DOCUMENT_BYTES = 1 << 28
+
+# `model.ckpt-500.index` of TensorFlow, `checkpoint_500.mdl` of PyTorch; later releases leave the ending out.
+_CHECKPOINT_NAME = re.compile(r"model[.-]ckpt-(\d{1,18})(?:\..*)?$|checkpoint_(\d{1,18})(?:\.mdl)?$")
+_LOG_NAME = re.compile(r"\.(log|out|err|txt|stdout|stderr)(\.\d+)?(\.gz)?$|^(stdout|stderr|nohup\.out|log)$|\.o\d+$", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A file that may tell of a run."""
+
+    path: Path
+    kind: RunSourceKind
+    modified_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looked:
+    """What is at a path: the newest file first. `note`: where not all of a folder was looked at.
+
+    `saved_steps`: those of the checkpoints that lie there, by their names.
+    """
+
+    found: tuple[Found, ...]
+    note: str = ""
+    saved_steps: tuple[int, ...] = ()
+
+
+@dataclass(slots=True)
+class Opened:
+    """A file that is being read in blocks. `trouble`: why it ended before its end; empty while all is well."""
+
+    path: Path
+    trouble: str = ""
+
+    def blocks(self) -> Iterator[bytes]:
+        """The bytes, unpacked where they are gzipped. What cannot be read ends the file, and is told in `trouble`."""
+        try:
+            with self.path.open("rb") as raw:
+                if raw.peek(2)[:2] == GZIP_MAGIC:
+                    with gzip.GzipFile(fileobj=raw) as unpacked:
+                        # `read` would lose what it has unpacked when it meets the damage.
+                        while block := unpacked.read1(BLOCK_BYTES):
+                            yield block
+                else:
+                    while block := raw.read(BLOCK_BYTES):
+                        yield block
+        except (EOFError, gzip.BadGzipFile, zlib.error):
+            self.trouble = "the gzip file is cut or damaged: read until there"
+        except OSError as error:
+            self.trouble = f"read until an error: {(error.strerror or str(error)).lower()}"
+
+
+def look(path: Path) -> Looked:
+    """The files at `path` that may tell of a run; beside one file only the names of checkpoints are looked at.
+
+    Raises:
+        UsageError: there is no such path, or it cannot be read.
+    """
+    try:
+        if path.is_dir():
+            return _look_in_folder(path)
+        modified_s = path.stat().st_mtime
+        if path.is_char_device() or path.is_block_device():
+            raise UsageError(f"{path}: a device, which may never end; give a log, or the folder of a run")
+        if path.is_file():  # a pipe is opened once, when it is read
+            with path.open("rb"):
+                pass
+    except (OSError, ValueError) as error:
+        reason = (getattr(error, "strerror", None) or str(error)).lower()
+        raise UsageError(f"{path}: cannot be read: {reason}; give a log, or the folder of a run") from None
+    return Looked(found=(Found(path=path, kind=_kind_of_file(path), modified_s=modified_s),), saved_steps=_saved_beside(path))
+
+
+def _saved_beside(path: Path) -> tuple[int, ...]:
+    steps: set[int] = set()
+    try:
+        with os.scandir(path.parent) as entries:
+            for _, entry in zip(range(MOST_ENTRIES), entries, strict=False):
+                steps.update(_saved_step(entry.name))
+    except OSError:
+        pass
+    return tuple(sorted(steps))
+
+
+def _saved_step(name: str) -> tuple[int, ...]:
+    match = _CHECKPOINT_NAME.match(name)
+    return () if match is None else (int(match[1] or match[2]),)
+
+
+def _look_in_folder(folder: Path) -> Looked:
+    found: list[Found] = []
+    steps: set[int] = set()
+    entries, note = 0, ""
+    folder_depth = len(folder.parts)
+    for here, below, names in os.walk(folder, onerror=None):
+        below.sort()
+        if len(Path(here).parts) - folder_depth >= DEEPEST:
+            below.clear()
+        for name in below:  # newer releases write a folder for each checkpoint
+            steps.update(_saved_step(name))
+        for name in names:
+            entries += 1
+            steps.update(_saved_step(name))
+            kind = _kind_by_name(name)
+            if kind is not None and (one := _stat(Path(here) / name, kind)) is not None:
+                found.append(one)
+        if entries > MOST_ENTRIES:
+            note = f"the folder holds more than {MOST_ENTRIES:,} files: only the first were looked at"
+            break
+    newest_first = tuple(sorted(found, key=lambda one: (-one.modified_s, str(one.path))))
+    return Looked(found=newest_first, note=note, saved_steps=tuple(sorted(steps)))
+
+
+def _stat(path: Path, kind: RunSourceKind) -> Found | None:
+    try:
+        return Found(path=path, kind=kind, modified_s=path.stat().st_mtime) if path.is_file() else None
+    except OSError:
+        return None
+
+
+def _kind_by_name(name: str) -> RunSourceKind | None:
+    if name == "performance.json":
+        return "performance.json"
+    if name == "global_perf_summary.txt":
+        return "performance summary"
+    if name.endswith((".yaml", ".yml")):
+        return "parameters"
+    if ".tfevents." in name:
+        return "event files"
+    if name == "steps.jsonl" or name.endswith(".jsonl"):
+        return "step journal"
+    if "compile_report" in name and name.endswith(".txt"):
+        return "compile report"
+    return "console log" if _LOG_NAME.search(name) else None
+
+
+def _kind_of_file(path: Path) -> RunSourceKind:
+    """Of a file that the user named: by its name where that is sure, else by how it begins."""
+    named = _kind_by_name(path.name)
+    if named in ("performance.json", "performance summary", "event files", "step journal", "parameters") or not path.is_file():
+        return named or "console log"
+    head = head_of(path)
+    if head.lstrip()[:1] == b"{":
+        return "step journal" if b'"event"' in head.split(b"\n", 1)[0] else "performance.json"
+    if b"Samples/s" in head and (b"Estimated Overall Performance" in head or b"Kernel Name" in head):
+        return "compile report"
+    return "event files" if named is None and b"brain.Event:" in head else "console log"
+
+
+def head_of(path: Path) -> bytes:
+    """How the file begins, unpacked; empty where that cannot be read."""
+    return next(Opened(path=path).blocks(), b"")[:HEAD_BYTES]
+
+
+def may_hold_steps(path: Path) -> bool:
+    """Whether a log says something of what is looked for, in its first or its last blocks."""
+    blocks = Opened(path=path).blocks()
+    first = next(blocks, b"")
+    try:
+        with path.open("rb") as file:
+            is_packed = file.read(2) == GZIP_MAGIC
+            file.seek(max(0, path.stat().st_size - BLOCK_BYTES))
+            last = b"" if is_packed else file.read(BLOCK_BYTES)
+    except OSError:
+        last = b""
+    return any(needle in first or needle in last for needle in STEP_NEEDLES)
+
+
+def check_size(path: Path) -> None:
+    """Raises UsageError for a document that is read whole and too large for one."""
+    size = path.stat().st_size
+    if size > LARGEST_DOCUMENT_BYTES:
+        raise UsageError(f"{path}: {size:,} bytes, which no such file has")

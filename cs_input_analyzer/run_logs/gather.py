@@ -1,0 +1,289 @@
+"""Path -> what its files say of the newest run: one log (or those of its ranks), journals, events, and the two documents.
+
+Of each kind the newest counts; of journals, those of all workers of one launch. What is a day older than the newest file and the
+run is left aside, by name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from cs_input_analyzer.errors import UsageError
+from cs_input_analyzer.records import RunSource, RunSourceKind
+from cs_input_analyzer.run_logs import step_journal
+from cs_input_analyzer.run_logs.console_log import LogBook, LoggedRun, newest_writers, read_console_log
+from cs_input_analyzer.run_logs.documents import PerformanceSummary, RunParameters, read_parameters, read_performance_summary
+from cs_input_analyzer.run_logs.event_files import TAGS, EventScalars
+from cs_input_analyzer.run_logs.files import Found, Opened, check_size, look, may_hold_steps
+from cs_input_analyzer.run_logs.grammar import NEEDLES, StepLine
+from cs_input_analyzer.run_logs.pace import Saved
+from cs_input_analyzer.run_logs.scan import READ_WHOLE, Scanned, lines_with
+from cs_input_analyzer.run_logs.step_journal import Journal, read_step_journal
+from wafer_model import WaferModelError
+from wafer_model.compile_report import CompileReport, read_compile_report
+from wafer_model.performance_json import Performance, read_performance_json
+
+Document = TypeVar("Document")
+
+STALE_S = 86_400.0
+TOGETHER_S = 600.0
+MOST_FILES = 64
+LOOKED_FOR = (
+    "lines such as `| Train Device=…, Step=…, Rate=…`, `global step …: loss = … (… steps/sec)` or `Training finished with …`, "
+    "performance.json, global_perf_summary.txt, compile_report.txt, TensorBoard event files, steps.jsonl"
+)
+_RANK_NAME = re.compile(r"(rank|worker|task|proc|node)\D?\d+", re.IGNORECASE)
+
+
+@dataclass(slots=True)
+class Gathered:
+    """What was read. `logs`: one for each file, the newest first; their runs are the newest of each.
+
+    `journals`: several only of workers of one launch.
+    """
+
+    sources: list[RunSource] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    logs: list[tuple[Path, LoggedRun]] = field(default_factory=list)
+    journals: list[tuple[Path, Journal]] = field(default_factory=list)
+    events: LoggedRun | None = None
+    events_wait_ratio: float | None = None
+    performance: Performance | None = None
+    summary: PerformanceSummary | None = None
+    compile_report: CompileReport | None = None
+    parameters: RunParameters | None = None
+    saved_steps: tuple[int, ...] = ()
+    runs_found: int = 0
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.logs or self.journals or self.events or self.performance or self.summary or self.compile_report)
+
+    @property
+    def saved(self) -> Saved:
+        return Saved(steps=self.saved_steps, every=self.parameters.checkpoint_every if self.parameters is not None else None)
+
+
+def gather(path: Path) -> Gathered:
+    """Reads what is at `path`, a file or a folder.
+
+    Raises:
+        UsageError: nothing of a run is there, or the one file cannot be read; the message says what was looked for.
+    """
+    looked = look(path)
+    gathered = Gathered(saved_steps=looked.saved_steps)
+    if looked.note:
+        gathered.notes.append(looked.note)
+    is_folder = path.is_dir()
+    found = tuple(one for one in looked.found if one.kind != "parameters")
+    recent = _recent(found, gathered) if is_folder else found
+    _take_logs([one for one in recent if one.kind == "console log"], gathered, is_folder)
+    aside = _take_journals([one for one in recent if one.kind == "step journal"], gathered)
+    has_steps = bool(gathered.journals) or any(run.has_steps for _, run in gathered.logs)
+    _take_events([one for one in recent if one.kind == "event files"], gathered, has_steps)
+    recent = tuple(one for one in recent if one.kind != "performance.json" or one.path.parent not in aside)
+    gathered.performance = _document(recent, "performance.json", read_performance_json, gathered, is_folder)
+    gathered.summary = _document(recent, "performance summary", read_performance_summary, gathered, is_folder)
+    gathered.compile_report = _document(recent, "compile report", read_compile_report, gathered, is_folder)
+    _take_parameters([one for one in looked.found if one.kind == "parameters"], gathered)
+    if gathered.is_empty:
+        tried = "; ".join(f"{source.path}: {source.note}" for source in gathered.sources if source.note)
+        raise UsageError(f"{path}: no trace of a run in it{f' ({tried})' if tried else ''}; looked for {LOOKED_FOR}")
+    gathered.runs_found = max(gathered.runs_found, 1)
+    return gathered
+
+
+def _recent(found: tuple[Found, ...], gathered: Gathered) -> tuple[Found, ...]:
+    """Without the files that are a day older than the newest one of a kind that is sure to be a run's."""
+    sure = [one for one in found if one.kind != "console log"]
+    logs = [one for one in found if one.kind == "console log"]
+    newest_log = next((one for one in logs[:MOST_FILES] if may_hold_steps(one.path)), None)
+    known = [*sure, *([newest_log] if newest_log is not None else [])]
+    if not known:
+        return found[:MOST_FILES]
+    newest = max(one.modified_s for one in known)
+    fresh = tuple(one for one in found if one.modified_s >= newest - STALE_S)
+    aside = [one for one in known if one not in fresh]
+    if aside:
+        names = ", ".join(str(one.path) for one in aside[:3])
+        gathered.notes.append(f"left aside, more than a day older than the newest file: {names}{', …' if len(aside) > 3 else ''}")
+    return fresh
+
+
+# --- console logs ------------------------------------------------------------------------------------------------------------
+
+
+def _take_logs(found: list[Found], gathered: Gathered, is_folder: bool) -> None:
+    chosen = [one for one in found[:MOST_FILES] if may_hold_steps(one.path)] if is_folder else found
+    read = 0
+    for place, one in enumerate(chosen):
+        if place and not _may_be_ranks(chosen[0], one):
+            gathered.notes.append(f"left aside: {one.path}, an older log" if place == 1 else f"and {one.path}")
+            continue
+        read += 1
+        book, source = _read_log(one.path)
+        run = book.runs[-1]
+        if book.events == 0:
+            gathered.sources.append(RunSource(path=source.path, kind=source.kind, note="none of the lines that were looked for"))
+            continue
+        if gathered.logs and not _is_same_run(gathered.logs[0][1], run):
+            gathered.notes.append(f"left aside: {one.path}, the log of another run")
+            continue
+        gathered.sources.append(source)
+        gathered.logs.append((one.path, run))
+        gathered.runs_found = max(gathered.runs_found, len(book.runs) + book.runs_dropped + newest_writers(run)[1])
+
+
+def _read_log(path: Path) -> tuple[LogBook, RunSource]:
+    opened, scanned = Opened(path=path), Scanned()
+    book = read_console_log(lines_with(NEEDLES, opened.blocks(), scanned))
+    notes = [opened.trouble] if opened.trouble else []
+    if scanned.is_sampled:
+        notes.append(f"beyond the first {READ_WHOLE:,} lines that count, a sample of them was read")
+    return book, RunSource(path=str(path), kind="console log", note="; ".join(notes))
+
+
+def _may_be_ranks(newest: Found, other: Found) -> bool:
+    """Files that differ in a number of a rank, in one folder, written at the same time."""
+    alike = re.sub(r"\d+", "#", newest.path.name) == re.sub(r"\d+", "#", other.path.name)
+    is_rank = _RANK_NAME.search(newest.path.name) is not None
+    return alike and is_rank and newest.path.parent == other.path.parent and abs(newest.modified_s - other.modified_s) <= TOGETHER_S
+
+
+def _is_same_run(one: LoggedRun, other: LoggedRun) -> bool:
+    """Whether their times overlap; where one has no stamps, the names decide alone."""
+    if one.first_s is None or one.last_s is None or other.first_s is None or other.last_s is None:
+        return True
+    return one.first_s <= other.last_s and other.first_s <= one.last_s
+
+
+# --- journals and events -----------------------------------------------------------------------------------------------------
+
+
+def _take_journals(found: list[Found], gathered: Gathered) -> set[Path]:
+    """The folders of journals that were left aside: what else their monitors wrote there is of no use either."""
+    read: list[tuple[Found, Journal, str]] = []
+    for one in found[:MOST_FILES]:
+        opened, scanned = Opened(path=one.path), Scanned()
+        journal = read_step_journal(lines_with(step_journal.NEEDLES, opened.blocks(), scanned))
+        if journal.runs or journal.best.has_steps:
+            cut = f"{journal.bad_lines} line(s) are no JSON" if journal.bad_lines else ""
+            read.append((one, journal, "; ".join(text for text in (opened.trouble, cut) if text)))
+        else:
+            gathered.sources.append(RunSource(path=str(one.path), kind="step journal", note="no steps of the monitor in it"))
+    if not read:
+        return set()
+    newest_s = max(_began(one, journal) for one, journal, _ in read)
+    together = [(one, journal) for one, journal, _ in read if newest_s - _began(one, journal) <= TOGETHER_S]
+    launch = _launch(together)
+    for one, journal, note in read:
+        if one.path in launch:
+            gathered.sources.append(RunSource(path=str(one.path), kind="step journal", note=note))
+            gathered.journals.append((one.path, journal))
+            gathered.runs_found = max(gathered.runs_found, journal.runs)
+            continue
+        of = "another monitor" if any(each is journal for _, each in together) else "an older run"
+        gathered.notes.append(f"left aside: {one.path}, the journal of {of}")
+    return {one.path.parent for one, _, _ in read} - {path.parent for path in launch}
+
+
+def _launch(together: list[tuple[Found, Journal]]) -> set[Path]:
+    """The journals of the newest launch. Workers of one agree in how many they are, and each has a name of its own."""
+    first = _leading(together)[1]
+    if (first.workers or 1) == 1:
+        return {one.path for one, journal in together if journal is first}
+    by_name: dict[str, list[tuple[Found, Journal]]] = {}
+    for one, journal in together:
+        if journal.workers == first.workers:
+            by_name.setdefault(journal.worker or str(one.path.parent), []).append((one, journal))
+    return {_leading(of_one)[0].path for of_one in by_name.values()}
+
+
+def _leading(journals: list[tuple[Found, Journal]]) -> tuple[Found, Journal]:
+    """The newest one; where others were still at work when it began, the one of most workers, then steps: that is the training.
+
+    A loop over validation data has a monitor of its own beside that, and so has an evaluator, which is no worker.
+    """
+    newest_s = max(_began(one, journal) for one, journal in journals)
+    at_work = [each for each in journals if _began(*each) == newest_s or _began(*each) + each[1].last_step_s > newest_s]
+    return max(at_work, key=lambda each: (each[1].workers or 1, each[1].steps, _began(*each)))
+
+
+def _began(one: Found, journal: Journal) -> float:
+    return journal.began_unix_s if journal.began_unix_s is not None else one.modified_s
+
+
+def _take_events(found: list[Found], gathered: Gathered, has_steps: bool) -> None:
+    """All files of the folder whose newest file has our scalars, as one run."""
+    if not found:
+        return
+    if has_steps:
+        gathered.notes.append("the event files were not read: the steps are in the log")
+        return
+    tried: list[Path] = []
+    for folder in dict.fromkeys(one.path.parent for one in found[:MOST_FILES]):
+        run, count = LoggedRun(), 0
+        for one in sorted((each for each in found if each.path.parent == folder), key=lambda each: each.path.name):
+            scalars = EventScalars(path=one.path)
+            for line in scalars.lines():
+                count += 1
+                if isinstance(line, StepLine):
+                    run.take_step(line, count)
+                else:
+                    run.take_mark(line)
+            note = (
+                scalars.trouble if scalars.found_tags else "; ".join(filter(None, (scalars.trouble, "none of our scalars in it")))
+            )
+            gathered.sources.append(RunSource(path=str(one.path), kind="event files", note=note))
+            if scalars.wait_ratio is not None:
+                gathered.events_wait_ratio = scalars.wait_ratio
+        if run.has_steps:
+            run.end()
+            gathered.events = run
+            gathered.runs_found = max(gathered.runs_found, 1 + newest_writers(run)[1])
+            return
+        tried.append(folder)
+    gathered.notes.append(f"the event files hold none of {', '.join(TAGS[:3])}")
+
+
+def _take_parameters(found: list[Found], gathered: Gathered) -> None:
+    """The newest YAML that holds parameters of a run. It may be much older than the run: it is copied from one to the next."""
+    for one in found[:MOST_FILES]:
+        try:
+            gathered.parameters = read_parameters(one.path)
+        except (UsageError, OSError):
+            continue  # of something else
+        if gathered.parameters is not None:
+            gathered.sources.append(RunSource(path=str(one.path), kind="parameters"))
+            return
+
+
+# --- documents ---------------------------------------------------------------------------------------------------------------
+
+
+def _document(
+    found: tuple[Found, ...],
+    kind: RunSourceKind,
+    read: Callable[[Path], Document],
+    gathered: Gathered,
+    is_folder: bool,
+) -> Document | None:
+    """The newest document of a kind. One that cannot be read is told of; where it is all that was asked for, it is an error."""
+    for one in found:
+        if one.kind != kind:
+            continue
+        try:
+            check_size(one.path)
+            document = read(one.path)
+        except (WaferModelError, UsageError, OSError) as error:
+            if not is_folder:
+                raise UsageError(str(error)) from None
+            gathered.sources.append(RunSource(path=str(one.path), kind=kind, note=f"not used: {error}"))
+            continue
+        gathered.sources.append(RunSource(path=str(one.path), kind=kind))
+        return document
+    return None

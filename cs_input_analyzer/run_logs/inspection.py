@@ -1,0 +1,267 @@
+"""A path -> `RunInspection`: the stages in order."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import cs_input_analyzer
+from cs_input_analyzer.monitoring.verdict import accelerator_rate
+from cs_input_analyzer.records import (
+    SCHEMA_VERSION,
+    Analysis,
+    Estimate,
+    Layout,
+    RunInspection,
+    RunRates,
+    Scalar,
+    StepWorker,
+    Tool,
+)
+from cs_input_analyzer.run_logs import clues as evidence
+from cs_input_analyzer.run_logs.change import Demand, change_of, doubt_of, supply_of_launch
+from cs_input_analyzer.run_logs.console_log import LoggedRun, Writer, newest_writers
+from cs_input_analyzer.run_logs.gather import Gathered, gather
+from cs_input_analyzer.run_logs.pace import Pace, pace_of
+from cs_input_analyzer.run_logs.timeline import shown_stalls, timeline_of
+from cs_input_analyzer.run_logs.workers import is_mixed, middle_wait, missing_journals, workers_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steps:
+    """Where the steps of the run are told of best."""
+
+    run: LoggedRun
+    writer: Writer
+    pace: Pace
+
+
+def inspect_run(path: Path | str, *, current: Layout | None = None, analysis: Analysis | None = None) -> RunInspection:
+    """What the files at `path` (one of them, or the folder of a run) say about the run's input.
+
+    Args:
+        current: the launch of the run.
+        analysis: a saved analysis of the same input function; its capacity model is asked which launch would do.
+
+    Raises:
+        UsageError: nothing of a run is there, or the one file given cannot be read.
+    """
+    gathered = gather(Path(path))
+    steps = _steps(gathered)
+    workers = workers_of(gathered)
+    rates = _rates(gathered, steps, workers)
+    missing = missing_journals(gathered)
+    rate = _reached(rates) if missing == 0 else None  # of some of the workers, it is the rate of nothing
+    supply = supply_of_launch(analysis, current)
+    notes = list(gathered.notes)
+    if analysis is not None and (doubt := doubt_of(analysis, rate, rates.batch_size, supply)):
+        notes.append(f"the analysis is of another network or input, as it seems, and is not used: {doubt}")
+        analysis = supply = None
+    estimated, source = _estimated(gathered, analysis)
+    pace, share = steps.pace if steps is not None else None, middle_wait(gathered)
+    timeline = timeline_of(steps.run if steps is not None else _any_run(gathered), gathered.performance)
+    found = (
+        *evidence.from_wait(share),
+        *evidence.from_suspicion(None if _is_our_own(gathered) else gathered.performance),
+        *evidence.from_estimate(rate, estimated, source),
+        *evidence.from_bursts(pace),
+        *evidence.from_stalls(pace),
+        *evidence.from_explained(pace, steps.run.checkpoint_count if steps is not None else 0),
+        *evidence.from_its_own_words(sum(run.stalls_said for _, run in gathered.logs), gathered.summary),
+        *evidence.from_priming(max((span.duration_s or 0.0 for span in timeline if span.phase == "priming"), default=0.0)),
+        *evidence.from_prediction(rate, supply, estimated),
+    )
+    verdict, confidence = evidence.verdict_of(found)
+    if is_mixed(gathered):
+        verdict, confidence = "unknown", None
+        notes.append("steps of several runs are mixed in this log, without a label: no verdict on them together")
+    elif verdict == "unknown" and _is_balanced(gathered):
+        verdict, confidence = "balanced", evidence.SURE
+    if missing:
+        notes.append(f"{missing} of the workers left no journal here: the rates are those of the others alone")
+    notes += _notes(steps, rates)
+    change = change_of(verdict, rate, _demand(estimated, source, rates, share), current, analysis)
+    return RunInspection(
+        schema_version=SCHEMA_VERSION,
+        tool=Tool(name="cs_input_analyzer", version=cs_input_analyzer.__version__),
+        path=str(path),
+        sources=tuple(gathered.sources),
+        verdict=verdict,
+        confidence=confidence,
+        evidence=_values(found),
+        reasons=tuple(clue.says for clue in evidence.ordered(found) if clue.says),
+        timeline=timeline,
+        rates=rates,
+        stalls=shown_stalls(steps.run, steps.pace) if steps is not None else (),
+        stall_count=steps.pace.stall_count if steps is not None else 0,
+        workers=workers,
+        change=change,
+        runs_found=gathered.runs_found,
+        notes=tuple(notes),
+    )
+
+
+def _steps(gathered: Gathered) -> Steps | None:
+    """The log where it has steps, else the journal, else the events; of several writers the one that got furthest."""
+    runs = [run for _, run in gathered.logs] + [journal.best for _, journal in gathered.journals]
+    if gathered.events is not None:
+        runs.append(gathered.events)
+    for run in runs:
+        writers, _ = newest_writers(run)
+        if writers:
+            writer = max(writers, key=lambda each: each.series.lines)
+            stated = next((journal.batch_size for _, journal in gathered.journals if journal.best is run), None)
+            if stated is None and gathered.parameters is not None:
+                stated = gathered.parameters.batch_size
+            pace = pace_of(writer.series, run.finished, batch_size=stated, saved=gathered.saved)
+            return Steps(run=run, writer=writer, pace=pace)
+    return None
+
+
+def _any_run(gathered: Gathered) -> LoggedRun | None:
+    return next((run for _, run in gathered.logs), None)
+
+
+def _rates(gathered: Gathered, steps: Steps | None, workers: tuple[StepWorker, ...]) -> RunRates:
+    performance = gathered.performance
+    finished = next((run.finished for _, run in gathered.logs if run.finished is not None), None)
+    estimated = performance.estimated_samples_per_s if performance is not None else None
+    if estimated is None and gathered.compile_report is not None:
+        estimated = gathered.compile_report.samples_per_s
+    average = performance.samples_per_s if performance is not None else None
+    if average is None and finished is not None and not finished.includes_start:
+        average = finished.samples_per_s or (finished.samples / finished.seconds if finished.seconds else None)
+    if average is None and gathered.summary is not None:
+        average = gathered.summary.average_samples_per_s
+    runs = [run for _, run in gathered.logs] + ([gathered.events] if gathered.events is not None else [])
+    printed = next((run.printed for run in runs if run.printed is not None), None) if steps is None else None
+    evaluated = next((run.last_eval for run in runs if run.last_eval is not None), None)
+    streamed = next((run.streamed for run in runs if run.streamed is not None), None)
+    samples = _first(finished.samples if finished is not None else None, performance.total_samples if performance else None)
+    seconds = _first(finished.seconds if finished is not None else None, performance.total_time_s if performance else None)
+    common = RunRates(
+        average_samples_per_s=average,
+        estimated_samples_per_s=estimated,
+        total_samples=samples,
+        total_time_s=seconds,
+        rate_samples_per_s=_first(
+            printed.samples_per_s if printed is not None else None,
+            performance.recent_samples_per_s if performance is not None else None,
+        ),
+        global_rate_samples_per_s=printed.global_samples_per_s if printed is not None else None,
+        printed_steps_per_s=printed.steps_per_s if printed is not None else None,
+        evaluation_samples_per_s=evaluated.global_samples_per_s if evaluated is not None else None,
+        worker_steps_per_s=streamed.steps_per_s if streamed is not None else None,
+    )
+    return common if steps is None else _with_steps(common, gathered, steps, workers)
+
+
+def _with_steps(rates: RunRates, gathered: Gathered, steps: Steps, workers: tuple[StepWorker, ...]) -> RunRates:
+    pace, series = steps.pace, steps.writer.series
+    batch = pace.batch_size
+    together = _sum_of_workers(gathered, workers)
+    steady = pace.steady_steps_per_s.scaled(batch) if pace.steady_steps_per_s is not None and batch is not None else None
+    if together is not None and steady is not None and steady.estimate > 0:
+        steady = steady.scaled(together / steady.estimate)
+    return replace(
+        rates,
+        rate_samples_per_s=_first(series.last_rate, rates.rate_samples_per_s),
+        global_rate_samples_per_s=series.last_global_rate,
+        steady_samples_per_s=steady,
+        undisturbed_samples_per_s=_undisturbed(pace),
+        steady_steps_per_s=pace.steady_steps_per_s,
+        batch_size=batch,
+        rate_error_ratio=pace.rate_error_ratio,
+        rate_lines=pace.rate_lines,
+    )
+
+
+def _sum_of_workers(gathered: Gathered, workers: tuple[StepWorker, ...]) -> float | None:
+    """Workers that each take a part of the input give its rate together; None where one of them did not tell its own."""
+    own = [worker.samples_per_s for worker in workers if not worker.is_whole_job]
+    if len(own) < 2 or len(own) != len(gathered.journals):
+        return None
+    return None if any(rate is None for rate in own) else math.fsum(rate for rate in own if rate is not None)
+
+
+def _undisturbed(pace: Pace) -> float | None:
+    """Only where there is something that disturbs: between stalls, or within bursts."""
+    if pace.batch_size is None or pace.usual_steps_per_s is None:
+        return None
+    is_bursty = pace.burst_ratio is not None and pace.burst_ratio >= evidence.BURST_RATIO
+    if not is_bursty and (pace.stall_share_ratio or 0.0) < evidence.STALL_SHARE_RATIO:
+        return None
+    return pace.usual_steps_per_s * pace.batch_size * (pace.burst_ratio if is_bursty and pace.burst_ratio else 1.0)
+
+
+def _reached(rates: RunRates) -> float | None:
+    """The rate of training: steady where it is known, else over the run."""
+    if rates.steady_samples_per_s is not None:
+        return rates.steady_samples_per_s.estimate
+    return _first(rates.global_rate_samples_per_s, rates.average_samples_per_s, rates.rate_samples_per_s)
+
+
+def _estimated(gathered: Gathered, analysis: Analysis | None) -> tuple[float | None, str]:
+    """What the accelerator should take, and who says so; the run's own compiler first."""
+    if gathered.performance is not None and gathered.performance.estimated_samples_per_s:
+        return gathered.performance.estimated_samples_per_s, "est_samples_per_sec"
+    if gathered.compile_report is not None:
+        return gathered.compile_report.samples_per_s, "the compile report"
+    if analysis is not None and analysis.consumption is not None:
+        return analysis.consumption.samples_per_s.estimate, "the demand of the analysis"
+    return None, ""
+
+
+def _demand(estimated: float | None, source: str, rates: RunRates, share: Estimate | None) -> Demand | None:
+    if estimated is not None:
+        return Demand(samples_per_s=estimated, source=source)
+    steady = rates.steady_samples_per_s
+    unhindered = accelerator_rate(steady, share) if steady is not None and share is not None else None
+    if unhindered is not None:
+        return Demand(samples_per_s=unhindered.estimate, source="what it would have taken without waiting for input")
+    if rates.undisturbed_samples_per_s is not None:
+        return Demand(samples_per_s=rates.undisturbed_samples_per_s, source="what the accelerator took between its pauses")
+    return None
+
+
+def _is_our_own(gathered: Gathered) -> bool:
+    """Whether the monitor wrote performance.json: what that suspects is its journal's verdict, and would count twice."""
+    performance = gathered.performance
+    return performance is not None and any(path.parent == Path(performance.path).parent for path, _ in gathered.journals)
+
+
+def _is_balanced(gathered: Gathered) -> bool:
+    return bool(gathered.journals) and all(journal.verdict == "balanced" for _, journal in gathered.journals)
+
+
+def _values(found: Sequence[evidence.Clue]) -> dict[str, Scalar]:
+    return {name: value for clue in found for name, value in clue.values.items()}
+
+
+def _notes(steps: Steps | None, rates: RunRates) -> list[str]:
+    if steps is None:
+        said = (rates.rate_samples_per_s, rates.global_rate_samples_per_s, rates.printed_steps_per_s)
+        alone = ": its rates are shown as they were printed" if any(rate is not None for rate in said) else ""
+        return [f"no line of a training step was found{alone}"]
+    notes, pace = list(steps.pace.contradictions), steps.pace
+    if pace.backward_stamps:
+        notes.append(f"time stamps that run backwards: {pace.backward_stamps:,}; those intervals are in no rate")
+    if pace.jumped_stamps:
+        notes.append(
+            f"time stamps that jump against GlobalRate's own clock: {pace.jumped_stamps:,}; those intervals are in no rate"
+        )
+    if steps.run.unplaced_lines:
+        notes.append(f"step lines of more writers than are told apart, left out: {steps.run.unplaced_lines:,}")
+    if pace.holds_checkpoints:
+        notes.append("no interval between lines is free of checkpoints: the steady rate holds them, too")
+    if steps.pace.steady_steps_per_s is None:
+        notes.append("too few lines with times for a steady rate")
+    elif steps.pace.batch_size is None:
+        notes.append("the samples of a step are not in the log: its steady rate is in steps")
+    return notes
+
+
+def _first(*values: float | None) -> float | None:
+    return next((value for value in values if value is not None), None)

@@ -1,0 +1,491 @@
+"""Intervals between step lines -> rates: how fast the run trained, how fast it did between its stalls, and whether its own Rate and
+GlobalRate agree with that. Pure.
+
+A wafer computes on while its host downloads a checkpoint, or is slow for another reason. The host then reads what was made
+meanwhile faster than it was made. So a pause is one of two things: time that is lost for good, or results that were read late and
+that a burst makes up for. Only the first says something about the input. The pause and its burst are left out of the steady rate.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from cs_input_analyzer.monitoring.rates import SMOOTHING
+from cs_input_analyzer.records import Estimate, StallCause
+from cs_input_analyzer.run_logs.grammar import Finished
+from cs_input_analyzer.run_logs.steps import CAUSES, Floats, Intervals, StepSeries, weighted_median
+from cs_input_analyzer.stats.steady_state import CONFIDENCE, block_means, mser5, rate_of
+
+STALL_RATIO = 2.0
+"""Steps that take this many times the usual time each hold a stall."""
+
+QUICK_RATIO = 0.95
+"""Below this share of the usual pace a step was made before it was read; less where the plain intervals differ by more."""
+
+QUICK_SIGMAS = 3.0
+MADE_UP_RATIO = 0.5
+"""A burst that brings back this share of the pause's time shows that the steps were made during the pause. What is left of it may
+be the checkpoint itself, during which the wafer does stop."""
+
+SPREAD_OF_MEDIAN = 1.4826
+"""From the median of absolute deviations to a standard deviation, for a normal distribution."""
+
+OVER_RATIO = 0.1
+"""A burst may bring back so much more: the usual pace is known only about."""
+
+LIKE_STALL_RATIO = 1.5
+FEW_PLAIN_RATIO = 1 / 3
+REGULAR_SPREAD_RATIO = 0.25
+"""Stalls come at regular steps where the standard deviation of their distances is below this share of the mean."""
+
+ROUNDED = 0.005
+"""Rates are printed with two decimals."""
+
+FINE_STAMP_RATIO = 1e-4
+FIT_ERROR_RATIO = 0.02
+WHOLE_RATIO = 0.005
+MOST_BATCH = 10**7
+MOST_SHOWN = 256
+MOST_PORTIONS = 4096
+TRANSIENT_SIGMAS = 5.0
+PRINTED_RATIO = 1.1
+PRINTED_LOW_RATIO = 0.5
+"""A steady rate above every rate that was printed, or below half of them, contradicts them. One line's local rate is at most
+Rate / 0.6."""
+
+EVEN_RATIO = 4 / 3
+CLUSTER_RATIO, MEAN_RATIO, CLUSTER_SHARE_RATIO, EVEN_LINES_RATIO = 1.05, 1.1, 0.1, 0.1
+"""How near values are to be called equal, how near to the mean of a log that may end in a pause; shares of steps and of lines."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interval:
+    """From one step line to a later one. `start_s` on the scale of the stamps."""
+
+    start_s: float
+    seconds: float
+    steps: int
+    step: int
+    cause: StallCause
+
+    @property
+    def pace_s(self) -> float:
+        return self.seconds / self.steps
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Saved:
+    """Steps at which the run saved checkpoints, by what it left behind beside its log: the steps of files, and every so many."""
+
+    steps: tuple[int, ...] = ()
+    every: int | None = None
+
+    def within(self, first: npt.NDArray[np.int64], last: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Whether one was saved from `first` to `last`, both included: it may be saved before or after the step's line."""
+        steps = np.sort(np.asarray(self.steps, dtype=np.int64))
+        found = np.searchsorted(steps, last, side="right") > np.searchsorted(steps, first, side="left")
+        if self.every:
+            found |= last // self.every > (first - 1) // self.every
+        return found
+
+
+NOTHING_SAVED = Saved()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """What a series of steps says about speed. Steps per second; samples where a batch size is known.
+
+    Attributes:
+        batch_size: samples of a step, where something tells it and nothing contradicts it.
+        usual_steps_per_s: what half of the steps reach; between stalls, that is.
+        burst_ratio: Rate as logged over the throughput from line to line, the middle one: well above 1 where the steps of one
+            interval come in a burst and Rate, sampled at each of them, tells of the burst alone. None without a batch size.
+        stalls: the longest, by start; `stall_count` and `stall_lost_s` all of them.
+        stall_every_steps: their distance where it is regular.
+        explained: the longest intervals that hold a checkpoint, an evaluation or a set-up, and pauses that nothing but the burst
+            after them explains; `explained_s` the time of all of the former, `made_up_count` and `made_up_s` all of the latter.
+        holds_checkpoints: whether no interval is free of them, so that the steady rate has them in it.
+        contradictions: what of the printed rates, the steps and the times cannot be true together, one sentence each.
+        backward_stamps, jumped_stamps: intervals in no rate, as a clock was set in them.
+    """
+
+    batch_size: float | None
+    steady_steps_per_s: Estimate | None
+    usual_steps_per_s: float | None
+    burst_ratio: float | None
+    plain_s: float
+    plain_steps: int
+    stalls: tuple[Interval, ...]
+    stall_count: int
+    stall_lost_s: float
+    stall_every_steps: float | None
+    explained: tuple[Interval, ...]
+    explained_s: float
+    made_up_count: int
+    made_up_s: float
+    rate_error_ratio: float | None
+    rate_lines: int
+    holds_checkpoints: bool = False
+    contradictions: tuple[str, ...] = ()
+    backward_stamps: int = 0
+    jumped_stamps: int = 0
+
+    @property
+    def stall_share_ratio(self) -> float | None:
+        """Share of the plain time that the stalls took beyond the usual time of their steps."""
+        return self.stall_lost_s / self.plain_s if self.plain_s > 0 else None
+
+
+def pace_of(
+    series: StepSeries, finished: Finished | None, *, batch_size: float | None = None, saved: Saved = NOTHING_SAVED
+) -> Pace:
+    """The summary of a series; what was not seen is None or empty. `batch_size`: as the run's own files state it."""
+    intervals = series.intervals()
+    usual_s = _usual_pace_s(intervals)
+    if usual_s is not None:
+        # A saved step explains a pause; it makes none of an interval that is as long as others.
+        slow = intervals.seconds > STALL_RATIO * usual_s * intervals.steps
+        is_saved = saved.within(intervals.step, intervals.step + intervals.steps.astype(np.int64))
+        causes = np.where((intervals.cause == 0) & slow & is_saved, CAUSES.index("checkpoint"), intervals.cause)
+        intervals = replace(intervals, cause=causes)
+    # Without a plain interval each one has something that explains it.
+    kinds = _kinds(intervals, usual_s) if usual_s is not None else np.full(len(intervals.seconds), _EXPLAINED)
+    plain = kinds <= _STALL
+    counted = plain | _like_stalls(intervals, kinds, usual_s)
+    steady = _steady(intervals.steps[counted], intervals.seconds[counted])
+    batch, contradictions = _batch_size(series, finished, batch_size, steady)
+    stalled = np.flatnonzero(kinds == _STALL)
+    lost = intervals.seconds[stalled] - (usual_s or 0.0) * intervals.steps[stalled]
+    excused = np.flatnonzero(kinds >= _MADE_UP)
+    made_up = kinds == _MADE_UP
+    bursts = _bursts(series, intervals, kinds, batch) if batch else np.empty(0)
+    errors = _rate_errors(series, batch) if batch else []
+    return Pace(
+        batch_size=batch,
+        steady_steps_per_s=steady,
+        usual_steps_per_s=1 / usual_s if usual_s else None,
+        burst_ratio=_burst_ratio(bursts),
+        plain_s=float(intervals.seconds[plain].sum()),
+        plain_steps=int(intervals.steps[plain].sum()),
+        stalls=_longest(intervals, kinds, stalled),
+        stall_count=len(stalled),
+        stall_lost_s=float(lost.sum()),
+        stall_every_steps=_regular_distance(intervals.step[stalled]),
+        explained=_longest(intervals, kinds, excused),
+        explained_s=float(intervals.seconds[kinds == _EXPLAINED].sum()),
+        made_up_count=int(made_up.sum()),
+        made_up_s=float(intervals.seconds[made_up].sum()),
+        rate_error_ratio=float(max(errors)) if errors else None,
+        rate_lines=len(errors),
+        holds_checkpoints=steady is not None and not plain.any(),
+        contradictions=contradictions,
+        backward_stamps=intervals.backward_stamps,
+        jumped_stamps=intervals.jumped_stamps,
+    )
+
+
+# --- pauses and bursts -------------------------------------------------------------------------------------------------------
+
+# What an interval is. Up to `_STALL` it counts for the steady rate; from `_MADE_UP` on it is a pause that something explains.
+_PLAIN, _STALL, _LEFT_OUT, _MADE_UP, _EXPLAINED = range(5)
+
+
+def _usual_pace_s(intervals: Intervals) -> float | None:
+    """Seconds per step that half of the plain steps keep below.
+
+    Where a host pauses often, about half of the steps may come in the bursts after its pauses. Then the steps between a burst and
+    the next pause go at the mean pace of the whole run, since nothing was lost, and that is the wafer's.
+    """
+    plain = intervals.cause == 0
+    if not plain.any():
+        return None
+    if intervals.steps[plain].sum() < FEW_PLAIN_RATIO * intervals.steps.sum():  # hardly one is free of checkpoints
+        plain = intervals.cause <= CAUSES.index("checkpoint")
+    steps, seconds = intervals.steps[plain], intervals.seconds[plain]
+    usual_s = weighted_median(seconds / steps, steps)
+    mean_s = float(intervals.seconds.sum() / intervals.steps.sum())
+    at_mean = (seconds / steps < mean_s * MEAN_RATIO) & (seconds / steps > mean_s / MEAN_RATIO)
+    if mean_s < CLUSTER_RATIO * usual_s or steps[at_mean].sum() < CLUSTER_SHARE_RATIO * steps.sum():
+        return usual_s
+    middle_s = weighted_median(seconds[at_mean] / steps[at_mean], steps[at_mean])
+    kinds = _kinds(intervals, middle_s)
+    return middle_s if (kinds >= _MADE_UP).any() and not (kinds == _STALL).any() else usual_s
+
+
+def _kinds(intervals: Intervals, usual_s: float) -> npt.NDArray[np.int64]:
+    """Of each interval what it is. A pause goes on as long as intervals are slow or explained; its burst as long as they are quick
+    and it has something to make up for."""
+    expected = usual_s * intervals.steps
+    late = intervals.seconds - expected
+    causes, follows = intervals.cause, intervals.follows
+    is_pause = (causes > 0) | (intervals.seconds > STALL_RATIO * expected)
+    is_quick = intervals.seconds < _quick_ratio(intervals.seconds / expected) * expected
+    kinds = np.zeros(len(late), dtype=np.int64)
+    count, place, last = len(late), 0, 0
+    while place < count:
+        if not is_pause[place]:
+            place += 1
+            continue
+        end = place + 1
+        while end < count and follows[end] and is_pause[end]:
+            end += 1
+        lost_s = left_s = float(late[place:end].sum())
+        after = end
+        while after < count and follows[after] and is_quick[after] and left_s > -OVER_RATIO * lost_s:
+            left_s += float(late[after])
+            after += 1
+        if end < after < count and follows[after] and not is_pause[after] and late[after] < 0 < left_s:
+            after += 1  # the burst ended within it
+        # Where the log ends within a burst, nobody saw whether it makes up for the rest.
+        is_open = after > end and (after == count or not follows[after])
+        made_up = lost_s > 0 and (lost_s - left_s >= MADE_UP_RATIO * lost_s or is_open)
+        explained = causes[place:end] > 0
+        kinds[place:end] = np.where(explained, _EXPLAINED, _MADE_UP if made_up else _STALL)
+        if made_up or explained.any():
+            kinds[end:after] = _LEFT_OUT
+        place = max(end, after)
+        last = end
+    if last == count and kinds[-1] == _STALL:  # the log ends with a pause: in a run with others like it that is one more
+        began = int(np.flatnonzero(~is_pause)[-1]) + 1 if not is_pause.all() else 0
+        if not (kinds[:began] == _STALL).any():
+            kinds[began:] = _LEFT_OUT
+    return kinds
+
+
+def _like_stalls(intervals: Intervals, kinds: npt.NDArray[np.int64], usual_s: float | None) -> npt.NDArray[np.bool_]:
+    """Intervals with a checkpoint that count for the steady rate all the same.
+
+    Where every interval has one, there is nothing else to go by. In a run with stalls, those that took little longer than its
+    stalls do: a checkpoint is a small part of them, and without them the stalls that fell into the same interval would be missing.
+    """
+    saved: npt.NDArray[np.bool_] = intervals.cause == CAUSES.index("checkpoint")
+    left_out: npt.NDArray[np.bool_] = kinds == _LEFT_OUT
+    if usual_s is None or not (kinds <= _STALL).any():
+        return saved | left_out
+    late = intervals.seconds - usual_s * intervals.steps
+    stalls = late[kinds == _STALL]
+    if len(stalls) == 0:
+        return np.zeros(len(kinds), dtype=bool)
+    alike: npt.NDArray[np.bool_] = (kinds == _EXPLAINED) & saved & (late <= LIKE_STALL_RATIO * stalls.max())
+    return alike | left_out
+
+
+def _quick_ratio(relative: Floats) -> float:
+    """The share of the usual pace that only a burst goes below, by how much intervals that are neither burst nor pause differ."""
+    even = relative[(relative > 1 / EVEN_RATIO) & (relative < EVEN_RATIO)]
+    if len(even) == 0:
+        return QUICK_RATIO
+    return min(QUICK_RATIO, 1 - QUICK_SIGMAS * SPREAD_OF_MEDIAN * float(np.median(np.abs(even - np.median(even)))))
+
+
+def _longest(intervals: Intervals, kinds: npt.NDArray[np.int64], places: npt.NDArray[np.int64]) -> tuple[Interval, ...]:
+    """By start."""
+    chosen = sorted(places[np.argsort(-intervals.seconds[places] / intervals.steps[places], kind="stable")][:MOST_SHOWN])
+    return tuple(
+        Interval(
+            start_s=float(intervals.start_s[place]),
+            seconds=float(intervals.seconds[place]),
+            steps=int(intervals.steps[place]),
+            step=int(intervals.step[place]),
+            cause="read late" if kinds[place] == _MADE_UP else CAUSES[intervals.cause[place]],
+        )
+        for place in chosen
+    )
+
+
+def _regular_distance(steps: npt.NDArray[np.int64]) -> float | None:
+    if not 4 <= len(steps) <= MOST_SHOWN:
+        return None
+    distances = np.diff(steps).astype(np.float64)
+    mean = float(distances.mean())
+    return mean if mean > 0 and float(distances.std()) <= REGULAR_SPREAD_RATIO * mean else None
+
+
+# --- steady rate -------------------------------------------------------------------------------------------------------------
+
+
+def _steady(steps: Floats, seconds: Floats) -> Estimate | None:
+    """Steps per second with its interval: the intervals as equal portions of steps, their transient cut, in batch means."""
+    if len(steps) == 0:
+        return None
+    all_steps, all_seconds = (np.concatenate(([0.0], np.cumsum(column))) for column in (steps, seconds))
+    # No more portions than the widest interval allows: within one nothing was seen, and equal parts of it would seem to agree.
+    count = min(MOST_PORTIONS, max(1, int(all_steps[-1] // steps.max())))
+    portions_s = np.diff(np.interp(np.linspace(0.0, all_steps[-1], count + 1), all_steps, all_seconds))
+    portions_s = portions_s[_transient(portions_s) :]
+    blocks, _ = block_means(portions_s)
+    mean = float(portions_s.mean())
+    half = mean
+    if len(blocks) > 1:
+        from scipy.special import stdtrit
+
+        half = float(stdtrit(len(blocks) - 1, 0.5 + CONFIDENCE / 2)) * float(blocks.std(ddof=1)) / math.sqrt(len(blocks))
+    gap_s = Estimate(estimate=mean, low=max(mean - half, mean / 10), high=mean + half, count=len(blocks))
+    return rate_of(gap_s, float(all_steps[-1]) / count) if mean > 0 else None
+
+
+def _transient(portions_s: Floats) -> int:
+    """How many portions to cut: by MSER-5, and only where they differ from those after them by more than chance lets them.
+
+    MSER-5 alone cuts whatever makes the rest more even, and of a run with a few long stalls that is the half with more of them.
+    """
+    cut = mser5(portions_s)
+    start, rest = portions_s[:cut], portions_s[cut:]
+    if cut == 0 or len(rest) < 2:
+        return 0
+    error = float(rest.std(ddof=1)) * math.sqrt(1 / len(start) + 1 / len(rest))
+    return cut if abs(float(start.mean() - rest.mean())) > TRANSIENT_SIGMAS * error else 0
+
+
+# --- samples of a step, and what was printed ---------------------------------------------------------------------------------
+
+
+def _batch_size(
+    series: StepSeries, finished: Finished | None, stated: float | None, steady: Estimate | None
+) -> tuple[float | None, tuple[str, ...]]:
+    """Samples of a step, and what contradicts it. None where nothing tells, or where a rate that was printed says it cannot be."""
+    seen, said = batch_size_of(series, finished), []
+    batch = stated if seen is None else seen
+    if stated is not None and seen is not None:
+        if abs(seen / stated - 1) <= 2 * FIT_ERROR_RATIO:
+            batch = stated
+        else:
+            said.append(f"{stated:,.0f} samples a step are stated, and what it printed says {seen:,.5g}: the latter are used")
+    if batch is None or steady is None:
+        return batch, tuple(said)
+    rates, totals = series.column("rate"), series.column("global_rate")
+    local = np.concatenate((rates[np.isfinite(rates)] / (1 - SMOOTHING), totals[np.isfinite(totals)]))
+    if len(local) and local.max() > 0:
+        highest = float(local.max()) * PRINTED_RATIO
+        lowest = float(np.nanmin(np.concatenate((rates, totals)))) * PRINTED_LOW_RATIO
+        if steady.estimate * batch > highest or steady.estimate * batch < lowest:
+            where = "above" if steady.estimate * batch > highest else "below"
+            printed = f"{lowest / PRINTED_LOW_RATIO:,.0f} to {float(np.nanmax([*rates, *totals])):,.0f}"
+            said.append(
+                f"its steps, times and {batch:,.0f} samples a step give {steady.estimate * batch:,.0f} samples/s, {where} "
+                f"each Rate and GlobalRate that it printed ({printed}): not believed"
+            )
+            return None, tuple(said)
+    return batch, tuple(said)
+
+
+def batch_size_of(series: StepSeries, finished: Finished | None) -> float | None:
+    """Samples of a step, from the totals of the run, or from its rates and the time stamps; None where neither tells.
+
+    Totals need the step that the run began from. A log whose first lines were cut does not have it, nor does one of a run that went
+    on from a checkpoint: so both are tried, and what the rates say decides.
+    """
+    rough = _seen_batch_size(series) or _stated_batch_size(series, finished)
+    samples = finished.samples if finished is not None else 0
+    if samples > 0 and series.first is not None and series.last is not None:
+        whole = {samples / (series.last.step - began) for began in _beginnings(series) if series.last.step > began}
+        near = [each for each in whole if each == int(each) and (rough is None or abs(each / rough - 1) < FIT_ERROR_RATIO)]
+        if len(near) == 1:
+            return near[0]
+        if rough is not None and 1 <= rough < MOST_BATCH:
+            return _divisor_near(samples, rough) or _whole(rough)
+    return _whole(rough) if rough is not None else None
+
+
+def _beginnings(series: StepSeries) -> set[int]:
+    """Steps that the run may have begun from: none, or one log interval before its first line."""
+    steps = series.column("step")
+    return {0, max(0, int(steps[0] - (steps[1] - steps[0])))} if len(steps) > 1 else {0}
+
+
+def _whole(rough: float) -> float:
+    return float(round(rough)) if round(rough) >= 1 and abs(rough - round(rough)) <= WHOLE_RATIO * rough else rough
+
+
+def _stated_batch_size(series: StepSeries, finished: Finished | None) -> float | None:
+    """Of an Estimator: samples per second of the whole training over its last steps per second."""
+    if finished is None or not series.last_steps_per_s:
+        return None
+    stated = finished.samples_per_s or (finished.samples / finished.seconds if finished.seconds else None)
+    return stated / series.last_steps_per_s if stated else None
+
+
+def _divisor_near(samples: int, rough: float) -> float | None:
+    """A run has a whole number of steps, so the batch size divides its samples."""
+    low, high = math.ceil(rough * (1 - FIT_ERROR_RATIO / 2)), math.floor(rough * (1 + FIT_ERROR_RATIO / 2))
+    divisors = [number for number in range(max(1, low), high + 1) if samples % number == 0]
+    return float(min(divisors, key=lambda number: abs(number - rough))) if divisors else None
+
+
+def _seen_batch_size(series: StepSeries) -> float | None:
+    """Samples of a step as the printed rates imply it: beside rates in steps, else beside the time stamps.
+
+    GlobalRate = step × batch / elapsed (where steps count from 0), so stamps grow by the batch size with step / GlobalRate.
+    """
+    at_s, step, total = (series.column(name) for name in ("at_s", "step", "global_rate"))
+    per_step = total / series.column("steps_per_s")
+    if np.isfinite(per_step).any():
+        return float(np.median(per_step[np.isfinite(per_step)]))
+    known = np.isfinite(at_s) & (total > 0)
+    if known.sum() < 2:
+        return None
+    stamps, per_sample = at_s[known], step[known] / total[known]
+    x, y = per_sample - per_sample.mean(), stamps - stamps.mean()
+    spread, span = float(np.dot(x, x)), float(np.ptp(stamps))
+    # What is rounded off the stamps and the rates, as a share of what they span.
+    rounding = (per_sample * ROUNDED / total[known]).max() / np.ptp(per_sample) if spread > 0 else math.inf
+    coarse = series.column("resolution_s")[known].max() / span if span > 0 else math.inf
+    if not rounding + coarse < FIT_ERROR_RATIO:
+        return None
+    slope = float(np.dot(x, y)) / spread
+    residual = float(np.abs(y - slope * x).max())
+    if not (math.isfinite(slope) and slope > 0 and residual <= FIT_ERROR_RATIO * span):
+        return None
+    if known.sum() > 2:
+        return slope
+    # Any two points lie on a line, so Rate has to agree. It is 0.6 of the local rate and 0.4 of the Rate before.
+    local = (series.column("rate") - SMOOTHING * series.column("before_rate")) / (1 - SMOOTHING)
+    by_rate = (local * (at_s - series.column("before_s")) / (step - series.column("before_step")))[known][-1]
+    return slope if abs(by_rate / slope - 1) < 2 * (FIT_ERROR_RATIO + coarse) else None
+
+
+def _burst_ratio(ratios: Floats) -> float | None:
+    """The middle one; where some lines have just the throughput as their Rate, the middle one of those.
+
+    A host that is late now and then has both kinds of lines: those of its bursts, and those of steps that come as they are made. In
+    a run that waits in every interval nothing goes at the throughput: steps come faster, or not at all.
+    """
+    if len(ratios) == 0:
+        return None
+    even = ratios[(ratios < CLUSTER_RATIO) & (ratios > 1 / CLUSTER_RATIO)]
+    return float(np.median(even if len(even) >= EVEN_LINES_RATIO * len(ratios) else ratios))
+
+
+def _bursts(series: StepSeries, intervals: Intervals, kinds: npt.NDArray[np.int64], batch: float) -> Floats:
+    """Rate over the throughput since the line before, without what a pause and its burst touch.
+
+    Where Rate is sampled when it is printed, 0.4 of it is the Rate before, which may be that of a burst: that part is taken off.
+    Where it is sampled at every step, both are what the bursts of a run have, and so is what is left.
+    """
+    at_s, step, before_s, before_step = (series.column(name) for name in ("at_s", "step", "before_s", "before_step"))
+    aside = intervals.step[kinds > _STALL]
+    ends = aside + intervals.steps[kinds > _STALL].astype(np.int64)
+    if len(aside):
+        nearest = np.searchsorted(aside, before_step, side="right") - 1
+        plain = (nearest < 0) | (before_step >= ends[nearest])
+    else:
+        plain = np.ones(len(step), dtype=bool)
+    seconds, steps = at_s - before_s, step - before_step
+    rate, before = series.column("rate"), series.column("before_rate")
+    ratio = np.minimum(rate, (rate - SMOOTHING * before) / (1 - SMOOTHING)) * seconds / steps / batch
+    return ratio[plain & (seconds > 0) & (steps > 0) & np.isfinite(ratio) & (rate > 0)]
+
+
+def _rate_errors(series: StepSeries, batch: float) -> list[float]:
+    """How far each logged Rate is from the smoothed local rate, beyond what rounding to two decimals explains."""
+    at_s, step, rate = (series.column(name) for name in ("at_s", "step", "rate"))
+    seconds, steps, before = at_s - series.column("before_s"), step - series.column("before_step"), series.column("before_rate")
+    fine = (seconds > 0) & (steps > 0) & (rate > 0) & (series.column("resolution_s") <= FINE_STAMP_RATIO * seconds)
+    fine &= np.isfinite(before)
+    again = (1 - SMOOTHING) * batch * steps[fine] / seconds[fine] + SMOOTHING * before[fine]
+    return list(np.maximum(0.0, np.abs(again - rate[fine]) - (1 + SMOOTHING) * ROUNDED) / rate[fine])

@@ -1,0 +1,124 @@
+"""Several writers of one run -> who they are, who lags, and whether they are of one run at all. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+
+from cs_input_analyzer.records import Estimate, StepWorker
+from cs_input_analyzer.run_logs.console_log import LoggedRun, Writer, newest_writers
+from cs_input_analyzer.run_logs.gather import Gathered
+from cs_input_analyzer.run_logs.pace import pace_of
+from cs_input_analyzer.run_logs.step_journal import Journal
+
+STRAGGLER_RATIO = 0.9
+"""Below this part of the middle worker's rate. Under round-robin a group is as fast as its slowest, so a tenth matters."""
+
+APART_RATIO = 1.5
+"""Writers without a label whose rates, or last steps, differ by more are not of one run."""
+
+
+def workers_of(gathered: Gathered) -> tuple[StepWorker, ...]:
+    """The workers, by name; empty where the files tell of one alone."""
+    found: list[StepWorker] = []
+    if len(gathered.journals) > 1:
+        found = [_of_journal(path, journal) for path, journal in gathered.journals]
+    else:
+        logged = [(path, writer, run) for path, run in gathered.logs for writer in newest_writers(run)[0]]
+        if len(logged) > 1:
+            has_files = len(gathered.logs) > 1
+            found = [
+                _of_writer(path if has_files else None, writer, run, place) for place, (path, writer, run) in enumerate(logged)
+            ]
+        elif gathered.performance is not None:
+            found = [
+                _worker(f"ordinal {place}", each.samples_per_s or _ratio(each.total_samples, each.total_time_s))
+                for place, each in enumerate(gathered.performance.workers)
+            ]
+    return _with_stragglers(tuple(sorted(found, key=lambda worker: (len(worker.name), worker.name)))) if len(found) > 1 else ()
+
+
+def _of_journal(path: Path, journal: Journal) -> StepWorker:
+    writers, _ = newest_writers(journal.best)
+    series = writers[0].series if writers else None
+    pace = pace_of(series, None, batch_size=journal.batch_size) if series is not None else None
+    steady = pace.steady_steps_per_s.estimate if pace is not None and pace.steady_steps_per_s is not None else None
+    own = steady * journal.batch_size if steady is not None and journal.batch_size else None
+    return replace(
+        _worker(journal.worker or path.parent.name, own if own is not None else series.last_rate if series is not None else None),
+        steps_per_s=steady,
+        last_step=series.last.step if series is not None and series.last is not None else None,
+        wait_ratio=journal.wait_ratio.estimate if journal.wait_ratio is not None else None,
+    )
+
+
+def _of_writer(path: Path | None, writer: Writer, run: LoggedRun, place: int) -> StepWorker:
+    """Of a console log: its rates are those of the whole job, as the rank saw them."""
+    series = writer.series
+    pace = pace_of(series, run.finished)
+    unlabelled = path.name if path is not None else f"writer {place}"
+    name = f"rank {writer.rank}" if writer.rank is not None else unlabelled
+    steady = pace.steady_steps_per_s.estimate if pace.steady_steps_per_s is not None else series.last_steps_per_s
+    return StepWorker(
+        name=name,
+        samples_per_s=series.last_global_rate,
+        steps_per_s=steady,
+        last_step=series.last.step if series.last is not None else None,
+        wait_ratio=None,
+        is_straggler=False,
+        is_whole_job=True,
+    )
+
+
+def _worker(name: str, samples_per_s: float | None) -> StepWorker:
+    return StepWorker(name=name, samples_per_s=samples_per_s, steps_per_s=None, last_step=None, wait_ratio=None, is_straggler=False)
+
+
+def _with_stragglers(workers: tuple[StepWorker, ...]) -> tuple[StepWorker, ...]:
+    speeds = [_speed(worker) for worker in workers]
+    known = [speed for speed in speeds if speed is not None]
+    if len(known) < 2:
+        return workers
+    limit = STRAGGLER_RATIO * (max(known) if len(known) == 2 else median(known))
+    return tuple(
+        replace(worker, is_straggler=speed is not None and speed < limit) for worker, speed in zip(workers, speeds, strict=True)
+    )
+
+
+def _speed(worker: StepWorker) -> float | None:
+    return worker.steps_per_s if worker.is_whole_job else worker.samples_per_s
+
+
+def middle_wait(gathered: Gathered) -> Estimate | None:
+    """The wait share that decides: of the worker in the middle; all of them wait for the slowest input in synchronous training."""
+    shares = sorted((journal.wait_ratio for _, journal in gathered.journals if journal.wait_ratio), key=lambda one: one.estimate)
+    return shares[len(shares) // 2] if shares else None
+
+
+def missing_journals(gathered: Gathered) -> int:
+    """Workers that the launch announced and that left no journal, but for one: the chief need not take input."""
+    announced = max((journal.workers or 0 for _, journal in gathered.journals), default=0)
+    return max(0, announced - 1 - len(gathered.journals))
+
+
+def is_mixed(gathered: Gathered) -> bool:
+    """Whether unlabelled writers of one log go at different paces, or by different rates: two runs in one file."""
+    for _, run in gathered.logs:
+        writers = [writer for writer in newest_writers(run)[0] if writer.rank is None]
+        if len(writers) < 2:
+            continue
+        rates = [writer.series.last_global_rate or writer.series.last_steps_per_s for writer in writers]
+        last = [writer.series.last.step for writer in writers if writer.series.last is not None]
+        if _apart([rate for rate in rates if rate]) or _apart([step for step in last if step]):
+            return True
+    return False
+
+
+def _apart(values: Sequence[float]) -> bool:
+    return len(values) > 1 and max(values) > APART_RATIO * min(values)
+
+
+def _ratio(samples: float | None, seconds: float | None) -> float | None:
+    return samples / seconds if samples is not None and seconds else None

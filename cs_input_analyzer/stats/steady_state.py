@@ -1,0 +1,190 @@
+"""From batch arrival times to a rate with an interval: cut the transient, form batch means, say how sure.
+
+Transient: MSER-5 (White, Cobb & Spratt, "A comparison of five steady-state truncation heuristics", WSC 2000): of all truncation
+points in the first half, take the one that minimizes the standard error of what is left, on means of five. Interval:
+nonoverlapping batch means (Law & Kelton, ch. 9) of the gaps, with fewer blocks while neighbours are still correlated. Numbers in,
+numbers out: no clock here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from cs_input_analyzer.records import BatchGap, Estimate
+
+Floats = npt.NDArray[np.float64]
+
+MSER_GROUP = 5
+MAX_BLOCKS = 32
+MIN_BLOCKS = 8
+CORRELATED = 0.25  # lag-1 autocorrelation of block means above which blocks are joined
+CONFIDENCE = 0.90
+MAX_PAIRED = 300
+MIN_PASSES = 2  # whole passes over the data, from which on a window is made of them
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """The steady part of a run.
+
+    Attributes:
+        first: index of the stamp that opens the window; the gaps after it count.
+        gap_s: mean seconds per batch, with its 90 % interval.
+        block_gap_s: mean gap of each block, in time order.
+        lag1_autocorrelation: of the block means; None with fewer than 4 blocks.
+    """
+
+    first: int
+    batches: int
+    window_s: float
+    gap_s: Estimate
+    block_gap_s: tuple[float, ...]
+    lag1_autocorrelation: float | None
+
+
+# What buffers gathered before the window comes at once; MSER-5 misses it where it is a few batches among many, and where there are
+# too few for it.
+BUFFERED_S = 0.2
+BURST_RATIO = 0.5
+LEAST_CUT_DIVISOR = 8
+
+
+def steady_window(stamps_s: Floats, passes: Sequence[int] = ()) -> Window | None:
+    """The steady window of batch arrival times, shape [n] in seconds; None with fewer than two stamps (no gap, no rate).
+
+    `passes`: how many batches had come when each pass over the data ended. With two whole passes or more the window is made of
+    whole passes: a shuffle buffer that fills at the start of each is part of the pipeline, and a piece of a pass has too much or
+    too little of it.
+    """
+    if len(stamps_s) < 2:
+        return None
+    ends = [batches - 1 for batches in dict.fromkeys(passes) if 0 < batches <= len(stamps_s)]
+    if len(ends) > MIN_PASSES:
+        return _window_of_passes(stamps_s, np.array(ends))
+    gaps = np.diff(stamps_s)
+    cut = max(mser5(gaps), _buffered(stamps_s))
+    return _window(stamps_s, cut, len(gaps), *block_means(gaps[cut:]))
+
+
+def _window_of_passes(stamps_s: Floats, ends: npt.NDArray[np.int_]) -> Window:
+    """From the end of one pass to the end of the last, `ends` being places in `stamps_s`; a block is one pass or several."""
+    gaps = np.diff(stamps_s[ends]) / np.diff(ends)
+    cut = mser5(gaps)
+    return _window(stamps_s, int(ends[cut]), int(ends[-1]), *block_means(gaps[cut:]))
+
+
+def _window(stamps_s: Floats, first: int, last: int, blocks: Floats, correlation: float | None) -> Window:
+    window_s = float(stamps_s[last] - stamps_s[first])
+    mean = window_s / (last - first)
+    half = _half_width(blocks)
+    return Window(
+        first=first,
+        batches=last - first,
+        window_s=window_s,
+        gap_s=Estimate(estimate=mean, low=max(mean - half, mean / 10), high=mean + half, count=len(blocks)),
+        block_gap_s=tuple(float(block) for block in blocks),
+        lag1_autocorrelation=correlation,
+    )
+
+
+def _buffered(stamps_s: Floats) -> int:
+    """How many gaps to cut for what may have waited in full buffers: all the first batches where they came in a burst, at less than
+    half the mean gap of those after them; else no more than an eighth of all."""
+    count = len(stamps_s) - 1
+    filled = int(np.searchsorted(stamps_s, stamps_s[0] + BUFFERED_S))
+    if 1 < filled < count:
+        burst_s = (stamps_s[filled - 1] - stamps_s[0]) / (filled - 1)
+        if burst_s < BURST_RATIO * (stamps_s[-1] - stamps_s[filled]) / (count - filled):
+            return filled
+    return min(filled, count // LEAST_CUT_DIVISOR)
+
+
+def rate_of(gap_s: Estimate, samples_per_batch: float) -> Estimate:
+    """Samples per second from seconds per batch; the interval turns over with the reciprocal."""
+    return Estimate(
+        estimate=samples_per_batch / gap_s.estimate,
+        low=samples_per_batch / gap_s.high,
+        high=samples_per_batch / gap_s.low,
+        count=gap_s.count,
+    )
+
+
+def mser5(gaps_s: Floats) -> int:
+    """How many gaps to cut from the start: 0 up to half of them, always a multiple of five."""
+    groups = len(gaps_s) // MSER_GROUP
+    if groups < 4:
+        return 0
+    means = gaps_s[: groups * MSER_GROUP].reshape(groups, MSER_GROUP).mean(axis=1)
+    left = np.arange(groups, 0, -1)
+    # Sums over means[d:] for every d at once; centred first, because the difference of two large sums loses digits.
+    centred = means - means.mean()
+    total = np.cumsum(centred[::-1])[::-1]
+    squares = np.cumsum((centred**2)[::-1])[::-1]
+    statistic = (squares - total**2 / left) / left**2
+    candidates = statistic[: groups // 2 + 1]
+    return int(np.argmin(candidates)) * MSER_GROUP
+
+
+def block_means(gaps_s: Floats) -> tuple[Floats, float | None]:
+    """Means of equal blocks, as many as stay uncorrelated (8 to 32), and their lag-1 autocorrelation."""
+    count = min(MAX_BLOCKS, len(gaps_s))
+    while True:
+        size = len(gaps_s) // count
+        used = gaps_s[len(gaps_s) - size * count :]  # the odd ones are left out at the start, next to the transient
+        blocks = used.reshape(count, size).mean(axis=1)
+        correlation = _lag1(blocks)
+        if correlation is None or correlation <= CORRELATED or count // 2 < MIN_BLOCKS:
+            return blocks, correlation
+        count //= 2
+
+
+def batch_gap(gaps_s: Floats) -> BatchGap:
+    """Percentiles of the gaps between batches, shape [n >= 1]; outliers included."""
+    p50, p95, p99 = np.percentile(gaps_s, (50, 95, 99))
+    return BatchGap(p50=float(p50), p95=float(p95), p99=float(p99), max=float(gaps_s.max()))
+
+
+def far_outliers(gaps_s: Floats, judged: npt.NDArray[np.bool_] | None = None, *, grain_s: float = 0.0) -> int:
+    """How many gaps lie beyond three interquartile ranges above the third quartile (Tukey 1977, the far fence).
+
+    The fence is that of all gaps, shape [n >= 1]; `judged`, same shape, tells which of them may count. `grain_s` is what the clock
+    can tell apart: a range below it is taken for it, or the rounding of an even stream would be full of outliers.
+    """
+    low, high = np.percentile(gaps_s, (25, 75))
+    beyond = gaps_s > high + 3 * max(float(high - low), grain_s)
+    return int(np.count_nonzero(beyond if judged is None else beyond & judged))
+
+
+def theil_sen(x: Floats, y: Floats) -> float | None:
+    """Slope of y over x: the median over all pairs of points (Sen 1968), which a third of wild points cannot move far.
+
+    At most 300 points, evenly spread, are paired. None with fewer than two different x.
+    """
+    every = max(1, -(-len(x) // MAX_PAIRED))
+    x, y = x[::every], y[::every]
+    left, right = np.triu_indices(len(x), k=1)
+    apart = x[right] != x[left]
+    left, right = left[apart], right[apart]
+    return float(np.median((y[right] - y[left]) / (x[right] - x[left]))) if len(left) else None
+
+
+def _lag1(blocks: Floats) -> float | None:
+    if len(blocks) < 4:
+        return None
+    centred = blocks - blocks.mean()
+    variance = float(np.dot(centred, centred))
+    return float(np.dot(centred[:-1], centred[1:])) / variance if variance > 0 else 0.0
+
+
+def _half_width(blocks: Floats) -> float:
+    """Half the 90 % interval of the mean (Student t); with a single block nothing is known, so the mean itself."""
+    if len(blocks) < 2:
+        return float(blocks.mean())
+    from scipy.special import stdtrit
+
+    quantile = float(stdtrit(len(blocks) - 1, 0.5 + CONFIDENCE / 2))
+    return quantile * float(blocks.std(ddof=1)) / float(np.sqrt(len(blocks)))

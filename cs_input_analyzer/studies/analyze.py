@@ -1,0 +1,297 @@
+"""The main story. READ THIS SECOND, after `records.py`.
+
+Measure at a first guess, model the capacity, plan a launch, measure again with the planned number of workers announced (each reads
+its own shard, and a shard may be slower than the whole), until the plan repeats or the budget ends; then judge and find.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from cs_input_analyzer import rules
+from cs_input_analyzer.engines import Launcher
+from cs_input_analyzer.errors import Interrupted, LaunchError, UsageError
+from cs_input_analyzer.planning import bottlenecks as stations
+from cs_input_analyzer.planning import capacity, recommend
+from cs_input_analyzer.planning import feeding as simulate
+from cs_input_analyzer.planning import gain_bounds as bounds
+from cs_input_analyzer.planning import launch_lines as commands
+from cs_input_analyzer.records import (
+    SCHEMA_VERSION,
+    Analysis,
+    CapacityModel,
+    Case,
+    Cluster,
+    Consumption,
+    Edit,
+    Estimate,
+    Host,
+    LaunchPlan,
+    Layout,
+    Options,
+    Prediction,
+    Station,
+    StorageBasis,
+    Tool,
+    VerdictName,
+)
+from cs_input_analyzer.studies import prove
+from cs_input_analyzer.studies.demand import with_mode, with_pipelines_batch
+from cs_input_analyzer.studies.probing import Probing, Seen
+
+MAX_ROUNDS = 4
+Progress = Callable[[str, float], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """All that one analysis starts from. `pickled` is the file of a function that cannot be imported by its `target` name."""
+
+    target: str
+    pickled: str | None
+    options: Options
+    host: Host
+    cluster: Cluster
+    consumption: Consumption | None
+    tool: Tool
+    command: str
+    created_at: str
+
+
+def analyze(job: Job, launcher: Launcher, progress: Progress) -> Analysis:
+    """Runs the stages in order. Raises InputFunctionError, UsageError or LaunchError when nothing could be measured.
+
+    Ctrl-C (KeyboardInterrupt) ends the measuring; what there is by then is analyzed, and marked `interrupted`.
+    """
+    step = job.options.batch_size or (job.consumption.batch_size if job.consumption is not None else None)
+    probing = Probing(job.target, job.pickled, replace(job.options, batch_size=step), job.host.cpu_budget, launcher, progress)
+    plan: LaunchPlan | None = None
+    is_interrupted = False
+    if job.cluster.source != recommend.THIS_HOST:  # a plan for this host is a by-product: measuring goes on without one
+        recommend.check_cluster(job.cluster, job.options)
+    try:
+        first = job.options.probe_layouts or capacity.first_probes(job.cluster, job.host.cpu_budget)
+        probing.measure_first(first)
+        job = with_demand(job, probing.seen)
+        if any(finding.edits or finding.after for finding in findings_of(job, probing.seen, None).findings):
+            probing.seconds.keep_for_fixes()
+        probing.measure_storage()
+        probing.measure_rivals(job.cluster)
+        for _ in range(MAX_ROUNDS):
+            plan = _plan(job, probing)
+            if plan is None:
+                break
+            if not probing.turn_cold(plan, job.cluster) and (probing.seen.has_measured(plan) or not probing.measure_round(plan)):
+                break
+        if plan is not None:
+            probing.measure_nodes(plan)
+            job = _with_shared_storage(job, probing.seen)
+        probing.measure_decomposition()
+        probing.measure_prefixes(plan)
+        plan = _plan(job, probing)
+    except LaunchError as error:  # the disk is full, no process can be started: what was measured before stands
+        if not probing.seen.has_rate:
+            raise
+        probing.seconds.leave_out(f"all the rest: {error}")
+        job = with_demand(job, probing.seen)
+        plan = _plan(job, probing)
+    except KeyboardInterrupt:
+        is_interrupted = True
+        if not probing.seen.has_rate or probing.seen.pipeline is None:
+            raise Interrupted("interrupted before anything was measured") from None
+        job = with_demand(job, probing.seen)
+        plan = _plan(job, probing)
+    sifted = findings_of(job, probing.seen, plan)
+    if is_interrupted:
+        tried = prove.untried(sifted.findings, "not measured: the run was interrupted")
+    else:
+        tried = prove.prove_fixes(
+            sifted.findings,
+            probing,
+            plan,
+            replan=lambda gain: _plan(job, probing, gain),
+            most_gain=lambda edits, cpus: _most_gain(job, probing.seen, plan, edits, cpus),
+        )
+    plan = with_utilization(job, probing.seen, tried.plan or plan)
+    return _assemble(job, probing, plan, tried, sifted.ignored_count, is_interrupted or tried.is_interrupted)
+
+
+def _plan(job: Job, probing: Probing, gain: Estimate | None = None) -> LaunchPlan | None:
+    """The plan for what was measured so far; None on a measuring host that has no room for any launch.
+
+    `gain`: of all kept fixes, for the what-if row about them.
+    """
+    try:
+        return plan_for(job, probing.seen, gain)
+    except UsageError as error:
+        if job.cluster.source != recommend.THIS_HOST:
+            raise
+        probing.no_plan = str(error)
+        probing.seconds.leave_out(f"a plan: {error}")
+        return None
+
+
+def plan_for(job: Job, seen: Seen, gain: Estimate | None = None) -> LaunchPlan:
+    """The plan for what was measured, with its launch lines. Raises UsageError where no launch fits the cluster."""
+    plan = recommend.recommend(
+        _model(job, seen),
+        job.consumption,
+        job.cluster,
+        job.options,
+        storage=_storage_basis(job),
+        gain=gain,
+        cached=seen.cached_gain(job.cluster),
+    )
+    return seen.confirmed(plan, commands.launch_lines(plan, job.cluster, job.options, job.target))
+
+
+def _with_shared_storage(job: Job, seen: Seen) -> Job:
+    """With what the storage gave to all nodes that were measured together, where they are of those that are planned for, and unless
+    the user declared that."""
+    scaling, cluster = seen.scaling(), job.cluster
+    if scaling is None or scaling.ceiling_bytes_per_s is None or cluster.storage_bytes_per_s is not None or not cluster.is_measured:
+        return job
+    ceiling = scaling.ceiling_bytes_per_s
+    return replace(job, cluster=replace(cluster, storage_bytes_per_s=ceiling.estimate, measured_storage_bytes_per_s=ceiling))
+
+
+def _storage_basis(job: Job) -> StorageBasis | None:
+    """`measured` where several nodes showed the ceiling that the plan rests on; None leaves it to what the cluster says."""
+    return "measured" if job.cluster.measured_storage_bytes_per_s is not None else None
+
+
+def with_utilization(job: Job, seen: Seen, plan: LaunchPlan | None) -> LaunchPlan | None:
+    """The plan with the share of time in which the accelerator will work, its workers replayed as they were measured."""
+    if plan is None or job.consumption is None or not seen.traces_s:
+        return plan
+    utilization = simulate.expected_utilization(
+        seen.traces_s,
+        plan.predicted_samples_per_s,
+        job.consumption,
+        input_workers=plan.input_workers,
+        feed=job.options.feed,
+        depth=simulate.depth_of(seen.pipeline) if seen.pipeline else simulate.DEPTH,
+        seed=job.options.seed,
+    )
+    return replace(plan, expected_accelerator_utilization=utilization)
+
+
+def with_demand(job: Job, seen: Seen) -> Job:
+    """With the demand of a wafer model that takes the pipeline's batches as they are, and the mode that it runs them in."""
+    if job.consumption is not None or job.options.wafer is None or seen.pipeline is None:
+        return job
+    consumption = with_pipelines_batch(job.options, seen.pipeline.samples_per_element)
+    options = with_mode(job.options, consumption=consumption)
+    recommend.check_streaming_nodes(options)
+    return replace(job, consumption=consumption, options=options)
+
+
+def _assemble(
+    job: Job, probing: Probing, plan: LaunchPlan | None, tried: prove.Tried, ignored_count: int, is_interrupted: bool
+) -> Analysis:
+    seen = probing.seen
+    assert seen.pipeline is not None
+    verdict, layout, confidence = verdict_of(job, seen, plan)
+    return Analysis(
+        schema_version=SCHEMA_VERSION,
+        tool=job.tool,
+        created_at=job.created_at,
+        command=job.command,
+        options=job.options,
+        host=job.host,
+        budget=probing.seconds.budget(),
+        pipeline=seen.pipeline,
+        measurements=seen.finished(),
+        profile=seen.profile_of(plan.cpus_per_task if plan else None),
+        stations=_stations(job, seen),
+        storage=seen.storage,
+        decomposition=seen.decomposition,
+        capacity=_model(job, seen),
+        consumption=job.consumption,
+        cluster=job.cluster,
+        recommendation=plan,
+        no_plan=None if plan is not None else probing.no_plan,
+        findings=tried.findings,
+        fixes=tried.fixes,
+        verdict=verdict,
+        verdict_layout=layout,
+        confidence=confidence,
+        interrupted=is_interrupted,
+        ignored_count=ignored_count,
+        scaling=seen.scaling(),
+    )
+
+
+def _model(job: Job, seen: Seen) -> CapacityModel:
+    """What the measurements say of any launch, with what CPUs cannot lift. One model for the plan, the verdict and the saved run:
+    a launch has one rate, wherever it is shown."""
+    if seen.model is not None:
+        return seen.model
+    ceilings = stations.ceilings(_stations(job, seen))
+    return replace(seen.fit(), ceilings=ceilings, host_threads_per_core=job.host.threads_per_core)
+
+
+def _stations(job: Job, seen: Seen) -> tuple[Station, ...]:
+    if seen.stations is not None:
+        return seen.stations
+    found = seen.widest()
+    if found is None or seen.pipeline is None:
+        return ()
+    return stations.stations_of(
+        seen.pipeline,
+        *found,
+        storage=seen.storage,
+        capacity=seen.fit(),
+        measurements=seen.measurements,
+        feed=job.options.feed,
+    )
+
+
+def verdict_of(job: Job, seen: Seen, plan: LaunchPlan | None) -> tuple[VerdictName, Layout | None, float | None]:
+    """Judges the launch in use today where one was given, else the plan; else, of a host that is too few nodes to stream weights
+    from, the workers that were measured."""
+    supply: Prediction | Estimate
+    if job.consumption is None:
+        return "unknown", None, None
+    if plan is not None and job.options.current in (None, plan.layout):
+        layout, supply = plan.layout, plan.predicted_samples_per_s
+    elif job.options.current is not None:
+        layout = job.options.current
+        supply = recommend.predict_current(_model(job, seen), job.consumption, job.cluster, job.options)
+    else:
+        rates = {each.layout: each.samples_per_s for each in seen.measurements if each.samples_per_s is not None}
+        if job.options.wafer_mode != "weight_streaming" or not rates:
+            return "unknown", None, None
+        layout, supply = max(rates.items(), key=lambda rate: rate[1].estimate)
+    verdict, confidence = recommend.judge(supply, job.consumption, job.options.headroom_ratio)
+    return verdict, layout, confidence
+
+
+def _most_gain(job: Job, seen: Seen, plan: LaunchPlan | None, edits: Sequence[Edit], cpus: int) -> float | None:
+    """What edits can gain in workers of this size; None where the costs of such a one were not measured."""
+    profile = seen.profile_of(cpus)
+    if profile is None or profile.layout.cpus_per_task != cpus:
+        return None
+    return bounds.most_gain(replace(_case(job, seen, plan), profile=profile), edits)
+
+
+def findings_of(job: Job, seen: Seen, plan: LaunchPlan | None) -> rules.Sifted:
+    return rules.sift(_case(job, seen, plan), job.options.select, job.options.ignore)
+
+
+def _case(job: Job, seen: Seen, plan: LaunchPlan | None) -> Case:
+    assert seen.pipeline is not None
+    return Case(
+        pipeline=seen.pipeline,
+        mode=job.options.mode,
+        is_sharded=seen.is_sharded,
+        measurements=tuple(seen.measurements),
+        profile=seen.profile_of(plan.cpus_per_task if plan else None),
+        plan=plan,
+        cluster=job.cluster,
+        host=job.host,
+        storage=seen.storage,
+        stations=_stations(job, seen),
+        capacity=_model(job, seen),
+    )

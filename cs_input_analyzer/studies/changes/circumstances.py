@@ -1,0 +1,143 @@
+"""What makes a comparison doubtful: differences beside the pipeline, and hosts that were not quiet."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from cs_input_analyzer.pipeline.samples import element_sentence
+from cs_input_analyzer.records import Analysis, Component, Difference, Measurement
+from cs_input_analyzer.studies.changes.disturbance import disturbance_log, waits_of
+from cs_input_analyzer.studies.changes.launches import Pair, is_whole
+from cs_input_analyzer.units import format_count, format_ratio
+
+__all__ = ["counted_otherwise", "doubts"]
+
+# A host is called noisy from here on.
+STEAL_RATIO, REFERENCE_RATIO, BETWEEN_RATIO = 0.01, 0.05, 0.1
+# A cached share of the files that differs by more is another experiment.
+CACHED_RATIO = 0.1
+
+
+def doubts(old: Analysis, new: Analysis, pairs: Sequence[Pair]) -> tuple[Difference, ...]:
+    """Whatever is not as it must be for a difference of the rates to be one of the pipeline."""
+    facts = zip(_circumstances(old), _circumstances(new), strict=True)
+    found = [Difference(name=name, old=one, new=other) for (name, one), (_, other) in facts if one != other]
+    found += [
+        Difference(name=f"page cache of {pair.layout}", old=pair.old[0].cache_state, new=pair.new[0].cache_state)
+        for pair in pairs
+        if pair.old[0].cache_state != pair.new[0].cache_state
+    ]
+    if _is_other_share(old, new):
+        found.append(Difference(name="cached share of the files", old=_cached(old), new=_cached(new)))
+    sides = ([m for pair in pairs for m in pair.old], [m for pair in pairs for m in pair.new])
+    noise = [_noise(side) for side in sides]
+    if any(noise):
+        found.append(Difference(name="noise", old=noise[0] or "quiet", new=noise[1] or "quiet"))
+    found += [_waits(pair) for pair in pairs if disturbance_log(pair) > 0]
+    lost = [sum(not is_whole(launch) for launch in side) for side in sides]
+    if any(lost):
+        found.append(Difference(name="launches that lost workers", old=str(lost[0]), new=str(lost[1])))
+    marks = [_typed_count(run) for run in (old, new)]
+    if any(marks):
+        found.append(Difference(name="samples per element", old=marks[0] or "read", new=marks[1] or "read"))
+    if old.interrupted or new.interrupted:
+        found.append(Difference(name="interrupted", old=_yes_or_no(old.interrupted), new=_yes_or_no(new.interrupted)))
+    return tuple(found)
+
+
+def counted_otherwise(old: Analysis, new: Analysis) -> tuple[str, str] | None:
+    """What each run counts, where one counts samples and the other elements, or both read the same batches as other numbers of
+    them: then their rates are of different things.
+
+    None where they count alike, or one does not say because it was saved before that was asked.
+    """
+    one, other = old.pipeline.samples_per_element, new.pipeline.samples_per_element
+    if one is None or other is None:
+        return None
+    is_same = old.pipeline.element_spec == new.pipeline.element_spec and _batches(old) == _batches(new)
+    if one.is_unknown == other.is_unknown and not (is_same and one.value != other.value):
+        return None
+    return element_sentence(one), element_sentence(other)
+
+
+def _batches(run: Analysis) -> tuple[object, ...]:
+    return tuple((op.kind, op.parameters.get("batch_size"), op.parameters.get("batch_sizes")) for op in run.pipeline.ops)
+
+
+def _typed_count(run: Analysis) -> str | None:
+    """What was counted in a run of before, in which `--batch-size` without a step time overrode what the pipeline says."""
+    options = run.options
+    if run.pipeline.samples_per_element is not None or options.batch_size is None or options.step_time_s is not None:
+        return None
+    return f"{options.batch_size}, as its --batch-size said"
+
+
+def _circumstances(run: Analysis) -> tuple[tuple[str, str], ...]:
+    pipeline, host, files = run.pipeline, run.host, run.pipeline.files
+    return (
+        ("input function", pipeline.target),
+        ("host", host.hostname),
+        ("CPU model", host.cpu_model or "unknown"),
+        ("CPUs that may be used", str(host.cpu_budget)),
+        ("TensorFlow", host.tensorflow_version or "unknown"),
+        ("Python", host.python_version),
+        ("analyzer", run.tool.version),
+        ("mode", run.options.mode),
+        ("input context", "given" if run.options.input_context else "as by default"),
+        ("params", _params(run.options.params_json)),
+        ("files", "none" if files is None else f"{format_count(files.count)} files, {format_count(files.bytes)} bytes"),
+        ("folder of the files", "unknown" if files is None or files.directory is None else files.directory),
+        ("batch size", "varies" if pipeline.batch_size is None else str(pipeline.batch_size)),
+        ("element", ", ".join(map(_component, pipeline.element_spec))),
+        ("--cache", run.options.cache),
+        ("launcher", run.options.launcher),
+    )
+
+
+def _component(part: Component) -> str:
+    sizes = "?" if part.shape is None else ", ".join("?" if size is None else str(size) for size in part.shape)
+    return f"{part.name} {part.dtype}[{sizes}]"
+
+
+def _params(text: str | None) -> str:
+    """The order of keys is no difference."""
+    try:
+        return "none" if text is None else json.dumps(json.loads(text), sort_keys=True, ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return text or ""
+
+
+def _is_other_share(old: Analysis, new: Analysis) -> bool:
+    one, other = (run.storage.cached_ratio if run.storage is not None else None for run in (old, new))
+    return one is not None and other is not None and abs(one - other) > CACHED_RATIO
+
+
+def _cached(run: Analysis) -> str:
+    return format_ratio(run.storage.cached_ratio if run.storage is not None else None)
+
+
+def _noise(launches: Sequence[Measurement]) -> str:
+    """The worst of each kind, where it is worth a word; empty on a quiet host."""
+    noises = [noise for launch in launches for noise in (launch.noise, *(worker.noise for worker in launch.workers))]
+    seen = [noise for noise in noises if noise is not None]
+    steal = max((noise.steal_ratio or 0.0 for noise in seen), default=0.0)
+    off = max((abs(1 - noise.reference_ratio) for noise in seen if noise.reference_ratio is not None), default=0.0)
+    between = max((noise.between_processes_ratio or 0.0 for noise in seen), default=0.0)
+    words = (
+        (f"the hypervisor took {format_ratio(steal)} of the CPU time", steal > STEAL_RATIO),
+        (f"a fixed loop was off its speed by {format_ratio(off)}", off > REFERENCE_RATIO),
+        (f"fresh processes differed by {format_ratio(between)}", between > BETWEEN_RATIO),
+    )
+    return "; ".join(text for text, is_noisy in words if is_noisy)
+
+
+def _waits(pair: Pair) -> Difference:
+    waits = waits_of(pair)
+    assert waits is not None
+    old, new = (f"{format_ratio(wait)} of the time they ran" for wait in waits)
+    return Difference(name=f"CPU waits of {pair.layout}", old=old, new=new)
+
+
+def _yes_or_no(flag: bool) -> str:
+    return "yes" if flag else "no"

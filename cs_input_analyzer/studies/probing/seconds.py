@@ -1,0 +1,143 @@
+"""The time of one analysis: what it went to, what is left, how long a window may be, and what did not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cs_input_analyzer.engines import Launcher
+from cs_input_analyzer.records import Budget, Layout, Options
+
+__all__ = [
+    "FIXES_WINDOW_S",
+    "LAUNCH_OVERHEAD_S",
+    "LEAST_BATCHES",
+    "LEAST_FIXES_S",
+    "PREFIXES_S",
+    "ROUND_WINDOW_S",
+    "Seconds",
+    "shortest_round_s",
+]
+
+# Seconds of a launch that are not its sampling: building, the first batch, tracing the loop, leaving.
+LAUNCH_OVERHEAD_S = 1.5
+# The first launch also runs the readers alone, and after it the storage is looked at.
+FIRST_EXTRA_S = 3.0
+MIN_WINDOW_S = 1.0
+# A rate of fewer batches may tell of what lay in the buffers. (Seen: 16 workers of an eighth of a CPU each, two batches a second,
+# in a window of one second: 2.5 times their rate; why was not looked at batch by batch.)
+LEAST_BATCHES = 8
+# The storage by itself gets at most this much, and this share of the time that is left.
+STORAGE_S = 3.0
+STORAGE_SHARE_RATIO = 0.1
+# Windows of later rounds are as short as a comparison allows: more processes tell more than longer looks at few.
+ROUND_WINDOW_S = 2.5
+# The pipeline cut after each of its ops: the cuts themselves, beside a launch of their own.
+PREFIXES_S = 7.0
+# Fixes side by side: less tells nothing, more would tell little.
+LEAST_FIXES_S = 8.0
+LONGEST_FIXES_S = 36.0
+# Kept back for them, where a rule proposes any: from rounds that tell the same more precisely. More where that is too little for
+# any, but no more than a third.
+FIXES_SHARE_RATIO = 0.25
+MOST_FIXES_SHARE_RATIO = 1 / 3
+# Launches before them end so much later than they were to.
+LATE_S = 3.0
+# Sampling before them, only because a worker begins with it.
+FIXES_WINDOW_S = 0.5
+
+
+class Seconds:
+    """The budget of `--max-seconds`, on the launcher's clock. `transient_s` to `fixes_s` is what was spent; who spends it adds it.
+
+    The budget is for measuring: until the workers of the first launch have built their pipelines its clock stands still. What later
+    launches take to start is part of it, as they are more than an answer needs.
+    """
+
+    def __init__(self, options: Options, launcher: Launcher) -> None:
+        self.transient_s = self.probes_s = self.storage_s = self.fixes_s = 0.0
+        self._total_s = options.max_seconds
+        self._wants_fixes = options.measure_fixes
+        self._launcher = launcher
+        self._kept_s = 0.0
+        self._not_measured: list[str] = []
+        self._starting_s = 0.0
+        self._began_s = launcher.now_s()
+
+    @property
+    def deadline_s(self) -> float:
+        """Of everything, on the launcher's clock."""
+        return self._began_s + self._starting_s + self._total_s
+
+    @property
+    def left_s(self) -> float:
+        """Until everything but fixes must end."""
+        return self.deadline_s - self._kept_s - self._launcher.now_s()
+
+    @property
+    def left_for_fixes_s(self) -> float:
+        """For the sampling of fixes in one fresh worker, which begins now; below `LEAST_FIXES_S` it tells nothing."""
+        return min(LONGEST_FIXES_S, self.left_s + self._kept_s - self._fixes_overhead_s)
+
+    @property
+    def left_for_storage_s(self) -> float:
+        """For looking at the file system without TensorFlow: there is no process to start, so little is enough. 0 is too little."""
+        return min(STORAGE_S, self.left_s * STORAGE_SHARE_RATIO) if self.left_s >= STORAGE_S else 0.0
+
+    @property
+    def least_s(self) -> float:
+        """With less time left nothing useful can be measured any more."""
+        return LAUNCH_OVERHEAD_S + self._launcher.starting_s(1) + MIN_WINDOW_S
+
+    @property
+    def spent_ratio(self) -> float:
+        return min(1.0, (self._launcher.now_s() - self._began_s - self._starting_s) / self._total_s)
+
+    def has_started(self, seconds: float) -> None:
+        """So long was spent on starting the first launch."""
+        self._starting_s += seconds
+
+    def keep_for_fixes(self) -> None:
+        """From now on everything else ends early enough for trying fixes, where the whole budget allows that."""
+        kept_s = max(FIXES_SHARE_RATIO * self._total_s, LEAST_FIXES_S + self._fixes_overhead_s + LATE_S)
+        if self._wants_fixes and kept_s <= MOST_FIXES_SHARE_RATIO * self._total_s:
+            self._kept_s = kept_s
+
+    def window_s(self, launches_left: int, import_s: float, longest_s: float, *, slowest_gap_s: float, is_first: bool) -> float:
+        """An equal share of the time that is left, keeping back what one more round would need; longer budgets, longer windows, and
+        for slow batches as long as some of them take.
+
+        Args:
+            import_s: what the launch takes to come up.
+            slowest_gap_s: from batch to batch, of the slowest worker that was seen; 0 where none was.
+            is_first: nothing was measured yet.
+        """
+        some_batches_s = min(LEAST_BATCHES * slowest_gap_s, self._total_s / 6)
+        longest_s = max(min(longest_s, max(ROUND_WINDOW_S, self._total_s / 15)), some_batches_s)
+        kept_s = import_s + (self._launcher.starting_s(1) if launches_left > 1 else 0.0) + (FIRST_EXTRA_S if is_first else 0.0)
+        return min(longest_s, max(MIN_WINDOW_S, (self.left_s - kept_s) / launches_left - LAUNCH_OVERHEAD_S))
+
+    def leave_out(self, what: str) -> None:
+        """Notes something that could not be measured or planned; once."""
+        if what not in self._not_measured:
+            self._not_measured.append(what)
+
+    def budget(self) -> Budget:
+        return Budget(
+            import_s=self._starting_s,
+            transient_s=self.transient_s,
+            probes_s=max(0.0, self.probes_s - self.transient_s),
+            storage_s=self.storage_s,
+            fixes_s=self.fixes_s,
+            total_s=self._launcher.now_s() - self._began_s,
+            not_measured=tuple(self._not_measured),
+        )
+
+    @property
+    def _fixes_overhead_s(self) -> float:
+        return self._launcher.starting_s(1) + LAUNCH_OVERHEAD_S + FIXES_WINDOW_S
+
+
+def shortest_round_s(layouts: Sequence[Layout], launcher: Launcher) -> float:
+    """Seconds that a round of these layouts takes at least."""
+    starting_s = launcher.starting_s(sum(layout.tasks for layout in layouts))
+    return starting_s + len(layouts) * (LAUNCH_OVERHEAD_S + MIN_WINDOW_S)

@@ -1,0 +1,248 @@
+"""What the launches of one analysis gave so far, and what that says: a model, whether a plan was measured, what to show of it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from cs_input_analyzer.engines import Launched
+from cs_input_analyzer.planning import capacity
+from cs_input_analyzer.planning.bottlenecks import is_growing
+from cs_input_analyzer.records import (
+    Analysis,
+    CacheChoice,
+    CapacityModel,
+    Cluster,
+    Decomposition,
+    Estimate,
+    LaunchLines,
+    LaunchPlan,
+    Layout,
+    Measurement,
+    Options,
+    PipelineGraph,
+    Profile,
+    Scaling,
+    Station,
+    Storage,
+)
+from cs_input_analyzer.worker.costs import CACHED_RATIO
+from cs_input_analyzer.worker.summary import between_processes_ratio
+
+__all__ = ["DECIDING_PROCESSES", "Seen"]
+
+NEAR_COUNT_RATIO = 1.1
+# The largest differences are between processes (where AUTOTUNE lands, which CPU): a size that decides the plan is seen so often.
+DECIDING_PROCESSES = 3
+
+
+class Seen:
+    """Grows by `keep`, and by the storage and the decomposition that are set from outside.
+
+    Attributes:
+        model, stations: of a saved run; None where they follow from what was measured here.
+        cache: the state of the page cache that the plan rests on; what was measured in another state feeds no model.
+        pipeline, files: of the first launch that worked; the files as (path, bytes).
+        cpu_budget: CPUs of the measuring host that may be used.
+    """
+
+    def __init__(self, options: Options, cpu_budget: int) -> None:
+        self.options = options
+        self.cpu_budget = cpu_budget
+        self.model: CapacityModel | None = None
+        self.stations: tuple[Station, ...] | None = None
+        self.cache: CacheChoice = options.cache
+        self.measurements: list[Measurement] = []
+        self.pipeline: PipelineGraph | None = None
+        self.files: tuple[tuple[str, int], ...] = ()
+        self.storage: Storage | None = None
+        self.decomposition: Decomposition | None = None
+        self.source_samples_per_s: Estimate | None = None
+        self._profiles: list[tuple[Profile, Measurement]] = []
+        self._saw_shard = False
+
+    @classmethod
+    def of(cls, run: Analysis) -> Seen:
+        """What a saved run holds. One that was saved before there was a capacity model gets that of its measurements."""
+        seen = cls(run.options, run.host.cpu_budget)
+        seen.measurements = [m for m in run.measurements if m.role == "probe"]
+        seen.pipeline, seen.storage, seen.decomposition = run.pipeline, run.storage, run.decomposition
+        seen.cache = run.options.cache if run.recommendation is None else run.recommendation.cache_state
+        seen._saw_shard = run.pipeline.is_sharded or (run.capacity is not None and run.capacity.is_sharded)
+        if run.profile is not None:
+            seen._profiles = [(run.profile, m) for m in seen.measurements if m.layout == run.profile.layout][:1]
+        seen.model, seen.stations = run.capacity, run.stations
+        return seen
+
+    def keep(self, launched: Launched, measurement: Measurement) -> None:
+        """What a launch gave; `measurement` is that of it, with its role and reason."""
+        self.measurements.append(measurement)
+        self.source_samples_per_s = self.source_samples_per_s or launched.source_samples_per_s
+        self._saw_shard |= launched.pipeline is not None and launched.pipeline.is_sharded  # some functions shard only among several
+        if self.pipeline is None:
+            self.pipeline, self.files = launched.pipeline, launched.files
+        if launched.profile is not None:
+            self._profiles.append((launched.profile, measurement))
+
+    @property
+    def has_rate(self) -> bool:
+        """Whether any launch delivered one."""
+        return any(measurement.samples_per_s for measurement in self.measurements)
+
+    @property
+    def alike(self) -> list[Measurement]:
+        """Measurements with the page cache in the state that the plan rests on; those of first passes that were still filling a
+        `cache` only where no worker that ran alone was seen with a full one."""
+        alike = [m for m in self.measurements if m.cache_state == self.cache]
+        full = [m for m in alike if not m.is_filling_cache]
+        return full if any(m.layout.tasks == 1 and m.measured_workers for m in full) else alike
+
+    @property
+    def slowest_gap_s(self) -> float:
+        """Seconds from batch to batch of the slowest worker so far; 0 where none delivered."""
+        return max((1 / w.batches_per_s for m in self.measurements for w in m.measured_workers if w.batches_per_s), default=0.0)
+
+    @property
+    def traces_s(self) -> tuple[tuple[float, ...], ...]:
+        """Gaps between batches of workers that ran together, else of lone ones: how steadily they deliver."""
+        traces = [(m.layout.tasks, w.batch_gaps_s) for m in self.alike for w in m.measured_workers if w.batch_gaps_s]
+        most = max((tasks for tasks, _ in traces), default=0)
+        return tuple(gaps for tasks, gaps in traces if tasks == most)
+
+    @property
+    def is_sharded(self) -> bool:
+        """A `shard` op is in the graph, or a worker of several saw fewer files than the one that was alone."""
+        assert self.pipeline is not None
+        if self._saw_shard or self.pipeline.files is None:
+            return self._saw_shard
+        seen = [worker.file_count for m in self.measurements if m.num_workers > 1 for worker in m.workers]
+        return any(count is not None and count < self.pipeline.files.count for count in seen)
+
+    # --- the model ------------------------------------------------------------------------------------------------------------
+
+    def fit(self) -> CapacityModel:
+        """The capacity model of all that was measured so far."""
+        assert self.pipeline is not None
+        model = capacity.fit(self.pipeline, self.alike, self.cpu_budget)
+        profile = self.profile_of(None)
+        moved = [cost.bytes_out_per_sample for cost in profile.ops if cost.bytes_out_per_sample is not None] if profile else []
+        return replace(
+            model,
+            is_sharded=model.is_sharded or self.is_sharded,
+            host_read_bytes_per_s=self._host_read_bytes_per_s(),
+            moved_bytes_per_sample=2 * sum(moved) if moved else None,  # written by one op, read by the next
+        )
+
+    def _host_read_bytes_per_s(self) -> float | None:
+        """What the file system gives this host: the most that cold reads, or cold launches, drew together.
+
+        None where the files came out of memory, and where the most streams that were tried still drew more than any fewer.
+        """
+        drawn = {r.streams: r.bytes_per_s for r in self.storage.reads if r.cache_state == "cold"} if self.storage else {}
+        if self.cache != "cold" or not drawn or is_growing(drawn):
+            return None
+        return max(*drawn.values(), *(_bytes_per_s(m) for m in self.alike), 0.0)
+
+    def cached_gain(self, cluster: Cluster) -> Estimate | None:
+        """Rate of a worker whose files are in memory over that of the same worker reading them, where the plan rests on cold files.
+
+        None where the user did not ask for cold ones (then a node cannot keep its part of the dataset, and cached ones are no
+        question), where the nodes could not keep them, or where no layout was measured both ways.
+        """
+        files = self.pipeline.files if self.pipeline else None
+        nodes = cluster.nodes if self.is_sharded else 1
+        if self.options.cache != "cold" or files is None or files.bytes > nodes * cluster.memory_bytes_per_node:
+            return None
+        alone = [m for m in self.measurements if m.layout.tasks == m.num_workers == 1]
+        cold = {m.layout: m.samples_per_s for m in alone if m.samples_per_s is not None and m.cache_state == "cold"}
+        warm = {m.layout: m.samples_per_s for m in alone if m.samples_per_s is not None and m.cache_state == "warm"}
+        return next((_ratio(warm[layout], cold[layout]) for layout in warm if layout in cold), None)
+
+    def scaling(self) -> Scaling | None:
+        """What launches over several nodes said of the storage; None where there were none."""
+        return capacity.scaling_of(self.measurements, self.cache)
+
+    # --- a plan ---------------------------------------------------------------------------------------------------------------
+
+    def has_measured(self, plan: LaunchPlan) -> bool:
+        """The planned worker count was announced to workers of the planned size, and enough fresh processes of that size ran."""
+        return self.confirmation(plan) is not None and self.missing_processes(plan) <= 0
+
+    def missing_processes(self, plan: LaunchPlan) -> int:
+        """Fresh processes of the planned size that would have to deliver a rate, too, before it decides."""
+        alike = [m for m in self.alike if m.layout.cpus_per_task == plan.cpus_per_task]
+        return DECIDING_PROCESSES - sum(len(m.measured_workers) for m in alike)
+
+    def processes_of(self, layout: Layout) -> int:
+        """Fresh processes of this layout that delivered a rate."""
+        return sum(len(m.measured_workers) for m in self.alike if m.layout == layout)
+
+    def confirmation(self, plan: LaunchPlan) -> int | None:
+        """The measurement of planned workers whose announced count is the plan's, or the nearest within a tenth of it: the last
+        measurements may still move a plan by a worker or two, which changes no shard."""
+        usable = self.alike
+        alike = [
+            (abs(math.log(m.num_workers / plan.input_workers)), index)
+            for index, m in enumerate(self.measurements)
+            if m.layout.cpus_per_task == plan.cpus_per_task and m in usable and m.samples_per_s is not None
+        ]
+        distance, index = min(alike, default=(math.inf, -1))
+        return index if distance <= math.log(NEAR_COUNT_RATIO) else None
+
+    def confirmed(self, plan: LaunchPlan, launch: LaunchLines) -> LaunchPlan:
+        """The plan with its launch lines, and with the measurement that ran its worker count."""
+        return replace(plan, launch=launch, confirmed_by=self.confirmation(plan), cache_state=self.cache)
+
+    # --- what to show ---------------------------------------------------------------------------------------------------------
+
+    def profile_of(self, cpus: int | None) -> Profile | None:
+        """Where the CPU of one worker went: of this size where that ran, else the last; one that was alone before others."""
+
+        def rank(profile: Profile) -> tuple[bool, bool]:
+            return profile.layout.cpus_per_task == cpus, profile.layout.tasks_per_node == 1
+
+        full = [profile for profile, measurement in self._profiles if not measurement.is_filling_cache]
+        return max(reversed(full or [profile for profile, _ in self._profiles]), key=rank, default=None)
+
+    def widest(self) -> tuple[Profile, Measurement] | None:
+        """A lone worker with most CPUs, where limits that are not the CPUs show, and the run it is of; the last such one."""
+        alone = [pair for pair in self._profiles if pair[1].layout.tasks == pair[1].num_workers == 1 and pair[1] in self.alike]
+        return max(reversed(alone), key=lambda pair: pair[0].layout.cpus_per_task, default=None)
+
+    def lone_cold(self) -> Measurement | None:
+        """The first lone worker that read cold files."""
+        return next((m for m in self.alike if m.layout.tasks == 1 and m.samples_per_s is not None), None)
+
+    def warm_twin(self, cold: Measurement) -> Measurement | None:
+        """The same layout, measured with its files in the page cache."""
+        return next((m for m in self.measurements if m.layout == cold.layout and (m.page_cache_ratio or 0.0) >= CACHED_RATIO), None)
+
+    def finished(self) -> tuple[Measurement, ...]:
+        """All measurements, each with how far fresh processes of the same launch differed."""
+        return tuple(
+            replace(m, noise=m.noise and replace(m.noise, between_processes_ratio=self._spread(m))) for m in self.measurements
+        )
+
+    def _spread(self, measurement: Measurement) -> float | None:
+        alike = [m for m in self.measurements if _launch_of(m) == _launch_of(measurement)]
+        rates = [w.samples_per_s.estimate for m in alike for w in m.measured_workers if w.samples_per_s is not None]
+        return between_processes_ratio(rates)
+
+
+def _launch_of(measurement: Measurement) -> tuple[Layout, int, CacheChoice]:
+    """What must be the same for two measurements to be fresh processes of one launch."""
+    return measurement.layout, measurement.num_workers, measurement.cache_state
+
+
+def _bytes_per_s(measurement: Measurement) -> float:
+    """What the workers of a launch read together; 0 of those of which that is not known."""
+    workers = measurement.measured_workers
+    return sum(w.samples_per_s.estimate * w.bytes_read_per_sample for w in workers if w.samples_per_s and w.bytes_read_per_sample)
+
+
+def _ratio(above: Estimate, below: Estimate) -> Estimate:
+    """Of two rates that know nothing of each other: relative errors add in quadrature."""
+    ratio = above.estimate / below.estimate
+    down = math.hypot(1 - above.low / above.estimate, below.high / below.estimate - 1)
+    up = math.hypot(above.high / above.estimate - 1, 1 - below.low / below.estimate)
+    return Estimate(estimate=ratio, low=ratio * max(0.0, 1 - down), high=ratio * (1 + up))

@@ -1,0 +1,398 @@
+"""The story of the fixes: apply what findings propose, prove that nothing but the speed changes, measure what it gains, plan anew.
+
+`prove_fixes` does it for an analysis, in workers of the size that will run. `tune` does it for a training script, in its own
+process, and gives back a dataset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from cs_input_analyzer import rules
+from cs_input_analyzer.errors import LaunchError, UsageError
+from cs_input_analyzer.machines.cluster import this_host
+from cs_input_analyzer.machines.host import read_host
+from cs_input_analyzer.pipeline.source.patch import make_patch
+from cs_input_analyzer.planning.recommend.whatif import FIXES
+from cs_input_analyzer.records import Alternative, Case, Edit, Estimate, Finding, Fixes, LaunchPlan, Layout, PipelineGraph
+from cs_input_analyzer.studies.probing import Probing, Seen
+from cs_input_analyzer.worker.fixes import Outcome, Outcomes, outcomes_of, try_fixes
+from cs_input_analyzer.worker.gains import is_beyond
+from cs_input_analyzer.worker.journal import Candidate
+
+__all__ = ["Tried", "Tuned", "effect", "prove_fixes", "tune", "untried"]
+
+# A worker that a fix brings down is followed by another one, for the other fixes.
+MOST_WORKERS = 3
+NO_TIME = "not measured: no time was left"
+NOT_HERE = "source files are not run anew in your own process"
+# Edits, and CPUs of a worker -> the most that they can gain there.
+MostGain = Callable[[Sequence[Edit], int], float | None]
+SWITCHED_OFF = "not measured: measuring fixes is switched off"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tried:
+    """The findings with `proven`, `measured_gain` and `unproven_because` filled in, in their order.
+
+    Attributes:
+        fixes: what the kept ones do together; None where no fix could be tried at all.
+        plan: the plan made anew with the what-if row of all kept fixes; None where none was kept, or none can be made.
+        is_interrupted: Ctrl-C ended it; what was found by then is here.
+    """
+
+    findings: tuple[Finding, ...]
+    fixes: Fixes | None = None
+    plan: LaunchPlan | None = None
+    is_interrupted: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tuned:
+    """What `tune` did. `dataset` is the very one that was given where nothing gains; `why` says why nothing could be tried, if so.
+
+    Measured in the caller's own process, with whatever else runs there: `isolation` is `none`, and no plan should rest on it.
+    """
+
+    dataset: Any
+    findings: tuple[Finding, ...]
+    fixes: Fixes | None
+    why: str = ""
+    isolation: Literal["none"] = "none"
+
+
+def prove_fixes(
+    findings: Sequence[Finding],
+    probing: Probing,
+    plan: LaunchPlan | None,
+    *,
+    replan: Callable[[Estimate], LaunchPlan | None] | None = None,
+    most_gain: MostGain = lambda edits, cpus: None,
+) -> Tried:
+    """Tries every finding that has edits, in fresh workers of one size; takes what is left of the probing's time.
+
+    Findings without edits come back as they are. Where there is no time (or `Options.measure_fixes` is off) those with edits say so
+    in `unproven_because`, and the probing notes it in `Budget.not_measured`. Needs `probing.seen.pipeline`: one launch that worked.
+
+    Args:
+        plan: with a demand, its `cpus_per_task` is the size of the worker. Without one a plan only says how the host gives most:
+            then the size is that of the launch in use today, or the widest that was measured.
+        replan: gain of all kept fixes -> the plan made anew with the what-if row "all fixes applied", which becomes `Fixes.plan`;
+            asked where the gain is one of workers of the planned size.
+        most_gain: the bound that the costs allow: what lies above it is measured for longer, and declined if it stays there.
+    """
+    candidates = _candidates(findings)
+    findings, checks = _source_checks(findings)
+    if not candidates and not checks:
+        return Tried(findings=tuple(findings))
+    if not probing.seen.options.measure_fixes:
+        return untried(findings, SWITCHED_OFF)
+    layout = Layout(
+        nodes=1, tasks_per_node=1, cpus_per_task=max(1, min(_cpus_of_worker(plan, probing.seen), probing.seen.cpu_budget))
+    )
+    candidates = tuple(fix.bounded(most_gain(fix.candidate.edits, layout.cpus_per_task)) for fix in candidates)
+    found = _in_workers((*candidates, *checks), probing, layout)
+    if not found.outcomes:
+        probing.seconds.leave_out(f"what the fixes gain: {found.why}")
+        return replace(untried(findings, f"not measured: {found.why}"), is_interrupted=found.is_interrupted)
+    findings = _checked(findings, checks, [found.outcomes.get(len(candidates) + place) for place in range(len(checks))], found.why)
+    if not candidates:
+        return Tried(findings=findings, is_interrupted=found.is_interrupted)
+    fixes = _fixes(candidates, found.kept, found.together, layout, most_gain)
+    is_of_plan = plan is None or plan.cpus_per_task == layout.cpus_per_task
+    anew = replan(fixes.measured_gain) if replan is not None and fixes.measured_gain is not None and is_of_plan else None
+    return Tried(
+        findings=_filled(findings, candidates, found.outcomes, NO_TIME),
+        fixes=replace(fixes, plan=effect(anew)),
+        plan=anew,
+        is_interrupted=found.is_interrupted,
+    )
+
+
+def _cpus_of_worker(plan: LaunchPlan | None, seen: Seen) -> int:
+    today, widest = seen.options.current, seen.widest()
+    if plan is not None and (plan.meets_demand is not None or (today is None and widest is None)):
+        return plan.cpus_per_task
+    if today is not None:
+        return today.cpus_per_task
+    return widest[0].layout.cpus_per_task if widest is not None else 1
+
+
+def untried(findings: Sequence[Finding], because: str) -> Tried:
+    """The findings, those with edits or a change of the source saying why nothing is known of them."""
+    filled = _filled(findings, _candidates(findings), {}, because)
+    return Tried(findings=_unrun(filled, because.removeprefix("not measured: ")))
+
+
+def _unrun(findings: Sequence[Finding], because: str) -> tuple[Finding, ...]:
+    return tuple(replace(one, source_check=one.source_check or because) if _has_change(one) else one for one in findings)
+
+
+def _has_change(finding: Finding) -> bool:
+    return finding.before is not None and finding.after is not None
+
+
+def texts_of(findings: Sequence[Finding]) -> dict[str, str]:
+    """The user's files by path, as they are; those that are no plain UTF-8 text, or cannot be read, are left out."""
+    texts = {}
+    for path in {(finding.source or "").rpartition(":")[0] for finding in findings if finding.source}:
+        try:
+            text = Path(path).read_bytes().decode("utf-8")
+        except (OSError, ValueError):
+            continue
+        if not text.startswith("\ufeff"):
+            texts[path] = text
+    return texts
+
+
+def _source_checks(findings: Sequence[Finding]) -> tuple[tuple[Finding, ...], tuple[_Fix, ...]]:
+    """The findings, without the changes of the source that give no Python; and of all others, each once, what is to be run."""
+    texts = texts_of([finding for finding in findings if _has_change(finding)])
+    checked, alike = list(findings), dict[tuple[str | None, str | None, str | None], list[int]]()
+    for position, finding in enumerate(findings):
+        if not _has_change(finding):
+            continue
+        if (finding.source or "").rpartition(":")[0] not in texts:
+            checked[position] = replace(finding, source_check="your file cannot be read as UTF-8 text")
+            continue
+        by_hand = make_patch([finding], texts).by_hand
+        if by_hand:
+            checked[position] = replace(finding, after=None, source_check=by_hand[0][1])
+        else:
+            alike.setdefault((finding.source, finding.before, finding.after), []).append(position)
+    return tuple(checked), tuple(_check_of(checked, positions, texts) for positions in alike.values())
+
+
+def _check_of(findings: Sequence[Finding], positions: Sequence[int], texts: Mapping[str, str]) -> _Fix:
+    finding = findings[positions[0]]
+    files = make_patch([finding], texts).files
+    changed = tuple((file.path, file.after) for file in files)
+    return _Fix(candidate=Candidate(name=finding.code, edits=(), texts=changed, only_run=True), findings=tuple(positions))
+
+
+def _checked(
+    findings: Sequence[Finding], checks: Sequence[_Fix], outcomes: Sequence[Outcome | None], otherwise: str
+) -> tuple[Finding, ...]:
+    """The findings without the changes of the source that fail. `otherwise`: what is said of one that was not come to."""
+    checked = list(findings)
+    for check, outcome in zip(checks, outcomes, strict=True):
+        for position in check.findings:
+            finding = replace(checked[position], source_check=outcome.reason if outcome is not None else otherwise)
+            checked[position] = finding if outcome is None or outcome.is_proven else replace(finding, after=None)
+    return tuple(checked)
+
+
+@dataclass(slots=True)
+class _Found:
+    """By candidate what workers told of it, however many it took; `kept` ones were put together last."""
+
+    outcomes: dict[int, Outcome]
+    kept: tuple[int, ...] = ()
+    together: Outcomes | None = None
+    why: str = "no time was left"
+    is_interrupted: bool = False
+
+
+def _in_workers(candidates: Sequence[_Fix], probing: Probing, layout: Layout) -> _Found:
+    found = _Found(outcomes={})
+    left = list(range(len(candidates)))
+    for _ in range(MOST_WORKERS):
+        try:
+            launched = probing.measure_fixes([candidates[index].candidate for index in left], layout)
+        except LaunchError as error:
+            found.why = str(error)
+            return found
+        except KeyboardInterrupt:
+            found.is_interrupted = True
+            return found
+        if launched is None:
+            return found
+        told = launched.outcomes
+        if told is None:
+            found.why = "this launcher does not try fixes"
+            return found
+        found.outcomes |= {index: outcome for index, outcome in zip(left, told.each, strict=True) if outcome != Outcome()}
+        if told.kept:
+            found.kept, found.together = tuple(left[position] for position in told.kept), told
+        found.is_interrupted = launched.is_interrupted
+        if told.is_over or found.is_interrupted:
+            return found
+        if told.was_late:
+            return found
+        if told.running is None:  # it was not at a fix: the pipeline itself failed this time
+            found.why = launched.failure.message if launched.failure else f"the worker was lost before it was through: {told.ended}"
+            return found
+        lost = left[told.running]
+        before = found.outcomes.get(lost, Outcome())
+        why = told.ended or launched.measurement.workers[0].message or "nobody saw how"
+        if lost in found.kept:
+            found.kept, found.together = (), None
+        found.outcomes[lost] = replace(
+            before, is_proven=False, gain=None, reason=f"the worker was lost while it ran with it: {why}"
+        )
+        open_ = (index for index in left if index != lost)
+        fixes = {index for index in left if not candidates[index].candidate.only_run}
+        left = [index for index in open_ if index not in found.outcomes or (index in fixes and found.outcomes[index].is_proven)]
+        if not left:
+            return found
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Fix:
+    """Edits to be tried, and the findings (by position) that propose just these."""
+
+    candidate: Candidate
+    findings: tuple[int, ...]
+
+    def bounded(self, most: float | None) -> _Fix:
+        return replace(self, candidate=replace(self.candidate, most_gain=most))
+
+
+def _candidates(findings: Sequence[Finding]) -> tuple[_Fix, ...]:
+    """Every set of edits once."""
+    alike: dict[tuple[Edit, ...], list[int]] = {}
+    for position, finding in enumerate(findings):
+        if finding.edits:
+            alike.setdefault(finding.edits, []).append(position)
+    return tuple(
+        _Fix(candidate=Candidate(name=findings[positions[0]].code, edits=edits), findings=tuple(positions))
+        for edits, positions in alike.items()
+    )
+
+
+def _filled(
+    findings: Sequence[Finding], candidates: Sequence[_Fix], outcomes: Mapping[int, Outcome], otherwise: str
+) -> tuple[Finding, ...]:
+    """`otherwise`: what is said of a fix that nothing was found out about, or not what it gains."""
+    filled = list(findings)
+    for index, fix in enumerate(candidates):
+        outcome, most = outcomes.get(index, Outcome()), fix.candidate.most_gain
+        because = outcome.reason or _contradiction(outcome.gain, most) or ("" if outcome.gain is not None else otherwise)
+        for position in fix.findings:
+            filled[position] = replace(
+                filled[position],
+                proven=outcome.is_proven,
+                measured_gain=outcome.gain,
+                unproven_because=because,
+                verified_elements=outcome.elements if outcome.is_proven else 0,
+                pass_elements=outcome.of,
+                most_gain=most,
+            )
+    return tuple(filled)
+
+
+def _contradiction(gain: Estimate | None, most: float | None) -> str:
+    """Why a gain is not believed; empty where nothing speaks against it."""
+    if gain is None or most is None or not is_beyond(gain, most):
+        return ""
+    seen = f"{gain.estimate:.3g} times the rate was measured" + (f" in {gain.count} rounds" if gain.count else "")
+    return f"declined: {seen}, and by the costs of the ops it can be {most:.3g} at most"
+
+
+def _fixes(
+    candidates: Sequence[_Fix],
+    kept: Sequence[int],
+    together: Outcomes | None,
+    layout: Layout,
+    most_gain: MostGain = lambda edits, cpus: None,
+) -> Fixes:
+    edits = tuple(edit for index in kept for edit in candidates[index].candidate.edits)
+    most = most_gain(edits, layout.cpus_per_task) if edits else None
+    because = _contradiction(together.gain, most) if together is not None else ""
+    if because:
+        return Fixes(codes=(), edits=(), measured_gain=None, layout=layout, most_gain=most, none_because=because)
+    return Fixes(
+        codes=tuple(dict.fromkeys(candidates[index].candidate.name for index in kept)),
+        edits=edits,
+        measured_gain=together.gain if together is not None else None,
+        layout=layout,
+        elements=together.elements if together is not None else 0,
+        pass_elements=together.of if together is not None else None,
+        most_gain=most,
+    )
+
+
+def effect(plan: LaunchPlan | None) -> Alternative | None:
+    """The launch that would feed the accelerator with all fixes, as the plan's what-if row has it."""
+    row = next((row for row in plan.what_if if row.name == FIXES), None) if plan is not None else None
+    if row is None:
+        return None
+    return Alternative(
+        layout=row.layout,
+        input_workers=row.input_workers,
+        predicted_samples_per_s=row.predicted_samples_per_s,
+        limited_by=row.limited_by,
+        memory_bytes_per_node=None,  # caches and buffers of the fixes were not part of it
+        meets_demand=row.meets_demand,
+        note=row.note,
+    )
+
+
+# --- in the caller's process -------------------------------------------------------------------------------------------------
+
+
+def tune(dataset: Any, *, seconds: float, select: Sequence[str] = (), ignore: Sequence[str] = ()) -> Tuned:
+    """Finds, proves and measures fixes of a `tf.data.Dataset` right here, and applies those that gain together.
+
+    The user's own dataset is not iterated: copies of its graph are, with caches and shuffle generators of their own. A pipeline
+    whose copies would still touch something of the user's (Python functions, variables, files it writes) is left as it is.
+
+    Raises:
+        UsageError: not a `tf.data.Dataset`, or called inside a `tf.function`.
+    """
+    import tensorflow as tf
+
+    from cs_input_analyzer.pipeline import edits as rewrite
+    from cs_input_analyzer.pipeline import graph
+    from cs_input_analyzer.pipeline.edits import traits
+    from cs_input_analyzer.pipeline.edits.difference import calls_python, incomparable, read_text
+
+    if not isinstance(dataset, tf.data.Dataset):
+        raise UsageError(f"tune takes a tf.data.Dataset, not a {type(dataset).__name__}")
+    if not tf.executing_eagerly():
+        raise UsageError("tune measures, which cannot be done inside a tf.function; call it outside")
+    text = read_text(dataset)
+    held = traits.held_state(text)
+    why = incomparable(text, dataset.element_spec) or (f"it holds {held}" if held else None)
+    if why is None and calls_python(text):
+        why = "it calls Python, which may not be run more often than training does"
+    pipeline = graph.read_graph(dataset, graph.SourceLog(), target="a dataset in this process")
+    findings = rules.find(_case(pipeline), select, ignore)
+    candidates = _candidates(findings)
+    if why is not None or not candidates:
+        because = f"left as it is: {why}" if why else ""
+        found = _unrun(_filled(findings, candidates, {}, because), NOT_HERE)
+        return Tuned(dataset=dataset, findings=found, fixes=None, why=because)
+    events: list[dict[str, Any]] = []
+
+    def tell(name: str, **fields: Any) -> None:
+        events.append({"event": name, **fields})
+
+    try_fixes(tell, dataset, [fix.candidate for fix in candidates], seconds=seconds)
+    told = outcomes_of(events, len(candidates))
+    layout = Layout(nodes=1, tasks_per_node=1, cpus_per_task=read_host().cpu_budget)
+    fixes = _fixes(candidates, told.kept, told, layout)
+    return Tuned(
+        dataset=rewrite.apply(dataset, fixes.edits) if fixes.edits else dataset,
+        findings=_unrun(_filled(findings, candidates, dict(enumerate(told.each)), NO_TIME), NOT_HERE),
+        fixes=fixes,
+    )
+
+
+def _case(pipeline: PipelineGraph) -> Case:
+    """What rules may know of a dataset of which only the graph was read."""
+    host = read_host()
+    return Case(
+        pipeline=pipeline,
+        mode="train",
+        is_sharded=pipeline.is_sharded,
+        measurements=(),
+        profile=None,
+        plan=None,
+        cluster=this_host(host),
+        host=host,
+    )

@@ -1,0 +1,167 @@
+"""Another story: a saved run planned again, for another demand, cluster or launch in use today. Nothing is measured.
+
+What the run measured stays as it is, and so does what a prediction rests on. The demand and the cluster are as the run has them,
+unless they are asked for anew; the plan, the verdict and the findings follow from both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from cs_input_analyzer.errors import Mistakes, UsageError
+from cs_input_analyzer.machines import cluster
+from cs_input_analyzer.pipeline.samples import check_demand
+from cs_input_analyzer.planning import recommend
+from cs_input_analyzer.records import Analysis, Cluster, Estimate, Finding, Fixes, LaunchPlan, Options, Parent, Validation
+from cs_input_analyzer.studies import prove
+from cs_input_analyzer.studies.analyze import Job, findings_of, plan_for, verdict_of, with_demand, with_utilization
+from cs_input_analyzer.studies.demand import consumption_of, has_demand, with_mode
+from cs_input_analyzer.studies.probing import Seen
+
+__all__ = ["CHOICES", "plan_again", "with_choices"]
+
+SOURCES = ("demand_samples_per_s", "step_time_s", "wafer", "compile_report", "performance_json")
+OF_DEMAND = (
+    *SOURCES,
+    *("batch_size", "system", "system_file", "wafer_mode", "sequence_length", "systems", "dtype", "calibrate_samples_per_s"),
+)
+OF_CLUSTER = ("cluster", *cluster.FLAGS, "node_speed_ratio", "partition", "exclude_nodes")
+OF_LAUNCH = ("current", "single_task_nodes", "cyclic", "feed", "headroom_ratio")
+OF_LINES = ("train_command", "srun_args", "sbatch_args", "container", "mount_dirs")
+CHOICES = (*OF_DEMAND, *OF_CLUSTER, *OF_LAUNCH, *OF_LINES)
+NOT_TRIED = "not measured: this run was planned from a saved one"
+
+
+def with_choices(run: Analysis, choices: Mapping[str, Any], declared: Cluster | None) -> dict[str, Any]:
+    """The choices of a run with those that are made anew; what says the same in another way gives way to them."""
+    kept = {name: getattr(run.options, name) for name in Options.__dataclass_fields__}
+    fresh = Options()
+    if any(choices.get(name) is not None for name in SOURCES):
+        kept |= {name: getattr(fresh, name) for name in OF_DEMAND}
+    if choices.get("cluster") is not None or declared is not None:
+        kept |= {name: getattr(fresh, name) for name in (*OF_CLUSTER, "node_reference")}
+    if choices.get("node_speed_ratio") is not None:
+        kept["node_reference"] = None
+    return kept | dict(choices)
+
+
+def plan_again(run: Analysis, job: Job, changed: Sequence[str], *, declared: Cluster | None, path: str | None) -> Analysis:
+    """The run with the plan, the verdict and the findings that follow from the job's options.
+
+    Args:
+        job: the options as `with_choices` has them, and who plans; the demand and the cluster of the run.
+        changed: fields of the options that were chosen anew.
+        declared: a cluster given as such, in place of `Options.cluster`.
+        path: the file that the run was read from; None where there was none.
+
+    Raises:
+        UsageError: a demand or cluster that cannot be, or on which no launch of this pipeline can run; a run that holds too little.
+    """
+    seen = Seen.of(run)
+    if not seen.has_rate:
+        raise UsageError("this run measured no rate, so there is nothing to plan with: analyze again")
+    mistakes = Mistakes()
+    with mistakes:
+        job = replace(job, cluster=_cluster(run, job.options, changed, declared))
+    with mistakes:
+        job = _with_demand(job, seen, is_new=any(name in OF_DEMAND for name in changed))
+        recommend.check_streaming_nodes(job.options)
+    mistakes.raise_any()
+    gain = run.fixes.measured_gain if run.fixes is not None else None
+    plan, no_plan = _plan(job, seen, None)
+    if plan is not None and run.fixes is not None and gain is not None and plan.cpus_per_task == run.fixes.layout.cpus_per_task:
+        plan, no_plan = _plan(job, seen, gain)
+    plan = with_utilization(job, seen, plan)
+    verdict, layout, confidence = verdict_of(job, seen, plan)
+    sifted = findings_of(job, seen, plan)
+    return replace(
+        run,
+        tool=job.tool,
+        created_at=job.created_at,
+        command=job.command,
+        options=job.options,
+        cluster=job.cluster,
+        consumption=job.consumption,
+        recommendation=plan,
+        no_plan=no_plan,
+        findings=_with_proofs(sifted.findings, run.findings),
+        ignored_count=sifted.ignored_count,
+        fixes=_fixes(run.fixes, plan),
+        verdict=verdict,
+        verdict_layout=layout,
+        confidence=confidence,
+        validation=_validation(run.validation, plan),
+        parent=Parent(path=path, created_at=run.created_at, command=run.command),
+    )
+
+
+def _cluster(run: Analysis, options: Options, changed: Sequence[str], declared: Cluster | None) -> Cluster:
+    """The run's own, with the flags that are new; or the one that is named, beside the machine that measured."""
+    if declared is None and "cluster" not in changed:
+        declared = run.cluster
+        kept = [name for name in OF_CLUSTER if name not in changed]
+        options = replace(options, node_reference=None, **{name: getattr(Options(), name) for name in kept})
+    found = cluster.resolve(options, run.host, declared=declared, loop=_no_loop)
+    if "storage_bytes_per_s" in changed:
+        found = replace(found, measured_storage_bytes_per_s=None)
+    recommend.check_single_task_nodes(found, options)
+    if found.source != recommend.THIS_HOST:  # a plan for the machine that measured is a by-product
+        recommend.check_cluster(found, options)
+    return found
+
+
+def _no_loop() -> Estimate:
+    raise UsageError(
+        "node_reference in the cluster file compares a node with the machine that measured, which `plan` does not run on: give the "
+        "ratio of their speeds, --node-speed, or node_speed in the file"
+    )
+
+
+def _with_demand(job: Job, seen: Seen, *, is_new: bool) -> Job:
+    """With the demand that the options name, where that is another than the run's."""
+    assert seen.pipeline is not None
+    found = seen.pipeline.samples_per_element
+    if is_new:
+        job = replace(job, consumption=consumption_of(job.options))
+        step = job.options.batch_size or (job.consumption.batch_size if job.consumption is not None else None)
+        if found is not None:
+            check_demand(found, step, has_demand=has_demand(job.options))
+        job = with_demand(job, seen)
+    return replace(job, options=with_mode(job.options, consumption=job.consumption))
+
+
+def _plan(job: Job, seen: Seen, gain: Estimate | None) -> tuple[LaunchPlan | None, str | None]:
+    """The plan, or why there is none: the machine that measured may have no room for one, and was worth measuring all the same."""
+    try:
+        return plan_for(job, seen, gain), None
+    except UsageError as error:
+        if job.cluster.source != recommend.THIS_HOST:
+            raise
+        return None, str(error)
+
+
+def _with_proofs(findings: Sequence[Finding], before: Sequence[Finding]) -> tuple[Finding, ...]:
+    """The findings with what the run tried of them: a fix that another plan changes was not."""
+    tried = {(one.code, one.op, one.source, one.edits): one for one in before}
+    untried = prove.untried(findings, NOT_TRIED).findings
+    return tuple(
+        one
+        if (old := tried.get((one.code, one.op, one.source, one.edits))) is None
+        else replace(old, severity=one.severity, message=one.message, evidence=one.evidence, fix=one.fix)
+        for one in untried
+    )
+
+
+def _fixes(fixes: Fixes | None, plan: LaunchPlan | None) -> Fixes | None:
+    return None if fixes is None else replace(fixes, plan=prove.effect(plan))
+
+
+def _validation(validation: Validation | None, plan: LaunchPlan | None) -> Validation | None:
+    """The rows as they are; recommended is what this plan recommends."""
+    if validation is None:
+        return None
+    layout = None if plan is None else plan.streaming
+    rows = tuple(replace(row, role="recommended" if row.layout == layout else "neighbour") for row in validation.rows)
+    return replace(validation, rows=rows)

@@ -1,0 +1,117 @@
+"""The story of `tune`: an analysis whose fixes were proven, then the same as a patch of the user's source, which is tried as well.
+
+The patched copy is loaded in a worker, its elements are compared with the original's, and both are timed side by side once more.
+The user's files are read and never written.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from cs_input_analyzer.engines import Launcher
+from cs_input_analyzer.errors import LaunchError
+from cs_input_analyzer.pipeline.source.patch import SourcePatch, make_patch, unified_diff
+from cs_input_analyzer.records import Analysis, Finding, Fixes, Patch
+from cs_input_analyzer.studies.analyze import Job, Progress, analyze
+from cs_input_analyzer.studies.probing import LAUNCH_OVERHEAD_S, LEAST_FIXES_S, Probing
+from cs_input_analyzer.studies.prove import texts_of
+from cs_input_analyzer.worker.fixes import Outcome
+from cs_input_analyzer.worker.journal import Candidate
+
+__all__ = ["CHECK_S", "analyze_and_patch"]
+
+# Of the whole budget this much is kept for trying the patched copy; its worker starts beside it.
+CHECK_S = LEAST_FIXES_S + LAUNCH_OVERHEAD_S + 4.0
+
+
+def analyze_and_patch(job: Job, launcher: Launcher, progress: Progress) -> Analysis:
+    """An analysis with `fixes.patch`, where there are fixes to keep. Raises as `analysis.analyze`."""
+    began_s = launcher.now_s()
+    check_s = CHECK_S + launcher.starting_s(1)
+    shorter = replace(job.options, max_seconds=max(job.options.max_seconds - check_s, job.options.max_seconds / 2))
+    found = analyze(replace(job, options=shorter), launcher, progress)
+    found = replace(found, options=replace(found.options, max_seconds=job.options.max_seconds))
+    fixes = found.fixes
+    if fixes is None or not fixes.codes:
+        return found
+    source, patch = _patch_of(_kept(found.findings, fixes))
+    why = (
+        "no fix is a change of one call in your source"
+        if not source.files
+        else "the run was interrupted"
+        if found.interrupted
+        else ""
+    )
+    if why:
+        return replace(found, fixes=replace(fixes, patch=replace(patch, unproven_because=why)))
+    left_s = job.options.max_seconds - (launcher.now_s() - began_s)
+    options = replace(job.options, max_seconds=max(left_s, CHECK_S + launcher.starting_s(1)))  # it may be known better by now
+    probing = Probing(job.target, job.pickled, options, job.host.cpu_budget, launcher, progress)
+    outcome, is_interrupted = _checked(source, fixes, probing)
+    patch = replace(
+        patch,
+        proven=outcome.is_proven,
+        measured_gain=outcome.gain,
+        unproven_because=outcome.reason,
+        verified_elements=outcome.elements,
+        pass_elements=outcome.of,
+    )
+    fixes_s = found.budget.fixes_s + probing.seconds.budget().fixes_s
+    budget = replace(found.budget, fixes_s=fixes_s, total_s=max(found.budget.total_s, launcher.now_s() - began_s))
+    return replace(found, fixes=replace(fixes, patch=patch), budget=budget, interrupted=is_interrupted)
+
+
+def _patch_of(findings: Sequence[Finding]) -> tuple[SourcePatch, Patch]:
+    """The change of the user's files, and its record, of which nothing is proven yet."""
+    source = make_patch(findings, texts_of(findings))
+    folder = _folder_of(source)
+    return source, Patch(
+        diff=unified_diff(source.files, folder),
+        folder=str(folder),
+        codes=tuple(dict.fromkeys(finding.code for finding in source.applied)),
+        by_hand=tuple(_by_hand(finding, why) for finding, why in source.by_hand),
+    )
+
+
+def _kept(findings: Sequence[Finding], fixes: Fixes) -> list[Finding]:
+    """The findings whose edits are all among those that were kept."""
+    kept = set(fixes.edits)
+    return [finding for finding in findings if finding.proven and finding.edits and set(finding.edits) <= kept]
+
+
+def _folder_of(source: SourcePatch) -> Path:
+    """Where the patch applies: here if all files are below, else the folder that they share."""
+    here = Path.cwd()
+    paths = [Path(file.path) for file in source.files]
+    if all(path.is_relative_to(here) for path in paths):
+        return here
+    return Path(os.path.commonpath([path.parent for path in paths]))
+
+
+def _by_hand(finding: Finding, why: str) -> str:
+    where = f" at {finding.source}" if finding.source else ""
+    return f"{finding.code}{where}: {finding.fix or finding.message} ({why})"
+
+
+def _checked(source: SourcePatch, fixes: Fixes, probing: Probing) -> tuple[Outcome, bool]:
+    """What a worker says of the patched copy, and whether Ctrl-C ended that."""
+    changed: Mapping[str, str] = {file.path: file.after for file in source.files}
+    candidate = Candidate(name="the patched copy", edits=(), texts=tuple(changed.items()))
+    try:
+        launched = probing.measure_fixes([candidate], fixes.layout)
+    except LaunchError as error:
+        return Outcome(reason=str(error)), False
+    except KeyboardInterrupt:
+        return Outcome(reason="the run was interrupted"), True
+    if launched is None or launched.outcomes is None:
+        return Outcome(reason="no time was left to try it" if launched is None else "this launcher does not try fixes"), False
+    (outcome,) = launched.outcomes.each
+    if outcome == Outcome():
+        if launched.outcomes.was_late:
+            return Outcome(reason="no time was left to try it"), launched.is_interrupted
+        said = launched.failure.message if launched.failure else launched.outcomes.ended or "it ended before it was through"
+        outcome = Outcome(reason=f"the worker that tried it was lost: {said}")
+    return outcome, launched.is_interrupted

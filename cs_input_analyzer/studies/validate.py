@@ -1,0 +1,339 @@
+"""The story after `analysis`: launches for real what a saved run predicts, and writes down how far off the prediction was.
+
+Choose layouts that fit this host, the recommended one among them; launch all of them in rounds, in random order, so that none of
+them meets a quieter host than the others; set what each delivered beside what the run's own model says of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import Literal
+
+from cs_input_analyzer.engines import Launcher
+from cs_input_analyzer.errors import AnalyzerError, InputFunctionError, Interrupted, LaunchError, UsageError
+from cs_input_analyzer.machines.cluster import this_host
+from cs_input_analyzer.planning import capacity
+from cs_input_analyzer.records import (
+    Analysis,
+    CapacityModel,
+    Cluster,
+    Estimate,
+    Feed,
+    Host,
+    LaunchPlan,
+    Layout,
+    Measurement,
+    Options,
+    PipelineGraph,
+    Prediction,
+    Tool,
+    Validation,
+    ValidationRow,
+)
+from cs_input_analyzer.studies.probing import Probing, Seen, shortest_round_s
+from cs_input_analyzer.units import format_ratio, format_seconds
+
+__all__ = ["Trial", "delivered", "pooled", "validate"]
+
+Progress = Callable[[str, float], None]
+
+CONFIDENCE = 0.90
+# Shares of cached files that differ by less are the same.
+CACHED_DIFFERENCE_RATIO = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """All that one validation starts from.
+
+    Attributes:
+        layouts: what to launch; empty for the recommended layout and its neighbours.
+        rounds: fresh launches of each layout, if there is time.
+        host, tool: those of now; the run tells its own.
+        nodes: how many nodes like `host` the launcher has.
+    """
+
+    run: Analysis
+    layouts: tuple[Layout, ...]
+    rounds: int
+    max_seconds: float
+    host: Host
+    tool: Tool
+    nodes: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Choice:
+    """Layouts to launch, which of them is the part of the plan that fits, and what the reader must know of the choice."""
+
+    layouts: tuple[Layout, ...]
+    part: Layout | None
+    notes: tuple[str, ...] = ()
+
+
+def validate(trial: Trial, launcher: Launcher, progress: Progress) -> Analysis:
+    """The run with its `validation`, and with the launches behind it among the measurements (in place of earlier ones).
+
+    Ctrl-C (KeyboardInterrupt) ends the measuring; what there is by then is kept, and the validation marked `interrupted`.
+
+    Raises:
+        UsageError: a run without a model or plan, a layout that does not fit this host, too little time for one round.
+        InputFunctionError, LaunchError, Interrupted: as `analysis.analyze`, where no layout could be measured.
+    """
+    model = _model_of(trial.run)
+    choice = _given(trial, model, launcher) if trial.layouts else _around_the_plan(trial, model, launcher)
+    probing = Probing(trial.run.pipeline.target, None, _options(trial), trial.host.cpu_budget, launcher, progress, role="validate")
+    stopped: AnalyzerError | None = None
+    try:
+        probing.measure_rounds(choice.layouts, trial.rounds)
+    except LaunchError as error:  # the disk is full, no process can be started: what was measured before stands
+        stopped = error
+    except KeyboardInterrupt:
+        stopped = Interrupted("interrupted before anything was measured")
+    rows = tuple(_rows(trial, model, choice, probing.seen.measurements))
+    missing = tuple(_missing(trial, choice.layouts, probing.seen.measurements, stopped))
+    if not rows:
+        raise stopped or InputFunctionError(f"no launch had a rate from each of its workers: {'; '.join(missing)}")
+    return replace(
+        trial.run,
+        measurements=(*(m for m in trial.run.measurements if m.role == "probe"), *probing.seen.finished()),
+        validation=Validation(
+            rows=rows,
+            notes=(*_differences(trial, probing.seen), *choice.notes, *missing),
+            interrupted=isinstance(stopped, Interrupted),
+        ),
+    )
+
+
+def _rows(trial: Trial, model: CapacityModel, choice: _Choice, measurements: Sequence[Measurement]) -> Iterator[ValidationRow]:
+    """One for each layout that was launched with all its workers at least once, in the order of the choice."""
+    for layout in choice.layouts:
+        launches = [rate for m in measurements if m.layout == layout and (rate := delivered(m, trial.run.options.feed))]
+        if launches:
+            yield ValidationRow(
+                layout=layout,
+                role=_role(trial.run.recommendation, layout, choice),
+                predicted_samples_per_s=_predicted(trial, model, layout).samples_per_s,
+                measured_samples_per_s=pooled(launches),
+            )
+
+
+def _role(plan: LaunchPlan | None, layout: Layout, choice: _Choice) -> Literal["recommended", "part of the plan", "neighbour"]:
+    if plan is not None and layout == plan.streaming:
+        return "recommended"
+    return "part of the plan" if layout == choice.part else "neighbour"
+
+
+# --- one layout --------------------------------------------------------------------------------------------------------------
+
+
+def delivered(measurement: Measurement, feed: Feed) -> Estimate | None:
+    """What one launch gave an accelerator that takes batches in this way; None unless every worker delivered.
+
+    `first-come`: the sum of the workers. `round-robin`: workers × the slowest, for which it waits.
+    """
+    rates = [worker.samples_per_s for worker in measurement.workers if worker.samples_per_s is not None]
+    if not rates or len(rates) < len(measurement.workers):
+        return None
+    if feed == "first-come":
+        return measurement.samples_per_s
+    return min(rates, key=lambda rate: rate.estimate).scaled(len(rates))
+
+
+def pooled(launches: Sequence[Estimate]) -> Estimate:
+    """The mean over fresh launches of one layout; 90 %, `count` launches.
+
+    Two errors in quadrature: launches differ from each other (Student's t on their spread), and each was seen for a while only. Of
+    one launch alone the first is not known and left out.
+    """
+    from scipy.special import stdtrit
+
+    count = len(launches)
+    mean = math.fsum(rate.estimate for rate in launches) / count
+    between = 0.0
+    if count > 1:
+        spread = math.sqrt(math.fsum((rate.estimate - mean) ** 2 for rate in launches) / (count - 1))
+        between = float(stdtrit(count - 1, 0.5 + CONFIDENCE / 2)) * spread / math.sqrt(count)
+    down = math.sqrt(math.fsum((rate.estimate - rate.low) ** 2 for rate in launches)) / count
+    up = math.sqrt(math.fsum((rate.high - rate.estimate) ** 2 for rate in launches)) / count
+    low = max(0.0, mean - math.hypot(between, down))
+    return Estimate(estimate=mean, low=min(low, mean), high=mean + math.hypot(between, up), count=count)
+
+
+def _predicted(trial: Trial, model: CapacityModel, layout: Layout) -> Prediction:
+    """Every started task streams, so there is no chief."""
+    feed = trial.run.options.feed
+    return capacity.predict(model, _cluster(trial), layout, single_task_nodes=0, feed=feed, has_chief=False)
+
+
+def _cluster(trial: Trial) -> Cluster:
+    """This host as a cluster of one node, or the nodes like it that there are, with the storage that the run found under them. With
+    another processor than the run's it is a machine of unknown speed to the model."""
+    cluster = this_host(trial.host)
+    if trial.nodes > 1:
+        theirs = trial.run.cluster
+        cluster = replace(
+            cluster,
+            nodes=trial.nodes,
+            storage_bytes_per_s=theirs.storage_bytes_per_s,
+            measured_storage_bytes_per_s=theirs.measured_storage_bytes_per_s,
+        )
+    is_alike = trial.host.cpu_model == trial.run.host.cpu_model
+    return cluster if is_alike else replace(cluster, name=trial.host.hostname, source=trial.host.hostname, speed_ratio=None)
+
+
+# --- which layouts -----------------------------------------------------------------------------------------------------------
+
+
+def _given(trial: Trial, model: CapacityModel, launcher: Launcher) -> _Choice:
+    """The layouts that were asked for. Raises UsageError naming one that cannot run here, and why."""
+    layouts = tuple(dict.fromkeys(trial.layouts))
+    for layout in layouts:
+        problem = _problem(trial, model, layout)
+        if problem is not None:
+            raise UsageError(f"--layouts {layout}: {problem}")
+    workers, needed_s = sum(layout.tasks for layout in layouts), shortest_round_s(layouts, launcher)
+    if needed_s > trial.max_seconds:
+        raise UsageError(
+            f"--max-seconds {trial.max_seconds:g}: one round of these layouts, {workers} workers, takes about "
+            f"{format_seconds(needed_s)}; give more time, or fewer --layouts"
+        )
+    plan = trial.run.recommendation
+    return _Choice(layouts=layouts, part=None if plan is None else _streaming_part(plan, trial.nodes))
+
+
+def _around_the_plan(trial: Trial, model: CapacityModel, launcher: Launcher) -> _Choice:
+    """The plan's workers of one node, or as many as fit this host, and the launches next to it that fit."""
+    plan = trial.run.recommendation
+    if plan is None:
+        raise UsageError("this run recommends no launch; say what to try with --layouts, for example --layouts 1x1x1,1x2x1")
+    part = _streaming_part(plan, trial.nodes)
+    base = _largest_that_fits(trial, model, part)
+    fitting = [layout for layout in _neighbours(base) if _problem(trial, model, layout) is None]
+    kept = list(fitting)
+    while kept and shortest_round_s([base, *kept], launcher) > trial.max_seconds:
+        kept.pop()
+    notes = []
+    if base != plan.layout:
+        whole = f"the plan {plan.layout} streams from {plan.input_workers} workers; launched was {base}"
+        held = "what one node of it holds" if base.nodes == 1 else "those of its nodes that stream"
+        notes.append(f"{whole}, {held if base == part else 'the largest part of it that fits here'}")
+    if len(kept) < len(fitting):
+        left_out = ", ".join(map(str, fitting[len(kept) :]))
+        notes.append(f"no time for {left_out}: --max-seconds {trial.max_seconds:g}")
+    return _Choice(layouts=(base, *kept), part=base, notes=tuple(notes))
+
+
+def _streaming_part(plan: LaunchPlan, nodes: int) -> Layout:
+    """The tasks of the plan that stream, on as many of its nodes as there are here."""
+    return replace(plan.streaming, nodes=min(nodes, plan.streaming.nodes))
+
+
+def _largest_that_fits(trial: Trial, model: CapacityModel, part: Layout) -> Layout:
+    cpus = min(part.cpus_per_task, trial.host.cpu_budget)
+    for tasks in range(min(part.tasks_per_node, trial.host.cpu_budget // cpus), 0, -1):
+        layout = replace(part, tasks_per_node=tasks, cpus_per_task=cpus)
+        problem = _problem(trial, model, layout)
+        if problem is None:
+            return layout
+    raise UsageError(f"not even one worker of the recommended launch fits this host: it {problem}")
+
+
+def _neighbours(base: Layout) -> Iterator[Layout]:
+    """One task or CPU fewer and more, half and twice the tasks with as many CPUs in all, and with as many each; one node fewer and
+    more."""
+    tasks, cpus = base.tasks_per_node, base.cpus_per_task
+    pairs = [(tasks - 1, cpus), (tasks + 1, cpus), (tasks, cpus + 1), (tasks, cpus - 1)]
+    pairs += [(tasks // 2, cpus * 2), (tasks * 2, cpus // 2), (tasks // 2, cpus), (tasks * 2, cpus)]
+    for pair in dict.fromkeys(pairs):
+        if min(pair) >= 1 and pair != (tasks, cpus):
+            yield replace(base, tasks_per_node=pair[0], cpus_per_task=pair[1])
+    for nodes in (base.nodes - 1, base.nodes + 1):
+        if nodes >= 1:
+            yield replace(base, nodes=nodes)
+
+
+def _problem(trial: Trial, model: CapacityModel, layout: Layout) -> str | None:
+    """Why this host cannot launch a layout; None where it can."""
+    if layout.nodes > trial.nodes:
+        have = "this host is one" if trial.nodes == 1 else f"there are {trial.nodes} here"
+        return f"spans {layout.nodes} nodes, and {have}"
+    if layout.cpus_per_node > trial.host.cpu_budget:
+        return f"needs {layout.cpus_per_node} CPUs, and {trial.host.cpu_budget} may be used here ({trial.host.cpu_budget_source})"
+    return _predicted(trial, model, layout).problem
+
+
+# --- the run, and what differs from it ---------------------------------------------------------------------------------------
+
+
+def _model_of(run: Analysis) -> CapacityModel:
+    """The run's model, for launches that announce no more workers than they start: what the worker count of the plan does to a
+    worker's shard, and how far those shards differ, is not in them. Raises UsageError where there is none."""
+    if run.capacity is None or not run.capacity.workers:
+        raise UsageError(
+            "this run holds no capacity model, so there is no prediction to compare with: it was written by an older version, or "
+            "ended before anything was measured; analyze again, and validate the new run"
+        )
+    model, whole = run.capacity, run.capacity.whole_slowest_ratio
+    slowest = model.slowest_ratio if whole is None else whole  # an older version kept the two as one
+    return replace(model, shard_ratio=Estimate.exact(1.0), shard_replicates=(), slowest_ratio=slowest)
+
+
+def _options(trial: Trial) -> Options:
+    """The run's own, with the cache in the state that its plan rests on."""
+    plan, options = trial.run.recommendation, trial.run.options
+    return replace(options, max_seconds=trial.max_seconds, cache=options.cache if plan is None else plan.cache_state)
+
+
+def _differences(trial: Trial, seen: Seen) -> Iterator[str]:
+    """Where this is not what the run was measured on: its errors are then not those of the model alone."""
+    run, now = trial.run, trial.host
+    pairs = (
+        ("host", run.host.hostname, now.hostname),
+        ("processor", run.host.cpu_model, now.cpu_model),
+        ("TensorFlow", run.host.tensorflow_version, now.tensorflow_version),
+        ("Python", run.host.python_version, now.python_version),
+        ("CPUs that may be used", run.host.cpu_budget, now.cpu_budget),
+        (run.tool.name, run.tool.version, trial.tool.version),
+    )
+    changed = [f"{name} {before or 'unknown'}, now {after or 'unknown'}" for name, before, after in pairs if before != after]
+    if changed:
+        yield f"not what the run was measured on: {'; '.join(changed)}"
+    if run.interrupted:
+        yield "the run was interrupted: its model rests on what was measured until then"
+    if seen.pipeline is not None and _shape(seen.pipeline) != _shape(run.pipeline):
+        yield "the pipeline is not the one of the run any more: its ops or its batch size have changed"
+    before, after = (_cached_ratio(source, seen.cache) for source in (run.measurements, seen.measurements))
+    if before is not None and after is not None and abs(before - after) > CACHED_DIFFERENCE_RATIO:
+        yield f"{format_ratio(after)} of the files were in the page cache, {format_ratio(before)} when the run was measured"
+
+
+def _shape(pipeline: PipelineGraph) -> tuple[object, ...]:
+    """What must be alike for two pipelines to cost the same, and does not depend on which files a worker reads."""
+    return pipeline.batch_size, tuple((op.kind, op.within) for op in pipeline.ops)
+
+
+def _cached_ratio(measurements: Sequence[Measurement], cache: str) -> float | None:
+    """In most launches: the first one may have filled the cache for those after it."""
+    known = [m.page_cache_ratio for m in measurements if m.cache_state == cache and m.page_cache_ratio is not None]
+    return median(known) if known else None
+
+
+def _missing(
+    trial: Trial, layouts: Sequence[Layout], measurements: Sequence[Measurement], stopped: AnalyzerError | None
+) -> Iterator[str]:
+    """Layouts with fewer launches than asked for, and why; those alike together."""
+    ending = "interrupted" if isinstance(stopped, Interrupted) else f"ended early, {stopped}" if stopped else "the time was up"
+    alike: dict[str, list[str]] = {}
+    for layout in layouts:
+        launches = [m for m in measurements if m.layout == layout]
+        whole = [m for m in launches if delivered(m, trial.run.options.feed) is not None]
+        lost = [worker for m in launches for worker in m.workers if worker.samples_per_s is None]
+        if len(whole) < trial.rounds:
+            why = f"a worker gave no rate ({lost[0].message or lost[0].status})" if lost else ending
+            alike.setdefault(f"measured in {len(whole)} of {trial.rounds} rounds: {why}", []).append(str(layout))
+    for what, names in alike.items():
+        yield f"{', '.join(names)} {what}"

@@ -1,0 +1,107 @@
+"""Bytes of files behind one element of a pipeline, by the elements that its readers passed.
+
+What the kernel counts (`rchar`) grows by a whole buffer at a time, for each file that is open: within a window in which few buffers
+are filled it tells nothing. A record that passed is as long as it is in its file but for what stands around it there, and how many
+pass for one element of the output is known (`visits`). Only of readers that give something else than they read (CSV), or read
+compressed files, a part of the files is looked at (`raw_reads.look_into`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from cs_input_analyzer.machines.raw_reads import READ_BYTES, Look
+from cs_input_analyzer.pipeline.op_kinds import KEEPERS, WRITERS
+from cs_input_analyzer.pipeline.threads import python_ops, reader_ops
+from cs_input_analyzer.records import Op
+from cs_input_analyzer.worker.visits import Seen, visit_ratios
+
+# What a file holds for each record beside it: lengths and checksums of a TFRecord, the end of a line.
+_BESIDE_BYTES = {"TFRecord": 16, "TextLine": 1, "FixedLengthRecord": 0}
+# A string in a tensor is so much larger than what it says (`tstring`); the model of a running iterator counts that, too.
+STRING_BYTES = 24
+_CSV_BUFFER_BYTES = 4 << 20
+# Sources that are in memory from the beginning.
+_HELD = frozenset({"Range", "Random", "Tensor", "TensorSlice", "SparseTensorSlice", "List"})
+# The kernel's count is believed where so many buffers were filled, and against that of the elements where it is so much higher.
+LEAST_BUFFERS = 10
+HIGHER_RATIO = 1.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reads:
+    """What is known of a pipeline's reading.
+
+    Attributes:
+        bytes_per_element: of files, for each element of the output; None where readers do not tell it.
+        buffered_bytes: what all read buffers hold together.
+        may_read_more: whether Python functions can read files that no reader tells of.
+    """
+
+    bytes_per_element: float | None = None
+    buffered_bytes: int = 0
+    may_read_more: bool = False
+
+
+def needs_look(op: Op) -> bool:
+    """Whether the files of a reader have to be looked into."""
+    return op.kind == "CSV" or (op.kind in _BESIDE_BYTES and op.parameters.get("compression_type", "GZIP") != "")
+
+
+def reads_of(ops: Sequence[Op], passed: Mapping[str, Seen], looks: Mapping[str, Look]) -> Reads:
+    """Args: what the ops passed since their iterators were made, and what was seen in the files of readers, by op name."""
+    readers = reader_ops(ops)
+    ratios = visit_ratios(ops, passed, 1.0)
+    sizes = [_record_bytes(op, passed.get(op.name), looks.get(op.name)) for op in readers]
+    known = [size * ratios[op.name] for op, size in zip(readers, sizes, strict=True) if size is not None and op.name in ratios]
+    # Behind a cache nothing is read once it is full: how much of it is, only the kernel tells.
+    is_cached = any(op.kind in KEEPERS | WRITERS for op in ops)
+    is_known = bool(readers) or all(op.kind in _HELD for op in ops if not op.inputs and op.within is None)
+    return Reads(
+        bytes_per_element=sum(known) if is_known and len(known) == len(readers) and not is_cached else None,
+        buffered_bytes=0 if is_cached else sum(_buffered_bytes(op, ops) for op in readers),
+        may_read_more=bool(python_ops(ops)),
+    )
+
+
+def bytes_per_sample(reads: Reads, samples_per_element: float, counted_bytes: float | None, samples: float) -> float | None:
+    """Bytes of files for one sample; None where neither way of counting tells.
+
+    Args:
+        counted_bytes: what the kernel counted within the window, in which `samples` came.
+    """
+    by_kernel = counted_bytes / samples if counted_bytes is not None and samples else None
+    if by_kernel is not None and (counted_bytes or 0.0) < LEAST_BUFFERS * reads.buffered_bytes:
+        by_kernel = None
+    by_elements = None if reads.bytes_per_element is None else reads.bytes_per_element / samples_per_element
+    if by_elements is None:
+        return by_kernel
+    is_more = reads.may_read_more and by_kernel is not None and by_kernel > HIGHER_RATIO * by_elements
+    return by_kernel if is_more else by_elements
+
+
+def _record_bytes(op: Op, seen: Seen | None, look: Look | None) -> float | None:
+    """Bytes of file for one element of a reader; None where that is not told."""
+    if op.kind == "CSV":
+        return None if look is None else look.line_bytes
+    beside = _BESIDE_BYTES.get(op.kind)
+    if beside is None or seen is None or seen.elements <= 0 or (needs_look(op) and look is None):
+        return None
+    unpacked = seen.bytes_out / seen.elements - STRING_BYTES + beside
+    return unpacked * (look.packed_ratio if look is not None else 1.0)
+
+
+def _buffered_bytes(op: Op, ops: Sequence[Op]) -> int:
+    """What its read buffers hold; 0 for readers that are not known to have one."""
+    if op.kind not in (*_BESIDE_BYTES, "CSV"):
+        return 0
+    size = op.parameters.get("buffer_size") or (_CSV_BUFFER_BYTES if op.kind == "CSV" else READ_BYTES)
+    files, streams, holder = op.files, 1, op.within
+    while holder is not None:
+        held = next(one for one in ops if one.name == holder)
+        cycle = held.parameters.get("cycle_length", 1)
+        streams *= cycle if isinstance(cycle, int) and cycle > 0 else 1
+        holder = held.within
+    size = int(size) if isinstance(size, int) else READ_BYTES
+    return min(size, files.largest_bytes) * min(streams, files.count) if files else size * streams

@@ -1,0 +1,100 @@
+"""Stands in for Estimators, which TensorFlow has lost and the vendor's closed packages have: calls that take data are told of.
+
+Where nobody listens, as while an input function is called, they do nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from cs_input_analyzer.records import Mode
+from cs_input_analyzer.worker.capture.stand_ins import Blank
+
+__all__ = ["KNOWN", "Reached", "led_to", "params_of", "train_and_evaluate"]
+
+# (estimator, name of the call, input function, mode)
+Reached = Callable[[Any, str, Any, Mode], None]
+# The innermost one listens. Not kept by the classes: a user's module holds them for as long as the process lives.
+_listeners: list[Reached] = []
+
+
+@contextmanager
+def led_to(reached: Reached) -> Iterator[None]:
+    """While open, `reached` is called where an Estimator would take data."""
+    _listeners.append(reached)
+    try:
+        yield
+    finally:
+        _listeners.remove(reached)
+
+
+def _reached(estimator: Any, call: str, input_fn: Any, mode: Mode) -> None:
+    if _listeners:
+        _listeners[-1](estimator, call, input_fn, mode)
+
+
+class Estimator(Blank):
+    def __init__(self, model_fn: Any = None, model_dir: Any = None, config: Any = None, params: Any = None, **others: Any) -> None:
+        vars(self).update(others, model_fn=model_fn, model_dir=model_dir, params=params)
+        self.config = config if config is not None else self._next(".config")
+
+    def train(self, input_fn: Any = None, *args: Any, **kwargs: Any) -> Any:
+        _reached(self, "train", input_fn, "train")
+        return self
+
+    def compile(self, input_fn: Any = None, validate_only: Any = False, mode: Any = "train", **kwargs: Any) -> Any:
+        _reached(self, "compile", input_fn, "eval" if mode == "eval" else "train")
+        return self
+
+    def evaluate(self, input_fn: Any = None, *args: Any, **kwargs: Any) -> Any:
+        _reached(self, "evaluate", input_fn, "eval")
+        return {}
+
+    def predict(self, input_fn: Any = None, *args: Any, **kwargs: Any) -> Any:
+        _reached(self, "predict", input_fn, "eval")
+        return iter(())
+
+    def train_and_evaluate(self, *args: Any, **kwargs: Any) -> Any:
+        specs = [one for one in [*args, *kwargs.values()] if hasattr(one, "input_fn") or callable(one)]
+        return train_and_evaluate(self, *specs[:2])
+
+
+def train_and_evaluate(estimator: Any, train_spec: Any = None, eval_spec: Any = None) -> Any:
+    modes: tuple[tuple[Any, str, Mode], ...] = ((train_spec, "train", "train"), (eval_spec, "evaluate", "eval"))
+    for spec, call, mode in modes:
+        if spec is not None:
+            _reached(estimator, call, getattr(spec, "input_fn", spec), mode)
+    return {}, []
+
+
+def params_of(estimator: Any, mode: Mode) -> Any:
+    """What it gives its input function. One for TPUs is told its batch sizes, and adds that of the mode."""
+    own = vars(estimator)
+    params, batch_size = own.get("params", own.get("_params")), own.get(f"{mode}_batch_size")
+    return {**(params or {}), "batch_size": batch_size} if isinstance(params, dict | None) and batch_size else params
+
+
+class ModeKeys:
+    """With the values that they had in TensorFlow: input functions compare them."""
+
+    TRAIN, EVAL, PREDICT, INFER = "train", "eval", "infer", "infer"
+
+
+class TrainSpec(Blank):
+    def __init__(self, input_fn: Any = None, *args: Any, **kwargs: Any) -> None:
+        self.input_fn = input_fn
+
+
+class EvalSpec(TrainSpec):
+    pass
+
+
+KNOWN: dict[str, Any] = {
+    "Estimator": Estimator,
+    "ModeKeys": ModeKeys,
+    "TrainSpec": TrainSpec,
+    "EvalSpec": EvalSpec,
+    "train_and_evaluate": train_and_evaluate,
+}

@@ -1,0 +1,315 @@
+"""The calls through which a script gives its data to a training, each led to the gate while a script runs.
+
+Estimators (TensorFlow's and the vendor's, or what stands in for them), Keras, loops over a Dataset (AutoGraph's too), the iterators
+of TensorFlow 1, and what a strategy distributes.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from types import ModuleType
+from typing import Any
+
+from cs_input_analyzer.pipeline.graph import is_library, where_built
+from cs_input_analyzer.records import Mode
+from cs_input_analyzer.worker.capture import estimators
+from cs_input_analyzer.worker.capture.interceptor import Gate, Nothing, OneLook, Taken
+from cs_input_analyzer.worker.capture.loaded import Loaded
+from cs_input_analyzer.worker.capture.missing import is_vendors
+from cs_input_analyzer.worker.capture.shape_peek import MOST_LOOKED_AT, is_one_look
+from cs_input_analyzer.worker.capture.stand_ins import Blank, NoResult, StandIn
+
+__all__ = ["LOOKED_FOR", "opened", "opened_for_functions"]
+
+LOOKED_FOR = (
+    "train, compile or evaluate of an Estimator, train_and_evaluate, Keras' fit, evaluate or predict, a loop over a "
+    "tf.data.Dataset or iter() of one, make_one_shot_iterator, a strategy's experimental_distribute_dataset"
+)
+_KERAS = {"keras.src.models.model": "Model", "tf_keras.src.engine.training": "Model"}
+_ESTIMATORS = ("estimator", "cs_estimator")
+_ADAPT_FRAMES = 20
+
+
+@contextmanager
+def opened(gate: Gate) -> Iterator[None]:
+    """While open, all of them lead to the gate."""
+    with ExitStack() as stack:
+        doors = _Doors(gate, stack)
+        doors.tensorflow()
+        stack.enter_context(estimators.led_to(doors.estimator))
+        finder = Loaded(doors.wants, doors.after)
+        sys.meta_path.insert(0, finder)
+        stack.callback(sys.meta_path.remove, finder)
+        for name in [name for name in list(sys.modules) if doors.wants(name)]:
+            doors.after(sys.modules[name])
+        yield
+
+
+@contextmanager
+def opened_for_functions(gate: Gate) -> Iterator[None]:
+    """While open, the iterators of TensorFlow 1 lead to the gate: an input function may make one and return its tensors."""
+    with ExitStack() as stack:
+        _Doors(gate, stack).one_shot_iterators()
+        yield
+
+
+class _Doors:
+    def __init__(self, gate: Gate, stack: ExitStack) -> None:
+        self._gate, self._stack = gate, stack
+        self._passed: list[Any] = []  # datasets that were given to a tf.function
+
+    def _replace(self, owner: Any, name: str, new: Any) -> None:
+        """Until the stack is unwound."""
+        missing = object()
+        old = vars(owner).get(name, missing)
+        setattr(owner, name, new)
+        self._stack.callback(*((delattr, owner, name) if old is missing else (setattr, owner, name, old)))
+
+    # --- what is looked after once it is loaded --------------------------------------------------------------------------
+
+    def wants(self, name: str) -> bool:
+        is_estimators = is_vendors(name) and name.rpartition(".")[2].startswith(_ESTIMATORS)
+        return name in _KERAS or is_estimators
+
+    def after(self, module: ModuleType) -> None:
+        name = module.__name__
+        if name in _KERAS:
+            self._keras(getattr(module, _KERAS[name]))
+        elif not isinstance(module, StandIn):
+            self._estimators(module)
+
+    # --- Estimators ------------------------------------------------------------------------------------------------------
+
+    def estimator(self, estimator: Any, call: str, input_fn: Any, mode: Mode) -> None:
+        kind: Any = "train" if call in ("train", "compile") and mode == "train" else "predict" if call == "predict" else "evaluate"
+        taken = self._taken(input_fn)
+        if isinstance(taken, Taken) and callable(input_fn):
+            own = {"params": estimators.params_of(estimator, mode), "config": _own(estimator, "config"), "mode": mode}
+            taken = Taken(subject=input_fn, arguments={name: value for name, value in own.items() if name in _names(input_fn)})
+        self._gate.reach(kind, f"{type(estimator).__name__}.{call}", taken, mode)
+
+    def _estimators(self, module: ModuleType) -> None:
+        """Of packages that are installed."""
+        modes: dict[str, Mode] = {"train": "train", "compile": "train", "evaluate": "eval", "predict": "eval"}
+        for name, value in list(vars(module).items()):
+            if inspect.isclass(value) and "Estimator" in name:
+                for call in [call for call in modes if call in vars(value)]:
+                    self._replace(value, call, self._method(call, modes[call]))
+            elif name == "train_and_evaluate" and callable(value):
+                self._replace(module, name, estimators.train_and_evaluate)
+
+    def _method(self, call: str, mode: Mode) -> Callable[..., Any]:
+        def method(estimator: Any, input_fn: Any = None, *args: Any, **kwargs: Any) -> Any:
+            self.estimator(estimator, call, input_fn, "eval" if kwargs.get("mode") == "eval" else mode)
+            return {} if call == "evaluate" else estimator if call != "predict" else iter(())
+
+        return method
+
+    # --- Keras -----------------------------------------------------------------------------------------------------------
+
+    def _keras(self, model: Any) -> None:
+        def fit(model: Any, x: Any = None, *args: Any, **kwargs: Any) -> Any:
+            self._gate.reach("fit", f"{type(model).__name__}.fit", self._taken(x))
+            if kwargs.get("validation_data") is not None:
+                self._gate.reach("evaluate", "validation_data of fit", self._taken(kwargs["validation_data"]), "eval")
+            return NoResult()
+
+        def evaluate(model: Any, x: Any = None, *args: Any, **kwargs: Any) -> Any:
+            self._gate.reach("evaluate", f"{type(model).__name__}.evaluate", self._taken(x), "eval")
+            return NoResult()
+
+        def predict(model: Any, x: Any = None, *args: Any, **kwargs: Any) -> Any:
+            self._gate.reach("predict", f"{type(model).__name__}.predict", self._taken(x), "eval")
+            return NoResult()
+
+        def on_batch(model: Any, x: Any = None, *args: Any, **kwargs: Any) -> Any:
+            self._gate.reach("fit", f"{type(model).__name__}.train_on_batch", self._taken(x))
+            return NoResult()
+
+        compiled = model.compile
+
+        def compile(model: Any, *args: Any, **kwargs: Any) -> None:
+            """Keras would refuse a stand-in, such as an optimizer of a package that is missing; nothing is trained with it."""
+            if not any(isinstance(value, Blank) for value in (*args, *kwargs.values())):
+                compiled(model, *args, **kwargs)
+
+        for door in (compile, fit, evaluate, predict):
+            self._replace(model, door.__name__, door)
+        self._replace(model, "train_on_batch", on_batch)
+
+    # --- TensorFlow ------------------------------------------------------------------------------------------------------
+
+    def tensorflow(self) -> None:
+        from tensorflow.python.client import session
+        from tensorflow.python.data.ops import dataset_ops
+        from tensorflow.python.eager import backprop
+
+        self.one_shot_iterators()
+        self._loops(dataset_ops.DatasetV2)
+        self._autograph()
+        self._strategies()
+        self._guarded(session.BaseSession, ("run", "make_callable"), "run a step of a session")
+        self._guarded(backprop.GradientTape, ("__enter__",), "compute gradients")
+
+    def _guarded(self, owner: Any, names: tuple[str, ...], what: str) -> None:
+        for name in names:
+            original = getattr(owner, name, None)
+            if original is not None:
+                self._replace(owner, name, self._after_guard(original, what))
+
+    def _after_guard(self, original: Callable[..., Any], what: str) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            self._gate.guard(what)
+            return original(*args, **kwargs)
+
+        return call
+
+    def one_shot_iterators(self) -> None:
+        import tensorflow as tf
+        from tensorflow.python.data.ops import dataset_ops
+
+        for name in ("_make_one_shot_iterator", "_make_initializable_iterator"):
+            original = getattr(dataset_ops.DatasetV1, name)
+
+            def make(dataset: Any, *args: Any, original: Any = original, call: str = name.lstrip("_"), **kwargs: Any) -> Any:
+                self._gate.reach("loop", call, self._taken(dataset))
+                # The tensors of a graph hold nothing until a session runs, which ends the script.
+                return Nothing(self._gate, dataset) if tf.executing_eagerly() else original(dataset, *args, **kwargs)
+
+            self._replace(dataset_ops.DatasetV1, name, make)
+
+    def _loops(self, dataset_class: Any) -> None:
+        for name in ("__iter__", "as_numpy_iterator"):
+            self._replace(dataset_class, name, self._iteration(getattr(dataset_class, name)))
+
+    def _iteration(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def iterate(dataset: Any) -> Any:
+            if _is_adapting():
+                return original(dataset)
+            if is_one_look(where_built().line):
+                self._gate.reach("peek", "a look at one element", self._taken(dataset))
+                return OneLook(self._gate, dataset, lambda: next(original(dataset)))
+            if _is_small(dataset):
+                self._gate.reach("peek", "a look at a few elements", self._taken(dataset))
+                return original(dataset)
+            self._gate.reach("loop", "a loop over a Dataset", self._taken(dataset))
+            return Nothing(self._gate, dataset)
+
+        return iterate
+
+    def _autograph(self) -> None:
+        """`for batch in dataset` inside a `tf.function` is no Python loop; there the dataset may be the function's argument."""
+        import tensorflow as tf
+        from tensorflow.python.autograph.operators import control_flow
+        from tensorflow.python.eager.polymorphic_function import polymorphic_function
+
+        registry, function = control_flow.for_loop_registry, polymorphic_function.Function
+        lookup, called = registry.lookup, function.__call__
+
+        def found(iterated: Any) -> Any:
+            if not isinstance(iterated, tf.data.Dataset):
+                return lookup(iterated)
+            self._gate.reach("loop", "a loop over a Dataset in a tf.function", self._taken(iterated))
+            return lambda *args, **kwargs: None
+
+        def call(function: Any, *args: Any, **kwargs: Any) -> Any:
+            self._passed += [value for value in (*args, *kwargs.values()) if isinstance(value, tf.data.Dataset)]
+            return called(function, *args, **kwargs)
+
+        self._replace(registry, "lookup", found)
+        self._replace(function, "__call__", call)
+
+    def _strategies(self) -> None:
+        from tensorflow.python.distribute import collective_all_reduce_strategy, distribute_lib
+
+        base = distribute_lib.StrategyBase
+
+        def distribute(strategy: Any, dataset: Any, options: Any = None) -> Any:
+            self._gate.reach("distribute", f"{type(strategy).__name__}.experimental_distribute_dataset", self._taken(dataset))
+            return Nothing(self._gate, dataset)
+
+        def from_function(strategy: Any, dataset_fn: Any, options: Any = None) -> Any:
+            def of_context(input_context: Any) -> Any:
+                return dataset_fn(input_context)
+
+            call = f"{type(strategy).__name__}.distribute_datasets_from_function"
+            self._gate.reach("distribute", call, self._taken(of_context))
+            return Nothing(self._gate, NoResult())
+
+        self._replace(base, "experimental_distribute_dataset", distribute)
+        for name in ("distribute_datasets_from_function", "experimental_distribute_datasets_from_function"):
+            self._replace(base, name, from_function)
+        for name in ("CollectiveAllReduceStrategy", "CollectiveAllReduceStrategyV1"):
+            strategy = getattr(collective_all_reduce_strategy, name)
+            self._replace(strategy, "__init__", _alone(strategy.__init__))
+
+    # --- what is taken ---------------------------------------------------------------------------------------------------
+
+    def _taken(self, subject: Any) -> Taken | str:
+        """What can be analyzed of what a door was given, or why nothing can."""
+        import tensorflow as tf
+        from tensorflow.python.framework import func_graph
+
+        if isinstance(subject, Nothing):
+            subject = subject._dataset
+        if isinstance(subject, tf.data.Dataset):
+            if isinstance(getattr(subject._variant_tensor, "graph", None), func_graph.FuncGraph) and not tf.executing_eagerly():
+                given = [dataset for dataset in self._passed if dataset.element_spec == subject.element_spec]
+                if not given:
+                    return "a dataset that is made inside a tf.function"
+                subject = given[-1]
+            return Taken(subject=subject, arguments={})
+        if callable(subject) and not isinstance(subject, Blank):
+            return Taken(subject=subject, arguments={})
+        what = type(subject)
+        return "nothing that it was given" if subject is None else f"{what.__module__}.{what.__name__}, no tf.data.Dataset"
+
+
+def _is_small(dataset: Any) -> bool:
+    """Whether it is what `take` leaves of another, and only a few elements."""
+    import tensorflow as tf
+
+    count = getattr(dataset, "_count", None) if type(dataset).__name__.lstrip("_").startswith("Take") else None
+    known = tf.get_static_value(count) if count is not None else None
+    return known is not None and 0 <= int(known) <= MOST_LOOKED_AT
+
+
+def _own(estimator: Any, name: str) -> Any:
+    return vars(estimator).get(name, vars(estimator).get(f"_{name}"))
+
+
+def _names(function: Any) -> set[str]:
+    try:
+        return set(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        return set()
+
+
+def _alone(original: Callable[..., None]) -> Callable[..., None]:
+    """A strategy of many workers waits for them all when it is made; of those that are measured none ever answers."""
+
+    def make(strategy: Any, *args: Any, **kwargs: Any) -> None:
+        told = os.environ.pop("TF_CONFIG", None)
+        try:
+            original(strategy, *args, **kwargs)
+        finally:
+            if told is not None:
+                os.environ["TF_CONFIG"] = told
+
+    return make
+
+
+def _is_adapting() -> bool:
+    """Whether Keras reads the data to prepare a layer, which is no training, and whose vocabulary the pipeline may need."""
+    frame = sys._getframe(2)
+    for _ in range(_ADAPT_FRAMES):
+        if frame.f_code.co_name == "adapt" and is_library(frame.f_code.co_filename):
+            return True
+        if frame.f_back is None:
+            return False
+        frame = frame.f_back
+    return False

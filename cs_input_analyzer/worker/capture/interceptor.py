@@ -1,0 +1,213 @@
+"""What happens when a user's script reaches a place where it takes data: it is written down, and no training gets any.
+
+Where the script's files are private copies (`measure.isolation`), it goes on after that as if the data had been empty, so that what
+it would do later is seen too. Where they are its own, it ends at the first place that is no mere look at the data. In a worker it
+stands still at the place that was chosen. From the first place on it may take no step of a training, start no process and open no
+connection: what it tries of that ends it.
+
+To end a script is to leave it where it is, and never come back: what it does at its end, such as removing its data, is not done.
+"""
+
+from __future__ import annotations
+
+import dis
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any, NoReturn
+
+from cs_input_analyzer.pipeline.graph import where_built
+from cs_input_analyzer.pipeline.source.statements import code_at
+from cs_input_analyzer.records import CaptureCandidate, CaptureKind, Mode
+
+__all__ = ["Gate", "Nothing", "OneLook", "Taken", "watch"]
+
+# A place that is passed so often is a loop that waits for a number of steps, which will never be reached.
+MOST_PASSES = 1000
+_ASKING = ("FOR_ITER", "SEND", "YIELD_FROM")
+# Audit events of Python (docs.python.org/3/library/audit_events.html).
+_PROCESS_EVENTS = frozenset(
+    ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.fork", "os.forkpty", "socket.connect")
+)
+_FILE_EVENTS = frozenset(
+    ("open", "os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.truncate", "os.link", "os.symlink", "os.chmod", "shutil.rmtree")
+)
+_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """What the script would have taken data from: a Dataset, or a function that gives one, with the arguments it would get."""
+
+    subject: Any
+    arguments: dict[str, Any]
+
+
+class Gate:
+    """One run of a script, as far as its data are concerned.
+
+    Args:
+        leave: called with the reason where the script ends; it must not return.
+        wanted: number of the candidate at which the script ends; None: it goes on, as far as `is_isolated` allows.
+        told: hears of each candidate as it is found.
+        is_isolated: whether what the script writes goes to private copies.
+    """
+
+    def __init__(
+        self,
+        leave: Callable[[str], NoReturn],
+        wanted: int | None = None,
+        told: Callable[[CaptureCandidate], None] = lambda candidate: None,
+        *,
+        is_isolated: bool = True,
+    ) -> None:
+        self.candidates: list[CaptureCandidate] = []
+        self.refused: list[str] = []
+        self.taken: Taken | None = None
+        self.why = ""
+        self.is_over = False
+        self.written: dict[str, None] = {}  # in the order of the first time, where not isolated
+        self._wanted = wanted
+        self._told = told
+        self._is_isolated = is_isolated
+        self._pid = os.getpid()
+        self._leave = leave
+        self._passes: dict[tuple[str, str], int] = {}
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether data have been asked for: what the script does now is done without them."""
+        return bool(self._passes) and not self.is_over
+
+    def reach(self, kind: CaptureKind, call: str, taken: Taken | str, mode: Mode = "train") -> None:
+        """The script would take data here. A text in place of them says why they cannot be analyzed. May end it."""
+        self._end_forked_child()
+        if self.is_over:
+            return
+        source = where_built().line
+        where = (kind, source)
+        self._passes[where] = self._passes.get(where, 0) + 1
+        if self._passes[where] > MOST_PASSES:
+            self.stop(f"{call} at {source} was reached {MOST_PASSES} times")
+        if self._passes[where] > 1:
+            return
+        if isinstance(taken, str):
+            self.refused.append(f"{call} at {source} takes {taken}")
+            return
+        code = (code_at(source)[0] or "").strip() or None
+        candidate = CaptureCandidate(number=len(self.candidates) + 1, kind=kind, call=call, source=source, code=code, mode=mode)
+        self.candidates.append(candidate)
+        self._told(candidate)
+        if candidate.number == self._wanted:
+            self.taken = taken
+            self.stop("it was captured")
+        if self._wanted is None and not self._is_isolated and kind != "peek":
+            self.stop("")  # the listing says why
+
+    def stop(self, why: str) -> NoReturn:
+        """Ends the script."""
+        self._end_forked_child()
+        self.why = self.why or why
+        self._leave(self.why)
+
+    def _end_forked_child(self) -> None:
+        """A child that the script forked is no second script."""
+        if os.getpid() != self._pid:
+            os._exit(0)
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Around the script."""
+        _gates.append(self)
+        try:
+            yield
+        finally:
+            self.is_over = True
+            _gates.remove(self)
+
+    def guard(self, what: str) -> None:
+        """Something that a script may do before it takes data, and not after. Else it ends."""
+        if self.is_closed:
+            self.stop(f"it was about to {what} at {where_built().line or 'an unknown line'}")
+
+
+class Nothing:
+    """What a script gets instead of data: an iterator, and an iterable, without elements; all else is the dataset's own.
+
+    A loop over it ends at once. One who asks for an element by name, as `next(iterator)` does, would go on with what it got: there
+    the script ends.
+    """
+
+    def __init__(self, gate: Gate, dataset: Any) -> None:
+        self._gate = gate
+        self._dataset = dataset
+
+    def __iter__(self) -> Nothing:
+        return self
+
+    def __next__(self) -> Any:
+        if _is_asked_by_a_loop(sys._getframe(1)):
+            raise StopIteration
+        self._gate.guard("take an element")
+        raise StopIteration
+
+    def get_next(self, *_: object) -> Any:
+        self._gate.guard("take an element")
+        raise StopIteration
+
+    get_next_as_optional = get_next
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._dataset, name)
+
+
+class OneLook(Nothing):
+    """The first element, and then nothing."""
+
+    def __init__(self, gate: Gate, dataset: Any, first: Callable[[], Any]) -> None:
+        super().__init__(gate, dataset)
+        self._first: Callable[[], Any] | None = first
+
+    def __next__(self) -> Any:
+        first, self._first = self._first, None
+        if first is None:
+            self._gate.guard("take a second element")
+            raise StopIteration
+        return first()
+
+
+def _is_asked_by_a_loop(frame: FrameType) -> bool:
+    """Whether the frame is at `for … in`, also where something written in C stands between, as `enumerate` does."""
+    opcode = frame.f_code.co_code[frame.f_lasti] if frame.f_lasti >= 0 else 0
+    return dis.opname[opcode].startswith(_ASKING)
+
+
+# The gates of scripts that run now. A hook that was added once stays: it asks these.
+_gates: list[Gate] = []
+_has_hook = False
+# The folder for temporary files, where AutoGraph keeps what it generates. To ask for it inside the hook could wait for ever.
+_free = ""
+
+
+def watch() -> None:
+    """From now on, gates hear what their scripts do to processes, connections and, as far as Python tells, files."""
+    global _has_hook, _free
+    if not _has_hook:
+        _has_hook, _free = True, tempfile.gettempdir() + os.sep
+        sys.addaudithook(_heard)
+
+
+def _heard(event: str, arguments: tuple[Any, ...]) -> None:
+    if not _gates:
+        return
+    if event in _PROCESS_EVENTS:
+        _gates[-1].guard("start a process or open a connection")
+    elif event in _FILE_EVENTS and arguments and isinstance(arguments[0], str | bytes):
+        is_write = event != "open" or (isinstance(arguments[2], int) and arguments[2] & _WRITES)
+        path = os.path.abspath(os.fsdecode(arguments[0]))
+        if is_write and path != os.devnull and not path.startswith(_free):
+            _gates[-1].written.setdefault(path)

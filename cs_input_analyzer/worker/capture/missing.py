@@ -1,0 +1,155 @@
+"""Which modules are stood in for: those that TensorFlow and Keras have lost, the vendor's, and those that the user names.
+
+Always only where Python itself finds none. Three rules, none of which knows a script:
+
+- Below `tensorflow` and `keras`: where the user's own code imports it and does not expect that it may be missing.
+- The vendor's packages, which are in a closed container.
+- Packages that are named: others are never guessed, because code that tries an import and takes another way is to go that way.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import importlib.machinery
+import linecache
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.abc import Loader, MetaPathFinder
+from types import FrameType, ModuleType
+from typing import Any
+
+from cs_input_analyzer.pipeline.graph import is_users_own
+from cs_input_analyzer.worker.capture.estimators import KNOWN
+from cs_input_analyzer.worker.capture.stand_ins import StandIn, made_for
+
+__all__ = ["Finder", "expects_import_error", "innermost", "is_vendors", "missing_advice", "standing_in"]
+
+_ATTRIBUTE = "estimator"
+_SHRINKING = ("tensorflow", "keras")
+_VENDORS = ("cerebras", "tensorflow_estimator")
+_IMPORTING = ("importlib", "importlib._bootstrap", "importlib._bootstrap_external")
+_ASKING = "importlib.util"
+_CATCHING = ("ImportError", "ModuleNotFoundError", "Exception", "BaseException")
+
+
+@contextmanager
+def standing_in(named: Sequence[str], told: Callable[[str], None]) -> Iterator[None]:
+    """While open, missing modules are stood in for. `told` hears the name of each of which something is used.
+
+    Args:
+        named: packages that the user wants stood in for where they are not installed.
+    """
+    # Loaded before they are looked at: `import tensorflow.compat.v1` makes another module than `tf.compat.v1` was until then.
+    homes = [importlib.import_module(name) for name in ("tensorflow", "tensorflow.compat.v1", "tensorflow.compat.v2")]
+    finder = Finder(tuple(named), told)
+    sys.meta_path.append(finder)  # the last: asked where all others have found nothing
+    lost = [module for module in homes if _ATTRIBUTE not in vars(module)]
+    estimator = StandIn("tensorflow.estimator", KNOWN, told)
+    for module in lost:  # not in its dictionary: some of these modules keep another of what was asked for
+        setattr(module, _ATTRIBUTE, estimator)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+        for module in lost:
+            delattr(module, _ATTRIBUTE)
+        finder.forget()
+
+
+def innermost(names: Iterable[str]) -> tuple[str, ...]:
+    """Names of modules, each once, without those that only hold another of them."""
+    every = tuple(dict.fromkeys(names))
+    return tuple(name for name in every if not any(other.startswith(f"{name}.") for other in every))
+
+
+def missing_advice(message: str) -> str:
+    """What to do about a package that is not installed, where a message says that this went wrong."""
+    missing = re.search(r"No module named '([\w.]+)'", message)
+    if missing is None:
+        return ""
+    return f"; install it, or where the data need nothing of it, give --stand-in {missing.group(1).partition('.')[0]}"
+
+
+def is_vendors(name: str) -> bool:
+    """Whether a module is of a package of the vendor's, or of Estimators."""
+    top = name.partition(".")[0]
+    return top in _VENDORS or top.startswith("cerebras_")
+
+
+class Finder(MetaPathFinder, Loader):
+    def __init__(self, named: tuple[str, ...], told: Callable[[str], None]) -> None:
+        self._named, self._told = named, told
+        self._made: dict[str, Any] = {}
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> Any:
+        importer = _importer(sys._getframe(1))
+        return importlib.machinery.ModuleSpec(name, self, is_package=True) if self._stands_in(name, importer) else None
+
+    def _stands_in(self, name: str, importer: FrameType | None) -> bool:
+        is_question = importer is not None and importer.f_globals.get("__name__") == _ASKING
+        if any(name == package or name.startswith(f"{package}.") for package in self._named):
+            return True
+        if is_vendors(name):
+            # Some releases ask whether they are in the vendor's source tree, `cerebras`, or beside its wheels, `cerebras_…`, and
+            # go by the answer: users have the wheels.
+            return not (is_question and name.partition(".")[0] == "cerebras")
+        if name.partition(".")[0] not in _SHRINKING or "." not in name or importer is None or is_question:
+            return False
+        return _is_users(importer) and not expects_import_error(importer.f_code.co_filename, importer.f_lineno)
+
+    def create_module(self, spec: Any) -> ModuleType:
+        return StandIn(spec.name, KNOWN, self._told)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Where a class is missing, `from tensorflow.keras.layers import Lost` asks for a module of its name."""
+        parent, _, name = module.__name__.rpartition(".")
+        if parent and not isinstance(sys.modules.get(parent), StandIn) and name[:1].isupper():
+            self._told(module.__name__)
+            sys.modules[module.__name__] = made_for(parent, name, KNOWN)
+        self._made[module.__name__] = sys.modules[module.__name__]
+
+    def forget(self) -> None:
+        """Takes away what was made, so that it is missing again."""
+        for name, made in self._made.items():
+            parent, _, last = name.rpartition(".")
+            if sys.modules.get(name) is made:
+                del sys.modules[name]
+            holder = sys.modules.get(parent)
+            if holder is not None and vars(holder).get(last) is made:
+                delattr(holder, last)
+
+
+def _importer(frame: FrameType | None) -> FrameType | None:
+    """The frame of the code that imports, or asks whether it could."""
+    while frame is not None and frame.f_globals.get("__name__") in _IMPORTING:
+        frame = frame.f_back
+    return frame
+
+
+def _is_users(frame: FrameType) -> bool:
+    """Whether the code is the user's own: packages try for modules that they can do without, TensorFlow among them."""
+    return is_users_own(frame.f_code.co_filename)
+
+
+def expects_import_error(path: str, line: int) -> bool:
+    """Whether what stands there is tried, and goes on in another way where an import fails."""
+    try:
+        nodes = list(ast.walk(ast.parse("".join(linecache.getlines(path)))))
+    except (SyntaxError, ValueError):
+        return False
+    return any(
+        isinstance(node, ast.Try)
+        and any(tried.lineno <= line <= (tried.end_lineno or 0) for tried in node.body)
+        and any(_catches_import_error(handler.type) for handler in node.handlers)
+        for node in nodes
+    )
+
+
+def _catches_import_error(caught: ast.expr | None) -> bool:
+    if caught is None:
+        return True
+    kinds = caught.elts if isinstance(caught, ast.Tuple) else [caught]
+    return any(isinstance(kind, ast.Name | ast.Attribute) and ast.unparse(kind).rpartition(".")[2] in _CATCHING for kind in kinds)

@@ -1,0 +1,284 @@
+"""Whether an edited pipeline gives the elements of the original: compared bit by bit, chance taken out of both.
+
+Order counts wherever the original promises one. Where it does not (a shuffle without a seed follows, or an op may give any order)
+and the edit makes use of that, each element of a whole pass must come as often from one as from the other, compared where the two
+pipelines part, before anything is put into batches; what follows there is alike in both.
+
+A comparison of fewer elements than a pass has says how many it was. It never stands for a pass where the order is moot, nor where
+the two take turns between their files in different ways, which shows late: there it is a whole one, of all inputs or, where each
+input gives what it gives alone, of the first few.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import psutil
+
+# One comparison holds two pipelines at once.
+MOST_ELEMENTS = 20_000
+MOST_BYTES = 2**30
+# In order the first elements tell: of the edits, only other turns between files may show in later ones alone.
+LONGEST_IN_ORDER_S = 2.0
+# Fewer of them, where there are more, prove nothing.
+LEAST_ELEMENTS = 4
+# Where a whole pass takes too long, it is one of so many elements (files) of what both pipelines have in common before they part.
+FEW_INPUTS = (48, 12, 3)
+# A cache on trial may not take the host down: looked at every so many elements.
+LEAST_FREE_RATIO = 0.1
+MEMORY_CHECK = 32
+_PYTHON = "; its Python code may give something else each time it is called"
+_OTHER_TURNS = "the two take turns between their files in different ways, and the order that comes of it is promised"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """`elements`: how many were compared, `of`: of how many, None where a pass has no end or was not seen whole. `reason`: why it
+    was refused, or what the proof rests on. `pass_elements`: of one pass, where a cache shows only in the second. `is_late`: more
+    time may have proven it."""
+
+    status: Literal["proven", "refused"]
+    reason: str
+    elements: int = 0
+    of: int | None = None
+    pass_elements: int | None = None
+    is_late: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Read:
+    """What a comparison saw. `difference` is empty where all was alike; `is_whole`: both ended."""
+
+    elements: int
+    is_whole: bool
+    difference: str = ""
+    failure: str = ""
+
+
+def prove(original: Any, edited: Any, *, seconds: float, clock: Callable[[], float] = time.monotonic) -> Proof:
+    """Compares two datasets. Whatever cannot be compared is refused by name; nothing is proven by default."""
+    from cs_input_analyzer.pipeline.edits import difference
+
+    if original.element_spec != edited.element_spec:
+        return _refused(f"the elements are of another kind: {edited.element_spec} instead of {original.element_spec}"[:500])
+    if int(original.cardinality()) != int(edited.cardinality()):
+        return _refused(f"{_count(edited)} elements in a pass instead of {_count(original)}")
+    texts = difference.read_text(original), difference.read_text(edited)
+    unordered = original.options().deterministic is False
+    for text in texts:
+        why = difference.incomparable(text, original.element_spec)
+        if why is not None:
+            return _refused(why)
+    why = difference.changed_promise(*texts, unordered, edited.options().deterministic is False)
+    if why is not None:
+        return _refused(why)
+    deadline_s = clock() + seconds
+    python = _PYTHON if difference.calls_python(texts[0]) else ""
+    if difference.cache_places(texts[0]) != difference.cache_places(texts[1]):
+        return _two_passes(original, edited, texts, deadline_s, clock, python)
+    return _in_order_or_without(original, edited, texts, unordered, deadline_s, clock, python)
+
+
+def _in_order_or_without(
+    original: Any, edited: Any, texts: tuple[Any, Any], unordered: bool, deadline_s: float, clock: Callable[[], float], python: str
+) -> Proof:
+    from cs_input_analyzer.pipeline.edits import difference
+    from cs_input_analyzer.pipeline.edits.settle import settled
+
+    until_s = clock() + min(LONGEST_IN_ORDER_S, (deadline_s - clock()) / 2)
+    read = _side_by_side(settled(original), settled(edited), until_s, clock, latest_s=deadline_s)
+    if read.failure:
+        return _refused(read.failure, read.elements)
+    if not read.difference:
+        if read.elements < (1 if read.is_whole else LEAST_ELEMENTS):
+            few = f"{'no element' if read.elements == 0 else f'only {read.elements}'} came to be compared"
+            return _refused(few, read.elements) if read.is_whole else _late(f"{few} in the time there was", read.elements)
+        if _tells_the_rest(read, texts):
+            what = "a whole pass" if read.is_whole else "the first ones"
+            of = read.elements if read.is_whole else _cardinality(original)
+            return Proof(status="proven", reason=f"{what}, in order", elements=read.elements, of=of)
+    where = difference.parting(*texts, unordered)
+    if where is None:
+        return _refused(read.difference + python if read.difference else _OTHER_TURNS, read.elements)
+    counted = 0
+    sources = where.sources or (None, None)
+    for inputs in (None, *(FEW_INPUTS if where.sources else ())):
+        until_s = clock() + (deadline_s - clock()) / (2 if inputs != FEW_INPUTS[-1] else 1)
+        forms = (
+            settled(original, one_pass=True, cut=where.original, source=sources[0], most=inputs),
+            settled(edited, one_pass=True, cut=where.edited, source=sources[1], most=inputs),
+        )
+        read = _without_order(*forms, until_s, clock)
+        counted = max(counted, read.elements)
+        if read.failure or read.difference:
+            return _refused(read.failure or read.difference + python, read.elements)
+        if read.is_whole and read.elements:
+            part = "a whole pass" if inputs is None else f"a pass over the first {inputs} inputs"
+            of = read.elements if inputs is None else None
+            return Proof(
+                status="proven", reason=f"{part}, in any order, as the original promises none there", elements=read.elements, of=of
+            )
+    return _late("the order changes, so a whole pass must be compared, and that takes longer than there is time", counted)
+
+
+def _tells_the_rest(read: _Read, texts: tuple[Any, Any]) -> bool:
+    """Whether elements that are alike stand for those that were not seen, and for every order in which the files may come.
+
+    Another cycle shows only after as many records as the old one takes in its first round, and in some orders of the files never.
+    """
+    from cs_input_analyzer.pipeline.edits import difference
+
+    if difference.turns(texts[0]) == difference.turns(texts[1]):
+        return True
+    return read.is_whole and all(map(difference.has_one_order, texts))
+
+
+def _two_passes(
+    original: Any, edited: Any, texts: tuple[Any, Any], deadline_s: float, clock: Callable[[], float], python: str
+) -> Proof:
+    """A cache shows in the second pass only, and only after a first one that was read to its end."""
+    from cs_input_analyzer.pipeline.edits.settle import settled
+
+    forms = settled(original, one_pass=True), settled(edited, one_pass=True)
+    total = pass_elements = 0
+    for _ in range(2):
+        read = _side_by_side(*forms, deadline_s, clock)
+        total += read.elements
+        if read.failure or read.difference:
+            return _refused(read.failure or read.difference + python, total)
+        if not read.is_whole:
+            return _late("a cache shows in the second pass, and reading two takes longer than there is time", total)
+        pass_elements = pass_elements or read.elements
+        if not _tells_the_rest(read, texts):
+            return _refused(_OTHER_TURNS, total)
+    if pass_elements == 0:
+        return _refused("no element came to be compared")
+    return Proof(status="proven", reason="two whole passes, in order", elements=total, of=total, pass_elements=pass_elements)
+
+
+def _side_by_side(first: Any, second: Any, deadline_s: float, clock: Callable[[], float], latest_s: float | None = None) -> _Read:
+    """Until both end, or the deadline; where only few elements came by then, until `latest_s`."""
+    left, right = _elements(first), _elements(second)
+    elements, size = 0, 0
+    while True:
+        one, other = next(left, _END), next(right, _END)
+        for given, who in ((one, "original"), (other, "edited pipeline")):
+            if isinstance(given, Exception):
+                return _Read(elements=elements, is_whole=False, failure=f"the {who} fails at element {elements}: {_short(given)}")
+        if one is _END or other is _END:
+            difference = "" if one is other else f"one ends after {elements} elements, the other goes on"
+            return _Read(elements=elements, is_whole=True, difference=difference)
+        if one != other:
+            return _Read(elements=elements, is_whole=False, difference=f"element {elements} differs{_where(one, other)}")
+        elements += 1
+        size += sum(len(part[2]) for part in one)
+        if elements % MEMORY_CHECK == 0 and is_memory_short():
+            return _Read(elements=elements, is_whole=False, failure="the memory is nearly full")
+        is_late = clock() > (deadline_s if latest_s is None or elements >= LEAST_ELEMENTS else latest_s)
+        if elements >= MOST_ELEMENTS or size >= MOST_BYTES or is_late:
+            return _Read(elements=elements, is_whole=False)
+
+
+def _without_order(first: Any, second: Any, deadline_s: float, clock: Callable[[], float]) -> _Read:
+    counts: list[Counter[bytes]] = []
+    for dataset, who in ((first, "original"), (second, "edited pipeline")):
+        count: Counter[bytes] = Counter()
+        for element in _elements(dataset):
+            if isinstance(element, Exception):
+                seen = count.total() if hasattr(count, "total") else sum(count.values())
+                return _Read(elements=seen, is_whole=False, failure=f"the {who} fails at element {seen}: {_short(element)}")
+            count[_digest(element)] += 1
+            if clock() > deadline_s:
+                return _Read(elements=sum(count.values()), is_whole=False)
+        counts.append(count)
+    missing, added = counts[0] - counts[1], counts[1] - counts[0]
+    total = sum(counts[0].values())
+    if missing or added:
+        lost, more = sum(missing.values()), sum(added.values())
+        return _Read(elements=total, is_whole=True, difference=f"of {total} elements {lost} are missing and {more} are new")
+    return _Read(elements=total, is_whole=True)
+
+
+def is_memory_short(more_bytes: int = 0) -> bool:
+    """Whether the host has little memory left, or would have with so much more in use."""
+    memory = psutil.virtual_memory()
+    return bool(memory.available - more_bytes < LEAST_FREE_RATIO * memory.total)
+
+
+_END: Any = object()
+# dtype, shape and bytes of one tensor.
+_Part = tuple[str, tuple[int, ...], bytes]
+
+
+def _elements(dataset: Any) -> Iterator[Any]:
+    """Elements in canonical form: bytes, so that a NaN equals itself; an exception in the place of an element that failed."""
+    import tensorflow as tf
+
+    try:
+        for element in dataset:
+            yield tuple(_part(tensor) for tensor in tf.nest.flatten(element, expand_composites=True))
+    except Exception as error:  # whatever TensorFlow or the user's functions raise
+        yield error
+
+
+def _part(tensor: Any) -> _Part:
+    if tensor is None:
+        return "none", (), b""
+    values = tensor.numpy() if hasattr(tensor, "numpy") else tensor
+    if isinstance(values, bytes):
+        return "string", (), values
+    if values.dtype == object:
+        texts = [bytes(text) for text in values.ravel().tolist()]
+        return "string", tuple(values.shape), b"".join(len(text).to_bytes(8, "little") + text for text in texts)
+    return str(values.dtype), tuple(values.shape), values.tobytes()
+
+
+def _digest(element: tuple[_Part, ...]) -> bytes:
+    made = hashlib.blake2b(digest_size=16)
+    for dtype, shape, content in element:
+        made.update(f"{dtype} {shape} {len(content)} ".encode())
+        made.update(content)
+    return made.digest()
+
+
+def _where(one: tuple[_Part, ...], other: tuple[_Part, ...]) -> str:
+    """Which tensor of an element differs, and in what."""
+    for position, (left, right) in enumerate(zip(one, other, strict=False)):
+        if left[:2] != right[:2]:
+            return f": component {position} is {right[0]} {list(right[1])} instead of {left[0]} {list(left[1])}"
+        if left != right:
+            return f" in component {position}"
+    return ""
+
+
+def _refused(reason: str, elements: int = 0) -> Proof:
+    return Proof(status="refused", reason=reason, elements=elements)
+
+
+def _late(reason: str, elements: int) -> Proof:
+    return Proof(status="refused", reason=reason, elements=elements, is_late=True)
+
+
+def _cardinality(dataset: Any) -> int | None:
+    """Elements of a pass; None where there is no end, or TensorFlow does not know."""
+    count = int(dataset.cardinality())
+    return count if count >= 0 else None
+
+
+def _count(dataset: Any) -> str:
+    import tensorflow as tf
+
+    count = int(dataset.cardinality())
+    named = {int(tf.data.INFINITE_CARDINALITY): "endless", int(tf.data.UNKNOWN_CARDINALITY): "an unknown number of"}
+    return named.get(count, str(count))
+
+
+def _short(error: BaseException) -> str:
+    from cs_input_analyzer.worker.load import plain_message
+
+    return f"{type(error).__name__}: {plain_message(error)}"[:300]

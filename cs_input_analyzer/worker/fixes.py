@@ -1,0 +1,391 @@
+"""Tries fixes in one warm process: applies each, proves that only speed changes, measures it, then puts the best together.
+
+What is found is told at once, one event for each step, so that a process which a fix brings down loses nothing of the others.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import psutil
+
+from cs_input_analyzer.errors import TargetError
+from cs_input_analyzer.records import Edit, Estimate
+from cs_input_analyzer.worker.equality import MEMORY_CHECK, Proof, is_memory_short
+from cs_input_analyzer.worker.gains import FEWEST_ROUNDS, BlockError, Stopwatch, is_beyond, is_gain, run_rounds
+from cs_input_analyzer.worker.journal import Candidate
+
+# Of the time for all, changed sources are run in the first of these parts. Of what is left, the proofs end by the second, each fix
+# by itself by the third where one gains, putting them together by the fourth; the last part goes to the whole of them against the
+# original once more. The best of many is best by luck, too: what chose it may not judge it.
+RUNS_END = 0.2
+PROOFS_END, SINGLES_END, TOGETHER_END = 0.3, 0.62, 0.82
+# Where nothing was proven there is nothing to time, and what was only too slow to be compared gets this part of the time as well.
+LATE_PROOFS_END = 0.6
+LONGEST_PROOF_S = 6.0
+LONGEST_LATE_PROOF_S = 15.0
+SHORTEST_PROOF_S = 0.5
+PROOF_SHARE = 0.3
+# Fewer seconds than this tell nothing of two more pipelines.
+LEAST_TOGETHER_S = 2.0
+MESSAGE_LIMIT = 500
+NO_FILLING = "filling the cache takes longer than there is time"
+NO_MEMORY = "there is no memory for another full cache"
+_ORIGINAL = "original"
+_BEFORE = "before"
+
+Tell = Callable[..., None]
+# Other texts of the user's source files, by path -> the dataset that the input function gives with them.
+Rebuild = Callable[[Mapping[str, str]], Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of one candidate. `reason`: why it was not proven, or not measured; `elements`: compared by the proof, `of` how
+    many of a pass, None where that is not known."""
+
+    is_proven: bool = False
+    reason: str = ""
+    elements: int = 0
+    of: int | None = None
+    gain: Estimate | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcomes:
+    """All that a process told of the candidates it was given.
+
+    Attributes:
+        each: by position of the candidate; without a reason and unproven where it was not come to.
+        kept: positions of those that were put together, in that order; `gain`, `elements`, `of`: of them as one.
+        running: the candidate it was at when it ended before it was through; None where it was through.
+        ended: how a process ended that was not through, in words; `was_late`: for no other reason than its time.
+    """
+
+    each: tuple[Outcome, ...]
+    kept: tuple[int, ...] = ()
+    gain: Estimate | None = None
+    elements: int = 0
+    of: int | None = None
+    running: int | None = None
+    is_over: bool = False
+    ended: str = ""
+    was_late: bool = False
+
+
+def try_fixes(
+    tell: Tell,
+    dataset: Any,
+    candidates: Sequence[Candidate],
+    *,
+    seconds: float,
+    rebuild: Rebuild | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> None:
+    """Tries them all within `seconds` and tells what it finds; see `outcomes_of`. `rebuild` serves candidates that have `texts`."""
+    began_s = clock()
+    trial = _Trial(tell=tell, dataset=dataset, candidates=candidates, deadline_s=began_s + seconds, clock=clock, rebuild=rebuild)
+    fixes = [index for index, candidate in enumerate(candidates) if not candidate.only_run]
+    until_s = began_s + seconds * (RUNS_END if fixes else 1.0)
+    trial.run_sources([index for index in range(len(candidates)) if index not in fixes], until_s)
+    began_s, seconds = clock(), trial.left_s()
+    late = trial.prove_each(fixes, began_s + seconds * PROOFS_END, LONGEST_PROOF_S)
+    if late and not trial.proven:
+        trial.prove_each(late, began_s + seconds * LATE_PROOFS_END, LONGEST_LATE_PROOF_S)
+    trial.time_each(began_s + seconds * SINGLES_END)
+    trial.put_together(began_s + seconds * TOGETHER_END)
+    trial.confirm()
+    tell("fixes_over")
+
+
+@dataclass(slots=True, kw_only=True)
+class _Trial:
+    tell: Tell
+    dataset: Any
+    candidates: Sequence[Candidate]
+    deadline_s: float
+    clock: Callable[[], float]
+    rebuild: Rebuild | None = None
+    proven: dict[int, Any] = field(default_factory=dict)
+    timed: dict[int, Any] = field(default_factory=dict)
+    fills: dict[int, int] = field(default_factory=dict)
+    fills_of_all: int = 0
+    cache_bytes: int = 0
+    verified: dict[int, Proof] = field(default_factory=dict)
+    gains: dict[int, Estimate] = field(default_factory=dict)
+    watch: Stopwatch | None = None
+    original: Any = None
+    kept: tuple[int, ...] = ()
+    best: Any = None
+    compared: Proof | None = None
+    draw: random.Random = field(default_factory=lambda: random.Random(0))
+
+    def left_s(self) -> float:
+        return self.deadline_s - self.clock()
+
+    def run_sources(self, indices: Sequence[int], until_s: float) -> None:
+        """Builds what changed sources give, and reads an element of it; what is not come to is left without an answer."""
+        for index in indices:
+            if self.clock() > until_s:
+                return
+            self.tell("fix_begun", index=index)
+            try:
+                built = self._built(self.candidates[index])
+                count = sum(1 for _ in built.take(1))
+            except TargetError as error:  # nothing of it was run
+                self.tell("fix_proof", index=index, proven=True, reason="", elements=0, of=None)
+                self.tell("fix_untimed", index=index, reason=str(error)[:MESSAGE_LIMIT])
+                continue
+            except Exception as error:  # whatever TensorFlow or the user's functions raise
+                self._refuse(index, f"your code fails with it: {_short(error)}")
+                continue
+            if count:
+                self.tell("fix_proof", index=index, proven=True, reason="it runs", elements=count, of=None)
+            else:
+                self._refuse(index, "no element comes with it")
+
+    def prove_each(self, indices: Sequence[int], until_s: float, longest_s: float) -> list[int]:
+        """Proves what can be proven; gives those that took longer than their share of the time."""
+        late = []
+        for position, index in enumerate(indices):
+            candidate = self.candidates[index]
+            share_s = min(longest_s, max(SHORTEST_PROOF_S, (until_s - self.clock()) / (len(indices) - position)))
+            if self.left_s() < share_s:
+                self._refuse(index, "no time was left to prove it")
+                continue
+            self.tell("fix_begun", index=index)
+            edited = self._rebuilt(index, candidate) if candidate.texts else self._applied(index, candidate.edits)
+            if edited is None:
+                continue
+            proof = self._proved(self.dataset, edited, share_s)
+            if proof.status == "refused":
+                self._refuse(index, proof.reason, proof.elements)
+                late += [index] if proof.is_late else []
+                continue
+            self.tell("fix_proof", index=index, proven=True, reason=proof.reason, elements=proof.elements, of=proof.of)
+            self.proven[index] = edited
+            self.verified[index] = proof
+            if proof.pass_elements is not None:  # a cache must be full before it is timed
+                self.fills[index] = proof.pass_elements + 2
+        return late
+
+    def time_each(self, until_s: float) -> None:
+        """Each by itself against the original; longer, as long as none gains."""
+        from cs_input_analyzer.pipeline.edits import timed
+
+        if not self.proven:
+            return
+        self.watch = Stopwatch(self.dataset.element_spec, self.clock)
+        self.original = timed(self.dataset)
+        self.tell("fix_begun", index=None)
+        why = self._why_not_filled()
+        for index, edited in self.proven.items():
+            form = timed(edited)
+            self.tell("fix_begun", index=index)
+            reason = why or self._fill(form, [index])
+            if reason:
+                self.tell("fix_untimed", index=index, reason=reason[:MESSAGE_LIMIT])
+            else:
+                self.timed[index] = form
+        if not self.timed:
+            return
+        most = {index: candidate.most_gain for index, candidate in enumerate(self.candidates)}
+        for rounds in self._rounds({_ORIGINAL: self.original, **self.timed}, self.left_s(), _ORIGINAL, most):
+            for index in self.timed:
+                gain = rounds.gain(index, _ORIGINAL)
+                if gain is not None:
+                    self.gains[index] = gain
+                    self.tell("fix_gain", index=index, gain=asdict(gain))
+            if self.clock() > until_s and any(map(self._is_gain, self.gains)):
+                return
+
+    def put_together(self, until_s: float) -> None:
+        """The best first; each next one must make what was there before it faster."""
+        ranked = sorted(self.gains, key=lambda index: -self.gains[index].estimate)
+        kept = [index for index in ranked if self._is_gain(index)][:1]
+        if not kept:
+            return
+        self._keep(kept, self.timed[kept[0]], self.gains[kept[0]], self.verified[kept[0]])
+        before = self.proven[kept[0]]
+        rest = [index for index in ranked if index not in kept and not self._is_beyond(index)]
+        for position, index in enumerate(rest):
+            left_s = until_s - self.clock()
+            if left_s < LEAST_TOGETHER_S:
+                return
+            share_s = max(left_s / (len(rest) - position), LEAST_TOGETHER_S)
+            self.tell("fix_begun", index=index)
+            edits = [edit for one in (*kept, index) for edit in self.candidates[one].edits]
+            both = self._applied(None, edits)
+            if both is None:
+                continue
+            proof = self._proved(before, both, min(LONGEST_PROOF_S, share_s * PROOF_SHARE))
+            if proof.status == "refused":
+                continue
+            form = self._form(both)
+            if self._fill(form, [*kept, index]):
+                continue
+            three = {_ORIGINAL: self.original, _BEFORE: self.best, index: form}
+            seen = list(self._rounds(three, share_s * (1 - PROOF_SHARE), _BEFORE))
+            whole = seen[-1].gain(index, _ORIGINAL) if seen and is_gain(seen[-1].gain(index, _BEFORE)) else None
+            if whole is None or not is_gain(whole):
+                continue
+            kept.append(index)
+            before = both
+            assert self.compared is not None
+            self._keep(kept, form, whole, min(self.compared, proof, key=lambda one: one.elements))
+
+    def confirm(self) -> None:
+        """All kept ones as one against the original, in rounds that had no part in choosing them."""
+        if self.best is None or self.compared is None or self.left_s() < LEAST_TOGETHER_S:
+            return
+        seen = list(self._rounds({_ORIGINAL: self.original, _BEFORE: self.best}, self.left_s(), _ORIGINAL))
+        gain = seen[-1].gain(_BEFORE, _ORIGINAL) if seen else None
+        if gain is not None and (gain.count or 0) >= FEWEST_ROUNDS:
+            self._keep(self.kept if is_gain(gain) else (), self.best, gain, self.compared)
+
+    def _is_gain(self, index: int) -> bool:
+        return is_gain(self.gains[index], self.candidates[index].most_gain)
+
+    def _is_beyond(self, index: int) -> bool:
+        return is_beyond(self.gains[index], self.candidates[index].most_gain)
+
+    def _rounds(
+        self, datasets: Mapping[Any, Any], seconds: float, over: Any, most: Mapping[Any, float | None] | None = None
+    ) -> Iterable[Any]:
+        assert self.watch is not None
+
+        def begin(name: Any) -> None:
+            # What was put together last runs as those before it: if it brings the process down, the newest of them is to blame.
+            newest = self.kept[-1] if name == _BEFORE and self.kept else None
+            self.tell("fix_begun", index=name if isinstance(name, int) else newest)
+
+        return run_rounds(self.watch, datasets, over, seconds=seconds, draw=self.draw, begin=begin, most=most, clock=self.clock)
+
+    def _why_not_filled(self) -> str:
+        """Fills the caches of the original, so that no fix is compared with its first pass; why it cannot be, or nothing."""
+        from cs_input_analyzer.pipeline.edits.difference import cache_places, read_text
+
+        if not cache_places(read_text(self.dataset)):
+            return ""
+        known = next(iter(self.fills.values()), None)
+        self.fills_of_all = self._pass_elements() + 2 if known is None else known
+        return self._fill(self.original, []) if self.fills_of_all > 2 else NO_FILLING
+
+    def _pass_elements(self) -> int:
+        """Elements of one pass of the original; 0 where that takes too long to find out, or fails."""
+        from cs_input_analyzer.pipeline.edits import settled
+
+        until_s = self.clock() + self.left_s() / 3
+        count = 0
+        try:
+            for _ in settled(self.dataset, one_pass=True):
+                count += 1
+                if self.clock() > until_s or (count % MEMORY_CHECK == 0 and is_memory_short()):
+                    return 0
+        except Exception:  # whatever TensorFlow or the user's functions raise
+            return 0
+        return count
+
+    def _fill(self, form: Any, parts: Sequence[int]) -> str:
+        """Reads a pipeline once to its end, if it or the original has a cache; why that cannot be done, or nothing."""
+        elements = max((self.fills[part] for part in parts if part in self.fills), default=0)
+        elements = max(elements, self.fills_of_all)
+        if not elements:
+            return ""
+        if is_memory_short(self.cache_bytes):
+            return NO_MEMORY
+        assert self.watch is not None
+        free_bytes = psutil.virtual_memory().available
+        try:
+            is_full = self.watch.fill(form, elements, self.clock() + self.left_s() / 3)
+        except BlockError as error:
+            return f"it fails: {error}"
+        self.cache_bytes = max(self.cache_bytes, free_bytes - psutil.virtual_memory().available)
+        return "" if is_full else NO_FILLING
+
+    @staticmethod
+    def _form(edited: Any) -> Any:
+        from cs_input_analyzer.pipeline.edits import timed
+
+        return timed(edited)
+
+    def _applied(self, index: int | None, edits: Sequence[Edit]) -> Any:
+        from cs_input_analyzer.pipeline.edits import EditError, apply
+
+        try:
+            return apply(self.dataset, edits)
+        except EditError as error:
+            reason = str(error)
+        except Exception as error:  # a graph that TensorFlow does not take back
+            reason = f"TensorFlow refuses the edited pipeline: {type(error).__name__}: {error}"
+        if index is not None:
+            self._refuse(index, reason)
+        return None
+
+    def _rebuilt(self, index: int, candidate: Candidate) -> Any:
+        try:
+            return self._built(candidate)
+        except Exception as error:  # whatever the user's code makes of the change
+            self._refuse(index, str(error) if isinstance(error, TargetError) else f"your code fails with it: {_short(error)}")
+        return None
+
+    def _built(self, candidate: Candidate) -> Any:
+        if self.rebuild is None:
+            raise TargetError("there is no source to build it from again")
+        return self.rebuild(dict(candidate.texts))
+
+    def _proved(self, original: Any, edited: Any, seconds: float) -> Any:
+        from cs_input_analyzer.worker.equality import prove
+
+        try:
+            return prove(original, edited, seconds=seconds, clock=self.clock)
+        except Exception as error:  # what cannot even be compared is not proven
+            return Proof(status="refused", reason=f"it could not be compared: {type(error).__name__}: {error}"[:MESSAGE_LIMIT])
+
+    def _refuse(self, index: int, reason: str, elements: int = 0) -> None:
+        self.tell("fix_proof", index=index, proven=False, reason=reason[:MESSAGE_LIMIT], elements=elements)
+
+    def _keep(self, kept: Sequence[int], form: Any, gain: Estimate, proof: Proof) -> None:
+        self.kept, self.best, self.compared = tuple(kept), form, proof
+        verified = (proof.elements, proof.of) if kept else (0, None)
+        self.tell("fixes_kept", indices=list(kept), gain=asdict(gain) if kept else None, elements=verified[0], of=verified[1])
+
+
+def _short(error: BaseException) -> str:
+    from cs_input_analyzer.worker.load import plain_message
+
+    return f"{type(error).__name__}: {plain_message(error)}"[:MESSAGE_LIMIT]
+
+
+def outcomes_of(events: Iterable[Mapping[str, Any]], count: int) -> Outcomes:
+    """What the events of a process say of its `count` candidates, wherever they end."""
+    each = [Outcome() for _ in range(count)]
+    kept: tuple[int, ...] = ()
+    gain: Estimate | None = None
+    elements, of, running, is_over = 0, None, None, False
+    for event in events:
+        kind, index = event["event"], event.get("index")
+        if kind == "fix_begun":
+            running = index
+        elif kind == "fix_proof" and index is not None:
+            each[index] = Outcome(
+                is_proven=event["proven"],
+                reason="" if event["proven"] else event["reason"],
+                elements=event["elements"],
+                of=event.get("of"),
+            )
+            running = None
+        elif kind == "fix_gain" and index is not None:
+            each[index] = replace(each[index], gain=Estimate(**event["gain"]))
+        elif kind == "fix_untimed" and index is not None:
+            each[index] = replace(each[index], reason=event["reason"])
+        elif kind == "fixes_kept":
+            kept, elements, of = tuple(event["indices"]), event["elements"], event.get("of")
+            gain = Estimate(**event["gain"]) if kept else None
+        elif kind == "fixes_over":
+            is_over, running = True, None
+    return Outcomes(each=tuple(each), kept=kept, gain=gain, elements=elements, of=of, running=running, is_over=is_over)

@@ -1,0 +1,136 @@
+"""A process that has imported TensorFlow once, and from which workers are forked: each then starts in milliseconds, not seconds.
+
+It stays single-threaded, so that a fork copies all of it (POSIX fork(2)): BLAS is held to one thread until after the fork, and
+where the import leaves other threads behind the server says so and forks nothing; workers are then started one by one. A forked
+worker is as good as a fresh one: TensorFlow makes its thread pools and reads its CPU set when a pipeline first runs, which is after
+the fork. `benchmarks/forked_workers` compares the two.
+
+    parent ── {"folder", "cpus", "isolated"} + stdin, stdout ──▶ server ── fork ──▶ worker
+    parent ◀── {"ready": …}, {"pid", "worker"}, {"pid", "returncode"} ── server
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import selectors
+import signal
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from cs_input_analyzer.machines.counters import read_memory
+from cs_input_analyzer.worker import isolation
+from cs_input_analyzer.worker import process as worker
+
+__all__ = ["MESSAGE_BYTES", "main"]
+
+MESSAGE_BYTES = 1 << 16
+
+
+def main(arguments: Sequence[str]) -> NoReturn:
+    """`DESCRIPTOR PARENT_PID NAME,…`: a connected socket of whole messages (SOCK_SEQPACKET), who started us, and variables that
+    hold libraries to one thread while they are loaded and that a worker is not to see. Never returns."""
+    began_s = time.monotonic()
+    parent = socket.socket(fileno=int(arguments[0]))
+    worker.die_with(int(arguments[1]))
+    version = _import_everything()
+    for name in filter(None, arguments[2].split(",")):
+        del os.environ[name]
+    import_s = time.monotonic() - began_s
+    threads = len(os.listdir("/proc/self/task"))
+    _tell(parent, ready=threads == 1, threads=threads, import_s=import_s, tensorflow_version=version)
+    if threads == 1:
+        shared_bytes = read_memory().shared_bytes or 0
+        _serve(parent, worker.Inherited(import_s=import_s, shared_bytes=shared_bytes))
+    os._exit(0)
+
+
+def _import_everything() -> str:
+    """TensorFlow, and what else every worker needs."""
+    import tensorflow as tf
+
+    tf.get_logger().setLevel("ERROR")
+    return str(tf.__version__)
+
+
+def _serve(parent: socket.socket, inherited: worker.Inherited) -> None:
+    """Forks a worker for every message, tells of each that ends, until the parent hangs up."""
+    wake_reader, wake_writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(wake_writer, warn_on_full_buffer=False)
+    with selectors.DefaultSelector() as selector:
+        selector.register(parent, selectors.EVENT_READ)
+        selector.register(wake_reader, selectors.EVENT_READ)
+        while True:
+            ready = {key.fd for key, _ in selector.select()}
+            if wake_reader in ready:
+                os.read(wake_reader, 1 << 12)
+                _reap(parent)
+            if parent.fileno() not in ready:
+                continue
+            message, descriptors, _, _ = socket.recv_fds(parent, MESSAGE_BYTES, 2)
+            if not message:
+                return
+            wanted = json.loads(message)
+            server_pid = os.getpid()
+            pid = os.fork()
+            if pid == 0:
+                selector.close()
+                os.close(wake_reader)
+                os.close(wake_writer)
+                _become_worker(parent, wanted, descriptors, inherited, server_pid)
+            for descriptor in descriptors:
+                os.close(descriptor)
+            _tell(parent, pid=pid, worker=wanted["worker"])
+
+
+def _reap(parent: socket.socket) -> None:
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            return
+        _tell(parent, pid=pid, returncode=os.waitstatus_to_exitcode(status))
+
+
+def _become_worker(
+    parent: socket.socket, wanted: dict[str, Any], descriptors: Sequence[int], inherited: worker.Inherited, server_pid: int
+) -> NoReturn:
+    """Sheds what is the server's: its socket, signals, session, random numbers and CPUs."""
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    parent.close()
+    os.setsid()
+    stdin, output = descriptors
+    for source, target in ((stdin, 0), (output, 1), (output, 2)):
+        os.dup2(source, target)
+    for descriptor in set(descriptors):
+        os.close(descriptor)
+    os.environ["TMPDIR"] = wanted["folder"]
+    tempfile.tempdir = None
+    _draw_anew()
+    not_isolated = isolation.why_not(Path(wanted["folder"])) if wanted["isolated"] else None
+    worker.run(wanted["folder"], wanted["cpus"], server_pid, inherited, not_isolated=not_isolated)
+
+
+def _draw_anew() -> None:
+    """Forked processes would all draw the same numbers. Hashing of strings stays alike, which only sets and dicts' order shows."""
+    import numpy as np
+
+    random.seed()
+    np.random.seed()
+
+
+def _tell(parent: socket.socket, **message: Any) -> None:
+    try:
+        parent.send(json.dumps(message).encode())
+    except OSError:  # it is gone, and we soon are
+        sys.exit(0)

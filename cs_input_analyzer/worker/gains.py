@@ -1,0 +1,169 @@
+"""How much faster one pipeline is than another: side by side in one warm process, in short blocks, in random order.
+
+Each block is a fresh iterator: first the start and AUTOTUNE's first steps, which do not count, then the rate. Nothing of the others
+runs meanwhile, and where AUTOTUNE lands differs from block to block as it would from run to run. Each round runs every pipeline
+once, so that a slow moment of the host meets all of them; the gain is the mean of the rounds' logarithms of rate over rate.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from cs_input_analyzer.records import LEAST_GAIN, Estimate
+
+CONFIDENCE = 0.90
+# A block should see so many.
+ELEMENTS_OF_BLOCK = 40
+# Of a block: the start is cut off, the rest is looked at.
+WARM_SHARE = 0.5
+SHORTEST_BLOCK_S, LONGEST_BLOCK_S = 0.5, 2.4
+FEWEST_ROUNDS, USUAL_ROUNDS, MOST_ROUNDS = 3, 6, 16
+# Sure enough to stop early: looking after each round would otherwise find a gain in noise sooner or later.
+CLEAR_RATIO = 1.15
+PRECISE_RATIO = 0.02
+
+
+class BlockError(Exception):
+    """A pipeline that fails, or gives nothing, while it is timed."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Rounds:
+    """Elements per second of each pipeline, one number for each whole round."""
+
+    rates: dict[Hashable, list[float]] = field(default_factory=dict)
+
+    def gain(self, of: Hashable, over: Hashable) -> Estimate | None:
+        """Ratio of rates with its interval; None before there are two rounds of both."""
+        return paired_ratio(self.rates.get(of, ()), self.rates.get(over, ()))
+
+
+def paired_ratio(above: Sequence[float], below: Sequence[float]) -> Estimate | None:
+    """Geometric mean of above/below, pair by pair, with a 90 % interval (Student's t on the logarithms); None of fewer than two."""
+    from scipy.special import stdtrit
+
+    logs = [math.log(one / other) for one, other in zip(above, below, strict=False)]
+    count = len(logs)
+    if count < 2:
+        return None
+    mean = math.fsum(logs) / count
+    spread = math.sqrt(math.fsum((value - mean) ** 2 for value in logs) / (count - 1))
+    half = float(stdtrit(count - 1, 0.5 + CONFIDENCE / 2)) * spread / math.sqrt(count)
+    return Estimate(estimate=math.exp(mean), low=math.exp(mean - half), high=math.exp(mean + half), count=count)
+
+
+def is_gain(gain: Estimate | None, most: float | None = None) -> bool:
+    """Whether the interval leaves no doubt that it is faster, by no more than can be. Two numbers may agree by luck."""
+    is_clear = gain is not None and (gain.count or 0) >= FEWEST_ROUNDS and gain.low > LEAST_GAIN
+    return is_clear and not is_beyond(gain, most)
+
+
+def is_beyond(gain: Estimate | None, most: float | None) -> bool:
+    """Whether it contradicts what the costs allow at most."""
+    return gain is not None and most is not None and gain.estimate > most and gain.low > 1
+
+
+def is_settled(gain: Estimate | None, most: float | None = None) -> bool:
+    """Whether more rounds would change nothing that matters; what cannot be is never settled, and measured for longer."""
+    if gain is None or gain.count is None or gain.count < FEWEST_ROUNDS or is_beyond(gain, most):
+        return False
+    if gain.low > CLEAR_RATIO or gain.high < 1 / CLEAR_RATIO:
+        return True
+    width = gain.relative_half_width_ratio
+    return gain.count >= USUAL_ROUNDS and (
+        gain.low > LEAST_GAIN or gain.high < LEAST_GAIN or (width is not None and width < PRECISE_RATIO)
+    )
+
+
+class Stopwatch:
+    """Times blocks of datasets of one element spec; the loop in the graph is traced once for all of them."""
+
+    def __init__(self, element_spec: Any, clock: Callable[[], float] = time.monotonic) -> None:
+        from cs_input_analyzer.worker.sampling import sampling_loop
+
+        self._loop = sampling_loop(element_spec, count_samples=False)
+        self._clock = clock
+
+    def fill(self, dataset: Any, elements: int, deadline_s: float) -> bool:
+        """Reads so many elements, for what a pipeline keeps of them; False when the time was up before."""
+        iterator, done = iter(dataset), 0
+        while done < elements:
+            if self._clock() > deadline_s:
+                return False
+            done += self._read(iterator, elements - done, 0.5)[0]
+        return True
+
+    def rate_per_s(self, dataset: Any, block_s: float) -> float:
+        """Elements per second of one block, its start cut off. Raises BlockError."""
+        iterator = iter(dataset)
+        self._read(iterator, 1, 0.0)
+        _, begun_s = self._read(iterator, None, block_s * WARM_SHARE)
+        done, ended_s = self._read(iterator, None, block_s * (1 - WARM_SHARE))
+        return done / (ended_s - begun_s)
+
+    def _read(self, iterator: Any, elements: int | None, seconds: float) -> tuple[int, float]:
+        """Elements read, and when the last of them came."""
+        from cs_input_analyzer.worker.sampling import CAPACITY
+
+        chunk = self._loop(iterator, min(elements or CAPACITY, CAPACITY), time.time() + seconds)
+        if chunk.error is not None or chunk.ended or not len(chunk.stamps_s):
+            from cs_input_analyzer.worker.load import plain_message
+
+            raise BlockError(plain_message(chunk.error) if chunk.error is not None else "it gives no elements")
+        return len(chunk.stamps_s), float(chunk.stamps_s[-1])
+
+
+def run_rounds(
+    watch: Stopwatch,
+    datasets: Mapping[Hashable, Any],
+    over: Hashable,
+    *,
+    seconds: float,
+    draw: random.Random,
+    begin: Callable[[Hashable], None],
+    most: Mapping[Hashable, float | None] | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> Iterator[Rounds]:
+    """Rounds until the time is up or every gain `over` that one is settled; gives the same, growing record after each round.
+
+    A pipeline that fails, or whose gain is settled, is left out from then on. `begin` is told which one is about to run;
+    `most`: the largest gain that can be, by name.
+    """
+    deadline_s = clock() + seconds
+    active = dict(datasets)
+    rounds = Rounds(rates={name: [] for name in active})
+    block_s = SHORTEST_BLOCK_S
+    longest_s = block_s * len(active)
+    for number in range(MOST_ROUNDS):
+        began_s = clock()
+        if number and began_s + longest_s > deadline_s:
+            return
+        order = list(active)
+        draw.shuffle(order)
+        round_rates: dict[Hashable, float] = {}
+        for name in order:
+            if clock() > deadline_s + block_s:
+                return
+            begin(name)
+            try:
+                round_rates[name] = watch.rate_per_s(active[name], block_s)
+            except BlockError:
+                del active[name]
+        if over not in active:
+            return
+        for name, rate in round_rates.items():
+            rounds.rates[name].append(rate)
+        longest_s = max(block_s * len(active), clock() - began_s)
+        if number == 0:  # slow pipelines get longer blocks, as far as there is time for enough of them
+            share_s = (deadline_s - clock()) / (len(active) * USUAL_ROUNDS)
+            block_s = max(block_s, min(LONGEST_BLOCK_S, share_s, ELEMENTS_OF_BLOCK / min(round_rates.values())))
+        yield rounds
+        for name in [name for name in active if name != over and is_settled(rounds.gain(name, over), (most or {}).get(name))]:
+            del active[name]
+        if len(active) < 2:
+            return

@@ -1,0 +1,202 @@
+"""The files through which a worker reports, and the order it gets.
+
+`events.jsonl`: one event a line, written as it happens, so that a killed worker's story ends with its last whole line.
+`stamps.f64`, `samples.i64`: raw arrays, appended after every chunk. All of it works over a shared file system too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cs_input_analyzer.machines.counters import Counters, Memory
+from cs_input_analyzer.records import CacheChoice, Edit
+
+EVENTS = "events.jsonl"
+STAMPS = "stamps.f64"
+SAMPLES = "samples.i64"
+PICKLED = "function.pkl"
+# What a worker leaves with when its journal cannot be written (EX_IOERR of sysexits.h), and what it prints before the reason.
+EXIT_UNWRITTEN = 74
+UNWRITTEN = "cs_input_analyzer: the journal cannot be written: "
+
+
+class JournalError(Exception):
+    """The journal cannot be written: the disk is full, over quota, or gone. None of the user's errors, and nothing to report it
+    in."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A fix to be tried: edits that belong together, and the finding they are of, for those who read the journal.
+
+    `most_gain` is the largest gain that the costs allow, where they tell: a larger one is measured for longer, and not kept.
+    With `texts`, pairs of a path of the user's source and what stands there instead, it is no edit but the dataset built anew;
+    `only_run`: it is asked whether that works at all, and not what it gives or gains.
+    """
+
+    name: str
+    edits: tuple[Edit, ...]
+    texts: tuple[tuple[str, str], ...] = ()
+    most_gain: float | None = None
+    only_run: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What a worker is told to run, once it has imported TensorFlow.
+
+    Attributes:
+        target: as the user wrote it; also the name of a pickled function.
+        pickled: file holding the cloudpickled input function; None where `target` is to be imported.
+        min_window_s, max_window_s: bounds on sampling, first batch excluded.
+        want_graph, want_costs: whether to deliver the PipelineGraph and per-op costs.
+        want_source: whether to run the readers alone after the window, for their ceiling.
+        want_prefixes: whether to run the pipeline cut after each of its ops, after the window.
+        cache: what to do with the page cache of the pipeline's own files before the first batch.
+        candidates: fixes to try after the window, in `fixes_s` seconds from now on.
+        batch_size: samples of a step of the accelerator, where that was said; `has_demand`: that it takes samples at some rate.
+        samples_per_element: what the user says that one element holds.
+        input_context: whether one is given to a function that has None for it by default.
+        stand_ins: packages to stand in for where they are not installed.
+    """
+
+    target: str
+    pickled: str | None
+    params_json: str | None
+    mode: str
+    num_workers: int
+    worker_index: int
+    tf_config: str
+    batch_size: int | None
+    target_error_ratio: float
+    min_window_s: float
+    max_window_s: float
+    want_graph: bool
+    want_costs: bool
+    cache: CacheChoice = "as-is"
+    want_source: bool = False
+    want_prefixes: bool = False
+    candidates: tuple[Candidate, ...] = ()
+    fixes_s: float = 0.0
+    input_context: bool = False
+    stand_ins: tuple[str, ...] = ()
+    samples_per_element: int | None = None
+    has_demand: bool = False
+
+    def to_line(self) -> str:
+        return json.dumps(asdict(self)) + "\n"
+
+    @classmethod
+    def from_line(cls, line: str) -> Order:
+        fields = json.loads(line)
+        candidates = tuple(
+            Candidate(
+                name=candidate["name"],
+                edits=tuple(Edit(**edit) for edit in candidate["edits"]),
+                texts=tuple((path, text) for path, text in candidate["texts"]),
+                most_gain=candidate["most_gain"],
+                only_run=candidate["only_run"],
+            )
+            for candidate in fields.pop("candidates", ())
+        )
+        return cls(**{**fields, "candidates": candidates, "stand_ins": tuple(fields.get("stand_ins", ()))})
+
+
+class JournalWriter:
+    """A worker's side. Every line is flushed: what has been written outlives the process. Its methods raise JournalError."""
+
+    def __init__(self, folder: Path) -> None:
+        with _written():
+            self._events = (folder / EVENTS).open("ab")
+            self._stamps = (folder / STAMPS).open("ab")
+            self._samples = (folder / SAMPLES).open("ab")
+
+    def event(self, name: str, /, **fields: object) -> None:
+        line = json.dumps({"event": name, **fields}) + "\n"
+        with _written():
+            self._events.write(line.encode())
+            self._events.flush()
+
+    def chunk(self, stamps_s: npt.NDArray[np.float64], samples: npt.NDArray[np.int64] | None, counters: Counters) -> None:
+        with _written():
+            self._stamps.write(stamps_s.tobytes())
+            self._stamps.flush()
+            if samples is not None:
+                self._samples.write(samples.tobytes())
+                self._samples.flush()
+        self.event("chunk", batches=len(stamps_s), counters=asdict(counters))
+
+
+@contextmanager
+def _written() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise JournalError(error.strerror or str(error)) from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Journal:
+    """All that a worker left: its events in order, and the arrays as far as whole values were written."""
+
+    events: tuple[Mapping[str, Any], ...]
+    stamps_s: npt.NDArray[np.float64]
+    samples: npt.NDArray[np.int64] | None
+
+    def last(self, kind: str) -> Mapping[str, Any] | None:
+        return next((event for event in reversed(self.events) if event["event"] == kind), None)
+
+    def chunk_counters(self) -> tuple[tuple[int, Counters], ...]:
+        """(batches so far, counters then) at each chunk's end; the first entry is the start of sampling."""
+        found = []
+        batches = 0
+        for event in self.events:
+            if event["event"] in ("sampling", "chunk"):
+                batches += int(event.get("batches", 0))
+                found.append((batches, Counters(**event["counters"])))
+        return tuple(found)
+
+    def memory(self) -> Memory | None:
+        event = self.last("memory")
+        return Memory(**{key: value for key, value in event.items() if key != "event"}) if event else None
+
+
+def read_journal(folder: Path) -> Journal:
+    """Reads whatever is there. A half-written last line or value is left out: it was never said."""
+    events = []
+    for line in _bytes(folder / EVENTS).split(b"\n"):
+        try:
+            event = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(event, dict) and "event" in event:
+            events.append(event)
+    stamps = _array(folder / STAMPS, np.float64)
+    samples = _array(folder / SAMPLES, np.int64)
+    told = sum(int(event.get("batches", 0)) for event in events if event["event"] == "chunk")
+    return Journal(
+        events=tuple(events),
+        stamps_s=stamps[:told] if told else stamps[:0],
+        samples=samples[:told] if len(samples) else None,
+    )
+
+
+def _array(path: Path, dtype: type) -> npt.NDArray[Any]:
+    raw = _bytes(path)
+    size = np.dtype(dtype).itemsize
+    return np.frombuffer(raw[: len(raw) - len(raw) % size], dtype=dtype)
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""

@@ -1,0 +1,385 @@
+"""Target -> the user's input function -> a `tf.data.Dataset`. This is where user code runs, always inside a worker process.
+
+A target is text: `package.module:function` or `path/file.py:function`, where the name may also be a Dataset at module level. Input
+functions come with many signatures, `()`, `(params)`, `(params, mode)`, `(params, input_context=None)`, `(params=None)`, or the
+keys of their params one by one; arguments are bound by name, so their order does not matter.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import importlib
+import importlib.util
+import inspect
+import os
+import re
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import yaml
+
+from cs_input_analyzer.errors import TargetError, UsageError
+from cs_input_analyzer.records import ContextUse, Mode
+
+PARAMS_NAMES = ("params", "hparams", "parameters", "config", "cfg", "conf")
+MODE_NAMES = ("mode",)
+TRAINING_NAMES = ("is_training", "training")
+CONTEXT_NAMES = ("input_context", "context", "ctx", "input_pipeline_context")
+
+
+class Params(dict[str, Any]):
+    """The params as input functions take them: a dictionary whose keys are attributes, too (`params.batch_size`)."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(f"the params have no {name!r}; they have: {', '.join(map(str, self)) or 'nothing'}") from None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self[name] = value
+
+
+yaml.SafeDumper.add_representer(Params, yaml.representer.SafeRepresenter.represent_dict)  # for scripts that write their params
+
+
+def as_params(value: Any) -> Any:
+    """Mappings as `Params`, also inside of mappings and lists; any other value as it is."""
+    if isinstance(value, Mapping):
+        return Params({key: as_params(item) for key, item in value.items()})
+    return [as_params(item) for item in value] if isinstance(value, list) else value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetName:
+    """Where the target lives: `file` for a path, `module` for a dotted name; `attribute` may be dotted too."""
+
+    file: Path | None
+    module: str | None
+    attribute: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """What the input function is called with. `params` None means that the user gave none.
+
+    `input_context`: whether one that is None by default is given, too; one without a default always is.
+    """
+
+    params: Mapping[str, Any] | None
+    mode: Mode
+    num_workers: int
+    worker_index: int
+    input_context: bool = False
+
+
+def parse_target(text: str) -> TargetName:
+    """Reads a target and checks, without importing anything, that a file it names is there. Raises TargetError."""
+    where, colon, attribute = text.rpartition(":")
+    if not colon or not where or not attribute or not all(part.isidentifier() for part in attribute.split(".")):
+        raise TargetError(
+            f"target {text!r} is not understood: write package.module:function or path/file.py:function, "
+            "for example my_data.py:train_input_fn"
+        )
+    if where.endswith(".py") or "/" in where or os.sep in where:
+        path = Path(where).expanduser()
+        if not path.is_file():
+            raise TargetError(f"target {text!r}: there is no file {path} (looked from {Path.cwd()})")
+        return TargetName(file=path.resolve(), module=None, attribute=attribute)
+    if not all(part.isidentifier() for part in where.split(".")):
+        raise TargetError(f"target {text!r}: {where!r} is neither a .py file nor a dotted module name")
+    return TargetName(file=None, module=where, attribute=attribute)
+
+
+def find_object(target: TargetName) -> object:
+    """Imports the target's module as Python itself would, and returns the object it names.
+
+    An exception raised by the module itself passes through: it is the user's, with the user's traceback.
+    """
+    module = _import_file(target.file) if target.file is not None else _import_module(str(target.module))
+    found: object = module
+    for part in target.attribute.split("."):
+        try:
+            found = getattr(found, part)
+        except AttributeError:
+            every = vars(module)
+            own = {name: value for name, value in every.items() if getattr(value, "__module__", None) == module.__name__} or every
+            names = sorted(name for name, value in own.items() if callable(value) and not name.startswith("_"))
+            near = [name for name in names if "input" in name or "dataset" in name] or names
+            where, has = target.file or target.module, ", ".join(near[:12]) or "no function at all"
+            raise TargetError(f"{where} has no {target.attribute!r}; it has: {has}") from None
+    return found
+
+
+def build_dataset(found: object, call: Call, told: Callable[[ContextUse], None] = lambda use: None) -> Any:
+    """Calls the input function and returns its `tf.data.Dataset`; `told` hears what became of an input context that it takes.
+
+    Raises:
+        TargetError: no Dataset comes out, or an input context was asked for and nothing takes one.
+    """
+    uses: list[ContextUse] = []
+    dataset = _built(found, call, uses)
+    if call.input_context and "given" not in uses:
+        raise TargetError(
+            f"--input-context: nothing here takes one; a function does by an argument named {', '.join(CONTEXT_NAMES[:-1])} or "
+            f"{CONTEXT_NAMES[-1]} that is None by default, or has none"
+        )
+    for use in uses:
+        told(use)
+    return dataset
+
+
+def _built(found: object, call: Call, uses: list[ContextUse]) -> Any:
+    import tensorflow as tf
+
+    result: object = found
+    for _ in range(3):  # a function, a callable that it returned, and one more for factories
+        if isinstance(result, tf.data.Dataset):
+            return result
+        if isinstance(result, tuple | list):
+            result = next((part for part in result if isinstance(part, tf.data.Dataset)), None) or _refuse(result)
+        elif isinstance(result, Mapping) and call.mode in result:
+            result = result[call.mode]
+        elif callable(result) and not isinstance(result, tf.Tensor):
+            arguments = bind_arguments(result, call)
+            uses += _uses_of_context(arguments)
+            result = result(*arguments.args, **arguments.kwargs)
+        else:
+            _refuse(result)
+    return result if isinstance(result, tf.data.Dataset) else _refuse(result)
+
+
+def bind_arguments(function: Callable[..., object], call: Call) -> inspect.BoundArguments:
+    """The arguments for an input function, found by parameter name. Raises TargetError for a signature we cannot serve."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError) as error:
+        raise TargetError(f"the signature of {function!r} cannot be read: {error}; wrap it in a plain function") from None
+    chosen: dict[str, object] = {}
+    unknown: list[str] = []
+    bound = function.keywords if isinstance(function, functools.partial) else {}
+    for parameter in signature.parameters.values():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD) or parameter.name in bound:
+            continue
+        value = _argument_for(parameter, call)
+        if value is not _LEAVE:
+            chosen[parameter.name] = value
+        elif parameter.default is parameter.empty:
+            unknown.append(parameter.name)
+    if len(unknown) == 1 and not any(name in chosen for name in PARAMS_NAMES):
+        chosen[unknown.pop()] = as_params(call.params or {})  # one unknown argument is the params under another name
+    if unknown:
+        raise TargetError(
+            f"the input function wants {', '.join(unknown)}, which nothing provides: it may take params, mode, input_context, "
+            "or keys of --params by name"
+        )
+    arguments = signature.bind_partial()
+    arguments.arguments.update(chosen)
+    # BoundArguments lists positional ones in signature order only when its dict is in that order.
+    arguments.arguments = {name: chosen[name] for name in signature.parameters if name in chosen}
+    return arguments
+
+
+def _uses_of_context(arguments: inspect.BoundArguments) -> list[ContextUse]:
+    """Of the input contexts that the function takes: whether each is given, or left at its default."""
+    return ["given" if name in arguments.arguments else "left" for name in CONTEXT_NAMES if name in arguments.signature.parameters]
+
+
+def user_traceback(error: BaseException) -> str:
+    """The traceback of `error` without our frames and TensorFlow's; empty when nothing of the user's is in it.
+
+    An error in a Python function of the pipeline reaches us as TensorFlow's; the function's own traceback is in its text.
+    """
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_foreign(frame.filename)]
+    shown = [*traceback.format_list(frames), *_frames_in(str(error))]
+    if not shown and not isinstance(error, SyntaxError):
+        return ""
+    last = traceback.format_exception_only(error) if isinstance(error, SyntaxError) else [_headline(error), "\n"]
+    return "".join(["Traceback (most recent call last):\n", *shown, *last])
+
+
+def plain_message(error: BaseException) -> str:
+    """What `error` says in its own words: without TensorFlow's names of nodes, and the traceback that its text may hold."""
+    text = str(getattr(error, "message", None) or error)
+    for pattern in _TENSORFLOWS_NOISE:
+        text = pattern.sub("", text)
+    if text.startswith("in user code:"):  # AutoGraph's: the traceback, then what was raised
+        text = text.rstrip().rpartition("\n")[2].strip().removeprefix(f"{type(error).__name__}: ")
+    return text.strip() or type(error).__name__
+
+
+# Node names before and after a message, and the traceback of a Python function within it.
+_TENSORFLOWS_NOISE = (
+    re.compile(r"\nTraceback \(most recent call last\):.*", re.DOTALL),
+    re.compile(r"\s*\[\[\{\{node .*", re.DOTALL),
+    re.compile(r"\{\{\w+ [^}]*\}\}\s*"),
+    re.compile(r"\s*\[Op:\w+\].*", re.DOTALL),
+)
+_FRAME = re.compile(r'^ *File "([^"]+)", line (\d+), in ([^\n*]+?)[ *]*\n +([^\n]+)\n', re.MULTILINE)
+
+
+def _frames_in(text: str) -> list[str]:
+    """The user's frames of a traceback that a message carries, written as Python writes them."""
+    return [
+        f'  File "{path}", line {line}, in {name}\n    {code}\n'
+        for path, line, name, code in _FRAME.findall(text)
+        if not _is_foreign(path)
+    ]
+
+
+def _headline(error: BaseException) -> str:
+    return f"{type(error).__name__}: {plain_message(error)}"
+
+
+class _Leave(enum.Enum):
+    token = 0
+
+
+_LEAVE = _Leave.token
+
+
+def _argument_for(parameter: inspect.Parameter, call: Call) -> object:
+    name = parameter.name
+    has_default = parameter.default is not parameter.empty
+    if name in MODE_NAMES:
+        return _mode_like(parameter.default, call.mode)
+    if name in TRAINING_NAMES:
+        return call.mode == "train"
+    if name in CONTEXT_NAMES:
+        is_wanted = not has_default or (call.input_context and parameter.default is None)
+        return _input_context(call) if is_wanted else _LEAVE
+    if name in PARAMS_NAMES:
+        if call.params is None:
+            return _LEAVE if has_default else {}
+        return as_params(call.params)
+    if call.params is not None and name in call.params:
+        return as_params(call.params[name])
+    return _LEAVE
+
+
+def _mode_like(default: object, mode: Mode) -> object:
+    """`mode` in the type of the function's own default: an Enum member where it uses one, else the Estimator's strings."""
+    if isinstance(default, enum.Enum):
+        for member in type(default):
+            if mode in (member.name.lower(), member.value):
+                return member
+    return mode
+
+
+def _input_context(call: Call) -> object:
+    import tensorflow as tf
+
+    return tf.distribute.InputContext(
+        num_input_pipelines=call.num_workers, input_pipeline_id=call.worker_index, num_replicas_in_sync=call.num_workers
+    )
+
+
+def _refuse(result: object) -> Any:
+    import tensorflow as tf
+
+    what = f"returned {type(result).__name__}"
+    advice = "it must return a tf.data.Dataset (or a tuple whose first Dataset is meant)"
+    if result is None:
+        what, advice = "returned nothing", "does it lack a `return`?"
+    elif isinstance(result, tf.Tensor) or (
+        isinstance(result, tuple | list) and any(isinstance(part, tf.Tensor) for part in result)
+    ):
+        advice = "return the Dataset itself, not the tensors of an iterator's get_next()"
+    elif "Distributed" in type(result).__name__:
+        advice = "return the Dataset before it is distributed over a strategy"
+    elif "Iterator" in type(result).__name__:
+        advice = "return the Dataset, not an iterator over it"
+    raise TargetError(f"the input function {what}; {advice}")
+
+
+def _import_module(name: str) -> ModuleType:
+    if "" not in sys.path and os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())  # as `python -m` would
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (name == error.name or name.startswith(error.name + ".")):
+            raise TargetError(f"there is no module {error.name!r} to import (looked in {os.getcwd()} and on PYTHONPATH)") from None
+        raise  # the module is there, something it imports is not: the user's own error
+
+
+def _import_file(path: Path) -> ModuleType:
+    folder, name = path.parent, path.stem
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+    root = folder
+    while (root / "__init__.py").is_file():
+        name, root = f"{root.name}.{name}", root.parent
+    if root != folder:  # inside a package: its relative imports must work
+        sys.path.insert(0, str(root))
+        return importlib.import_module(name)
+    if name in sys.modules or name in sys.stdlib_module_names or not name.isidentifier():
+        name = f"csia_target_{abs(hash(path))}"  # never shadow a module that others import by this name
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise TargetError(f"{path} cannot be imported as Python")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _is_foreign(filename: str) -> bool:
+    package = str(Path(__file__).parent.parent)
+    foreign = (
+        package,
+        "<frozen importlib",
+        "__autograph_generated_file",
+        f"{os.sep}tensorflow{os.sep}python{os.sep}",
+        f"{os.sep}keras{os.sep}src{os.sep}",
+    )
+    return any(part in filename for part in foreign)
+
+
+def load_params(file: str | None, overrides: tuple[str, ...]) -> dict[str, Any] | None:
+    """The params of `--params FILE.yaml` with each `--set a.b=3` laid over them; None where the user gave neither.
+
+    Values of `--set` are read as YAML, so `3`, `true`, `[1, 2]` and `null` mean what they would in the file. Raises UsageError.
+    """
+    if file is None and not overrides:
+        return None
+    params: dict[str, Any] = {}
+    if file is not None:
+        try:
+            read = yaml.safe_load(Path(file).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise UsageError(f"--params: there is no file {file}") from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"--params: {file} cannot be read: {error}") from None
+        except (yaml.YAMLError, ValueError) as error:  # a date that there is not, a number of thousands of digits
+            raise UsageError(f"--params: {file} is not YAML: {' '.join(str(error).split())}") from None
+        if read is not None and not isinstance(read, dict):
+            raise UsageError(f"--params: {file} must hold a mapping at its top, not a {type(read).__name__}")
+        params = read or {}
+    for override in overrides:
+        key, equals, text = override.partition("=")
+        path = key.strip().split(".")
+        if not equals or not all(path):
+            raise UsageError(f"--set {override!r} is not understood: write key=value or section.key=value")
+        try:
+            value = yaml.safe_load(text)
+        except (yaml.YAMLError, ValueError):
+            raise UsageError(f"--set {override!r}: the value is not YAML; quote it") from None
+        _put(params, path, value, override)
+    return params
+
+
+def _put(params: dict[str, Any], path: list[str], value: object, override: str) -> None:
+    section = params
+    for part in path[:-1]:
+        below = section.setdefault(part, {})
+        if not isinstance(below, dict):
+            raise UsageError(f"--set {override!r}: {part!r} is a value in the params, not a section")
+        section = below
+    section[path[-1]] = value

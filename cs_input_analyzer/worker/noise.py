@@ -1,0 +1,102 @@
+"""How far a window can be trusted: what moved in it, what fell out of line, how quiet the host was. Journals in, numbers out."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from cs_input_analyzer.machines.counters import Counters
+from cs_input_analyzer.machines.reference import Reference, speed_ratio
+from cs_input_analyzer.records import Noise
+from cs_input_analyzer.stats.steady_state import Window, far_outliers, theil_sen
+from cs_input_analyzer.worker.journal import Journal
+
+# Below this gap a chunk of the sampling loop holds ten batches and more, and what we do between two chunks (a millisecond) is no
+# longer small against a gap: gaps across such a seam are ours, not the pipeline's.
+SEAM_GAP_S = 0.02
+# `tf.timestamp()` counts microseconds.
+STAMP_GRAIN_S = 1e-6
+# In a shorter window the memory grows because buffers fill.
+GROWTH_WINDOW_S = 60.0
+
+
+def noise_of(journal: Journal, begin: Counters, end: Counters) -> Noise:
+    """Waiting and theft between two readings, and the reference loop's speed after the run over that before it."""
+    pressure = grown_ratio(begin.host_pressure_s, end.host_pressure_s, begin.at_s, end.at_s)
+    queued = grown_ratio(begin.queued_s, end.queued_s, begin.run_s, end.run_s)
+    preempted = grown_ratio(begin.preempted_switches, end.preempted_switches, begin.switches, end.switches)
+    return Noise(
+        run_queue_wait_ratio=queued,
+        steal_ratio=grown_ratio(begin.host_steal_s, end.host_steal_s, begin.host_cpu_s, end.host_cpu_s),
+        pressure_ratio=min(1.0, pressure) if pressure is not None else None,  # read a moment before the time is
+        reference_ratio=_reference_ratio(journal),
+        preempted_ratio=queued * preempted if queued is not None and preempted is not None else None,
+    )
+
+
+def grown_ratio(begin: float | None, end: float | None, whole_begin: float | None, whole_end: float | None) -> float | None:
+    """Growth of a part over the growth of its whole; None where unknown. Threads that ended can make the difference negative."""
+    if begin is None or end is None or whole_begin is None or whole_end is None or whole_end <= whole_begin:
+        return None
+    return max(0.0, (end - begin) / (whole_end - whole_begin))
+
+
+def moved_parameters(journal: Journal, window: Window) -> tuple[str, ...] | None:
+    """Tunable parameters (`op.parameter`) that took another value inside the window; None where they were never read.
+
+    They are read between chunks, so a change lies somewhere in its chunk: one whose chunk reaches into the window counts.
+    """
+    last = window.first + window.batches
+    known: dict[str, float] | None = None
+    moved = set()
+    since = batches = 0
+    for event in journal.events:
+        if event["event"] == "chunk":
+            since, batches = batches, batches + int(event["batches"])
+        elif event["event"] == "tuned":
+            known = known if known is not None else {}
+            is_inside = batches - 1 > window.first and since <= last
+            for name, value in event["values"].items():
+                if is_inside and known.get(name, value) != value:  # one that appears late has not moved
+                    moved.add(str(name))
+                known[name] = value
+    return tuple(sorted(moved)) if known is not None else None
+
+
+def epoch_gap_s(journal: Journal, stamps_s: npt.NDArray[np.float64]) -> float | None:
+    """Mean seconds from the last batch of a pass to the first of the next; None where no pass was seen to end.
+
+    A pipeline that repeats inside hides its passes: nothing ends, so nothing is known.
+    """
+    edges = {int(event["batches"]) for event in journal.events if event["event"] == "epoch"}
+    gaps = [float(stamps_s[edge] - stamps_s[edge - 1]) for edge in sorted(edges) if 0 < edge < len(stamps_s)]
+    return sum(gaps) / len(gaps) if gaps else None
+
+
+def outliers_in(journal: Journal, window: Window, stamps_s: npt.NDArray[np.float64]) -> int:
+    """Gaps of the window beyond Tukey's far fence, those between two passes and across our own seams left out of the count."""
+    gaps = np.diff(stamps_s[window.first : window.first + window.batches + 1])
+    edges = {int(event["batches"]) for event in journal.events if event["event"] == "epoch"}
+    if float(np.median(gaps)) < SEAM_GAP_S:
+        edges |= {batches for batches, _ in journal.chunk_counters()}
+    judged = np.ones(len(gaps), np.bool_)
+    for edge in edges:  # the gap before stamp number `edge`
+        place = edge - 1 - window.first
+        if 0 <= place < len(gaps):
+            judged[place] = False
+    return far_outliers(gaps, judged, grain_s=STAMP_GRAIN_S)
+
+
+def rss_growth_bytes_per_min(journal: Journal, window: Window) -> float | None:
+    """Robust slope of the memory held, over the window; None below a minute, and where memory or time were not read."""
+    if window.window_s < GROWTH_WINDOW_S:
+        return None
+    inside = [c for batches, c in journal.chunk_counters() if window.first < batches <= window.first + window.batches + 1]
+    points = [(c.at_s, float(c.rss_bytes)) for c in inside if c.at_s is not None and c.rss_bytes is not None]
+    slope = theil_sen(np.array([at_s for at_s, _ in points]), np.array([rss for _, rss in points]))
+    return slope * 60.0 if slope is not None else None
+
+
+def _reference_ratio(journal: Journal) -> float | None:
+    runs = [Reference(cpu_s=event["cpu_s"], wall_s=event["wall_s"]) for event in journal.events if event["event"] == "reference"]
+    return speed_ratio(runs[0], runs[-1]) if len(runs) > 1 else None

@@ -1,0 +1,337 @@
+"""What a worker left behind -> WorkerResult, and several of them -> Measurement. Pure: journals in, records out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from cs_input_analyzer.machines.counters import Counters
+from cs_input_analyzer.pipeline.op_kinds import READERS
+from cs_input_analyzer.records import (
+    CacheChoice,
+    Estimate,
+    Layout,
+    Measurement,
+    PipelineGraph,
+    Profile,
+    SteadyState,
+    StopReason,
+    TunedParameter,
+    WorkerResult,
+    WorkerStatus,
+)
+from cs_input_analyzer.stats.steady_state import Window, batch_gap, rate_of, steady_window
+from cs_input_analyzer.worker.bytes_read import Reads, bytes_per_sample
+from cs_input_analyzer.worker.costs import profile_of
+from cs_input_analyzer.worker.journal import Journal
+from cs_input_analyzer.worker.noise import epoch_gap_s, moved_parameters, noise_of, outliers_in, rss_growth_bytes_per_min
+from cs_input_analyzer.worker.prefixes import marginal_s_per_sample
+from cs_input_analyzer.worker.visits import Seen, per_sample, visit_ratios
+
+# Gaps between batches that are kept of a worker: enough to replay it.
+TRACE = 512
+# Fewer batches of a filled cache tell less than those of before.
+LEAST_STAMPS = 10
+# The stage of a worker that has said nothing yet.
+IMPORTING = "importing TensorFlow"
+Killed = Literal["start", "deadline", "memory", "interrupt"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """How a worker process ended: `killed_for` tells when it was the parent that ended it, `start` that it had not built its
+    pipeline in time."""
+
+    returncode: int | None
+    killed_for: Killed | None
+    output_tail: str
+
+
+def worker_result(journal: Journal, ending: Ending, *, index: int, node: str, until_s: float | None = None) -> WorkerResult:
+    """One worker's numbers. `until_s` cuts the stamps to the window that all workers of a launch share (epoch seconds)."""
+    status, message = status_of(journal, ending)
+    imported, built, first = journal.last("imported"), journal.last("built"), journal.last("first_batch")
+    stamps = journal.stamps_s if until_s is None else journal.stamps_s[journal.stamps_s <= until_s]
+    window = _steady_window(journal, stamps)
+    memory = journal.memory()
+    base = WorkerResult(
+        index=index,
+        node=node,
+        status=status if window is not None or status != "done" else "lost",
+        message=message if window is not None or status != "done" else "the dataset ended before two batches could be timed",
+        import_s=imported["import_s"] if imported else None,
+        build_s=built["build_s"] if built else None,
+        first_batch_s=first["first_batch_s"] if first else None,
+        private_bytes=memory.private_bytes if memory else None,
+        shared_bytes=memory.shared_bytes if memory else None,
+        peak_rss_bytes=memory.peak_rss_bytes if memory else None,
+        pss_bytes=memory.pss_bytes if memory else None,
+        tuned=_tuned(journal),
+        buffered_bytes=_buffered_bytes(journal),
+        file_count=built["file_count"] if built else None,
+    )
+    per_batch = _samples_per_batch(journal, window) if window else None
+    if window is None or per_batch is None or first is None:
+        return base
+    return _with_rates(base, journal, window, per_batch, float(first["bytes"]) / max(1, first["samples"] or 1))
+
+
+def status_of(journal: Journal, ending: Ending) -> tuple[WorkerStatus, str]:
+    """What became of the worker, in words for the user."""
+    failed, data_error = journal.last("failed"), journal.last("data_error")
+    if data_error is not None:
+        return "data_error", f"after {data_error['batches']} batches: {data_error['message']}"
+    if failed is not None and journal.last("done") is None:  # after that nothing of it can be lost
+        has_rates = len(journal.stamps_s) > 1
+        return ("data_error" if has_rates else "lost"), f"{failed['kind']}: {failed['message']}"
+    if journal.last("done") is not None:  # whatever it did at exit, its work was done
+        return "done", ""
+    stage = stage_of(journal)
+    if ending.killed_for == "start":
+        return "deadline", f"ended by us, as it had not built its pipeline in time, while {stage}"
+    if ending.killed_for == "deadline":
+        return "deadline", f"ended by us at its deadline while {stage}"
+    if ending.killed_for == "interrupt":
+        return "interrupted", f"interrupted while {stage}"
+    if ending.killed_for == "memory":
+        return "lost", f"ended while {stage}: it used more memory than allowed"
+    if ending.returncode is not None and ending.returncode < 0:
+        reason = "; the kernel may have run out of memory" if ending.returncode == -9 else ""
+        return "lost", f"killed by signal {-ending.returncode} while {stage}{reason}"
+    return "lost", f"exited with status {ending.returncode} while {stage}"
+
+
+def stage_of(journal: Journal) -> str:
+    """What the worker was doing when it was last heard of."""
+    words = {
+        "chunk": "sampling",
+        "epoch": "sampling",
+        "tuned": "sampling",
+        "reference": "sampling",
+        "costs": "sampling",
+        "sampling": "sampling",
+        "ready": "waiting to sample",
+        "first_batch": "waiting to sample",
+        "built": "waiting for the first batch",
+        "building": "building the pipeline in the input function",
+        "loading": "importing the target, or running the script up to its data",
+        "imported": "waiting for its order",
+    }
+    return words.get(str(journal.events[-1]["event"]), "finishing") if journal.events else IMPORTING
+
+
+def measurement_of(
+    layout: Layout,
+    num_workers: int,
+    workers: Sequence[WorkerResult],
+    *,
+    cache_state: CacheChoice = "as-is",
+    role: Literal["probe", "validate"] = "probe",
+    page_cache_ratio: float | None = None,
+) -> Measurement:
+    """The launch as a whole: the sum over the workers that delivered, their errors added as independent ones."""
+    alive = [worker for worker in workers if worker.samples_per_s is not None]
+    slowest = min(alive, key=_rate, default=None)
+    shared = [worker.shared_bytes for worker in alive if worker.shared_bytes is not None]
+    return Measurement(
+        layout=layout,
+        num_workers=num_workers,
+        cache_state=cache_state,
+        role=role,
+        isolation="process",
+        workers=tuple(workers),
+        samples_per_s=_sum([worker.samples_per_s for worker in alive if worker.samples_per_s is not None]),
+        page_cache_ratio=page_cache_ratio,
+        shared_bytes=max(shared, default=None),
+        noise=slowest.noise if slowest else None,
+        steady_state=slowest.steady_state if slowest else None,
+    )
+
+
+def between_processes_ratio(rates: Sequence[float]) -> float | None:
+    """Standard deviation over mean of the rates of fresh processes of one layout; None for fewer than two, or a mean of zero."""
+    if len(rates) < 2 or not sum(rates) > 0:
+        return None
+    return float(np.std(rates, ddof=1) / np.mean(rates))
+
+
+def profile_from(journal: Journal, layout: Layout, pipeline: PipelineGraph, worker: WorkerResult) -> Profile | None:
+    """Per-op costs of one worker; None where it did not live to tell them."""
+    costs = journal.last("costs")
+    if costs is None or worker.cpu_s_per_sample is None or worker.steady_state is None:
+        return None
+    samples = _all_samples(journal)
+    if not samples or worker.samples_per_s is None:
+        return None
+    seen = {name: Seen(**counts) for name, counts in costs["seen"].items()}
+    after = journal.last("cache_after")
+    full = pipeline.samples_per_element.value if pipeline.samples_per_element else None
+    batch = samples / len(journal.stamps_s)
+    visits = visit_ratios(pipeline.ops, seen, 1 / batch, fill_ratio=min(1.0, batch / full) if full else 1.0)
+    merged = {other: name for name, counts in seen.items() for other in counts.merged}
+    restart_cpu_s = sum(event["restart_cpu_s"] for event in journal.events if event["event"] == "epoch")
+    cuts = {event["op"]: event["cpu_s_per_element"] for event in journal.events if event["event"] == "prefix"}
+    return profile_of(
+        layout,
+        pipeline.ops,
+        per_sample(pipeline.ops, seen, visits),
+        worker.cpu_s_per_sample,
+        _tuned(journal),
+        costs["harness_us"],
+        merged=merged,
+        absent={other for counts in seen.values() for other in counts.absent},
+        restart_cpu_s_per_sample=restart_cpu_s / samples,
+        buffered={name: float(counts.buffered_elements) for name, counts in seen.items()},
+        samples_per_s=worker.samples_per_s.estimate,
+        cached_ratio=after["ratio"] if after else None,
+        preempted_ratio=worker.noise.preempted_ratio if worker.noise else None,
+        prefixes=marginal_s_per_sample(pipeline.ops, cuts, visits),
+    )
+
+
+def source_rate(journal: Journal, pipeline: PipelineGraph) -> Estimate | None:
+    """Ceiling of the readers alone, in samples/s; None where they were not run alone."""
+    source, first = journal.last("source"), journal.last("first_batch")
+    if source is None or source["window"] is None or not first or not first["samples"]:
+        return None
+    visits = visit_ratios(pipeline.ops, {}, 1 / first["samples"])
+    readers = [visits[op.name] for op in pipeline.ops if op.kind in READERS and visits.get(op.name)]
+    records = rate_of(Estimate(**source["window"]), source["records_per_batch"])
+    return records.scaled(1 / sum(readers)) if readers else records
+
+
+def _steady_window(journal: Journal, stamps_s: npt.NDArray[np.float64]) -> Window | None:
+    """The steady window of one state of the pipeline: after its `cache` was filled, else, with too little of that, before."""
+    filled = journal.last("cache_filled")
+    passes = [int(event["batches"]) for event in journal.events if event["event"] == "epoch"]
+    if filled is None:
+        return steady_window(stamps_s, passes)
+    batches = int(filled["batches"])
+    if len(stamps_s) - batches < LEAST_STAMPS:
+        return steady_window(stamps_s[:batches])
+    window = steady_window(stamps_s[batches:], [end - batches for end in passes])
+    return None if window is None else replace(window, first=window.first + batches)
+
+
+def _is_filling_cache(journal: Journal, window: Window) -> bool:
+    filled = journal.last("cache_filled")
+    return journal.last("cache_filling") is not None and (filled is None or window.first < filled["batches"])
+
+
+def _with_rates(base: WorkerResult, journal: Journal, window: Window, per_batch: float, bytes_out: float) -> WorkerResult:
+    begin, end, samples = _counted(journal, window, per_batch)
+    done = journal.last("done")
+    stopped_by: StopReason = done["stopped_by"] if done else ("error" if base.status == "data_error" else "budget")
+    return replace(
+        base,
+        samples_per_s=rate_of(window.gap_s, per_batch),
+        batches_per_s=1 / window.gap_s.estimate,
+        cpu_s_per_sample=(end.cpu_s - begin.cpu_s) / samples if samples else None,
+        batch_gap_s=batch_gap(np.diff(journal.stamps_s[window.first : window.first + window.batches + 1])),
+        bytes_read_per_sample=bytes_per_sample(_reads(journal), per_batch, _difference(begin.read_bytes, end.read_bytes), samples),
+        physical_bytes_read_per_sample=_per(begin.physical_read_bytes, end.physical_read_bytes, samples),
+        bytes_out_per_sample=bytes_out,
+        steady_state=SteadyState(
+            transient_s=float(journal.stamps_s[window.first] - journal.stamps_s[0]) + (base.first_batch_s or 0.0),
+            transient_batches=window.first + 1,
+            window_s=window.window_s,
+            batches=window.batches,
+            blocks=len(window.block_gap_s),
+            lag1_autocorrelation=window.lag1_autocorrelation,
+            epochs=int(done["epochs"]) if done else 0,
+            stopped_by=stopped_by,
+            moved=moved_parameters(journal, window),
+            epoch_gap_s=epoch_gap_s(journal, journal.stamps_s[: window.first + window.batches + 1]),
+            outliers=outliers_in(journal, window, journal.stamps_s),
+            is_filling_cache=_is_filling_cache(journal, window),
+        ),
+        noise=noise_of(journal, begin, end),
+        rss_growth_bytes_per_min=rss_growth_bytes_per_min(journal, window),
+        block_samples_per_s=tuple(per_batch / gap for gap in window.block_gap_s if gap > 0),
+        batch_gaps_s=tuple(
+            np.round(np.diff(journal.stamps_s[window.first : window.first + window.batches + 1]), 7)[-TRACE:].tolist()
+        ),
+    )
+
+
+def _counted(journal: Journal, window: Window, per_batch: float) -> tuple[Counters, Counters, float]:
+    """Counters at the two ends of the window, and the samples between them.
+
+    They are read at the ends of chunks, which the window need not meet: between two of them every batch counts alike. Taken over
+    another span than the rate, CPU time and rate could say together that more CPUs were used than there are.
+    """
+    ends = journal.chunk_counters()
+    first = window.first + 1
+    return _at(ends, first), _at(ends, first + window.batches), window.batches * per_batch
+
+
+def _at(ends: Sequence[tuple[int, Counters]], batches: int) -> Counters:
+    """The counters when so many batches had come."""
+    after = next((place for place, (count, _) in enumerate(ends) if count >= batches and place > 0), len(ends) - 1)
+    (left_at, left), (right_at, right) = ends[max(0, after - 1)], ends[after]
+    share = (min(batches, right_at) - left_at) / (right_at - left_at) if right_at > left_at else 1.0
+
+    def between(begin: float | None, end: float | None) -> float | None:
+        return None if begin is None or end is None else begin + share * (end - begin)
+
+    values: dict[str, Any] = {each.name: between(getattr(left, each.name), getattr(right, each.name)) for each in fields(Counters)}
+    return Counters(**values)
+
+
+def _samples_per_batch(journal: Journal, window: Window) -> float | None:
+    if journal.samples is not None:
+        inside = journal.samples[window.first + 1 : window.first + 1 + window.batches]
+        return float(inside.mean()) if len(inside) and inside.sum() > 0 else None
+    first = journal.last("first_batch")
+    return float(first["samples"]) if first and first["samples"] else None
+
+
+def _all_samples(journal: Journal) -> float:
+    if journal.samples is not None:
+        return float(journal.samples.sum())
+    first = journal.last("first_batch")
+    return len(journal.stamps_s) * float(first["samples"]) if first and first["samples"] else 0.0
+
+
+def _tuned(journal: Journal) -> tuple[TunedParameter, ...]:
+    costs = journal.last("costs")
+    return tuple(TunedParameter(**value) for value in costs["tuned"]) if costs else ()
+
+
+def _buffered_bytes(journal: Journal) -> int | None:
+    costs = journal.last("costs")
+    if not costs or not costs["seen"]:
+        return None
+    return sum(max(0, int(counts["buffered_bytes"])) for counts in costs["seen"].values())  # its count can fall below 0
+
+
+def _reads(journal: Journal) -> Reads:
+    event = journal.last("reads")
+    return Reads(**{key: value for key, value in event.items() if key != "event"}) if event else Reads()
+
+
+def _difference(begin: float | None, end: float | None) -> float | None:
+    return end - begin if begin is not None and end is not None else None
+
+
+def _per(begin: float | None, end: float | None, samples: float) -> float | None:
+    return (end - begin) / samples if begin is not None and end is not None and samples else None
+
+
+def _rate(worker: WorkerResult) -> float:
+    return worker.samples_per_s.estimate if worker.samples_per_s is not None else math.inf
+
+
+def _sum(rates: Sequence[Estimate]) -> Estimate | None:
+    if not rates:
+        return None
+    total = sum(rate.estimate for rate in rates)
+    below = math.sqrt(sum((rate.estimate - rate.low) ** 2 for rate in rates))
+    above = math.sqrt(sum((rate.high - rate.estimate) ** 2 for rate in rates))
+    counts = [rate.count for rate in rates if rate.count is not None]
+    return Estimate(estimate=total, low=max(0.0, total - below), high=total + above, count=min(counts, default=None))

@@ -1,0 +1,124 @@
+"""How many elements each op gives for one sample of the output (visit ratios, forced-flow law), and what that says of its cost.
+
+The model of a running iterator shows only live nodes. What `repeat`, `interleave` and `flat_map` threw away between two polls is
+lost with its time *and* its count, so the cost of an element, time over count, is unbiased where a sum of times is not. The cost
+per sample is that times the visit ratio, which mostly follows from what the ops are: a map gives one element for one, a batch of
+32 takes 32. Only where that is not known (filter, the files that an interleave opens) is it taken from the counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from cs_input_analyzer.pipeline.op_kinds import BATCHING, KEEPERS, ONE_FOR_ONE
+from cs_input_analyzer.records import Op
+
+
+@dataclass(slots=True)
+class Seen:
+    """What the polls saw of one op's nodes.
+
+    Attributes:
+        head: the op nearest the consumer that the nodes stand for; their elements are counted there (a fused map-and-batch counts
+            batches). Its own name for a node that was not fused.
+        merged: other ops whose work the nodes do, too; `absent`: ops before it that TensorFlow left out.
+        wall_s, elements, bytes_in, bytes_out: growth between polls, over all its iterators.
+        buffered_elements, buffered_bytes: at the last poll.
+    """
+
+    head: str
+    merged: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
+    wall_s: float = 0.0
+    elements: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    buffered_elements: int = 0
+    buffered_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PerSample:
+    """One op's share of one output sample. `wall_s` is thread time, waiting included; None where no element of it was seen."""
+
+    wall_s: float | None
+    elements: float | None
+    bytes_in: float | None
+    bytes_out: float | None
+
+
+@dataclass(slots=True)
+class _Walk:
+    ops: Sequence[Op]
+    seen: Mapping[str, Seen]
+    ratios: dict[str, float] = field(default_factory=dict)
+
+
+def visit_ratios(
+    ops: Sequence[Op], seen: Mapping[str, Seen], elements_per_sample: float, *, fill_ratio: float = 1.0
+) -> dict[str, float]:
+    """Elements of each op for one output sample.
+
+    Args:
+        ops: sources first, nested ones before their holder, as in a PipelineGraph.
+        seen: by op name; only used where the kind of an op does not tell.
+        elements_per_sample: of the last op: one over the batch size.
+        fill_ratio: samples of a mean element of the last op over those of a full one: the last batches of passes may be smaller.
+    """
+    partial = next((op.name for op in reversed(ops) if op.kind in BATCHING and op.parameters.get("drop_remainder") is False), None)
+    walk = _Walk(ops, seen)
+    by_holder: dict[str, list[Op]] = {}
+    for op in ops:
+        if op.within is not None:
+            by_holder.setdefault(op.within, []).append(op)
+    top = [op for op in ops if op.within is None]
+    if top:
+        walk.ratios[top[-1].name] = elements_per_sample
+    for op in reversed(ops):
+        ratio = walk.ratios.get(op.name)
+        if ratio is None:
+            continue
+        nested = by_holder.get(op.name, [])
+        for name in op.inputs:
+            taken = _taken(op, name, seen, has_nested=bool(nested)) * (fill_ratio if op.name == partial else 1.0)
+            walk.ratios[name] = walk.ratios.get(name, 0.0) + ratio * taken
+        read = {name for other in nested for name in other.inputs}
+        for other in nested:
+            if other.name not in read:  # what the function returns: its elements are the op's own
+                walk.ratios[other.name] = ratio
+    return walk.ratios
+
+
+def per_sample(ops: Sequence[Op], seen: Mapping[str, Seen], ratios: Mapping[str, float]) -> dict[str, PerSample]:
+    """What each op spends on one output sample, by its visit ratio; of one that was not seen, only its elements are known."""
+    found = {}
+    for name in {**ratios, **seen}:
+        counts = seen.get(name)
+        visits = ratios.get(counts.head) if counts is not None else None
+        if counts is None or visits is None or counts.elements <= 0:
+            found[name] = PerSample(wall_s=None, elements=ratios.get(name), bytes_in=None, bytes_out=None)
+            continue
+        share = visits / counts.elements
+        found[name] = PerSample(
+            wall_s=counts.wall_s * share,
+            elements=ratios.get(name),
+            bytes_in=counts.bytes_in * share,
+            bytes_out=counts.bytes_out * share,
+        )
+    return found
+
+
+def _taken(op: Op, name: str, seen: Mapping[str, Seen], *, has_nested: bool) -> float:
+    """Elements of input `name` that `op` takes for each one it gives."""
+    if op.kind in ONE_FOR_ONE - KEEPERS and not has_nested:
+        return 1.0
+    size = op.parameters.get("batch_size")
+    if op.kind in BATCHING and isinstance(size, int) and size > 0:
+        return float(size)
+    own, below = seen.get(op.name), seen.get(name)
+    if op.kind in KEEPERS and own is not None and own.elements > 0:  # once it has all, it takes none
+        return (below.elements if below is not None else 0) / own.elements
+    if own is None or below is None or own.elements <= 0:
+        return 0.0 if has_nested else 1.0  # an interleave takes few files; anything else is taken as one for one
+    return below.elements / own.elements

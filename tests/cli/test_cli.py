@@ -1,0 +1,223 @@
+"""The command line's own manners: what it prints cannot act on a terminal, and a reader that leaves is told from a verdict."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cs_input_analyzer import api
+from cs_input_analyzer.cli import main, original, running, terminal
+from cs_input_analyzer.errors import InputFunctionError, UsageError
+from cs_input_analyzer.machines import host
+from cs_input_analyzer.records import Capture, CaptureCandidate, Fixes, Layout, Patch
+from cs_input_analyzer.report import load, render, rule_pages
+from tests.builders import make_analysis, make_host
+from tests.report.hostile import HOSTILE
+
+CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e\u2066\ud800-\udfff]")
+TITLE = "\x1b]0;owned\x07\x1b[2J"
+
+
+@pytest.fixture
+def run_file(tmp_path: Path) -> str:
+    file = tmp_path / "run.json"
+    file.write_text(render(make_analysis(host=make_host(tensorflow_version=None)), "json"))  # so nothing is said of versions
+    return str(file)
+
+
+# --- who reads ---------------------------------------------------------------------------------------------------------------
+
+
+def ended(arguments: Sequence[str], root: Path, stream: str, **environment: str) -> tuple[int, str]:
+    """The exit code with nobody reading one of the streams, and what came on the other."""
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    other = "stderr" if stream == "stdout" else "stdout"
+    with open(write_end, "w") as out:
+        done: Any = subprocess.run(
+            [sys.executable, "-m", "cs_input_analyzer", *arguments],
+            cwd=root,
+            env={**os.environ, **environment},
+            text=True,
+            timeout=60,
+            check=False,
+            **{stream: out, other: subprocess.PIPE},
+        )
+    return done.returncode, getattr(done, other)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["report", "RUN"],
+        ["report", "RUN", "--format", "json"],
+        ["report", "RUN", "--table", "ops"],
+        ["compare", "RUN", "RUN"],
+        ["explain", "CSI101"],
+        ["wafer", "bert_large", "--batch-size", "8"],
+        ["tf-config"],
+        ["--help"],
+        ["--version"],
+        ["report", "--help"],
+        ["python", "--help"],
+    ],
+    ids=" ".join,
+)
+def test_a_reader_that_leaves_ends_it_with_a_code_of_its_own(arguments: list[str], run_file: str, root: Path) -> None:
+    """Not with 1, which says that a gate has tripped."""
+    given = [run_file if argument == "RUN" else argument for argument in arguments]
+    task = {"SLURM_PROCID": "0", "SLURM_STEP_NODELIST": "n1", "SLURM_STEP_TASKS_PER_NODE": "1"}
+    assert ended(given, root, "stdout", **(task if arguments == ["tf-config"] else {})) == (141, "")
+
+
+def test_complaints_that_nobody_reads_change_nothing(run_file: str, root: Path) -> None:
+    code, out = ended(["report", run_file], root, "stderr")
+    assert code == 0
+    assert "ACCELERATOR-BOUND" in out
+    assert ended(["report", "no-such-run.json"], root, "stderr") == (2, "")
+    assert ended(["no-such-command"], root, "stderr") == (2, "")
+
+
+def test_an_end_of_file_is_no_interrupt(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def ends(**_: object) -> str:
+        raise EOFError("a pipe to somebody ended")
+
+    monkeypatch.setattr(rule_pages, "rules_table", ends)
+    assert main(["rules"]) == 70
+    assert "this is a bug" in capsys.readouterr().err
+
+
+def test_ctrl_c_is_one(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def stops(**_: object) -> str:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(rule_pages, "rules_table", stops)
+    assert main(["rules"]) == 130
+    assert capsys.readouterr().err == "cs_input_analyzer: interrupted\n"
+
+
+def test_shells_can_complete_commands(root: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "cs_input_analyzer"],
+        cwd=root,
+        env={**os.environ, "_CS_INPUT_ANALYZER_COMPLETE": "zsh_complete", "COMP_WORDS": "cs_input_analyzer ins", "COMP_CWORD": "1"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "inspect-run" in done.stdout
+
+
+# --- what is printed ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", [TITLE, "a\r\x1b[Kb", *HOSTILE.values()])
+def test_nothing_of_others_acts_on_the_terminal(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    terminal.complain(f"message {text}", f"details {text}")
+    terminal.Progress(False)(f"progress {text}", 0.5)
+    shown = capsys.readouterr().err
+    assert CONTROL.search(shown) is None
+    for part in ("details", "cs_input_analyzer: message", "cs_input_analyzer: progress"):
+        assert part in shown
+
+
+def test_lines_and_tabs_of_a_message_stay(capsys: pytest.CaptureFixture[str]) -> None:
+    terminal.complain("first\n\tsecond\r\nthird", 'Traceback\n  File "x.py"\n')
+    assert capsys.readouterr().err == 'Traceback\n  File "x.py"\ncs_input_analyzer: first\n\tsecond\nthird\n'
+
+
+def test_a_run_of_somebody_else_cannot_speak_through_its_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(host, "tensorflow_version", lambda: "2.21.0")
+    file = tmp_path / "run.json"
+    file.write_text(render(make_analysis(host=make_host(tensorflow_version=f"2.20{TITLE}")), "json"))
+    assert main(["report", str(file)]) == 0
+    told = capsys.readouterr()
+    assert "measured with TensorFlow 2.20\\x1b]0;owned" in told.err
+    assert CONTROL.search(told.err + told.out) is None
+
+
+@pytest.mark.parametrize(
+    "arguments", [["report", f"no{TITLE}.json"], [f"no{TITLE}"], ["rules", f"--no{TITLE}"], ["report", "no\udc80"]]
+)
+def test_names_in_errors_cannot_either(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 2
+    shown = capsys.readouterr().err
+    assert "no\\" in shown
+    assert CONTROL.search(shown) is None
+
+
+@pytest.mark.parametrize("error", [InputFunctionError(f"raised {TITLE}", f"Traceback {TITLE}"), ValueError(TITLE)])
+def test_neither_can_what_a_worker_printed_nor_a_bug(
+    error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(**_: object) -> str:
+        raise error
+
+    monkeypatch.setattr(rule_pages, "rules_table", fails)
+    assert main(["rules"]) == (3 if isinstance(error, InputFunctionError) else 70)
+    shown = capsys.readouterr().err
+    assert "Traceback" in shown
+    assert CONTROL.search(shown) is None
+
+
+def test_what_a_script_is_found_to_hold_cannot(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    one = CaptureCandidate(number=1, kind="fit", call=f"fit{TITLE}", code=None, source=f"/x{TITLE}.py:3", mode="train")
+    found = Capture(command=f"python {TITLE}", picked=1, candidates=(one,), stand_ins=(TITLE,), notes=(TITLE,))
+    for line in original.listed(found):
+        original.complain(line)
+    shown = capsys.readouterr().err
+    assert "capture 1: fit\\x1b" in shown
+    assert CONTROL.search(shown) is None
+
+
+# --- what was measured is not lost -------------------------------------------------------------------------------------------
+
+PATCH = Patch(diff="--- ./x.py\n+++ ./x.py\n@@ -1 +1 @@\n-a\n+b\n", folder="/data", codes=("CSI101",), proven=True)
+
+
+@pytest.mark.parametrize("more", [(), ("--quiet",)])
+def test_a_patch_that_cannot_be_written_takes_nothing_along(
+    more: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "patches"
+    folder.mkdir()
+    layout = Layout.parse("1x1x1")
+    found = make_analysis(fixes=Fixes(codes=("CSI101",), edits=(), measured_gain=None, layout=layout, patch=PATCH))
+
+    def tunes(*_: object, **__: object) -> object:
+        folder.rmdir()  # there when it was asked for, gone a minute later
+        return found
+
+    monkeypatch.setattr(api, "tune_source", tunes)
+    saved = tmp_path / "run.json"
+    arguments = ["tune", f"{__file__}:f", "--write-patch", str(folder / "a.patch"), "--json", str(saved), *more]
+    assert main(arguments) == UsageError.exit_code
+    told = capsys.readouterr()
+    assert load(str(saved)).fixes == found.fixes
+    assert "+b" in told.out
+    last = told.err.splitlines()[-1]
+    assert last.startswith("cs_input_analyzer: cannot write")
+    assert "a.patch" in last
+
+
+def test_a_file_that_cannot_be_written_does_not_take_the_patch_along(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    patch = tmp_path / "a.patch"
+
+    def write() -> None:
+        patch.write_text("diff")
+
+    with pytest.raises(UsageError, match="no folder"):
+        running.deliver(make_analysis(), {"json": str(tmp_path / "gone" / "run.json")}, True, lambda **_: "the report", write)
+    assert patch.read_text() == "diff"
+    assert capsys.readouterr().out == "the report\n"

@@ -1,0 +1,302 @@
+"""Fifty wrong calls of Python and fifty of the command line: one clear line for each mistake, and nothing is started."""
+
+from __future__ import annotations
+
+import functools
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import cs_input_analyzer as csia
+from cs_input_analyzer import api
+from cs_input_analyzer.cli import main
+from cs_input_analyzer.engines import selection as engine
+from cs_input_analyzer.errors import UsageError
+from cs_input_analyzer.monitoring import in_process
+from cs_input_analyzer.report import render
+from tests.builders import make_analysis, make_host
+
+TARGET = f"{__file__}:input_fn"
+GIB = 2**30
+
+
+def input_fn() -> None:
+    raise AssertionError("nothing runs it")
+
+
+@pytest.fixture(autouse=True)
+def nothing_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No engine, no process, no measuring; and a folder of our own, with a run in it."""
+
+    def starts(*_: object, **__: object) -> None:
+        raise AssertionError("something was started")
+
+    monkeypatch.setattr(engine, "open_engine", starts)
+    monkeypatch.setattr(api.prove, "tune", starts)
+    monkeypatch.setattr(in_process, "measure_alone", starts)
+    monkeypatch.setattr(subprocess, "Popen", starts)
+    monkeypatch.chdir(tmp_path)
+    for name in ("DEF_NODES", "DEF_TASKS", "DEF_CPUS"):
+        monkeypatch.delenv(name, raising=False)
+    Path("run.json").write_text(render(make_analysis(host=make_host(tensorflow_version=None)), "json"))
+    Path("bare.yaml").write_text("nodes: 8\ncpus_per_node: 64\nmemory_per_node: 128\n")
+    Path("slow.yaml").write_text("nodes: 8\ncpus_per_node: 64\nmemory_per_node: 128GiB\nnetwork_per_node: 100\n")
+    Path("odd.yaml").write_text("nodes: 8\ncpus: 64\n")
+    Path("list.yaml").write_text("- 1\n")
+    Path("a_file").write_text("")
+
+
+def analyze(**choices: Any) -> object:
+    return csia.analyze(choices.pop("target", TARGET), choices.pop("params", None), **choices)
+
+
+def run() -> api.Analysis:
+    return csia.load_analysis("run.json")
+
+
+PYTHON: dict[str, tuple[Callable[[], object], str]] = {
+    # what runs
+    "target is a number": (lambda: analyze(target=42), "the target is 42: pass the input function"),
+    "target is None": (lambda: analyze(target=None), "the target is None"),
+    "target has no name": (lambda: analyze(target="data.py"), "write package.module:function"),
+    "target is not there": (lambda: analyze(target="no_such.py:f"), "there is no file no_such.py"),
+    "params are a list": (lambda: analyze(params=[1]), r"params=\[1\]: a dictionary is needed"),
+    "params hold an object": (lambda: analyze(params={"a": object()}), "params must be plain values"),
+    "mode": (lambda: analyze(mode="test"), "mode='test': input should be 'train' or 'eval'"),
+    "progress": (lambda: analyze(progress=1), "progress=1: a function is needed"),
+    "unknown keyword": (lambda: analyze(demnad=7000), "unknown option demnad"),
+    # the demand
+    "demand is text": (lambda: analyze(demand="a lot"), "not a number of samples per second: 'a lot'"),
+    "demand is a list": (lambda: analyze(demand=[7000]), r"demand=\[7000\]: input should be a valid number"),
+    "demand is truth": (lambda: analyze(demand=True), "demand=True"),
+    "demand is zero": (lambda: analyze(demand=0), "the demand must be a positive number"),
+    "demand is nan": (lambda: analyze(demand=float("nan")), "the demand must be a positive number"),
+    "two demands": (lambda: analyze(demand=1, wafer="bert_large"), "give one of them"),
+    "step without batch": (lambda: analyze(step_time=0.1), "--step-time needs --batch-size"),
+    "step is text": (lambda: analyze(step_time="soon", batch_size=1), "not a number of seconds: 'soon'"),
+    "batch size is text": (lambda: analyze(batch_size="256"), "batch_size='256': input should be a valid integer"),
+    "batch size is half": (lambda: analyze(batch_size=0.5), "batch_size=0.5"),
+    "batch size is negative": (lambda: analyze(batch_size=-1), "--batch-size -1: must be 1 or more"),
+    "samples per element": (lambda: analyze(samples_per_element=0), "--samples-per-element 0"),
+    "wafer is not there": (lambda: analyze(wafer="no_such_net", batch_size=1), "no_such_net"),
+    "wafer mode": (lambda: analyze(wafer_mode="fast"), "--wafer-mode fast"),
+    "dtype": (lambda: analyze(dtype="int8"), "--dtype int8: there are fp16"),
+    "systems": (lambda: analyze(systems=0), "--systems 0"),
+    "compile report": (lambda: analyze(compile_report=Path("none.txt")), "none.txt"),
+    # the cluster
+    "cluster misses a field": (lambda: analyze(cluster={"nodes": 8}), "a mapping has the fields of csia.Cluster"),
+    "cluster has another field": (
+        lambda: analyze(cluster={"nodes": 8, "cpus_per_node": 4, "memory_bytes_per_node": GIB, "ram": 1}),
+        "a mapping has the fields of csia.Cluster",
+    ),
+    "cluster is a number": (lambda: analyze(cluster=8), "cluster=8: input should be a valid string"),
+    "cluster is not there": (lambda: analyze(cluster="no_such"), "--cluster no_such: no such file"),
+    "cluster has negative nodes": (
+        lambda: csia.Cluster(nodes=-2, cpus_per_node=4, memory_bytes_per_node=GIB),
+        "a cluster cannot have -2 nodes",
+    ),
+    "cluster has half a node": (
+        lambda: csia.Cluster(nodes=0.5, cpus_per_node=4, memory_bytes_per_node=GIB),  # type: ignore[arg-type]
+        "a whole number of nodes, got 0.5",
+    ),
+    "cluster has no unit": (
+        lambda: csia.Cluster(nodes=2, cpus_per_node=4, memory_bytes_per_node=128),
+        "cannot have 128 bytes of memory per node",
+    ),
+    "cluster has an endless network": (
+        lambda: csia.Cluster(nodes=2, cpus_per_node=4, memory_bytes_per_node=GIB, network_bytes_per_s_per_node=float("inf")),
+        "the network bandwidth",
+    ),
+    "nodes": (lambda: analyze(nodes=0), "--nodes 0: must be 1 or more"),
+    "node speed": (lambda: analyze(node_speed_ratio="quick", nodes=2), "not a number: 'quick'"),
+    "current": (lambda: analyze(current="2x8"), "NODESxTASKSxCPUS"),
+    "current is a list": (lambda: analyze(current=[2, 8, 4]), "NODESxTASKSxCPUS"),
+    "feed": (lambda: analyze(feed="first_come"), "feed='first_come': input should be 'round-robin' or 'first-come'"),
+    "headroom": (lambda: analyze(headroom_ratio=-0.1), "--headroom -0.1"),
+    "single-task nodes": (lambda: analyze(single_task_nodes=3, nodes=2), "less than the cluster's 2 nodes"),
+    "cyclic": (lambda: analyze(cyclic="no"), "cyclic='no': input should be a valid boolean"),
+    # measuring
+    "launcher": (lambda: analyze(launcher="k8s"), "launcher='k8s': input should be 'local' or 'slurm'"),
+    "cache": (lambda: analyze(cache="hot"), "cache='hot': input should be 'warm', 'cold' or 'as-is'"),
+    "cpus is text": (lambda: analyze(cpus="2"), "cpus='2': input should be a valid integer"),
+    "cpus": (lambda: analyze(cpus=100_000), "--cpus 100000: this process may use"),
+    "max seconds": (lambda: analyze(max_seconds=float("nan")), "--max-seconds nan: too short"),
+    "max seconds is None": (lambda: analyze(max_seconds=None), "max_seconds=None"),
+    "start timeout": (lambda: analyze(start_timeout_s=1), "--start-timeout 1"),
+    "target error": (lambda: analyze(target_error_ratio=2), "--target-error 2"),
+    "probe layouts": (lambda: analyze(probe_layouts="1x2x1"), "needs a layout of one task"),
+    "probe layouts are a number": (lambda: analyze(probe_layouts=3), "probe_layouts=3: a list is needed"),
+    "codes": (lambda: analyze(select=["CSI999"]), "there is no rule 'CSI999'"),
+    "stand-ins": (lambda: analyze(stand_ins="a b"), "--stand-in 'a b'"),
+    "slurm's nodes without slurm": (lambda: analyze(slurm_nodes=2), "nothing asks Slurm here"),
+    "train command": (lambda: analyze(train_command="python 'run.py"), "--train-command"),
+    # the other functions
+    "load a number": (lambda: csia.load_analysis(5), "5: cannot be read"),  # type: ignore[arg-type]
+    "load what is not there": (lambda: csia.load_analysis("none.json"), "none.json: cannot be read"),
+    "write into no folder": (lambda: run().to_json("no/such/run.json"), "there is no folder"),
+    "write to a number": (lambda: run().to_html(5), "cannot write 5"),  # type: ignore[arg-type]
+    "table": (lambda: run().to_csv("x.csv", table="nonsense"), "nonsense"),
+    "validate rounds": (lambda: run().validate(rounds=0), "--rounds 0"),
+    "validate layouts": (lambda: run().validate(layouts=["1x1"]), "NODESxTASKSxCPUS"),
+    "validate launcher": (lambda: run().validate(launcher="k8s"), "launcher='k8s'"),
+    "validate option": (lambda: run().validate(demand=1), "unknown option demand"),
+    "tune seconds": (lambda: csia.tune(None, seconds=-1), "seconds=-1"),
+    "tune seconds are text": (lambda: csia.tune(None, seconds="5"), "seconds='5'"),  # type: ignore[arg-type]
+    "tune select": (lambda: csia.tune(None, select=["CSI999"]), "there is no rule 'CSI999'"),
+    "monitor batch size": (lambda: csia.InputMonitor([], batch_size="256"), "batch_size='256'"),  # type: ignore[arg-type]
+    "monitor batch size is truth": (lambda: csia.InputMonitor([], batch_size=True), "batch_size=True"),
+    "monitor lines": (lambda: csia.InputMonitor([], log_every="x"), "log_every='x'"),  # type: ignore[arg-type]
+    "monitor smoothing": (lambda: csia.InputMonitor([], smoothing="a"), "smoothing='a'"),  # type: ignore[arg-type]
+    "monitor folder": (lambda: csia.InputMonitor([], log_dir=5), "log_dir=5"),  # type: ignore[arg-type]
+    "monitor demand": (lambda: csia.InputMonitor([], est_samples_per_sec=0), "est_samples_per_sec 0"),
+    "recommend seconds": (lambda: csia.recommend_for(None, seconds=0), "seconds=0"),
+    "recommend headroom": (lambda: csia.recommend_for(None, headroom=-1), "--headroom -1"),
+    "recommend demand": (lambda: csia.recommend_for(None, demand="a lot"), "a lot"),  # type: ignore[arg-type]
+}
+
+
+@pytest.mark.parametrize("call", PYTHON)
+def test_a_wrong_call_of_python_is_told_in_one_line_before_anything_starts(call: str) -> None:
+    wrong, message = PYTHON[call]
+    with pytest.raises(UsageError, match=message) as caught:
+        wrong()
+    assert str(caught.value).count("\n") == 0
+
+
+ANALYZE = ("analyze", TARGET)
+LINES: dict[tuple[str, ...], str] = {
+    ("analyse", TARGET): "No such command 'analyse'",
+    ("analyze",): "Missing argument 'TARGET'",
+    ("analyze", "data.py"): "write package.module:function",
+    ("analyze", "none.py:f"): "there is no file none.py",
+    (*ANALYZE, "again"): "Got unexpected extra argument (again)",
+    (*ANALYZE, "--demnad", "7000"): "No such option",
+    (*ANALYZE, "--demand"): "requires an argument",
+    (*ANALYZE, "--demand", "a lot"): "not a number of samples per second: 'a lot'",
+    (*ANALYZE, "--demand", "7,5"): "write for example 7000, 7,000 or 7k",
+    (*ANALYZE, "--demand", "-7k"): "the demand must be a positive number",
+    (*ANALYZE, "--demand", "1", "--wafer", "bert_large"): "give one of them",
+    (*ANALYZE, "--step-time", "0.1"): "--step-time needs --batch-size",
+    (*ANALYZE, "--step-time", "3 days", "--batch-size", "8"): "not a number of seconds: '3 days'",
+    (*ANALYZE, "--batch-size", "many"): "'many' is not a valid integer",
+    (*ANALYZE, "--batch-size", "0"): "--batch-size 0",
+    (*ANALYZE, "--wafer", "no_such_net"): "no_such_net",
+    (*ANALYZE, "--dtype", "int8"): "'int8' is not one of",
+    (*ANALYZE, "--sequence-length", "128"): "describe a --wafer model",
+    (*ANALYZE, "--compile-report", "none.txt"): "none.txt",
+    (*ANALYZE, "--performance-json", "a_file"): "a_file",
+    (*ANALYZE, "--params", "none.yaml"): "there is no file none.yaml",
+    (*ANALYZE, "--params", "list.yaml"): "must hold a mapping",
+    (*ANALYZE, "--set", "batch_size"): "write key=value",
+    (*ANALYZE, "--mode", "test"): "'test' is not one of",
+    (*ANALYZE, "--cluster", "none.yaml"): "cannot read the cluster file none.yaml",
+    (*ANALYZE, "--cluster", "bare.yaml"): "128 without a unit is that many bytes; write for example 128GiB",
+    (*ANALYZE, "--cluster", "slow.yaml"): "100 without a unit is that many bytes per second",
+    (*ANALYZE, "--cluster", "odd.yaml"): "unknown keys: cpus",
+    (*ANALYZE, "--nodes", "-2"): "--nodes -2: must be 1 or more",
+    (*ANALYZE, "--nodes", "2", "--memory-per-node", "128"): "128 without a unit is that many bytes",
+    (*ANALYZE, "--nodes", "2", "--memory-per-node", "128G"): "could mean powers of 1000 or of 1024",
+    (*ANALYZE, "--storage-bandwidth", "fast"): "not a bandwidth",
+    (*ANALYZE, "--current", "2x8"): "NODESxTASKSxCPUS",
+    (*ANALYZE, "--current", "1x1x1,2x2x2"): "--current takes one layout",
+    (*ANALYZE, "--headroom", "ten"): "'ten' is not a valid float",
+    (*ANALYZE, "--headroom", "-1"): "--headroom -1",
+    (*ANALYZE, "--single-task-nodes", "1"): "less than the cluster's 1 node",
+    (*ANALYZE, "--feed", "random"): "'random' is not one of",
+    (*ANALYZE, "--node-speed", "1.2"): "--node-speed sets nodes apart from this host",
+    (*ANALYZE, "--max-seconds", "1"): "--max-seconds 1: too short",
+    (*ANALYZE, "--max-seconds", "soon"): "not a number of seconds",
+    (*ANALYZE, "--target-error", "0"): "--target-error 0",
+    (*ANALYZE, "--probe-layouts", "2x1x1"): "this host is one node",
+    (*ANALYZE, "--cpus", "0"): "--cpus 0",
+    (*ANALYZE, "--launcher", "k8s"): "'k8s' is not one of",
+    (*ANALYZE, "--partition", "gpu"): "nothing asks Slurm here",
+    (*ANALYZE, "--select", "CSI999"): "there is no rule 'CSI999'",
+    (*ANALYZE, "--stand-in", "a b"): "--stand-in 'a b'",
+    (*ANALYZE, "--sbatch-args", "--partition=x"): "--partition",
+    (*ANALYZE, "--json", "no/such/run.json"): "there is no folder",
+    (*ANALYZE, "--fail-on", "info"): "'info' is not one of",
+    ("demo", "--sample", "mnist"): "--sample mnist",
+    ("tune", TARGET, "--write-patch", "data.py"): "a patch is no Python file",
+    ("tune", TARGET, "--no-measure-fixes"): "is all that tune does",
+    ("report", "none.json"): "none.json: cannot be read",
+    ("report", "a_file"): "a_file: the file is empty",
+    ("report", "run.json", "-o", "x.unknown"): "which format is x.unknown?",
+    ("validate", "run.json", "--layouts", "two"): "NODESxTASKSxCPUS",
+    ("validate", "run.json"): "add --yes if you trust it",
+    ("compare", "run.json"): "Missing argument 'NEW.json|NEW.html'",
+    ("compare", "run.json", "run.json", "--fail-if-slower", "200"): "--fail-if-slower 200",
+    ("wafer", "bert_large"): "Missing option '--batch-size'",
+    ("wafer", "bert_large", "--batch-size", "8", "--json", "no/such.json"): "there is no folder",
+    ("inspect-run", "none"): "none",
+    ("explain", "CSI999"): "there is no rule 'CSI999'",
+    ("run.py", "--mode", "train"): "type cs_input_analyzer python run.py --mode train",
+    ("python", "none.py"): "there is no file none.py",
+    ("--capture", "0", "python", __file__): "--capture 0",
+    ("--available-nodes", "0", "python", __file__): "--available-nodes 0",
+}
+
+
+@pytest.mark.parametrize("arguments", LINES, ids=lambda arguments: " ".join(arguments).replace(str(Path(__file__).parent), ""))
+def test_a_wrong_line_is_told_in_one_line_before_anything_starts(
+    arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == UsageError.exit_code
+    out, err = capsys.readouterr()
+    told = [line for line in err.splitlines() if line.startswith("cs_input_analyzer: ")]
+    assert LINES[arguments] in told[-1]
+    assert len(told) == 1
+    assert out == ""
+
+
+def test_all_that_is_wrong_with_a_line_is_told_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    wrong = ("--demand", "a lot", "--headroom", "-1", "--max-seconds", "1", "--json", "no/run.json", "--params", "none.yaml")
+    assert main(["analyze", "none.py:f", *wrong, "--mode", "test"]) == UsageError.exit_code
+    told = capsys.readouterr().err.splitlines()
+    assert len(told) == 7
+    assert all(line.startswith("cs_input_analyzer: ") for line in told)
+    for words in ("a lot", "--headroom -1", "--max-seconds 1", "no/run.json", "none.yaml", "none.py", "'test'"):
+        assert sum(words in line for line in told) == 1
+
+
+def test_a_demand_and_a_cluster_that_cannot_be_are_told_together(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*ANALYZE, "--wafer", "no_such_net", "--cluster", "none.yaml", "--cpus", "0"]) == UsageError.exit_code
+    told = capsys.readouterr().err.splitlines()
+    assert len(told) == 3
+
+
+def test_what_follows_from_another_mistake_is_not_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a number of nodes the cluster is this host, which has too few for these; that is no mistake of the user's."""
+    assert main([*ANALYZE, "--nodes", "many", "--single-task-nodes", "2", "--step-time", "0.1", "--batch-size", "x"]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 2
+
+
+def test_all_that_is_wrong_with_a_call_is_told_at_once() -> None:
+    with pytest.raises(UsageError) as caught:
+        analyze(target=42, demand="a lot", cache="hot", cpus="2", params=3, headroom_ratio=-1)
+    assert len(caught.value.lines) == 6
+    assert str(caught.value) == "\n".join(caught.value.lines)
+
+
+def test_right_calls_get_past_the_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same as texts, numbers of numpy's, paths, mappings and functions with arguments of their own."""
+    numpy = pytest.importorskip("numpy")
+    seen: list[Any] = []
+    monkeypatch.setattr(api, "run", lambda target, options, **others: seen.append((options, others)) or make_analysis())
+    nodes = {"nodes": 8, "cpus_per_node": 64, "memory_bytes_per_node": 128 * GIB}
+    analyze(demand="7k", current="2x8x4", probe_layouts="1x1x1,1x2x1", select="CSI1,CSI2", mount_dirs="/a,/b", cluster=nodes)
+    options, others = seen[-1]
+    assert (options.demand_samples_per_s, str(options.current), len(options.probe_layouts)) == (7000.0, "2x8x4", 2)
+    assert (options.select, options.mount_dirs, others["declared"]) == (("CSI1", "CSI2"), ("/a", "/b"), csia.Cluster(**nodes))
+    analyze(target=functools.partial(input_fn), step_time="160ms", batch_size=numpy.int64(1024), shared_dir=None, headroom_ratio=0)
+    assert (seen[-1][0].step_time_s, seen[-1][0].batch_size) == (pytest.approx(0.16), 1024)
+    assert type(seen[-1][0].batch_size) is int
+
+
+def test_a_run_is_shown_in_one_line() -> None:
+    shown = repr(run())
+    assert len(shown) < 200
+    assert shown.startswith("<Analysis of ")

@@ -1,0 +1,185 @@
+"""Which machine measures and which is planned for: never mixed up, and what cannot be is refused before anything is started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import make_host
+
+from cs_input_analyzer.cli import main
+from cs_input_analyzer.engines import selection as engine
+from cs_input_analyzer.errors import UsageError
+from cs_input_analyzer.machines import cluster
+from cs_input_analyzer.records import Cluster, Estimate, Host, Layout, Options
+
+SLURMS = Cluster(
+    nodes=3, cpus_per_node=8, memory_bytes_per_node=1 << 34, name="lab", source="Slurm", partition="big", excluded_nodes=("wafer",)
+)
+FOUND = cluster.Found(
+    cluster=SLURMS, partition="big", usable=("n1", "n2", "n3"), alike=("n1", "n2", "n3", "n4"), excluded=("wafer",)
+)
+LAB = "nodes: 4\ncpus_per_node: 64\nmemory_per_node: 128GiB\n"
+
+
+class NodesOfSlurm:
+    """Stands for the launcher: a job that was submitted, and the host that its first node is."""
+
+    opened = 0
+
+    def __init__(self, wish: Any, **choices: Any) -> None:
+        type(self).opened += 1
+        self.host: Host = make_host(hostname="n1", cpu_budget=8)
+
+
+@pytest.fixture
+def on_slurm(monkeypatch: pytest.MonkeyPatch) -> type[NodesOfSlurm]:
+    """A login node of another kind than the nodes of its Slurm."""
+
+    class Fresh(NodesOfSlurm):
+        opened = 0
+
+    monkeypatch.setattr(cluster, "discover", lambda partition, exclude: FOUND)
+    monkeypatch.setattr(engine, "SlurmLauncher", Fresh)
+    monkeypatch.setattr(engine.host, "read_host", lambda cpus=None: make_host(hostname="login", cpu_budget=2))
+    return Fresh
+
+
+def opened(**options: Any) -> Cluster:
+    declared = options.pop("declared", None)
+    found = engine.open_engine(Options(launcher="slurm", **options), declared=declared, told=lambda what: None, isolates=False)
+    assert found.host.hostname == "n1"
+    return found.cluster
+
+
+# --- Slurm's nodes measure ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("choice", [None, "slurm"])
+def test_the_nodes_that_measure_are_those_that_are_planned_for(on_slurm: type[NodesOfSlurm], choice: str | None) -> None:
+    found = opened(cluster=choice)
+    assert (found.speed_ratio, found.speed_basis, found.is_measured) == (Estimate.exact(1.0), "this host", True)
+    assert (found.partition, found.excluded_nodes) == ("big", ("wafer",))
+
+
+def test_another_cluster_is_not_what_was_measured(on_slurm: type[NodesOfSlurm], tmp_path: Path) -> None:
+    path = tmp_path / "lab.yaml"
+    path.write_text(LAB)
+    declared = Cluster(nodes=4, cpus_per_node=64, memory_bytes_per_node=1 << 37)
+    for found in (opened(cluster=str(path)), opened(cluster="andromeda"), opened(declared=declared)):
+        assert (found.speed_ratio, found.is_measured) == (None, False)
+        assert (found.partition, found.excluded_nodes) == (None, ())
+    stated = opened(cluster=str(path), node_speed_ratio=Estimate.exact(1.5))
+    assert (stated.speed_ratio, stated.is_measured) == (Estimate.exact(1.5), False)
+
+
+def test_the_machine_we_were_started_on_is_another_machine(on_slurm: type[NodesOfSlurm]) -> None:
+    found = opened(cluster="local")
+    assert (found.name, found.source, found.cpus_per_node) == ("login", "login", 2)
+    assert (found.speed_ratio, found.is_measured) == (None, False)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "is_measured"), [("n[1-2]", True), ("n4", True), ("n[1-2],x1", False), ("wafer", False), (None, False)]
+)
+def test_an_allocation_of_other_nodes_says_nothing_of_those_planned_for(
+    on_slurm: type[NodesOfSlurm], nodes: str | None, is_measured: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    if nodes is not None:
+        monkeypatch.setenv("SLURM_JOB_NODELIST", nodes)
+    found = opened()
+    assert found.is_measured is is_measured
+    assert (found.speed_ratio is not None) is is_measured
+    assert engine.is_planned_for(FOUND, {}) is True  # a job of ours asks for no others
+
+
+@pytest.mark.parametrize("choice", [None, "slurm", "andromeda", "file", "local"])
+def test_a_reference_of_the_wrong_machine_is_refused_before_a_job_is_submitted(
+    on_slurm: type[NodesOfSlurm], choice: str | None, tmp_path: Path
+) -> None:
+    path = tmp_path / "lab.yaml"
+    path.write_text(LAB)
+    with pytest.raises(UsageError, match=r"--node-reference.*nodes of Slurm measure.*--node-speed"):
+        opened(cluster=str(path) if choice == "file" else choice, node_reference="10234567+-1.5%@3.11")
+    path.write_text(f"{LAB}node_reference: 10234567+-1.5%@3.11\n")
+    with pytest.raises(UsageError, match="node_reference in the cluster file"):
+        opened(cluster=str(path))
+    assert on_slurm.opened == 0
+
+
+def test_more_single_task_nodes_than_there_are_submit_no_job(on_slurm: type[NodesOfSlurm]) -> None:
+    with pytest.raises(UsageError, match="--single-task-nodes 3 must be 0 or more and less than the cluster's 3 nodes"):
+        opened(single_task_nodes=3)
+    assert on_slurm.opened == 0
+    assert opened(single_task_nodes=2).nodes == 3
+
+
+# --- this host measures ---------------------------------------------------------------------------------------------------------
+
+
+def here(monkeypatch: pytest.MonkeyPatch, **options: Any) -> Cluster:
+    monkeypatch.setattr(engine.host, "read_host", lambda cpus=None: make_host(cpu_budget=cpus or 2, cpu_budget_source="affinity"))
+    found = engine.open_engine(Options(**options), declared=None, told=lambda what: None, isolates=False)
+    found.launcher.close()
+    return found.cluster
+
+
+def layouts(*texts: str) -> tuple[Layout, ...]:
+    return tuple(Layout.parse(text) for text in texts)
+
+
+def test_a_task_of_more_cpus_than_may_be_used_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UsageError, match=r"--probe-layouts 1x1x64: needs 64 CPUs for a task, and 2 may be used here \(affinity\)"):
+        here(monkeypatch, probe_layouts=layouts("1x1x1", "1x1x64"))
+    with pytest.raises(UsageError, match="1x1x2: needs 2 CPUs for a task, and 1 may be used"):
+        here(monkeypatch, probe_layouts=layouts("1x1x1", "1x1x2"), cpus=1)
+
+
+def test_more_tasks_than_cpus_share_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    here(monkeypatch, probe_layouts=layouts("1x1x1", "1x64x1", "1x3x2", "1x1x2"))
+
+
+def test_single_task_nodes_leave_one_that_streams(monkeypatch: pytest.MonkeyPatch) -> None:
+    for single in (1, 2):
+        with pytest.raises(UsageError, match=f"--single-task-nodes {single} must be 0 or more and less than the cluster's 1 node:"):
+            here(monkeypatch, single_task_nodes=single)
+    with pytest.raises(UsageError, match="--single-task-nodes -1"):
+        here(monkeypatch, single_task_nodes=-1)
+    for single, nodes in ((0, None), (None, None), (1, 2), (7, 8)):
+        here(monkeypatch, single_task_nodes=single, nodes=nodes)
+
+
+def test_a_plan_for_slurm_from_here_knows_where_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "discover", lambda partition, exclude: FOUND)
+    found = here(monkeypatch, cluster="slurm")
+    assert (found.partition, found.excluded_nodes, found.is_measured) == ("big", ("wafer",), False)
+    assert here(monkeypatch).partition is None
+
+
+# --- said on the command line ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--single-task-nodes", "-1"], "--single-task-nodes -1"),
+        (["--single-task-nodes", "1", "--cluster", "local"], "--single-task-nodes 1"),
+        (["--train-command", "python 'x"], "--train-command is not a readable command line"),
+        (["--train-command", " "], "--train-command is empty"),
+        (["--srun-args", '"'], "--srun-args is not a readable command line"),
+        (["--sbatch-args", "'"], "--sbatch-args is not a readable command line"),
+        (["--sbatch-args", "--comment 'two\nlines'"], "cannot hold a line break"),
+        (["--probe-layouts", "1x1x1,1x1x999999"], "--probe-layouts 1x1x999999"),
+    ],
+)
+def test_what_cannot_be_planned_is_refused_before_anything_is_measured(
+    options: list[str], words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(engine, "LocalLauncher", None)  # nothing may be opened
+    assert main(["analyze", f"{__file__}:here", *options]) == 2
+    out, err = capsys.readouterr()
+    assert words in err
+    assert len(err.strip().splitlines()) == 1
+    assert out == ""

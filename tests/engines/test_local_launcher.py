@@ -1,0 +1,276 @@
+"""Workers as processes of this host: what they see of themselves, how they end, and what is left of them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from cs_input_analyzer.engines import Launched, LocalLauncher, WorkPlan
+from cs_input_analyzer.engines.tf_config import free_ports, local_tf_config
+from cs_input_analyzer.engines.worker_process import OUTPUT_TAIL_BYTES
+from cs_input_analyzer.errors import LaunchError
+from cs_input_analyzer.records import Layout
+
+FUNCTIONS = Path(__file__).parents[1] / "functional" / "input_functions.py"
+# Of one launch: far more than it takes, so that only a hang meets it.
+PATIENCE_S = 60.0
+# For what was killed to be gone; it would live for ten minutes.
+ENDING_S = 60.0
+BUDGET = min(2, len(os.sched_getaffinity(0)))
+
+needs_tf = pytest.mark.tf
+
+
+@pytest.fixture(scope="module")
+def launcher() -> Iterator[LocalLauncher]:
+    """One for all: TensorFlow is imported once. A worker of it waits for ever, so that it all is there before the first test."""
+    made = LocalLauncher(cpu_budget=BUDGET)
+    made.start(Layout.parse("1x1x1"))
+    yield made
+    made.close()
+    assert not made.folder.exists()
+
+
+def plan_for(function: str, launcher: LocalLauncher, **choices: Any) -> WorkPlan:
+    workers = choices.setdefault("worker_indices", (0,))
+    return WorkPlan(
+        **{
+            "target": f"{FUNCTIONS}:{function}",
+            "pickled": None,
+            "params_json": None,
+            "mode": "train",
+            "batch_size": None,
+            "num_workers": len(workers),
+            "target_error_ratio": 0.5,
+            "min_window_s": 0.5,
+            "max_window_s": 1.0,
+            "deadline_s": launcher.now_s() + PATIENCE_S,
+            **choices,
+        }
+    )
+
+
+def launched(launcher: LocalLauncher, function: str, layout: str = "1x1x1", **choices: Any) -> Launched:
+    return launcher.run(launcher.start(Layout.parse(layout)), plan_for(function, launcher, **choices))
+
+
+def is_sleep_of_this_run(process: psutil.Process) -> bool:
+    name = "CS_INPUT_ANALYZER_TEST_RUN"
+    try:
+        return process.name() == "sleep" and process.environ().get(name) == os.environ[name]
+    except (psutil.Error, OSError):  # any process of this host may end between two looks
+        return False
+
+
+# --- without TensorFlow ------------------------------------------------------------------------------------------------------
+
+
+def test_a_launch_on_several_nodes_is_not_for_this_host() -> None:
+    launcher = LocalLauncher(cpu_budget=BUDGET)
+    try:
+        with pytest.raises(LaunchError, match="one node"):
+            launcher.start(Layout.parse("2x1x1"))
+    finally:
+        launcher.close()
+
+
+def test_ports_are_free_and_differ() -> None:
+    ports = free_ports(5)
+    assert len(set(ports)) == 5
+    assert all(1024 <= port < 65536 for port in ports)
+
+
+def test_many_workers_that_are_only_announced_have_ports_too() -> None:
+    config = json.loads(local_tf_config(1000, 7, free_ports(1001)))
+    assert len(config["cluster"]["worker"]) == 1000
+    assert len(config["cluster"]["chief"]) == 1
+    assert config["task"] == {"type": "worker", "index": 7}
+
+
+@pytest.mark.parametrize("forks", [True, False])
+def test_workers_that_were_never_ordered_are_gone_after_close(forks: bool) -> None:
+    launcher = LocalLauncher(cpu_budget=BUDGET, forks=forks)
+    launching = launcher.start(Layout.parse("1x2x1"))
+    workers = [psutil.Process(process.pid) for process in launching.processes]
+    started = psutil.Process().children(recursive=True)
+    assert len(workers) == 2
+    assert set(workers) <= set(started)
+    launcher.close()
+    assert not any(process.is_running() for process in started)
+    assert not launcher.folder.exists()
+
+
+# --- what a worker sees of itself --------------------------------------------------------------------------------------------
+
+
+@needs_tf
+def test_each_worker_has_its_own_place(launcher: LocalLauncher, tmp_path: Path) -> None:
+    params = {"to": f"{tmp_path}/seen-", "batch_size": 4, "nested": {"list": [1, "two", None]}}
+    found = launched(launcher, "tells_what_it_sees", "1x2x1", params_json=json.dumps(params), num_workers=5, worker_indices=(1, 3))
+    assert [worker.index for worker in found.measurement.workers] == [1, 3]
+    assert [worker.status for worker in found.measurement.workers] == ["done", "done"]
+    assert found.failure is None
+    assert found.pipeline is not None
+    assert found.pipeline.batch_size == 4
+    assert found.measurement.num_workers == 5
+    assert found.measurement.samples_per_s is not None
+    assert found.profile is not None
+
+    seen = [json.loads((tmp_path / f"seen-{index}.json").read_text()) for index in (1, 3)]
+    for index, told in zip((1, 3), seen, strict=True):
+        assert told["tf_config"]["task"] == {"type": "worker", "index": index}
+        assert len(told["tf_config"]["cluster"]["worker"]) == 5
+        assert told["gpus"] == 0
+        assert told["visible"] == "-1"
+        assert told["cwd"] == os.getcwd()
+        assert told["params"] == params
+        assert told["temporary"].startswith(str(launcher.folder))
+        assert len(told["cpus"]) == 1
+    assert seen[0]["tf_config"]["cluster"] == seen[1]["tf_config"]["cluster"]
+    if BUDGET > 1:
+        assert seen[0]["cpus"] != seen[1]["cpus"]
+
+
+@needs_tf
+@pytest.mark.parametrize(("step", "counted"), [(4, True), (4096, True), (6, False)])
+def test_the_batch_size_of_a_step_is_compared_and_never_counted(
+    launcher: LocalLauncher, tmp_path: Path, step: int, counted: bool
+) -> None:
+    params = {"to": f"{tmp_path}/seen-", "batch_size": 4}
+    found = launched(launcher, "tells_what_it_sees", params_json=json.dumps(params), batch_size=step, has_demand=True)
+    if counted:
+        assert found.failure is None
+        assert found.pipeline is not None
+        assert found.pipeline.samples_per_element is not None
+        assert (found.pipeline.batch_size, found.pipeline.samples_per_element.value) == (4, 4)
+        (worker,) = found.measurement.workers
+        assert worker.samples_per_s is not None
+        assert worker.batches_per_s is not None
+        assert worker.samples_per_s.estimate == pytest.approx(4 * worker.batches_per_s)
+    else:
+        assert found.failure is not None
+        assert found.failure.stage == "load"
+        assert "a batch size of 6 is no multiple of the 4 samples" in found.failure.message
+
+
+@needs_tf
+def test_a_function_that_cannot_be_imported_travels_pickled(launcher: LocalLauncher, tmp_path: Path) -> None:
+    import cloudpickle
+
+    size = 6
+
+    def local_function(params: dict[str, Any]) -> Any:
+        import tensorflow as tf
+
+        return tf.data.Dataset.range(1 << 40).map(lambda x: x + 1).batch(size + params["more"], drop_remainder=True)
+
+    file = tmp_path / "function.pkl"
+    file.write_bytes(cloudpickle.dumps(([], cloudpickle.dumps(local_function))))
+    found = launched(launcher, "local_function", pickled=str(file), params_json='{"more": 1}')
+    assert found.failure is None
+    assert found.pipeline is not None
+    assert found.pipeline.batch_size == 7
+
+
+# --- how workers end ---------------------------------------------------------------------------------------------------------
+
+
+TOGETHER = ("blocks_after_a_while", "numpy_function_and_threads", "dies_of_a_signal", "raises_while_iterating", "reads_stdin")
+
+
+@pytest.fixture(scope="module")
+def ended(launcher: LocalLauncher) -> dict[str, Launched]:
+    """Launches of one worker each, side by side: one of them is waited for until its deadline."""
+    launchings = [launcher.start(Layout.parse(f"1x1x{BUDGET}")) for _ in TOGETHER]
+    # Long enough to see elements on a busy machine, which is counted from when the pipeline is built; then it blocks for ever.
+    choices = {"blocks_after_a_while": {"max_window_s": 60.0, "deadline_s": launcher.now_s() + 12, "target_error_ratio": 1e-9}}
+    plans = [plan_for(function, launcher, **choices.get(function, {})) for function in TOGETHER]
+    with ThreadPoolExecutor(len(TOGETHER)) as pool:
+        return dict(zip(TOGETHER, pool.map(launcher.run, launchings, plans), strict=True))
+
+
+@needs_tf
+def test_a_worker_that_stops_delivering_keeps_what_it_measured(ended: dict[str, Launched]) -> None:
+    found = ended["blocks_after_a_while"]
+    (worker,) = found.measurement.workers
+    assert worker.status == "deadline"
+    assert "deadline while sampling" in worker.message
+    assert worker.samples_per_s is not None
+    assert worker.samples_per_s.estimate < 110  # a hundredth of a second each
+    assert found.failure is None
+
+
+@needs_tf
+def test_hanging_at_shutdown_is_not_held_against_a_worker(ended: dict[str, Launched]) -> None:
+    found = ended["numpy_function_and_threads"]
+    (worker,) = found.measurement.workers
+    assert (worker.status, worker.message) == ("done", "")
+    assert found.measurement.samples_per_s is not None
+
+
+@needs_tf
+def test_stdin_is_empty_for_the_users_code(ended: dict[str, Launched]) -> None:
+    assert ended["reads_stdin"].failure is None
+
+
+@needs_tf
+@pytest.mark.parametrize(
+    ("function", "stage", "words"),
+    [("dies_of_a_signal", "exit", "signal 11"), ("raises_while_iterating", "first_batch", "the database went away")],
+)
+def test_a_failure_says_where_and_what(ended: dict[str, Launched], function: str, stage: str, words: str) -> None:
+    failure = ended[function].failure
+    assert failure is not None
+    assert failure.stage == stage
+    assert words in failure.message
+
+
+@needs_tf
+def test_a_bad_record_of_one_worker_does_not_shorten_the_look_at_the_others(launcher: LocalLauncher) -> None:
+    found = launched(launcher, "second_worker_meets_a_bad_record_early", "1x2x1", worker_indices=(0, 1))
+    first, second = found.measurement.workers
+    assert second.status == "data_error"
+    assert "nine" in second.message
+    assert first.status == "done"
+    assert first.steady_state is not None
+    assert first.steady_state.window_s > 0.3  # of 1.0
+
+
+@needs_tf
+def test_a_worker_over_its_memory_is_ended() -> None:
+    launcher = LocalLauncher(cpu_budget=BUDGET, worker_memory_bytes=1_500_000_000)
+    try:
+        found = launched(launcher, "eats_memory")
+    finally:
+        launcher.close()
+    assert found.failure is not None
+    assert found.failure.kind == "memory"
+    assert "more memory than allowed" in found.failure.message
+
+
+@needs_tf
+def test_what_a_worker_starts_ends_with_it(launcher: LocalLauncher) -> None:
+    """The watch over stray processes (conftest) fails this test for what is left."""
+    found = launched(launcher, "leaves_processes_behind")
+    assert found.failure is None
+    _, left = psutil.wait_procs([process for process in psutil.process_iter() if is_sleep_of_this_run(process)], timeout=ENDING_S)
+    assert left == []
+
+
+@needs_tf
+def test_only_the_tail_of_what_a_worker_prints_is_kept(launcher: LocalLauncher) -> None:
+    before_bytes = psutil.Process().memory_info().rss
+    launching = launcher.start(Layout.parse("1x1x1"))
+    found = launcher.run(launching, plan_for("prints_a_lot", launcher))
+    ending = launching.processes[0].finish()
+    assert found.failure is None
+    assert 1000 < len(ending.output_tail) <= OUTPUT_TAIL_BYTES
+    assert set(ending.output_tail) <= {"x", "\n"}
+    assert psutil.Process().memory_info().rss - before_bytes < 50e6  # of 200 MB printed

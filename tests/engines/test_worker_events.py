@@ -1,0 +1,289 @@
+"""What a worker writes down while it samples: passes, AUTOTUNE's values, the reference loop, counters. In this process."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cs_input_analyzer.records import SamplesPerElement, WorkerResult
+from cs_input_analyzer.worker.journal import Journal, JournalWriter, Order, read_journal
+from cs_input_analyzer.worker.summary import Ending, worker_result
+
+pytestmark = pytest.mark.tf
+
+CLEAN = Ending(returncode=0, killed_for=None, output_tail="")
+BATCH = 4
+BATCHES = 25  # of one pass
+AUTOTUNE = -1
+SLOW_S = 0.005
+
+
+def short_passes(tf: Any) -> Any:
+    def busy(x: Any) -> Any:
+        square = tf.random.stateless_uniform([64, 64], [1, 2]) + tf.cast(x, tf.float32) * 0
+        return x + tf.cast(tf.reduce_sum(tf.linalg.matmul(square, square)) * 0, x.dtype)
+
+    mapped = tf.data.Dataset.range(BATCH * BATCHES).map(busy, num_parallel_calls=AUTOTUNE)
+    return mapped.batch(BATCH, drop_remainder=True).prefetch(AUTOTUNE)
+
+
+def repeated(tf: Any) -> Any:
+    return short_passes(tf).repeat()
+
+
+def read_once(tf: Any) -> Any:
+    elements = iter(range(40))
+    return tf.data.Dataset.from_generator(lambda: elements, output_signature=tf.TensorSpec([], tf.int64)).batch(BATCH)
+
+
+def untuned(tf: Any) -> Any:
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return tf.data.Dataset.range(BATCH * BATCHES).batch(BATCH).with_options(options)
+
+
+def sampled(folder: Path, build: Callable[[Any], Any], *, want_costs: bool = True, window_s: float = 0.6) -> Journal:
+    """The journal of a worker that built, read its first batch, and sampled for `window_s`."""
+    import tensorflow as tf
+
+    from cs_input_analyzer.pipeline import graph
+    from cs_input_analyzer.worker import process as worker
+
+    folder.mkdir(exist_ok=True)
+    order = Order(
+        target="t",
+        pickled=None,
+        params_json=None,
+        mode="train",
+        num_workers=1,
+        worker_index=0,
+        tf_config="{}",
+        batch_size=None,
+        target_error_ratio=1e-9,  # never precise enough: it samples to the end of its time
+        min_window_s=0.0,
+        max_window_s=window_s,
+        want_graph=True,
+        want_costs=want_costs,
+    )
+    with graph.recorded_sources() as log:
+        dataset = build(tf)
+    ops = graph.read_graph(dataset, log, target="t").ops
+    iterator = iter(dataset)
+    next(iterator)
+    journal = JournalWriter(folder)
+    journal.event("first_batch", first_batch_s=0.1, bytes=8 * BATCH, samples=BATCH)
+    worker.sample(journal, dataset, iterator, order, ops, SamplesPerElement(value=BATCH, source="t"))
+    return read_journal(folder)
+
+
+def result_of(journal: Journal) -> WorkerResult:
+    return worker_result(journal, CLEAN, index=0, node="n")
+
+
+def events(journal: Journal, kind: str) -> list[Any]:
+    return [event for event in journal.events if event["event"] == kind]
+
+
+def kinds(journal: Journal) -> list[str]:
+    return [str(event["event"]) for event in journal.events]
+
+
+@pytest.fixture(scope="module")
+def passes(tmp_path_factory: pytest.TempPathFactory) -> Journal:
+    return sampled(tmp_path_factory.mktemp("passes"), short_passes, window_s=1.2)
+
+
+def test_each_pass_that_ended_is_told_with_its_batches(passes: Journal) -> None:
+    edges = [event["batches"] for event in events(passes, "epoch")]
+    done = passes.last("done")
+    assert done is not None
+    assert len(edges) == done["epochs"] > 2
+    # The first batch of the first pass was read before sampling.
+    assert edges == [BATCHES * number - 1 for number in range(1, len(edges) + 1)]
+
+
+def test_the_edges_cost_more_than_what_lies_between_them(passes: Journal) -> None:
+    """A new iterator fills its buffers anew; the pipeline itself has no such gap."""
+    result = result_of(passes)
+    assert result.steady_state is not None
+    assert result.batch_gap_s is not None
+    assert result.steady_state.epoch_gap_s is not None
+    assert result.steady_state.epoch_gap_s > result.batch_gap_s.p50
+
+
+def test_passes_inside_the_pipeline_are_not_seen(tmp_path: Path) -> None:
+    journal = sampled(tmp_path, repeated)
+    result = result_of(journal)
+    assert len(journal.stamps_s) > 2 * BATCHES
+    assert events(journal, "epoch") == []
+    assert result.steady_state is not None
+    assert result.steady_state.epoch_gap_s is None
+    assert result.steady_state.stopped_by == "budget"
+
+
+def test_data_that_can_be_read_once_have_no_gap(tmp_path: Path) -> None:
+    result = result_of(sampled(tmp_path, read_once))
+    assert result.steady_state is not None
+    assert result.steady_state.stopped_by == "data_end"
+    assert result.steady_state.epoch_gap_s is None
+
+
+def slow_first_pass(samples: int) -> Callable[[Any], Any]:
+    """Each sample takes `SLOW_S` until the cache has it."""
+
+    def build(tf: Any) -> Any:
+        def wait(value: Any) -> Any:
+            time.sleep(SLOW_S)
+            return value
+
+        def slow(value: Any) -> Any:
+            return tf.ensure_shape(tf.py_function(wait, [value], tf.int64), [])
+
+        return tf.data.Dataset.range(samples).map(slow).cache().repeat().batch(BATCH, drop_remainder=True)
+
+    return build
+
+
+@pytest.mark.parametrize("want_costs", [True, False])
+def test_a_window_is_of_the_full_cache(want_costs: bool, tmp_path: Path) -> None:
+    journal = sampled(tmp_path, slow_first_pass(200), want_costs=want_costs, window_s=4.0)
+    result = result_of(journal)
+    filled = journal.last("cache_filled")
+    assert filled is not None
+    assert result.steady_state is not None
+    assert not result.steady_state.is_filling_cache
+    assert result.steady_state.transient_batches > filled["batches"]
+    assert result.samples_per_s is not None
+    assert result.samples_per_s.low > 1 / SLOW_S  # the first pass cannot be faster
+    if want_costs:  # what filled the cache is no cost of the passes that read it
+        told = journal.last("costs")
+        assert told is not None
+        assert "map" not in told["seen"]
+
+
+def test_a_first_pass_that_does_not_end_is_told(tmp_path: Path) -> None:
+    result = result_of(sampled(tmp_path, slow_first_pass(100_000)))
+    assert result.steady_state is not None
+    assert result.steady_state.is_filling_cache
+    assert result.samples_per_s is not None
+    assert result.samples_per_s.estimate < 1 / SLOW_S
+
+
+def test_the_reference_runs_outside_the_sampled_time(passes: Journal) -> None:
+    order = kinds(passes)
+    places = [place for place, kind in enumerate(order) if kind == "reference"]
+    assert len(places) == 2
+    assert places[0] < order.index("sampling")
+    assert places[1] > max(place for place, kind in enumerate(order) if kind == "chunk")
+    noise = result_of(passes).noise
+    assert noise is not None
+    assert noise.reference_ratio is not None
+    assert 0.05 < noise.reference_ratio < 20
+
+
+def test_only_changes_are_told(passes: Journal) -> None:
+    told = events(passes, "tuned")
+    assert told
+    known: dict[str, float] = {}
+    for event in told[1:]:
+        assert event["values"]
+    for event in told:
+        assert all(known.get(name) != value for name, value in event["values"].items())
+        known.update(event["values"])
+    costs = passes.last("costs")
+    assert costs is not None
+    assert known == {f"{value['op']}.{value['parameter']}": value["value"] for value in costs["tuned"]}
+    assert "prefetch.buffer_size" in known
+
+
+def test_what_moved_is_among_what_was_told(passes: Journal) -> None:
+    result = result_of(passes)
+    assert result.steady_state is not None
+    assert result.steady_state.moved is not None
+    told: dict[str, set[float]] = {}
+    for event in events(passes, "tuned"):
+        for name, value in event["values"].items():
+            told.setdefault(name, set()).add(value)
+    assert set(result.steady_state.moved) <= {name for name, values in told.items() if len(values) > 1}
+
+
+def test_a_worker_that_keeps_no_costs_reads_no_model(tmp_path: Path) -> None:
+    journal = sampled(tmp_path, short_passes, want_costs=False, window_s=0.3)
+    result = result_of(journal)
+    assert events(journal, "tuned") == []
+    assert len(events(journal, "reference")) == 2
+    assert result.steady_state is not None
+    assert result.steady_state.moved is None
+    assert result.steady_state.epoch_gap_s is not None
+
+
+def test_without_autotune_there_is_no_model_to_move(tmp_path: Path) -> None:
+    result = result_of(sampled(tmp_path, untuned, window_s=0.3))
+    assert result.steady_state is not None
+    assert result.steady_state.moved is None
+
+
+def test_each_chunk_has_its_counters(passes: Journal) -> None:
+    readings = [counters for _, counters in passes.chunk_counters()]
+    assert len(readings) == len(events(passes, "chunk")) + 1
+    times = [reading.at_s for reading in readings]
+    assert None not in times
+    assert times == sorted(time for time in times if time is not None)
+    assert all(reading.rss_bytes is not None and reading.rss_bytes > 0 for reading in readings)
+    result = result_of(passes)
+    assert result.pss_bytes is not None
+    assert result.pss_bytes > 50e6  # TensorFlow is in it
+    assert result.rss_growth_bytes_per_min is None  # a window of less than a minute
+    assert result.noise is not None
+    if Path("/proc/pressure/cpu").exists():
+        assert result.noise.pressure_ratio is not None
+        assert 0 <= result.noise.pressure_ratio <= 1
+
+
+# --- bytes of files -------------------------------------------------------------------------------------------------------------
+
+RECORDS = 20_000
+LUMP_BYTES = 8 << 20
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, float]]:
+    """Path and bytes for each record, of each kind of file: all of it fits into one read buffer."""
+    import random
+
+    import tensorflow as tf
+
+    folder, draw = tmp_path_factory.mktemp("files"), random.Random(1)
+    records = [bytes(draw.choices(b"0123456789abcdef", k=179)) for _ in range(RECORDS)]
+    paths = {kind: str(folder / kind) for kind in ("plain", "packed", "lines", "fields")}
+    for kind, compression in (("plain", ""), ("packed", "GZIP")):
+        with tf.io.TFRecordWriter(paths[kind], compression) as writer:
+            for record in records:
+                writer.write(record)
+    Path(paths["lines"]).write_bytes(b"".join(record + b"\n" for record in records))
+    Path(paths["fields"]).write_bytes(b"".join(b"%d,%s\n" % (100_000 + n, record) for n, record in enumerate(records)))
+    return {kind: (path, Path(path).stat().st_size / RECORDS) for kind, path in paths.items()}
+
+
+@pytest.mark.parametrize("want_costs", [True, False])
+@pytest.mark.parametrize("kind", ["plain", "packed", "lines", "fields"])
+def test_bytes_are_those_of_the_records_however_large_the_read_buffer(
+    tmp_path: Path, files: dict[str, tuple[str, float]], kind: str, want_costs: bool
+) -> None:
+    path, record_bytes = files[kind]
+
+    def build(tf: Any) -> Any:
+        made = {
+            "plain": lambda: tf.data.TFRecordDataset(path, buffer_size=LUMP_BYTES),
+            "packed": lambda: tf.data.TFRecordDataset(path, "GZIP", LUMP_BYTES),
+            "lines": lambda: tf.data.TextLineDataset(path, buffer_size=LUMP_BYTES),
+            "fields": lambda: tf.data.experimental.CsvDataset(path, [0, ""], buffer_size=LUMP_BYTES).map(lambda _, text: text),
+        }[kind]()
+        return made.repeat().map(tf.strings.length).batch(BATCH)
+
+    found = result_of(sampled(tmp_path, build, want_costs=want_costs)).bytes_read_per_sample
+    assert found == pytest.approx(record_bytes, rel=0.02)

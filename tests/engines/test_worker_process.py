@@ -1,0 +1,352 @@
+"""A worker seen from beside it, without TensorFlow: what it says, what it holds with its children, and how it is ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import psutil
+import pytest
+
+from cs_input_analyzer.engines import LocalLauncher, WorkPlan, forking, local, memory_watch, worker_process
+from cs_input_analyzer.engines.collecting import how_it_ended, order_of
+from cs_input_analyzer.engines.event_tail import Heard
+from cs_input_analyzer.engines.forking import ForkServer
+from cs_input_analyzer.engines.memory_watch import Kin, MemoryWatch, pss_bytes, rss_bytes
+from cs_input_analyzer.engines.worker_process import WorkerProcess
+from cs_input_analyzer.records import Layout
+from cs_input_analyzer.worker.journal import EVENTS, Candidate, JournalWriter
+from cs_input_analyzer.worker.summary import Ending
+
+PATIENCE_S = 60.0
+
+
+class Clock:
+    """One that a test sets."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def wait_until(condition: Callable[[], bool]) -> bool:
+    deadline_s = time.monotonic() + PATIENCE_S
+    while not condition():
+        if time.monotonic() > deadline_s:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def shell(script: str) -> subprocess.Popen[bytes]:
+    pipe = subprocess.PIPE
+    return subprocess.Popen(["sh", "-c", script], stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, start_new_session=True)
+
+
+@contextmanager
+def worker_of(script: str, folder: Path) -> Iterator[WorkerProcess]:
+    worker = WorkerProcess(folder, shell(script), None)
+    try:
+        yield worker
+    finally:
+        worker.kill("interrupt")
+        worker.finish()
+
+
+# --- what it says ------------------------------------------------------------------------------------------------------------
+
+
+def test_news_are_told_once_and_a_half_written_line_waits(tmp_path: Path) -> None:
+    heard = Heard(tmp_path)
+    assert heard.new() == []
+    journal = JournalWriter(tmp_path)
+    journal.event("imported")
+    journal.event("chunk", batches=1)
+    journal.event("chunk", batches=2)
+    assert heard.new() == ["imported", "chunk"]
+    assert heard.new() == []
+    with (tmp_path / EVENTS).open("ab") as file:
+        file.write(b'\nnot JSON\n[1]\n{"event": "do')
+        file.flush()
+        assert heard.new() == []
+        file.write(b'ne"}\n')
+    assert heard.new() == ["done"]
+    assert heard.kinds == {"imported", "chunk", "done"}
+
+
+def test_only_what_is_new_is_read_of_a_journal(tmp_path: Path) -> None:
+    """It grows for as long as the worker samples, on the host whose speed is being measured."""
+    with worker_of("sleep 60", tmp_path) as worker:
+        assert not worker.has_said("imported")
+        JournalWriter(tmp_path).event("imported")
+        assert worker.has_said("imported")
+        file = tmp_path / EVENTS
+        file.write_bytes(b"x" * (file.stat().st_size - 1) + b'\n{"event": "done"}\n')
+        assert worker.has_said("done")
+        assert worker.has_said("imported", "failed")
+        assert not worker.has_said("failed")
+
+
+# --- what it holds -----------------------------------------------------------------------------------------------------------
+
+TREE = "sleep 60 & (sleep 60 & wait) & echo up; wait"
+
+
+def test_children_and_theirs_are_found(tmp_path: Path) -> None:
+    with worker_of(TREE, tmp_path) as worker:
+        assert wait_until(lambda: len(psutil.Process(worker.pid).children(recursive=True)) == 3)
+        expected = {child.pid for child in psutil.Process(worker.pid).children(recursive=True)}
+        assert set(Kin().descendants(worker.pid)) == expected
+    assert Kin().descendants(worker.pid) == ()
+
+
+def test_children_are_read_where_the_kernel_lists_them(tmp_path: Path) -> None:
+    for thread, children in (("self/task", ""), ("7/task/7", "8 "), ("7/task/71", "9 7 "), ("8/task/8", "10 "), ("10/task/10", "")):
+        folder = tmp_path / thread
+        folder = folder / str(os.getpid()) if thread == "self/task" else folder
+        folder.mkdir(parents=True)
+        (folder / "children").write_text(children)
+    kin = Kin(proc=tmp_path)
+    assert sorted(kin.descendants(7)) == [8, 9, 10]
+    assert kin.descendants(99) == ()
+
+
+def test_all_processes_are_looked_at_once_for_all_who_ask(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    clock, looks = Clock(), []
+
+    def looked(proc: Path) -> dict[int, list[int]]:
+        looks.append(clock.now_s)
+        clock.now_s += 0.02
+        return {1: [2, 3], 3: [4]}
+
+    monkeypatch.setattr(memory_watch, "_children_of_all", looked)
+    kin = Kin(clock, tmp_path)
+    for _ in range(100):
+        assert sorted(kin.descendants(1)) == [2, 3, 4]
+        clock.now_s += 0.01
+    assert len(looks) == 1
+    for _ in range(1000):  # ten seconds; a look takes two hundredths of one, so it may be every two
+        kin.descendants(1)
+        clock.now_s += 0.01
+    assert len(looks) == 6
+
+
+# Holds much, then forks children that only look on; tells when all of them are there.
+SHARES = """
+import os, sys, time
+held = bytearray(b"x") * int(sys.argv[1])
+for _ in range(int(sys.argv[2])):
+    if os.fork() == 0:
+        sum(held[::4096])
+        os.write(1, b".")
+        time.sleep(60)
+time.sleep(60)
+"""
+MEGABYTE = 10**6
+
+
+@pytest.fixture
+def sharing() -> Iterator[subprocess.Popen[bytes]]:
+    """A process that holds 150 MB, and four children that share them."""
+    command = [sys.executable, "-S", "-c", SHARES, str(150 * MEGABYTE), "4"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.read(4) == b"...."
+            yield process
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def test_what_children_share_with_a_worker_counts_once(sharing: subprocess.Popen[bytes]) -> None:
+    kin = Kin()
+    resident_bytes = sum(map(rss_bytes, (sharing.pid, *kin.descendants(sharing.pid))))
+    assert resident_bytes > 700 * MEGABYTE
+    assert not MemoryWatch(sharing.pid, kin).is_above(300 * MEGABYTE)
+    assert MemoryWatch(sharing.pid, kin).is_above(140 * MEGABYTE)
+    assert not MemoryWatch(sharing.pid, kin).is_above(2 * resident_bytes)
+
+
+def test_a_process_that_is_gone_holds_nothing() -> None:
+    process = shell("exit 0")
+    process.communicate()
+    assert rss_bytes(process.pid) == pss_bytes(process.pid) == 0
+    assert not MemoryWatch(process.pid, Kin()).is_above(0)
+
+
+def test_shares_are_added_up_now_and_then_and_when_much_has_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, weighed = Clock(), []
+    resident = [1000]
+    shares = [100]
+    monkeypatch.setattr(memory_watch, "rss_bytes", lambda pid: resident[0])
+    monkeypatch.setattr(memory_watch, "pss_bytes", lambda pid: weighed.append(clock.now_s) or shares[0])
+    watch = MemoryWatch(os.getpid(), SimpleNamespace(descendants=lambda pid: ()), clock)  # type: ignore[arg-type]
+    for _ in range(100):
+        clock.now_s += 0.005
+        assert not watch.is_above(500)
+    assert len(weighed) == 1
+    resident[0] += 400  # as much as was left
+    assert not watch.is_above(500)
+    assert len(weighed) == 1
+    resident[0] += 1
+    assert not watch.is_above(500)
+    assert len(weighed) == 2
+    shares[0] = 501  # a child made pages its own: nothing more is resident
+    assert not watch.is_above(500)
+    clock.now_s += memory_watch.WEIGH_S
+    assert watch.is_above(500)
+
+
+def test_a_worker_over_its_limit_is_ended_with_its_children(tmp_path: Path) -> None:
+    with worker_of(TREE, tmp_path) as worker:
+        children = psutil.Process(worker.pid).children(recursive=True)
+        worker.watch_memory()
+        worker.memory_limit_bytes = 1 << 30
+        worker.watch_memory()
+        assert not worker.is_over
+        worker.memory_limit_bytes = 1 << 10
+        worker.watch_memory()
+        ending = worker.finish()
+    assert (ending.killed_for, ending.returncode) == ("memory", -signal.SIGKILL)
+    assert not psutil.wait_procs(children, timeout=PATIENCE_S)[1]
+
+
+# --- what the workers of a launch may hold ------------------------------------------------------------------------------------
+
+FAILS = """
+echo '{"event": "imported", "import_s": 0.1}' >> "$0/events.jsonl"
+read -r order
+echo '{"event": "failed", "stage": "build", "kind": "ValueError", "message": "on purpose", "details": ""}' >> "$0/events.jsonl"
+"""
+
+
+@pytest.mark.parametrize(("asked", "each"), [(None, 450), (300, 300), (2000, 450)])
+def test_workers_of_a_launch_share_what_is_free(
+    asked: int | None, each: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """What is free when they get their order: a launch before them may still have held it when they were started."""
+    free = [100 * MEGABYTE]
+    monkeypatch.setattr(local.psutil, "virtual_memory", lambda: SimpleNamespace(available=free[0]))
+    pipe = subprocess.PIPE
+    monkeypatch.setattr(
+        local,
+        "fresh_process",
+        lambda folder, cpus, is_isolated=False: subprocess.Popen(
+            ["sh", "-c", FAILS, str(folder)], stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, start_new_session=True
+        ),
+    )
+    launcher = LocalLauncher(cpu_budget=1, worker_memory_bytes=asked and asked * MEGABYTE, forks=False)
+    try:
+        launching = launcher.start(Layout.parse("1x2x1"))
+        free[0] = 1000 * MEGABYTE
+        launched = launcher.run(launching, plan_for(launcher.now_s() + PATIENCE_S))
+    finally:
+        launcher.close()
+    assert launched.failure is not None
+    assert launched.failure.message == "on purpose"
+    assert [process.memory_limit_bytes for process in launching.processes] == [each * MEGABYTE] * 2
+
+
+@pytest.mark.parametrize(("left_s", "tried_s"), [(100.0, 20.0), (7.5, 7.5), (-1.0, 0.0)])
+def test_a_worker_that_was_slow_to_start_tries_fixes_for_a_shorter_time(left_s: float, tried_s: float) -> None:
+    """It would be ended amid them, and what it found be lost."""
+    plan = replace(plan_for(deadline_s=0.0), candidates=(Candidate(name="CSI202", edits=()),), fixes_s=20.0)
+    order = order_of(plan, 0, "", is_first=True, is_alone=True, left_s=left_s)
+    assert (order.fixes_s, order.candidates) == (tried_s, plan.candidates)
+
+
+def plan_for(deadline_s: float) -> WorkPlan:
+    return WorkPlan(
+        target="data.py:f",
+        pickled=None,
+        params_json=None,
+        mode="train",
+        batch_size=None,
+        num_workers=2,
+        worker_indices=(0, 1),
+        target_error_ratio=0.5,
+        min_window_s=0.5,
+        max_window_s=1.0,
+        deadline_s=deadline_s,
+    )
+
+
+# --- how it is ended ---------------------------------------------------------------------------------------------------------
+
+
+def test_what_a_worker_leaves_behind_ends_when_its_end_is_seen(tmp_path: Path) -> None:
+    with worker_of('sleep 60 & echo "$!"; exec 1>&- 2>&-; exit 3', tmp_path) as worker:
+        assert wait_until(lambda: worker.is_over)
+        ending = worker.finish()
+        assert ending.returncode == 3
+        assert wait_until(lambda: not is_alive(int(ending.output_tail)))
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
+
+
+@pytest.mark.parametrize("is_seen_first", [True, False])
+def test_a_number_that_may_be_anothers_by_now_is_left_alone(
+    is_seen_first: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = WorkerProcess(tmp_path, shell("echo over; exit 0"), None)
+    if is_seen_first:
+        assert wait_until(lambda: worker.is_over)
+        monkeypatch.setattr(worker_process.os, "killpg", lambda *_: pytest.fail("a group was ended"))
+    ending = worker.finish()
+    assert (ending.returncode, ending.output_tail) == (0, "over\n")
+    monkeypatch.setattr(worker_process.os, "killpg", lambda *_: pytest.fail("a group was ended"))
+    monkeypatch.setattr(worker_process.psutil, "Process", lambda *_: pytest.fail("a process was looked up"))
+    worker.kill("deadline")
+    assert worker.finish() is ending
+
+
+def test_a_forked_worker_that_was_told_of_by_a_server_that_is_gone_has_ended(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It may go between telling of a worker and being asked for its end, and then nobody tells of that."""
+    monkeypatch.setattr(forking, "command", lambda *_: ["sleep", "60"])
+    server = ForkServer()
+    try:
+        server._take({"ready": True})
+        server._take({"worker": "w", "pid": 2**22 + 1})
+        server._take(None)
+        worker = server.start(tmp_path / "w", [0])
+        assert worker.poll() == -signal.SIGKILL
+        assert worker.wait() == -signal.SIGKILL
+        worker.stdin.close()
+        worker.stdout.close()
+    finally:
+        server.close()
+
+
+@pytest.mark.parametrize(
+    ("ending", "said"),
+    [
+        (Ending(returncode=-11, killed_for=None, output_tail=""), "killed by signal 11 (SIGSEGV), a fault of native code"),
+        (Ending(returncode=-9, killed_for=None, output_tail=""), "killed by signal 9 (SIGKILL), most likely by the kernel"),
+        (
+            Ending(returncode=-6, killed_for=None, output_tail="I0000 00:00 chatter\nCheck failed: x != y\n\n"),
+            "killed by signal 6 (SIGABRT); the last that it printed: Check failed: x != y",
+        ),
+        (Ending(returncode=3, killed_for=None, output_tail=""), "exited with status 3"),
+        (Ending(returncode=-9, killed_for="memory", output_tail="x"), "it used more memory than allowed"),
+        (Ending(returncode=-9, killed_for="deadline", output_tail="x"), "the time of this run was over"),
+    ],
+)
+def test_a_worker_that_a_fix_brings_down_says_why(ending: Ending, said: str) -> None:
+    assert how_it_ended(ending).startswith(said)

@@ -1,0 +1,218 @@
+"""Clusters: from a file, a preset, flags and this host; each impossible one is refused with what to write instead."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+import yaml
+from builders import make_host
+
+from cs_input_analyzer.errors import LaunchError, UsageError
+from cs_input_analyzer.machines import cluster
+from cs_input_analyzer.records import Cluster, Options
+
+GIB = 2**30
+
+LAB = """
+name: lab
+nodes: 8
+cpus_per_node: 64
+threads_per_core: 2
+memory_per_node: 128GiB
+network_per_node: 100Gb/s
+storage_bandwidth: 5GB/s
+cpu_model: AMD EPYC 7713
+source: the rack's label
+"""
+SMALLEST = "nodes: 2\ncpus_per_node: 4\nmemory_per_node: 1000000000\n"
+
+
+def write(folder: Path, text: str, name: str = "lab.yaml") -> Path:
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+def resolve(**options: object) -> Cluster:
+    return cluster.resolve(Options(**options), make_host(cpu_budget=6))  # type: ignore[arg-type]
+
+
+def test_a_file_gives_every_number(tmp_path: Path) -> None:
+    path = write(tmp_path, LAB)
+    found = resolve(cluster=str(path))
+    assert found == Cluster(
+        nodes=8,
+        cpus_per_node=64,
+        memory_bytes_per_node=128 * GIB,
+        name="lab",
+        threads_per_core=2,
+        cpu_model="AMD EPYC 7713",
+        network_bytes_per_s_per_node=12.5e9,
+        storage_bytes_per_s=5e9,
+        source=f"{path} (the rack's label)",
+    )
+
+
+def test_what_a_file_leaves_out_is_unknown_and_not_zero(tmp_path: Path) -> None:
+    found = cluster.from_file(write(tmp_path, SMALLEST, "two.yml"))
+    assert (found.name, found.memory_bytes_per_node) == ("two", 10**9)
+    assert (found.threads_per_core, found.cpu_model, found.network_bytes_per_s_per_node, found.storage_bytes_per_s) == (None,) * 4
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("nodes: [", "not YAML"),
+        ("- 1\n- 2\n", "mapping"),
+        ("", "mapping"),
+        (SMALLEST + "cores: 4\n", "unknown keys: cores; allowed are name, nodes"),
+        ("nodes: 2\n", "misses cpus_per_node, memory_per_node"),
+        (SMALLEST.replace("nodes: 2", "nodes: null"), "misses nodes"),
+        (SMALLEST.replace("nodes: 2", "nodes: 0"), "0 nodes"),
+        (SMALLEST.replace("nodes: 2", "nodes: -3"), "-3 nodes"),
+        (SMALLEST.replace("nodes: 2", "nodes: two"), "whole number"),
+        (SMALLEST.replace("nodes: 2", "nodes: 2.5"), "whole number"),
+        (SMALLEST.replace("nodes: 2", f"nodes: 1{'0' * 400}"), "more than 1,000,000 nodes"),
+        (SMALLEST.replace("nodes: 2", f"nodes: 1{'0' * 5000}"), "not YAML"),
+        (SMALLEST + "source: 2024-99-99\n", "not YAML"),
+        (SMALLEST.replace("1000000000", "1e300GiB"), "positive, finite"),
+        (SMALLEST.replace("nodes: 2", "nodes: yes"), "whole number"),
+        (SMALLEST.replace("1000000000", "128G"), "powers of 1000 or of 1024"),
+        (SMALLEST.replace("1000000000", "-1GiB"), "positive"),
+        (SMALLEST + "threads_per_core: 0\n", "0 threads per core"),
+        (SMALLEST + "threads_per_core: 8\n", "do not fit"),
+        (SMALLEST + "network_per_node: fast\n", "not a bandwidth"),
+        (SMALLEST + "storage_bandwidth: .nan\n", "not a bandwidth"),
+        (SMALLEST + "storage_bandwidth: 0\n", "positive"),
+    ],
+)
+def test_a_wrong_file_says_which_file_and_what_is_wrong(tmp_path: Path, text: str, message: str) -> None:
+    path = write(tmp_path, text)
+    with pytest.raises(UsageError) as caught:
+        cluster.from_file(path)
+    assert message in str(caught.value)
+    assert str(path) in str(caught.value)
+
+
+def test_a_file_that_is_not_there_or_not_text_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"nowhere\.yaml"):
+        resolve(cluster=str(tmp_path / "nowhere.yaml"))
+    (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UsageError, match=r"binary\.yaml"):
+        resolve(cluster=str(tmp_path / "binary.yaml"))
+    with pytest.raises(UsageError, match="cannot read"):
+        cluster.from_file(tmp_path)
+
+
+def test_an_unknown_name_lists_the_presets() -> None:
+    with pytest.raises(UsageError, match="andromeda"):
+        resolve(cluster="andromda")
+
+
+def test_slurm_that_is_not_installed_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(LaunchError, match="scontrol, sinfo on PATH"):
+        resolve(cluster="slurm")
+
+
+@pytest.mark.parametrize("choice", [None, "local"])
+def test_this_host_is_the_default(choice: str | None) -> None:
+    found = resolve(cluster=choice)
+    assert (found.nodes, found.cpus_per_node, found.memory_bytes_per_node) == (1, 6, 64 * GIB)
+    assert (found.source, found.cpu_model) == ("this host", "AMD EPYC 7702P")
+    assert (found.threads_per_core, found.storage_bytes_per_s) == (None, None)
+
+
+@pytest.mark.parametrize("threads", [None, 1, 2])
+def test_nodes_like_this_host_have_its_threads_and_others_do_not(threads: int | None) -> None:
+    host = make_host(cpu_budget=6, threads_per_core=threads)
+
+    def found(**options: object) -> int | None:
+        return cluster.resolve(Options(**options), host).threads_per_core  # type: ignore[arg-type]
+
+    assert found() == found(nodes=4) == found(memory_bytes_per_node=GIB) == threads
+    assert found(cpus_per_node=64) is None
+    assert found(cpus_per_node=1) is None
+    assert found(cpus_per_node=64, threads_per_core=4) == 4
+    assert found(threads_per_core=1) == 1
+    assert found(cluster="andromeda") == cluster.preset("andromeda").threads_per_core
+
+
+def test_flags_alone_describe_a_cluster() -> None:
+    found = resolve(nodes=8, cpus_per_node=64, memory_bytes_per_node=GIB, storage_bytes_per_s=5e9, network_bytes_per_s_per_node=1e9)
+    assert (found.nodes, found.cpus_per_node, found.memory_bytes_per_node) == (8, 64, GIB)
+    assert (found.storage_bytes_per_s, found.network_bytes_per_s_per_node) == (5e9, 1e9)
+    assert (found.source, found.cpu_model) == ("flags", None)
+
+
+def test_several_nodes_like_this_host_say_so() -> None:
+    found = resolve(nodes=4)
+    assert (found.nodes, found.cpus_per_node, found.cpu_model) == (4, 6, "AMD EPYC 7702P")
+    assert found.source == "this host, with nodes from flags"
+
+
+def test_flags_win_over_a_file_and_over_a_preset(tmp_path: Path) -> None:
+    path = str(write(tmp_path, LAB))
+    found = resolve(cluster=path, nodes=3, storage_bytes_per_s=1e9)
+    assert (found.nodes, found.cpus_per_node, found.storage_bytes_per_s, found.name) == (3, 64, 1e9, "lab")
+    assert found.source.startswith(path)
+    assert resolve(cluster="andromeda", nodes=16).nodes == 16
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"nodes": 0},
+        {"nodes": -1},
+        {"cpus_per_node": 0},
+        {"memory_bytes_per_node": 0},
+        {"nodes": 1_000_001},
+        {"cpus_per_node": 4_097},
+        {"memory_bytes_per_node": 2**60 + 1},
+        {"storage_bytes_per_s": 0.0},
+        {"storage_bytes_per_s": float("nan")},
+        {"network_bytes_per_s_per_node": float("inf")},
+    ],
+)
+def test_impossible_flags_are_refused(options: dict[str, object]) -> None:
+    with pytest.raises(UsageError):
+        resolve(**options)
+
+
+def test_flags_at_the_bounds_are_fine() -> None:
+    found = resolve(nodes=1_000_000, cpus_per_node=4_096, memory_bytes_per_node=2**60)
+    assert (found.nodes, found.cpus_per_node, found.memory_bytes_per_node) == (1_000_000, 4_096, 2**60)
+
+
+@pytest.mark.parametrize("names", [{"partition": "a b"}, {"partition": ""}, {"excluded_nodes": ("n1", "n[2-3]")}])
+def test_names_that_no_partition_or_node_has_are_refused(names: dict[str, object]) -> None:
+    declared = Cluster(nodes=2, cpus_per_node=4, memory_bytes_per_node=GIB, **names)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="not the name of one partition or node"):
+        cluster.resolve(Options(), make_host(), declared=declared)
+
+
+@pytest.mark.parametrize("name", cluster.preset_names())
+def test_every_preset_is_a_cluster_with_a_source_for_each_number(name: str) -> None:
+    found = cluster.preset(name)
+    assert found == resolve(cluster=name)
+    assert found.name == name
+    assert "https://" in found.source
+    entry = yaml.safe_load((files("cs_input_analyzer.machines.cluster") / "presets.yaml").read_text())[name]
+    fields = {key: value for key, value in entry.items() if key not in ("description", "source")}
+    assert set(fields) == set(cluster.KEYS) - {"name", "source", *cluster.SPEEDS}
+    assert all(set(field) == {"value", "source"} and field["source"] for field in fields.values())
+
+
+def test_the_published_clusters_are_there() -> None:
+    assert set(cluster.preset_names()) == {"alcf-cs2-01", "alcf-cs2-02", "andromeda"}
+    andromeda = cluster.preset("andromeda")
+    assert (andromeda.nodes, andromeda.cpus_per_node, andromeda.network_bytes_per_s_per_node) == (284, 64, 25e9)
+    assert cluster.preset("alcf-cs2-01").nodes == 9
+    assert cluster.preset("alcf-cs2-02").cpus_per_node == 80
+
+
+def test_an_unknown_preset_is_refused() -> None:
+    with pytest.raises(UsageError, match="alcf-cs2-01"):
+        cluster.preset("cs-9")

@@ -1,0 +1,134 @@
+"""The CPU budget: the smallest of several limits, in both versions of control groups."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cs_input_analyzer.errors import UsageError
+from cs_input_analyzer.machines.host import budget_cpus, cgroup_quota_cpus, cpu_budget, cpu_sets, read_host, threads_per_core
+
+
+def put(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def test_version_2_quota(tmp_path: Path) -> None:
+    put(tmp_path / "cpu.max", "250000 100000\n")
+    assert cgroup_quota_cpus(tmp_path) == 2.5
+
+
+def test_version_2_without_a_limit(tmp_path: Path) -> None:
+    put(tmp_path / "cpu.max", "max 100000\n")
+    assert cgroup_quota_cpus(tmp_path) is None
+
+
+def test_version_1_quota(tmp_path: Path) -> None:
+    put(tmp_path / "cpu/cpu.cfs_quota_us", "50000\n")
+    put(tmp_path / "cpu/cpu.cfs_period_us", "100000\n")
+    assert cgroup_quota_cpus(tmp_path) == 0.5
+
+
+def test_version_1_without_a_limit(tmp_path: Path) -> None:
+    put(tmp_path / "cpu/cpu.cfs_quota_us", "-1\n")
+    put(tmp_path / "cpu/cpu.cfs_period_us", "100000\n")
+    assert cgroup_quota_cpus(tmp_path) is None
+
+
+def test_no_control_groups_at_all(tmp_path: Path) -> None:
+    assert cgroup_quota_cpus(tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    ("affinity", "quota", "slurm", "cpus", "expected"),
+    [
+        (8, None, None, None, (8, "affinity")),
+        (8, "400000 100000", None, None, (4, "cgroup quota")),
+        (8, "50000 100000", None, None, (1, "cgroup quota")),
+        (8, None, "3", None, (3, "SLURM_CPUS_PER_TASK")),
+        (8, "400000 100000", "3", 2, (2, "--cpus")),
+        (2, "400000 100000", "16", None, (2, "affinity")),
+        (8, None, "", None, (8, "affinity")),
+        (8, None, "junk", None, (8, "affinity")),
+    ],
+)
+def test_the_smallest_limit_decides(
+    tmp_path: Path, affinity: int, quota: str | None, slurm: str | None, cpus: int | None, expected: tuple[int, str]
+) -> None:
+    if quota:
+        put(tmp_path / "cpu.max", quota)
+    environ = {} if slurm is None else {"SLURM_CPUS_PER_TASK": slurm}
+    assert cpu_budget(cpus, environ=environ, cgroup=tmp_path, affinity=affinity) == expected
+
+
+@pytest.mark.parametrize("cpus", [0, -1, 9])
+def test_more_cpus_than_there_are_is_refused(tmp_path: Path, cpus: int) -> None:
+    with pytest.raises(UsageError, match="may use 8 CPUs"):
+        cpu_budget(cpus, environ={}, cgroup=tmp_path, affinity=8)
+
+
+def test_cpu_sets_lie_side_by_side_and_wrap_when_oversubscribed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: {4, 5, 6, 7})
+    assert cpu_sets(2, 2, 4) == ((4, 5), (6, 7))
+    assert cpu_sets(3, 1, 2) == ((4,), (5,), (4,))
+    assert cpu_sets(1, 8, 4) == ((4, 5, 6, 7),)
+
+
+# --- threads of a core ------------------------------------------------------------------------------------------------------------
+
+
+def topology(root: Path, siblings: dict[int, str]) -> Path:
+    for cpu, text in siblings.items():
+        put(root / f"cpu{cpu}" / "topology" / "thread_siblings_list", f"{text}\n")
+    return root
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("0", 1), ("0,64", 2), ("0-1", 2), ("0-3", 4), ("0-1,8-9", 4), ("", None), ("none", None), ("0-", 1)]
+)
+def test_threads_of_a_core_as_the_kernel_writes_them(tmp_path: Path, text: str, expected: int | None) -> None:
+    assert threads_per_core(root=topology(tmp_path, {0: text})) == expected
+
+
+def test_threads_are_unknown_where_the_kernel_does_not_tell(tmp_path: Path) -> None:
+    assert threads_per_core(root=tmp_path) is None
+    assert threads_per_core((0, 1), root=tmp_path) is None
+    assert threads_per_core((), root=topology(tmp_path, {0: "0"})) is None
+
+
+@pytest.mark.parametrize(
+    ("cpus", "expected"),
+    [
+        ((0, 1, 2, 3), 1),  # a CPU of each core, the other thread of which is not among them
+        ((0, 4), 2),
+        (range(8), 2),
+        ((0,), 1),
+        ((0, 4, 1), None),  # one core whole, of another one half
+    ],
+)
+def test_only_threads_that_may_be_used_share_a_core(tmp_path: Path, cpus: tuple[int, ...], expected: int | None) -> None:
+    root = topology(tmp_path, {cpu: f"{cpu % 4},{cpu % 4 + 4}" for cpu in range(8)})
+    assert threads_per_core(cpus, root=root) == expected
+
+
+@given(st.integers(1, 6), st.integers(1, 4), st.booleans())
+def test_all_cpus_of_a_machine_share_cores_as_its_first_ones_do(
+    tmp_path_factory: pytest.TempPathFactory, cores: int, threads: int, are_neighbours: bool
+) -> None:
+    """Threads of a core are numbered side by side on some machines, and far apart on others."""
+    step = 1 if are_neighbours else cores
+    numbers = [[core * (threads if are_neighbours else 1) + thread * step for thread in range(threads)] for core in range(cores)]
+    siblings = {cpu: ",".join(map(str, core)) for core in numbers for cpu in core}
+    root = topology(tmp_path_factory.mktemp("cpu"), siblings)
+    assert threads_per_core(range(cores * threads), root=root) == threads_per_core(root=root) == threads
+
+
+def test_the_host_tells_of_the_cpus_that_workers_are_given() -> None:
+    host = read_host()
+    assert host.threads_per_core == threads_per_core(budget_cpus(host.cpu_budget))
+    assert host.threads_per_core is None or 1 <= host.threads_per_core <= host.cpu_budget
+    assert read_host(1).threads_per_core in (1, None)

@@ -1,0 +1,272 @@
+"""How fast a node's CPU is beside one of this host: the text that carries it, the ratio, the loop on every core, the flags."""
+
+from __future__ import annotations
+
+import math
+import platform
+from pathlib import Path
+
+import pytest
+from builders import make_estimate, make_host
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cs_input_analyzer.cli import main
+from cs_input_analyzer.errors import UsageError
+from cs_input_analyzer.machines import cluster
+from cs_input_analyzer.machines.cluster.stated_speed import (
+    LARGEST_RATIO,
+    checked_ratio,
+    format_reference,
+    ratio_by_loop,
+    read_reference,
+)
+from cs_input_analyzer.machines.node_speed import node_rate, one_cpu_per_core, rates_for, spread_of
+from cs_input_analyzer.records import Cluster, Estimate, Options
+from cs_input_analyzer.units import parse_estimate
+
+PYTHON = "3.11.2"
+rates = st.builds(lambda rate, spread: make_estimate(rate, spread=spread), st.floats(1e6, 1e8), st.floats(0.0, 0.5))
+
+
+def resolve(loop: Estimate | None = None, declared: Cluster | None = None, **options: object) -> Cluster:
+    asked = []
+
+    def run() -> Estimate:
+        asked.append(1)
+        assert loop is not None, "the loop must not run where nothing is compared"
+        return loop
+
+    found = cluster.resolve(Options(**options), make_host(cpu_budget=6), declared=declared, loop=run)  # type: ignore[arg-type]
+    assert len(asked) == (loop is not None)
+    return found
+
+
+# --- texts ----------------------------------------------------------------------------------------------------------------------
+
+
+@given(rates)
+def test_what_one_host_prints_another_reads(rate: Estimate) -> None:
+    read = read_reference(format_reference(rate, PYTHON), PYTHON)
+    assert read.estimate == pytest.approx(rate.estimate, rel=1e-6)
+    # Rounded up to a tenth of a percent, and never to none at all.
+    assert read.low <= rate.low * 1.000001
+    assert read.high >= rate.high * 0.999999
+    assert 0.0009 * rate.estimate <= read.high - read.estimate <= rate.high - rate.estimate + 0.0011 * rate.estimate
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1.2", (1.2, 1.2, 1.2)),
+        ("1.2x", (1.2, 1.2, 1.2)),
+        (" 1.2 +- 5 % ", (1.14, 1.2, 1.26)),
+        ("2±50%", (1.0, 2.0, 3.0)),
+        ("1e7+/-1.5%", (9.85e6, 1e7, 1.015e7)),
+    ],
+)
+def test_a_number_with_its_error(text: str, expected: tuple[float, float, float]) -> None:
+    found = parse_estimate(text)
+    assert (found.low, found.estimate, found.high) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("text", ["", "fast", "1.2+-5", "1.2+-", "0", "-1", "nan", "inf", "1.2+-100%", "1.2 1.3", "1e999"])
+def test_what_is_no_such_number(text: str) -> None:
+    with pytest.raises(UsageError):
+        parse_estimate(text)
+
+
+@pytest.mark.parametrize("text", ["", "@3.11", "12@", "12@3", "fast@3.11", "12@3.11@3.11", "12+-1.5%@3.11.2"])
+def test_what_is_no_reference(text: str) -> None:
+    with pytest.raises(UsageError):
+        read_reference(text, PYTHON)
+
+
+def test_another_python_is_another_loop() -> None:
+    with pytest.raises(UsageError, match=r"Python 3\.9 on the node .* 3\.11 here"):
+        read_reference("10000000+-1.5%@3.9", PYTHON)
+    assert read_reference("10000000+-1.5%@3.11", "3.11.9").estimate == 1e7
+    assert read_reference("10000000+-1.5%", PYTHON).estimate == 1e7
+
+
+# --- the ratio ------------------------------------------------------------------------------------------------------------------
+
+
+@given(rates, rates)
+def test_the_ratio_there_and_back_is_one(node: Estimate, here: Estimate) -> None:
+    if not 1 / LARGEST_RATIO < node.estimate / here.estimate < LARGEST_RATIO:
+        return
+    there, back = ratio_by_loop(node, here, is_same_cpu=False), ratio_by_loop(here, node, is_same_cpu=False)
+    assert there.estimate * back.estimate == pytest.approx(1)
+    assert there.low < there.estimate < there.high
+    assert there.low * back.high <= 1.0000001
+
+
+@given(rates)
+def test_the_interval_holds_the_errors_of_both_and_of_other_programs(node: Estimate) -> None:
+    sure, unsure = make_estimate(1e7, spread=0.0), make_estimate(1e7, spread=0.2)
+    if not 1 / LARGEST_RATIO < node.estimate / 1e7 < LARGEST_RATIO:
+        return
+
+    def width(here: Estimate, is_same_cpu: bool) -> float:
+        found = ratio_by_loop(node, here, is_same_cpu=is_same_cpu)
+        return math.log(found.high / found.low)
+
+    assert width(sure, True) <= width(sure, False) < width(unsure, False)
+    assert width(sure, True) < width(unsure, True)
+    assert width(sure, False) > 2 * math.log(1.09)
+
+
+def test_two_runs_on_one_cpu_without_error_are_exactly_one() -> None:
+    assert ratio_by_loop(Estimate.exact(1e7), Estimate.exact(1e7), is_same_cpu=True) == Estimate.exact(1.0)
+
+
+@pytest.mark.parametrize("ratio", [1e-3, 1e3, 1e30, 5e-324])
+def test_a_ratio_that_no_two_cpus_have_is_refused(ratio: float) -> None:
+    with pytest.raises(UsageError, match="over this host's"):
+        checked_ratio(Estimate.exact(ratio))
+
+
+# --- the cluster ----------------------------------------------------------------------------------------------------------------
+
+
+def test_this_host_is_as_fast_as_itself() -> None:
+    for found in (resolve(), resolve(storage_bytes_per_s=1e9), resolve(nodes=4)):
+        assert (found.speed_ratio, found.speed_basis) == (Estimate.exact(1.0), "this host")
+    assert resolve(nodes=4, cpus_per_node=64).speed_ratio is None
+
+
+def test_other_nodes_are_as_fast_as_nobody_knows() -> None:
+    assert resolve(nodes=8, cpus_per_node=64, memory_bytes_per_node=2**30).speed_ratio is None
+    assert resolve(cluster="andromeda").speed_ratio is None
+
+
+def test_a_stated_ratio_is_taken_as_stated() -> None:
+    ratio = parse_estimate("1.2+-5%")
+    found = resolve(cluster="andromeda", node_speed_ratio=ratio)
+    assert (found.speed_ratio, found.speed_basis) == (ratio, "stated")
+    assert found.source.endswith("with node_speed_ratio from flags")
+
+
+def test_a_rate_on_a_node_is_compared_with_the_loop_on_this_host() -> None:
+    found = resolve(Estimate.exact(1e7), cluster="andromeda", node_reference="15000000+-2%@3.11")
+    assert found.speed_basis == "reference loop"
+    assert found.speed_ratio is not None
+    assert found.speed_ratio.estimate == pytest.approx(1.5)
+    assert found.speed_ratio.high / found.speed_ratio.estimate > 1.1
+    same = resolve(Estimate.exact(1e7), cluster="alcf-cs2-01", node_reference="15000000+-2%@3.11")
+    assert same.cpu_model == make_host().cpu_model
+    assert same.speed_ratio is not None
+    assert same.speed_ratio.high / same.speed_ratio.estimate == pytest.approx(1.02)
+
+
+@pytest.mark.parametrize(
+    "options", [{"node_speed_ratio": Estimate.exact(1.2)}, {"node_reference": "10000000", "storage_bytes_per_s": 1e9}]
+)
+def test_a_speed_without_nodes_is_refused(options: dict[str, object]) -> None:
+    with pytest.raises(UsageError, match=r"--node-(speed|reference) .* add --cluster or --nodes"):
+        cluster.resolve(Options(**options), make_host())  # type: ignore[arg-type]
+
+
+def test_an_absurd_ratio_is_refused() -> None:
+    with pytest.raises(UsageError, match="times as fast"):
+        resolve(cluster="andromeda", node_speed_ratio=Estimate.exact(1000.0))
+
+
+SMALLEST = "nodes: 2\ncpus_per_node: 4\nmemory_per_node: 8GiB\n"
+
+
+def test_a_file_may_hold_either(tmp_path: Path) -> None:
+    path = tmp_path / "lab.yaml"
+    path.write_text(SMALLEST + "node_speed: 1.3\nmemory_bandwidth: 150GB/s\n")
+    found = resolve(cluster=str(path))
+    assert (found.speed_ratio, found.speed_basis) == (Estimate.exact(1.3), "stated")
+    assert found.memory_bandwidth_bytes_per_s_per_node == 1.5e11
+    path.write_text(SMALLEST + "node_reference: 20000000+-1%@3.11\n")
+    found = resolve(Estimate.exact(1e7), cluster=str(path))
+    assert found.speed_basis == "reference loop"
+    assert found.speed_ratio is not None
+    assert found.speed_ratio.estimate == pytest.approx(2)
+    # A flag wins, and then nothing needs to run here.
+    assert resolve(cluster=str(path), node_speed_ratio=Estimate.exact(1.5)).speed_ratio == Estimate.exact(1.5)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("node_speed: fast", "not a number"),
+        ("node_speed: 0", "positive"),
+        ("node_speed: 1000", "times as fast"),
+        ("node_reference: 10000000@2.7", "Python 2.7"),
+        ("node_reference: soon", "not a number"),
+        ("memory_bandwidth: 0", "positive"),
+        ("node_speed: 1.2\nnode_reference: 10000000", "give one of them"),
+    ],
+)
+def test_a_wrong_speed_in_a_file_is_told_with_the_file(tmp_path: Path, line: str, message: str) -> None:
+    path = tmp_path / "lab.yaml"
+    path.write_text(SMALLEST + line + "\n")
+    with pytest.raises(UsageError, match=message) as caught:
+        cluster.resolve(Options(cluster=str(path)), make_host())
+    assert str(path) in str(caught.value)
+
+
+def test_flags_win_over_a_cluster_that_was_declared_in_python() -> None:
+    declared = Cluster(nodes=8, cpus_per_node=64, memory_bytes_per_node=2**30)
+    assert resolve(declared=declared) == declared
+    found = resolve(declared=declared, threads_per_core=2, memory_bandwidth_bytes_per_s_per_node=1e11)
+    assert (found.threads_per_core, found.memory_bandwidth_bytes_per_s_per_node, found.nodes) == (2, 1e11, 8)
+    assert found.source == "declared, with threads_per_core, memory_bandwidth_bytes_per_s_per_node from flags"
+    with pytest.raises(UsageError, match="0 nodes"):
+        resolve(declared=Cluster(nodes=0, cpus_per_node=64, memory_bytes_per_node=2**30))
+    with pytest.raises(UsageError, match="times as fast"):
+        resolve(declared=Cluster(nodes=8, cpus_per_node=64, memory_bytes_per_node=2**30, speed_ratio=Estimate.exact(0.0)))
+
+
+@pytest.mark.parametrize("threads", [0, -1, 128])
+def test_impossible_threads_are_refused(threads: int) -> None:
+    with pytest.raises(UsageError, match="threads per core"):
+        resolve(cluster="andromeda", threads_per_core=threads)
+
+
+# --- the loop -------------------------------------------------------------------------------------------------------------------
+
+
+def topology(root: Path, siblings: dict[int, str]) -> Path:
+    for cpu, text in siblings.items():
+        folder = root / f"cpu{cpu}" / "topology"
+        folder.mkdir(parents=True)
+        (folder / "thread_siblings_list").write_text(text + "\n")
+    return root
+
+
+def test_of_each_core_one_cpu_runs_the_loop(tmp_path: Path) -> None:
+    root = topology(tmp_path, {0: "0,4", 1: "1,5", 4: "0,4", 5: "1,5"})
+    assert one_cpu_per_core(64, allowed=(0, 1, 4, 5), root=root) == (0, 1)
+    assert one_cpu_per_core(64, allowed=(4, 5, 1), root=root) == (1, 4)
+    assert one_cpu_per_core(1, allowed=(0, 1, 4, 5), root=root) == (0,)
+    # Where the kernel does not tell, each is taken for a core.
+    assert one_cpu_per_core(64, allowed=(2, 3), root=root) == (2, 3)
+
+
+def test_the_spread_holds_the_middle_ninety_percent() -> None:
+    found = spread_of([float(value) for value in range(101)])
+    assert (found.low, found.estimate, found.high, found.count) == (5, 50, 95, 101)
+    assert spread_of([7.0]) == Estimate(estimate=7.0, low=7.0, high=7.0, count=1)
+
+
+def test_the_loop_runs_on_the_cpus_it_is_told() -> None:
+    assert len(rates_for(0.0)) == 1
+    cpus = one_cpu_per_core(2)
+    found = node_rate(cpus, 0.02)
+    assert found.count is not None
+    assert found.count >= len(cpus)
+    assert 0 < found.low <= found.estimate <= found.high
+
+
+def test_the_command_prints_what_the_option_takes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reference", "--cpus", "1"]) == 0
+    out, err = capsys.readouterr()
+    (line,) = out.splitlines()
+    assert read_reference(line, platform.python_version()).estimate > 0
+    assert "--node-reference" in err

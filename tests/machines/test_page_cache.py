@@ -1,0 +1,295 @@
+"""What is in the page cache: told right, emptied and filled for real files, and never guessed where the kernel does not tell."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cs_input_analyzer.machines import page_cache
+from cs_input_analyzer.machines.mounts import file_system_of
+from cs_input_analyzer.machines.page_cache import Eviction, absent_spans, cached_ratio, drop_spans, evenly, evict, opened, warm
+
+MIB = 1 << 20
+# File systems on Linux whose pages `posix_fadvise` drops; on others these tests could only fail for the wrong reason.
+EVICTABLE = ("btrfs", "ext3", "ext4", "f2fs", "xfs")
+NO_DEADLINE = float("inf")
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Path:
+    """A folder on a disk. Skips where the tests' folder is in memory, in layers, or on a network."""
+    kind, _ = file_system_of(str(tmp_path))
+    if kind not in EVICTABLE:
+        pytest.skip(f"{tmp_path} is on {kind}; set --basetemp to a folder on a disk")
+    return tmp_path
+
+
+@pytest.fixture(params=["cachestat", "mincore"])
+def asked(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, disk: Path) -> str:
+    """Both ways of asking the kernel, one at a time."""
+    if request.param == "mincore":
+        monkeypatch.setattr(page_cache, "CACHESTAT", None)
+        return "mincore"
+    (disk / "asked").write_bytes(b"x")
+    with opened(str(disk / "asked")) as file:
+        if file is None or page_cache._cachestat_pages(file.fd, 0, 1) is None:
+            pytest.skip("this kernel has no cachestat (6.5), or a sandbox filters it")
+    return "cachestat"
+
+
+def written(folder: Path, *sizes: int) -> list[str]:
+    """Files on the disk, nothing of them in the cache."""
+    paths = []
+    for index, size in enumerate(sizes):
+        path = folder / f"{index}.bin"
+        path.write_bytes(os.urandom(min(size, MIB)) * (size // MIB) if size > MIB else os.urandom(size))
+        paths.append(str(path))
+    evict(paths)
+    return paths
+
+
+def read(path: str, begin: int = 0, length: int = -1) -> None:
+    """Reads a part of a file, and nothing ahead of it."""
+    with open(path, "rb", buffering=0) as file:
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
+        file.seek(begin)
+        file.read(length)
+
+
+# Loaded first: the interpreter's own files may not be nobody's to read.
+AS_NOBODY = """
+import os, sys
+from cs_input_analyzer.machines import page_cache
+os.setgroups([])
+os.setgid(65534)
+os.setuid(65534)
+page_cache.CACHESTAT = None
+print(page_cache.cached_bytes(int(sys.argv[1]), 0, int(sys.argv[2])))
+"""
+
+
+# --- telling -----------------------------------------------------------------------------------------------------------------
+
+
+def test_all_half_and_nothing(disk: Path, asked: str) -> None:
+    (path,) = written(disk, 8 * MIB)
+    assert cached_ratio([path]) == pytest.approx(0, abs=0.01)
+    read(path, 0, 4 * MIB)
+    assert cached_ratio([path]) == pytest.approx(0.5, abs=0.02)
+    read(path)
+    assert cached_ratio([path]) == pytest.approx(1, abs=0.02)
+
+
+def test_files_count_by_their_bytes(disk: Path, asked: str) -> None:
+    large, small, empty = written(disk, 6 * MIB, 2 * MIB, 0)
+    read(large)
+    assert cached_ratio([large, small, empty]) == pytest.approx(0.75, abs=0.01)
+    assert cached_ratio([small, large, large, large]) == pytest.approx(0.75, abs=0.01)  # a file named again is one file
+
+
+def test_sizes_that_are_no_pages(disk: Path, asked: str) -> None:
+    paths = written(disk, 1, 5000, page_cache.PAGE_BYTES)
+    assert cached_ratio(paths) == 0
+    for path in paths:
+        read(path)
+    assert cached_ratio(paths) == pytest.approx(1, abs=0.02)
+
+
+def test_large_files_are_sampled_evenly(disk: Path, asked: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    (path,) = written(disk, 64 * MIB)
+    read(path, 0, 16 * MIB)
+    monkeypatch.setattr(page_cache, "SAMPLED_BYTES", 16 * MIB)
+    assert cached_ratio([path]) == pytest.approx(0.25, abs=0.07)
+
+
+def test_many_files_are_sampled_evenly(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = written(disk, *([20_000] * 60))
+    for path in paths[:30]:
+        read(path)
+    monkeypatch.setattr(page_cache, "SAMPLED_FILES", 20)
+    opened_files: list[str] = []
+    monkeypatch.setattr(page_cache, "opened", lambda path: (opened_files.append(path), opened(path))[1])
+    assert cached_ratio(paths) == pytest.approx(0.5, abs=0.01)
+    assert len(opened_files) == 20
+
+
+def test_a_deadline_leaves_what_was_asked_so_far(disk: Path) -> None:
+    paths = written(disk, *([20_000] * 10))
+    now = iter(range(100))
+    assert cached_ratio(paths, deadline_s=3, clock=lambda: float(next(now))) == 0
+    assert cached_ratio(paths, deadline_s=0, clock=lambda: 1.0) is None
+
+
+@pytest.mark.parametrize("paths", [[], ["/nowhere/at/all"], ["/"], ["with\0nul"]], ids=["none", "missing", "folder", "NUL"])
+def test_nothing_to_tell_is_none(paths: list[str]) -> None:
+    assert cached_ratio(paths) is None
+    assert evict(paths).is_complete is None
+    assert warm(paths, NO_DEADLINE).read_ratio is None
+
+
+def test_a_pipe_is_passed_over_without_waiting_for_its_writer(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert cached_ratio([str(tmp_path / "pipe")]) is None
+    assert evict([str(tmp_path / "pipe")]).passed_over == 1
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="becoming another user needs root")
+@pytest.mark.parametrize("mode", [0o444, 0o666], ids=["theirs to read", "theirs to write too"])
+def test_files_of_others_are_told_only_to_who_may_write_them(disk: Path, root: Path, mode: int) -> None:
+    """The kernel says of the first that all of it is there, which it is not."""
+    (path,) = written(disk, 4 * MIB)
+    os.chmod(path, mode)
+    with opened(path) as file:
+        assert file is not None
+        command = [sys.executable, "-c", AS_NOBODY, str(file.fd), str(file.size_bytes)]
+        run = subprocess.run(command, cwd=root, pass_fds=[file.fd], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == ("None" if mode == 0o444 else "0")
+
+
+def test_half_of_the_files_untold_is_not_guessed(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = written(disk, MIB, MIB, MIB)
+    told: Callable[[int, int, int], int | None] = page_cache.cached_bytes
+    for untold, expected in ((1, 0), (2, None), (3, None)):
+        hidden = {os.stat(path).st_ino for path in paths[:untold]}
+        monkeypatch.setattr(
+            page_cache, "cached_bytes", lambda fd, *rest, hidden=hidden: None if os.fstat(fd).st_ino in hidden else told(fd, *rest)
+        )
+        assert cached_ratio(paths) == expected
+
+
+# --- emptying ----------------------------------------------------------------------------------------------------------------
+
+
+def test_evicting_evicts_these_files_and_no_others(disk: Path, asked: str) -> None:
+    mine, others = written(disk, 4 * MIB, 4 * MIB)
+    read(mine)
+    read(others)
+    found = evict([mine])
+    assert (found.files, found.passed_over, found.not_reached, found.is_complete) == (1, 0, 0, True)
+    assert cached_ratio([mine]) == found.left_ratio == pytest.approx(0, abs=0.02)
+    assert cached_ratio([others]) == pytest.approx(1, abs=0.02)
+
+
+def test_what_was_just_written_is_evicted_too(disk: Path) -> None:
+    path = disk / "fresh"
+    path.write_bytes(os.urandom(4 * MIB))
+    assert evict([str(path)]).is_complete is True
+    assert len(path.read_bytes()) == 4 * MIB
+
+
+def test_bad_files_are_counted_and_do_not_hold_up_the_others(disk: Path) -> None:
+    (good,) = written(disk, MIB)
+    read(good)
+    found = evict([str(disk / "gone"), str(disk), good, good])
+    assert (found.files, found.passed_over) == (3, 2)
+    assert found.is_complete is True
+
+
+def test_a_file_system_in_memory_says_that_it_did_not_work() -> None:
+    if file_system_of("/dev/shm")[0] != "tmpfs" or not os.access("/dev/shm", os.W_OK):
+        pytest.skip("no tmpfs at /dev/shm")
+    with tempfile.NamedTemporaryFile(dir="/dev/shm") as file:
+        file.write(os.urandom(MIB))
+        file.flush()
+        found = evict([file.name])
+    assert found.left_ratio == 1
+    assert found.is_complete is False
+
+
+def test_what_a_deadline_cut_short_is_not_complete(disk: Path) -> None:
+    paths = written(disk, 20_000, 20_000)
+    assert evict(paths, deadline_s=0, clock=lambda: 1.0) == Eviction(files=2, passed_over=0, not_reached=2, left_ratio=None)
+    assert evict(paths, deadline_s=0, clock=lambda: 1.0).is_complete is False
+
+
+@given(st.integers(0, 5), st.none() | st.floats(0, 1))
+def test_complete_only_if_reached_and_known_empty(not_reached: int, left: float | None) -> None:
+    found = Eviction(files=9, passed_over=1, not_reached=not_reached, left_ratio=left).is_complete
+    if not_reached:
+        assert found is False
+    elif left is None:
+        assert found is None
+    else:
+        assert found is (left <= page_cache.EMPTY_RATIO)
+
+
+# --- filling -----------------------------------------------------------------------------------------------------------------
+
+
+def test_warming_reads_everything_once(disk: Path) -> None:
+    paths = written(disk, 4 * MIB, 3 * MIB, 5000, 0)
+    found = warm([*paths, paths[0], str(disk / "gone")], NO_DEADLINE)
+    assert found.bytes == found.read_bytes == 7 * MIB + 5000
+    assert (found.files, found.passed_over, found.read_ratio) == (5, 1, 1)
+    assert cached_ratio(paths) == pytest.approx(1, abs=0.02)
+
+
+def test_warming_stops_at_the_deadline_and_says_how_far_it_came(disk: Path, ticking: Callable[[], float]) -> None:
+    paths = written(disk, 40 * MIB)
+    found = warm(paths, 10.0, ticking)
+    assert found.read_ratio is not None
+    assert 0 < found.read_ratio < 1
+    assert warm(paths, 0.0, ticking).read_ratio == 0
+
+
+@pytest.fixture
+def ticking() -> Callable[[], float]:
+    """A clock that moves on by a second whenever it is read."""
+    now = iter(range(10**6))
+    return lambda: float(next(now))
+
+
+# --- leaving it as it was ----------------------------------------------------------------------------------------------------
+
+
+def test_what_was_absent_is_found_and_dropped_again(disk: Path) -> None:
+    (path,) = written(disk, 32 * MIB)
+    read(path, 8 * MIB, 8 * MIB)
+    (absent,) = absent_spans([path]).values()
+    assert absent == ((0, 8 * MIB), (16 * MIB, 16 * MIB))
+    read(path)
+    drop_spans({path: absent})
+    assert cached_ratio([path]) == pytest.approx(0.25, abs=0.02)
+    assert absent_spans([path]) == {path: absent}
+
+
+def test_nothing_absent_is_nothing_dropped(disk: Path) -> None:
+    (path,) = written(disk, 5 * MIB)
+    read(path)
+    assert absent_spans([path]) == {path: ()}
+    drop_spans({path: ()})
+    assert cached_ratio([path]) == pytest.approx(1, abs=0.02)
+    gone = str(disk / "gone")
+    assert absent_spans([gone]) == {gone: ()}
+    assert absent_spans([path, gone], deadline_s=0.0, clock=lambda: 1.0) == {}
+    drop_spans({gone: ((0, MIB),)})
+    drop_spans({})
+
+
+# --- sampling ----------------------------------------------------------------------------------------------------------------
+
+
+@given(st.integers(0, 400), st.integers(1, 60))
+def test_even_samples(length: int, count: int) -> None:
+    items = list(range(length))
+    chosen = evenly(items, count)
+    assert len(chosen) == len(set(chosen)) == min(length, count)
+    assert chosen == sorted(chosen)
+    gaps = {after - before for before, after in pairwise(chosen)}
+    assert not gaps or max(gaps) - min(gaps) <= 1
+
+
+@given(st.lists(st.integers(0, 5)), st.integers(1, 10))
+def test_each_item_once(items: list[int], count: int) -> None:
+    chosen = evenly(items, count)
+    assert len(chosen) == len(set(chosen))
+    assert set(chosen) <= set(items)

@@ -1,0 +1,407 @@
+"""What Slurm's programs print, from 20.11 to 25.x, as a cluster to plan for. No Slurm is needed: these are their words."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cs_input_analyzer.errors import UsageError
+from cs_input_analyzer.machines.cluster.slurm import Found, cluster_of, discover
+from cs_input_analyzer.machines.cluster.slurm_commands import our_environment
+from cs_input_analyzer.machines.cluster.slurm_text import (
+    Limits,
+    NodeFacts,
+    PartitionFacts,
+    is_accelerator,
+    is_usable,
+    limits_from_text,
+    nodes_from_json,
+    nodes_from_text,
+    partitions_from_text,
+    setting,
+    version_of,
+)
+
+MIB = 1 << 20
+
+# One node, as each version's text has it: 20.11 without CPUEfctv and with suffixes of states, 22.05, 25.05.
+TEXTS = {
+    "20.11": (
+        "NodeName=c1 Arch=x86_64 CoresPerSocket=16  CPUAlloc=4 CPUTot=64 CPULoad=3.9 AvailableFeatures=milan,ib "
+        "ActiveFeatures=milan,ib Gres=(null) NodeAddr=c1 NodeHostName=c1 Version=20.11.8 OS=Linux 3.10.0 #1 SMP Wed Oct 13 "
+        "RealMemory=257000 AllocMem=0 FreeMem=100 Sockets=2 Boards=1 MemSpecLimit=1000 State={state} ThreadsPerCore=2 TmpDisk=0 "
+        "Partitions=main,long  BootTime=2021-10-25T15:48:07 CfgTRES=cpu=64,mem=257000M AllocTRES=cpu=4 Comment=(null)"
+    ),
+    "22.05": (
+        "NodeName=c1 Arch=x86_64 CoresPerSocket=16 CPUAlloc=0 CPUEfctv=64 CPUTot=68 CPULoad=0.00 AvailableFeatures=milan,ib "
+        "ActiveFeatures=milan,ib Gres=(null) NodeAddr=c1 NodeHostName=c1 Version=22.05.8 OS=Linux 6.12 #1 SMP Debian 1:6.12 "
+        "RealMemory=256000 AllocMem=0 FreeMem=1086 Sockets=2 Boards=1 State={state} ThreadsPerCore=2 TmpDisk=0 Weight=1 "
+        "Partitions=main,long BootTime=2025-04-02T20:28:31 Reason=low disk State=GONE [root@2025-01-01]"
+    ),
+    "25.05": (
+        "NodeName=c1 Arch=x86_64 CoresPerSocket=16 CPUAlloc=0 CPUEfctv=64 CPUTot=64 CPULoad=0.00 AvailableFeatures=milan,ib "
+        "ActiveFeatures=milan,ib Gres=(null) NodeAddr=c1 NodeHostName=c1 Version=25.05.1 RealMemory=256000 AllocMem=0 Sockets=2 "
+        "State={state} ThreadsPerCore=2 TmpDisk=0 Weight=1 Owner=N/A MCS_label=N/A Partitions=main,long ResumeAfterTime=None"
+    ),
+}
+STATES = {"20.11": "IDLE", "22.05": "MIXED", "25.05": "IDLE+PLANNED"}
+
+
+def json_node(**changes: Any) -> dict[str, Any]:
+    """As 23.11 and later write one."""
+    node = {
+        "name": "c1",
+        "cpus": 68,
+        "effective_cpus": 64,
+        "threads": 2,
+        "real_memory": 257000,
+        "specialized_memory": 1000,
+        "features": ["milan", "ib"],
+        "gres": "",
+        "state": ["IDLE"],
+        "partitions": ["main", "long"],
+        "boot_time": {"set": True, "infinite": False, "number": 1},
+    }
+    return {**node, **changes}
+
+
+def node(name: str = "n1", **changes: Any) -> NodeFacts:
+    facts = NodeFacts(
+        name=name,
+        cpus=16,
+        threads_per_core=1,
+        memory_bytes=64 << 30,
+        features=("cpu",),
+        gres=(),
+        states=frozenset({"IDLE"}),
+        partitions=("main",),
+    )
+    return replace(facts, **changes)
+
+
+def partition(name: str = "main", **changes: Any) -> PartitionFacts:
+    facts = PartitionFacts(
+        name=name, is_default=name == "main", is_up=True, max_nodes=None, max_cpus_per_node=None, max_memory_bytes_per_node=None
+    )
+    return replace(facts, **changes)
+
+
+def found(*nodes: NodeFacts, **changes: Any) -> Found:
+    choices: dict[str, Any] = {"wanted": None, "exclude": (), "limits": Limits(), "name": "lab", "version": "slurm 22.05.8"}
+    partitions = changes.pop("partitions", (partition(),))
+    return cluster_of(nodes, partitions, **{**choices, **changes})
+
+
+# --- reading -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", TEXTS)
+def test_text_of_every_version_tells_the_same(version: str) -> None:
+    (facts,) = nodes_from_text(TEXTS[version].format(state=STATES[version]))
+    assert (facts.name, facts.cpus, facts.threads_per_core, facts.memory_bytes) == ("c1", 64, 2, 256000 * MIB)
+    assert (facts.features, facts.gres, facts.partitions) == (("milan", "ib"), (), ("main", "long"))
+    assert is_usable(facts)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"state": "idle", "features": "milan,ib"},  # 21.08 and 22.05
+        {"state": "idle", "state_flags": [], "effective_cpus": None, "cpus": 64, "specialized_memory": None, "real_memory": 256000},
+        {"cpus": {"set": True, "infinite": False, "number": 64}, "effective_cpus": {"set": False, "infinite": False, "number": 0}},
+    ],
+)
+def test_json_of_every_version_tells_the_same_as_text(changes: dict[str, Any]) -> None:
+    found_in_json = nodes_from_json({"nodes": [json_node(**changes)]})
+    assert found_in_json == nodes_from_text(TEXTS["25.05"].format(state="IDLE"))
+
+
+@pytest.mark.parametrize(
+    "data", [{}, [], None, "nodes", {"nodes": []}, {"nodes": ["c1"]}, {"nodes": [{"name": "c1"}]}, {"sinfo": [{}]}]
+)
+def test_json_of_another_shape_is_left_to_the_text(data: Any) -> None:
+    assert nodes_from_json(data) is None
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        "DOWN",
+        "DOWN*",
+        "IDLE*",
+        "IDLE+DRAIN",
+        "MIXED+DRAIN",
+        "DRAINED",
+        "FAIL",
+        "IDLE+NOT_RESPONDING",
+        "MAINT",
+        "IDLE+MAINTENANCE",
+        "RESERVED",
+        "DOWN*+DRAIN",
+        "UNKNOWN",
+        "FUTURE",
+        "IDLE+INVALID_REG",
+        "idle$",
+    ],
+)
+def test_a_node_that_cannot_be_had_is_not_usable(state: str) -> None:
+    (facts,) = nodes_from_text(TEXTS["22.05"].format(state=state))
+    assert not is_usable(facts)
+
+
+@pytest.mark.parametrize(
+    "state", ["IDLE", "ALLOCATED", "MIXED", "COMPLETING", "IDLE~", "IDLE+CLOUD+POWERED_DOWN", "IDLE#", "MIXED+PLANNED"]
+)
+def test_a_busy_or_sleeping_node_is_one_of_the_cluster(state: str) -> None:
+    (facts,) = nodes_from_text(TEXTS["22.05"].format(state=state))
+    assert is_usable(facts)
+
+
+@pytest.mark.parametrize(("flags", "usable"), [([], True), (["DRAIN"], False), (["NOT_RESPONDING"], False)])
+def test_flags_beside_a_json_state_count(flags: list[str], usable: bool) -> None:
+    facts = nodes_from_json({"nodes": [json_node(state="idle", state_flags=flags)]})
+    assert facts is not None
+    assert is_usable(facts[0]) is usable
+
+
+@pytest.mark.parametrize("gres", ["cs:1", "wse:1", "cs2:1", "gpu:2,cs:1(S:0)", "cs_system:1", "CS-2:1"])
+def test_the_accelerators_node_is_known_by_its_resource(gres: str) -> None:
+    (facts,) = nodes_from_text(TEXTS["22.05"].format(state="IDLE").replace("Gres=(null)", f"Gres={gres}"))
+    assert is_accelerator(facts)
+
+
+@pytest.mark.parametrize("gres", ["(null)", "gpu:a100:4(S:0-1)", "craynetwork:4", "nic:cs:1", "csmall:1"])
+def test_other_resources_are_no_accelerator(gres: str) -> None:
+    (facts,) = nodes_from_text(TEXTS["22.05"].format(state="IDLE").replace("Gres=(null)", f"Gres={gres}"))
+    assert not is_accelerator(facts)
+
+
+def test_partitions_and_their_limits() -> None:
+    text = (
+        "PartitionName=main AllowGroups=ALL Default=YES QoS=N/A MaxNodes=UNLIMITED MaxTime=UNLIMITED MaxCPUsPerNode=UNLIMITED "
+        "Nodes=c[1-4] State=UP TotalCPUs=256 TotalNodes=4 MaxMemPerNode=UNLIMITED\n"
+        "PartitionName=short AllowGroups=ALL Default=NO MaxNodes=2 MaxTime=01:00:00 MaxCPUsPerNode=8 Nodes=c[1-2] State=DOWN "
+        "MaxMemPerNode=64000\n"
+    )
+    main, short = partitions_from_text(text)
+    assert main == partition("main")
+    assert (short.is_default, short.is_up, short.max_nodes, short.max_cpus_per_node) == (False, False, 2, 8)
+    assert short.max_memory_bytes_per_node == 64000 * MIB
+
+
+def test_limits_are_those_of_the_user_and_the_largest_of_several_associations() -> None:
+    text = """Association Records
+
+ClusterName=lab Account=root UserName= Partition= Priority=0 ID=1
+    GrpTRES=cpu=N(4),node=1(0)
+    MaxTRESPJ=
+ClusterName=lab Account=a UserName=me(100) Partition= ID=2
+    GrpTRES=cpu=128(64),mem=N(5),node=N(2)
+    MaxTRESPJ=cpu=64,node=2
+ClusterName=lab Account=b UserName=me(100) Partition= ID=3
+    GrpTRES=cpu=N(64)
+    MaxTRESPJ=node=4
+ClusterName=lab Account=c UserName=other(101) Partition= ID=4
+    MaxTRESPJ=node=9
+
+QOS Records
+
+QOS=normal(1)
+    MaxTRESPJ=node=1
+"""
+    assert limits_from_text(text, "me") == Limits(nodes=4, cpus=None)
+    assert limits_from_text(text, "other") == Limits(nodes=9, cpus=None)
+    assert limits_from_text(text, "nobody") == Limits()
+
+
+def test_versions_and_settings() -> None:
+    assert version_of("slurm 20.11.9\n") == (20, 11)
+    assert version_of("slurm-wlm 22.05.8") == (22, 5)
+    assert version_of("slurm 25.05.0rc1") == (25, 5)
+    assert version_of("no slurm") is None
+    text = "ClusterName             = lab\nAccountingStorageEnforce = associations,limits\nPrologFlags = (null)\n"
+    assert setting(text, "ClusterName") == "lab"
+    assert setting(text, "PrologFlags") is None
+    assert setting(text, "Cluster") is None
+
+
+@given(st.text(max_size=200))
+def test_whatever_is_printed_something_is_read(text: str) -> None:
+    nodes_from_text(text)
+    nodes_from_text(f"NodeName={text}")
+    partitions_from_text(f"PartitionName={text}")
+    limits_from_text(text, "me")
+
+
+def test_variables_of_an_outer_job_do_not_reach_the_next_call() -> None:
+    outer = {"SLURM_CPUS_PER_TASK": "4", "SBATCH_PARTITION": "x", "SRUN_CPUS_PER_TASK": "2", "SLURM_CONF": "/c", "PATH": "/bin"}
+    assert our_environment(outer) == {"SLURM_CONF": "/c", "PATH": "/bin"}
+
+
+# --- choosing ----------------------------------------------------------------------------------------------------------------
+
+
+def test_what_can_be_used_is_counted_and_the_rest_named() -> None:
+    cluster = found(
+        node("n1"),
+        node("n2", states=frozenset({"ALLOCATED"})),
+        node("n3", states=frozenset({"IDLE", "DRAIN"})),
+        node("n4", states=frozenset({"DOWN", "NOT_RESPONDING"})),
+        node("wafer", gres=("cs",)),
+        node("other", partitions=("long",)),
+        node("n5"),
+        exclude=("n5",),
+    )
+    assert cluster.usable == ("n1", "n2")
+    assert cluster.excluded == ("wafer", "n5")
+    assert cluster.alike == ("n1", "n2", "n3", "n4", "n5")
+    assert (cluster.cluster.partition, cluster.cluster.excluded_nodes) == ("main", ("wafer", "n5"))
+    assert (cluster.cluster.nodes, cluster.cluster.cpus_per_node, cluster.cluster.memory_bytes_per_node) == (2, 16, 64 << 30)
+    assert cluster.cluster.name == "lab"
+    for word in ("22.05.8", "2 of 6 nodes", "n3", "n4", "wafer", "--exclude-nodes"):
+        assert word in cluster.cluster.source
+    assert "other" not in cluster.cluster.source
+
+
+def test_of_several_kinds_the_one_with_most_cpus_is_taken_with_its_smallest_memory() -> None:
+    small = [node(f"s{i}", cpus=8) for i in range(3)]
+    large = [node("l1", cpus=64), node("l2", cpus=64, memory_bytes=32 << 30)]
+    cluster = found(*small, *large)
+    assert cluster.usable == ("l1", "l2")
+    assert cluster.cluster.cpus_per_node == 64
+    assert cluster.cluster.memory_bytes_per_node == 32 << 30
+    assert set(cluster.excluded) == {"s0", "s1", "s2"}
+
+
+DOWN = frozenset({"DOWN"})
+
+
+@pytest.mark.parametrize(
+    ("other", "is_excluded"),
+    [
+        (node("x", states=DOWN), False),
+        (node("x", states=DOWN, memory_bytes=128 << 30), False),
+        (node("x", states=DOWN, cpus=8), True),
+        (node("x", states=DOWN, threads_per_core=2), True),
+        (node("x", states=DOWN, memory_bytes=1 << 30), True),
+        (node("x", states=DOWN, gres=("cs",)), True),
+        (node("x", states=frozenset({"FUTURE"}), cpus=0), False),  # a name that Slurm refuses
+        (node("x", cpus=8, partitions=("long",)), False),  # not there to be given
+    ],
+)
+def test_what_is_down_today_may_be_up_at_the_launch_and_must_be_of_the_kind(other: NodeFacts, is_excluded: bool) -> None:
+    cluster = found(node("n1"), node("n2"), other)
+    assert cluster.usable == ("n1", "n2")
+    assert ("x" in cluster.excluded) is is_excluded
+    assert cluster.cluster.excluded_nodes == cluster.excluded
+    assert not set(cluster.excluded) & set(cluster.alike)
+
+
+KINDS = st.builds(
+    node,
+    cpus=st.sampled_from((8, 16)),
+    memory_bytes=st.sampled_from((32 << 30, 64 << 30)),
+    states=st.sampled_from((frozenset({"IDLE"}), DOWN)),
+    gres=st.sampled_from(((), (), ("cs",))),
+)
+
+
+@given(st.lists(KINDS, min_size=1, max_size=8), st.sets(st.integers(0, 7), max_size=2))
+def test_whatever_is_not_excluded_is_at_least_what_was_planned_with(nodes: list[NodeFacts], left_out: set[int]) -> None:
+    named = [replace(each, name=f"n{index}") for index, each in enumerate(nodes)]
+    exclude = tuple(f"n{index}" for index in left_out if index < len(named))
+    try:
+        cluster = found(*named, exclude=exclude)
+    except UsageError:
+        return
+    assert set(cluster.usable) <= set(cluster.alike)
+    assert set(cluster.usable).isdisjoint(cluster.excluded)
+    assert set(exclude) <= set(cluster.excluded)
+    for each in named:
+        if each.name not in cluster.excluded:
+            assert not is_accelerator(each)
+            assert each.cpus == cluster.cluster.cpus_per_node
+            assert each.memory_bytes >= cluster.cluster.memory_bytes_per_node
+
+
+PROGRAMS = {
+    "sinfo": "exit 1\n",
+    "scontrol": """case "$*" in
+--version) echo slurm 20.11.9 ;;
+*node) printf 'NodeName=%s CPUTot=8 RealMemory=1000 State=IDLE ThreadsPerCore=1 Partitions=%s\\n' a main b big c big ;;
+*partition) echo PartitionName=main Default=YES State=UP; echo PartitionName=big Default=NO State=UP ;;
+*config) echo ClusterName = lab ;;
+esac
+""",
+}
+
+
+@pytest.mark.parametrize(
+    ("asked", "job", "partition"), [(None, None, "main"), (None, "big", "big"), ("main", "big", "main"), (None, "", "main")]
+)
+def test_inside_a_job_its_partition_is_the_one_unless_another_is_named(
+    asked: str | None, job: str | None, partition: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, text in PROGRAMS.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    if job is not None:
+        monkeypatch.setenv("SLURM_JOB_PARTITION", job)
+    cluster = discover(asked)
+    assert (cluster.partition, cluster.cluster.partition) == (partition, partition)
+    assert cluster.usable == (("a",) if partition == "main" else ("b", "c"))
+
+
+@pytest.mark.parametrize(
+    ("limits", "main", "nodes"),
+    [
+        (Limits(), partition(), 4),
+        (Limits(), partition(max_nodes=3), 3),
+        (Limits(nodes=2), partition(max_nodes=3), 2),
+        (Limits(cpus=16), partition(), 1),
+        (Limits(cpus=40), partition(), 2),
+        (Limits(nodes=9, cpus=900), partition(max_nodes=8), 4),
+    ],
+)
+def test_limits_bound_the_nodes_and_are_said(limits: Limits, main: PartitionFacts, nodes: int) -> None:
+    cluster = found(*(node(f"n{i}") for i in range(4)), limits=limits, partitions=(main,))
+    assert cluster.cluster.nodes == nodes
+    assert len(cluster.usable) == 4
+    assert (";" in cluster.cluster.source) is (nodes < 4)
+
+
+def test_a_partition_bounds_cpus_and_memory_of_a_node() -> None:
+    cluster = found(node(), partitions=(partition(max_cpus_per_node=4, max_memory_bytes_per_node=1 << 30),)).cluster
+    assert (cluster.cpus_per_node, cluster.memory_bytes_per_node) == (4, 1 << 30)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"wanted": "nope"}, "--partition nope: Slurm has main, long"),
+        ({"wanted": "down"}, "not up"),
+        ({"exclude": ("n9",)}, "no such node"),
+        ({"exclude": ("n1",)}, "no node that can be used"),
+        ({"wanted": "long"}, "it has none"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_the_choices(changes: dict[str, Any], words: str) -> None:
+    partitions = (partition(), partition("long"), partition("down", is_up=False))
+    with pytest.raises(UsageError, match=words):
+        found(node(), partitions=partitions, **changes)
+
+
+def test_without_a_default_partition_one_must_be_named() -> None:
+    two = (partition("a", is_default=False), partition("b", is_default=False))
+    with pytest.raises(UsageError, match=r"--partition \(a, b\)|a, b"):
+        found(node(), partitions=two)
+    one = found(node(partitions=("a",)), partitions=two[:1])
+    assert one.partition == "a"

@@ -1,0 +1,432 @@
+"""The storage under a pipeline: what it is, and how fast it reads, from real files and from ones that misbehave."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks import slowfs
+from cs_input_analyzer.machines import page_cache, raw_reads, storage
+from cs_input_analyzer.machines.mounts import file_system_of, is_shared
+from cs_input_analyzer.machines.page_cache import cached_ratio, evict
+from cs_input_analyzer.machines.raw_reads import READ_BYTES, Piece, pieces_of, read_window
+from cs_input_analyzer.machines.storage import probe_storage, read_rates
+from cs_input_analyzer.records import CacheChoice
+
+MIB = 1 << 20
+EVICTABLE = ("btrfs", "ext3", "ext4", "f2fs", "xfs")
+STATES: tuple[CacheChoice, ...] = ("cold", "warm", "as-is")
+has_slowfs = pytest.mark.skipif(slowfs.missing() is not None, reason=f"no slow file system here: {slowfs.missing()}")
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[str]:
+    """Sixteen files of 1 MiB."""
+    for index in range(16):
+        (tmp_path / f"{index:02}.bin").write_bytes(os.urandom(MIB))
+    return sorted(str(path) for path in tmp_path.glob("*.bin"))
+
+
+@pytest.fixture
+def disk_files(files: list[str]) -> list[str]:
+    """The same, on a file system that lets go of pages."""
+    kind, _ = file_system_of(files[0])
+    if kind not in EVICTABLE:
+        pytest.skip(f"the tests' folder is on {kind}; set --basetemp to a folder on a disk")
+    return files
+
+
+# Of sixteen files, the kernel takes back one now and then.
+KEPT = 0.1
+
+
+def fill_cache(paths: list[str]) -> None:
+    """Reads until the kernel has all of it. It may take pages back at any time for others, a whole file now and then: where that
+    came before the test's own first look, it says nothing of what is tested."""
+    for _ in range(5):
+        for path in paths:
+            Path(path).read_bytes()
+        if not paths or cached_ratio(paths) == 1:
+            return
+    pytest.fail("the kernel does not keep these files in its cache")
+
+
+def soon(seconds: float = 10.0) -> float:
+    return time.monotonic() + seconds
+
+
+# --- which file system -------------------------------------------------------------------------------------------------------
+
+MOUNTS = r"""
+22 1 254:0 / / rw,relatime - ext4 /dev/vda rw
+23 22 0:21 / /proc rw - proc proc rw
+30 22 0:40 / /data rw shared:1 - autofs systemd-1 rw,fd=29
+31 30 0:41 / /data rw shared:2 master:1 - nfs4 filer:/export rw,vers=4.2
+32 31 0:42 / /data/with\040space\134here rw - lustre mgs@tcp:/scratch rw
+33 22 0:43 / /mnt/home rw - fuse.sshfs me@host: rw
+34 22 0:44 / /mnt/tools ro - fuse.squashfuse tools.img ro
+35 22 0:45 / /mnt/new rw - fuse.newfs thing rw
+garbage
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/etc/hosts", ("ext4", False)),
+        ("/data/train/0.tfrecord", ("nfs4", True)),
+        ("/data", ("nfs4", True)),
+        ("/database/x", ("ext4", False)),
+        ("/data/with space\\here/x", ("lustre", True)),
+        ("/data/with space", ("nfs4", True)),
+        ("/mnt/home/me", ("fuse.sshfs", True)),
+        ("/mnt/tools/x", ("fuse.squashfuse", False)),
+        ("/mnt/new/x", ("fuse.newfs", None)),
+    ],
+)
+def test_the_longest_mount_point_above_a_file_decides(path: str, expected: tuple[str, bool], tmp_path: Path) -> None:
+    (tmp_path / "mountinfo").write_text(MOUNTS)
+    assert file_system_of(path, tmp_path / "mountinfo") == expected
+
+
+def test_links_are_followed(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "here").symlink_to("there")
+    (tmp_path / "mountinfo").write_text(f"1 1 0:1 / / rw - ext4 x rw\n2 1 0:2 / {tmp_path}/there rw - nfs x rw\n")
+    assert file_system_of(str(tmp_path / "here" / "data"), tmp_path / "mountinfo") == ("nfs", True)
+
+
+def test_no_list_of_mounts_is_unknown(tmp_path: Path) -> None:
+    assert file_system_of("/", tmp_path / "gone") == (None, None)
+    (tmp_path / "empty").write_text("")
+    assert file_system_of("/", tmp_path / "empty") == (None, None)
+
+
+def test_this_host_has_file_systems() -> None:
+    assert file_system_of("/proc/self/status")[0] == "proc"
+    kind, _ = file_system_of("/")
+    assert kind is not None
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        (kind, True)
+        for kind in ("nfs", "nfs4", "cifs", "smb3", "lustre", "gpfs", "beegfs", "ceph", "afs", "9p", "orangefs", "wekafs")
+    ]
+    + [(kind, True) for kind in ("pvfs2", "panfs", "fuse.glusterfs", "fuse.sshfs", "fuse.s3fs", "fuse.nfs4", "fuse.lustre")]
+    + [(kind, False) for kind in ("ext4", "xfs", "btrfs", "tmpfs", "zfs", "fuseblk", "squashfs", "fuse.squashfuse")]
+    + [(kind, None) for kind in ("overlay", "fuse", "fuse.something", "virtiofs", "autofs", "sshfs", "fuse.ext4", "")],
+)
+def test_which_types_are_shared(kind: str, expected: bool | None) -> None:
+    assert is_shared(kind) is expected
+
+
+# --- cutting the work --------------------------------------------------------------------------------------------------------
+
+file_sizes = st.lists(st.integers(1, 400 * MIB), min_size=1, max_size=40)
+
+
+@given(file_sizes, st.integers(1, 16))
+def test_pieces_are_all_of_the_files_each_byte_once(sizes: list[int], streams: int) -> None:
+    named = {str(index): size for index, size in enumerate(sizes)}
+    pieces = pieces_of(named, streams)
+    for name, size in named.items():
+        mine = sorted((piece.offset, piece.length) for piece in pieces if piece.path == name)
+        assert [offset for offset, _ in mine] == [sum(length for _, length in mine[:index]) for index in range(len(mine))]
+        assert sum(length for _, length in mine) == size
+    assert all(piece.offset % READ_BYTES == 0 and 0 < piece.length <= raw_reads.LARGEST_PIECE_BYTES for piece in pieces)
+
+
+@given(st.integers(1, 20), st.integers(1, 16), st.integers(1, 400 * MIB))
+def test_streams_start_in_different_files(files: int, streams: int, size: int) -> None:
+    pieces = pieces_of({str(index): size for index in range(files)}, streams)
+    first = [piece.path for piece in pieces[: min(files, streams)]]
+    assert len(set(first)) == len(first)
+
+
+@given(file_sizes, st.lists(st.integers(1, 8), min_size=1, max_size=5), st.booleans())
+def test_windows_share_nothing_unless_all_read_everything(sizes: list[int], streams: list[int], is_own: bool) -> None:
+    pieces = pieces_of({str(index): size for index, size in enumerate(sizes)}, max(streams))
+    dealt = storage._dealt(pieces, streams, is_own=is_own)
+    assert len(dealt) == len(streams)
+    seen = Counter(piece for part in dealt for piece in part)
+    assert set(seen) == set(pieces)
+    assert set(seen.values()) <= {1} or (not is_own and set(seen.values()) == {len(streams)})
+
+
+def test_one_window_of_its_own_files_where_there_are_many() -> None:
+    pieces = pieces_of({f"{index:02}": 200 * MIB for index in range(64)}, 8)
+    dealt = storage._dealt(pieces, (1, 2, 4, 8), is_own=True)
+    assert not set.intersection(*({piece.path for piece in part} for part in dealt))
+    assert len({piece.path for part in dealt for piece in part}) == 64
+
+
+# --- one window --------------------------------------------------------------------------------------------------------------
+
+
+class Reads:
+    """Stands where `os.preadv` stood, and remembers."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.seen: list[tuple[int, int, int]] = []
+        self.lock = threading.Lock()
+        real = os.preadv
+
+        def preadv(fd: int, buffers: Any, offset: int) -> int:
+            count = real(fd, buffers, offset)
+            with self.lock:
+                self.seen.append((os.fstat(fd).st_ino, offset, count))
+            return count
+
+        monkeypatch.setattr(raw_reads.os, "preadv", preadv)
+
+    @property
+    def ranges(self) -> list[tuple[int, int]]:
+        return [(inode, offset) for inode, offset, _ in self.seen]
+
+
+@pytest.mark.parametrize("streams", [1, 2, 8])
+def test_nothing_is_read_twice_and_rates_are_what_was_read(files: list[str], streams: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads = Reads(monkeypatch)
+    window = read_window(pieces_of(dict.fromkeys(files, MIB), 8), streams, 60, "as-is", time.monotonic)
+    assert len(set(reads.ranges)) == len(reads.ranges)
+    assert window.rate is not None
+    assert (window.rate.streams, window.rate.read_bytes, window.hangs) == (streams, READ_BYTES, False)
+    assert sum(piece.length for piece in window.read) == sum(count for *_, count in reads.seen)
+    if streams == 1:
+        assert sum(count for *_, count in reads.seen) == 16 * MIB
+
+
+def test_the_rate_is_bytes_over_the_time_of_the_clock(files: list[str]) -> None:
+    now = iter(range(10**6))
+    window = read_window([Piece(path=files[0], offset=0, length=MIB)], 1, 10**5, "warm", lambda: float(next(now)))
+    assert window.rate is not None
+    assert window.rate.bytes_per_s == pytest.approx(MIB / next(now), rel=0.3)  # each look at the clock took a second
+    assert window.rate.latency_s == 1
+    assert window.rate.cache_state == "warm"
+
+
+def test_a_window_ends_in_time(files: list[str]) -> None:
+    now = iter(range(10**6))
+    window = read_window(pieces_of(dict.fromkeys(files, MIB), 1), 1, 20, "as-is", lambda: float(next(now)))
+    assert 0 < sum(piece.length for piece in window.read) < 16 * MIB
+    assert next(now) < 60
+
+
+def test_again_and_again_is_for_what_is_in_memory(files: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    reads = Reads(monkeypatch)
+    now = iter(range(10**6))
+    read_window([Piece(path=files[0], offset=0, length=READ_BYTES)], 1, 50, "warm", lambda: float(next(now)), again=True)
+    assert len(reads.seen) > len(set(reads.ranges)) == 1
+
+
+def test_small_files_say_how_much_a_read_was(tmp_path: Path) -> None:
+    for index in range(4):
+        (tmp_path / str(index)).write_bytes(bytes(1000))
+    window = read_window(
+        [Piece(path=str(tmp_path / str(index)), offset=0, length=1000) for index in range(4)], 1, 60, "as-is", time.monotonic
+    )
+    assert window.rate is not None
+    assert window.rate.read_bytes == 1000
+
+
+def test_fewer_pieces_than_streams_is_no_measurement(files: list[str]) -> None:
+    pieces = pieces_of({files[0]: MIB}, 8)
+    assert read_window(pieces, len(pieces) + 1, 1, "as-is", time.monotonic).rate is None
+    assert read_window((), 1, 1, "as-is", time.monotonic).rate is None
+    assert read_window(pieces, 0, 1, "as-is", time.monotonic).rate is None
+
+
+def test_a_file_system_that_hangs_is_left(files: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(raw_reads, "HANG_S", 0.2)
+    answer = threading.Event()
+    real, calls = os.preadv, iter(range(10**6))
+
+    def preadv(fd: int, buffers: Any, offset: int) -> int:
+        if next(calls) >= 4:
+            answer.wait(30)
+        return real(fd, buffers, offset)
+
+    monkeypatch.setattr(raw_reads.os, "preadv", preadv)
+    try:
+        found = read_rates(files, cache="as-is", streams=(2, 4), seconds_each=0.1)
+    finally:
+        answer.set()
+    assert [rate.streams for rate in found] == [2]  # what came before it stopped; no second try
+
+
+# --- rates -------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cache", STATES)
+def test_rates_by_streams(disk_files: list[str], cache: CacheChoice) -> None:
+    found = read_rates(disk_files, cache=cache, streams=(1, 2, 4), seconds_each=0.2)
+    states = {"cold": ["cold"] * 3 + ["warm"] * 3, "warm": ["warm"] * 3, "as-is": ["as-is"] * 3}[cache]
+    assert [rate.cache_state for rate in found] == states
+    assert [rate.streams for rate in found] == [1, 2, 4] * (len(states) // 3)
+    assert all(rate.bytes_per_s > 0 and rate.latency_s > 0 and rate.read_bytes == READ_BYTES for rate in found)
+
+
+def test_cold_windows_really_read_the_disk(disk_files: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    before: list[float | None] = []
+    real = storage.read_window
+
+    def watched(pieces: Any, streams: int, seconds: float, state: CacheChoice, clock: Any, **options: Any) -> Any:
+        before.append(cached_ratio([piece.path for piece in pieces]))
+        return real(pieces, streams, seconds, state, clock, **options)
+
+    monkeypatch.setattr(storage, "read_window", watched)
+    fill_cache(disk_files)
+    read_rates(disk_files, cache="cold", streams=(1, 2), seconds_each=0.2)
+    assert before == pytest.approx([0, 0, 1, 1], abs=KEPT)
+
+
+def test_a_cold_probe_leaves_the_cache_cold(disk_files: list[str]) -> None:
+    found = probe_storage(disk_files, cache="cold", deadline_s=soon(), streams=(1, 2))
+    assert found is not None
+    assert found.evicted is True
+    assert cached_ratio(disk_files) == 0
+
+
+@pytest.mark.parametrize("cached", [0, 8, 16])
+def test_looking_as_is_leaves_the_cache_as_it_was(disk_files: list[str], cached: int) -> None:
+    evict(disk_files)
+    fill_cache(disk_files[:cached])
+    found = probe_storage(disk_files, cache="as-is", deadline_s=soon(), streams=(1, 2, 4))
+    assert found is not None
+    assert (found.cached_ratio, found.evicted) == (pytest.approx(cached / 16, abs=KEPT), None)
+    assert cached_ratio(disk_files[:cached]) == (pytest.approx(1, abs=KEPT) if cached else None)
+    assert cached_ratio(disk_files[cached:]) == (0 if cached < 16 else None)
+
+
+def test_a_warm_probe_fills_first(disk_files: list[str]) -> None:
+    evict(disk_files)
+    found = probe_storage(disk_files, cache="warm", deadline_s=soon(), streams=(1, 2))
+    assert found is not None
+    assert (found.cached_ratio, found.evicted) == (0, None)
+    assert {rate.cache_state for rate in found.reads} == {"warm"}
+    assert cached_ratio(disk_files) == pytest.approx(1, abs=KEPT)
+
+
+@pytest.mark.parametrize("cache", ["warm", "as-is"])
+def test_nobody_evicts_unasked(files: list[str], cache: CacheChoice, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(storage, "evict", lambda *args, **kwargs: pytest.fail("evicted"))
+    assert probe_storage(files, cache=cache, deadline_s=soon(), streams=(1,)) is not None
+
+
+def test_what_could_not_be_evicted_is_not_called_cold(files: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_cache, "_drop", lambda file: True)
+    for path in files:
+        Path(path).read_bytes()
+    found = probe_storage(files, cache="cold", deadline_s=soon(), streams=(1, 2))
+    assert found is not None
+    assert found.evicted is False
+    assert {rate.cache_state for rate in found.reads} == {"as-is", "warm"}
+
+
+# --- all of it ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cache", STATES)
+def test_the_record(files: list[str], tmp_path: Path, cache: CacheChoice) -> None:
+    found = probe_storage(files, cache=cache, deadline_s=soon(), streams=(1, 2))
+    assert found is not None
+    assert found.directory == str(tmp_path)
+    assert (found.file_system, found.is_shared) == file_system_of(str(tmp_path))
+    assert found.dataset_bytes == 16 * MIB
+    assert found.source_samples_per_s is None
+    assert (found.evicted is None) is (cache != "cold")
+
+
+def test_bad_files_are_passed_over(files: list[str], tmp_path: Path) -> None:
+    (tmp_path / "empty").write_bytes(b"")
+    bad = [str(tmp_path / "gone"), str(tmp_path), str(tmp_path / "empty"), "with\0nul"]
+    found = probe_storage([*bad, *files], cache="as-is", deadline_s=soon(), streams=(1, 2))
+    assert found is not None
+    assert found.dataset_bytes == 16 * MIB
+    assert [rate.streams for rate in found.reads] == [1, 2]
+    assert probe_storage(bad, cache="as-is", deadline_s=soon()) is None
+    assert probe_storage([], cache="cold", deadline_s=soon()) is None
+
+
+def test_files_that_vanish_or_shrink_under_the_reader(files: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = dict.fromkeys(files, MIB)
+    os.unlink(files[0])
+    os.truncate(files[1], 300_000)
+    os.truncate(files[2], 0)
+    reads = Reads(monkeypatch)
+    window = read_window(pieces_of(sizes, 1), 1, 60, "as-is", time.monotonic)
+    assert window.rate is not None
+    assert sum(count for *_, count in reads.seen) == 13 * MIB + 300_000
+    assert read_window(pieces_of(dict.fromkeys(["/nowhere"], 9 * MIB), 2), 2, 60, "as-is", time.monotonic).rate is None
+
+
+def test_an_error_while_reading_costs_one_file(files: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    bad, real = os.stat(files[3]).st_ino, os.preadv
+
+    def preadv(fd: int, buffers: Any, offset: int) -> int:
+        if os.fstat(fd).st_ino == bad:
+            raise OSError(5, "Input/output error")
+        return real(fd, buffers, offset)
+
+    monkeypatch.setattr(raw_reads.os, "preadv", preadv)
+    window = read_window(pieces_of(dict.fromkeys(files, MIB), 1), 1, 60, "as-is", time.monotonic)
+    assert sum(piece.length for piece in window.read) == 15 * MIB
+
+
+def test_no_time_is_no_rates_but_what_is_known(files: list[str]) -> None:
+    found = probe_storage(files, cache="as-is", deadline_s=0.0)
+    assert found is not None
+    assert (found.reads, found.dataset_bytes) == ((), 16 * MIB)
+
+
+def test_the_size_of_very_many_files_is_scaled_up(files: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(storage, "PROBED_FILES", 4)
+    found = probe_storage(files, cache="as-is", deadline_s=soon(), streams=(1,))
+    assert found is not None
+    assert found.dataset_bytes == 16 * MIB
+    told = probe_storage(files, cache="as-is", deadline_s=soon(), streams=(1,), dataset_bytes=123)
+    assert told is not None
+    assert told.dataset_bytes == 123
+
+
+# A busy host takes time from one or the other of them, and not from all.
+TRIES = 6
+
+
+@pytest.mark.slow
+@has_slowfs
+def test_a_slow_shared_file_system_is_seen_for_what_it_is(files: list[str], tmp_path: Path) -> None:
+    with slowfs.mounted(tmp_path, bytes_per_s=30e6, subtype="nfs4") as folder:
+        paths = [str(folder / Path(path).name) for path in files]
+        rates: list[float] = []
+        while max(rates, default=0.0) < 0.8 * 30e6 and len(rates) < 2 * TRIES:  # a busy host gives less
+            found = probe_storage(paths, cache="cold", deadline_s=soon(), streams=(1, 4))
+            assert found is not None
+            rates += [rate.bytes_per_s for rate in found.reads]
+    assert (found.file_system, found.is_shared, found.cached_ratio, found.evicted) == ("fuse.nfs4", True, 0, True)
+    assert [(rate.streams, rate.cache_state) for rate in found.reads] == [(1, "cold"), (4, "cold")]  # it keeps nothing to be warm
+    assert 0.8 * 30e6 <= max(rates) <= 1.2 * 30e6
+
+
+@pytest.mark.slow
+@has_slowfs
+def test_latency_shows_as_latency_and_streams_hide_it(files: list[str], tmp_path: Path) -> None:
+    with slowfs.mounted(tmp_path, read_latency_s=0.02) as folder:
+        paths = [str(folder / Path(path).name) for path in files]
+        for _ in range(TRIES):
+            one, eight = read_rates(paths, cache="cold", streams=(1, 8), seconds_each=0.5)
+            assert one.latency_s >= 0.02
+            if one.latency_s < 0.1 and eight.bytes_per_s > 3 * one.bytes_per_s:
+                break
+        else:
+            pytest.fail(f"of {TRIES} tries on a busy host none shows it: {one}, {eight}")

@@ -1,0 +1,673 @@
+"""`InputMonitor` on an invented clock: what it reports, what it writes, and that it never stands in the way."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import gc
+import json
+import logging
+import math
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import cs_input_analyzer as csia
+from cs_input_analyzer.monitoring.outputs import STEPS, Outputs
+from tests.monitoring.loops import Batch, FakeClock, Loop
+from wafer_model.performance_json import read_performance_json
+
+MS = 1e-3
+KEYS = {
+    "compile_time",
+    "est_samples_per_sec",
+    "programming_time",
+    "samples_per_sec",
+    "suspected_input_bottleneck",
+    "total_samples",
+    "total_time",
+}
+
+
+def loop_of(wait: float = 5 * MS, compute: float = 10 * MS, batches: int = 60, **more: Any) -> Loop:
+    return Loop(clock=FakeClock(), waits_s=[wait] * batches, compute_s=[compute] * batches, **more)
+
+
+def monitor_of(loop: Loop, **options: Any) -> csia.InputMonitor[Batch]:
+    lines: list[str] = []
+    defaults: dict[str, Any] = {"console": lines.append, "clock": loop.clock, "environ": {}, "device": "test", "tensorboard": False}
+    monitor = csia.InputMonitor(loop, 8, **(defaults | options))
+    monitor.lines = lines  # type: ignore[attr-defined]
+    return monitor
+
+
+def train(loop: Loop, monitor: csia.InputMonitor[Batch], *, log_every: int = 0, sync_every: int = 0) -> None:
+    for step, _ in enumerate(monitor, start=1):
+        loop.train()
+        if log_every and step % log_every == 0:
+            loop.synchronise()
+            monitor.log(loss=1 / step)
+        elif sync_every and step % sync_every == 0:
+            loop.synchronise()
+            monitor.sync()
+
+
+def events(folder: Path, kind: str | None = None) -> list[dict[str, Any]]:
+    lines = [json.loads(line) for line in (folder / STEPS).read_text(encoding="utf-8").splitlines() if line]
+    return [line for line in lines if kind is None or line["event"] == kind]
+
+
+# --- what it reports -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("log_every", [1, 5, 10])
+@pytest.mark.parametrize("dispatch", [0.0, 0.1 * MS])
+def test_a_planted_starvation_is_called_within_50_steps(log_every: int, dispatch: float) -> None:
+    loop = loop_of(wait=20 * MS, compute=10 * MS, batches=50, dispatch_s=dispatch)
+    monitor = monitor_of(loop)
+    train(loop, monitor, log_every=log_every)
+    assert monitor.verdict.name == "input_bound"
+    assert any(line.startswith("input-bound: ") for line in monitor.lines)  # type: ignore[attr-defined]
+
+
+def test_it_is_called_also_where_the_loop_only_synchronises() -> None:
+    loop = loop_of(wait=20 * MS, compute=10 * MS, batches=50)
+    monitor = monitor_of(loop, log_every=0)
+    train(loop, monitor, sync_every=1)
+    assert any(line.startswith("input-bound: ") for line in monitor.lines)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("log_every", [1, 10, 50])
+def test_a_run_whose_input_keeps_up_is_not_called_starved(log_every: int) -> None:
+    loop = loop_of(wait=0.1 * MS, compute=10 * MS, batches=200)
+    monitor = monitor_of(loop)
+    train(loop, monitor, log_every=log_every)
+    assert monitor.verdict.name == "accelerator_bound"
+    assert not any("input-bound" in line for line in monitor.lines)  # type: ignore[attr-defined]
+
+
+def test_a_host_that_waits_beside_a_busy_accelerator_is_not_called_starved() -> None:
+    loop = loop_of(wait=9.5 * MS, compute=10 * MS, batches=600)
+    monitor = monitor_of(loop)
+    train(loop, monitor, log_every=100)
+    assert monitor.verdict.name == "accelerator_bound"
+
+
+def test_without_log_or_sync_there_are_rates_and_no_verdict() -> None:
+    loop = loop_of(batches=250, dispatch_s=10 * MS)
+    monitor = monitor_of(loop)
+    train(loop, monitor)
+    summary = monitor.summary()
+    assert summary.verdict.name == "unknown"
+    assert summary.rate_per_s == pytest.approx(8 / 15e-3)
+    assert summary.global_per_s == pytest.approx(8 / 15e-3)
+    assert [line.split(",")[1] for line in monitor.lines] == [" Step=100", " Step=200"]  # type: ignore[attr-defined]
+
+
+@given(
+    st.lists(st.floats(min_value=0.1 * MS, max_value=50 * MS), min_size=1, max_size=40),
+    st.floats(min_value=0.1 * MS, max_value=50 * MS),
+)
+def test_global_rate_is_what_was_trained_over_the_time_it_took(waits: list[float], compute: float) -> None:
+    loop = Loop(clock=FakeClock(), waits_s=waits, compute_s=[compute] * len(waits))
+    monitor = monitor_of(loop)
+    train(loop, monitor, log_every=len(waits))
+    assert monitor.summary().global_per_s == pytest.approx(8 * len(waits) / loop.clock.now_s, rel=1e-6)
+
+
+def test_no_lines_come_beside_those_of_a_loop_that_logs() -> None:
+    loop = loop_of(batches=60)
+    monitor = monitor_of(loop, log_every=5)
+    train(loop, monitor, log_every=12)
+    assert [line.split(",")[1] for line in monitor.lines if line.startswith("|")] == [  # type: ignore[attr-defined]
+        f" Step={step}" for step in (5, 10, 12, 24, 36, 48, 60)
+    ]
+
+
+def test_samples_of_a_short_batch_are_counted_as_they_are() -> None:
+    loop = loop_of(batches=3)
+    sizes = iter([8, 8, 3])
+    monitor = monitor_of(loop)
+    monitor._iterable = (Batch((next(sizes),)) for _ in loop)  # type: ignore[assignment]
+    train(loop, monitor)
+    assert monitor.summary().samples == 19
+
+
+def test_batches_that_cannot_be_counted_give_no_rate() -> None:
+    clock = FakeClock()
+    monitor = csia.InputMonitor(iter(range(5)), clock=clock, console=None, environ={})
+    for _ in monitor:
+        clock.sleep(1.0)
+    summary = monitor.summary()
+    assert (summary.samples, summary.rate_per_s, summary.global_per_s) == (None, None, None)
+    assert summary.steps == 5
+
+
+def test_loaded_starts_the_clock_of_the_global_rate() -> None:
+    loop = Loop(clock=FakeClock(), waits_s=[1 * MS] * 21, compute_s=[30.0, *[9 * MS] * 20])
+    monitor = monitor_of(loop)
+    for step, _ in enumerate(monitor, start=1):
+        loop.train()
+        loop.synchronise()
+        if step == 1:
+            monitor.loaded()
+    monitor.log()
+    assert monitor.summary().global_per_s == pytest.approx(800, rel=1e-3)
+
+
+def test_seconds_by_phase_add_up_to_what_was_seen() -> None:
+    loop = loop_of(batches=40)
+    monitor = monitor_of(loop)
+    train(loop, monitor, log_every=4)
+    assert math.fsum(monitor.summary().phases_s.values()) == pytest.approx(loop.clock.now_s)
+    assert set(monitor.summary().phases_s) == {"start_up", "fill", "steady"}
+
+
+def test_a_checkpoint_that_is_marked_is_not_held_against_the_input(tmp_path: Path) -> None:
+    loop = loop_of(wait=0.1 * MS, batches=300)
+    monitor = monitor_of(loop, log_dir=tmp_path)
+    for step, _ in enumerate(monitor, start=1):
+        loop.train()
+        if step % 50 == 25:
+            loop.synchronise()
+            with monitor.checkpoint():
+                loop.clock.sleep(2.0)
+        if step % 10 == 0:
+            loop.synchronise()
+            monitor.log()
+    assert monitor.verdict.name == "accelerator_bound"
+    assert monitor.summary().phases_s["checkpoint"] == pytest.approx(12.0)
+    assert [event["found"] for event in events(tmp_path, "checkpoint")] == [False] * 6
+
+
+def test_a_checkpoint_between_two_steps_and_the_spike_after_it(tmp_path: Path) -> None:
+    """The user's log comes right before the checkpoint; what was ready meanwhile then arrives at once."""
+    compute = [10 * MS] * 100 + [0.5 * MS] * 10 + [10 * MS] * 90
+    loop = Loop(clock=FakeClock(), waits_s=[0.1 * MS] * 200, compute_s=compute)
+    monitor = monitor_of(loop, log_dir=tmp_path)
+    for step, _ in enumerate(monitor, start=1):
+        loop.train()
+        loop.synchronise()
+        monitor.log()
+        if step == 100:
+            with monitor.checkpoint():
+                loop.clock.sleep(30.0)
+    phases = [event["phase"] for event in events(tmp_path, "step")]
+    assert phases[100:110] == ["spike"] * 10
+    assert set(phases[1:100] + phases[110:]) == {"steady"}
+
+
+def test_a_checkpoint_that_nobody_marked_is_found(tmp_path: Path) -> None:
+    compute = [10 * MS] * 300
+    compute[250] = 1.0
+    loop = Loop(clock=FakeClock(), waits_s=[1 * MS] * 300, compute_s=compute)
+    monitor = monitor_of(loop, log_dir=tmp_path)
+    train(loop, monitor, sync_every=1)
+    monitor.close()
+    (found,) = events(tmp_path, "checkpoint")
+    assert found["found"] is True
+    assert found["step"] == 251
+    assert found["duration_s"] == pytest.approx(1.0)
+
+
+def test_passes_over_the_data_have_edges(tmp_path: Path) -> None:
+    loop = loop_of(batches=20)
+    monitor = monitor_of(loop, log_dir=tmp_path)
+    for _ in range(3):
+        loop.given = 0
+        train(loop, monitor, log_every=5)
+    assert [event["epoch"] for event in events(tmp_path, "epoch")] == [1, 2, 3]
+    assert [event["phase"] for event in events(tmp_path, "step")].count("epoch_edge") == 2
+    assert monitor.summary().steps == 60
+
+
+def test_an_own_way_to_fetch_is_seen_as_the_iterator_is() -> None:
+    loop = loop_of(wait=20 * MS, compute=10 * MS, batches=50)
+    monitor = csia.InputMonitor(batch_size=8, clock=loop.clock, console=None, environ={})
+    batches = iter(loop)
+    while True:
+        try:
+            with monitor.waiting():
+                next(batches)
+        except StopIteration:
+            break
+        loop.train()
+        loop.synchronise()
+        monitor.log()
+    assert monitor.verdict.name == "input_bound"
+    assert monitor.summary().samples == 400
+
+
+# --- that it never stands in the way ---------------------------------------------------------------------------------------------
+
+
+class OwnError(Exception):
+    pass
+
+
+def raising(after: int) -> Iterator[Batch]:
+    for _ in range(after):
+        yield Batch()
+    raise OwnError("the user's own")
+
+
+@pytest.mark.parametrize("after", [0, 1, 100])
+def test_an_iterator_that_raises_does_so_as_it_would_alone(after: int, tmp_path: Path) -> None:
+    monitor = csia.InputMonitor(raising(after), 8, console=None, log_dir=tmp_path, tensorboard=False, environ={})
+    seen: list[Batch] = []
+    with pytest.raises(OwnError, match="the user's own"):
+        seen.extend(monitor)
+    assert len(seen) == after
+    assert monitor.summary().steps == after
+    assert [event["kind"] for event in events(tmp_path, "error")] == ["OwnError"]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError])
+def test_whatever_ends_a_loop_passes_through(error: type[BaseException]) -> None:
+    def batches() -> Iterator[Batch]:
+        yield Batch()
+        raise error
+
+    class Stops:
+        def __init__(self) -> None:
+            self.count = 0
+
+        def __iter__(self) -> Stops:
+            return self
+
+        def __next__(self) -> Batch:
+            self.count += 1
+            if self.count > 1:
+                raise error
+            return Batch()
+
+    monitor = csia.InputMonitor(Stops(), 8, console=None, environ={})
+    with pytest.raises(error):
+        list(monitor)
+
+
+def test_an_empty_iterable_is_an_empty_loop(tmp_path: Path) -> None:
+    monitor = csia.InputMonitor([], 8, console=None, log_dir=tmp_path, tensorboard=False, environ={})
+    assert list(monitor) == []
+    assert monitor.verdict.name == "unknown"
+    assert monitor.summary().rate_per_s is None
+
+
+def test_what_is_no_iterable_fails_as_it_would_alone() -> None:
+    monitor = csia.InputMonitor(7, 8, console=None, environ={})  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="not iterable"):
+        iter(monitor)
+
+
+def test_asking_again_after_the_end_ends_again() -> None:
+    batches = iter(csia.InputMonitor([1, 2], 8, console=None, environ={}))
+    assert list(batches) == [1, 2]
+    assert list(batches) == []
+
+
+def test_nested_monitors_each_see_their_own(tmp_path: Path) -> None:
+    clock = FakeClock()
+    options: dict[str, Any] = {"clock": clock, "console": None, "environ": {}, "log_dir": tmp_path, "tensorboard": False}
+    outer = csia.InputMonitor([Batch()] * 4, 8, **options)
+    inner = csia.InputMonitor([Batch()] * 3, 8, **options)
+    pairs = 0
+    for _ in outer:
+        for _ in inner:
+            pairs += 1
+            clock.sleep(1.0)
+    assert pairs == 12
+    assert (outer.summary().steps, inner.summary().steps) == (4, 12)
+    outer.close()
+    inner.close()
+    assert [event["steps"] for event in events(tmp_path, "end")][-1] == 4
+    assert [event["steps"] for event in events(tmp_path / "monitor-2", "end")][-1] == 12
+
+
+def test_a_monitor_of_a_monitor_passes_everything_through() -> None:
+    inner = csia.InputMonitor(list(range(10)), 8, console=None, environ={})
+    outer = csia.InputMonitor(inner, 8, console=None, environ={})
+    assert list(outer) == list(range(10))
+    assert (outer.summary().steps, inner.summary().steps) == (10, 10)
+
+
+def test_two_passes_at_once_give_all_their_batches_and_the_last_one_counts() -> None:
+    monitor = csia.InputMonitor([1, 2, 3], 8, console=None, environ={})
+    assert list(zip(monitor, monitor, strict=True)) == [(1, 1), (2, 2), (3, 3)]
+    assert monitor.summary().steps == 3
+
+
+def test_it_is_an_iterator_too() -> None:
+    monitor = csia.InputMonitor([1, 2], 8, console=None, environ={})
+    assert next(monitor) == 1
+    assert next(monitor) == 2
+    with pytest.raises(StopIteration):
+        next(monitor)
+
+
+def test_a_loop_that_is_left_and_begun_again_goes_on() -> None:
+    loop = loop_of(batches=20)
+    monitor = monitor_of(loop)
+    for step, _ in enumerate(monitor):
+        loop.train()
+        if step == 5:
+            break
+    loop.clock.sleep(100.0)  # whatever the user did meanwhile is no step
+    loop.given = 0
+    train(loop, monitor, log_every=1)
+    assert monitor.summary().steps == 26
+    assert max(duration for duration, _ in monitor._watch.books.calls) < 1.0
+
+
+@pytest.mark.parametrize("jump", [-1000.0, -0.03, 0.0, math.nan, math.inf, -math.inf])
+def test_a_clock_that_jumps_gives_no_rate_that_was_not_seen(jump: float) -> None:
+    loop = loop_of(batches=60)
+    monitor = monitor_of(loop)
+    highest = 8 / 15e-3
+    for step, _ in enumerate(monitor, start=1):
+        loop.train()
+        loop.synchronise()
+        if step == 30:
+            held = loop.clock.now_s
+            loop.clock.now_s = held + jump
+            loop.free_at_s += jump
+            if not math.isfinite(jump):
+                monitor.log()
+                loop.clock.now_s, loop.free_at_s = held, held
+        monitor.log()
+        found = monitor.summary()
+        for rate in (found.rate_per_s, found.global_per_s):
+            assert rate is None or 0 < rate <= highest * (1 + 1e-6)
+    assert found.rate_per_s == pytest.approx(highest, rel=1e-3)
+
+
+@given(st.lists(st.floats(allow_nan=True, allow_infinity=True), min_size=1, max_size=60), st.integers(min_value=0, max_value=5))
+def test_any_clock_at_all_lets_every_batch_through(times: list[float], log_every: int) -> None:
+    ticks = iter(times * 40)
+    monitor = csia.InputMonitor([Batch()] * 30, 8, clock=lambda: next(ticks, 0.0), console=None, environ={})
+    seen = 0
+    for _ in monitor:
+        seen += 1
+        if log_every and seen % log_every == 0:
+            monitor.log(loss=seen)
+    assert seen == 30
+    for rate in (monitor.summary().rate_per_s, monitor.summary().global_per_s):
+        assert rate is None or (math.isfinite(rate) and rate >= 0)
+
+
+@pytest.mark.parametrize("good", [1, 2, 3, 10, 11])
+def test_a_clock_that_fails_ends_the_watching_and_not_the_loop(good: int, caplog: pytest.LogCaptureFixture) -> None:
+    ticks = iter(range(good))
+    with caplog.at_level(logging.WARNING):
+        monitor = csia.InputMonitor([Batch()] * 30, 8, console=None, environ={}, clock=lambda: float(next(ticks)))
+        with monitor.checkpoint():
+            pass
+        assert len(list(monitor)) == 30
+        with monitor.waiting():
+            pass
+        monitor.sync()
+        monitor.log()
+    assert len(caplog.records) == 1
+
+
+def broken(*arguments: object, **more: object) -> None:
+    raise RuntimeError("a fault of ours")
+
+
+@pytest.mark.parametrize("fault", ["_digest", "_log", "_judge", "_write_all"])
+def test_a_fault_of_ours_ends_the_watching_and_not_the_loop(fault: str, caplog: pytest.LogCaptureFixture) -> None:
+    loop = loop_of(batches=120)
+    monitor = monitor_of(loop)
+    setattr(monitor._watch, fault, broken)
+    with caplog.at_level(logging.WARNING):
+        train(loop, monitor, log_every=7)
+        monitor.close()
+    assert loop.given == 120
+    assert [record.message for record in caplog.records if "stopped" in record.message] == [
+        "the input monitor stopped, training goes on: RuntimeError: a fault of ours"
+    ]
+
+
+def test_batches_that_cannot_be_looked_at_end_the_watching_and_not_the_loop() -> None:
+    class Hostile:
+        @property
+        def shape(self) -> object:
+            raise RuntimeError("do not look")
+
+    monitor = csia.InputMonitor([Hostile()] * 5, 8, console=None, environ={})
+    assert len(list(monitor)) == 5
+
+
+@pytest.mark.parametrize("loss", ["text", {}, object(), [1, 2], math.nan, math.inf, 10**400])
+def test_a_loss_that_is_no_number_is_left_out(loss: object, tmp_path: Path) -> None:
+    loop = loop_of(batches=5)
+    monitor = monitor_of(loop, log_dir=tmp_path)
+    for _ in monitor:
+        loop.train()
+        loop.synchronise()
+        monitor.log(loss=loss)
+    assert len(events(tmp_path, "log")) == 5
+    assert {event["loss"] for event in events(tmp_path, "log")} == {None}
+
+
+def test_a_console_that_fails_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    loop = loop_of(batches=20)
+    with caplog.at_level(logging.WARNING):
+        train(loop, monitor_of(loop, console=broken), log_every=1)
+    assert loop.given == 20
+    assert len(caplog.records) == 1
+
+
+@pytest.mark.parametrize("tensorboard", [False, True])
+def test_a_folder_that_cannot_be_written_is_warned_of_once(
+    tensorboard: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    loop = loop_of(batches=50)
+    with caplog.at_level(logging.WARNING):
+        monitor = monitor_of(loop, log_dir=tmp_path / "file" / "logs", tensorboard=tensorboard)
+        train(loop, monitor, log_every=1)
+        monitor.close()
+    assert loop.given == 50
+    (record,) = caplog.records
+    assert "training goes on" in record.message
+    assert len(monitor.lines) >= 50  # type: ignore[attr-defined]
+
+
+def test_a_disk_that_fills_is_warned_of_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    loop = loop_of(batches=50)
+    monitor = monitor_of(loop, log_dir=tmp_path)
+
+    def full(lines: list[str]) -> None:
+        raise OSError(28, "No space left on device")
+
+    monitor._watch.outputs._write = full  # type: ignore[method-assign]
+    with caplog.at_level(logging.WARNING):
+        train(loop, monitor, log_every=1)
+        monitor.close()
+    assert loop.given == 50
+    assert len(caplog.records) == 1
+
+
+def test_a_folder_that_another_process_writes_into_is_left_to_it(tmp_path: Path) -> None:
+    with open(tmp_path / STEPS, "a", encoding="utf-8") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)  # of a file opened by itself: that it is in this process makes no difference
+        for _ in range(2):
+            loop = loop_of(batches=10)
+            with monitor_of(loop, log_dir=tmp_path) as monitor:
+                train(loop, monitor)
+    assert (tmp_path / STEPS).read_text(encoding="utf-8") == ""
+    assert not (tmp_path / "performance.json").exists()
+    assert len(events(tmp_path / "monitor-2", "start")) == 2
+    with monitor_of(loop_of(), log_dir=tmp_path) as monitor:
+        train(loop_of(), monitor)
+    assert len(events(tmp_path, "start")) == 1
+
+
+def test_a_folder_is_free_again_while_a_child_lives_that_was_forked_meanwhile(tmp_path: Path) -> None:
+    monitor = monitor_of(loop_of(), log_dir=tmp_path)
+    out, into = os.pipe()
+    child = os.fork()
+    if child == 0:  # as a worker of a data loader does: it waits
+        os.close(into)
+        os.read(out, 1)
+        os._exit(0)
+    monitor.close()
+    with monitor_of(loop_of(), log_dir=tmp_path):
+        pass
+    os.close(into)
+    os.waitpid(child, 0)
+    os.close(out)
+    assert not (tmp_path / "monitor-2").exists()
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS])
+def test_a_file_system_that_locks_nothing_is_written_to(
+    tmp_path: Path, number: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def flock(file: object, operation: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    loop = loop_of(batches=10)
+    with monitor_of(loop, log_dir=tmp_path) as monitor:
+        train(loop, monitor)
+    assert len(events(tmp_path, "step")) == 10
+    assert not caplog.records
+
+
+def test_a_folder_that_vanishes_does_not_matter(tmp_path: Path) -> None:
+    loop = loop_of(batches=30)
+    folder = tmp_path / "logs"
+    monitor = monitor_of(loop, log_dir=folder)
+    for step, _ in enumerate(monitor):
+        loop.train()
+        if step == 10:
+            (folder / STEPS).unlink()
+            folder.rmdir()
+    monitor.close()
+    assert loop.given == 30
+
+
+@pytest.mark.parametrize(
+    "options", [{"batch_size": 0}, {"batch_size": -1}, {"smoothing": 1.0}, {"smoothing": -0.5}, {"log_every": -1}], ids=str
+)
+def test_numbers_that_make_no_sense_are_refused_before_training(options: dict[str, Any]) -> None:
+    with pytest.raises(csia.UsageError):
+        csia.InputMonitor([1], **options)
+
+
+def test_it_can_be_closed_twice_and_used_after() -> None:
+    monitor = csia.InputMonitor([1, 2, 3], 8, console=None, environ={})
+    monitor.close()
+    monitor.close()
+    assert list(monitor) == [1, 2, 3]
+    monitor.log()
+    monitor.sync()
+    assert monitor.summary().steps == 0
+
+
+# --- what it writes --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_leaves_its_record(tmp_path: Path) -> None:
+    loop = loop_of(wait=20 * MS, compute=10 * MS, batches=50)
+    with monitor_of(loop, log_dir=tmp_path, est_samples_per_sec=800.0) as monitor:
+        train(loop, monitor, log_every=10)
+    assert {path.name for path in tmp_path.iterdir()} == {"steps.jsonl", "performance.json"}
+    steps = events(tmp_path, "step")
+    assert [event["step"] for event in steps] == list(range(1, 51))
+    assert all(event["wait_s"] == pytest.approx(0.02) for event in steps)
+    assert events(tmp_path)[0]["event"] == "start"
+    assert [event["step"] for event in events(tmp_path, "log")] == [10, 20, 30, 40, 50]
+    assert [event["verdict"] for event in events(tmp_path, "verdict")] == ["input_bound"]
+    assert events(tmp_path, "end")[-1]["verdict"] == "input_bound"
+    assert sum(event["counted"] for event in events(tmp_path, "interval")) == 5
+
+
+def test_performance_json_has_the_documented_keys_and_reads_back(tmp_path: Path) -> None:
+    loop = loop_of(wait=20 * MS, compute=10 * MS, batches=50)
+    with monitor_of(loop, log_dir=tmp_path, est_samples_per_sec=800.0) as monitor:
+        train(loop, monitor, log_every=10)
+    content = json.loads((tmp_path / "performance.json").read_text(encoding="utf-8"))
+    assert set(content) == KEYS
+    read = read_performance_json(tmp_path / "performance.json")
+    assert read.is_input_bound is True
+    assert read.total_samples == 400
+    assert read.total_time_s == pytest.approx(loop.clock.now_s)
+    assert read.samples_per_s == pytest.approx(monitor.summary().global_per_s)
+    assert read.estimated_samples_per_s == 800
+    assert read.compile_time_s is None
+
+
+def test_a_run_without_evidence_assesses_nothing(tmp_path: Path) -> None:
+    loop = loop_of(batches=20)
+    with monitor_of(loop, log_dir=tmp_path) as monitor:
+        train(loop, monitor)
+    content = json.loads((tmp_path / "performance.json").read_text(encoding="utf-8"))
+    assert content["suspected_input_bottleneck"] == "Not Applicable"
+
+
+def test_several_workers_write_into_folders_of_their_own(tmp_path: Path) -> None:
+    for rank in range(2):
+        loop = loop_of(batches=10)
+        with monitor_of(loop, log_dir=tmp_path, environ={"SLURM_PROCID": str(rank), "SLURM_STEP_NUM_TASKS": "2"}) as monitor:
+            train(loop, monitor, log_every=5)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["rank-0", "rank-1"]
+    assert [events(tmp_path / f"rank-{rank}", "start")[0]["rank"] for rank in range(2)] == [0, 1]
+    assert (tmp_path / "rank-1" / "performance.json").is_file()
+
+
+def test_a_run_that_goes_on_adds_to_its_record(tmp_path: Path) -> None:
+    for _ in range(2):
+        loop = loop_of(batches=10)
+        with monitor_of(loop, log_dir=tmp_path) as monitor:
+            train(loop, monitor, log_every=5)
+        with open(tmp_path / STEPS, "a", encoding="utf-8") as cut:
+            cut.write('{"event": "st')
+    lines = (tmp_path / STEPS).read_text(encoding="utf-8").splitlines()
+    assert sum('"start"' in line for line in lines) == 2
+    assert sum(line == '{"event": "st' for line in lines) == 2
+
+
+def test_a_monitor_that_nobody_closes_writes_when_it_goes(tmp_path: Path) -> None:
+    loop = loop_of(batches=30)
+    monitor = monitor_of(loop, log_dir=tmp_path)
+    for step, _ in enumerate(monitor):
+        loop.train()
+        if step == 20:
+            break
+    del monitor
+    gc.collect()
+    assert events(tmp_path, "end")[-1]["steps"] == 21
+
+
+def test_a_forked_child_leaves_the_files_alone(tmp_path: Path) -> None:
+    loop = loop_of(batches=30)
+    monitor = monitor_of(loop, log_dir=tmp_path)
+    train(loop, monitor)
+    child = os.fork()
+    if child == 0:
+        monitor.close()
+        os._exit(0)
+    os.waitpid(child, 0)
+    before = len(events(tmp_path, "step"))
+    monitor.close()
+    assert before == len(events(tmp_path, "step")) == 30
+
+
+def test_the_folder_is_free_again_after_closing(tmp_path: Path) -> None:
+    from cs_input_analyzer.monitoring.place import Place
+
+    first = Outputs(tmp_path, Place(), tensorboard=False)
+    second = Outputs(tmp_path, Place(), tensorboard=False)
+    assert second.folder == tmp_path / "monitor-2"
+    first.close()
+    third = Outputs(tmp_path, Place(), tensorboard=False)
+    assert third.folder == tmp_path
+    for outputs in (second, third):
+        outputs.close()

@@ -1,0 +1,120 @@
+"""Which launch would help: what a saved analysis predicts for the demand that was seen."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import cs_input_analyzer as csia
+from cs_input_analyzer import report
+from cs_input_analyzer.monitoring import advice
+from cs_input_analyzer.records import Analysis, Estimate, Layout, Options
+from tests.builders import make_analysis, make_bare_analysis, make_capacity_model, make_cluster, make_consumption
+from tests.monitoring.loops import FakeClock, Loop
+
+
+def run_of(demand: float | None = 7000.0, **overrides: Any) -> Analysis:
+    return make_analysis(
+        capacity=make_capacity_model(), consumption=None if demand is None else make_consumption(demand), **overrides
+    )
+
+
+def plan_of(found: Analysis, demand: float) -> Layout:
+    from cs_input_analyzer.planning import recommend
+
+    assert found.capacity is not None
+    return recommend.recommend(found.capacity, make_consumption(demand), found.cluster, found.options).layout
+
+
+def test_the_launch_is_the_one_that_the_capacity_model_gives_for_the_demand_seen() -> None:
+    found = run_of(1000.0)
+    text = advice.advise(found, Estimate.exact(9000.0))
+    assert str(plan_of(found, 9000.0)) in text
+    assert "9,000 samples/s" in text
+
+
+def test_a_starved_run_shows_only_part_of_its_demand_so_the_larger_one_counts() -> None:
+    found = run_of(9000.0)
+    assert str(plan_of(found, 9000.0)) in advice.advise(found, Estimate.exact(500.0))
+
+
+def test_the_demand_of_the_analysis_counts_where_none_was_seen() -> None:
+    found = run_of(7000.0)
+    assert str(plan_of(found, 7000.0)) in advice.advise(found, None)
+
+
+def test_the_change_from_the_launch_of_today_is_named() -> None:
+    found = run_of(7000.0, options=Options(current=Layout(nodes=2, tasks_per_node=4, cpus_per_task=2)))
+    assert "2x4x2 -> " in advice.advise(found, None)
+
+
+def test_a_launch_that_is_right_already_is_not_changed() -> None:
+    found = run_of(7000.0)
+    found = run_of(7000.0, options=Options(current=plan_of(found, 7000.0)))
+    text = advice.advise(found, None)
+    assert "->" not in text
+    assert "is what the analysis would choose" in text
+
+
+def test_a_demand_out_of_reach_says_what_limits_it_and_what_would_help() -> None:
+    found = run_of(7000.0, cluster=make_cluster(nodes=2))
+    text = advice.advise(found, Estimate.exact(1e7))
+    assert "does not meet" in text
+    assert "one more node" in text
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [(make_bare_analysis(), "no capacity model"), (run_of(None), "no demand is known")],
+    ids=["no model", "no demand"],
+)
+def test_what_is_missing_is_said(found: Analysis, expected: str) -> None:
+    assert expected in advice.advise(found, None)
+
+
+def test_no_room_for_any_launch_is_said() -> None:
+    text = advice.advise(run_of(cluster=make_cluster(nodes=1, cpus_per_node=1)), None)
+    assert "no launch" in text
+
+
+@pytest.mark.parametrize("content", [None, "not json", "{}"])
+def test_a_run_that_cannot_be_read_is_done_without(content: str | None, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "run.json"
+    if content is not None:
+        path.write_text(content, encoding="utf-8")
+    with caplog.at_level(logging.WARNING):
+        assert list(csia.InputMonitor([1, 2], 8, console=None, environ={}, analysis=path)) == [1, 2]
+    assert len(caplog.records) == 1
+    assert "does without advice" in caplog.text
+
+
+def test_a_monitor_with_a_saved_run_gives_its_advice_when_it_calls(tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    report.write_text_atomically(path, report.render(run_of(7000.0), "json"))
+    clock, lines = FakeClock(), []
+    loop = Loop(clock=clock, waits_s=[0.02] * 50, compute_s=[0.01] * 50, size=64)
+    monitor = csia.InputMonitor(loop, 64, clock=clock, console=lines.append, environ={}, analysis=str(path), log_dir=tmp_path)
+    for _ in monitor:
+        loop.train()
+        loop.synchronise()
+        monitor.log()
+    summary = monitor.summary()
+    assert "launch" in summary.advice
+    assert summary.advice in str(summary)
+    assert sum("predicted" in line for line in lines) == 1
+    monitor.close()
+    assert '"est_samples_per_sec": 7000' in (tmp_path / "performance.json").read_text(encoding="utf-8")
+
+
+def test_a_run_that_is_not_starved_gets_no_advice() -> None:
+    clock = FakeClock()
+    loop = Loop(clock=clock, waits_s=[0.0001] * 50, compute_s=[0.01] * 50)
+    monitor = csia.InputMonitor(loop, 8, clock=clock, console=None, environ={}, analysis=run_of())
+    for _ in monitor:
+        loop.train()
+        loop.synchronise()
+        monitor.log()
+    assert monitor.summary().advice == ""

@@ -1,0 +1,195 @@
+"""The smaller parts: which worker this is, what a batch holds, the steady rate of calls."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cs_input_analyzer.monitoring.counting import contradiction, counter_for
+from cs_input_analyzer.monitoring.outputs import console_line
+from cs_input_analyzer.monitoring.place import Place, place_from
+from cs_input_analyzer.monitoring.training_rate import training_rate
+
+
+def tf_config(kind: str, index: object, **cluster: int) -> dict[str, str]:
+    hosts = {name: [f"h{number}:1" for number in range(count)] for name, count in cluster.items()}
+    return {"TF_CONFIG": json.dumps({"cluster": hosts, "task": {"type": kind, "index": index}})}
+
+
+@pytest.mark.parametrize(
+    ("shapes", "batch_size", "seen"),
+    [
+        ([(256, 64), (256,)], 64, None),  # as large as another dimension: time first, perhaps
+        ([(256, 28), (256,)], 64, 256),
+        ([(40, 28), (40,)], 64, None),  # short
+        ([(64, 28), (64,)], 64, None),
+        ([(256, 28), (20,)], 64, None),
+        ([(256, 28)], None, None),
+        ([()], 64, None),
+    ],
+)
+def test_a_batch_that_holds_more_than_was_said(shapes: list[tuple[int, ...]], batch_size: int | None, seen: int | None) -> None:
+    assert contradiction([zeros(*shape) for shape in shapes], batch_size) == seen
+
+
+@pytest.mark.parametrize(
+    ("environ", "expected"),
+    [
+        ({}, Place()),
+        (tf_config("chief", 0, chief=1, worker=6), Place(name="chief-0", rank=0, workers=7)),
+        (tf_config("worker", 0, chief=1, worker=6), Place(name="worker-0", rank=1, workers=7)),
+        (tf_config("worker", 3, worker=4, ps=2), Place(name="worker-3", rank=3, workers=4)),
+        ({"SLURM_PROCID": "1", "SLURM_NTASKS": "8", "SLURM_STEP_NUM_TASKS": "2"}, Place(name="rank-1", rank=1, workers=2)),
+        (
+            {"SLURM_PROCID": "3", "SLURM_STEP_NUM_TASKS": "8"} | tf_config("worker", 1, chief=1, worker=2),
+            Place(name="worker-1", rank=2, workers=3),
+        ),
+        ({"RANK": "5", "LOCAL_RANK": "1", "WORLD_SIZE": "8"}, Place(name="rank-5", rank=5, workers=8)),
+        ({"OMPI_COMM_WORLD_RANK": "2", "OMPI_COMM_WORLD_SIZE": "4"}, Place(name="rank-2", rank=2, workers=4)),
+        ({"PMI_RANK": "2", "PMI_SIZE": "4"}, Place(name="rank-2", rank=2, workers=4)),
+        # In a batch script, where the shell is process 0 of no step.
+        (
+            {"SLURM_PROCID": "0", "SLURM_NTASKS": "8", "RANK": "5", "WORLD_SIZE": "8"},
+            Place(name="rank-5", rank=5, workers=8),
+        ),
+        # One launcher a node, and as many processes below each.
+        (
+            {"SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2", "RANK": "5", "WORLD_SIZE": "8"},
+            Place(name="rank-5", rank=5, workers=8),
+        ),
+        # What the script exported before `srun` is the same for all of its tasks.
+        (
+            {"SLURM_PROCID": "3", "SLURM_STEP_NUM_TASKS": "8", "RANK": "0", "WORLD_SIZE": "8"},
+            Place(name="rank-3", rank=3, workers=8),
+        ),
+    ],
+)
+def test_a_worker_knows_its_place(environ: dict[str, str], expected: Place) -> None:
+    assert place_from(environ) == expected
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [
+        {"TF_CONFIG": "{}"},
+        {"TF_CONFIG": "not json"},
+        {"TF_CONFIG": "[1]"},
+        {"TF_CONFIG": "null"},
+        tf_config("evaluator", 0, chief=1, worker=6),
+        tf_config("worker", 9, worker=2),
+        tf_config("worker", "x", worker=2),
+        {"SLURM_PROCID": "x", "SLURM_STEP_NUM_TASKS": "8"},
+        {"SLURM_PROCID": "0"},
+        {"SLURM_PROCID": "0", "SLURM_NTASKS": "8"},  # a batch script: no step, so no tasks
+        {"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "1"},
+        {"SLURM_PROCID": "9", "SLURM_STEP_NUM_TASKS": "8"},
+        {"RANK": "0"},
+        {"WORLD_SIZE": "8"},
+        {"RANK": "8", "WORLD_SIZE": "8"},
+        {"RANK": "", "WORLD_SIZE": ""},
+        {"RANK": "0", "WORLD_SIZE": "1"},
+        {"OMPI_COMM_WORLD_RANK": "1", "WORLD_SIZE": "8"},
+    ],
+)
+def test_what_cannot_be_read_is_a_lone_worker(environ: dict[str, str]) -> None:
+    assert place_from(environ) == Place()
+
+
+def zeros(*shape: int) -> Any:
+    return np.zeros(shape)
+
+
+@pytest.mark.parametrize(
+    ("first", "batch_size", "later", "expected"),
+    [
+        (zeros(32, 4), 32, zeros(32, 4), 32),
+        (zeros(32, 4), 32, zeros(5, 4), 5),  # the short end of a pass
+        (zeros(32, 4), None, zeros(5, 4), 5),
+        ((zeros(32, 4), zeros(32)), 32, (zeros(7, 4), zeros(7)), 7),
+        ({"x": zeros(32, 4), "y": zeros(32)}, 32, {"x": zeros(7, 4), "y": zeros(7)}, 7),
+        (({"x": {"ids": zeros(32, 4)}}, zeros(32)), 32, ({"x": {"ids": zeros(7, 4)}}, zeros(7)), 7),
+        (zeros(100, 32), 32, zeros(100, 9), 9),  # [time, batch]
+        (zeros(5, 4), 32, zeros(32, 4), 32),  # the first one is short itself
+        (zeros(3, 4), 2, zeros(3, 4), 2),  # no axis of that size: as declared
+        (zeros(), 32, zeros(), 32),
+        (7, 32, 7, 32),
+        (None, 32, None, 32),
+        (["a"] * 32, 32, ["a"] * 9, 9),
+        (7, None, 7, None),
+        (zeros(), None, zeros(), None),
+        ((), None, (), None),
+        (zeros(32, 4), 32, "not like the first", 32),
+        (zeros(32, 4), None, {"not": "like the first"}, None),
+    ],
+)
+def test_samples_are_counted_where_a_batch_tells(first: Any, batch_size: int | None, later: Any, expected: float | None) -> None:
+    count = counter_for(first, batch_size)
+    count(first)
+    assert count(later) == expected
+
+
+class Partly:
+    """A tensor whose first size is not known, or whose rank is not."""
+
+    def __init__(self, shape: Any) -> None:
+        self.shape = shape
+
+
+@pytest.mark.parametrize("shape", [(None, 4), None, 5])
+def test_unknown_sizes_are_as_declared(shape: Any) -> None:
+    assert counter_for(Partly(shape), 16)(Partly(shape)) == 16
+
+
+@given(st.integers(min_value=1, max_value=64), st.integers(min_value=1, max_value=64))
+def test_a_batch_never_counts_for_more_than_it_shows(batch_size: int, held: int) -> None:
+    count = counter_for(zeros(batch_size, 3), batch_size)
+    assert count(zeros(held, 3)) == held
+
+
+@pytest.mark.parametrize(
+    ("loss", "rate", "whole", "expected"),
+    [
+        (
+            9.46875,
+            4727.42,
+            4727.42,
+            "| Train Device=xla:0, Step=100, Loss=9.46875, Rate=4727.42 samples/sec, GlobalRate=4727.42 samples/sec",
+        ),
+        (None, 4727.42, 10.0, "| Train Device=xla:0, Step=100, Rate=4727.42 samples/sec, GlobalRate=10.00 samples/sec"),
+        (0.5, 0.1234, 0.5, "| Train Device=xla:0, Step=100, Loss=0.50000, Rate=0.123 samples/sec, GlobalRate=0.5 samples/sec"),
+        (1.0, None, None, "| Train Device=xla:0, Step=100, Loss=1.00000"),
+    ],
+)
+def test_the_line_has_the_shape_of_the_model_zoo(
+    loss: float | None, rate: float | None, whole: float | None, expected: str
+) -> None:
+    assert console_line("xla:0", 100, loss, rate, whole) == expected
+
+
+@settings(deadline=None)  # the first rate of all loads a library of statistics
+@given(st.floats(min_value=1e-3, max_value=10), st.integers(min_value=8, max_value=200), st.integers(min_value=1, max_value=8))
+def test_even_calls_have_the_rate_of_one(seconds: float, calls: int, steps: int) -> None:
+    found = training_rate([(seconds, steps)] * calls, 32)
+    assert found is not None
+    assert found.estimate == pytest.approx(32 * steps / seconds, rel=1e-6)
+    assert found.low <= found.estimate <= found.high
+
+
+@pytest.mark.parametrize("calls", [[], [(0.1, 1)] * 7, [(0.0, 1)] * 20])
+def test_too_few_calls_have_no_rate(calls: list[tuple[float, int]]) -> None:
+    assert training_rate(calls, 32) is None
+
+
+def test_the_short_call_at_the_end_of_a_pass_does_not_count() -> None:
+    whole = [(0.4, 4)] * 40
+    assert training_rate([*whole, (0.01, 1)], 32) == training_rate(whole, 32)
+
+
+def test_a_call_that_seems_to_hold_two_steps_does_not_count() -> None:
+    whole = [(0.1, 1)] * 40
+    assert training_rate([(0.1, 2), *whole], 32) == training_rate(whole, 32)

@@ -1,0 +1,124 @@
+"""What kind of time a step was: found where it is there, silent where it only looks so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cs_input_analyzer.monitoring import phases
+from cs_input_analyzer.monitoring.phases import History, Phase, Step
+
+
+def steps(bodies: Iterable[float], *, wait: float = 0.001, ended_by: phases.EndedBy = "next") -> list[Step]:
+    now, made = 0.0, []
+    for body in bodies:
+        made.append(Step(asked_s=now, wait_s=wait, body_s=body, ended_by=ended_by, is_first=not made))
+        now += wait + body
+    return made
+
+
+def labels(run: Iterable[Step]) -> list[Phase]:
+    history, found = History(), []
+    for step in run:
+        phase, history = phases.label(history, step)
+        found.append(phase)
+    return found
+
+
+@given(st.lists(st.floats(min_value=0.01, max_value=0.049), min_size=1, max_size=80))
+def test_an_uneven_run_without_pauses_is_steady(bodies: list[float]) -> None:
+    assert set(labels(steps(bodies))[1:]) <= {"steady"}
+
+
+@given(st.integers(min_value=8, max_value=60), st.floats(min_value=1.1, max_value=20))
+def test_a_pause_is_found_once_enough_steps_were_seen(before: int, factor: float) -> None:
+    pause = 0.1 * phases.PAUSE_RATIO * factor
+    run = steps([0.1] * (before + 200) + [pause] + [0.1] * 3)
+    found = labels(run)
+    assert found[before + 200] == "checkpoint"
+    assert found[-3:] == ["steady"] * 3
+
+
+def test_the_first_step_is_start_up_however_long() -> None:
+    assert labels(steps([30.0, 0.01, 0.01]))[0] == "start_up"
+
+
+def test_a_long_step_is_nothing_before_enough_were_seen() -> None:
+    assert labels(steps([0.01] * 5 + [9.0] + [0.01] * 3))[5] == "steady"
+
+
+def test_a_hiccup_of_a_busy_host_is_no_checkpoint() -> None:
+    assert "checkpoint" not in labels(steps([0.001] * 300 + [phases.SHORTEST_PAUSE_S] + [0.001] * 3))
+
+
+def test_a_long_wait_is_no_pause() -> None:
+    run = steps([0.01] * 300)
+    run[250] = run[250]._replace(wait_s=5.0)
+    assert labels(run)[250] == "steady"
+
+
+def test_marked_is_a_checkpoint_however_short() -> None:
+    run = steps([0.01] * 4)
+    run[2] = run[2]._replace(is_marked=True)
+    assert labels(run)[2] == "checkpoint"
+
+
+def test_the_burst_after_a_checkpoint_is_a_spike_until_steps_are_as_before() -> None:
+    bodies = [0.01] * 200 + [1.0] + [0.001] * 5 + [0.01] * 10 + [0.001]
+    found = labels(steps(bodies, wait=0.0))
+    assert found[200] == "checkpoint"
+    assert found[201:206] == ["spike"] * 5
+    assert found[206:] == ["steady"] * 11  # fast steps later on are no spike
+
+
+def test_no_spike_where_steps_go_on_as_before() -> None:
+    assert "spike" not in labels(steps([0.01] * 200 + [1.0] + [0.009] * 30))
+
+
+def test_a_run_that_turns_slower_for_good_is_steady_again() -> None:
+    found = labels(steps([0.01] * 300 + [0.3] * 40))
+    assert found[300] == "checkpoint"  # nobody can tell yet
+    assert set(found[301:]) == {"steady"}
+
+
+def test_a_loop_that_synchronises_unsaid_has_no_checkpoints_for_long() -> None:
+    """Dispatching takes next to nothing and every 50th step waits for all of them: nearly all time goes there."""
+    found = labels(steps([0.5 if step % 50 == 49 else 1e-4 for step in range(2000)], wait=0.0))
+    assert found[1000:].count("checkpoint") == 0
+
+
+def test_a_synchronised_step_is_compared_with_synchronised_ones() -> None:
+    run = []
+    for index, step in enumerate(steps([0.5 if index % 20 == 19 else 1e-4 for index in range(400)], wait=0.0)):
+        run.append(step._replace(ended_by="log" if index % 20 == 19 else "next"))
+    assert "checkpoint" not in labels(run)
+    run[-1] = run[-1]._replace(body_s=0.5 * phases.PAUSE_RATIO * 1.2)
+    assert labels(run)[-1] == "checkpoint"
+
+
+def test_a_pass_begins_with_an_epoch_edge() -> None:
+    run = steps([0.01] * 20)
+    run[10] = run[10]._replace(opens_pass=True, wait_s=3.0)
+    found = labels(run)
+    assert found[10] == "epoch_edge"
+    assert found.count("epoch_edge") == 1
+
+
+@given(st.lists(st.floats(min_value=0.25, max_value=25.0), min_size=1, max_size=60), st.sampled_from([2.0, 16.0, 1024.0]))
+def test_the_unit_of_time_does_not_matter_for_long_steps(bodies: list[float], factor: float) -> None:
+    scaled = [step._replace(wait_s=(step.wait_s or 0) * factor, body_s=step.body_s * factor) for step in steps(bodies)]
+    assert labels(scaled) == labels(steps(bodies))
+
+
+@given(st.integers(min_value=1, max_value=16))
+def test_several_steps_in_a_call_count_by_the_step(count: int) -> None:
+    run = [step._replace(steps=count) for step in steps([0.01 * count] * 200)]
+    assert set(labels(run)[1:]) == {"steady"}
+
+
+@pytest.mark.parametrize("phase", phases.PHASES)
+def test_every_phase_has_a_name_for_the_record(phase: Phase) -> None:
+    assert phase.islower()

@@ -1,0 +1,139 @@
+"""Rate and GlobalRate: laws, and the numbers of a public log."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cs_input_analyzer.monitoring import rates
+
+TIMES = st.floats(min_value=1e-3, max_value=1e5)
+COUNTS = st.integers(min_value=1, max_value=10**7)
+POINTS = st.lists(st.tuples(COUNTS, TIMES), min_size=1, max_size=30)
+FACTORS = st.floats(min_value=0, max_value=0.99)
+
+
+def after(points: list[tuple[int, float]], smoothing: float = rates.SMOOTHING, start: float = 0.0) -> rates.Rates:
+    """The rates after intervals of (samples, seconds)."""
+    found, samples, now = rates.started(start, smoothing=smoothing), 0, start
+    for gained, passed in points:
+        samples, now = samples + gained, now + passed
+        found = rates.sampled(found, samples, now)
+    return found
+
+
+def test_nothing_is_known_before_the_first_interval() -> None:
+    fresh = rates.started(5.0)
+    assert fresh.rate_per_s is None
+    assert fresh.global_per_s is None
+    assert fresh.local_per_s is None
+
+
+def test_the_first_rate_is_the_local_one() -> None:
+    found = after([(1000, 2.0)])
+    assert found.rate_per_s == found.local_per_s == found.global_per_s == 500
+
+
+def test_a_public_log_of_a_bert_run() -> None:
+    """Steps 100 and 200 of a published R1.7 log: batch 1024, 11.123 s between the lines, Rate 7657.52 before."""
+    found = rates.Rates(since_s=100.0, rate_per_s=7657.52, total_samples=102400, samples=102400, elapsed_s=13.3725)
+    found = rates.sampled(found, 204800, 111.123)
+    assert found.rate_per_s == pytest.approx(8586.60, rel=1e-4)
+
+
+@given(POINTS, FACTORS)
+def test_global_rate_is_all_samples_over_all_time(points: list[tuple[int, float]], smoothing: float) -> None:
+    found = after(points, smoothing)
+    assert found.global_per_s == pytest.approx(sum(count for count, _ in points) / math.fsum(time for _, time in points), rel=1e-6)
+
+
+@given(POINTS, FACTORS)
+def test_rate_lies_among_the_local_rates(points: list[tuple[int, float]], smoothing: float) -> None:
+    local = [count / time for count, time in points]
+    found = after(points, smoothing).rate_per_s
+    assert found is not None
+    assert min(local) * (1 - 1e-6) <= found <= max(local) * (1 + 1e-6)
+
+
+@given(POINTS, FACTORS)
+def test_each_sampling_point_follows_the_definition(points: list[tuple[int, float]], smoothing: float) -> None:
+    expected: float | None = None
+    for count, time in points:
+        expected = count / time if expected is None else (1 - smoothing) * count / time + smoothing * expected
+    assert after(points, smoothing).rate_per_s == pytest.approx(expected, rel=1e-6)
+
+
+@given(POINTS, st.floats(min_value=0.1, max_value=1000))
+def test_a_slower_clock_gives_slower_rates(points: list[tuple[int, float]], factor: float) -> None:
+    slow = after([(count, time * factor) for count, time in points])
+    fast = after(points)
+    assert slow.rate_per_s == pytest.approx((fast.rate_per_s or 0) / factor, rel=1e-6)
+
+
+@given(st.floats(min_value=1, max_value=1e6), TIMES, st.integers(min_value=1, max_value=20))
+def test_a_constant_stream_has_one_rate(per_s: float, every_s: float, points: int) -> None:
+    found = rates.started(0.0)
+    for point in range(1, points + 1):
+        found = rates.sampled(found, per_s * every_s * point, every_s * point)
+    assert found.rate_per_s == pytest.approx(per_s, rel=1e-6)
+    assert found.global_per_s == pytest.approx(per_s, rel=1e-6)
+
+
+@given(POINTS, st.floats(min_value=-1e6, max_value=-1e-6))
+def test_a_clock_set_back_adds_no_rate(points: list[tuple[int, float]], jump: float) -> None:
+    before = after(points)
+    back = rates.sampled(before, before.total_samples + 100, before.since_s + jump)
+    assert (back.rate_per_s, back.global_per_s) == (before.rate_per_s, before.global_per_s)
+
+
+@given(POINTS, st.floats(min_value=-1e6, max_value=-1e-6), COUNTS, TIMES)
+def test_after_a_clock_was_set_back_the_next_interval_is_seen_right(
+    points: list[tuple[int, float]], jump: float, count: int, time: float
+) -> None:
+    before = after(points)
+    back = rates.sampled(before, before.total_samples + 100, before.since_s + jump)
+    ahead = rates.sampled(back, back.total_samples + count, back.since_s + time)
+    passed = ahead.since_s - back.since_s
+    assert passed == 0 or ahead.local_per_s == pytest.approx(count / passed, rel=1e-9)
+
+
+@pytest.mark.parametrize("now", [math.nan, math.inf, -math.inf])
+def test_times_that_are_none_change_nothing(now: float) -> None:
+    before = after([(10, 1.0)])
+    assert rates.sampled(before, 20, now) == before
+
+
+def test_no_new_sample_leaves_the_interval_open() -> None:
+    before = after([(100, 1.0)])
+    idle = rates.sampled(before, 100, 2.0)
+    assert idle == before
+    assert rates.sampled(idle, 200, 3.0).local_per_s == 50
+
+
+def test_no_time_leaves_the_interval_open() -> None:
+    before = after([(100, 1.0)])
+    assert rates.sampled(before, 150, 1.0) == before
+    assert rates.sampled(before, 200, 2.0).local_per_s == 100
+
+
+def test_a_count_that_falls_gives_no_rate() -> None:
+    before = after([(100, 1.0)])
+    assert rates.sampled(before, 50, 2.0).rate_per_s == before.rate_per_s
+
+
+def test_samples_before_the_start_are_not_counted() -> None:
+    found = rates.sampled(rates.started(10.0, total_samples=1000), 1500, 11.0)
+    assert found.global_per_s == 500
+
+
+@pytest.mark.parametrize("smoothing", [-0.1, 1.0, 2.0, math.nan])
+def test_a_factor_that_does_not_follow_is_refused(smoothing: float) -> None:
+    with pytest.raises(ValueError, match="smoothing"):
+        rates.started(0.0, smoothing=smoothing)
+
+
+def test_without_smoothing_rate_is_local() -> None:
+    assert after([(10, 1.0), (90, 1.0)], smoothing=0.0).rate_per_s == 90

@@ -1,0 +1,609 @@
+"""The monitors on real datasets, Keras models and sessions."""
+
+from __future__ import annotations
+
+import gc
+import json
+import subprocess
+import sys
+import time
+import weakref
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import cs_input_analyzer as csia
+from cs_input_analyzer.monitoring.alone import measure_in_session
+
+pytestmark = pytest.mark.tf
+
+BATCH = 16
+SLOW_S = 0.03
+
+
+@pytest.fixture
+def tf() -> Any:
+    return pytest.importorskip("tensorflow")
+
+
+@pytest.fixture
+def keras(tf: Any) -> Any:
+    return pytest.importorskip("keras")
+
+
+def slowly(tf: Any, element: Any, seconds: float) -> Any:
+    """The element, after a pause that takes no CPU."""
+
+    def wait(value: Any) -> Any:
+        time.sleep(seconds)
+        return value
+
+    waited = tf.numpy_function(wait, [element], element.dtype)
+    waited.set_shape(element.shape)
+    return waited
+
+
+def batches_of(tf: Any, count: int, *, slow_s: float = 0.0, prefetch: bool = True) -> Any:
+    def batch(numbers: Any) -> Any:
+        features = tf.reshape(tf.cast(numbers, tf.float32) * 1e-3, [BATCH, 1])
+        return (slowly(tf, features, slow_s) if slow_s else features), features
+
+    dataset = tf.data.Dataset.range(count * BATCH).batch(BATCH, drop_remainder=True).map(batch)
+    return dataset.prefetch(2) if prefetch else dataset
+
+
+def model_of(tf: Any, keras: Any, *, step_s: float = 0.0, steps_per_execution: int = 1, optimizer: Any = "sgd") -> Any:
+    class Slow(keras.Model):
+        def __init__(self) -> None:
+            super().__init__()
+            self.dense = keras.layers.Dense(1)
+
+        def call(self, inputs: Any) -> Any:
+            return self.dense(inputs)
+
+        def train_step(self, data: Any) -> Any:
+            features, labels = data
+            if step_s:
+                features = slowly(tf, features, step_s)
+            return super().train_step((features, labels))
+
+    model = Slow()
+    model.compile(optimizer=optimizer, loss="mse", steps_per_execution=steps_per_execution)
+    return model
+
+
+def events(folder: Path, kind: str) -> list[dict[str, Any]]:
+    lines = [json.loads(line) for line in (folder / "steps.jsonl").read_text(encoding="utf-8").splitlines() if line]
+    return [line for line in lines if line["event"] == kind]
+
+
+def silent(**options: Any) -> csia.KerasInputMonitor:
+    defaults: dict[str, Any] = {"batch_size": BATCH, "console": None, "measure_s": 1.0, "tensorboard": False, "environ": {}}
+    return csia.KerasInputMonitor(**(defaults | options))
+
+
+# --- Keras -----------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("steps_per_execution", [1, 4])
+@pytest.mark.parametrize(("faster", "expected"), [(1.0, "input_bound"), (3.0, "accelerator_bound"), (0.5, "unknown")])
+def test_training_is_compared_with_its_input_alone(
+    tf: Any, keras: Any, steps_per_execution: int, faster: float, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The input alone is made `faster` times as fast as training was, so that nothing depends on how busy this host is."""
+    from cs_input_analyzer.monitoring import keras_callback
+    from cs_input_analyzer.monitoring.alone import Alone
+    from cs_input_analyzer.monitoring.training_rate import training_rate
+
+    def alone(dataset: Any, *, batch_size: int, max_s: float) -> Alone:
+        rate = training_rate(tuple(monitor._watch.books.calls), batch_size)
+        assert rate is not None
+        return Alone(samples_per_s=csia.Estimate.exact(rate.estimate * faster), is_overlapped=True)
+
+    monkeypatch.setattr(keras_callback, "measure_alone", alone)
+    dataset = batches_of(tf, 80)
+    monitor = silent(dataset=dataset)
+    model = model_of(tf, keras, step_s=0.003, steps_per_execution=steps_per_execution)
+    model.fit(dataset, epochs=1, verbose=0, shuffle=False, callbacks=[monitor])
+    assert monitor.verdict.name == expected, monitor.verdict.why
+
+
+def test_a_starved_fit_is_not_called_accelerator_bound(tf: Any, keras: Any) -> None:
+    dataset = batches_of(tf, 40, slow_s=SLOW_S)
+    monitor = silent(dataset=dataset, measure_s=1.5)
+    model_of(tf, keras).fit(dataset, epochs=1, verbose=0, shuffle=False, callbacks=[monitor])
+    assert monitor.verdict.name != "accelerator_bound", monitor.verdict.why
+    assert monitor.input_alone is not None
+    assert monitor.input_alone.samples_per_s is not None
+    assert monitor.input_alone.isolation == "none"
+    assert monitor.summary().steps == 40
+
+
+def test_a_fit_whose_input_keeps_up_is_called_accelerator_bound(tf: Any, keras: Any) -> None:
+    dataset = batches_of(tf, 40)
+    monitor = silent(dataset=dataset)
+    model_of(tf, keras, step_s=SLOW_S).fit(dataset, epochs=1, verbose=0, shuffle=False, callbacks=[monitor])
+    assert monitor.verdict.name == "accelerator_bound", monitor.verdict.why
+
+
+def test_an_input_that_prepares_nothing_ahead_is_waited_for(tf: Any, keras: Any) -> None:
+    """Each step is half input and half model: by the rates alone the input would look idle half of the time."""
+    options = tf.data.Options()
+    options.experimental_optimization.inject_prefetch = False
+    dataset = batches_of(tf, 40, slow_s=SLOW_S, prefetch=False).with_options(options)
+    monitor = silent(dataset=dataset)
+    model_of(tf, keras, step_s=SLOW_S).fit(dataset, epochs=1, verbose=0, shuffle=False, callbacks=[monitor])
+    assert monitor.input_alone is not None
+    assert monitor.input_alone.is_overlapped is False
+    assert monitor.verdict.name == "input_bound", monitor.verdict.why
+
+
+def test_measuring_before_gives_a_verdict_while_it_runs(tf: Any, keras: Any, tmp_path: Path) -> None:
+    dataset = batches_of(tf, 40)
+    monitor = silent(dataset=dataset, measure="before", log_every=10, log_dir=tmp_path)
+    model_of(tf, keras, step_s=SLOW_S).fit(dataset, epochs=1, verbose=0, shuffle=False, callbacks=[monitor])
+    verdicts = [
+        json.loads(line) for line in (tmp_path / "steps.jsonl").read_text(encoding="utf-8").splitlines() if '"verdict"' in line
+    ]
+    assert verdicts[0]["verdict"] == "accelerator_bound"
+    assert verdicts[0]["step"] < 40
+
+
+def test_without_a_dataset_there_are_rates_and_no_verdict(tf: Any, keras: Any, tmp_path: Path) -> None:
+    monitor = silent(log_dir=tmp_path)
+    model_of(tf, keras).fit(batches_of(tf, 30), epochs=2, verbose=0, shuffle=False, callbacks=[monitor])
+    summary = monitor.summary()
+    assert summary.verdict.name == "unknown"
+    assert summary.rate_per_s
+    assert summary.global_per_s
+    content = json.loads((tmp_path / "performance.json").read_text(encoding="utf-8"))
+    assert content["suspected_input_bottleneck"] == "Not Applicable"
+    assert content["compile_time"] > 0
+
+
+@pytest.mark.parametrize(("batches", "steps_per_execution", "known"), [(10, 4, True), (10, 4, False), (12, 4, True), (7, 16, True)])
+def test_steps_are_counted_as_they_ran(tf: Any, keras: Any, batches: int, steps_per_execution: int, known: bool) -> None:
+    dataset = batches_of(tf, batches)
+    if not known:
+        dataset = dataset.filter(lambda features, labels: True)  # its cardinality is unknown now
+    monitor = silent()
+    model = model_of(tf, keras, steps_per_execution=steps_per_execution)
+    with pytest.warns(UserWarning, match="ran out of data") if not known else pytest.MonkeyPatch.context():
+        model.fit(dataset, epochs=2, verbose=0, shuffle=False, callbacks=[monitor])
+    assert monitor.summary().steps == 2 * batches == int(model.optimizer.iterations.numpy())
+    assert monitor.summary().samples == 2 * batches * BATCH
+
+
+@pytest.mark.parametrize(("steps_per_execution", "known"), [(1, True), (4, True), (4, False)])
+def test_steps_are_counted_where_gradients_are_accumulated(tf: Any, keras: Any, steps_per_execution: int, known: bool) -> None:
+    dataset = batches_of(tf, 10)
+    if not known:
+        dataset = dataset.filter(lambda features, labels: True)
+    optimizer = keras.optimizers.SGD(gradient_accumulation_steps=3)
+    model, monitor = model_of(tf, keras, steps_per_execution=steps_per_execution, optimizer=optimizer), silent()
+    with pytest.warns(UserWarning, match="ran out of data") if not known else pytest.MonkeyPatch.context():
+        model.fit(dataset, epochs=2, verbose=0, shuffle=False, callbacks=[monitor])
+    assert monitor.summary().steps == 20
+    assert int(model.optimizer.iterations.numpy()) < 20
+
+
+@pytest.mark.parametrize("overflows", [4, 10])
+def test_steps_that_overflow_are_steps(tf: Any, keras: Any, overflows: int) -> None:
+    """A loss scale leaves their updates out."""
+
+    def overflow(number: Any, batch: Any) -> Any:
+        features, labels = batch
+        return tf.where(number < overflows, features + float("inf"), features), labels
+
+    dataset = batches_of(tf, 10).enumerate().map(overflow)
+    optimizer = keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD())
+    model, monitor = model_of(tf, keras, optimizer=optimizer), silent()
+    model.fit(dataset, epochs=1, verbose=0, shuffle=False, callbacks=[monitor])
+    assert monitor.summary().steps == 10
+    assert int(model.optimizer.iterations.numpy()) == 10 - overflows
+
+
+@pytest.mark.parametrize("steps_per_execution", [1, 10])
+def test_steps_are_counted_where_a_model_has_optimizers_of_its_own(tf: Any, keras: Any, steps_per_execution: int) -> None:
+    class Adversarial(keras.Model):
+        def __init__(self) -> None:
+            super().__init__()
+            self.dense = keras.layers.Dense(1)
+
+        def train_step(self, data: Any) -> Any:
+            features, _ = data
+            return {"loss": tf.reduce_mean(self.dense(features))}
+
+    model, monitor = Adversarial(), silent()
+    model.compile(optimizer="sgd", steps_per_execution=steps_per_execution)
+    model.fit(batches_of(tf, 10), epochs=2, verbose=0, shuffle=False, callbacks=[monitor])
+    assert monitor.summary().steps == 20
+    assert int(model.optimizer.iterations.numpy()) == 0
+
+
+@pytest.mark.parametrize(("log_every", "expected"), [(8, [8, 16, 20, 28, 36, 40]), (0, [20, 40])])
+def test_lines_go_on_in_later_epochs(tf: Any, keras: Any, log_every: int, expected: list[int], tmp_path: Path) -> None:
+    monitor = silent(log_every=log_every, log_dir=tmp_path)
+    model_of(tf, keras).fit(batches_of(tf, 20), epochs=2, verbose=0, shuffle=False, callbacks=[monitor])
+    monitor.close()
+    assert [event["step"] for event in events(tmp_path, "log")] == expected
+
+
+def test_a_callback_that_nobody_closes_writes_when_it_goes(tf: Any, keras: Any, tmp_path: Path) -> None:
+    monitor = silent(log_dir=tmp_path, dataset=batches_of(tf, 40))
+    monitor.set_model(model_of(tf, keras))
+    monitor.on_train_begin()
+    monitor.on_epoch_begin(0)
+    for batch in range(20):
+        monitor.on_train_batch_begin(batch)
+    seen = weakref.ref(monitor)
+    del monitor
+    gc.collect()
+    assert seen() is None
+    assert events(tmp_path, "end")[-1]["steps"] == 20
+    assert "read alone after training" in events(tmp_path, "end")[-1]["why"]
+
+
+def test_a_callback_goes_after_its_fit_and_leaves_its_folder_free(tf: Any, keras: Any, tmp_path: Path) -> None:
+    dataset = batches_of(tf, 20)
+    for _ in range(2):
+        monitor = silent(log_dir=tmp_path, dataset=dataset, measure_s=0.2)
+        model_of(tf, keras).fit(dataset, verbose=0, shuffle=False, callbacks=[monitor])
+        seen = weakref.ref(monitor)
+        del monitor
+        gc.collect()
+        assert seen() is None
+    assert len(events(tmp_path, "start")) == 2
+
+
+class Interrupts:
+    def __init__(self, keras: Any, error: BaseException, at: int) -> None:
+        class Callback(keras.callbacks.Callback):
+            def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+                if batch == at:
+                    raise error
+
+        self.callback = Callback()
+
+
+def test_an_interrupted_fit_keeps_what_was_seen(tf: Any, keras: Any, tmp_path: Path) -> None:
+    dataset = batches_of(tf, 40)
+    monitor = silent(dataset=dataset, log_dir=tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        model_of(tf, keras).fit(
+            dataset, verbose=0, shuffle=False, callbacks=[monitor, Interrupts(keras, KeyboardInterrupt(), 25).callback]
+        )
+    assert monitor.summary().verdict.name == "unknown"
+    assert monitor.summary().global_per_s
+    monitor.close()
+    assert json.loads((tmp_path / "performance.json").read_text(encoding="utf-8"))["samples_per_sec"] > 0
+
+
+def test_a_second_fit_with_the_same_callback_is_watched_too(tf: Any, keras: Any) -> None:
+    dataset = batches_of(tf, 20)
+    monitor, model = silent(), model_of(tf, keras)
+    fitting_s = 0.0
+    for _ in range(2):
+        began_s = time.monotonic()
+        model.fit(dataset, verbose=0, shuffle=False, callbacks=[monitor])
+        fitting_s += time.monotonic() - began_s
+        time.sleep(1.0 + fitting_s)
+    assert monitor.summary().steps == 40
+    assert monitor.summary().phases_s["steady"] < fitting_s  # more than that was slept in between
+
+
+def test_keras_is_not_made_to_read_the_loss_of_each_step(keras: Any) -> None:
+    """It does so for callbacks that have `on_train_batch_end`, or the old name of it."""
+    base = keras.callbacks.Callback
+    assert csia.KerasInputMonitor.on_train_batch_end is base.on_train_batch_end
+    assert csia.KerasInputMonitor.on_batch_end is base.on_batch_end
+
+
+def test_validation_is_no_training(tf: Any, keras: Any) -> None:
+    dataset = batches_of(tf, 20)
+    monitor = silent()
+    model = model_of(tf, keras)
+    model.fit(dataset, epochs=1, verbose=0, shuffle=False)  # what has to be traced is traced
+    began_s = time.monotonic()
+    model.fit(dataset, validation_data=batches_of(tf, 20, slow_s=0.05), epochs=2, verbose=0, shuffle=False, callbacks=[monitor])
+    fitting_s = time.monotonic() - began_s
+    assert monitor.summary().steps == 40
+    assert monitor.summary().phases_s["steady"] < fitting_s - 1.8  # validation takes two seconds
+
+
+# --- the input alone -------------------------------------------------------------------------------------------------------------
+
+
+def measured(dataset: Any, seconds: float = 0.5) -> Any:
+    from cs_input_analyzer.monitoring.alone import measure_alone
+
+    return measure_alone(dataset, batch_size=BATCH, max_s=seconds)
+
+
+def believed_of(dataset: Any, batch_size: int) -> Any:
+    from cs_input_analyzer.monitoring.alone import _believed
+    from cs_input_analyzer.pipeline.graph import graph_def_of
+
+    return _believed(dataset, graph_def_of(dataset), batch_size)
+
+
+def test_a_batch_size_that_the_dataset_contradicts_is_believed_and_warned_of_once(
+    tf: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    from cs_input_analyzer.monitoring import alone
+
+    alone._warned.clear()
+    dataset = tf.data.Dataset.range(1 << 20).map(lambda x: x).batch(3 * BATCH, drop_remainder=True)
+    believed, contradicted = believed_of(dataset, 3 * BATCH), [believed_of(dataset, BATCH) for _ in range(2)]
+    assert (believed.value, [each.value for each in contradicted]) == (3 * BATCH, [BATCH, BATCH])
+    assert [record.getMessage() for record in caplog.records if "believed" in record.getMessage()] == [
+        f"batch_size={BATCH} is believed, though the dataset says: 1 element = {3 * BATCH} samples (batch({3 * BATCH}))"
+    ]
+    assert measured(dataset).samples_per_s is not None
+
+
+def test_a_batch_size_settles_what_the_dataset_leaves_open(tf: Any, caplog: pytest.LogCaptureFixture) -> None:
+    made = tf.data.Dataset.from_tensors(tf.zeros([BATCH, 3])).repeat()
+    assert believed_of(made, BATCH).value == BATCH
+    time_first = tf.data.Dataset.from_tensors((tf.zeros([20, BATCH]), tf.zeros([20, 2]))).repeat()
+    assert believed_of(time_first, BATCH).value == BATCH
+    assert caplog.records == []
+
+
+def test_what_recommend_for_counts_is_what_analyze_counts(tf: Any) -> None:
+    views = (
+        tf.data.Dataset.range(1 << 30).map(lambda x: tf.zeros([4])).batch(50, drop_remainder=True).map(lambda x: tf.stack([x, x]))
+    )
+    found = csia.recommend_for(views, demand=10.0, batch_size=100, seconds=0.5)
+    assert found.pipeline.samples_per_element is not None
+    assert found.pipeline.samples_per_element.value == 50
+    assert "1 element = 50 samples" in str(found)
+    with pytest.raises(csia.UsageError, match=r"batch size of 64 .* 50 samples"):
+        csia.recommend_for(views, demand=10.0, batch_size=64, seconds=0.5)
+    made = tf.data.Dataset.from_tensors((tf.zeros([16, 3]), tf.zeros([16]))).repeat()
+    with pytest.raises(csia.UsageError, match="samples-per-element"):
+        csia.recommend_for(made, demand=10.0, seconds=0.5)
+    unknown, told = csia.recommend_for(made, seconds=0.5), csia.recommend_for(made, samples_per_element=16, seconds=0.5)
+    assert "samples per element unknown" in str(unknown)
+    assert told.samples_per_s.estimate > 4 * unknown.samples_per_s.estimate
+
+
+def test_the_rate_alone_is_that_of_the_pause_in_it(tf: Any) -> None:
+    found = measured(batches_of(tf, 500, slow_s=SLOW_S), 1.5)
+    assert found.samples_per_s is not None
+    assert 0.5 * BATCH / SLOW_S < found.samples_per_s.estimate <= BATCH / SLOW_S
+    assert found.is_overlapped is True
+
+
+def test_a_file_cache_is_left_alone_until_it_is_complete(tf: Any, tmp_path: Path) -> None:
+    dataset = batches_of(tf, 20).cache(str(tmp_path / "cache"))
+    assert "writes files" in measured(dataset).missing
+    assert list(tmp_path.iterdir()) == []
+    for _ in dataset:
+        pass
+    assert measured(dataset).samples_per_s is not None
+
+
+def test_a_cache_in_memory_is_read_as_training_reads_it(tf: Any) -> None:
+    dataset = batches_of(tf, 20, slow_s=SLOW_S).cache()
+    for _ in dataset:
+        pass
+    assert measured(dataset).samples_per_s.estimate > 2 * BATCH / SLOW_S
+
+
+@pytest.mark.parametrize("kind", ["empty", "raises", "scalar", "list", "few"])
+def test_what_cannot_be_measured_says_why(tf: Any, kind: str) -> None:
+    dataset = {
+        "empty": lambda: tf.data.Dataset.range(0).batch(BATCH),
+        "raises": lambda: tf.data.Dataset.range(90).map(lambda number: 1 // (number - 50)).batch(1),
+        "scalar": lambda: tf.data.Dataset.range(90),
+        "list": lambda: [1, 2, 3],
+        "few": lambda: batches_of(tf, 5, slow_s=0.2),
+    }[kind]()
+    found = measured(dataset)
+    if kind == "scalar":  # the declared batch size counts
+        assert found.samples_per_s is not None
+    else:
+        assert found.samples_per_s is None
+        assert found.missing
+
+
+# --- a loop of one's own ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_real_dataset_is_watched_and_left_as_it_is(tf: Any, tmp_path: Path) -> None:
+    dataset = tf.data.Dataset.range(100).batch(BATCH)
+    plain = [batch.numpy().tolist() for batch in dataset]
+    monitor = csia.InputMonitor(dataset, BATCH, log_dir=tmp_path, log_every=2, console=None, environ={})
+    assert [batch.numpy().tolist() for batch in monitor] == plain
+    monitor.close()
+    assert monitor.summary().samples == 100
+    assert len(monitor) == len(dataset)
+
+
+def test_scalars_are_there_for_tensorboard(tf: Any, tmp_path: Path) -> None:
+    with csia.InputMonitor(batches_of(tf, 40), BATCH, log_dir=tmp_path, console=None, environ={}) as monitor:
+        for step, (features, _) in enumerate(monitor, start=1):
+            loss = tf.reduce_mean(features)
+            if step % 10 == 0:
+                monitor.log(loss=loss)
+    (file,) = tmp_path.glob("events.out.tfevents.*")
+    seen = {(value.tag, event.step) for event in tf.compat.v1.train.summary_iterator(str(file)) for value in event.summary.value}
+    tags = ("local_samples_per_sec", "avg_samples_per_sec", "input_wait_ratio")
+    assert seen == {(tag, step) for tag in tags for step in (10, 20, 30, 40)}
+
+
+def test_a_starved_loop_is_called_within_50_steps(tf: Any) -> None:
+    monitor = csia.InputMonitor(batches_of(tf, 50, slow_s=0.01), BATCH, console=None, environ={})
+    for features, _ in monitor:
+        monitor.log(loss=tf.reduce_mean(features))
+    assert monitor.verdict.name == "input_bound"
+
+
+def test_a_dataset_that_fails_does_so_as_it_would_alone(tf: Any) -> None:
+    def fails(number: Any) -> Any:
+        with tf.control_dependencies([tf.debugging.assert_less(number, tf.constant(50, tf.int64))]):
+            return tf.identity(number)
+
+    dataset = tf.data.Dataset.range(90).map(fails).batch(10)
+    monitor = csia.InputMonitor(dataset, 10, console=None, environ={})
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        list(monitor)
+    assert monitor.summary().steps == 5
+
+
+def test_watching_a_list_loads_no_tensorflow() -> None:
+    code = (
+        "import sys; import cs_input_analyzer as csia\n"
+        "for batch in csia.InputMonitor([[1, 2]] * 300, 2): pass\n"
+        "print([name for name in ('tensorflow', 'keras', 'scipy', 'pandas') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+# --- sessions --------------------------------------------------------------------------------------------------------------------
+
+
+def session_run(tf: Any, hook: Any, input_fn: Any, *, steps: int, step_s: float = 0.0) -> None:
+    v1 = tf.compat.v1
+    with tf.Graph().as_default():
+        features, labels = v1.data.make_one_shot_iterator(input_fn()).get_next()
+        if step_s:
+            features = slowly(tf, features, step_s)
+        weight = v1.get_variable("weight", [1, 1])
+        loss = tf.reduce_mean((features @ weight - labels) ** 2)
+        train = v1.train.GradientDescentOptimizer(0.01).minimize(loss, global_step=v1.train.get_or_create_global_step())
+        with v1.train.MonitoredTrainingSession(hooks=[hook, v1.train.StopAtStepHook(steps)]) as session:
+            while not session.should_stop():
+                session.run(train)
+
+
+@pytest.mark.parametrize(("slow_s", "step_s", "is_starved"), [(SLOW_S, 0.0, True), (0.0, SLOW_S, False)])
+def test_a_session_is_judged_by_its_input_alone(tf: Any, slow_s: float, step_s: float, is_starved: bool, tmp_path: Path) -> None:
+    def input_fn() -> Any:
+        return batches_of(tf, 200, slow_s=slow_s).repeat().prefetch(2)
+
+    hook = csia.InputMonitorHook(BATCH, input_fn, measure_s=1.0, console=None, log_dir=tmp_path, log_every=10, environ={})
+    session_run(tf, hook, input_fn, steps=40, step_s=step_s)
+    assert (hook.verdict.name != "accelerator_bound") is is_starved, hook.verdict.why
+    assert "the input alone gives" in hook.verdict.why
+    assert 38 <= hook.summary().steps <= 40
+    assert list(tmp_path.glob("events.out.tfevents.*"))
+
+
+@pytest.mark.parametrize("time_major", [False, True])
+def test_a_session_counts_what_the_op_batches_and_not_the_first_dimension(tf: Any, time_major: bool) -> None:
+    """Series of 20 steps, eight in a batch; moved in front, the steps are no samples."""
+
+    def input_fn() -> Any:
+        batches = tf.data.Dataset.range(1 << 40).map(lambda x: tf.zeros([20, 3])).batch(8, drop_remainder=True)
+        return batches.map(lambda x: tf.transpose(x, [1, 0, 2])) if time_major else batches
+
+    alone = measure_in_session(input_fn, 8, 1.0)
+    assert alone.missing == ""
+    assert alone.samples_per_s is not None
+    batches_per_s = alone.batches / 1.0
+    assert alone.samples_per_s.estimate == pytest.approx(8 * batches_per_s, rel=0.5)
+
+
+def test_a_session_without_an_input_function_has_rates(tf: Any) -> None:
+    hook = csia.InputMonitorHook(BATCH, console=None, environ={})
+    session_run(tf, hook, lambda: batches_of(tf, 200), steps=40)
+    assert hook.verdict.name == "unknown"
+    assert hook.summary().global_per_s
+
+
+def test_a_hook_that_nobody_closes_writes_when_it_goes(tf: Any, tmp_path: Path) -> None:
+    hook = csia.InputMonitorHook(BATCH, console=None, environ={}, log_dir=tmp_path, tensorboard=False)
+    hook.begin()
+    hook.after_create_session(None, None)
+    for _ in range(20):
+        hook.before_run(None)
+        hook.after_run(None, None)
+    seen = weakref.ref(hook)
+    del hook
+    gc.collect()
+    assert seen() is None
+    assert events(tmp_path, "end")[-1]["steps"] == 20
+
+
+def test_a_hook_goes_after_its_session(tf: Any, tmp_path: Path) -> None:
+    hook = csia.InputMonitorHook(BATCH, lambda: batches_of(tf, 50), measure_s=0.2, console=None, environ={}, log_dir=tmp_path)
+    session_run(tf, hook, lambda: batches_of(tf, 50), steps=20)
+    seen = weakref.ref(hook)
+    del hook
+    gc.collect()
+    assert seen() is None
+
+
+def test_an_input_function_that_fails_leaves_the_training_done(tf: Any) -> None:
+    def input_fn() -> Any:
+        raise RuntimeError("only once")
+
+    hook = csia.InputMonitorHook(BATCH, input_fn, console=None, environ={})
+    session_run(tf, hook, lambda: batches_of(tf, 200), steps=40)
+    assert hook.verdict.name == "unknown"
+    assert "only once" in hook.verdict.why
+
+
+def test_a_saver_that_is_listened_to_marks_its_checkpoints(tf: Any, tmp_path: Path) -> None:
+    v1 = tf.compat.v1
+    hook = csia.InputMonitorHook(BATCH, console=None, environ={}, log_dir=tmp_path / "logs", tensorboard=False)
+    with tf.Graph().as_default():
+        train = v1.train.get_or_create_global_step().assign_add(1)
+        saver = v1.train.CheckpointSaverHook(str(tmp_path / "model"), save_steps=10, listeners=[hook.checkpoint_listener()])
+        with v1.train.MonitoredTrainingSession(hooks=[saver, hook, v1.train.StopAtStepHook(35)]) as session:
+            while not session.should_stop():
+                session.run(train)
+    hook.close()
+    marked = (tmp_path / "logs" / "steps.jsonl").read_text(encoding="utf-8").count('"event": "checkpoint"')
+    assert marked >= 3
+
+
+# --- recommend_for ---------------------------------------------------------------------------------------------------------------
+
+
+def test_recommend_for_says_how_many_workers_and_that_nothing_isolated_it(tf: Any) -> None:
+    found = csia.recommend_for(batches_of(tf, 500, slow_s=SLOW_S), demand=10 * BATCH / SLOW_S, seconds=1)
+    assert found.isolation == found.measurement.isolation == "none"
+    assert found.verdict == "input_bound"
+    assert found.workers_needed is not None
+    assert 11 <= found.workers_needed <= 25
+    assert "isolation: none" in str(found)
+
+
+def test_what_was_measured_here_feeds_no_capacity_model(tf: Any) -> None:
+    from cs_input_analyzer.planning import capacity
+
+    found = csia.recommend_for(batches_of(tf, 500), seconds=0.5)
+    assert found.verdict == "unknown"
+    assert found.workers_needed is None
+    with pytest.raises(csia.UsageError):
+        capacity.fit(found.pipeline, [found.measurement], 2)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "options"),
+    [
+        ([1], {}),
+        (None, {}),
+        ("ok", {"seconds": 0}),
+        ("ok", {"seconds": float("nan")}),
+        ("ok", {"demand": -1.0}),
+        ("ok", {"headroom": -1.0}),
+    ],
+    ids=str,
+)
+def test_recommend_for_refuses_what_makes_no_sense(tf: Any, dataset: Any, options: dict[str, Any]) -> None:
+    from wafer_model import WaferModelError
+
+    with pytest.raises((csia.UsageError, WaferModelError)):
+        csia.recommend_for(batches_of(tf, 10) if dataset == "ok" else dataset, **options)
+
+
+def test_a_dataset_that_is_too_short_is_refused_with_its_reason(tf: Any) -> None:
+    dataset = tf.data.Dataset.range(0).batch(4)
+    with pytest.raises(csia.UsageError, match="0 batches"):
+        csia.recommend_for(dataset, seconds=0.5)

@@ -1,0 +1,149 @@
+"""From what was seen to a verdict: said only where the numbers carry it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cs_input_analyzer.monitoring.verdict import (
+    ACCELERATOR_BOUND_RATIO,
+    INPUT_BOUND_RATIO,
+    accelerator_rate,
+    bottleneck_text,
+    by_rates,
+    by_wait,
+)
+from cs_input_analyzer.records import Estimate
+from wafer_model.performance_json import Performance
+
+RATIO = st.floats(min_value=0, max_value=1)
+RATES = st.floats(min_value=1, max_value=1e6)
+
+
+def within(low: float, estimate: float, high: float) -> Estimate:
+    return Estimate(estimate=estimate, low=low, high=high, count=9)
+
+
+def exact(value: float) -> Estimate:
+    return within(value * 0.99, value, value * 1.01)
+
+
+@pytest.mark.parametrize(
+    ("low", "estimate", "high", "expected"),
+    [
+        (0.3, 0.4, 0.5, "input_bound"),
+        (0.10, 0.10, 0.10, "input_bound"),
+        (0.09, 0.12, 0.15, "balanced"),
+        (0.05, 0.07, 0.09, "balanced"),
+        (0.0, 0.03, 0.08, "balanced"),
+        (0.0, 0.01, 0.02, "accelerator_bound"),
+        (0.0, 0.0, 0.0, "accelerator_bound"),
+        (0.0, 0.2, 0.6, "unknown"),
+        (0.04, 0.05, 0.1, "unknown"),
+    ],
+)
+def test_the_whole_interval_decides(low: float, estimate: float, high: float, expected: str) -> None:
+    assert by_wait(within(low, estimate, high), steps=100).name == expected
+
+
+@given(RATIO, RATIO, RATIO)
+def test_a_verdict_is_never_said_against_its_interval(one: float, two: float, three: float) -> None:
+    low, estimate, high = sorted((one, two, three))
+    name = by_wait(within(low, estimate, high), steps=10).name
+    assert name != "input_bound" or low >= INPUT_BOUND_RATIO
+    assert name != "accelerator_bound" or high < ACCELERATOR_BOUND_RATIO
+
+
+def test_without_a_synchronisation_it_is_unknown_and_says_what_to_do() -> None:
+    verdict = by_wait(None, steps=1000)
+    assert verdict.name == "unknown"
+    assert "log(" in verdict.why
+    assert verdict.wait_ratio is None
+
+
+def test_a_few_steps_are_not_called_whatever_they_show() -> None:
+    verdict = by_wait(within(0.8, 0.8, 0.8), steps=4)
+    assert verdict.name == "unknown"
+    assert "too few" in verdict.why
+
+
+def test_without_a_step_it_is_unknown() -> None:
+    assert by_wait(None, steps=0).name == "unknown"
+
+
+def test_evidence_carries_share_and_interval() -> None:
+    verdict = by_wait(within(0.3, 0.4, 0.5), steps=77)
+    assert verdict.evidence == {"wait_ratio": 0.4, "wait_ratio_low": 0.3, "wait_ratio_high": 0.5, "steps": 77}
+    assert "40 %" in verdict.why
+    assert "30 % to 50 %" in verdict.why
+
+
+@pytest.mark.parametrize(
+    ("training", "alone", "is_overlapped", "expected"),
+    [
+        (980, 1000, True, "input_bound"),
+        (980, 1000, None, "input_bound"),
+        (500, 1000, True, "accelerator_bound"),
+        (500, 1000, None, "accelerator_bound"),
+        (850, 1000, True, "balanced"),
+        (500, 1000, False, "input_bound"),  # half of each step goes to the input
+        (30, 1000, False, "accelerator_bound"),
+        (70, 1000, False, "balanced"),
+        (1500, 1000, True, "unknown"),
+    ],
+)
+def test_training_beside_its_input_alone(training: float, alone: float, is_overlapped: bool | None, expected: str) -> None:
+    assert by_rates(exact(training), exact(alone), is_overlapped=is_overlapped).name == expected
+
+
+@given(RATES, RATES, st.sampled_from([True, False, None]), st.floats(min_value=0.01, max_value=100))
+def test_the_unit_of_the_rates_does_not_matter(training: float, alone: float, is_overlapped: bool | None, factor: float) -> None:
+    one = by_rates(exact(training), exact(alone), is_overlapped=is_overlapped)
+    factor = 2.0 ** round(factor).bit_length()
+    other = by_rates(exact(training * factor), exact(alone * factor), is_overlapped=is_overlapped)
+    assert one.name == other.name
+
+
+@pytest.mark.parametrize(("training", "alone"), [(None, None), (None, 1000.0), (1000.0, None)])
+def test_one_rate_alone_is_unknown(training: float | None, alone: float | None) -> None:
+    found = by_rates(
+        None if training is None else exact(training),
+        None if alone is None else exact(alone),
+        is_overlapped=True,
+        missing="not given",
+    )
+    assert found.name == "unknown"
+    if training is not None:
+        assert found.why == "not given"
+
+
+@pytest.mark.parametrize(("low", "high", "expected"), [(0.3, 0.5, True), (0.0, 0.01, False), (0.06, 0.09, False), (0.0, 0.9, None)])
+def test_the_text_for_performance_json_reads_back_as_what_it_says(low: float, high: float, expected: bool | None) -> None:
+    text = bottleneck_text(by_wait(within(low, (low + high) / 2, high), steps=9))
+    assessed = None if text == "Not Applicable" else text
+    performance = Performance(
+        path="",
+        total_samples=None,
+        total_time_s=None,
+        samples_per_s=None,
+        recent_samples_per_s=None,
+        estimated_samples_per_s=None,
+        compile_time_s=None,
+        programming_time_s=None,
+        flops_utilization_ratio=None,
+        suspected_input_bottleneck=assessed,
+        workers=(),
+    )
+    assert performance.is_input_bound is expected
+
+
+@given(RATES, st.floats(min_value=0, max_value=0.99))
+def test_without_waiting_the_accelerator_would_take_more(rate: float, share: float) -> None:
+    found = accelerator_rate(Estimate.exact(rate), Estimate.exact(share))
+    assert found is not None
+    assert found.estimate * (1 - share) == pytest.approx(rate)
+
+
+def test_an_accelerator_that_only_waited_has_no_rate() -> None:
+    assert accelerator_rate(Estimate.exact(10), within(0.9, 0.95, 1.0)) is None

@@ -1,0 +1,229 @@
+"""How long the accelerator stood still, from what its host could see, beside what a simulated accelerator truly did."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cs_input_analyzer.monitoring import waiting
+from cs_input_analyzer.monitoring.phases import Step
+from cs_input_analyzer.monitoring.waiting import Interval, OpenInterval
+from tests.monitoring.loops import FakeClock, Loop
+
+MS = 1e-3
+TIMES = st.floats(min_value=0.1 * MS, max_value=100 * MS)
+
+
+def watched(loop: Loop, *, sync_every: int, skip: int = 0) -> list[Interval]:
+    """The intervals that a host sees of this loop; the truth is then in `loop.starved_s`."""
+    clock, open_interval, found = loop.clock, OpenInterval(), []
+    asked = clock.now_s
+    for index, _ in enumerate(loop, start=1):
+        got = clock.now_s
+        loop.train()
+        is_sync = index % sync_every == 0
+        if is_sync:
+            loop.synchronise()
+        step = Step(asked_s=asked, wait_s=got - asked, body_s=clock.now_s - got, samples=8, ended_by="sync" if is_sync else "next")
+        if index > skip:
+            closed = waiting.add(open_interval, step, "steady")
+            if closed is not None:
+                found.append(closed)
+        asked = clock.now_s
+    return found
+
+
+def loop_of(waits: Sequence[float], compute: float, dispatch: float = 0.0) -> Loop:
+    return Loop(clock=FakeClock(), waits_s=waits, compute_s=[compute] * len(waits), dispatch_s=dispatch)
+
+
+@given(TIMES, TIMES, st.integers(min_value=1, max_value=20), st.integers(min_value=1, max_value=12))
+def test_the_share_is_the_truth_of_an_asynchronous_loop(wait: float, compute: float, every: int, intervals: int) -> None:
+    loop = loop_of([wait] * every * intervals, compute)
+    share = waiting.wait_share(watched(loop, sync_every=every))
+    assert share is not None
+    assert share.estimate == pytest.approx(loop.starved_s / loop.clock.now_s, abs=1e-6)
+    assert share.count == intervals
+
+
+@given(st.lists(TIMES, min_size=1, max_size=60), TIMES)
+def test_where_every_step_is_synchronous_it_is_the_wait_of_the_host(waits: list[float], compute: float) -> None:
+    loop = loop_of(waits, compute)
+    share = waiting.wait_share(watched(loop, sync_every=1))
+    assert share is not None
+    assert share.estimate == pytest.approx(math.fsum(waits) / loop.clock.now_s, rel=1e-6)
+
+
+@given(st.lists(TIMES, min_size=4, max_size=80), TIMES, st.integers(min_value=2, max_value=20))
+def test_a_stall_among_fast_batches_is_seen_through_the_run_ahead(waits: list[float], compute: float, every: int) -> None:
+    waits = waits[: len(waits) // every * every]
+    loop = loop_of(waits, compute)
+    intervals = watched(loop, sync_every=every)
+    assert sum(waiting.starved_s(intervals)) == pytest.approx(loop.starved_s, abs=1e-6)
+
+
+def test_a_host_that_waits_while_the_accelerator_is_busy_is_not_starvation() -> None:
+    """9 ms of waiting for every 10 ms step: the host waits nearly always, the accelerator only for the first batch."""
+    loop = loop_of([9 * MS] * 200, 10 * MS)
+    share = waiting.wait_share(watched(loop, sync_every=50))
+    assert share is not None
+    assert share.estimate == pytest.approx(4 * 9 / (4 * 9 + 2000), rel=1e-3)
+
+
+@given(st.lists(st.tuples(TIMES, TIMES), min_size=1, max_size=60), st.integers(min_value=1, max_value=10))
+def test_a_share_is_a_share_inside_its_interval(pairs: list[tuple[float, float]], every: int) -> None:
+    loop = Loop(
+        clock=FakeClock(), waits_s=[wait for wait, _ in pairs], compute_s=[compute for _, compute in pairs], dispatch_s=1e-5
+    )
+    share = waiting.wait_share(watched(loop, sync_every=every))
+    if len(pairs) < every:
+        assert share is None
+    else:
+        assert share is not None
+        assert 0 <= share.low <= share.estimate <= share.high <= 1
+
+
+@given(st.lists(st.tuples(TIMES, TIMES), min_size=1, max_size=40), st.integers(min_value=1, max_value=10))
+def test_starvation_never_exceeds_the_waits(pairs: list[tuple[float, float]], every: int) -> None:
+    loop = Loop(clock=FakeClock(), waits_s=[wait for wait, _ in pairs], compute_s=[compute for _, compute in pairs])
+    intervals = watched(loop, sync_every=every)
+    for starved, interval in zip(waiting.starved_s(intervals), intervals, strict=True):
+        assert 0 <= starved <= interval.wait_s
+
+
+@given(TIMES, TIMES, st.sampled_from([2.0**-6, 2.0**3, 2.0**10]))
+def test_the_unit_of_time_does_not_matter(wait: float, compute: float, factor: float) -> None:
+    one = waiting.wait_share(watched(loop_of([wait] * 40, compute), sync_every=4))
+    other = waiting.wait_share(watched(loop_of([wait * factor] * 40, compute * factor), sync_every=4))
+    assert one is not None
+    assert other is not None
+    assert other.estimate == pytest.approx(one.estimate, abs=1e-9)
+
+
+def test_without_a_synchronisation_there_is_no_share() -> None:
+    assert waiting.wait_share(watched(loop_of([0.01] * 30, 0.01), sync_every=31)) is None
+    assert waiting.wait_share([]) is None
+
+
+def test_few_intervals_of_several_steps_leave_room_for_their_accelerator_time() -> None:
+    few = waiting.wait_share(watched(loop_of([20 * MS] * 50, 10 * MS), sync_every=50))
+    many = waiting.wait_share(watched(loop_of([20 * MS] * 500, 10 * MS), sync_every=50))
+    assert few is not None
+    assert many is not None
+    assert few.low < many.low - 0.05
+    assert few.low > 0.3  # and yet one is enough to call what starves half of the time
+
+
+@given(TIMES, TIMES, st.integers(min_value=1, max_value=30), st.integers(min_value=1, max_value=4))
+def test_few_intervals_never_claim_more_than_the_host_waited(wait: float, compute: float, every: int, intervals: int) -> None:
+    seen = watched(loop_of([wait] * every * intervals, compute), sync_every=every)
+    share = waiting.wait_share(seen)
+    assert share is not None
+    assert share.high <= sum(one.wait_s for one in seen) / sum(one.duration_s for one in seen) + 1e-6
+
+
+def test_noise_widens_the_interval() -> None:
+    even = waiting.wait_share(watched(loop_of([10 * MS] * 60, 10 * MS), sync_every=1))
+    uneven = waiting.wait_share(watched(loop_of([(1 if index % 3 else 28) * MS for index in range(60)], 10 * MS), sync_every=1))
+    assert even is not None
+    assert uneven is not None
+    assert even.high - even.low < 1e-9
+    assert uneven.high - uneven.low > 0.05
+
+
+@pytest.mark.parametrize("phase", ["checkpoint", "spike"])
+def test_intervals_with_a_checkpoint_or_its_spike_do_not_count(phase: str) -> None:
+    open_interval = OpenInterval()
+    waiting.add(open_interval, Step(asked_s=0.0, wait_s=0.01, body_s=5.0), phase)  # type: ignore[arg-type]
+    closed = waiting.add(open_interval, Step(asked_s=5.01, wait_s=0.01, body_s=0.01, ended_by="log"), "steady")
+    assert closed is not None
+    assert not closed.is_counted
+    assert closed.phase == phase
+    assert waiting.wait_share([closed]) is None
+
+
+def test_the_wait_at_the_beginning_of_a_pass_is_cut_out() -> None:
+    open_interval = OpenInterval()
+    waiting.add(open_interval, Step(asked_s=0.0, wait_s=0.01, body_s=0.01), "steady")
+    waiting.add(open_interval, Step(asked_s=0.02, wait_s=7.0, body_s=0.01), "epoch_edge")
+    closed = waiting.add(open_interval, Step(asked_s=7.03, wait_s=0.01, body_s=0.01, ended_by="sync"), "steady")
+    assert closed is not None
+    assert closed.is_counted
+    assert closed.duration_s == pytest.approx(0.05)
+    assert closed.wait_s == pytest.approx(0.02)
+
+
+def test_start_up_is_left_out_and_what_follows_counts() -> None:
+    open_interval = OpenInterval()
+    assert waiting.add(open_interval, Step(asked_s=0.0, wait_s=9.0, body_s=30.0, is_first=True), "start_up") is None
+    closed = waiting.add(open_interval, Step(asked_s=39.0, wait_s=0.01, body_s=0.03, ended_by="sync"), "steady")
+    assert closed is not None
+    assert closed.duration_s == pytest.approx(0.04)
+    assert closed.is_counted
+
+
+def test_a_spoilt_interval_does_not_count_and_the_next_one_does() -> None:
+    open_interval = OpenInterval()
+    waiting.add(open_interval, Step(asked_s=0.0, wait_s=0.01, body_s=0.01), "steady")
+    waiting.spoil(open_interval)
+    spoilt = waiting.add(open_interval, Step(asked_s=0.02, wait_s=0.01, body_s=0.01, ended_by="sync"), "steady")
+    sound = waiting.add(open_interval, Step(asked_s=0.04, wait_s=0.01, body_s=0.01, ended_by="sync"), "steady")
+    assert spoilt is not None
+    assert sound is not None
+    assert (spoilt.is_counted, sound.is_counted) == (False, True)
+
+
+def test_steps_whose_wait_is_out_of_sight_give_no_interval() -> None:
+    open_interval = OpenInterval()
+    assert waiting.add(open_interval, Step(asked_s=0.0, wait_s=None, body_s=0.01, ended_by="sync"), "steady") is None
+
+
+def test_an_interval_without_end_keeps_to_a_bounded_memory() -> None:
+    open_interval = OpenInterval()
+    for index in range(3 * waiting.KEPT_DISPATCHES):
+        waiting.add(open_interval, Step(asked_s=index * 0.02, wait_s=0.01, body_s=0.01), "steady")
+        assert len(open_interval.dispatches) <= waiting.KEPT_DISPATCHES
+    assert open_interval.steps == 3 * waiting.KEPT_DISPATCHES
+
+
+def interval(duration: float, *, steps: int = 10, phase: str = "steady") -> Interval:
+    return Interval(
+        ended_by="log",
+        steps=steps,
+        samples=None,
+        duration_s=duration,
+        wait_s=0.0,
+        wait_square_s2=0.0,
+        compute_s=duration / steps,
+        is_counted=phase == "steady",
+        phase=phase,  # type: ignore[arg-type]
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "duration", "expected"),
+    [
+        ("checkpoint", 0.2, "spike"),
+        ("spike", 0.2, "spike"),
+        ("checkpoint", 0.8, "steady"),
+        ("steady", 0.2, "steady"),
+    ],
+)
+def test_a_fast_interval_is_a_spike_only_behind_a_checkpoint(before: str, duration: float, expected: str) -> None:
+    earlier = [interval(1.0), interval(1.1), interval(1.0, phase=before)]
+    assert waiting.judged(interval(duration), earlier).phase == expected
+
+
+def test_quantiles_fall_with_the_degrees_towards_the_normal_one() -> None:
+    from scipy.special import stdtrit
+
+    values = [waiting.t90(degrees) for degrees in range(1, 200)]
+    assert all(before >= after for before, after in pairwise(values))
+    true: Callable[[int], float] = lambda degrees: float(stdtrit(degrees, 0.95))  # noqa: E731
+    for degrees, value in enumerate(values, start=1):
+        assert true(degrees) - 1e-3 <= value <= true(degrees) * 1.03

@@ -1,0 +1,596 @@
+"""What is read out of a pipeline's graph: every op with its user's line, the batch size, the files. In-process TensorFlow."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cs_input_analyzer.pipeline import graph
+from cs_input_analyzer.pipeline.source import statements
+from cs_input_analyzer.records import Op, PipelineGraph
+
+pytestmark = pytest.mark.tf
+
+tf: Any = pytest.importorskip("tensorflow")
+Dataset = tf.data.Dataset
+AUTOTUNE = tf.data.AUTOTUNE
+HERE = __file__
+
+
+def graph_of(build: Callable[[], Any]) -> PipelineGraph:
+    with graph.recorded_sources() as log:
+        dataset = build()
+    return graph.read_graph(dataset, log, target="here:build")
+
+
+def ops_by_name(build: Callable[[], Any]) -> dict[str, Op]:
+    return {op.name: op for op in graph_of(build).ops}
+
+
+def line_of(function: Callable[..., Any], text: str) -> str:
+    """`path:line` of the only line of `function` that holds `text`."""
+    lines, first = inspect.getsourcelines(function)
+    (found,) = [first + offset for offset, line in enumerate(lines) if text in line]
+    return f"{HERE}:{found}"
+
+
+# --- source lines ------------------------------------------------------------------------------------------------------------
+
+
+def test_each_link_of_a_chain_has_its_own_line() -> None:
+    def build() -> Any:
+        return (
+            Dataset.range(10)
+            .map(lambda x: x + 1, num_parallel_calls=2)
+            .filter(lambda x: x > 2)  # keeps most
+            .batch(4)
+            .prefetch(1)
+        )
+
+    ops = ops_by_name(build)
+    assert list(ops) == ["range", "map", "filter", "batch", "prefetch"]
+    for name, text in (
+        ("range", "range(10)"),
+        ("map", ".map("),
+        ("filter", ".filter("),
+        ("batch", ".batch("),
+        ("prefetch", "fetch("),
+    ):
+        assert ops[name].source == line_of(build, text)
+
+
+def test_nested_functions_keep_their_lines_and_know_where_they_are() -> None:
+    def build() -> Any:
+        inner = lambda j: Dataset.from_tensors(j).repeat(2)  # noqa: E731
+        middle = lambda i: Dataset.range(i).flat_map(inner).shuffle(3)  # noqa: E731
+        return Dataset.range(4).interleave(middle, cycle_length=2)
+
+    ops = ops_by_name(build)
+    assert [(name, op.within) for name, op in ops.items()] == [
+        ("range", None),
+        ("range_2", "interleave"),
+        ("from_tensors", "flat_map"),
+        ("repeat", "flat_map"),
+        ("flat_map", "interleave"),
+        ("shuffle", "interleave"),
+        ("interleave", None),
+    ]
+    assert ops["from_tensors"].source == ops["repeat"].source == line_of(build, "inner = ")
+    assert ops["range_2"].source == ops["flat_map"].source == ops["shuffle"].source == line_of(build, "middle = ")
+    assert ops["interleave"].source == line_of(build, ".interleave(")
+    assert ops["shuffle"].inputs == ("flat_map",)  # a control edge to `range_2` is no input
+
+
+def test_autograph_lines_are_the_users() -> None:
+    def pick(x: Any) -> Any:
+        if x > 2:  # noqa: SIM108 - for AutoGraph
+            count = x + 1
+        else:
+            count = x
+        dataset = Dataset.range(count)
+        for _ in range(2):
+            dataset = dataset.map(lambda y: y * 2)
+        return dataset
+
+    ops = ops_by_name(lambda: Dataset.range(5).flat_map(pick))
+    assert ops["range_2"].source == line_of(pick, "Dataset.range(count)")
+    assert ops["map"].source == ops["map_2"].source == line_of(pick, "dataset.map(")
+    assert ops["map_2"].inputs == ("map",)
+
+
+def test_datasets_inside_a_tf_function_and_a_condition_are_seen() -> None:
+    @tf.function
+    def called(x: Any) -> Any:
+        return Dataset.range(x).map(lambda y: y + 1)
+
+    def either(x: Any) -> Any:
+        return tf.cond(x > 1, lambda: Dataset.range(3)._variant_tensor, lambda: Dataset.range(4).take(2)._variant_tensor)
+
+    def chosen(x: Any) -> Any:
+        return tf.data.experimental.from_variant(either(x), tf.TensorSpec([], tf.int64)).shuffle(2)
+
+    ops = ops_by_name(lambda: Dataset.range(5).flat_map(lambda x: called(x).skip(1)))
+    assert ops["map"].source == line_of(called, ".map(")
+    assert (ops["map"].within, ops["skip"].within, ops["skip"].inputs) == ("flat_map", "flat_map", ("map",))
+
+    ops = ops_by_name(lambda: Dataset.range(5).flat_map(chosen))
+    assert sorted(op.kind for op in ops.values() if op.within == "flat_map") == ["Range", "Range", "Shuffle", "Take"]
+
+
+def test_a_users_folder_called_tensorflow_is_the_users(tmp_path: Path) -> None:
+    folder = tmp_path / "tensorflow" / "keras"
+    folder.mkdir(parents=True)
+    file = folder / "data.py"
+    file.write_text("import tensorflow as tf\n\ndef build():\n    return tf.data.Dataset.range(3)\n")
+    scope: dict[str, Any] = {}
+    exec(compile(file.read_text(), str(file), "exec"), scope)
+    assert graph_of(scope["build"]).ops[0].source == f"{file}:4"
+
+
+def test_ops_without_metadata_have_their_lines_at_the_top_and_inside_of_functions(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text("1\n2\n")
+
+    def build() -> Any:
+        files = Dataset.list_files(str(file))  # sorted or not
+        read = files.apply(
+            tf.data.experimental.parallel_interleave(
+                lambda path: tf.data.experimental.CsvDataset(path, [tf.int32]),  # one column
+                cycle_length=1,
+            )
+        )
+        both = Dataset.zip((read, Dataset.range(2).apply(tf.data.experimental.shuffle_and_repeat(4))))  # legacy
+        batches = both.apply(tf.data.experimental.map_and_batch(lambda x, y: y, 2))  # in one
+        return batches.rebatch(4).apply(tf.data.experimental.assert_cardinality(1)).ignore_errors()  # settings
+
+    ops = ops_by_name(build)
+    for name, text in (
+        ("from_tensor_slices", "list_files"),
+        ("CsvDataset", "one column"),
+        ("interleave", "files.apply("),
+        ("shuffle_and_repeat", "# legacy"),
+        ("zip", "# legacy"),
+        ("map_and_batch", "# in one"),
+        ("rebatch", "# settings"),
+        ("assert_cardinality", "# settings"),
+        ("ignore_errors", "# settings"),
+    ):
+        assert ops[name].source == line_of(build, text), name
+    assert all(op.source is not None for op in ops.values())
+
+
+PACKAGE = """
+import tensorflow as tf
+
+def pairs(count):
+    return tf.data.Dataset.range(count).map(lambda x: x + 1)  # in the package
+"""
+
+
+@pytest.mark.parametrize("folder", ["site-packages", "dist-packages"])
+def test_of_an_op_that_a_package_built_the_users_line_stands_first(tmp_path: Path, folder: str) -> None:
+    file = tmp_path / "lib" / folder / "pairs" / "__init__.py"
+    file.parent.mkdir(parents=True)
+    file.write_text(PACKAGE)
+    scope: dict[str, Any] = {}
+    exec(compile(PACKAGE, str(file), "exec"), scope)
+
+    def build() -> Any:
+        pairs = scope["pairs"](5)  # the package builds
+        return pairs.map(lambda x: x * 2)  # and so does the user
+
+    ops = ops_by_name(build)
+    assert ops["map"].source == ops["range"].source == line_of(build, "the package builds")
+    assert ops["map"].library_source == ops["range"].library_source == f"{file}:5"
+    assert ops["map"].code is None, "an edit of the user's line cannot change what a package does"
+    assert ops["map_2"].source == line_of(build, "and so does the user")
+    assert ops["map_2"].library_source is None
+    assert ops["map_2"].code is not None
+
+
+def test_a_reduce_inside_a_function_has_its_own_line() -> None:
+    def build() -> Any:
+        def total(window: Any) -> Any:
+            return window.reduce(tf.constant(0, tf.int64), lambda a, b: a + b)  # of each window
+
+        windows = Dataset.range(20).window(5)
+        return windows.map(total)
+
+    ops = ops_by_name(build)
+    assert ops["reduce"].source == line_of(build, "of each window")
+    assert ops["map"].source == line_of(build, "windows.map")
+
+
+def test_a_package_in_a_folder_of_its_own_is_known_by_its_installers_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = tmp_path / "pairs-1.0.dist-info" / "RECORD"
+    record.parent.mkdir()
+    record.write_text("pairs.py,sha256=x,10\npairs_more/__init__.py,,\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    for name, expected in (("pairs.py", True), ("pairs_more/a.py", True), ("mine.py", False), ("mine/pairs.py", False)):
+        assert statements.is_installed(str(tmp_path / name)) == expected
+    assert not statements.is_installed(str(tmp_path.parent / "pairs.py"))
+
+
+def test_where_nothing_is_the_users_own_the_packages_line_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "site-packages" / "pairs.py"
+    scope: dict[str, Any] = {}
+    exec(compile(PACKAGE, str(file), "exec"), scope)
+    monkeypatch.setattr(statements, "_INSTALLED", re.compile("site-packages|/tests/"))
+    (op, _) = graph_of(lambda: scope["pairs"](5)).ops
+    assert (op.source, op.library_source) == (f"{file}:5", None)
+
+
+def test_the_patch_is_gone_afterwards_even_after_an_error() -> None:
+    from tensorflow.python.data.ops import dataset_ops
+
+    original, initialize, reduce = dataset_ops.DatasetV2._metadata, dataset_ops.DatasetV2.__init__, dataset_ops.DatasetV2.reduce
+    with pytest.raises(ZeroDivisionError), graph.recorded_sources():
+        raise ZeroDivisionError
+    assert dataset_ops.DatasetV2._metadata is original
+    assert dataset_ops.DatasetV2.__init__ is initialize
+    assert dataset_ops.DatasetV2.reduce is reduce
+    with graph.recorded_sources() as log:
+        assert dataset_ops.DatasetV2._metadata is not original
+    plain = Dataset.range(3)
+    assert log.lines == {}
+    assert graph.read_graph(plain, log, target="t").ops[0].source is None
+    assert b"#csia" not in graph.graph_def_of(plain).SerializeToString()
+
+
+def test_a_very_long_pipeline_is_read_whole() -> None:
+    def build() -> Any:
+        dataset = Dataset.range(10)
+        for _ in range(500):  # TensorFlow itself gives up before 1000: its `element_spec` asks input after input
+            dataset = dataset.skip(0)
+        return dataset
+
+    ops = graph_of(build).ops
+    assert [op.name for op in ops[:3]] == ["range", "skip", "skip_2"]
+    assert len(ops) == 501
+    assert ops[-1].inputs == ("skip_499",)
+
+
+def test_no_length_is_too_long_for_the_reader() -> None:
+    from tensorflow.core.framework import graph_pb2
+
+    made = graph_pb2.GraphDef()
+    made.node.add(name="op0", op="RangeDataset")
+    for index in range(1, 5000):
+        made.node.add(name=f"op{index}", op="SkipDataset", input=[f"op{index - 1}"])
+    made.node.add(name="result", op="_Retval", input=["op4999"])
+    assert len(graph.ops_of(made)) == 5000
+
+
+# --- every op of the installed TensorFlow ------------------------------------------------------------------------------------
+
+
+def dataset_op_names() -> list[str]:
+    """All registered ops that make a dataset, by their definitions: a `Dataset` in the name, and a variant as only output."""
+    from tensorflow.core.framework import types_pb2
+    from tensorflow.python.framework import op_def_registry
+
+    found = []
+    for name in sorted(dir(tf.raw_ops)):
+        definition = op_def_registry.get(name) if "Dataset" in name and not name.endswith("DatasetVariant") else None
+        if definition is not None and [output.type for output in definition.output_arg] == [types_pb2.DT_VARIANT]:
+            found.append(name)
+    return found
+
+
+def synthetic(name: str) -> Any:
+    """A GraphDef that returns one op of this name: datasets, placeholders and a function wherever its definition asks for them."""
+    from tensorflow.core.framework import graph_pb2, node_def_pb2, types_pb2
+    from tensorflow.python.framework import op_def_registry
+
+    definition = op_def_registry.get(name)
+    made = graph_pb2.GraphDef()
+    function = made.library.function.add()
+    function.signature.name = "body"
+    function.node_def.add(name="nested", op="RangeDataset")
+    node = node_def_pb2.NodeDef(name="op", op=name)
+    for attribute in definition.attr:
+        value = node.attr[attribute.name]
+        if attribute.type == "int":
+            value.i = 2
+        elif attribute.type == "func":
+            value.func.name = "body"
+        elif attribute.type == "list(func)":
+            value.list.func.add(name="body")
+        elif attribute.type == "list(type)":
+            value.list.type.extend([types_pb2.DT_INT64] * 2)
+    for argument in definition.input_arg:
+        count = 2 if argument.number_attr or argument.type_list_attr else 1
+        for index in range(count):
+            is_dataset = argument.type == types_pb2.DT_VARIANT
+            source = f"{argument.name}_{index}"
+            made.node.add(name=source, op="TensorSliceDataset" if is_dataset else "Placeholder")
+            node.input.append(source)
+    made.node.add().CopyFrom(node)
+    made.node.add(name="result", op="_Retval", input=["op"])
+    return made
+
+
+def test_every_dataset_op_of_this_tensorflow_is_shown_by_kind() -> None:
+    names = dataset_op_names()
+    assert len(names) > 100
+    for name in names:
+        ops = graph.ops_of(synthetic(name))
+        assert ops[-1].kind == graph.kind_of(name), name
+        assert "Dataset" not in ops[-1].name.removesuffix("Dataset"), name
+        assert {op.kind for op in ops[:-1]} <= {"TensorSlice", "Range"}, name
+        assert set(ops[-1].inputs) == {op.name for op in ops[:-1] if op.within is None}, name
+
+
+@pytest.mark.parametrize("has_input", [True, False])
+def test_an_op_that_nobody_knows_is_shown_by_its_name(has_input: bool) -> None:
+    from tensorflow.core.framework import graph_pb2
+
+    made = graph_pb2.GraphDef()
+    made.node.add(name="source", op="RangeDataset")
+    made.node.add(name="strange", op="Acme>FrobnicateFeed", input=["source"] if has_input else [])
+    made.node.add(name="size", op="Const")
+    made.node.add(name="batch", op="BatchDatasetV2", input=["strange", "size", "size"])
+    made.node.add(name="result", op="_Retval", input=["batch"])
+    ops = graph.ops_of(made)
+    assert [op.kind for op in ops] == [*(["Range"] if has_input else []), "Acme>FrobnicateFeed", "Batch"]
+    assert ops[-1].inputs == (ops[-2].name,)
+
+
+# --- batch size --------------------------------------------------------------------------------------------------------------
+
+
+def pairs() -> Any:
+    return Dataset.range(40).map(lambda x: {"features": {"ids": tf.fill([7], x), "mask": tf.ones([7])}, "label": x})
+
+
+def ragged_rows() -> Any:
+    return Dataset.range(1, 20).map(lambda x: tf.RaggedTensor.from_row_lengths(tf.range(x), [x]))
+
+
+def sparse_rows() -> Any:
+    return Dataset.range(1, 20).map(lambda x: tf.sparse.from_dense(tf.fill([3], x)))
+
+
+def rows() -> Any:
+    return Dataset.range(1, 20).map(lambda x: tf.ones([x]))
+
+
+def length(row: Any) -> Any:
+    return tf.shape(row)[0]
+
+
+@pytest.mark.parametrize(
+    ("build", "size"),
+    [
+        (lambda: pairs().batch(8, drop_remainder=True), 8),
+        (lambda: pairs().batch(8, drop_remainder=True, num_parallel_calls=2).prefetch(AUTOTUNE), 8),
+        (lambda: pairs().batch(8, drop_remainder=True).map(lambda x: (x["features"], x["label"])), 8),
+        (lambda: pairs().batch(8), None),  # the last batch may be smaller
+        (lambda: pairs().repeat().batch(8), None),
+        (pairs, 1),
+        (lambda: rows().padded_batch(4, drop_remainder=True), 4),
+        (lambda: rows().padded_batch(4), None),
+        (lambda: rows().ragged_batch(4, drop_remainder=True), 4),
+        (lambda: ragged_rows().batch(4, drop_remainder=True), 4),
+        (lambda: ragged_rows().batch(4), None),
+        (lambda: sparse_rows().batch(4, drop_remainder=True), 4),
+        (lambda: pairs().batch(8, drop_remainder=True).unbatch(), 1),
+        (lambda: pairs().batch(8, drop_remainder=True).unbatch().batch(3, drop_remainder=True), 3),
+        (lambda: pairs().batch(8, drop_remainder=True).flat_map(Dataset.from_tensor_slices), 1),
+        (lambda: Dataset.range(4).interleave(lambda _: pairs().batch(8, drop_remainder=True)), 8),
+        (lambda: Dataset.range(9).batch(3, drop_remainder=True).batch(2, drop_remainder=True), 6),
+        (lambda: rows().bucket_by_sequence_length(length, [5, 10], [2, 3, 4]), None),
+        (lambda: pairs().group_by_window(lambda x: x["label"] % 2, lambda _, w: w.batch(4), window_size=4), None),
+        (lambda: pairs().batch(8, drop_remainder=True).map(lambda x: (1.0, {"a": x["label"], "splits": tf.zeros([9])})), 8),
+        (lambda: pairs().batch(8, drop_remainder=True).map(lambda x: tf.reduce_sum(x["label"])), 8),
+        (lambda: pairs().batch(8).map(lambda x: tf.py_function(lambda y: y, [x["label"]], tf.int64)), None),
+    ],
+)
+def test_batch_size_from_the_graph(build: Callable[[], Any], size: int | None) -> None:
+    assert graph_of(build).batch_size == size
+
+
+def test_the_caller_knows_better() -> None:
+    with graph.recorded_sources() as log:
+        dataset = Dataset.from_tensors(tf.zeros([64, 3]))
+    assert graph.read_graph(dataset, log, target="t", said=64).batch_size == 64
+
+
+def test_components_are_named_by_their_path() -> None:
+    found = graph_of(lambda: pairs().batch(8).map(lambda x: (x, tf.sparse.from_dense(x["label"])))).element_spec
+    assert [(part.name, part.shape, part.dtype, part.kind) for part in found] == [
+        ("0/features/ids", (None, 7), "int64", "tensor"),
+        ("0/features/mask", (None, 7), "float32", "tensor"),
+        ("0/label", (None,), "int64", "tensor"),
+        ("1", (None,), "int64", "sparse"),
+    ]
+
+
+# --- cardinality and parameters ----------------------------------------------------------------------------------------------
+
+
+def test_finite_infinite_and_unknown() -> None:
+    finite, endless, unknown = (
+        graph_of(lambda: Dataset.range(10).batch(4)),
+        graph_of(lambda: Dataset.range(10).repeat()),
+        graph_of(lambda: Dataset.range(10).filter(lambda x: x > 3)),
+    )
+    assert (finite.cardinality, finite.is_infinite) == (3, False)
+    assert (endless.cardinality, endless.is_infinite) == (None, True)
+    assert (unknown.cardinality, unknown.is_infinite) == (None, False)
+
+
+def test_parameters_say_autotune_or_the_value() -> None:
+    def build() -> Any:
+        dataset = Dataset.range(8).map(lambda x: x, num_parallel_calls=AUTOTUNE, deterministic=False)
+        dataset = dataset.map(lambda x: x, num_parallel_calls=3).interleave(
+            Dataset.from_tensors, cycle_length=5, block_length=2, num_parallel_calls=AUTOTUNE
+        )
+        dataset = dataset.shuffle(100, seed=7, reshuffle_each_iteration=False).shard(4, 1)
+        return dataset.batch(2, drop_remainder=True).prefetch(AUTOTUNE).prefetch(2)
+
+    ops = ops_by_name(build)
+    assert (ops["map"].parameters["num_parallel_calls"], ops["map"].parameters["deterministic"]) == ("AUTOTUNE", "false")
+    assert ops["map_2"].parameters["num_parallel_calls"] == 3
+    assert (ops["interleave"].parameters["cycle_length"], ops["interleave"].parameters["block_length"]) == (5, 2)
+    assert ops["interleave"].parameters["num_parallel_calls"] == "AUTOTUNE"
+    assert (ops["shuffle"].parameters["buffer_size"], ops["shuffle"].parameters["reshuffle_each_iteration"]) == (100, False)
+    assert (ops["shard"].parameters["num_shards"], ops["shard"].parameters["index"]) == (4, 1)
+    assert (ops["batch"].parameters["batch_size"], ops["batch"].parameters["drop_remainder"]) == (2, True)
+    assert (ops["prefetch"].parameters["buffer_size"], ops["prefetch_2"].parameters["buffer_size"]) == ("AUTOTUNE", 2)
+    assert ops["batch"].parameters.get("num_parallel_calls") is None
+
+
+def test_options_are_parameters_named_as_users_write_them() -> None:
+    def build() -> Any:
+        options = tf.data.Options()
+        options.deterministic = False
+        options.threading.private_threadpool_size = 2
+        options.autotune.cpu_budget = 64
+        return Dataset.range(8).with_options(options)
+
+    set_options = {"deterministic": False, "threading.private_threadpool_size": 2, "autotune.cpu_budget": 64}
+    assert ops_by_name(build)["with_options"].parameters == set_options
+    assert ops_by_name(lambda: Dataset.range(8).with_options(tf.data.Options()))["with_options"].parameters == {}
+
+
+def test_ops_of_a_function_are_counted_with_those_of_functions_that_it_calls() -> None:
+    @tf.function
+    def twice(x: Any) -> Any:
+        return x * 2 + x
+
+    ops = ops_by_name(lambda: Dataset.range(5).map(lambda x: twice(x) - tf.constant(1, tf.int64)).batch(2))
+    assert ops["map"].function_op_count == 4  # the call, and Mul, AddV2, Sub
+    assert ops["batch"].function_op_count == 0
+
+
+def test_function_ops_name_what_the_users_function_calls() -> None:
+    ops = ops_by_name(lambda: Dataset.range(3).map(lambda x: tf.numpy_function(lambda y: y, [x], tf.int64) + 1))
+    assert {"PyFunc", "AddV2"} <= set(ops["map"].function_ops)
+    assert "Const" not in ops["map"].function_ops
+
+
+# --- files -------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Four TFRecord files of 1, 2, 3 and 4 records."""
+    folder = tmp_path_factory.mktemp("shards")
+    paths = [str(folder / f"part-{index}.tfrecord") for index in range(4)]
+    for count, path in enumerate(paths, start=1):
+        with tf.io.TFRecordWriter(path) as writer:
+            for _ in range(count):
+                writer.write(b"x" * 84)
+    return paths
+
+
+def test_files_of_every_kind_of_reader(shards: list[str]) -> None:
+    folder = os.path.dirname(shards[0])
+    builds = {
+        "pattern": lambda: Dataset.list_files(f"{folder}/part-*", shuffle=False).interleave(tf.data.TFRecordDataset),
+        "shuffled pattern": lambda: Dataset.list_files(f"{folder}/part-*").flat_map(tf.data.TFRecordDataset),
+        "list": lambda: tf.data.TFRecordDataset(shards),
+        "parallel reads": lambda: tf.data.TFRecordDataset(shards, num_parallel_reads=2),
+        "slices": lambda: Dataset.from_tensor_slices(shards).shard(2, 0).interleave(tf.data.TFRecordDataset),
+        "text": lambda: tf.data.TextLineDataset(shards),
+        "fixed": lambda: tf.data.FixedLengthRecordDataset(shards, 100),
+        "closure": lambda: Dataset.range(4).flat_map(lambda i: tf.data.TFRecordDataset(tf.gather(tf.constant(shards), i))),
+        "datasets": lambda: Dataset.zip(tuple(tf.data.TFRecordDataset(path) for path in shards)),
+    }
+    for name, build in builds.items():
+        files = graph_of(build).files
+        assert files is not None, name
+        assert (files.count, files.bytes, files.smallest_bytes, files.largest_bytes) == (4, 1000, 100, 400), name
+        assert files.directory == folder, name
+
+
+def test_files_that_are_sharded_in_python_are_fewer_and_sizes_follow_the_paths(shards: list[str]) -> None:
+    mine = graph_of(lambda: tf.data.TFRecordDataset(shards[1::2]))
+    assert mine.files is not None
+    assert (mine.files.count, mine.files.bytes) == (2, 600)
+    assert [size for _, size in graph.sized_files_of(tf.data.TFRecordDataset(shards[::-1]))] == [100, 200, 300, 400]
+
+
+def test_a_vocabulary_is_no_data(shards: list[str], tmp_path: Path) -> None:
+    words = tmp_path / "words.txt"
+    words.write_text("one\ntwo\n")
+    whole, number = tf.lookup.TextFileIndex.WHOLE_LINE, tf.lookup.TextFileIndex.LINE_NUMBER
+    filled = tf.lookup.TextFileInitializer(str(words), tf.string, whole, tf.int64, number)
+    table = tf.lookup.StaticVocabularyTable(filled, 1)
+    made = graph_of(lambda: tf.data.TFRecordDataset(shards).map(table.lookup))
+    assert made.files is not None
+    assert (made.files.count, made.files.directory) == (4, os.path.dirname(shards[0]))
+    assert ops_by_name(lambda: tf.data.TFRecordDataset(shards).map(table.lookup))["TFRecordDataset"].files == made.files
+
+
+def test_each_reader_has_its_own_files(shards: list[str]) -> None:
+    def files(path: Any) -> Any:
+        return tf.data.TFRecordDataset(path)
+
+    def two() -> Any:
+        left = Dataset.list_files(shards[:3]).interleave(files, num_parallel_calls=2)
+        right = Dataset.from_tensor_slices(shards[3:]).flat_map(lambda path: tf.data.TextLineDataset(path))
+        return Dataset.zip((left, right))
+
+    made = ops_by_name(two)
+    left, right = made["TFRecordDataset"].files, made["TextLineDataset"].files
+    assert left is not None
+    assert right is not None
+    assert (left.count, left.bytes) == (3, 600)
+    assert (right.count, right.bytes) == (1, 400)
+    assert made["zip"].files is None
+
+
+def test_a_file_with_names_in_it_is_no_file_of_those_who_open_them(shards: list[str], tmp_path: Path) -> None:
+    names = tmp_path / "names.txt"
+    names.write_text("\n".join(shards))
+    made = ops_by_name(lambda: tf.data.TextLineDataset(str(names)).interleave(tf.data.TFRecordDataset))
+    assert made["TextLineDataset"].files is not None
+    assert made["TFRecordDataset"].files is None
+
+
+def test_files_that_a_map_reads_whole_are_the_map_s(shards: list[str]) -> None:
+    made = ops_by_name(lambda: Dataset.from_tensor_slices(shards).map(tf.io.read_file))["map"].files
+    assert made is not None
+    assert made.count == 4
+
+
+def test_a_pipeline_without_files_has_none(tmp_path: Path) -> None:
+    def generate() -> Any:
+        yield from range(3)
+
+    made = graph_of(lambda: Dataset.from_generator(generate, output_signature=tf.TensorSpec([], tf.int64)))
+    assert made.files is None
+    assert made.batch_size == 1
+    assert "Generator" in [op.kind for op in made.ops]
+    # Text that names no file, and a path that is a folder.
+    assert graph_of(lambda: Dataset.from_tensor_slices(["no such file", str(tmp_path), "", "x" * 5000])).files is None
+
+
+def test_a_list_file_pattern_counts_the_file_list_only_once(shards: list[str]) -> None:
+    twice = graph_of(lambda: tf.data.TFRecordDataset([*shards, *shards]))
+    assert twice.files is not None
+    assert twice.files.count == 4
+
+
+@pytest.mark.parametrize(
+    ("filename", "is_own"),
+    [
+        ("/home/ada/input_fn.py", True),
+        ("/home/ada/tensorflow/input_fn.py", True),
+        ("/tmp/__autograph_generated_fileq2x4.py", False),
+        ("/opt/lib/python3.11/site-packages/tree/__init__.py", False),
+        ("<string>", False),
+    ],
+)
+def test_whose_code_it_is(filename: str, is_own: bool) -> None:
+    assert graph.is_users_own(filename) is is_own

@@ -1,0 +1,205 @@
+"""What the ops of a function say about it; and the claims about TensorFlow, tried on TensorFlow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from cs_input_analyzer.pipeline.op_traits import (
+    call_number,
+    chain_before,
+    decodes,
+    draws,
+    draws_by_seed,
+    draws_random_numbers,
+    is_costly,
+    is_elementwise,
+    is_made_by_reader,
+    is_parallelized_by_tensorflow,
+    option,
+    prefetches_by_itself,
+    reader_call,
+    sample_bytes,
+)
+from cs_input_analyzer.records import Component
+from tests.builders import make_graph
+from tests.rules.lines import batch, line, mapped, op, options, reading, shuffle
+
+
+@pytest.mark.parametrize(
+    ("functions", "random", "by_seed"),
+    [
+        (("RandomUniform",), True, False),
+        (("SampleDistortedBoundingBoxV2",), True, False),
+        (("RngReadAndSkip", "StatelessRandomUniformV2"), True, True),
+        (("StatelessRandomGetKeyCounter", "StatelessRandomUniformV2"), False, True),
+        (("StatelessRandomGetKeyCounter",), False, False),
+        (("Cast", "StatelessIf", "DecodeRaw"), False, False),
+        ((), False, False),
+    ],
+)
+def test_random_numbers_are_told_apart_by_what_decides_them(functions: tuple[str, ...], random: bool, by_seed: bool) -> None:
+    assert draws_random_numbers(mapped(functions)) is random
+    assert draws_by_seed(mapped(functions)) is by_seed
+    assert draws(mapped(functions)) is (random or by_seed)
+
+
+@pytest.mark.parametrize(
+    ("functions", "decoding", "costly", "elementwise"),
+    [
+        (("DecodePng", "Cast"), True, True, False),
+        (("ResizeBilinear",), False, True, False),
+        (("PyFunc",), False, True, False),
+        (("DecodeRaw", "Cast", "RealDiv"), False, False, True),
+        (("Cast", "StridedSlice"), False, False, False),
+        ((), False, False, False),
+    ],
+)
+def test_work_is_judged_by_what_is_called(functions: tuple[str, ...], decoding: bool, costly: bool, elementwise: bool) -> None:
+    one = mapped(functions)
+    assert (decodes(one), is_costly(one), is_elementwise(one)) == (decoding, costly, elementwise)
+
+
+def test_the_last_word_of_the_options_counts_and_those_in_functions_do_not() -> None:
+    inner = op("Options", "with_options", within="interleave", deterministic=True)
+    ops = line(*reading()[:3], inner, reading()[3], options(deterministic=False), options(autotune__enabled=False))
+    assert option(ops, "deterministic") is False
+    assert option(ops, "autotune.enabled") is False
+    assert option(ops, "optimization.inject_prefetch") is None
+    assert option(line(*ops, options(deterministic=True)), "deterministic") is True
+
+
+def test_the_chain_ends_where_several_inputs_meet() -> None:
+    ops = (*line(op("Range", "a"), batch()), op("Range", "b"))
+    zipped = op("Zip", "zip")
+    joined = type(zipped)(name="zip", kind="Zip", inputs=("batch", "b"), parameters={})
+    assert [one.name for one in chain_before(joined, (*ops, joined))] == []
+    ops = line(*reading(), shuffle(), options(deterministic=False), batch())
+    assert [one.name for one in chain_before(ops[-1], ops)] == ["shuffle", "interleave", "from_tensor_slices"]
+
+
+def test_which_call_of_a_statement_made_an_op() -> None:
+    code = "ds = ds.map(a).map(b)"
+    ops = line(*reading(), mapped(code=code), mapped(code=code), mapped(code="ds = ds.map(c)"), mapped())
+    assert [call_number(one, ops) for one in ops[4:]] == [0, 1, None, -1]
+    twice = line(*(mapped(code=code) for _ in range(4)))
+    assert {call_number(one, twice) for one in twice} == {-1}
+
+
+def test_a_call_that_made_several_ops_is_none_to_change_for_one_of_them() -> None:
+    """In a loop, or in a function that is called twice, one call is several ops; the same words on another line are not."""
+    code = "ds = ds.map(f)"
+    looped = line(*reading(), mapped(code=code), mapped(code=code))
+    assert {call_number(one, looped) for one in looped[4:]} == {-1}
+    apart = (*looped[:5], replace(looped[5], source="input_fn.py:99"))
+    assert [call_number(one, apart) for one in apart[4:]] == [None, None]
+
+
+LIST_READER = (
+    op("TensorSlice", "from_tensor_slices"),
+    op("TFRecord", "TFRecordDataset", within="flat_map"),
+    op("FlatMap", "flat_map"),
+)
+
+
+def test_a_flat_map_that_a_reader_made_is_none_of_the_statements_flat_maps() -> None:
+    code = "ds = tf.data.TFRecordDataset(files).flat_map(split)"
+    ops = line(*(replace(one, code=code) for one in LIST_READER), op("FlatMap", "flat_map", code=code))
+    made, written = ops[2], ops[3]
+    assert [is_made_by_reader(one, ops) for one in ops] == [False, False, True, False]
+    assert (call_number(made, ops), call_number(written, ops)) == (-1, None)
+    assert (reader_call(made, ops), reader_call(written, ops)) == ("TFRecordDataset", None)
+    # Where the user wrote the flat_map round the reader, the reader has one of its own inside.
+    own = line(*reading("FlatMap", code="ds = files.flat_map(tf.data.TFRecordDataset)"))
+    assert [is_made_by_reader(one, own) for one in own] == [False, False, True, False]
+    assert call_number(own[3], own) is None
+
+
+def test_a_reader_that_stands_for_two_is_no_call_to_change() -> None:
+    code = "parts = [tf.data.TFRecordDataset(part) for part in parts]"
+    first = [replace(one, code=code) for one in LIST_READER]
+    second = [replace(one, name=f"{one.name}_2", code=code, within=one.within and f"{one.within}_2") for one in LIST_READER]
+    ops = (*first, *second)
+    assert [reader_call(one, ops) for one in ops] == [None] * 6
+
+
+def test_bytes_of_a_sample_are_those_of_its_tensors() -> None:
+    spec = (Component(name="x", shape=(8, 10), dtype="float16"), Component(name="y", shape=(8,), dtype="int64"))
+    assert sample_bytes(make_graph(element_spec=spec, batch_size=8)) == 28
+    assert sample_bytes(make_graph(element_spec=spec, batch_size=None)) is None
+    for shape, dtype in (((8, None), "float16"), (None, "float16"), ((8,), "string")):
+        unknown = (*spec, Component(name="z", shape=shape, dtype=dtype))
+        assert sample_bytes(make_graph(element_spec=unknown, batch_size=8)) is None
+
+
+# --- what TensorFlow does by itself ------------------------------------------------------------------------------------------
+
+
+def running_ops(dataset: Any) -> list[str]:
+    """Names of the ops that run, after TensorFlow's own rewriting."""
+    import tensorflow as tf
+
+    iterator = iter(dataset)
+    next(iterator)
+    model = tf.data.experimental.get_model_proto(iterator)
+    return [node.name.rpartition("::")[2] for node in model.nodes.values()]
+
+
+def pure(x: Any) -> Any:
+    return x + 1
+
+
+def random(x: Any) -> Any:
+    import tensorflow as tf
+
+    return tf.cast(x, tf.float32) + tf.random.uniform([])
+
+
+def by_seed(x: Any) -> Any:
+    import tensorflow as tf
+
+    return tf.cast(x, tf.float32) + tf.random.stateless_uniform([], [1, 2])
+
+
+def python(x: Any) -> Any:
+    import tensorflow as tf
+
+    return tf.numpy_function(lambda value: value, [x], tf.int64)
+
+
+@pytest.mark.tf
+@pytest.mark.parametrize("function", [pure, random, by_seed, python])
+@pytest.mark.parametrize("switched_off", [False, True])
+def test_tensorflow_makes_those_maps_parallel_that_we_say(function: Callable[[Any], Any], switched_off: bool) -> None:
+    import tensorflow as tf
+
+    from cs_input_analyzer.pipeline.graph import graph_def_of, ops_of
+
+    dataset = tf.data.Dataset.range(100).map(function).prefetch(1)
+    if switched_off:
+        said = tf.data.Options()
+        said.experimental_optimization.map_parallelization = False
+        dataset = dataset.with_options(said)
+    ops = ops_of(graph_def_of(dataset))
+    (one,) = [found for found in ops if found.kind == "Map"]
+    assert is_parallelized_by_tensorflow(one, ops) is any(name.startswith("ParallelMap") for name in running_ops(dataset))
+
+
+@pytest.mark.tf
+@pytest.mark.parametrize("switched_off", [False, True])
+def test_tensorflow_appends_a_prefetch_where_we_say(switched_off: bool) -> None:
+    import tensorflow as tf
+
+    from cs_input_analyzer.pipeline.graph import graph_def_of, ops_of
+
+    dataset = tf.data.Dataset.range(100).shuffle(3).batch(2)
+    if switched_off:
+        said = tf.data.Options()
+        said.experimental_optimization.inject_prefetch = False
+        dataset = dataset.with_options(said)
+    ops = ops_of(graph_def_of(dataset))
+    assert "prefetch" not in {one.name for one in ops}
+    assert prefetches_by_itself(ops) is ("Prefetch" in running_ops(dataset))

@@ -1,0 +1,302 @@
+"""Cuts of a pipeline: what comes out after its readers, and that it is the raw records, all of them, each once."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from sample_pipelines import SAMPLES, Sample, write_sample
+
+pytestmark = pytest.mark.tf
+
+tf: Any = pytest.importorskip("tensorflow")
+
+from cs_input_analyzer.pipeline.edits import source_only  # noqa: E402
+from cs_input_analyzer.pipeline.graph import graph_def_of, ops_of  # noqa: E402
+
+Dataset = tf.data.Dataset
+AUTOTUNE = tf.data.AUTOTUNE
+STRING = tf.TensorSpec([], tf.string)
+FILES, RECORDS = 3, 7
+# Small data: a few records in each file.
+SAMPLE_SCALE = {"fc_mnist": 0.01, "bert_pretrain": 0.01, "gpt2": 0.02, "resnet50": 0.05, "unet": 0.07}
+
+
+class Data:
+    """Three files of seven records, the same ones as records, as lines and as fields of fixed length."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.values = [[f"{file}-{record:03d}".encode() for record in range(RECORDS)] for file in range(FILES)]
+        for file, values in enumerate(self.values):
+            with tf.io.TFRecordWriter(str(folder / f"{file}.tfrecord")) as writer:
+                for value in values:
+                    writer.write(value)
+            (folder / f"{file}.txt").write_bytes(b"\n".join(values) + b"\n")
+            (folder / f"{file}.fixed").write_bytes(b"".join(values))
+
+    def names(self, ending: str) -> list[str]:
+        return [str(self.folder / f"{file}.{ending}") for file in range(FILES)]
+
+    @property
+    def records(self) -> Counter[bytes]:
+        return Counter(value for values in self.values for value in values)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Data:
+    return Data(tmp_path_factory.mktemp("records"))
+
+
+def elements(dataset: Any) -> Counter[Any]:
+    return Counter(dataset.as_numpy_iterator())
+
+
+def kinds(dataset: Any) -> list[str]:
+    return [op.kind for op in ops_of(graph_def_of(dataset))]
+
+
+def cut_of(dataset: Any) -> Any:
+    cut = source_only(dataset)
+    assert cut is not None
+    return cut
+
+
+def heavy(record: Any) -> Any:
+    """What a parse map does, in short: it changes type, shape and number of the components."""
+    return {"length": tf.strings.length(record), "bytes": tf.io.decode_raw(record, tf.uint8)}
+
+
+def downstream(dataset: Any) -> Any:
+    """All that a training pipeline does after reading."""
+    mapped = dataset.shuffle(100).map(heavy, num_parallel_calls=AUTOTUNE).filter(lambda element: element["length"] > 3)
+    return mapped.cache().batch(2, drop_remainder=True).repeat(5).take(3).prefetch(AUTOTUNE)
+
+
+READERS: dict[str, Callable[[Data], Any]] = {
+    "interleave": lambda data: Dataset.list_files(str(data.folder / "*.tfrecord")).interleave(
+        tf.data.TFRecordDataset, cycle_length=2, num_parallel_calls=AUTOTUNE, deterministic=False
+    ),
+    "sequential interleave": lambda data: Dataset.from_tensor_slices(data.names("tfrecord")).interleave(tf.data.TFRecordDataset),
+    "flat_map": lambda data: Dataset.from_tensor_slices(data.names("tfrecord")).flat_map(tf.data.TFRecordDataset),
+    "list": lambda data: tf.data.TFRecordDataset(data.names("tfrecord")),
+    "list, read in parallel": lambda data: tf.data.TFRecordDataset(data.names("tfrecord"), num_parallel_reads=4),
+    "lines": lambda data: tf.data.TextLineDataset(data.names("txt")),
+    "lines, interleaved": lambda data: Dataset.list_files(data.names("txt")).interleave(tf.data.TextLineDataset),
+    "fixed length": lambda data: tf.data.FixedLengthRecordDataset(data.names("fixed"), 5),
+    "fixed length, in parallel": lambda data: tf.data.FixedLengthRecordDataset(data.names("fixed"), 5, num_parallel_reads=2),
+    "concatenated": lambda data: tf.data.TFRecordDataset(data.names("tfrecord")[:1]).concatenate(
+        tf.data.TextLineDataset(data.names("txt")[1:])
+    ),
+    "sampled": lambda data: Dataset.sample_from_datasets(
+        [tf.data.TFRecordDataset(name) for name in data.names("tfrecord")], weights=[0.5, 0.3, 0.2], seed=1
+    ),
+}
+each_reader = pytest.mark.parametrize("reader", READERS.values(), ids=READERS)
+
+
+@each_reader
+def test_what_follows_the_readers_is_gone(reader: Callable[[Data], Any], data: Data) -> None:
+    cut = cut_of(downstream(reader(data)))
+    assert cut.element_spec == STRING
+    assert elements(cut) == data.records
+    assert not {"ParallelMap", "Filter", "Cache", "Take", "Prefetch"} & set(kinds(cut))  # a sampled choice has a map of its own
+
+
+@each_reader
+def test_a_pipeline_that_only_reads_stays_as_it_is(reader: Callable[[Data], Any], data: Data) -> None:
+    dataset = reader(data)
+    assert kinds(cut_of(dataset)) == kinds(dataset)
+    assert elements(cut_of(dataset)) == elements(dataset) == data.records
+
+
+@each_reader
+def test_the_original_is_left_whole(reader: Callable[[Data], Any], data: Data) -> None:
+    dataset = downstream(reader(data))
+    before = kinds(dataset)
+    cut_of(dataset)
+    assert kinds(dataset) == before
+    assert sum(1 for _ in dataset) == 3
+
+
+def test_maps_inside_the_interleaved_function_go_too(data: Data) -> None:
+    def read(name: Any) -> Any:
+        return tf.data.TFRecordDataset(name).map(heavy, num_parallel_calls=2).shuffle(3).batch(2).take(1).prefetch(1)
+
+    dataset = Dataset.from_tensor_slices(data.names("tfrecord")).interleave(read, num_parallel_calls=2).unbatch()
+    cut = cut_of(dataset)
+    assert cut.element_spec == STRING
+    assert elements(cut) == data.records
+    assert not {"Map", "ParallelMap", "Shuffle", "Batch", "Take", "Unbatch"} & set(kinds(cut))
+
+
+def test_a_function_of_a_function(data: Data) -> None:
+    @tf.function
+    def read(name: Any) -> Any:
+        return tf.data.TFRecordDataset(name).map(tf.strings.length)
+
+    def branch(name: Any) -> Any:
+        is_first = tf.strings.regex_full_match(name, ".*/0.tfrecord")
+        return tf.cond(is_first, lambda: read(name), lambda: tf.data.TFRecordDataset(name).map(tf.strings.length).skip(1))
+
+    names = Dataset.from_tensor_slices(data.names("tfrecord"))
+    for function in (read, branch, lambda name: Dataset.from_tensors(name).flat_map(read)):
+        cut = cut_of(names.flat_map(function))
+        assert cut.element_spec == STRING
+        assert elements(cut) == data.records
+
+
+def test_the_file_listing_stays(data: Data) -> None:
+    def listed() -> Any:
+        return Dataset.list_files(str(data.folder / "*.tfrecord"), shuffle=True, seed=3).shard(2, 1).repeat(2)
+
+    cut = cut_of(downstream(listed().interleave(tf.data.TFRecordDataset)))
+    assert elements(cut) == elements(listed().interleave(tf.data.TFRecordDataset))
+    assert {"Shuffle", "Shard", "Repeat"} <= set(kinds(cut))
+
+
+def test_shards_are_disjoint_and_whole(data: Data) -> None:
+    shards = [
+        cut_of(
+            downstream(Dataset.list_files(data.names("tfrecord"), shuffle=False).shard(2, index).flat_map(tf.data.TFRecordDataset))
+        )
+        for index in range(2)
+    ]
+    assert elements(shards[0]) + elements(shards[1]) == data.records
+
+
+def test_zipped_readers_are_both_read(data: Data) -> None:
+    pair = Dataset.zip(
+        (tf.data.TFRecordDataset(data.names("tfrecord")).map(heavy), tf.data.TextLineDataset(data.names("txt")).batch(1))
+    )
+    cut = cut_of(pair.shuffle(5))
+    assert cut.element_spec == (STRING, STRING)
+    assert elements(cut) == Counter({(value, value): 1 for value in data.records})
+
+
+def test_what_is_zipped_with_a_reader_and_reads_nothing_is_dropped(data: Data) -> None:
+    cut = cut_of(Dataset.zip((Dataset.range(100), tf.data.TFRecordDataset(data.names("tfrecord")))).batch(4))
+    assert cut.element_spec == STRING
+    assert elements(cut) == data.records
+
+
+def test_csv_keeps_its_columns(tmp_path: Path) -> None:
+    rows = [(f"name {row}", row, row / 2) for row in range(9)]
+    with (tmp_path / "rows.csv").open("w", newline="") as file:
+        csv.writer(file).writerows(rows)
+    dataset = tf.data.experimental.CsvDataset(str(tmp_path / "rows.csv"), [tf.string, tf.int32, tf.float32])
+    cut = cut_of(dataset.map(lambda name, number, half: number).batch(3))
+    assert cut.element_spec == dataset.element_spec
+    assert [(name.decode(), int(number), float(half)) for name, number, half in cut.as_numpy_iterator()] == rows
+
+
+def test_whole_files_read_by_a_map(data: Data) -> None:
+    @tf.function
+    def contents(name: Any) -> Any:
+        return tf.io.decode_raw(tf.io.read_file(name), tf.uint8), tf.strings.length(name)
+
+    def pair(name: Any) -> Any:
+        other = tf.strings.regex_replace(name, "txt$", "fixed")
+        return tf.strings.length(tf.io.read_file(name)), tf.io.read_file(other), name
+
+    files = Counter(Path(name).read_bytes() for name in data.names("txt"))
+    pairs = Counter((Path(name).read_bytes(), Path(name[:-3] + "fixed").read_bytes()) for name in data.names("txt"))
+    names = Dataset.from_tensor_slices(data.names("txt"))
+    cut = cut_of(names.shuffle(3).map(contents, num_parallel_calls=2).map(lambda pixels, length: length).batch(2))
+    assert cut.element_spec == STRING
+    assert elements(cut) == files
+    both = cut_of(names.map(pair).batch(2))
+    assert both.element_spec == (STRING, STRING)
+    assert elements(both) == pairs
+    inner = cut_of(names.flat_map(lambda name: Dataset.from_tensors(tf.io.read_file(name)).map(tf.strings.length)))
+    assert elements(inner) == files
+
+
+@pytest.mark.parametrize("python", [tf.numpy_function, tf.py_function])
+def test_tables_and_python_functions_upstream_still_work(data: Data, python: Callable[..., Any]) -> None:
+    keys = tf.constant(["0", "1", "2"])
+    table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(keys, tf.constant(data.names("tfrecord"))), "")
+    names = Dataset.from_tensor_slices(keys).map(table.lookup)
+    names = names.map(lambda name: tf.ensure_shape(python(lambda value: value, [name], tf.string), []))
+    assert elements(cut_of(downstream(names.flat_map(tf.data.TFRecordDataset)))) == data.records
+
+
+def test_records_in_batches_are_the_same_records(data: Data) -> None:
+    dataset = downstream(tf.data.TFRecordDataset(data.names("tfrecord")))
+    batches = list(source_only(dataset, batch_size=4).as_numpy_iterator())
+    assert [len(batch) for batch in batches] == [4, 4, 4, 4, 4, 1]
+    assert Counter(record for batch in batches for record in batch) == data.records
+
+
+def test_records_of_unknown_shape_are_not_batched(data: Data) -> None:
+    def words(name: Any) -> Any:
+        return Dataset.from_tensors(tf.strings.split(tf.io.read_file(name)))
+
+    dataset = Dataset.from_tensor_slices(data.names("txt")).flat_map(words).map(tf.strings.length)
+    cut = source_only(dataset, batch_size=2)
+    assert [len(element) for element in cut] == [RECORDS] * FILES
+
+
+def test_options_stay(data: Data) -> None:
+    options = tf.data.Options()
+    options.threading.private_threadpool_size = 3
+    options.deterministic = False
+    cut = cut_of(tf.data.TFRecordDataset(data.names("tfrecord")).map(heavy).with_options(options).batch(2))
+    assert cut.options().threading.private_threadpool_size == 3
+    assert cut.options().deterministic is False
+    assert elements(cut) == data.records
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda data: Dataset.range(5).map(lambda x: x + 1).batch(2),
+        lambda data: Dataset.from_generator(lambda: iter(range(3)), output_signature=tf.TensorSpec([], tf.int64)),
+        lambda data: Dataset.from_tensor_slices(data.names("tfrecord")).map(tf.strings.length),
+        lambda data: Dataset.list_files(data.names("tfrecord")),
+        lambda data: Dataset.from_tensor_slices([b"a", b"b"]).interleave(lambda x: Dataset.from_tensors(x).repeat(2)),
+    ],
+    ids=["range", "generator", "names only", "listing only", "interleave of memory"],
+)
+def test_nothing_read_from_files_is_none(build: Callable[[Data], Any], data: Data) -> None:
+    assert source_only(build(data)) is None
+
+
+def test_a_way_of_reading_that_cannot_be_cut_is_none_and_no_error(data: Data) -> None:
+    names = Dataset.from_tensor_slices(data.names("txt"))
+    assert source_only(names.filter(lambda name: tf.strings.length(tf.io.read_file(name)) > 3)) is None
+    assert source_only(names.batch(2).map(lambda pair: tf.map_fn(tf.io.read_file, pair))) is None
+
+    @tf.function
+    def contents(name: Any) -> Any:
+        return tf.io.read_file(name)
+
+    assert source_only(names.map(lambda name: contents(tf.strings.join([name, tf.strings.substr(contents(name), 0, 0)])))) is None
+
+
+def test_a_file_named_by_another_is_read_after_it(data: Data) -> None:
+    def both(name: Any) -> Any:
+        return tf.strings.length(tf.io.read_file(tf.strings.join([name, tf.strings.substr(tf.io.read_file(name), 0, 0)])))
+
+    cut = cut_of(Dataset.from_tensor_slices(data.names("txt")).map(both))
+    files = [Path(name).read_bytes() for name in data.names("txt")]
+    assert elements(cut) == Counter(zip(files, files, strict=True))
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name)
+def test_the_samples(sample: Sample, tmp_path: Path) -> None:
+    params = yaml.safe_load(write_sample(sample.name, tmp_path, scale=SAMPLE_SCALE[sample.name]).read_text())
+    params["train_input"]["repeat"] = False  # two of them repeat the list of files, which stays
+    dataset = getattr(import_module(sample.module), sample.function)(params)
+    names = sorted(str(path) for path in Path(params["train_input"]["data_dir"]).glob("*.tfrecord"))
+    assert len(names) > 2
+    cut = cut_of(dataset)
+    assert cut.element_spec == STRING
+    assert elements(cut) == elements(tf.data.TFRecordDataset(names))

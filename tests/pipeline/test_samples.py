@@ -1,0 +1,274 @@
+"""How many samples one element holds: a table of shapes that pipelines have, and what is said of those that are not clear."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from builders import make_graph, make_op
+
+from cs_input_analyzer.errors import UsageError
+from cs_input_analyzer.pipeline.samples import (
+    batch_sizes_in,
+    batching_op,
+    check_demand,
+    element_sentence,
+    samples_per_element_of,
+    samples_reaching,
+)
+from cs_input_analyzer.records import Component, Op, SamplesPerElement
+
+needs_tf = pytest.mark.tf
+Shape = tuple[int | None, ...]
+
+
+def spec_of(*shapes: Shape | None) -> tuple[Component, ...]:
+    return tuple(Component(name=str(place), shape=shape, dtype="float32") for place, shape in enumerate(shapes))
+
+
+def source(kind: str = "TFRecord") -> tuple[Op, ...]:
+    return (make_op("source", kind=kind, name="source", inputs=()),)
+
+
+def batched(size: int = 8) -> tuple[Op, ...]:
+    return (*source(), make_op("batch", kind="Batch", name="batch", inputs=("source",), parameters={"batch_size": size}))
+
+
+# --- without TensorFlow ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("shapes", "value"),
+    [
+        (((28, 28), ()), 1),
+        (((),), 1),
+        (((28, 28),), 1),
+        (((28, 28), (10,)), 1),
+        (((256, 64), (256,)), None),
+        (((None, 64), (None,)), None),
+        (((None,),), None),
+        ((None,), None),
+        (((1, 28), (1,)), 1),
+        ((), 1),
+    ],
+)
+def test_without_a_batching_op_dimensions_tell(shapes: tuple[Shape | None, ...], value: int | None) -> None:
+    assert samples_per_element_of(source(), spec_of(*shapes)).value == value
+
+
+def test_where_one_is_taken_of_an_image_it_is_called_assumed() -> None:
+    assert "assumed" in samples_per_element_of(source(), spec_of((28, 28))).source
+    assert "assumed" not in samples_per_element_of(source(), spec_of((28, 28), ())).source
+
+
+def test_the_params_or_the_demand_settle_what_is_a_dimension_already() -> None:
+    prebatched = spec_of((256, 64), (256,))
+    assert samples_per_element_of(source(), prebatched).readings == (1, 256)
+    assert samples_per_element_of(source(), prebatched, params_sizes=(32, 256)).value == 256
+    assert samples_per_element_of(source(), prebatched, demand_size=256).value == 256
+    assert samples_per_element_of(source(), prebatched, demand_size=512).value is None
+    assert samples_per_element_of(source(), prebatched, said=128).value == 128
+
+
+@pytest.mark.parametrize("size", [1, 8, 256, 1024])
+def test_the_demand_never_changes_what_a_batching_op_made(size: int) -> None:
+    found = samples_per_element_of(batched(8), spec_of((8, 3), (8,)), demand_size=size, params_sizes=(size,))
+    assert (found.value, found.counted_in) == (8, None)
+    assert found.source.startswith("batch(8)")
+
+
+@pytest.mark.parametrize("kind", ["Load", "DataService"])
+def test_what_comes_from_elsewhere_may_be_samples_or_batches(kind: str) -> None:
+    found = samples_per_element_of(source(kind), spec_of((64, 3), (64,)))
+    assert (found.value, found.readings) == (None, (1, 64))
+    assert samples_per_element_of(source(kind), spec_of((64, 3), ())).value == 1
+
+
+def test_labels_are_counted_rather_than_padded_rows() -> None:
+    found = samples_per_element_of(batched(8), spec_of((None, None), (None,)))
+    assert (found.value, found.counted_in) == (8, 1)
+
+
+def test_a_demand_of_several_elements_is_told_and_any_other_refused() -> None:
+    found = samples_per_element_of(batched(256), spec_of((256, 3)))
+    check_demand(found, 1024, has_demand=True)
+    assert element_sentence(found, 1024).endswith("; a step of 1024 samples is 4 elements")
+    assert "step" not in element_sentence(found, 256)
+    with pytest.raises(UsageError, match=r"batch size of 1000 .* 256 samples"):
+        check_demand(found, 1000, has_demand=True)
+    with pytest.raises(UsageError, match=r"batch size of 128 .* 256 samples"):
+        check_demand(found, 128, has_demand=False)
+
+
+def test_two_readings_and_a_demand_are_refused_with_both() -> None:
+    found = samples_per_element_of(source(), spec_of((256, 64), (256,)))
+    with pytest.raises(UsageError, match=r"--samples-per-element 1 or --samples-per-element 256"):
+        check_demand(found, None, has_demand=True)
+    check_demand(found, None, has_demand=False)
+    assert "samples per element unknown" in element_sentence(found)
+
+
+def test_sizes_in_params_are_found_at_any_depth() -> None:
+    params = {"batch_size": 4, "train_input": {"batch_size": 8, "buffer": 9}, "list": [{"batch_size": True}, {"batch_size": 16}]}
+    assert batch_sizes_in(params) == (4, 8, 16)
+    assert batch_sizes_in(None) == ()
+
+
+def test_a_count_that_varies_says_so() -> None:
+    assert "as it is long" in element_sentence(SamplesPerElement(value=None, source="bucket", counted_in=0))
+
+
+# --- shapes that pipelines have ----------------------------------------------------------------------------------------------
+
+
+def table() -> list[tuple[str, Callable[[Any], Any], tuple[int | None, bool]]]:
+    """Name, pipeline, (samples of a full element, whether each is counted)."""
+
+    def images(tf: Any) -> Any:
+        return tf.data.Dataset.range(64).map(lambda i: (tf.zeros([28, 28]), i))
+
+    def steps(tf: Any) -> Any:
+        return tf.data.Dataset.range(64)
+
+    def prebatched(tf: Any) -> Any:
+        return tf.data.Dataset.from_tensors((tf.zeros([256, 64]), tf.zeros([256])))
+
+    def transposed(tf: Any) -> Any:
+        return lambda x: tf.transpose(x, [1, 0, 2])
+
+    def sequences(tf: Any) -> Any:
+        return tf.data.Dataset.range(1, 64).map(lambda i: tf.range(i))
+
+    return [
+        ("batch, last one dropped", lambda tf: images(tf).batch(8, drop_remainder=True), (8, False)),
+        ("batch", lambda tf: images(tf).batch(8), (8, True)),
+        ("parallel batch", lambda tf: images(tf).batch(8, num_parallel_calls=2).prefetch(1), (8, True)),
+        ("padded batch", lambda tf: sequences(tf).padded_batch(4), (4, True)),
+        ("ragged batch", lambda tf: sequences(tf).ragged_batch(4), (4, True)),
+        ("map_and_batch", lambda tf: steps(tf).apply(tf.data.experimental.map_and_batch(lambda i: i, 4)), (4, True)),
+        ("batches of batches", lambda tf: steps(tf).batch(8, drop_remainder=True).batch(4, drop_remainder=True), (32, False)),
+        ("open batches of batches", lambda tf: steps(tf).batch(8, drop_remainder=True).batch(4), (32, True)),
+        ("rebatch", lambda tf: images(tf).batch(8).rebatch(3), (3, True)),
+        ("unbatch", lambda tf: images(tf).batch(8).unbatch(), (1, False)),
+        ("unbatch of what came in batches", lambda tf: prebatched(tf).map(lambda x, y: x).unbatch(), (1, False)),
+        ("unbatch, batch", lambda tf: images(tf).batch(8).unbatch().batch(5, drop_remainder=True), (5, False)),
+        ("slices in flat_map", lambda tf: steps(tf).batch(8).flat_map(tf.data.Dataset.from_tensor_slices), (1, False)),
+        (
+            "batches of each file",
+            lambda tf: tf.data.Dataset.from_tensor_slices(["a", "b"]).interleave(lambda f: tf.data.TFRecordDataset(f).batch(16)),
+            (16, True),
+        ),
+        ("a list of files, batched", lambda tf: tf.data.TFRecordDataset(["a", "b"]).batch(16, drop_remainder=True), (16, False)),
+        (
+            "time first",
+            lambda tf: steps(tf).map(lambda i: tf.zeros([20, 16])).batch(8, drop_remainder=True).map(transposed(tf)),
+            (8, False),
+        ),
+        ("two views stacked", lambda tf: steps(tf).batch(8, drop_remainder=True).map(lambda x: tf.stack([x, x])), (8, False)),
+        ("two views in one", lambda tf: steps(tf).batch(8, drop_remainder=True).map(lambda x: tf.concat([x, x], 0)), (8, False)),
+        ("a window that is batched", lambda tf: steps(tf).window(5).flat_map(lambda w: w.batch(5)), (None, False)),
+        (
+            "windows in batches",
+            lambda tf: steps(tf).window(60).flat_map(lambda w: w.batch(60)).batch(32, drop_remainder=True),
+            (32, False),
+        ),
+        (
+            "a window split into past and next",
+            lambda tf: steps(tf).window(5).flat_map(lambda w: w.batch(5, drop_remainder=True)).map(lambda w: (w[:-1], w[-1])),
+            (1, False),
+        ),
+        ("a window of several columns, in batches", lambda tf: two_columns(tf).batch(4, drop_remainder=True), (4, False)),
+        ("a window undone", lambda tf: steps(tf).window(5).flat_map(lambda w: w).batch(4, drop_remainder=True), (4, False)),
+        (
+            "group_by_window",
+            lambda tf: steps(tf).group_by_window(lambda i: i % 2, lambda _, w: w.batch(5), window_size=5),
+            (5, True),
+        ),
+        (
+            "buckets by length",
+            lambda tf: sequences(tf).bucket_by_sequence_length(lambda x: tf.shape(x)[0], [5, 10], [2, 3, 4]),
+            (None, True),
+        ),
+        ("numbered batches", lambda tf: steps(tf).batch(8, drop_remainder=True).enumerate(), (8, False)),
+        ("branches that agree", lambda tf: tf.data.Dataset.zip((images(tf).batch(8), images(tf).batch(8))), (8, True)),
+        (
+            "samples beside batches",
+            lambda tf: tf.data.Dataset.zip((images(tf).batch(8, drop_remainder=True), images(tf))),
+            (None, False),
+        ),
+        (
+            "a mixture of batches",
+            lambda tf: tf.data.Dataset.sample_from_datasets([steps(tf).batch(8), steps(tf).batch(8)]),
+            (8, True),
+        ),
+        ("batches of different size", lambda tf: steps(tf).batch(8).concatenate(steps(tf).batch(4)), (None, True)),
+        ("images with labels", images, (1, False)),
+        ("a generator of batches", lambda tf: generated(tf, ([256, 64], [256])), (None, False)),
+        ("a generator of batches of any size", lambda tf: generated(tf, ([None, 64], [None])), (None, False)),
+        ("a generator of samples", lambda tf: generated(tf, ([28, 28], [])), (1, False)),
+        ("a generator of samples, batched", lambda tf: generated(tf, ([28, 28], [10])).batch(4), (4, True)),
+        ("one batch for ever", lambda tf: prebatched(tf).repeat(), (None, False)),
+        (
+            "slices of batches",
+            lambda tf: tf.data.Dataset.from_tensor_slices((tf.zeros([9, 256, 64]), tf.zeros([9, 256]))),
+            (None, False),
+        ),
+        (
+            "batches through Python",
+            lambda tf: steps(tf).batch(8).map(lambda x: tf.py_function(lambda y: y, [x], tf.int64)),
+            (8, True),
+        ),
+        ("a batch reduced to a number", lambda tf: steps(tf).batch(8).map(tf.reduce_sum), (8, False)),
+    ]
+
+
+def two_columns(tf: Any) -> Any:
+    one = tf.data.Dataset.range(64)
+    windows = tf.data.Dataset.zip((one, one)).window(5, drop_remainder=True)
+    return windows.flat_map(lambda a, b: tf.data.Dataset.zip((a.batch(5), b.batch(5))))
+
+
+def generated(tf: Any, shapes: tuple[list[int | None], ...]) -> Any:
+    signature = tuple(tf.TensorSpec(shape, tf.float32) for shape in shapes)
+    return tf.data.Dataset.from_generator(lambda: iter(()), output_signature=signature)
+
+
+@needs_tf
+@pytest.mark.parametrize(("build", "wanted"), [pytest.param(build, wanted, id=name) for name, build, wanted in table()])
+def test_what_an_element_of_a_pipeline_holds(build: Callable[[Any], Any], wanted: tuple[int | None, bool]) -> None:
+    import tensorflow as tf
+
+    from cs_input_analyzer.pipeline import graph
+
+    with graph.recorded_sources() as log:
+        dataset = build(tf)
+    found = graph.read_graph(dataset, log, target="t").samples_per_element
+    assert found is not None
+    assert (found.value, found.counted_in is not None) == wanted, found
+
+
+# --- what reaches an op, which rules ask ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("chain", "expected"),
+    [("tensor_slices > map", 1), ("tensor_slices > batch*32 > map", 32), ("tensor_slices > batch*8 > batch*4 > map", 32)],
+)
+def test_samples_in_an_element_are_those_of_all_batches_before(chain: str, expected: int) -> None:
+    ops = make_graph(chain).ops
+    assert samples_reaching(ops[-1], ops) == expected
+
+
+def test_a_batch_of_unknown_size_has_an_unknown_number_of_samples() -> None:
+    ops = (make_op("batch", parameters={}), make_op("map", inputs=("batch",)))
+    assert samples_reaching(ops[1], ops) is None
+
+
+@pytest.mark.parametrize(
+    ("chain", "expected"),
+    [("map > shuffle", None), ("batch > map", "batch"), ("batch > map > batch", "batch_2"), ("batch > unbatch", None)],
+)
+def test_the_batching_op_is_the_last_that_nothing_undoes(chain: str, expected: str | None) -> None:
+    found = batching_op(make_graph(chain).ops)
+    assert (found.name if found else None) == expected

@@ -1,0 +1,151 @@
+"""Which ops share a thread."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cs_input_analyzer.pipeline.threads import as_run, inside, is_serial, may_wait_in_pool, python_ops, reader_ops, segments
+from cs_input_analyzer.records import Op
+
+
+def op(name: str, kind: str, *inputs: str, within: str | None = None, calls: tuple[str, ...] = (), **parameters: Any) -> Op:
+    return Op(name=name, kind=kind, inputs=inputs, parameters=parameters, within=within, function_ops=calls)
+
+
+def names(ops: tuple[Op, ...]) -> list[list[str]]:
+    return [[member.name for member in segment] for segment in segments(ops)]
+
+
+def test_without_threads_of_their_own_all_ops_are_one_thread() -> None:
+    chain = (op("read", "TFRecord"), op("map", "Map", "read"), op("shuffle", "Shuffle", "map"), op("batch", "Batch", "shuffle"))
+    assert names(chain) == [["read", "map", "shuffle", "batch"]]
+
+
+@pytest.mark.parametrize("kind", ["Prefetch", "ParallelMap", "MapAndBatch"])
+def test_an_op_with_threads_parts_what_is_before_it_from_what_is_behind(kind: str) -> None:
+    chain = (op("read", "TFRecord"), op("map", "Map", "read"), op("cut", kind, "map"), op("batch", "Batch", "cut"))
+    assert names(chain) == [["read", "map"], ["batch"]]
+
+
+def test_ops_that_do_nothing_belong_to_no_thread() -> None:
+    assert names((op("range", "Range"), op("repeat", "Repeat", "range"), op("take", "Take", "repeat"))) == []
+
+
+def test_two_branches_are_walked_by_the_thread_that_joins_them_unless_they_have_their_own() -> None:
+    joined = (op("a", "TFRecord"), op("b", "TextLine"), op("zip", "Zip", "a", "b"))
+    assert names(joined) == [["a", "b", "zip"]]
+    apart = (op("a", "TFRecord"), op("b", "TextLine"), op("prefetch", "Prefetch", "b"), op("zip", "Zip", "a", "prefetch"))
+    assert names(apart) == [["a", "zip"], ["b"]]
+
+
+def test_a_flat_map_and_what_is_in_its_function_are_one_thread() -> None:
+    chain = (op("read", "TFRecord", within="flat_map"), op("flat_map", "FlatMap"), op("map", "Map", "flat_map"))
+    assert names(chain) == [["read", "flat_map", "map"]]
+
+
+def test_what_is_called_in_parallel_is_no_segment() -> None:
+    chain = (
+        op("files", "Shuffle"),
+        op("read", "TFRecord", within="flat_map"),
+        op("flat_map", "FlatMap", within="interleave"),
+        op("interleave", "ParallelInterleave", "files", num_parallel_calls="AUTOTUNE"),
+        op("batch", "Batch", "interleave"),
+    )
+    assert names(chain) == [["files"], ["batch"]]
+    once = (*chain[:3], op("interleave", "ParallelInterleave", "files", num_parallel_calls=1), chain[4])
+    assert names(once) == [["files"], ["read", "flat_map"], ["batch"]]
+
+
+def test_tensorflow_makes_a_map_parallel_that_has_a_parallelism_to_tune() -> None:
+    chain = (op("range", "Range"), op("map", "Map", "range"), op("map_2", "Map", "map"))
+    running = as_run(chain, {"map_2"})
+    assert [is_serial(one, running) for one in running] == [True, True, False]
+    assert names(running) == [["map"]]
+    assert as_run(chain, ()) == chain
+    interleave = op("interleave", "Interleave")
+    assert as_run((interleave,), {"interleave"}) == (interleave,)
+
+
+def test_python_counts_where_it_is_called() -> None:
+    chain = (
+        op("generator", "Generator"),
+        op("map", "Map", within="interleave", calls=("PyFunc",)),
+        op("interleave", "ParallelInterleave", "generator", calls=("MapDataset", "PyFunc")),
+        op("map_2", "ParallelMap", "interleave", calls=("DecodeRaw",)),
+    )
+    assert [one.name for one in python_ops(chain)] == ["generator", "map"]
+
+
+def test_readers_are_ops_that_open_files() -> None:
+    chain = (
+        op("generator", "Generator"),
+        op("read", "TextLine", within="interleave"),
+        op("interleave", "ParallelInterleave", "generator"),
+        op("whole", "ParallelMap", "interleave", calls=("DecodeJpeg", "ReadFile")),
+    )
+    assert [one.name for one in reader_ops(chain)] == ["read", "whole"]
+
+
+def test_inside_is_deep() -> None:
+    chain = (
+        op("read", "TFRecord", within="flat_map"),
+        op("flat_map", "FlatMap", within="interleave"),
+        op("interleave", "Interleave"),
+    )
+    assert [one.name for one in inside(chain[2], chain)] == ["read", "flat_map"]
+    assert inside(chain[0], chain) == ()
+
+
+# --- what TensorFlow really does ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.tf
+@pytest.mark.parametrize(("is_stateful", "tuned"), [(False, {"map"}), (True, set())])
+def test_only_a_map_without_side_effects_gets_a_parallelism(is_stateful: bool, tuned: set[str]) -> None:
+    import tensorflow as tf
+
+    from cs_input_analyzer.pipeline import graph
+    from cs_input_analyzer.worker.costs import CostMeter
+
+    def function(x: Any) -> Any:
+        return tf.cast(x, tf.float32) + (tf.random.uniform([]) if is_stateful else 1.0)
+
+    with graph.recorded_sources() as log:
+        dataset = tf.data.Dataset.range(1 << 40).map(function).prefetch(2)
+    meter = CostMeter(ops=graph.read_graph(dataset, log, target="here").ops)
+    iterator = iter(dataset)
+    for _ in range(50):
+        next(iterator)
+    meter.poll(iterator)
+    assert meter.has_model
+    assert {value.op for value in meter.parameters() if value.parameter == "parallelism"} == tuned
+
+
+@pytest.mark.parametrize(
+    "ops",
+    [
+        (op("map", "ParallelMap", calls=("EagerPyFunc",), num_parallel_calls=8),),
+        (op("map", "ParallelMap", calls=("ReadFile",), num_parallel_calls="AUTOTUNE"),),
+        (op("map", "Map", calls=("PyFuncStateless",)),),  # TensorFlow makes it parallel
+        (op("nap", "Map", calls=("PyFunc",), within="interleave"), op("interleave", "ParallelInterleave")),
+        (op("read", "TFRecord", within="interleave"), op("interleave", "ParallelInterleave")),
+    ],
+)
+def test_what_waits_in_parallel_calls_may_hold_threads_of_the_pool(ops: tuple[Op, ...]) -> None:
+    assert may_wait_in_pool(ops)
+
+
+@pytest.mark.parametrize(
+    "ops",
+    [
+        (),
+        (op("generator", "Generator", calls=("PyFunc",)), op("map", "ParallelMap", "generator", calls=("AddV2",))),
+        (op("map", "Map", calls=("PyFunc",)), op("prefetch", "Prefetch", "map")),
+        (op("map", "ParallelMap", calls=("PyFunc",), num_parallel_calls=1),),
+        (op("read", "TFRecord", within="flat_map"), op("flat_map", "FlatMap")),
+    ],
+)
+def test_one_thread_waits_as_long_whatever_the_cpus(ops: tuple[Op, ...]) -> None:
+    assert not may_wait_in_pool(ops)

@@ -1,0 +1,116 @@
+"""What a fix can gain at most: laws of operational analysis, and where nothing can be said."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cs_input_analyzer.planning.gain_bounds import PROCESS_RATIO, ROW_ERROR_RATIO, most_gain
+from cs_input_analyzer.records import Case, Edit, Layout, OpCost
+from tests.builders import make_estimate, make_measurement, make_profile, make_runtime_cost, make_station
+from tests.rules.lines import batch, case_of, cost, mapped, prefetch, reading
+
+CPU_S = 1e-3
+
+
+def measured_case(
+    shares: dict[str, float], *, used_ratio: float, cpus: int = 1, runtime: float = 0.0, serial: str | None = None
+) -> Case:
+    """A worker that uses this part of its CPUs, its time divided among its ops as `shares` say."""
+    costs: list[OpCost] = [
+        cost(name, share, self_cpu_s_per_sample=share * CPU_S, is_serial=name == serial) for name, share in shares.items()
+    ]
+    costs.append(replace(make_runtime_cost(runtime), self_cpu_s_per_sample=runtime * CPU_S))
+    layout = Layout(nodes=1, tasks_per_node=1, cpus_per_task=cpus)
+    rate = make_estimate(used_ratio * cpus / CPU_S, spread=1e-9)
+    launch = make_measurement(layout)
+    worker = replace(launch.workers[0], samples_per_s=rate)
+    return replace(
+        case_of(*reading(), mapped(), batch(), prefetch(), measurements=(replace(launch, workers=(worker,)),)),
+        profile=make_profile(layout=layout, cpu_s_per_sample=CPU_S, ops=tuple(costs)),
+    )
+
+
+BUFFER = (Edit(kind="set-buffer", op="TFRecordDataset", value=2**18),)
+CACHE = (Edit(kind="insert-cache", op="map"),)
+PARALLEL = (Edit(kind="parallelize", op="map"),)
+
+
+def test_a_reader_of_six_hundredths_that_waits_for_nothing_gains_no_third() -> None:
+    case = measured_case({"TFRecordDataset": 0.06, "map": 0.94}, used_ratio=0.95)
+    most = most_gain(case, BUFFER)
+    assert most is not None
+    assert 1.06 < most < 1.15
+
+
+@given(share=st.floats(0.0, 0.8), used=st.floats(0.2, 1.0), cpus=st.integers(1, 16))
+def test_what_is_left_of_the_work_bounds_the_rate(share: float, used: float, cpus: int) -> None:
+    """Amdahl's law: what really can be gained by doing all of it once, with every CPU busy, is always within the bound."""
+    case = measured_case({"map": share, "batch": 1 - share}, used_ratio=used, cpus=cpus)
+    most = most_gain(case, CACHE)
+    truth = 1 / used / (1 - share)
+    assert most is None or truth <= most * 1.000001
+    if share * ROW_ERROR_RATIO < 0.9:
+        assert most is not None
+        assert most <= PROCESS_RATIO / used / (1 - share * ROW_ERROR_RATIO) * 1.000001
+
+
+def test_more_work_taken_away_never_lowers_the_bound() -> None:
+    case = measured_case({"TFRecordDataset": 0.1, "map": 0.5, "batch": 0.4}, used_ratio=0.9)
+    cached, parallel = most_gain(case, CACHE), most_gain(case, PARALLEL)
+    assert cached is not None
+    assert parallel is not None
+    assert cached >= parallel
+    both = most_gain(case, (*CACHE, *PARALLEL))
+    assert both is not None
+    assert both >= cached
+
+
+def test_what_is_only_done_side_by_side_costs_what_it_cost() -> None:
+    """One CPU that is all busy has no room for calls at a time, however dear the op; four have room for four times as many."""
+    alone = most_gain(measured_case({"map": 0.9, "batch": 0.1}, used_ratio=1.0), PARALLEL)
+    four = most_gain(measured_case({"map": 0.9, "batch": 0.1}, used_ratio=0.25, cpus=4), PARALLEL)
+    assert alone == pytest.approx(PROCESS_RATIO)
+    assert four == pytest.approx(4 * PROCESS_RATIO)
+
+
+def test_a_serial_op_that_stays_bounds_what_the_others_gain() -> None:
+    free = measured_case({"map": 0.5, "batch": 0.5}, used_ratio=0.25, cpus=8)
+    held = measured_case({"map": 0.5, "batch": 0.5}, used_ratio=0.25, cpus=8, serial="batch")
+    without, with_serial = most_gain(free, PARALLEL), most_gain(held, PARALLEL)
+    assert without is not None
+    assert with_serial is not None
+    assert with_serial == pytest.approx(1.15, abs=0.1)  # 2,000 samples/s now; 1 / 0.5 ms alone
+    assert without == pytest.approx(4 * PROCESS_RATIO)
+
+
+def test_a_serial_op_of_a_hundredth_bounds_nothing() -> None:
+    """Its row may be wrong by as much: a cache that made a pipeline 266 times as fast was declined for one."""
+    free = measured_case({"map": 0.99, "repeat": 0.01}, used_ratio=1.0)
+    held = measured_case({"map": 0.99, "repeat": 0.01}, used_ratio=1.0, serial="repeat")
+    cache = (Edit(kind="insert-cache", op="map"),)
+    assert most_gain(held, cache) == most_gain(free, cache)
+
+
+@pytest.mark.parametrize(("wanted", "times"), [(2, 2), (16, 16)])
+def test_so_many_reads_give_no_more_than_littles_law_says(wanted: int, times: float) -> None:
+    case = measured_case({"map": 0.5, "batch": 0.5}, used_ratio=0.02, cpus=4)
+    rate = 0.02 * 4 / CPU_S
+    slow = make_station("storage latency", samples_per_s=rate, utilization_ratio=1.0)
+    flat = replace(case, stations=(slow,), pipeline=replace(case.pipeline, ops=case_of(*reading("FlatMap"), batch()).pipeline.ops))
+    most = most_gain(flat, (Edit(kind="interleave", op="flat_map", value=wanted),))
+    assert most == pytest.approx(times * ROW_ERROR_RATIO * PROCESS_RATIO, rel=0.01)
+    assert (most_gain(flat, (Edit(kind="interleave", op="flat_map"),)) or 0.0) > 30  # AUTOTUNE may take as many as it likes
+
+
+def test_where_the_costs_tell_nothing_there_is_no_bound() -> None:
+    case = measured_case({"map": 0.5, "batch": 0.5}, used_ratio=0.9)
+    assert most_gain(replace(case, profile=None), PARALLEL) is None
+    assert most_gain(replace(case, measurements=()), PARALLEL) is None
+    assert most_gain(measured_case({"map": 0.02}, used_ratio=0.9, runtime=0.98), PARALLEL) is None  # nearly all belongs to no op
+    assert most_gain(measured_case({"map": 1.0}, used_ratio=1.4), PARALLEL) is None  # more CPU than there was
+    other = replace(case.measurements[0], layout=Layout.parse("1x1x7"))
+    assert most_gain(replace(case, measurements=(other,)), PARALLEL) is None

@@ -1,0 +1,1180 @@
+"""Capacity: laws of the bottleneck model over random models and clusters, and one test that fails when its term is deleted."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from builders import make_capacity_model, make_cluster, make_estimate, make_files, make_graph, make_measurement, make_worker
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from cs_input_analyzer.errors import UsageError
+from cs_input_analyzer.planning import capacity
+from cs_input_analyzer.planning.capacity.worker import alone, rate_alone
+from cs_input_analyzer.records import (
+    CapacityModel,
+    Cluster,
+    ContentionPoint,
+    Estimate,
+    Feed,
+    Layout,
+    Limit,
+    Measurement,
+    Prediction,
+    WorkerPoint,
+)
+
+GIB = 2**30
+FEEDS: tuple[Feed, Feed] = ("round-robin", "first-come")
+
+
+def point(cpus: int, rate: float, *, spread: float = 0.02, cost: float | None = None) -> WorkerPoint:
+    return WorkerPoint(cpus=cpus, samples_per_s=make_estimate(rate, spread=spread, count=3), cpu_s_per_sample=cost)
+
+
+def contention(tasks: int, cpus: int, host_cpus: int, kept: float, spread: float = 0.02) -> ContentionPoint:
+    return ContentionPoint(
+        tasks=tasks, cpus=cpus, busy_ratio=tasks * cpus / host_cpus, kept_ratio=make_estimate(kept, spread=spread, count=tasks)
+    )
+
+
+def bare_model(**overrides: object) -> CapacityModel:
+    """One CPU gives 100 samples/s, nothing else limits: each test adds the one term that it is about."""
+    plain: dict[str, object] = {
+        "workers": (point(1, 100.0, spread=0.0), point(16, 1600.0, spread=0.0)),
+        "contention": (contention(16, 1, 16, 1.0, spread=0.0),),
+        "slowest_ratio": 1.0,
+        "host_cpus": 16,
+        "private_bytes": None,
+        "shared_bytes": None,
+        "bytes_read_per_sample": None,
+        "bytes_out_per_sample": None,
+        "is_sharded": False,
+        "file_count": None,
+    }
+    return make_capacity_model(**(plain | overrides))
+
+
+def bare_cluster(**overrides: object) -> Cluster:
+    plain: dict[str, object] = {
+        "cpus_per_node": 16,
+        "network_bytes_per_s_per_node": None,
+        "threads_per_core": 1,
+        "speed_ratio": Estimate.exact(1.0),
+    }
+    return make_cluster(**(plain | overrides))
+
+
+def predict(
+    layout: str, model: CapacityModel | None = None, cluster: Cluster | None = None, single: int = 1, feed: Feed = "round-robin"
+) -> Prediction:
+    return capacity.predict(
+        model or bare_model(), cluster or bare_cluster(), Layout.parse(layout), single_task_nodes=single, feed=feed
+    )
+
+
+# --- laws -----------------------------------------------------------------------------------------------------------------------
+
+rates = st.floats(min_value=0.5, max_value=1e6)
+ratios = st.floats(min_value=0.3, max_value=1.0)
+sizes = st.one_of(st.none(), st.floats(min_value=1.0, max_value=1e8))
+
+
+@st.composite
+def estimates(draw: st.DrawFn, middle: st.SearchStrategy[float]) -> Estimate:
+    value, below, above = draw(middle), draw(st.floats(0, 0.9)), draw(st.floats(0, 0.9))
+    return Estimate(estimate=value, low=value * (1 - below), high=value * (1 + above), count=draw(st.integers(1, 9)))
+
+
+@st.composite
+def models(draw: st.DrawFn) -> CapacityModel:
+    host_cpus = draw(st.sampled_from([1, 2, 8, 16]))
+    cpus = sorted(draw(st.sets(st.integers(1, host_cpus), min_size=1, max_size=4)))
+    pairs = [(t, c) for t in range(2, 5) for c in range(1, host_cpus + 1)]
+    shared = draw(st.lists(st.sampled_from(pairs), max_size=3, unique=True))
+    return make_capacity_model(
+        workers=tuple(WorkerPoint(cpus=c, samples_per_s=draw(estimates(rates)), cpu_s_per_sample=draw(sizes)) for c in cpus),
+        contention=tuple(
+            ContentionPoint(tasks=t, cpus=c, busy_ratio=t * c / host_cpus, kept_ratio=draw(estimates(st.floats(0.2, 1.2))))
+            for t, c in shared
+        ),
+        shard_ratio=draw(estimates(st.floats(0.2, 2.0))),
+        slowest_ratio=draw(ratios),
+        host_cpus=host_cpus,
+        host_threads_per_core=draw(st.sampled_from([None, 1, 2])),
+        private_bytes=draw(st.one_of(st.none(), st.integers(1, GIB))),
+        shared_bytes=draw(st.one_of(st.none(), st.integers(0, GIB))),
+        bytes_read_per_sample=draw(sizes),
+        bytes_out_per_sample=draw(sizes),
+        is_sharded=draw(st.booleans()),
+        file_count=draw(st.one_of(st.none(), st.integers(1, 200))),
+    )
+
+
+clusters = st.builds(
+    make_cluster,
+    nodes=st.integers(1, 40),
+    cpus_per_node=st.sampled_from([1, 4, 16, 64]),
+    memory_bytes_per_node=st.integers(GIB, 64 * GIB),
+    threads_per_core=st.sampled_from([None, 1, 2]),
+    network_bytes_per_s_per_node=st.one_of(st.none(), st.floats(1e3, 1e11)),
+    storage_bytes_per_s=st.one_of(st.none(), st.floats(1e3, 1e12)),
+)
+layouts = st.builds(Layout, nodes=st.integers(1, 40), tasks_per_node=st.integers(1, 16), cpus_per_task=st.integers(1, 16))
+singles = st.integers(0, 3)
+# Launches that can run: most launches drawn at random cannot, and a law about nothing proves nothing.
+roomy_models = models().map(lambda model: replace(model, private_bytes=GIB, shared_bytes=GIB, file_count=None))
+roomy_clusters = clusters.map(lambda cluster: replace(cluster, nodes=50, cpus_per_node=256, memory_bytes_per_node=64 * GIB))
+roomy_layouts = layouts.map(lambda layout: replace(layout, nodes=layout.nodes + 3))
+feeds = st.sampled_from(FEEDS)
+
+
+def run(model: CapacityModel, cluster: Cluster, layout: Layout, single: int, feed: Feed) -> Prediction:
+    return capacity.predict(model, cluster, layout, single_task_nodes=single, feed=feed)
+
+
+@given(st.one_of(models(), roomy_models), st.one_of(clusters, roomy_clusters), layouts, singles, feeds)
+def test_no_rate_is_above_any_limit_and_the_smallest_is_named(
+    model: CapacityModel, cluster: Cluster, layout: Layout, single: int, feed: Feed
+) -> None:
+    found = run(model, cluster, layout, single, feed)
+    assert all(found.samples_per_s.estimate <= limit.samples_per_s * (1 + 1e-12) for limit in found.limits)
+    declared = {capacity.STORAGE, capacity.NETWORK_IN, capacity.NETWORK_OUT, capacity.MEMORY_BANDWIDTH, capacity.HOST_STORAGE}
+    assert all(found.samples_per_s.high <= limit.samples_per_s for limit in found.limits if limit.name in declared)
+    assert list(found.limits) == sorted(found.limits, key=lambda limit: limit.samples_per_s)
+    assert found.limited_by == found.limits[0].name
+    assert found.extrapolation_ratio >= 1
+    assert math.isclose(found.samples_per_s.estimate, found.limits[0].samples_per_s, rel_tol=1e-12, abs_tol=0.0)
+
+
+@given(roomy_models, roomy_clusters, roomy_layouts, singles, feeds)
+def test_more_streaming_nodes_are_never_slower(
+    model: CapacityModel, cluster: Cluster, layout: Layout, single: int, feed: Feed
+) -> None:
+    before = run(model, cluster, layout, single, feed)
+    after = run(model, cluster, replace(layout, nodes=layout.nodes + 1), single, feed)
+    assert before.problem is after.problem is None
+    # One worker waits for no other; two that take turns are slower than it where the slowest stays behind by more than half.
+    in_turns = before.input_workers == 1 and feed == "round-robin"
+    kept = min(1.0, after.input_workers * capacity.slowest_ratio(model, after.input_workers)) if in_turns else 1.0
+    assert after.samples_per_s.estimate >= before.samples_per_s.estimate * kept * (1 - 1e-12)
+    assert after.samples_per_s.low >= before.samples_per_s.low * kept * (1 - 1e-12)
+
+
+def scaled(point: WorkerPoint, factor: float) -> WorkerPoint:
+    """A worker whose every sample takes 1 / factor of the time."""
+    cost = point.cpu_s_per_sample
+    return replace(point, samples_per_s=point.samples_per_s.scaled(factor), cpu_s_per_sample=cost and cost / factor)
+
+
+@given(roomy_models, roomy_clusters, roomy_layouts, singles, feeds, st.floats(0.1, 10))
+def test_scaling_every_rate_scales_the_result(
+    model: CapacityModel, cluster: Cluster, layout: Layout, single: int, feed: Feed, factor: float
+) -> None:
+    faster = replace(model, workers=tuple(scaled(point, factor) for point in model.workers))
+    wider = replace(
+        cluster,
+        network_bytes_per_s_per_node=cluster.network_bytes_per_s_per_node and cluster.network_bytes_per_s_per_node * factor,
+        storage_bytes_per_s=cluster.storage_bytes_per_s and cluster.storage_bytes_per_s * factor,
+    )
+    before, after = run(model, cluster, layout, single, feed), run(faster, wider, layout, single, feed)
+    assert math.isclose(after.samples_per_s.estimate, before.samples_per_s.estimate * factor, rel_tol=1e-9)
+    assert math.isclose(after.samples_per_s.low, before.samples_per_s.low * factor, rel_tol=1e-9)
+    assert math.isclose(after.samples_per_s.high, before.samples_per_s.high * factor, rel_tol=1e-9)
+
+
+@given(roomy_models, roomy_clusters, roomy_layouts, singles, feeds)
+def test_a_limit_that_is_infinite_changes_nothing(
+    model: CapacityModel, cluster: Cluster, layout: Layout, single: int, feed: Feed
+) -> None:
+    model = replace(model, bytes_read_per_sample=100.0, bytes_out_per_sample=100.0, file_count=None)
+    free = replace(cluster, network_bytes_per_s_per_node=None, storage_bytes_per_s=None)
+    endless = replace(cluster, network_bytes_per_s_per_node=1e300, storage_bytes_per_s=1e300)
+    without = run(model, free, layout, single, feed)
+    beside = run(replace(model, file_count=10**9), endless, layout, single, feed)
+    assert (without.samples_per_s, without.limited_by, without.problem) == (beside.samples_per_s, beside.limited_by, beside.problem)
+
+
+@given(roomy_models, roomy_clusters, roomy_layouts, singles)
+def test_waiting_for_the_slowest_is_never_faster_than_first_come(
+    model: CapacityModel, cluster: Cluster, layout: Layout, single: int
+) -> None:
+    strict, free = run(model, cluster, layout, single, "round-robin"), run(model, cluster, layout, single, "first-come")
+    assert strict.samples_per_s.estimate <= free.samples_per_s.estimate
+    assert run(replace(model, slowest_ratio=1.0), cluster, layout, single, "round-robin").samples_per_s == free.samples_per_s
+
+
+@given(models(), clusters, st.integers(1, 16), st.integers(1, 16))
+def test_a_busier_node_never_speeds_a_worker_up(model: CapacityModel, cluster: Cluster, tasks: int, cpus: int) -> None:
+    alone, _ = capacity.worker_rate(model, cluster, 1, cpus)
+    fewer, _ = capacity.worker_rate(model, cluster, tasks, cpus)
+    more, _ = capacity.worker_rate(model, cluster, tasks + 1, cpus)
+    assert more.estimate <= fewer.estimate * (1 + 1e-12) <= alone.estimate * (1 + 1e-11)
+
+
+# --- each term of the law: these fail when it is deleted ------------------------------------------------------------------------
+
+
+def test_workers_add_up_and_the_single_task_nodes_do_not_stream() -> None:
+    found = predict("3x4x2")
+    assert found.input_workers == 8
+    assert found.samples_per_s.estimate == pytest.approx(8 * 200)
+    assert found.limited_by == capacity.WORKER_CPU
+    assert predict("3x4x2", single=2).input_workers == 4
+
+
+def test_without_single_task_nodes_one_task_is_the_chief() -> None:
+    assert predict("3x4x2", single=0).input_workers == 11
+    assert predict("1x4x2", single=0).samples_per_s.estimate == pytest.approx(3 * 200)
+
+
+def test_the_chief_on_a_single_node_is_no_busy_neighbour() -> None:
+    shared = bare_model(contention=(contention(2, 1, 16, 0.5, spread=0.0),))
+    assert predict("1x2x1", shared, single=0).samples_per_s.estimate == pytest.approx(100)
+    assert predict("1x3x1", shared, single=0).samples_per_s.estimate == pytest.approx(100)
+
+
+def test_a_measurement_has_no_chief() -> None:
+    found = capacity.predict(
+        bare_model(), bare_cluster(), Layout.parse("1x4x2"), single_task_nodes=0, feed="round-robin", has_chief=False
+    )
+    assert found.input_workers == 4
+
+
+def test_slower_shards_slow_every_worker_and_their_doubt_widens_the_interval() -> None:
+    halved = predict("3x8x1", bare_model(shard_ratio=Estimate(estimate=0.5, low=0.4, high=0.6)))
+    assert halved.samples_per_s.estimate == pytest.approx(16 * 100 * 0.5)
+    inside = math.exp(capacity.MODEL_ERROR_LOG)
+    assert halved.samples_per_s.low == pytest.approx(16 * 100 * 0.4 / inside, rel=0.05)  # by 200 draws
+    assert halved.samples_per_s.high == pytest.approx(16 * 100 * 0.6 * inside, rel=0.05)
+
+
+def test_round_robin_feed_waits_for_the_slowest_and_first_come_does_not() -> None:
+    uneven = bare_model(slowest_ratio=0.5)
+    strict = predict("3x4x2", uneven)
+    assert (strict.limited_by, strict.samples_per_s.estimate) == (capacity.ROUND_ROBIN, pytest.approx(8 * 200 * 0.5))
+    free = predict("3x4x2", uneven, feed="first-come")
+    assert (free.limited_by, free.samples_per_s.estimate) == (capacity.WORKER_CPU, pytest.approx(8 * 200))
+    assert capacity.ROUND_ROBIN not in {limit.name for limit in free.limits}
+
+
+def test_a_slightly_slower_worker_counts_but_is_no_limit_of_its_own() -> None:
+    found = predict("3x4x2", bare_model(slowest_ratio=0.97))
+    assert (found.limited_by, found.samples_per_s.estimate) == (capacity.WORKER_CPU, pytest.approx(8 * 200 * 0.97))
+
+
+def test_what_a_node_reads_is_capped_by_its_link() -> None:
+    found = predict("3x4x2", bare_model(bytes_read_per_sample=1e6), bare_cluster(network_bytes_per_s_per_node=1e8))
+    assert (found.limited_by, found.samples_per_s.estimate) == (capacity.NETWORK_IN, pytest.approx(2 * 100))
+
+
+def test_what_a_node_sends_is_capped_by_its_link() -> None:
+    found = predict("3x4x2", bare_model(bytes_out_per_sample=1e6), bare_cluster(network_bytes_per_s_per_node=1e8))
+    assert (found.limited_by, found.samples_per_s.estimate) == (capacity.NETWORK_OUT, pytest.approx(2 * 100))
+
+
+def test_a_link_carries_both_directions_at_once() -> None:
+    both = bare_model(bytes_read_per_sample=1e6, bytes_out_per_sample=1e6)
+    found = predict("3x4x2", both, bare_cluster(network_bytes_per_s_per_node=1e8))
+    assert found.samples_per_s.estimate == pytest.approx(2 * 100)
+
+
+def test_without_single_task_nodes_the_fullest_node_fills_its_link_first() -> None:
+    # 11 workers on 3 nodes, 4 on the fullest: its 4/11 of the traffic fit the link.
+    found = predict("3x4x2", bare_model(bytes_out_per_sample=1e6), bare_cluster(network_bytes_per_s_per_node=1e8), single=0)
+    assert found.samples_per_s.estimate == pytest.approx(100 * 11 / 4)
+
+
+def test_shared_storage_is_one_ceiling_for_all_nodes() -> None:
+    reads = bare_model(bytes_read_per_sample=1e6)
+    found = [predict(f"{nodes}x4x2", reads, bare_cluster(storage_bytes_per_s=3e8)) for nodes in (2, 3, 8)]
+    assert [f.samples_per_s.estimate for f in found] == [pytest.approx(300)] * 3
+    assert {f.limited_by for f in found} == {capacity.STORAGE}
+
+
+def test_an_exact_ceiling_is_exact() -> None:
+    wide = bare_model(workers=(point(1, 100.0, spread=0.5),), bytes_read_per_sample=1e6)
+    found = predict("3x4x1", wide, bare_cluster(storage_bytes_per_s=5e8)).samples_per_s
+    assert (found.estimate, found.high) == (500.0, 500.0)
+    assert found.low < 500.0
+
+
+def test_neighbours_take_what_was_measured() -> None:
+    shared = bare_model(contention=(contention(16, 1, 16, 0.5, spread=0.0),))
+    assert predict("2x16x1", shared).samples_per_s.estimate == pytest.approx(16 * 50)
+    assert predict("2x1x1", shared).samples_per_s.estimate == pytest.approx(100)
+    half = predict("2x8x1", shared).samples_per_s.estimate / 8
+    assert 50 < half < 100
+
+
+def test_what_is_not_known_about_contention_is_in_the_interval() -> None:
+    shared = bare_model(contention=(contention(16, 1, 16, 0.5, spread=0.1),))
+    found = predict("2x16x1", shared).samples_per_s
+    inside = math.exp(capacity.MODEL_ERROR_LOG)
+    assert found.low == pytest.approx(16 * 45 / inside, rel=0.03)  # by 200 draws
+    assert found.high == pytest.approx(16 * 55 * inside, rel=0.03)
+
+
+def test_contention_beyond_the_measured_grows_and_never_returns() -> None:
+    shared = bare_model(contention=(contention(2, 1, 16, 0.9, spread=0.0),))
+    kept = [capacity.worker_rate(shared, bare_cluster(), tasks, 1)[0].estimate / 100 for tasks in (1, 2, 4, 16)]
+    assert kept[:2] == [1.0, pytest.approx(0.9)]
+    assert kept == sorted(kept, reverse=True)
+    assert kept[-1] == pytest.approx(1 / (1 + (1 / 0.9 - 1) * 15))
+
+
+def test_tasks_beyond_the_memory_of_a_node_cannot_run() -> None:
+    heavy = bare_model(private_bytes=20 * GIB, shared_bytes=10 * GIB)
+    fits, full = predict("2x5x1", heavy), predict("2x6x1", heavy)
+    assert (fits.problem, fits.memory_bytes_per_node) == (None, 110 * GIB)
+    assert full.limited_by == capacity.MEMORY
+    assert full.problem is not None
+    assert "130 GiB" in full.problem
+    assert "128 GiB" in full.problem
+    assert full.samples_per_s == Estimate.exact(0.0)
+
+
+def test_tasks_beyond_the_cpus_of_a_node_cannot_run() -> None:
+    assert predict("2x8x2").problem is None
+    assert predict("2x8x3").limited_by == capacity.CPUS
+
+
+def test_workers_beyond_the_files_of_a_sharded_pipeline_cannot_run() -> None:
+    sharded = bare_model(is_sharded=True, file_count=8)
+    assert predict("3x4x1", sharded).problem is None
+    assert predict("3x5x1", sharded).limited_by == capacity.FILES
+    assert predict("3x5x1", replace(sharded, is_sharded=False)).problem is None
+
+
+def test_more_nodes_than_the_cluster_has_cannot_run() -> None:
+    assert predict("8x1x1").problem is None
+    assert predict("9x1x1").limited_by == capacity.NODES
+
+
+def test_single_task_nodes_must_leave_one_to_stream() -> None:
+    assert predict("2x1x1", single=1).problem is None
+    assert predict("2x1x1", single=2).limited_by == capacity.NODES
+    assert predict("1x2x1", single=1).limited_by == capacity.NODES
+
+
+def test_a_launch_of_the_chief_alone_streams_nothing() -> None:
+    assert predict("1x1x1", single=0).limited_by == capacity.INPUT_WORKERS
+    assert predict("1x2x1", single=0).problem is None
+
+
+# --- one worker -------------------------------------------------------------------------------------------------------------------
+
+
+@given(models(), clusters.map(lambda cluster: replace(cluster, threads_per_core=1, cpus_per_node=64)))
+def test_the_curve_passes_through_what_was_measured(model: CapacityModel, cluster: Cluster) -> None:
+    for probed in model.workers:
+        rate, extrapolation = capacity.worker_rate(model, cluster, 1, probed.cpus)
+        assert math.isclose(rate.estimate, probed.samples_per_s.estimate * model.shard_ratio.estimate, rel_tol=1e-9)
+        assert extrapolation == 1.0
+
+
+@given(models(), st.integers(1, 40))
+def test_a_lone_worker_s_estimate_is_that_of_its_replicates(model: CapacityModel, cpus: int) -> None:
+    assert rate_alone(model.workers, cpus) == pytest.approx(float(alone(model.workers, cpus)[0]), rel=1e-12)
+
+
+@given(models(), st.integers(1, 16))
+def test_between_two_probes_the_rate_stays_between_theirs(model: CapacityModel, cpus: int) -> None:
+    assume(model.workers[0].cpus <= cpus <= model.workers[-1].cpus)
+    rate, _ = capacity.worker_rate(model, make_cluster(threads_per_core=1), 1, cpus)
+    left = max((p for p in model.workers if p.cpus <= cpus), key=lambda p: p.cpus).samples_per_s.estimate
+    right = min((p for p in model.workers if p.cpus >= cpus), key=lambda p: p.cpus).samples_per_s.estimate
+    whole = rate.estimate / model.shard_ratio.estimate
+    assert min(left, right) * (1 - 1e-9) <= whole <= max(left, right) * (1 + 1e-9)
+
+
+def test_beyond_the_largest_probe_the_interval_grows_and_low_never_promises_more() -> None:
+    model = bare_model(workers=(point(1, 100.0), point(4, 320.0)))
+    widths = []
+    for cpus in (4, 8, 16):
+        rate, extrapolation = capacity.worker_rate(model, bare_cluster(), 1, cpus)
+        assert extrapolation == cpus / 4
+        assert rate.low <= 320
+        assert 320 <= rate.estimate <= 80 * cpus
+        widths.append(rate.relative_half_width_ratio or 0.0)
+    assert widths == sorted(widths)
+    assert widths[0] < widths[2]
+
+
+def test_below_the_smallest_probe_the_rate_shrinks_in_proportion_and_the_interval_grows() -> None:
+    rate, extrapolation = capacity.worker_rate(bare_model(workers=(point(4, 400.0, spread=0.0),)), bare_cluster(), 1, 1)
+    assert (rate.estimate, extrapolation) == (100.0, 4.0)
+    assert rate.low < 100 < rate.high
+
+
+@given(
+    phases=st.lists(st.tuples(st.integers(0, 16), st.floats(0.01, 1.0)), min_size=1, max_size=8),
+    probed=st.integers(1, 16),
+    cpus=st.integers(1, 16),
+)
+def test_one_probe_holds_what_any_mix_of_waiting_and_computing_would_show(
+    phases: list[tuple[int, float]], probed: int, cpus: int
+) -> None:
+    # A sample goes through phases: so many threads could run for so long; with fewer CPUs than threads a phase takes longer.
+    def seconds(on: int) -> float:
+        return sum(length * max(1.0, threads / on) for threads, length in phases)
+
+    cost = sum(threads * length for threads, length in phases)
+    one = replace(point(probed, 1 / seconds(probed), spread=0.0, cost=cost), waits_in_pool=False)
+    rate, _ = capacity.worker_rate(bare_model(workers=(one,)), bare_cluster(), 1, cpus)
+    assert rate.low * (1 - 1e-9) <= 1 / seconds(cpus) <= rate.high * (1 + 1e-9)
+
+
+def test_a_worker_that_sleeps_does_not_sleep_longer_with_fewer_cpus() -> None:
+    sleeps = replace(point(2, 93.2, spread=0.0, cost=0.12 / 93.2), waits_in_pool=False)
+    rate, _ = capacity.worker_rate(bare_model(workers=(sleeps,)), bare_cluster(), 1, 1)
+    assert 83 < rate.low < rate.estimate < 93.2 < rate.high < 100
+    more, _ = capacity.worker_rate(bare_model(workers=(sleeps,)), bare_cluster(), 1, 4)
+    assert 90 < more.low < more.estimate == pytest.approx(93.2)
+    assert more.high < 100
+
+
+@pytest.mark.parametrize("change", [{"waits_in_pool": True}, {"cpu_s_per_sample": None}])
+def test_where_waits_may_take_turns_or_the_cost_is_unknown_half_the_cpus_may_halve_the_rate(change: dict[str, object]) -> None:
+    sleeps = replace(point(2, 100.0, spread=0.0, cost=0.001), waits_in_pool=False)
+    rate, _ = capacity.worker_rate(bare_model(workers=(replace(sleeps, **change),)), bare_cluster(), 1, 1)  # type: ignore[arg-type]
+    assert rate.estimate == pytest.approx(50)
+    assert rate.low < 50 < 100 < rate.high
+
+
+def test_a_pipeline_that_got_slower_with_cpus_is_not_promised_growth() -> None:
+    model = bare_model(workers=(point(1, 3228.0), point(2, 2374.0)))
+    assert capacity.worker_rate(model, bare_cluster(), 1, 8)[0].estimate == pytest.approx(2374)
+    assert predict("2x1x2", model).limited_by == capacity.WORKER_SERIAL
+
+
+@pytest.mark.parametrize(
+    ("points", "cpus", "name"),
+    [
+        ((point(1, 100.0), point(2, 195.0)), 1, capacity.WORKER_CPU),
+        ((point(1, 100.0), point(2, 195.0)), 2, capacity.WORKER_CPU),
+        ((point(1, 100.0), point(2, 104.0)), 1, capacity.WORKER_SERIAL),
+        ((point(1, 100.0), point(2, 190.0), point(8, 200.0)), 8, capacity.WORKER_SERIAL),
+        ((point(1, 100.0), point(2, 190.0), point(8, 200.0)), 2, capacity.WORKER_CPU),
+        ((point(1, 100.0, cost=0.0099),), 1, capacity.WORKER_CPU),
+        ((point(1, 100.0, cost=0.002),), 1, capacity.WORKER_SERIAL),
+        ((point(1, 100.0, cost=None),), 1, capacity.WORKER_CPU),
+    ],
+)
+def test_a_worker_that_cpus_do_not_help_is_told_from_one_they_do(points: tuple[WorkerPoint, ...], cpus: int, name: str) -> None:
+    assert predict(f"2x1x{cpus}", bare_model(workers=points)).limited_by == name
+
+
+def test_more_busy_cpus_than_probed_widen_the_interval() -> None:
+    model = bare_model(contention=(contention(4, 1, 16, 1.0, spread=0.0),))
+    inside, outside = predict("2x4x1", model), predict("2x8x1", model)
+    assert (inside.extrapolation_ratio, outside.extrapolation_ratio) == (1.0, 2.0)
+    for found in (inside, outside):
+        error = math.exp(capacity.model_error_log(found.extrapolation_ratio))
+        assert found.samples_per_s.low == pytest.approx(found.samples_per_s.estimate / error)
+        assert found.samples_per_s.high == pytest.approx(found.samples_per_s.estimate * error)
+    assert capacity.model_error_log(2.0) > capacity.model_error_log(1.0) > 0
+
+
+def test_without_a_contention_probe_every_further_task_is_extrapolation() -> None:
+    found = predict("2x8x1", bare_model(contention=()))
+    assert found.extrapolation_ratio == 8.0
+    assert found.samples_per_s.low < found.samples_per_s.estimate
+
+
+def test_hardware_threads_lower_the_low_end_only_where_cores_are_shared() -> None:
+    model = bare_model(contention=(contention(4, 1, 16, 1.0, spread=0.0),))
+    found = {
+        threads: [predict(f"2x{t}x1", model, bare_cluster(threads_per_core=threads)).samples_per_s for t in (8, 16)]
+        for threads in (1, 2, None)
+    }
+    assert found[1][0] == found[2][0] == found[None][0]
+    full, shared, unknown = (found[threads][1] for threads in (1, 2, None))
+    assert shared.estimate == pytest.approx(full.estimate * (8 + 8 * capacity.SMT_GAIN_RATIO) / 16)
+    assert shared.low < unknown.low < full.low
+    assert shared.estimate < unknown.estimate < full.estimate
+    assert unknown.high <= full.high
+
+
+@pytest.mark.parametrize(
+    ("host", "node", "source", "is_paid"),
+    [
+        (2, 2, "flags", True),
+        (4, 2, "flags", True),
+        (2, None, "flags", True),
+        (None, None, "flags", True),  # a host like the nodes is as likely as any
+        (None, 2, "this host", True),  # a run that did not write it down, about its own host
+        (1, 2, "flags", False),
+        (1, 2, "this host", False),
+        (1, None, "flags", False),
+        (None, 2, "flags", False),
+        (2, 4, "flags", False),
+    ],
+)
+def test_probes_that_filled_the_host_paid_for_hardware_threads_where_the_host_has_them(
+    host: int | None, node: int | None, source: str, is_paid: bool
+) -> None:
+    model = bare_model(host_threads_per_core=host, workers=(point(1, 100.0, spread=0.0, cost=0.01),))
+    cluster = bare_cluster(threads_per_core=node, source=source)
+    cores = predict("2x16x1", model, replace(cluster, threads_per_core=1))
+    found = predict("2x16x1", model, cluster)
+    if is_paid:
+        assert found == cores
+        return
+    threads = 1 / (node or 2)
+    ratio = threads + (1 - threads) * capacity.SMT_GAIN_RATIO
+    expected = ratio if node else math.sqrt(ratio)  # 0.625 of a busy CPU with two threads
+    assert found.samples_per_s.estimate == pytest.approx(cores.samples_per_s.estimate * expected)
+    assert found.samples_per_s.low < cores.samples_per_s.low * expected * 1.001
+
+
+@given(models(), st.sampled_from([None, 1, 2, 4]), st.integers(1, 64), st.integers(1, 16))
+def test_a_host_with_more_threads_on_a_core_never_promises_less_for_nodes(
+    model: CapacityModel, node: int | None, tasks: int, cpus: int
+) -> None:
+    """What its probes lost to shared cores is in their rates already."""
+    cluster = bare_cluster(cpus_per_node=64, threads_per_core=node)
+    rates = [
+        capacity.worker_rate(replace(model, host_threads_per_core=threads), cluster, tasks, cpus)[0].estimate
+        for threads in (1, 2, 4)
+    ]
+    assert rates == sorted(rates)
+
+
+def at_work(busy: float, *, rate: float = 100.0, **overrides: object) -> CapacityModel:
+    """One worker on one CPU that is busy for this share of the time."""
+    worker = WorkerPoint(cpus=1, samples_per_s=Estimate.exact(rate), cpu_s_per_sample=busy / rate)
+    return bare_model(**({"workers": (worker,), "contention": ()} | overrides))
+
+
+def test_many_tasks_that_mostly_wait_share_no_cores() -> None:
+    cluster = bare_cluster(cpus_per_node=64, threads_per_core=2)
+    assert capacity.smt_ratios(at_work(0.1), cluster, 64, 1) == (1.0, 1.0, 1.0)
+    assert capacity.worker_rate(at_work(0.1), cluster, 64, 1)[0].estimate == pytest.approx(100)
+    expected = (32 + 32 * capacity.SMT_GAIN_RATIO) / 64
+    assert capacity.smt_ratios(at_work(1.0), cluster, 64, 1)[0] == pytest.approx(expected)
+    assert capacity.worker_rate(at_work(1.0), cluster, 64, 1)[0].estimate == pytest.approx(100 * expected)
+
+
+def test_a_few_percent_of_cpu_time_are_not_a_core_more() -> None:
+    """Four workers of one CPU filled the host; two of two CPUs, each a little busier, fill it no more."""
+    points = tuple(
+        WorkerPoint(cpus=cpus, samples_per_s=Estimate.exact(100.0 * cpus), cpu_s_per_sample=busy / 100)
+        for cpus, busy in ((1, 0.95), (2, 0.99))
+    )
+    model = bare_model(workers=points, contention=(contention(4, 1, 4, 0.8),), host_cpus=4, host_threads_per_core=2)
+    cluster = bare_cluster(cpus_per_node=4, threads_per_core=2)
+    assert capacity.smt_ratios(model, cluster, 2, 2) == (1.0, 1.0, 1.0)
+    half = replace(model, workers=(replace(points[0], cpu_s_per_sample=0.005), points[1]))
+    assert capacity.smt_ratios(half, cluster, 2, 2)[1] < 1
+
+
+@given(st.integers(1, 8), st.integers(1, 8), st.sampled_from([None, 1, 2, 4]))
+def test_hardware_threads_are_shared_by_what_is_busy_however_many_tasks_that_is(full: int, times: int, threads: int | None) -> None:
+    cluster = bare_cluster(cpus_per_node=8, threads_per_core=threads)
+    few, many = at_work(1.0), at_work(1 / times)
+    one, other = capacity.smt_ratios(few, cluster, full, 1), capacity.smt_ratios(many, cluster, full * times, 1)
+    assert one == pytest.approx(other)
+
+
+@given(st.floats(0.01, 1.0), st.integers(1, 64))
+def test_shared_cores_slow_only_what_is_busy(busy: float, tasks: int) -> None:
+    model, cluster = at_work(busy), bare_cluster(cpus_per_node=64, threads_per_core=2)
+    ratio = capacity.smt_ratios(model, cluster, tasks, 1)[0]
+    rate = capacity.worker_rate(model, cluster, tasks, 1)[0].estimate
+    assert 1 / rate == pytest.approx((busy / ratio + 1 - busy) / 100)
+
+
+# --- between probes -------------------------------------------------------------------------------------------------------------
+
+
+def relative(found: Estimate) -> tuple[float, float]:
+    return found.low / found.estimate, found.high / found.estimate
+
+
+@given(st.sets(st.integers(1, 16), min_size=3, max_size=5), st.lists(estimates(rates), min_size=4, max_size=4), st.randoms())
+def test_between_two_probes_nothing_is_surer_than_they_are(sizes: set[int], seen: list[Estimate], draw: random.Random) -> None:
+    cpus = draw.choice(sorted(sizes)[1:-1])
+    probed = sorted(sizes - {cpus})
+    points = tuple(WorkerPoint(cpus=c, samples_per_s=rate, cpu_s_per_sample=None) for c, rate in zip(probed, seen, strict=False))
+    model = bare_model(workers=points, contention=())
+    low, high = relative(capacity.worker_rate(model, bare_cluster(), 1, cpus)[0])
+    below, above = max(c for c in probed if c < cpus), min(c for c in probed if c > cpus)
+    left, right = (relative(capacity.worker_rate(model, bare_cluster(), 1, end)[0]) for end in (below, above))
+    share = math.log(cpus / below) / math.log(above / below)
+    assert low <= left[0] ** (1 - share) * right[0] ** share * (1 + 1e-9)
+    assert high >= left[1] ** (1 - share) * right[1] ** share * (1 - 1e-9)
+
+
+def test_beside_a_sure_probe_an_unsure_one_far_away_adds_little() -> None:
+    model = bare_model(workers=(point(1, 100.0, spread=0.5), point(16, 300.0, spread=0.02)), contention=())
+    beside, far = (relative(capacity.worker_rate(model, bare_cluster(), 1, cpus)[0])[1] for cpus in (15, 2))
+    assert beside < 1.2 < far
+
+
+def test_halfway_between_two_probes_the_interval_is_theirs_and_what_the_shape_may_be() -> None:
+    model = bare_model(workers=(point(1, 100.0, spread=0.1), point(4, 300.0, spread=0.1)), contention=())
+    end, middle = (capacity.worker_rate(model, bare_cluster(), 1, cpus)[0] for cpus in (4, 2))
+    shape = math.exp(capacity.shape_error_log(1, 1))
+    assert relative(middle)[0] == pytest.approx(relative(end)[0] / shape, rel=0.02)  # by 200 draws
+    assert relative(middle)[1] == pytest.approx(relative(end)[1] * shape, rel=0.02)
+
+
+@given(models(), st.integers(1, 16), st.integers(1, 8))
+def test_the_shape_is_certain_at_probes_and_less_so_the_farther_from_them(model: CapacityModel, cpus: int, tasks: int) -> None:
+    found = capacity.probe_distances(model, tasks, cpus)
+    probed = [point.cpus for point in model.workers]
+    assert 0 <= sum(found) <= math.log2(probed[-1] / probed[0]) * (1 + 1e-9)
+    if cpus in probed or not probed[0] < cpus < probed[-1]:
+        assert found == (0, 0)
+    elif tasks == 1:
+        assert min(found) == pytest.approx(min(abs(math.log2(cpus / size)) for size in probed))
+        assert min(found) > 0
+    # Workers that ran together are probes of workers together.
+    assert all(near <= far for near, far in zip(found, capacity.probe_distances(model, 1, cpus), strict=True))
+    assert capacity.model_error_log(1.0, *found) == capacity.MODEL_ERROR_LOG + capacity.shape_error_log(*found)
+
+
+@given(st.floats(0.01, 5), st.floats(0.01, 5))
+def test_the_error_of_the_shape_is_the_same_from_either_end_and_grows_with_the_gap(below: float, above: float) -> None:
+    found = capacity.shape_error_log(below, above)
+    assert found == pytest.approx(capacity.shape_error_log(above, below))
+    assert 0 < found < capacity.shape_error_log(2 * below, 2 * above)
+    assert capacity.shape_error_log(0.0, above) == capacity.shape_error_log(below, 0.0) == 0
+
+
+def test_workers_that_ran_together_are_probes_of_their_size() -> None:
+    model = bare_model(contention=(contention(4, 4, 16, 0.9),))
+    assert capacity.probe_distances(model, 4, 4) == (0, 0)
+    assert capacity.probe_distances(model, 1, 4) == (2, 2)
+
+
+@given(st.floats(1.1, 8), st.floats(1.1, 8))
+def test_the_error_of_the_shape_is_what_curves_through_the_same_probes_differ_by_at_most(below: float, above: float) -> None:
+    """Between one CPU and `below * above` of them, at rates of 1 and X."""
+    end, cpus = below * above, below
+    grown = np.exp(np.linspace(0, math.log(end), 400))
+    line = grown ** (math.log(cpus) / math.log(end))
+    serial = (end / grown - 1) / (end - 1)
+    amdahl, straight = cpus / (1 + serial * (cpus - 1)), 1 + (grown - 1) * (cpus - 1) / (end - 1)
+    apart = max(np.log(amdahl / line).max(), np.log(line / straight).max())
+    assert apart == pytest.approx(capacity.shape_error_log(math.log2(below), math.log2(above)), rel=1e-3)
+
+
+# --- fit ------------------------------------------------------------------------------------------------------------------------
+
+
+def fit(*measurements: object, host_cpus: int = 16, **graph: object) -> CapacityModel:
+    return capacity.fit(make_graph(**graph), measurements, host_cpus)  # type: ignore[arg-type]
+
+
+def test_lone_workers_of_the_same_cpus_are_pooled_over_processes() -> None:
+    model = fit(make_measurement("1x1x4", [1000]), make_measurement("1x1x1", [300]), make_measurement("1x1x4", [1100]))
+    assert [p.cpus for p in model.workers] == [1, 4]
+    assert model.workers[1].samples_per_s.estimate == 1050
+    assert model.workers[1].samples_per_s.count == 2
+    assert model.workers[1].cpu_s_per_sample == pytest.approx(0.00192)
+    assert model.largest_cpus_probed == 4
+
+
+@given(st.lists(st.tuples(st.floats(50, 200), st.floats(0, 0.3)), min_size=1, max_size=8))
+def test_a_pooled_interval_is_never_narrower_than_its_parts(workers: list[tuple[float, float]]) -> None:
+    runs = []
+    for rate, spread in workers:
+        worker = make_worker(rate, samples_per_s=make_estimate(rate, spread=spread))
+        runs.append(make_measurement("1x1x1", workers=(worker,)))
+    pooled = fit(*runs).workers[0].samples_per_s
+    count, values = len(workers), [rate for rate, _ in workers]
+    mean = sum(values) / count
+    seen = math.sqrt(sum((v - mean) ** 2 for v in values) / (count - 1) / count) if count > 1 else 0.0
+    each = math.sqrt(sum((rate * spread) ** 2 for rate, spread in workers)) / count
+    assert pooled.high - pooled.low >= 2 * max(capacity.NORMAL_95 * seen, each) * 0.8  # by 200 draws
+    assert pooled.estimate == pytest.approx(mean)
+
+
+def test_more_processes_that_agree_narrow_the_interval_but_one_is_never_exact() -> None:
+    widths = []
+    for count in (1, 2, 3, 10):
+        exact = [make_measurement("1x1x1", workers=(make_worker(samples_per_s=Estimate.exact(100.0)),)) for _ in range(count)]
+        widths.append(fit(*exact).workers[0].samples_per_s.relative_half_width_ratio or 0.0)
+    assert widths == sorted(widths, reverse=True)
+    assert widths[0] > capacity.PROCESS_SPREAD_RATIO
+    assert widths[-1] > 0
+
+
+def test_workers_together_show_what_they_keep() -> None:
+    model = fit(make_measurement("1x1x2", [1000]), make_measurement("1x4x2", [800, 800, 800, 800]))
+    (found,) = model.contention
+    assert (found.tasks, found.cpus, found.busy_ratio) == (4, 2, 0.5)
+    assert found.kept_ratio.estimate == pytest.approx(0.8)
+    assert found.kept_ratio.low < 0.8 < found.kept_ratio.high
+
+
+@given(st.floats(10, 100), st.floats(0.3, 1), st.floats(1, 16), st.floats(0.2, 2))
+def test_a_size_that_only_ran_together_is_predicted_as_seen_and_alone_it_is_no_slower(
+    rate: float, kept: float, grown: float, beside: float
+) -> None:
+    """However much workers of one CPU take from each other, and wherever the line between the lone sizes lies."""
+    line = math.sqrt(grown) * rate
+    model = fit(
+        make_measurement("1x1x1", [rate]),
+        make_measurement("1x1x16", [grown * rate]),
+        make_measurement("1x4x1", [kept * rate] * 4),
+        make_measurement("1x4x4", [beside * line] * 4),
+    )
+    here = bare_cluster(cpus_per_node=16)
+    together, alone_there = (capacity.worker_rate(model, here, tasks, 4)[0].estimate for tasks in (4, 1))
+    assert together == pytest.approx(beside * line)
+    assert alone_there == pytest.approx(max(beside / kept, 1.0) * line)
+
+
+def test_the_error_of_both_sides_is_in_what_they_keep() -> None:
+    wide = make_measurement("1x1x2", workers=(make_worker(1000, samples_per_s=make_estimate(1000, spread=0.3)),))
+    narrow = make_measurement("1x1x2", [1000])
+    together = make_measurement("1x4x2")
+    assert fit(wide, together).contention[0].kept_ratio.low < fit(narrow, together).contention[0].kept_ratio.low
+
+
+def test_a_lost_worker_leaves_its_share_to_the_others() -> None:
+    model = fit(make_measurement("1x1x2", [1000]), make_measurement("1x4x2", [800, None, 800, 800]))
+    assert [(p.tasks, p.cpus) for p in model.contention] == [(3, 2)]
+
+
+def test_a_worker_that_stays_behind_sets_the_pace_and_noise_does_not() -> None:
+    alone = make_measurement("1x1x1", [1000])
+    assert fit(alone).slowest_ratio == 1.0
+    assert fit(alone, make_measurement("1x4x1", [1000, 1000, 1000, 1000])).slowest_ratio == 1.0
+    # 2 % apart where each is known to 2 %: nothing persistent.
+    assert fit(alone, make_measurement("1x4x1", [1000, 990, 1010, 995])).slowest_ratio == 1.0
+    behind = fit(alone, make_measurement("1x4x1", [1000, 1000, 1000, 600])).slowest_ratio
+    assert behind == pytest.approx(600 / 900, abs=0.01)
+    assert behind >= 600 / 900
+
+
+def test_half_noise_counts_as_half_as_behind() -> None:
+    rates = (1000.0, 1000.0, 1000.0, 800.0)
+    noisy = tuple(make_worker(rate, samples_per_s=make_estimate(rate, spread=0.12)) for rate in rates)
+    ratio = fit(make_measurement("1x1x1", [1000]), make_measurement("1x4x1", workers=noisy)).slowest_ratio
+    assert 800 / 950 + 0.02 < ratio < 0.98
+
+
+@given(st.lists(st.floats(100, 1000), min_size=2, max_size=6))
+def test_the_slowest_is_never_ahead_of_the_mean_nor_behind_what_was_seen(seen: list[float]) -> None:
+    ratio = fit(make_measurement("1x1x1", [500]), make_measurement(f"1x{len(seen)}x1", seen)).slowest_ratio
+    assert min(seen) / (sum(seen) / len(seen)) - 1e-9 <= ratio <= 1.0
+
+
+@given(st.floats(100, 1000), st.floats(100, 1000), st.floats(100, 1000), st.integers(1, 4))
+def test_neighbours_never_speed_a_worker_up_and_what_seems_so_is_pooled(lone: float, two: float, three: float, times: int) -> None:
+    probes = [make_measurement("1x1x1", [lone]) for _ in range(times)]
+    model = fit(*probes, make_measurement("1x2x1", [two, two]), make_measurement("1x3x1", [three] * 3))
+    alone = model.workers[0].samples_per_s.estimate
+    rates = [alone, *(alone * point.kept_ratio.estimate for point in model.contention)]
+    assert rates[0] >= rates[1] * (1 - 1e-9)
+    assert rates[1] >= rates[2] * (1 - 1e-9)
+    if lone >= two >= three:  # nothing to pool: each is what was measured
+        assert rates == pytest.approx([lone, two, three])
+    # Least squares under an order keep the weighted sum: nothing is made faster or slower on the whole.
+    assert times * rates[0] + 2 * rates[1] + 3 * rates[2] == pytest.approx(times * lone + 2 * two + 3 * three)
+    if lone <= two <= three:
+        assert rates == pytest.approx([(times * lone + 2 * two + 3 * three) / (times + 5)] * 3)
+
+
+def test_validation_and_runs_inside_the_users_process_never_feed_the_model() -> None:
+    model = fit(
+        make_measurement("1x1x1", [1000]),
+        make_measurement("1x1x1", [5000], role="validate"),
+        make_measurement("1x1x4", [5000], isolation="none"),
+        make_measurement("2x1x8", [5000, 5000]),
+    )
+    assert [(p.cpus, p.samples_per_s.estimate) for p in model.workers] == [(1, 1000)]
+
+
+def test_without_a_lone_rate_there_is_nothing_to_predict_from() -> None:
+    for measurements in ([], [make_measurement("1x1x1", [None])], [make_measurement("1x2x1", [900, 900])]):
+        with pytest.raises(UsageError, match="ran alone"):
+            fit(*measurements)
+
+
+def test_memory_files_and_bytes_come_from_the_workers_and_the_graph() -> None:
+    light = make_worker(private_bytes=5, peak_rss_bytes=50, bytes_read_per_sample=100.0, bytes_out_per_sample=None)
+    heavy = make_worker(private_bytes=None, peak_rss_bytes=70, bytes_read_per_sample=300.0, bytes_out_per_sample=9.0)
+    model = fit(
+        make_measurement("1x1x1", workers=(light,), shared_bytes=3),
+        make_measurement("1x1x1", workers=(heavy,), shared_bytes=None),
+        chain="tensor_slices > shard > batch",
+        files=make_files(count=17),
+    )
+    assert (model.private_bytes, model.shared_bytes, model.file_count, model.is_sharded) == (70, 3, 17, True)
+    assert (model.bytes_read_per_sample, model.bytes_out_per_sample) == (200.0, 9.0)
+
+
+def test_what_no_worker_told_is_missing_and_not_zero() -> None:
+    silent = make_worker(
+        private_bytes=None, peak_rss_bytes=None, bytes_read_per_sample=None, bytes_out_per_sample=None, cpu_s_per_sample=None
+    )
+    model = fit(make_measurement("1x1x1", workers=(silent,), shared_bytes=None), chain="tensor_slices > batch", files=None)
+    assert (model.private_bytes, model.shared_bytes, model.file_count, model.is_sharded) == (None, None, None, False)
+    assert (model.bytes_read_per_sample, model.bytes_out_per_sample, model.workers[0].cpu_s_per_sample) == (None, None, None)
+
+
+def test_a_fitted_model_predicts_what_was_measured() -> None:
+    model = fit(make_measurement("1x1x4", [1000]), make_measurement("1x4x4", [800, 800, 800, 800]))
+    found = capacity.predict(model, bare_cluster(), Layout.parse("1x4x4"), single_task_nodes=0, feed="round-robin", has_chief=False)
+    assert found.samples_per_s.estimate == pytest.approx(3200)
+    assert found.extrapolation_ratio == 1.0
+
+
+# --- what to measure first -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("budget", "expected"),
+    [
+        (1, ["1x1x1"]),
+        (2, ["1x1x1", "1x1x2", "1x2x1"]),
+        (4, ["1x1x1", "1x1x4", "1x4x1"]),
+        (16, ["1x1x1", "1x1x16", "1x4x1"]),
+        (64, ["1x1x1", "1x1x16", "1x4x1"]),
+    ],
+)
+def test_first_probes_span_the_cpus_and_show_contention(budget: int, expected: list[str]) -> None:
+    # The node has 16 CPUs: what a larger host can do beyond them is no use.
+    assert [str(layout) for layout in capacity.first_probes(bare_cluster(), budget)] == expected
+
+
+@given(clusters, st.integers(1, 512))
+def test_first_probes_differ_fit_the_host_and_end_at_one_and_all_cpus(cluster: Cluster, budget: int) -> None:
+    found = capacity.first_probes(cluster, budget)
+    room = min(budget, cluster.cpus_per_node)
+    assert len(set(found)) == len(found)
+    assert {layout.cpus_per_task for layout in found if layout.tasks_per_node == 1} >= {1, room}
+    for layout in found:
+        assert layout.nodes == 1
+        assert layout.tasks_per_node <= capacity.MOST_CONTENTION_TASKS
+        assert layout.cpus_per_node <= room
+
+
+def test_workers_told_of_more_workers_show_what_their_shards_cost() -> None:
+    whole = make_measurement("1x1x2", [1000])
+    model = fit(whole, make_measurement("1x1x2", [500], num_workers=40))
+    assert model.shard_ratio.estimate == pytest.approx(0.5)
+    assert model.workers[0].samples_per_s.estimate == pytest.approx(1000)
+
+
+def test_shards_that_make_no_difference_are_more_processes_of_the_same_kind() -> None:
+    whole = make_measurement("1x1x2", [1000])
+    model = fit(whole, make_measurement("1x1x2", [1005], num_workers=40))
+    assert model.shard_ratio == Estimate.exact(1.0)
+    assert model.workers[0].samples_per_s.count == 2
+
+
+def test_shards_are_compared_with_as_many_workers_side_by_side() -> None:
+    """Four together lose half to each other, with or without shards: that is contention, not sharding."""
+    alone, together = make_measurement("1x1x2", [1000]), make_measurement("1x4x2", [500] * 4)
+    model = fit(alone, together, make_measurement("1x4x2", [500] * 4, num_workers=40))
+    assert model.shard_ratio == Estimate.exact(1.0)
+
+
+@pytest.mark.parametrize(("announced", "expected"), [([10, 100], 0.25), ([100, 10], 0.5), ([10, 100, 10], 0.5)])
+def test_of_the_runs_on_shards_those_count_that_were_told_as_much_as_the_last(announced: list[int], expected: float) -> None:
+    rates = {10: 500, 100: 250}
+    runs = [make_measurement("1x1x2", [rates[count]], num_workers=count) for count in announced]
+    assert fit(make_measurement("1x1x2", [1000]), *runs).shard_ratio.estimate == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("mean", [1000, 500])
+def test_how_far_shards_of_the_plan_differ_is_kept_apart_from_what_the_whole_showed(mean: float) -> None:
+    """Whether the shards are slower on the whole, or only some of them."""
+    alone, together = make_measurement("1x1x1", [1000]), make_measurement("1x2x1", [1000, 800])
+    whole = fit(alone, together)
+    assert whole.whole_slowest_ratio == whole.slowest_ratio < 0.95
+    uneven = [0.4 * mean, 1.2 * mean, 1.2 * mean, 1.2 * mean]
+    model = fit(alone, together, make_measurement("1x4x1", uneven, num_workers=40))
+    assert model.whole_slowest_ratio == whole.slowest_ratio
+    assert model.slowest_ratio == pytest.approx(0.4, abs=0.02)
+
+
+def test_a_lost_run_on_shards_tells_nothing() -> None:
+    model = fit(make_measurement("1x1x2", [1000]), make_measurement("1x1x2", [None], num_workers=40))
+    assert model.shard_ratio == Estimate.exact(1.0)
+
+
+# --- terms that were added to the law: each test fails without its term ------------------------------------------------------
+
+
+def alike(rate: float, cost: float | None = None, cpus: int = 1, **overrides: object) -> CapacityModel:
+    """One worker size, exactly known."""
+    point = WorkerPoint(cpus=cpus, samples_per_s=Estimate.exact(rate), cpu_s_per_sample=cost)
+    return bare_model(workers=(point,), contention=(), **overrides)
+
+
+def test_more_tasks_than_cpus_share_the_cpus_of_a_node() -> None:
+    """Utilization law: four workers that each keep one CPU busy get two CPUs' worth of a node that has two."""
+
+    def shared(tasks: int, cost: float) -> Prediction:
+        cluster = bare_cluster(cpus_per_node=2)
+        layout = Layout(nodes=1, tasks_per_node=tasks, cpus_per_task=1)
+        model = alike(100.0, cost)
+        return capacity.predict(
+            model, cluster, layout, single_task_nodes=0, feed="first-come", has_chief=False, may_oversubscribe=True
+        )
+
+    assert shared(4, 0.01).samples_per_s.estimate == pytest.approx(200)
+    assert shared(4, 0.01).limited_by == capacity.NODE_CPU
+    assert shared(4, 0.001).samples_per_s.estimate == pytest.approx(400)  # they wait for something else
+    assert capacity.predict(
+        alike(100.0, 0.01), bare_cluster(cpus_per_node=2), Layout.parse("1x4x1"), single_task_nodes=0, feed="first-come"
+    ).problem  # a plan never does so
+
+
+def test_tasks_that_share_cpus_are_no_surer_than_those_that_need_not() -> None:
+    """Seen: cut at the CPUs of the node, which were taken as exact, 15 of 56 intervals of such launches held what was measured."""
+
+    def interval(tasks: int) -> tuple[float, float]:
+        unsure = WorkerPoint(cpus=1, samples_per_s=make_estimate(100.0, spread=0.2), cpu_s_per_sample=0.01)
+        model = bare_model(workers=(unsure,), contention=(contention(2, 1, 2, 0.95),), host_cpus=2)
+        layout = Layout(nodes=1, tasks_per_node=tasks, cpus_per_task=1)
+        found = capacity.predict(
+            model,
+            bare_cluster(cpus_per_node=2),
+            layout,
+            single_task_nodes=0,
+            feed="first-come",
+            has_chief=False,
+            may_oversubscribe=True,
+        )
+        assert found.samples_per_s.estimate <= 200 * (1 + 1e-9)
+        return relative(found.samples_per_s)
+
+    assert interval(8)[0] <= interval(2)[0] < 1 < interval(2)[1] <= interval(8)[1]
+
+
+def test_bytes_through_memory_are_a_limit_where_both_sides_are_known() -> None:
+    model = alike(1000.0, moved_bytes_per_sample=1e6)
+    narrow = bare_cluster(memory_bandwidth_bytes_per_s_per_node=2e9)
+    found = predict("3x4x1", model, narrow)
+    assert (found.limited_by, found.samples_per_s.estimate) == (capacity.MEMORY_BANDWIDTH, pytest.approx(2 * 2000))
+    assert predict("3x4x1", model).limited_by == capacity.WORKER_CPU
+    assert predict("3x4x1", alike(1000.0), narrow).limited_by == capacity.WORKER_CPU
+
+
+def test_what_one_host_gets_from_its_storage_limits_each_node() -> None:
+    model = alike(1000.0, host_read_bytes_per_s=3e6, bytes_read_per_sample=1e3)
+    assert predict("2x8x1", model).samples_per_s.estimate == pytest.approx(3000)
+    assert predict("2x8x1", model).limited_by == capacity.HOST_STORAGE
+    assert predict("3x8x1", model).samples_per_s.estimate == pytest.approx(6000)
+
+
+def test_a_ceiling_of_the_worker_holds_beyond_the_probed_cpus_and_not_inside() -> None:
+    points = tuple(WorkerPoint(cpus=c, samples_per_s=Estimate.exact(100.0 * c), cpu_s_per_sample=0.01) for c in (1, 2))
+    model = bare_model(workers=points, ceilings=(Limit(name="serial op map", samples_per_s=250.0),))
+    assert predict("2x1x2", model).samples_per_s.estimate == pytest.approx(200)
+    beyond = predict("2x1x8", model)
+    assert (beyond.limited_by, beyond.samples_per_s.estimate) == ("serial op map", pytest.approx(250))
+
+
+def test_a_nodes_stated_speed_scales_the_rate_and_an_unknown_one_widens_it() -> None:
+    model = at_work(1.0)
+    faster = predict("2x1x1", model, bare_cluster(speed_ratio=Estimate.exact(1.5)))
+    known, unknown = predict("2x1x1", model), predict("2x1x1", model, bare_cluster(speed_ratio=None))
+    here = predict("2x1x1", model, bare_cluster(speed_ratio=None, source="this host"))
+    assert faster.samples_per_s.estimate == pytest.approx(1.5 * known.samples_per_s.estimate)
+    assert unknown.samples_per_s.estimate == known.samples_per_s.estimate
+    assert unknown.samples_per_s.low < known.samples_per_s.low
+    assert unknown.samples_per_s.high > known.samples_per_s.high
+    assert here == known
+
+
+speeds = st.floats(0.1, 10.0)
+
+
+def at_speed(model: CapacityModel, speed: float, tasks: int = 1, cpus: int = 1) -> Estimate:
+    cluster = bare_cluster(speed_ratio=Estimate.exact(speed), cpus_per_node=256)
+    return capacity.worker_rate(model, cluster, tasks, cpus)[0]
+
+
+@given(st.floats(0.0, 1.0), st.floats(1.0, 1e4), speeds)
+def test_waiting_takes_as_long_beside_a_faster_cpu(busy: float, rate: float, speed: float) -> None:
+    found = at_speed(at_work(busy, rate=rate), speed)
+    assert 1 / found.estimate == pytest.approx((busy / speed + 1 - busy) / rate)
+
+
+def test_a_worker_that_waits_nine_tenths_of_the_time_gains_little_of_a_cpu_twice_as_fast() -> None:
+    assert at_speed(at_work(0.1), 2.0).estimate == pytest.approx(105.26, abs=0.01)
+    assert at_speed(at_work(1.0), 2.0).estimate == pytest.approx(200)
+
+
+busy_models = st.builds(
+    lambda sizes, rate, costs: bare_model(
+        workers=tuple(
+            WorkerPoint(cpus=cpus, samples_per_s=Estimate.exact(rate * grown), cpu_s_per_sample=cost and cost * cpus / rate)
+            for cpus, grown, cost in zip(sorted(sizes), (1.0, 1.5, 1.8), costs, strict=False)
+        ),
+        contention=(),
+    ),
+    st.sets(st.sampled_from([1, 2, 4, 16]), min_size=1, max_size=3),
+    st.floats(1.0, 1e4),
+    st.tuples(*[st.one_of(st.none(), st.floats(0.001, 1.0))] * 3),
+)
+
+
+@given(busy_models, st.integers(1, 16), speeds, speeds)
+def test_a_faster_node_is_never_slower_and_no_rate_grows_by_more_than_the_speed(
+    model: CapacityModel, cpus: int, one: float, other: float
+) -> None:
+    before, (slower, faster) = at_speed(model, 1.0, 1, cpus), (at_speed(model, speed, 1, cpus) for speed in sorted((one, other)))
+    assert slower.estimate <= faster.estimate * (1 + 1e-9)
+    for speed, found in ((min(one, other), slower), (max(one, other), faster)):
+        for rate, probed in zip((found.low, found.estimate, found.high), (before.low, before.estimate, before.high), strict=True):
+            assert min(1.0, speed) * (1 - 1e-9) <= rate / probed <= max(1.0, speed) * (1 + 1e-9)
+
+
+def test_idle_cpus_may_wait_for_a_thread_that_computes() -> None:
+    """One of four CPUs is busy: with what all wait for, or with what three wait for elsewhere. Neither is promised away."""
+    points = tuple(WorkerPoint(cpus=cpus, samples_per_s=Estimate.exact(100.0), cpu_s_per_sample=0.01) for cpus in (1, 4))
+    model = bare_model(workers=points, contention=())
+    slower, faster = at_speed(model, 0.5, 1, 4), at_speed(model, 2.0, 1, 4)
+    assert slower.estimate == pytest.approx(50)
+    assert slower.high > 75
+    assert faster.estimate == pytest.approx(100 / (0.25 / 2 + 0.75))
+    assert faster.high > 180
+
+
+def test_a_cost_that_is_unknown_leaves_open_what_a_node_s_speed_changes() -> None:
+    slower, faster = at_speed(alike(100.0), 0.5), at_speed(alike(100.0), 2.0)
+    assert (slower.estimate, faster.estimate) == (pytest.approx(50), pytest.approx(100))
+    assert slower.high > 90
+    assert faster.high > 180
+
+
+@given(st.floats(0.0, 0.5), st.floats(0.01, 1.0))
+def test_a_lone_worker_waits_for_no_other(spread: float, behind: float) -> None:
+    model = bare_model(spread_ratio=spread, slowest_ratio=behind)
+    assert capacity.slowest_ratio(model, 1) == 1.0
+    assert capacity.slowest_ratio(model, 2) <= behind
+    alone = predict("2x1x1", model)
+    assert (alone.input_workers, alone.limited_by) == (1, capacity.WORKER_CPU)
+    assert alone.samples_per_s == predict("2x1x1", model, feed="first-come").samples_per_s
+
+
+@given(st.floats(0.0, 0.3), st.integers(1, 2000))
+def test_what_persists_in_a_process_slows_a_feed_in_turns_the_more_the_more_of_them(spread: float, workers: int) -> None:
+    model = bare_model(spread_ratio=spread, slowest_ratio=1.0)
+    now, more = capacity.slowest_ratio(model, workers), capacity.slowest_ratio(model, workers + 1)
+    assert 0 < more <= now <= 1
+    assert workers * now <= (workers + 1) * more * (1 + 1e-12)  # and yet one more worker never slows the launch
+    if spread > 0.01 and workers > 1:
+        assert now < 1
+
+
+def test_few_workers_scatter_more_than_many() -> None:
+    model = bare_model(spread_ratio=0.1, slowest_ratio=1.0)
+    few, many = (predict(f"{nodes}x1x1", model, bare_cluster(nodes=200), feed="first-come").samples_per_s for nodes in (2, 101))
+    assert few.relative_half_width_ratio is not None
+    assert many.relative_half_width_ratio is not None
+    assert few.relative_half_width_ratio > 1.5 * many.relative_half_width_ratio
+
+
+def launched(layout: str, *rates: float, spread: float = 0.02) -> list[Measurement]:
+    """A launch for each rate, all workers of it alike: the mood of a host, which they share."""
+    tasks = Layout.parse(layout).tasks
+    workers = {rate: make_worker(rate, samples_per_s=make_estimate(rate, spread=spread)) for rate in rates}
+    return [make_measurement(layout, workers=(workers[rate],) * tasks) for rate in rates]
+
+
+def half_width(model: CapacityModel) -> float:
+    (found,) = model.contention
+    assert found.kept_ratio.relative_half_width_ratio is not None
+    return found.kept_ratio.relative_half_width_ratio
+
+
+@given(st.floats(0.03, 0.2), st.integers(1, 4))
+def test_how_far_launches_lie_apart_is_seen_where_there_are_many(apart: float, tasks: int) -> None:
+    rates = [1000 * (1 + apart), 1000 / (1 + apart)] * 30
+    found = fit(*launched("1x1x1", *rates), *launched(f"1x{tasks}x2", 1000)).launch_spread_ratio
+    assert found == pytest.approx(math.log1p(apart), rel=0.1)
+
+
+@given(st.floats(0.001, 0.3), st.floats(1.1, 3))
+def test_after_one_launch_an_uneven_pipeline_is_trusted_less(spread: float, more: float) -> None:
+    even, uneven = (fit(*launched("1x1x1", 1000, spread=each)).launch_spread_ratio for each in (spread, spread * more))
+    assert even <= uneven
+    assert even < uneven or even > 0.3  # beyond that nobody knows
+    assert even > spread / capacity.NORMAL_95 or even > 0.3
+
+
+def test_launches_that_agree_take_away_from_what_was_assumed() -> None:
+    found = [fit(*launched("1x1x1", *[1000.0] * count, spread=0.1)).launch_spread_ratio for count in (1, 2, 8, 40)]
+    assert found == sorted(found, reverse=True)
+    assert found[-1] < found[0] / 3
+
+
+def test_workers_of_one_launch_are_one_look_at_their_host() -> None:
+    """Eight workers of one launch tell no more of its mood than two do; eight launches do."""
+    lone = launched("1x1x1", *[950.0, 1150.0] * 10)
+    two, eight = (half_width(fit(*lone, *launched(layout, 900))) for layout in ("1x2x1", "1x8x1"))
+    often = half_width(fit(*lone, *launched("1x2x1", *[810.0, 990.0] * 4)))
+    assert eight > 0.8 * two
+    assert often < 0.7 * two
+
+
+def test_one_launch_is_in_the_mood_of_its_nodes_however_many_workers_share_it() -> None:
+    def width(layout: str) -> float:
+        moody = bare_model(launch_spread_ratio=0.1)
+        found = predict(layout, moody, bare_cluster(nodes=200), single=1, feed="first-come").samples_per_s
+        assert found.relative_half_width_ratio is not None
+        return found.relative_half_width_ratio
+
+    assert width("2x1x1") == pytest.approx(capacity.NORMAL_95 * 0.1, rel=0.15)
+    assert width("2x16x1") == pytest.approx(width("2x1x1"), rel=0.05)
+    assert width("101x1x1") < width("2x1x1") / 4
+
+
+def test_what_two_factors_have_in_common_cancels() -> None:
+    """The rate of two workers together is known as well as it was measured, however badly that of one alone is."""
+    alone = [make_measurement("1x1x1", [rate]) for rate in (700, 1000, 1300)]
+    together = [make_measurement("1x2x1", [rate, rate]) for rate in (500, 501, 499, 500)]
+    model = fit(*alone, *together, host_cpus=2)
+    here = bare_cluster(cpus_per_node=2)
+    rate, extrapolation = capacity.worker_rate(model, here, 2, 1)
+    assert extrapolation == 1.0
+    assert rate.estimate == pytest.approx(500, rel=0.01)
+    assert rate.relative_half_width_ratio is not None
+    kept = model.contention[0].kept_ratio.relative_half_width_ratio
+    assert kept is not None
+    assert rate.relative_half_width_ratio < kept / 2
+
+
+def test_workers_that_wait_leave_their_cpus_to_their_neighbours() -> None:
+    """Contention is by CPUs kept busy, not by CPUs given: eight that idle for nine tenths are as one."""
+    point = contention(2, 1, 2, 0.8, spread=0.0)
+    busy = bare_model(
+        workers=(WorkerPoint(cpus=1, samples_per_s=Estimate.exact(100.0), cpu_s_per_sample=0.01),), contention=(point,)
+    )
+    idle = bare_model(workers=(WorkerPoint(cpus=1, samples_per_s=Estimate.exact(100.0), cpu_s_per_sample=0.001),), contention=())
+    rate = {name: capacity.worker_rate(model, bare_cluster(), 8, 1)[0].estimate for name, model in (("busy", busy), ("idle", idle))}
+    assert rate["idle"] == pytest.approx(100)
+    assert rate["busy"] < 85
+
+
+@given(st.lists(st.floats(10, 1000), min_size=1, max_size=6))
+def test_replicates_are_the_same_each_time_and_surround_the_mean(rates: list[float]) -> None:
+    runs = [make_measurement("1x1x1", [rate]) for rate in rates]
+    once, again = fit(*runs), fit(*runs)
+    assert once == again
+    point = once.workers[0]
+    assert len(point.replicates) == capacity.REPLICATES
+    assert min(point.replicates) > 0
+    assert point.samples_per_s.low <= sum(rates) / len(rates) * (1 + 1e-9)
+    assert point.samples_per_s.high >= sum(rates) / len(rates) * (1 - 1e-9)
+
+
+def test_the_conformal_quantile_is_the_corrected_one() -> None:
+    scores = np.arange(1.0, 20.0)  # 19 of them: rank ceil(20 x 0.9) = 18
+    assert capacity.quantile_log(scores) == 18.0
+    assert capacity.quantile_log(np.array([3.0])) == 3.0

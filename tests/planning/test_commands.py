@@ -1,0 +1,528 @@
+"""Launch lines: what the shell and Slurm make of them, whatever the paths hold, and TF_CONFIG for every task of a step."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+from builders import make_cluster, make_plan
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from cs_input_analyzer.errors import UsageError
+from cs_input_analyzer.planning.launch_lines import check_lines, compress_nodelist, expand_nodelist, launch_lines, tf_config
+from cs_input_analyzer.records import Cluster, LaunchLines, LaunchPlan, Options
+
+HOSTILE = [
+    "plain",
+    "two words",
+    "a'quote",
+    'a "double" quote',
+    "$HOME",
+    "$(touch pwned)",
+    "`touch pwned`",
+    "a;b",
+    "a && b | c > d",
+    "line\nbreak",
+    "tab\there",
+    "back\\slash",
+    "ends with \\",
+    "*",
+    "~",
+    "#no comment",
+    "!history",
+    "-rf",
+    "--nodes=99",
+    ":",
+    "",
+    "ünïcødé 数据 🚀",
+    "{a,b}",
+    "%j",
+]
+
+
+def a_plan(layout: str = "3x4x2", single: int = 1) -> LaunchPlan:
+    plan = make_plan(layout, single_task_nodes=single, launch=None)
+    workers = (plan.nodes - single) * plan.tasks_per_node - (0 if single else 1)
+    return make_plan(layout, single_task_nodes=single, launch=None, input_workers=workers)
+
+
+def lines(
+    layout: str = "3x4x2",
+    single: int = 1,
+    target: str = "data.py:train_input_fn",
+    cluster: Cluster | None = None,
+    **options: object,
+) -> LaunchLines:
+    return launch_lines(a_plan(layout, single), cluster or make_cluster(), Options(**options), target)  # type: ignore[arg-type]
+
+
+def in_components(text: LaunchLines, option: str) -> list[list[str]]:
+    """The values of an option in each component: those of the srun line, then those of the batch file's directives."""
+    line = shlex.split(text.srun)
+    words = [word for each in text.sbatch.splitlines() if each.startswith("#SBATCH ") for word in shlex.split(each)[1:]]
+    groups = [*" ".join(line[1 : line.index("bash")]).split(" : "), *" ".join(words).split("hetjob")]
+    return [re.findall(rf"{option}=(\S+)", group) for group in groups]
+
+
+# --- the words ------------------------------------------------------------------------------------------------------------------
+
+
+def test_the_three_default_lines() -> None:
+    assert lines().defaults == "nodes: 3\ntasks_per_node: 4\ncpus_per_task: 2"
+
+
+def test_csrun_wse_says_only_what_differs_from_its_defaults() -> None:
+    assert lines(single=0).csrun_wse == (
+        "csrun_wse --total-nodes 3 --tasks-per-node 4 --cpus-per-task 2 python run.py --mode=train"
+    )
+    full = lines(cyclic=True, mount_dirs=("/data", "/my scratch"), train_command="python run.py --params 'a b.yaml'").csrun_wse
+    assert full == (
+        "csrun_wse --total-nodes 3 --tasks-per-node 4 --cpus-per-task 2 --single-task-nodes 1 --cyclic "
+        "--mount-dirs '/data,/my scratch' python run.py --params 'a b.yaml'"
+    )
+
+
+def test_srun_is_one_component_without_single_task_nodes_and_two_with() -> None:
+    one, two = shlex.split(lines(single=0).srun), shlex.split(lines(single=2).srun)
+    assert ":" not in one
+    assert {"--nodes=3", "--ntasks-per-node=4", "--cpus-per-task=2"} <= set(one)
+    colon = two.index(":")
+    assert {"--nodes=2", "--ntasks-per-node=1"} <= set(two[:colon])
+    assert {"--nodes=1", "--ntasks-per-node=4", "--cpus-per-task=2"} <= set(two[colon:])
+
+
+def test_every_component_says_the_same_distribution() -> None:
+    for cyclic, words in ((False, "--distribution=block"), (True, "--distribution=cyclic")):
+        found = shlex.split(lines(cyclic=cyclic).srun)
+        assert [word for word in found if word.startswith("--distribution")] == [words] * 2
+    assert "cyclic" not in lines().srun + lines().sbatch
+    assert "#SBATCH --distribution=cyclic" in lines(cyclic=True).sbatch
+
+
+def test_sbatch_gives_each_component_its_lines_and_cpus_to_srun_again() -> None:
+    text = lines(sbatch_args="--time=60 --account 'my lab'", srun_args="--label").sbatch
+    first, second = text.split("#SBATCH hetjob\n")
+    assert text.startswith("#!/bin/bash\n")
+    assert {"#SBATCH --nodes=1", "#SBATCH --ntasks-per-node=1"} <= set(first.splitlines())
+    assert {"#SBATCH --nodes=2", "#SBATCH --ntasks-per-node=4", "#SBATCH --cpus-per-task=2"} <= set(second.splitlines())
+    assert first.count("#SBATCH --time=60 --account 'my lab'") == second.count("#SBATCH --time=60 --account 'my lab'") == 1
+    step = next(line for line in second.splitlines() if line.startswith("srun"))
+    assert {"--het-group=0,1", "--cpus-per-task=2", "--label"} <= set(shlex.split(step))
+
+
+def test_sbatch_without_single_task_nodes_is_an_ordinary_job() -> None:
+    text = lines("1x4x2", single=0).sbatch
+    assert "hetjob" not in text
+    assert "het-group" not in text
+    assert "3 of them stream" in text
+
+
+# --- the nodes that were planned for --------------------------------------------------------------------------------------------
+
+FOUND = make_cluster(partition="big", excluded_nodes=("wafer", "n7", "n8", "n9"))
+
+
+@pytest.mark.parametrize("single", [0, 1])
+def test_lines_are_for_the_nodes_that_were_planned_for(single: int) -> None:
+    components = 2 * (1 + bool(single))
+    text = lines(single=single, cluster=FOUND)
+    assert in_components(text, "--partition") == [["big"]] * components
+    assert in_components(text, "--exclude") == [["wafer,n[7-9]"]] * components
+    plain = lines(single=single)
+    assert in_components(plain, "--partition") == in_components(plain, "--exclude") == [[]] * components
+
+
+def test_the_users_partition_wins_and_the_users_exclusions_add() -> None:
+    text = lines(cluster=FOUND, partition="mine", exclude_nodes=("n8", "n1"))
+    assert in_components(text, "--partition") == [["mine"]] * 4
+    for (value,) in in_components(text, "--exclude"):
+        assert sorted(expand_nodelist(value)) == ["n1", "n7", "n8", "n9", "wafer"]
+
+
+def test_the_vendors_form_takes_neither_nodes_nor_memory() -> None:
+    assert lines(cluster=FOUND).csrun_wse == lines().csrun_wse
+
+
+@pytest.mark.parametrize("single", [0, 2])
+def test_every_component_and_the_step_ask_for_all_memory(single: int) -> None:
+    text = lines(single=single)
+    assert in_components(text, "--mem") == [["0"]] * (2 * (1 + bool(single)))
+    step = next(line for line in text.sbatch.splitlines() if line.startswith("srun"))
+    assert shlex.split(step).count("--mem=0") == 1
+
+
+@pytest.mark.parametrize("asked", ["--mem=100G", "--mem 100G", "--mem-per-cpu=2G", "--mem-per-gpu 2G", "--label --mem=0"])
+def test_the_users_own_word_on_memory_stands_alone(asked: str) -> None:
+    """Slurm takes one such option only, and of two of a kind the last."""
+    text = lines(srun_args=asked)
+    assert text.srun.count("--mem") == 2  # once in each component
+    step = next(line for line in text.sbatch.splitlines() if line.startswith("srun"))
+    assert step.count("--mem") == 1
+    assert text.sbatch.count("#SBATCH --mem=0\n") == 2
+    batch = lines(sbatch_args=asked).sbatch
+    assert sum(line.count("--mem") for line in batch.splitlines() if line.startswith("#SBATCH")) == 2
+
+
+@pytest.mark.parametrize("other", ["--mem-bind=local", "--comment=--mem", "--memory"])
+def test_other_words_leave_the_memory_alone(other: str) -> None:
+    assert lines(srun_args=other).srun.count("--mem=0") == 2
+
+
+def test_every_directive_comes_before_the_first_command() -> None:
+    body = lines(sbatch_args="--time=60").sbatch.splitlines()
+    first = next(index for index, line in enumerate(body) if line and not line.startswith("#"))
+    assert not any(line.startswith("#SBATCH") for line in body[first:])
+
+
+def test_a_container_wraps_the_training_and_not_the_launcher() -> None:
+    step = shlex.split(lines(container="/images/tf 2.sif", mount_dirs=("/data", "/home:/home:ro")).srun)
+    at = step.index("singularity")
+    assert step[at:] == [
+        *("singularity", "exec", "-B", "/data,/home:/home:ro", "/images/tf 2.sif"),
+        *("python", "run.py", "--mode=train"),
+    ]
+    assert "tf-config" in step[at - 2]
+    assert "-B" not in shlex.split(lines(container="x.sif").srun)
+    assert "singularity" not in lines(mount_dirs=("/data",)).srun
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"train_command": "python 'unclosed"},
+        {"train_command": "   "},
+        {"srun_args": '"'},
+        {"sbatch_args": "'"},
+        {"sbatch_args": "--comment 'two\nlines'"},
+        {"mount_dirs": ("/a,b",)},
+        {"mount_dirs": ("",)},
+        {"train_command": "a\0b"},
+        {"partition": "big\n#SBATCH --nodes=99"},
+        {"exclude_nodes": ("n[1-",)},
+        {"sbatch_args": "--partition=big"},
+        {"sbatch_args": "--account me -p big"},
+        {"sbatch_args": "-pbig"},
+        {"srun_args": "--exclude n1"},
+        {"srun_args": "-x n1"},
+    ],
+)
+def test_what_no_launcher_can_carry_is_refused(options: dict[str, object]) -> None:
+    with pytest.raises(UsageError):
+        lines(**options)
+    with pytest.raises(UsageError):  # and can be before there is a plan, or a cluster
+        check_lines(Options(**options))  # type: ignore[arg-type]
+
+
+TEXTS = st.text(st.sampled_from("ab '\"\\,\n\0-=[1]é"), max_size=8)
+
+
+@given(st.none() | TEXTS, TEXTS, TEXTS, st.lists(TEXTS, max_size=2), st.none() | TEXTS, st.sampled_from((0, 1)))
+@example(None, "", "", [], None, 1)
+def test_what_passes_the_check_becomes_lines(
+    command: str | None, srun_args: str, sbatch_args: str, mounts: list[str], partition: str | None, single: int
+) -> None:
+    """So that nothing that was measured is lost to a line that cannot be written."""
+    options = Options(
+        train_command=command, srun_args=srun_args, sbatch_args=sbatch_args, mount_dirs=tuple(mounts), partition=partition
+    )
+    try:
+        check_lines(options)
+    except UsageError:
+        return
+    text = launch_lines(a_plan("3x4x2", single), FOUND, options, "data.py:train_input_fn")
+    assert in_components(text, "--nodes") == [["1"], ["2"]] * 2 if single else [["3"]] * 2
+
+
+@pytest.mark.parametrize("target", ["a.py:f\n#SBATCH --exclusive=user\ntouch pwned", "a\r\nb", "a\u2028b"])
+def test_a_target_cannot_leave_its_comment(target: str) -> None:
+    text, plain = lines(target=target).sbatch, lines().sbatch
+    assert len(text.splitlines()) == len(plain.splitlines())
+    assert text.count("\n#SBATCH") == plain.count("\n#SBATCH")
+
+
+# --- in a real shell --------------------------------------------------------------------------------------------------------------
+
+FAKE_SRUN = """#!/bin/bash
+# Runs what srun would run, once, and shows what it was given.
+printf '%s\\0' "$@" > "$SHOWN"
+while [ "$1" != bash ]; do shift; done
+exec "$@"
+"""
+FAKE_TRAINING = """#!/bin/bash
+{ printf '%s\\0' "$TF_CONFIG" "$@"; } > "$TRAINED"
+"""
+FAKE_ANALYZER = """#!/bin/bash
+[ "$1" = tf-config ] && printf '{"task": "of %s"}' "$SLURM_PROCID"
+"""
+FAKE_SINGULARITY = """#!/bin/bash
+printf '%s\\0' "$@" > "$CONTAINED"
+"""
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Path:
+    """A folder of programs that stand in for srun, the training, singularity and this tool."""
+    programs = {"srun": FAKE_SRUN, "train": FAKE_TRAINING, "cs_input_analyzer": FAKE_ANALYZER, "singularity": FAKE_SINGULARITY}
+    for name, text in programs.items():
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    return tmp_path
+
+
+def run_bash(shell: Path, text: str) -> None:
+    environ = {
+        "PATH": f"{shell}{os.pathsep}{os.environ['PATH']}",
+        "SLURM_PROCID": "5",
+        **{name.upper(): str(shell / name) for name in ("shown", "trained", "contained")},
+    }
+    subprocess.run(["bash", "-n", "-c", text], check=True, env=environ, cwd=shell)
+    subprocess.run(["bash", "-c", text], check=True, env=environ, cwd=shell)
+
+
+def read(path: Path) -> list[str]:
+    return path.read_text().split("\0")[:-1]
+
+
+@pytest.mark.parametrize("form", ["srun", "sbatch"])
+@pytest.mark.parametrize("single", [0, 1])
+def test_every_argument_reaches_the_training_as_it_is(shell: Path, form: str, single: int) -> None:
+    text = getattr(lines(single=single, train_command=shlex.join(["train", *HOSTILE])), form)
+    run_bash(shell, text)
+    config, *arguments = read(shell / "trained")
+    assert arguments == HOSTILE
+    assert config == '{"task": "of 5"}'
+    assert not (shell / "pwned").exists()
+
+
+@pytest.mark.parametrize("hostile", [text for text in HOSTILE if text and "\n" not in text])
+def test_every_path_reaches_the_container_as_it_is(shell: Path, hostile: str) -> None:
+    mounts = (hostile.replace(",", "_"), "/data")
+    run_bash(shell, lines(container=hostile, mount_dirs=mounts, srun_args=shlex.join(["--comment", hostile])).sbatch)
+    assert read(shell / "contained") == ["exec", "-B", ",".join(mounts), hostile, "python", "run.py", "--mode=train"]
+    shown = read(shell / "shown")
+    assert shown[shown.index("--comment") + 1] == hostile
+    assert not (shell / "pwned").exists()
+
+
+@pytest.mark.parametrize("hostile", [text for text in HOSTILE if "\n" not in text])
+def test_a_directive_holds_its_value_as_one_word(hostile: str) -> None:
+    text = lines(sbatch_args=shlex.join(["--comment", hostile])).sbatch
+    directive = next(line for line in text.splitlines() if line.startswith("#SBATCH --comment"))
+    assert shlex.split(directive.removeprefix("#SBATCH ")) == ["--comment", hostile]
+    subprocess.run(["bash", "-n", "-c", text], check=True)
+
+
+@given(st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",)), max_size=8), min_size=1, max_size=4))
+def test_any_words_survive_quoting(words: list[str]) -> None:
+    command = shlex.join(["train", *words])
+    assert shlex.split(lines(train_command=command).csrun_wse)[-len(words) :] == words
+    assert shlex.split(lines(train_command=command).srun)[-len(words) :] == words
+
+
+def test_a_task_without_tf_config_does_not_start(shell: Path) -> None:
+    (shell / "cs_input_analyzer").write_text("#!/bin/bash\nexit 4\n")
+    with pytest.raises(subprocess.CalledProcessError) as caught:
+        run_bash(shell, lines(train_command="train").srun)
+    assert caught.value.returncode == 4
+    assert not (shell / "trained").exists()
+
+
+# --- TF_CONFIG --------------------------------------------------------------------------------------------------------------------
+
+
+def step(rank: int, nodes: str, counts: str, components: tuple[str, ...] = (), group: str = "HET", **more: str) -> dict[str, str]:
+    """The environment of one task, as Slurm 22.05 sets it: the nodes of a step over several components come sorted."""
+    environ = {
+        "SLURM_PROCID": str(rank),
+        "SLURM_STEP_NODELIST": nodes,
+        "SLURM_STEP_TASKS_PER_NODE": counts,
+        "SLURM_NODELIST": nodes,
+        "SLURM_TASKS_PER_NODE": counts,
+        **more,
+    }
+    if components:
+        environ["SLURM_HET_SIZE"] = environ["SLURM_PACK_SIZE"] = str(len(components))
+        environ |= {f"SLURM_JOB_NODELIST_{group}_GROUP_{index}": text for index, text in enumerate(components)}
+    return environ
+
+
+def configs(tasks: int, *arguments: object, **more: object) -> list[dict[str, dict[str, object]]]:
+    return [json.loads(tf_config(step(rank, *arguments, **more))) for rank in range(tasks)]  # type: ignore[arg-type]
+
+
+def test_one_host_has_the_chief_first_and_ports_that_follow() -> None:
+    first, second, *_ = configs(3, "sdf-1", "3")
+    assert first == {
+        "cluster": {"chief": ["sdf-1:23111"], "worker": ["sdf-1:23112", "sdf-1:23113"]},
+        "task": {"type": "chief", "index": 0},
+    }
+    assert second["task"] == {"type": "worker", "index": 0}
+
+
+def test_a_chief_alone_has_no_workers() -> None:
+    (only,) = configs(1, "n1", "1")
+    assert only["cluster"] == {"chief": ["n1:23111"]}
+
+
+def test_ports_count_on_each_host() -> None:
+    cluster = configs(4, "n[1-2]", "2(x2)")[0]["cluster"]
+    assert cluster == {"chief": ["n1:23111"], "worker": ["n1:23112", "n2:23111", "n2:23112"]}
+
+
+def test_cyclic_tasks_go_round_the_hosts() -> None:
+    cluster = configs(5, "n[1-2]", "3,2", SLURM_DISTRIBUTION="cyclic")[0]["cluster"]
+    assert cluster["worker"] == ["n2:23111", "n1:23112", "n2:23112", "n1:23113"]
+
+
+@pytest.mark.parametrize("group", ["HET", "PACK"])
+def test_single_task_nodes_do_not_count_as_workers(group: str) -> None:
+    found = configs(8, "n[1-4]", "1(x2),3(x2)", ("n[1-2]", "n[3-4]"), group)
+    assert [task["task"] for task in found] == [
+        {"type": "chief", "index": 0},
+        {"type": "evaluator", "index": 0},
+        *({"type": "worker", "index": index} for index in range(6)),
+    ]
+    assert found[0]["cluster"]["worker"] == [f"n{node}:{port}" for node in (3, 4) for port in (23111, 23112, 23113)]
+    assert all(task["cluster"] == found[0]["cluster"] for task in found)
+
+
+def test_the_order_of_tasks_is_that_of_the_components_and_not_of_the_sorted_nodes() -> None:
+    found = configs(5, "n[1-2,4]", "2(x2),1", ("n4", "n[1-2]"))
+    assert found[0]["cluster"]["chief"] == ["n4:23111"]
+    assert found[1]["cluster"]["worker"][0] == "n1:23111"  # type: ignore[index]
+
+
+def test_the_original_launcher_without_single_task_nodes_has_all_but_the_chief_as_workers() -> None:
+    found = configs(6, "n[1-3]", "2(x3)", ("n1", "n[2-3]"))
+    assert [task["task"]["type"] for task in found] == ["chief", *["worker"] * 5]
+
+
+def test_the_original_launcher_puts_each_single_task_node_in_a_component() -> None:
+    found = configs(6, "n[1-3]", "1(x2),4", ("n1", "n2", "n3"))
+    assert [task["task"]["type"] for task in found] == ["chief", "evaluator", *["worker"] * 4]
+
+
+@given(st.integers(1, 5), st.integers(1, 5), st.integers(0, 3), st.booleans())
+def test_every_streaming_task_is_one_worker_on_its_own_port(nodes: int, tasks: int, single: int, cyclic: bool) -> None:
+    counts, components = f"{tasks}(x{nodes})", ()
+    names = f"n[{single}-{single + nodes - 1}]"
+    if single:
+        components = (f"n[0-{single - 1}]", names)  # type: ignore[assignment]
+        counts, names = f"1(x{single}),{counts}", f"n[0-{single + nodes - 1}]"
+    total = single + nodes * tasks
+    found = configs(total, names, counts, components, SLURM_DISTRIBUTION="cyclic" if cyclic else "block")
+    workers = found[0]["cluster"].get("worker", [])
+    assert isinstance(workers, list)
+    assert len(workers) == total - max(1, single)
+    assert len(set(workers)) == len(workers)
+    indices = [task["task"]["index"] for task in found if task["task"]["type"] == "worker"]
+    assert indices == list(range(len(workers)))
+    per_host = {host: sum(1 for worker in workers if worker.startswith(f"{host}:")) for host in expand_nodelist(names)}
+    assert max(per_host.values()) <= tasks
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"SLURM_PROCID": ""},
+        {"SLURM_PROCID": "x"},
+        {"SLURM_PROCID": "9"},
+        {"SLURM_STEP_TASKS_PER_NODE": "2"},
+        {"SLURM_STEP_TASKS_PER_NODE": "two"},
+        {"SLURM_STEP_NODELIST": "n[1-"},
+        {"SLURM_HET_SIZE": "2"},
+        {"SLURM_HET_SIZE": "two"},
+    ],
+)
+def test_variables_that_make_no_step_are_refused(broken: dict[str, str]) -> None:
+    with pytest.raises(UsageError):
+        tf_config(step(0, "n[1-2]", "2(x2)") | broken)
+
+
+def test_outside_of_slurm_the_message_says_where_to_run_it() -> None:
+    with pytest.raises(UsageError, match="srun"):
+        tf_config({})
+
+
+def test_components_that_share_a_node_are_refused() -> None:
+    with pytest.raises(UsageError, match="--exclusive"):
+        tf_config(step(0, "n[1-2]", "3,2", ("n1", "n[1-2]")))
+
+
+# --- node lists -------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "hosts"),
+    [
+        ("n1", ["n1"]),
+        ("n[1-3,07],gpu2", ["n1", "n2", "n3", "n07", "gpu2"]),
+        ("n[08-11]", ["n08", "n09", "n10", "n11"]),
+        ("a,b,c", ["a", "b", "c"]),
+        ("r[1-2]n[1-2]-ib", ["r1n1-ib", "r1n2-ib", "r2n1-ib", "r2n2-ib"]),
+        ("node[5]", ["node5"]),
+        ("[1-2]x", ["1x", "2x"]),
+        ("host.example.org", ["host.example.org"]),
+    ],
+)
+def test_node_lists_expand_in_slurms_order(text: str, hosts: list[str]) -> None:
+    assert list(expand_nodelist(text)) == hosts
+
+
+@pytest.mark.parametrize(
+    "text", ["", ",", "n[", "n]", "n[]", "n[1-]", "n[a-b]", "n[3-1]", "n[1,,2]", "a b", "n[1-2", "n[1-9999999]", "a,"]
+)
+def test_what_is_no_node_list_is_refused(text: str) -> None:
+    with pytest.raises(UsageError):
+        expand_nodelist(text)
+
+
+def test_a_list_of_absurdly_many_nodes_is_refused_before_it_is_made() -> None:
+    with pytest.raises(UsageError, match="1,000,000"):
+        expand_nodelist("n[1-999999]x[1-999999]")
+
+
+@pytest.mark.parametrize(
+    ("names", "text"),
+    [
+        ((), ""),
+        (("wafer",), "wafer"),
+        (("n1", "n2", "n3", "n07", "gpu2"), "n[1-3,07],gpu2"),
+        (("n9", "n10", "n11", "n9"), "n[9,10-11]"),
+        (("n08", "n09", "n10"), "n[08-10]"),
+        (("n", "n1", "1", "2", "n1-ib", "n2-ib"), "n,n1,1,2,n1-ib,n2-ib"),
+        (("n1234567890", "n1234567891"), "n1234567890,n1234567891"),
+    ],
+)
+def test_many_nodes_are_written_short(names: tuple[str, ...], text: str) -> None:
+    assert set(expand_nodelist(text) if text else ()) == set(names)
+    assert compress_nodelist(names) == text
+
+
+NAMES = st.from_regex(r"[a-c]{0,2}-?[0-9]{0,3}", fullmatch=True).filter(bool)
+
+
+@given(st.lists(NAMES, min_size=1, max_size=40))
+def test_a_short_list_names_each_node_once(names: list[str]) -> None:
+    found = expand_nodelist(compress_nodelist(names))
+    assert len(found) == len(set(found))
+    assert set(found) == set(names)
+
+
+@given(st.integers(0, 9_000), st.integers(1, 900))
+def test_a_thousand_nodes_in_a_row_take_no_more_room_than_few(first: int, count: int) -> None:
+    assert len(compress_nodelist(f"node{number:05d}" for number in range(first, first + count))) <= len("node[00000-00000]")
+
+
+@given(st.lists(st.tuples(st.integers(0, 999), st.integers(0, 20)), min_size=1, max_size=5))
+def test_ranges_expand_to_as_many_nodes_as_they_span(ranges: list[tuple[int, int]]) -> None:
+    text = ",".join(f"{first:04d}-{first + more:04d}" for first, more in ranges)
+    hosts = expand_nodelist(f"n[{text}]")
+    assert len(hosts) == sum(more + 1 for _, more in ranges)
+    assert all(re.fullmatch(r"n\d{4}", host) for host in hosts)

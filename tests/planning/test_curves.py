@@ -1,0 +1,196 @@
+"""What the pictures are made of: points that obey the laws of what they show."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import pytest
+from builders import make_capacity_model, make_cluster, make_consumption, make_graph, make_layout, make_op, make_plan, make_stations
+from hypothesis import given
+from hypothesis import strategies as st
+from page_runs import gaps, usual_run
+
+from cs_input_analyzer.planning.curves import (
+    bottleneck_op,
+    current_prediction,
+    feeding_curve,
+    feeds,
+    flow_rows,
+    gap_bins,
+    launch_grid,
+    throughput_curve,
+    wanted_gap_s,
+)
+from cs_input_analyzer.planning.curves.launches import spread
+from cs_input_analyzer.records import PipelineGraph
+
+# --- numbers of a spread -----------------------------------------------------------------------------------------------------
+
+
+@given(st.integers(1, 10**9), st.integers(0, 10**9), st.integers(2, 40), st.sets(st.integers(-5, 2 * 10**9), max_size=3))
+def test_a_spread_holds_its_ends_what_is_wanted_and_not_much_more(first: int, length: int, most: int, wanted: set[int]) -> None:
+    last = first + length
+    found = spread(first, last, most, wanted)
+    assert list(found) == sorted(set(found))
+    assert found[0] == first
+    assert found[-1] == last
+    assert {number for number in wanted if first <= number <= last} <= set(found)
+    assert len(found) <= most + len(wanted) + 2
+
+
+def test_nothing_is_between_ends_that_have_changed_places() -> None:
+    assert spread(2, 1, 5) == ()
+
+
+# --- launches ----------------------------------------------------------------------------------------------------------------
+
+
+def test_the_curve_runs_through_the_plan_and_never_falls() -> None:
+    run = usual_run()
+    curve = throughput_curve(run)
+    assert run.recommendation.layout in [at.layout for at in curve]
+    assert all(at.problem is None for at in curve)
+    rates = [at.samples_per_s.estimate for at in curve]
+    assert rates == sorted(rates)
+    assert curve[0].input_workers == 1
+    assert curve[-1].layout.nodes == run.cluster.nodes
+
+
+def test_on_one_node_the_curve_goes_on_to_all_tasks_that_fit() -> None:
+    run = usual_run(cluster=make_cluster(nodes=1, cpus_per_node=8), recommendation=make_plan("1x2x2", single_task_nodes=0))
+    assert [at.layout.tasks_per_node for at in throughput_curve(run)] == [2, 3, 4]
+
+
+def test_the_grid_holds_the_plan_and_the_launch_in_use() -> None:
+    run = usual_run()
+    layouts = {at.layout for at in launch_grid(run)}
+    assert {run.recommendation.layout, run.options.current} <= layouts
+    assert max(layout.cpus_per_task for layout in layouts) <= run.capacity.largest_cpus_probed
+
+
+def test_without_a_model_or_a_plan_there_is_nothing_to_ask() -> None:
+    for run in (usual_run(capacity=None), usual_run(recommendation=None)):
+        assert throughput_curve(run) == ()
+        assert launch_grid(run) == ()
+
+
+def test_what_feeds_is_what_the_plan_says_of_itself() -> None:
+    run = usual_run()
+    at = {prediction.layout: prediction for prediction in throughput_curve(run)}
+    enough = 7000 * 1.1
+    for prediction in at.values():
+        assert feeds(prediction, run) == (prediction.samples_per_s.low >= enough)
+    assert feeds(next(iter(at.values())), usual_run(consumption=None)) is None
+
+
+def test_a_launch_in_use_that_cannot_run_has_no_prediction() -> None:
+    run = usual_run()
+    assert current_prediction(run).layout == make_layout("2x4x2")
+    assert current_prediction(usual_run(cluster=make_cluster(nodes=1))) is None
+    assert current_prediction(usual_run(capacity=make_capacity_model(), options=type(run.options)())) is None
+
+
+# --- gaps --------------------------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.floats(0, 1e4), max_size=300))
+def test_every_gap_is_in_one_bin(gaps_s: list[float]) -> None:
+    bins = gap_bins(gaps_s)
+    assert sum(bin.count for bin in bins) == len(gaps_s)
+    if gaps_s:
+        assert sum(bin.share_ratio for bin in bins) == pytest.approx(1.0)
+        assert bins[0].low_s <= max(min(gaps_s), 1e-7) * (1 + 1e-9)
+        assert bins[-1].high_s >= max(gaps_s) * (1 - 1e-9)
+    for one, other in itertools.pairwise(bins):
+        assert one.high_s == pytest.approx(other.low_s)
+
+
+def test_the_gap_that_feeds_the_accelerator_follows_from_little() -> None:
+    run = usual_run()
+    wanted = wanted_gap_s(run)
+    # Every worker gives a batch of 256 in that time: all together, the demand.
+    assert run.recommendation.input_workers * 256 / wanted == pytest.approx(7000)
+    assert wanted_gap_s(usual_run(consumption=None)) is None
+    assert wanted_gap_s(usual_run(pipeline=make_graph(batch_size=None))) is None
+
+
+# --- flow --------------------------------------------------------------------------------------------------------------------
+
+
+def zipped() -> PipelineGraph:
+    ops = (
+        make_op("tf_record", inputs=()),
+        make_op("tensor_slices", inputs=()),
+        make_op("map", inputs=("tensor_slices",)),
+        make_op("zip", inputs=("tf_record", "map")),
+        make_op("batch", inputs=("zip",)),
+    )
+    return make_graph("batch", ops=ops)
+
+
+def test_strands_run_beside_each_other_until_they_are_joined() -> None:
+    rows = {row.op.name: row for row in flow_rows(usual_run(pipeline=zipped()))}
+    assert {name: row.lane for name, row in rows.items()} == {"tf_record": 0, "tensor_slices": 1, "map": 1, "zip": 0, "batch": 0}
+    assert rows["map"].lanes == (0, 1)
+    assert rows["zip"].merges == (1,)
+    assert rows["batch"].lanes == (0,)
+
+
+def test_what_is_inside_a_function_flows_into_its_op() -> None:
+    rows = {row.op.name: row for row in flow_rows(usual_run())}
+    assert rows["tf_record"].depth == 1
+    assert rows["interleave"].depth == 0
+    assert all(len(row.lanes) <= 2 for row in rows.values())
+    assert rows["prefetch"].lanes == (0,)
+
+
+def test_the_bottleneck_is_the_first_station_that_is_an_op_else_the_dearest() -> None:
+    cpu, batch, readers = make_stations()
+    assert bottleneck_op(usual_run(stations=(batch, cpu))) == "batch"
+    assert bottleneck_op(usual_run(stations=(cpu, batch, readers))) == "map"
+    assert bottleneck_op(usual_run(stations=(), profile=None)) is None
+
+
+def test_a_circle_ends() -> None:
+    ops = (make_op("map", inputs=("batch",), within="batch"), make_op("batch", inputs=("map",), within="map"))
+    assert len(flow_rows(usual_run(pipeline=make_graph("batch", ops=ops)))) == 2
+
+
+# --- feeding -----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_fed_accelerator_takes_what_it_wants_and_pauses_once() -> None:
+    run = usual_run()
+    curve = feeding_curve(run, [gaps()])
+    assert curve is not None
+    length = curve.points[0].end_s - curve.points[0].begin_s
+    wanted = {round(point.wanted_samples_per_s) for point in curve.points}
+    assert max(wanted) == 7000
+    paused = sum((7000 - point.wanted_samples_per_s) * length for point in curve.points) / 7000
+    assert paused == pytest.approx(curve.pause_end_s - curve.pause_begin_s)
+    taken = sum(point.taken_samples_per_s * length for point in curve.points)
+    could = sum(point.wanted_samples_per_s * length for point in curve.points)
+    assert taken == pytest.approx(could, rel=0.03)
+
+
+def test_a_starving_one_takes_what_there_is() -> None:
+    run = usual_run(consumption=make_consumption(100_000.0))
+    curve = feeding_curve(run, [gaps()])
+    length = curve.points[0].end_s - curve.points[0].begin_s
+    rate = sum(point.taken_samples_per_s * length for point in curve.points) / curve.points[-1].end_s
+    # All of the supply, but for what the pause loses beyond the buffers.
+    assert 0.8 * 14_500 < rate < 1.05 * 14_500
+
+
+@pytest.mark.parametrize(
+    "run", [usual_run(consumption=None), usual_run(recommendation=None), usual_run(pipeline=make_graph(batch_size=None))]
+)
+def test_without_both_sides_there_is_no_feeding(run: object) -> None:
+    assert feeding_curve(run, [gaps()]) is None  # type: ignore[arg-type]
+
+
+def test_traces_of_nothing_are_no_traces() -> None:
+    assert feeding_curve(usual_run(), []) is None
+    assert feeding_curve(usual_run(), [(), (0.0, 0.0)]) is None
+    assert math.isfinite(feeding_curve(usual_run(), [(0.0, 1.0)]).points[-1].end_s)

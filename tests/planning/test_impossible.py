@@ -1,0 +1,218 @@
+"""Demands, clusters and saved runs that cannot be: one clear message each, before anything is measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import make_analysis, make_host
+from test_recommend import GIB, a_cluster, a_model, plan
+
+from cs_input_analyzer import api
+from cs_input_analyzer.choices import make_options
+from cs_input_analyzer.cli import main
+from cs_input_analyzer.errors import UsageError
+from cs_input_analyzer.machines import host
+from cs_input_analyzer.records import Layout
+from cs_input_analyzer.report.to_json import to_json
+
+# --- demands --------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("demand", "message"),
+    [
+        ("0", "positive number of samples/s, got 0"),
+        ("-7000", "positive number of samples/s, got -7000"),
+        ("nan", "positive number of samples/s, got nan"),
+        ("inf", "positive number of samples/s, got inf"),
+        ("1e30", "beyond any accelerator: check the unit"),
+    ],
+)
+def test_a_demand_that_cannot_be(demand: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["analyze", f"{__file__}:input_fn", "--demand", demand]) == 2
+    out, err = capsys.readouterr()
+    assert message in err
+    assert len(err.strip().splitlines()) == 1
+    assert out == ""
+    with pytest.raises(UsageError, match="the demand"):
+        api.consumption_of(make_options(demand=float(demand)))
+
+
+@pytest.mark.parametrize(
+    ("step_time", "batch_size", "message"),
+    [
+        (0.0, 256, "the step time must be a positive number"),
+        (-1.0, 256, "the step time must be a positive number"),
+        (float("nan"), 256, "the step time must be a positive number"),
+        (float("inf"), 256, "the step time must be a positive number"),
+        (1e-30, 256, "beyond any accelerator"),
+        (0.1, 0, "--batch-size 0"),
+        (0.1, None, "--step-time needs --batch-size"),
+    ],
+)
+def test_a_step_time_that_cannot_be(step_time: float, batch_size: int | None, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        api.consumption_of(make_options(step_time=step_time, batch_size=batch_size))
+
+
+def test_demands_at_the_edge_are_fine() -> None:
+    for demand in (1e-9, 1.0, 1e12):
+        found = api.consumption_of(make_options(demand=demand))
+        assert found is not None
+        assert found.samples_per_s.estimate == demand
+    assert plan(1e-9).meets_demand is True
+    assert plan(1e12).meets_demand is False
+
+
+# --- clusters -------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_cluster_that_is_too_small_for_the_chief() -> None:
+    with pytest.raises(UsageError, match="room for the chief and at least one input worker"):
+        plan(100, cluster=a_cluster(nodes=1, cpus_per_node=1))
+    assert plan(100, cluster=a_cluster(nodes=2, cpus_per_node=1)).nodes == 2
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_a_cluster_that_is_too_small_for_weight_streaming(nodes: int) -> None:
+    with pytest.raises(UsageError, match=r"weight streaming needs 3 nodes at least, .* has [12] nodes?: give more by --nodes N"):
+        plan(100, cluster=a_cluster(nodes=nodes, cpus_per_node=8), mode="weight_streaming")
+    assert plan(100, cluster=a_cluster(nodes=3, cpus_per_node=1), mode="weight_streaming").input_workers == 1
+
+
+def test_memory_that_is_too_small() -> None:
+    with pytest.raises(UsageError, match="one input worker of this pipeline holds 768 MiB, but a node has 512 MiB"):
+        plan(100, cluster=a_cluster(memory_bytes_per_node=GIB // 2))
+    # Room for one task on the only node, which must be the chief.
+    with pytest.raises(UsageError, match=r"no launch fits 1 node.* of memory per node, a node has 1 GiB"):
+        plan(100, cluster=a_cluster(nodes=1, memory_bytes_per_node=GIB))
+    assert plan(10, cluster=a_cluster(nodes=2, memory_bytes_per_node=GIB)).tasks_per_node == 1
+
+
+def test_fewer_files_than_workers() -> None:
+    few = a_model(is_sharded=True, file_count=3)
+    assert plan(1e6, few).input_workers == 3
+    with pytest.raises(UsageError, match="share 0 files"):
+        plan(100, a_model(is_sharded=True, file_count=0))
+    today = plan(100, few, current=Layout.parse("4x4x1")).alternatives[0]
+    assert today.note == ("current launch: cannot run as given, 12 input workers share 3 files: some would have nothing to stream")
+
+
+def test_two_ways_to_tell_the_speed_of_a_node_are_one_too_many() -> None:
+    with pytest.raises(UsageError, match="give one of them"):
+        make_options(node_speed_ratio=1.2, node_reference="10000000")
+
+
+@pytest.mark.parametrize("speed", [1.2, "1.2", "1.2x"])
+def test_a_speed_may_be_a_number_or_a_text(speed: float | str) -> None:
+    found = make_options(node_speed_ratio=speed).node_speed_ratio
+    assert found is not None
+    assert (found.low, found.estimate, found.high) == (1.2, 1.2, 1.2)
+
+
+@pytest.mark.parametrize("speed", ["fast", float("nan"), 0, -1.0])
+def test_a_speed_that_is_none(speed: float | str) -> None:
+    with pytest.raises(UsageError):
+        make_options(node_speed_ratio=speed)
+
+
+MANY = "9" * 400  # digits: more than a float can hold
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--nodes", "100000000000000000"], "more than 1,000,000 nodes"),
+        (["--nodes", MANY], "more than 1,000,000 nodes"),
+        (["--nodes", "2", "--cpus-per-node", MANY], "more than 4,096 CPUs per node"),
+        (["--nodes", "2", "--cpus-per-node", "4097"], "more than 4,096 CPUs per node"),
+        (["--nodes", "2", "--memory-per-node", "1e300GiB"], "must be a positive, finite number"),
+        (["--nodes", "2", "--memory-per-node", "1e30GiB"], "bytes of memory per node"),
+        (["--nodes", "2", "--memory-per-node", MANY], "must be a positive, finite number"),
+        (["--threads-per-core", MANY], "threads per core"),
+        (["--demand", "5", "--batch-size", MANY], "--batch-size: more than 1,000,000,000 samples"),
+        (["--step-time", "0.1", "--batch-size", MANY], "--batch-size: more than 1,000,000,000 samples"),
+        (["--step-time", "1e-320", "--batch-size", "1000000000"], "positive number of samples/s, got inf"),
+        (["--wafer", "bert_large", "--batch-size", "64", "--sequence-length", MANY], "the sequence length must be at most"),
+        (["--wafer", "bert_large", "--batch-size", "64", "--systems", MANY], "systems must be at most"),
+        (["--demand", MANY], "positive number of samples/s, got inf"),
+        (["--single-task-nodes", MANY], "single-task-nodes"),
+        (["--cpus", MANY], "this process may use"),
+        (["--current", f"{MANY}x1x1"], "a layout is written"),
+    ],
+    ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",
+)
+def test_numbers_beyond_any_machine(options: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["analyze", f"{__file__}:input_fn", *options]) == 2
+    out, err = capsys.readouterr()
+    assert message in err
+    assert out == ""
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [
+        {"batch_size": 10**400},
+        {"current": Layout(nodes=10**18, tasks_per_node=1, cpus_per_task=1)},
+        {"probe_layouts": (Layout(nodes=1, tasks_per_node=1, cpus_per_task=0),)},
+        {"single_task_nodes": -1},
+        {"mount_dirs": ("/a,b",)},
+        {"train_command": "python 'x"},
+        {"exclude_nodes": "n[1-"},
+    ],
+)
+def test_what_python_hands_over_is_checked_too(choices: dict[str, Any]) -> None:
+    with pytest.raises(UsageError):
+        make_options(**choices)
+
+
+def test_lists_may_be_written_as_on_the_command_line() -> None:
+    found = make_options(mount_dirs="/a,/b c", exclude_nodes="n[1-2],x", launcher="slurm")
+    assert (found.mount_dirs, found.exclude_nodes) == (("/a", "/b c"), ("n1", "n2", "x"))
+    same = make_options(mount_dirs=("/a", "/b c"), exclude_nodes=["n[1-2]", "x"], launcher="slurm")
+    assert same == found
+    assert make_options(mount_dirs=(), exclude_nodes="") == make_options()
+
+
+def test_the_largest_clusters_that_pass_are_planned_for() -> None:
+    found = plan(1e12, cluster=a_cluster(nodes=1_000_000, cpus_per_node=64))
+    assert found.meets_demand is False
+    assert found.nodes > 1000
+
+
+# --- saved runs -----------------------------------------------------------------------------------------------------------------
+
+
+def saved(folder: Path, tensorflow_version: str | None, change: tuple[str, str] = ("", "")) -> str:
+    path = folder / "run.json"
+    path.write_text(to_json(make_analysis(host=make_host(tensorflow_version=tensorflow_version))).replace(*change, 1))
+    return str(path)
+
+
+def test_a_run_of_another_tensorflow_is_shown_with_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(host, "tensorflow_version", lambda: "2.21.0")
+    assert main(["report", saved(tmp_path, "2.18.0")]) == 0
+    out, err = capsys.readouterr()
+    assert "warning: this run was measured with TensorFlow 2.18.0, here is 2.21.0" in err
+    assert "ACCELERATOR-BOUND" in out
+    assert "warning: this run" not in out
+
+
+@pytest.mark.parametrize(("then", "here"), [("2.21.0", "2.21.0"), (None, "2.21.0"), ("2.21.0", None), (None, None)])
+def test_the_same_or_no_tensorflow_is_no_reason_to_warn(
+    then: str | None, here: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(host, "tensorflow_version", lambda: here)
+    assert main(["report", saved(tmp_path, then)]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_a_run_of_a_newer_schema_is_refused_with_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = saved(tmp_path, None, ('"schema_version": 1', '"schema_version": 2'))
+    for command in (["report", run], ["validate", run]):
+        assert main(command) == 2
+        assert "written by a newer version: schema 2, this tool reads up to 1; upgrade" in capsys.readouterr().err

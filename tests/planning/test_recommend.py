@@ -1,0 +1,583 @@
+"""Recommendation: the same launch as brute force over every layout, and a plan that moves with the demand."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+from builders import make_capacity_model, make_cluster, make_consumption, make_estimate
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cs_input_analyzer.errors import UsageError
+from cs_input_analyzer.planning import capacity, recommend
+from cs_input_analyzer.planning.recommend.verdict import _probability_below as probability_below
+from cs_input_analyzer.records import (
+    Alternative,
+    CapacityModel,
+    Cluster,
+    Consumption,
+    ContentionPoint,
+    Estimate,
+    LaunchPlan,
+    Layout,
+    Options,
+    Prediction,
+    WorkerPoint,
+)
+from cs_input_analyzer.units import format_rate
+
+GIB = 2**30
+
+
+def a_model(**overrides: object) -> CapacityModel:
+    """100 samples/s on one CPU, 180 on two, 300 on four; 0.5 GiB each."""
+    plain: dict[str, object] = {
+        "workers": tuple(
+            WorkerPoint(cpus=cpus, samples_per_s=make_estimate(rate, count=3), cpu_s_per_sample=0.01)
+            for cpus, rate in ((1, 100.0), (2, 180.0), (4, 300.0))
+        ),
+        "contention": (ContentionPoint(tasks=4, cpus=1, busy_ratio=1.0, kept_ratio=make_estimate(0.9)),),
+        "slowest_ratio": 0.98,
+        "host_cpus": 4,
+        "private_bytes": GIB // 2,
+        "shared_bytes": GIB // 4,
+        "bytes_read_per_sample": 1e5,
+        "bytes_out_per_sample": 2e5,
+        "is_sharded": False,
+        "file_count": None,
+    }
+    return make_capacity_model(**(plain | overrides))
+
+
+def a_cluster(**overrides: object) -> Cluster:
+    plain: dict[str, object] = {
+        "nodes": 8,
+        "cpus_per_node": 8,
+        "network_bytes_per_s_per_node": None,
+        "threads_per_core": 1,
+        "speed_ratio": Estimate.exact(1.0),
+    }
+    return make_cluster(**(plain | overrides))
+
+
+def plan(
+    demand: float | None,
+    model: CapacityModel | None = None,
+    cluster: Cluster | None = None,
+    mode: str | None = None,
+    **options: object,
+) -> LaunchPlan:
+    consumption = None if demand is None else make_consumption(demand, mode=mode)
+    return recommend.recommend(model or a_model(), consumption, cluster or a_cluster(), Options(**options))  # type: ignore[arg-type]
+
+
+# --- against brute force --------------------------------------------
+
+
+def every_launch(model: CapacityModel, consumption: Consumption | None, cluster: Cluster, options: Options) -> list[Prediction]:
+    """All layouts that can run, without any of the planner's short cuts."""
+    found = []
+    for nodes in range(1, cluster.nodes + 1):
+        for tasks in range(1, cluster.cpus_per_node + 1):
+            for cpus in range(1, min(model.largest_cpus_probed, cluster.cpus_per_node // tasks) + 1):
+                layout = Layout(nodes=nodes, tasks_per_node=tasks, cpus_per_task=cpus)
+                single = recommend.single_task_nodes(nodes, consumption, options)
+                prediction = capacity.predict(model, cluster, layout, single_task_nodes=single, feed=options.feed)
+                if prediction.problem is None:
+                    found.append(prediction)
+    return found
+
+
+def cost(prediction: Prediction) -> tuple[float, ...]:
+    return prediction.layout.nodes, prediction.layout.cpus_per_node, prediction.memory_bytes_per_node or 0
+
+
+maybe = st.sampled_from([None, 2e6, 2e7, 2e8])
+problems = st.fixed_dictionaries(
+    {
+        "model": st.builds(
+            a_model,
+            slowest_ratio=st.sampled_from([1.0, 0.95, 0.6, 0.2]),
+            spread_ratio=st.sampled_from([0.0, 0.02, 0.1]),
+            host_read_bytes_per_s=st.sampled_from([None, 2e7]),
+            contention=st.sampled_from([(), (ContentionPoint(tasks=4, cpus=1, busy_ratio=1.0, kept_ratio=make_estimate(0.7)),)]),
+            private_bytes=st.sampled_from([None, GIB // 2, 3 * GIB]),
+            is_sharded=st.booleans(),
+            file_count=st.sampled_from([None, 3, 20, 500]),
+        ),
+        "cluster": st.builds(
+            a_cluster,
+            nodes=st.integers(1, 9),
+            cpus_per_node=st.integers(1, 8),
+            memory_bytes_per_node=st.sampled_from([4 * GIB, 10 * GIB, 128 * GIB]),
+            threads_per_core=st.sampled_from([None, 1, 2]),
+            storage_bytes_per_s=maybe,
+            network_bytes_per_s_per_node=maybe,
+        ),
+        "options": st.builds(
+            Options,
+            single_task_nodes=st.sampled_from([None, None, 0, 1, 2]),
+            feed=st.sampled_from(["round-robin", "first-come"]),
+            headroom_ratio=st.sampled_from([0.0, 0.1, 1.0]),
+        ),
+        "mode": st.sampled_from([None, "pipelined", "weight_streaming"]),
+    }
+)
+
+
+Problem = tuple[CapacityModel, Cluster, Options, Consumption | None]
+
+
+def unpacked(problem: dict[str, object], demand: float | None) -> Problem:
+    model, cluster, options = problem["model"], problem["cluster"], problem["options"]
+    assert isinstance(model, CapacityModel)
+    assert isinstance(cluster, Cluster)
+    assert isinstance(options, Options)
+    return model, cluster, options, None if demand is None else make_consumption(demand, mode=problem["mode"])
+
+
+@settings(max_examples=60, deadline=None)
+@given(problems, st.one_of(st.none(), st.floats(1, 10_000)))
+def test_the_plan_is_the_one_that_brute_force_finds(problem: dict[str, object], demand: float | None) -> None:
+    model, cluster, options, consumption = unpacked(problem, demand)
+    launches = every_launch(model, consumption, cluster, options)
+    if not launches:
+        with pytest.raises(UsageError):
+            recommend.recommend(model, consumption, cluster, options)
+        return
+    found = recommend.recommend(model, consumption, cluster, options)
+    mine = next(p for p in launches if p.layout == found.layout)
+    assert mine.samples_per_s == found.predicted_samples_per_s
+    if demand is None:
+        best = max(p.samples_per_s.low / p.layout.nodes for p in launches)
+        assert math.isclose(mine.samples_per_s.low / mine.layout.nodes, best, rel_tol=1e-9)
+        assert found.meets_demand is found.headroom_ratio is found.expected_accelerator_utilization is None
+        return
+    target = demand * (1 + options.headroom_ratio)
+    feeding = [p for p in launches if p.samples_per_s.low >= target]
+    assert found.meets_demand is bool(feeding)
+    if not feeding:
+        highest = max(p.samples_per_s.low for p in launches)
+        feeding = [p for p in launches if p.samples_per_s.low >= recommend.EQUAL_RATIO * highest]
+        assert found.headroom_ratio is not None
+        assert found.headroom_ratio < options.headroom_ratio
+    assert cost(mine) == min(cost(p) for p in feeding)
+
+
+# --- how a plan moves --------------------------------------------
+
+
+def test_twenty_times_the_demand_needs_more_workers_and_more_nodes() -> None:
+    small, large = plan(150), plan(3000)
+    assert small.meets_demand is large.meets_demand is True
+    assert large.input_workers > small.input_workers
+    assert large.nodes > small.nodes
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.floats(10, 4000), st.floats(1, 3))
+def test_a_larger_demand_never_gets_a_cheaper_plan(demand: float, factor: float) -> None:
+    before, after = plan(demand), plan(demand * factor)
+    assert after.nodes >= before.nodes
+    assert before.meets_demand is True or after.meets_demand is False
+
+
+def test_more_headroom_never_gets_a_cheaper_plan() -> None:
+    assert plan(1000, headroom_ratio=0.0).nodes <= plan(1000, headroom_ratio=0.5).nodes <= plan(1000, headroom_ratio=2.0).nodes
+
+
+def test_an_impossible_demand_gets_the_best_there_is_and_says_what_is_missing() -> None:
+    found = plan(1e6)
+    assert found.meets_demand is False
+    assert found.headroom_ratio is not None
+    assert found.headroom_ratio < -0.99
+    assert found.limited_by == capacity.WORKER_CPU
+    assert found.nodes == 8
+    assert "No launch" in found.why
+    assert capacity.WORKER_CPU in found.why
+
+
+def test_when_storage_limits_further_nodes_are_not_bought() -> None:
+    found = plan(1e6, cluster=a_cluster(storage_bytes_per_s=1e8))
+    assert (found.limited_by, found.storage, found.meets_demand) == (capacity.STORAGE, "declared", False)
+    assert found.nodes < 8
+    assert found.predicted_samples_per_s.low >= 0.999 * 1000
+
+
+@pytest.mark.parametrize(
+    ("model", "cluster", "limit"),
+    [
+        (a_model(is_sharded=True, file_count=5), a_cluster(), capacity.FILES),
+        (a_model(private_bytes=40 * GIB), a_cluster(), capacity.MEMORY),
+        (a_model(), a_cluster(network_bytes_per_s_per_node=2e7), capacity.NETWORK_OUT),
+        (a_model(slowest_ratio=0.5), a_cluster(), capacity.ROUND_ROBIN),
+    ],
+)
+def test_a_plan_that_falls_short_names_the_resource_to_add(model: CapacityModel, cluster: Cluster, limit: str) -> None:
+    found = plan(1e6, model, cluster)
+    assert found.meets_demand is False
+    assert found.limited_by == limit
+    assert limit in found.why
+
+
+def test_a_plan_never_uses_more_cpus_per_task_than_were_probed() -> None:
+    for demand in (None, 100, 1e6):
+        assert plan(demand, cluster=a_cluster(cpus_per_node=64)).cpus_per_task <= 4
+
+
+def test_one_node_that_suffices_is_enough_and_hosts_the_chief() -> None:
+    found = plan(150)
+    assert (found.nodes, found.single_task_nodes) == (1, 0)
+    assert found.input_workers == found.tasks_per_node - 1
+
+
+@pytest.mark.parametrize(
+    ("mode", "asked", "single"), [(None, None, 1), ("pipelined", None, 1), ("weight_streaming", None, 2), ("pipelined", 3, 3)]
+)
+def test_single_task_nodes_follow_the_mode_unless_given(mode: str | None, asked: int | None, single: int) -> None:
+    found = plan(2000, mode=mode, single_task_nodes=asked)
+    assert found.single_task_nodes == single
+    assert found.input_workers == (found.nodes - single) * found.tasks_per_node
+
+
+def test_cpus_are_saved_before_memory() -> None:
+    slow = tuple(WorkerPoint(cpus=c, samples_per_s=Estimate.exact(x), cpu_s_per_sample=None) for c, x in ((1, 100.0), (4, 150.0)))
+    alone = (ContentionPoint(tasks=8, cpus=1, busy_ratio=1.0, kept_ratio=Estimate.exact(1.0)),)
+    model = a_model(workers=slow, contention=alone, slowest_ratio=1.0, host_cpus=8)
+    found = plan(230, model, single_task_nodes=1, headroom_ratio=0.0)
+    # Two tasks of four CPUs would hold less memory than three of one CPU.
+    assert str(found.layout) == "2x3x1"
+
+
+def test_every_file_can_have_its_worker_beside_the_chief() -> None:
+    found = plan(1e6, a_model(is_sharded=True, file_count=5), a_cluster(cpus_per_node=1), single_task_nodes=0)
+    assert (found.nodes, found.input_workers, found.limited_by) == (6, 5, capacity.FILES)
+
+
+def test_one_worker_that_waits_for_no_other_is_found_where_more_of_them_deliver_less() -> None:
+    """By turns, two workers of which one is five times slower than both on average are slower than one."""
+    uneven, nodes = a_model(slowest_ratio=0.2), a_cluster(cpus_per_node=1)
+    found = plan(80, uneven, nodes, headroom_ratio=0.0)
+    assert (found.nodes, found.input_workers, found.meets_demand) == (2, 1, True)
+    two = capacity.predict(uneven, nodes, Layout.parse("3x1x1"), single_task_nodes=1, feed="round-robin")
+    assert two.samples_per_s.estimate < found.predicted_samples_per_s.low
+    assert plan(80, uneven, nodes, headroom_ratio=0.0, feed="first-come").nodes == 2
+    # Without a demand: half a worker's rate per node, more than any number of nodes gives by turns.
+    assert plan(None, uneven, nodes).nodes == 2
+
+
+def test_without_a_demand_the_rate_per_node_decides_and_nothing_is_judged() -> None:
+    # Two CPUs: one node holds the chief and one worker; eight hold it and fourteen.
+    found = plan(None, cluster=a_cluster(cpus_per_node=2))
+    assert found.meets_demand is None
+    assert found.headroom_ratio is None
+    assert found.expected_accelerator_utilization is None
+    assert (found.nodes, found.input_workers) == (8, 14)
+    assert "No demand" in found.why
+
+
+def test_storage_is_measured_on_this_host_declared_where_stated_and_unverified_elsewhere() -> None:
+    assert plan(150, cluster=a_cluster(source="this host", nodes=1)).storage == "measured"
+    assert plan(150).storage == "unverified"
+    assert plan(2000).storage == "unverified"
+    assert plan(150, cluster=a_cluster(storage_bytes_per_s=1e12)).storage == "declared"
+    given_storage = recommend.recommend(a_model(), make_consumption(2000), a_cluster(), Options(), storage="measured")
+    assert given_storage.storage == "measured"
+
+
+def test_utilization_is_the_share_of_the_demand_that_is_met() -> None:
+    short, enough = plan(1e4).expected_accelerator_utilization, plan(100).expected_accelerator_utilization
+    assert short is not None
+    assert enough is not None
+    supply = plan(1e4).predicted_samples_per_s
+    assert short.estimate == pytest.approx(supply.estimate / 1e4)
+    assert short.low < short.estimate < short.high < 1
+    assert (enough.estimate, enough.high) == (1.0, 1.0)
+
+
+def test_why_gives_the_numbers_and_why_not_one_node_fewer() -> None:
+    found = plan(2000)
+    assert "2,200 samples/s" in found.why
+    assert "One node fewer would guarantee only" in found.why
+    assert "fewer" not in plan(150).why
+
+
+@pytest.mark.parametrize(("apart", "demand", "is_told"), [(0.15, 150, True), (0.02, 150, False), (0.15, 2000, False)])
+def test_launches_that_differ_are_told_where_that_widens_the_interval(apart: float, demand: float, is_told: bool) -> None:
+    """Not of a plan of many nodes, whose moods even out."""
+    found = plan(demand, a_model(launch_spread_ratio=apart))
+    assert ("one launch differs from the next by" in found.why) is is_told
+    assert (found.nodes == 1) is (demand == 150)
+
+
+def test_reasons_for_a_wide_interval_are_one_sentence() -> None:
+    unknown = a_cluster(nodes=1, speed_ratio=None, source="a file")
+    text = plan(100, a_model(launch_spread_ratio=0.15), unknown).why.partition("The interval is widened: ")[2]
+    assert text == "the speed of the nodes' CPUs is unknown and one launch differs from the next by 15 % on this host."
+    far = plan(600, a_model(launch_spread_ratio=0.15), unknown).why.partition("The interval is widened: ")[2]
+    assert far.startswith("it lies ")
+    assert ", the speed of the nodes' CPUs is unknown and one launch" in far
+
+
+@settings(max_examples=40, deadline=None)
+@given(problems, st.one_of(st.none(), st.floats(1, 10_000)))
+def test_why_not_one_node_fewer_is_true(problem: dict[str, object], demand: float | None) -> None:
+    model, cluster, options, consumption = unpacked(problem, demand)
+    launches = every_launch(model, consumption, cluster, options)
+    if not launches:
+        return
+    found = recommend.recommend(model, consumption, cluster, options)
+    fewer = [p.samples_per_s.low for p in launches if p.layout.nodes == found.nodes - 1]
+    one = [p.samples_per_s.low for p in launches if p.layout.nodes == 1]
+    if found.nodes == 1:
+        assert "would guarantee" not in found.why
+    elif fewer:
+        rate = max(fewer) if demand is not None else max(fewer) / (found.nodes - 1)
+        assert f"One node fewer would guarantee only {format_rate(rate)}" in found.why
+        best = found.predicted_samples_per_s.low if demand is not None else found.predicted_samples_per_s.low / found.nodes
+        assert rate < best
+    else:
+        assert "single-task nodes counted" in found.why
+        assert ("One node alone" in found.why) is (bool(one) and found.nodes > 2)
+
+
+def test_why_names_what_keeps_fewer_nodes_from_doing_it() -> None:
+    assert "(memory per node)" in plan(600, a_model(private_bytes=40 * GIB)).why
+    assert "(worker CPU)" in plan(2000).why
+
+
+def test_two_single_task_nodes_leave_one_node_to_compare_with() -> None:
+    found = plan(270, mode="weight_streaming", cluster=a_cluster(cpus_per_node=4))
+    assert (found.nodes, found.single_task_nodes) == (3, 2)
+    assert found.why.count("No launch runs on 2 nodes, single-task nodes counted.") == 1
+    assert "One node" not in found.why
+
+
+def test_assumptions_that_widened_the_interval_are_named_and_others_are_not() -> None:
+    calm = a_cluster(cpus_per_node=4)
+    assert "widened" not in plan(100, cluster=calm).why
+    assert "outside what was probed" in plan(2000).why
+    assert "speed of the nodes' CPUs is unknown" in plan(100, cluster=a_cluster(cpus_per_node=4, speed_ratio=None)).why
+    assert "speed of the nodes' CPUs" not in plan(100, cluster=a_cluster(source="this host", nodes=1, speed_ratio=None)).why
+    assert "threads per core are unknown" in plan(1e6, cluster=a_cluster(threads_per_core=None)).why
+    heavy = a_model(private_bytes=100 * GIB)  # one task a node
+    assert "3 CPUs per task lie between those that were probed" in plan(1e6, heavy, a_cluster(cpus_per_node=3)).why
+    assert "between those" not in plan(1e6, heavy, calm).why
+    alone = (ContentionPoint(tasks=4, cpus=1, busy_ratio=1.0, kept_ratio=Estimate.exact(1.0)),)
+    shared = a_cluster(cpus_per_node=4, threads_per_core=2)
+    assert "hardware threads" in plan(1e6, a_model(contention=alone, host_cpus=8), shared).why
+
+
+# --- alternatives --------------------------------------------
+
+
+def beats(one: Prediction | Alternative | LaunchPlan, other: Alternative) -> bool:
+    """At most as many nodes and CPUs, at least the rate but for crumbs, and better in one of them."""
+    rate = one.samples_per_s if isinstance(one, Prediction) else one.predicted_samples_per_s
+    mine = (one.layout.nodes, one.layout.cpus, -rate.low)
+    others = (other.layout.nodes, other.layout.cpus, -other.predicted_samples_per_s.low)
+    return all(a <= b for a, b in zip(mine, others, strict=True)) and mine != others
+
+
+@settings(max_examples=60, deadline=None)
+@given(problems, st.one_of(st.none(), st.floats(1, 10_000)))
+def test_no_launch_at_all_beats_an_alternative(problem: dict[str, object], demand: float | None) -> None:
+    model, cluster, options, consumption = unpacked(problem, demand)
+    launches = every_launch(model, consumption, cluster, options)
+    if not launches:
+        return
+    found = recommend.recommend(model, consumption, cluster, options)
+    assert len(found.alternatives) <= recommend.MOST_ALTERNATIVES
+    assert found.layout not in {row.layout for row in found.alternatives}
+    for row in found.alternatives:
+        (launch,) = [p for p in launches if p.layout == row.layout]
+        assert launch.samples_per_s == row.predicted_samples_per_s
+        assert [str(p.layout) for p in launches if beats(p, row)] == []
+        if demand is not None:
+            assert row.meets_demand is (row.predicted_samples_per_s.low >= demand * (1 + options.headroom_ratio))
+
+
+def test_alternatives_surround_the_plan() -> None:
+    found = plan(2000)
+    fewer = [row for row in found.alternatives if row.layout.nodes == found.nodes - 1]
+    more = [row for row in found.alternatives if row.layout.nodes == found.nodes + 1]
+    assert [row.meets_demand for row in fewer] == [False]
+    assert fewer[0].note == "one node fewer"
+    assert more[-1].note == "one node more"
+    assert more[-1].predicted_samples_per_s.low > fewer[0].predicted_samples_per_s.low
+
+
+def test_more_nodes_are_shown_with_fewer_cpus_where_that_is_enough() -> None:
+    # One task of four CPUs gives less than four of one CPU each, but a node holds only so many tasks.
+    tight = a_model(private_bytes=60 * GIB)
+    found = plan(900, tight, a_cluster(nodes=20))
+    leaner = [row for row in found.alternatives if row.layout.nodes > found.nodes and row.layout.cpus < found.layout.cpus]
+    assert leaner
+    assert all(row.meets_demand and "fewer CPUs" in row.note for row in leaner)
+
+
+def test_a_node_that_buys_nothing_is_no_alternative() -> None:
+    found = plan(1e6, cluster=a_cluster(storage_bytes_per_s=1e8))
+    assert found.nodes < 8
+    more = [row for row in found.alternatives if row.layout.nodes > found.nodes]
+    assert all(row.layout.cpus < found.layout.cpus and "fewer CPUs" in row.note for row in more)
+    (another,) = [row for row in found.what_if if row.name == "one more node"]
+    assert another.note == f"{found.nodes} nodes -> {found.nodes + 1}, no faster: shared storage"
+
+
+@pytest.mark.parametrize(
+    ("model", "limit"),
+    [(a_model(is_sharded=True, file_count=9), capacity.FILES), (a_model(private_bytes=40 * GIB), capacity.MEMORY)],
+)
+def test_each_alternative_names_what_holds_it_back(model: CapacityModel, limit: str) -> None:
+    # The rate of its workers is what the law says of all of them; files or memory keep more workers from being there.
+    assert limit in {row.limited_by for row in plan(600, model).alternatives}
+    assert limit not in {row.limited_by for row in plan(600).alternatives}
+
+
+def test_the_launch_in_use_today_comes_first() -> None:
+    found = plan(2000, current=Layout.parse("4x2x4"))
+    assert found.alternatives[0].note == "current launch"
+    assert str(found.alternatives[0].layout) == "4x2x4"
+    assert [row.note for row in plan(2000).alternatives].count("current launch") == 0
+
+
+def test_a_launch_of_today_that_cannot_be_says_why() -> None:
+    found = plan(2000, current=Layout.parse("4x9x4"))
+    assert "CPUs per node" in found.alternatives[0].note
+    assert found.alternatives[0].meets_demand is False
+
+
+def test_the_launch_in_use_today_may_have_more_nodes_than_the_cluster() -> None:
+    found = recommend.predict_current(a_model(), None, a_cluster(), Options(current=Layout.parse("20x2x4")))
+    assert found.problem is None
+    assert found.input_workers == 38
+
+
+def test_a_current_launch_must_be_given_to_be_predicted() -> None:
+    with pytest.raises(UsageError, match="--current"):
+        recommend.predict_current(a_model(), None, a_cluster(), Options())
+
+
+# --- what cannot be --------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("cluster", "options", "message"),
+    [
+        ({"nodes": 0}, {}, "0 nodes"),
+        ({"cpus_per_node": 0}, {}, "0 CPUs"),
+        ({"memory_bytes_per_node": GIB // 2}, {}, "one input worker"),
+        ({"memory_bytes_per_node": GIB, "nodes": 1}, {}, "no launch fits"),
+        ({"nodes": 1, "cpus_per_node": 1}, {}, "chief"),
+        ({"nodes": 2}, {"single_task_nodes": 2}, "--single-task-nodes 2"),
+        ({"nodes": 1}, {"single_task_nodes": 1}, "--single-task-nodes 1"),
+        ({}, {"single_task_nodes": -1}, "--single-task-nodes -1"),
+        ({}, {"headroom_ratio": -0.1}, "headroom"),
+        ({}, {"headroom_ratio": math.nan}, "headroom"),
+    ],
+)
+def test_a_cluster_that_cannot_run_any_launch_is_refused(
+    cluster: dict[str, object], options: dict[str, object], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        plan(100, cluster=a_cluster(**cluster), **options)
+
+
+def test_two_tasks_on_one_node_are_the_smallest_launch() -> None:
+    assert plan(10, cluster=a_cluster(nodes=1, cpus_per_node=2)).input_workers == 1
+    assert plan(10, cluster=a_cluster(nodes=2, cpus_per_node=1)).input_workers == 1
+
+
+def test_ten_thousand_nodes_are_planned_without_looking_at_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = 0
+    plain = capacity.predict
+
+    def counted(*args: object, **kwargs: object) -> Prediction:
+        nonlocal calls
+        calls += 1
+        return plain(*args, **kwargs)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(capacity, "predict", counted)
+    workers = (*a_model().workers, WorkerPoint(cpus=64, samples_per_s=make_estimate(2000.0), cpu_s_per_sample=0.01))
+    huge = a_cluster(nodes=10_000, cpus_per_node=64, storage_bytes_per_s=1e12)
+    found = plan(5e5, a_model(workers=workers), huge)
+    assert found.meets_demand is True
+    # 10,000 nodes times 280 pairs of tasks and CPUs are 2.8 million launches, and the what-if rows look at all of them again.
+    assert calls < 1000
+
+
+# --- judge --------------------------------------------
+
+
+def interval(low: float, middle: float, high: float) -> Estimate:
+    return Estimate(estimate=middle, low=low, high=high)
+
+
+@pytest.mark.parametrize(
+    ("supply", "verdict"),
+    [
+        (interval(700, 800, 900), "input_bound"),
+        (interval(900, 950, 999), "input_bound"),
+        (interval(1010, 1050, 1090), "balanced"),
+        (interval(1000, 1050, 1101), "balanced"),
+        (interval(1100, 1150, 1200), "accelerator_bound"),
+        (Estimate.exact(999), "input_bound"),
+        (Estimate.exact(1000), "balanced"),
+        (Estimate.exact(1101), "accelerator_bound"),
+    ],
+)
+def test_the_verdict_is_about_the_whole_interval(supply: Estimate, verdict: str) -> None:
+    found, confidence = recommend.judge(supply, make_consumption(1000), 0.1)
+    assert found == verdict
+    assert confidence is not None
+    assert 0.6 <= confidence <= 1
+    if verdict != "balanced":
+        assert confidence >= 0.949
+
+
+@pytest.mark.parametrize("supply", [interval(900, 950, 1000), interval(1050, 1150, 1200), interval(500, 2000, 4000)])
+def test_a_statement_that_is_hardly_probable_is_not_made(supply: Estimate) -> None:
+    assert recommend.judge(supply, make_consumption(1000), 0.1) == ("unknown", None)
+
+
+def test_a_demand_that_nobody_knows_gives_no_verdict() -> None:
+    """An interval that reaches over two orders of magnitude, as that of a network that no public run covers."""
+    wide = replace(make_consumption(1000), samples_per_s=interval(100, 1000, 10_000))
+    assert recommend.judge(interval(900, 950, 990), wide, 0.1) == ("unknown", None)
+
+
+def test_the_confidence_is_a_normal_probability() -> None:
+    # The whole interval lies just below the demand: its upper end is the 95 % quantile.
+    _, confidence = recommend.judge(interval(900, 950, 1000 - 1e-9), make_consumption(1000), 0.1)
+    assert confidence == pytest.approx(0.95, abs=1e-6)
+    _, most = recommend.judge(interval(900, 1000, 1100), make_consumption(950), 1e9)
+    assert most == pytest.approx(probability_below(Estimate.exact(950), interval(900, 1000, 1100)))
+
+
+@given(st.floats(1, 1e6), st.floats(0, 0.9), st.floats(1, 1e6), st.floats(0, 0.9), st.floats(0, 1))
+def test_the_three_statements_share_one_whole(rate: float, spread: float, demand: float, doubt: float, headroom: float) -> None:
+    supply = make_estimate(rate, spread=spread)
+    wanted = make_consumption(samples_per_s=demand)
+    wanted = replace(wanted, samples_per_s=make_estimate(demand, spread=doubt))
+    below = probability_below(supply, wanted.samples_per_s)
+    below_enough = probability_below(supply, wanted.samples_per_s.scaled(1 + headroom))
+    assert 0 <= below <= 1
+    verdict, confidence = recommend.judge(supply, wanted, headroom)
+    parts = (below, 1 - below_enough, below_enough - below)
+    if verdict == "unknown":
+        assert confidence is None
+        return
+    assert confidence is not None
+    assert confidence >= 0.6
+    assert any(math.isclose(confidence, value, abs_tol=1e-12) for value in parts)
+
+
+def test_without_a_demand_or_a_launch_that_runs_there_is_no_verdict() -> None:
+    assert recommend.judge(Estimate.exact(10), None, 0.1) == ("unknown", None)
+    broken = recommend.predict_current(a_model(), None, a_cluster(), Options(current=Layout.parse("4x9x4")))
+    assert recommend.judge(broken, make_consumption(10), 0.1) == ("unknown", None)
+    runs = recommend.predict_current(a_model(), None, a_cluster(), Options(current=Layout.parse("4x2x4")))
+    assert recommend.judge(runs, make_consumption(10), 0.1)[0] == "accelerator_bound"

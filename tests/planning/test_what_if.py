@@ -1,0 +1,312 @@
+"""What-if rows: each is the plan of brute force under the changed question, and no change that helps makes a plan dearer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from builders import make_consumption, make_estimate
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_recommend import GIB, Problem, a_cluster, a_model, cost, every_launch, plan, problems, unpacked
+
+from cs_input_analyzer.planning import capacity, recommend
+from cs_input_analyzer.planning.recommend import whatif
+from cs_input_analyzer.planning.recommend.question import ask, at, ceiling, node_range, pairs, rising_ranges
+from cs_input_analyzer.records import (
+    CapacityModel,
+    Cluster,
+    Estimate,
+    LaunchPlan,
+    Layout,
+    Limit,
+    Options,
+    WhatIf,
+    WorkerPoint,
+)
+
+demands = st.one_of(st.none(), st.floats(1, 10_000))
+
+
+def row(found: LaunchPlan, name: str) -> WhatIf:
+    (one,) = [row for row in found.what_if if row.name == name]
+    return one
+
+
+def changed(problem: Problem, name: str) -> Problem:
+    """The question behind a row, written out once more."""
+    model, cluster, options, consumption = problem
+    if name == whatif.STORAGE:
+        own, shared = model.host_read_bytes_per_s, cluster.storage_bytes_per_s
+        model = replace(model, host_read_bytes_per_s=own and 2 * own)
+        cluster = replace(cluster, storage_bytes_per_s=shared and 2 * shared)
+    elif name == whatif.FILES:
+        assert model.file_count is not None
+        model = replace(model, file_count=2 * model.file_count)
+    elif name == whatif.MEMORY:
+        cluster = replace(cluster, memory_bytes_per_node=2 * cluster.memory_bytes_per_node)
+    return model, cluster, options, consumption
+
+
+# --- against brute force -------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=25, deadline=None)
+@given(problems, demands)
+def test_each_row_is_the_plan_that_brute_force_finds(problem: dict[str, object], demand: float | None) -> None:
+    question = unpacked(problem, demand)
+    model, cluster, options, consumption = question
+    if not every_launch(model, consumption, cluster, options):
+        return
+    found = recommend.recommend(model, consumption, cluster, options)
+    for what in found.what_if:
+        if what.name == whatif.NODE:
+            continue
+        model, cluster, options, consumption = changed(question, what.name)
+        launches = every_launch(model, consumption, cluster, options)
+        mine = next(p for p in launches if p.layout == what.layout)
+        assert mine.samples_per_s == what.predicted_samples_per_s
+        assert mine.input_workers == what.input_workers
+        if demand is None:
+            best = max(p.samples_per_s.low / p.layout.nodes for p in launches)
+            assert mine.samples_per_s.low / mine.layout.nodes == pytest.approx(best, rel=1e-9)
+            assert what.meets_demand is None
+            continue
+        feeding = [p for p in launches if p.samples_per_s.low >= demand * (1 + options.headroom_ratio)]
+        assert what.meets_demand is bool(feeding)
+        if not feeding:
+            highest = max(p.samples_per_s.low for p in launches)
+            feeding = [p for p in launches if p.samples_per_s.low >= recommend.EQUAL_RATIO * highest]
+        assert cost(mine) == min(cost(p) for p in feeding)
+
+
+@settings(max_examples=25, deadline=None)
+@given(problems, demands)
+def test_one_more_node_is_the_fastest_there_or_the_leanest_that_now_feeds(problem: dict[str, object], demand: float | None) -> None:
+    model, cluster, options, consumption = unpacked(problem, demand)
+    if not every_launch(model, consumption, cluster, options):
+        return
+    found = recommend.recommend(model, consumption, cluster, options)
+    larger = replace(cluster, nodes=max(cluster.nodes, found.nodes + 1))
+    launches = [p for p in every_launch(model, consumption, larger, options) if p.layout.nodes == found.nodes + 1]
+    rows = [what for what in found.what_if if what.name == whatif.NODE]
+    assert len(rows) == bool(launches)
+    if not launches:
+        return
+    mine = next(p for p in launches if p.layout == rows[0].layout)
+    target = None if demand is None else demand * (1 + options.headroom_ratio)
+    feeding = [p for p in launches if target is not None and p.samples_per_s.low >= target]
+    assert rows[0].meets_demand is (None if target is None else mine.samples_per_s.low >= target)
+    if found.meets_demand is False and feeding:
+        assert cost(mine) == min(cost(p) for p in feeding)
+    else:
+        assert mine.samples_per_s.low == pytest.approx(max(p.samples_per_s.low for p in launches), rel=1e-8)
+
+
+@settings(max_examples=25, deadline=None)
+@given(problems, demands)
+def test_no_row_is_worse_than_the_plan(problem: dict[str, object], demand: float | None) -> None:
+    model, cluster, options, consumption = unpacked(problem, demand)
+    if not every_launch(model, consumption, cluster, options):
+        return
+    found = recommend.recommend(model, consumption, cluster, options, gain=Estimate.exact(1.5), cached=Estimate.exact(1.3))
+    target = None if demand is None else demand * (1 + options.headroom_ratio)
+    for what in found.what_if:
+        if target is None:
+            continue
+        if what.name == whatif.NODE:
+            # Files that must go round may leave room for fewer tasks on each of more nodes; and a lone worker waits for no other.
+            assert (
+                what.limited_by == capacity.FILES
+                or found.input_workers == 1
+                or what.predicted_samples_per_s.low >= min(target, found.predicted_samples_per_s.low) * recommend.EQUAL_RATIO
+            )
+        elif found.meets_demand:
+            assert what.meets_demand
+            assert what.layout.nodes <= found.nodes
+        else:
+            assert what.meets_demand or what.predicted_samples_per_s.low >= found.predicted_samples_per_s.low * 0.998
+
+
+# --- the short cuts -------------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=25, deadline=None)
+@given(problems)
+def test_no_prediction_exceeds_its_ceiling_and_none_falls_with_nodes(problem: dict[str, object]) -> None:
+    model, cluster, options, _ = unpacked(problem, None)
+    question = ask(model, None, cluster, options)
+    for tasks, cpus in pairs(question):
+        for nodes in node_range(question, tasks):
+            prediction = at(question, nodes, tasks, cpus)
+            assert prediction.problem is None
+            assert prediction.samples_per_s.low <= ceiling(question, nodes, (tasks, cpus))
+        ranges = rising_ranges(question, tasks)
+        assert [count for part in ranges for count in part] == [1, *node_range(question, tasks)]
+        for part in ranges:
+            lows = [at(question, count, tasks, cpus).samples_per_s.low for count in part]
+            assert lows == sorted(lows)
+        alone = at(question, 1, tasks, cpus)
+        assert alone.samples_per_s.low <= ceiling(question, 1, (tasks, cpus))
+
+
+# --- which rows there are -------------------------------------------------------------------------------------------------------
+
+
+def names(model: CapacityModel, cluster: Cluster | None = None) -> set[str]:
+    return {what.name for what in plan(1000, model, cluster).what_if}
+
+
+def test_what_is_not_known_has_no_row() -> None:
+    assert names(a_model(private_bytes=None)) == {whatif.NODE}
+    assert whatif.STORAGE not in names(a_model(), a_cluster())
+    assert whatif.STORAGE in names(a_model(), a_cluster(storage_bytes_per_s=1e9))
+    assert whatif.STORAGE in names(a_model(host_read_bytes_per_s=1e9))
+    assert whatif.STORAGE not in names(a_model(bytes_read_per_sample=None), a_cluster(storage_bytes_per_s=1e9))
+    assert whatif.FILES not in names(a_model(is_sharded=False, file_count=100))
+    assert whatif.FILES in names(a_model(is_sharded=True, file_count=100))
+    assert whatif.MEMORY in names(a_model())
+
+
+def test_fixes_and_a_cached_dataset_have_rows_when_they_were_measured() -> None:
+    assert not {whatif.FIXES, whatif.CACHED} & names(a_model())
+    found = recommend.recommend(
+        a_model(), make_consumption(1000), a_cluster(), Options(), gain=make_estimate(1.5), cached=make_estimate(1.2)
+    )
+    assert {whatif.FIXES, whatif.CACHED} <= {what.name for what in found.what_if}
+
+
+# --- what they say --------------------------------------------------------------------------------------------------------------
+
+
+def test_twice_the_storage_bandwidth_helps_what_waits_for_storage_and_nothing_else() -> None:
+    bound = plan(1500, cluster=a_cluster(storage_bytes_per_s=1e8))
+    assert (bound.limited_by, bound.meets_demand) == (capacity.STORAGE, False)
+    better = row(bound, whatif.STORAGE)
+    assert better.meets_demand is True
+    assert better.note.startswith("meets the demand")
+    assert better.layout.nodes > bound.nodes
+    idle = row(plan(1500, cluster=a_cluster(storage_bytes_per_s=1e12)), whatif.STORAGE)
+    assert idle.note == "changes nothing"
+    assert idle.layout == plan(1500).layout
+
+
+def test_workers_that_waited_for_the_storage_say_nothing_of_twice_as_much_unless_they_were_seen_without() -> None:
+    waiting = (
+        WorkerPoint(cpus=1, samples_per_s=make_estimate(100.0, count=3), cpu_s_per_sample=0.002),
+        WorkerPoint(cpus=4, samples_per_s=make_estimate(110.0, count=3), cpu_s_per_sample=0.002),
+    )
+    large = 3 * a_cluster().memory_bytes_per_node // 4  # one worker fits a node
+    model = a_model(
+        workers=waiting, contention=(), host_read_bytes_per_s=1.1e7, bytes_out_per_sample=None, private_bytes=large, shared_bytes=0
+    )
+    nodes = a_cluster(nodes=2)
+    assert whatif.STORAGE not in names(model, nodes)
+
+    def rate(cached: float) -> Estimate:
+        found = recommend.recommend(model, make_consumption(1e6), nodes, Options(), cached=Estimate.exact(cached))
+        return row(found, whatif.STORAGE).predicted_samples_per_s
+
+    before = plan(1e6, model, nodes).predicted_samples_per_s.estimate
+    assert rate(1.3).estimate == pytest.approx(1.3 * before)
+    assert rate(5.0).estimate == pytest.approx(2 * before)
+
+
+def test_twice_the_files_and_twice_the_memory_help_what_lacks_them() -> None:
+    few = plan(1e6, a_model(is_sharded=True, file_count=5))
+    assert few.limited_by == capacity.FILES
+    assert row(few, whatif.FILES).predicted_samples_per_s.low > 1.5 * few.predicted_samples_per_s.low
+    assert row(few, whatif.FILES).limited_by == capacity.FILES
+    small = plan(1e6, a_model(private_bytes=40 * GIB))
+    assert row(small, whatif.MEMORY).predicted_samples_per_s.low > 1.1 * small.predicted_samples_per_s.low
+    assert row(plan(1e6), whatif.MEMORY).note == "changes nothing"
+
+
+def test_fixes_save_nodes_and_their_error_widens_the_interval() -> None:
+    def with_fixes(gain: Estimate) -> tuple[LaunchPlan, WhatIf]:
+        found = recommend.recommend(a_model(), make_consumption(1800), a_cluster(), Options(), gain=gain)
+        return found, row(found, whatif.FIXES)
+
+    before, sure = with_fixes(Estimate.exact(2.0))
+    assert sure.layout.nodes < before.nodes
+    assert sure.note == f"{before.nodes} nodes -> {sure.layout.nodes}"
+    _, unsure = with_fixes(Estimate(estimate=2.0, low=1.2, high=2.8))
+    assert unsure.layout.nodes > sure.layout.nodes
+    _, none = with_fixes(Estimate.exact(1.0))
+    assert none.note == "changes nothing"
+
+
+def test_fixes_lift_what_a_single_worker_cannot_exceed() -> None:
+    model = a_model(ceilings=(Limit(name="serial op batch", samples_per_s=100.0),))
+    found = recommend.recommend(model, make_consumption(1e6), a_cluster(), Options(), gain=Estimate.exact(2.0))
+    faster = row(found, whatif.FIXES)
+    assert faster.predicted_samples_per_s.estimate == pytest.approx(2 * found.predicted_samples_per_s.estimate)
+
+
+def test_a_cached_dataset_is_read_neither_from_storage_nor_over_the_network() -> None:
+    cluster = a_cluster(storage_bytes_per_s=1e8, network_bytes_per_s_per_node=1e8)
+    slow = a_model(host_read_bytes_per_s=3e7, bytes_out_per_sample=None)
+    found = recommend.recommend(slow, make_consumption(2000), cluster, Options(), cached=Estimate.exact(1.0))
+    assert found.meets_demand is False
+    cached = row(found, whatif.CACHED)
+    assert cached.meets_demand is True
+    assert cached.layout == plan(2000).layout
+
+
+def test_workers_with_their_files_in_memory_are_no_faster_than_their_cpus_allow() -> None:
+    """Cold, all wait for the storage; the widest gains most, and says nothing of what one CPU could take."""
+    points = tuple(
+        WorkerPoint(cpus=cpus, samples_per_s=make_estimate(rate, count=3), cpu_s_per_sample=0.004)
+        for cpus, rate in ((1, 100.0), (4, 110.0))
+    )
+    model = a_model(workers=points, contention=(), bytes_out_per_sample=None)
+
+    def rate(gain: float) -> Estimate:
+        found = recommend.recommend(model, make_consumption(1e6), a_cluster(nodes=2), Options(), cached=Estimate.exact(gain))
+        return row(found, whatif.CACHED).predicted_samples_per_s
+
+    on_one_cpu = 8 * 250  # 8 CPUs of a node that streams, by 1 / 0.004 s
+    assert rate(2.0).estimate == pytest.approx(8 * 200, rel=0.05)
+    assert rate(9.0).estimate == pytest.approx(on_one_cpu, rel=0.05)
+
+
+def test_what_limits_memory_still_limits_workers_with_cached_files() -> None:
+    cluster = a_cluster(memory_bandwidth_bytes_per_s_per_node=3e7)
+    model = a_model(moved_bytes_per_sample=1e5)
+    found = recommend.recommend(model, make_consumption(1e6), cluster, Options(), cached=Estimate.exact(3.0))
+    assert row(found, whatif.CACHED).predicted_samples_per_s.estimate <= 300 * cluster.nodes
+
+
+def test_a_measured_ceiling_of_the_storage_hands_its_interval_on() -> None:
+    seen = Estimate(estimate=1.1e8, low=8.5e7, high=1.6e8, count=6)
+    cluster = a_cluster(storage_bytes_per_s=seen.estimate, measured_storage_bytes_per_s=seen)
+    found = recommend.recommend(a_model(), make_consumption(990), cluster, Options(headroom_ratio=0.0))
+    rate = found.predicted_samples_per_s
+    assert rate.low == pytest.approx(850)
+    assert rate.low < rate.estimate <= 1100
+    assert rate.estimate < rate.high <= 1600
+    largest = Layout(nodes=cluster.nodes, tasks_per_node=cluster.cpus_per_node, cpus_per_task=1)
+    all_of_it = capacity.predict(a_model(), cluster, largest, single_task_nodes=0, feed="first-come").samples_per_s
+    assert (all_of_it.low, all_of_it.estimate, all_of_it.high) == pytest.approx((850, 1100, 1600))
+    assert found.meets_demand is False
+    declared = recommend.recommend(
+        a_model(), make_consumption(990), a_cluster(storage_bytes_per_s=1.1e8), Options(headroom_ratio=0.0)
+    )
+    assert declared.meets_demand is True
+
+
+def test_one_more_node_may_be_one_that_the_cluster_does_not_have() -> None:
+    short = plan(3000, cluster=a_cluster(nodes=4))
+    assert (short.nodes, short.meets_demand) == (4, False)
+    larger = row(short, whatif.NODE)
+    assert larger.layout.nodes == 5
+    assert larger.note.startswith("4 nodes -> 5, low end +")
+    enough = row(plan(2000, cluster=a_cluster(nodes=plan(2000).nodes - 1)), whatif.NODE)
+    assert enough.meets_demand is True
+    assert enough.note.startswith("meets the demand")
+
+
+def test_weight_streaming_has_a_node_more_from_three_on() -> None:
+    least = plan(100, mode="weight_streaming")
+    assert (least.nodes, least.single_task_nodes) == (3, 2)
+    assert row(least, whatif.NODE).layout.nodes == 4

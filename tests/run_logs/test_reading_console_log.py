@@ -1,0 +1,378 @@
+"""Runs and writers of a log: what belongs together, and what hostile logs may not do."""
+
+from __future__ import annotations
+
+import gzip
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cs_input_analyzer.errors import UsageError
+from cs_input_analyzer.run_logs import inspect_run
+from cs_input_analyzer.run_logs.console_log import LoggedRun, newest_writers, read_console_log
+from cs_input_analyzer.run_logs.grammar import NEEDLES
+from cs_input_analyzer.run_logs.pace import pace_of
+from cs_input_analyzer.run_logs.scan import Scanned, lines_with
+from tests.run_logs import logs
+
+GAPS = st.lists(st.integers(500, 60_000).map(lambda value: value / 1000), min_size=1, max_size=30)
+
+
+def read(data: bytes) -> list[LoggedRun]:
+    book = read_console_log(lines_with(NEEDLES, [data], Scanned()))
+    return book.runs
+
+
+def text(lines: list[str]) -> bytes:
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def rates_in(run: LoggedRun) -> set[float]:
+    series = [writer.series for writer in run.writers]
+    return {rate for one in series for rate in (one.last_rate, one.last_global_rate) if rate is not None}
+
+
+def rates_of(lines: list[str]) -> set[float]:
+    return {float(part.split(" ")[0]) for line in lines for part in line.split("Rate=")[1:]}
+
+
+# --- what is written reads back ----------------------------------------------------------------------------------------------
+
+
+@given(GAPS)
+def test_a_log_gives_back_its_steps_and_times(gaps: list[float]) -> None:
+    run = read(text(logs.smoothed_log(gaps)))[-1]
+    series = run.writers[0].series
+    assert series.lines == len(gaps) + 1
+    assert series.intervals().seconds.sum() == pytest.approx(sum(gaps), abs=0.002 * len(gaps))
+    assert series.intervals().steps.sum() == 10 * len(gaps)
+
+
+@settings(deadline=None)  # the first rate of all loads a library of statistics
+@given(GAPS, st.data())
+def test_a_cut_log_never_raises_and_never_invents_a_rate(gaps: list[float], data: st.DataObject) -> None:
+    lines = logs.smoothed_log(gaps)
+    whole = text(lines)
+    cut = whole[data.draw(st.integers(0, len(whole))) : data.draw(st.integers(0, len(whole)))]
+    for run in read(cut):
+        assert rates_in(run) <= rates_of(lines)
+        for writer in run.writers:
+            steady = pace_of(writer.series, run.finished).steady_steps_per_s
+            # Between no two lines did it go faster or slower than this.
+            assert steady is None or 10 / max(gaps) * 0.99 <= steady.estimate <= 10 / min(gaps) * 1.01
+
+
+@given(GAPS, GAPS, st.randoms(use_true_random=False))
+def test_labelled_ranks_in_any_order_are_told_apart(one: list[float], other: list[float], draw: random.Random) -> None:
+    streams = {"0": logs.smoothed_log(one), "1": logs.smoothed_log(other)}
+    queues = {rank: list(lines) for rank, lines in streams.items()}
+    mixed = []
+    while any(queues.values()):
+        rank = draw.choice([rank for rank, lines in queues.items() if lines])
+        mixed.append(f"{rank}: {queues[rank].pop(0)}")
+    run = read(text(mixed))[-1]
+    alone = {rank: list(read(text(lines))[-1].writers[0].series.intervals().seconds) for rank, lines in streams.items()}
+    assert {writer.rank: list(writer.series.intervals().seconds) for writer in run.writers} == alone
+
+
+@given(st.integers(2, 5), st.integers(3, 12))
+def test_unlabelled_ranks_in_turn_are_told_apart(ranks: int, lines: int) -> None:
+    mixed = [
+        logs.train_line(logs.stamp(100 * place + 0.1 * rank), 50 * place, 64.0 + rank, 64.0)
+        for place in range(1, lines)
+        for rank in range(ranks)
+    ]
+    run = read(text(mixed))[-1]
+    assert len(run.writers) == ranks
+    assert {writer.series.last_rate for writer in run.writers} == {64.0 + rank for rank in range(ranks)}
+
+
+# --- several runs ------------------------------------------------------------------------------------------------------------
+
+
+def test_of_two_runs_one_after_the_other_the_newest_counts(tmp_path: Path) -> None:
+    older = logs.smoothed_log([10.0] * 8)
+    newer = [line.replace("2024-03-01", "2024-03-05") for line in logs.smoothed_log([20.0] * 8)]
+    start = ["2024-03-05 11:59:00,000 INFO:   Beginning appliance run"]
+    for between in (start, []):
+        found = inspect_run(logs.write(tmp_path / "run.log", [*older, *between, *newer]))
+        assert found.runs_found == 2
+        assert found.rates.steady_steps_per_s is not None
+        assert found.rates.steady_steps_per_s.estimate == pytest.approx(0.5)
+        assert found.stall_count == 0, "the night between two runs is no stall"
+
+
+def test_a_run_that_goes_on_from_a_checkpoint_is_a_new_one(tmp_path: Path) -> None:
+    older = logs.smoothed_log([10.0] * 8)  # to step 90
+    newer = [logs.train_line(logs.stamp(5000 + 10 * place), 50 + 10 * place, 64.0, 64.0) for place in range(1, 12)]  # 60 to 160
+    found = inspect_run(logs.write(tmp_path / "run.log", [*older, *newer]))
+    assert found.runs_found == 2
+    assert found.stall_count == 0
+    assert found.rates.steady_steps_per_s is not None
+    assert found.rates.steady_steps_per_s.estimate == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("places", [(10,), (5, 10), (0,)], ids=["at the end", "between, too", "before"])
+def test_the_evaluations_of_an_estimator_hide_no_training(places: tuple[int, ...], tmp_path: Path) -> None:
+    plain = logs.estimator_log(logs.BERT_TF_18)
+    lines = list(plain)
+    for place in sorted(places, reverse=True):
+        step = logs.BERT_TF_18[place - 1][0] if place else 0
+        result = f"INFO:tensorflow:Saving dict for global step {step}: accuracy = 0.97, global_step = {step}, loss = 0.08"
+        lines.insert(place, result)
+    found = inspect_run(logs.write(tmp_path / "evaluated.log", lines))
+    expected = inspect_run(logs.write(tmp_path / "plain.log", plain))
+    assert found.runs_found == expected.runs_found == 1
+    assert found.workers == ()
+    if 5 not in places:  # after an evaluation between two lines, the time from one to the other is not the training's
+        assert found.rates == expected.rates
+    assert [span.phase for span in found.timeline].count("evaluation") == len(places)
+    (run,) = read(text(lines))
+    (writer,) = run.writers
+    assert writer.series.lines == len(plain)
+
+
+def test_two_runs_mixed_line_by_line_get_no_verdict(tmp_path: Path) -> None:
+    quick, slow = logs.smoothed_log([5.0] * 20), logs.smoothed_log([40.0] * 20, steps=100)
+    mixed = [line for pair in zip(quick, slow, strict=True) for line in pair]
+    performance = '{"est_samples_per_sec": 128.0, "suspected_input_bottleneck": "true"}'
+    logs.write(tmp_path / "run.log", mixed)
+    logs.write(tmp_path / "performance.json", [performance])
+    found = inspect_run(tmp_path)
+    assert found.verdict == "unknown"
+    assert found.confidence is None
+    assert any("mixed" in note for note in found.notes)
+
+
+def test_training_and_evaluation_in_turn_are_one_run(tmp_path: Path) -> None:
+    lines, at = [], 0.0
+    for lap in range(6):
+        lines.append(f"{logs.stamp(at)} INFO:   Beginning appliance run")
+        for place in range(5):
+            at += 10
+            lines.append(logs.train_line(logs.stamp(at), 10 * (5 * lap + place + 1), 64.0, 64.0))
+        at += 100
+        lines += [logs.eval_line(logs.stamp(at - 50), 5, 99.0), logs.eval_line(logs.stamp(at), 10, 99.0)]
+    found = inspect_run(logs.write(tmp_path / "run.log", lines))
+    assert found.runs_found == 1
+    assert found.stall_count == 0
+    assert {stall.cause for stall in found.stalls} <= {"evaluation", "set-up"}
+    assert found.rates.steady_steps_per_s is not None
+    assert found.rates.steady_steps_per_s.estimate == pytest.approx(1.0)
+    assert found.rates.rate_samples_per_s == 64.0, "an evaluation's rate is none of training"
+
+
+# --- stalls ------------------------------------------------------------------------------------------------------------------
+
+
+def stalled(gap_s: float, every: int, count: int = 60) -> list[float]:
+    return [gap_s if place % every == every - 1 else 2.0 for place in range(count)]
+
+
+def test_stalls_at_regular_steps_are_starvation(tmp_path: Path) -> None:
+    found = inspect_run(logs.write(tmp_path / "run.log", logs.smoothed_log(stalled(30.0, 6))))
+    assert found.verdict == "input_bound"
+    assert found.stall_count == 10
+    assert found.evidence["stall_every_steps"] == pytest.approx(60)
+    undisturbed = found.rates.undisturbed_samples_per_s
+    assert undisturbed == pytest.approx(320, rel=0.01)
+    steady = found.rates.steady_samples_per_s
+    assert steady is not None
+    assert undisturbed is not None
+    assert undisturbed > steady.estimate
+
+
+def test_the_same_stalls_with_checkpoints_in_them_are_not(tmp_path: Path) -> None:
+    gaps = stalled(30.0, 6)
+    lines, at = [], 5.0
+    for place, line in enumerate(logs.smoothed_log(gaps)):
+        lines.append(line)
+        if place < len(gaps):
+            if gaps[place] > 2:
+                lines += logs.checkpoint_lines(logs.stamp(at), logs.stamp(at + 28), 10 * (place + 1))
+            at += gaps[place]
+    found = inspect_run(logs.write(tmp_path / "run.log", lines))
+    assert found.verdict == "unknown"
+    assert found.stall_count == 0
+    assert {stall.cause for stall in found.stalls} == {"checkpoint"}
+    assert found.rates.undisturbed_samples_per_s is None
+    assert sum(span.phase == "checkpoint" for span in found.timeline) == 10
+
+
+def test_one_stall_alone_is_not_enough(tmp_path: Path) -> None:
+    gaps = [2.0] * 40
+    gaps[20] = 60.0
+    assert inspect_run(logs.write(tmp_path / "run.log", logs.smoothed_log(gaps))).verdict == "unknown"
+
+
+def test_even_steps_alone_say_nothing(tmp_path: Path) -> None:
+    found = inspect_run(logs.write(tmp_path / "run.log", logs.smoothed_log([2.0] * 40)))
+    assert found.verdict == "unknown"
+    assert found.confidence is None
+
+
+# --- hostile logs ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n", "\r", " \t\n"])
+def test_line_endings_make_no_difference(tmp_path: Path, ending: str) -> None:
+    lines = logs.smoothed_log([3.0] * 10)
+    plain = inspect_run(logs.write(tmp_path / "a.log", lines))
+    other = inspect_run(logs.write(tmp_path / "b.log", lines, ending=ending))
+    assert (other.rates, other.stalls, other.verdict) == (plain.rates, plain.stalls, plain.verdict)
+
+
+def test_progress_bars_colours_and_foreign_text_make_no_difference(tmp_path: Path) -> None:
+    lines = logs.smoothed_log([3.0] * 10)
+    noisy = []
+    for line in lines:
+        noisy += [f"  7%|█▋        | 7/100 [00:01<00:12,  7.4it/s]\r{line}", "日志 \x00 \udcff", f"\x1b[1m{line[:40]}"]
+    plain = inspect_run(logs.write(tmp_path / "a.log", lines))
+    other = inspect_run(logs.write(tmp_path / "b.log", noisy))
+    assert (other.rates, other.stalls, other.verdict) == (plain.rates, plain.stalls, plain.verdict)
+
+
+def test_a_gzipped_log_is_the_same_log(tmp_path: Path) -> None:
+    lines = logs.smoothed_log([3.0] * 40)
+    plain = inspect_run(logs.write(tmp_path / "a.log", lines))
+    packed = gzip.compress(text(lines))
+    (tmp_path / "b.log.gz").write_bytes(packed)
+    assert inspect_run(tmp_path / "b.log.gz").rates == plain.rates
+    (tmp_path / "c.log.gz").write_bytes(packed[: len(packed) // 2])
+    cut = inspect_run(tmp_path / "c.log.gz")
+    assert "cut" in cut.sources[0].note
+    assert cut.rates.global_rate_samples_per_s in rates_of(lines)
+
+
+def test_stamps_that_run_backwards_are_in_no_rate(tmp_path: Path) -> None:
+    lines = logs.smoothed_log([10.0] * 30)
+    lines[12] = lines[12].replace("2024-03-01", "2019-03-01")
+    found = inspect_run(logs.write(tmp_path / "run.log", lines))
+    assert any("backwards" in note for note in found.notes)
+    assert found.rates.steady_steps_per_s is not None
+    assert found.rates.steady_steps_per_s.estimate == pytest.approx(1.0)
+
+
+def test_a_clock_that_jumps_an_hour_is_no_stall(tmp_path: Path) -> None:
+    at, lines = 0.0, []
+    for place in range(1, 40):
+        at += 10
+        shown = at + (3600 if place >= 20 else 0)
+        lines.append(logs.train_line(logs.stamp(shown), 10 * place, 64.0, 64.0))
+    found = inspect_run(logs.write(tmp_path / "run.log", lines))
+    assert found.stall_count == 0
+    assert any("jump" in note for note in found.notes)
+    assert found.rates.steady_steps_per_s is not None
+    assert found.rates.steady_steps_per_s.estimate == pytest.approx(1.0)
+
+
+def test_stamps_that_stand_still_give_no_rate(tmp_path: Path) -> None:
+    lines = [logs.train_line(logs.stamp(0), step, 64.0, 65.0) for step in range(10, 200, 10)]
+    found = inspect_run(logs.write(tmp_path / "run.log", lines))
+    assert found.rates.steady_steps_per_s is None
+    assert found.rates.global_rate_samples_per_s == 65.0
+
+
+def test_a_log_without_stamps_gives_the_logged_rates_alone(tmp_path: Path) -> None:
+    lines = [line[line.index("|") :] for line in logs.smoothed_log([10.0] * 20)]
+    found = inspect_run(logs.write(tmp_path / "run.log", lines))
+    assert found.rates.steady_samples_per_s is None
+    assert found.rates.rate_samples_per_s == 64.0
+    assert all(span.start_s is None for span in found.timeline)
+
+
+def test_nan_rates_and_no_steps_are_no_rates(tmp_path: Path) -> None:
+    bad = "| Train Device=CSX, Step=0, Loss=nan, Rate=nan samples/sec, GlobalRate=nan samples/sec"
+    ended = "INFO:tensorflow:Training finished with 0 samples in 0.0 seconds, nan samples/second."
+    found = inspect_run(logs.write(tmp_path / "run.log", [bad, ended]))
+    rates = found.rates
+    assert (rates.rate_samples_per_s, rates.global_rate_samples_per_s, rates.average_samples_per_s) == (None, None, None)
+    assert (rates.steady_samples_per_s, rates.batch_size, found.verdict) == (None, None, "unknown")
+
+
+def test_a_log_of_something_else_is_refused(tmp_path: Path) -> None:
+    log = logs.write(tmp_path / "other.log", ["building wheel", "done in 3 seconds"])
+    with pytest.raises(UsageError, match="looked for"):
+        inspect_run(log)
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.sampled_from(
+                [
+                    *logs.smoothed_log([1.0, 2.0]),
+                    *logs.estimator_log(logs.BERT_TF_18[:3]),
+                    logs.eval_line(logs.stamp(4), 5, 9.0),
+                    *logs.checkpoint_lines(logs.stamp(1), logs.stamp(2), 7),
+                    "Beginning appliance run",
+                    "global_step = 4, loss = 1",
+                    "Processed 640 training sample(s) in 3.5 seconds.",
+                ]
+            ),
+            st.text(max_size=30),
+        ),
+        max_size=40,
+    )
+)
+def test_no_order_of_lines_raises(lines: list[str]) -> None:
+    for run in read("\n".join(lines).encode("utf-8", "surrogateescape")):
+        for writer in newest_writers(run)[0]:
+            pace = pace_of(writer.series, run.finished)
+            assert pace.steady_steps_per_s is None or pace.steady_steps_per_s.low > 0
+
+
+def test_phases_of_a_start_are_in_the_timeline(tmp_path: Path) -> None:
+    start = [
+        (0, "Compiling the model. This may take a few minutes."),
+        (90, "Compile artifacts successfully written to remote compile directory."),
+        (95, "Compile was successful!"),
+        (96, "Programming Cerebras Wafer Scale Cluster for execution."),
+        (130, "About to send initial weights"),
+        (140, "Finished sending initial weights"),
+        (141, "Waiting for device programming to complete"),
+        (200, "Device programming is complete"),
+        (201, "Waiting for input workers to prime the data pipeline and begin streaming ..."),
+        (801, "Input workers have begun streaming input data"),
+        (802, "Beginning appliance run"),
+    ]
+    lines = [f"{logs.stamp(at)} INFO:   {words}" for at, words in start]
+    lines += [logs.train_line(logs.stamp(802 + 10 * place), 10 * place, 64.0, 64.0) for place in range(1, 20)]
+    found = inspect_run(logs.write(tmp_path / "run.log", lines))
+    assert [(span.phase, span.start_s, span.duration_s) for span in found.timeline] == [
+        ("compile", 0.0, 90.0),
+        ("programming", 96.0, 104.0),
+        ("weights", 130.0, 10.0),
+        ("priming", 201.0, 600.0),
+        ("train", 802.0, 190.0),
+    ]
+
+
+def test_a_phase_without_an_end_has_no_length(tmp_path: Path) -> None:
+    lines = [f"{logs.stamp(0)} INFO:   Waiting for device programming to complete"]
+    found = inspect_run(logs.write(tmp_path / "run.log", lines))
+    assert [(span.phase, span.start_s, span.duration_s) for span in found.timeline] == [("programming", 0.0, None)]
+    assert found.verdict == "unknown"
+
+
+def test_checkpoints_told_by_each_rank_count_once(tmp_path: Path) -> None:
+    lines = []
+    for rank in range(3):
+        lines += [f"{rank}: {line}" for line in logs.smoothed_log([2.0] * 5)]
+    for edge in (0, 1):
+        lines += [f"{rank}: {logs.checkpoint_lines(logs.stamp(30), logs.stamp(40), 60)[edge]}" for rank in range(3)]
+    found = inspect_run(logs.write(tmp_path / "run.log", lines))
+    assert [span.duration_s for span in found.timeline if span.phase == "checkpoint"] == [10.0]
+
+
+def test_one_long_gap_between_two_lines_is_one_observation(tmp_path: Path) -> None:
+    """However many steps lie in it: its parts agree because nobody looked."""
+    lines = [
+        logs.train_line(logs.stamp(at), step, 64.0, 64.0) for at, step in ((10, 10), (20, 20), (10_000, 10_000), (10_010, 10_010))
+    ]
+    steady = inspect_run(logs.write(tmp_path / "run.log", lines)).rates.steady_steps_per_s
+    assert steady is not None
+    assert steady.high > 1.5 * steady.estimate

@@ -1,0 +1,216 @@
+"""One line in, at most one event out."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cs_input_analyzer.run_logs.grammar import NEEDLES, Finished, Mark, Printed, Stalled, StepLine, parse_line
+from tests.run_logs import logs
+
+RATES = st.integers(0, 10**11).map(lambda value: value / 100)
+STEPS = st.integers(0, 10**15)
+TAILS = st.sampled_from(
+    ("", ", LoopTimeRemaining=0:06:42, TimeRemaining>0:06:42", ", LoopTimeRemaining=1:20:41, TimeRemaining=1:20:41")
+)
+DEVICES = st.sampled_from(("CSX", "xla:0", "cpu", "наш", "w 1"))
+LOSSES = st.sampled_from(("9.46875", "nan", "inf", "-1e-05"))
+RANKS = st.sampled_from(
+    (("", None), ("3: ", "3"), ("[1,12]<stdout>: ", "12"), ("[rank 5] ", "5"), ("worker-7 | ", "7"), (" 0: ", "0"))
+)
+
+
+@given(STEPS, RATES, RATES, TAILS, DEVICES, LOSSES, RANKS, st.integers(0, 10**8))
+def test_a_train_line_reads_back(
+    step: int, rate: float, whole: float, tail: str, device: str, loss: str, rank: tuple[str, str | None], at: int
+) -> None:
+    text = rank[0] + logs.train_line(logs.stamp(at / 1000), step, rate, whole, loss=loss, device=device, tail=tail)
+    event = parse_line(text.encode())
+    assert isinstance(event, StepLine)
+    assert (event.step, event.samples_per_s, event.global_samples_per_s, event.rank) == (step, rate, whole, rank[1])
+    assert (event.device, event.is_eval, event.resolution_s) == (device, False, 0.001)
+    start = parse_line(logs.train_line(logs.stamp(0), 1, 1, 1).encode())
+    assert isinstance(start, StepLine)
+    assert event.t_s is not None
+    assert start.t_s is not None
+    assert event.t_s - start.t_s == pytest.approx(at / 1000, abs=1e-4)
+
+
+@given(STEPS, RATES)
+def test_an_estimator_line_reads_back(step: int, rate: float) -> None:
+    event = parse_line(f"INFO:tensorflow:global step {step}: loss = 2.3671875 ({rate} steps/sec)".encode())
+    assert isinstance(event, StepLine)
+    assert (event.step, event.steps_per_s, event.t_s, event.samples_per_s) == (step, rate, None, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_eval"),
+    [
+        ("Saving dict for global step 1000: accuracy = 0.97, global_step = 1000, loss = 0.08", True),
+        ("global_step = 1000, loss = 0.08 (1.5 sec)", False),
+        ("global step 1000: loss = 0.08 (51.3 steps/sec)", False),
+    ],
+)
+def test_results_of_an_evaluation_are_no_training_step(text: str, is_eval: bool) -> None:
+    for prefix in ("INFO:tensorflow:", "2: I0301 12:00:00.000000 140 estimator.py:2074] "):
+        event = parse_line((prefix + text).encode())
+        assert isinstance(event, StepLine)
+        assert (event.step, event.is_eval) == (1000, is_eval)
+
+
+@given(st.integers(0, 10**15), st.integers(1, 10**10).map(lambda value: value / 1000))
+def test_an_end_reads_back(samples: int, seconds: float) -> None:
+    for text, rate in (
+        (f"INFO:tensorflow:Training finished with {samples} samples in {seconds} seconds, 12.5 samples/second.", 12.5),
+        (f"INFO:tensorflow:Training finished with {samples} samples in {seconds} seconds, 12.5 samples / second", 12.5),
+        (f"INFO:root:Training complete. Completed {samples} sample(s) in {seconds} seconds", None),
+        (f"2023 INFO:   Training Complete. Completed {samples} sample(s) in {seconds} seconds.", None),
+        (f"2023 INFO:   Training completed successfully! Processed {samples} sample(s) in {seconds} seconds.", None),
+        (f"2023 INFO:   Processed {samples} training sample(s) in {seconds} seconds.", None),
+    ):
+        event = parse_line(text.encode())
+        assert isinstance(event, Finished), text
+        assert (event.samples, event.seconds, event.samples_per_s) == (samples, seconds, rate)
+
+
+@pytest.mark.parametrize(
+    ("text", "phase", "edge", "step", "seconds"),
+    [
+        ("Compile was successful!", "compile", "end", None, None),
+        ("About to send initial weights", "weights", "begin", None, None),
+        ("Finished sending initial weights", "weights", "end", None, None),
+        ("Completed weight initialization on CPU in: 41.5 seconds", "weights", "end", None, 41.5),
+        ("Loading CPU pre-initialized weights took 12 seconds", "weights", "end", None, 12.0),
+        ("| Streamer IteratorCreationTime=3.25 seconds", "priming", "end", None, 3.25),
+        ("INFO:tensorflow:Programming CS-1 fabric. This may take a couple of minutes", "programming", "begin", None, None),
+        ("Programming Cerebras Wafer Scale Cluster for execution.", "programming", "begin", None, None),
+        ("Waiting for device programming to complete", "programming", "begin", None, None),
+        ("Device programming is complete", "programming", "end", None, None),
+        ("INFO:tensorflow:Fabric programmed", "programming", "end", None, None),
+        ("Waiting for 6 streamer(s) to prime the data pipeline", "priming", "begin", None, None),
+        ("Waiting for input workers to prime the data pipeline and begin streaming ...", "priming", "begin", None, None),
+        ("Streamers are ready", "priming", "end", None, None),
+        ("Input workers have begun streaming input data", "priming", "end", None, None),
+        ("Beginning appliance run", "train", "begin", None, None),
+        ("Saving checkpoint at step 200", "checkpoint", "begin", 200, None),
+        ("Saving checkpoint at global step 1000", "checkpoint", "begin", 1000, None),
+        ("INFO:root:Taking final checkpoint at step: 500", "checkpoint", "begin", 500, None),
+        ("INFO:tensorflow:Saving checkpoints for 100000 into run/model.ckpt.", "checkpoint", "begin", 100000, None),
+        ("Saved checkpoint at global step: 1000", "checkpoint", "end", 1000, None),
+        ("Saved checkpoint for global step 500 in 304.37 seconds: run/model.ckpt-500", "checkpoint", "end", 500, 304.37),
+        ("Saved checkpoint run/checkpoint_200.mdl", "checkpoint", "end", None, None),
+    ],
+)
+def test_a_phase_is_known(text: str, phase: str, edge: str, step: int | None, seconds: float | None) -> None:
+    for line in (text, f"2024-03-01 12:00:00,500 INFO:   {text}", f"2: {text}"):
+        event = parse_line(line.encode())
+        assert isinstance(event, Mark), line
+        assert (event.phase, event.edge, event.step, event.duration_s) == (phase, edge, step, seconds)
+        assert any(needle in line.encode() for needle in NEEDLES)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "Saving checkpoint: 100%|██████| 1321/1321 [00:09<00:00, 146.24 tensors/s]",
+        "Compiled cluster using XLA!  This line is logged at most once for the lifetime of the process.",
+        "loss = 0.1, step = 100 (8.1 se",
+        "INFO:tensorflow:global_step/sec: 10.",
+        "| Streamer Step=100, Rate=5.00 steps/sec, GlobalRate=5.0",
+        "| Train Device=CSX, Step=10, Loss=1, Rate=5.0 samp",
+        "the rate was 5 samples/sec",
+        "| Train Device=CSX, Step=ten, Loss=1, Rate=5.0 samples/sec, GlobalRate=5.0 samples/sec",
+        "| Train Device=CSX, Step=10, Loss=1, Rate=5.0 samples/sec, GlobalRate=5.",
+        "INFO:tensorflow:global step 100: loss = 0.5 (1400.41 steps/se",
+        "INFO:root:Training complete. Completed 1024000 sample(s) in 160.7",
+    ],
+)
+def test_other_lines_are_nothing(text: str) -> None:
+    assert parse_line(text.encode()) is None
+
+
+@given(RATES.map(lambda rate: rate + 0.01), RATES)
+def test_rates_without_a_step_read_back(rate: float, whole: float) -> None:
+    for text in (f"Rate={rate} samples/sec, GlobalRate={whole} samples/sec", f"Rate={rate}, GlobalRate={whole}"):
+        event = parse_line(text.encode())
+        assert isinstance(event, Printed), text
+        assert (event.samples_per_s, event.global_samples_per_s, event.is_streamer) == (rate, whole, False)
+    event = parse_line(
+        f"2024-03-01 12:00:00,500 INFO:   | Streamer Step=100, Rate=9.00 steps/sec, GlobalRate={whole} steps/sec".encode()
+    )
+    assert isinstance(event, Printed)
+    assert (event.steps_per_s, event.samples_per_s, event.is_streamer) == (whole, None, True)
+    event = parse_line(f"INFO:tensorflow:global_step/sec: {rate}".encode())
+    assert isinstance(event, Printed)
+    assert (event.steps_per_s, event.is_streamer) == (rate, False)
+
+
+def test_lines_of_tensorflow_s_own_estimator_hold_a_step_and_the_time_since_the_last() -> None:
+    event = parse_line(b"INFO:tensorflow:loss = 0.69, step = 200 (10.132 sec)")
+    assert isinstance(event, StepLine)
+    assert (event.step, event.gap_s, event.t_s) == (200, 10.132, None)
+
+
+def test_a_run_that_says_it_stands_still_is_heard() -> None:
+    assert isinstance(parse_line(b"2024-03-01 12:00:00,500 ERROR:   Stall detected on the appliance"), Stalled)
+
+
+@given(st.integers(1, 12), st.integers(1, 28), st.integers(0, 86_399_999_999))
+def test_absl_stamps_have_differences(month: int, day: int, microseconds: int) -> None:
+    seconds, rest = divmod(microseconds, 10**6)
+    at = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}.{rest:06d}"
+    line = f"I{month:02d}{day:02d} {{}} 140 estimator.py:2074] global step 100: loss = 0.5 (10.0 steps/sec)"
+    begin, later = (parse_line(line.format(clock).encode()) for clock in ("00:00:00.000000", at))
+    assert isinstance(begin, StepLine)
+    assert isinstance(later, StepLine)
+    assert begin.t_s is not None
+    assert later.t_s is not None
+    assert later.t_s - begin.t_s == pytest.approx(microseconds / 10**6, abs=1e-5)
+    assert later.resolution_s == 1e-6
+
+
+@pytest.mark.parametrize("number", ["nan", "inf", "-inf", "-5.00", "NaN"])
+def test_a_rate_that_cannot_be_is_missing(number: str) -> None:
+    text = f"| Train Device=CSX, Step=10, Loss=1, Rate={number} samples/sec, GlobalRate=7.00 samples/sec"
+    event = parse_line(text.encode())
+    if event is None:  # not even a number by the grammar
+        assert number == "NaN"
+        return
+    assert isinstance(event, StepLine)
+    assert event.samples_per_s is None
+    assert event.global_samples_per_s == 7.0
+
+
+def test_colours_are_looked_through() -> None:
+    text = f"\x1b[32m{logs.train_line(logs.stamp(3), 70, 8.5, 9.25)}\x1b[0m"
+    assert parse_line(text.encode()) == parse_line(logs.train_line(logs.stamp(3), 70, 8.5, 9.25).encode())
+
+
+@pytest.mark.parametrize(
+    "at", ["2023-13-01 10:00:00,000", "2023-02-30 10:00:00", "2023-02-20 25:00:00,1", "0000-01-01 10:00:00", ""]
+)
+def test_a_stamp_that_no_calendar_has_is_missing(at: str) -> None:
+    event = parse_line(logs.train_line(at, 10, 5, 5).encode())
+    assert isinstance(event, StepLine)
+    assert event.t_s is None
+
+
+@given(st.binary(max_size=300))
+def test_no_bytes_raise(raw: bytes) -> None:
+    parse_line(raw)
+
+
+@given(st.binary(max_size=60), st.binary(max_size=60), st.sampled_from(NEEDLES))
+def test_no_bytes_around_a_needle_raise(before: bytes, after: bytes, needle: bytes) -> None:
+    parse_line(before + needle + after)
+
+
+@given(st.integers(0, 140), st.text(max_size=40))
+def test_a_line_cut_short_with_another_behind_it_gives_the_other(cut: int, between: str) -> None:
+    whole = logs.train_line(logs.stamp(9), 200, 8.25, 8.5)
+    rest = logs.train_line(logs.stamp(1), 100, 7.25, 7.5)[:cut]
+    event = parse_line((rest + whole).encode())
+    assert isinstance(event, StepLine)
+    assert (event.step, event.samples_per_s, event.global_samples_per_s) == (200, 8.25, 8.5)

@@ -1,0 +1,252 @@
+"""Journals of the monitor: one worker's, several workers', cut and hostile ones."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cs_input_analyzer.run_logs import inspect_run
+from cs_input_analyzer.run_logs.step_journal import read_step_journal
+from tests.run_logs import logs
+
+
+def journal(
+    *,
+    worker: str = "worker-0",
+    workers: int = 2,
+    began_s: float = 0.0,
+    gap_s: float = 0.1,
+    count: int = 120,
+    batch: int = 32,
+    verdict: str = "unknown",
+    **wait: float,
+) -> list[str]:
+    """As the monitor writes it: a start, a line for each step, a log every five, an end."""
+    share = wait or None
+    entries: list[dict[str, Any]] = [
+        {
+            "event": "start",
+            "format": 1,
+            "worker": worker,
+            "workers": workers,
+            "time_unix_s": 1.7e9 + began_s,
+            "batch_size": batch,
+            "source": "iterator",
+        }
+    ]
+    for step in range(1, count + 1):
+        at = step * gap_s
+        entries.append(
+            {
+                "event": "step",
+                "step": step,
+                "steps": 1,
+                "at_s": at,
+                "samples": batch,
+                "wait_s": 0.0,
+                "step_s": gap_s,
+                "phase": "steady",
+            }
+        )
+        if step % 5 == 0:
+            rate = batch / gap_s
+            entries.append(
+                {
+                    "event": "log",
+                    "step": step,
+                    "at_s": at + gap_s,
+                    "loss": 1.0,
+                    "rate": rate,
+                    "global_rate": rate,
+                    "wait_ratio": None,
+                }
+            )
+    entries.append(
+        {
+            "event": "end",
+            "at_s": count * gap_s,
+            "steps": count,
+            "samples": count * batch,
+            "verdict": verdict,
+            "why": "",
+            "wait_ratio": share,
+        }
+    )
+    return [json.dumps(entry) for entry in entries]
+
+
+def test_a_wait_share_decides(tmp_path: Path) -> None:
+    for low, high, verdict in ((0.3, 0.4, "input_bound"), (0.0, 0.01, "accelerator_bound"), (0.04, 0.2, "unknown")):
+        lines = journal(estimate=(low + high) / 2, low=low, high=high)
+        found = inspect_run(logs.write(tmp_path / f"{verdict}.jsonl", lines))
+        assert found.verdict == verdict
+        assert found.evidence["wait_ratio"] == pytest.approx((low + high) / 2)
+        # Without waiting a third of the time it would have taken half as much again.
+        assert found.change.demand_samples_per_s == pytest.approx(320 / (1 - (low + high) / 2), rel=1e-3)
+
+
+def test_a_long_pause_that_the_monitor_explains_is_no_stall(tmp_path: Path) -> None:
+    lines = journal()
+    for place in range(len(lines) - 1, 80, -1):  # an epoch's edge of ten seconds, told before its log line
+        entry = json.loads(lines[place])
+        entry["at_s"] += 10.0
+        if "global_rate" in entry:
+            entry["global_rate"] = None
+        lines[place] = json.dumps(entry)
+    phase = json.dumps({"event": "phase", "phase": "epoch_edge", "at_s": 6.7, "duration_s": 10.0, "step": 67})
+    plain = inspect_run(logs.write(tmp_path / "plain.jsonl", lines))
+    told = inspect_run(logs.write(tmp_path / "told.jsonl", [*lines[:81], phase, *lines[81:]]))
+    assert plain.stall_count == 1
+    assert told.stall_count == 0
+
+
+def test_a_journal_gives_rates_and_steps(tmp_path: Path) -> None:
+    found = inspect_run(logs.write(tmp_path / "steps.jsonl", journal()))
+    assert found.rates.batch_size == 32
+    assert found.rates.steady_samples_per_s is not None
+    assert found.rates.steady_samples_per_s.estimate == pytest.approx(320)
+    assert found.rates.global_rate_samples_per_s == 320.0
+
+
+def test_a_journal_without_log_steps_is_read_by_its_steps(tmp_path: Path) -> None:
+    lines = [line for line in journal() if '"log"' not in line]
+    found = inspect_run(logs.write(tmp_path / "steps.jsonl", lines))
+    assert found.rates.steady_steps_per_s is not None
+    assert found.rates.steady_steps_per_s.estimate == pytest.approx(10)
+    assert found.rates.rate_samples_per_s is None, "it was never logged"
+
+
+def test_workers_add_up_and_the_slow_one_is_named(tmp_path: Path) -> None:
+    for worker, gap in (("worker-0", 0.1), ("worker-1", 0.1), ("worker-2", 0.2)):
+        logs.write(tmp_path / worker / "steps.jsonl", journal(worker=worker, gap_s=gap))
+    found = inspect_run(tmp_path)
+    assert {worker.name: worker.is_straggler for worker in found.workers} == {
+        "worker-0": False,
+        "worker-1": False,
+        "worker-2": True,
+    }
+    assert found.rates.steady_samples_per_s is not None
+    assert found.rates.steady_samples_per_s.estimate == pytest.approx(320 + 320 + 160, rel=0.01)
+
+
+def rate_in(folder: Path) -> float:
+    """The steady rate of the one journal that counts there; each step of 0.1 s is 320 samples a second."""
+    found = inspect_run(folder)
+    assert found.workers == ()
+    assert found.rates.steady_samples_per_s is not None
+    assert sum(source.kind == "step journal" for source in found.sources) == 1
+    return found.rates.steady_samples_per_s.estimate
+
+
+def test_of_a_cell_that_was_run_twice_the_second_counts(tmp_path: Path) -> None:
+    logs.write(tmp_path / "steps.jsonl", journal(workers=1, gap_s=0.2, count=200))  # takes 40 s
+    logs.write(tmp_path / "monitor-2" / "steps.jsonl", journal(workers=1, began_s=60))
+    assert rate_in(tmp_path) == pytest.approx(320)
+    assert any(str(tmp_path / "steps.jsonl") in note for note in inspect_run(tmp_path).notes)
+
+
+@pytest.mark.parametrize("first", ["training", "validation"])
+def test_of_training_and_validation_the_training_counts(tmp_path: Path, first: str) -> None:
+    training = journal(workers=1, began_s=0 if first == "training" else 0.01)
+    validation = journal(workers=1, began_s=0.01 if first == "training" else 0, gap_s=0.05, count=60)
+    root, below = (training, validation) if first == "training" else (validation, training)
+    logs.write(tmp_path / "steps.jsonl", root)
+    logs.write(tmp_path / "monitor-2" / "steps.jsonl", below)
+    for folder, rate in ((tmp_path, 100.0), (tmp_path / "monitor-2", 200.0)):
+        logs.write(folder / "performance.json", [json.dumps({"samples_per_sec": rate, "suspected_input_bottleneck": "true: x"})])
+    assert rate_in(tmp_path) == pytest.approx(320)
+    found = inspect_run(tmp_path)
+    assert found.rates.average_samples_per_s == (100.0 if first == "training" else 200.0)
+    assert "suspected_input_bottleneck" not in found.evidence
+
+
+def test_ranks_that_do_not_know_of_each_other_are_not_added_up(tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "monitor-2", tmp_path / "monitor-3"):
+        logs.write(folder / "steps.jsonl", journal(workers=1))
+    assert rate_in(tmp_path) == pytest.approx(320)
+
+
+def test_each_worker_counts_once_and_an_evaluator_is_none(tmp_path: Path) -> None:
+    for rank in range(2):
+        worker = f"rank-{rank}"
+        logs.write(tmp_path / worker / "steps.jsonl", journal(worker=worker))
+        logs.write(tmp_path / worker / "monitor-2" / "steps.jsonl", journal(worker=worker, began_s=0.01, count=50))
+    logs.write(tmp_path / "steps.jsonl", journal(workers=1, began_s=5, count=1000))
+    found = inspect_run(tmp_path)
+    assert [worker.name for worker in found.workers] == ["rank-0", "rank-1"]
+    assert found.rates.steady_samples_per_s is not None
+    assert found.rates.steady_samples_per_s.estimate == pytest.approx(640)
+
+
+def test_a_launch_of_fewer_workers_leaves_those_of_the_one_before_aside(tmp_path: Path) -> None:
+    for rank in range(4):
+        worker = f"rank-{rank}"
+        before, now = journal(worker=worker, workers=4), journal(worker=worker, workers=2, began_s=60)
+        logs.write(tmp_path / worker / "steps.jsonl", before + (["", *now] if rank < 2 else []))
+    assert [worker.name for worker in inspect_run(tmp_path).workers] == ["rank-0", "rank-1"]
+    logs.write(tmp_path / "steps.jsonl", journal(workers=1, began_s=120))  # and then one alone
+    assert rate_in(tmp_path) == pytest.approx(320)
+
+
+def test_the_monitors_own_performance_json_does_not_count_twice(tmp_path: Path) -> None:
+    logs.write(tmp_path / "steps.jsonl", journal())
+    logs.write(tmp_path / "performance.json", [json.dumps({"samples_per_sec": 320.0, "suspected_input_bottleneck": "true: x"})])
+    found = inspect_run(tmp_path)
+    assert "suspected_input_bottleneck" not in found.evidence
+    assert found.verdict == "unknown"
+
+
+def test_a_second_start_begins_a_second_run(tmp_path: Path) -> None:
+    found = inspect_run(logs.write(tmp_path / "steps.jsonl", [*journal(gap_s=1.0)[:-20], "", *journal(gap_s=0.1)]))
+    assert found.runs_found == 2
+    assert found.rates.steady_samples_per_s is not None
+    assert found.rates.steady_samples_per_s.estimate == pytest.approx(320)
+
+
+def test_a_cut_journal_is_read_until_there(tmp_path: Path) -> None:
+    text = "\n".join(journal())
+    (tmp_path / "steps.jsonl").write_text(text[: len(text) * 2 // 3])
+    found = inspect_run(tmp_path / "steps.jsonl")
+    assert found.rates.steady_samples_per_s is not None
+    assert found.rates.steady_samples_per_s.estimate == pytest.approx(320)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(("estimate", "low", "high")), inner, max_size=3),
+    max_leaves=4,
+)
+KEYS = st.sampled_from(
+    ("step", "at_s", "rate", "global_rate", "wait_ratio", "verdict", "why", "duration_s", "worker", "batch_size", "samples")
+)
+EVENTS = st.sampled_from(("start", "step", "log", "interval", "checkpoint", "verdict", "end", "epoch", "new in a later version"))
+
+
+@given(st.lists(st.tuples(EVENTS, st.dictionaries(KEYS, JSON, max_size=6)), max_size=30))
+def test_no_content_raises_or_invents_a_rate(entries: list[tuple[str, dict[str, Any]]]) -> None:
+    lines = [json.dumps({**values, "event": event}).encode() for event, values in entries]
+    found = read_step_journal(lines)
+    given_rates = {float(v) for _, values in entries for v in values.values() if isinstance(v, int | float) and abs(v) < 1e300}
+    for writer in found.run.writers:
+        assert writer.series.last_rate is None or writer.series.last_rate in given_rates
+
+
+@given(st.lists(st.binary(max_size=40), max_size=20))
+def test_no_bytes_raise(lines: list[bytes]) -> None:
+    read_step_journal(lines)
+
+
+def test_journals_of_some_of_the_workers_are_not_taken_for_all(tmp_path: Path) -> None:
+    for worker in ("worker-0", "worker-1"):
+        lines = [line.replace('"workers": 2', '"workers": 8') for line in journal(worker=worker)]
+        logs.write(tmp_path / worker / "steps.jsonl", lines)
+    logs.write(tmp_path / "performance" / "performance.json", [json.dumps({"est_samples_per_sec": 2500.0})])
+    found = inspect_run(tmp_path)
+    assert "reached_ratio" not in found.evidence
+    assert found.change.input_factor is None
+    assert any("no journal" in note for note in found.notes)

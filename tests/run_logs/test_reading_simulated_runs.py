@@ -1,0 +1,201 @@
+"""Runs whose truth is known, simulated by the benchmark: a sample of them, with fixed seeds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks import run_logs
+from cs_input_analyzer.run_logs import inspect_run
+from cs_input_analyzer.run_logs.pace import pace_of
+from cs_input_analyzer.run_logs.steps import MOST_LINES, StepSeries
+from tests.run_logs import logs
+from tests.run_logs.test_reading_console_log import read
+
+# Seeds that had no part in writing the reader.
+SEEDS = range(9000, 9024)
+
+
+@pytest.mark.parametrize("is_long", [False, True])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_run_that_computes_all_the_time_is_not_called(seed: int, is_long: bool, tmp_path: Path) -> None:
+    plant = run_logs.healthy(seed, is_long=is_long and seed % 4 == 0)
+    found = run_logs.judge(plant, tmp_path)
+    assert found["verdict"] == "unknown"
+    assert isinstance(found["error_ratio"], float)
+    assert found["error_ratio"] <= run_logs.MOST_ERROR_RATIO
+
+
+def test_runs_that_wait_for_longer_than_their_lines_are_apart_are_called(tmp_path: Path) -> None:
+    found = []
+    for seed in SEEDS:
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        found.append(run_logs.judge(run_logs.starved(seed), folder))
+    assert sum(each["verdict"] == "input_bound" for each in found) >= 0.95 * len(found)
+    assert sum(isinstance(each["error_ratio"], float) and each["error_ratio"] <= 0.02 for each in found) >= 0.95 * len(found)
+
+
+def test_a_log_that_is_thinned_gives_the_same_rate_and_keeps_its_checkpoints() -> None:
+    series = StepSeries()
+    for step in range(1, 2 * MOST_LINES):
+        run = read(logs.train_line(logs.stamp(2.0 * step), step, 32.0, 32.0).encode())[-1]
+        line = run.writers[0].series.last
+        assert line is not None
+        series.add(line, "checkpoint" if step == 7 else "none known")
+        if step > 40:
+            break
+    few = series.intervals()
+    series._thin()
+    half = series.intervals()
+    assert half.seconds.sum() == pytest.approx(few.seconds.sum(), abs=4.0)
+    assert (half.cause > 0).sum() == (few.cause > 0).sum() == 1
+    assert pace_of(series, None).steady_steps_per_s is not None
+
+
+def test_names_of_checkpoints_beside_a_log_explain_its_pauses(tmp_path: Path) -> None:
+    """Without the burst, nor a line: a wafer may have stopped for the whole of it."""
+    gaps = [2.0] * 60
+    for place in (9, 19, 29, 39, 49):
+        gaps[place] = 40.0
+    log = logs.write(tmp_path / "run.log", logs.smoothed_log(gaps))
+    assert inspect_run(log).verdict == "input_bound"
+    for step in (100, 200, 300, 400, 500):
+        (tmp_path / f"checkpoint_{step}.mdl").touch()
+    for path in (log, tmp_path):
+        found = inspect_run(path)
+        assert found.verdict == "unknown"
+        assert found.stall_count == 0
+        assert {stall.cause for stall in found.stalls} == {"checkpoint"}
+
+
+def test_the_run_s_yaml_gives_samples_of_a_step_and_explains_pauses(tmp_path: Path) -> None:
+    gaps = [40.0 if place % 10 == 9 else 2.0 for place in range(60)]
+    lines = [
+        line.split(" INFO")[0] + " INFO:   global step " + str(10 * place) + ": loss = 0.5 (5.0 steps/sec)"
+        for place, line in enumerate(logs.smoothed_log(gaps), start=1)
+    ]
+    logs.write(tmp_path / "run.log", lines)
+    assert inspect_run(tmp_path).verdict == "input_bound"
+    logs.write(tmp_path / "params.yaml", ["train_input: {batch_size: 256}", "runconfig: {checkpoint_steps: 100}"])
+    found = inspect_run(tmp_path)
+    assert found.rates.batch_size == 256
+    assert found.verdict == "unknown"
+    assert [source.kind for source in found.sources] == ["console log", "parameters"]
+
+
+@pytest.mark.parametrize(
+    ("text", "batch"),
+    [
+        ("trainer: {fit: {train_dataloader: {batch_size: 120}}}", 120),
+        ("train_input: {train_batch_size: 16}", 16),
+        ("train_input: {batch_size: many}", None),
+        ("just text", None),
+        ("{", None),
+        ("train_input: {batch_size: true}", None),
+    ],
+)
+def test_yaml_of_all_releases_and_of_something_else(text: str, batch: int | None, tmp_path: Path) -> None:
+    logs.write(tmp_path / "run.log", logs.estimator_log(logs.BERT_TF_18))
+    logs.write(tmp_path / "params.yaml", [text])
+    assert inspect_run(tmp_path).rates.batch_size == batch
+
+
+def test_a_performance_summary_is_read(tmp_path: Path) -> None:
+    lines = [
+        "200 steps in session",
+        "Average steady state samples per second: 776.21, median: 790.50",
+        "Fastest step: step 17, rate: 3690.48 (475.45% of average rate)",
+        "Slowest step: step 60, rate: 77.62 (10.00% of average rate)",
+    ]
+    found = inspect_run(logs.write(tmp_path / "global_perf_summary.txt", lines))
+    assert found.rates.average_samples_per_s == 776.21
+    assert found.evidence["slowest_step_ratio"] == pytest.approx(0.1, rel=1e-3)
+    assert found.verdict == "unknown"
+
+
+# --- printed rates are evidence ----------------------------------------------------------------------------------------------
+
+
+def test_a_cut_log_never_gives_more_than_it_printed(tmp_path: Path) -> None:
+    """As the vendor's published excerpt: its totals over the steps that are left would be a hundred times too many."""
+    ends = [
+        logs.train_line(logs.stamp(37.010), 9950, 125000.0, 34404.16),
+        logs.train_line(logs.stamp(37.061), 10000, 125400.0, 34529.2),
+        f"{logs.stamp(38)} INFO:   Training Complete. Completed 1280000 sample(s) in 53.1 seconds.",
+    ]
+    found = inspect_run(logs.write(tmp_path / "run.log", ends))
+    assert found.rates.batch_size == 128
+    assert found.rates.steady_samples_per_s is not None
+    assert found.rates.steady_samples_per_s.estimate < 1.1 * 125_400
+
+
+def test_rates_that_contradict_the_steps_and_times_are_said_and_none_goes_beyond_them(tmp_path: Path) -> None:
+    lines = [logs.train_line(logs.stamp(10.0 * place), 10 * place, 5.0, 5.0) for place in range(1, 40)]
+    logs.write(tmp_path / "run.log", lines)
+    logs.write(tmp_path / "params.yaml", ["train_input: {batch_size: 4096}"])
+    found = inspect_run(tmp_path)
+    rates = found.rates
+    assert any("the latter are used" in note or "not believed" in note for note in found.notes)
+    assert rates.steady_samples_per_s is None or rates.steady_samples_per_s.estimate <= 5.0 * 1.1
+    assert rates.global_rate_samples_per_s == 5.0
+
+
+# --- bad input ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["Rate={r} samples/sec, GlobalRate={g} samples/sec", "Rate={r}, GlobalRate={g}"])
+def test_a_log_of_nothing_but_rates_gives_those_and_no_verdict(form: str, tmp_path: Path) -> None:
+    lines = [form.format(r=f"{100.0 + place:.2f}", g="99.50") for place in range(30)]
+    found = inspect_run(logs.write(tmp_path / "run.log", lines))
+    assert (found.rates.rate_samples_per_s, found.rates.global_rate_samples_per_s) == (129.0, 99.5)
+    assert found.rates.steady_samples_per_s is None
+    assert found.verdict == "unknown"
+    assert any("as they were printed" in note for note in found.notes)
+
+
+def test_an_estimator_s_rates_alone_are_shown(tmp_path: Path) -> None:
+    found = inspect_run(logs.write(tmp_path / "run.log", ["INFO:tensorflow:global_step/sec: 10.25"] * 5))
+    assert found.rates.printed_steps_per_s == 10.25
+    assert found.verdict == "unknown"
+
+
+def test_lines_of_tensorflow_s_estimator_have_a_clock_of_their_own(tmp_path: Path) -> None:
+    lines = [f"INFO:tensorflow:loss = 0.5, step = {100 * place} (8.000 sec)" for place in range(1, 40)]
+    steady = inspect_run(logs.write(tmp_path / "run.log", lines)).rates.steady_steps_per_s
+    assert steady is not None
+    assert steady.estimate == pytest.approx(12.5)
+
+
+def test_a_worker_s_own_log_is_none_of_training(tmp_path: Path) -> None:
+    lines = [f"INFO:   | Streamer Step={place}, Rate=9.00 steps/sec, GlobalRate=8.50 steps/sec" for place in range(100, 900, 100)]
+    found = inspect_run(logs.write(tmp_path / "run.log", ["INFO:   | Streamer IteratorCreationTime=75.5 seconds", *lines]))
+    assert found.rates.worker_steps_per_s == 8.5
+    assert found.rates.rate_samples_per_s is None
+    assert found.evidence["priming_s"] == 75.5
+    assert found.verdict == "unknown"
+
+
+def test_a_run_that_says_it_stands_still_is_told_of_and_not_judged_by_it(tmp_path: Path) -> None:
+    lines = [*logs.smoothed_log([2.0] * 30), f"{logs.stamp(99)} ERROR:   Stall detected"]
+    found = inspect_run(logs.write(tmp_path / "run.log", lines))
+    assert found.evidence["stalls_said"] == 1
+    assert found.verdict == "unknown"
+
+
+def test_the_rate_of_an_evaluation_and_of_a_whole_job_are_none_of_training(tmp_path: Path) -> None:
+    lines = [logs.eval_line(logs.stamp(10.0 * place), 10 * place, 1170.0) for place in range(1, 9)]
+    lines.append(f"{logs.stamp(99)} INFO:   Processed 48000 training sample(s) in 820.5 seconds.")
+    rates = inspect_run(logs.write(tmp_path / "run.log", lines)).rates
+    assert rates.evaluation_samples_per_s == 1170.0
+    assert (rates.steady_samples_per_s, rates.rate_samples_per_s, rates.average_samples_per_s) == (None, None, None)
+    assert (rates.total_samples, rates.total_time_s) == (48000, 820.5)
+
+
+def test_clocks_that_go_back_in_every_second_line_make_no_rate_and_no_stall(tmp_path: Path) -> None:
+    lines = [logs.train_line(logs.stamp(1000.0 - 10 * place), 10 * place, 64.0, 64.0) for place in range(1, 40)]
+    found = inspect_run(logs.write(tmp_path / "run.log", lines))
+    assert found.rates.steady_steps_per_s is None
+    assert found.stall_count == 0
+    assert any("backwards" in note for note in found.notes)

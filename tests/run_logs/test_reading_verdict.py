@@ -1,0 +1,189 @@
+"""What the clues add up to, and which change of the launch follows."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cs_input_analyzer.records import Estimate, Layout
+from cs_input_analyzer.run_logs import inspect_run
+from cs_input_analyzer.run_logs.clues import Clue, from_estimate, from_prediction, verdict_of
+from tests.builders import make_analysis, make_capacity_model, make_consumption
+from tests.run_logs import logs
+
+ODDS = st.floats(0.01, 100.0)
+
+
+def clue(odds: float) -> Clue:
+    return Clue(odds=odds, says="")
+
+
+def performance(folder: Path, **keys: Any) -> Path:
+    return logs.write(folder / "performance.json", [json.dumps(keys)])
+
+
+@given(st.lists(ODDS, max_size=6))
+def test_the_order_of_clues_makes_no_difference(odds: list[float]) -> None:
+    verdicts = {verdict_of(tuple(map(clue, order))) for order in itertools.islice(itertools.permutations(odds), 24)}
+    assert len({name for name, _ in verdicts}) == 1
+
+
+@given(st.lists(ODDS, max_size=6))
+def test_opposite_clues_give_the_opposite_verdict(odds: list[float]) -> None:
+    opposite = {"input_bound": "accelerator_bound", "accelerator_bound": "input_bound", "unknown": "unknown"}
+    name, sure = verdict_of(tuple(map(clue, odds)))
+    other, other_sure = verdict_of(tuple(clue(1 / value) for value in odds))
+    assert opposite[name] == other
+    assert (sure is None) == (other_sure is None)
+    assert sure is None or sure == pytest.approx(other_sure)
+    assert sure is None or 0.8 <= sure <= 0.99
+
+
+def test_without_a_clue_nothing_is_said() -> None:
+    assert verdict_of(()) == ("unknown", None)
+
+
+@given(st.floats(1, 1e6), st.floats(1, 1e6))
+def test_a_rate_below_the_estimate_is_never_enough_alone(rate: float, estimated: float) -> None:
+    assert verdict_of(from_estimate(rate, estimated, "it"))[0] in ("unknown", "accelerator_bound")
+    if rate < 0.9 * estimated:
+        assert verdict_of(from_estimate(rate, estimated, "it"))[0] == "unknown"
+
+
+@given(st.floats(1, 1e6), st.floats(1, 1e6), st.floats(1, 1e6))
+def test_a_prediction_is_never_enough_alone(rate: float, supply: float, demand: float) -> None:
+    given_supply = Estimate(estimate=supply, low=0.9 * supply, high=1.1 * supply)
+    name, _ = verdict_of(from_prediction(rate, given_supply, demand))
+    assert name != "input_bound" or 0.9 * 0.9 * supply <= rate <= 1.1 * 1.1 * supply < 1.1 * demand
+
+
+# --- performance.json --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", ["suspected_input_bottleneck", "suspected_input_bottleneck (beta)"])
+def test_not_applicable_with_a_low_rate_is_unknown(tmp_path: Path, key: str) -> None:
+    performance(tmp_path, samples_per_sec=100.0, est_samples_per_sec=1000.0, **{key: "Not Applicable"})
+    found = inspect_run(tmp_path / "performance.json")
+    assert (found.verdict, found.confidence) == ("unknown", None)
+    assert found.change.input_factor == pytest.approx(10)
+
+
+def test_a_suspicion_and_a_low_rate_are_starvation(tmp_path: Path) -> None:
+    keys = {"samples_per_sec": 400.0, "est_samples_per_sec": 1000.0, "suspected_input_bottleneck": "true: starved"}
+    found = inspect_run(performance(tmp_path, **keys))
+    assert found.verdict == "input_bound"
+    assert found.rates.average_samples_per_s == 400.0
+    assert found.rates.estimated_samples_per_s == 1000.0
+
+
+def test_a_run_at_its_estimate_is_fed(tmp_path: Path) -> None:
+    found = inspect_run(performance(tmp_path, samples_per_sec=980.0, est_samples_per_sec=1000.0))
+    assert found.verdict == "accelerator_bound"
+    assert found.change.layout is None
+    assert found.change.text.startswith("None")
+
+
+def test_times_of_performance_json_are_in_the_timeline(tmp_path: Path) -> None:
+    found = inspect_run(performance(tmp_path, compile_time=330.0, programming_time=75.0, total_samples=10, total_time=2.0))
+    assert [(span.phase, span.start_s, span.duration_s) for span in found.timeline] == [
+        ("compile", None, 330.0),
+        ("programming", None, 75.0),
+    ]
+    assert found.rates.average_samples_per_s == 5.0
+
+
+def test_ordinals_are_workers_and_the_slow_one_is_named(tmp_path: Path) -> None:
+    ordinals = [{"total_samples": 100, "total_time": 10.0, "samples_per_sec": rate} for rate in (10.0, 10.2, 6.0, 9.9)]
+    found = inspect_run(performance(tmp_path, samples_per_sec=36.1, ordinals=ordinals))
+    assert [worker.is_straggler for worker in found.workers] == [False, False, True, False]
+
+
+# --- the change of the launch ------------------------------------------------------------------------------------------------
+
+STARVED = {"samples_per_sec": 400.0, "est_samples_per_sec": 1000.0, "suspected_input_bottleneck": "true"}
+
+
+def test_in_proportion_a_launch_grows_by_nodes(tmp_path: Path) -> None:
+    found = inspect_run(performance(tmp_path, **STARVED), current=Layout.parse("3x8x4"))
+    change = found.change
+    assert change.input_factor == pytest.approx(2.5)
+    # 2 streaming nodes of 8 workers; 2.5 times 16 are 40, which five nodes and the chief's hold.
+    assert change.layout == Layout.parse("6x8x4")
+    assert change.predicted_samples_per_s is None
+    assert "40 input workers" in change.text
+
+
+def test_without_a_launch_only_the_factor_is_said(tmp_path: Path) -> None:
+    change = inspect_run(performance(tmp_path, **STARVED)).change
+    assert change.layout is None
+    assert "2.50 times the input rate" in change.text
+
+
+@given(st.integers(1, 12), st.integers(2, 16), st.floats(1.06, 30.0))
+def test_the_proportional_launch_is_the_smallest_that_has_the_workers(nodes: int, tasks: int, factor: float) -> None:
+    from cs_input_analyzer.run_logs.change import Demand, change_of
+
+    def workers(count: int) -> int:
+        return tasks - 1 if count == 1 else (count - 1) * tasks
+
+    current = Layout(nodes=nodes, tasks_per_node=tasks, cpus_per_task=4)
+    demand = Demand(samples_per_s=factor * 100.0, source="")
+    layout = change_of("input_bound", 100.0, demand, current, None).layout
+    assert layout is not None
+    assert workers(layout.nodes) >= workers(nodes) * factor * (1 - 1e-9)
+    assert layout.nodes == nodes or workers(layout.nodes - 1) < workers(nodes) * factor
+
+
+def test_with_an_analysis_its_model_plans(tmp_path: Path) -> None:
+    analysis = make_analysis(capacity=make_capacity_model(), consumption=make_consumption(7000.0))
+    found = inspect_run(performance(tmp_path, **STARVED), current=Layout.parse("2x1x1"), analysis=analysis)
+    change = found.change
+    assert change.layout is not None
+    assert change.predicted_samples_per_s is not None
+    assert change.predicted_samples_per_s.low >= 1000.0
+    assert found.evidence["predicted_supply_samples_per_s"] is not None
+
+
+def test_an_analysis_gives_the_demand_where_the_run_has_none(tmp_path: Path) -> None:
+    analysis = make_analysis(capacity=make_capacity_model(), consumption=make_consumption(7000.0))
+    log = logs.write(tmp_path / "run.log", logs.smoothed_log([2.0] * 30))  # 320 samples/s
+    found = inspect_run(log, analysis=analysis)
+    assert found.change.demand_samples_per_s == 7000.0
+    assert found.change.layout is not None
+
+
+def test_a_run_whose_demand_nobody_knows_gets_no_launch(tmp_path: Path) -> None:
+    found = inspect_run(logs.write(tmp_path / "run.log", logs.smoothed_log([2.0] * 30)), current=Layout.parse("2x8x4"))
+    assert found.change.layout is None
+    assert found.change.input_factor is None
+
+
+@pytest.mark.parametrize(
+    ("demand", "batch", "words"),
+    [
+        (7000.0, 48, "64 samples a step"),  # neither divides the other
+        (100.0, None, "more than"),  # the run takes 320 samples/s
+        (1e6, None, "a small part"),
+    ],
+)
+def test_an_analysis_of_another_network_is_doubted(demand: float, batch: int | None, words: str, tmp_path: Path) -> None:
+    analysis = make_analysis(capacity=make_capacity_model(), consumption=make_consumption(demand, batch_size=batch))
+    log = logs.write(tmp_path / "run.log", logs.smoothed_log([2.0] * 30))
+    found = inspect_run(log, analysis=analysis)
+    (note,) = [note for note in found.notes if "another network" in note]
+    assert words in note
+    assert found.change.demand_samples_per_s is None
+    assert "predicted_supply_samples_per_s" not in found.evidence
+
+
+@pytest.mark.parametrize("batch", [None, 32, 64, 256])
+def test_an_analysis_of_the_same_network_is_not(batch: int | None, tmp_path: Path) -> None:
+    analysis = make_analysis(capacity=make_capacity_model(), consumption=make_consumption(7000.0, batch_size=batch))
+    found = inspect_run(logs.write(tmp_path / "run.log", logs.smoothed_log([2.0] * 30)), analysis=analysis)
+    assert not any("another network" in note for note in found.notes)

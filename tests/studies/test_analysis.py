@@ -1,0 +1,514 @@
+"""The loop of measuring and planning, on a launcher that invents its numbers. No TensorFlow, no processes, no waiting."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cs_input_analyzer.engines import WorkerFailure
+from cs_input_analyzer.errors import AnalyzerError, InputFunctionError, Interrupted, LaunchError, TargetError, UsageError
+from cs_input_analyzer.planning import capacity
+from cs_input_analyzer.records import Analysis, Cluster, Layout, Options, ReadRate, SamplesPerElement, Tool
+from cs_input_analyzer.studies.analyze import Job, analyze
+from cs_input_analyzer.studies.probing import Probing, failure_of, shard_indices
+from tests.builders import make_cluster, make_estimate, make_files, make_graph, make_host, make_read_rate, make_storage
+from tests.fakes import FakeLauncher
+from wafer_model import from_rate
+
+CLUSTER = Cluster(nodes=8, cpus_per_node=64, memory_bytes_per_node=256 * 2**30, threads_per_core=1)
+
+
+def linear(layout: Layout, num_workers: int, index: int) -> float:
+    """1,000 samples/s per CPU, whoever else runs."""
+    del num_workers, index
+    return 1000.0 * layout.cpus_per_task
+
+
+def job(demand: float | None = None, cluster: Cluster = CLUSTER, budget: int = 2, **options: Any) -> Job:
+    return Job(
+        target="data.py:train_input_fn",
+        pickled=None,
+        options=Options(**options),
+        host=make_host(cpu_budget=budget),
+        cluster=cluster,
+        consumption=None if demand is None else from_rate(demand),
+        tool=Tool(name="cs_input_analyzer", version="0"),
+        command="test",
+        created_at="2026-01-01T00:00:00+00:00",
+    )
+
+
+def silent(what: str, ratio: float) -> None:
+    assert what
+    assert 0 <= ratio <= 1
+
+
+def analyzed(launcher: FakeLauncher, wanted: Job) -> Analysis:
+    return analyze(wanted, launcher, silent)  # type: ignore[arg-type]
+
+
+def test_it_measures_one_cpu_the_budget_and_several_workers_then_the_plan() -> None:
+    launcher = FakeLauncher(linear)
+    found = analyzed(launcher, job(demand=30_000))
+    layouts = [layout for layout, _ in launcher.ran]
+    assert {"1x1x1", "1x1x2", "1x2x1"} <= set(layouts)
+    plan = found.recommendation
+    assert plan is not None
+    assert plan.meets_demand
+    assert plan.confirmed_by is not None
+    assert found.measurements[plan.confirmed_by].num_workers == pytest.approx(plan.input_workers, rel=0.1)
+    assert found.verdict == "accelerator_bound"
+
+
+@pytest.mark.parametrize(("typed", "of_demand", "told"), [(None, 96, 96), (64, 96, 64), (None, None, None)])
+def test_workers_compare_the_batch_size_that_was_typed_or_that_the_demand_was_made_for(
+    typed: int | None, of_demand: int | None, told: int | None
+) -> None:
+    launcher, wanted = FakeLauncher(linear), job(demand=3_000, batch_size=typed)
+    assert wanted.consumption is not None
+    found = analyzed(launcher, replace(wanted, consumption=replace(wanted.consumption, batch_size=of_demand)))
+    assert {plan.batch_size for _, plan in launcher.ran if not plan.candidates} == {told}
+    assert found.options.batch_size == typed
+
+
+def test_windows_are_long_enough_for_some_slow_batches() -> None:
+    """256 samples a batch, 0.6 s each: eight take 5 s, where a window of this budget would take 4."""
+
+    def slow(layout: Layout, num_workers: int, index: int) -> float:
+        return linear(layout, num_workers, index) * 0.4
+
+    launcher = FakeLauncher(slow)
+    analyzed(launcher, job(demand=3_000, max_seconds=60.0))
+    first, *later = [plan.max_window_s for _, plan in launcher.ran]
+    assert first == pytest.approx(4.0)  # nothing is known yet
+    assert max(later) > 8 * 256 / 400 * 0.99
+    assert launcher.clock_s <= 61
+
+
+def test_a_host_without_hardware_threads_has_not_seen_what_it_costs_to_share_a_core() -> None:
+    nodes = replace(CLUSTER, cpus_per_node=2, threads_per_core=2)
+    rates = []
+    for threads in (1, 2):
+        host = make_host(cpu_budget=2, threads_per_core=threads)
+        found = analyzed(FakeLauncher(linear), replace(job(cluster=nodes), host=host))
+        assert found.capacity is not None
+        assert found.capacity.host_threads_per_core == threads
+        assert found.recommendation is not None
+        rates.append(found.recommendation.predicted_samples_per_s.low / found.recommendation.nodes)
+    assert rates[0] < 0.8 * rates[1]
+
+
+def test_twenty_times_the_demand_needs_more_workers() -> None:
+    small = analyzed(FakeLauncher(linear), job(demand=5_000)).recommendation
+    large = analyzed(FakeLauncher(linear), job(demand=100_000)).recommendation
+    assert small is not None
+    assert large is not None
+    assert small.meets_demand
+    assert large.meets_demand
+    assert large.input_workers * large.cpus_per_task > small.input_workers * small.cpus_per_task
+
+
+def test_an_impossible_demand_says_so_and_what_limits() -> None:
+    found = analyzed(FakeLauncher(linear), job(demand=1e8))
+    assert found.recommendation is not None
+    assert found.recommendation.meets_demand is False
+    assert found.recommendation.headroom_ratio is not None
+    assert found.recommendation.headroom_ratio < 0
+    assert found.recommendation.limited_by
+    assert found.verdict == "input_bound"
+
+
+def test_without_a_demand_the_verdict_is_unknown() -> None:
+    found = analyzed(FakeLauncher(linear), job())
+    assert found.verdict == "unknown"
+    assert found.confidence is None
+    assert found.recommendation is not None
+    assert found.recommendation.meets_demand is None
+
+
+def test_the_current_launch_is_judged_where_one_is_given() -> None:
+    found = analyzed(FakeLauncher(linear), job(demand=30_000, current=Layout.parse("1x2x1")))
+    assert found.verdict == "input_bound"
+    assert found.verdict_layout == Layout.parse("1x2x1")
+    assert found.recommendation is not None
+    assert found.recommendation.meets_demand
+
+
+def test_slower_shards_at_the_planned_worker_count_change_the_plan() -> None:
+    """Alone a worker reads everything from the cache; with its share of many workers it is three times slower."""
+
+    def sharded(layout: Layout, num_workers: int, index: int) -> float:
+        return linear(layout, num_workers, index) / (3 if num_workers > 2 else 1)
+
+    naive = analyzed(FakeLauncher(linear), job(demand=30_000)).recommendation
+    launcher = FakeLauncher(sharded)
+    plan = analyzed(launcher, job(demand=30_000, max_seconds=300)).recommendation
+    assert naive is not None
+    assert plan is not None
+    assert plan.input_workers * plan.cpus_per_task >= 2.5 * naive.input_workers * naive.cpus_per_task
+    assert plan.meets_demand
+
+
+def test_a_short_budget_measures_one_layout_and_names_the_rest() -> None:
+    launcher = FakeLauncher(linear, import_s=8.0)
+    found = analyzed(launcher, job(demand=30_000, max_seconds=10))
+    assert launcher.ran[0][0] in ("1x1x1", "1x1x2")
+    assert found.budget.not_measured
+    assert found.recommendation is not None
+
+
+def test_chosen_layouts_are_measured_instead_of_ours() -> None:
+    launcher = FakeLauncher(linear)
+    analyzed(launcher, job(probe_layouts=(Layout.parse("1x1x2"),)))
+    assert launcher.ran[0][0] == "1x1x2"
+    assert all(layout != "1x1x1" for layout, plan in launcher.ran if plan.num_workers == 1)
+
+
+def test_one_lost_worker_of_two_is_a_warning_and_the_rest_stands() -> None:
+    def one_lost(layout: Layout, num_workers: int, index: int) -> float | None:
+        return None if index == 1 and layout.tasks_per_node == 2 else linear(layout, num_workers, index)
+
+    found = analyzed(FakeLauncher(one_lost), job())
+    assert [finding.code for finding in found.findings if finding.code.startswith("CSI5")] == ["CSI502"]
+    assert found.recommendation is not None
+
+
+def interrupt_at(count: int) -> Callable[[int], None]:
+    def on_run(done: int) -> None:
+        if done == count:
+            raise KeyboardInterrupt
+
+    return on_run
+
+
+def test_interrupted_after_the_first_launch_keeps_it() -> None:
+    found = analyzed(FakeLauncher(linear, on_run=interrupt_at(1)), job(demand=30_000))
+    assert found.interrupted
+    assert len(found.measurements) == 1
+    assert found.recommendation is not None
+
+
+def test_interrupted_before_anything_was_measured() -> None:
+    with pytest.raises(Interrupted):
+        analyzed(FakeLauncher(linear, on_run=interrupt_at(0)), job())
+
+
+def test_a_function_that_fails_everywhere_ends_at_the_first_launch() -> None:
+    failure = WorkerFailure(stage="build", kind="ValueError", message="no vocabulary", details="line 3")
+    launcher = FakeLauncher(lambda layout, workers, index: None, failure=failure)
+    with pytest.raises(InputFunctionError, match="no vocabulary") as raised:
+        analyzed(launcher, job())
+    assert raised.value.details == "line 3"
+    assert len(launcher.ran) == 1
+
+
+def test_files_seen_by_a_worker_of_several_betray_sharding_in_python() -> None:
+    graph = make_graph("from_tensor_slices > TFRecordDataset > batch > prefetch", files=make_files(count=3))
+    assert not graph.is_sharded
+    launcher = FakeLauncher(linear, pipeline=graph)
+    found = analyzed(launcher, job(demand=30_000))
+    assert found.recommendation is not None
+    assert found.recommendation.input_workers > 3  # nothing said that the files are shared out
+
+
+@pytest.mark.parametrize(
+    ("failure", "error", "words"),
+    [
+        (("load", "TargetError", "wants x", ""), TargetError, "wants x"),
+        (("import", "SystemExit", "0", ""), TargetError, "__main__"),
+        (("import", "ImportError", "no foo", '  File "/a/data.py", line 3, in <module>'), TargetError, "/a/data.py:3"),
+        (("build", "InvalidArgumentError", "No files matched pattern: x", ""), UsageError, "no file matches"),
+        (("first_batch", "NotFoundError", "/x; No such file or directory", ""), UsageError, "no file matches"),
+        (("build", "FileNotFoundError", "[Errno 2] No such file or directory: 'x'", ""), UsageError, "no file matches"),
+        (("first_batch", "Empty", "", ""), InputFunctionError, "no element"),
+        (("build", "SystemExit", "3", ""), InputFunctionError, "sys.exit"),
+        (("hang", "deadline", "ended at its deadline", ""), InputFunctionError, "hung"),
+        (("exit", "building the pipeline", "exited with status 7", ""), InputFunctionError, "status 7"),
+        (("exit", "importing TensorFlow", "exited with status 1", "libfoo"), LaunchError, "libfoo"),
+        (("build", "KeyError", "'batch_size'", ""), InputFunctionError, "KeyError"),
+    ],
+)
+def test_every_failure_becomes_the_right_error(failure: tuple[str, str, str, str], error: type[AnalyzerError], words: str) -> None:
+    stage, kind, message, details = failure
+    found = failure_of(WorkerFailure(stage=stage, kind=kind, message=message, details=details), Options())
+    assert type(found) is error
+    assert words in str(found)
+
+
+@given(st.lists(st.integers(0, 10**9), max_size=60), st.integers(1, 50), st.integers(1, 8), st.integers(0, 5))
+def test_shard_indices_are_distinct_workers_with_the_largest_and_the_smallest(
+    sizes: list[int], workers: int, count: int, seed: int
+) -> None:
+    indices = shard_indices(sizes, workers, count, random.Random(seed))
+    assert len(indices) == len(set(indices)) == min(count, workers)
+    assert all(0 <= index < workers for index in indices)
+    if sizes and count >= 2:
+        sums = [sum(sizes[index::workers]) for index in range(workers)]
+        assert max(sums) in {sums[index] for index in indices}
+        assert min(sums) in {sums[index] for index in indices}
+
+
+ONE_CPU = Cluster(nodes=1, cpus_per_node=1, memory_bytes_per_node=16 * 2**30, source="this host")
+
+
+def test_a_host_without_room_for_a_launch_still_tells_what_it_measured() -> None:
+    found = analyzed(FakeLauncher(linear), job(demand=100, cluster=ONE_CPU, budget=1))
+    assert found.measurements
+    assert found.recommendation is None
+    assert found.verdict == "unknown"
+    assert any("room for the chief" in what for what in found.budget.not_measured)
+
+
+def test_a_cluster_without_room_for_a_launch_is_refused_before_anything_runs() -> None:
+    launcher = FakeLauncher(linear)
+    with pytest.raises(UsageError, match="room for the chief"):
+        analyzed(launcher, job(demand=100, cluster=replace(ONE_CPU, source="flags")))
+    assert launcher.ran == []
+
+
+def test_interrupted_inside_the_first_launch_keeps_what_its_workers_had() -> None:
+    launcher = FakeLauncher(linear, interrupt_inside=0)
+    found = analyzed(launcher, job(demand=30_000))
+    assert found.interrupted
+    assert len(launcher.ran) == len(found.measurements) == 1
+
+
+def test_a_size_that_decides_the_plan_is_seen_in_three_fresh_processes() -> None:
+    found = analyzed(FakeLauncher(linear), job(demand=30_000, max_seconds=300))
+    plan = found.recommendation
+    assert plan is not None
+    deciding = [m for m in found.measurements if m.layout.cpus_per_task == plan.cpus_per_task]
+    assert sum(len(m.measured_workers) for m in deciding) >= 3
+    assert not found.budget.not_measured
+
+
+def test_processes_that_did_not_fit_the_budget_are_named() -> None:
+    found = analyzed(FakeLauncher(lambda layout, workers, index: 1000.0 * layout.cpus_per_task**1.5), job(max_seconds=25))
+    assert any("process" in what or "plan" in what for what in found.budget.not_measured)
+
+
+def test_the_profile_is_that_of_a_lone_worker_of_the_planned_size() -> None:
+    found = analyzed(FakeLauncher(linear), job(demand=30_000, max_seconds=300))
+    assert found.recommendation is not None
+    assert found.profile is not None
+    assert found.profile.layout.tasks_per_node == 1
+    assert found.profile.layout.cpus_per_task == found.recommendation.cpus_per_task
+
+
+def test_every_round_runs_the_plan_among_the_layouts_it_is_compared_with() -> None:
+    launcher = FakeLauncher(linear, import_s=1.0)
+    plan = analyzed(launcher, job(demand=30_000, max_seconds=300)).recommendation
+    assert plan is not None
+    first, later = launcher.ran[:3], launcher.ran[3:]
+    assert {layout for layout, _ in first} == {"1x1x1", "1x1x2", "1x2x1"}
+    planned = [index for index, (_, work) in enumerate(later) if work.num_workers > 2]
+    again = [index for index, (_, work) in enumerate(later) if work.num_workers <= 2 and not work.want_prefixes]
+    assert planned
+    assert again
+
+
+def test_rounds_differ_in_order_by_their_seed() -> None:
+    orders = set()
+    for seed in range(8):
+        launcher = FakeLauncher(linear, import_s=1.0)
+        analyzed(launcher, job(demand=30_000, max_seconds=300, seed=seed))
+        orders.add(tuple(layout for layout, _ in launcher.ran))
+    assert len(orders) > 1
+
+
+def test_the_last_launch_measures_marginal_costs_and_is_named_when_it_did_not_fit() -> None:
+    launcher = FakeLauncher(linear, import_s=1.0)
+    found = analyzed(launcher, job(demand=30_000, max_seconds=300))
+    measured = [work for _, work in launcher.ran if not work.candidates]
+    assert [work.want_prefixes for work in measured] == [False] * (len(measured) - 1) + [True]
+    assert found.recommendation is not None
+    assert launcher.ran[-1][0] == f"1x1x{found.recommendation.cpus_per_task}"
+    short = FakeLauncher(linear, import_s=1.0)
+    hurried = analyzed(short, job(demand=30_000, max_seconds=20))
+    assert not any(work.want_prefixes for _, work in short.ran)
+    assert any("marginal" in what for what in hurried.budget.not_measured)
+
+
+def big(gib: float) -> FakeLauncher:
+    """Cold files are read at a third of the rate; the dataset is so large."""
+    graph = make_graph("from_tensor_slices > shard > TFRecordDataset > batch", files=make_files(count=4096, bytes=int(gib * 2**30)))
+    launcher = FakeLauncher(linear, pipeline=graph, import_s=1.0)
+    launcher.rate = lambda layout, workers, index: (
+        linear(layout, workers, index) / (3 if launcher.ran[-1][1].cache == "cold" else 1)
+    )
+    return launcher
+
+
+def test_a_dataset_larger_than_a_nodes_memory_is_planned_on_cold_reads() -> None:
+    launcher = big(8 * 1024)
+    found = analyzed(launcher, job(demand=30_000, max_seconds=300))
+    plan = found.recommendation
+    assert plan is not None
+    assert plan.cache_state == "cold"
+    assert {m.cache_state for m in found.measurements} == {"as-is", "cold"}
+    warm = analyzed(big(8), job(demand=30_000, max_seconds=300)).recommendation
+    assert warm is not None
+    assert warm.cache_state == "as-is"
+    assert plan.input_workers * plan.cpus_per_task > 2 * warm.input_workers * warm.cpus_per_task
+
+
+@pytest.mark.parametrize("cache", ["warm", "cold"])
+def test_a_chosen_cache_state_is_kept_whatever_the_size(cache: str) -> None:
+    found = analyzed(big(8 * 1024), job(demand=30_000, max_seconds=300, cache=cache))
+    assert {m.cache_state for m in found.measurements} <= {cache, "warm"}
+    assert found.recommendation is not None
+    assert found.recommendation.cache_state == cache
+
+
+def test_cold_reads_that_did_not_fit_the_budget_are_named() -> None:
+    launcher = big(8 * 1024)
+    launcher.import_s = 3.0
+    found = analyzed(launcher, job(demand=30_000, max_seconds=16))
+    assert found.recommendation is not None
+    assert found.recommendation.cache_state == "as-is"
+    assert any("cold reads" in what for what in found.budget.not_measured)
+
+
+def probing_of(launcher: FakeLauncher, *reads: ReadRate, **options: Any) -> Probing:
+    wanted = Options(max_seconds=300.0, **options)
+    probing = Probing("a.py:f", None, wanted, 4, launcher, lambda what, spent: None)  # type: ignore[arg-type]
+    probing.measure_first((Layout.parse("1x1x1"), Layout.parse("1x4x1")))
+    probing.seen.storage = make_storage(reads=reads)
+    return probing
+
+
+@pytest.mark.parametrize(
+    ("drawn", "expected"),
+    [
+        ({1: 50e8, 2: 90e8, 4: 95e8, 8: 96e8}, 96e8),
+        ({1: 50e8, 2: 90e8, 4: 180e8, 8: 350e8}, None),  # more streams would have drawn more
+        ({1: 10.0, 2: 11.0}, "launches"),  # workers themselves drew more than the bare reads
+        ({}, None),
+    ],
+)
+def test_what_the_storage_gives_one_host_is_no_less_than_workers_drew(
+    drawn: dict[int, float], expected: float | str | None
+) -> None:
+    reads = [make_read_rate(streams, bytes_per_s=rate, cache_state="cold") for streams, rate in drawn.items()]
+    probing = probing_of(big(8), *reads, cache="cold")
+    found = probing.seen.fit().host_read_bytes_per_s
+    if expected == "launches":
+        worker = probing.seen.measurements[0].workers[0]
+        assert worker.samples_per_s is not None
+        assert worker.bytes_read_per_sample is not None
+        assert found is not None
+        assert found >= worker.samples_per_s.estimate * worker.bytes_read_per_sample
+    else:
+        assert found == expected
+
+
+def test_what_memory_would_gain_is_the_ratio_of_one_layout_measured_both_ways() -> None:
+    probing = probing_of(big(8), cache="cold")
+    cluster = make_cluster(nodes=4)
+    assert probing.seen.cached_gain(cluster) is None  # nothing was measured with cached files
+    probing.measure_decomposition()
+    gain = probing.seen.cached_gain(cluster)
+    assert gain is not None
+    assert gain.low < gain.estimate < gain.high
+    assert gain.estimate == pytest.approx(3.0)
+    assert probing.seen.cached_gain(make_cluster(nodes=1, memory_bytes_per_node=2**30)) is None  # it does not fit
+
+
+def test_every_measurement_says_what_it_was_to_tell_and_the_model_is_in_the_run() -> None:
+    found = analyzed(FakeLauncher(linear, import_s=1.0), job(demand=30_000, max_seconds=300))
+    assert all(measurement.why for measurement in found.measurements)
+    assert found.capacity is not None
+    assert [point.cpus for point in found.capacity.workers] == [1, 2]
+    assert found.capacity.contention
+
+
+def test_a_function_that_shards_only_among_several_is_sharded() -> None:
+    whole = make_graph("from_tensor_slices > TFRecordDataset > batch", files=make_files(count=3))
+    parts = make_graph("from_tensor_slices > shard > TFRecordDataset > batch", files=make_files(count=3))
+    launcher = FakeLauncher(linear, import_s=1.0)
+    launcher.on_run = lambda count: setattr(launcher, "pipeline", whole if count == 0 else parts)
+    found = analyzed(launcher, job(demand=30_000, max_seconds=300))
+    assert found.recommendation is not None
+    assert found.recommendation.input_workers <= 3
+    assert not found.pipeline.is_sharded
+
+
+def test_uneven_batches_make_the_accelerator_wait_even_where_the_mean_suffices() -> None:
+    """The plan meets the demand; how steadily its workers deliver decides how much of the time the accelerator works."""
+
+    def utilization(gaps: tuple[float, ...]) -> float:
+        launcher = FakeLauncher(linear, import_s=1.0, batch_gaps_s=gaps)
+        plan = analyzed(launcher, job(demand=30_000, max_seconds=300)).recommendation
+        assert plan is not None
+        assert plan.meets_demand
+        assert plan.expected_accelerator_utilization is not None
+        return plan.expected_accelerator_utilization.estimate
+
+    steady, bursty = utilization((0.01,) * 200), utilization(((0.0005,) * 99 + (1.0,)) * 3)
+    assert steady > 0.99
+    assert bursty < steady
+
+
+def test_the_model_in_the_run_predicts_what_the_plan_says() -> None:
+    """The first run on shards is fast, the next, of fewer workers, slow: the plan is nearer to the first and rests on the last."""
+    for seconds in range(14, 60, 3):
+        announced: list[int] = []
+
+        def uneven(layout: Layout, num_workers: int, index: int, announced: list[int] = announced) -> float:
+            if num_workers > 4 and num_workers not in announced:
+                announced.append(num_workers)
+            factor = 1.0 if num_workers <= 4 else 2.0 if num_workers == announced[0] else 0.7
+            return factor * linear(layout, num_workers, index)
+
+        found = analyzed(FakeLauncher(uneven, import_s=1.0), job(demand=30_000, max_seconds=seconds))
+        plan, model = found.recommendation, found.capacity
+        assert plan is not None
+        assert model is not None
+        said = capacity.predict(model, CLUSTER, plan.layout, single_task_nodes=plan.single_task_nodes, feed="round-robin")
+        assert said.samples_per_s.estimate == pytest.approx(plan.predicted_samples_per_s.estimate)
+
+
+# --- the wafer's batch -------------------------------------------------------------------------------------------------------
+
+
+def test_a_wafer_without_a_batch_size_takes_that_of_the_pipeline_it_saw() -> None:
+    samples = SamplesPerElement(value=256, source="batch(256)")
+    launcher = FakeLauncher(linear, pipeline=make_graph(samples_per_element=samples))
+    found = analyzed(launcher, job(wafer="bert_large", sequence_length=128))
+    assert found.consumption is not None
+    assert found.consumption.batch_size == 256
+    assert found.options.wafer_mode == found.consumption.mode
+    assert found.recommendation is not None
+    assert found.recommendation.meets_demand is not None
+    assert {plan.batch_size for _, plan in launcher.ran} == {None}
+    assert all(plan.has_demand for _, plan in launcher.ran if not plan.candidates)
+
+
+def test_the_workers_are_told_what_the_user_says_of_samples() -> None:
+    launcher = FakeLauncher(linear)
+    analyzed(launcher, job(demand=1000.0, batch_size=1024, samples_per_element=64, demand_samples_per_s=1000.0))
+    probes = [plan for _, plan in launcher.ran if not plan.candidates]
+    assert {(plan.batch_size, plan.samples_per_element, plan.has_demand) for plan in probes} == {(1024, 64, True)}
+
+
+def test_without_time_to_read_the_files_it_is_told_where_they_are_and_what_the_readers_alone_gave(tmp_path: Path) -> None:
+    for number in range(3):
+        (tmp_path / f"{number}.tfrecord").write_bytes(bytes(1000))
+    launcher = FakeLauncher(linear, files=tuple((str(path), 1000) for path in tmp_path.iterdir()))
+    probing = Probing("t", None, Options(max_seconds=60.0), 2, launcher, lambda what, spent: None)  # type: ignore[arg-type]
+    probing.measure_first((Layout.parse("1x1x1"),))
+    probing.seen.source_samples_per_s = make_estimate(21_000.0)
+    launcher.clock_s = 62.0  # the first launch took 3 s to start, and these do not count
+    probing.measure_storage()
+    assert probing.seen.storage is not None
+    assert probing.seen.storage.file_system
+    assert probing.seen.storage.reads == ()
+    assert probing.seen.storage.source_samples_per_s == make_estimate(21_000.0)
+    assert "the storage by itself" in probing.seconds.budget().not_measured

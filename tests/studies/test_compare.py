@@ -1,0 +1,501 @@
+"""Two runs compared: equal ones are called equal, a planted change is found, and what makes it doubtful is named."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from builders import (
+    DEFAULT_CHAIN,
+    MIB,
+    make_analysis,
+    make_bare_analysis,
+    make_estimate,
+    make_files,
+    make_finding,
+    make_graph,
+    make_host,
+    make_layout,
+    make_measurement,
+    make_noise,
+    make_op_cost,
+    make_profile,
+    make_runtime_cost,
+    make_storage,
+    make_worker,
+)
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from cs_input_analyzer.cli import main
+from cs_input_analyzer.errors import UsageError
+from cs_input_analyzer.records import Analysis, Comparison, Measurement, Options, Profile, SamplesPerElement, Tool
+from cs_input_analyzer.report import render
+from cs_input_analyzer.report.to_json import to_json
+from cs_input_analyzer.studies.compare import compare, is_slower_by
+
+TOOL = Tool(name="cs_input_analyzer", version="0.1.0")
+NORMAL_95 = 1.6448536269514722
+DESIGN = {"1x1x1": 3, "1x1x2": 3, "1x2x1": 1}
+TRUTH = {"1x1x1": 500.0, "1x1x2": 900.0, "1x2x1": 950.0}
+
+
+def launch(layout: str, rate: float, spread: float = 0.01, **overrides: Any) -> Measurement:
+    """One fresh launch: `rate` with the interval of that relative half-width."""
+    tasks = make_layout(layout).tasks
+    return make_measurement(layout, (rate / tasks,) * tasks, samples_per_s=make_estimate(rate, spread=spread), **overrides)
+
+
+def run_of(rates: Mapping[str, Sequence[float]], **overrides: Any) -> Analysis:
+    launches = tuple(launch(layout, rate) for layout, several in rates.items() for rate in several)
+    return make_analysis(measurements=launches, **overrides)
+
+
+def against(old: Analysis, new: Analysis) -> Comparison:
+    return compare(old, new, tool=TOOL)
+
+
+# --- change and noise --------------------------------------------------------------------------------------------------------
+
+
+def simulated(draw: np.random.Generator, process_spread: float, error: float = 0.01, factor: float = 1.0) -> Analysis:
+    """A run as chance gives it: one draw for the run, one for each launch, one for what its window missed."""
+    shift = draw.normal(0, 0.02)
+    launches = []
+    for layout, count in DESIGN.items():
+        for _ in range(count):
+            log = math.log(TRUTH[layout] * factor) + shift + draw.normal(0, process_spread) + draw.normal(0, error)
+            launches.append(launch(layout, math.exp(log), spread=error * NORMAL_95))
+    return make_analysis(measurements=tuple(launches))
+
+
+@pytest.mark.parametrize("process_spread", [0.003, 0.03, 0.08])
+def test_equal_pipelines_are_told_apart_in_one_comparison_of_ten_at_most(process_spread: float) -> None:
+    draw, times = np.random.default_rng(4711), 300
+    alarms = 0
+    for _ in range(times):
+        found = against(simulated(draw, process_spread), simulated(draw, process_spread))
+        alarms += bool(found.slower or found.faster)
+    # Two standard errors of that many trials.
+    assert alarms / times <= 0.1 + 2 * math.sqrt(0.1 * 0.9 / times)
+
+
+@pytest.mark.parametrize("process_spread", [0.003, 0.03])
+def test_a_planted_slowdown_is_found(process_spread: float) -> None:
+    draw, times = np.random.default_rng(815), 60
+    found = [against(simulated(draw, process_spread), simulated(draw, process_spread, factor=0.8)) for _ in range(times)]
+    assert sum(bool(comparison.slower) for comparison in found) >= 0.95 * times
+    assert not any(comparison.faster for comparison in found)
+    covered = [row.ratio.low <= 0.8 <= row.ratio.high for comparison in found for row in comparison.rates]
+    assert sum(covered) / len(covered) >= 0.9
+
+
+@pytest.mark.parametrize("analysis", [make_analysis(), run_of({"1x1x1": [500, 700]})], ids=["usual", "noisy"])
+def test_a_run_beside_itself_has_not_changed(analysis: Analysis) -> None:
+    found = against(analysis, analysis)
+    assert {row.change for row in (*found.rates, *found.ops, *found.memory)} == {"no difference seen"}
+    assert all(row.ratio.estimate == pytest.approx(1.0) for row in found.rates)
+    assert (found.findings, found.doubts, found.not_compared) == ((), (), ())
+    assert not is_slower_by(found, 0.0)
+
+
+RATES = st.lists(st.floats(1.0, 1e6), min_size=1, max_size=4)
+
+
+@settings(max_examples=60, deadline=None)
+@given(RATES, RATES)
+def test_the_other_way_round_is_the_inverse(one: list[float], other: list[float]) -> None:
+    mirrored = {"faster": "slower", "slower": "faster", "no difference seen": "no difference seen"}
+    (there,) = against(run_of({"1x1x1": one}), run_of({"1x1x1": other})).rates
+    (back,) = against(run_of({"1x1x1": other}), run_of({"1x1x1": one})).rates
+    assert there.ratio.estimate * back.ratio.estimate == pytest.approx(1.0)
+    assert there.ratio.low * back.ratio.high == pytest.approx(1.0)
+    assert mirrored[there.change] == back.change
+
+
+@settings(max_examples=40, deadline=None)
+@given(RATES, RATES, st.floats(0.01, 100.0))
+def test_a_unit_changes_nothing(one: list[float], other: list[float], factor: float) -> None:
+    (plain,) = against(run_of({"1x1x1": one}), run_of({"1x1x1": other})).rates
+    scaled = [[rate * factor for rate in rates] for rates in (one, other)]
+    (other_unit,) = against(run_of({"1x1x1": scaled[0]}), run_of({"1x1x1": scaled[1]})).rates
+    assert other_unit.ratio.low == pytest.approx(plain.ratio.low)
+    assert other_unit.ratio.high == pytest.approx(plain.ratio.high)
+
+
+@settings(max_examples=60, deadline=None)
+@given(RATES, RATES)
+def test_the_label_says_what_the_interval_says(one: list[float], other: list[float]) -> None:
+    (row,) = against(run_of({"1x1x1": one}), run_of({"1x1x1": other})).rates
+    assert row.ratio.low < row.ratio.estimate < row.ratio.high
+    expected = "faster" if row.ratio.low > 1 else "slower" if row.ratio.high < 1 else "no difference seen"
+    assert row.change == expected
+    means = [math.exp(math.fsum(map(math.log, rates)) / len(rates)) for rates in (one, other)]
+    assert row.ratio.estimate == pytest.approx(means[1] / means[0])
+
+
+def test_more_launches_make_it_surer_and_more_rows_less_sure() -> None:
+    def width(old: dict[str, list[float]], new: dict[str, list[float]]) -> float:
+        row = against(run_of(old), run_of(new)).rates[0]
+        return row.ratio.high / row.ratio.low
+
+    few, many = [500.0, 510.0], [500.0, 510.0] * 4
+    assert width({"1x1x1": many}, {"1x1x1": many}) < width({"1x1x1": few}, {"1x1x1": few})
+    once = {"1x1x1": [500.0]}
+    with_others = once | {f"1x{tasks}x1": [500.0] for tasks in range(2, 9)}
+    assert width(with_others, with_others) > width(once, once)
+
+
+def test_launches_that_scatter_make_it_less_sure() -> None:
+    quiet, wild = {"1x1x1": [500.0, 505.0, 495.0]}, {"1x1x1": [400.0, 500.0, 600.0]}
+    slower = {"1x1x1": [430.0, 435.0, 425.0]}
+    assert against(run_of(quiet), run_of(slower)).slower
+    assert not against(run_of(wild), run_of(slower)).slower
+
+
+# --- the gate ----------------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.floats(0.3, 2.0), st.floats(0, 0.9), st.floats(0, 0.9))
+def test_the_gate_is_stricter_for_less(factor: float, one: float, other: float) -> None:
+    found = against(run_of({"1x1x1": [500.0] * 3}), run_of({"1x1x1": [500.0 * factor] * 3}))
+    small, large = sorted((one, other))
+    assert is_slower_by(found, small) or not is_slower_by(found, large)
+    if factor >= 1 - small:
+        assert not is_slower_by(found, small)
+
+
+def test_the_gate_wants_the_whole_interval_beyond_it() -> None:
+    found = against(run_of({"1x1x1": [500.0] * 3}), run_of({"1x1x1": [400.0] * 3}))
+    (row,) = found.rates
+    assert is_slower_by(found, 0.05)
+    assert not is_slower_by(found, 0.2)
+    assert not is_slower_by(found, 1 - row.ratio.high)
+
+
+# --- what belongs together ---------------------------------------------------------------------------------------------------
+
+
+def test_only_like_launches_are_compared_and_the_others_named() -> None:
+    old = run_of({"1x1x1": [500.0], "1x1x2": [900.0]})
+    new = make_analysis(measurements=(launch("1x1x1", 505.0), launch("1x1x2", 700.0, num_workers=16), launch("1x4x1", 1900.0)))
+    found = against(old, new)
+    assert [str(row.layout) for row in found.rates] == ["1x1x1"]
+    assert sorted(found.not_compared) == [
+        "1x1x2 of 1 worker: measured in the old run only",
+        "1x1x2 of 16 workers: measured in the new run only",
+        "1x4x1 of 4 workers: measured in the new run only",
+    ]
+
+
+def test_each_state_of_the_cache_is_a_row_and_other_states_are_a_doubt() -> None:
+    both = make_analysis(
+        measurements=(launch("1x1x1", 500.0, cache_state="cold"), launch("1x1x1", 900.0, cache_state="warm")),
+    )
+    rows = against(both, both).rates
+    assert {(row.old_cache_state, round(row.old_samples_per_s.estimate)) for row in rows} == {("cold", 500), ("warm", 900)}
+    warm = make_analysis(measurements=(launch("1x1x1", 900.0, cache_state="warm"),))
+    (row,) = against(both, warm).rates
+    assert (row.old_cache_state, row.change) == ("warm", "no difference seen")
+    cold = make_analysis(measurements=(launch("1x1x1", 500.0, cache_state="cold"),))
+    found = against(cold, warm)
+    assert [(doubt.name, doubt.old, doubt.new) for doubt in found.doubts] == [("page cache of 1x1x1", "cold", "warm")]
+
+
+def test_a_launch_that_lost_a_worker_counts_only_where_there_is_no_whole_one() -> None:
+    whole, broken = make_measurement("1x2x1", (500.0, 500.0)), make_measurement("1x2x1", (500.0, None))
+    old = make_analysis(measurements=(whole,))
+    found = against(old, make_analysis(measurements=(broken, whole)))
+    assert found.rates[0].ratio.estimate == pytest.approx(1.0)
+    assert found.doubts == ()
+    alone = against(old, make_analysis(measurements=(broken,)))
+    assert alone.rates[0].ratio.estimate == pytest.approx(0.5)
+    assert [doubt.name for doubt in alone.doubts] == ["launches that lost workers"]
+
+
+@pytest.mark.parametrize(
+    "new",
+    [make_bare_analysis(), run_of({"1x8x1": [500.0]}), make_analysis(measurements=(make_measurement("1x1x1", (None,)),))],
+    ids=["nothing", "other layouts", "all lost"],
+)
+def test_without_a_launch_in_common_it_says_what_to_do(new: Analysis) -> None:
+    with pytest.raises(UsageError, match=r"no launch was measured in both runs: old has 1x1x1 of 1 worker.*--probe-layouts"):
+        against(run_of({"1x1x1": [500.0]}), new)
+
+
+# --- costs, memory, findings -------------------------------------------------------------------------------------------------
+
+
+def profile_of(**costs_s: float) -> Profile:
+    whole = sum(costs_s.values())
+    ops = [make_op_cost(name, self_cpu_s_per_sample=cost) for name, cost in costs_s.items()]
+    return make_profile(ops=(*ops, make_runtime_cost(0.0)), cpu_s_per_sample=whole)
+
+
+def test_an_op_that_became_dearer_is_named_and_no_other() -> None:
+    old = make_analysis(profile=profile_of(interleave=0.0002, map=0.0015, batch=0.0001))
+    new = make_analysis(profile=profile_of(interleave=0.0002, map=0.0024, batch=0.00011))
+    changes = {op.name: op.change for op in against(old, new).ops}
+    assert changes == {
+        "process": "dearer",
+        "map": "dearer",
+        "interleave": "no difference seen",
+        "batch": "no difference seen",
+        "runtime": "no difference seen",
+    }
+    back = {op.name: op.change for op in against(new, old).ops}
+    assert (back["process"], back["map"]) == ("cheaper", "cheaper")
+
+
+def test_ops_that_came_and_went() -> None:
+    old, new = (
+        make_analysis(
+            pipeline=make_graph("interleave > map > cache"), profile=profile_of(map=0.001, cache=0.0001, interleave=0.001)
+        ),
+        make_analysis(pipeline=make_graph("interleave > map > shard"), profile=profile_of(map=0.001, shard=0.0001)),
+    )
+    changes = {op.name: (op.change, op.old_cpu_s_per_sample, op.new_cpu_s_per_sample) for op in against(old, new).ops}
+    assert changes["cache"] == ("gone", 0.0001, None)
+    assert changes["shard"] == ("new", None, 0.0001)
+    assert changes["interleave"] == ("not comparable", 0.001, None)  # it is still there, and has no row
+
+
+def test_costs_on_other_cpus_are_shown_and_not_compared() -> None:
+    other = make_analysis(profile=replace(make_profile(), layout=make_layout("1x1x7")))
+    assert {op.change for op in against(make_analysis(), other).ops} == {"not comparable"}
+    assert against(make_analysis(), make_analysis(profile=None)).ops == ()
+
+
+@pytest.mark.parametrize(
+    ("factor", "change"), [(1.0, "no difference seen"), (1.05, "no difference seen"), (1.5, "more"), (0.5, "less")]
+)
+def test_memory(factor: float, change: str) -> None:
+    old = make_analysis(measurements=(make_measurement("1x1x1", workers=(make_worker(private_bytes=1000 * MIB),)),))
+    new = make_analysis(measurements=(make_measurement("1x1x1", workers=(make_worker(private_bytes=int(1000 * MIB * factor)),)),))
+    (row,) = against(old, new).memory
+    assert row.change == change
+
+
+def test_findings_by_code_and_op() -> None:
+    twice = (make_finding("CSI101"), make_finding("CSI101", message="once more"), make_finding("CSI204", op="prefetch"))
+    old, new = make_analysis(findings=twice), make_analysis(findings=(make_finding("CSI101", op="map_2"), make_finding("CSI101")))
+    found = against(old, new).findings
+    assert [(item.change, item.finding.code, item.finding.op) for item in found] == [
+        ("new", "CSI101", "map_2"),
+        ("gone", "CSI101", "map"),
+        ("gone", "CSI204", "prefetch"),
+    ]
+
+
+# --- doubts ------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "overrides"),
+    [
+        ("host", {"host": make_host(hostname="other")}),
+        ("CPU model", {"host": make_host(cpu_model="Xeon")}),
+        ("CPUs that may be used", {"host": make_host(cpu_budget=2)}),
+        ("TensorFlow", {"host": make_host(tensorflow_version="2.21.0")}),
+        ("Python", {"host": make_host(python_version="3.13.0")}),
+        ("analyzer", {"tool": Tool(name="cs_input_analyzer", version="9.9")}),
+        ("mode", {"options": Options(params_json='{"batch_size": 256}', mode="eval")}),
+        ("params", {"options": Options(params_json='{"batch_size": 1}')}),
+        ("files", {"pipeline": make_graph(files=make_files(count=7))}),
+        ("folder of the files", {"pipeline": make_graph(files=make_files(directory="/elsewhere"))}),
+        ("batch size", {"pipeline": make_graph(batch_size=17)}),
+        ("element", {"pipeline": make_graph(element_spec=())}),
+        ("input function", {"pipeline": make_graph(target="other:f")}),
+        ("--cache", {"options": Options(params_json='{"batch_size": 256}', cache="cold")}),
+        ("cached share of the files", {"storage": make_storage(cached_ratio=0.1)}),
+        ("interrupted", {"interrupted": True}),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_differs_beside_the_pipeline_is_named(name: str, overrides: dict[str, Any]) -> None:
+    found = against(make_analysis(), make_analysis(**overrides))
+    assert [doubt.name for doubt in found.doubts] == [name]
+    assert found.doubts[0].old != found.doubts[0].new
+
+
+def counting(value: int | None, **overrides: Any) -> Analysis:
+    return make_analysis(pipeline=make_graph(samples_per_element=SamplesPerElement(value=value, source="why"), **overrides))
+
+
+def test_runs_that_count_other_things_are_not_compared() -> None:
+    with pytest.raises(UsageError, match=r"count differently: old.*1 element = 1 sample .*new.*256 samples"):
+        against(counting(1), counting(256))
+    with pytest.raises(UsageError, match=r"count differently: .*unknown"):
+        against(counting(None), counting(256))
+
+
+def test_a_run_with_another_batch_size_is_compared() -> None:
+    other = make_graph(DEFAULT_CHAIN.replace("batch", "batch*128")).ops
+    assert against(counting(256), counting(128, ops=other)).rates
+    assert against(counting(256), counting(256)).rates
+
+
+def test_a_run_of_before_whose_batch_size_was_typed_is_marked() -> None:
+    typed = make_analysis(options=Options(params_json='{"batch_size": 256}', batch_size=1024))
+    found = against(typed, make_analysis())
+    assert [(doubt.name, doubt.old, doubt.new) for doubt in found.doubts] == [
+        ("samples per element", "1024, as its --batch-size said", "read")
+    ]
+    stepped = make_analysis(options=Options(params_json='{"batch_size": 256}', batch_size=1024, step_time_s=0.1))
+    assert against(stepped, make_analysis()).doubts == ()
+
+
+def test_the_order_of_params_is_no_difference() -> None:
+    old, new = (make_analysis(options=Options(params_json=text)) for text in ('{"a": 1, "b": [2]}', '{"b": [2],  "a": 1}'))
+    assert against(old, new).doubts == ()
+
+
+@pytest.mark.parametrize(
+    ("noise", "word"),
+    [
+        ({"steal_ratio": 0.2}, "hypervisor"),
+        ({"reference_ratio": 0.8}, "off its speed"),
+        ({"between_processes_ratio": 0.3}, "processes differed"),
+    ],
+)
+def test_a_host_that_was_not_quiet_is_named(noise: dict[str, float], word: str) -> None:
+    loud = make_analysis(measurements=(make_measurement("1x1x1", noise=make_noise(**noise)),))
+    (doubt,) = against(make_analysis(measurements=(make_measurement("1x1x1"),)), loud).doubts
+    assert (doubt.name, doubt.old) == ("noise", "quiet")
+    assert word in doubt.new
+
+
+def waiting(rate: float, **noise: float) -> Analysis:
+    """Three launches whose threads waited so long for a CPU."""
+    worker = make_worker(rate, noise=make_noise(**noise))
+    launches = [make_measurement("1x1x1", workers=(worker,), samples_per_s=make_estimate(rate, spread=0.01)) for _ in range(3)]
+    return make_analysis(measurements=tuple(launches))
+
+
+@pytest.mark.parametrize("measure", ["preempted_ratio", "run_queue_wait_ratio"])
+def test_a_host_that_was_busier_makes_it_less_sure(measure: str) -> None:
+    quiet, loud = waiting(500.0, **{measure: 0.1}), waiting(250.0, **{measure: 1.3})
+    found = against(quiet, loud)
+    assert [row.change for row in found.rates] == ["no difference seen"]
+    assert [doubt.name for doubt in found.doubts] == ["CPU waits of 1x1x1"]
+    # On hosts that were equally busy the same rates are a change.
+    assert against(loud, waiting(125.0, **{measure: 1.3})).slower
+    assert against(quiet, waiting(250.0, **{measure: 0.15})).slower
+    assert against(quiet, waiting(250.0, **{measure: 0.15})).doubts == ()
+
+
+def test_a_busier_host_makes_costs_less_sure() -> None:
+    quiet, loud = waiting(500.0, preempted_ratio=0.1), waiting(250.0, preempted_ratio=1.3)
+    layout = make_layout("1x1x1")
+    old, new, alike = (
+        replace(run, profile=replace(profile_of(map=cost), layout=layout))
+        for run, cost in ((quiet, 0.001), (loud, 0.002), (waiting(250.0, preempted_ratio=0.1), 0.002))
+    )
+    assert {op.name: op.change for op in against(old, new).ops}["map"] == "no difference seen"
+    assert {op.name: op.change for op in against(old, alike).ops}["map"] == "dearer"
+
+
+def test_a_change_of_the_pipeline_is_no_doubt() -> None:
+    changed = make_analysis(pipeline=make_graph("tensor_slices > shard > interleave > map*2 > batch"))
+    assert "input function" not in [doubt.name for doubt in against(make_analysis(), changed).doubts]
+    assert against(run_of({"1x1x1": [500.0]}), run_of({"1x1x1": [50.0]})).doubts == ()
+
+
+# --- any run -----------------------------------------------------------------------------------------------------------------
+
+SIZES = st.one_of(st.floats(5e-324, 1e308), st.sampled_from([5e-324, 1e-300, 1.0, 1e308]))
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@given(SIZES, SIZES, SIZES, SIZES)
+def test_numbers_of_any_size_make_a_comparison(one: float, other: float, low: float, cost: float) -> None:
+    assume(low <= min(one, other))
+
+    def run(rate: float) -> Analysis:
+        estimate = replace(make_estimate(1.0), estimate=rate, low=low, high=max(rate, 1e308))
+        worker = make_worker(cpu_s_per_sample=cost)
+        measurement = make_measurement("1x1x1", workers=(worker,), samples_per_s=estimate)
+        return make_analysis(measurements=(measurement,), profile=profile_of(map=cost))
+
+    found = against(run(one), run(other))
+    assert json.loads(to_json(found))["rates"][0]["change"] in ("faster", "slower", "no difference seen")
+
+
+# --- the command -------------------------------------------------------------------------------------------------------------
+
+
+def saved(path: Path, analysis: Analysis) -> str:
+    path.write_text(render(analysis, "html" if path.suffix == ".html" else "json"), encoding="utf-8")
+    return str(path)
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> str:
+    return saved(tmp_path / "old.json", run_of({"1x1x1": [500.0] * 3}))
+
+
+@pytest.fixture
+def slow(tmp_path: Path) -> str:
+    return saved(tmp_path / "slow.html", run_of({"1x1x1": [400.0] * 3}))
+
+
+@pytest.mark.parametrize(("percent", "code"), [(None, 0), ("5", 1), ("0", 1), ("20", 0), ("60", 0)])
+def test_the_exit_code(old: str, slow: str, percent: str | None, code: int, capsys: pytest.CaptureFixture[str]) -> None:
+    gate = [] if percent is None else ["--fail-if-slower", percent]
+    assert main(["compare", old, slow, *gate]) == code
+    out, err = capsys.readouterr()
+    assert out.startswith("SLOWER: 1 of 1 launch")
+    assert ("is slower by more than that" in err) == (code == 1)
+    assert err.count("--fail-if-slower") <= 1
+    assert main(["compare", slow, old, *gate]) == 0
+
+
+def test_a_gate_that_is_blind_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    once = saved(tmp_path / "once.json", run_of({"1x1x1": [500.0]}))
+    often = saved(tmp_path / "often.json", run_of({"1x1x1": [500.0] * 12}))
+    assert main(["compare", once, once, "-q", "--fail-if-slower", "5"]) == 0
+    assert "not tripped, but a slowdown of less than about" in capsys.readouterr().err
+    assert main(["compare", often, often, "-q", "--fail-if-slower", "20"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_the_same_file_twice_is_fine(old: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", old, old, "--fail-if-slower", "0"]) == 0
+    assert capsys.readouterr().out.startswith("NO DIFFERENCE SEEN")
+
+
+def test_files_are_written_and_quiet_is_quiet(old: str, slow: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    json_file, html_file = tmp_path / "c.json", tmp_path / "c.html"
+    assert main(["compare", old, slow, "--json", str(json_file), "--html", str(html_file), "-q", "--fail-if-slower", "5"]) == 1
+    assert capsys.readouterr().out == ""
+    assert json.loads(json_file.read_text())["rates"][0]["change"] == "slower"
+    assert html_file.read_text().startswith("<!doctype html>")
+
+
+def test_bad_input_ends_with_two(old: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    nonsense, other = tmp_path / "nonsense.json", saved(tmp_path / "other.json", run_of({"1x8x1": [500.0]}))
+    nonsense.write_text('{"a": 1}')
+    page = tmp_path / "page.html"
+    assert main(["compare", old, old, "--html", str(page), "-q"]) == 0
+    for arguments, message in (
+        ([old, str(nonsense)], "not a run of cs_input_analyzer"),
+        ([str(tmp_path / "missing.json"), old], "no such file"),
+        ([old, str(page)], "an HTML page without a run"),
+        ([old, other], "no launch was measured in both runs"),
+        ([old, old, "--fail-if-slower", "-1"], "--fail-if-slower"),
+        ([old, old, "--fail-if-slower", "nan"], "--fail-if-slower"),
+        ([old, old, "--fail-if-slower", "100"], "--fail-if-slower"),
+        ([old, old, "--html", str(tmp_path)], "it is a folder"),
+    ):
+        assert main(["compare", *arguments]) == 2
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert message in err
+        assert "Traceback" not in err

@@ -1,0 +1,269 @@
+"""Where the demand comes from: one source of several, each checked."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from cs_input_analyzer.choices import current_from, make_options, unset_defaults
+from cs_input_analyzer.cli import analyze, cli, main
+from cs_input_analyzer.errors import UsageError
+from cs_input_analyzer.planning.recommend import single_task_nodes
+from cs_input_analyzer.records import Options, SamplesPerElement
+from cs_input_analyzer.studies.demand import consumption_of, with_pipelines_batch
+from wafer_model.published import published_runs
+
+
+def test_without_a_source_there_is_no_demand() -> None:
+    assert consumption_of(make_options()) is None
+
+
+def test_a_model_of_the_wafer_is_a_demand_with_an_interval() -> None:
+    found = consumption_of(make_options(wafer="bert_large", batch_size=1024, sequence_length=128))
+    assert found is not None
+    assert (found.source, found.system, found.mode) == ("model", "CS-2", "pipelined")
+    assert found.samples_per_s.low < found.samples_per_s.estimate < found.samples_per_s.high
+    streamed = consumption_of(make_options(wafer="bert_large", batch_size=1024, wafer_mode="weight_streaming"))
+    assert streamed is not None
+    assert streamed.mode == "weight_streaming"
+    assert streamed.samples_per_s.estimate < found.samples_per_s.estimate
+
+
+def test_a_calibration_point_is_met() -> None:
+    found = consumption_of(make_options(wafer="gptj_6b", batch_size=120, calibrate_samples_per_s=30.0))
+    assert found is not None
+    assert found.samples_per_s.estimate == pytest.approx(30.0, rel=0.05)
+
+
+def test_a_finished_run_is_a_demand(tmp_path: Path) -> None:
+    path = tmp_path / "performance.json"
+    path.write_text(json.dumps({"samples_per_sec": 1000.0, "est_samples_per_sec": 4000.0, "suspected_input_bottleneck": True}))
+    found = consumption_of(make_options(performance_json=str(path)))
+    assert found is not None
+    assert found.source == "performance_json"
+    assert found.samples_per_s.estimate == 4000.0  # the run was held down by its input
+
+
+@pytest.mark.parametrize(
+    ("choices", "words"),
+    [
+        ({"demand": 5.0, "wafer": "bert_large"}, "--demand and --wafer"),
+        ({"demand": 5.0, "step_time": 1.0, "batch_size": 4}, "--demand and --step-time"),
+        ({"compile_report": "a", "performance_json": "b"}, "--compile-report and --performance-json"),
+        ({"step_time": 1.0}, "--batch-size"),
+        ({"sequence_length": 128}, "--wafer"),
+        ({"wafer": "bert_large", "batch_size": 8, "systems": 0}, "--systems 0"),
+    ],
+)
+def test_sources_that_contradict_or_lack_something_are_refused(choices: dict[str, object], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        make_options(**choices)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("choices", "words"),
+    [
+        ({"wafer": "no_such_net", "batch_size": 8}, "no_such_net"),
+        ({"wafer": "no_such_net"}, "no_such_net"),
+        ({"wafer": "bert_large", "system": "CS-9"}, "CS-9"),
+        ({"wafer": "bert_large", "batch_size": 8, "system": "CS-9"}, "CS-9"),
+        ({"wafer": "gptj_6b", "batch_size": 8, "wafer_mode": "pipelined"}, "use weight streaming"),
+        ({"compile_report": "/nowhere/compile_report.txt"}, "/nowhere/compile_report.txt"),
+        ({"performance_json": "/nowhere/performance.json"}, "/nowhere/performance.json"),
+        ({"demand": float("nan")}, "demand"),
+    ],
+)
+def test_a_source_that_cannot_be_is_named(choices: dict[str, object], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        consumption_of(make_options(**choices))  # type: ignore[arg-type]
+
+
+def test_a_model_without_a_batch_size_takes_the_pipelines() -> None:
+    options = make_options(wafer="bert_large", sequence_length=128)
+    assert consumption_of(options) is None
+    found = with_pipelines_batch(options, SamplesPerElement(value=256, source="batch(256)"))
+    stated = consumption_of(replace(options, batch_size=256))
+    assert found is not None
+    assert stated is not None
+    assert (found.samples_per_s, found.batch_size) == (stated.samples_per_s, 256)
+    assert "batch size 256" in found.notes[-1]
+    with pytest.raises(UsageError, match="needs --batch-size"):
+        with_pipelines_batch(options, SamplesPerElement(value=None, source="buckets", counted_in=0))
+
+
+def test_the_wafer_command_prints_what_limits_and_writes_it_down(tmp_path: Path) -> None:
+    path = tmp_path / "wafer.json"
+    done = CliRunner().invoke(cli, ["wafer", "bert_large", "--batch-size", "1024", "--json", str(path)])
+    assert done.exit_code == 0
+    assert "consumes" in done.output
+    assert "block*.ffn1" in done.output
+    assert max(map(len, done.output.splitlines())) <= 80
+    written = json.loads(path.read_text())
+    assert written["samples_per_s"]["low"] < written["samples_per_s"]["estimate"]
+    assert (written["source"], written["system"], written["mode"]) == ("model", "CS-2", "pipelined")
+    assert len(written["rows"]) > 100
+
+
+SYSTEM = {"cores": 1000, "usable_cores": 900, "sram_bytes": 4e10, "io_bytes_per_s": 1e9, "peak_flops_per_s_fp16": 1e15}
+
+
+def test_a_system_of_ones_own_is_a_demand_of_analyze_too(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("Mine: " + json.dumps(SYSTEM), encoding="utf-8")
+    choices: dict[str, Any] = {"wafer": "bert_base", "batch_size": 64, "wafer_mode": "weight_streaming", "system_file": str(file)}
+    mine, theirs = consumption_of(make_options(**choices, system="mine")), consumption_of(make_options(**choices))
+    assert mine is not None
+    assert theirs is not None
+    assert (mine.system, theirs.system) == ("Mine", "CS-2")
+    assert mine.samples_per_s.estimate < theirs.samples_per_s.estimate
+
+
+@pytest.mark.parametrize(
+    ("choices", "words"),
+    [
+        ({"system_file": "mine.yaml"}, "--system-file describes systems that a --wafer model runs on"),
+        ({"system_file": "/nowhere.yaml", "wafer": "bert_base", "batch_size": 64}, "/nowhere.yaml: cannot be read"),
+    ],
+)
+def test_a_system_file_that_cannot_be_is_named(choices: dict[str, Any], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        consumption_of(make_options(**choices))
+
+
+def test_what_the_model_assumed_goes_with_the_demand() -> None:
+    found = consumption_of(make_options(wafer="GPT-J", batch_size=120))
+    assert found is not None
+    assert any("2,048 tokens" in note for note in found.notes)
+    assert any("weight streaming, because" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(("typed", "says"), [("gpt2", "gpt2_small, gpt2_medium"), ("berrt_large", "did you mean bert_large")])
+@pytest.mark.parametrize("command", [["wafer"], ["analyze", "data.py:f", "--wafer"]])
+def test_a_name_that_is_not_clear_is_asked_about(
+    command: list[str], typed: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "data.py").touch()
+    monkeypatch.chdir(tmp_path)
+    assert main([*command, typed, "--batch-size", "8"]) == 2
+    assert says in capsys.readouterr().err
+
+
+# --- the launch in use today ----------------------------------------------------------------------------------------------------
+
+
+def test_the_sites_defaults_are_a_launch_where_all_are_set() -> None:
+    environ = {"DEF_NODES": "4", "DEF_TASKS": " 8", "DEF_CPUS": "16"}
+    assert str(current_from(environ)) == "4x8x16"
+    for name in environ:
+        assert current_from({**environ, name: ""}) is None
+    assert current_from({}) is None
+
+
+@pytest.mark.parametrize(
+    ("are_set", "lacking"),
+    [
+        ([], []),
+        (["DEF_NODES"], []),
+        (["DEF_NODES", "DEF_TASKS", "DEF_CPUS"], []),
+        (["DEF_NODES", "DEF_TASKS"], ["DEF_CPUS"]),
+        (["DEF_CPUS"], ["DEF_NODES", "DEF_TASKS"]),
+    ],
+)
+def test_some_defaults_without_the_others_are_told(are_set: list[str], lacking: list[str]) -> None:
+    assert list(unset_defaults(dict.fromkeys(are_set, "2"))) == lacking
+
+
+def test_a_launch_that_is_given_asks_no_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEF_CPUS", "many")
+    assert str(make_options(current="2x3x4").current) == "2x3x4"
+    with pytest.raises(UsageError, match="DEF_CPUS=many: must be a whole number"):
+        make_options()
+
+
+def test_a_network_that_is_not_there_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["wafer", "no_such_net", "--batch-size", "8"]) == 2
+    assert "no_such_net" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("choices", [{"demand": 500.0}, {"step_time": 0.1, "batch_size": 50}])
+def test_a_declared_demand_says_how_the_wafer_runs_where_that_is_told(choices: dict[str, float]) -> None:
+    found = consumption_of(make_options(**choices, wafer_mode="weight_streaming"))  # type: ignore[arg-type]
+    assert found is not None
+    assert found.mode == "weight_streaming"
+    plain = consumption_of(make_options(**choices))  # type: ignore[arg-type]
+    assert plain is not None
+    assert plain.mode is None
+
+
+SOURCES: list[dict[str, object]] = [
+    {"demand": 500.0},
+    {"step_time": 0.1, "batch_size": 50},
+    {"performance_json": "performance.json"},
+    {"wafer": "bert_large", "batch_size": 1024},
+]
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda source: next(iter(source)))
+@pytest.mark.parametrize("word", ["weight-streaming", "weight_streaming"])
+def test_a_mode_is_one_word_however_it_is_written(
+    source: dict[str, object], word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "performance.json").write_text('{"samples_per_sec": 1000.0}')
+    options = make_options(**source, wafer_mode=word)  # type: ignore[arg-type]
+    found = consumption_of(options)
+    assert found is not None
+    assert found.mode == "weight_streaming"
+    assert single_task_nodes(8, found, options) == 2
+
+
+@pytest.mark.parametrize("word", ["streaming", "Weight-Streaming", "", "pipelined "])
+def test_another_word_for_the_mode_is_refused(word: str) -> None:
+    with pytest.raises(UsageError, match="modes are pipelined and weight_streaming"):
+        make_options(wafer_mode=word)
+    with pytest.raises(UsageError, match="modes are pipelined and weight_streaming"):
+        consumption_of(Options(demand_samples_per_s=5.0, wafer_mode=word))
+
+
+# --- demo ---------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "demand", "cluster"),
+    [
+        ([], 7022.97, "alcf-cs2-01"),
+        (["--demand", "9"], 9.0, "alcf-cs2-01"),
+        (["--wafer", "bert_large", "--batch-size", "1024"], None, "alcf-cs2-01"),
+        (["--performance-json", "run.json"], None, "alcf-cs2-01"),
+        (["--sample", "gpt2", "--cluster", "local"], None, "local"),
+        (["--sample", "fc_mnist"], None, "alcf-cs2-01"),
+        (["--launcher", "slurm"], 7022.97, None),
+    ],
+)
+def test_the_demo_has_a_demand_where_none_is_named(
+    arguments: list[str], demand: float | None, cluster: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: list[dict[str, object]] = []
+    monkeypatch.setattr(analyze, "_write_sample", lambda sample, folder, progress: tmp_path / "params.yaml")
+    monkeypatch.setattr(analyze, "_analyze", lambda target, params, overrides, choices, known: asked.append(choices) or 0)
+    assert main(["demo", "-q", *arguments]) == 0
+    assert (asked[0]["demand"], asked[0]["cluster"]) == (demand, cluster)
+
+
+def test_the_demos_wafer_was_seen_to_take_that_much_when_it_was_fed() -> None:
+    """A run that waited for its input says what its input gave, not what the wafer takes."""
+    run = next(run for run in published_runs() if run.id == analyze.DEMO_RUN)
+    assert run.bound == "compute"
+    known = analyze._demo_run()
+    assert (known.samples_per_s.estimate, known.system, known.limited_by) == (run.samples_per_s, "CS-2", "compute")
+    assert analyze.DEMO_RUN in known.notes[0]
+
+
+def test_a_sample_that_is_not_there_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "--sample", "nosuch"]) == 2
+    assert "there are fc_mnist" in capsys.readouterr().err

@@ -1,0 +1,248 @@
+"""The story of `tune` on a launcher that invents its numbers: what goes into the patch, what is checked, what is said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from click.testing import CliRunner
+
+from cs_input_analyzer import api, rules
+from cs_input_analyzer.cli import cli, main
+from cs_input_analyzer.engines import Launched, WorkPlan
+from cs_input_analyzer.errors import LaunchError
+from cs_input_analyzer.pipeline.source.statements import find_statement
+from cs_input_analyzer.records import Analysis, Edit, Finding, Patch
+from cs_input_analyzer.report import render_tuning
+from cs_input_analyzer.studies.tune import analyze_and_patch
+from cs_input_analyzer.worker.fixes import Outcome, Outcomes
+from tests.builders import make_analysis, make_estimate, make_finding, make_graph, make_op
+from tests.fakes import FakeLauncher, FakeLaunching
+from tests.report.hostile import HOSTILE, hostile
+from tests.studies.test_analysis import job, linear, silent
+
+FILE = """\
+def train_input_fn(params):
+    ds = load(params).map(f)
+    ds = ds.batch(8)
+    return ds
+"""
+EDIT = Edit(kind="parallelize", op="map")
+OTHER = Edit(kind="insert-prefetch", op="batch")
+PASSED = Outcome(is_proven=True, elements=90, gain=make_estimate(1.9, spread=0.05))
+
+
+@dataclass(slots=True)
+class Trying(FakeLauncher):
+    """Keeps every fix that it is given; `patched` is what becomes of a patched copy."""
+
+    patched: Callable[[], Outcome] = lambda: PASSED
+
+    def run(self, launching: FakeLaunching, plan: WorkPlan) -> Launched:  # type: ignore[override]
+        launched = FakeLauncher.run(self, launching, plan)
+        if not plan.candidates:
+            return launched
+        if plan.candidates[0].texts and not plan.candidates[0].only_run:
+            return replace(launched, outcomes=Outcomes(each=(self.patched(),), is_over=True))
+        each = tuple(Outcome(is_proven=True, elements=100, gain=make_estimate(2.0)) for _ in plan.candidates)
+        kept = tuple(index for index, candidate in enumerate(plan.candidates) if candidate.edits)
+        return replace(launched, outcomes=Outcomes(each=each, kept=kept, gain=make_estimate(2.1), elements=100, is_over=True))
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "data.py"
+    path.write_text(FILE)
+    return path
+
+
+def finding_at(file: Path, line: int, old: str, new: str, **more: object) -> Finding:
+    statement = find_statement(FILE, line)
+    assert statement is not None
+    settings = {"op": "map", "edits": (EDIT,), "proven": False, "measured_gain": None, "fix": "do it"} | more
+    return make_finding(
+        "CSI101", source=f"{file}:{line}", before=statement.code, after=statement.code.replace(old, new), **settings
+    )
+
+
+def tuned(launcher: FakeLauncher, monkeypatch: pytest.MonkeyPatch, *findings: Finding, **options: object) -> Analysis:
+    rule = ModuleType("rule")
+    rule.CODE, rule.NAME, rule.find = "CSI101", "a-rule", lambda case: iter(findings)  # type: ignore[attr-defined]
+    monkeypatch.setattr(rules, "RULES", (rule,))
+    launcher.pipeline = make_graph(ops=(make_op("map"), make_op("batch")))
+    return analyze_and_patch(job(max_seconds=200.0, **options), launcher, silent)  # type: ignore[arg-type]
+
+
+def patch_of(found: Analysis) -> Patch:
+    assert found.fixes is not None
+    assert found.fixes.patch is not None
+    return found.fixes.patch
+
+
+def test_what_was_kept_is_patched_and_the_copy_is_tried(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    launcher = Trying(linear)
+    found = tuned(launcher, monkeypatch, finding_at(file, 2, "map(f)", "map(f, num_parallel_calls=2)"))
+    patch = patch_of(found)
+    assert patch.proven
+    assert patch.measured_gain == PASSED.gain
+    assert patch.folder == str(file.parent)
+    assert "+    ds = load(params).map(f, num_parallel_calls=2)\n" in patch.diff
+    ((path, text),) = launcher.ran[-1][1].candidates[0].texts
+    assert path == str(file)
+    assert text == FILE.replace("map(f)", "map(f, num_parallel_calls=2)")
+    assert file.read_text() == FILE
+    assert found.options.max_seconds == 200.0
+    assert launcher.clock_s <= 200.0
+
+
+@dataclass(slots=True)
+class Slowing(Trying):
+    """Workers take longer to start from the first fix on, as on a node that somebody else came to."""
+
+    def run(self, launching: FakeLaunching, plan: WorkPlan) -> Launched:  # type: ignore[override]
+        if plan.candidates:
+            self.import_s = 15.0
+            self.clock_s += 150.0
+        return Trying.run(self, launching, plan)
+
+
+def test_the_copy_is_tried_also_where_starting_came_to_take_longer(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    patch = patch_of(tuned(Slowing(linear), monkeypatch, finding_at(file, 2, "map(f)", "map(g)")))
+    assert patch.proven, patch.unproven_because
+
+
+def test_nothing_kept_means_no_patch_and_no_trial(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    launcher = FakeLauncher(linear)
+    found = tuned(launcher, monkeypatch, finding_at(file, 2, "map(f)", "map(g)"))
+    assert found.fixes is not None
+    assert found.fixes.patch is None
+    assert not any(candidate.texts and not candidate.only_run for _, plan in launcher.ran for candidate in plan.candidates)
+
+
+def test_a_fix_without_code_is_left_to_be_done_by_hand_beside_the_patch(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    both = finding_at(file, 2, "map(f)", "map(g)"), make_finding("CSI101", edits=(OTHER,), fix="prefetch at the end")
+    patch = patch_of(tuned(Trying(linear), monkeypatch, *both))
+    assert "+    ds = load(params).map(g)\n" in patch.diff
+    (by_hand,) = patch.by_hand
+    assert "prefetch at the end" in by_hand
+    assert "no single call" in by_hand
+
+
+def test_only_advice_is_no_patch_and_starts_no_worker(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    launcher = Trying(linear)
+    patch = patch_of(tuned(launcher, monkeypatch, make_finding("CSI101", edits=(OTHER,))))
+    assert (patch.diff, patch.codes, patch.proven) == ("", (), False)
+    assert patch.unproven_because
+    assert not any(candidate.texts and not candidate.only_run for _, plan in launcher.ran for candidate in plan.candidates)
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", FILE.encode("utf-16"), b"\xef\xbb\xbf" + FILE.encode(), None])
+def test_a_file_that_cannot_be_patched_is_said(file: Path, monkeypatch: pytest.MonkeyPatch, content: bytes | None) -> None:
+    finding = finding_at(file, 2, "map(f)", "map(g)")
+    if content is None:
+        file.unlink()
+    else:
+        file.write_bytes(content)
+    patch = patch_of(tuned(Trying(linear), monkeypatch, finding))
+    assert patch.diff == ""
+    assert "UTF-8" in patch.by_hand[0]
+
+
+def test_a_patch_of_files_elsewhere_applies_in_their_folder(
+    file: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+    patch = patch_of(tuned(Trying(linear), monkeypatch, finding_at(file, 2, "map(f)", "map(g)")))
+    assert patch.folder == str(file.parent)
+    assert "--- ./data.py\n" in patch.diff
+
+
+@pytest.mark.parametrize(
+    ("outcome", "said"),
+    [
+        (Outcome(reason="element 3 differs"), "element 3 differs"),
+        (Outcome(), "the worker that tried it was lost"),
+        (LaunchError("the disk is full"), "the disk is full"),
+        (KeyboardInterrupt(), "interrupted"),
+    ],
+)
+def test_a_copy_that_does_not_pass_is_not_offered(
+    file: Path, monkeypatch: pytest.MonkeyPatch, outcome: Outcome | BaseException, said: str
+) -> None:
+    def patched() -> Outcome:
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+    found = tuned(Trying(linear, patched=patched), monkeypatch, finding_at(file, 2, "map(f)", "map(g)"))
+    patch = patch_of(found)
+    assert not patch.proven
+    assert said in patch.unproven_because
+    assert found.interrupted is isinstance(outcome, KeyboardInterrupt)
+    shown = render_tuning(found)
+    assert "not offered" in shown
+    assert patch.diff.split("\n")[0] not in shown
+
+
+# --- the command ----------------------------------------------------------------------------------------------------------------
+
+PATCH = Patch(diff="--- ./x.py\n+++ ./x.py\n@@ -1 +1 @@\n-a\n+b\n", folder="/data", codes=("CSI101",), proven=True)
+
+
+def run_tune(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, patch: Patch | None, *more: str) -> tuple[int, str, str]:
+    analysis = make_analysis(findings=(make_finding(edits=(EDIT,)),))
+    fixes = replace(tuned_fixes(), patch=patch)
+    monkeypatch.setattr(api, "tune_source", lambda *a, **k: replace(analysis, fixes=fixes))
+    done = CliRunner().invoke(cli, ["tune", f"{__file__}:f", *more], standalone_mode=False, catch_exceptions=False)
+    return done.return_value, done.stdout, done.stderr
+
+
+def tuned_fixes() -> object:
+    from cs_input_analyzer.records import Fixes, Layout
+
+    return Fixes(codes=("CSI101",), edits=(EDIT,), measured_gain=make_estimate(2.0), layout=Layout.parse("1x1x1"), elements=7)
+
+
+def test_the_patch_is_printed_whole_and_written_whole(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    path = tmp_path / "x.patch"
+    code, out, err = run_tune(monkeypatch, tmp_path, PATCH, "--write-patch", str(path))
+    assert code == 0
+    assert PATCH.diff.rstrip("\n") in out
+    assert path.read_text() == PATCH.diff
+    assert str(path) in err
+
+
+@pytest.mark.parametrize(
+    "patch", [None, replace(PATCH, diff=""), replace(PATCH, proven=False, unproven_because="element 3 differs")]
+)
+def test_what_is_not_proven_is_not_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, patch: Patch | None) -> None:
+    path = tmp_path / "x.patch"
+    path.write_text("older")
+    code, _, err = run_tune(monkeypatch, tmp_path, patch, "--write-patch", str(path))
+    assert code == 0
+    assert path.read_text() == "older"
+    assert "is not written" in err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--write-patch", "x.py"], ["--no-measure-fixes"], ["--write-patch", "/nowhere/at/all/x.patch"], ["--select", "X"]],
+)
+def test_what_cannot_be_is_refused_before_anything_runs(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "x.py").write_text("def f():\n    pass\n")
+    assert main(["tune", "x.py:f", *arguments]) == 2
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["x.py"]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_nothing_hostile_acts_on_the_terminal(name: str) -> None:
+    analysis = make_analysis(fixes=replace(tuned_fixes(), patch=replace(PATCH, by_hand=("a", "b"))))  # type: ignore[type-var]
+    shown = render_tuning(hostile(analysis, HOSTILE[name]))
+    assert not set(shown) & {"\x1b", "\x07", "\x9b", "\u202e", "\r"}

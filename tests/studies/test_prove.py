@@ -1,0 +1,428 @@
+"""The story of the fixes, without processes: what findings say afterwards, who is tried again, what it does to the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from cs_input_analyzer.engines import Launched, WorkPlan
+from cs_input_analyzer.errors import LaunchError
+from cs_input_analyzer.records import Edit, Estimate, Finding, Layout, Options, Tool
+from cs_input_analyzer.studies import analyze as analysis
+from cs_input_analyzer.studies.probing import LEAST_FIXES_S, Probing
+from cs_input_analyzer.studies.prove import NO_TIME, SWITCHED_OFF, Tried, prove_fixes, untried
+from cs_input_analyzer.worker.fixes import Outcome, Outcomes
+from cs_input_analyzer.worker.journal import Candidate
+from tests.builders import make_cluster, make_consumption, make_finding, make_host, make_plan, make_what_if
+from tests.fakes import FakeLauncher, FakeLaunching
+
+GAIN = Estimate(estimate=2.0, low=1.8, high=2.2, count=5)
+NO_GAIN = Estimate(estimate=1.0, low=0.9, high=1.1, count=5)
+MAP, CACHE, PREFETCH = (
+    (Edit(kind="parallelize", op="map"),),
+    (Edit(kind="insert-cache", op="map"),),
+    (Edit(kind="insert-prefetch", op="batch"),),
+)
+
+Tell = Callable[[Sequence[Candidate]], Outcomes | None]
+
+
+class TryingLauncher(FakeLauncher):
+    """Tells of candidates what it is told to tell."""
+
+    tell: Tell
+
+    def run(self, launching: FakeLaunching, plan: WorkPlan) -> Launched:  # type: ignore[override]
+        launched = FakeLauncher.run(self, launching, plan)
+        return replace(launched, outcomes=self.tell(plan.candidates)) if plan.candidates else launched
+
+
+def launcher_of(*tells: Tell) -> TryingLauncher:
+    launcher = TryingLauncher(rate=lambda layout, count, index: 1000.0 * layout.cpus_per_task)
+    left = list(tells)
+    launcher.tell = lambda candidates: left.pop(0)(candidates)
+    return launcher
+
+
+def all_gain(candidates: Sequence[Candidate]) -> Outcomes:
+    each = tuple(Outcome(is_proven=True, elements=40, gain=GAIN) for _ in candidates)
+    return Outcomes(each=each, kept=tuple(range(len(each))), gain=GAIN, elements=40, is_over=True)
+
+
+def probing_of(launcher: TryingLauncher, **options: Any) -> Probing:
+    probing = Probing("a.py:f", None, Options(max_seconds=60.0, **options), 4, launcher, lambda what, spent: None)
+    probing.measure_first((Layout.parse("1x1x1"), Layout.parse("1x1x2")))
+    return probing
+
+
+def findings_of(*edits: tuple[Edit, ...]) -> tuple[Finding, ...]:
+    return tuple(make_finding(f"CSI10{number}", edits=edit, measured_gain=None, proven=False) for number, edit in enumerate(edits))
+
+
+def tried_with(
+    *tells: Tell, edits: Sequence[tuple[Edit, ...]] = (MAP, CACHE, PREFETCH), **options: Any
+) -> tuple[Tried, TryingLauncher]:
+    launcher = launcher_of(*tells)
+    found = prove_fixes(findings_of(*edits), probing_of(launcher, **options), make_plan("1x1x2"))
+    return found, launcher
+
+
+def works(launcher: TryingLauncher) -> list[tuple[str, WorkPlan]]:
+    return [(layout, work) for layout, work in launcher.ran if work.candidates]
+
+
+def test_a_fix_that_gains_is_proven_measured_and_kept() -> None:
+    tried, launcher = tried_with(all_gain)
+    assert all(finding.proven and finding.measured_gain == GAIN and not finding.unproven_because for finding in tried.findings)
+    assert tried.fixes is not None
+    assert tried.fixes.codes == ("CSI100", "CSI101", "CSI102")
+    assert tried.fixes.edits == (*MAP, *CACHE, *PREFETCH)
+    assert (tried.fixes.measured_gain, tried.fixes.elements) == (GAIN, 40)
+    ((layout, work),) = works(launcher)
+    assert layout == str(tried.fixes.layout) == "1x1x2"  # the planned size
+    assert work.fixes_s >= LEAST_FIXES_S
+    assert [candidate.name for candidate in work.candidates] == ["CSI100", "CSI101", "CSI102"]
+
+
+@pytest.mark.parametrize(
+    ("meets_demand", "current", "size", "is_replanned"),
+    [
+        (True, None, 1, True),
+        (False, "2x4x2", 1, True),
+        (None, None, 2, False),  # no demand: what does the whole host gain?
+        (None, "2x4x1", 1, True),
+        (None, "2x4x64", 4, False),  # today's launch, as far as this host goes
+    ],
+)
+def test_fixes_are_tried_in_a_worker_of_the_size_that_counts(
+    meets_demand: bool | None, current: str | None, size: int, is_replanned: bool
+) -> None:
+    launcher = launcher_of(all_gain)
+    probing = probing_of(launcher, current=Layout.parse(current) if current else None)
+    asked: list[Estimate] = []
+    plan = make_plan("1x2x1", meets_demand=meets_demand)
+    tried = prove_fixes(findings_of(MAP), probing, plan, replan=lambda gain: asked.append(gain))
+    assert tried.fixes is not None
+    assert tried.fixes.layout == Layout(nodes=1, tasks_per_node=1, cpus_per_task=size)
+    assert bool(asked) == is_replanned  # a gain of other workers says nothing of the plan's
+
+
+@pytest.fixture
+def source(tmp_path: Any) -> str:
+    (tmp_path / "input.py").write_text("import tensorflow as tf\nds = ds.map(f)\nds = ds.batch(8)\n")
+    return str(tmp_path / "input.py")
+
+
+def changed_at(source: str, before: str = "ds = ds.map(f)", after: str = "ds = ds.map(g)", **more: Any) -> Finding:
+    return make_finding("CSI307", source=f"{source}:2", before=before, after=after, measured_gain=None, proven=False, **more)
+
+
+def run_with(finding: Finding, *tells: Tell, **options: Any) -> tuple[Finding, TryingLauncher]:
+    launcher = launcher_of(*tells)
+    (found,) = prove_fixes((finding,), probing_of(launcher, **options), make_plan("1x1x2")).findings
+    return found, launcher
+
+
+def test_a_change_of_the_source_is_run_before_it_is_shown(source: str) -> None:
+    finding, launcher = run_with(
+        changed_at(source), lambda candidates: Outcomes(each=(Outcome(is_proven=True, elements=1),), is_over=True)
+    )
+    ((_, work),) = works(launcher)
+    (candidate,) = work.candidates
+    assert candidate.only_run
+    assert candidate.texts == ((source, "import tensorflow as tf\nds = ds.map(g)\nds = ds.batch(8)\n"),)
+    assert (finding.after, finding.source_check) == ("ds = ds.map(g)", "")
+
+
+def test_a_change_that_fails_is_not_shown_and_the_reason_is(source: str) -> None:
+    def fail(candidates: Sequence[Candidate]) -> Outcomes:
+        return Outcomes(each=(Outcome(reason="your code fails with it: TypeError: no"),), is_over=True)
+
+    def crash(candidates: Sequence[Candidate]) -> Outcomes:
+        return Outcomes(each=(Outcome(),), running=0, ended="killed by signal 11 (SIGSEGV)")
+
+    finding, _ = run_with(changed_at(source), fail)
+    assert (finding.after, finding.source_check) == (None, "your code fails with it: TypeError: no")
+    finding, _ = run_with(changed_at(source), crash)
+    assert finding.after is None
+    assert "SIGSEGV" in finding.source_check
+    finding, launcher = run_with(changed_at(source, before="ds = other.map(f)"))
+    assert finding.after is None
+    assert "not what it was" in finding.source_check
+    assert works(launcher) == []
+    finding, _ = run_with(changed_at(source, after="ds = ds.map("))
+    assert finding.after is None
+    assert "no Python" in finding.source_check
+
+
+def test_a_change_that_was_not_run_says_so(source: str) -> None:
+    assert run_with(changed_at(source), measure_fixes=False)[0].source_check == "measuring fixes is switched off"
+    unread = run_with(changed_at(f"{source}.gone"))[0]
+    assert unread.after is not None
+    assert "cannot be read" in unread.source_check
+    finding, _ = run_with(changed_at(source), lambda candidates: Outcomes(each=(Outcome(),), is_over=True))
+    assert finding.after is not None
+    assert finding.source_check == "no time was left"
+
+
+def test_a_gain_that_the_costs_forbid_is_declined_by_name() -> None:
+    launcher = launcher_of(all_gain)
+    asked: list[int] = []
+
+    def most_gain(edits: Sequence[Edit], cpus: int) -> float:
+        asked.append(cpus)
+        return 1.07
+
+    tried = prove_fixes(findings_of(MAP), probing_of(launcher), make_plan("1x1x2"), most_gain=most_gain)
+    (finding,) = tried.findings
+    assert "declined: 2 times the rate was measured in 5 rounds, and by the costs of the ops it can be 1.07 at most" in (
+        finding.unproven_because
+    )
+    assert finding.most_gain == 1.07
+    assert not finding.is_gain
+    assert works(launcher)[0][1].candidates[0].most_gain == 1.07
+    assert set(asked) == {2}
+    assert tried.fixes is not None
+    assert (tried.fixes.codes, tried.fixes.measured_gain) == ((), None)
+    assert "declined" in tried.fixes.none_because
+
+
+def test_how_many_elements_were_compared_is_kept() -> None:
+    def tell(candidates: Sequence[Candidate]) -> Outcomes:
+        return Outcomes(
+            each=(Outcome(is_proven=True, elements=40, of=64, gain=GAIN),), kept=(0,), gain=GAIN, elements=40, of=64, is_over=True
+        )
+
+    tried, _ = tried_with(tell, edits=(MAP,))
+    assert (tried.findings[0].verified_elements, tried.findings[0].pass_elements) == (40, 64)
+    assert tried.fixes is not None
+    assert (tried.fixes.elements, tried.fixes.pass_elements) == (40, 64)
+
+
+def test_a_worker_that_our_own_deadline_ended_is_not_lost() -> None:
+    def late(candidates: Sequence[Candidate]) -> Outcomes:
+        each = (Outcome(is_proven=True, elements=4), Outcome(), Outcome())
+        return Outcomes(each=each, running=1, ended="the time of this run was over", was_late=True)
+
+    tried, launcher = tried_with(late)
+    assert len(works(launcher)) == 1
+    assert [finding.unproven_because for finding in tried.findings] == [NO_TIME] * 3
+    assert tried.findings[0].proven
+
+
+def test_findings_without_edits_are_left_as_they_are_and_start_nothing() -> None:
+    advice = (make_finding("CSI301", edits=()), make_finding("CSI302", edits=()))
+    launcher = launcher_of()
+    probing = probing_of(launcher)
+    tried = prove_fixes(advice, probing, make_plan("1x1x2"))
+    assert tried == Tried(findings=advice)
+    assert works(launcher) == []
+    assert not any("fixes" in what for what in probing.seconds.budget().not_measured)
+
+
+def test_the_same_edits_are_tried_once_and_told_to_all_who_proposed_them() -> None:
+    tried, launcher = tried_with(all_gain, edits=(MAP, MAP, ()))
+    ((_, work),) = works(launcher)
+    assert len(work.candidates) == 1
+    assert [finding.proven for finding in tried.findings] == [True, True, False]
+
+
+def test_switched_off_says_so_and_starts_nothing() -> None:
+    tried, launcher = tried_with(measure_fixes=False)
+    assert {finding.unproven_because for finding in tried.findings} == {SWITCHED_OFF}
+    assert tried.fixes is None
+    assert works(launcher) == []
+
+
+def test_no_time_says_so_in_each_finding_and_in_the_budget() -> None:
+    launcher = launcher_of()
+    probing = probing_of(launcher)
+    launcher.clock_s += 60
+    tried = prove_fixes(findings_of(MAP, ()), probing, make_plan("1x1x2"))
+    assert [finding.unproven_because for finding in tried.findings] == [NO_TIME, ""]
+    assert tried.fixes is None
+    assert [what for what in probing.seconds.budget().not_measured if "fixes" in what]
+
+
+def test_the_budget_tells_what_the_fixes_took() -> None:
+    launcher = launcher_of(all_gain)
+    probing = probing_of(launcher)
+    assert probing.seconds.budget().fixes_s == 0
+    before = len(probing.seen.measurements)
+    prove_fixes(findings_of(MAP), probing, make_plan("1x1x2"))
+    assert probing.seconds.budget().fixes_s > 0
+    assert len(probing.seen.measurements) == before  # what was sampled on the way feeds no model
+
+
+def test_a_fix_without_a_gain_is_proven_and_not_kept() -> None:
+    def tell(candidates: Sequence[Candidate]) -> Outcomes:
+        return Outcomes(each=(Outcome(is_proven=True, elements=9, gain=NO_GAIN),), is_over=True)
+
+    tried, _ = tried_with(tell, edits=(MAP,))
+    assert tried.findings[0].proven
+    assert tried.findings[0].measured_gain == NO_GAIN
+    assert tried.fixes is not None
+    assert (tried.fixes.codes, tried.fixes.measured_gain, tried.plan) == ((), None, None)
+
+
+def test_a_refused_fix_says_why_and_one_that_was_not_come_to_says_that() -> None:
+    def tell(candidates: Sequence[Candidate]) -> Outcomes:
+        each = (Outcome(reason="element 3 differs", elements=3), Outcome(is_proven=True, elements=8), Outcome())
+        return Outcomes(each=each, is_over=True)
+
+    tried, _ = tried_with(tell)
+    assert [finding.unproven_because for finding in tried.findings] == ["element 3 differs", NO_TIME, NO_TIME]
+    assert [finding.proven for finding in tried.findings] == [False, True, False]
+
+
+def test_a_worker_that_a_fix_brings_down_is_followed_by_one_for_the_others() -> None:
+    def crash(candidates: Sequence[Candidate]) -> Outcomes:
+        each = (Outcome(reason="element 0 differs"), Outcome(), Outcome())
+        return Outcomes(each=each, running=1, ended="killed by signal 6 (SIGABRT); the last that it printed: Check failed")
+
+    tried, launcher = tried_with(crash, all_gain)
+    assert [[candidate.name for candidate in work.candidates] for _, work in works(launcher)] == [
+        ["CSI100", "CSI101", "CSI102"],
+        ["CSI102"],
+    ]
+    assert tried.findings[0].unproven_because == "element 0 differs"
+    assert tried.findings[1].unproven_because == (
+        "the worker was lost while it ran with it: killed by signal 6 (SIGABRT); the last that it printed: Check failed"
+    )
+    assert not tried.findings[1].proven
+    assert tried.findings[2].proven
+    assert tried.fixes is not None
+    assert tried.fixes.codes == ("CSI102",)
+
+
+def test_what_was_found_before_a_crash_is_kept_when_nothing_follows() -> None:
+    def crash(candidates: Sequence[Candidate]) -> Outcomes:
+        each = (Outcome(is_proven=True, gain=GAIN, elements=7), Outcome())
+        return Outcomes(each=each, kept=(0,), gain=GAIN, elements=7, running=1)
+
+    launcher = launcher_of(crash)
+    probing = probing_of(launcher)
+    launcher.on_run = lambda count: setattr(launcher, "clock_s", 57.0) if count == 2 else None
+    tried = prove_fixes(findings_of(MAP, CACHE), probing, make_plan("1x1x2"))
+    assert tried.findings[0].measured_gain == GAIN
+    assert tried.fixes is not None
+    assert tried.fixes.codes == ("CSI100",)
+    assert "lost" in tried.findings[1].unproven_because
+
+
+def test_a_fix_that_crashes_after_it_gained_is_not_kept() -> None:
+    def crash(candidates: Sequence[Candidate]) -> Outcomes:
+        return Outcomes(each=(Outcome(is_proven=True, gain=GAIN, elements=7),), kept=(0,), gain=GAIN, elements=7, running=0)
+
+    tried, _ = tried_with(crash, edits=(MAP,))
+    assert not tried.findings[0].proven
+    assert tried.findings[0].measured_gain is None
+    assert tried.fixes is not None
+    assert tried.fixes.codes == ()
+    assert tried.fixes.measured_gain is None
+
+
+def test_no_more_than_a_few_workers_are_sacrificed() -> None:
+    def crash(candidates: Sequence[Candidate]) -> Outcomes:
+        return Outcomes(each=tuple(Outcome() for _ in candidates), running=0)
+
+    tried, launcher = tried_with(*[crash] * 9)
+    assert len(works(launcher)) <= 3
+    assert all(finding.unproven_because for finding in tried.findings)
+
+
+def test_a_launcher_that_tries_none_or_fails_says_so() -> None:
+    tried, _ = tried_with(lambda candidates: None, edits=(MAP,))
+    assert tried.findings[0].unproven_because == "not measured: this launcher does not try fixes"
+
+    def fail(candidates: Sequence[Candidate]) -> Outcomes:
+        raise LaunchError("the disk is full")
+
+    tried, _ = tried_with(fail, edits=(MAP,))
+    assert tried.findings[0].unproven_because == "not measured: the disk is full"
+    assert tried.fixes is None
+
+
+def test_an_interrupt_keeps_what_was_told() -> None:
+    def interrupt(candidates: Sequence[Candidate]) -> Outcomes:
+        raise KeyboardInterrupt
+
+    tried, _ = tried_with(interrupt, edits=(MAP,))
+    assert tried.is_interrupted
+    assert tried.findings[0].unproven_because
+
+
+def test_the_effect_on_the_plan_is_its_what_if_row() -> None:
+    launcher = launcher_of(all_gain)
+    row = make_what_if("all fixes applied", "3x8x2", note="8 nodes -> 3")
+    asked: list[Estimate] = []
+
+    def replan(gain: Estimate) -> Any:
+        asked.append(gain)
+        return make_plan("8x8x2", what_if=(make_what_if(), row))
+
+    tried = prove_fixes(findings_of(MAP), probing_of(launcher), make_plan("1x1x2"), replan=replan)
+    assert asked == [GAIN]
+    assert tried.plan is not None
+    assert tried.fixes is not None
+    assert tried.fixes.plan is not None
+    assert (str(tried.fixes.plan.layout), tried.fixes.plan.note) == ("3x8x2", "8 nodes -> 3")
+    assert tried.fixes.plan.predicted_samples_per_s == row.predicted_samples_per_s
+
+
+def test_untried_findings_say_why() -> None:
+    tried = untried(findings_of(MAP, ()), "not measured: interrupted")
+    assert [finding.unproven_because for finding in tried.findings] == ["not measured: interrupted", ""]
+
+
+@pytest.mark.parametrize("seconds", [60.0, 8.0])
+def test_an_analysis_tries_what_its_rules_propose(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    launcher = launcher_of(all_gain)
+    wanted = findings_of(MAP, ())
+    monkeypatch.setattr(
+        analysis.rules, "sift", lambda case, select, ignore: analysis.rules.Sifted(findings=wanted, ignored_count=0)
+    )
+    job = analysis.Job(
+        target="a.py:f",
+        pickled=None,
+        options=Options(max_seconds=seconds),
+        host=make_host(cpu_budget=4),
+        cluster=make_cluster(nodes=8, cpus_per_node=16),
+        consumption=make_consumption(40_000.0),
+        tool=Tool(name="t", version="1"),
+        command="c",
+        created_at="2026-01-01T00:00:00Z",
+    )
+    found = analysis.analyze(job, launcher, lambda what, spent: None)
+    if seconds < 10:
+        assert found.fixes is None
+        assert found.findings[0].unproven_because == NO_TIME
+        assert found.recommendation is not None
+        assert not [row for row in found.recommendation.what_if if row.name == "all fixes applied"]
+        return
+    assert found.fixes is not None
+    assert found.recommendation is not None
+    (row,) = (row for row in found.recommendation.what_if if row.name == "all fixes applied")
+    assert found.fixes.plan is not None
+    assert found.fixes.plan.layout == row.layout
+    assert row.layout.nodes <= found.recommendation.nodes
+    assert found.budget.fixes_s > 0
+
+
+@pytest.mark.parametrize("max_seconds", [43.0, 60.0, 300.0])
+def test_time_that_was_kept_is_there_however_long_all_else_would_go_on(max_seconds: float) -> None:
+    launcher = launcher_of(all_gain)
+    launcher.import_s = 1.0
+    probing = Probing("a.py:f", None, Options(max_seconds=max_seconds), 4, launcher, lambda what, spent: None)
+    layouts = (Layout.parse("1x1x1"), Layout.parse("1x1x2"))
+    probing.measure_first(layouts)
+    probing.seconds.keep_for_fixes()
+    launcher.clock_s += probing.seconds.left_s + 1.4  # all the rest went on for as long as it may, and ended late
+    tried = prove_fixes(findings_of(MAP), probing, make_plan("1x1x2"))
+    assert [finding.proven for finding in tried.findings] == [True]
+    ((_, work),) = works(launcher)
+    assert work.fixes_s >= LEAST_FIXES_S
+    assert launcher.clock_s <= max_seconds

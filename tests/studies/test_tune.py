@@ -1,0 +1,168 @@
+"""`tune` in a training script: the whole dataset, equal and faster, or the very same one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import cs_input_analyzer as csia
+from cs_input_analyzer.records import Edit, Finding
+from cs_input_analyzer.studies import prove
+from tests.builders import make_finding
+
+pytestmark = pytest.mark.tf
+
+tf: Any = pytest.importorskip("tensorflow")
+
+Dataset = tf.data.Dataset
+
+
+def costly(value: Any) -> Any:
+    return tf.reduce_sum(tf.linalg.matmul(tf.fill([160, 160], tf.cast(value, tf.float32)), tf.ones([160, 160])))
+
+
+def slow() -> Any:
+    options = tf.data.Options()
+    options.autotune.enabled = False  # else TensorFlow makes the map parallel by itself
+    return Dataset.range(48).map(costly).repeat(3).batch(4).with_options(options)
+
+
+@pytest.fixture
+def propose(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Lets the rules propose these edits, whatever the dataset."""
+
+    def proposing(*edits: Edit) -> None:
+        found: tuple[Finding, ...] = tuple(
+            make_finding("CSI202", edits=(edit,), measured_gain=None, proven=False) for edit in edits
+        )
+        monkeypatch.setattr(prove.rules, "find", lambda case, select, ignore: found)
+
+    return proposing
+
+
+def test_what_gains_comes_back_whole_and_equal(propose: Callable[..., None], capfd: pytest.CaptureFixture[str]) -> None:
+    propose(Edit(kind="insert-cache", op="map"), Edit(kind="remove", op="map"))
+    dataset = slow()
+    before = [batch.numpy().tolist() for batch in dataset]
+    capfd.readouterr()
+    tuned = csia.tuning(dataset, seconds=10)
+    assert capfd.readouterr().out == ""
+    assert tuned.fixes is not None
+    assert tuned.fixes.codes == ("CSI202",)
+    assert tuned.fixes.measured_gain is not None
+    assert tuned.fixes.measured_gain.low > 1
+    assert tuned.isolation == "none"
+    assert tuned.dataset is not dataset
+    assert tuned.dataset.element_spec == dataset.element_spec
+    assert int(tuned.dataset.cardinality()) == int(dataset.cardinality())
+    assert [batch.numpy().tolist() for batch in tuned.dataset] == before
+    assert tuned.findings[0].proven
+    assert "neither a prefetch nor a cache" in tuned.findings[1].unproven_because
+
+
+def test_a_clean_dataset_is_given_back_itself(propose: Callable[..., None]) -> None:
+    propose()
+    dataset = Dataset.range(9).batch(3)
+    assert csia.tune(dataset) is dataset
+
+
+def test_a_refused_fix_changes_nothing(propose: Callable[..., None]) -> None:
+    propose(Edit(kind="insert-cache", op="batch"))
+    dataset = slow()
+    tuned = csia.tuning(dataset, seconds=5)
+    assert tuned.dataset is dataset
+    assert not tuned.findings[0].proven
+    assert "is repeated" in tuned.findings[0].unproven_because
+
+
+def printed(value: Any) -> Any:
+    tf.print(value)
+    return value
+
+
+def calling_python() -> Any:
+    return Dataset.range(4).map(lambda value: tf.numpy_function(lambda number: number, [value], tf.int64))
+
+
+def with_variable() -> Any:
+    variable = tf.Variable(1, dtype=tf.int64)
+    return Dataset.range(4).map(lambda value: value + variable)
+
+
+LEFT: dict[str, tuple[Callable[[], Any], str]] = {
+    "python": (calling_python, "it calls Python"),
+    "generator": (
+        lambda: Dataset.from_generator(lambda: iter([1]), output_signature=tf.TensorSpec([], tf.int64)),
+        "it calls Python",
+    ),
+    "variable": (with_variable, "stateful op|holds a variable"),
+    "datasets": (lambda: Dataset.range(4).window(2), "its elements are datasets"),
+    "printing": (lambda: Dataset.range(4).map(printed), "stateful op"),
+    "snapshot": (lambda: Dataset.range(4).snapshot("/nowhere/at/all"), "writes files"),
+}
+
+
+@pytest.mark.parametrize(("build", "phrase"), LEFT.values(), ids=LEFT)
+def test_a_pipeline_that_reaches_outside_is_left_alone(build: Callable[[], Any], phrase: str, propose: Callable[..., None]) -> None:
+    import re
+
+    propose(Edit(kind="insert-prefetch", op="map"))
+    dataset = build()
+    tuned = csia.tuning(dataset, seconds=5)
+    assert tuned.dataset is dataset
+    assert re.search(phrase, tuned.why), tuned.why
+    assert tuned.findings[0].unproven_because == tuned.why
+
+
+def test_a_cache_in_a_file_is_neither_made_nor_locked(propose: Callable[..., None], tmp_path: Path) -> None:
+    propose(Edit(kind="insert-prefetch", op="batch"))
+    dataset = Dataset.range(40).map(costly).cache(str(tmp_path / "cache")).batch(4)
+    csia.tune(dataset, seconds=4)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_seeded_dataset_is_not_moved_by_tuning_it(propose: Callable[..., None]) -> None:
+    def build() -> Any:
+        return Dataset.range(40).shuffle(40, seed=4).batch(4)
+
+    propose(Edit(kind="insert-prefetch", op="batch"))
+    dataset, fresh = build(), build()
+    tuned = csia.tune(dataset, seconds=4)
+    first = [batch.numpy().tolist() for batch in fresh]
+    assert [batch.numpy().tolist() for batch in tuned] == first
+    assert [batch.numpy().tolist() for batch in dataset] == (
+        first if tuned is not dataset else [batch.numpy().tolist() for batch in fresh]
+    )
+
+
+@pytest.mark.parametrize("wrong", [[1, 2], None, iter(Dataset.range(3))])
+def test_anything_but_a_dataset_is_refused(wrong: object) -> None:
+    with pytest.raises(csia.UsageError, match=r"takes a tf\.data\.Dataset"):
+        csia.tune(wrong)
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf")])
+def test_nonsense_seconds_are_refused(seconds: float) -> None:
+    with pytest.raises(csia.UsageError, match="seconds="):
+        csia.tune(Dataset.range(3), seconds=seconds)
+
+
+def test_inside_a_function_nothing_can_be_measured() -> None:
+    @tf.function
+    def traced() -> Any:
+        csia.tune(Dataset.range(3))
+        return tf.constant(0)
+
+    with pytest.raises(csia.UsageError, match=r"tf\.function"):
+        traced()
+
+
+def test_the_rules_are_asked_for_a_dataset_of_which_nothing_was_measured() -> None:
+    """With the real rules: whatever they say of a bare graph, what comes back is whole."""
+    dataset = Dataset.range(64).map(costly).batch(8)
+    tuned = csia.tuning(dataset, seconds=6, ignore=("CSI3",))
+    assert not any(finding.code.startswith("CSI3") for finding in tuned.findings)
+    assert [batch.numpy().tolist() for batch in tuned.dataset] == [batch.numpy().tolist() for batch in dataset]

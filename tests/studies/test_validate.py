@@ -1,0 +1,628 @@
+"""Predicted against launched, on a launcher that invents its numbers. No TensorFlow, no processes, no waiting."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cs_input_analyzer import api
+from cs_input_analyzer.cli import main
+from cs_input_analyzer.engines import WorkerFailure
+from cs_input_analyzer.errors import InputFunctionError, Interrupted, LaunchError, TargetError, UsageError
+from cs_input_analyzer.planning import capacity
+from cs_input_analyzer.records import Analysis, Cluster, Estimate, Layout, Options, Tool
+from cs_input_analyzer.report import render
+from cs_input_analyzer.studies import analyze as analysis
+from cs_input_analyzer.studies.validate import Trial, delivered, pooled, validate
+from tests.builders import make_estimate, make_graph, make_host, make_measurement, make_plan
+from tests.fakes import FakeLauncher, Rate
+from wafer_model import from_rate
+
+CLUSTER = Cluster(nodes=8, cpus_per_node=64, memory_bytes_per_node=256 * 2**30, threads_per_core=1)
+TOOL = Tool(name="cs_input_analyzer", version="0")
+HOST = make_host(cpu_budget=4)
+EQUAL = pytest.approx
+
+
+def linear(layout: Layout, num_workers: int, index: int) -> float:
+    """1,000 samples/s per CPU, whoever else runs."""
+    del num_workers, index
+    return 1000.0 * layout.cpus_per_task
+
+
+def silent(what: str, ratio: float) -> None:
+    assert what
+    assert 0 <= ratio <= 1
+
+
+def make_run(rate: Rate = linear, **options: Any) -> Analysis:
+    """A run whose model was really fitted."""
+    job = analysis.Job(
+        target="data.py:train_input_fn",
+        pickled=None,
+        options=Options(max_seconds=300, **options),
+        host=HOST,
+        cluster=CLUSTER,
+        consumption=from_rate(30_000),
+        tool=TOOL,
+        command="test",
+        created_at="2026-01-01T00:00:00+00:00",
+    )
+    return analysis.analyze(job, FakeLauncher(rate, import_s=1.0), silent)  # type: ignore[arg-type]
+
+
+RUN = make_run()
+
+
+def make_trial(run: Analysis = RUN, layouts: str = "", **overrides: Any) -> Trial:
+    parsed = tuple(Layout.parse(text) for text in layouts.split(",") if text)
+    choices: dict[str, Any] = {"rounds": 3, "max_seconds": 600.0, "host": HOST, "tool": TOOL}
+    return Trial(run=run, layouts=parsed, **(choices | overrides))
+
+
+def validated(launcher: FakeLauncher, trial: Trial) -> Analysis:
+    found = validate(trial, launcher, silent)  # type: ignore[arg-type]
+    assert found.validation is not None
+    return found
+
+
+def rows_of(found: Analysis) -> dict[str, Any]:
+    assert found.validation is not None
+    return {str(row.layout): row for row in found.validation.rows}
+
+
+def notes_of(found: Analysis) -> str:
+    assert found.validation is not None
+    return "\n".join(found.validation.notes)
+
+
+# --- the error ---------------------------------------------------------------------------------------------------------------
+
+
+def test_a_host_that_behaves_as_modelled_shows_no_error() -> None:
+    found = validated(FakeLauncher(linear), make_trial(layouts="1x1x1,1x2x1,1x1x2"))
+    rows = rows_of(found)
+    assert list(rows) == ["1x1x1", "1x2x1", "1x1x2"]
+    for row in rows.values():
+        assert row.measured_samples_per_s.estimate == EQUAL(1000.0 * row.layout.cpus_per_node)
+        assert abs(row.error_ratio) < 0.02
+        assert row.is_inside
+        assert row.measured_samples_per_s.count == 3
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.floats(0.05, 20))
+def test_the_error_follows_what_is_delivered_and_not_the_prediction(factor: float) -> None:
+    trial = make_trial(layouts="1x1x1,1x2x2", rounds=2)
+    usual = rows_of(validated(FakeLauncher(linear), trial))
+    other = rows_of(validated(FakeLauncher(lambda *launch: factor * linear(*launch)), trial))
+    for name, row in other.items():
+        assert row.predicted_samples_per_s == usual[name].predicted_samples_per_s
+        assert 1 + row.error_ratio == EQUAL((1 + usual[name].error_ratio) / factor)
+
+
+@pytest.mark.parametrize(("feed", "expected"), [("first-come", 1900.0), ("round-robin", 1800.0)])
+def test_a_feed_in_turns_waits_for_the_slowest_worker(feed: str, expected: float) -> None:
+    launcher = FakeLauncher(lambda layout, workers, index: 900.0 if index == 1 else 1000.0)
+    run = replace(RUN, options=replace(RUN.options, feed=feed))
+    row = rows_of(validated(launcher, make_trial(run, "1x2x1")))["1x2x1"]
+    assert row.measured_samples_per_s.estimate == EQUAL(expected)
+
+
+def test_a_launch_that_misses_a_worker_delivered_nothing_that_can_be_compared() -> None:
+    lost = make_measurement("1x2x1", [1000.0, None])
+    whole = make_measurement("1x2x1", [1000.0, 990.0])
+    for feed in ("first-come", "round-robin"):
+        assert delivered(lost, feed) is None
+        assert delivered(whole, feed) is not None
+    assert delivered(make_measurement("1x1x1", [None]), "first-come") is None
+
+
+ESTIMATES = st.builds(lambda value, spread: make_estimate(value, spread=spread), st.floats(1, 1e9), st.floats(0, 0.5))
+
+
+@given(st.lists(ESTIMATES, min_size=1, max_size=6))
+def test_pooling_keeps_the_mean_and_is_never_surer_than_each_launch_allows(launches: list[Estimate]) -> None:
+    whole = pooled(launches)
+    assert whole.count == len(launches)
+    assert whole.estimate == EQUAL(sum(one.estimate for one in launches) / len(launches))
+    assert 0 <= whole.low <= whole.estimate <= whole.high
+    within = math.sqrt(sum((one.high - one.estimate) ** 2 for one in launches)) / len(launches)
+    assert whole.high - whole.estimate >= within - 1e-12 * whole.estimate
+
+
+@given(ESTIMATES, st.floats(0.01, 0.5))
+def test_launches_that_differ_widen_the_interval(one: Estimate, difference: float) -> None:
+    alike, apart = [one, one, one], [one.scaled(1 - difference), one, one.scaled(1 + difference)]
+    assert pooled(apart).high > pooled(alike).high
+    assert pooled(apart).low < pooled(alike).low
+
+
+def test_shards_of_the_planned_launch_are_not_charged_to_launches_that_read_everything() -> None:
+    """The plan's workers read slower shards; launched here are a few that share all the files, as the probes did."""
+
+    def sharded(layout: Layout, num_workers: int, index: int) -> float:
+        return linear(layout, num_workers, index) / (3 if num_workers > 4 else 1)
+
+    run = make_run(sharded)
+    assert run.capacity is not None
+    assert run.capacity.shard_ratio.high < 0.9
+    row = rows_of(validated(FakeLauncher(sharded), make_trial(run, "1x1x1")))["1x1x1"]
+    assert abs(row.error_ratio) < 0.05
+
+
+@pytest.mark.parametrize("mean", [1.0, 0.4])
+def test_shards_that_differ_are_not_charged_to_launches_of_other_shards(mean: float) -> None:
+    """The plan's shards are not alike, whether or not they are slower on the whole; launched here are two that are."""
+
+    def uneven(layout: Layout, num_workers: int, index: int) -> float:
+        del layout  # no CPUs help: the plan is of many workers
+        return 1000.0 * ((1.6 if index % 2 else 0.4) * mean if num_workers > 4 else 1.0)
+
+    run = make_run(uneven)
+    assert run.capacity is not None
+    assert run.capacity.slowest_ratio < 0.8
+    row = rows_of(validated(FakeLauncher(uneven), make_trial(run, "1x2x1")))["1x2x1"]
+    assert abs(row.error_ratio) < 0.05
+
+
+# --- how it is launched ------------------------------------------------------------------------------------------------------
+
+
+def test_every_round_launches_every_layout_once_and_orders_differ() -> None:
+    orders = set()
+    for seed in range(6):
+        launcher = FakeLauncher(linear)
+        run = replace(RUN, options=replace(RUN.options, seed=seed))
+        validated(launcher, make_trial(run, "1x1x1,1x2x1,1x1x2,1x4x1", rounds=4))
+        layouts = [layout for layout, _ in launcher.ran]
+        rounds = [tuple(layouts[first : first + 4]) for first in range(0, 16, 4)]
+        assert [set(names) for names in rounds] == [{"1x1x1", "1x2x1", "1x1x2", "1x4x1"}] * 4
+        orders |= set(rounds)
+    assert len(orders) > 6
+
+
+def test_every_started_task_streams_and_is_told_of_no_others() -> None:
+    launcher = FakeLauncher(linear)
+    validated(launcher, make_trial(layouts="1x1x1,1x3x1"))
+    for layout, work in launcher.ran:
+        tasks = Layout.parse(layout).tasks
+        assert work.num_workers == tasks
+        assert work.worker_indices == tuple(range(tasks))
+        assert not work.want_source
+        assert not work.want_prefixes
+
+
+def test_all_windows_are_alike_while_there_is_time() -> None:
+    launcher = FakeLauncher(linear, import_s=0.1)
+    validated(launcher, make_trial(layouts="1x1x1,1x2x1", rounds=20, max_seconds=600.0))
+    windows = [work.max_window_s for _, work in launcher.ran]
+    assert len(windows) == 40
+    assert len(set(windows)) == 1
+
+
+def test_the_cache_is_in_the_state_that_the_plan_rests_on() -> None:
+    plan = RUN.recommendation
+    assert plan is not None
+    launcher = FakeLauncher(linear)
+    validated(launcher, make_trial(replace(RUN, recommendation=replace(plan, cache_state="cold")), "1x1x1"))
+    assert {work.cache for _, work in launcher.ran} == {"cold"}
+
+
+def test_params_and_mode_are_those_of_the_run() -> None:
+    run = replace(RUN, options=replace(RUN.options, params_json='{"a": 1}', mode="eval"))
+    launcher = FakeLauncher(linear)
+    validated(launcher, make_trial(run, "1x1x1"))
+    assert {(work.params_json, work.mode, work.target) for _, work in launcher.ran} == {('{"a": 1}', "eval", run.pipeline.target)}
+
+
+def test_rounds_that_do_not_fit_the_time_are_left_out_whole_and_named() -> None:
+    launcher = FakeLauncher(linear, import_s=1.0)
+    found = validated(launcher, make_trial(layouts="1x1x1,1x2x1", rounds=50, max_seconds=40.0))
+    counts = Counter(layout for layout, _ in launcher.ran)
+    assert 1 <= counts["1x1x1"] == counts["1x2x1"] < 50
+    assert f"1x1x1, 1x2x1 measured in {counts['1x1x1']} of 50 rounds: the time was up" in notes_of(found)
+
+
+# --- what goes into the run --------------------------------------------------------------------------------------------------
+
+
+def test_launches_join_the_measurements_and_earlier_ones_make_way() -> None:
+    first = validated(FakeLauncher(linear), make_trial(layouts="1x1x1,1x2x1"))
+    again = validated(FakeLauncher(linear), make_trial(first, "1x1x2", rounds=2))
+    for found, count in ((first, 6), (again, 2)):
+        assert found.measurements[: len(RUN.measurements)] == RUN.measurements
+        assert [m.role for m in found.measurements[len(RUN.measurements) :]] == ["validate"] * count
+    assert list(rows_of(again)) == ["1x1x2"]
+    assert replace(again, measurements=RUN.measurements, validation=RUN.validation) == RUN
+
+
+def test_what_was_launched_never_feeds_the_model() -> None:
+    found = validated(FakeLauncher(lambda *launch: 5 * linear(*launch)), make_trial(layouts="1x1x1"))
+    before, after = (capacity.fit(RUN.pipeline, run.measurements, 4) for run in (RUN, found))
+    assert before == after
+
+
+def test_a_validated_run_can_be_saved_read_and_shown(tmp_path: Path) -> None:
+    found = validated(FakeLauncher(linear), make_trial(layouts="1x1x1"))
+    path = tmp_path / "run.json"
+    path.write_text(render(found, "json"))
+    assert api.load_analysis(path).validation == found.validation
+    for form in ("console", "html"):
+        assert "1 of 1 measured rates lie inside the predicted interval" in " ".join(render(found, form).split())
+
+
+# --- which layouts -----------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 8), st.integers(1, 20), st.integers(1, 20), st.integers(1, 16), st.floats(10, 600))
+def test_what_is_chosen_fits_this_host_and_the_time_and_has_the_plan_in_it(
+    nodes: int, tasks: int, cpus: int, budget: int, seconds: float
+) -> None:
+    layout = Layout(nodes=nodes, tasks_per_node=tasks, cpus_per_task=cpus)
+    workers = max(1, (nodes - 1) * tasks)
+    plan = make_plan(layout, input_workers=workers)
+    host = make_host(cpu_budget=budget)
+    launcher = FakeLauncher(linear, import_s=0.0)
+    found = validated(launcher, make_trial(replace(RUN, recommendation=plan), host=host, rounds=1, max_seconds=seconds))
+    assert found.validation is not None
+    rows = found.validation.rows
+    assert len({row.layout for row in rows}) == len(rows)
+    assert all(row.layout.nodes == 1 and row.layout.cpus_per_node <= budget for row in rows)
+    recommended = rows[0].layout
+    roles = [row.role for row in rows]
+    assert roles[0] == ("recommended" if recommended == plan.streaming else "part of the plan")
+    assert set(roles[1:]) <= {"neighbour"}
+    part = Layout(nodes=1, tasks_per_node=min(tasks, workers), cpus_per_task=cpus)
+    if part.cpus_per_node <= budget:
+        assert recommended == part
+    else:
+        assert recommended.cpus_per_task == min(cpus, budget)
+        assert (recommended.tasks_per_node + 1) * recommended.cpus_per_task > budget
+        assert "the largest part of it that fits here" in notes_of(found)
+
+
+def test_neighbours_are_one_step_away_or_half_or_double() -> None:
+    plan = make_plan("4x4x2", input_workers=12)
+    host = make_host(cpu_budget=16)
+    found = validated(FakeLauncher(linear), make_trial(replace(RUN, recommendation=plan), host=host, rounds=1))
+    expected = {"1x4x2", "1x3x2", "1x5x2", "1x4x3", "1x4x1", "1x2x4", "1x8x1", "1x2x2", "1x8x2"}
+    assert set(rows_of(found)) == expected
+    assert "4x4x2 streams from 12 workers; launched was 1x4x2, what one node of it holds" in notes_of(found)
+
+
+def test_the_chief_of_a_launch_of_one_node_does_not_stream_here_either() -> None:
+    plan = make_plan("1x3x1", single_task_nodes=0, input_workers=2)
+    rows = rows_of(validated(FakeLauncher(linear), make_trial(replace(RUN, recommendation=plan), rounds=1)))
+    assert [str(row.layout) for row in rows.values() if row.role == "recommended"] == ["1x2x1"]
+
+
+def test_neighbours_that_do_not_fit_the_time_are_named() -> None:
+    plan = make_plan("4x4x1", input_workers=12)
+    found = validated(FakeLauncher(linear, import_s=0.0), make_trial(replace(RUN, recommendation=plan), rounds=1, max_seconds=8))
+    assert "no time for" in notes_of(found)
+    assert len(rows_of(found)) < 4
+
+
+def test_layouts_named_twice_run_once_a_round() -> None:
+    launcher = FakeLauncher(linear)
+    validated(launcher, make_trial(layouts="1x1x1,1x2x1,1x1x1", rounds=1))
+    assert sorted(layout for layout, _ in launcher.ran) == ["1x1x1", "1x2x1"]
+
+
+@pytest.mark.parametrize(
+    ("layouts", "words"),
+    [
+        ("2x1x1", "spans 2 nodes"),
+        ("1x1x1,1x5x1", "--layouts 1x5x1: needs 5 CPUs, and 4 may be used here"),
+        ("1x2x3", "needs 6 CPUs"),
+    ],
+)
+def test_layouts_that_do_not_fit_are_refused_by_name(layouts: str, words: str) -> None:
+    launcher = FakeLauncher(linear)
+    with pytest.raises(UsageError, match=words):
+        validated(launcher, make_trial(layouts=layouts))
+    assert launcher.ran == []
+
+
+def test_a_layout_without_memory_or_files_is_refused() -> None:
+    model = RUN.capacity
+    assert model is not None
+    heavy = replace(RUN, capacity=replace(model, private_bytes=2**40))
+    with pytest.raises(UsageError, match="of memory per node"):
+        validated(FakeLauncher(linear), make_trial(heavy, "1x1x1"))
+    with pytest.raises(UsageError, match="not even one worker"):
+        validated(FakeLauncher(linear), make_trial(heavy))
+    few = replace(RUN, capacity=replace(model, is_sharded=True, file_count=2))
+    with pytest.raises(UsageError, match="2 files"):
+        validated(FakeLauncher(linear), make_trial(few, "1x3x1"))
+    assert max(row.layout.tasks for row in rows_of(validated(FakeLauncher(linear), make_trial(few))).values()) <= 2
+
+
+def test_layouts_that_do_not_fit_the_time_are_refused() -> None:
+    launcher = FakeLauncher(linear)
+    with pytest.raises(UsageError, match="give more time, or fewer --layouts"):
+        validated(launcher, make_trial(layouts="1x1x1,1x2x1,1x3x1,1x4x1", max_seconds=10.0))
+    assert launcher.ran == []
+
+
+def test_a_run_without_a_model_or_without_a_plan_is_refused() -> None:
+    launcher = FakeLauncher(linear)
+    with pytest.raises(UsageError, match="no capacity model"):
+        validated(launcher, make_trial(replace(RUN, capacity=None)))
+    with pytest.raises(UsageError, match="--layouts 1x1x1"):
+        validated(launcher, make_trial(replace(RUN, recommendation=None)))
+    assert launcher.ran == []
+    rows = rows_of(validated(launcher, make_trial(replace(RUN, recommendation=None), "1x1x1")))
+    assert rows["1x1x1"].role == "neighbour"
+
+
+# --- what goes wrong ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_round_that_lost_a_worker_is_left_out_and_named() -> None:
+    launcher = FakeLauncher(linear)
+
+    def loses_one(layout: Layout, workers: int, index: int) -> float | None:
+        return None if str(layout) == "1x2x1" and index == 1 and len(launcher.ran) <= 2 else linear(layout, workers, index)
+
+    launcher.rate = loses_one
+    found = validated(launcher, make_trial(layouts="1x1x1,1x2x1"))
+    row = rows_of(found)["1x2x1"]
+    assert row.measured_samples_per_s.estimate == EQUAL(2000.0)
+    assert row.measured_samples_per_s.count == 2
+    assert "1x2x1 measured in 2 of 3 rounds: a worker gave no rate" in notes_of(found)
+
+
+def test_a_layout_that_always_loses_a_worker_has_no_row_and_the_others_stand() -> None:
+    launcher = FakeLauncher(lambda layout, workers, index: None if index == 1 else linear(layout, workers, index))
+    found = validated(launcher, make_trial(layouts="1x1x1,1x2x1"))
+    assert list(rows_of(found)) == ["1x1x1"]
+    assert "1x2x1 measured in 0 of 3 rounds: a worker gave no rate" in notes_of(found)
+    with pytest.raises(InputFunctionError, match="a worker gave no rate"):
+        validated(launcher, make_trial(layouts="1x2x1"))
+
+
+def test_a_function_that_fails_ends_at_the_first_launch_with_its_own_error() -> None:
+    failure = WorkerFailure(stage="build", kind="ValueError", message="no vocabulary", details="line 3")
+    launcher = FakeLauncher(lambda layout, workers, index: None, failure=failure)
+    with pytest.raises(InputFunctionError, match="no vocabulary") as raised:
+        validated(launcher, make_trial())
+    assert raised.value.details == "line 3"
+    assert len(launcher.ran) == 1
+
+
+def stops_at(count: int, error: BaseException) -> Callable[[int], None]:
+    def on_run(done: int) -> None:
+        if done == count:
+            raise error
+
+    return on_run
+
+
+@pytest.mark.parametrize("done", [1, 2, 3, 4])
+def test_an_interrupt_keeps_what_was_measured(done: int) -> None:
+    launcher = FakeLauncher(linear, on_run=stops_at(done, KeyboardInterrupt()))
+    found = validated(launcher, make_trial(layouts="1x1x1,1x2x1"))
+    assert found.validation is not None
+    assert found.validation.interrupted
+    assert not found.interrupted
+    assert sum(row.measured_samples_per_s.count for row in found.validation.rows) == done
+    assert "rounds: interrupted" in notes_of(found)
+    assert "INTERRUPTED" in render(found, "console")
+
+
+def test_an_interrupt_before_anything_was_measured() -> None:
+    with pytest.raises(Interrupted):
+        validated(FakeLauncher(linear, on_run=stops_at(0, KeyboardInterrupt())), make_trial())
+
+
+def test_a_full_disk_keeps_what_was_measured_and_says_so() -> None:
+    launcher = FakeLauncher(linear, on_run=stops_at(2, LaunchError("no space left")))
+    found = validated(launcher, make_trial(layouts="1x1x1,1x2x1"))
+    assert found.validation is not None
+    assert not found.validation.interrupted
+    assert "no space left" in notes_of(found)
+    with pytest.raises(LaunchError, match="no space left"):
+        validated(FakeLauncher(linear, on_run=stops_at(0, LaunchError("no space left"))), make_trial())
+
+
+# --- another host, another version -------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_noted_where_nothing_differs() -> None:
+    filled = tuple(replace(m, page_cache_ratio=float(index > 0)) for index, m in enumerate(RUN.measurements))
+    for run in (RUN, replace(RUN, measurements=filled)):
+        assert notes_of(validated(FakeLauncher(linear), make_trial(run, "1x1x1"))) == ""
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"host": replace(HOST, hostname="other")}, "host probe-01, now other"),
+        ({"host": replace(HOST, tensorflow_version="2.21.0")}, "TensorFlow 2.18.0, now 2.21.0"),
+        ({"host": replace(HOST, tensorflow_version=None)}, "TensorFlow 2.18.0, now unknown"),
+        ({"host": replace(HOST, cpu_model="Xeon")}, "processor AMD EPYC 7702P, now Xeon"),
+        ({"host": replace(HOST, cpu_budget=8)}, "CPUs that may be used 4, now 8"),
+        ({"tool": Tool(name="cs_input_analyzer", version="9")}, "cs_input_analyzer 0, now 9"),
+        ({"run": replace(RUN, interrupted=True)}, "the run was interrupted"),
+        ({"run": replace(RUN, pipeline=make_graph("tf_record > batch"))}, "not the one of the run any more"),
+        (
+            {"run": replace(RUN, measurements=tuple(replace(m, page_cache_ratio=0.1) for m in RUN.measurements))},
+            "100 % of the files were in the page cache, 10 % when the run was measured",
+        ),
+    ],
+)
+def test_what_differs_from_the_run_is_noted(changes: dict[str, Any], words: str) -> None:
+    found = validated(FakeLauncher(linear), make_trial(**{"run": RUN, "layouts": "1x1x1", **changes}))
+    assert words in notes_of(found)
+    assert len(found.validation.notes) == 1  # type: ignore[union-attr]
+    assert words.split(",")[0] in " ".join(render(found, "console").split())
+
+
+def test_another_processor_is_a_machine_of_unknown_speed() -> None:
+    """Where the run came from a like machine its prediction is sharp; elsewhere the interval has to say that it does not know."""
+    here, elsewhere = (
+        rows_of(validated(FakeLauncher(linear), make_trial(layouts="1x1x1", host=replace(HOST, cpu_model=model))))["1x1x1"]
+        for model in (HOST.cpu_model, "Xeon")
+    )
+    width = [row.predicted_samples_per_s.relative_half_width_ratio for row in (here, elsewhere)]
+    assert width[1] > 1.5 * width[0]
+
+
+# --- through the doors -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    path = tmp_path / "run.json"
+    path.write_text(render(replace(RUN, pipeline=replace(RUN.pipeline, target="os.path:join")), "json"))
+    return path
+
+
+def edited(saved: Path, change: Callable[[dict[str, Any]], object]) -> Path:
+    document = json.loads(saved.read_text())
+    change(document)
+    saved.write_text(json.dumps(document))
+    return saved
+
+
+def says(capsys: pytest.CaptureFixture[str], arguments: list[str], code: int = 2) -> str:
+    assert main(arguments) == code
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "Traceback" not in shown.err
+    return shown.err
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (lambda text: text[: len(text) // 2], "truncated"),
+        (lambda text: "", "the file is empty"),
+        (lambda text: "\x00\x01", "not JSON"),
+        (lambda text: '{"rows": []}', "not a run"),
+        (lambda text: "[1, 2]", "not a run"),
+        (lambda text: "<html></html>", "without a run"),
+        (lambda text: text.replace('"schema_version": 1', '"schema_version": 99', 1), "newer version"),
+        (lambda text: text.replace('"schema_version": 1', '"schema_version": 0', 1), "older version"),
+        (lambda text: text.replace('"tasks_per_node": ', '"tasks_per_node": "many", "x": ', 1), "tasks_per_node"),
+    ],
+)
+def test_files_that_are_no_run_are_refused(
+    saved: Path, capsys: pytest.CaptureFixture[str], content: Callable[[str], str], words: str
+) -> None:
+    saved.write_text(content(saved.read_text()))
+    assert words in says(capsys, ["validate", str(saved), "--yes"])
+
+
+def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "no such file" in says(capsys, ["validate", str(tmp_path / "none.json")])
+    assert "is a directory" in says(capsys, ["validate", str(tmp_path)])
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        ("notebook:train.<locals>.input_fn", "handed over in Python"),
+        ("notebook:<lambda>", "handed over in Python"),
+        ("__main__:input_fn", "handed over in Python"),
+        ("gone/data.py:input_fn", "there is no file gone/data.py"),
+        ("", "not understood"),
+    ],
+)
+def test_targets_that_workers_cannot_find_are_refused(
+    saved: Path, capsys: pytest.CaptureFixture[str], target: str, words: str
+) -> None:
+    edited(saved, lambda run: run["pipeline"].update(target=target))
+    assert words in says(capsys, ["validate", str(saved), "--yes"])
+    with pytest.raises(TargetError):
+        api.load_analysis(saved).validate()
+
+
+def test_a_run_without_what_was_added_to_the_model_is_read_and_validated(saved: Path) -> None:
+    def older(run: dict[str, Any]) -> None:
+        del run["capacity"]["host_threads_per_core"], run["capacity"]["whole_slowest_ratio"], run["host"]["threads_per_core"]
+
+    run = api.load_analysis(edited(saved, older))
+    assert run.capacity is not None
+    assert run.capacity.host_threads_per_core is run.capacity.whole_slowest_ratio is run.host.threads_per_core is None
+    host = make_host(cpu_budget=4, threads_per_core=2)  # now it is known: the run's own host, whose probes paid for its threads
+    row = rows_of(validated(FakeLauncher(linear), make_trial(run, "1x4x1", host=host)))["1x4x1"]
+    assert abs(row.error_ratio) < 0.05
+
+
+def test_a_run_of_an_older_version_has_no_model(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    edited(saved, lambda run: run.pop("capacity"))
+    assert "no capacity model" in says(capsys, ["validate", str(saved), "--yes"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--layouts", "two"], "NODESxTASKSxCPUS"),
+        (["--layouts", "1x1x1,"], "--layouts 1x1x1: needs"),
+        (["--layouts", ","], "names no layout"),
+        (["--layouts", ""], "names no layout"),
+        (["--layouts", "3x1x1"], "spans 3 nodes"),
+        (["--layouts", "1x4096x1"], "--layouts 1x4096x1: needs 4096 CPUs"),
+        (["--rounds", "0"], "--rounds 0"),
+        (["--max-seconds", "1"], "--max-seconds 1"),
+        (["--max-seconds", "nan"], "--max-seconds nan"),
+        (["--cpus", "100000"], "--cpus 100000"),
+        (["--json", "no/such/folder/run.json"], "no folder"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(
+    saved: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
+) -> None:
+    # A worker that no host can hold: should an option get through after all, nothing is started.
+    edited(saved, lambda run: run["capacity"].update(private_bytes=2**60))
+    assert words in says(capsys, ["validate", str(saved), "--yes", *arguments])
+
+
+def test_code_that_a_file_names_is_shown_and_not_run(saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trap = f"script:1:python -m timeit -n1 -r1 __import__('pathlib').Path('{tmp_path}/hit').touch()"
+    edited(saved, lambda run: (run["pipeline"].update(target=trap), run.pop("capacity")))
+    said = says(capsys, ["validate", str(saved)])
+    assert "add --yes if you trust it" in said
+    assert "python -m timeit" in said
+    assert not (tmp_path / "hit").exists()
+    for command in (["report", str(saved)], ["compare", str(saved), str(saved)]):
+        main(command)
+    assert not (tmp_path / "hit").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--target", "other.py:input_fn"], "is a run of sample_pipelines.fc_mnist:train_input_fn"),
+        (["--target", "sample_pipelines.fc_mnist:train_input_fn"], "no capacity model"),  # so it was believed
+        (["--yes"], "no capacity model"),
+    ],
+)
+def test_a_target_that_is_typed_again_is_believed(
+    saved: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
+) -> None:
+    edited(saved, lambda run: (run["pipeline"].update(target="sample_pipelines.fc_mnist:train_input_fn"), run.pop("capacity")))
+    assert words in says(capsys, ["validate", str(saved), *arguments])
+
+
+def test_python_refuses_what_the_command_line_refuses(saved: Path) -> None:
+    run = api.load_analysis(edited(saved, lambda document: document.pop("capacity")))
+    with pytest.raises(UsageError, match="no capacity model"):
+        run.validate(layouts=["1x1x1"])
+    with pytest.raises(UsageError, match="NODESxTASKSxCPUS"):
+        run.validate(layouts=["1x1"])
+    with pytest.raises(UsageError, match="--rounds"):
+        run.validate(rounds=0)

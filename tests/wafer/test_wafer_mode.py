@@ -1,0 +1,247 @@
+"""One mode of the wafer that all agree on, and what follows from it: single-task nodes, the Python of the launch lines, no plan
+where there is no room for one."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cs_input_analyzer import api
+from cs_input_analyzer.choices import make_options
+from cs_input_analyzer.cli import main
+from cs_input_analyzer.errors import UsageError
+from cs_input_analyzer.planning.launch_lines import launch_lines
+from cs_input_analyzer.planning.recommend import single_task_nodes
+from cs_input_analyzer.records import Analysis, Cluster, Layout, Options
+from cs_input_analyzer.report import render
+from cs_input_analyzer.report.to_json import from_json
+from cs_input_analyzer.studies.analyze import Job
+from cs_input_analyzer.studies.demand import with_mode
+from tests.builders import make_analysis, make_cluster, make_consumption, make_plan
+from tests.fakes import FakeLauncher
+from tests.studies.test_analysis import CLUSTER, analyzed, job, linear
+
+WS, PIPELINED = "weight_streaming", "pipelined"
+THIS_HOST = Cluster(nodes=1, cpus_per_node=2, memory_bytes_per_node=16 * 2**30, name="this host", source="this host")
+
+# --- one mode -----------------------------------------------------------------------------------------------------------------
+
+MODES = (None, PIPELINED, WS)
+
+
+@pytest.mark.parametrize(
+    ("typed", "report", "train", "script"),
+    [*product(MODES, [None, "compile_report.txt"], [None, "python run.py", "python-ws run.py"], [None, "python", "python-ws"])],
+)
+def test_all_who_say_a_mode_agree_or_are_named(
+    typed: str | None, report: str | None, train: str | None, script: str | None
+) -> None:
+    options = Options(wafer_mode=typed, compile_report=report, train_command=train)
+    said = {typed, PIPELINED if report else None, WS if "-ws" in (train or "") else None, WS if script == "python-ws" else None}
+    said.discard(None)
+    words = () if script is None else (script, "run.py")
+    if len(said) < 2:
+        found = with_mode(options, script=words)
+        assert {found.wafer_mode} - {None} == said
+        assert with_mode(found, script=words) == found
+        return
+    with pytest.raises(UsageError, match=r"\(pipelined\) .*\(weight streaming\)|\(weight streaming\) .*\(pipelined\)") as told:
+        with_mode(options, script=words)
+    named = {"--wafer-mode": typed, "--compile-report": report}
+    assert any(name in str(told.value) for name, value in named.items() if value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "names"),
+    [
+        (["--wafer-mode", "pipelined", "python-ws", "run.py"], ["--wafer-mode (pipelined) and python-ws (weight streaming)"]),
+        (["--compile-report", "r.txt", "python-ws", "run.py"], ["--compile-report (pipelined) and python-ws (weight streaming)"]),
+        (
+            ["analyze", "d.py:f", "--compile-report", "r.txt", "--wafer-mode", WS],
+            ["--wafer-mode (weight streaming) and --compile-report (pipelined)"],
+        ),
+        (
+            ["analyze", "d.py:f", "--wafer-mode", "pipelined", "--train-command", "csrun_wse python-ws run.py"],
+            ["--wafer-mode (pipelined) and python-ws (weight streaming)"],
+        ),
+        (["--single-task-nodes", "1", "python-ws", "run.py"], ["--single-task-nodes 1: weight streaming needs 2"]),
+        (["analyze", "d.py:f", "--single-task-nodes", "0", "--wafer-mode", WS], ["--single-task-nodes 0"]),
+    ],
+)
+def test_a_contradiction_ends_with_2_before_anything_runs(
+    arguments: list[str], names: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "run.py").write_text("raise SystemExit('it ran')")
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 2
+    told = capsys.readouterr().err
+    assert all(name in told for name in names), told
+    assert "it ran" not in told
+
+
+def settled(target: str = "tests/builders.py:make_graph", **choices: Any) -> Options:
+    """The options that a job would start with."""
+    jobs: list[Job] = []
+
+    def story(job: Job, launcher: object, progress: object) -> Analysis:
+        jobs.append(job)
+        return make_analysis()
+
+    options = make_options(**choices)
+    api.run(target, options, declared=None, progress=lambda what, ratio: None, command="", story=story)
+    return jobs[0].options
+
+
+def test_the_mode_that_a_model_runs_in_is_that_of_the_plan(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(root)
+    assert settled(wafer="gptj", batch_size=120).wafer_mode == WS
+    assert settled(wafer="bert_large", batch_size=256).wafer_mode == PIPELINED
+    assert settled(wafer="bert_large", batch_size=256, systems=3).wafer_mode == WS
+    assert settled(wafer="bert_large", batch_size=256, train_command="python-ws run.py").wafer_mode == WS
+    assert settled(demand=5.0).wafer_mode is None
+
+
+def test_a_script_that_is_named_as_a_target_says_its_mode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "run.py").touch()
+    monkeypatch.chdir(tmp_path)
+    assert settled("script:1:python-ws run.py").wafer_mode == WS
+    assert settled("script:1:python run.py").wafer_mode is None
+    with pytest.raises(UsageError, match="python-ws"):
+        settled("script:1:python-ws run.py", wafer_mode=PIPELINED)
+
+
+def test_a_model_in_weight_streaming_refuses_one_single_task_node(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(root)
+    with pytest.raises(UsageError, match="--single-task-nodes 1: weight streaming needs 2 at least"):
+        settled(wafer="gptj", batch_size=120, single_task_nodes=1, nodes=8)
+
+
+# --- the plan -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("demand", [None, 10.0, 30_000.0])
+def test_a_plan_streams_from_a_third_node_on(demand: float | None) -> None:
+    plan = analyzed(FakeLauncher(linear), job(demand=demand, wafer_mode=WS)).recommendation
+    assert plan is not None
+    assert plan.single_task_nodes == 2
+    assert plan.nodes >= 3
+    assert plan.input_workers == (plan.nodes - 2) * plan.tasks_per_node
+    assert plan.launch is not None
+    assert "--single-task-nodes 2 python-ws run.py --mode=train" in plan.launch.csrun_wse
+    assert plan.launch.csrun_cpu is None
+    assert all(row.layout.nodes >= 3 for row in (*plan.alternatives, *plan.what_if))
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_a_cluster_of_two_nodes_is_refused_before_anything_runs(nodes: int) -> None:
+    launcher = FakeLauncher(linear)
+    with pytest.raises(UsageError, match="weight streaming needs 3 nodes at least"):
+        analyzed(launcher, job(demand=100, wafer_mode=WS, cluster=replace(CLUSTER, nodes=nodes, source="flags")))
+    assert launcher.ran == []
+
+
+def test_pipelined_takes_one_node_or_two_as_before() -> None:
+    found = analyzed(FakeLauncher(linear), job(demand=100, wafer_mode=PIPELINED, cluster=replace(CLUSTER, nodes=2)))
+    assert found.recommendation is not None
+    assert found.recommendation.nodes == 1
+    assert found.no_plan is None
+
+
+def test_a_mode_counts_without_a_demand_and_a_demands_without_an_option() -> None:
+    assert single_task_nodes(8, None, Options(wafer_mode=WS)) == 2
+    assert single_task_nodes(1, None, Options(wafer_mode=WS)) == 2
+    assert single_task_nodes(8, make_consumption(5, mode=WS), Options()) == 2
+    assert single_task_nodes(8, None, Options(wafer_mode=WS, single_task_nodes=3)) == 3
+    assert [single_task_nodes(nodes, None, Options()) for nodes in (1, 2)] == [0, 1]
+
+
+# --- this host, which is one node ----------------------------------------------------------------------------------------------
+
+
+def without_a_plan(**options: Any) -> Analysis:
+    return analyzed(FakeLauncher(linear), job(demand=100, cluster=THIS_HOST, wafer_mode=WS, **options))
+
+
+def test_this_host_is_measured_and_says_why_it_has_no_plan() -> None:
+    found = without_a_plan()
+    assert found.measurements
+    assert found.recommendation is None
+    assert found.no_plan is not None
+    assert "this host has 1 node: give more by --nodes N" in found.no_plan
+    fastest = max(found.measurements, key=lambda each: each.samples_per_s.estimate)
+    assert (found.verdict, found.verdict_layout) == ("accelerator_bound", fastest.layout)
+    assert "measured on this host" in " ".join(render(found, "console").split())
+
+
+def test_this_host_without_a_demand_has_no_verdict() -> None:
+    found = analyzed(FakeLauncher(linear), job(cluster=THIS_HOST, wafer_mode=WS))
+    assert (found.verdict, found.verdict_layout, found.recommendation) == ("unknown", None, None)
+
+
+def test_a_launch_in_use_is_judged_without_a_plan() -> None:
+    found = without_a_plan(current=Layout.parse("4x2x1"))
+    assert (found.verdict, found.verdict_layout) == ("accelerator_bound", Layout.parse("4x2x1"))
+    assert without_a_plan(current=Layout.parse("2x2x1")).verdict == "unknown"  # it cannot run
+
+
+def test_every_report_of_a_run_without_a_plan_says_why_or_refuses_with_the_reason() -> None:
+    run = without_a_plan()
+    for form in ("console", "html"):
+        text = " ".join(render(run, form).split())  # type: ignore[arg-type]
+        assert "none is recommended: weight streaming needs 3 nodes" in text
+    for refusing in ("sbatch", "env"):
+        with pytest.raises(UsageError, match=r"no recommended launch.*weight streaming needs 3 nodes"):
+            render(run, refusing)  # type: ignore[arg-type]
+    assert render(run, "csv")
+    assert render(run, "log")
+    assert from_json(render(run, "json"), origin="test") == run
+    assert max(map(len, render(run, "console").splitlines()[:-1])) <= 80
+
+
+# --- the lines ----------------------------------------------------------------------------------------------------------------
+
+
+def lines(train: str | None, mode: str | None, **options: Any) -> Any:
+    plan = make_plan("5x4x2", single_task_nodes=2 if mode == WS else 1, launch=None)
+    return launch_lines(plan, make_cluster(), Options(train_command=train, wafer_mode=mode, **options), "d.py:f")
+
+
+TYPED = "csrun_wse --total-nodes 14 --cyclic python run.py --mode=validate_only --params p.yaml"
+
+
+def test_lines_hold_one_launcher_and_train() -> None:
+    found = lines(TYPED, None)
+    assert found.csrun_wse.endswith("--single-task-nodes 1 python run.py --mode=train --params p.yaml")
+    assert found.csrun_wse.count("csrun_wse") == 1
+    assert "csrun_wse" not in found.srun + found.sbatch
+    assert found.srun.endswith("python run.py --mode=train --params p.yaml")
+    assert found.csrun_cpu == "csrun_cpu python run.py --mode=compile_only --params p.yaml"
+    assert "validate_only" not in found.srun + found.sbatch
+
+
+def test_weight_streaming_has_its_python_in_every_line_and_nothing_to_compile_first() -> None:
+    for typed in (TYPED, TYPED.replace("python ", "python-ws ")):
+        found = lines(typed, WS)
+        assert found.csrun_cpu is None
+        for text in (found.csrun_wse, found.srun, found.sbatch):
+            assert "python-ws run.py --mode=train --params p.yaml" in text
+            assert "python run.py" not in text
+
+
+def test_the_compiling_line_sees_the_same_folders() -> None:
+    found = lines("python run.py --mode=train", PIPELINED, mount_dirs=("/a", "/b c"))
+    assert shlex.split(found.csrun_cpu) == ["csrun_cpu", "--mount-dirs", "/a,/b c", "python", "run.py", "--mode=compile_only"]
+
+
+def test_what_is_no_python_script_has_no_compiling_line() -> None:
+    assert lines("./train.sh --fast", PIPELINED).csrun_cpu is None
+
+
+def test_a_launcher_without_a_python_is_refused_before_measuring() -> None:
+    with pytest.raises(UsageError, match="--train-command starts with csrun_wse"):
+        make_options(train_command="csrun_wse --total-nodes 3 ./train.sh")

@@ -1,0 +1,151 @@
+"""Bytes of files for one sample: by the elements that readers passed, and by the kernel's count only where that tells."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cs_input_analyzer.machines.raw_reads import Look, look_into
+from cs_input_analyzer.records import FileSet, Op
+from cs_input_analyzer.worker.bytes_read import STRING_BYTES, Reads, bytes_per_sample, needs_look, reads_of
+from cs_input_analyzer.worker.visits import Seen
+
+MIB = 2**20
+
+
+def op(name: str, kind: str, *inputs: str, calls: tuple[str, ...] = (), within: str | None = None, **parameters: Any) -> Op:
+    files = FileSet(count=4, bytes=400 * MIB, largest_bytes=100 * MIB, smallest_bytes=100 * MIB) if kind in READING else None
+    return Op(name=name, kind=kind, inputs=inputs, parameters=parameters, within=within, function_ops=calls, files=files)
+
+
+READING = ("TFRecord", "TextLine", "FixedLengthRecord", "CSV")
+PLAIN = {"compression_type": ""}
+
+
+def read_by(kind: str, **parameters: Any) -> tuple[Op, ...]:
+    return (
+        op("files", "TensorSlice"),
+        op("read", kind, within="interleave", **{**PLAIN, **parameters}),
+        op("interleave", "ParallelInterleave", "files", cycle_length=4),
+        op("batch", "Batch", "interleave", batch_size=32),
+    )
+
+
+def passed(size: float, elements: int = 1000, name: str = "read") -> dict[str, Seen]:
+    return {name: Seen(name, elements=elements, bytes_out=round(elements * (size + STRING_BYTES)))}
+
+
+@pytest.mark.parametrize(("kind", "beside"), [("TFRecord", 16), ("TextLine", 1), ("FixedLengthRecord", 0)])
+def test_a_record_is_as_long_as_it_is_in_its_file(kind: str, beside: int) -> None:
+    reads = reads_of(read_by(kind), passed(179), {})
+    assert bytes_per_sample(reads, 32, None, 0) == pytest.approx(179 + beside)
+
+
+@given(st.integers(0, 100 * MIB), st.integers(1, 10**6), st.sampled_from([4096, 256 * 1024, 8 * MIB]))
+def test_what_buffers_took_in_the_window_changes_nothing(counted: int, samples: int, buffer_size: int) -> None:
+    reads = reads_of(read_by("TFRecord", buffer_size=buffer_size), passed(179), {})
+    assert bytes_per_sample(reads, 32, counted, samples) == pytest.approx(195)
+
+
+def test_of_compressed_files_it_is_what_they_hold_packed() -> None:
+    ops = read_by("TFRecord", compression_type="GZIP")
+    assert reads_of(ops, passed(179), {}).bytes_per_element is None
+    reads = reads_of(ops, passed(179), {"read": Look(packed_ratio=0.5, line_bytes=None)})
+    assert bytes_per_sample(reads, 32, None, 0) == pytest.approx(97.5)
+
+
+def test_fields_do_not_tell_how_long_their_line_was() -> None:
+    ops = read_by("CSV")
+    assert needs_look(ops[1])
+    assert reads_of(ops, passed(4), {}).bytes_per_element is None
+    reads = reads_of(ops, passed(4), {"read": Look(packed_ratio=1.0, line_bytes=27.0)})
+    assert bytes_per_sample(reads, 32, None, 0) == pytest.approx(27)
+
+
+def test_readers_of_two_sources_add_up_and_one_of_which_nothing_is_told_leaves_it_to_the_kernel() -> None:
+    ops = (op("read", "TFRecord", **PLAIN), op("lines", "TextLine", **PLAIN), op("zip", "Zip", "read", "lines"))
+    both = passed(100) | passed(49, name="lines")
+    assert reads_of(ops, both, {}).bytes_per_element == pytest.approx(116 + 50)
+    assert reads_of(ops, passed(100), {}).bytes_per_element is None
+
+
+def test_of_two_sources_one_after_the_other_only_what_passed_counts() -> None:
+    ops = (op("read", "TFRecord", **PLAIN), op("lines", "TextLine", **PLAIN), op("join", "Concatenate", "read", "lines"))
+    seen = passed(100, 500) | passed(49, 500, name="lines") | {"join": Seen("join", elements=1000)}
+    assert reads_of(ops, seen, {}).bytes_per_element == pytest.approx((116 + 50) / 2)
+
+
+@pytest.mark.parametrize(("counted", "per_sample"), [(0, None), (9 * 32 * MIB, None), (11 * 32 * MIB, 11 * 32.0)])
+def test_the_kernel_s_count_of_a_window_with_few_buffers_is_none(counted: int, per_sample: float | None) -> None:
+    reads = reads_of(read_by("TFRecord", buffer_size=8 * MIB), {}, {})  # four files of 8 MiB buffers at a time
+    assert reads.buffered_bytes == 32 * MIB
+    assert bytes_per_sample(reads, 32, counted, MIB) == per_sample
+
+
+def test_behind_a_cache_the_kernel_tells() -> None:
+    ops = (*read_by("TFRecord"), op("cache", "Cache", "batch"))
+    assert bytes_per_sample(reads_of(ops, passed(179), {}), 32, 0, 1000) == 0.0
+
+
+def test_what_python_functions_read_beside_the_readers_counts() -> None:
+    ops = (*read_by("TFRecord"), op("map", "Map", "batch", calls=("PyFunc",)))
+    reads = reads_of(ops, passed(84), {})
+    assert bytes_per_sample(reads, 32, 10**9, 1000) == 1e6
+    assert bytes_per_sample(reads, 32, 120_000, 1000) == pytest.approx(100)  # a buffer more or less
+
+
+def test_what_is_in_memory_from_the_beginning_is_read_by_nobody() -> None:
+    ops = (op("range", "Range"), op("map", "ParallelMap", "range", calls=("AddV2",)))
+    assert bytes_per_sample(reads_of(ops, {}, {}), 1, 400_000, 1000) == 0.0
+
+
+def test_a_pipeline_without_readers_is_left_to_the_kernel_and_one_that_nobody_counted_is_unknown() -> None:
+    assert bytes_per_sample(reads_of((op("generator", "Generator", calls=("PyFunc",)),), {}, {}), 1, 5000, 1000) == 5.0
+    assert bytes_per_sample(reads_of((op("io", "SomebodysReader"),), {}, {}), 1, 5000, 1000) == 5.0
+    assert bytes_per_sample(Reads(), 1, None, 1000) is None
+    assert bytes_per_sample(Reads(), 1, 5000, 0) is None
+
+
+# --- into the files --------------------------------------------------------------------------------------------------------------
+
+
+def lines_of(count: int) -> bytes:
+    return b"".join(b'%d,"two\nlines",%d\n' % (10**6 + number, zlib.crc32(b"%d" % number)) for number in range(count))
+
+
+def test_a_look_tells_records_from_lines(tmp_path: Path) -> None:
+    paths = [tmp_path / f"{number}.csv" for number in range(20)]
+    for path in paths:
+        path.write_bytes(lines_of(1000))
+    look = look_into([str(path) for path in paths])
+    assert look is not None
+    assert look.packed_ratio == 1
+    records = sum(1 for _ in csv.reader(lines_of(1000).decode().splitlines(keepends=True)))
+    assert look.line_bytes == pytest.approx(len(lines_of(1000)) / records)
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zlib.compress])
+def test_a_look_tells_how_far_files_are_packed(tmp_path: Path, pack: Any) -> None:
+    content = lines_of(40_000)
+    (tmp_path / "packed").write_bytes(pack(content))
+    look = look_into([str(tmp_path / "packed")])
+    assert look is not None
+    assert look.packed_ratio == pytest.approx(len(pack(content)) / len(content), rel=0.02)
+    assert look.line_bytes == pytest.approx(len(pack(content)) / 40_000, rel=0.02)
+
+
+def test_files_that_are_gone_empty_or_no_text_are_no_trouble(tmp_path: Path) -> None:
+    (tmp_path / "empty").write_bytes(b"")
+    assert look_into([]) is None
+    assert look_into([str(tmp_path / "gone"), str(tmp_path / "empty")]) is None
+    (tmp_path / "binary").write_bytes(b"\x1f\x8b\x08" + bytes(range(256)) * 4)  # says gzip, and is none
+    look = look_into([str(tmp_path / "binary"), str(tmp_path)])
+    assert look is not None
+    assert look.packed_ratio == 1

@@ -1,0 +1,528 @@
+"""A user's own script: its command line read, every place where it takes data found, one of them captured; nothing trained."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cs_input_analyzer.cli import cli, main
+from cs_input_analyzer.cli.original import is_original
+from cs_input_analyzer.engines.bootstrap import environment
+from cs_input_analyzer.engines.script import find_captures, pick
+from cs_input_analyzer.errors import InputFunctionError, TargetError, UsageError
+from cs_input_analyzer.records import Capture, CaptureCandidate
+from cs_input_analyzer.worker.capture import Script, from_command, is_script, parse_script
+from cs_input_analyzer.worker.capture.shape_peek import is_one_look
+from tests.functional.running import BRIEF
+
+SCRIPTS = Path(__file__).parent / "functional" / "scripts"
+SECONDS = 60.0
+# In a worker, the target leads to a Dataset; what it gives first says which. As such workers are, each is forked from one process
+# that has imported TensorFlow.
+WORKERS = """
+import json, os, sys, tempfile, traceback
+from pathlib import Path
+import tensorflow
+from cs_input_analyzer import capture, graph, load
+from cs_input_analyzer.worker import isolation
+assert len(os.listdir("/proc/self/task")) == 1, "a process with threads cannot be forked whole"
+
+def work(target, mode, folder, packages):
+    os.chdir(folder["users"])
+    os.environ["TMPDIR"] = folder["temporary"]
+    tempfile.tempdir = None
+    for number, name in ((1, "out"), (2, "err")):
+        os.dup2(os.open(folder[name], os.O_WRONLY | os.O_CREAT), number)
+    why = isolation.why_not(Path(folder["temporary"]))
+    assert not why, why
+
+    def life():
+        try:
+            call = load.Call(params=None, mode=mode, num_workers=2, worker_index=0)
+            with capture.standing_in(packages, lambda name: None):
+                with capture.setting_up():
+                    found = capture.captured(target)
+                dataset = load.build_dataset(found, call)
+            print("FIRST", next(iter(dataset)), flush=True)
+            os._exit(0)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+
+    capture.beside_scripts(life)
+
+print("ready", flush=True)
+for line in sys.stdin:
+    pid = os.fork()
+    if pid == 0:
+        work(*json.loads(line))
+    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+"""
+FirstBatch = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def first_batch() -> Iterator[FirstBatch]:
+    """What a worker that runs the script gets first, as text."""
+    root = str(Path(__file__).resolve().parents[1])
+    one_thread = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    process = subprocess.Popen(
+        [sys.executable, "-c", WORKERS],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        bufsize=1,
+        env={**environment(), "PYTHONPATH": root, **one_thread},
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    stdin, stdout = process.stdin, process.stdout
+
+    def first(found: Script, mode: str = "train", *packages: str) -> str:
+        with tempfile.TemporaryDirectory() as name:
+            (temporary := Path(name, "temporary")).mkdir()  # workers have one of their own
+            out, err = Path(name, "out"), Path(name, "err")
+            folder = {"users": os.getcwd(), "temporary": str(temporary), "out": str(out), "err": str(err)}
+            print(json.dumps([found.target, mode, folder, packages]), file=stdin, flush=True)
+            status = stdout.readline()
+            assert status == "0\n", err.read_text(errors="replace")[-3000:]
+            told = out.read_text(errors="replace")
+        assert "one step of training" not in told
+        return told.rpartition("FIRST")[2]
+
+    with process:
+        yield first
+        stdin.close()
+
+
+@pytest.fixture
+def users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty folder of the user's, to be in; nothing may be in it afterwards."""
+    folder = tmp_path / "users"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    yield folder
+    assert list(folder.rglob("*")) == [], "the script trained, or wrote what comes after training"
+
+
+def script(name: str, *arguments: str) -> Script:
+    return from_command(["python", str(SCRIPTS / name), *arguments])
+
+
+# --- the command line --------------------------------------------------------------------------------------------------------
+
+WORDS = st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=12), max_size=6)
+
+
+@given(arguments=WORDS, number=st.none() | st.integers(1, 99), module=st.sampled_from(["run", "pkg.train"]))
+def test_a_target_comes_back_as_it_was(arguments: list[str], number: int | None, module: str) -> None:
+    found = Script(number=number, python="python3", file=None, module=module, arguments=tuple(arguments))
+    assert is_script(found.target)
+    assert parse_script(found.target) == found
+
+
+@pytest.mark.parametrize(
+    ("words", "file", "module", "arguments"),
+    [
+        (["python", "run.py", "--mode=train", "-m", "x"], "run.py", None, ("--mode=train", "-m", "x")),
+        (["/opt/bin/python3.11", "-u", "-W", "ignore", "run.py"], "run.py", None, ()),
+        (["python-ws", "-m", "pkg.run", "--params", "a b"], None, "pkg.run", ("--params", "a b")),
+    ],
+)
+def test_what_python_is_told(
+    words: list[str],
+    file: str | None,
+    module: str | None,
+    arguments: tuple[str, ...],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "run.py").touch()
+    monkeypatch.chdir(tmp_path)
+    found = from_command(words)
+    assert (found.file, found.module, found.arguments) == (file, module, arguments)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["bash", "run.sh"], "is not Python"),
+        (["python", "nowhere.py"], "no file nowhere.py"),
+        (["python"], "which script"),
+        (["python", "-m"], "which script"),
+        (["python", "-c", "pass"], "cannot be run here"),
+        (["python", "-m", "not a module"], "no name of a module"),
+    ],
+)
+def test_a_command_that_is_no_script(words: list[str], says: str) -> None:
+    with pytest.raises(TargetError, match=says):
+        from_command(words)
+
+
+@pytest.mark.parametrize("target", ["script:", "script:x:python run.py", "script:1:", "script:1:python 'run.py"])
+def test_a_target_that_is_mangled(target: str) -> None:
+    with pytest.raises(TargetError):
+        parse_script(target)
+
+
+def test_commands_of_ours_stay_commands() -> None:
+    assert not any(is_original([name], cli.commands) for name in cli.commands)
+    assert not any(is_original(arguments, cli.commands) for arguments in ([], ["--help"], ["--version"], ["run.py"], ["analyse"]))
+    assert all(
+        is_original(arguments, cli.commands) for arguments in (["python", "a.py"], ["--avail_nodes=3", "python"], ["python3.12"])
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--no-such-option", "python", "run.py"], "No such option"),
+        (["--available-nodes", "0", "python", "run.py"], "--available-nodes 0"),
+        (["--avail_nodes", "2", "--nodes", "3", "python", "run.py"], "give one of them"),
+        (["--available_nodes", "many", "python", "run.py"], "many"),
+        (["--mount_dirs", "/a,/b", "python", "nowhere.py"], "no file nowhere.py"),
+        (["--capture", "0", "python", "run.py"], "--capture 0"),
+        (["python"], "which script"),
+        (["--demand", "5"], "which script"),
+    ],
+)
+def test_wrong_use_is_told_and_ends_with_2(
+    arguments: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "run.py").write_text("raise SystemExit('it ran')")
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 2
+    told = capsys.readouterr()
+    assert says in told.err
+    assert "Traceback" not in told.err
+    assert told.out == ""
+
+
+@pytest.mark.parametrize("name", ["DEF_NODES", "DEF_TASKS", "DEF_CPUS"])
+@pytest.mark.parametrize("value", ["five", "0", "-1", "2.5", "²", "1e3", "99999999"])
+@pytest.mark.parametrize("command", [["python", "run.py"], ["analyze", "run.py:f"]])
+def test_a_default_of_the_site_that_is_no_number(
+    name: str, value: str, command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "run.py").write_text("raise SystemExit('it ran')")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(name, value)
+    assert main(command) == 2
+    assert f"{name}={value}: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("run.py --mode train", "cs_input_analyzer python run.py --mode train"),
+        ("./run.py", "cs_input_analyzer python ./run.py"),
+        ("--nodes 4 run.py 'a b'", "cs_input_analyzer --nodes 4 python run.py 'a b'"),
+        ("csrun_wse --total-nodes 3 python-ws run.py", "cs_input_analyzer python-ws run.py"),
+        ("--nodes 4 csrun_cpu python run.py", "cs_input_analyzer --nodes 4 python run.py"),
+    ],
+)
+def test_a_script_without_its_python_is_told_what_to_type(
+    typed: str, meant: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = shlex.split(typed)
+    monkeypatch.setattr(sys, "argv", ["cs_input_analyzer", *arguments])
+    assert main(arguments) == 2
+    told = capsys.readouterr()
+    assert told.err.rstrip().endswith(f"type {meant}")
+    assert told.out == ""
+
+
+@pytest.mark.parametrize("typed", ["train", "srun -N 2 ./x", "run.pyc", "csrun_wse"])
+def test_what_is_no_script_stays_no_such_command(typed: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(shlex.split(typed)) == 2
+    assert "No such command" in capsys.readouterr().err
+
+
+def test_help_lists_the_options(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["python", "--help"]) == 0
+    told = capsys.readouterr().out
+    assert all(
+        option in told for option in ("--available-nodes", "--available_nodes", "--avail_nodes", "--mount_dirs", "--capture")
+    )
+
+
+def test_pick_names_what_there_is() -> None:
+    found = Capture(
+        command="python run.py",
+        picked=1,
+        candidates=(CaptureCandidate(number=1, kind="fit", call="Model.fit", source="run.py:3", code=None, mode="train"),),
+    )
+    assert pick(found, None) == pick(found, 1) == found
+    with pytest.raises(UsageError, match=r"1: Model.fit at run.py:3"):
+        pick(found, 2)
+
+
+@pytest.mark.parametrize(
+    ("code", "is_look"),
+    [
+        ("batch = next(iter(dataset))", True),
+        ("features, labels = next(iter(dataset))", True),
+        ("shape: object = next(iter(dataset))[0].shape", True),
+        ("for _ in range(3):\n    batch = next(iter(dataset))", False),
+        ("while True:\n    x = [0]\n    batch = next(iter(dataset))", False),
+        ("train(next(iter(dataset)))", False),
+        ("batch = train(next(iter(dataset)))", False),
+        ("batch = next(iterator)", False),
+        ("iterator = iter(dataset)", False),
+        ("for batch in dataset: train(batch)", False),
+        ("for batch in dataset: break", True),
+        ("for batch in dataset.map(f):\n    if done: break", False),
+        ("for epoch in range(3):\n    for batch in dataset: break", False),
+        ("batch = next(dataset.as_numpy_iterator())", True),
+        ("batch = next(", False),
+    ],
+)
+def test_a_look_at_the_data_is_no_training(code: str, is_look: bool, tmp_path: Path) -> None:
+    (tmp_path / "run.py").write_text(code)
+    assert is_one_look(f"{tmp_path / 'run.py'}:{len(code.splitlines())}") is is_look
+
+
+# --- the script --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.tf
+def test_an_estimator(users: Path) -> None:
+    found, _ = find_captures(script("estimator_style.py", "--mode", "validate_only", "--batch", "8"), SECONDS)
+    assert [(one.kind, one.call, one.mode) for one in found.candidates] == [
+        ("train", "Estimator.train", "train"),
+        ("evaluate", "Estimator.evaluate", "eval"),
+    ]
+    assert found.picked == 1
+    assert found.stand_ins == ("tensorflow.estimator",)
+    assert found.candidates[0].code == "estimator.train(train_input_fn, steps=10)"
+    assert found.candidates[0].source.startswith(str(SCRIPTS / "estimator_style.py:"))
+
+
+@pytest.mark.tf
+@pytest.mark.parametrize(("number", "mode", "first"), [(1, "train", "[ 0  2  4  6  8 10 12 14]"), (2, "eval", "[0 1 2 3 4 5 6 7]")])
+def test_an_input_function_gets_what_its_estimator_would_give(
+    users: Path, first_batch: FirstBatch, number: int, mode: str, first: str
+) -> None:
+    """Also where eager execution is off, and where it returns the tensors of an iterator."""
+    arguments = ("--mode", "train", "--batch", "8")
+    found = from_command(["python", str(SCRIPTS / "estimator_style.py"), *arguments], number=number)
+    assert first in first_batch(found, mode)
+
+
+@pytest.mark.tf
+@pytest.mark.parametrize(("mode", "call"), [("validate_only", "Estimator.compile"), ("train", "Estimator.train")])
+def test_packages_of_the_vendor_that_are_not_installed(users: Path, first_batch: FirstBatch, mode: str, call: str) -> None:
+    found, _ = find_captures(script("vendor_style.py", f"--mode={mode}"), SECONDS)
+    assert [one.call for one in found.candidates] == [call]
+    assert "cerebras.tf.cs_estimator" in found.stand_ins
+    assert "32" in first_batch(from_command(["python", str(SCRIPTS / "vendor_style.py"), f"--mode={mode}"], number=1))
+
+
+@pytest.mark.tf
+def test_a_script_of_2019(users: Path, first_batch: FirstBatch) -> None:
+    """Its Estimator, whose module is gone, gives the input function the batch size that it was told for the mode."""
+    old = script("style_of_2019.py")
+    with pytest.raises(InputFunctionError, match=r"No module named 'many_accelerators'.*give --stand-in many_accelerators"):
+        find_captures(old, SECONDS)
+    found, _ = find_captures(old, SECONDS, packages=("many_accelerators",))
+    assert [one.call for one in found.candidates] == ["TPUEstimator.train", "TPUEstimator.evaluate"]
+    assert "tensorflow.contrib.tpu.python.tpu" in found.stand_ins
+    assert "many_accelerators.tensorflow" in found.stand_ins
+    for number, mode, first in ((1, "train", "[ 0  3  6  9"), (2, "eval", "[0 1 2 3 4 5 6 7]")):
+        assert first in first_batch(replace(old, number=number), mode, "many_accelerators")
+
+
+ACCELERATORS = """
+import sys
+import many_accelerators.keras as many
+import tensorflow as tf
+many.init()
+data = tf.data.Dataset.range(1000).map(lambda x: (tf.cast([x], tf.float32), [0.0]))
+if "--shard" in sys.argv:
+    data = data.shard(many.size(), many.rank())
+optimizer = many.DistributedOptimizer(tf.optimizers.Adam(0.001 * many.size()))
+model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+model.compile(optimizer=optimizer, loss="mse", metrics=[many.Metric()])
+history = model.fit(data.batch(4), epochs=2, callbacks=[many.callbacks.Broadcast(0)], verbose=1 if many.rank() == 0 else 0)
+print("loss %.3f" % history.history["loss"][-1], many.allreduce(float(history.history["loss"][0])))
+model.evaluate(data.batch(2))
+"""
+
+
+@pytest.mark.tf
+def test_keras_with_an_optimizer_of_a_package_that_is_missing(users: Path, tmp_path: Path) -> None:
+    """It trains nothing, so it may be missing; a share of the data that depends on it may not."""
+    file = tmp_path / "accelerators.py"
+    file.write_text(ACCELERATORS)
+    found, _ = find_captures(from_command(["python", str(file)]), SECONDS, packages=("many_accelerators",))
+    assert [one.kind for one in found.candidates] == ["fit", "evaluate"]
+    assert found.notes == ()
+    with pytest.raises(InputFunctionError, match=r"many_accelerators\.keras\.size\(\.\.\.\) is only a stand-in"):
+        find_captures(from_command(["python", str(file), "--shard"]), SECONDS, packages=("many_accelerators",))
+
+
+@pytest.mark.tf
+def test_keras_after_a_look_at_the_data(users: Path, first_batch: FirstBatch) -> None:
+    found, _ = find_captures(script("keras_style.py"), SECONDS)
+    assert [one.kind for one in found.candidates] == ["peek", "peek", "fit", "evaluate"]
+    assert found.picked == 3
+    assert any("numpy.ndarray, no tf.data.Dataset" in note for note in found.notes)
+    assert "shape=(32, 1)" in first_batch(from_command(["python", str(SCRIPTS / "keras_style.py")], number=3))
+
+
+@pytest.mark.tf
+@pytest.mark.parametrize(
+    "style", ["for", "enumerate", "next", "one_shot", "graph", "distribute", "function", "until", "thread", "fork"]
+)
+def test_a_loop(users: Path, first_batch: FirstBatch, style: str) -> None:
+    found, _ = find_captures(script("loop_style.py", style), SECONDS)
+    assert found.candidates[0].kind == ("distribute" if style == "distribute" else "loop")
+    assert len(found.candidates) == 1
+    assert found.candidates[0].source.startswith(str(SCRIPTS / "loop_style.py:"))
+    assert "[ 0  1  2  3  4" in first_batch(from_command(["python", str(SCRIPTS / "loop_style.py"), style], number=1))
+
+
+@pytest.mark.tf
+def test_data_that_a_script_removes_at_its_end_are_there_to_be_measured(users: Path, first_batch: FirstBatch) -> None:
+    found, _ = find_captures(script("removes_its_data.py"), SECONDS)
+    assert [one.kind for one in found.candidates] == ["fit"]
+    assert "shape=(2, 1)" in first_batch(from_command(["python", str(SCRIPTS / "removes_its_data.py")], number=1))
+
+
+@pytest.mark.tf
+def test_a_script_that_catches_everything(users: Path, first_batch: FirstBatch) -> None:
+    found, _ = find_captures(script("swallows.py"), SECONDS)
+    assert len(found.candidates) == 1
+    assert "[ 0  1  2  3  4" in first_batch(from_command(["python", str(SCRIPTS / "swallows.py")], number=1))
+
+
+@pytest.mark.tf
+@pytest.mark.parametrize(
+    ("way", "says"),
+    [
+        ("exit", "give --params"),
+        ("nothing", "looked for: train"),
+        ("raise", "KeyError: 'train_input'"),
+        ("die", "signal 9"),
+        ("numpy", "numpy.ndarray, no tf.data.Dataset"),
+    ],
+)
+def test_a_script_that_takes_no_data(users: Path, way: str, says: str) -> None:
+    with pytest.raises(InputFunctionError, match=says):
+        find_captures(script("odd_ends.py", way), SECONDS)
+
+
+@pytest.mark.tf
+def test_what_a_script_started_ends_with_it(users: Path) -> None:
+    """Also in a session of its own, where the signal to the script's group does not reach it."""
+    seconds = "98.7654"
+    with pytest.raises(InputFunctionError, match="without taking any data"):
+        find_captures(script("odd_ends.py", "daemon", seconds), SECONDS)
+    assert not [one for one in psutil.process_iter(["cmdline"]) if one.info["cmdline"] == ["sleep", seconds]]
+
+
+@pytest.mark.tf
+def test_a_script_that_hangs(users: Path) -> None:
+    with pytest.raises(InputFunctionError, match="hung: it had taken no data after 20 s") as caught:
+        find_captures(script("odd_ends.py", "hang"), 20.0)
+    assert "odd_ends.py" in caught.value.details
+
+
+@pytest.mark.tf
+def test_a_module_of_a_package(users: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `python -m` runs it: relative imports work, and its own arguments reach it."""
+    package = tmp_path / "elsewhere" / "training"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "data.py").write_text("import tensorflow as tf\n\ndef numbers(n):\n    return tf.data.Dataset.range(100).batch(n)\n")
+    (package / "run.py").write_text(
+        "import sys\nfrom .data import numbers\n"
+        "assert __name__ == '__main__' and sys.argv[0] == __file__\n"
+        "for batch in numbers(int(sys.argv[1])):\n    raise SystemExit('trained')\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(package.parent))
+    monkeypatch.syspath_prepend(str(package.parent))
+    found, _ = find_captures(from_command(["python", "-m", "training.run", "7"]), SECONDS)
+    assert [one.source for one in found.candidates] == [f"{package / 'run.py'}:4"]
+
+
+@pytest.mark.tf
+def test_a_script_that_fails_ends_with_3(users: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["python", str(SCRIPTS / "odd_ends.py"), "raise"]) == 3
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert f'File "{SCRIPTS / "odd_ends.py"}", line 11' in told.err
+    assert "/cs_input_analyzer/" not in "".join(line for line in told.err.splitlines() if "File " in line)
+
+
+# One worker on one CPU.
+QUICK = ("--cpus", "1", "--probe-layouts", "1x1x1", "--max-seconds", "40", "--target-error", "0.5", "--no-measure-fixes")
+NODE = ("--cpus-per-node", "2", "--memory-per-node", "16GiB")
+
+
+def analyzed(folder: Path, options: list[str], command: list[str], **environment: str) -> tuple[dict[str, Any], str]:
+    """An analysis in the original form: the saved run, and what was told."""
+    root = str(Path(__file__).resolve().parents[1])
+    run = subprocess.run(
+        [sys.executable, "-m", BRIEF, *QUICK, *NODE, *options, "--json", str(folder / "run.json"), *command],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+        env={**os.environ, "PYTHONPATH": root, "TMPDIR": str(folder), **environment},
+    )
+    assert run.returncode == 0, run.stderr[-3000:]
+    assert [path.name for path in folder.iterdir() if path.name not in ("run.json", "users")] == []
+    return json.loads((folder / "run.json").read_text()), run.stderr + run.stdout
+
+
+@pytest.mark.tf
+@pytest.mark.slow
+def test_the_original_form_of_a_vendors_script(users: Path, tmp_path: Path) -> None:
+    file = SCRIPTS / "vendor_style.py"
+    options = ["--avail_nodes=3", "--mount_dirs", "/data,/models", "--container", "tf.sif"]
+    run, told = analyzed(
+        tmp_path, options, ["python", str(file), "--mode=validate_only"], DEF_NODES="2", DEF_TASKS="1", DEF_CPUS="2"
+    )
+    assert run["cluster"]["nodes"] == 3
+    assert run["verdict_layout"] is None  # without a demand
+    assert run["options"]["current"] == {"nodes": 2, "tasks_per_node": 1, "cpus_per_task": 2}
+    assert run["options"]["mount_dirs"] == ["/data", "/models"]
+    assert run["options"]["train_command"] == f"python {file} --mode=train"
+    assert run["options"]["max_seconds"] == 40.0
+    assert run["capture"]["picked"] == 1
+    assert "cerebras.tf.cs_estimator" in run["capture"]["stand_ins"]
+    assert "cerebras.tf.cs_estimator" in told
+    assert "the training never ran" in " ".join(told.split())
+    assert run["pipeline"]["batch_size"] == 32
+    lines = file.read_text().splitlines()
+    sources = {op["name"]: op["source"] for op in run["pipeline"]["ops"]}
+    assert all(source.startswith(f"{file}:") for source in sources.values())
+    assert ".map(" in lines[int(sources["map"].rpartition(":")[2]) - 1]
+    assert run["measurements"][0]["samples_per_s"]["estimate"] > 0
+
+
+@pytest.mark.tf
+@pytest.mark.slow
+def test_the_original_form_of_a_strategy_of_many_workers(users: Path, tmp_path: Path) -> None:
+    """It would wait for the workers that TF_CONFIG announces; DEF_NODES is what there is without --available-nodes."""
+    run, _ = analyzed(tmp_path, [], ["python", str(SCRIPTS / "loop_style.py"), "distribute"], DEF_NODES="4")
+    assert run["cluster"]["nodes"] == 4
+    assert run["options"]["current"] is None
+    assert run["capture"]["candidates"][0]["kind"] == "distribute"
+    assert run["measurements"][0]["workers"][0]["status"] == "done"

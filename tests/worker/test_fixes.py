@@ -1,0 +1,335 @@
+"""Fixes tried in one process: each step is told as it is done, and what is told reads back whatever is cut off."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from cs_input_analyzer.records import Edit, Estimate
+from cs_input_analyzer.worker.equality import Proof
+from cs_input_analyzer.worker.fixes import Outcome, outcomes_of, try_fixes
+from cs_input_analyzer.worker.gains import is_gain
+from cs_input_analyzer.worker.journal import Candidate, Order
+
+GAIN = {"estimate": 1.5, "low": 1.2, "high": 1.9, "count": 5}
+STORY: list[dict[str, Any]] = [
+    {"event": "fix_begun", "index": 0},
+    {"event": "fix_proof", "index": 0, "proven": True, "reason": "in order", "elements": 40},
+    {"event": "fix_begun", "index": 1},
+    {"event": "fix_proof", "index": 1, "proven": False, "reason": "element 3 differs", "elements": 3},
+    {"event": "fix_begun", "index": 2},
+    {"event": "fix_proof", "index": 2, "proven": True, "reason": "in order", "elements": 12},
+    {"event": "fix_untimed", "index": 2, "reason": "filling the cache takes longer"},
+    {"event": "fix_begun", "index": None},
+    {"event": "fix_begun", "index": 0},
+    {"event": "fix_gain", "index": 0, "gain": GAIN},
+    {"event": "fixes_kept", "indices": [0], "gain": GAIN, "elements": 40},
+    {"event": "fixes_over"},
+]
+
+
+def test_a_whole_story_reads_back() -> None:
+    told = outcomes_of(STORY, 3)
+    assert told.each[0] == Outcome(is_proven=True, elements=40, gain=Estimate(**GAIN))
+    assert told.each[1] == Outcome(is_proven=False, reason="element 3 differs", elements=3)
+    assert told.each[2] == Outcome(is_proven=True, reason="filling the cache takes longer", elements=12)
+    assert (told.kept, told.gain, told.elements, told.running, told.is_over) == ((0,), Estimate(**GAIN), 40, None, True)
+
+
+@pytest.mark.parametrize("length", range(len(STORY)))
+def test_a_story_that_breaks_off_keeps_what_was_told_and_names_who_ran(length: int) -> None:
+    told = outcomes_of(STORY[:length], 3)
+    assert not told.is_over
+    assert told.each[0].is_proven == (length >= 2)
+    assert told.running == {1: 0, 3: 1, 5: 2, 9: 0, 10: 0, 11: 0}.get(length)
+    assert (told.each[0].gain is not None) == (length >= 10)
+
+
+def make_order(**overrides: Any) -> Order:
+    what = {"target": "a.py:f", "pickled": None, "params_json": None, "mode": "train", "num_workers": 1, "worker_index": 0}
+    how = {"tf_config": "{}", "batch_size": None, "target_error_ratio": 0.02, "min_window_s": 1.0, "max_window_s": 2.0}
+    fields: dict[str, Any] = {**what, **how, "want_graph": True, "want_costs": True}
+    return Order(**{**fields, **overrides})
+
+
+def test_an_order_carries_candidates() -> None:
+    candidates = (
+        Candidate(name="CSI101", edits=(Edit(kind="parallelize", op="map"), Edit(kind="set-buffer", op="prefetch", value=2))),
+    )
+    order = make_order(candidates=candidates, fixes_s=9.5)
+    assert Order.from_line(order.to_line()) == order
+    assert Order.from_line(make_order().to_line()).candidates == ()
+
+
+def candidate(*edits: tuple[Any, str, int | None]) -> Candidate:
+    return Candidate(name="X", edits=tuple(Edit(kind=kind, op=op, value=value) for kind, op, value in edits))
+
+
+@pytest.mark.tf
+def test_a_slow_map_is_cached_and_the_rest_is_refused_by_name() -> None:
+    tf = pytest.importorskip("tensorflow")
+
+    def costly(value: Any) -> Any:
+        matrix = tf.linalg.matmul(tf.fill([160, 160], tf.cast(value, tf.float32)), tf.ones([160, 160]))
+        return tf.reduce_sum(matrix)
+
+    options = tf.data.Options()
+    options.autotune.enabled = False  # else TensorFlow makes the map parallel by itself
+    dataset = tf.data.Dataset.range(64).map(costly).repeat().batch(4).with_options(options)
+    events: list[dict[str, Any]] = []
+
+    def tell(name: str, **fields: Any) -> None:
+        events.append({"event": name, **fields})
+
+    candidates = [
+        candidate(("insert-cache", "map", None)),
+        candidate(("insert-cache", "batch", None)),
+        candidate(("insert-prefetch", "range", 1)),
+        candidate(("remove", "map", None)),
+    ]
+    try_fixes(tell, dataset, candidates, seconds=14)
+    told = outcomes_of(events, len(candidates))
+    assert told.is_over
+    assert told.each[0].is_proven
+    assert told.each[0].gain is not None
+    assert told.each[0].gain.low > 1.5
+    assert told.kept[0] == 0
+    assert told.gain is not None
+    assert told.gain.low > 1
+    assert "is repeated" in told.each[1].reason
+    assert "neither a prefetch nor a cache" in told.each[3].reason
+    assert told.elements > 0
+
+
+@pytest.mark.tf
+def test_a_fix_that_does_nothing_is_not_kept() -> None:
+    tf = pytest.importorskip("tensorflow")
+    dataset = tf.data.Dataset.range(100).repeat().batch(10).prefetch(2)
+    events: list[dict[str, Any]] = []
+
+    def tell(name: str, **fields: Any) -> None:
+        events.append({"event": name, **fields})
+
+    try_fixes(
+        tell,
+        dataset,
+        [candidate(("use-private-threads", "batch", 2), ("remove", "prefetch", None), ("insert-prefetch", "batch", 2))],
+        seconds=6,
+    )
+    told = outcomes_of(events, 1)
+    assert told.each[0].is_proven
+    assert told.each[0].gain is not None
+    assert told.kept == ((0,) if is_gain(told.each[0].gain) else ())
+
+
+@pytest.mark.tf
+def test_no_time_proves_nothing() -> None:
+    tf = pytest.importorskip("tensorflow")
+    events: list[dict[str, Any]] = []
+
+    def tell(name: str, **fields: Any) -> None:
+        events.append({"event": name, **fields})
+
+    try_fixes(tell, tf.data.Dataset.range(9).map(lambda value: value), [candidate(("parallelize", "map", None))], seconds=0)
+    told = outcomes_of(events, 1)
+    assert told.is_over
+    assert told.each[0] == Outcome(reason="no time was left to prove it")
+
+
+@pytest.mark.tf
+@pytest.mark.parametrize("others", [0, 1])
+def test_what_takes_long_to_prove_gets_the_time_that_nothing_else_needs(monkeypatch: pytest.MonkeyPatch, others: int) -> None:
+    """Where another fix is proven, the time is for measuring that one."""
+    tf = pytest.importorskip("tensorflow")
+    shares: list[float] = []
+
+    def prove(original: Any, edited: Any, *, seconds: float, clock: Any) -> Proof:
+        shares.append(seconds)
+        if len(shares) == 1:
+            return Proof(status="refused", reason="it takes long", elements=3, is_late=True)
+        return Proof(status="proven", reason="in order", elements=9)
+
+    monkeypatch.setattr("cs_input_analyzer.worker.equality.prove", prove)
+    events: list[dict[str, Any]] = []
+
+    def tell(name: str, **fields: Any) -> None:
+        events.append({"event": name, **fields})
+
+    dataset = tf.data.Dataset.range(9).map(lambda value: value).repeat().batch(3)
+    fixes = [candidate(("insert-prefetch", "batch", number + 1)) for number in range(1 + others)]
+    try_fixes(tell, dataset, fixes, seconds=8)
+    told = outcomes_of(events, len(fixes))
+    assert len(shares) == 2
+    assert told.each[0].is_proven == (others == 0)
+    assert told.each[-1].is_proven
+    if others:
+        assert told.each[0].reason == "it takes long"
+    else:
+        assert shares[1] > shares[0]
+
+
+class FakeWatch:
+    """In place of a stopwatch: keeps what it was asked to do, in order, with the dataset."""
+
+    def __init__(self, can_fill: bool = True) -> None:
+        self.done: list[tuple[str, Any, int]] = []
+        self.can_fill = can_fill
+
+    def __call__(self, element_spec: Any, clock: Any) -> FakeWatch:
+        return self
+
+    def fill(self, dataset: Any, elements: int, deadline_s: float) -> bool:
+        self.done.append(("fill", dataset, elements))
+        return self.can_fill
+
+    def rate_per_s(self, dataset: Any, block_s: float) -> float:
+        self.done.append(("time", dataset, 0))
+        return 1.0
+
+
+def cached(*, endless: bool = True) -> Any:
+    tf = pytest.importorskip("tensorflow")
+    dataset = tf.data.Dataset.range(24).map(lambda value: value + 1).cache().shuffle(5)
+    return (dataset.repeat() if endless else dataset).batch(4)
+
+
+def tried(dataset: Any, *fixes: Candidate, seconds: float = 6) -> Any:
+    events: list[dict[str, Any]] = []
+    try_fixes(lambda name, **fields: events.append({"event": name, **fields}), dataset, fixes, seconds=seconds)
+    return outcomes_of(events, len(fixes))
+
+
+PARALLEL_MAP, PREFETCH = candidate(("parallelize", "map", None)), candidate(("insert-prefetch", "batch", 2))
+
+
+@pytest.mark.tf
+@pytest.mark.parametrize("endless", [True, False])
+def test_where_the_original_has_a_cache_all_caches_are_full_before_anything_is_timed(
+    endless: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else what reads the files once more is compared with what need not."""
+    watch = FakeWatch()
+    monkeypatch.setattr("cs_input_analyzer.worker.fixes.Stopwatch", watch)
+    told = tried(cached(endless=endless), PARALLEL_MAP, PREFETCH)
+    assert all(one.gain is not None for one in told.each)
+    full: list[Any] = []
+    for what, dataset, elements in watch.done:
+        if what == "fill":
+            assert elements > 24 // 4  # more than a pass
+            full.append(dataset)
+        else:
+            assert any(dataset is one for one in full)
+    assert len(full) >= 3
+
+
+@pytest.mark.tf
+def test_a_pipeline_without_a_cache_is_timed_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    tf = pytest.importorskip("tensorflow")
+    watch = FakeWatch()
+    monkeypatch.setattr("cs_input_analyzer.worker.fixes.Stopwatch", watch)
+    plain = tf.data.Dataset.range(24).map(lambda value: value + 1).repeat().batch(4)
+    tried(plain, PARALLEL_MAP, candidate(("insert-cache", "map", None)))
+    filled = [dataset for what, dataset, _ in watch.done if what == "fill"]
+    first_timed = next(dataset for what, dataset, _ in watch.done if what == "time")
+    assert len(filled) == 1  # the one with a cache of its own
+    assert first_timed is not None
+
+
+@pytest.mark.tf
+@pytest.mark.parametrize(
+    ("can_fill", "is_short", "phrase"), [(False, False, "takes longer than there is time"), (True, True, "no memory")]
+)
+def test_a_cache_that_cannot_be_filled_leaves_every_fix_untimed_and_says_why(
+    can_fill: bool, is_short: bool, phrase: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch = FakeWatch(can_fill)
+    monkeypatch.setattr("cs_input_analyzer.worker.fixes.Stopwatch", watch)
+    monkeypatch.setattr("cs_input_analyzer.worker.fixes.is_memory_short", lambda more_bytes=0: is_short)
+    told = tried(cached(), PARALLEL_MAP, PREFETCH)
+    assert all(one.is_proven and one.gain is None and phrase in one.reason for one in told.each), told
+    assert not any(what == "time" for what, _, _ in watch.done)
+
+
+class KilledError(BaseException):
+    """The process is gone: nothing after this is told."""
+
+
+@pytest.mark.tf
+@pytest.mark.parametrize("dies", ["when timed", "at the end", "when filled"])
+def test_a_combination_that_brings_the_process_down_is_blamed_on_the_newest_of_it(
+    dies: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each fix by itself runs; what was put together dies: nothing that holds the newest may count as kept."""
+    from cs_input_analyzer.worker.gains import Rounds
+
+    events: list[dict[str, Any]] = []
+    watch = FakeWatch()
+    calls = []
+
+    def run_rounds(watch: Any, datasets: Any, over: Any, *, begin: Any, **rest: Any) -> Any:
+        calls.append(tuple(datasets))
+        rates: dict[Any, list[float]] = {}
+        for name in datasets:
+            begin(name)
+            is_together = len(calls) > 1 and name == 1
+            if (dies == "when timed" and is_together) or (dies == "at the end" and len(calls) == 3 and name == "before"):
+                raise KilledError
+            rates[name] = [{"original": 1.0, "before": 2.0, 0: 2.0, 1: 1.5}.get(name, 1.0) * (2 if is_together else 1)] * 4
+        yield Rounds(rates=rates)
+
+    def fill(dataset: Any, elements: int, deadline_s: float) -> bool:
+        if dies == "when filled" and calls:
+            raise KilledError
+        return True
+
+    monkeypatch.setattr("cs_input_analyzer.worker.fixes.Stopwatch", watch)
+    monkeypatch.setattr("cs_input_analyzer.worker.fixes.run_rounds", run_rounds)
+    monkeypatch.setattr(watch, "fill", fill)
+    with pytest.raises(KilledError):
+        try_fixes(lambda name, **fields: events.append({"event": name, **fields}), cached(), [PARALLEL_MAP, PREFETCH], seconds=12)
+    told = outcomes_of(events, 2)
+    assert told.running == 1
+    assert told.kept == ((0, 1) if dies == "at the end" else (0,))
+    assert not told.is_over
+
+
+@pytest.mark.tf
+def test_changed_sources_are_run_and_only_run() -> None:
+    tf = pytest.importorskip("tensorflow")
+    from cs_input_analyzer.errors import TargetError
+
+    def rebuild(texts: Mapping[str, str]) -> Any:
+        if texts["a.py"] == "handed over":
+            raise TargetError("a.py is not loaded anew here")
+        if texts["a.py"] == "broken":
+            raise AttributeError("'function' object has no attribute 'cache'")
+        kept = {"good": 9, "empty": 0, "fails": 9}[texts["a.py"]]
+        dataset = tf.data.Dataset.range(kept)
+        return dataset.map(
+            lambda one: tf.cast(tf.io.decode_raw(["ab", "c"], tf.uint8)[0, 0], tf.int64) if texts["a.py"] == "fails" else one
+        )
+
+    fixes = [
+        Candidate(name="X", edits=(), texts=(("a.py", text),), only_run=True)
+        for text in ("good", "broken", "empty", "fails", "handed over")
+    ]
+    events: list[dict[str, Any]] = []
+    try_fixes(
+        lambda name, **fields: events.append({"event": name, **fields}),
+        tf.data.Dataset.range(9),
+        fixes,
+        seconds=60,
+        rebuild=rebuild,
+    )
+    good, broken, empty, fails, unread = outcomes_of(events, len(fixes)).each
+    assert (good.is_proven, good.reason) == (True, "")
+    assert not broken.is_proven
+    assert "AttributeError: 'function' object has no attribute 'cache'" in broken.reason
+    assert (empty.is_proven, empty.reason) == (False, "no element comes with it")
+    assert not fails.is_proven
+    assert "your code fails with it: InvalidArgumentError" in fails.reason
+    assert unread.is_proven
+    assert "not loaded anew" in unread.reason
+    assert not any(event["event"] == "fix_gain" for event in events)

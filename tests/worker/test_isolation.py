@@ -1,0 +1,347 @@
+"""A user's script changes nothing of the user's: private copies of all files, and what happens where there can be none."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from cs_input_analyzer.engines.bootstrap import command
+from cs_input_analyzer.engines.script import find_captures
+from cs_input_analyzer.worker.capture import from_command
+
+SCRIPTS = Path(__file__).parents[1] / "functional" / "scripts"
+ROOT = str(Path(__file__).resolve().parents[2])
+SECONDS = 60.0
+# In a user namespace that may have no others, without any capability: as in most containers.
+WITHOUT = """
+echo 0 >/proc/sys/user/max_user_namespaces || exit 9
+exec setpriv --bounding-set=-all --inh-caps=-all --ambient-caps=-all -- "$@"
+"""
+
+
+def everything(folder: Path) -> dict[str, tuple[int, int, bytes]]:
+    """Mode, time and content of all below a folder."""
+    return {
+        str(path.relative_to(folder)): (
+            path.lstat().st_mode,
+            0 if path.is_dir() else path.lstat().st_mtime_ns,
+            b"" if path.is_dir() else path.read_bytes(),
+        )
+        for path in sorted(folder.rglob("*"))
+    }
+
+
+@pytest.fixture
+def users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with results of the user's, to be in."""
+    folder = tmp_path / "users"
+    for part in ("before", "after"):
+        (folder / part / "folder").mkdir(parents=True)
+        (folder / part / "summary").mkdir()
+        (folder / part / "folder" / "result").write_text("precious")
+        for name in (
+            *("text", "write_file", "raw_write", "records", "saved", "printed", "removed", "renamed", "mode", "replaced"),
+            *("thread", "gfile", "times", "link", "child", "forked", "held"),
+        ):
+            (folder / part / name).write_text("precious")
+        with sqlite3.connect(folder / part / "base") as base:
+            base.execute("create table results (number)")
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def isolated(code: str, *, folder: Path, as_user: int | None = None, without: bool = False) -> subprocess.CompletedProcess[str]:
+    """Runs Python code in an isolated process of ours; `why` is the reason why it is not isolated."""
+    place, module = folder / "place", folder / "modules"
+    place.mkdir()
+    module.mkdir()
+    (module / "told.py").write_text(
+        "import numpy  # which starts threads\n\ndef main(arguments):\n    why = arguments[-1]\n"
+        + textwrap.indent(textwrap.dedent(code), "    ")
+    )
+    line = command("told", isolated_in=place)
+    if as_user is not None:
+        place.chmod(0o777)
+        line = ["setpriv", f"--reuid={as_user}", f"--regid={as_user}", "--clear-groups", "--", *line]
+    if without:
+        line = ["unshare", "--user", "--map-root-user", "sh", "-c", WITHOUT, "sh", *line]
+    where = f"{module}:{ROOT}"
+    environment = {**os.environ, "PYTHONPATH": where, "PYTHONDONTWRITEBYTECODE": "1", "HOME": str(folder / "users")}
+    return subprocess.run(line, capture_output=True, text=True, timeout=60, check=False, env=environment)
+
+
+def can_isolate() -> bool:
+    line = ["unshare", "--user", "--map-root-user", "--mount", "mount", "-t", "tmpfs", "none", "/tmp"]
+    return shutil.which("unshare") is not None and subprocess.run(line, capture_output=True, check=False).returncode == 0
+
+
+needs_namespaces = pytest.mark.skipif(not can_isolate(), reason="this machine allows no mount namespaces")
+needs_root = pytest.mark.skipif(os.getuid() != 0, reason="only the superuser can run as somebody else")
+
+
+@needs_namespaces
+@pytest.mark.tf
+def test_a_script_that_destroys_everything_destroys_nothing(users: Path) -> None:
+    there = everything(users.parent)
+    found, _ = find_captures(from_command(["python", str(SCRIPTS / "writes_everywhere.py")]), SECONDS)
+    assert [one.kind for one in found.candidates] == ["loop"]
+    assert found.notes == ()  # it came to its end: each of its ways was open to it
+    assert everything(users.parent) == there
+
+
+@needs_namespaces
+def test_what_is_kept_is_written_for_real_and_nothing_else(users: Path, tmp_path: Path) -> None:
+    there = everything(users)
+    code = """
+    import os, sys
+    open("before/text", "w").write("gone")
+    assert open("before/text").read() == "gone" and not why
+    open(os.path.join(os.environ["PYTHONPATH"].partition(":")[0], "..", "place", "result"), "w").write("kept")
+    """
+    run = isolated(code, folder=tmp_path)
+    assert run.returncode == 0, run.stderr
+    assert (tmp_path / "place" / "result").read_text() == "kept"
+    assert everything(users) == there
+
+
+@needs_namespaces
+@needs_root
+def test_a_user_without_privileges_writes_to_copies_too(users: Path, tmp_path: Path) -> None:
+    """In a user namespace: also below folders of others, as a project's folder is, and as whoever they were before."""
+    python = Path(sys.executable).resolve()
+    if subprocess.run(["setpriv", "--reuid=1234", "--clear-groups", "--", str(python), "-c", ""], check=False).returncode != 0:
+        pytest.skip("this Python is not for other users")
+    folder = users / "project" / "mine"
+    folder.mkdir(parents=True)
+    os.chown(folder, 1234, 1234)
+    (folder / "result").write_text("precious")
+    os.chown(folder / "result", 1234, 1234)
+    os.chdir(folder)
+    for way in folder.parents:
+        if way.is_relative_to("/tmp/pytest-of-root"):
+            way.chmod(0o755)
+    code = """
+    import os
+    assert not why, why
+    assert os.getuid() == os.getgid() == 1234
+    open("result", "w").write("gone")
+    os.rename("result", "other")
+    os.mkdir("new")
+    assert open("/dev/null", "w").write("x") and open("/proc/self/status").read()
+    """
+    run = isolated(code, folder=tmp_path, as_user=1234)
+    assert run.returncode == 0, run.stderr
+    assert [path.name for path in folder.iterdir()] == ["result"]
+    assert (folder / "result").read_text() == "precious"
+
+
+@needs_namespaces
+def test_it_is_isolated_before_its_module_is_imported(tmp_path: Path) -> None:
+    """The libraries of a module may start threads as they are imported: too late for a user namespace, which most users need."""
+    place, module = tmp_path / "place", tmp_path / "modules"
+    place.mkdir()
+    module.mkdir()
+    (module / "told.py").write_text("import os\nseen = os.stat('/').st_dev\ndef main(arguments):\n    print(seen)\n")
+    environment = {**os.environ, "PYTHONPATH": f"{module}:{ROOT}"}
+    run = subprocess.run(command("told", isolated_in=place), capture_output=True, text=True, check=False, env=environment)
+    assert run.returncode == 0, run.stderr
+    assert int(run.stdout) != os.stat("/").st_dev
+
+
+@needs_namespaces
+@needs_root
+def test_what_is_mounted_in_a_folder_of_others_stays_to_be_seen(users: Path, tmp_path: Path) -> None:
+    """On the way to the working directory, in a user namespace."""
+    folder, scratch = users / "project" / "mine", users / "project" / "scratch"
+    folder.mkdir(parents=True)
+    scratch.mkdir()
+    folder.parent.chmod(0o777)
+    os.chown(folder.parent, 1234, 1234)
+    (tmp_path / "place").mkdir()
+    (tmp_path / "told.py").write_text(
+        "import os\ndef main(said):\n    assert not said[-1], said\n    print(os.listdir('../scratch'))\n"
+    )
+    mounted = f'mount -t tmpfs none "{scratch}" && touch "{scratch}/data" && exec "$@"'
+    line = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", mounted, "sh"]
+    run = subprocess.run(
+        [*line, *command("told", isolated_in=tmp_path / "place")],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"},
+    )
+    assert run.stdout.strip() == "['data']", run.stderr
+
+
+@needs_namespaces
+@needs_root
+def test_a_folder_of_ones_own_below_one_of_others_can_be_written_to(users: Path, tmp_path: Path) -> None:
+    """Also where it lies on no way to the working directory, as /scratch/users/me does."""
+    scratch = users / "scratch"
+    mine = scratch / "team" / "users" / "mine"
+    mine.mkdir(parents=True)
+    (mine / "result").write_text("precious")
+    for folder in (scratch / "team" / "users", scratch / "team"):
+        folder.chmod(0o777)
+        os.chown(folder, 1234, 1234)
+    (tmp_path / "place").mkdir()
+    wrote = f"assert not said[-1], said\n    open({str(mine / 'result')!r}, 'w').write('gone')\n    print('wrote')"
+    (tmp_path / "told.py").write_text(f"def main(said):\n    {wrote}\n")
+    line = [
+        "unshare",
+        "--user",
+        "--map-root-user",
+        "--mount",
+        "sh",
+        "-c",
+        f'mount --bind "{scratch}" "{scratch}" && exec "$@"',
+        "sh",
+    ]
+    run = subprocess.run(
+        [*line, *command("told", isolated_in=tmp_path / "place")],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"},
+    )
+    assert run.stdout.strip() == "wrote", run.stderr
+    assert (mine / "result").read_text() == "precious"
+
+
+@needs_namespaces
+@needs_root
+def test_a_working_directory_among_the_sockets_is_a_copy_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with tempfile.TemporaryDirectory(dir="/run") as folder:
+        monkeypatch.chdir(folder)
+        run = isolated('open("new", "w").write("x")\nassert open("new").read() == "x" and not why', folder=tmp_path)
+        assert run.returncode == 0, run.stderr
+        assert os.listdir(folder) == []
+
+
+@needs_namespaces
+def test_a_read_only_home_can_be_written_to(users: Path, tmp_path: Path) -> None:
+    users.chmod(0o555)
+    run = isolated('open("new", "w").write("x")\nassert open("new").read() == "x" and not why', folder=tmp_path)
+    users.chmod(0o755)
+    assert run.returncode == 0, run.stderr
+    assert not (users / "new").exists()
+
+
+@needs_namespaces
+def test_the_page_cache_of_the_files_below_is_seen(users: Path, tmp_path: Path) -> None:
+    """A private copy that nobody has written is the file itself, read through an overlay."""
+    with (users / "data").open("wb") as file:
+        file.write(bytes(1 << 20))
+        file.flush()
+        os.fsync(file.fileno())  # dirty pages stay
+    code = """
+    from cs_input_analyzer.machines.page_cache import cached_ratio, evict, warm
+    paths = ["data"]
+    warm(paths, float("inf"))
+    assert cached_ratio(paths) > 0.98, cached_ratio(paths)
+    evict(paths)
+    assert cached_ratio(paths) == 0.0, cached_ratio(paths)
+    """
+    run = isolated(code, folder=tmp_path)
+    assert run.returncode == 0, run.stderr
+
+
+@needs_namespaces
+def test_where_namespaces_are_forbidden_the_reason_is_told(tmp_path: Path) -> None:
+    run = isolated("print(why)", folder=tmp_path, without=True)
+    assert run.returncode == 0, run.stderr
+    assert "user namespace" in run.stdout
+
+
+@needs_namespaces
+@pytest.mark.tf
+def test_without_copies_a_script_ends_at_its_first_place_that_is_no_look(tmp_path: Path) -> None:
+    """And says what it wrote until then; the next place is had by its number."""
+    folder = tmp_path / "users"
+    folder.mkdir()
+    (folder / "run.py").write_text(
+        textwrap.dedent(
+            """
+            from pathlib import Path
+            import tensorflow as tf
+
+            data = tf.data.Dataset.range(100).batch(4)
+            Path("model_dir").mkdir(exist_ok=True)
+            for first in data.take(1):
+                Path("model_dir", "shape").write_text(str(first.shape))
+            for batch in data:
+                pass
+            Path("metrics.txt").write_text("none")
+            for batch in data.map(lambda number: number + 1):
+                pass
+            """
+        )
+    )
+
+    def listed(*options: str) -> str:
+        words = [sys.executable, "-m", "cs_input_analyzer", "--list-captures", "--quiet", *options, "python", "run.py"]
+        line = ["unshare", "--user", "--map-root-user", "sh", "-c", WITHOUT, "sh", *words]
+        environment = {**os.environ, "PYTHONPATH": ROOT}
+        run = subprocess.run(line, capture_output=True, text=True, timeout=120, check=False, env=environment, cwd=folder)
+        assert run.returncode == 0, run.stderr
+        return run.stdout
+
+    first = listed()
+    assert "a look at a few elements" in first
+    assert "capture 2: a loop over a Dataset at run.py:9 (taken)" in first
+    assert "capture 3" not in first
+    assert "private copies cannot be had" in first
+    assert "model_dir" in first
+    assert (folder / "model_dir" / "shape").read_text() == "(4,)"
+    assert not (folder / "metrics.txt").exists()
+    assert "capture 3: a loop over a Dataset at run.py:12 (taken)" in listed("--capture", "3")
+
+
+# A folder with a mount below it is made anew entry by entry; between the look and that, some are removed.
+VANISHING = """
+import os, sys
+from pathlib import Path
+from cs_input_analyzer.worker.isolation import why_not
+place, busy = Path(sys.argv[1]), sys.argv[2]
+look = os.scandir
+def scandir(path):
+    found = list(look(path))
+    if path == busy:
+        for name in ("file", "link"):
+            os.unlink(f"{busy}/{name}")
+        os.rmdir(f"{busy}/folder")
+    return found
+os.scandir = scandir
+why = why_not(place)
+assert not why, why
+assert Path(busy, "kept").read_text() == "kept"
+Path(busy, "folder_of_others", "result").write_text("of nobody else")
+"""
+
+
+@needs_namespaces
+@needs_root
+def test_what_others_remove_meanwhile_is_no_reason_not_to_isolate(tmp_path: Path) -> None:
+    place, busy = tmp_path / "place", tmp_path / "busy"
+    for folder in (place, busy, busy / "folder", busy / "folder_of_others", busy / "mounted"):
+        folder.mkdir()
+    (busy / "file").touch()
+    (busy / "kept").write_text("kept")
+    (busy / "link").symlink_to("kept")
+    script = 'mount -t tmpfs none "$5/mounted" && exec "$@"'
+    line = ["unshare", "--mount", "sh", "-c", script, "sh", sys.executable, "-c", VANISHING, str(place), str(busy)]
+    run = subprocess.run(
+        line, capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path, env={**os.environ, "PYTHONPATH": ROOT}
+    )
+    assert run.returncode == 0, run.stderr
+    assert list((busy / "folder_of_others").iterdir()) == []
+    assert not (busy / "folder").exists()

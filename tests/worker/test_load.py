@@ -1,0 +1,306 @@
+"""Finding the target, and calling it however it wants to be called. No TensorFlow here."""
+
+from __future__ import annotations
+
+import copy
+import enum
+import functools
+import json
+import pickle
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cs_input_analyzer.errors import TargetError, UsageError
+from cs_input_analyzer.worker.load import Call, bind_arguments, build_dataset, find_object, load_params, parse_target
+
+PARAMS = {"train_input": {"batch_size": 4}, "data_dir": "shards"}
+
+
+def call(params: dict[str, Any] | None = None, mode: Any = "train") -> Call:
+    return Call(params=params, mode=mode, num_workers=3, worker_index=1)
+
+
+def called(function: Any, params: dict[str, Any] | None = None, mode: str = "train") -> Any:
+    arguments = bind_arguments(function, call(params, mode))
+    return function(*arguments.args, **arguments.kwargs)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda params: params,
+        lambda params, mode: params,
+        lambda mode, params: params,
+        lambda params, mode="train": params,
+        lambda params, input_context=None: params,
+        lambda input_context=None, *, params: params,
+        lambda params=None: params,
+        lambda hparams: hparams,
+        lambda the_settings: the_settings,
+        lambda params, *args, **kwargs: params,
+    ],
+)
+def test_params_reach_every_signature(function: Any) -> None:
+    assert called(function, PARAMS) == PARAMS
+
+
+def test_mode_and_context_by_name() -> None:
+    assert called(lambda mode: mode, None, "eval") == "eval"
+    assert called(lambda is_training: is_training, None, "eval") is False
+    assert called(lambda training=True: training, None, "train") is True
+    assert called(lambda params, input_context=None: input_context, PARAMS) is None
+
+
+def wanting_context() -> Call:
+    return Call(params=PARAMS, mode="train", num_workers=3, worker_index=1, input_context=True)
+
+
+@pytest.mark.tf
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda params, input_context=None: input_context,
+        lambda params, ctx=None: ctx,
+        lambda params, input_pipeline_context=None: input_pipeline_context,
+        lambda context=None: context,
+    ],
+)
+def test_a_context_that_is_none_by_default_is_given_where_it_is_asked_for(function: Any) -> None:
+    assert called(function, PARAMS) is None
+    arguments = bind_arguments(function, wanting_context())
+    context = function(*arguments.args, **arguments.kwargs)
+    assert (context.num_input_pipelines, context.input_pipeline_id) == (3, 1)
+
+
+@pytest.mark.tf
+@pytest.mark.parametrize("call_as", [call(PARAMS), wanting_context()])
+def test_a_context_without_a_default_is_always_given(call_as: Call) -> None:
+    def function(input_context: Any) -> Any:
+        return input_context
+
+    assert bind_arguments(function, call_as).arguments["input_context"].num_input_pipelines == 3
+
+
+def test_a_default_that_is_no_none_is_the_functions_own() -> None:
+    assert "ctx" not in bind_arguments(lambda params, ctx="cpu": ctx, wanting_context()).arguments
+
+
+@pytest.mark.tf
+def test_what_became_of_the_context_is_told() -> None:
+    import tensorflow as tf
+
+    def told(function: Any, call_as: Call) -> list[str]:
+        uses: list[str] = []
+        build_dataset(function, call_as, uses.append)
+        return uses
+
+    assert told(lambda input_context=None: tf.data.Dataset.range(3), call()) == ["left"]
+    assert told(lambda input_context=None: tf.data.Dataset.range(3), wanting_context()) == ["given"]
+    assert told(lambda input_context: tf.data.Dataset.range(3), call()) == ["given"]
+    assert told(lambda: lambda ctx=None: tf.data.Dataset.range(3), wanting_context()) == ["given"]  # through a factory
+    assert told(lambda params: tf.data.Dataset.range(3), call()) == []
+    assert told(tf.data.Dataset.range(3), call()) == []
+
+
+@pytest.mark.tf
+def test_a_context_that_nothing_takes_is_refused_with_the_names() -> None:
+    import tensorflow as tf
+
+    for found in (lambda params: tf.data.Dataset.range(3), lambda ctx="cpu": tf.data.Dataset.range(3), tf.data.Dataset.range(3)):
+        with pytest.raises(TargetError, match=r"--input-context: nothing here takes one; .* named input_context, context, ctx or"):
+            build_dataset(found, wanting_context())
+
+
+def test_an_enum_mode_gets_its_own_member() -> None:
+    class Mode(enum.Enum):
+        TRAIN = 1
+        EVAL = 2
+
+    assert called(lambda mode=Mode.TRAIN: mode, None, "eval") is Mode.EVAL
+
+
+def test_keys_of_params_by_name_and_defaults_left_alone() -> None:
+    assert called(lambda data_dir, depth=3: (data_dir, depth), PARAMS) == ("shards", 3)
+
+
+def test_without_params_a_default_stays_and_a_required_one_is_empty() -> None:
+    assert called(lambda params="mine": params) == "mine"
+    assert called(lambda params: params) == {}
+
+
+def test_unknown_arguments_are_refused_by_name() -> None:
+    with pytest.raises(TargetError, match="vocabulary"):
+        bind_arguments(lambda params, vocabulary: None, call(PARAMS))
+    with pytest.raises(TargetError, match=r"first.*second"):
+        bind_arguments(lambda first, second: None, call())
+
+
+def test_the_function_gets_a_copy_it_may_change() -> None:
+    params = {"a": 1}
+    called(lambda params: params.update(a=2), params)
+    assert params == {"a": 1}
+
+
+@pytest.mark.parametrize("text", ["", "data.py", ":f", "data.py:", "data.py:not-a-name", "a b:f", "a..b:f", "data.py:f()"])
+def test_targets_that_are_not_understood(text: str) -> None:
+    with pytest.raises(TargetError):
+        parse_target(text)
+
+
+def test_a_missing_file_is_said_before_anything_starts(tmp_path: Path) -> None:
+    with pytest.raises(TargetError, match="there is no file"):
+        parse_target(f"{tmp_path}/nowhere.py:f")
+
+
+def test_a_file_is_imported_with_its_folder_on_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "my_neighbour_module.py").write_text("VALUE = 7\n")
+    (tmp_path / "my_target_module.py").write_text("import my_neighbour_module\ndef f():\n    return my_neighbour_module.VALUE\n")
+    found: Any = find_object(parse_target(f"{tmp_path}/my_target_module.py:f"))
+    assert found() == 7
+
+
+def test_a_file_never_shadows_a_module_of_the_same_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import json
+
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "json.py").write_text("def f():\n    return 'mine'\n")
+    found: Any = find_object(parse_target(f"{tmp_path}/json.py:f"))
+    assert found() == "mine"
+    assert sys.modules["json"] is json
+
+
+def test_a_file_inside_a_package_may_import_relatively(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    package = tmp_path / "my_test_package"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "shapes.py").write_text("SIDE = 28\n")
+    (package / "data.py").write_text("from .shapes import SIDE\ndef f():\n    return SIDE\n")
+    found: Any = find_object(parse_target(f"{package}/data.py:f"))
+    assert found() == 28
+
+
+def test_a_missing_module_and_a_missing_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_other_module.py").write_text("def train_input_fn():\n    pass\n")
+    with pytest.raises(TargetError, match="no module 'my_absent_module'"):
+        find_object(parse_target("my_absent_module:f"))
+    with pytest.raises(TargetError, match="it has: train_input_fn"):
+        find_object(parse_target("my_other_module:input_fn"))
+
+
+def test_a_module_that_misses_another_is_the_users_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "my_needy_module.py").write_text("import my_absent_dependency\n")
+    with pytest.raises(ModuleNotFoundError, match="my_absent_dependency"):
+        find_object(parse_target(f"{tmp_path}/my_needy_module.py:f"))
+
+
+def test_params_file_and_overrides(tmp_path: Path) -> None:
+    file = tmp_path / "params.yaml"
+    file.write_text("train_input:\n  batch_size: 8\n  shuffle: true\n")
+    params = load_params(str(file), ("train_input.batch_size=32", "model.depth=[1, 2]", "note=a=b"))
+    assert params == {"train_input": {"batch_size": 32, "shuffle": True}, "model": {"depth": [1, 2]}, "note": "a=b"}
+
+
+def test_no_params_at_all_is_none_and_an_empty_file_is_empty(tmp_path: Path) -> None:
+    (tmp_path / "empty.yaml").touch()
+    assert load_params(None, ()) is None
+    assert load_params(str(tmp_path / "empty.yaml"), ()) == {}
+
+
+@pytest.mark.parametrize(
+    ("content", "match"),
+    [
+        (None, "there is no file"),
+        ("a: [1,\n", "is not YAML"),
+        ("a: 2024-99-99\n", "is not YAML"),
+        (f"a: 1{'0' * 5000}\n", "is not YAML"),
+        ("- 1\n- 2\n", "must hold a mapping"),
+        (b"\xff\xfe\x00", "cannot be read"),
+    ],
+)
+def test_bad_params_files(tmp_path: Path, content: str | bytes | None, match: str) -> None:
+    file = tmp_path / "params.yaml"
+    if isinstance(content, str):
+        file.write_text(content)
+    elif content is not None:
+        file.write_bytes(content)
+    with pytest.raises(UsageError, match=match):
+        load_params(str(file), ())
+
+
+@pytest.mark.parametrize("override", ["novalue", "=3", "a..b=1", "a.b.c=1"])
+def test_bad_overrides(tmp_path: Path, override: str) -> None:
+    file = tmp_path / "params.yaml"
+    file.write_text("a: {b: 1}\n")
+    with pytest.raises(UsageError, match="--set"):
+        load_params(str(file), (override,))
+
+
+@given(st.text(max_size=40))
+def test_any_text_is_a_target_or_a_clear_refusal(text: str) -> None:
+    if _is_understood(text):
+        assert ":" in text
+    else:
+        with pytest.raises(TargetError, match="target"):
+            parse_target(text)
+
+
+def _is_understood(text: str) -> bool:
+    try:
+        parse_target(text)
+    except TargetError:
+        return False
+    return True
+
+
+# --- params as code bases use them -----------------------------------------------------------------------------------------------
+
+
+def test_params_are_a_dictionary_and_attributes() -> None:
+    given = {"batch_size": 8, "train_input": {"shuffle": True, "files": [{"path": "a"}]}, "items": 3}
+    params = called(lambda params: params, given)
+    assert params == given
+    assert isinstance(params, dict)
+    assert params.batch_size == 8
+    assert params.train_input.files[0].path == "a"
+    assert dict(params.items()) == given  # a method stays one
+    params.batch_size = 16
+    assert (params["batch_size"], given["batch_size"]) == (16, 8)
+    with pytest.raises(AttributeError, match=r"no 'batchsize'; they have: batch_size, train_input, items"):
+        _ = params.batchsize
+    assert not hasattr(params, "seed")
+
+
+def test_params_can_be_copied_written_and_sent() -> None:
+    params = called(lambda params: params, {"a": {"b": [1]}})
+    assert copy.deepcopy(params) == params
+    assert pickle.loads(pickle.dumps(params)).a.b == [1]
+    assert json.loads(json.dumps(params)) == params
+    assert yaml.safe_load(yaml.safe_dump(params)) == params
+
+
+def test_arguments_that_a_partial_holds_stay() -> None:
+    def input_fn(params: Any, bs: int, mode: str = "train") -> tuple[Any, ...]:
+        return params["bs"], bs, mode
+
+    assert called(functools.partial(input_fn, bs=32, mode="mine"), {"bs": 8}) == (8, 32, "mine")
+    assert called(functools.partial(functools.partial(input_fn, bs=32), bs=64), {"bs": 8}) == (8, 64, "train")
+    assert called(functools.partial(input_fn, {"bs": 1}), {"bs": 8}) == (1, 8, "train")
+
+
+def test_a_name_that_is_not_there_is_told_with_the_users_file(tmp_path: Path) -> None:
+    """Also where the module cannot have its own name, because Python has one of that."""
+    file = tmp_path / "json.py"
+    file.write_text("def train_input_fn():\n    pass\n")
+    with pytest.raises(TargetError, match=rf"{file} has no 'input_fn'; it has: train_input_fn"):
+        find_object(parse_target(f"{file}:input_fn"))

@@ -1,0 +1,187 @@
+"""The user's tree while we measure: whatever a pipeline would write goes elsewhere, and the tree stays byte for byte."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cs_input_analyzer.worker.redirect import redirected_writes
+
+pytestmark = pytest.mark.tf
+
+tf: Any = pytest.importorskip("tensorflow")
+Dataset = tf.data.Dataset
+
+Tree = dict[str, tuple[int, bytes | None]]
+
+
+def tree_of(folder: Path) -> Tree:
+    """Every path below `folder`, with its time of change and its content."""
+    return {
+        str(path.relative_to(folder)): (path.stat().st_mtime_ns, path.read_bytes() if path.is_file() else None)
+        for path in sorted(folder.rglob("*"))
+    }
+
+
+@pytest.fixture
+def users(tmp_path: Path) -> Path:
+    """A folder of the user's, with something in it."""
+    folder = tmp_path / "users"
+    (folder / "deep").mkdir(parents=True)
+    (folder / "deep" / "notes.txt").write_text("mine")
+    return folder
+
+
+@pytest.fixture
+def private(tmp_path: Path) -> Path:
+    folder = tmp_path / "private"
+    folder.mkdir()
+    return folder
+
+
+def values(dataset: Any) -> list[int]:
+    return [int(value) for value in dataset.as_numpy_iterator()]
+
+
+def wrote_below(folder: Path) -> bool:
+    return any(path.is_file() for path in folder.rglob("*"))
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda path: Dataset.range(5).cache(path),
+        lambda path: Dataset.range(5).cache(filename=path),
+        lambda path: Dataset.range(5).cache(tf.constant(path)),
+        lambda path: Dataset.range(5).snapshot(path),
+        lambda path: Dataset.range(5).snapshot(path, compression=None, shard_func=lambda x: x % 2),
+        lambda path: Dataset.range(5).apply(tf.data.experimental.snapshot(path)),
+    ],
+)
+def test_what_an_iteration_writes_is_moved(users: Path, private: Path, build: Callable[[str], Any]) -> None:
+    before = tree_of(users)
+    with redirected_writes(private) as moved:
+        dataset = build(str(users / "deep" / "store"))
+    assert sorted(values(dataset)) == [0, 1, 2, 3, 4]
+    assert moved == [str(users / "deep" / "store")]
+    assert tree_of(users) == before
+    assert wrote_below(private)
+
+
+def test_an_iteration_that_is_given_up_leaves_nothing_either(users: Path, private: Path) -> None:
+    before = tree_of(users)
+    with redirected_writes(private):
+        dataset = Dataset.range(1000).cache(str(users / "store"))
+    iterator = iter(dataset)
+    next(iterator)
+    assert tree_of(users) == before
+    assert wrote_below(private)  # a half-written cache and its lock
+    del iterator
+    assert tree_of(users) == before
+
+
+def test_a_cache_in_memory_stays_there(users: Path, private: Path) -> None:
+    before = tree_of(users)
+    with redirected_writes(private) as moved:
+        dataset = Dataset.range(5).cache().map(lambda x: x).cache("")
+    assert values(dataset) == values(dataset) == [0, 1, 2, 3, 4]
+    assert moved == []
+    assert tree_of(users) == before
+    assert not wrote_below(private)
+
+
+def test_a_finished_cache_is_read_where_it_is(users: Path, private: Path) -> None:
+    path = str(users / "store")
+    assert values(Dataset.range(5).cache(path)) == [0, 1, 2, 3, 4]
+    before = tree_of(users)
+    assert len(before) > 2
+    with redirected_writes(private) as moved:
+        dataset = Dataset.range(100, 103).cache(path)
+    assert values(dataset) == [0, 1, 2, 3, 4]  # what the cache holds, not what its input would give now
+    assert moved == []
+    assert tree_of(users) == before
+    assert not wrote_below(private)
+
+
+def test_the_leftovers_of_a_killed_training_are_left_alone(users: Path, private: Path) -> None:
+    path = str(users / "store")
+    (users / "store_0.lockfile").write_text("Created at: 1")
+    before = tree_of(users)
+    with redirected_writes(private) as moved:
+        dataset = Dataset.range(5).cache(path)
+    assert values(dataset) == [0, 1, 2, 3, 4]  # in place this would fail: somebody else seems to be writing
+    assert moved == [path]
+    assert tree_of(users) == before
+
+
+def test_a_name_that_is_computed_from_an_element_is_moved_too(users: Path, private: Path) -> None:
+    before = tree_of(users)
+    base = str(users / "store-")
+
+    def cached(index: Any) -> Any:
+        return Dataset.range(index * 10, index * 10 + 3).cache(tf.strings.join([base, tf.strings.as_string(index)]))
+
+    with redirected_writes(private) as moved:
+        dataset = Dataset.range(2).flat_map(cached)
+    assert values(dataset) == [0, 1, 2, 10, 11, 12]  # two names are two places
+    assert values(dataset) == [0, 1, 2, 10, 11, 12]
+    assert len(moved) == 1
+    assert "computed" in moved[0]
+    assert tree_of(users) == before
+    assert wrote_below(private)
+
+
+def test_two_caches_of_the_same_base_name_do_not_meet(users: Path, private: Path) -> None:
+    with redirected_writes(private) as moved:
+        first = Dataset.range(3).cache(str(users / "a" / "store"))
+        second = Dataset.range(10, 13).cache(str(users / "b" / "store"))
+    assert values(first) + values(second) == [0, 1, 2, 10, 11, 12]
+    assert len(moved) == 2
+
+
+def test_save_in_the_input_function_and_load_of_it(users: Path, private: Path) -> None:
+    path = str(users / "saved")
+    before = tree_of(users)
+    with redirected_writes(private) as moved:
+        Dataset.range(4).save(path)
+        dataset = Dataset.load(path)
+    assert sorted(values(dataset)) == [0, 1, 2, 3]
+    assert moved == [path]
+    assert tree_of(users) == before
+    assert wrote_below(private)
+
+
+def test_a_save_that_keeps_checkpoints_moves_them_along(users: Path, private: Path) -> None:
+    before = tree_of(users)
+    with redirected_writes(private) as moved:
+        Dataset.range(4).save(str(users / "saved"), checkpoint_args={"directory": str(users / "progress"), "max_to_keep": 2})
+    assert moved == [str(users / "saved"), str(users / "progress")]
+    assert tree_of(users) == before
+    assert wrote_below(private)
+
+
+def test_load_of_what_was_there_before_is_read_in_place(users: Path, private: Path) -> None:
+    path = str(users / "saved")
+    Dataset.range(4).save(path)
+    before = tree_of(users)
+    with redirected_writes(private) as moved:
+        dataset = Dataset.load(path)
+    assert sorted(values(dataset)) == [0, 1, 2, 3]
+    assert moved == []
+    assert tree_of(users) == before
+    assert not wrote_below(private)
+
+
+def test_afterwards_everything_writes_where_it_says(users: Path, private: Path) -> None:
+    with pytest.raises(ZeroDivisionError), redirected_writes(private):
+        raise ZeroDivisionError
+    path = str(users / "store")
+    assert values(Dataset.range(3).cache(path)) == [0, 1, 2]
+    Dataset.range(3).save(str(users / "saved"))
+    assert os.path.exists(f"{path}.index")
+    assert (users / "saved").is_dir()
+    assert not wrote_below(private)

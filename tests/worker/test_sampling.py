@@ -1,0 +1,245 @@
+"""The in-graph loop against a clock outside the graph, and what it counts."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cs_input_analyzer.records import SamplesPerElement
+from cs_input_analyzer.worker.sampling import (
+    CAPACITY,
+    _counted_component,
+    bytes_of,
+    counted_here,
+    harness_us_per_batch,
+    samples_in,
+    sampling_loop,
+)
+
+pytestmark = pytest.mark.tf
+
+tf: Any = pytest.importorskip("tensorflow")
+Dataset = tf.data.Dataset
+
+SLEEP_S = 0.02
+# Two clocks of one host, each read with its own rounding.
+CLOCK_GRAIN_S = 1e-4
+
+
+def sleepy(batches: int, made_s: list[tuple[float, float]] | None = None) -> Any:
+    """Batches that take `SLEEP_S` each, spent in Python where nobody optimizes it away; notes when each was begun and done."""
+
+    def wait(value: Any) -> Any:
+        began_s = time.time()
+        time.sleep(SLEEP_S)
+        if made_s is not None:
+            made_s.append((began_s, time.time()))
+        return value
+
+    def through_python(value: Any) -> Any:
+        return tf.ensure_shape(tf.py_function(wait, [value], tf.int64), [])
+
+    return Dataset.range(batches).map(through_python)
+
+
+def sampled(dataset: Any, batches: int, *, count_samples: bool = False) -> Any:
+    return sampling_loop(dataset.element_spec, count_samples=count_samples)(iter(dataset), batches)
+
+
+# --- stamps against a clock outside the graph --------------------------------------------------------------------------------
+
+
+def test_stamps_agree_with_a_clock_outside_the_graph() -> None:
+    made_s: list[tuple[float, float]] = []
+    one_by_one = tf.data.Options()  # TensorFlow would put a prefetch behind the map, which begins the next element by itself
+    one_by_one.autotune.enabled = False
+    one_by_one.experimental_optimization.inject_prefetch = False
+    dataset = sleepy(100, made_s).with_options(one_by_one)
+    loop = sampling_loop(dataset.element_spec, count_samples=False)
+    iterator = iter(dataset)
+    loop(iterator, 1)  # traces
+    made_s.clear()
+    chunk = loop(iterator, 10)
+    made_s.append((time.time(), math.inf))
+    assert len(chunk.stamps_s) == 10
+    assert len(made_s) == 11
+    assert not chunk.ended
+    assert chunk.error is None
+    # However long the host pauses in between: no stamp is ahead of its element, and none waits until the next one is begun.
+    for stamp_s, (_, ready_s), (next_s, _) in zip(chunk.stamps_s, made_s, made_s[1:], strict=False):
+        assert ready_s - CLOCK_GRAIN_S <= stamp_s <= next_s + CLOCK_GRAIN_S
+
+
+def test_chunks_follow_each_other_in_order() -> None:
+    dataset = Dataset.range(10).repeat()
+    loop = sampling_loop(dataset.element_spec, count_samples=False)
+    iterator = iter(dataset)
+    stamps = np.concatenate([loop(iterator, count).stamps_s for count in (1, 7, 500, 3)])
+    assert len(stamps) == 511
+    assert np.all(np.diff(stamps) >= 0)
+
+
+def test_one_call_takes_at_most_what_its_memory_holds() -> None:
+    chunk = sampled(Dataset.from_tensors(0).repeat(), CAPACITY + 5)
+    assert len(chunk.stamps_s) == CAPACITY
+    assert not chunk.ended
+
+
+def test_the_loop_consumes_exactly_what_it_stamps() -> None:
+    dataset = Dataset.range(100)
+    iterator = iter(dataset)
+    sampling_loop(dataset.element_spec, count_samples=False)(iterator, 30)
+    assert int(next(iterator)) == 30
+
+
+def test_the_harness_knows_its_own_cost() -> None:
+    assert 0 < harness_us_per_batch(200) < 1e5
+
+
+# --- the end, and errors -----------------------------------------------------------------------------------------------------
+
+
+def test_the_end_keeps_the_stamps_before_it() -> None:
+    chunk = sampled(Dataset.range(7), 20)
+    assert (len(chunk.stamps_s), chunk.ended, chunk.error) == (7, True, None)
+
+
+def test_the_last_element_may_be_the_last_wanted() -> None:
+    dataset = Dataset.range(5)
+    loop = sampling_loop(dataset.element_spec, count_samples=False)
+    iterator = iter(dataset)
+    assert not loop(iterator, 5).ended
+    after = loop(iterator, 5)
+    assert (len(after.stamps_s), after.ended) == (0, True)
+
+
+def test_an_early_end_holds_no_stamp_of_the_call_before() -> None:
+    """Many times over, because calls in quick succession are what made old stamps look new."""
+    dataset = Dataset.range(300)
+    loop = sampling_loop(dataset.element_spec, count_samples=False)
+    for _ in range(20):
+        whole, few = iter(dataset), iter(dataset.take(5))
+        loop(whole, 300)
+        short = loop(few, 300)
+        assert len(short.stamps_s) == 5
+        assert np.all(np.diff(short.stamps_s) >= 0)
+
+
+@pytest.fixture
+def half_corrupt(tmp_path: Path) -> str:
+    """A TFRecord file whose sixth record fails its checksum."""
+    path = str(tmp_path / "half.tfrecord")
+    with tf.io.TFRecordWriter(path) as writer:
+        for _ in range(10):
+            writer.write(b"x" * 100)
+    content = bytearray(Path(path).read_bytes())
+    content[5 * 116 + 12 + 50] ^= 0xFF
+    Path(path).write_bytes(bytes(content))
+    return path
+
+
+def test_a_corrupt_record_keeps_the_stamps_before_it(half_corrupt: str) -> None:
+    chunk = sampled(tf.data.TFRecordDataset(half_corrupt), 50)
+    assert len(chunk.stamps_s) == 5
+    assert not chunk.ended
+    assert isinstance(chunk.error, tf.errors.DataLossError)
+    assert "corrupted record" in chunk.error.message
+
+
+def test_an_error_of_the_users_function_is_an_error_and_not_the_end() -> None:
+    checked = Dataset.range(10).map(
+        lambda x: tf.debugging.check_numerics(tf.cast(1, tf.float32) / tf.cast(4 - x, tf.float32), "bad")
+    )
+    chunk = sampled(checked, 50)
+    assert len(chunk.stamps_s) == 4
+    assert not chunk.ended
+    assert isinstance(chunk.error, tf.errors.InvalidArgumentError)
+
+
+# --- counting samples --------------------------------------------------------------------------------------------------------
+
+
+def growing() -> Any:
+    return Dataset.range(1, 9).map(lambda x: tf.range(x))
+
+
+def odd_even() -> Any:
+    """Batches of 3, 3, 2."""
+    return Dataset.range(8).batch(3)
+
+
+@pytest.mark.parametrize(
+    ("build", "counts"),
+    [
+        (odd_even, [3, 3, 2]),
+        (lambda: odd_even().map(lambda x: {"a": (x, tf.ones([4]))}), [3, 3, 2]),
+        (lambda: odd_even().map(lambda x: (tf.constant(0.5), x)), [3, 3, 2]),  # a scalar stands first
+        (lambda: odd_even().map(lambda x: (tf.zeros([9]), x)), [3, 3, 2]),  # a table of fixed size stands first
+        (lambda: growing().ragged_batch(3), [3, 3, 2]),
+        (lambda: growing().padded_batch(3), [3, 3, 2]),
+        (lambda: odd_even().map(lambda x: tf.sparse.from_dense(tf.one_hot(x, 10))), [3, 3, 2]),
+        (lambda: odd_even().map(lambda x: tf.strings.as_string(x)), [3, 3, 2]),
+        (lambda: odd_even().map(lambda x: tf.py_function(lambda y: y, [x], tf.int64)), [3, 3, 2]),  # of unknown rank
+        (lambda: growing().bucket_by_sequence_length(lambda x: tf.shape(x)[0], [4, 7], [3, 2, 1]), [3, 2, 1, 1, 1]),
+    ],
+)
+def test_every_batch_is_counted_in_the_loop_and_outside(build: Callable[[], Any], counts: list[int]) -> None:
+    chunk = sampled(build(), 50, count_samples=True)
+    assert chunk.samples.tolist() == counts
+    assert len(chunk.stamps_s) == len(counts)
+    dataset = build()
+    found = SamplesPerElement(value=None, source="batches", counted_in=_counted_component(dataset.element_spec))
+    assert [samples_in(element, found) for element in dataset] == counts
+
+
+def test_without_counting_there_are_no_counts() -> None:
+    assert sampled(odd_even(), 50).samples is None
+
+
+def test_batches_of_batches_are_counted_by_the_rows() -> None:
+    dataset = Dataset.range(20).batch(4, drop_remainder=True).batch(2)
+    found = SamplesPerElement(value=8, source="batches", counted_in=0, rows=4)
+    chunk = sampling_loop(dataset.element_spec, count_samples=True, counted_in=0, rows=4)(iter(dataset), 9)
+    assert chunk.samples.tolist() == [8, 8, 4] == [samples_in(element, found) for element in dataset]
+
+
+@pytest.mark.parametrize(
+    ("shape", "is_counted"),
+    [([8, 3], True), ([5, 3], True), ([16, 3], False), ([20, 8], False), ([3, 8], False), ([8, 8], True), ([], False)],
+)
+def test_a_first_dimension_that_cannot_be_the_batch_is_not_counted(shape: list[int], is_counted: bool) -> None:
+    found = counted_here(tf.zeros(shape), SamplesPerElement(value=8, source="batch(8)", counted_in=0))
+    assert (found.counted_in == 0) is is_counted
+    assert found.value == 8
+
+
+# --- bytes -------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("make", "size"),
+    [
+        (lambda: tf.zeros([4, 5], tf.float16), 40),
+        (lambda: {"a": tf.zeros([3], tf.int64), "b": (tf.zeros([], tf.uint8), tf.zeros([2, 2], tf.float32))}, 24 + 1 + 16),
+        (lambda: tf.constant(["", "abc", "ü"]), 5),
+        (lambda: tf.ragged.constant([[1, 2], [], [3]], tf.int32, row_splits_dtype=tf.int64), 3 * 4 + 4 * 8),
+        (lambda: tf.sparse.from_dense(tf.constant([[0, 7], [0, 0], [8, 0]], tf.int32)), 2 * 4 + 2 * 2 * 8 + 2 * 8),
+        (lambda: (), 0),
+        (lambda: tf.zeros([0, 7]), 0),
+    ],
+)
+def test_bytes_of_an_element(make: Callable[[], Any], size: int) -> None:
+    assert bytes_of(make()) == size
+
+
+def test_bytes_add_up_over_the_parts_of_an_element() -> None:
+    parts = [tf.zeros([3], tf.int32), tf.constant(["xy"]), tf.ragged.constant([[1.0], [2.0, 3.0]])]
+    for chosen in itertools.permutations(parts, 2):
+        assert bytes_of({"first": chosen[0], "second": [chosen[1]]}) == sum(bytes_of(part) for part in chosen)

@@ -1,0 +1,522 @@
+"""Code of its time on the TensorFlow of today: what is stood in for, what is not, and that no stand-in ever becomes a number."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import re
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cs_input_analyzer import api
+from cs_input_analyzer.choices import make_options
+from cs_input_analyzer.cli import main
+from cs_input_analyzer.engines import WorkerFailure
+from cs_input_analyzer.engines.bootstrap import environment
+from cs_input_analyzer.errors import InputFunctionError, LaunchError, UsageError
+from cs_input_analyzer.records import Options
+from cs_input_analyzer.studies.probing.failures import failure_of
+from cs_input_analyzer.worker import load
+from cs_input_analyzer.worker.capture import innermost, missing_advice, setting_up, standing_in
+from cs_input_analyzer.worker.capture.estimators import led_to
+from cs_input_analyzer.worker.capture.missing import expects_import_error
+from cs_input_analyzer.worker.capture.stand_ins import Blank, NoResult, StandInError
+from tests.functional.running import BRIEF
+
+NUMBERS = itertools.count()
+
+
+@pytest.fixture
+def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Any, list[str]]]:
+    """Writes a module of the user's, calls its `input_fn` as a worker does; gives the dataset and what was stood in for."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def build(text: str, *named: str, mode: Any = "train") -> tuple[Any, list[str]]:
+        file = tmp_path / f"users_data_{next(NUMBERS)}.py"
+        file.write_text("import tensorflow as tf\n" + textwrap.dedent(text))
+        told: list[str] = []
+        with standing_in(named, told.append):
+            with setting_up():
+                found = load.find_object(load.parse_target(f"{file}:input_fn"))
+            dataset = load.build_dataset(found, load.Call(params={}, mode=mode, num_workers=1, worker_index=0))
+        return dataset, told
+
+    return build
+
+
+def first(dataset: Any) -> Any:
+    return next(iter(dataset)).numpy().tolist()
+
+
+# --- what is stood in for ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.tf
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from tensorflow.python.keras.mixed_precision.experimental.loss_scale_optimizer import LossScaleOptimizer",
+        "from tensorflow.keras.mixed_precision.experimental import Policy",
+        "from tensorflow.keras.mixed_precision import experimental; experimental.Policy",
+        "from tensorflow.contrib import slim",
+        "from tensorflow.contrib import training; class Mine(training.HParams): pass".replace("; ", "\n"),
+        "import tensorflow.contrib.slim as slim; slim.conv2d",
+        "from tensorflow.contrib.tpu.python.tpu import tpu_estimator; tpu_estimator.TPUEstimator",
+        "from tensorflow.python.estimator import run_config; run_config.RunConfig()",
+        "from tensorflow.keras.layers import CuDNNLSTM; class Mine(CuDNNLSTM): pass".replace("; ", "\n"),
+        "from keras.layers.core import Dense; Dense(3)(None)",
+        "from keras.utils.np_utils import to_categorical",
+        "from cerebras.tf.cs_estimator import CerebrasEstimator",
+        "from cerebras_appliance.CSConfig import CSConfig; CSConfig(num_csx=1)",
+        "from tensorflow_estimator.python.estimator.estimator import Estimator",
+        "from tensorflow.compat.v1 import estimator; estimator.RunConfig",
+        "import tensorflow.compat.v1 as tf; tf.estimator.RunConfig",
+        "import tensorflow.compat.v2 as tf; tf.estimator.RunConfig",
+    ],
+)
+def test_what_is_lost_is_stood_in_for(line: str, built: Callable[..., tuple[Any, list[str]]]) -> None:
+    dataset, told = built(f"{line}\ndef input_fn(params):\n    return tf.data.Dataset.range(9).batch(3)\n")
+    assert first(dataset) == [0, 1, 2]
+    assert told
+
+
+@pytest.mark.tf
+def test_it_is_missing_again_afterwards(built: Callable[..., tuple[Any, list[str]]]) -> None:
+    import tensorflow as tf
+
+    text = "from tensorflow.keras.layers import CuDNNGRU\nfrom tensorflow.contrib import slim\nimport cerebras.tf.x\n"
+    built(f"{text}def input_fn(params):\n    return tf.data.Dataset.range(1)\n")
+    left = [name for name in sys.modules if name.startswith(("tensorflow.contrib", "cerebras")) or name.endswith("CuDNNGRU")]
+    assert left == []
+    assert "estimator" not in vars(tf)
+    assert "contrib" not in vars(tf)
+    with pytest.raises(ImportError):
+        importlib.import_module("tensorflow.contrib")
+    with pytest.raises(ImportError):
+        from tensorflow.keras.layers import CuDNNGRU  # noqa: F401
+
+
+@pytest.mark.tf
+def test_what_is_there_is_itself(built: Callable[..., tuple[Any, list[str]]]) -> None:
+    dataset, told = built(
+        """
+        import json
+        from tensorflow.keras.layers import Dense
+        from tensorflow.python.data.ops import dataset_ops
+        import yaml
+        def input_fn(params):
+            assert isinstance(Dense(1), tf.keras.layers.Layer) and dataset_ops.DatasetV2 is tf.data.Dataset
+            return tf.data.Dataset.range(len(json.dumps(yaml.safe_load("[1]"))))
+        """,
+        "json",
+        "yaml",
+    )
+    assert first(dataset) == 0
+    assert told == []
+
+
+@pytest.mark.tf
+@pytest.mark.parametrize("caught", ["ImportError", "ModuleNotFoundError", "(AttributeError, ImportError)", "Exception", ""])
+def test_code_that_tries_an_import_goes_its_other_way(caught: str, built: Callable[..., tuple[Any, list[str]]]) -> None:
+    dataset, told = built(
+        f"""
+        try:
+            from tensorflow.contrib.data import (
+                parallel_interleave,
+            )
+        except {caught}:
+            parallel_interleave = None
+        try:
+            import a_package_that_is_not_installed
+        except {caught}:
+            a_package_that_is_not_installed = None
+        def input_fn(params):
+            assert parallel_interleave is None and a_package_that_is_not_installed is None
+            return tf.data.Dataset.range(3)
+        """
+    )
+    assert first(dataset) == 0
+    assert told == []
+
+
+@pytest.mark.tf
+def test_the_vendors_flavours_are_told_apart(built: Callable[..., tuple[Any, list[str]]]) -> None:
+    """Its scripts try for a module of the Python that streams weights; the one after it has to be there."""
+    text = """
+        try:
+            try:
+                import tfwse
+                from cerebras.tf.ws.cs_estimator_ws import CerebrasEstimator
+                flavour = 2
+            except ImportError:
+                from cerebras.tf.cs_estimator import CerebrasEstimator
+                flavour = 1
+        except ImportError:
+            flavour = 0
+        def input_fn(params):
+            return tf.data.Dataset.range(flavour, 9)
+        """
+    assert first(built(text)[0]) == 1
+    assert first(built(text, "tfwse")[0]) == 2
+
+
+@pytest.mark.tf
+def test_questions_whether_a_module_is_there(built: Callable[..., tuple[Any, list[str]]]) -> None:
+    dataset, _ = built(
+        """
+        import importlib.util
+        def is_there(name):
+            try:
+                return importlib.util.find_spec(name) is not None
+            except ImportError:
+                return False
+        names = ["cerebras", "cerebras.framework", "cerebras_appliance", "tensorflow.contrib", "spacy_like", "other_like", "yaml"]
+        answers = [is_there(name) for name in names]
+        def input_fn(params):
+            return tf.data.Dataset.from_tensors(answers)
+        """,
+        "spacy_like",
+    )
+    assert first(dataset) == [False, False, True, False, True, False, True]
+
+
+@pytest.mark.tf
+def test_packages_that_probe_are_not_fooled(tmp_path: Path, built: Callable[..., tuple[Any, list[str]]]) -> None:
+    """A library that has other ways, and asks in a function rather than in a `try`, is none of the user's own code."""
+    library = tmp_path / "lib" / "site-packages" / "probing_library.py"
+    library.parent.mkdir(parents=True)
+    library.write_text("import importlib\n\ndef load(name):\n    return importlib.import_module(name)\n")
+    sys.path.append(str(library.parent))
+    try:
+        text = """
+            import importlib
+            import probing_library
+            {who}.{load}("tensorflow.contrib.image")
+            def input_fn(params):
+                return tf.data.Dataset.range(3)
+            """
+        with pytest.raises(ModuleNotFoundError, match=r"tensorflow\.contrib"):
+            built(text.format(who="probing_library", load="load"))
+        assert first(built(text.format(who="importlib", load="import_module"))[0]) == 0
+    finally:
+        sys.path.remove(str(library.parent))
+
+
+@pytest.mark.tf
+def test_a_package_is_stood_in_for_only_where_it_is_named(built: Callable[..., tuple[Any, list[str]]]) -> None:
+    text = """
+        import spacy_like.lang.en as en
+        nlp = en.English(pipeline=["tagger"])
+        for token in nlp("a text"):
+            raise AssertionError
+        if nlp.vocab:
+            raise AssertionError
+        print(f"{nlp.vocab.size + 1} words, %s" % nlp)
+        def input_fn(params):
+            return tf.data.Dataset.range(3)
+        """
+    with pytest.raises(ModuleNotFoundError, match="spacy_like") as caught:
+        built(text)
+    assert missing_advice(str(caught.value)).endswith("give --stand-in spacy_like")
+    dataset, told = built(text, "spacy_like")
+    assert first(dataset) == 0
+    assert innermost(told) == ("spacy_like.lang.en",)
+
+
+# --- Estimators --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.tf
+@pytest.mark.parametrize(
+    "keys", ["tf.estimator", "tf.compat.v1.estimator", "model_fn", "tensorflow_estimator.python.estimator.mode_keys"]
+)
+@pytest.mark.parametrize(("mode", "begins"), [("train", 100), ("eval", 200), ("infer", 300)])
+def test_mode_keys_have_their_values_while_the_data_are_built(
+    keys: str, mode: str, begins: int, built: Callable[..., tuple[Any, list[str]]]
+) -> None:
+    dataset, _ = built(
+        f"""
+        import tensorflow_estimator.python.estimator.mode_keys
+        from tensorflow.python.estimator import model_fn
+        def input_fn(params, mode):
+            of = {{{keys}.ModeKeys.TRAIN: 100, {keys}.ModeKeys.EVAL: 200, {keys}.ModeKeys.PREDICT: 300}}
+            from tensorflow.compat.v1.estimator import ModeKeys
+            assert (mode == ModeKeys.TRAIN) == (of[mode] == 100)
+            return tf.data.Dataset.range(of[mode], 999)
+        """,
+        mode=mode,
+    )
+    assert first(dataset) == begins
+
+
+@pytest.mark.tf
+def test_an_estimator_leads_to_the_run_that_goes_on(built: Callable[..., tuple[Any, list[str]]]) -> None:
+    """A module of the user's that is loaded once holds its class for as long as the process lives."""
+    text = """
+        from cerebras.tf.cs_estimator import CerebrasEstimator
+        class Mine(CerebrasEstimator):
+            pass
+        def input_fn(params):
+            Mine().train(tf.data.Dataset.range)
+            return tf.data.Dataset.range(3)
+        """
+    reached: list[list[str]] = [[], []]
+    for heard in reached:
+        with led_to(lambda estimator, call, input_fn, mode, heard=heard: heard.append(call)):  # type: ignore[misc]
+            built(text)
+    built(text)  # nobody listens: it trains nothing
+    assert reached == [["train"], ["train"]]
+
+
+# --- no value ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.tf
+@pytest.mark.parametrize(
+    ("use", "says"),
+    [
+        ("numbers.batch(lost.size(4))", r"lost_package\.size\(\.\.\.\) is only a stand-in"),
+        ("numbers.batch(int(lost.config.batch))", r"lost_package\.config\.batch .* a whole number"),
+        ("numbers.batch(lost.size() * 8)", r"lost_package\.size\(\.\.\.\)"),
+        ("numbers.batch(2).repeat(round(lost.passes / 2))", r"lost_package\.passes"),
+        ("numbers.take(len(lost.words()))", r"lost_package\.words\(\.\.\.\) .* has a length"),
+        ("numbers.map(lambda x: x * lost.scale)", r"lost_package\.scale .* a tensor"),
+        ("numbers.map(lambda x: tf.cast(x, tf.float32) * float(lost.scale))", r"lost_package\.scale"),
+        ("numbers.map(lost.parse)", r"lost_package\.parse\(\.\.\.\)"),
+        ("numbers.map(lambda x: tf.reshape(x, lost.shape))", r"lost_package\.shape"),
+        ("numbers.map(lambda x: tf.reshape(x, [lost.rows, -1]))", r"lost_package\.rows"),
+        ("numbers.map(lambda x: tf.ensure_shape(x, lost.shape))", r"lost_package\.shape"),
+        ("tf.data.TFRecordDataset(lost.files())", r"lost_package\.files\(\.\.\.\)"),
+        ("tf.data.TFRecordDataset(os.path.join(lost.folder, 'a'))", r"lost_package\.folder .* a path"),
+        ("tf.data.Dataset.from_tensor_slices(np.array(lost.table))", r"lost_package\.table .* an array"),
+        ("tf.data.Dataset.from_tensor_slices(np.zeros(lost.shape))", r"lost_package\.shape"),
+        ("tf.data.Dataset.from_tensor_slices(list(lost.table))", r"lost_package\.table"),
+        ("tf.data.Dataset.from_tensor_slices([row for row in lost.table])", r"lost_package\.table .* a list"),
+        ("numbers.shard(lost.size(), lost.rank())", r"lost_package\.(size|rank)"),
+        ("numbers.batch(4 if lost.rank() == 0 else 8)", r"lost_package\.rank\(\.\.\.\) .* compare"),
+        ("numbers.batch(4 if lost.rank() > 0 else 8)", r"lost_package\.rank\(\.\.\.\) .* compare"),
+        ("numbers.batch(4 if lost.is_on else 8)", r"lost_package\.is_on .* a condition"),
+        ("numbers.batch(lost.Options(size=3).other)", r"lost_package\.Options\(\.\.\.\)\.other"),
+        ("numbers.batch(lost.Options.SIZE)", r"lost_package\.Options\.SIZE"),
+        ("lost.load('mnist')['train'].batch(4)", r"lost_package\.load\(\.\.\.\)\[\.\.\.\]\.batch\(\.\.\.\) .* returns"),
+        ("numbers.padded_batch(2, padded_shapes=lost.shape)", r"lost_package\.shape"),
+    ],
+)
+def test_a_stand_in_in_the_data_is_an_error_that_names_it(use: str, says: str, built: Callable[..., tuple[Any, list[str]]]) -> None:
+    text = "import os\nimport numpy as np\nimport lost_package as lost\nnumbers = tf.data.Dataset.range(64)\n"
+    with pytest.raises(Exception, match=f"(?s){says}"):
+        built(f"{text}def input_fn(params):\n    return {use}\n", "lost_package")
+
+
+@pytest.mark.tf
+@pytest.mark.parametrize(
+    "use",
+    ["np.zeros(lost.shape)", "tf.TensorShape(lost.shape)", "tf.constant(lost.shape)", "range(lost.size)", "[1, 2][lost.size]"],
+)
+def test_a_script_is_told_as_well(use: str, built: Callable[..., tuple[Any, list[str]]]) -> None:
+    text = f"import numpy as np\nimport lost_package as lost\n{use}\ndef input_fn(params):\n    return tf.data.Dataset.range(3)\n"
+    with pytest.raises(StandInError, match=r"lost_package\.(shape|size)"):
+        built(text, "lost_package")
+
+
+@pytest.mark.tf
+def test_a_stand_in_that_is_reached_while_the_data_are_read(built: Callable[..., tuple[Any, list[str]]]) -> None:
+    dataset, _ = built(
+        """
+        import lost_package as lost
+        def parse(number):
+            return lost.parse(number)
+        def input_fn(params):
+            return tf.data.Dataset.range(3).map(lambda number: tf.py_function(parse, [number], tf.int64))
+        """,
+        "lost_package",
+    )
+    with pytest.raises(Exception, match=r"lost_package\.parse"):
+        first(dataset)
+
+
+@pytest.mark.tf
+def test_what_scripts_do_with_stand_ins_is_harmless(built: Callable[..., tuple[Any, list[str]]]) -> None:
+    dataset, _ = built(
+        """
+        import abc, copy, logging
+        import lost_package as lost
+        from lost_package.deep import Strategy, function, MODE_A
+        class Mine(lost.Base, abc.ABC):
+            @abc.abstractmethod
+            def f(self): ...
+        @function
+        def decorated(x):
+            return x + 1
+        @lost.also(name="x")
+        def another(x):
+            return x + decorated(x)
+        with lost.scope("a"):
+            kinds = {MODE_A: 1, Strategy.ES_ANY: 2}
+            optimizer = lost.Wrapped(rate=0.1 * lost.size() + 1)
+            copy.deepcopy({"a": optimizer})
+            logging.debug("%s %r", optimizer, lost)
+            hooks = [hook for hook in lost.hooks()] + [lost.Hook()]
+        assert optimizer.rate is not None and isinstance(optimizer, lost.Wrapped) and Strategy.ES_ANY != Strategy.ES_OTHER
+        def input_fn(params):
+            print(f"{lost.version} {optimizer}")
+            lost.init()
+            return tf.data.Dataset.range(5).map(decorated)
+        """,
+        "lost_package",
+    )
+    assert first(dataset) == 1
+
+
+def test_what_a_training_gives_that_was_not_run() -> None:
+    with setting_up():
+        history = NoResult()
+        best = history.history["loss"][-1]
+        assert f"{best:.3f}" == "(nothing: the training was not run)"
+        assert not best < 1.0
+        assert f"{float(best + 1):.2f}" == "nan"
+        with pytest.raises(StandInError, match="training was not run"):
+            int(best)
+
+
+def test_a_stand_in_says_what_it_stands_for() -> None:
+    chain = Blank()
+    for _ in range(100):
+        chain = chain.next()
+    assert len(repr(chain)) < 120
+    with pytest.raises(AttributeError):
+        chain.__wrapped__  # noqa: B018
+
+
+# --- what the user is told ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("code", "line", "is_expected"),
+    [
+        ("try:\n    import a\nexcept ImportError:\n    import b\n", 2, True),
+        ("try:\n    import a\nexcept ImportError:\n    import b\n", 4, False),
+        ("try:\n    import a\nexcept (KeyError, builtins.ImportError) as e:\n    pass\n", 2, True),
+        ("try:\n    import a\nexcept ValueError:\n    pass\n", 2, False),
+        ("try:\n    x = 1\nexcept ImportError:\n    pass\nelse:\n    import a\n", 6, False),
+        ("try:\n    import a\nfinally:\n    pass\n", 2, False),
+        ("import a\n", 1, False),
+        ("import (\n", 1, False),
+    ],
+)
+def test_imports_that_may_fail(code: str, line: int, is_expected: bool, tmp_path: Path) -> None:
+    (tmp_path / "code.py").write_text(code)
+    assert expects_import_error(str(tmp_path / "code.py"), line) is is_expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "stage", "says", "is_silent_on"),
+    [
+        ("KeyError", "build", "cs_input_analyzer python run.py", "--stand-in"),
+        ("ValueError", "build", "failed", "--set"),
+        ("KeyError", "first_batch", "failed", "--set"),
+    ],
+)
+def test_advice_about_params(kind: str, stage: str, says: str, is_silent_on: str) -> None:
+    error = failure_of(WorkerFailure(stage=stage, kind=kind, message="'vocab_size'", details=""), Options())
+    assert says in str(error)
+    assert is_silent_on not in str(error)
+    of_script = failure_of(WorkerFailure(stage=stage, kind=kind, message="'vocab_size'", details=""), Options(), is_script=True)
+    assert "--set" not in str(of_script)
+
+
+@pytest.mark.parametrize(
+    ("kind", "stage", "error", "says"),
+    [
+        ("deadline", "waiting to sample", InputFunctionError, "hung: .* --max-seconds is 15, more buys"),
+        ("start", "building the pipeline in the input function", InputFunctionError, "hung: .* --start-timeout is 40, more buys"),
+        ("start", "importing TensorFlow", LaunchError, "^a worker was .* --start-timeout is 40, more buys"),
+    ],
+)
+def test_whoever_is_ended_is_told_which_option_gives_more_patience(
+    kind: str, stage: str, error: type[Exception], says: str
+) -> None:
+    hung = WorkerFailure(stage="hang", kind=kind, message=f"ended by us while {stage}", details="")
+    found = failure_of(hung, Options(max_seconds=15.0, start_timeout_s=40.0))
+    assert type(found) is error
+    assert re.search(says, str(found))
+
+
+def test_names_of_packages() -> None:
+    assert make_options(stand_ins="spacy, horovod,").stand_ins == ("spacy", "horovod")
+    assert make_options(stand_ins=("a.b",)).stand_ins == ("a.b",)
+    for name in ("a-b", "a b", "a..b", "1a"):
+        with pytest.raises(UsageError, match="--stand-in"):
+            make_options(stand_ins=name)
+
+
+def test_a_package_that_is_installed_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["analyze", str(tmp_path / "nowhere.py:f"), "--stand-in", "yaml,not_there_at_all"]) == 2
+    told = capsys.readouterr().err
+    assert "--stand-in yaml: it is installed" in told
+    assert "not_there_at_all" not in told
+
+
+OLD = """
+import lost_package
+import tensorflow as tf
+from tensorflow.contrib.training import HParams
+
+def input_fn(params, mode=tf.estimator.ModeKeys.TRAIN):
+    if params.get("wrong"):
+        return tf.data.Dataset.range(1000).batch(lost_package.size())
+    from cerebras.tf.x import CS_AUTOTUNE
+    numbers = tf.data.Dataset.range(100000).map(lambda x: x + 1, num_parallel_calls=CS_AUTOTUNE)
+    return numbers.batch(params["batch"], drop_remainder=True)
+"""
+
+
+def analyzed(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    (folder / "old.py").write_text(OLD)
+    root = str(Path(__file__).resolve().parents[2])
+    quick = ("--cpus", "1", "--probe-layouts", "1x1x1", "--max-seconds", "40", "--target-error", "0.5", "--no-measure-fixes")
+    return subprocess.run(
+        [sys.executable, "-m", BRIEF, "analyze", "old.py:input_fn", *quick, *options],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+        cwd=folder,
+        env={**environment(), "PYTHONPATH": root},
+    )
+
+
+@pytest.mark.tf
+@pytest.mark.slow
+def test_a_target_with_imports_of_its_time(tmp_path: Path) -> None:
+    file = tmp_path / "run.json"
+    done = analyzed(tmp_path, "--set", "batch=8", "--stand-in", "lost_package", "--json", str(file))
+    assert done.returncode == 0, done.stderr[-3000:]
+    run = api.load_analysis(file)
+    assert run.pipeline.batch_size == 8
+    assert run.pipeline.stand_ins == ("tensorflow.contrib.training", "tensorflow.estimator", "cerebras.tf.x")
+    assert run.options.stand_ins == ("lost_package",)
+    assert "tensorflow.estimator, cerebras.tf.x: not installed" in " ".join(str(run).split())
+
+
+@pytest.mark.tf
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("options", "code", "says"),
+    [
+        (("--set", "batch=8"), 2, "give --stand-in lost_package"),
+        (("--set", "wrong=true", "--stand-in", "lost_package"), 3, "lost_package.size(...) is only a stand-in"),
+        (("--set", "other=1", "--stand-in", "lost_package"), 3, "cs_input_analyzer python run.py"),
+    ],
+)
+def test_targets_that_are_refused(options: tuple[str, ...], code: int, says: str, tmp_path: Path) -> None:
+    done = analyzed(tmp_path, *options)
+    assert done.returncode == code, done.stderr[-3000:]
+    assert says in done.stderr
+    assert done.stdout == ""
