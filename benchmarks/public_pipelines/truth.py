@@ -14,6 +14,7 @@ What each gives, or why it gave nothing, is printed at once.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -35,6 +36,8 @@ LONGEST_PASS = 20_000
 IDLE_CPU_S, IDLE_LOOK_S, LONGEST_SETTLING_S = 0.001, 0.02, 1.0
 FILLING_S = 10.0
 LEAST_ROUNDS = 5
+# So many whole passes fit into a window, where passes are short.
+PASSES = 5
 
 
 @dataclass(slots=True)
@@ -45,6 +48,7 @@ class Reading:
     listed: Listed
     iterator: Any = None
     elements: int = 1
+    passes: int = 0
     _loop: Any = None
     _total: Any = None
     _taken: Any = None
@@ -85,6 +89,7 @@ class Reading:
                 if is_empty:
                     raise RuntimeError("a pass gave no element") from None
                 self.iterator, self._is_fresh = iter(self.dataset), True
+                self.passes += 1
             else:
                 self._is_fresh = False
 
@@ -102,6 +107,20 @@ class Reading:
             next_s = max(0.0, min(left_s, seconds / 10))
             self.elements = max(1, min(4 * self.elements, int(self.elements * next_s / max(took_s, 1e-6))))
         return self.samples() - before, time.perf_counter() - began_s
+
+    def for_passes(self, seconds: float) -> tuple[float, float]:
+        """Samples of whole passes, and the seconds that they took: as many as begin within so many seconds, one at least."""
+        import tensorflow as tf
+
+        before, began_s = self.samples(), time.perf_counter()
+        while True:
+            self.iterator = iter(self.dataset)
+            with contextlib.suppress(tf.errors.OutOfRangeError):
+                self._loop(self.iterator, tf.constant(2**31 - 1))
+            took_s = time.perf_counter() - began_s
+            if took_s >= seconds:
+                self.iterator, self._is_fresh = iter(self.dataset), True
+                return self.samples() - before, took_s
 
     def cpu_per_sample(self, seconds: float) -> float:
         """From an idle process with full buffers to the next: so all CPU is of the samples that were taken."""
@@ -154,6 +173,11 @@ def rates(listed: Listed, params: Mapping[str, str], pairs: int, seconds: float)
     said = pipeline.samples_per_element
     counted = replace(said, value=true) if said.is_unknown else counted_here(first, said)
     reading.for_seconds(2 * seconds)
+    # A window that cuts passes in the middle has too many or too few of their beginnings, in which buffers fill.
+    is_passes = reading.passes > 1
+    if is_passes:
+        samples, took_s = reading.for_passes(0.0)
+        seconds = max(seconds, PASSES * took_s)
     reported: list[tuple[float, float]] = []
     bare: list[tuple[float, float]] = []
     for pair in range(pairs):
@@ -163,7 +187,7 @@ def rates(listed: Listed, params: Mapping[str, str], pairs: int, seconds: float)
                 reported.append(_reported(dataset, pipeline, reading, counted, seconds))
             else:
                 began_s = time.process_time()
-                samples, took_s = reading.for_seconds(seconds)
+                samples, took_s = reading.for_passes(seconds) if is_passes else reading.for_seconds(seconds)
                 bare.append((samples / took_s, (time.process_time() - began_s) / samples))
     return {
         "reported": [rate for rate, _ in reported],
