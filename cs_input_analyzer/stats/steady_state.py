@@ -24,7 +24,7 @@ MIN_BLOCKS = 8
 CORRELATED = 0.25  # lag-1 autocorrelation of block means above which blocks are joined
 CONFIDENCE = 0.90
 MAX_PAIRED = 300
-MIN_PASSES = 2  # whole passes over the data, from which on a window is made of them
+MIN_PASSES = 4  # whole passes over the data, from which on each is a block
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,25 +56,22 @@ LEAST_CUT_DIVISOR = 8
 def steady_window(stamps_s: Floats, passes: Sequence[int] = ()) -> Window | None:
     """The steady window of batch arrival times, shape [n] in seconds; None with fewer than two stamps (no gap, no rate).
 
-    `passes`: how many batches had come when each pass over the data ended. With two whole passes or more the window is made of
-    whole passes: a shuffle buffer that fills at the start of each is part of the pipeline, and a piece of a pass has too much or
-    too little of it.
+    `passes`: how many batches had come when each pass over the data ended. A window in which two or more of them end is made of the
+    whole passes between them: a shuffle buffer that fills at the start of each is part of the pipeline, and a piece of a pass has
+    too much or too little of it. A pass is a block of the interval where there are four or more.
     """
     if len(stamps_s) < 2:
         return None
-    ends = [batches - 1 for batches in dict.fromkeys(passes) if 0 < batches <= len(stamps_s)]
-    if len(ends) > MIN_PASSES:
-        return _window_of_passes(stamps_s, np.array(ends))
+    ends = np.array([batches - 1 for batches in dict.fromkeys(passes) if 0 < batches <= len(stamps_s)])
     gaps = np.diff(stamps_s)
+    if len(ends) > MIN_PASSES:
+        pass_gaps = np.diff(stamps_s[ends]) / np.diff(ends)
+        cut = mser5(pass_gaps)
+        return _window(stamps_s, int(ends[cut]), int(ends[-1]), *block_means(pass_gaps[cut:]))
+    if len(ends) > 1:
+        return _window(stamps_s, int(ends[0]), int(ends[-1]), *block_means(gaps[ends[0] : ends[-1]]))
     cut = max(mser5(gaps), _buffered(stamps_s))
     return _window(stamps_s, cut, len(gaps), *block_means(gaps[cut:]))
-
-
-def _window_of_passes(stamps_s: Floats, ends: npt.NDArray[np.int_]) -> Window:
-    """From the end of one pass to the end of the last, `ends` being places in `stamps_s`; a block is one pass or several."""
-    gaps = np.diff(stamps_s[ends]) / np.diff(ends)
-    cut = mser5(gaps)
-    return _window(stamps_s, int(ends[cut]), int(ends[-1]), *block_means(gaps[cut:]))
 
 
 def _window(stamps_s: Floats, first: int, last: int, blocks: Floats, correlation: float | None) -> Window:

@@ -246,7 +246,7 @@ def _with_rates(base: WorkerResult, journal: Journal, window: Window, per_batch:
             epochs=int(done["epochs"]) if done else 0,
             stopped_by=stopped_by,
             moved=moved_parameters(journal, window),
-            epoch_gap_s=epoch_gap_s(journal, journal.stamps_s[: window.first + window.batches + 1]),
+            epoch_gap_s=epoch_gap_s(journal, journal.stamps_s[: window.first + window.batches + 2]),
             outliers=outliers_in(journal, window, journal.stamps_s),
             is_filling_cache=_is_filling_cache(journal, window),
         ),

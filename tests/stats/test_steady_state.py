@@ -193,7 +193,7 @@ def test_a_few_batches_that_lay_in_buffers_are_no_part_of_a_slow_rate(lay: int, 
 
 
 @given(
-    st.integers(2, 40),
+    st.integers(1, 40),
     st.integers(1, 60),
     st.floats(0.0, 5.0),
     st.integers(0, 59),
@@ -212,6 +212,6 @@ def test_short_passes_count_whole_with_what_each_of_them_waits_for_first(
     assert stamps_s[window.first] + window.window_s == pytest.approx(stamps_s[batches * (passes + 1) - 1])
 
 
-def test_one_whole_pass_is_too_few_to_be_a_window_of_passes() -> None:
+def test_a_window_in_which_one_pass_ends_is_as_without_passes() -> None:
     stamps_s = np.arange(100) * 0.01
-    assert steady_window(stamps_s, [50, 100]) == steady_window(stamps_s)
+    assert steady_window(stamps_s, [50]) == steady_window(stamps_s)
