@@ -1,0 +1,166 @@
+"""The one place for intervals: of means, of sums, of products and ratios, and draws from them. Pure.
+
+An `Estimate` holds a 90 % interval, whose two sides may differ. Independent errors add in quadrature: those of a sum as they are,
+those of a product or a ratio as logarithms, so that no interval of a rate reaches below zero. SciPy is imported where it is called:
+its import takes tenths of a second, which training scripts and workers shall not wait for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from cs_input_analyzer.records import Estimate
+
+__all__ = [
+    "CONFIDENCE",
+    "NORMAL_95",
+    "REPLICATES",
+    "SMALLEST_LOW_RATIO",
+    "Vector",
+    "draws",
+    "estimate_of_draws",
+    "from_log",
+    "half_width_of_mean",
+    "log_error",
+    "mean_of",
+    "middle_90",
+    "paired_ratio",
+    "product",
+    "quotient",
+    "standard_error",
+    "student_t",
+    "total",
+]
+
+Vector = npt.NDArray[np.float64]
+
+CONFIDENCE = 0.90
+"""What the intervals of all estimates hold."""
+
+NORMAL_95 = 1.6448536269514722
+"""95 % quantile of the normal: half of a 90 % interval in standard deviations."""
+
+REPLICATES = 200
+"""How many draws stand for an interval."""
+
+SMALLEST_LOW_RATIO = 0.01
+"""No interval of a rate reaches down to zero: a measured rate was more than nothing."""
+
+MOST_LOG = 300.0
+"""What an exponential may be asked for: a run that was edited can hold rates of any size."""
+
+
+def student_t(degrees: float, statements: int = 1) -> float:
+    """Two-sided 90 % quantile of Student's t; of several `statements` that shall hold together, each at its share (Bonferroni)."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(degrees, 1 - (1 - CONFIDENCE) / 2 / max(1, statements)))
+
+
+def half_width_of_mean(values: Sequence[float] | Vector, of_one: float = 0.0) -> float:
+    """Half the 90 % interval (Student's t) of the mean of independent values; `of_one` where there are fewer than two."""
+    count = len(values)
+    if count < 2:
+        return of_one
+    return student_t(count - 1) * float(np.std(values, ddof=1)) / math.sqrt(count)
+
+
+def from_log(middle: float, half: float, count: int | None = None) -> Estimate:
+    """The estimate whose logarithm is `middle`, give or take `half`."""
+    low, estimate, high = (math.exp(min(max(value, -MOST_LOG), MOST_LOG)) for value in (middle - half, middle, middle + half))
+    return Estimate(estimate=estimate, low=min(low, estimate), high=max(high, estimate), count=count)
+
+
+def paired_ratio(above: Sequence[float], below: Sequence[float]) -> Estimate | None:
+    """Geometric mean of above/below, pair by pair, with its interval (Student's t on the logarithms); None of fewer than two."""
+    logs = [math.log(one / other) for one, other in zip(above, below, strict=False)]
+    if len(logs) < 2:
+        return None
+    return from_log(math.fsum(logs) / len(logs), half_width_of_mean(logs), len(logs))
+
+
+# --- independent estimates, combined -------------------------------------------------------------------------------------------
+
+
+def total(estimates: Sequence[Estimate]) -> Estimate:
+    """The sum of independent estimates, at least one; `count` is the smallest of theirs. It does not reach below zero."""
+    middle = math.fsum(one.estimate for one in estimates)
+    below = math.hypot(*(one.estimate - one.low for one in estimates))
+    above = math.hypot(*(one.high - one.estimate for one in estimates))
+    counts = [one.count for one in estimates if one.count is not None]
+    return Estimate(
+        estimate=middle, low=min(max(0.0, middle - below), middle), high=middle + above, count=min(counts, default=None)
+    )
+
+
+def mean_of(estimates: Sequence[Estimate]) -> Estimate:
+    """The mean of independent estimates of one number, at least one, with what each is unsure of and nothing of how they differ."""
+    return total(estimates).scaled(1 / len(estimates))
+
+
+def product(*factors: Estimate) -> Estimate:
+    """The product of independent estimates above zero; `count` is that of the first."""
+    return _multiplied(factors, (1,) * len(factors))
+
+
+def quotient(above: Estimate, below: Estimate) -> Estimate:
+    """The ratio of two independent estimates above zero; `count` is that of `above`."""
+    return _multiplied((above, below), (1, -1))
+
+
+def _multiplied(factors: Sequence[Estimate], powers: Sequence[int]) -> Estimate:
+    middle, downs, ups = 1.0, [], []
+    for factor, power in zip(factors, powers, strict=True):
+        middle *= factor.estimate**power
+        down, up = _log_halves(factor)
+        downs.append(down if power > 0 else up)
+        ups.append(up if power > 0 else down)
+    low, high = middle * math.exp(-math.hypot(*downs)), middle * math.exp(math.hypot(*ups))
+    return Estimate(estimate=middle, low=min(low, middle), high=max(high, middle), count=factors[0].count)
+
+
+def _log_halves(rate: Estimate) -> tuple[float, float]:
+    """How far the interval reaches down and up, natural logarithms."""
+    low = max(rate.low, SMALLEST_LOW_RATIO * rate.estimate)
+    return math.log(rate.estimate / low), math.log(rate.high / rate.estimate)
+
+
+def standard_error(rate: Estimate) -> float:
+    """Standard error of an estimate from its 90 % interval."""
+    return (rate.high - rate.low) / 2 / NORMAL_95
+
+
+def log_error(rate: Estimate) -> float:
+    """Standard error of the logarithm of an estimate above zero from its 90 % interval."""
+    return sum(_log_halves(rate)) / 2 / NORMAL_95
+
+
+# --- intervals as draws --------------------------------------------------------------------------------------------------------
+
+
+def draws(estimate: Estimate, seed: int | Sequence[int] | np.random.Generator, count: int = REPLICATES) -> Vector:
+    """The estimate (place 0), then `count` draws from its interval, shape [1 + count]: a normal for each side, never below 1 %.
+
+    Formulas are applied to whole vectors, so that what two factors have in common cancels. The same seed gives the same draws.
+    """
+    normal = np.random.default_rng(seed).standard_normal(count)
+    width = np.where(normal < 0, estimate.estimate - estimate.low, estimate.high - estimate.estimate) / NORMAL_95
+    values = np.maximum(estimate.estimate + width * normal, SMALLEST_LOW_RATIO * estimate.estimate)
+    return np.concatenate([[estimate.estimate], values])
+
+
+def estimate_of_draws(values: Vector, count: int | None = None) -> Estimate:
+    """A vector's estimate with the middle 90 % of its draws; never without the estimate itself."""
+    middle = float(values[0])
+    low, high = middle_90(values[1:])
+    return Estimate(estimate=middle, low=min(low, middle), high=max(high, middle), count=count)
+
+
+def middle_90(values: Vector) -> tuple[float, float]:
+    """The ends of the middle 90 %, which are draws themselves: so those of logarithms are the logarithms of those."""
+    low, high = (1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2
+    return float(np.quantile(values, low, method="lower")), float(np.quantile(values, high, method="higher"))
