@@ -149,6 +149,17 @@ def _run(command: Sequence[str], place: Place, seconds: float) -> subprocess.Com
 # --- one pipeline ----------------------------------------------------------------------------------------------------------------
 
 
+def rates_of(listed: Listed, repositories: Path, folder: Path, pairs: int) -> Judgement:
+    """The rates alone, of so many pairs: what a host that is not quiet leaves undecided needs more of them."""
+    found = Judgement(name=listed.name, repository=listed.repository, commit=listed.commit, function=listed.function)
+    said = measured(place_for(listed, repositories, folder), [("rate", "rates", {"pairs": pairs, "seconds": PAIR_S})])["rate"]
+    if isinstance(said, str):
+        found.problem = said
+    else:
+        _judge_truth(found, {"rate": said})
+    return found
+
+
 def judgement_of(
     listed: Listed, repositories: Path, folder: Path, hand: Mapping[str, tuple[bool, str]], runs: Path | None
 ) -> Judgement:
@@ -334,6 +345,7 @@ def main() -> None:
     parser.add_argument("--repositories", required=True, metavar="FOLDER", help="clones from GitHub, each named owner+name")
     parser.add_argument("--only", default="", metavar="NAME,NAME", help=f"of {', '.join(one.name for one in LISTED)}")
     parser.add_argument("--runs", metavar="FOLDER", help="keep each run of the analyzer there")
+    parser.add_argument("--rates", type=int, metavar="PAIRS", help="measure the rates alone, with so many pairs")
     parser.add_argument("--json", metavar="FILE")
     chosen = parser.parse_args()
     names = {one.name for one in LISTED}
@@ -351,7 +363,11 @@ def main() -> None:
         with tempfile.TemporaryDirectory(prefix="public_", dir=home) as folder:
             of_hand = {name: (bool(value["true"]), str(value["why"])) for name, value in hand.get(listed.name, {}).items()}
             runs = Path(chosen.runs) if chosen.runs else None
-            every.append(judgement_of(listed, Path(chosen.repositories), Path(folder), of_hand, runs))
+            repositories = Path(chosen.repositories)
+            if chosen.rates:
+                every.append(rates_of(listed, repositories, Path(folder), chosen.rates))
+            else:
+                every.append(judgement_of(listed, repositories, Path(folder), of_hand, runs))
         print("; ".join(cells(every[-1])), file=sys.stderr, flush=True)
         save(chosen.json, {found.name: asdict(found) for found in every})  # what is there when the rest is stopped
     show_all(every)
