@@ -35,7 +35,7 @@ from cs_input_analyzer.records import Analysis, Finding
 JUDGED = Path(__file__).with_name("judged.json")
 TARGETS = Path(__file__).with_name("targets.py")
 # Seconds for `analyze`, for what it may need beyond that, and for the process that measures the truth.
-ANALYZE_S, PATIENCE_S, TRUTH_S = 60.0, 120.0, 240.0
+ANALYZE_S, PATIENCE_S, TRUTH_S = 60.0, 120.0, 600.0
 PAIRS, PAIR_S = 10, 1.5
 SAVING_ROUNDS, SAVING_S, SAVINGS_S = 7, 0.25, 30.0
 AGAIN_ROUNDS, AGAIN_S = 10, 1.0
