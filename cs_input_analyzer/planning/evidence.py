@@ -110,10 +110,12 @@ def files_read(case: Case, op: Op) -> int | None:
 def samples_of_worker(case: Case) -> float | None:
     """Samples in the files of one worker of the plan (of all files, without one): their bytes over those read for a sample.
 
-    None where not all samples come from readers of files: what a generator reads, and how often, nobody knows.
+    None where not all samples come from readers of files: what a generator reads, and how often, nobody knows. None, too, where
+    a file is read in slices, each by a `skip` over those before it: then its bytes are read more than once in a pass.
     """
     ops = case.pipeline.ops
-    if any(op.kind in kinds_with("python") for op in ops) or not reader_ops(ops):
+    is_read_again = any(op.kind == "Skip" and op.within is not None for op in ops)
+    if is_read_again or any(op.kind in kinds_with("python") for op in ops) or not reader_ops(ops):
         return None
     read = [worker.bytes_read_per_sample for m in case.measurements for worker in m.measured_workers]
     known = [size for size in read if size]

@@ -424,6 +424,14 @@ def test_how_much_a_generator_gives_is_not_told_by_a_file_that_it_reads() -> Non
     assert severities(shuffle_exceeds_shard, replace(of_shards(), pipeline=case_of(*generator, shuffle(2_000_000)).pipeline)) == []
 
 
+def test_files_that_are_read_in_slices_do_not_tell_how_many_samples_there_are() -> None:
+    slices = (op("Skip", "skip", within="flat_map"), op("FlatMap", "flat_map"))
+    sliced = replace(of_shards(), pipeline=case_of(*reading(), *slices, shuffle(2_000_000), batch()).pipeline)
+    assert severities(shuffle_exceeds_shard, sliced) == []
+    whole = replace(of_shards(), pipeline=case_of(*reading(), op("Skip", "skip"), shuffle(2_000_000), batch()).pipeline)
+    assert severities(shuffle_exceeds_shard, whole) == ["info"]
+
+
 # --- CSI208 -----------------------------------------------------------------------------------------------------------------
 
 
