@@ -59,7 +59,8 @@ def test_one_value_says_nothing_of_its_error() -> None:
 def test_paired_ratios_are_averaged_as_logarithms() -> None:
     ratio = paired_ratio([2.0, 8.0], [1.0, 1.0])
     assert ratio is not None
-    assert (ratio.estimate, ratio.count) == (pytest.approx(4.0), 2)
+    assert ratio.estimate == pytest.approx(4.0)
+    assert ratio.count == 2
     assert ratio.low * ratio.high == pytest.approx(16)
 
 
@@ -83,7 +84,7 @@ def test_a_quotient_undoes_a_product(one: Estimate, other: Estimate) -> None:
     assert log_error(both) >= max(log_error(one), log_error(other)) * (1 - 1e-6)
     turned = quotient(Estimate.exact(1.0), quotient(one, other))
     again = quotient(other, one)
-    assert (turned.low, turned.high) == (pytest.approx(again.low), pytest.approx(again.high))
+    assert (turned.low, turned.high) == pytest.approx((again.low, again.high))
 
 
 @pytest.mark.parametrize("middle", [0.0, 3.0, 1e4, -1e4])
@@ -97,6 +98,6 @@ def test_draws_are_the_interval_and_the_same_each_time() -> None:
     values = draws(uneven, 1, 20_000)
     again = estimate_of_draws(values)
     assert values[0] == 10
-    assert (again.low, again.high) == (pytest.approx(9, abs=0.1), pytest.approx(14, abs=0.2))
+    assert (again.low, again.high) == pytest.approx((9, 14), abs=0.2)
     assert (draws(uneven, 1, 20_000) == values).all()
     assert draws(give_or_take(1.0, 5.0), 2).min() > 0
