@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from builders import make_consumption, make_estimate
 from hypothesis import given, settings
@@ -12,7 +13,8 @@ from test_recommend import GIB, Problem, a_cluster, a_model, cost, every_launch,
 
 from cs_input_analyzer.planning import capacity, recommend
 from cs_input_analyzer.planning.recommend import whatif
-from cs_input_analyzer.planning.recommend.question import ask, at, ceiling, node_range, pairs, rising_ranges
+from cs_input_analyzer.planning.recommend.launch_table import low_ends
+from cs_input_analyzer.planning.recommend.problem import PlanningProblem, predicted
 from cs_input_analyzer.records import (
     CapacityModel,
     Cluster,
@@ -128,26 +130,27 @@ def test_no_row_is_worse_than_the_plan(problem: dict[str, object], demand: float
             assert what.meets_demand or what.predicted_samples_per_s.low >= found.predicted_samples_per_s.low * 0.998
 
 
-# --- the short cuts -------------------------------------------------------------------------------------------------------------
+# --- the table ------------------------------------------------------------------------------------------------------------------
 
 
 @settings(max_examples=25, deadline=None)
 @given(problems)
-def test_no_prediction_exceeds_its_ceiling_and_none_falls_with_nodes(problem: dict[str, object]) -> None:
+def test_the_table_is_what_is_predicted_and_rates_rise_with_nodes(problem: dict[str, object]) -> None:
     model, cluster, options, _ = unpacked(problem, None)
-    question = ask(model, None, cluster, options)
-    for tasks, cpus in pairs(question):
-        for nodes in node_range(question, tasks):
-            prediction = at(question, nodes, tasks, cpus)
-            assert prediction.problem is None
-            assert prediction.samples_per_s.low <= ceiling(question, nodes, (tasks, cpus))
-        ranges = rising_ranges(question, tasks)
-        assert [count for part in ranges for count in part] == [1, *node_range(question, tasks)]
-        for part in ranges:
-            lows = [at(question, count, tasks, cpus).samples_per_s.low for count in part]
-            assert lows == sorted(lows)
-        alone = at(question, 1, tasks, cpus)
-        assert alone.samples_per_s.low <= ceiling(question, 1, (tasks, cpus))
+    planned = PlanningProblem(model=model, consumption=None, cluster=cluster, options=options)
+    counts = np.arange(1, cluster.nodes + 2)
+    lows = low_ends(planned, counts[:, None])
+    for row, (tasks, cpus) in enumerate(zip(planned.tasks, planned.cpus, strict=True)):
+        for nodes in counts:
+            prediction = predicted(planned, int(nodes), int(tasks), int(cpus))
+            assert (prediction.problem is not None) == np.isneginf(lows[nodes - 1, row])
+            if prediction.problem is None:
+                assert lows[nodes - 1, row] == pytest.approx(prediction.samples_per_s.low, rel=1e-12)
+        first, last = planned.first_nodes, planned.last_nodes[row]
+        risen = lows[first:last, row]  # from the second of several nodes on: with one task each, the first has one worker
+        assert np.isfinite(risen).all()
+        assert (np.diff(risen) >= 0).all()
+        assert np.isneginf(lows[max(last, 1) :, row]).all()
 
 
 # --- which rows there are -------------------------------------------------------------------------------------------------------

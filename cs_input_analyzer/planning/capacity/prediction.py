@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
-from statistics import NormalDist
+from dataclasses import dataclass
 from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from cs_input_analyzer import units
 from cs_input_analyzer.planning.capacity.assumptions import (
@@ -41,7 +44,10 @@ from cs_input_analyzer.records import (
     Prediction,
 )
 
-__all__ = ["dataset_bytes_per_node", "predict", "slowest_ratio"]
+__all__ = ["Launches", "Rates", "dataset_bytes_per_node", "memory_bytes", "predict", "slowest_ratio", "supply"]
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 
 
 def dataset_bytes_per_node(files: FileSet, plan: LaunchPlan, *, is_sharded: bool) -> float:
@@ -49,11 +55,52 @@ def dataset_bytes_per_node(files: FileSet, plan: LaunchPlan, *, is_sharded: bool
     return files.bytes * min(1.0, plan.tasks_per_node / plan.input_workers) if is_sharded else float(files.bytes)
 
 
-class _Tasks(NamedTuple):
-    """How a launch's tasks are used: `input_workers` stream, at most `on_one_node` of them on one node."""
+class Rates(NamedTuple):
+    """Rates with their 90 % intervals, samples/s: as arrays, one place a launch."""
 
-    input_workers: int
-    on_one_node: int
+    estimate: Floats
+    low: Floats
+    high: Floats
+
+    def scaled(self, factor: Floats | float) -> Rates:
+        return Rates(self.estimate * factor, self.low * factor, self.high * factor)
+
+    def capped(self, most: Rates) -> Rates:
+        return Rates(*(np.minimum(mine, theirs) for mine, theirs in zip(self, most, strict=True)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launches:
+    """Launches side by side, as arrays that broadcast against each other.
+
+    Attributes:
+        tasks, cpus: tasks per node, CPUs per task.
+        single_task_nodes: nodes of a launch that run one task which does not stream (the chief, and its helpers).
+        has_chief: whether one task of a launch without single-task nodes is the chief and does not stream.
+    """
+
+    nodes: Ints
+    tasks: Ints
+    cpus: Ints
+    single_task_nodes: Ints
+    has_chief: bool = True
+
+    @property
+    def streaming_nodes(self) -> Ints:
+        return self.nodes - self.single_task_nodes
+
+    @property
+    def input_workers(self) -> Ints:
+        return self.streaming_nodes * self.tasks - self._chief
+
+    @property
+    def on_one_node(self) -> Ints:
+        """Most tasks that stream on one node."""
+        return self.tasks - np.where(self.streaming_nodes == 1, self._chief, 0)
+
+    @property
+    def _chief(self) -> Ints:
+        return np.where(self.single_task_nodes == 0, int(self.has_chief), 0)
 
 
 def predict(
@@ -78,28 +125,32 @@ def predict(
     A launch that cannot run has a `problem`, and delivers 0. Reads are assumed to come over the network from shared storage, also
     where the page cache of a node would hold the files.
     """
-    tasks = _tasks(layout, single_task_nodes, has_chief)
-    memory = _memory(model, layout.tasks_per_node)
-    problem = _problem(model, cluster, layout, single_task_nodes, tasks, memory, may_oversubscribe)
+    numbers = (layout.nodes, layout.tasks_per_node, layout.cpus_per_task, single_task_nodes)
+    nodes, tasks, cpus, single = (np.array(number) for number in numbers)
+    launch = Launches(nodes=nodes, tasks=tasks, cpus=cpus, single_task_nodes=single, has_chief=has_chief)
+    workers = int(launch.input_workers)
+    memory = memory_bytes(model, layout.tasks_per_node)
+    problem = _problem(model, cluster, layout, single_task_nodes, workers, memory, may_oversubscribe)
     if problem is not None:
         name, text = problem
         limits: tuple[Limit, ...] = (Limit(name=name, samples_per_s=0.0),)
         rate, extrapolation = Estimate.exact(0.0), 1.0
     else:
         text = None
-        worker, extrapolation = worker_rate(model, cluster, tasks.on_one_node, layout.cpus_per_task)
-        slowest = slowest_ratio(model, tasks.input_workers) if feed == "round-robin" else 1.0
-        supply = _with_launch_noise(worker, model, layout.nodes - single_task_nodes, tasks.input_workers).scaled(
-            tasks.input_workers * slowest
-        )
-        hard = _hard_limits(model, cluster, layout, tasks)
-        limits = (*hard, *_streams(model, layout, worker.estimate * tasks.input_workers, slowest))
-        limits = tuple(sorted(limits, key=lambda limit: limit.samples_per_s))
-        rate = _capped(supply, hard, model, cluster)
+        worker, extrapolation = worker_rate(model, cluster, int(launch.on_one_node), layout.cpus_per_task)
+        alone = Rates(np.array(worker.estimate), np.array(worker.low), np.array(worker.high))
+        shared = _shared_cpus(model, cluster, layout) * workers / int(launch.on_one_node)
+        middle, low, high = map(float, supply(model, cluster, launch, alone, feed, shared))
+        rate = Estimate(estimate=middle, low=low, high=high, count=worker.count)
+        hard = [Limit(name=name, samples_per_s=float(most.estimate)) for name, most in _hard_limits(model, cluster, launch)]
+        hard += [Limit(name=NODE_CPU, samples_per_s=shared)] if shared < math.inf else []
+        slowest = float(slowest_ratio(model, workers)) if feed == "round-robin" else 1.0
+        streams = _streams(model, layout, worker.estimate * workers, slowest)
+        limits = tuple(sorted((*hard, *streams), key=lambda limit: limit.samples_per_s))
     return Prediction(
         layout=layout,
         single_task_nodes=single_task_nodes,
-        input_workers=max(tasks.input_workers, 0),
+        input_workers=max(workers, 0),
         samples_per_s=rate,
         limited_by=limits[0].name,
         limits=limits,
@@ -109,14 +160,27 @@ def predict(
     )
 
 
-def _tasks(layout: Layout, single_task_nodes: int, has_chief: bool) -> _Tasks:
-    chief = 1 if single_task_nodes == 0 and has_chief else 0
-    streaming_nodes = layout.nodes - single_task_nodes
-    workers = streaming_nodes * layout.tasks_per_node - chief
-    return _Tasks(workers, layout.tasks_per_node - (chief if streaming_nodes == 1 else 0))
+def supply(
+    model: CapacityModel, cluster: Cluster, launches: Launches, worker: Rates, feed: Feed, shared_per_s: float = math.inf
+) -> Rates:
+    """What launches that can run deliver.
+
+    Args:
+        worker: the rate of one of their workers, by `worker_rate`.
+        shared_per_s: what the CPUs of the nodes allow where tasks share them. Such tasks are as uncertain as those that need not:
+            what a sample costs was measured, too.
+    """
+    workers = launches.input_workers
+    slowest = slowest_ratio(model, workers) if feed == "round-robin" else 1.0
+    rate = _with_launch_noise(worker, model, launches.streaming_nodes, workers).scaled(workers * slowest)
+    if shared_per_s < math.inf:
+        rate = rate.scaled(min(1.0, shared_per_s / float(rate.estimate)))
+    for _, most in _hard_limits(model, cluster, launches):
+        rate = rate.capped(most)
+    return rate
 
 
-def _memory(model: CapacityModel, tasks: int) -> int | None:
+def memory_bytes(model: CapacityModel, tasks: int) -> int | None:
     """Every task holds its private memory, the chief's too; what they share is there once per node."""
     return None if model.private_bytes is None else tasks * model.private_bytes + (model.shared_bytes or 0)
 
@@ -135,7 +199,7 @@ def _worker_limit_name(model: CapacityModel, cpus: int) -> str:
     return WORKER_CPU if elasticity >= SCALING_ELASTICITY else WORKER_SERIAL
 
 
-def slowest_ratio(model: CapacityModel, workers: int) -> float:
+def slowest_ratio(model: CapacityModel, workers: Ints | int) -> Floats:
     """Slowest over mean of the persistent rates of `workers` workers, as expected: what a feed in strict turns is left with. One
     waits for no other: 1. So two may deliver less than one, where the slowest stays behind by more than half.
 
@@ -143,29 +207,23 @@ def slowest_ratio(model: CapacityModel, workers: int) -> float:
     Beta Variables", 1958, for its order statistic); where the largest and the smallest shard ran together, not above what they
     showed.
     """
-    if workers <= 1:
-        return 1.0
-    deviations = NormalDist().inv_cdf((workers - 0.375) / (workers + 0.25))
-    return min(model.slowest_ratio, math.exp(-model.spread_ratio * deviations))
+    from scipy.special import ndtri
+
+    count = np.maximum(workers, 1)
+    expected = np.exp(-model.spread_ratio * ndtri((count - 0.375) / (count + 0.25)))
+    return np.where(count == 1, 1.0, np.minimum(model.slowest_ratio, expected))
 
 
-def _with_launch_noise(worker: Estimate, model: CapacityModel, streaming_nodes: int, workers: int) -> Estimate:
+def _with_launch_noise(worker: Rates, model: CapacityModel, streaming_nodes: Ints, workers: Ints) -> Rates:
     """The mean of `workers` fresh processes is one draw: the interval is that of what a launch will show, not of a long-run mean.
 
-    Processes of a node share its mood; that one node's says nothing of another's is an assumption.
+    Processes of a node are correlated by their host; assumed is that hosts are independent of each other.
     """
-    if worker.estimate <= 0:
-        return worker
-    spread_ratio = max(model.spread_ratio / math.sqrt(workers), model.launch_spread_ratio / math.sqrt(streaming_nodes))
-    noise = NORMAL_95 * spread_ratio
-    down, up = 1 - worker.low / worker.estimate, worker.high / worker.estimate - 1
-    low = worker.estimate * max(1 - math.hypot(down, noise), SMALLEST_LOW_RATIO)
-    return Estimate(
-        estimate=worker.estimate,
-        low=min(low, worker.low),
-        high=max(worker.high, worker.estimate * (1 + math.hypot(up, noise))),
-        count=worker.count,
-    )
+    spread_ratio = np.maximum(model.spread_ratio / np.sqrt(workers), model.launch_spread_ratio / np.sqrt(streaming_nodes))
+    middle, noise = worker.estimate, NORMAL_95 * spread_ratio * worker.estimate
+    low = np.maximum(middle - np.hypot(middle - worker.low, noise), SMALLEST_LOW_RATIO * middle)
+    high = middle + np.hypot(worker.high - middle, noise)
+    return Rates(middle, np.minimum(low, worker.low), np.maximum(high, worker.high))
 
 
 def _streams(model: CapacityModel, layout: Layout, all_alike_per_s: float, slowest: float) -> list[Limit]:
@@ -176,70 +234,59 @@ def _streams(model: CapacityModel, layout: Layout, all_alike_per_s: float, slowe
     return [Limit(name=name, samples_per_s=all_alike_per_s), Limit(name=ROUND_ROBIN, samples_per_s=all_alike_per_s * slowest)]
 
 
-def _hard_limits(model: CapacityModel, cluster: Cluster, layout: Layout, tasks: _Tasks) -> list[Limit]:
-    """Terms that no launch of this shape can pass, whatever its workers do."""
-    limits = _node_limits(model, cluster, layout, tasks)
-    if cluster.storage_bytes_per_s is not None and model.bytes_read_per_sample:
-        limits.append(Limit(name=STORAGE, samples_per_s=cluster.storage_bytes_per_s / model.bytes_read_per_sample))
-    if layout.cpus_per_task > model.largest_cpus_probed:  # inside, the probes ran into them
-        limits += [Limit(name=limit.name, samples_per_s=limit.samples_per_s * tasks.input_workers) for limit in model.ceilings]
+def _hard_limits(model: CapacityModel, cluster: Cluster, launches: Launches) -> list[tuple[str, Rates]]:
+    """Terms that no launch of this shape can pass, whatever its workers do. A storage's ceiling may have an interval."""
+    limits = _node_limits(model, cluster, launches)
+    read, storage = model.bytes_read_per_sample, cluster.measured_storage_bytes_per_s
+    if storage is None and cluster.storage_bytes_per_s is not None:
+        storage = Estimate.exact(cluster.storage_bytes_per_s)
+    if storage is not None and read:
+        limits.append((STORAGE, Rates(*(np.array(end / read) for end in (storage.estimate, storage.low, storage.high)))))
+    for limit in model.ceilings:
+        # Inside of what was probed, the probes ran into them.
+        most = np.where(launches.cpus > model.largest_cpus_probed, limit.samples_per_s * launches.input_workers, np.inf)
+        if np.isfinite(most).any():
+            limits.append((limit.name, Rates(most, most, most)))
     return limits
 
 
-def _capped(supply: Estimate, hard: list[Limit], model: CapacityModel, cluster: Cluster) -> Estimate:
-    """No more than the limits allow. Tasks that share CPUs are as uncertain as those that need not: what a sample costs was
-    measured, too. A storage's ceiling that was measured has an interval of its own, which it passes on."""
-    shared = min((limit.samples_per_s for limit in hard if limit.name == NODE_CPU), default=math.inf)
-    if shared < supply.estimate:
-        supply = supply.scaled(shared / supply.estimate)
-    hard = [limit for limit in hard if limit.name != NODE_CPU]
-    storage, read = cluster.measured_storage_bytes_per_s, model.bytes_read_per_sample
-    if storage is None or not read:
-        return supply.capped(min((limit.samples_per_s for limit in hard), default=math.inf))
-    rate = supply.capped(min((limit.samples_per_s for limit in hard if limit.name != STORAGE), default=math.inf))
-    return Estimate(
-        estimate=min(rate.estimate, storage.estimate / read),
-        low=min(rate.low, storage.low / read),
-        high=min(rate.high, storage.high / read),
-        count=rate.count,
-    )
-
-
-def _node_limits(model: CapacityModel, cluster: Cluster, layout: Layout, tasks: _Tasks) -> list[Limit]:
+def _node_limits(model: CapacityModel, cluster: Cluster, launches: Launches) -> list[tuple[str, Rates]]:
     """What one node can do, times how many the launch keeps busy: the busiest node fills first, when the launch as a whole moves
     `input_workers / on_one_node` times its rate.
 
-    CPU by the utilization law (X <= m / D), bytes in each direction of the link by itself (full duplex), bytes through memory.
+    Bytes in each direction of the link by itself (full duplex), and bytes through memory.
     """
-    nodes = tasks.input_workers / tasks.on_one_node
-    speed = cluster.speed_ratio.estimate if cluster.speed_ratio is not None else 1.0
-    busy = min(layout.cpus_per_node, cluster.cpus_per_node)
     read, out = model.bytes_read_per_sample, model.bytes_out_per_sample
     link = cluster.network_bytes_per_s_per_node
     terms = (
-        (NODE_CPU, busy * speed, _shared_cost(model, cluster, layout)),
         (MEMORY_BANDWIDTH, cluster.memory_bandwidth_bytes_per_s_per_node, model.moved_bytes_per_sample),
         (HOST_STORAGE, model.host_read_bytes_per_s, read),
         (NETWORK_IN, link, read),
         (NETWORK_OUT, link, out),
     )
-    return [Limit(name=name, samples_per_s=nodes * rate / demand) for name, rate, demand in terms if rate is not None and demand]
+    busy_nodes = launches.input_workers / launches.on_one_node
+    found = [(name, busy_nodes * (rate / demand)) for name, rate, demand in terms if rate is not None and demand]
+    return [(name, Rates(most, most, most)) for name, most in found]
 
 
-def _shared_cost(model: CapacityModel, cluster: Cluster, layout: Layout) -> float | None:
-    """CPU seconds per sample where tasks have to share CPUs; None where they need not.
+def _shared_cpus(model: CapacityModel, cluster: Cluster, layout: Layout) -> float:
+    """What the CPUs of a node allow (utilization law, X <= m / D) where its tasks have to share them; infinite where they need not.
 
-    It rises as it does with more CPUs per task (more threads than CPUs hand the same locks and wake-ups around), in proportion to
-    how many tasks want each CPU. Seen: pipelines of fine grain lose 15 to 30 % at two tasks a CPU, others next to nothing.
+    The cost of a sample rises as it does with more CPUs per task (more threads than CPUs hand the same locks and wake-ups around),
+    in proportion to how many tasks want each CPU. Seen: pipelines of fine grain lose 15 to 30 % at two tasks a CPU, others next to
+    nothing.
     """
     cost = cost_at(model.workers, layout.cpus_per_task)
     wanted = layout.cpus_per_node / cluster.cpus_per_node
-    if cost is None or wanted <= 1:
-        return None
+    if not cost or wanted <= 1:
+        return math.inf
     first, last = model.workers[0], model.workers[-1]
     alone, doubled = cost_at(model.workers, first.cpus), cost_at(model.workers, 2 * first.cpus)
     growth = doubled / alone - 1 if alone and doubled and last.cpus >= 2 * first.cpus else 0.0
-    return cost * (1 + max(0.0, growth) * (wanted - 1)) if layout.cpus_per_task == first.cpus else cost
+    if layout.cpus_per_task == first.cpus:
+        cost *= 1 + max(0.0, growth) * (wanted - 1)
+    speed = cluster.speed_ratio.estimate if cluster.speed_ratio is not None else 1.0
+    return cluster.cpus_per_node * speed / cost
 
 
 def _problem(
@@ -247,7 +294,7 @@ def _problem(
     cluster: Cluster,
     layout: Layout,
     single_task_nodes: int,
-    tasks: _Tasks,
+    input_workers: int,
     memory: int | None,
     may_oversubscribe: bool,
 ) -> tuple[str, str] | None:
@@ -258,11 +305,11 @@ def _problem(
         return CPUS, f"needs {layout.cpus_per_node} CPUs per node, a node has {cluster.cpus_per_node}"
     if single_task_nodes and single_task_nodes >= layout.nodes:
         return NODES, f"{single_task_nodes} single-task nodes leave none of {layout.nodes} nodes to stream"
-    if tasks.input_workers < 1:
+    if input_workers < 1:
         return INPUT_WORKERS, "its only task is the chief, which does not stream"
     if memory is not None and memory > cluster.memory_bytes_per_node:
         have = units.format_bytes(cluster.memory_bytes_per_node)
         return MEMORY, f"needs {units.format_bytes(memory)} of memory per node, a node has {have}"
-    if model.is_sharded and model.file_count is not None and tasks.input_workers > model.file_count:
-        return FILES, f"{tasks.input_workers} input workers share {model.file_count} files: some would have nothing to stream"
+    if model.is_sharded and model.file_count is not None and input_workers > model.file_count:
+        return FILES, f"{input_workers} input workers share {model.file_count} files: some would have nothing to stream"
     return None

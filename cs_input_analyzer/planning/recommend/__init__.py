@@ -3,8 +3,8 @@
 Cheapest means fewest nodes, then fewest CPUs, then least memory. A launch counts as feeding when the *low* end of its predicted
 interval reaches the demand with headroom.
 
-`question` says what is planned for and which launches there are, `search` finds the best of them in one respect or another,
-`answer` makes a plan of it; `alternatives` and `whatif` are its tables, `wording` its reasons, `verdict` judges a supply.
+`problem` says what is planned for, `launch_table` finds the best launches in one respect or another, `choice` takes one of them;
+`alternatives` and `whatif` are the plan's tables, `wording` its reasons, `verdict` judges a supply.
 """
 
 from __future__ import annotations
@@ -16,9 +16,15 @@ from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.planning import capacity
 from cs_input_analyzer.planning.capacity.assumptions import THIS_HOST
 from cs_input_analyzer.planning.recommend.alternatives import MOST_ALTERNATIVES, alternatives
-from cs_input_analyzer.planning.recommend.answer import solve
-from cs_input_analyzer.planning.recommend.question import STREAMING_SINGLE_TASK_NODES, ask, at, single_task_nodes, streams_weights
-from cs_input_analyzer.planning.recommend.search import EQUAL_RATIO
+from cs_input_analyzer.planning.recommend.choice import choose
+from cs_input_analyzer.planning.recommend.launch_table import EQUAL_RATIO
+from cs_input_analyzer.planning.recommend.problem import (
+    STREAMING_SINGLE_TASK_NODES,
+    PlanningProblem,
+    predicted,
+    single_task_nodes,
+    streams_weights,
+)
 from cs_input_analyzer.planning.recommend.verdict import judge, utilization
 from cs_input_analyzer.planning.recommend.whatif import what_if
 from cs_input_analyzer.planning.recommend.wording import why
@@ -77,14 +83,13 @@ def recommend(
     if streams_weights(consumption, options) and single_task_nodes(cluster.nodes, consumption, options) >= cluster.nodes:
         raise UsageError(_too_few_to_stream(cluster))
     _check_memory(model, cluster)
-    question = ask(model, consumption, cluster, options)
-    target = None if consumption is None else consumption.samples_per_s.estimate * (1 + options.headroom_ratio)
-    answer = solve(question, target)
-    if answer is None:
-        fullest = at(question, cluster.nodes, min(2, cluster.cpus_per_node), 1)
+    problem = PlanningProblem(model=model, consumption=consumption, cluster=cluster, options=options)
+    choice = choose(problem)
+    if choice is None:
+        fullest = predicted(problem, cluster.nodes, min(2, cluster.cpus_per_node), 1)
         where = f"{cluster.nodes} node(s) of {cluster.cpus_per_node} CPUs"
         raise UsageError(f"no launch fits {where} ({fullest.limited_by}: {fullest.problem}): {ROOM}")
-    best = answer.best
+    best = choice.best
     if storage is None:
         is_ours = cluster.source == THIS_HOST and best.layout.nodes == 1
         is_declared = cluster.storage_bytes_per_s is not None and model.bytes_read_per_sample is not None
@@ -98,15 +103,15 @@ def recommend(
         input_workers=best.input_workers,
         predicted_samples_per_s=best.samples_per_s,
         extrapolation_ratio=best.extrapolation_ratio,
-        limited_by=answer.limited_by,
-        meets_demand=answer.meets,
+        limited_by=choice.limited_by,
+        meets_demand=choice.meets,
         headroom_ratio=None if consumption is None else best.samples_per_s.low / consumption.samples_per_s.estimate - 1,
         memory_bytes_per_node=best.memory_bytes_per_node,
         storage=storage,
         expected_accelerator_utilization=None if consumption is None else utilization(best.samples_per_s, consumption),
-        alternatives=alternatives(question, answer, target, today),
-        why=why(question, answer, target),
-        what_if=what_if(question, answer, target, gain=gain, cached=cached),
+        alternatives=alternatives(problem, choice, today),
+        why=why(problem, choice),
+        what_if=what_if(problem, choice, gain=gain, cached=cached),
     )
 
 

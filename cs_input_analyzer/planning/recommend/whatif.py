@@ -6,11 +6,10 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from cs_input_analyzer.planning.recommend.alternatives import limit_on
-from cs_input_analyzer.planning.recommend.answer import Answer, needs_files, needs_memory, solve
-from cs_input_analyzer.planning.recommend.question import Question, ask, related
-from cs_input_analyzer.planning.recommend.search import EQUAL_RATIO, fastest, leanest
-from cs_input_analyzer.records import CapacityModel, Estimate, Layout, WhatIf
+from cs_input_analyzer.planning.recommend.choice import Choice, choose, limit_on
+from cs_input_analyzer.planning.recommend.launch_table import EQUAL_RATIO, fastest, leanest
+from cs_input_analyzer.planning.recommend.problem import PlanningProblem
+from cs_input_analyzer.records import CapacityModel, Cluster, Estimate, Layout, WhatIf
 from cs_input_analyzer.units import counted, format_count, format_ratio
 
 __all__ = ["CACHED", "FILES", "FIXES", "MEMORY", "NODE", "STORAGE", "what_if"]
@@ -29,9 +28,7 @@ READ_OUT_RATIO = 0.8
 """A worker that reads this share of what its host can read waits for it: another storage would have shown another rate."""
 
 
-def what_if(
-    question: Question, answer: Answer, target: float | None, *, gain: Estimate | None, cached: Estimate | None
-) -> tuple[WhatIf, ...]:
+def what_if(problem: PlanningProblem, choice: Choice, *, gain: Estimate | None, cached: Estimate | None) -> tuple[WhatIf, ...]:
     """One row for each change that means something here: nothing can be said of twice a storage bandwidth that is not known, nor of
     workers that waited for it and were not seen without.
 
@@ -39,54 +36,46 @@ def what_if(
         gain: rate of one worker with all fixes over the rate without; None leaves that row out.
         cached: rate of a worker whose files are in memory over that of one that reads them; None leaves that row out.
     """
-    rows = []
-    larger = _one_more_node(question, answer, target)
-    if larger is not None:
-        rows.append(_row(NODE, answer, larger))
-    for name, changed in _changes(question, gain, cached):
-        found = answer if changed is question else solve(changed, target)
-        if found is not None:
-            rows.append(_row(name, answer, found))
-    return tuple(rows)
+    found = [(NODE, _one_more_node(problem, choice))]
+    found += [(name, choose(changed)) for name, changed in _changes(problem, gain, cached)]
+    return tuple(_row(name, choice, other) for name, other in found if other is not None)
 
 
-def _one_more_node(question: Question, answer: Answer, target: float | None) -> Answer | None:
+def _one_more_node(problem: PlanningProblem, choice: Choice) -> Choice | None:
     """The fastest launch on one node more than the plan's; the one of the fewest CPUs, where it meets a demand that the plan does
     not."""
-    nodes = answer.best.layout.nodes + 1
-    larger = related(question, cluster=replace(question.cluster, nodes=max(question.cluster.nodes, nodes)))
-    feeding = leanest(larger, nodes, target) if target is not None and not answer.meets else None
+    nodes, target = choice.best.layout.nodes + 1, problem.target_per_s
+    larger = replace(problem, cluster=replace(problem.cluster, nodes=max(problem.cluster.nodes, nodes)))
+    feeding = leanest(larger, nodes, target) if target is not None and not choice.meets else None
     best = feeding or fastest(larger, nodes)
     if best is None:
         return None
-    return Answer(best, None if target is None else best.samples_per_s.low >= target, limit_on(larger, best))
+    return Choice(best, None if target is None else best.samples_per_s.low >= target, limit_on(larger, best))
 
 
-def _changes(question: Question, gain: Estimate | None, cached: Estimate | None) -> Iterator[tuple[str, Question]]:
-    """The changed questions; the same one where the change lets no other launch run."""
-    model, cluster = question.model, question.cluster
+def _changes(problem: PlanningProblem, gain: Estimate | None, cached: Estimate | None) -> Iterator[tuple[str, PlanningProblem]]:
+    model, cluster = problem.model, problem.cluster
+
+    def with_workers(changed: CapacityModel, on: Cluster = cluster) -> PlanningProblem:
+        return replace(problem, model=changed, cluster=on, worker_rates={})
+
     faster = _reading_faster(model, cached)
     if faster is not None and (cluster.storage_bytes_per_s is not None or model.host_read_bytes_per_s is not None):
         shared, seen = cluster.storage_bytes_per_s, cluster.measured_storage_bytes_per_s
-        changed = replace(
+        doubled = replace(
             cluster,
             storage_bytes_per_s=None if shared is None else 2 * shared,
             measured_storage_bytes_per_s=None if seen is None else seen.scaled(2),
         )
-        if faster.workers == model.workers:
-            yield STORAGE, related(question, model=faster, cluster=changed)
-        else:
-            yield STORAGE, ask(faster, question.consumption, changed, question.options)
+        yield STORAGE, with_workers(faster, doubled)
     if model.is_sharded and model.file_count is not None:
-        more = related(question, model=replace(model, file_count=2 * model.file_count))
-        yield FILES, more if needs_files(question) else question
+        yield FILES, replace(problem, model=replace(model, file_count=2 * model.file_count))
     if model.private_bytes:
-        more = related(question, cluster=replace(cluster, memory_bytes_per_node=2 * cluster.memory_bytes_per_node))
-        yield MEMORY, more if needs_memory(question) else question
+        yield MEMORY, replace(problem, cluster=replace(cluster, memory_bytes_per_node=2 * cluster.memory_bytes_per_node))
     if cached is not None:
-        yield CACHED, ask(_unread(model, cached), question.consumption, cluster, question.options)
+        yield CACHED, with_workers(_unread(model, cached))
     if gain is not None:
-        yield FIXES, ask(_faster(model, gain), question.consumption, cluster, question.options)
+        yield FIXES, with_workers(_faster(model, gain))
 
 
 def _reading_faster(model: CapacityModel, cached: Estimate | None) -> CapacityModel | None:
@@ -136,7 +125,7 @@ def _product(one: Estimate, other: Estimate) -> Estimate:
     return Estimate(estimate=product, low=product * max(1 - down, SMALLEST_LOW_RATIO), high=product * (1 + up), count=other.count)
 
 
-def _row(name: str, answer: Answer, found: Answer) -> WhatIf:
+def _row(name: str, choice: Choice, found: Choice) -> WhatIf:
     best = found.best
     return WhatIf(
         name=name,
@@ -145,17 +134,17 @@ def _row(name: str, answer: Answer, found: Answer) -> WhatIf:
         predicted_samples_per_s=best.samples_per_s,
         limited_by=found.limited_by,
         meets_demand=found.meets,
-        note=_note(answer, found),
+        note=_note(choice, found),
     )
 
 
-def _note(answer: Answer, found: Answer) -> str:
+def _note(choice: Choice, found: Choice) -> str:
     """What changes against the plan: `8 nodes -> 5`, `meets the demand`, `low end +12 %`."""
-    before, after = answer.best, found.best
+    before, after = choice.best, found.best
     old, new = before.layout, after.layout
     grown = after.samples_per_s.low / before.samples_per_s.low - 1
     is_same_rate = abs(grown) <= 1 - EQUAL_RATIO
-    notes = ["meets the demand"] if found.meets and not answer.meets else []
+    notes = ["meets the demand"] if found.meets and not choice.meets else []
     if new.nodes != old.nodes:
         notes.append(f"{_nodes(old)} -> {format_count(new.nodes)}")
     elif new.cpus != old.cpus:
