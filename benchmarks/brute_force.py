@@ -114,7 +114,7 @@ def run(name: str, target: str, params: dict[str, Any], again: int, draw: random
                 held_out.append(found.measurement)
         assert pipeline is not None
         for _ in range(MOST_RIVALS):  # as an analysis does: what may be faster, for all that the model knows
-            rival = capacity.rival(capacity.fit(pipeline, probes, NODE_CPUS), node(), NODE_CPUS)
+            rival = capacity.next_probe(capacity.fit(pipeline, probes, NODE_CPUS), node(), NODE_CPUS)
             if rival is None:
                 break
             probe_layouts.append(str(rival))

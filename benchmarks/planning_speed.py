@@ -19,6 +19,7 @@ from cs_input_analyzer.planning import capacity
 from cs_input_analyzer.planning.capacity import worker
 from cs_input_analyzer.planning.recommend import recommend
 from cs_input_analyzer.records import CapacityModel, Cluster, Consumption, ContentionPoint, Estimate, Options, WorkerPoint
+from cs_input_analyzer.stats.estimates import REPLICATES
 from wafer_model import from_rate
 
 TARGET_S = 1.0
@@ -29,7 +30,7 @@ CPUS = (1, 2, 4, 8, 16, 32, 64, 128)
 
 def measured(value: float, draw: np.random.Generator) -> tuple[Estimate, tuple[float, ...]]:
     """A number with its interval and its replicates."""
-    values = value * (1 + SPREAD_RATIO * draw.standard_normal(capacity.REPLICATES))
+    values = value * (1 + SPREAD_RATIO * draw.standard_normal(REPLICATES))
     low, high = np.quantile(values, (0.05, 0.95))
     return Estimate(estimate=value, low=min(float(low), value), high=max(float(high), value), count=6), tuple(map(float, values))
 

@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import yaml
 from pydantic import TypeAdapter
 from scipy import stats
@@ -39,6 +40,7 @@ from benchmarks.paired import arguments, save, show
 from cs_input_analyzer.engines import Launched, WorkPlan
 from cs_input_analyzer.engines.local import LocalLauncher, LocalLaunching
 from cs_input_analyzer.planning import capacity
+from cs_input_analyzer.planning.capacity.calibration import model_error_log
 from cs_input_analyzer.records import CacheChoice, CapacityModel, Cluster, Layout, Measurement, PipelineGraph, Prediction
 from cs_input_analyzer.studies.probing import LEAST_BATCHES
 from sample_pipelines import SAMPLES, write_sample
@@ -206,7 +208,7 @@ def row_of(trial: Trial, model: CapacityModel, found: Measurement) -> Row | None
     if rate is None or len(found.measured_workers) != found.layout.tasks:
         return None
     said = predicted(model, layout, trial.cpus)
-    error = math.exp(capacity.model_error_log(said.extrapolation_ratio))
+    error = math.exp(model_error_log(said.extrapolation_ratio))
     return Row(
         pipeline=trial.name,
         layout=layout,
@@ -278,9 +280,15 @@ def model_errors(rows: Sequence[Row]) -> tuple[float, float]:
     """The model's own error inside what was probed, and what each doubling beyond adds; conformal quantiles of the scores."""
     inside = np.array([row.score for row in rows if row.extrapolation <= 1])
     beyond = np.array([row.score for row in rows if 1 < row.extrapolation <= 2])
-    at_one = capacity.quantile_log(inside)
+    at_one = quantile_log(inside)
     doublings = float(np.mean([math.log2(row.extrapolation) for row in rows if 1 < row.extrapolation <= 2])) if len(beyond) else 1.0
-    return at_one, max(0.0, (capacity.quantile_log(beyond) - at_one) / doublings) if len(beyond) else 0.0
+    return at_one, max(0.0, (quantile_log(beyond) - at_one) / doublings) if len(beyond) else 0.0
+
+
+def quantile_log(scores: npt.NDArray[np.float64], level: float = 0.9) -> float:
+    """The conformal quantile of scores: with its finite-sample correction, ceil((n + 1) level) of n."""
+    rank = min(len(scores), math.ceil((len(scores) + 1) * level))
+    return float(np.sort(scores)[rank - 1])
 
 
 def judged(rows: Sequence[Row]) -> list[tuple[Row, float, float]]:

@@ -27,6 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cs_input_analyzer.records import Estimate, Feed, PipelineGraph
+from cs_input_analyzer.stats.estimates import half_width_of_mean
 from wafer_model import Consumption
 
 __all__ = [
@@ -55,8 +56,6 @@ def depth_of(pipeline: PipelineGraph) -> int:
     size = last.parameters.get("buffer_size") if last is not None and last.kind == "Prefetch" else None
     return size + 1 if isinstance(size, int) and size > 0 else DEPTH
 
-
-CONFIDENCE = 0.90
 
 # How much `expected_utilization` runs: a few tenths of a second. More workers than these are simulated as these: in turns, the
 # slowest of them would come little later still; first come, more workers are only steadier.
@@ -291,12 +290,8 @@ def _size(input_workers: int, feed: Feed) -> tuple[int, int, int]:
 
 
 def _over_replications(values: Floats, most: float = np.inf) -> Estimate:
-    """Mean and its 90 % interval (Student's t); the mean alone where there is one replication."""
-    mean, half = float(values.mean()), 0.0
-    if len(values) > 1:
-        from scipy.special import stdtrit
-
-        half = float(stdtrit(len(values) - 1, 0.5 + CONFIDENCE / 2) * values.std(ddof=1) / np.sqrt(len(values)))
+    """Mean and its 90 % interval; the mean alone where there is one replication."""
+    mean, half = float(values.mean()), half_width_of_mean(values)
     return Estimate(estimate=mean, low=max(0.0, mean - half), high=max(mean, min(most, mean + half)), count=len(values))
 
 

@@ -18,7 +18,8 @@ from cs_input_analyzer.monitoring.rates import SMOOTHING
 from cs_input_analyzer.records import Estimate, StallCause
 from cs_input_analyzer.run_logs.grammar import Finished
 from cs_input_analyzer.run_logs.steps import CAUSES, Floats, Intervals, StepSeries, weighted_median
-from cs_input_analyzer.stats.steady_state import CONFIDENCE, block_means, mser5, rate_of
+from cs_input_analyzer.stats.estimates import CONFIDENCE
+from cs_input_analyzer.stats.steady_state import block_means, mser5, rate_of
 
 STALL_RATIO = 2.0
 """Steps that take this many times the usual time each hold a stall."""

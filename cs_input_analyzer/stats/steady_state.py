@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cs_input_analyzer.records import BatchGap, Estimate
+from cs_input_analyzer.stats.estimates import half_width_of_mean
 
 Floats = npt.NDArray[np.float64]
 
@@ -22,7 +23,6 @@ MSER_GROUP = 5
 MAX_BLOCKS = 32
 MIN_BLOCKS = 8
 CORRELATED = 0.25  # lag-1 autocorrelation of block means above which blocks are joined
-CONFIDENCE = 0.90
 MAX_PAIRED = 300
 MIN_PASSES = 4  # whole passes over the data, from which on each is a block
 
@@ -77,7 +77,7 @@ def steady_window(stamps_s: Floats, passes: Sequence[int] = ()) -> Window | None
 def _window(stamps_s: Floats, first: int, last: int, blocks: Floats, correlation: float | None) -> Window:
     window_s = float(stamps_s[last] - stamps_s[first])
     mean = window_s / (last - first)
-    half = _half_width(blocks)
+    half = half_width_of_mean(blocks, of_one=mean)
     return Window(
         first=first,
         batches=last - first,
@@ -175,13 +175,3 @@ def _lag1(blocks: Floats) -> float | None:
     centred = blocks - blocks.mean()
     variance = float(np.dot(centred, centred))
     return float(np.dot(centred[:-1], centred[1:])) / variance if variance > 0 else 0.0
-
-
-def _half_width(blocks: Floats) -> float:
-    """Half the 90 % interval of the mean (Student t); with a single block nothing is known, so the mean itself."""
-    if len(blocks) < 2:
-        return float(blocks.mean())
-    from scipy.special import stdtrit
-
-    quantile = float(stdtrit(len(blocks) - 1, 0.5 + CONFIDENCE / 2))
-    return quantile * float(blocks.std(ddof=1)) / float(np.sqrt(len(blocks)))

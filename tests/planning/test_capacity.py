@@ -14,7 +14,10 @@ from hypothesis import strategies as st
 
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.planning import capacity
-from cs_input_analyzer.planning.capacity.worker import alone, rate_alone
+from cs_input_analyzer.planning.capacity.assumptions import MOST_CONTENTION_TASKS, PROCESS_SPREAD_RATIO, SMT_GAIN_RATIO
+from cs_input_analyzer.planning.capacity.calibration import MODEL_ERROR_LOG, model_error_log, shape_error_log
+from cs_input_analyzer.planning.capacity.prediction import slowest_ratio
+from cs_input_analyzer.planning.capacity.worker import alone, probe_distances, rate_alone, smt_ratios, worker_rate
 from cs_input_analyzer.records import (
     CapacityModel,
     Cluster,
@@ -27,6 +30,7 @@ from cs_input_analyzer.records import (
     Prediction,
     WorkerPoint,
 )
+from cs_input_analyzer.stats.estimates import NORMAL_95, REPLICATES
 
 GIB = 2**30
 FEEDS: tuple[Feed, Feed] = ("round-robin", "first-come")
@@ -160,7 +164,7 @@ def test_more_streaming_nodes_are_never_slower(
     assert before.problem is after.problem is None
     # One worker waits for no other; two that take turns are slower than it where the slowest stays behind by more than half.
     in_turns = before.input_workers == 1 and feed == "round-robin"
-    kept = min(1.0, after.input_workers * capacity.slowest_ratio(model, after.input_workers)) if in_turns else 1.0
+    kept = min(1.0, after.input_workers * slowest_ratio(model, after.input_workers)) if in_turns else 1.0
     assert after.samples_per_s.estimate >= before.samples_per_s.estimate * kept * (1 - 1e-12)
     assert after.samples_per_s.low >= before.samples_per_s.low * kept * (1 - 1e-12)
 
@@ -210,9 +214,9 @@ def test_waiting_for_the_slowest_is_never_faster_than_first_come(
 
 @given(models(), clusters, st.integers(1, 16), st.integers(1, 16))
 def test_a_busier_node_never_speeds_a_worker_up(model: CapacityModel, cluster: Cluster, tasks: int, cpus: int) -> None:
-    alone, _ = capacity.worker_rate(model, cluster, 1, cpus)
-    fewer, _ = capacity.worker_rate(model, cluster, tasks, cpus)
-    more, _ = capacity.worker_rate(model, cluster, tasks + 1, cpus)
+    alone, _ = worker_rate(model, cluster, 1, cpus)
+    fewer, _ = worker_rate(model, cluster, tasks, cpus)
+    more, _ = worker_rate(model, cluster, tasks + 1, cpus)
     assert more.estimate <= fewer.estimate * (1 + 1e-12) <= alone.estimate * (1 + 1e-11)
 
 
@@ -248,7 +252,7 @@ def test_a_measurement_has_no_chief() -> None:
 def test_slower_shards_slow_every_worker_and_their_doubt_widens_the_interval() -> None:
     halved = predict("3x8x1", bare_model(shard_ratio=Estimate(estimate=0.5, low=0.4, high=0.6)))
     assert halved.samples_per_s.estimate == pytest.approx(16 * 100 * 0.5)
-    inside = math.exp(capacity.MODEL_ERROR_LOG)
+    inside = math.exp(MODEL_ERROR_LOG)
     assert halved.samples_per_s.low == pytest.approx(16 * 100 * 0.4 / inside, rel=0.05)  # by 200 draws
     assert halved.samples_per_s.high == pytest.approx(16 * 100 * 0.6 * inside, rel=0.05)
 
@@ -314,14 +318,14 @@ def test_neighbours_take_what_was_measured() -> None:
 def test_what_is_not_known_about_contention_is_in_the_interval() -> None:
     shared = bare_model(contention=(contention(16, 1, 16, 0.5, spread=0.1),))
     found = predict("2x16x1", shared).samples_per_s
-    inside = math.exp(capacity.MODEL_ERROR_LOG)
+    inside = math.exp(MODEL_ERROR_LOG)
     assert found.low == pytest.approx(16 * 45 / inside, rel=0.03)  # by 200 draws
     assert found.high == pytest.approx(16 * 55 * inside, rel=0.03)
 
 
 def test_contention_beyond_the_measured_grows_and_never_returns() -> None:
     shared = bare_model(contention=(contention(2, 1, 16, 0.9, spread=0.0),))
-    kept = [capacity.worker_rate(shared, bare_cluster(), tasks, 1)[0].estimate / 100 for tasks in (1, 2, 4, 16)]
+    kept = [worker_rate(shared, bare_cluster(), tasks, 1)[0].estimate / 100 for tasks in (1, 2, 4, 16)]
     assert kept[:2] == [1.0, pytest.approx(0.9)]
     assert kept == sorted(kept, reverse=True)
     assert kept[-1] == pytest.approx(1 / (1 + (1 / 0.9 - 1) * 15))
@@ -372,7 +376,7 @@ def test_a_launch_of_the_chief_alone_streams_nothing() -> None:
 @given(models(), clusters.map(lambda cluster: replace(cluster, threads_per_core=1, cpus_per_node=64)))
 def test_the_curve_passes_through_what_was_measured(model: CapacityModel, cluster: Cluster) -> None:
     for probed in model.workers:
-        rate, extrapolation = capacity.worker_rate(model, cluster, 1, probed.cpus)
+        rate, extrapolation = worker_rate(model, cluster, 1, probed.cpus)
         assert math.isclose(rate.estimate, probed.samples_per_s.estimate * model.shard_ratio.estimate, rel_tol=1e-9)
         assert extrapolation == 1.0
 
@@ -385,7 +389,7 @@ def test_a_lone_worker_s_estimate_is_that_of_its_replicates(model: CapacityModel
 @given(models(), st.integers(1, 16))
 def test_between_two_probes_the_rate_stays_between_theirs(model: CapacityModel, cpus: int) -> None:
     assume(model.workers[0].cpus <= cpus <= model.workers[-1].cpus)
-    rate, _ = capacity.worker_rate(model, make_cluster(threads_per_core=1), 1, cpus)
+    rate, _ = worker_rate(model, make_cluster(threads_per_core=1), 1, cpus)
     left = max((p for p in model.workers if p.cpus <= cpus), key=lambda p: p.cpus).samples_per_s.estimate
     right = min((p for p in model.workers if p.cpus >= cpus), key=lambda p: p.cpus).samples_per_s.estimate
     whole = rate.estimate / model.shard_ratio.estimate
@@ -396,7 +400,7 @@ def test_beyond_the_largest_probe_the_interval_grows_and_low_never_promises_more
     model = bare_model(workers=(point(1, 100.0), point(4, 320.0)))
     widths = []
     for cpus in (4, 8, 16):
-        rate, extrapolation = capacity.worker_rate(model, bare_cluster(), 1, cpus)
+        rate, extrapolation = worker_rate(model, bare_cluster(), 1, cpus)
         assert extrapolation == cpus / 4
         assert rate.low <= 320
         assert 320 <= rate.estimate <= 80 * cpus
@@ -406,7 +410,7 @@ def test_beyond_the_largest_probe_the_interval_grows_and_low_never_promises_more
 
 
 def test_below_the_smallest_probe_the_rate_shrinks_in_proportion_and_the_interval_grows() -> None:
-    rate, extrapolation = capacity.worker_rate(bare_model(workers=(point(4, 400.0, spread=0.0),)), bare_cluster(), 1, 1)
+    rate, extrapolation = worker_rate(bare_model(workers=(point(4, 400.0, spread=0.0),)), bare_cluster(), 1, 1)
     assert (rate.estimate, extrapolation) == (100.0, 4.0)
     assert rate.low < 100 < rate.high
 
@@ -425,15 +429,15 @@ def test_one_probe_holds_what_any_mix_of_waiting_and_computing_would_show(
 
     cost = sum(threads * length for threads, length in phases)
     one = replace(point(probed, 1 / seconds(probed), spread=0.0, cost=cost), waits_in_pool=False)
-    rate, _ = capacity.worker_rate(bare_model(workers=(one,)), bare_cluster(), 1, cpus)
+    rate, _ = worker_rate(bare_model(workers=(one,)), bare_cluster(), 1, cpus)
     assert rate.low * (1 - 1e-9) <= 1 / seconds(cpus) <= rate.high * (1 + 1e-9)
 
 
 def test_a_worker_that_sleeps_does_not_sleep_longer_with_fewer_cpus() -> None:
     sleeps = replace(point(2, 93.2, spread=0.0, cost=0.12 / 93.2), waits_in_pool=False)
-    rate, _ = capacity.worker_rate(bare_model(workers=(sleeps,)), bare_cluster(), 1, 1)
+    rate, _ = worker_rate(bare_model(workers=(sleeps,)), bare_cluster(), 1, 1)
     assert 83 < rate.low < rate.estimate < 93.2 < rate.high < 100
-    more, _ = capacity.worker_rate(bare_model(workers=(sleeps,)), bare_cluster(), 1, 4)
+    more, _ = worker_rate(bare_model(workers=(sleeps,)), bare_cluster(), 1, 4)
     assert 90 < more.low < more.estimate == pytest.approx(93.2)
     assert more.high < 100
 
@@ -441,14 +445,14 @@ def test_a_worker_that_sleeps_does_not_sleep_longer_with_fewer_cpus() -> None:
 @pytest.mark.parametrize("change", [{"waits_in_pool": True}, {"cpu_s_per_sample": None}])
 def test_where_waits_may_take_turns_or_the_cost_is_unknown_half_the_cpus_may_halve_the_rate(change: dict[str, object]) -> None:
     sleeps = replace(point(2, 100.0, spread=0.0, cost=0.001), waits_in_pool=False)
-    rate, _ = capacity.worker_rate(bare_model(workers=(replace(sleeps, **change),)), bare_cluster(), 1, 1)  # type: ignore[arg-type]
+    rate, _ = worker_rate(bare_model(workers=(replace(sleeps, **change),)), bare_cluster(), 1, 1)  # type: ignore[arg-type]
     assert rate.estimate == pytest.approx(50)
     assert rate.low < 50 < 100 < rate.high
 
 
 def test_a_pipeline_that_got_slower_with_cpus_is_not_promised_growth() -> None:
     model = bare_model(workers=(point(1, 3228.0), point(2, 2374.0)))
-    assert capacity.worker_rate(model, bare_cluster(), 1, 8)[0].estimate == pytest.approx(2374)
+    assert worker_rate(model, bare_cluster(), 1, 8)[0].estimate == pytest.approx(2374)
     assert predict("2x1x2", model).limited_by == capacity.WORKER_SERIAL
 
 
@@ -474,10 +478,10 @@ def test_more_busy_cpus_than_probed_widen_the_interval() -> None:
     inside, outside = predict("2x4x1", model), predict("2x8x1", model)
     assert (inside.extrapolation_ratio, outside.extrapolation_ratio) == (1.0, 2.0)
     for found in (inside, outside):
-        error = math.exp(capacity.model_error_log(found.extrapolation_ratio))
+        error = math.exp(model_error_log(found.extrapolation_ratio))
         assert found.samples_per_s.low == pytest.approx(found.samples_per_s.estimate / error)
         assert found.samples_per_s.high == pytest.approx(found.samples_per_s.estimate * error)
-    assert capacity.model_error_log(2.0) > capacity.model_error_log(1.0) > 0
+    assert model_error_log(2.0) > model_error_log(1.0) > 0
 
 
 def test_without_a_contention_probe_every_further_task_is_extrapolation() -> None:
@@ -494,7 +498,7 @@ def test_hardware_threads_lower_the_low_end_only_where_cores_are_shared() -> Non
     }
     assert found[1][0] == found[2][0] == found[None][0]
     full, shared, unknown = (found[threads][1] for threads in (1, 2, None))
-    assert shared.estimate == pytest.approx(full.estimate * (8 + 8 * capacity.SMT_GAIN_RATIO) / 16)
+    assert shared.estimate == pytest.approx(full.estimate * (8 + 8 * SMT_GAIN_RATIO) / 16)
     assert shared.low < unknown.low < full.low
     assert shared.estimate < unknown.estimate < full.estimate
     assert unknown.high <= full.high
@@ -526,7 +530,7 @@ def test_probes_that_filled_the_host_paid_for_hardware_threads_where_the_host_ha
         assert found == cores
         return
     threads = 1 / (node or 2)
-    ratio = threads + (1 - threads) * capacity.SMT_GAIN_RATIO
+    ratio = threads + (1 - threads) * SMT_GAIN_RATIO
     expected = ratio if node else math.sqrt(ratio)  # 0.625 of a busy CPU with two threads
     assert found.samples_per_s.estimate == pytest.approx(cores.samples_per_s.estimate * expected)
     assert found.samples_per_s.low < cores.samples_per_s.low * expected * 1.001
@@ -538,10 +542,7 @@ def test_a_host_with_more_threads_on_a_core_never_promises_less_for_nodes(
 ) -> None:
     """What its probes lost to shared cores is in their rates already."""
     cluster = bare_cluster(cpus_per_node=64, threads_per_core=node)
-    rates = [
-        capacity.worker_rate(replace(model, host_threads_per_core=threads), cluster, tasks, cpus)[0].estimate
-        for threads in (1, 2, 4)
-    ]
+    rates = [worker_rate(replace(model, host_threads_per_core=threads), cluster, tasks, cpus)[0].estimate for threads in (1, 2, 4)]
     assert rates == sorted(rates)
 
 
@@ -553,11 +554,11 @@ def at_work(busy: float, *, rate: float = 100.0, **overrides: object) -> Capacit
 
 def test_many_tasks_that_mostly_wait_share_no_cores() -> None:
     cluster = bare_cluster(cpus_per_node=64, threads_per_core=2)
-    assert capacity.smt_ratios(at_work(0.1), cluster, 64, 1) == (1.0, 1.0, 1.0)
-    assert capacity.worker_rate(at_work(0.1), cluster, 64, 1)[0].estimate == pytest.approx(100)
-    expected = (32 + 32 * capacity.SMT_GAIN_RATIO) / 64
-    assert capacity.smt_ratios(at_work(1.0), cluster, 64, 1)[0] == pytest.approx(expected)
-    assert capacity.worker_rate(at_work(1.0), cluster, 64, 1)[0].estimate == pytest.approx(100 * expected)
+    assert smt_ratios(at_work(0.1), cluster, 64, 1) == (1.0, 1.0, 1.0)
+    assert worker_rate(at_work(0.1), cluster, 64, 1)[0].estimate == pytest.approx(100)
+    expected = (32 + 32 * SMT_GAIN_RATIO) / 64
+    assert smt_ratios(at_work(1.0), cluster, 64, 1)[0] == pytest.approx(expected)
+    assert worker_rate(at_work(1.0), cluster, 64, 1)[0].estimate == pytest.approx(100 * expected)
 
 
 def test_a_few_percent_of_cpu_time_are_not_a_core_more() -> None:
@@ -568,24 +569,24 @@ def test_a_few_percent_of_cpu_time_are_not_a_core_more() -> None:
     )
     model = bare_model(workers=points, contention=(contention(4, 1, 4, 0.8),), host_cpus=4, host_threads_per_core=2)
     cluster = bare_cluster(cpus_per_node=4, threads_per_core=2)
-    assert capacity.smt_ratios(model, cluster, 2, 2) == (1.0, 1.0, 1.0)
+    assert smt_ratios(model, cluster, 2, 2) == (1.0, 1.0, 1.0)
     half = replace(model, workers=(replace(points[0], cpu_s_per_sample=0.005), points[1]))
-    assert capacity.smt_ratios(half, cluster, 2, 2)[1] < 1
+    assert smt_ratios(half, cluster, 2, 2)[1] < 1
 
 
 @given(st.integers(1, 8), st.integers(1, 8), st.sampled_from([None, 1, 2, 4]))
 def test_hardware_threads_are_shared_by_what_is_busy_however_many_tasks_that_is(full: int, times: int, threads: int | None) -> None:
     cluster = bare_cluster(cpus_per_node=8, threads_per_core=threads)
     few, many = at_work(1.0), at_work(1 / times)
-    one, other = capacity.smt_ratios(few, cluster, full, 1), capacity.smt_ratios(many, cluster, full * times, 1)
+    one, other = smt_ratios(few, cluster, full, 1), smt_ratios(many, cluster, full * times, 1)
     assert one == pytest.approx(other)
 
 
 @given(st.floats(0.01, 1.0), st.integers(1, 64))
 def test_shared_cores_slow_only_what_is_busy(busy: float, tasks: int) -> None:
     model, cluster = at_work(busy), bare_cluster(cpus_per_node=64, threads_per_core=2)
-    ratio = capacity.smt_ratios(model, cluster, tasks, 1)[0]
-    rate = capacity.worker_rate(model, cluster, tasks, 1)[0].estimate
+    ratio = smt_ratios(model, cluster, tasks, 1)[0]
+    rate = worker_rate(model, cluster, tasks, 1)[0].estimate
     assert 1 / rate == pytest.approx((busy / ratio + 1 - busy) / 100)
 
 
@@ -602,9 +603,9 @@ def test_between_two_probes_nothing_is_surer_than_they_are(sizes: set[int], seen
     probed = sorted(sizes - {cpus})
     points = tuple(WorkerPoint(cpus=c, samples_per_s=rate, cpu_s_per_sample=None) for c, rate in zip(probed, seen, strict=False))
     model = bare_model(workers=points, contention=())
-    low, high = relative(capacity.worker_rate(model, bare_cluster(), 1, cpus)[0])
+    low, high = relative(worker_rate(model, bare_cluster(), 1, cpus)[0])
     below, above = max(c for c in probed if c < cpus), min(c for c in probed if c > cpus)
-    left, right = (relative(capacity.worker_rate(model, bare_cluster(), 1, end)[0]) for end in (below, above))
+    left, right = (relative(worker_rate(model, bare_cluster(), 1, end)[0]) for end in (below, above))
     share = math.log(cpus / below) / math.log(above / below)
     assert low <= left[0] ** (1 - share) * right[0] ** share * (1 + 1e-9)
     assert high >= left[1] ** (1 - share) * right[1] ** share * (1 - 1e-9)
@@ -612,21 +613,21 @@ def test_between_two_probes_nothing_is_surer_than_they_are(sizes: set[int], seen
 
 def test_beside_a_sure_probe_an_unsure_one_far_away_adds_little() -> None:
     model = bare_model(workers=(point(1, 100.0, spread=0.5), point(16, 300.0, spread=0.02)), contention=())
-    beside, far = (relative(capacity.worker_rate(model, bare_cluster(), 1, cpus)[0])[1] for cpus in (15, 2))
+    beside, far = (relative(worker_rate(model, bare_cluster(), 1, cpus)[0])[1] for cpus in (15, 2))
     assert beside < 1.2 < far
 
 
 def test_halfway_between_two_probes_the_interval_is_theirs_and_what_the_shape_may_be() -> None:
     model = bare_model(workers=(point(1, 100.0, spread=0.1), point(4, 300.0, spread=0.1)), contention=())
-    end, middle = (capacity.worker_rate(model, bare_cluster(), 1, cpus)[0] for cpus in (4, 2))
-    shape = math.exp(capacity.shape_error_log(1, 1))
+    end, middle = (worker_rate(model, bare_cluster(), 1, cpus)[0] for cpus in (4, 2))
+    shape = math.exp(shape_error_log(1, 1))
     assert relative(middle)[0] == pytest.approx(relative(end)[0] / shape, rel=0.02)  # by 200 draws
     assert relative(middle)[1] == pytest.approx(relative(end)[1] * shape, rel=0.02)
 
 
 @given(models(), st.integers(1, 16), st.integers(1, 8))
 def test_the_shape_is_certain_at_probes_and_less_so_the_farther_from_them(model: CapacityModel, cpus: int, tasks: int) -> None:
-    found = capacity.probe_distances(model, tasks, cpus)
+    found = probe_distances(model, tasks, cpus)
     probed = [point.cpus for point in model.workers]
     assert 0 <= sum(found) <= math.log2(probed[-1] / probed[0]) * (1 + 1e-9)
     if cpus in probed or not probed[0] < cpus < probed[-1]:
@@ -635,22 +636,22 @@ def test_the_shape_is_certain_at_probes_and_less_so_the_farther_from_them(model:
         assert min(found) == pytest.approx(min(abs(math.log2(cpus / size)) for size in probed))
         assert min(found) > 0
     # Workers that ran together are probes of workers together.
-    assert all(near <= far for near, far in zip(found, capacity.probe_distances(model, 1, cpus), strict=True))
-    assert capacity.model_error_log(1.0, *found) == capacity.MODEL_ERROR_LOG + capacity.shape_error_log(*found)
+    assert all(near <= far for near, far in zip(found, probe_distances(model, 1, cpus), strict=True))
+    assert model_error_log(1.0, *found) == MODEL_ERROR_LOG + shape_error_log(*found)
 
 
 @given(st.floats(0.01, 5), st.floats(0.01, 5))
 def test_the_error_of_the_shape_is_the_same_from_either_end_and_grows_with_the_gap(below: float, above: float) -> None:
-    found = capacity.shape_error_log(below, above)
-    assert found == pytest.approx(capacity.shape_error_log(above, below))
-    assert 0 < found < capacity.shape_error_log(2 * below, 2 * above)
-    assert capacity.shape_error_log(0.0, above) == capacity.shape_error_log(below, 0.0) == 0
+    found = shape_error_log(below, above)
+    assert found == pytest.approx(shape_error_log(above, below))
+    assert 0 < found < shape_error_log(2 * below, 2 * above)
+    assert shape_error_log(0.0, above) == shape_error_log(below, 0.0) == 0
 
 
 def test_workers_that_ran_together_are_probes_of_their_size() -> None:
     model = bare_model(contention=(contention(4, 4, 16, 0.9),))
-    assert capacity.probe_distances(model, 4, 4) == (0, 0)
-    assert capacity.probe_distances(model, 1, 4) == (2, 2)
+    assert probe_distances(model, 4, 4) == (0, 0)
+    assert probe_distances(model, 1, 4) == (2, 2)
 
 
 @given(st.floats(1.1, 8), st.floats(1.1, 8))
@@ -662,7 +663,7 @@ def test_the_error_of_the_shape_is_what_curves_through_the_same_probes_differ_by
     serial = (end / grown - 1) / (end - 1)
     amdahl, straight = cpus / (1 + serial * (cpus - 1)), 1 + (grown - 1) * (cpus - 1) / (end - 1)
     apart = max(np.log(amdahl / line).max(), np.log(line / straight).max())
-    assert apart == pytest.approx(capacity.shape_error_log(math.log2(below), math.log2(above)), rel=1e-3)
+    assert apart == pytest.approx(shape_error_log(math.log2(below), math.log2(above)), rel=1e-3)
 
 
 # --- fit ------------------------------------------------------------------------------------------------------------------------
@@ -692,7 +693,7 @@ def test_a_pooled_interval_is_never_narrower_than_its_parts(workers: list[tuple[
     mean = sum(values) / count
     seen = math.sqrt(sum((v - mean) ** 2 for v in values) / (count - 1) / count) if count > 1 else 0.0
     each = math.sqrt(sum((rate * spread) ** 2 for rate, spread in workers)) / count
-    assert pooled.high - pooled.low >= 2 * max(capacity.NORMAL_95 * seen, each) * 0.8  # by 200 draws
+    assert pooled.high - pooled.low >= 2 * max(NORMAL_95 * seen, each) * 0.8  # by 200 draws
     assert pooled.estimate == pytest.approx(mean)
 
 
@@ -702,7 +703,7 @@ def test_more_processes_that_agree_narrow_the_interval_but_one_is_never_exact() 
         exact = [make_measurement("1x1x1", workers=(make_worker(samples_per_s=Estimate.exact(100.0)),)) for _ in range(count)]
         widths.append(fit(*exact).workers[0].samples_per_s.relative_half_width_ratio or 0.0)
     assert widths == sorted(widths, reverse=True)
-    assert widths[0] > capacity.PROCESS_SPREAD_RATIO
+    assert widths[0] > PROCESS_SPREAD_RATIO
     assert widths[-1] > 0
 
 
@@ -727,7 +728,7 @@ def test_a_size_that_only_ran_together_is_predicted_as_seen_and_alone_it_is_no_s
         make_measurement("1x4x4", [beside * line] * 4),
     )
     here = bare_cluster(cpus_per_node=16)
-    together, alone_there = (capacity.worker_rate(model, here, tasks, 4)[0].estimate for tasks in (4, 1))
+    together, alone_there = (worker_rate(model, here, tasks, 4)[0].estimate for tasks in (4, 1))
     assert together == pytest.approx(beside * line)
     assert alone_there == pytest.approx(max(beside / kept, 1.0) * line)
 
@@ -855,7 +856,7 @@ def test_first_probes_differ_fit_the_host_and_end_at_one_and_all_cpus(cluster: C
     assert {layout.cpus_per_task for layout in found if layout.tasks_per_node == 1} >= {1, room}
     for layout in found:
         assert layout.nodes == 1
-        assert layout.tasks_per_node <= capacity.MOST_CONTENTION_TASKS
+        assert layout.tasks_per_node <= MOST_CONTENTION_TASKS
         assert layout.cpus_per_node <= room
 
 
@@ -995,7 +996,7 @@ speeds = st.floats(0.1, 10.0)
 
 def at_speed(model: CapacityModel, speed: float, tasks: int = 1, cpus: int = 1) -> Estimate:
     cluster = bare_cluster(speed_ratio=Estimate.exact(speed), cpus_per_node=256)
-    return capacity.worker_rate(model, cluster, tasks, cpus)[0]
+    return worker_rate(model, cluster, tasks, cpus)[0]
 
 
 @given(st.floats(0.0, 1.0), st.floats(1.0, 1e4), speeds)
@@ -1055,8 +1056,8 @@ def test_a_cost_that_is_unknown_leaves_open_what_a_node_s_speed_changes() -> Non
 @given(st.floats(0.0, 0.5), st.floats(0.01, 1.0))
 def test_a_lone_worker_waits_for_no_other(spread: float, behind: float) -> None:
     model = bare_model(spread_ratio=spread, slowest_ratio=behind)
-    assert capacity.slowest_ratio(model, 1) == 1.0
-    assert capacity.slowest_ratio(model, 2) <= behind
+    assert slowest_ratio(model, 1) == 1.0
+    assert slowest_ratio(model, 2) <= behind
     alone = predict("2x1x1", model)
     assert (alone.input_workers, alone.limited_by) == (1, capacity.WORKER_CPU)
     assert alone.samples_per_s == predict("2x1x1", model, feed="first-come").samples_per_s
@@ -1065,7 +1066,7 @@ def test_a_lone_worker_waits_for_no_other(spread: float, behind: float) -> None:
 @given(st.floats(0.0, 0.3), st.integers(1, 2000))
 def test_what_persists_in_a_process_slows_a_feed_in_turns_the_more_the_more_of_them(spread: float, workers: int) -> None:
     model = bare_model(spread_ratio=spread, slowest_ratio=1.0)
-    now, more = capacity.slowest_ratio(model, workers), capacity.slowest_ratio(model, workers + 1)
+    now, more = slowest_ratio(model, workers), slowest_ratio(model, workers + 1)
     assert 0 < more <= now <= 1
     assert workers * now <= (workers + 1) * more * (1 + 1e-12)  # and yet one more worker never slows the launch
     if spread > 0.01 and workers > 1:
@@ -1105,7 +1106,7 @@ def test_after_one_launch_an_uneven_pipeline_is_trusted_less(spread: float, more
     even, uneven = (fit(*launched("1x1x1", 1000, spread=each)).launch_spread_ratio for each in (spread, spread * more))
     assert even <= uneven
     assert even < uneven or even > 0.3  # beyond that nobody knows
-    assert even > spread / capacity.NORMAL_95 or even > 0.3
+    assert even > spread / NORMAL_95 or even > 0.3
 
 
 def test_launches_that_agree_take_away_from_what_was_assumed() -> None:
@@ -1130,7 +1131,7 @@ def test_one_launch_is_in_the_mood_of_its_nodes_however_many_workers_share_it() 
         assert found.relative_half_width_ratio is not None
         return found.relative_half_width_ratio
 
-    assert width("2x1x1") == pytest.approx(capacity.NORMAL_95 * 0.1, rel=0.15)
+    assert width("2x1x1") == pytest.approx(NORMAL_95 * 0.1, rel=0.15)
     assert width("2x16x1") == pytest.approx(width("2x1x1"), rel=0.05)
     assert width("101x1x1") < width("2x1x1") / 4
 
@@ -1141,7 +1142,7 @@ def test_what_two_factors_have_in_common_cancels() -> None:
     together = [make_measurement("1x2x1", [rate, rate]) for rate in (500, 501, 499, 500)]
     model = fit(*alone, *together, host_cpus=2)
     here = bare_cluster(cpus_per_node=2)
-    rate, extrapolation = capacity.worker_rate(model, here, 2, 1)
+    rate, extrapolation = worker_rate(model, here, 2, 1)
     assert extrapolation == 1.0
     assert rate.estimate == pytest.approx(500, rel=0.01)
     assert rate.relative_half_width_ratio is not None
@@ -1157,7 +1158,7 @@ def test_workers_that_wait_leave_their_cpus_to_their_neighbours() -> None:
         workers=(WorkerPoint(cpus=1, samples_per_s=Estimate.exact(100.0), cpu_s_per_sample=0.01),), contention=(point,)
     )
     idle = bare_model(workers=(WorkerPoint(cpus=1, samples_per_s=Estimate.exact(100.0), cpu_s_per_sample=0.001),), contention=())
-    rate = {name: capacity.worker_rate(model, bare_cluster(), 8, 1)[0].estimate for name, model in (("busy", busy), ("idle", idle))}
+    rate = {name: worker_rate(model, bare_cluster(), 8, 1)[0].estimate for name, model in (("busy", busy), ("idle", idle))}
     assert rate["idle"] == pytest.approx(100)
     assert rate["busy"] < 85
 
@@ -1168,13 +1169,7 @@ def test_replicates_are_the_same_each_time_and_surround_the_mean(rates: list[flo
     once, again = fit(*runs), fit(*runs)
     assert once == again
     point = once.workers[0]
-    assert len(point.replicates) == capacity.REPLICATES
+    assert len(point.replicates) == REPLICATES
     assert min(point.replicates) > 0
     assert point.samples_per_s.low <= sum(rates) / len(rates) * (1 + 1e-9)
     assert point.samples_per_s.high >= sum(rates) / len(rates) * (1 - 1e-9)
-
-
-def test_the_conformal_quantile_is_the_corrected_one() -> None:
-    scores = np.arange(1.0, 20.0)  # 19 of them: rank ceil(20 x 0.9) = 18
-    assert capacity.quantile_log(scores) == 18.0
-    assert capacity.quantile_log(np.array([3.0])) == 3.0

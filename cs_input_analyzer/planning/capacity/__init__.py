@@ -11,8 +11,9 @@ ACM Computing Surveys 10(3), 1978): no system is faster than its slowest station
 
 and three things that stop a launch outright: CPUs per node, memory per node, fewer files than workers.
 
-`fitting` makes the model, `worker` and `prediction` ask it, `bootstrap` and `calibration` say how wrong it may be, `probes` what to
-measure first, `scaling` what several nodes at once say of their storage, `terms` what things are called and what is assumed.
+`fitting` makes the model from measurements (by `bootstrap`), `worker` and `prediction` predict from it, `calibration` widens their
+intervals by the model's own error, `probes` names the layouts to measure, `scaling` finds the ceiling of a storage that several
+nodes share, and `assumptions` holds the names of limits and all numbers that were not measured.
 """
 
 from __future__ import annotations
@@ -24,35 +25,20 @@ from cs_input_analyzer.planning.capacity.assumptions import (
     INPUT_WORKERS,
     MEMORY,
     MEMORY_BANDWIDTH,
-    MOST_CONTENTION_TASKS,
     NETWORK_IN,
     NETWORK_OUT,
     NODE_CPU,
     NODES,
-    NORMAL_95,
-    PROCESS_SPREAD_RATIO,
     ROUND_ROBIN,
-    SMT_GAIN_RATIO,
-    SMT_GAINS,
     STORAGE,
     UNEVEN_RATIO,
     WORKER_CPU,
     WORKER_SERIAL,
 )
-from cs_input_analyzer.planning.capacity.bootstrap import REPLICATES
-from cs_input_analyzer.planning.capacity.calibration import (
-    MODEL_ERROR_LOG,
-    MODEL_ERROR_LOG_PER_DOUBLING,
-    model_error_log,
-    quantile_log,
-    shape_error_log,
-)
 from cs_input_analyzer.planning.capacity.fitting import fit
-from cs_input_analyzer.planning.capacity.next_probe import rival
-from cs_input_analyzer.planning.capacity.prediction import dataset_bytes_per_node, predict, slowest_ratio
-from cs_input_analyzer.planning.capacity.probes import first_probes
+from cs_input_analyzer.planning.capacity.prediction import dataset_bytes_per_node, predict
+from cs_input_analyzer.planning.capacity.probes import first_probes, next_probe
 from cs_input_analyzer.planning.capacity.scaling import scaling_of
-from cs_input_analyzer.planning.capacity.worker import probe_distances, smt_ratios, worker_rate
 
 __all__ = [
     "CPUS",
@@ -61,19 +47,11 @@ __all__ = [
     "INPUT_WORKERS",
     "MEMORY",
     "MEMORY_BANDWIDTH",
-    "MODEL_ERROR_LOG",
-    "MODEL_ERROR_LOG_PER_DOUBLING",
-    "MOST_CONTENTION_TASKS",
     "NETWORK_IN",
     "NETWORK_OUT",
     "NODES",
     "NODE_CPU",
-    "NORMAL_95",
-    "PROCESS_SPREAD_RATIO",
-    "REPLICATES",
     "ROUND_ROBIN",
-    "SMT_GAINS",
-    "SMT_GAIN_RATIO",
     "STORAGE",
     "UNEVEN_RATIO",
     "WORKER_CPU",
@@ -81,14 +59,7 @@ __all__ = [
     "dataset_bytes_per_node",
     "first_probes",
     "fit",
-    "model_error_log",
+    "next_probe",
     "predict",
-    "probe_distances",
-    "quantile_log",
-    "rival",
     "scaling_of",
-    "shape_error_log",
-    "slowest_ratio",
-    "smt_ratios",
-    "worker_rate",
 ]

@@ -24,9 +24,6 @@ INPUT_WORKERS = "input workers"
 THIS_HOST = "this host"
 """`Cluster.source` of the machine that measures."""
 
-NORMAL_95 = 1.6448536269514722
-"""95 % quantile of the normal: half of a 90 % interval in standard deviations."""
-
 # Assumption: fresh processes of one pipeline differ by 3 % (one standard deviation) until they are seen to differ by more. It is
 # worth as much as four observed differences. Without it two processes that happen to agree would claim to be exact.
 PROCESS_SPREAD_RATIO = 0.03
@@ -58,9 +55,6 @@ BUSY_UTILIZATION_RATIO = 0.7
 
 UNEVEN_RATIO = 0.9
 """A slowest worker below this share of the mean is a limit of its own; above, it is part of what a worker delivers."""
-
-SMALLEST_LOW_RATIO = 0.01
-"""No interval reaches down to zero: a measured rate was more than nothing."""
 
 MOST_CONTENTION_TASKS = 4
 """Each worker costs seconds of import and half a GiB; four show how they share a host."""

@@ -6,8 +6,8 @@ The largest differences are between processes (where AUTOTUNE landed, which CPUs
 them must show how few they were, however many batches each delivered. Drawing three of three shows a third too little of it, and a
 normal with so few degrees of freedom has longer tails: deviations are widened by √(k / (k - 1)), and by what Student's t is wider
 than the normal there (first term of the Cornish-Fisher expansion). And processes that happen to agree may not claim to be exact:
-the spread is at least the pooled one of what was seen and of what is assumed. Above processes stand launches: those that ran
-together shared the mood of their host (how much its CPUs got done in a second, just then), and are one look at that.
+the spread is at least the pooled one of what was seen and of what is assumed. Above processes stand launches: the workers of one
+launch are correlated by the state of their host, so of that the launch is the observation.
 
 A vector is one estimate (place 0) followed by its replicates; formulas are applied to whole vectors, so that what two factors
 have in common cancels: the rate of two workers is that of one times what they keep of it, and the error of the one falls out.
@@ -18,25 +18,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from cs_input_analyzer.planning.capacity.assumptions import (
     LAUNCH_SPREAD_ERRORS,
     LAUNCH_SPREAD_WEIGHT,
     MOST_ASSUMED_SPREAD_RATIO,
-    NORMAL_95,
     PROCESS_SPREAD_RATIO,
     PROCESS_SPREAD_WEIGHT,
 )
 from cs_input_analyzer.records import Estimate, WorkerResult
+from cs_input_analyzer.stats.estimates import NORMAL_95, REPLICATES, SMALLEST_LOW_RATIO, Vector, draws, middle_90, standard_error
 
-__all__ = ["REPLICATES", "as_wide_as", "estimate_of", "launch_spread_ratio", "mean_rate", "spread_ratio", "stored", "vector"]
+__all__ = ["as_wide_as", "launch_spread_ratio", "mean_rate", "spread_ratio", "stored", "vector"]
 
-REPLICATES = 200
-MIDDLE_90 = (0.05, 0.95)
 SIGNIFICANT_DIGITS = 6
-
-Vector = npt.NDArray[np.float64]
 
 
 def mean_rate(launches: Sequence[Sequence[WorkerResult]], launch_spread: float, seed: Sequence[int]) -> Vector:
@@ -60,17 +55,17 @@ def mean_rate(launches: Sequence[Sequence[WorkerResult]], launch_spread: float, 
     seen = float(rates.var(ddof=1)) if count > 1 else 0.0
     assumed = (PROCESS_SPREAD_RATIO * mean) ** 2
     pooled = ((count - 1) * seen + PROCESS_SPREAD_WEIGHT * assumed) / degrees
-    # Processes that ran together share the mood of their host: of that each launch is one look, however many ran in it.
+    # Workers of a launch are correlated by their host: of that the launch is the observation, however many ran in it.
     variance = max(pooled / count, (launch_spread * mean) ** 2 / len(launches))
     means = means + draw.standard_normal(REPLICATES) * np.sqrt(max(0.0, variance - seen / count))
-    return np.concatenate([[mean], np.maximum(means, 0.01 * mean)])
+    return np.concatenate([[mean], np.maximum(means, SMALLEST_LOW_RATIO * mean)])
 
 
 def _resampled(worker: WorkerResult, draw: np.random.Generator) -> Vector:
     """The rate of one process, its blocks drawn anew; not narrower than its own interval, which knows how blocks depend."""
     assert worker.samples_per_s is not None
     blocks, rate = np.array(worker.block_samples_per_s), worker.samples_per_s
-    error_ratio = (rate.high - rate.low) / 2 / NORMAL_95 / rate.estimate
+    error_ratio = standard_error(rate) / rate.estimate
     if len(blocks) < 3 or np.ptp(blocks) == 0:
         return np.asarray(rate.estimate * (1 + error_ratio * draw.standard_normal(REPLICATES)))
     # Relative to their own mean: the mean of block rates is not quite the rate of the window.
@@ -89,7 +84,7 @@ def spread_ratio(groups: Sequence[Sequence[WorkerResult]]) -> float:
         if len(rates) < 2:
             continue
         estimates = np.array([rate.estimate for rate in rates])
-        noise = float(np.mean([((rate.high - rate.low) / 2 / NORMAL_95) ** 2 for rate in rates]))
+        noise = float(np.mean([standard_error(rate) ** 2 for rate in rates]))
         above += (len(rates) - 1) * (float(estimates.var(ddof=1)) - noise) / float(estimates.mean()) ** 2
         degrees += len(rates) - 1
     return float(np.sqrt(max(0.0, above / degrees))) if degrees else 0.0
@@ -111,31 +106,16 @@ def launch_spread_ratio(layouts: Sequence[Sequence[Sequence[WorkerResult]]]) -> 
         logs = np.log([np.mean([rate.estimate for rate in launch]) for launch in rates])
         squares += float(np.sum((logs - logs.mean()) ** 2))
         degrees += len(logs) - 1
-        errors += [np.median([(rate.high - rate.low) / 2 / NORMAL_95 / rate.estimate for rate in launch]) for launch in rates]
+        errors += [np.median([standard_error(rate) / rate.estimate for rate in launch]) for launch in rates]
     assumed = min(LAUNCH_SPREAD_ERRORS * float(np.median(errors)), MOST_ASSUMED_SPREAD_RATIO)
     return float(np.sqrt((squares + LAUNCH_SPREAD_WEIGHT * assumed**2) / (degrees + LAUNCH_SPREAD_WEIGHT)))
 
 
 def vector(estimate: Estimate, replicates: Sequence[float], seed: int) -> Vector:
-    """As one vector; replicates that are not there are drawn from the interval (a normal for each side)."""
+    """An estimate and its replicates as one vector; replicates that are not there are drawn from the interval."""
     if len(replicates) == REPLICATES:
         return np.concatenate([[estimate.estimate], replicates])
-    normal = np.random.default_rng([seed, REPLICATES]).standard_normal(REPLICATES)
-    width = np.where(normal < 0, estimate.estimate - estimate.low, estimate.high - estimate.estimate) / NORMAL_95
-    return np.concatenate([[estimate.estimate], np.maximum(estimate.estimate + width * normal, 0.01 * estimate.estimate)])
-
-
-def estimate_of(values: Vector, count: int | None = None) -> Estimate:
-    """A vector's estimate with the middle 90 % of its replicates; never without the estimate itself."""
-    middle = float(values[0])
-    low, high = middle_90(values[1:])
-    return Estimate(estimate=middle, low=min(low, middle), high=max(high, middle), count=count)
-
-
-def middle_90(replicates: Vector) -> tuple[float, float]:
-    """The ends of the middle 90 % are replicates themselves: so those of logarithms are the logarithms of those."""
-    low, high = MIDDLE_90
-    return float(np.quantile(replicates, low, method="lower")), float(np.quantile(replicates, high, method="higher"))
+    return draws(estimate, (seed, REPLICATES))
 
 
 def as_wide_as(values: Vector, left: Vector, right: Vector, share: float) -> Vector:

@@ -16,11 +16,8 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
-from cs_input_analyzer.planning.capacity.assumptions import SMALLEST_LOW_RATIO
-from cs_input_analyzer.planning.capacity.bootstrap import Vector, estimate_of
 from cs_input_analyzer.records import Estimate
+from cs_input_analyzer.stats.estimates import SMALLEST_LOW_RATIO, Vector, estimate_of_draws
 
 __all__ = ["MODEL_ERROR_LOG", "model_error_log", "shape_error_log", "widening"]
 
@@ -67,14 +64,8 @@ def _divergence(one: float, other: float) -> float:
 
 def widening(values: Vector, error_log: float, count: int | None) -> Estimate:
     """The interval of the replicates, moved outwards by the model's own error."""
-    inner, factor = estimate_of(values, count), math.exp(error_log)
+    inner, factor = estimate_of_draws(values, count), math.exp(error_log)
     low = max(inner.low / factor, SMALLEST_LOW_RATIO * inner.estimate)
     return Estimate(
         estimate=inner.estimate, low=min(low, inner.estimate), high=max(inner.high * factor, inner.estimate), count=count
     )
-
-
-def quantile_log(scores: Vector, level: float = 0.9) -> float:
-    """The conformal quantile of scores: with its finite-sample correction, ceil((n + 1) level) of n."""
-    rank = min(len(scores), math.ceil((len(scores) + 1) * level))
-    return float(np.sort(scores)[rank - 1])

@@ -11,8 +11,8 @@ import numpy as np
 
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.pipeline.threads import may_wait_in_pool
-from cs_input_analyzer.planning.capacity.assumptions import NORMAL_95, UNEVEN_RATIO
-from cs_input_analyzer.planning.capacity.bootstrap import Vector, estimate_of, launch_spread_ratio, mean_rate, spread_ratio, stored
+from cs_input_analyzer.planning.capacity.assumptions import UNEVEN_RATIO
+from cs_input_analyzer.planning.capacity.bootstrap import launch_spread_ratio, mean_rate, spread_ratio, stored
 from cs_input_analyzer.planning.capacity.worker import alone, kept, used_cpus
 from cs_input_analyzer.records import (
     CapacityModel,
@@ -23,6 +23,7 @@ from cs_input_analyzer.records import (
     WorkerPoint,
     WorkerResult,
 )
+from cs_input_analyzer.stats.estimates import Vector, estimate_of_draws, standard_error
 
 __all__ = ["fit"]
 
@@ -55,7 +56,7 @@ def fit(pipeline: PipelineGraph, measurements: Sequence[Measurement], host_cpus:
     if not on_shards:
         return model
     values = _shard_ratio(model, on_shards)
-    ratio = estimate_of(values, len(on_shards))
+    ratio = estimate_of_draws(values, len(on_shards))
     slowest = min(_persistent_slowest_ratio(m.measured_workers) for m in on_shards)
     # No difference seen, neither from the whole nor from each other: they are more processes of the same kind.
     if ratio.low <= 1 <= ratio.high and slowest >= UNEVEN_RATIO:
@@ -162,25 +163,17 @@ def _rates_that_fall(
 
 
 def _falling(values: Vector, weights: Vector) -> Vector:
-    """The nearest values that never rise from row to row, by each column for itself."""
-    # The minimax form of the fit: of all runs of rows that end here or later, and begin here or before.
-    rows = range(len(values))
-    sums = np.concatenate([np.zeros((1, values.shape[1])), np.cumsum(values * weights[:, None], axis=0)])
-    ends = np.concatenate([[0.0], np.cumsum(weights)])
+    """The nearest values that never rise from row to row, in each column by itself."""
+    from scipy.optimize import isotonic_regression
 
-    def mean(first: int, last: int) -> Vector:
-        return np.asarray((sums[last + 1] - sums[first]) / (ends[last + 1] - ends[first]))
-
-    return np.stack(
-        [np.min([np.max([mean(a, b) for b in rows if b >= row], axis=0) for a in rows if a <= row], axis=0) for row in rows]
-    )
+    return np.stack([isotonic_regression(column, weights=weights, increasing=False).x for column in values.T], axis=1)
 
 
 def _worker_point(cpus: int, runs: Sequence[Sequence[WorkerResult]], values: Vector, waits_in_pool: bool) -> WorkerPoint:
     workers = [worker for run in runs for worker in run]
     return WorkerPoint(
         cpus=cpus,
-        samples_per_s=estimate_of(values, len(workers)),
+        samples_per_s=estimate_of_draws(values, len(workers)),
         cpu_s_per_sample=_mean(w.cpu_s_per_sample for w in workers),
         replicates=stored(values),
         waits_in_pool=waits_in_pool,
@@ -197,7 +190,7 @@ def _contention_point(
         tasks=tasks,
         cpus=cpus,
         busy_ratio=tasks * cpus / host_cpus,
-        kept_ratio=estimate_of(ratio, len(workers)),
+        kept_ratio=estimate_of_draws(ratio, len(workers)),
         replicates=stored(ratio),
     )
 
@@ -213,7 +206,7 @@ def _persistent_slowest_ratio(run: Sequence[WorkerResult]) -> float:
         return 1.0
     mean = sum(r.estimate for r in rates) / len(rates)
     seen = sum((r.estimate - mean) ** 2 for r in rates) / (len(rates) - 1)
-    noise = sum(((r.high - r.low) / 2 / NORMAL_95) ** 2 for r in rates) / len(rates)
+    noise = sum(standard_error(r) ** 2 for r in rates) / len(rates)
     if seen <= noise:
         return 1.0
     return 1 - (1 - min(r.estimate for r in rates) / mean) * math.sqrt(1 - noise / seen)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,10 +22,8 @@ from cs_input_analyzer.planning.capacity.assumptions import (
     NETWORK_OUT,
     NODE_CPU,
     NODES,
-    NORMAL_95,
     ROUND_ROBIN,
     SCALING_ELASTICITY,
-    SMALLEST_LOW_RATIO,
     STORAGE,
     UNEVEN_RATIO,
     WORKER_CPU,
@@ -43,6 +41,7 @@ from cs_input_analyzer.records import (
     Limit,
     Prediction,
 )
+from cs_input_analyzer.stats.estimates import NORMAL_95, SMALLEST_LOW_RATIO
 
 __all__ = ["Launches", "Rates", "dataset_bytes_per_node", "memory_bytes", "predict", "slowest_ratio", "supply"]
 
@@ -62,7 +61,7 @@ class Rates(NamedTuple):
     low: Floats
     high: Floats
 
-    def scaled(self, factor: Floats | float) -> Rates:
+    def scaled(self, factor: npt.NDArray[np.floating[Any]] | float) -> Rates:
         return Rates(self.estimate * factor, self.low * factor, self.high * factor)
 
     def capped(self, most: Rates) -> Rates:

@@ -5,19 +5,19 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from statistics import median
 
 import numpy as np
 import numpy.typing as npt
 
-from cs_input_analyzer.planning.capacity.assumptions import NORMAL_95, PROCESS_SPREAD_RATIO
-from cs_input_analyzer.planning.capacity.bootstrap import Vector, estimate_of
+from cs_input_analyzer.planning.capacity.assumptions import PROCESS_SPREAD_RATIO
 from cs_input_analyzer.records import CacheChoice, Estimate, Measurement, Scaling, ScalingPoint, WorkerResult
+from cs_input_analyzer.stats.estimates import NORMAL_95, draws, estimate_of_draws, mean_of, product
 from cs_input_analyzer.units import format_bytes_per_s, format_ratio
 
 __all__ = ["scaling_of"]
 
-DRAWS = 200
 SEED = 5
 # Nodes that keep at least this part of their rate scale; what the rest lose is looked into.
 SCALES_RATIO = 0.9
@@ -48,8 +48,8 @@ def scaling_of(measurements: Sequence[Measurement], cache: CacheChoice) -> Scali
     points = tuple(_point(nodes, launches) for nodes, launches in sorted(by_nodes.items()))
     first, last = points[0], points[-1]
     draw = np.random.default_rng(SEED)
-    kept = _drawn(last.samples_per_s, draw) / last.nodes / (_drawn(first.samples_per_s, draw) / first.nodes)
-    kept_ratio = estimate_of(kept, min(last.samples_per_s.count or 1, first.samples_per_s.count or 1))
+    kept = draws(last.samples_per_s, draw) / last.nodes / (draws(first.samples_per_s, draw) / first.nodes)
+    kept_ratio = estimate_of_draws(kept, min(last.samples_per_s.count or 1, first.samples_per_s.count or 1))
     medians = {nodes: _median_rate(launches) for nodes, launches in by_nodes.items()}
     ceiling = _ceiling(points, draw) if kept_ratio.high < SCALES_RATIO and _is_storage(points, medians) else None
     return Scaling(points=points, kept_ratio=kept_ratio, ceiling_bytes_per_s=ceiling, note=_note(points, kept_ratio, ceiling))
@@ -74,11 +74,9 @@ def _widest_shape(measurements: Sequence[Measurement]) -> list[Measurement] | No
 
 def _point(nodes: int, launches: Sequence[Measurement]) -> ScalingPoint:
     rates = [m.samples_per_s for m in launches if m.samples_per_s is not None]
-    total = sum(rate.estimate for rate in rates) / len(rates)
-    own = math.sqrt(sum(((rate.high - rate.low) / 2) ** 2 for rate in rates)) / len(rates)
-    between = NORMAL_95 * PROCESS_SPREAD_RATIO * total / math.sqrt(len(rates))
-    half = math.hypot(own, between)
-    rate = Estimate(estimate=total, low=max(0.01 * total, total - half), high=total + half, count=len(rates))
+    between = NORMAL_95 * PROCESS_SPREAD_RATIO / math.sqrt(len(rates))
+    fresh_launches = Estimate(estimate=1.0, low=1 - between, high=1 + between)
+    rate = replace(product(mean_of(rates), fresh_launches), count=len(rates))
     workers = [worker for m in launches for worker in m.measured_workers]
     read = [worker.bytes_read_per_sample for worker in workers if worker.bytes_read_per_sample is not None]
     waits = [
@@ -125,7 +123,7 @@ def _ceiling(points: Sequence[ScalingPoint], draw: np.random.Generator) -> Estim
     rates = [point.bytes_per_s for point in points if point.bytes_per_s is not None]
     if len(rates) < len(points):
         return None
-    totals = np.stack([_drawn(rate, draw) for rate in rates])  # [points, 1 + DRAWS]
+    totals = np.stack([draws(rate, draw) for rate in rates])  # [points, 1 + replicates]
     nodes = np.array([point.nodes for point in points], dtype=np.float64)
     most = max(rate.estimate for rate in rates)
     per_node = np.geomspace((totals / nodes[:, None]).max(axis=0).min() * 0.8, most * 20, STEPS)
@@ -133,20 +131,12 @@ def _ceiling(points: Sequence[ScalingPoint], draw: np.random.Generator) -> Estim
     offered = nodes[:, None, None] * per_node[None, :, None]
     law = np.log(offered / (1 + (offered / ceilings[None, None, :]) ** KNEE) ** (1 / KNEE))  # [points, b, C]
     found = np.array([_best(law, np.log(totals[:, column]), ceilings) for column in range(totals.shape[1])])
-    return estimate_of(found, len(points))
+    return estimate_of_draws(found, len(points))
 
 
 def _best(law: npt.NDArray[np.float64], totals: npt.NDArray[np.float64], ceilings: npt.NDArray[np.float64]) -> float:
     errors = ((law - totals[:, None, None]) ** 2).sum(axis=0)
     return float(ceilings[int(errors.argmin()) % len(ceilings)])
-
-
-def _drawn(estimate: Estimate, draw: np.random.Generator) -> Vector:
-    """The estimate, then draws from its interval (a normal for each side)."""
-    normal = draw.standard_normal(DRAWS)
-    width = np.where(normal < 0, estimate.estimate - estimate.low, estimate.high - estimate.estimate) / NORMAL_95
-    values = np.maximum(estimate.estimate + width * normal, 0.01 * estimate.estimate)
-    return np.concatenate([[estimate.estimate], values])
 
 
 def _note(points: Sequence[ScalingPoint], kept: Estimate, ceiling: Estimate | None) -> str:

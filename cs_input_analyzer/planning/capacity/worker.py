@@ -15,9 +15,10 @@ from cs_input_analyzer.planning.capacity.assumptions import (
     THIS_HOST,
     UNKNOWN_SPEED_RATIO,
 )
-from cs_input_analyzer.planning.capacity.bootstrap import REPLICATES, Vector, as_wide_as, vector
+from cs_input_analyzer.planning.capacity.bootstrap import as_wide_as, vector
 from cs_input_analyzer.planning.capacity.calibration import model_error_log, widening
 from cs_input_analyzer.records import CapacityModel, Cluster, ContentionPoint, Estimate, WorkerPoint
+from cs_input_analyzer.stats.estimates import REPLICATES, Vector
 
 __all__ = ["alone", "cost_at", "kept", "probe_distances", "rate_alone", "smt_ratios", "used_cpus", "worker_rate", "worker_rates"]
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from cs_input_analyzer.planning import capacity
 from cs_input_analyzer.planning.capacity.prediction import Launches, Rates, memory_bytes
+from cs_input_analyzer.planning.capacity.worker import worker_rate
 from cs_input_analyzer.records import CapacityModel, Cluster, Consumption, Estimate, Layout, Options, Prediction
 
 __all__ = ["STREAMING_SINGLE_TASK_NODES", "Floats", "Ints", "PlanningProblem", "predicted", "single_task_nodes", "streams_weights"]
@@ -110,7 +111,7 @@ class PlanningProblem:
             return Estimate.exact(0.0)
         key = streaming, cpus
         if key not in self.worker_rates:
-            self.worker_rates[key] = capacity.worker_rate(self.model, self.cluster, streaming, cpus)[0]
+            self.worker_rates[key] = worker_rate(self.model, self.cluster, streaming, cpus)[0]
         return self.worker_rates[key]
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from cs_input_analyzer.planning import capacity
 from cs_input_analyzer.records import Consumption, Estimate, Prediction, VerdictName
+from cs_input_analyzer.stats.estimates import NORMAL_95
 
 __all__ = ["judge", "utilization"]
 
@@ -42,7 +42,7 @@ def _probability_below(supply: Estimate, threshold: Estimate) -> float:
     gap = threshold.estimate - supply.estimate
     mine = supply.high - supply.estimate if gap > 0 else supply.estimate - supply.low
     theirs = threshold.estimate - threshold.low if gap > 0 else threshold.high - threshold.estimate
-    spread = math.hypot(mine, theirs) / capacity.NORMAL_95
+    spread = math.hypot(mine, theirs) / NORMAL_95
     if spread == 0:
         return 1.0 if gap > 0 else 0.0
     return (1 + math.erf(gap / spread / math.sqrt(2))) / 2

@@ -10,6 +10,7 @@ from cs_input_analyzer.planning.recommend.choice import Choice, choose, limit_on
 from cs_input_analyzer.planning.recommend.launch_table import EQUAL_RATIO, fastest, leanest
 from cs_input_analyzer.planning.recommend.problem import PlanningProblem
 from cs_input_analyzer.records import CapacityModel, Cluster, Estimate, Layout, WhatIf
+from cs_input_analyzer.stats.estimates import product
 from cs_input_analyzer.units import counted, format_count, format_ratio
 
 __all__ = ["CACHED", "FILES", "FIXES", "MEMORY", "NODE", "STORAGE", "what_if"]
@@ -20,9 +21,6 @@ FILES = "twice the files"
 MEMORY = "twice the memory per node"
 CACHED = "dataset cached on every node"
 FIXES = "all fixes applied"
-
-SMALLEST_LOW_RATIO = 0.01
-"""As in the capacity model: no interval reaches down to zero."""
 
 READ_OUT_RATIO = 0.8
 """A worker that reads this share of what its host can read waits for it: another storage would have shown another rate."""
@@ -107,22 +105,14 @@ def _faster_workers(model: CapacityModel, gain: Estimate) -> CapacityModel:
         cost = point.cpu_s_per_sample
         most = math.inf if not cost else max(point.cpus / cost, point.samples_per_s.high)
         rates = tuple(min(rate * gain.estimate, most) for rate in point.replicates)
-        points.append(replace(point, samples_per_s=_product(point.samples_per_s, gain).capped(most), replicates=rates))
+        points.append(replace(point, samples_per_s=product(point.samples_per_s, gain).capped(most), replicates=rates))
     return replace(model, workers=tuple(points))
 
 
 def _faster(model: CapacityModel, gain: Estimate) -> CapacityModel:
     """Every worker `gain` times as fast. The ratio for shards is where a factor on all workers goes."""
     lifted = tuple(replace(limit, samples_per_s=limit.samples_per_s * gain.estimate) for limit in model.ceilings)
-    return replace(model, shard_ratio=_product(model.shard_ratio, gain), shard_replicates=(), ceilings=lifted)
-
-
-def _product(one: Estimate, other: Estimate) -> Estimate:
-    """Of two numbers that know nothing of each other: relative errors add in quadrature."""
-    product = one.estimate * other.estimate
-    down = math.hypot(1 - one.low / one.estimate, 1 - other.low / other.estimate)
-    up = math.hypot(one.high / one.estimate - 1, other.high / other.estimate - 1)
-    return Estimate(estimate=product, low=product * max(1 - down, SMALLEST_LOW_RATIO), high=product * (1 + up), count=other.count)
+    return replace(model, shard_ratio=product(model.shard_ratio, gain), shard_replicates=(), ceilings=lifted)
 
 
 def _row(name: str, choice: Choice, found: Choice) -> WhatIf:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from cs_input_analyzer.planning import capacity
 from cs_input_analyzer.planning.capacity.assumptions import THIS_HOST
+from cs_input_analyzer.planning.capacity.worker import probe_distances, smt_ratios
 from cs_input_analyzer.planning.recommend.choice import Choice, limit_on
 from cs_input_analyzer.planning.recommend.launch_table import fastest
 from cs_input_analyzer.planning.recommend.problem import PlanningProblem
@@ -65,9 +65,9 @@ def _doubts(problem: PlanningProblem, choice: Choice) -> str:
     if best.extrapolation_ratio > 1:
         doubts.append(f"it lies {best.extrapolation_ratio:.3g} times outside what was probed")
     streaming = best.layout.tasks_per_node - (1 if best.layout.nodes == 1 else 0)
-    if any(capacity.probe_distances(problem.model, streaming, best.layout.cpus_per_task)):
+    if any(probe_distances(problem.model, streaming, best.layout.cpus_per_task)):
         doubts.append(f"{best.layout.cpus_per_task} CPUs per task lie between those that were probed")
-    if capacity.smt_ratios(problem.model, cluster, streaming, best.layout.cpus_per_task)[1] < 1:
+    if smt_ratios(problem.model, cluster, streaming, best.layout.cpus_per_task)[1] < 1:
         is_known = cluster.threads_per_core is not None
         doubts.append("its tasks share cores by hardware threads" if is_known else "the nodes' threads per core are unknown")
     if cluster.speed_ratio is None and cluster.source != THIS_HOST:

@@ -11,8 +11,8 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from cs_input_analyzer.planning.capacity.assumptions import NORMAL_95
 from cs_input_analyzer.records import Estimate
+from cs_input_analyzer.stats.estimates import NORMAL_95
 
 __all__ = ["MOST_LOG", "RUN_SPREAD_RATIO", "Spread", "log_error", "mean", "pooled", "ratio_estimate"]
 

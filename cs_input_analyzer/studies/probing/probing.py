@@ -99,7 +99,7 @@ class Probing:
     def measure_rivals(self, cluster: Cluster) -> None:
         """One after the other, the layouts that may be faster than all that were measured, as far as the model can tell."""
         for _ in range(MOST_RIVALS):
-            layout = capacity.rival(self.seen.fit(), cluster, self.seen.cpu_budget)
+            layout = capacity.next_probe(self.seen.fit(), cluster, self.seen.cpu_budget)
             if layout is None or self._options.probe_layouts:
                 return
             if self.seconds.left_s < self.seconds.least_s:

@@ -29,13 +29,13 @@ def probed(cpus: int, *rates: tuple[int, float], together: tuple[tuple[int, int]
 
 
 def test_a_host_of_two_cpus_has_none_once_it_was_probed() -> None:
-    assert capacity.rival(probed(2, (1, 100), (2, 180), together=((2, 1),)), CLUSTER, 2) is None
+    assert capacity.next_probe(probed(2, (1, 100), (2, 180), together=((2, 1),)), CLUSTER, 2) is None
 
 
 def test_what_lies_between_probes_far_apart_is_asked_about() -> None:
     """Seen: eight CPUs gave twice what the line from four to sixteen said, and the pick was a third slower than the best."""
     model = probed(16, (1, 20), (4, 100), (16, 360), together=((4, 1),))
-    first = capacity.rival(model, CLUSTER, 16)
+    first = capacity.next_probe(model, CLUSTER, 16)
     assert first is not None
     assert 1 < first.cpus_per_task < 16
     assert first.cpus_per_task not in (1, 4)
@@ -44,18 +44,18 @@ def test_what_lies_between_probes_far_apart_is_asked_about() -> None:
 
 def test_workers_that_gain_nothing_from_cpus_leave_no_doubt() -> None:
     """Workers of one CPU beat everything by far, and so many of them are the plan's to confirm."""
-    assert capacity.rival(probed(64, (1, 100), (8, 101), (64, 102), together=((4, 1),)), CLUSTER, 64) is None
+    assert capacity.next_probe(probed(64, (1, 100), (8, 101), (64, 102), together=((4, 1),)), CLUSTER, 64) is None
 
 
 def test_how_far_one_launch_lies_from_another_makes_no_layout_faster() -> None:
     model = probed(64, (1, 100), (8, 101), (64, 102), together=((4, 1),))
-    assert capacity.rival(replace(model, launch_spread_ratio=0.5, spread_ratio=0.5), CLUSTER, 64) is None
+    assert capacity.next_probe(replace(model, launch_spread_ratio=0.5, spread_ratio=0.5), CLUSTER, 64) is None
 
 
 def test_what_was_measured_is_not_asked_about_again() -> None:
     model = probed(8, (1, 20), (8, 160), together=((4, 1),))
     seen = []
-    while (found := capacity.rival(model, CLUSTER, 8)) is not None:
+    while (found := capacity.next_probe(model, CLUSTER, 8)) is not None:
         seen.append((found.tasks_per_node, found.cpus_per_task))
         sizes = {point.cpus: point.samples_per_s.estimate for point in model.workers}
         sizes[found.cpus_per_task] = 20.0 * found.cpus_per_task
@@ -69,7 +69,7 @@ def test_what_was_measured_is_not_asked_about_again() -> None:
 def test_it_fits_the_host_and_is_never_wider_than_what_was_probed(cpus: int, node_cpus: int, exponent: float) -> None:
     sizes = sorted({1, cpus})
     model = probed(cpus, *((size, 100 * size**exponent) for size in sizes))
-    found = capacity.rival(model, make_cluster(nodes=2, cpus_per_node=node_cpus), cpus)
+    found = capacity.next_probe(model, make_cluster(nodes=2, cpus_per_node=node_cpus), cpus)
     if found is not None:
         assert found.nodes == 1
         assert found.cpus_per_node <= min(cpus, node_cpus)
@@ -79,4 +79,4 @@ def test_it_fits_the_host_and_is_never_wider_than_what_was_probed(cpus: int, nod
 
 @pytest.mark.parametrize("budget", [1, 2])
 def test_one_cpu_leaves_nothing_to_ask(budget: int) -> None:
-    assert capacity.rival(probed(budget, (1, 100)), make_cluster(nodes=1, cpus_per_node=1), budget) is None
+    assert capacity.next_probe(probed(budget, (1, 100)), make_cluster(nodes=1, cpus_per_node=1), budget) is None
