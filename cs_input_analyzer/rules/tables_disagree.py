@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cs_input_analyzer.pipeline.op_kinds import KEEPERS, WRITERS
+from cs_input_analyzer.pipeline.op_kinds import KEEPERS, WRITERS, kinds_with
 from cs_input_analyzer.pipeline.threads import inside, reader_ops
 from cs_input_analyzer.planning.capacity import WORKER_CPU
 from cs_input_analyzer.planning.evidence import widest_cpus
@@ -87,6 +87,8 @@ def _readers(case: Case) -> Iterator[_Contradiction]:
             "the latter is believed, and the readers are no limit",
             told,
         )
+        return
+    if any(op.kind not in kinds_with("reads") for op in reading):  # a map that reads files does more than what was run alone of it
         return
     holders = {op.name for op in ops if any(one in reading for one in (op, *inside(op, ops)))}
     rows = [row for row in case.profile.ops if row.name in holders] if case.profile is not None else []

@@ -336,6 +336,15 @@ def test_readers_that_agree_with_what_stands_beside_them_are_silent(case: Case) 
     assert not list(tables_disagree.find(case))
 
 
+def test_a_map_that_reads_files_and_decodes_them_costs_more_than_reading() -> None:
+    graph = make_graph("tensor_slices > map*8 > batch")
+    ops = tuple(replace(op, function_ops=("DecodeJpeg", "ReadFile")) if op.name == "map" else op for op in graph.ops)
+    row = make_op_cost("map", self_cpu_s_per_sample=4e-4)
+    case = reading(10_000, 1000, cpu_s=4e-4)
+    profile = make_profile(cpu_s_per_sample=1e-3, ops=(row,))
+    assert not list(tables_disagree.find(replace(case, pipeline=replace(graph, ops=ops), profile=profile)))
+
+
 def planned(limited_by: str, *, used: float, cpus: int = 2, queued: float | None = 0.1) -> Case:
     """A plan of workers of `cpus` CPUs, of which those of two were measured: each CPU was `used` for that share of the time."""
     worker = make_worker(200.0, cpu_s_per_sample=used / 100, noise=make_noise(run_queue_wait_ratio=queued))
