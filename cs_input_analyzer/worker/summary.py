@@ -31,7 +31,7 @@ from cs_input_analyzer.worker.costs import profile_of
 from cs_input_analyzer.worker.journal import Journal
 from cs_input_analyzer.worker.noise import epoch_gap_s, moved_parameters, noise_of, outliers_in, rss_growth_bytes_per_min
 from cs_input_analyzer.worker.prefixes import marginal_s_per_sample
-from cs_input_analyzer.worker.visits import Seen, per_sample, visit_ratios
+from cs_input_analyzer.worker.visits import Seen, per_sample, visit_ratios, well_seen
 
 # Gaps between batches that are kept of a worker: enough to replay it.
 TRACE = 512
@@ -172,14 +172,16 @@ def profile_from(journal: Journal, layout: Layout, pipeline: PipelineGraph, work
     after = journal.last("cache_after")
     full = pipeline.samples_per_element.value if pipeline.samples_per_element else None
     batch = samples / len(journal.stamps_s)
-    visits = visit_ratios(pipeline.ops, seen, 1 / batch, fill_ratio=min(1.0, batch / full) if full else 1.0)
+    fill_ratio = min(1.0, batch / full) if full else 1.0
+    fair = well_seen(seen, visit_ratios(pipeline.ops, seen, 1 / batch, fill_ratio=fill_ratio), samples)
+    visits = visit_ratios(pipeline.ops, fair, 1 / batch, fill_ratio=fill_ratio)
     merged = {other: name for name, counts in seen.items() for other in counts.merged}
     restart_cpu_s = sum(event["restart_cpu_s"] for event in journal.events if event["event"] == "epoch")
     cuts = {event["op"]: event["cpu_s_per_element"] for event in journal.events if event["event"] == "prefix"}
     return profile_of(
         layout,
         pipeline.ops,
-        per_sample(pipeline.ops, seen, visits),
+        per_sample(pipeline.ops, fair, visits),
         worker.cpu_s_per_sample,
         _tuned(journal),
         costs["harness_us"],

@@ -90,6 +90,19 @@ def visit_ratios(
     return walk.ratios
 
 
+# Fewer of an op's elements are no fair sample of them.
+FEW_RATIO = 0.01
+
+
+def well_seen(seen: Mapping[str, Seen], ratios: Mapping[str, float], samples: float) -> dict[str, Seen]:
+    """The ops of whose elements a hundredth or more were seen, of those that `samples` samples of the output took.
+
+    A shuffle that reads its whole input in a moment leaves to the polls what was read while files were opened: a few elements, each
+    with the cost of hundreds.
+    """
+    return {name: counts for name, counts in seen.items() if counts.elements > FEW_RATIO * ratios.get(counts.head, 0.0) * samples}
+
+
 def per_sample(ops: Sequence[Op], seen: Mapping[str, Seen], ratios: Mapping[str, float]) -> dict[str, PerSample]:
     """What each op spends on one output sample, by its visit ratio; of one that was not seen, only its elements are known."""
     found = {}

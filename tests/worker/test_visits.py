@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cs_input_analyzer.records import Op
-from cs_input_analyzer.worker.visits import Seen, per_sample, visit_ratios
+from cs_input_analyzer.worker.visits import Seen, per_sample, visit_ratios, well_seen
 
 
 def op(name: str, kind: str, *inputs: str, within: str | None = None, **parameters: Any) -> Op:
@@ -67,6 +67,16 @@ def test_losing_iterators_with_their_counts_loses_nothing(cost_s: float, element
         assert found.wall_s == pytest.approx(cost_s)
         assert found.bytes_out == pytest.approx(8)
         assert found.elements == 1
+
+
+@given(st.integers(1, 10_000), st.floats(0.0, 1.0))
+def test_too_few_elements_are_no_fair_sample(elements: int, caught_ratio: float) -> None:
+    caught = int(elements * caught_ratio)
+    seen = {"map": Seen("map", wall_s=1.0, elements=caught)}
+    fair = well_seen(seen, visit_ratios(CHAIN, seen, 1 / 32), float(elements))
+    assert ("map" in fair) == (caught > 0.01 * elements)
+    found = per_sample(CHAIN, fair, visit_ratios(CHAIN, fair, 1 / 32))["map"]
+    assert (found.wall_s is None) == ("map" not in fair)
 
 
 def test_a_fused_node_counts_the_batches_it_gives() -> None:
