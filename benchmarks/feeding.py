@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.paired import arguments, middle, save, show
-from cs_input_analyzer.planning.feeding import Accelerator, expected_utilization, resampled, simulate, taken_s
+from cs_input_analyzer.planning.feeding import expected_utilization, resampled, taken_s, utilization
 from cs_input_analyzer.records import Estimate, Feed
 from wafer_model import from_rate
 
@@ -45,9 +45,8 @@ def speed(rounds: int) -> dict[str, float]:
     for workers, steps in SIZES:
         batches = max(2, -(-steps // workers))
         production = resampled([trace(0)], workers=workers, batches=batches, replications=REPLICATIONS, seed=0)
-        accelerator = Accelerator(step_s=1 / workers)
         for feed in FEEDS[: 1 if steps > SLOWEST_MERGE else 2]:
-            took_s = seconds(lambda f=feed, p=production, a=accelerator, s=steps: simulate(p, a, steps=s, feed=f), rounds)
+            took_s = seconds(lambda f=feed, p=production, w=workers, s=steps: utilization(p, 1 / w, steps=s, feed=f), rounds)
             rows.append(
                 (f"{workers} × {steps} × {REPLICATIONS}", feed, f"{took_s:.3f}", f"{took_s / steps / REPLICATIONS * 1e9:.0f}")
             )

@@ -16,7 +16,8 @@ from dataclasses import fields
 from typing import Any, get_type_hints
 
 from cs_input_analyzer.errors import Mistakes, UsageError, typed
-from cs_input_analyzer.planning.launch_lines import check_lines, expand_nodelist
+from cs_input_analyzer.planning.launch_lines import check_lines
+from cs_input_analyzer.planning.node_list import expand_nodelist
 from cs_input_analyzer.planning.recommend import check_streaming_nodes
 from cs_input_analyzer.records import Cluster, Layout, Options
 from cs_input_analyzer.rules import check_codes

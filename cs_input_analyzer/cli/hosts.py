@@ -14,9 +14,9 @@ from cs_input_analyzer.cli.terminal import complain, print_text
 @click.command("tf-config", cls=Command)
 def tf_config() -> int:
     """Print the TF_CONFIG of this Slurm task; the sbatch file uses it."""
-    from cs_input_analyzer.planning import launch_lines as commands
+    from cs_input_analyzer.planning import tf_config as slurm_task
 
-    print_text(commands.tf_config(os.environ))
+    print_text(slurm_task.tf_config(os.environ))
     return 0
 
 

@@ -52,9 +52,9 @@ def _estimate(text: str) -> Estimate:
 
 
 def _nodes(text: str) -> tuple[str, ...]:
-    from cs_input_analyzer.planning import launch_lines as commands
+    from cs_input_analyzer.planning.node_list import expand_nodelist
 
-    return commands.expand_nodelist(text) if text.strip() else ()
+    return expand_nodelist(text) if text.strip() else ()
 
 
 def _codes(text: str) -> tuple[str, ...]:

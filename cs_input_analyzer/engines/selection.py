@@ -13,7 +13,7 @@ from cs_input_analyzer.engines.slurm import SlurmLauncher, Wish
 from cs_input_analyzer.errors import Interrupted, Mistakes, UsageError
 from cs_input_analyzer.machines import cluster, host, node_speed
 from cs_input_analyzer.planning import recommend
-from cs_input_analyzer.planning.launch_lines import expand_nodelist
+from cs_input_analyzer.planning.node_list import expand_nodelist
 from cs_input_analyzer.records import Cluster, Estimate, Host, Options
 
 __all__ = ["Engine", "check", "is_planned_for", "open_engine"]

@@ -6,7 +6,7 @@ import json
 import socket
 from collections.abc import Sequence
 
-from cs_input_analyzer.planning.launch_lines import FIRST_PORT
+from cs_input_analyzer.planning.tf_config import FIRST_PORT
 
 __all__ = ["announced_addresses", "free_ports", "local_tf_config", "tf_config_of"]
 

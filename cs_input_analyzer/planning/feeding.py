@@ -2,7 +2,7 @@
 
 A worker makes one batch after the other and holds at most `depth` of them, made or in the making, until they are taken: it begins
 batch j when batch j - 1 is made and batch j - depth is gone (blocking before service). The accelerator takes batch k when step
-k - 1, and a checkpoint after it, is over, and the batch is there. With `production`, the seconds that a batch takes to make:
+k - 1 is over and the batch is there. With `production`, the seconds that a batch takes to make:
 
     made[w, j] = max(made[w, j - 1], taken[w, j - depth]) + production[w, j]
     taken[k]   = max(taken[k - 1] + gap[k], made[worker and batch of k])
@@ -20,7 +20,6 @@ Assumed: no buffer at the accelerator, no time on the way there, and workers who
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -30,17 +29,7 @@ from cs_input_analyzer.records import Estimate, Feed, PipelineGraph
 from cs_input_analyzer.stats.estimates import half_width_of_mean
 from wafer_model import Consumption
 
-__all__ = [
-    "DEPTH",
-    "Accelerator",
-    "Feeding",
-    "depth_of",
-    "expected_utilization",
-    "resampled",
-    "simulate",
-    "simulate_depths",
-    "taken_s",
-]
+__all__ = ["DEPTH", "depth_of", "expected_utilization", "resampled", "taken_s", "utilization"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -65,42 +54,6 @@ MOST_MERGED_STEPS = 12_000
 MOST_ROUNDS, LEAST_ROUNDS = 2000, 48
 MOST_REPLICATIONS, LEAST_REPLICATIONS = 20, 4
 WARMUP_RATIO = 0.25
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Accelerator:
-    """Takes a batch, works on it for `step_s`, takes the next; after every `checkpoint_steps` steps it stops for `checkpoint_s`."""
-
-    step_s: float
-    checkpoint_steps: int | None = None
-    checkpoint_s: float = 0.0
-
-    def gaps_s(self, steps: int) -> Floats:
-        """Seconds from taking the batch before to being ready for this one, shape [steps]; the first is 0."""
-        gaps = np.full(steps, float(self.step_s))
-        if self.checkpoint_steps is not None:
-            gaps[:: self.checkpoint_steps] += self.checkpoint_s
-        gaps[:1] = 0.0
-        return gaps
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Feeding:
-    """What a simulation saw after its warm-up; 90 % intervals of the mean over replications.
-
-    Attributes:
-        utilization_ratio: share of the time in which the accelerator worked on a batch.
-        waiting_ratio: share in which it waited for one; what is missing to 1 are its own pauses for checkpoints.
-        batches_per_s: rate at which it took them.
-    """
-
-    feed: Feed
-    depth: int
-    input_workers: int
-    steps: int
-    utilization_ratio: Estimate
-    waiting_ratio: Estimate
-    batches_per_s: Estimate
 
 
 def expected_utilization(
@@ -144,9 +97,9 @@ def expected_utilization(
         if supply_per_s <= 0 or demand_per_s <= 0:
             return Estimate.exact(0.0 if supply_per_s <= 0 else 1.0)
         enough, steps = supply_per_s / demand_per_s, rounds * workers
-        accelerator = Accelerator(step_s=enough / workers)
-        found = simulate(production, accelerator, steps=steps, depth=depth, feed=feed, warmup_steps=int(WARMUP_RATIO * steps))
-        return found.utilization_ratio.capped(enough)
+        warmup = int(WARMUP_RATIO * steps)
+        found = utilization(production, enough / workers, steps=steps, depth=depth, feed=feed, warmup_steps=warmup)
+        return found.capped(enough)
 
     demand = consumption.samples_per_s
     middle = at(supply.estimate, demand.estimate)
@@ -155,46 +108,24 @@ def expected_utilization(
     return Estimate(estimate=middle.estimate, low=low, high=high, count=replications)
 
 
-def simulate(
-    production_s: Floats,
-    accelerator: Accelerator,
-    *,
-    steps: int,
-    depth: int = DEPTH,
-    feed: Feed = "round-robin",
-    warmup_steps: int = 0,
-) -> Feeding:
-    """Runs `steps` steps from empty buffers, and looks at those after the first `warmup_steps` (fewer than all).
+def utilization(
+    production_s: Floats, step_s: float, *, steps: int, depth: int = DEPTH, feed: Feed = "round-robin", warmup_steps: int = 0
+) -> Estimate:
+    """Share of the time in which an accelerator works that takes `step_s` for a batch: of `steps` steps from empty buffers, those
+    after the first `warmup_steps` (fewer than all); mean over replications with its 90 % interval.
 
     Args:
         production_s: seconds each batch takes to make, shape [batches, replications, workers]; from the start again where a worker
             gets further than that.
     """
-    gaps = accelerator.gaps_s(steps)
+    gaps = np.full(steps, float(step_s))
+    gaps[0] = 0.0
     taken = taken_s(production_s, gaps, depth=depth, feed=feed)
-    begin = taken[:, warmup_steps - 1] + gaps[warmup_steps] if warmup_steps else np.zeros(len(taken))
-    whole = taken[:, -1] + accelerator.step_s - begin
-    counted = steps - warmup_steps
-    own = float(gaps[warmup_steps + 1 :].sum()) + accelerator.step_s  # steps and checkpoints: the time it takes without waiting
-    return Feeding(
-        feed=feed,
-        depth=depth,
-        input_workers=production_s.shape[2],
-        steps=steps,
-        # Rounding must not make a share negative, or more than all.
-        utilization_ratio=_over_replications(np.minimum(counted * accelerator.step_s / whole, 1.0), most=1.0),
-        waiting_ratio=_over_replications(np.maximum(1 - own / whole, 0.0), most=1.0),
-        batches_per_s=_over_replications(counted / whole),
-    )
-
-
-def simulate_depths(
-    production_s: Floats, accelerator: Accelerator, depths: Sequence[int], *, steps: int, feed: Feed, warmup_steps: int = 0
-) -> tuple[Feeding, ...]:
-    """The same production with each of these buffer depths: what differs is due to the buffers alone."""
-    return tuple(
-        simulate(production_s, accelerator, steps=steps, depth=depth, feed=feed, warmup_steps=warmup_steps) for depth in depths
-    )
+    begin = taken[:, warmup_steps - 1] + step_s if warmup_steps else np.zeros(len(taken))
+    # Rounding must not make it more than all.
+    shares = np.minimum((steps - warmup_steps) * step_s / (taken[:, -1] + step_s - begin), 1.0)
+    mean, half = float(shares.mean()), half_width_of_mean(shares)
+    return Estimate(estimate=mean, low=max(0.0, mean - half), high=max(mean, min(1.0, mean + half)), count=len(shares))
 
 
 def resampled(
@@ -204,39 +135,29 @@ def resampled(
     batches: int,
     replications: int,
     seed: int,
-    block_batches: int | None = None,
-    epoch_batches: int | None = None,
-    epoch_gap_s: float = 0.0,
 ) -> Floats:
     """Production times like the measured ones, shape [batches, replications, workers]: worker w behaves like trace w mod traces.
 
     Moving blocks (Künsch, Annals of Statistics 17(3), 1989) keep what follows what: a slow stretch stays one. They go around the
     end of the trace (Politis & Romano 1992), so every batch is as likely as any other, and the mean is that of the trace.
-
-    Args:
-        block_batches: None: the square root of the traces' mean length.
-        epoch_batches, epoch_gap_s: batches of one worker in a pass over its data, and what the first of every later pass takes in
-            addition. None where no pass ends, or where the traces hold such gaps already.
     """
     traces = [np.asarray(trace, dtype=np.float64) for trace in traces_s]
     lengths = np.array([len(trace) for trace in traces])
-    block = block_batches or max(1, round(float(np.sqrt(lengths.mean()))))
+    block = max(1, round(float(np.sqrt(lengths.mean()))))
     which = np.arange(workers) % len(traces)
     length, first = lengths[which], (np.cumsum(lengths) - lengths)[which]
     blocks = -(-batches // block)
     starts = np.random.default_rng(seed).integers(length, size=(blocks, 1, replications, workers))
     places = (starts + np.arange(block)[:, None, None]) % length + first
-    production: Floats = np.concatenate(traces)[places].reshape(blocks * block, replications, workers)[:batches]
-    if epoch_batches is not None:
-        production[epoch_batches::epoch_batches] += epoch_gap_s
-    return production
+    production: Floats = np.concatenate(traces)[places].reshape(blocks * block, replications, workers)
+    return production[:batches]
 
 
 def taken_s(production_s: Floats, gaps_s: Floats, *, depth: int, feed: Feed) -> Floats:
     """When the accelerator takes each batch, seconds from the start, shape [replications, steps].
 
     Args:
-        production_s: as for `simulate`.
+        production_s: as for `utilization`.
         gaps_s: least time from taking the batch before to taking this one, shape [steps]; the first from the start.
         depth: batches that a worker holds, made or in the making; at least 1.
     """
@@ -287,12 +208,6 @@ def _size(input_workers: int, feed: Feed) -> tuple[int, int, int]:
     replications = int(np.clip(MOST_BATCHES // (workers * LEAST_ROUNDS), LEAST_REPLICATIONS, MOST_REPLICATIONS))
     affordable = MOST_BATCHES // (workers * replications) if feed == "round-robin" else MOST_MERGED_STEPS // workers
     return workers, replications, int(np.clip(affordable, LEAST_ROUNDS, MOST_ROUNDS))
-
-
-def _over_replications(values: Floats, most: float = np.inf) -> Estimate:
-    """Mean and its 90 % interval; the mean alone where there is one replication."""
-    mean, half = float(values.mean()), half_width_of_mean(values)
-    return Estimate(estimate=mean, low=max(0.0, mean - half), high=max(mean, min(most, mean + half)), count=len(values))
 
 
 def _check(traces: Sequence[Floats], input_workers: int, depth: int) -> None:

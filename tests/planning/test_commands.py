@@ -15,7 +15,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cs_input_analyzer.errors import UsageError
-from cs_input_analyzer.planning.launch_lines import check_lines, compress_nodelist, expand_nodelist, launch_lines, tf_config
+from cs_input_analyzer.planning.launch_lines import check_lines, launch_lines
+from cs_input_analyzer.planning.node_list import compress_nodelist, expand_nodelist
+from cs_input_analyzer.planning.tf_config import tf_config
 from cs_input_analyzer.records import Cluster, LaunchLines, LaunchPlan, Options
 
 HOSTILE = [

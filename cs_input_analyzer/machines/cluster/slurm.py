@@ -24,7 +24,7 @@ from cs_input_analyzer.machines.cluster.slurm_text import (
     setting,
     version_of,
 )
-from cs_input_analyzer.planning.launch_lines import expand_nodelist
+from cs_input_analyzer.planning.node_list import expand_nodelist
 from cs_input_analyzer.records import Cluster
 
 __all__ = ["Found", "cluster_of", "discover"]

@@ -1,0 +1,78 @@
+"""Slurm's notation of node lists, `n[1-3,07],gpu2`, to host names and back."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator
+from itertools import product
+
+from cs_input_analyzer.errors import UsageError
+
+__all__ = ["compress_nodelist", "expand_nodelist"]
+
+MOST_HOSTS = 1_000_000
+
+
+def expand_nodelist(text: str) -> tuple[str, ...]:
+    """Host names from Slurm's notation: `n[1-3,07],gpu2` -> n1 n2 n3 n07 gpu2; several brackets multiply, the last fastest.
+
+    Raises:
+        UsageError: not a node list.
+    """
+    hosts: list[str] = []
+    for item in _split_outside_brackets(text):
+        pieces = re.split(r"\[([^\[\]]*)\]", item)
+        if not item or any(char in "[]" or char.isspace() for piece in pieces[::2] for char in piece):
+            raise UsageError(f"not a Slurm node list: {text!r}")
+        choices = [_expand_ranges(piece, text) if index % 2 else [piece] for index, piece in enumerate(pieces)]
+        if len(hosts) + math.prod(len(choice) for choice in choices) > MOST_HOSTS:
+            raise UsageError(f"a Slurm node list of more than {MOST_HOSTS:,} nodes: {text!r}")
+        hosts += ["".join(parts) for parts in product(*choices)]
+    return tuple(hosts)
+
+
+def compress_nodelist(names: Iterable[str]) -> str:
+    """The names, each once, in Slurm's notation: n1 n2 n3 n07 gpu2 -> `n[1-3,07],gpu2`. What expands to them, in another order."""
+    groups: dict[str, set[str]] = {}
+    for name in names:
+        digits = re.search(r"(?<=[^0-9])[0-9]{1,9}\Z", name)
+        groups.setdefault(name[: digits.start()] if digits else name, set()).add(digits[0] if digits else "")
+    items = []
+    for prefix, numbers in groups.items():
+        if "" in numbers:
+            items.append(prefix)
+        numbered = sorted(numbers - {""}, key=lambda digits: (len(digits), digits))
+        if len(numbered) == 1:
+            items.append(prefix + numbered[0])
+        elif numbered:
+            items.append(f"{prefix}[{','.join(_ranges(numbered))}]")
+    return ",".join(items)
+
+
+def _ranges(numbers: list[str]) -> Iterator[str]:
+    """`1-3` for 1 2 3; of numbers as wide as each other, so that leading zeros stay."""
+    first = last = numbers[0]
+    for number in (*numbers[1:], ""):
+        if number and len(number) == len(last) and int(number) == int(last) + 1:
+            last = number
+            continue
+        yield first if first == last else f"{first}-{last}"
+        first = last = number
+
+
+def _split_outside_brackets(text: str) -> list[str]:
+    return re.split(r",(?![^\[]*\])", text.strip())
+
+
+def _expand_ranges(inside: str, text: str) -> list[str]:
+    numbers: list[str] = []
+    for part in inside.split(","):
+        match = re.fullmatch(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", part)
+        if match is None:
+            raise UsageError(f"not a Slurm node list: {text!r}")
+        first, last = int(match[1]), int(match[2] or match[1])
+        if last < first or last - first >= MOST_HOSTS:
+            raise UsageError(f"not a range of nodes: {part!r} in {text!r}")
+        numbers += [str(number).zfill(len(match[1])) for number in range(first, last + 1)]
+    return numbers
