@@ -37,8 +37,8 @@ from benchmarks.prediction_error import (
     launched,
     pipelines,
 )
-from cs_input_analyzer.engines import Launched
-from cs_input_analyzer.engines.local import LocalLaunching
+from cs_input_analyzer.engines import LaunchResult
+from cs_input_analyzer.engines.local import LocalLaunchHandle
 from cs_input_analyzer.planning import capacity
 from cs_input_analyzer.records import Cluster, Layout, Measurement, PipelineGraph
 from cs_input_analyzer.studies.probing import MOST_RIVALS
@@ -53,7 +53,7 @@ OLD_CPUS = (2, 4, 8)
 class NodeLauncher(QuotaLauncher):
     """Workers of C eighths of a CPU; layouts are in eighths."""
 
-    def start(self, layout: Layout) -> LocalLaunching:
+    def start(self, layout: Layout) -> LocalLaunchHandle:
         self.cpus_per_worker = layout.cpus_per_task * EIGHTH
         real = replace(layout, cpus_per_task=math.ceil(self.cpus_per_worker))
         return replace(super().start(real), layout=layout)
@@ -87,7 +87,7 @@ def run(name: str, target: str, params: dict[str, Any], again: int, draw: random
 
     window_s = WINDOW_S
 
-    def timed(what: str, layout: str) -> Launched:
+    def timed(what: str, layout: str) -> LaunchResult:
         began_s = time.monotonic()
         found = launched(launcher, target, params, layout, window_s=window_s)
         spent_s[what] += time.monotonic() - began_s
@@ -145,7 +145,9 @@ def run(name: str, target: str, params: dict[str, Any], again: int, draw: random
     }
 
 
-def measured_again(launch: Callable[[str], Launched], layouts: set[str], times: int, draw: random.Random) -> dict[str, list[float]]:
+def measured_again(
+    launch: Callable[[str], LaunchResult], layouts: set[str], times: int, draw: random.Random
+) -> dict[str, list[float]]:
     """Rounds of all of them, each round in an order drawn anew."""
     rates: dict[str, list[float]] = defaultdict(list)
     for _ in range(times):

@@ -37,8 +37,8 @@ import cs_input_analyzer as csia
 from benchmarks import slowfs
 from benchmarks.known_truth.suite import CASES, files_of
 from benchmarks.paired import arguments, save, show
-from cs_input_analyzer.engines import Launched, WorkPlan
-from cs_input_analyzer.engines.local import LocalLauncher, LocalLaunching
+from cs_input_analyzer.engines import LaunchResult, WorkPlan
+from cs_input_analyzer.engines.local import LocalLauncher, LocalLaunchHandle
 from cs_input_analyzer.planning import capacity
 from cs_input_analyzer.planning.capacity.calibration import model_error_log
 from cs_input_analyzer.records import CacheChoice, CapacityModel, Cluster, Layout, Measurement, PipelineGraph, Prediction
@@ -103,13 +103,13 @@ class QuotaLauncher(LocalLauncher):
 
     cpus_per_worker = CPUS / QUOTA_CPUS
 
-    def run(self, launching: Any, plan: WorkPlan) -> Launched:
-        assert isinstance(launching, LocalLaunching)
-        self._wait(launching.processes, ("imported", "failed"), plan.deadline_s)
+    def run(self, handle: Any, plan: WorkPlan) -> LaunchResult:
+        assert isinstance(handle, LocalLaunchHandle)
+        self._wait(handle.processes, ("imported", "failed"), plan.deadline_s)
         with contextlib.ExitStack() as groups:
-            for number, process in enumerate(launching.processes):
+            for number, process in enumerate(handle.processes):
                 groups.enter_context(_quota(f"csia_quota_{os.getpid()}_{number}", process._process.pid, self.cpus_per_worker))
-            return super().run(launching, plan)
+            return super().run(handle, plan)
 
 
 @contextlib.contextmanager
@@ -153,7 +153,7 @@ def pipelines(only: str) -> Iterator[Iterator[tuple[str, str, dict[str, Any]]]]:
     yield every()
 
 
-def enough_s(seen: Launched) -> float:
+def enough_s(seen: LaunchResult) -> float:
     """A window that holds as many batches of the slowest worker as an analysis asks for: fewer may all have lain in buffers."""
     gaps_s = [1 / worker.batches_per_s for worker in seen.measurement.measured_workers if worker.batches_per_s]
     return max([WINDOW_S, *(LEAST_BATCHES * gap_s for gap_s in gaps_s)])
@@ -166,9 +166,9 @@ def launched(
     layout: str,
     cache: CacheChoice = "as-is",
     window_s: float = WINDOW_S,
-) -> Launched:
+) -> LaunchResult:
     where = Layout.parse(layout)
-    launching = launcher.start(where)
+    handle = launcher.start(where)
     plan = WorkPlan(
         target=target,
         pickled=None,
@@ -183,7 +183,7 @@ def launched(
         deadline_s=launcher.now_s() + 120,
         cache=cache,
     )
-    return launcher.run(launching, plan)
+    return launcher.run(handle, plan)
 
 
 def predicted(model: CapacityModel, layout: str, cpus: int) -> Prediction:

@@ -26,8 +26,8 @@ from pydantic import TypeAdapter
 
 from benchmarks import slowfs
 from benchmarks.paired import save, show
-from cs_input_analyzer.engines import Launched, WorkPlan
-from cs_input_analyzer.engines.slurm import SlurmLauncher, Wish
+from cs_input_analyzer.engines import LaunchResult, WorkPlan
+from cs_input_analyzer.engines.slurm import AllocationRequest, SlurmLauncher
 from cs_input_analyzer.engines.slurm.agent import RESULT
 from cs_input_analyzer.engines.slurm.results import read_results
 from cs_input_analyzer.planning import capacity
@@ -98,7 +98,7 @@ def launcher(*, cpus: int, nodes: int) -> Iterator[SlurmLauncher]:
         with private_slurm(place, nodes=max(4, nodes), cpus=cpus) as slurm:
             os.environ["SLURM_CONF"] = str(slurm.conf)
             engine = SlurmLauncher(
-                Wish(
+                AllocationRequest(
                     nodes=nodes,
                     most_nodes=None,
                     partition="main",
@@ -120,7 +120,7 @@ def launcher(*, cpus: int, nodes: int) -> Iterator[SlurmLauncher]:
         shutil.rmtree(place, ignore_errors=True)
 
 
-def launched(engine: SlurmLauncher, target: str, layout: str, window_s: float, params: str | None = None) -> Launched:
+def launched(engine: SlurmLauncher, target: str, layout: str, window_s: float, params: str | None = None) -> LaunchResult:
     shape = Layout.parse(layout)
     return engine.run(
         engine.start(shape),

@@ -199,7 +199,7 @@ def run(
     """
     options, consumption = _consumption(target, options)
     isolates = isinstance(target, str) and capture.is_script(target)
-    opened = engine.open_engine(options, declared=declared, told=lambda what: progress(what, 0.0), isolates=isolates)
+    opened = engine.open_engine(options, declared=declared, on_status=lambda what: progress(what, 0.0), isolates=isolates)
     launcher = opened.launcher
     try:
         job = analysis.Job(
@@ -276,7 +276,7 @@ def validate(
     mistakes.raise_any()
     assert options is not None
     isolates = capture.is_script(found.pipeline.target)
-    opened = engine.open_engine(options, declared=None, told=lambda what: progress(what, 0.0), isolates=isolates)
+    opened = engine.open_engine(options, declared=None, on_status=lambda what: progress(what, 0.0), isolates=isolates)
     trial = Trial(
         run=found,
         layouts=wanted,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from cs_input_analyzer.engines import Launched, WorkerFailure, WorkPlan
+from cs_input_analyzer.engines import LaunchResult, WorkerFailure, WorkPlan
 from cs_input_analyzer.records import Layout, PipelineGraph
 from cs_input_analyzer.worker.fixes import Outcome, Outcomes
 from tests.builders import make_graph, make_measurement, make_profile
@@ -15,7 +15,7 @@ Rate = Callable[[Layout, int, int], float | None]
 
 
 @dataclass(frozen=True, slots=True)
-class FakeLaunching:
+class FakeLaunchHandle:
     layout: Layout
 
 
@@ -43,22 +43,22 @@ class FakeLauncher:
     def starting_s(self, workers: int) -> float:
         return self.import_s
 
-    def start(self, layout: Layout) -> FakeLaunching:
-        return FakeLaunching(layout)
+    def start(self, layout: Layout) -> FakeLaunchHandle:
+        return FakeLaunchHandle(layout)
 
-    def run(self, launching: FakeLaunching, plan: WorkPlan) -> Launched:  # type: ignore[override]
+    def run(self, handle: FakeLaunchHandle, plan: WorkPlan) -> LaunchResult:  # type: ignore[override]
         self.on_run(len(self.ran))
-        self.ran.append((str(launching.layout), plan))
+        self.ran.append((str(handle.layout), plan))
         self.clock_s += self.import_s + plan.max_window_s
-        rates = [self.rate(launching.layout, plan.num_workers, index) for index in plan.worker_indices]
+        rates = [self.rate(handle.layout, plan.num_workers, index) for index in plan.worker_indices]
         measurement = make_measurement(
-            launching.layout,
+            handle.layout,
             rates,
             num_workers=plan.num_workers,
             cache_state=plan.cache,
             page_cache_ratio=0.0 if plan.cache == "cold" else 1.0,
         )
-        cpus = launching.layout.cpus_per_task
+        cpus = handle.layout.cpus_per_task
         workers = tuple(
             replace(
                 worker,
@@ -70,11 +70,11 @@ class FakeLauncher:
         )
         measurement = replace(measurement, workers=workers)
         is_lost = all(rate is None for rate in rates)
-        return Launched(
+        return LaunchResult(
             measurement=measurement,
             pipeline=None if is_lost else self.pipeline,
             files=self.files,
-            profile=None if is_lost else make_profile(layout=launching.layout),
+            profile=None if is_lost else make_profile(layout=handle.layout),
             failure=self.failure if is_lost else None,
             starting_s=self.import_s,
             transient_s=0.1,

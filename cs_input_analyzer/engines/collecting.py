@@ -10,13 +10,13 @@ from dataclasses import replace
 
 from pydantic import TypeAdapter
 
-from cs_input_analyzer.engines.interface import Launched, WorkerFailure, WorkPlan
+from cs_input_analyzer.engines.interface import LaunchResult, WorkerFailure, WorkPlan
 from cs_input_analyzer.records import Layout, PipelineGraph, WorkerResult
 from cs_input_analyzer.worker.fixes import Outcomes, outcomes_of
 from cs_input_analyzer.worker.journal import EXIT_UNWRITTEN, UNWRITTEN, Journal, Order
 from cs_input_analyzer.worker.summary import Ending, measurement_of, profile_from, source_rate, stage_of, status_of, worker_result
 
-__all__ = ["how_it_ended", "launched_of", "order_of", "results_of", "storage_advice"]
+__all__ = ["how_it_ended", "launch_result", "order_of", "results_of", "storage_advice"]
 
 _CHATTER = re.compile(r"[IW]\d{4} \d\d|WARNING: All log messages before absl|To enable the following instructions")
 
@@ -65,7 +65,7 @@ def results_of(plan: WorkPlan, journals: Sequence[Journal], endings: Sequence[En
     )
 
 
-def launched_of(
+def launch_result(
     layout: Layout,
     plan: WorkPlan,
     workers: Sequence[WorkerResult],
@@ -74,7 +74,7 @@ def launched_of(
     *,
     starting_s: float,
     is_interrupted: bool,
-) -> Launched:
+) -> LaunchResult:
     """A launch that is over, of the results of its workers and what the first of them wrote down."""
     built = first.last("built")
     fields = built["pipeline"] if built else None
@@ -83,7 +83,7 @@ def launched_of(
     measurement = measurement_of(
         layout, plan.num_workers, workers, cache_state=plan.cache, page_cache_ratio=cache["ratio"] if cache else None
     )
-    return Launched(
+    return LaunchResult(
         measurement=measurement,
         pipeline=pipeline,
         files=tuple((str(path), int(size)) for path, size in built["files"]) if built else (),

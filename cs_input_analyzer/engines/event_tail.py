@@ -9,10 +9,10 @@ from pathlib import Path
 
 from cs_input_analyzer.worker.journal import EVENTS
 
-__all__ = ["Heard"]
+__all__ = ["EventTail"]
 
 
-class Heard:
+class EventTail:
     """Follows the events of one journal. Only what is new is read: who watches runs on the host that is measured."""
 
     def __init__(self, folder: Path) -> None:

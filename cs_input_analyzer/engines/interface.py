@@ -63,7 +63,7 @@ class WorkerFailure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Launched:
+class LaunchResult:
     """One launch, over: its numbers, what the first worker saw of the pipeline, and the failure where nothing came out.
 
     Attributes:
@@ -85,7 +85,7 @@ class Launched:
     outcomes: Outcomes | None = None
 
 
-class Launching(Protocol):
+class LaunchHandle(Protocol):
     """Workers that were started and are importing TensorFlow, or wait for their order."""
 
     @property
@@ -105,10 +105,10 @@ class Launcher(Protocol):
     def starting_s(self, workers: int) -> float:
         """Seconds that so many workers, started side by side, are expected to take until they have imported TensorFlow."""
 
-    def start(self, layout: Layout) -> Launching:
+    def start(self, layout: Layout) -> LaunchHandle:
         """Starts the workers of one layout; returns at once."""
 
-    def run(self, launching: Launching, plan: WorkPlan) -> Launched:
+    def run(self, handle: LaunchHandle, plan: WorkPlan) -> LaunchResult:
         """Gives the order, waits for all workers, collects. Raises LaunchError when the engine itself fails."""
 
     def close(self) -> None:

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import psutil
 
-from cs_input_analyzer.engines.collecting import launched_of, order_of, results_of, storage_advice
+from cs_input_analyzer.engines.collecting import launch_result, order_of, results_of, storage_advice
 from cs_input_analyzer.engines.forking import ForkedProcess, ForkServer
-from cs_input_analyzer.engines.interface import Launched, Launching, WorkPlan
-from cs_input_analyzer.engines.memory_watch import Kin
+from cs_input_analyzer.engines.interface import LaunchHandle, LaunchResult, WorkPlan
+from cs_input_analyzer.engines.memory_watch import ProcessTree
 from cs_input_analyzer.engines.tf_config import free_ports, local_tf_config
 from cs_input_analyzer.engines.worker_process import POLL_S, WorkerProcess, fresh_process
 from cs_input_analyzer.errors import LaunchError
@@ -36,7 +36,7 @@ MEMORY_SHARE_RATIO = 0.9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LocalLaunching:
+class LocalLaunchHandle:
     """Workers of one layout on this host."""
 
     layout: Layout
@@ -71,7 +71,7 @@ class LocalLauncher:
         except OSError as error:
             raise LaunchError(f"no temporary folder can be made: {storage_advice(error.strerror or str(error))}") from None
         self._started: list[WorkerProcess] = []
-        self._kin = Kin()
+        self._tree = ProcessTree()
         self._next_cpu = 0
         self._server: ForkServer | None = None
         self._forks: bool | None = None if forks else False
@@ -88,7 +88,7 @@ class LocalLauncher:
     def now_s(self) -> float:
         return self._clock()
 
-    def start(self, layout: Layout) -> LocalLaunching:
+    def start(self, layout: Layout) -> LocalLaunchHandle:
         if layout.nodes != 1:
             raise LaunchError(f"layout {layout}: this host is one node")
         # Layouts wait side by side while they import; each begins where the last one ended, so that they share no CPU needlessly.
@@ -101,10 +101,10 @@ class LocalLauncher:
                 folder.mkdir()
             except OSError as error:
                 raise LaunchError(f"no folder can be made for a worker: {storage_advice(error.strerror or str(error))}") from None
-            process = WorkerProcess(folder, self._process(folder, cpus), self._memory_limit(1), self._kin)
+            process = WorkerProcess(folder, self._process(folder, cpus), self._memory_limit(1), self._tree)
             self._started.append(process)
             processes.append(process)
-        return LocalLaunching(layout=layout, processes=tuple(processes))
+        return LocalLaunchHandle(layout=layout, processes=tuple(processes))
 
     def starting_s(self, workers: int) -> float:
         if self._forks is False:
@@ -123,23 +123,23 @@ class LocalLauncher:
                 self._forks = False
         return fresh_process(folder, cpus, is_isolated=self._isolates)
 
-    def run(self, launching: Launching, plan: WorkPlan) -> Launched:
-        assert isinstance(launching, LocalLaunching)
+    def run(self, handle: LaunchHandle, plan: WorkPlan) -> LaunchResult:
+        assert isinstance(handle, LocalLaunchHandle)
         is_interrupted, starting_s = False, 0.0
         try:
-            starting_s = self._build(launching.processes, plan)
-            self._sample(launching.processes, plan, plan.deadline_s + starting_s)
+            starting_s = self._build(handle.processes, plan)
+            self._sample(handle.processes, plan, plan.deadline_s + starting_s)
         except KeyboardInterrupt:
             is_interrupted = True
-            for process in launching.processes:
+            for process in handle.processes:
                 process.kill("interrupt")
-        endings = [process.finish() for process in launching.processes]
-        journals = [read_journal(process.folder) for process in launching.processes]
-        for process in launching.processes:
+        endings = [process.finish() for process in handle.processes]
+        journals = [read_journal(process.folder) for process in handle.processes]
+        for process in handle.processes:
             shutil.rmtree(process.folder, ignore_errors=True)
         workers = results_of(plan, journals, endings, socket.gethostname())
-        return launched_of(
-            launching.layout,
+        return launch_result(
+            handle.layout,
             plan,
             workers,
             journals[0],

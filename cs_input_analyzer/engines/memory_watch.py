@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-__all__ = ["Kin", "MemoryWatch", "pss_bytes", "rss_bytes"]
+__all__ = ["MemoryWatch", "ProcessTree", "pss_bytes", "rss_bytes"]
 
 PROC = Path("/proc")
 BLOCK_BYTES = 1 << 14
@@ -23,7 +23,7 @@ WEIGH_RATIO = 0.05
 Clock = Callable[[], float]
 
 
-class Kin:
+class ProcessTree:
     """Who descends from whom. Shared by all who watch workers of one host.
 
     Where the kernel lists the children of a thread (CONFIG_PROC_CHILDREN), only the threads of those who are asked about are read;
@@ -67,8 +67,8 @@ class Kin:
 class MemoryWatch:
     """Whether one worker and its children together hold more than they may."""
 
-    def __init__(self, pid: int, kin: Kin, clock: Clock = time.monotonic) -> None:
-        self._pid, self._kin, self._clock = pid, kin, clock
+    def __init__(self, pid: int, tree: ProcessTree, clock: Clock = time.monotonic) -> None:
+        self._pid, self._tree, self._clock = pid, tree, clock
         self._children: tuple[int, ...] = ()
         self._look_again_s = self._weigh_again_s = self._rested_s = float("-inf")
         self._cleared_bytes = 0
@@ -83,7 +83,7 @@ class MemoryWatch:
         now_s = self._clock()
         if now_s >= self._look_again_s:
             self._look_again_s = now_s + LOOK_S
-            self._children = self._kin.descendants(self._pid)
+            self._children = self._tree.descendants(self._pid)
         family = (self._pid, *self._children)
         resident_bytes = sum(map(rss_bytes, family))
         not_before_s = self._weigh_again_s if resident_bytes <= self._cleared_bytes else self._rested_s

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cs_input_analyzer.engines import LocalLauncher
-from cs_input_analyzer.engines.slurm import SlurmLauncher, Wish
+from cs_input_analyzer.engines.slurm import AllocationRequest, SlurmLauncher
 from cs_input_analyzer.errors import Interrupted, Mistakes, UsageError
 from cs_input_analyzer.machines import cluster, host, node_speed
 from cs_input_analyzer.planning import recommend
@@ -50,12 +50,12 @@ def check(options: Options, mistakes: Mistakes, *, declared: Cluster | None = No
             recommend.check_cluster(nodes, options)
 
 
-def open_engine(options: Options, *, declared: Cluster | None, told: Callable[[str], None], isolates: bool) -> Engine:
+def open_engine(options: Options, *, declared: Cluster | None, on_status: Callable[[str], None], isolates: bool) -> Engine:
     """What `--launcher` and `--cluster` ask for.
 
     Args:
         declared: a cluster given as such, in place of `--cluster`.
-        told: hears of waiting in a queue.
+        on_status: called with a line of text while it waits in a queue.
         isolates: whether workers write to private copies of all files.
 
     Raises:
@@ -64,7 +64,7 @@ def open_engine(options: Options, *, declared: Cluster | None, told: Callable[[s
         Interrupted: Ctrl-C while it waited for that.
     """
     if options.launcher == "slurm":
-        return _on_slurm(options, declared, told, isolates)
+        return _on_slurm(options, declared, on_status, isolates)
     return _here(options, declared, isolates)
 
 
@@ -89,7 +89,7 @@ def _check_probes(options: Options, this_host: Host) -> None:
             )
 
 
-def _on_slurm(options: Options, declared: Cluster | None, told: Callable[[str], None], isolates: bool) -> Engine:
+def _on_slurm(options: Options, declared: Cluster | None, on_status: Callable[[str], None], isolates: bool) -> Engine:
     """The nodes that measure are those that are planned for, unless another cluster is named, or we are in an allocation of other
     nodes: then how much faster or slower those that are planned for are is not known, unless it is stated."""
     found = cluster.discover(options.partition, options.exclude_nodes)
@@ -106,7 +106,7 @@ def _on_slurm(options: Options, declared: Cluster | None, told: Callable[[str], 
     except ValueError as error:
         raise UsageError(f"--sbatch-args is not a readable command line ({error}): {options.sbatch_args!r}") from None
     try:
-        launcher = _slurm_launcher(options, found, tuple(extra), told, isolates)
+        launcher = _slurm_launcher(options, found, tuple(extra), on_status, isolates)
     except KeyboardInterrupt:
         raise Interrupted("interrupted before Slurm gave its nodes") from None
     if is_measured and nodes.speed_ratio is None:
@@ -116,7 +116,7 @@ def _on_slurm(options: Options, declared: Cluster | None, told: Callable[[str], 
     return Engine(launcher=launcher, host=launcher.host, cluster=replace(nodes, is_measured=is_measured))
 
 
-def is_planned_for(found: cluster.Found, environ: Mapping[str, str]) -> bool:
+def is_planned_for(found: cluster.SlurmNodes, environ: Mapping[str, str]) -> bool:
     """Whether the nodes that will measure are of those that were found to plan for. A job of ours asks for no others; an allocation
     that we are in may be of other nodes, or not say which."""
     if not (environ.get("SLURM_JOB_ID") or environ.get("SLURM_JOBID")):
@@ -134,10 +134,10 @@ def _no_loop() -> Estimate:
 
 
 def _slurm_launcher(
-    options: Options, found: cluster.Found, sbatch_args: tuple[str, ...], told: Callable[[str], None], isolates: bool
+    options: Options, found: cluster.SlurmNodes, sbatch_args: tuple[str, ...], on_status: Callable[[str], None], isolates: bool
 ) -> SlurmLauncher:
     return SlurmLauncher(
-        Wish(
+        AllocationRequest(
             nodes=options.slurm_nodes,
             most_nodes=min(len(found.usable), found.cluster.nodes),
             partition=found.partition,
@@ -149,7 +149,7 @@ def _slurm_launcher(
         ),
         cpus=options.cpus,
         worker_memory_bytes=options.worker_memory_bytes,
-        told=told,
+        on_status=on_status,
         start_timeout_s=options.start_timeout_s,
         isolates=isolates,
     )

@@ -15,9 +15,9 @@ from typing import IO
 import psutil
 
 from cs_input_analyzer.engines.bootstrap import command, environment
-from cs_input_analyzer.engines.event_tail import Heard
+from cs_input_analyzer.engines.event_tail import EventTail
 from cs_input_analyzer.engines.forking import ForkedProcess
-from cs_input_analyzer.engines.memory_watch import Kin, MemoryWatch
+from cs_input_analyzer.engines.memory_watch import MemoryWatch, ProcessTree
 from cs_input_analyzer.errors import LaunchError
 from cs_input_analyzer.worker.summary import Ending, Killed
 
@@ -31,7 +31,7 @@ EXIT_GRACE_S = 5.0
 class WorkerProcess:
     """One worker seen from its parent: sends its order, watches its memory, keeps the tail of what it prints, ends it.
 
-    `memory_limit_bytes` may change with what there is. Who starts several workers gives each the same `kin`.
+    `memory_limit_bytes` may change with what there is. Who starts several workers gives each the same `tree`.
     """
 
     def __init__(
@@ -39,14 +39,14 @@ class WorkerProcess:
         folder: Path,
         process: subprocess.Popen[bytes] | ForkedProcess,
         memory_limit_bytes: int | None,
-        kin: Kin | None = None,
+        tree: ProcessTree | None = None,
     ) -> None:
         self.folder = folder
         self._process = process
         self.killed_for: Killed | None = None
         self.memory_limit_bytes = memory_limit_bytes
-        self._memory = MemoryWatch(process.pid, kin or Kin())
-        self._heard = Heard(folder)
+        self._memory = MemoryWatch(process.pid, tree or ProcessTree())
+        self._events = EventTail(folder)
         self._is_cleared = False
         self._ending: Ending | None = None
         self._tail: collections.deque[bytes] = collections.deque()
@@ -65,12 +65,12 @@ class WorkerProcess:
 
     def news(self) -> list[str]:
         """Kinds of the events that were written since the last look."""
-        return self._heard.new()
+        return self._events.new()
 
     def has_said(self, *kinds: str) -> bool:
         """Whether any of these events has been written."""
         self.news()
-        return not self._heard.kinds.isdisjoint(kinds)
+        return not self._events.kinds.isdisjoint(kinds)
 
     @property
     def pid(self) -> int:

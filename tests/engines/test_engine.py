@@ -17,7 +17,7 @@ from cs_input_analyzer.records import Cluster, Estimate, Host, Layout, Options
 SLURMS = Cluster(
     nodes=3, cpus_per_node=8, memory_bytes_per_node=1 << 34, name="lab", source="Slurm", partition="big", excluded_nodes=("wafer",)
 )
-FOUND = cluster.Found(
+FOUND = cluster.SlurmNodes(
     cluster=SLURMS, partition="big", usable=("n1", "n2", "n3"), alike=("n1", "n2", "n3", "n4"), excluded=("wafer",)
 )
 LAB = "nodes: 4\ncpus_per_node: 64\nmemory_per_node: 128GiB\n"
@@ -48,7 +48,7 @@ def on_slurm(monkeypatch: pytest.MonkeyPatch) -> type[NodesOfSlurm]:
 
 def opened(**options: Any) -> Cluster:
     declared = options.pop("declared", None)
-    found = engine.open_engine(Options(launcher="slurm", **options), declared=declared, told=lambda what: None, isolates=False)
+    found = engine.open_engine(Options(launcher="slurm", **options), declared=declared, on_status=lambda what: None, isolates=False)
     assert found.host.hostname == "n1"
     return found.cluster
 
@@ -121,7 +121,7 @@ def test_more_single_task_nodes_than_there_are_submit_no_job(on_slurm: type[Node
 
 def here(monkeypatch: pytest.MonkeyPatch, **options: Any) -> Cluster:
     monkeypatch.setattr(engine.host, "read_host", lambda cpus=None: make_host(cpu_budget=cpus or 2, cpu_budget_source="affinity"))
-    found = engine.open_engine(Options(**options), declared=None, told=lambda what: None, isolates=False)
+    found = engine.open_engine(Options(**options), declared=None, on_status=lambda what: None, isolates=False)
     found.launcher.close()
     return found.cluster
 

@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
-from cs_input_analyzer.engines import Launched, LocalLauncher, WorkPlan
+from cs_input_analyzer.engines import LaunchResult, LocalLauncher, WorkPlan
 from cs_input_analyzer.engines.tf_config import free_ports, local_tf_config
 from cs_input_analyzer.engines.worker_process import OUTPUT_TAIL_BYTES
 from cs_input_analyzer.errors import LaunchError
@@ -57,7 +57,7 @@ def plan_for(function: str, launcher: LocalLauncher, **choices: Any) -> WorkPlan
     )
 
 
-def launched(launcher: LocalLauncher, function: str, layout: str = "1x1x1", **choices: Any) -> Launched:
+def launched(launcher: LocalLauncher, function: str, layout: str = "1x1x1", **choices: Any) -> LaunchResult:
     return launcher.run(launcher.start(Layout.parse(layout)), plan_for(function, launcher, **choices))
 
 
@@ -97,8 +97,8 @@ def test_many_workers_that_are_only_announced_have_ports_too() -> None:
 @pytest.mark.parametrize("forks", [True, False])
 def test_workers_that_were_never_ordered_are_gone_after_close(forks: bool) -> None:
     launcher = LocalLauncher(cpu_budget=BUDGET, forks=forks)
-    launching = launcher.start(Layout.parse("1x2x1"))
-    workers = [psutil.Process(process.pid) for process in launching.processes]
+    handle = launcher.start(Layout.parse("1x2x1"))
+    workers = [psutil.Process(process.pid) for process in handle.processes]
     started = psutil.Process().children(recursive=True)
     assert len(workers) == 2
     assert set(workers) <= set(started)
@@ -186,7 +186,7 @@ TOGETHER = ("blocks_after_a_while", "numpy_function_and_threads", "dies_of_a_sig
 
 
 @pytest.fixture(scope="module")
-def ended(launcher: LocalLauncher) -> dict[str, Launched]:
+def ended(launcher: LocalLauncher) -> dict[str, LaunchResult]:
     """Launches of one worker each, side by side: one of them is waited for until its deadline."""
     launchings = [launcher.start(Layout.parse(f"1x1x{BUDGET}")) for _ in TOGETHER]
     # Long enough to see elements on a busy machine, which is counted from when the pipeline is built; then it blocks for ever.
@@ -197,7 +197,7 @@ def ended(launcher: LocalLauncher) -> dict[str, Launched]:
 
 
 @needs_tf
-def test_a_worker_that_stops_delivering_keeps_what_it_measured(ended: dict[str, Launched]) -> None:
+def test_a_worker_that_stops_delivering_keeps_what_it_measured(ended: dict[str, LaunchResult]) -> None:
     found = ended["blocks_after_a_while"]
     (worker,) = found.measurement.workers
     assert worker.status == "deadline"
@@ -208,7 +208,7 @@ def test_a_worker_that_stops_delivering_keeps_what_it_measured(ended: dict[str, 
 
 
 @needs_tf
-def test_hanging_at_shutdown_is_not_held_against_a_worker(ended: dict[str, Launched]) -> None:
+def test_hanging_at_shutdown_is_not_held_against_a_worker(ended: dict[str, LaunchResult]) -> None:
     found = ended["numpy_function_and_threads"]
     (worker,) = found.measurement.workers
     assert (worker.status, worker.message) == ("done", "")
@@ -216,7 +216,7 @@ def test_hanging_at_shutdown_is_not_held_against_a_worker(ended: dict[str, Launc
 
 
 @needs_tf
-def test_stdin_is_empty_for_the_users_code(ended: dict[str, Launched]) -> None:
+def test_stdin_is_empty_for_the_users_code(ended: dict[str, LaunchResult]) -> None:
     assert ended["reads_stdin"].failure is None
 
 
@@ -225,7 +225,7 @@ def test_stdin_is_empty_for_the_users_code(ended: dict[str, Launched]) -> None:
     ("function", "stage", "words"),
     [("dies_of_a_signal", "exit", "signal 11"), ("raises_while_iterating", "first_batch", "the database went away")],
 )
-def test_a_failure_says_where_and_what(ended: dict[str, Launched], function: str, stage: str, words: str) -> None:
+def test_a_failure_says_where_and_what(ended: dict[str, LaunchResult], function: str, stage: str, words: str) -> None:
     failure = ended[function].failure
     assert failure is not None
     assert failure.stage == stage
@@ -267,9 +267,9 @@ def test_what_a_worker_starts_ends_with_it(launcher: LocalLauncher) -> None:
 @needs_tf
 def test_only_the_tail_of_what_a_worker_prints_is_kept(launcher: LocalLauncher) -> None:
     before_bytes = psutil.Process().memory_info().rss
-    launching = launcher.start(Layout.parse("1x1x1"))
-    found = launcher.run(launching, plan_for("prints_a_lot", launcher))
-    ending = launching.processes[0].finish()
+    handle = launcher.start(Layout.parse("1x1x1"))
+    found = launcher.run(handle, plan_for("prints_a_lot", launcher))
+    ending = handle.processes[0].finish()
     assert found.failure is None
     assert 1000 < len(ending.output_tail) <= OUTPUT_TAIL_BYTES
     assert set(ending.output_tail) <= {"x", "\n"}

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from cs_input_analyzer.engines.slurm import Wish, allocation, asking, results
+from cs_input_analyzer.engines.slurm import AllocationRequest, allocation, asking, results
 from cs_input_analyzer.engines.slurm.agent import OUTPUT, RESULT
 from cs_input_analyzer.engines.slurm.clocks import Exchange, Offset, offset_of, offsets_of_nodes, skew_s
 from cs_input_analyzer.engines.slurm.lines import keeper_script, sbatch_words, srun_words
@@ -398,7 +398,7 @@ def test_a_kernel_that_ended_a_task_for_its_memory_is_named(tmp_path: Path) -> N
 
 # --- a job of ours, with programs that only look like Slurm's -----------------------------------------------------------------
 
-WISH = Wish(
+REQUEST = AllocationRequest(
     nodes=2, most_nodes=4, partition=None, exclude=(), sbatch_args=(), queue_s=60.0, measure_s=60.0, shared_dir=None
 )  # fmt: skip
 NO_ANSWER = "Socket timed out on send/recv operation"
@@ -448,7 +448,7 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Slurm:
 
 
 def opened(slurm: Slurm, told: Callable[[str], None] = lambda what: None) -> allocation.Allocation:
-    return allocation.open_allocation(replace(WISH, shared_dir=slurm.shared), {}, told)
+    return allocation.open_allocation(replace(REQUEST, shared_dir=slurm.shared), {}, told)
 
 
 @pytest.mark.parametrize(
@@ -528,8 +528,8 @@ def waited(queue: Queue, slurm: Slurm, monkeypatch: pytest.MonkeyPatch, told: li
     slurm.does("sbatch", "echo 7")
     monkeypatch.setattr(asking, "job_state", queue)
     monkeypatch.setattr(allocation.time, "sleep", lambda _: None)
-    wish = replace(WISH, shared_dir=slurm.shared, queue_s=1e6)
-    allocation.open_allocation(wish, {}, told.append, lambda: queue.now_s).close()
+    asked = replace(REQUEST, shared_dir=slurm.shared, queue_s=1e6)
+    allocation.open_allocation(asked, {}, told.append, lambda: queue.now_s).close()
 
 
 @pytest.mark.parametrize("silent", [1, 29])

@@ -18,9 +18,9 @@ import pytest
 
 from cs_input_analyzer.engines import LocalLauncher, WorkPlan, forking, local, memory_watch, worker_process
 from cs_input_analyzer.engines.collecting import how_it_ended, order_of
-from cs_input_analyzer.engines.event_tail import Heard
+from cs_input_analyzer.engines.event_tail import EventTail
 from cs_input_analyzer.engines.forking import ForkServer
-from cs_input_analyzer.engines.memory_watch import Kin, MemoryWatch, pss_bytes, rss_bytes
+from cs_input_analyzer.engines.memory_watch import MemoryWatch, ProcessTree, pss_bytes, rss_bytes
 from cs_input_analyzer.engines.worker_process import WorkerProcess
 from cs_input_analyzer.records import Layout
 from cs_input_analyzer.worker.journal import EVENTS, Candidate, JournalWriter
@@ -67,21 +67,21 @@ def worker_of(script: str, folder: Path) -> Iterator[WorkerProcess]:
 
 
 def test_news_are_told_once_and_a_half_written_line_waits(tmp_path: Path) -> None:
-    heard = Heard(tmp_path)
-    assert heard.new() == []
+    tail = EventTail(tmp_path)
+    assert tail.new() == []
     journal = JournalWriter(tmp_path)
     journal.event("imported")
     journal.event("chunk", batches=1)
     journal.event("chunk", batches=2)
-    assert heard.new() == ["imported", "chunk"]
-    assert heard.new() == []
+    assert tail.new() == ["imported", "chunk"]
+    assert tail.new() == []
     with (tmp_path / EVENTS).open("ab") as file:
         file.write(b'\nnot JSON\n[1]\n{"event": "do')
         file.flush()
-        assert heard.new() == []
+        assert tail.new() == []
         file.write(b'ne"}\n')
-    assert heard.new() == ["done"]
-    assert heard.kinds == {"imported", "chunk", "done"}
+    assert tail.new() == ["done"]
+    assert tail.kinds == {"imported", "chunk", "done"}
 
 
 def test_only_what_is_new_is_read_of_a_journal(tmp_path: Path) -> None:
@@ -106,8 +106,8 @@ def test_children_and_theirs_are_found(tmp_path: Path) -> None:
     with worker_of(TREE, tmp_path) as worker:
         assert wait_until(lambda: len(psutil.Process(worker.pid).children(recursive=True)) == 3)
         expected = {child.pid for child in psutil.Process(worker.pid).children(recursive=True)}
-        assert set(Kin().descendants(worker.pid)) == expected
-    assert Kin().descendants(worker.pid) == ()
+        assert set(ProcessTree().descendants(worker.pid)) == expected
+    assert ProcessTree().descendants(worker.pid) == ()
 
 
 def test_children_are_read_where_the_kernel_lists_them(tmp_path: Path) -> None:
@@ -116,9 +116,9 @@ def test_children_are_read_where_the_kernel_lists_them(tmp_path: Path) -> None:
         folder = folder / str(os.getpid()) if thread == "self/task" else folder
         folder.mkdir(parents=True)
         (folder / "children").write_text(children)
-    kin = Kin(proc=tmp_path)
-    assert sorted(kin.descendants(7)) == [8, 9, 10]
-    assert kin.descendants(99) == ()
+    tree = ProcessTree(proc=tmp_path)
+    assert sorted(tree.descendants(7)) == [8, 9, 10]
+    assert tree.descendants(99) == ()
 
 
 def test_all_processes_are_looked_at_once_for_all_who_ask(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -130,13 +130,13 @@ def test_all_processes_are_looked_at_once_for_all_who_ask(monkeypatch: pytest.Mo
         return {1: [2, 3], 3: [4]}
 
     monkeypatch.setattr(memory_watch, "_children_of_all", looked)
-    kin = Kin(clock, tmp_path)
+    tree = ProcessTree(clock, tmp_path)
     for _ in range(100):
-        assert sorted(kin.descendants(1)) == [2, 3, 4]
+        assert sorted(tree.descendants(1)) == [2, 3, 4]
         clock.now_s += 0.01
     assert len(looks) == 1
     for _ in range(1000):  # ten seconds; a look takes two hundredths of one, so it may be every two
-        kin.descendants(1)
+        tree.descendants(1)
         clock.now_s += 0.01
     assert len(looks) == 6
 
@@ -169,19 +169,19 @@ def sharing() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def test_what_children_share_with_a_worker_counts_once(sharing: subprocess.Popen[bytes]) -> None:
-    kin = Kin()
-    resident_bytes = sum(map(rss_bytes, (sharing.pid, *kin.descendants(sharing.pid))))
+    tree = ProcessTree()
+    resident_bytes = sum(map(rss_bytes, (sharing.pid, *tree.descendants(sharing.pid))))
     assert resident_bytes > 700 * MEGABYTE
-    assert not MemoryWatch(sharing.pid, kin).is_above(300 * MEGABYTE)
-    assert MemoryWatch(sharing.pid, kin).is_above(140 * MEGABYTE)
-    assert not MemoryWatch(sharing.pid, kin).is_above(2 * resident_bytes)
+    assert not MemoryWatch(sharing.pid, tree).is_above(300 * MEGABYTE)
+    assert MemoryWatch(sharing.pid, tree).is_above(140 * MEGABYTE)
+    assert not MemoryWatch(sharing.pid, tree).is_above(2 * resident_bytes)
 
 
 def test_a_process_that_is_gone_holds_nothing() -> None:
     process = shell("exit 0")
     process.communicate()
     assert rss_bytes(process.pid) == pss_bytes(process.pid) == 0
-    assert not MemoryWatch(process.pid, Kin()).is_above(0)
+    assert not MemoryWatch(process.pid, ProcessTree()).is_above(0)
 
 
 def test_shares_are_added_up_now_and_then_and_when_much_has_come(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,14 +247,14 @@ def test_workers_of_a_launch_share_what_is_free(
     )
     launcher = LocalLauncher(cpu_budget=1, worker_memory_bytes=asked and asked * MEGABYTE, forks=False)
     try:
-        launching = launcher.start(Layout.parse("1x2x1"))
+        handle = launcher.start(Layout.parse("1x2x1"))
         free[0] = 1000 * MEGABYTE
-        launched = launcher.run(launching, plan_for(launcher.now_s() + PATIENCE_S))
+        launched = launcher.run(handle, plan_for(launcher.now_s() + PATIENCE_S))
     finally:
         launcher.close()
     assert launched.failure is not None
     assert launched.failure.message == "on purpose"
-    assert [process.memory_limit_bytes for process in launching.processes] == [each * MEGABYTE] * 2
+    assert [process.memory_limit_bytes for process in handle.processes] == [each * MEGABYTE] * 2
 
 
 @pytest.mark.parametrize(("left_s", "tried_s"), [(100.0, 20.0), (7.5, 7.5), (-1.0, 0.0)])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cs_input_analyzer.engines import LocalLauncher, WorkPlan
-from cs_input_analyzer.engines.interface import Launched
+from cs_input_analyzer.engines.interface import LaunchResult
 from cs_input_analyzer.records import Edit, Layout
 from cs_input_analyzer.worker.journal import Candidate
 
@@ -52,7 +52,7 @@ def launcher() -> Iterator[LocalLauncher]:
     made.close()
 
 
-def launched(launcher: LocalLauncher, folder: Path, function: str, candidates: tuple[Candidate, ...]) -> Launched:
+def launched(launcher: LocalLauncher, folder: Path, function: str, candidates: tuple[Candidate, ...]) -> LaunchResult:
     path = folder / "pipelines_of_fixes.py"
     path.write_text(PIPELINES)
     plan = WorkPlan(

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cs_input_analyzer.engines import Launched, LocalLauncher, WorkPlan
+from cs_input_analyzer.engines import LaunchResult, LocalLauncher, WorkPlan
 from cs_input_analyzer.machines.counters import read_counters
 from cs_input_analyzer.records import Layout
 from cs_input_analyzer.worker.journal import JournalError, JournalWriter, read_journal
@@ -404,9 +404,9 @@ def test_hostile_data(case: Case, outcomes: dict[str, Outcome]) -> None:
 # --- from outside ------------------------------------------------------------------------------------------------------------
 
 
-def killed_while_sampling(launcher: LocalLauncher) -> Launched:
+def killed_while_sampling(launcher: LocalLauncher) -> LaunchResult:
     """A launch of two; the second is killed from outside, as by the kernel, when it has told of some batches."""
-    launching = launcher.start(Layout.parse("1x2x1"))
+    handle = launcher.start(Layout.parse("1x2x1"))
     plan = WorkPlan(
         target=f"{FUNCTIONS}:one_element_repeated",
         pickled=None,
@@ -421,8 +421,8 @@ def killed_while_sampling(launcher: LocalLauncher) -> Launched:
         deadline_s=launcher.now_s() + 60.0,
     )
     with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(launcher.run, launching, plan)
-        second = launching.processes[1]
+        running = pool.submit(launcher.run, handle, plan)
+        second = handle.processes[1]
         events = second.folder / "events.jsonl"
         until_s = time.monotonic() + 50.0
         while time.monotonic() < until_s and not running.done():

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from cs_input_analyzer.engines import Launched, LocalLauncher, WorkPlan
+from cs_input_analyzer.engines import LaunchResult, LocalLauncher, WorkPlan
 from cs_input_analyzer.machines.host import CGROUP, cgroup_quota_cpus
 from cs_input_analyzer.records import Layout
 
@@ -64,7 +64,7 @@ def launcher() -> Iterator[LocalLauncher]:
     made.close()
 
 
-def launched(launcher: LocalLauncher, cpus: int, to: Path) -> Launched:
+def launched(launcher: LocalLauncher, cpus: int, to: Path) -> LaunchResult:
     import cloudpickle
 
     pickled = to.with_suffix(".pkl")

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cs_input_analyzer.errors import UsageError
-from cs_input_analyzer.machines.cluster.slurm import Found, cluster_of, discover
+from cs_input_analyzer.machines.cluster.slurm import SlurmNodes, cluster_of, discover
 from cs_input_analyzer.machines.cluster.slurm_commands import our_environment
 from cs_input_analyzer.machines.cluster.slurm_text import (
     Limits,
@@ -92,7 +92,7 @@ def partition(name: str = "main", **changes: Any) -> PartitionFacts:
     return replace(facts, **changes)
 
 
-def found(*nodes: NodeFacts, **changes: Any) -> Found:
+def found(*nodes: NodeFacts, **changes: Any) -> SlurmNodes:
     choices: dict[str, Any] = {"wanted": None, "exclude": (), "limits": Limits(), "name": "lab", "version": "slurm 22.05.8"}
     partitions = changes.pop("partitions", (partition(),))
     return cluster_of(nodes, partitions, **{**choices, **changes})

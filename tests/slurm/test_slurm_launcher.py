@@ -19,8 +19,8 @@ from typing import Any
 import psutil
 import pytest
 
-from cs_input_analyzer.engines import Launched, WorkPlan
-from cs_input_analyzer.engines.slurm import SlurmLauncher, Wish, looking
+from cs_input_analyzer.engines import LaunchResult, WorkPlan
+from cs_input_analyzer.engines.slurm import AllocationRequest, SlurmLauncher, looking
 from cs_input_analyzer.errors import LaunchError, UsageError
 from cs_input_analyzer.records import Layout
 from tests.slurm.private_slurm import PrivateSlurm, private_slurm
@@ -35,8 +35,8 @@ pytestmark = [pytest.mark.slurm, pytest.mark.slow]
 needs_tf = pytest.mark.tf
 
 
-def wish(**choices: Any) -> Wish:
-    return Wish(
+def allocation_request(**choices: Any) -> AllocationRequest:
+    return AllocationRequest(
         **{
             "nodes": 2,
             "most_nodes": 4,
@@ -55,7 +55,9 @@ def wish(**choices: Any) -> Wish:
 def launcher_on(slurm: PrivateSlurm, folder: Path, **choices: Any) -> Iterator[SlurmLauncher]:
     """A launcher whose job and folder are gone afterwards, whatever became of it."""
     made = SlurmLauncher(
-        wish(shared_dir=folder, **choices), silence_s=SILENCE_S, worker_memory_bytes=choices.pop("worker_memory_bytes", None)
+        allocation_request(shared_dir=folder, **choices),
+        silence_s=SILENCE_S,
+        worker_memory_bytes=choices.pop("worker_memory_bytes", None),
     )
     try:
         yield made
@@ -85,7 +87,7 @@ def plan_for(function: str, launcher: SlurmLauncher, tasks: int = 1, **choices: 
     )
 
 
-def launched(launcher: SlurmLauncher, function: str, layout: str = "1x1x1", **choices: Any) -> Launched:
+def launched(launcher: SlurmLauncher, function: str, layout: str = "1x1x1", **choices: Any) -> LaunchResult:
     shape = Layout.parse(layout)
     return launcher.run(launcher.start(shape), plan_for(function, launcher, shape.tasks, **choices))
 
@@ -121,7 +123,7 @@ def samples(launcher: SlurmLauncher, workers: int) -> Callable[[], bool]:
 
 def test_nodes_are_taken_looked_at_and_given_back(slurm: PrivateSlurm, tmp_path: Path) -> None:
     told: list[str] = []
-    launcher = SlurmLauncher(wish(shared_dir=tmp_path), told=told.append)
+    launcher = SlurmLauncher(allocation_request(shared_dir=tmp_path), on_status=told.append)
     try:
         assert launcher.nodes == 2
         assert launcher.host.hostname in slurm.nodes
@@ -146,7 +148,7 @@ def test_the_cpus_of_a_node_are_those_that_slurm_gave(
     try:
         with private_slurm(folder, nodes=1, cpus=many) as slurm:
             monkeypatch.setenv("SLURM_CONF", str(slurm.conf))
-            launcher = SlurmLauncher(wish(nodes=1, shared_dir=tmp_path))
+            launcher = SlurmLauncher(allocation_request(nodes=1, shared_dir=tmp_path))
             launcher.close()
         assert launcher.host.cpu_budget == many
     finally:
@@ -155,19 +157,19 @@ def test_the_cpus_of_a_node_are_those_that_slurm_gave(
 
 def test_more_nodes_than_there_are_is_refused_at_once(slurm: PrivateSlurm, tmp_path: Path) -> None:
     with pytest.raises(LaunchError, match="wait for ever"):
-        SlurmLauncher(wish(nodes=9, shared_dir=tmp_path))
+        SlurmLauncher(allocation_request(nodes=9, shared_dir=tmp_path))
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_job_that_can_never_start_is_not_waited_for(slurm: PrivateSlurm, tmp_path: Path) -> None:
     with pytest.raises(LaunchError, match=r"can never start.*PartitionNodeLimit"):
-        SlurmLauncher(wish(nodes=9, most_nodes=None, exclude=(), shared_dir=tmp_path))
+        SlurmLauncher(allocation_request(nodes=9, most_nodes=None, exclude=(), shared_dir=tmp_path))
     assert list(tmp_path.iterdir()) == []
 
 
 def test_what_sbatch_refuses_is_told_in_its_words(slurm: PrivateSlurm, tmp_path: Path) -> None:
     with pytest.raises(LaunchError, match=r"sbatch refused.*invalid partition"):
-        SlurmLauncher(wish(partition="no-such", shared_dir=tmp_path))
+        SlurmLauncher(allocation_request(partition="no-such", shared_dir=tmp_path))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -178,7 +180,7 @@ def test_a_full_queue_is_given_up_in_time_and_shown_meanwhile(slurm: PrivateSlur
     told: list[str] = []
     try:
         with pytest.raises(LaunchError, match=r"waited 2 s in the queue.*cancelled"):
-            SlurmLauncher(wish(queue_s=2.0, shared_dir=tmp_path), told=told.append)
+            SlurmLauncher(allocation_request(queue_s=2.0, shared_dir=tmp_path), on_status=told.append)
         assert [line.split()[0] for line in slurm.jobs()] == [other]
     finally:
         slurm.ask("scancel", other)
@@ -188,12 +190,12 @@ def test_a_full_queue_is_given_up_in_time_and_shown_meanwhile(slurm: PrivateSlur
 
 def test_a_folder_that_cannot_be_written_is_named(slurm: PrivateSlurm, tmp_path: Path) -> None:
     with pytest.raises(LaunchError, match="--shared-dir"):
-        SlurmLauncher(wish(shared_dir=tmp_path / "missing"))
+        SlurmLauncher(allocation_request(shared_dir=tmp_path / "missing"))
 
 
 def test_more_cpus_than_slurm_gave_are_refused(slurm: PrivateSlurm, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--cpus 3"):
-        SlurmLauncher(wish(shared_dir=tmp_path), cpus=3)
+        SlurmLauncher(allocation_request(shared_dir=tmp_path), cpus=3)
     assert slurm.jobs() == ()
 
 
@@ -228,10 +230,10 @@ def test_workers_that_were_never_ordered_are_gone_after_close(slurm: PrivateSlur
 OPENED = """
 import sys, time
 from pathlib import Path
-from tests.slurm.test_slurm_launcher import wish
+from tests.slurm.test_slurm_launcher import allocation_request
 from cs_input_analyzer.engines.slurm import SlurmLauncher
 from cs_input_analyzer.records import Layout
-launcher = SlurmLauncher(wish(shared_dir=Path(sys.argv[1]), nodes=None))
+launcher = SlurmLauncher(allocation_request(shared_dir=Path(sys.argv[1]), nodes=None))
 launcher.start(Layout.parse("2x1x1"))
 print("HAS", launcher.nodes, launcher.job_id, launcher.folder, flush=True)
 if sys.argv[2] == "leave":
@@ -337,10 +339,10 @@ def test_a_node_that_dies_takes_only_its_own_workers_along(slurm: PrivateSlurm, 
 @needs_tf
 def test_a_worker_that_hangs_keeps_what_it_measured(slurm: PrivateSlurm, tmp_path: Path) -> None:
     with launcher_on(slurm, tmp_path) as launcher:
-        launching = launcher.start(Layout.parse("1x1x2"))
-        launching.step.wait(lambda task: "imported" in task.heard, time.monotonic() + PATIENCE_S)
+        handle = launcher.start(Layout.parse("1x1x2"))
+        handle.step.wait(lambda task: "imported" in task.heard, time.monotonic() + PATIENCE_S)
         choices = {"max_window_s": 60.0, "min_window_s": 60.0, "deadline_s": launcher.now_s() + 8, "target_error_ratio": 1e-9}
-        found = launcher.run(launching, plan_for("blocks_after_a_while", launcher, **choices))
+        found = launcher.run(handle, plan_for("blocks_after_a_while", launcher, **choices))
     (worker,) = found.measurement.workers
     assert worker.status == "deadline"
     assert worker.samples_per_s is not None

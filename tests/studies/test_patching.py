@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from cs_input_analyzer import api, rules
 from cs_input_analyzer.cli import cli, main
-from cs_input_analyzer.engines import Launched, WorkPlan
+from cs_input_analyzer.engines import LaunchResult, WorkPlan
 from cs_input_analyzer.errors import LaunchError
 from cs_input_analyzer.pipeline.source.statements import find_statement
 from cs_input_analyzer.records import Analysis, Edit, Finding, Patch
@@ -20,7 +20,7 @@ from cs_input_analyzer.report import render_tuning
 from cs_input_analyzer.studies.tune import analyze_and_patch
 from cs_input_analyzer.worker.fixes import Outcome, Outcomes
 from tests.builders import make_analysis, make_estimate, make_finding, make_graph, make_op
-from tests.fakes import FakeLauncher, FakeLaunching
+from tests.fakes import FakeLauncher, FakeLaunchHandle
 from tests.report.hostile import HOSTILE, hostile
 from tests.studies.test_analysis import job, linear, silent
 
@@ -41,8 +41,8 @@ class Trying(FakeLauncher):
 
     patched: Callable[[], Outcome] = lambda: PASSED
 
-    def run(self, launching: FakeLaunching, plan: WorkPlan) -> Launched:  # type: ignore[override]
-        launched = FakeLauncher.run(self, launching, plan)
+    def run(self, handle: FakeLaunchHandle, plan: WorkPlan) -> LaunchResult:  # type: ignore[override]
+        launched = FakeLauncher.run(self, handle, plan)
         if not plan.candidates:
             return launched
         if plan.candidates[0].texts and not plan.candidates[0].only_run:
@@ -103,11 +103,11 @@ def test_what_was_kept_is_patched_and_the_copy_is_tried(file: Path, monkeypatch:
 class Slowing(Trying):
     """Workers take longer to start from the first fix on, as on a node that somebody else came to."""
 
-    def run(self, launching: FakeLaunching, plan: WorkPlan) -> Launched:  # type: ignore[override]
+    def run(self, handle: FakeLaunchHandle, plan: WorkPlan) -> LaunchResult:  # type: ignore[override]
         if plan.candidates:
             self.import_s = 15.0
             self.clock_s += 150.0
-        return Trying.run(self, launching, plan)
+        return Trying.run(self, handle, plan)
 
 
 def test_the_copy_is_tried_also_where_starting_came_to_take_longer(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

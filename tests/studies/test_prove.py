@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cs_input_analyzer.engines import Launched, WorkPlan
+from cs_input_analyzer.engines import LaunchResult, WorkPlan
 from cs_input_analyzer.errors import LaunchError
 from cs_input_analyzer.records import Edit, Estimate, Finding, Layout, Options, Tool
 from cs_input_analyzer.studies import analyze as analysis
@@ -17,7 +17,7 @@ from cs_input_analyzer.studies.prove import NO_TIME, SWITCHED_OFF, Tried, prove_
 from cs_input_analyzer.worker.fixes import Outcome, Outcomes
 from cs_input_analyzer.worker.journal import Candidate
 from tests.builders import make_cluster, make_consumption, make_finding, make_host, make_plan, make_what_if
-from tests.fakes import FakeLauncher, FakeLaunching
+from tests.fakes import FakeLauncher, FakeLaunchHandle
 
 GAIN = Estimate(estimate=2.0, low=1.8, high=2.2, count=5)
 NO_GAIN = Estimate(estimate=1.0, low=0.9, high=1.1, count=5)
@@ -35,8 +35,8 @@ class TryingLauncher(FakeLauncher):
 
     tell: Tell
 
-    def run(self, launching: FakeLaunching, plan: WorkPlan) -> Launched:  # type: ignore[override]
-        launched = FakeLauncher.run(self, launching, plan)
+    def run(self, handle: FakeLaunchHandle, plan: WorkPlan) -> LaunchResult:  # type: ignore[override]
+        launched = FakeLauncher.run(self, handle, plan)
         return replace(launched, outcomes=self.tell(plan.candidates)) if plan.candidates else launched
 
 

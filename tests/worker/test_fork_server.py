@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
-from cs_input_analyzer.engines import Launched, WorkPlan
+from cs_input_analyzer.engines import LaunchResult, WorkPlan
 from cs_input_analyzer.engines.forking import ForkServer
 from cs_input_analyzer.engines.local import LocalLauncher
 from cs_input_analyzer.records import Layout
@@ -31,7 +31,7 @@ def launcher() -> Iterator[LocalLauncher]:
     made.close()
 
 
-def launched(launcher: LocalLauncher, function: str, layout: str, params: dict[str, Any]) -> Launched:
+def launched(launcher: LocalLauncher, function: str, layout: str, params: dict[str, Any]) -> LaunchResult:
     where = Layout.parse(layout)
     plan = WorkPlan(
         target=f"{FUNCTIONS}:{function}",

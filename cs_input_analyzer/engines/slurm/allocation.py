@@ -24,9 +24,9 @@ from cs_input_analyzer.engines.slurm.words import is_hopeless, is_over, is_waiti
 from cs_input_analyzer.errors import LaunchError
 from cs_input_analyzer.machines.cluster.slurm_commands import Unanswered, our_environment
 
-__all__ = ["Allocation", "Wish", "open_allocation"]
+__all__ = ["Allocation", "AllocationRequest", "open_allocation"]
 
-Told = Callable[[str], None]
+OnStatus = Callable[[str], None]
 
 POLL_S = 0.25
 SLOWEST_POLL_S = 2.0
@@ -59,7 +59,7 @@ rm -rf -- "$2"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class AllocationRequest:
     """What the user wants of Slurm.
 
     Attributes:
@@ -110,23 +110,25 @@ class Allocation:
         _dismiss(self._guard, is_sure=is_sure)
 
 
-def open_allocation(wish: Wish, environ: Mapping[str, str], told: Told, clock: Callable[[], float] = time.monotonic) -> Allocation:
+def open_allocation(
+    request: AllocationRequest, environ: Mapping[str, str], on_status: OnStatus, clock: Callable[[], float] = time.monotonic
+) -> Allocation:
     """Raises LaunchError where there are no such nodes, not in time, or no folder that can be shared."""
     asking.check_installed()
-    folder = _shared_folder(wish.shared_dir)
+    folder = _shared_folder(request.shared_dir)
     outer = environ.get("SLURM_JOB_ID") or environ.get("SLURM_JOBID")
     name = f"cs_input_analyzer-{folder.name[-8:]}"
     guard, job_id, is_sure = None, "", True  # that no job of ours is left when this fails
     try:
         guard = _guard("" if outer else name, folder)
         if outer:
-            nodes = _nodes_of_this(environ, wish)
+            nodes = _nodes_of_this(environ, request)
             return Allocation(folder, outer, nodes, guard, is_ours=False)
-        nodes = _nodes_wanted(wish)
-        words = _job(wish, folder, name, nodes)
+        nodes = _nodes_wanted(request)
+        words = _job(request, folder, name, nodes)
         is_sure = False
         job_id = asking.submit(words)
-        _wait_in_queue(job_id, wish.queue_s, told, clock)
+        _wait_in_queue(job_id, request.queue_s, on_status, clock)
         return Allocation(folder, job_id, nodes, guard, is_ours=True)
     except BaseException as error:
         if job_id:
@@ -138,33 +140,33 @@ def open_allocation(wish: Wish, environ: Mapping[str, str], told: Told, clock: C
         raise
 
 
-def _nodes_wanted(wish: Wish) -> int:
-    nodes = wish.nodes or min(MOST_NODES, wish.most_nodes or MOST_NODES)
-    if wish.most_nodes is not None and nodes > wish.most_nodes:
+def _nodes_wanted(request: AllocationRequest) -> int:
+    nodes = request.nodes or min(MOST_NODES, request.most_nodes or MOST_NODES)
+    if request.most_nodes is not None and nodes > request.most_nodes:
         raise LaunchError(
-            f"--slurm-nodes {nodes}: there are {wish.most_nodes} usable nodes, and a job for more would wait for ever"
+            f"--slurm-nodes {nodes}: there are {request.most_nodes} usable nodes, and a job for more would wait for ever"
         )
     return nodes
 
 
-def _job(wish: Wish, folder: Path, name: str, nodes: int) -> list[str]:
+def _job(request: AllocationRequest, folder: Path, name: str, nodes: int) -> list[str]:
     """The command line that queues it; writes the script that it runs."""
     script = folder / KEEPER
     script.write_text(keeper_script())
-    is_timed = any(word == "-t" or word.startswith(("-t", "--time")) for word in wish.sbatch_args)
-    minutes = None if is_timed else math.ceil((wish.measure_s + SPARE_S) / 60)
+    is_timed = any(word == "-t" or word.startswith(("-t", "--time")) for word in request.sbatch_args)
+    minutes = None if is_timed else math.ceil((request.measure_s + SPARE_S) / 60)
     return sbatch_words(
         nodes=nodes,
         name=name,
         script=script,
         minutes=minutes,
-        partition=wish.partition,
-        exclude=wish.exclude,
-        extra=wish.sbatch_args,
+        partition=request.partition,
+        exclude=request.exclude,
+        extra=request.sbatch_args,
     )
 
 
-def _wait_in_queue(job_id: str, queue_s: float, told: Told, clock: Callable[[], float]) -> None:
+def _wait_in_queue(job_id: str, queue_s: float, on_status: OnStatus, clock: Callable[[], float]) -> None:
     """Until the job has its nodes. Raises LaunchError where it will not have them, not in time, or Slurm stays silent."""
     began_s = answered_s = clock()
     shown, poll_s = "", POLL_S
@@ -176,7 +178,7 @@ def _wait_in_queue(job_id: str, queue_s: float, told: Told, clock: Callable[[], 
                 raise LaunchError(f"{error}; so it has been for {UNANSWERED_S:g} s: Slurm job {job_id} was cancelled") from None
             state = f"job {job_id} keeps its place in Slurm's queue: {error}; asking again"
             if state != shown:
-                told(state)
+                on_status(state)
                 shown = state
             time.sleep(SLOWEST_POLL_S)
             continue
@@ -187,14 +189,14 @@ def _wait_in_queue(job_id: str, queue_s: float, told: Told, clock: Callable[[], 
                 f"Slurm job {job_id} ended before it could be used: {state}{f' ({job.reason})' if job and job.reason else ''}"
             )
         if not is_waiting(job):
-            told(f"job {job_id} has {job.nodes}")
+            on_status(f"job {job_id} has {job.nodes}")
             return
         why = is_hopeless(job.reason)
         if why is not None:
             raise LaunchError(f"Slurm job {job_id} can never start: {why} ({job.reason}); it was cancelled")
         state = f"{job.state}{f' ({job.reason})' if job.reason else ''}"
         if state != shown:
-            told(f"job {job_id} waits in Slurm's queue: {state}")
+            on_status(f"job {job_id} waits in Slurm's queue: {state}")
             shown = state
         if clock() - began_s > queue_s:
             raise LaunchError(
@@ -205,16 +207,16 @@ def _wait_in_queue(job_id: str, queue_s: float, told: Told, clock: Callable[[], 
         poll_s = min(SLOWEST_POLL_S, poll_s * 1.3)
 
 
-def _nodes_of_this(environ: Mapping[str, str], wish: Wish) -> int:
+def _nodes_of_this(environ: Mapping[str, str], request: AllocationRequest) -> int:
     text = environ.get("SLURM_JOB_NUM_NODES") or environ.get("SLURM_NNODES") or ""
     if not text.isdigit():
         raise LaunchError(
             "SLURM_JOB_ID is set, but not SLURM_JOB_NUM_NODES: this is no whole allocation; unset SLURM_JOB_ID, or use salloc"
         )
     have = int(text)
-    if wish.nodes is not None and wish.nodes > have:
-        raise LaunchError(f"--slurm-nodes {wish.nodes}: this allocation has {have}")
-    return wish.nodes or have
+    if request.nodes is not None and request.nodes > have:
+        raise LaunchError(f"--slurm-nodes {request.nodes}: this allocation has {have}")
+    return request.nodes or have
 
 
 def _shared_folder(parent: Path | None) -> Path:

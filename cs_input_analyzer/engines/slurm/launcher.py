@@ -11,23 +11,23 @@ from pathlib import Path
 from typing import Any
 
 from cs_input_analyzer.engines.bootstrap import command
-from cs_input_analyzer.engines.collecting import launched_of, order_of
-from cs_input_analyzer.engines.interface import Launched, Launching, WorkerFailure, WorkPlan
+from cs_input_analyzer.engines.collecting import launch_result, order_of
+from cs_input_analyzer.engines.interface import LaunchHandle, LaunchResult, WorkerFailure, WorkPlan
 from cs_input_analyzer.engines.slurm import asking
 from cs_input_analyzer.engines.slurm.agent import ENDED_BY_SLURM, LOOK, WORK
-from cs_input_analyzer.engines.slurm.allocation import Allocation, Told, Wish, open_allocation
+from cs_input_analyzer.engines.slurm.allocation import Allocation, AllocationRequest, OnStatus, open_allocation
 from cs_input_analyzer.engines.slurm.clocks import Offset, skew_s
 from cs_input_analyzer.engines.slurm.lines import srun_words
 from cs_input_analyzer.engines.slurm.looking import looked, notes_on, write_token
 from cs_input_analyzer.engines.slurm.results import collect
-from cs_input_analyzer.engines.slurm.step import SILENCE_S, Step, Task
+from cs_input_analyzer.engines.slurm.step import SILENCE_S, JobStep, Task
 from cs_input_analyzer.engines.slurm.words import MEMORY, cause_in, is_over
 from cs_input_analyzer.engines.tf_config import announced_addresses
 from cs_input_analyzer.errors import LaunchError, UsageError
 from cs_input_analyzer.records import START_TIMEOUT_S, Host, Layout
 from cs_input_analyzer.units import counted
 
-__all__ = ["SlurmLauncher", "SlurmLaunching"]
+__all__ = ["SlurmLaunchHandle", "SlurmLauncher"]
 
 AGENT = "cs_input_analyzer.engines.slurm.agent"
 # Importing TensorFlow on CPUs of its own, and what Slurm takes to start a step; until a launch has shown better.
@@ -44,11 +44,11 @@ MOST_TRACED = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SlurmLaunching:
+class SlurmLaunchHandle:
     """A step whose workers import TensorFlow, or wait for their order."""
 
     layout: Layout
-    step: Step
+    step: JobStep
     folder: Path
 
 
@@ -60,11 +60,11 @@ class SlurmLauncher:
 
     def __init__(
         self,
-        wish: Wish,
+        request: AllocationRequest,
         *,
         cpus: int | None = None,
         worker_memory_bytes: int | None = None,
-        told: Told = lambda what: None,
+        on_status: OnStatus = lambda what: None,
         clock: Callable[[], float] = time.monotonic,
         silence_s: float = SILENCE_S,
         start_timeout_s: float = START_TIMEOUT_S,
@@ -75,12 +75,12 @@ class SlurmLauncher:
         self._silence_s = silence_s
         self._start_timeout_s = start_timeout_s
         self._worker_memory_bytes = worker_memory_bytes
-        self._started: list[SlurmLaunching] = []
+        self._started: list[SlurmLaunchHandle] = []
         self._seen_starting_s: list[float] = []
         self._notes: list[str] = []
-        self._allocation: Allocation = open_allocation(wish, os.environ, told)
+        self._allocation: Allocation = open_allocation(request, os.environ, on_status)
         try:
-            told("looking at the nodes")
+            on_status("looking at the nodes")
             write_token(self.folder)
             self.host = self._look(cpus)
         except BaseException:
@@ -132,7 +132,7 @@ class SlurmLauncher:
 
     # --- launches ---
 
-    def start(self, layout: Layout) -> SlurmLaunching:
+    def start(self, layout: Layout) -> SlurmLaunchHandle:
         if layout.nodes > self.nodes:
             raise LaunchError(f"layout {layout}: Slurm gave {counted(self.nodes, 'node')}; --slurm-nodes asks for more")
         if layout.cpus_per_node > self.host.cpu_budget:
@@ -147,38 +147,38 @@ class SlurmLauncher:
         limit = self._worker_memory_bytes or 0
         numbers = (layout.tasks_per_node, layout.cpus_per_task, limit, int(self._isolates))
         step = self._step(layout, WORK, str(folder), *map(str, numbers))
-        launching = SlurmLaunching(layout=layout, step=step, folder=folder)
-        self._started.append(launching)
-        return launching
+        handle = SlurmLaunchHandle(layout=layout, step=step, folder=folder)
+        self._started.append(handle)
+        return handle
 
-    def _step(self, layout: Layout, *arguments: str) -> Step:
-        return Step(
+    def _step(self, layout: Layout, *arguments: str) -> JobStep:
+        return JobStep(
             srun_words(self.job_id, layout, os.getcwd(), command(AGENT, *arguments)), layout.tasks, silence_s=self._silence_s
         )
 
-    def run(self, launching: Launching, plan: WorkPlan) -> Launched:
-        assert isinstance(launching, SlurmLaunching)
-        step, is_interrupted, starting_s = launching.step, False, 0.0
+    def run(self, handle: LaunchHandle, plan: WorkPlan) -> LaunchResult:
+        assert isinstance(handle, SlurmLaunchHandle)
+        step, is_interrupted, starting_s = handle.step, False, 0.0
         offsets: tuple[Offset | None, ...] = ()
         try:
             left_s = plan.deadline_s - self._clock()
-            offsets, starting_s = self._build(launching, plan, left_s)
+            offsets, starting_s = self._build(handle, plan, left_s)
             self._sample(step, plan, offsets, left_s)
         except KeyboardInterrupt:
             is_interrupted = True
             step.tell("end", why="interrupt")
         try:
-            return self._collected(launching, plan, offsets, starting_s, is_interrupted)
+            return self._collected(handle, plan, offsets, starting_s, is_interrupted)
         finally:
-            self._end(launching)
-            shutil.rmtree(launching.folder, ignore_errors=True)
+            self._end(handle)
+            shutil.rmtree(handle.folder, ignore_errors=True)
 
-    def _build(self, launching: SlurmLaunching, plan: WorkPlan, left_s: float) -> tuple[tuple[Offset | None, ...], float]:
+    def _build(self, handle: SlurmLaunchHandle, plan: WorkPlan, left_s: float) -> tuple[tuple[Offset | None, ...], float]:
         """Gives the workers their orders; the clocks of their nodes, and the seconds until each has built its pipeline or is gone.
 
         `left_s`: after that, until the deadline.
         """
-        step, began_s = launching.step, time.monotonic()
+        step, began_s = handle.step, time.monotonic()
         latest_s = began_s + self._start_timeout_s
         for other in self._started:  # whoever still imports would take CPUs from those that are measured
             other.step.wait(_has_said("imported", "failed"), latest_s)
@@ -187,11 +187,11 @@ class SlurmLauncher:
         if taken_s is not None:
             self._seen_starting_s.append(taken_s)
         offsets = step.read_clocks()
-        step.tell("order", **self._order(launching, plan, latest_s - time.monotonic(), left_s))
+        step.tell("order", **self._order(handle, plan, latest_s - time.monotonic(), left_s))
         step.wait(_has_said("built", "failed"), latest_s + DEADLINE_GRACE_S)
         return offsets, time.monotonic() - began_s
 
-    def _sample(self, step: Step, plan: WorkPlan, offsets: Sequence[Offset | None], left_s: float) -> None:
+    def _sample(self, step: JobStep, plan: WorkPlan, offsets: Sequence[Offset | None], left_s: float) -> None:
         """Takes workers that have built their pipelines through the window; returns when each is done, gone, or late."""
         deadline_s = time.monotonic() + left_s
         late_s = deadline_s + DEADLINE_GRACE_S
@@ -205,14 +205,14 @@ class SlurmLauncher:
         if plan.want_source or plan.want_prefixes or plan.candidates:
             step.wait(_has_said("over", "failed"), late_s, step.tasks[:1])
 
-    def _give_up_unready(self, step: Step) -> None:
+    def _give_up_unready(self, step: JobStep) -> None:
         for task in step.tasks:
             if task.here is not None and task.here["problem"]:
                 step.lose([task], f"node {task.node} cannot write to {self.folder.parent}: {task.here['problem']}")
 
-    def _order(self, launching: SlurmLaunching, plan: WorkPlan, start_s: float, left_s: float) -> dict[str, Any]:
-        names = [task.node or "localhost" for task in launching.step.tasks]
-        is_alone, fixes_s = launching.layout.tasks == 1, left_s - LEAVING_S
+    def _order(self, handle: SlurmLaunchHandle, plan: WorkPlan, start_s: float, left_s: float) -> dict[str, Any]:
+        names = [task.node or "localhost" for task in handle.step.tasks]
+        is_alone, fixes_s = handle.layout.tasks == 1, left_s - LEAVING_S
         return {
             "first": asdict(order_of(plan, 0, "", is_first=True, is_alone=is_alone, left_s=fixes_s)),
             "others": asdict(order_of(plan, 0, "", is_first=False, is_alone=is_alone, left_s=fixes_s)),
@@ -224,14 +224,14 @@ class SlurmLauncher:
 
     def _collected(
         self,
-        launching: SlurmLaunching,
+        handle: SlurmLaunchHandle,
         plan: WorkPlan,
         offsets: Sequence[Offset | None],
         starting_s: float,
         is_interrupted: bool,
-    ) -> Launched:
+    ) -> LaunchResult:
         """Everybody's numbers, in the window that they share. Raises LaunchError where the engine lost all of them."""
-        step = launching.step
+        step = handle.step
         step.tell("leave")
         if not step.wait(lambda task: task.ended is not None, time.monotonic() + DEADLINE_GRACE_S):
             step.lose(
@@ -248,8 +248,8 @@ class SlurmLauncher:
         step.wait_told(time.monotonic() + TOLD_PATIENCE_S)
         self._explain(step)
         if all(task.lost for task in step.tasks) and not is_interrupted:
-            self._raise_if_nothing(launching)
-        workers, journal, ending = collect(launching.folder, step.tasks, plan.worker_indices, ahead_s, until_s)
+            self._raise_if_nothing(handle)
+        workers, journal, ending = collect(handle.folder, step.tasks, plan.worker_indices, ahead_s, until_s)
         starts = [
             task.ended["start_s"] - ahead_s[task.rank] for task in step.tasks if task.ended and task.ended["start_s"] is not None
         ]
@@ -257,13 +257,13 @@ class SlurmLauncher:
             worker if offset is None else replace(worker, clock_ahead_s=offset.ahead_s)
             for worker, offset in zip(workers, offsets or [None] * len(workers), strict=True)
         )
-        launched = launched_of(
-            launching.layout, plan, workers, journal, ending, starting_s=starting_s, is_interrupted=is_interrupted
+        launched = launch_result(
+            handle.layout, plan, workers, journal, ending, starting_s=starting_s, is_interrupted=is_interrupted
         )
         measurement = replace(launched.measurement, start_skew_s=skew_s(starts), notes=tuple(self._notes_on(step)))
         return replace(launched, measurement=measurement, failure=_failure_of(launched.failure, step.tasks[0], workers[0].message))
 
-    def _explain(self, step: Step) -> None:
+    def _explain(self, step: JobStep) -> None:
         """Adds what Slurm knows to tasks that were lost with their node, or ended with the job."""
         cause = cause_in(step.errors)
         for task in step.tasks:
@@ -278,12 +278,12 @@ class SlurmLauncher:
             if any(word in state for word in ("DOWN", "FAIL", "NOT_RESPONDING", "DRAIN")) or state.endswith("*"):
                 task.lost += f"; Slurm has {task.node} as {state}"
 
-    def _raise_if_nothing(self, launching: SlurmLaunching) -> None:
+    def _raise_if_nothing(self, handle: SlurmLaunchHandle) -> None:
         """All tasks are lost: where not even one of them has begun, it is the engine that failed."""
-        if any(task.heard for task in launching.step.tasks):
+        if any(task.heard for task in handle.step.tasks):
             return
-        why = launching.step.tasks[0].lost
-        raise LaunchError(f"a launch of {launching.layout} did not come up on Slurm job {self.job_id}: {why}{self._job_words()}")
+        why = handle.step.tasks[0].lost
+        raise LaunchError(f"a launch of {handle.layout} did not come up on Slurm job {self.job_id}: {why}{self._job_words()}")
 
     def _job_words(self) -> str:
         try:
@@ -294,27 +294,27 @@ class SlurmLauncher:
             return "; the job is gone"
         return f"; the job is {job.state}{f' ({job.reason})' if job.reason else ''}" if is_over(job) else ""
 
-    def _notes_on(self, step: Step) -> list[str]:
+    def _notes_on(self, step: JobStep) -> list[str]:
         here = [task.here for task in step.tasks if task.here is not None]
         notes = list(self._notes)
         if any(not found["is_bound"] for found in here):
             notes.append("Slurm binds no task to CPUs here (TaskPlugin): each worker took its part of its node's CPUs by itself")
         return notes
 
-    def _end(self, launching: SlurmLaunching) -> None:
+    def _end(self, handle: SlurmLaunchHandle) -> None:
         """Ends a step; where tasks of it cannot be reached, also by name: Slurm may hold a step whose node is gone."""
-        step = launching.step
+        step = handle.step
         step.close()
         if any(task.lost for task in step.tasks) and step.number:
             asking.cancel(f"{self.job_id}.{step.number}")
 
     def close(self) -> None:
-        for launching in self._started:
-            if not launching.step.is_over:
-                launching.step.tell("end", why="interrupt")
-        for launching in self._started:
-            if not launching.step.is_over:
-                self._end(launching)
+        for handle in self._started:
+            if not handle.step.is_over:
+                handle.step.tell("end", why="interrupt")
+        for handle in self._started:
+            if not handle.step.is_over:
+                self._end(handle)
         self._allocation.close()
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from cs_input_analyzer.engines.slurm.agent import TOKEN
-from cs_input_analyzer.engines.slurm.step import Step
+from cs_input_analyzer.engines.slurm.step import JobStep
 from cs_input_analyzer.errors import LaunchError
 
 __all__ = ["looked", "notes_on", "write_token"]
@@ -25,7 +25,7 @@ def write_token(folder: Path) -> None:
     (folder / TOKEN).write_text(secrets.token_hex(16))
 
 
-def looked(step: Step, folder: Path, where: str) -> list[dict[str, Any]]:
+def looked(step: JobStep, folder: Path, where: str) -> list[dict[str, Any]]:
     """What each node of a step said of itself. Raises LaunchError naming one that cannot be used, and why."""
     step.wait(lambda task: task.here is not None, time.monotonic() + LOOK_PATIENCE_S)
     mute = [task for task in step.tasks if task.here is None]

@@ -18,7 +18,7 @@ from cs_input_analyzer.engines.slurm.words import cause_in, srun_complaint
 from cs_input_analyzer.errors import LaunchError
 from cs_input_analyzer.machines.cluster.slurm_commands import our_environment
 
-__all__ = ["Step", "Task"]
+__all__ = ["JobStep", "Task"]
 
 LOOK_S = 0.2
 # An agent speaks every second; so long without a word, and its node or the way to it is gone. Before its first word a task may have
@@ -54,7 +54,7 @@ class Task:
         return not self.lost and self.ended is None
 
 
-class Step:
+class JobStep:
     """Started at once; `wait` for its tasks, `tell` them what to do, `close` it. Times are those of a monotonic clock."""
 
     def __init__(self, words: Sequence[str], tasks: int, *, silence_s: float = SILENCE_S) -> None:

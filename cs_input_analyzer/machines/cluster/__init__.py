@@ -30,7 +30,7 @@ from typing import Any
 import yaml
 
 from cs_input_analyzer.errors import UsageError
-from cs_input_analyzer.machines.cluster.slurm import Found, discover
+from cs_input_analyzer.machines.cluster.slurm import SlurmNodes, discover
 from cs_input_analyzer.machines.cluster.stated_speed import checked_ratio, format_reference, ratio_by_loop, read_reference
 from cs_input_analyzer.planning.recommend import THIS_HOST
 from cs_input_analyzer.records import Cluster, Estimate, Host, Options
@@ -41,7 +41,7 @@ from wafer_model.names import find_name
 __all__ = [
     "FLAGS",
     "SLURM",
-    "Found",
+    "SlurmNodes",
     "discover",
     "format_reference",
     "from_file",

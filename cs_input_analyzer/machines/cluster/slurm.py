@@ -27,7 +27,7 @@ from cs_input_analyzer.machines.cluster.slurm_text import (
 from cs_input_analyzer.planning.node_list import expand_nodelist
 from cs_input_analyzer.records import Cluster
 
-__all__ = ["Found", "cluster_of", "discover"]
+__all__ = ["SlurmNodes", "cluster_of", "discover"]
 
 # From these on the programs write JSON that has what we need: `sinfo`, later in another shape, then `scontrol`.
 SINFO_JSON, SCONTROL_JSON = (21, 8), (23, 2)
@@ -35,7 +35,7 @@ NAMED = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class SlurmNodes:
     """What was found: the cluster to plan for, the partition it is in, and the nodes that a job must not have.
 
     Attributes:
@@ -52,7 +52,7 @@ class Found:
     excluded: tuple[str, ...]
 
 
-def discover(partition: str | None = None, exclude: Sequence[str] = ()) -> Found:
+def discover(partition: str | None = None, exclude: Sequence[str] = ()) -> SlurmNodes:
     """Asks Slurm for its nodes.
 
     Args:
@@ -123,7 +123,7 @@ def cluster_of(
     limits: Limits,
     name: str,
     version: str,
-) -> Found:
+) -> SlurmNodes:
     """The nodes of one kind that the user may have, out of what Slurm told. A partition of several kinds gives the one with most
     CPUs: a launch has the same tasks on every node. Raises UsageError; see `discover`."""
     partition = _chosen(partitions, wanted)
@@ -162,7 +162,7 @@ def cluster_of(
     excluded = tuple(node.name for node in members if node.name not in taken and "FUTURE" not in node.states)
     source = f"Slurm ({version}), partition {partition.name}: {len(alike)} of {len(members)} nodes"
     source += f" ({_listed(out)} left out)" if out else ""
-    return Found(
+    return SlurmNodes(
         cluster=Cluster(
             nodes=count,
             cpus_per_node=cpus,

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from cs_input_analyzer.records import Layout
 
-__all__ = ["Wanted", "probe_of", "scaling_nodes", "shard_indices"]
+__all__ = ["LaunchRequest", "probe_of", "scaling_nodes", "shard_indices"]
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class LaunchRequest:
     """A launch to run: its layout, the worker count to announce, which of those workers to start, and what it is to tell."""
 
     layout: Layout
@@ -21,13 +21,13 @@ class Wanted:
     why: str
 
 
-def probe_of(layout: Layout) -> Wanted:
+def probe_of(layout: Layout) -> LaunchRequest:
     """A launch of which all workers run."""
     if layout.tasks > 1:
         why = "what workers leave each other"
     else:
         why = "cost on one CPU" if layout.cpus_per_task == 1 else "one worker on several CPUs"
-    return Wanted(layout, layout.tasks, tuple(range(layout.tasks)), why)
+    return LaunchRequest(layout, layout.tasks, tuple(range(layout.tasks)), why)
 
 
 def scaling_nodes(most: int) -> tuple[int, ...]:

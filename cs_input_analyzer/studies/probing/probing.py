@@ -10,14 +10,14 @@ from typing import Literal
 
 import psutil
 
-from cs_input_analyzer.engines import Launched, Launcher, Launching, WorkPlan
+from cs_input_analyzer.engines import Launcher, LaunchHandle, LaunchResult, WorkPlan
 from cs_input_analyzer.machines.storage import STREAMS, probe_storage
 from cs_input_analyzer.planning import capacity
 from cs_input_analyzer.records import CacheChoice, Cluster, LaunchPlan, Layout, Options
 from cs_input_analyzer.studies.demand import has_demand
 from cs_input_analyzer.studies.probing.decompose import decompose
 from cs_input_analyzer.studies.probing.failures import failure_of
-from cs_input_analyzer.studies.probing.launches import Wanted, probe_of, scaling_nodes, shard_indices
+from cs_input_analyzer.studies.probing.launches import LaunchRequest, probe_of, scaling_nodes, shard_indices
 from cs_input_analyzer.studies.probing.seconds import (
     FIXES_WINDOW_S,
     LAUNCH_OVERHEAD_S,
@@ -205,7 +205,7 @@ class Probing:
             return False
         layout = Layout(nodes=1, tasks_per_node=tasks, cpus_per_task=plan.cpus_per_task)
         indices = shard_indices([size for _, size in self.seen.files], plan.input_workers, tasks, self._random)
-        wanted = [Wanted(layout, plan.input_workers, indices, "workers of the plan, with its worker count announced")]
+        wanted = [LaunchRequest(layout, plan.input_workers, indices, "workers of the plan, with its worker count announced")]
         rivals = [rival for rival in self._first if self.seen.processes_of(rival) < DECIDING_PROCESSES and rival != layout]
         room = int((self.seconds.left_s - self._launcher.starting_s(tasks)) / (LAUNCH_OVERHEAD_S + ROUND_WINDOW_S)) - 1
         self._random.shuffle(rivals)
@@ -239,7 +239,7 @@ class Probing:
         wanted = replace(probe_of(layout), why="the pipeline cut after each of its ops")
         self._run(self._launcher.start(layout), wanted, 1, import_s=self._launcher.starting_s(1) + PREFIXES_S, want_prefixes=True)
 
-    def measure_fixes(self, candidates: Sequence[Candidate], layout: Layout) -> Launched | None:
+    def measure_fixes(self, candidates: Sequence[Candidate], layout: Layout) -> LaunchResult | None:
         """One fresh worker that tries fixes side by side in what is left of the time; None where that is too little.
 
         What it samples feeds no model.
@@ -275,10 +275,10 @@ class Probing:
 
     # --- launches -------------------------------------------------------------------------------------------------------------
 
-    def _run_all(self, order: Sequence[Wanted], longest_s: float = math.inf) -> bool:
+    def _run_all(self, order: Sequence[LaunchRequest], longest_s: float = math.inf) -> bool:
         """Runs launches in this order; their workers import TensorFlow side by side, as far as memory allows. False if all
         failed. No window is longer than `longest_s`."""
-        waiting: dict[int, Launching] = {}
+        waiting: dict[int, LaunchHandle] = {}
         workers = 0
         self._tell("importing TensorFlow")
         began_s = self._launcher.now_s()
@@ -302,14 +302,14 @@ class Probing:
 
     def _run(
         self,
-        launching: Launching,
-        wanted: Wanted,
+        launching: LaunchHandle,
+        wanted: LaunchRequest,
         launches_left: int,
         import_s: float = 0.0,
         longest_s: float = math.inf,
         cache: CacheChoice | None = None,
         want_prefixes: bool = False,
-    ) -> Launched:
+    ) -> LaunchResult:
         began_s = self._launcher.now_s()
         layout, num_workers = launching.layout, wanted.num_workers
         self._tell(f"measuring {layout}" + (f" as {num_workers} workers" if num_workers != layout.tasks else ""))

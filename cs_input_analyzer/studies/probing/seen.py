@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from cs_input_analyzer.engines import Launched
+from cs_input_analyzer.engines import LaunchResult
 from cs_input_analyzer.planning import capacity
 from cs_input_analyzer.planning.bottlenecks import is_growing
 from cs_input_analyzer.records import (
@@ -74,7 +74,7 @@ class Seen:
         seen.model, seen.stations = run.capacity, run.stations
         return seen
 
-    def keep(self, launched: Launched, measurement: Measurement) -> None:
+    def keep(self, launched: LaunchResult, measurement: Measurement) -> None:
         """What a launch gave; `measurement` is that of it, with its role and reason."""
         self.measurements.append(measurement)
         self.source_samples_per_s = self.source_samples_per_s or launched.source_samples_per_s
