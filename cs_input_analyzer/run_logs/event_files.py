@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cs_input_analyzer.run_logs.grammar import Mark, StepLine
+from cs_input_analyzer.run_logs.grammar import Line
 
 LOCAL, AVERAGE, STEPS, WAIT = "local_samples_per_sec", "avg_samples_per_sec", "avg_steps_per_sec", "input_wait_ratio"
 ESTIMATOR = "global_step/sec"
@@ -30,7 +30,7 @@ class EventScalars:
     events: int = 0
     found_tags: set[str] = field(default_factory=set)
 
-    def lines(self) -> Iterator[StepLine | Mark]:
+    def lines(self) -> Iterator[Line]:
         """One line for each step that has a rate, and one for each checkpoint, in the order of the file."""
         step, stamp, values = None, None, {}
         for at_s, number, tag, value in self._entries():
@@ -39,7 +39,7 @@ class EventScalars:
                 values = {}
             step, stamp = number, at_s
             if tag is None:
-                yield Mark(t_s=at_s, rank=None, phase="checkpoint", edge="end", step=number)
+                yield Line("end", at_s, phase="checkpoint", step=number)
                 step = None
                 continue
             values[tag] = value
@@ -84,15 +84,15 @@ class EventScalars:
             yield at_s, int(event.step), None, 0.0
 
 
-def _line(step: int, at_s: float | None, values: dict[str, float]) -> Iterator[StepLine]:
+def _line(step: int, at_s: float | None, values: dict[str, float]) -> Iterator[Line]:
     if LOCAL in values or AVERAGE in values or ESTIMATOR in values:
-        yield StepLine(
-            t_s=at_s,
-            resolution_s=STAMP_S,
-            rank=None,
+        yield Line(
+            "step",
+            at_s,
+            STAMP_S,
             step=step,
-            samples_per_s=values.get(LOCAL),
-            global_samples_per_s=values.get(AVERAGE),
+            rate=values.get(LOCAL),
+            global_rate=values.get(AVERAGE),
             steps_per_s=values.get(STEPS),
         )
 

@@ -1,23 +1,18 @@
-"""The one place where files of a run are opened: what kind each is, and its bytes in blocks, whatever state it is in."""
+"""Finds the files of a run at a path, and says of which kind each is."""
 
 from __future__ import annotations
 
-import gzip
 import os
 import re
-import zlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.records import RunSourceKind
 from cs_input_analyzer.run_logs.grammar import STEP_NEEDLES
+from cs_input_analyzer.run_logs.scan import BLOCK_BYTES, GZIP_MAGIC, LogFile
 
-BLOCK_BYTES = 1 << 18
-"""Stays in a CPU's second cache while it is searched a dozen times."""
 HEAD_BYTES = 1 << 16
-GZIP_MAGIC = b"\x1f\x8b"
 # A folder may be a home directory; what is beyond is said to be.
 MOST_ENTRIES = 50_000
 DEEPEST = 8
@@ -47,31 +42,6 @@ class Looked:
     found: tuple[Found, ...]
     note: str = ""
     saved_steps: tuple[int, ...] = ()
-
-
-@dataclass(slots=True)
-class Opened:
-    """A file that is being read in blocks. `trouble`: why it ended before its end; empty while all is well."""
-
-    path: Path
-    trouble: str = ""
-
-    def blocks(self) -> Iterator[bytes]:
-        """The bytes, unpacked where they are gzipped. What cannot be read ends the file, and is told in `trouble`."""
-        try:
-            with self.path.open("rb") as raw:
-                if raw.peek(2)[:2] == GZIP_MAGIC:
-                    with gzip.GzipFile(fileobj=raw) as unpacked:
-                        # `read` would lose what it has unpacked when it meets the damage.
-                        while block := unpacked.read1(BLOCK_BYTES):
-                            yield block
-                else:
-                    while block := raw.read(BLOCK_BYTES):
-                        yield block
-        except (EOFError, gzip.BadGzipFile, zlib.error):
-            self.trouble = "the gzip file is cut or damaged: read until there"
-        except OSError as error:
-            self.trouble = f"read until an error: {(error.strerror or str(error)).lower()}"
 
 
 def look(path: Path) -> Looked:
@@ -173,12 +143,12 @@ def _kind_of_file(path: Path) -> RunSourceKind:
 
 def head_of(path: Path) -> bytes:
     """How the file begins, unpacked; empty where that cannot be read."""
-    return next(Opened(path=path).blocks(), b"")[:HEAD_BYTES]
+    return next(LogFile(path).blocks(), b"")[:HEAD_BYTES]
 
 
 def may_hold_steps(path: Path) -> bool:
     """Whether a log says something of what is looked for, in its first or its last blocks."""
-    blocks = Opened(path=path).blocks()
+    blocks = LogFile(path).blocks()
     first = next(blocks, b"")
     try:
         with path.open("rb") as file:

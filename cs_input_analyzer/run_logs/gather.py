@@ -15,13 +15,13 @@ from typing import TypeVar
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.records import RunSource, RunSourceKind
 from cs_input_analyzer.run_logs import step_journal
-from cs_input_analyzer.run_logs.console_log import LogBook, LoggedRun, newest_writers, read_console_log
+from cs_input_analyzer.run_logs.console_log import LoggedRun, read_console_log
 from cs_input_analyzer.run_logs.documents import PerformanceSummary, RunParameters, read_parameters, read_performance_summary
 from cs_input_analyzer.run_logs.event_files import TAGS, EventScalars
-from cs_input_analyzer.run_logs.files import Found, Opened, check_size, look, may_hold_steps
-from cs_input_analyzer.run_logs.grammar import NEEDLES, StepLine
+from cs_input_analyzer.run_logs.files import Found, check_size, look, may_hold_steps
+from cs_input_analyzer.run_logs.grammar import NEEDLES
 from cs_input_analyzer.run_logs.pace import Saved
-from cs_input_analyzer.run_logs.scan import READ_WHOLE, Scanned, lines_with
+from cs_input_analyzer.run_logs.scan import READ_WHOLE, LogFile
 from cs_input_analyzer.run_logs.step_journal import Journal, read_step_journal
 from wafer_model import WaferModelError
 from wafer_model.compile_report import CompileReport, read_compile_report
@@ -125,9 +125,9 @@ def _take_logs(found: list[Found], gathered: Gathered, is_folder: bool) -> None:
             gathered.notes.append(f"left aside: {one.path}, an older log" if place == 1 else f"and {one.path}")
             continue
         read += 1
-        book, source = _read_log(one.path)
-        run = book.runs[-1]
-        if book.events == 0:
+        runs, says_something, source = _read_log(one.path)
+        run = runs[-1]
+        if not says_something:
             gathered.sources.append(RunSource(path=source.path, kind=source.kind, note="none of the lines that were looked for"))
             continue
         if gathered.logs and not _is_same_run(gathered.logs[0][1], run):
@@ -135,16 +135,16 @@ def _take_logs(found: list[Found], gathered: Gathered, is_folder: bool) -> None:
             continue
         gathered.sources.append(source)
         gathered.logs.append((one.path, run))
-        gathered.runs_found = max(gathered.runs_found, len(book.runs) + book.runs_dropped + newest_writers(run)[1])
+        gathered.runs_found = max(gathered.runs_found, len(runs) + run.older_groups())
 
 
-def _read_log(path: Path) -> tuple[LogBook, RunSource]:
-    opened, scanned = Opened(path=path), Scanned()
-    book = read_console_log(lines_with(NEEDLES, opened.blocks(), scanned))
-    notes = [opened.trouble] if opened.trouble else []
-    if scanned.is_sampled:
+def _read_log(path: Path) -> tuple[list[LoggedRun], bool, RunSource]:
+    file = LogFile(path)
+    runs, count = read_console_log(file.lines(NEEDLES))
+    notes = [file.trouble] if file.trouble else []
+    if file.is_sampled:
         notes.append(f"beyond the first {READ_WHOLE:,} lines that count, a sample of them was read")
-    return book, RunSource(path=str(path), kind="console log", note="; ".join(notes))
+    return runs, count > 0, RunSource(path=str(path), kind="console log", note="; ".join(notes))
 
 
 def _may_be_ranks(newest: Found, other: Found) -> bool:
@@ -168,11 +168,11 @@ def _take_journals(found: list[Found], gathered: Gathered) -> set[Path]:
     """The folders of journals that were left aside: what else their monitors wrote there is of no use either."""
     read: list[tuple[Found, Journal, str]] = []
     for one in found[:MOST_FILES]:
-        opened, scanned = Opened(path=one.path), Scanned()
-        journal = read_step_journal(lines_with(step_journal.NEEDLES, opened.blocks(), scanned))
+        file = LogFile(one.path)
+        journal = read_step_journal(file.lines(step_journal.NEEDLES))
         if journal.runs or journal.best.has_steps:
             cut = f"{journal.bad_lines} line(s) are no JSON" if journal.bad_lines else ""
-            read.append((one, journal, "; ".join(text for text in (opened.trouble, cut) if text)))
+            read.append((one, journal, "; ".join(text for text in (file.trouble, cut) if text)))
         else:
             gathered.sources.append(RunSource(path=str(one.path), kind="step journal", note="no steps of the monitor in it"))
     if not read:
@@ -231,10 +231,7 @@ def _take_events(found: list[Found], gathered: Gathered, has_steps: bool) -> Non
             scalars = EventScalars(path=one.path)
             for line in scalars.lines():
                 count += 1
-                if isinstance(line, StepLine):
-                    run.take_step(line, count)
-                else:
-                    run.take_mark(line)
+                run.add(line, count)
             note = (
                 scalars.trouble if scalars.found_tags else "; ".join(filter(None, (scalars.trouble, "none of our scalars in it")))
             )
@@ -244,7 +241,7 @@ def _take_events(found: list[Found], gathered: Gathered, has_steps: bool) -> Non
         if run.has_steps:
             run.end()
             gathered.events = run
-            gathered.runs_found = max(gathered.runs_found, 1 + newest_writers(run)[1])
+            gathered.runs_found = max(gathered.runs_found, 1 + run.older_groups())
             return
         tried.append(folder)
     gathered.notes.append(f"the event files hold none of {', '.join(TAGS[:3])}")

@@ -22,9 +22,10 @@ from cs_input_analyzer.records import (
 )
 from cs_input_analyzer.run_logs import clues as evidence
 from cs_input_analyzer.run_logs.change import Demand, change_of, doubt_of, supply_of_launch
-from cs_input_analyzer.run_logs.console_log import LoggedRun, Writer, newest_writers
+from cs_input_analyzer.run_logs.console_log import LoggedRun
 from cs_input_analyzer.run_logs.gather import Gathered, gather
-from cs_input_analyzer.run_logs.pace import Pace, pace_of
+from cs_input_analyzer.run_logs.pace import Pace, average_rate, pace_of
+from cs_input_analyzer.run_logs.steps import Writer
 from cs_input_analyzer.run_logs.timeline import shown_stalls, timeline_of
 from cs_input_analyzer.run_logs.workers import is_mixed, middle_wait, missing_journals, workers_of
 
@@ -109,13 +110,13 @@ def _steps(gathered: Gathered) -> Steps | None:
     if gathered.events is not None:
         runs.append(gathered.events)
     for run in runs:
-        writers, _ = newest_writers(run)
+        writers = run.newest_writers()
         if writers:
-            writer = max(writers, key=lambda each: each.series.lines)
+            writer = max(writers, key=lambda each: len(each.lines))
             stated = next((journal.batch_size for _, journal in gathered.journals if journal.best is run), None)
             if stated is None and gathered.parameters is not None:
                 stated = gathered.parameters.batch_size
-            pace = pace_of(writer.series, run.finished, batch_size=stated, saved=gathered.saved)
+            pace = pace_of(writer, run.finished, batch_size=stated, saved=gathered.saved)
             return Steps(run=run, writer=writer, pace=pace)
     return None
 
@@ -132,34 +133,34 @@ def _rates(gathered: Gathered, steps: Steps | None, workers: tuple[StepWorker, .
         estimated = gathered.compile_report.samples_per_s
     average = performance.samples_per_s if performance is not None else None
     if average is None and finished is not None and not finished.includes_start:
-        average = finished.samples_per_s or (finished.samples / finished.seconds if finished.seconds else None)
+        average = average_rate(finished)
     if average is None and gathered.summary is not None:
         average = gathered.summary.average_samples_per_s
     runs = [run for _, run in gathered.logs] + ([gathered.events] if gathered.events is not None else [])
-    printed = next((run.printed for run in runs if run.printed is not None), None) if steps is None else None
+    printed = next((run.rates for run in runs if run.rates is not None), None) if steps is None else None
     evaluated = next((run.last_eval for run in runs if run.last_eval is not None), None)
     streamed = next((run.streamed for run in runs if run.streamed is not None), None)
     samples = _first(finished.samples if finished is not None else None, performance.total_samples if performance else None)
-    seconds = _first(finished.seconds if finished is not None else None, performance.total_time_s if performance else None)
+    seconds = _first(finished.duration_s if finished is not None else None, performance.total_time_s if performance else None)
     common = RunRates(
         average_samples_per_s=average,
         estimated_samples_per_s=estimated,
         total_samples=samples,
         total_time_s=seconds,
         rate_samples_per_s=_first(
-            printed.samples_per_s if printed is not None else None,
+            printed.rate if printed is not None else None,
             performance.recent_samples_per_s if performance is not None else None,
         ),
-        global_rate_samples_per_s=printed.global_samples_per_s if printed is not None else None,
+        global_rate_samples_per_s=printed.global_rate if printed is not None else None,
         printed_steps_per_s=printed.steps_per_s if printed is not None else None,
-        evaluation_samples_per_s=evaluated.global_samples_per_s if evaluated is not None else None,
+        evaluation_samples_per_s=evaluated.global_rate if evaluated is not None else None,
         worker_steps_per_s=streamed.steps_per_s if streamed is not None else None,
     )
     return common if steps is None else _with_steps(common, gathered, steps, workers)
 
 
 def _with_steps(rates: RunRates, gathered: Gathered, steps: Steps, workers: tuple[StepWorker, ...]) -> RunRates:
-    pace, series = steps.pace, steps.writer.series
+    pace, writer = steps.pace, steps.writer
     batch = pace.batch_size
     together = _sum_of_workers(gathered, workers)
     steady = pace.steady_steps_per_s.scaled(batch) if pace.steady_steps_per_s is not None and batch is not None else None
@@ -167,8 +168,8 @@ def _with_steps(rates: RunRates, gathered: Gathered, steps: Steps, workers: tupl
         steady = steady.scaled(together / steady.estimate)
     return replace(
         rates,
-        rate_samples_per_s=_first(series.last_rate, rates.rate_samples_per_s),
-        global_rate_samples_per_s=series.last_global_rate,
+        rate_samples_per_s=_first(writer.last("rate"), rates.rate_samples_per_s),
+        global_rate_samples_per_s=writer.last("global_rate"),
         steady_samples_per_s=steady,
         undisturbed_samples_per_s=_undisturbed(pace),
         steady_steps_per_s=pace.steady_steps_per_s,

@@ -16,9 +16,9 @@ import numpy.typing as npt
 
 from cs_input_analyzer.monitoring.rates import SMOOTHING
 from cs_input_analyzer.records import Estimate, StallCause
-from cs_input_analyzer.run_logs.grammar import Finished
-from cs_input_analyzer.run_logs.steps import CAUSES, Floats, Intervals, StepSeries, weighted_median
-from cs_input_analyzer.stats.estimates import CONFIDENCE
+from cs_input_analyzer.run_logs.grammar import Line
+from cs_input_analyzer.run_logs.steps import CAUSES, Floats, Intervals, StepTable, Writer, weighted_median
+from cs_input_analyzer.stats.estimates import half_width_of_mean
 from cs_input_analyzer.stats.steady_state import block_means, mser5, rate_of
 
 STALL_RATIO = 2.0
@@ -142,11 +142,10 @@ class Pace:
         return self.stall_lost_s / self.plain_s if self.plain_s > 0 else None
 
 
-def pace_of(
-    series: StepSeries, finished: Finished | None, *, batch_size: float | None = None, saved: Saved = NOTHING_SAVED
-) -> Pace:
-    """The summary of a series; what was not seen is None or empty. `batch_size`: as the run's own files state it."""
-    intervals = series.intervals()
+def pace_of(writer: Writer, finished: Line | None, *, batch_size: float | None = None, saved: Saved = NOTHING_SAVED) -> Pace:
+    """The summary of a writer's steps; what was not seen is None or empty. `batch_size`: as the run's own files state it."""
+    table = writer.table
+    intervals = table.intervals()
     usual_s = _usual_pace_s(intervals)
     if usual_s is not None:
         # A saved step explains a pause; it makes none of an interval that is as long as others.
@@ -159,13 +158,13 @@ def pace_of(
     plain = kinds <= _STALL
     counted = plain | _like_stalls(intervals, kinds, usual_s)
     steady = _steady(intervals.steps[counted], intervals.seconds[counted])
-    batch, contradictions = _batch_size(series, finished, batch_size, steady)
+    batch, contradictions = _batch_size(table, finished, batch_size, steady)
     stalled = np.flatnonzero(kinds == _STALL)
     lost = intervals.seconds[stalled] - (usual_s or 0.0) * intervals.steps[stalled]
     excused = np.flatnonzero(kinds >= _MADE_UP)
     made_up = kinds == _MADE_UP
-    bursts = _bursts(series, intervals, kinds, batch) if batch else np.empty(0)
-    errors = _rate_errors(series, batch) if batch else []
+    bursts = _bursts(table, intervals, kinds, batch) if batch else np.empty(0)
+    errors = _rate_errors(table, batch) if batch else []
     return Pace(
         batch_size=batch,
         steady_steps_per_s=steady,
@@ -321,11 +320,7 @@ def _steady(steps: Floats, seconds: Floats) -> Estimate | None:
     portions_s = portions_s[_transient(portions_s) :]
     blocks, _ = block_means(portions_s)
     mean = float(portions_s.mean())
-    half = mean
-    if len(blocks) > 1:
-        from scipy.special import stdtrit
-
-        half = float(stdtrit(len(blocks) - 1, 0.5 + CONFIDENCE / 2)) * float(blocks.std(ddof=1)) / math.sqrt(len(blocks))
+    half = half_width_of_mean(blocks, of_one=mean)
     gap_s = Estimate(estimate=mean, low=max(mean - half, mean / 10), high=mean + half, count=len(blocks))
     return rate_of(gap_s, float(all_steps[-1]) / count) if mean > 0 else None
 
@@ -347,10 +342,10 @@ def _transient(portions_s: Floats) -> int:
 
 
 def _batch_size(
-    series: StepSeries, finished: Finished | None, stated: float | None, steady: Estimate | None
+    table: StepTable, finished: Line | None, stated: float | None, steady: Estimate | None
 ) -> tuple[float | None, tuple[str, ...]]:
     """Samples of a step, and what contradicts it. None where nothing tells, or where a rate that was printed says it cannot be."""
-    seen, said = batch_size_of(series, finished), []
+    seen, said = batch_size_of(table, finished), []
     batch = stated if seen is None else seen
     if stated is not None and seen is not None:
         if abs(seen / stated - 1) <= 2 * FIT_ERROR_RATIO:
@@ -359,7 +354,7 @@ def _batch_size(
             said.append(f"{stated:,.0f} samples a step are stated, and what it printed says {seen:,.5g}: the latter are used")
     if batch is None or steady is None:
         return batch, tuple(said)
-    rates, totals = series.column("rate"), series.column("global_rate")
+    rates, totals = table.rate, table.global_rate
     local = np.concatenate((rates[np.isfinite(rates)] / (1 - SMOOTHING), totals[np.isfinite(totals)]))
     if len(local) and local.max() > 0:
         highest = float(local.max()) * PRINTED_RATIO
@@ -375,16 +370,16 @@ def _batch_size(
     return batch, tuple(said)
 
 
-def batch_size_of(series: StepSeries, finished: Finished | None) -> float | None:
+def batch_size_of(table: StepTable, finished: Line | None) -> float | None:
     """Samples of a step, from the totals of the run, or from its rates and the time stamps; None where neither tells.
 
     Totals need the step that the run began from. A log whose first lines were cut does not have it, nor does one of a run that went
     on from a checkpoint: so both are tried, and what the rates say decides.
     """
-    rough = _seen_batch_size(series) or _stated_batch_size(series, finished)
-    samples = finished.samples if finished is not None else 0
-    if samples > 0 and series.first is not None and series.last is not None:
-        whole = {samples / (series.last.step - began) for began in _beginnings(series) if series.last.step > began}
+    rough = _seen_batch_size(table) or _stated_batch_size(table, finished)
+    samples = finished.samples or 0 if finished is not None else 0
+    if samples > 0 and len(table.step):
+        whole = {samples / (float(table.step[-1]) - began) for began in _beginnings(table.step) if table.step[-1] > began}
         near = [each for each in whole if each == int(each) and (rough is None or abs(each / rough - 1) < FIT_ERROR_RATIO)]
         if len(near) == 1:
             return near[0]
@@ -393,9 +388,8 @@ def batch_size_of(series: StepSeries, finished: Finished | None) -> float | None
     return _whole(rough) if rough is not None else None
 
 
-def _beginnings(series: StepSeries) -> set[int]:
+def _beginnings(steps: Floats) -> set[int]:
     """Steps that the run may have begun from: none, or one log interval before its first line."""
-    steps = series.column("step")
     return {0, max(0, int(steps[0] - (steps[1] - steps[0])))} if len(steps) > 1 else {0}
 
 
@@ -403,12 +397,20 @@ def _whole(rough: float) -> float:
     return float(round(rough)) if round(rough) >= 1 and abs(rough - round(rough)) <= WHOLE_RATIO * rough else rough
 
 
-def _stated_batch_size(series: StepSeries, finished: Finished | None) -> float | None:
+def _stated_batch_size(table: StepTable, finished: Line | None) -> float | None:
     """Of an Estimator: samples per second of the whole training over its last steps per second."""
-    if finished is None or not series.last_steps_per_s:
+    printed = table.steps_per_s[np.isfinite(table.steps_per_s)]
+    stated = average_rate(finished)
+    return stated / float(printed[-1]) if stated and len(printed) and printed[-1] > 0 else None
+
+
+def average_rate(finished: Line | None) -> float | None:
+    """Samples per second of a whole training: as its last line states them, else its samples over its seconds."""
+    if finished is None:
         return None
-    stated = finished.samples_per_s or (finished.samples / finished.seconds if finished.seconds else None)
-    return stated / series.last_steps_per_s if stated else None
+    return finished.rate or (
+        finished.samples / finished.duration_s if finished.samples is not None and finished.duration_s else None
+    )
 
 
 def _divisor_near(samples: int, rough: float) -> float | None:
@@ -418,13 +420,13 @@ def _divisor_near(samples: int, rough: float) -> float | None:
     return float(min(divisors, key=lambda number: abs(number - rough))) if divisors else None
 
 
-def _seen_batch_size(series: StepSeries) -> float | None:
+def _seen_batch_size(table: StepTable) -> float | None:
     """Samples of a step as the printed rates imply it: beside rates in steps, else beside the time stamps.
 
     GlobalRate = step × batch / elapsed (where steps count from 0), so stamps grow by the batch size with step / GlobalRate.
     """
-    at_s, step, total = (series.column(name) for name in ("at_s", "step", "global_rate"))
-    per_step = total / series.column("steps_per_s")
+    (at_s, resolution_s), step, total = table.clock, table.step, table.global_rate
+    per_step = total / np.where(table.steps_per_s > 0, table.steps_per_s, np.nan)
     if np.isfinite(per_step).any():
         return float(np.median(per_step[np.isfinite(per_step)]))
     known = np.isfinite(at_s) & (total > 0)
@@ -435,7 +437,7 @@ def _seen_batch_size(series: StepSeries) -> float | None:
     spread, span = float(np.dot(x, x)), float(np.ptp(stamps))
     # What is rounded off the stamps and the rates, as a share of what they span.
     rounding = (per_sample * ROUNDED / total[known]).max() / np.ptp(per_sample) if spread > 0 else math.inf
-    coarse = series.column("resolution_s")[known].max() / span if span > 0 else math.inf
+    coarse = resolution_s[known].max() / span if span > 0 else math.inf
     if not rounding + coarse < FIT_ERROR_RATIO:
         return None
     slope = float(np.dot(x, y)) / spread
@@ -445,8 +447,8 @@ def _seen_batch_size(series: StepSeries) -> float | None:
     if known.sum() > 2:
         return slope
     # Any two points lie on a line, so Rate has to agree. It is 0.6 of the local rate and 0.4 of the Rate before.
-    local = (series.column("rate") - SMOOTHING * series.column("before_rate")) / (1 - SMOOTHING)
-    by_rate = (local * (at_s - series.column("before_s")) / (step - series.column("before_step")))[known][-1]
+    local = (table.rate - SMOOTHING * table.before["rate"]) / (1 - SMOOTHING)
+    by_rate = (local * (table.t_s - table.before["t_s"]) / (step - table.before["step"]))[known][-1]
     return slope if abs(by_rate / slope - 1) < 2 * (FIT_ERROR_RATIO + coarse) else None
 
 
@@ -462,31 +464,30 @@ def _burst_ratio(ratios: Floats) -> float | None:
     return float(np.median(even if len(even) >= EVEN_LINES_RATIO * len(ratios) else ratios))
 
 
-def _bursts(series: StepSeries, intervals: Intervals, kinds: npt.NDArray[np.int64], batch: float) -> Floats:
+def _bursts(table: StepTable, intervals: Intervals, kinds: npt.NDArray[np.int64], batch: float) -> Floats:
     """Rate over the throughput since the line before, without what a pause and its burst touch.
 
     Where Rate is sampled when it is printed, 0.4 of it is the Rate before, which may be that of a burst: that part is taken off.
     Where it is sampled at every step, both are what the bursts of a run have, and so is what is left.
     """
-    at_s, step, before_s, before_step = (series.column(name) for name in ("at_s", "step", "before_s", "before_step"))
+    before_step, before = table.before["step"], table.before["rate"]
     aside = intervals.step[kinds > _STALL]
     ends = aside + intervals.steps[kinds > _STALL].astype(np.int64)
     if len(aside):
         nearest = np.searchsorted(aside, before_step, side="right") - 1
         plain = (nearest < 0) | (before_step >= ends[nearest])
     else:
-        plain = np.ones(len(step), dtype=bool)
-    seconds, steps = at_s - before_s, step - before_step
-    rate, before = series.column("rate"), series.column("before_rate")
+        plain = np.ones(len(table.step), dtype=bool)
+    seconds, steps, rate = table.t_s - table.before["t_s"], table.step - before_step, table.rate
     ratio = np.minimum(rate, (rate - SMOOTHING * before) / (1 - SMOOTHING)) * seconds / steps / batch
     return ratio[plain & (seconds > 0) & (steps > 0) & np.isfinite(ratio) & (rate > 0)]
 
 
-def _rate_errors(series: StepSeries, batch: float) -> list[float]:
+def _rate_errors(table: StepTable, batch: float) -> list[float]:
     """How far each logged Rate is from the smoothed local rate, beyond what rounding to two decimals explains."""
-    at_s, step, rate = (series.column(name) for name in ("at_s", "step", "rate"))
-    seconds, steps, before = at_s - series.column("before_s"), step - series.column("before_step"), series.column("before_rate")
-    fine = (seconds > 0) & (steps > 0) & (rate > 0) & (series.column("resolution_s") <= FINE_STAMP_RATIO * seconds)
+    rate, before = table.rate, table.before["rate"]
+    seconds, steps = table.t_s - table.before["t_s"], table.step - table.before["step"]
+    fine = (seconds > 0) & (steps > 0) & (rate > 0) & (table.resolution_s <= FINE_STAMP_RATIO * seconds)
     fine &= np.isfinite(before)
     again = (1 - SMOOTHING) * batch * steps[fine] / seconds[fine] + SMOOTHING * before[fine]
     return list(np.maximum(0.0, np.abs(again - rate[fine]) - (1 + SMOOTHING) * ROUNDED) / rate[fine])

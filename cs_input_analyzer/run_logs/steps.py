@@ -1,25 +1,22 @@
-"""Step lines of one writer -> columns, and the intervals between them: how much time so many steps took, and what is known of it.
+"""Step lines of one writer become a table, and the intervals between them: how much time so many steps took, and what explains it.
 
-An interval is `plain`, or something that the run was seen to do explains its length (a checkpoint, an evaluation, a set-up).
+An interval is plain, or something that the run was seen to do explains its length (a checkpoint, an evaluation, a set-up).
 """
 
 from __future__ import annotations
 
-from array import array
 from collections import deque
 from dataclasses import dataclass, field
+from functools import cached_property
 from statistics import median
 
 import numpy as np
 import numpy.typing as npt
 
 from cs_input_analyzer.records import StallCause
-from cs_input_analyzer.run_logs.grammar import StepLine
+from cs_input_analyzer.run_logs.grammar import Line
 
 Floats = npt.NDArray[np.float64]
-
-MOST_LINES = 1 << 16
-"""Lines that are kept: beyond it every second one is dropped, and what explains its interval goes to the next."""
 
 FINE_RATIO = 10
 """An interval ends where it is this much longer than what its time stamps can tell apart."""
@@ -41,7 +38,7 @@ RECENT = 64
 CAUSES: tuple[StallCause, ...] = ("none known", "checkpoint", "evaluation", "set-up")
 """The later one explains more: after a new start no steps of a checkpoint are left over."""
 
-_COLUMNS = ("at_s", "resolution_s", "step", "rate", "global_rate", "steps_per_s", "cause", "before_s", "before_step", "before_rate")
+_NUMBERS = ("t_s", "resolution_s", "step", "rate", "global_rate", "steps_per_s", "gap_s")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,77 +63,98 @@ class Intervals:
     jumped_stamps: int = 0
 
 
-@dataclass(slots=True)
-class StepSeries:
-    """The lines so far."""
+@dataclass
+class Writer:
+    """The step lines of one source, in order; their steps rise.
 
-    lines: int = 0
-    first: StepLine | None = None
-    last: StepLine | None = None
-    last_rate: float | None = None
-    last_global_rate: float | None = None
-    last_steps_per_s: float | None = None
-    _clock_s: float = 0.0
-    _every: int = 1
-    _cause: int = 0
-    _kept: array[float] = field(default_factory=lambda: array("d"))
-    _recent: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))
+    Attributes:
+        first_index, last_index: places of its lines among all of the log.
+        causes: for each line, what the run was seen to do since the one before (index into CAUSES).
+        pending_cause: the same since the last line.
+    """
 
-    def add(self, line: StepLine, cause: StallCause = "none known") -> None:
-        """The next line. `cause`: what the run was seen to do since the last one. Steps rise from line to line."""
-        before, before_s = self.last, self._clock_s
-        self._clock_s += line.gap_s or 0.0
-        at_s, resolution_s = self._time_of(line)
-        now_s, then_s = at_s, before_s if before is not None and before.t_s is None and line.gap_s is not None else None
-        if before is not None and then_s is None:
-            then_s = clock_of(before)[0]
-        if before is not None and now_s is not None and then_s is not None and now_s > then_s and line.step > before.step:
-            self._recent.append((now_s - then_s) / (line.step - before.step))
-        self._cause = max(self._cause, CAUSES.index(cause))
-        self.lines += 1
-        if (self.lines - 1) % self._every == 0:
-            row = (at_s, resolution_s, line.step, line.samples_per_s, line.global_samples_per_s, line.steps_per_s, self._cause)
-            known = (before.t_s, before.step, before.samples_per_s) if before is not None else (None, None, None)
-            self._kept.extend(np.nan if value is None else value for value in (*row, *known))
-            self._cause = 0
-            if len(self._kept) >= MOST_LINES * len(_COLUMNS):
-                self._thin()
-        self.first, self.last = self.first or line, line
-        self.last_rate = _known(line.samples_per_s, self.last_rate)
-        self.last_global_rate = _known(line.global_samples_per_s, self.last_global_rate)
-        self.last_steps_per_s = _known(line.steps_per_s, self.last_steps_per_s)
+    rank: str | None
+    device: str
+    first_index: int
+    last_index: int
+    lines: list[Line] = field(default_factory=list)
+    causes: list[int] = field(default_factory=list)
+    pending_cause: int = 0
+    _paces: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))
 
-    def _time_of(self, line: StepLine) -> tuple[float | None, float]:
-        if line.t_s is None and line.gap_s is not None:
-            return self._clock_s, GAP_S
-        return clock_of(line)
+    def add(self, line: Line, index: int) -> None:
+        now_s, then_s = clock_of(line), clock_of(self.lines[-1]) if self.lines else None
+        if now_s is not None and then_s is not None and now_s > then_s:
+            self._paces.append((now_s - then_s) / ((line.step or 0) - self.last_step))
+        self.lines.append(line)
+        self.causes.append(self.pending_cause)
+        self.last_index, self.pending_cause = index, 0
 
-    def _thin(self) -> None:
-        rows = np.asarray(self._kept).reshape(-1, len(_COLUMNS))
-        causes = rows[:, _COLUMNS.index("cause")]
-        causes[2::2] = np.maximum(causes[2::2], causes[1:-1:2])
-        self._cause = int(causes[-1])
-        self._kept = array("d", rows[::2].tobytes())
-        self._every *= 2
+    def explain(self, cause: StallCause) -> None:
+        """Something explains why the next line comes late."""
+        self.pending_cause = max(self.pending_cause, CAUSES.index(cause))
+
+    @property
+    def last_step(self) -> int:
+        return self.lines[-1].step or 0
+
+    def last(self, name: str) -> float | None:
+        """What the last line that has such a number says."""
+        return next((value for line in reversed(self.lines) if (value := getattr(line, name)) is not None), None)
 
     def recent_pace_s(self) -> float | None:
         """Seconds per step of the middle one of the last lines; None without any."""
-        return median(self._recent) if self._recent else None
+        return median(self._paces) if self._paces else None
 
-    def column(self, name: str) -> Floats:
-        """Of the lines that were kept; NaN where a line does not say it."""
-        rows = np.asarray(self._kept, dtype=np.float64).reshape(-1, len(_COLUMNS))
-        return rows[:, _COLUMNS.index(name)]
+    @cached_property
+    def table(self) -> StepTable:
+        """The lines as columns; ask for it when all lines are there."""
+        numbers = {
+            name: np.asarray([getattr(line, name) for line in self.lines], dtype=np.float64) for name in _NUMBERS
+        }  # None becomes NaN
+        return StepTable(**numbers, cause=np.asarray(self.causes, dtype=np.int64))
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepTable:
+    """One row for each step line; NaN where a line does not say a number. Shape of each column: [n]."""
+
+    t_s: Floats
+    resolution_s: Floats
+    step: Floats
+    rate: Floats
+    global_rate: Floats
+    steps_per_s: Floats
+    gap_s: Floats
+    cause: npt.NDArray[np.int64]
+
+    @cached_property
+    def before(self) -> dict[str, Floats]:
+        """Stamp, step and Rate of the line before; NaN for the first one."""
+        return {name: np.concatenate(([np.nan], getattr(self, name)[:-1])) for name in ("t_s", "step", "rate")}
+
+    @cached_property
+    def clock(self) -> tuple[Floats, Floats]:
+        """When each line was written, and how finely that is known.
+
+        By its stamp, else by the sum of the printed gaps, else by the Estimator's steps per second so far.
+        """
+        with np.errstate(divide="ignore", invalid="ignore"):
+            elapsed_s = np.where(self.steps_per_s > 0, self.step / self.steps_per_s, np.nan)
+            coarse_s = elapsed_s * np.maximum(HALF_PRECISION_RATIO, 0.005 / self.steps_per_s)
+        has_gap, has_stamp = np.isfinite(self.gap_s), np.isfinite(self.t_s)
+        at_s = np.where(has_stamp, self.t_s, np.where(has_gap, np.nancumsum(self.gap_s), elapsed_s))
+        return at_s, np.where(has_stamp, self.resolution_s, np.where(has_gap, GAP_S, coarse_s))
 
     def intervals(self) -> Intervals:
         """Between lines that are far enough apart for their stamps, without those that a clock that was set made."""
         rows: list[tuple[float, float, float, int, int, bool]] = []
         clocks: list[float] = []
         backward, follows, cause = 0, False, 0
-        at_s, resolution_s, step, rate = (self.column(name).tolist() for name in ("at_s", "resolution_s", "step", "global_rate"))
+        at_s, resolution_s, step, rate = (column.tolist() for column in (*self.clock, self.step, self.global_rate))
         anchor: int | None = None
-        for place, why in enumerate(self.column("cause").tolist()):
-            cause = max(cause, int(why))
+        for place, why in enumerate(self.cause.tolist()):
+            cause = max(cause, why)
             if at_s[place] != at_s[place]:
                 continue
             if anchor is None:
@@ -197,15 +215,8 @@ def weighted_median(values: Floats, weights: Floats) -> float:
     return float(values[order][np.searchsorted(passed, passed[-1] / 2)])
 
 
-def clock_of(line: StepLine) -> tuple[float | None, float]:
-    """When the line was written, and how finely that is known: by its stamp, else by the Estimator's steps per second so far."""
-    if line.t_s is not None:
-        return line.t_s, line.resolution_s
-    if not line.steps_per_s:
-        return None, 0.0
-    elapsed_s = line.step / line.steps_per_s
-    return elapsed_s, elapsed_s * max(HALF_PRECISION_RATIO, 0.005 / line.steps_per_s)
-
-
-def _known(value: float | None, otherwise: float | None) -> float | None:
-    return otherwise if value is None else value
+def clock_of(line: Line) -> float | None:
+    """When the line was written: by its stamp, else by the Estimator's steps per second so far."""
+    if line.t_s is not None or not line.steps_per_s:
+        return line.t_s
+    return (line.step or 0) / line.steps_per_s

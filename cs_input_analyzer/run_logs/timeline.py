@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cs_input_analyzer.records import PhaseSpan, RunPhase, Stall
-from cs_input_analyzer.run_logs.console_log import LoggedRun, newest_writers
+from cs_input_analyzer.run_logs.console_log import LoggedRun
 from cs_input_analyzer.run_logs.pace import Interval, Pace
 from wafer_model.performance_json import Performance
 
@@ -34,19 +34,22 @@ def _since_first(run: LoggedRun, at_s: float | None) -> float | None:
 
 def _training(run: LoggedRun) -> list[PhaseSpan]:
     """From the line that announces it, else from the first step line, to the last step line."""
-    writers, _ = newest_writers(run)
-    firsts = [writer.series.first for writer in writers if writer.series.first is not None]
-    lasts = [writer.series.last for writer in writers if writer.series.last is not None]
-    if not lasts:
+    writers = run.newest_writers()
+    if not writers:
         return []
-    stamps = [line.t_s for line in firsts if line.t_s is not None]
+    stamps = [writer.lines[0].t_s for writer in writers if writer.lines[0].t_s is not None]
     began_s = run.train_began_s if run.train_began_s is not None else min(stamps, default=None)
-    ends = [line.t_s for line in lasts if line.t_s is not None]
+    ends = [writer.lines[-1].t_s for writer in writers if writer.lines[-1].t_s is not None]
     duration_s = max(ends) - began_s if ends and began_s is not None and max(ends) >= began_s else None
     if not stamps and run.finished is not None:
-        duration_s = run.finished.seconds
+        duration_s = run.finished.duration_s
     return [
-        PhaseSpan(phase="train", start_s=_since_first(run, began_s), duration_s=duration_s, step=max(line.step for line in lasts))
+        PhaseSpan(
+            phase="train",
+            start_s=_since_first(run, began_s),
+            duration_s=duration_s,
+            step=max(writer.last_step for writer in writers),
+        )
     ]
 
 

@@ -8,10 +8,11 @@ from pathlib import Path
 from statistics import median
 
 from cs_input_analyzer.records import Estimate, StepWorker
-from cs_input_analyzer.run_logs.console_log import LoggedRun, Writer, newest_writers
+from cs_input_analyzer.run_logs.console_log import LoggedRun
 from cs_input_analyzer.run_logs.gather import Gathered
 from cs_input_analyzer.run_logs.pace import pace_of
 from cs_input_analyzer.run_logs.step_journal import Journal
+from cs_input_analyzer.run_logs.steps import Writer
 
 STRAGGLER_RATIO = 0.9
 """Below this part of the middle worker's rate. Under round-robin a group is as fast as its slowest, so a tenth matters."""
@@ -26,7 +27,7 @@ def workers_of(gathered: Gathered) -> tuple[StepWorker, ...]:
     if len(gathered.journals) > 1:
         found = [_of_journal(path, journal) for path, journal in gathered.journals]
     else:
-        logged = [(path, writer, run) for path, run in gathered.logs for writer in newest_writers(run)[0]]
+        logged = [(path, writer, run) for path, run in gathered.logs for writer in run.newest_writers()]
         if len(logged) > 1:
             has_files = len(gathered.logs) > 1
             found = [
@@ -41,33 +42,28 @@ def workers_of(gathered: Gathered) -> tuple[StepWorker, ...]:
 
 
 def _of_journal(path: Path, journal: Journal) -> StepWorker:
-    writers, _ = newest_writers(journal.best)
-    series = writers[0].series if writers else None
-    pace = pace_of(series, None, batch_size=journal.batch_size) if series is not None else None
+    writer = next(iter(journal.best.newest_writers()), None)
+    pace = pace_of(writer, None, batch_size=journal.batch_size) if writer is not None else None
     steady = pace.steady_steps_per_s.estimate if pace is not None and pace.steady_steps_per_s is not None else None
-    own = steady * journal.batch_size if steady is not None and journal.batch_size else None
+    rate = writer.last("rate") if writer is not None else None
+    if steady is not None and journal.batch_size:
+        rate = steady * journal.batch_size
     return replace(
-        _worker(journal.worker or path.parent.name, own if own is not None else series.last_rate if series is not None else None),
+        _worker(journal.worker or path.parent.name, rate),
         steps_per_s=steady,
-        last_step=series.last.step if series is not None and series.last is not None else None,
+        last_step=writer.last_step if writer is not None else None,
         wait_ratio=journal.wait_ratio.estimate if journal.wait_ratio is not None else None,
     )
 
 
 def _of_writer(path: Path | None, writer: Writer, run: LoggedRun, place: int) -> StepWorker:
     """Of a console log: its rates are those of the whole job, as the rank saw them."""
-    series = writer.series
-    pace = pace_of(series, run.finished)
+    steady = pace_of(writer, run.finished).steady_steps_per_s
     unlabelled = path.name if path is not None else f"writer {place}"
-    name = f"rank {writer.rank}" if writer.rank is not None else unlabelled
-    steady = pace.steady_steps_per_s.estimate if pace.steady_steps_per_s is not None else series.last_steps_per_s
-    return StepWorker(
-        name=name,
-        samples_per_s=series.last_global_rate,
-        steps_per_s=steady,
-        last_step=series.last.step if series.last is not None else None,
-        wait_ratio=None,
-        is_straggler=False,
+    return replace(
+        _worker(f"rank {writer.rank}" if writer.rank is not None else unlabelled, writer.last("global_rate")),
+        steps_per_s=steady.estimate if steady is not None else writer.last("steps_per_s"),
+        last_step=writer.last_step,
         is_whole_job=True,
     )
 
@@ -106,12 +102,11 @@ def missing_journals(gathered: Gathered) -> int:
 def is_mixed(gathered: Gathered) -> bool:
     """Whether unlabelled writers of one log go at different paces, or by different rates: two runs in one file."""
     for _, run in gathered.logs:
-        writers = [writer for writer in newest_writers(run)[0] if writer.rank is None]
+        writers = [writer for writer in run.newest_writers() if writer.rank is None]
         if len(writers) < 2:
             continue
-        rates = [writer.series.last_global_rate or writer.series.last_steps_per_s for writer in writers]
-        last = [writer.series.last.step for writer in writers if writer.series.last is not None]
-        if _apart([rate for rate in rates if rate]) or _apart([step for step in last if step]):
+        rates = [writer.last("global_rate") or writer.last("steps_per_s") for writer in writers]
+        if _apart([rate for rate in rates if rate]) or _apart([writer.last_step for writer in writers if writer.last_step]):
             return True
     return False
 

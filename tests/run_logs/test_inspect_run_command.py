@@ -18,7 +18,7 @@ from tests.run_logs import logs
 
 @pytest.fixture
 def starved_log(tmp_path: Path) -> Path:
-    return logs.write(tmp_path / "run.log", logs.public_log(logs.VIT_26, 570_000, logs.VIT_CHECKPOINTS))
+    return logs.write(tmp_path / "run.log", logs.excerpt("ViT-base, 2.5"))
 
 
 def test_the_console_says_the_verdict_within_80_columns(starved_log: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -114,11 +114,10 @@ def test_a_timeline_of_many_checkpoints_is_shown_in_part(tmp_path: Path) -> None
         at = 20.0 * place
         lines.append(logs.train_line(logs.stamp(at), 10 * place, 32.0, 32.0))
         lines += logs.checkpoint_lines(logs.stamp(at + 1), logs.stamp(at + 6), 10 * place)
-    found = inspect_run(logs.write(tmp_path / "run.log", lines))
+    found = logs.inspected(tmp_path, lines)
     assert len(found.timeline) == 200
     assert found.evidence["checkpoints"] == 199
-    assert found.rates.steady_samples_per_s is not None
-    assert found.rates.steady_samples_per_s.estimate == pytest.approx(32.0)
+    assert logs.steady(found) == pytest.approx(32.0)
     assert any("no interval between lines is free of checkpoints" in note for note in found.notes)
     assert found.rates.global_rate_samples_per_s == 32.0
     assert len(render_inspection(found, "console").splitlines()) < 100

@@ -10,6 +10,7 @@ import pytest
 
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.run_logs import inspect_run
+from tests.run_logs import logs
 
 pytestmark = pytest.mark.tf
 BEGAN_S = 1.7e9
@@ -51,8 +52,7 @@ def test_events_give_steps_and_rates(tmp_path: Path, modern: bool, prefix: str) 
     found = inspect_run(tmp_path)
     assert found.rates.global_rate_samples_per_s == 320.0
     assert found.rates.batch_size == 64
-    assert found.rates.steady_samples_per_s is not None
-    assert found.rates.steady_samples_per_s.estimate == pytest.approx(320)
+    assert logs.steady(found) == pytest.approx(320)
 
 
 def test_a_damaged_tail_is_told_and_the_rest_is_read(tmp_path: Path) -> None:
@@ -61,8 +61,7 @@ def test_a_damaged_tail_is_told_and_the_rest_is_read(tmp_path: Path) -> None:
     path.write_bytes(whole[: len(whole) // 2] + b"\xff" * 40)
     found = inspect_run(path)
     assert "damaged" in found.sources[0].note
-    assert found.rates.steady_samples_per_s is not None
-    assert found.rates.steady_samples_per_s.estimate == pytest.approx(320)
+    assert logs.steady(found) == pytest.approx(320)
 
 
 def test_events_of_something_else_are_refused(tmp_path: Path) -> None:
@@ -91,8 +90,7 @@ def test_checkpoints_in_the_events_are_in_the_timeline_and_explain_pauses(tmp_pa
     assert found.verdict == "unknown"
     assert [span.step for span in found.timeline if span.phase == "checkpoint"] == [100, 200, 300, 400, 500]
     assert {stall.cause for stall in found.stalls} == {"checkpoint"}
-    assert found.rates.steady_steps_per_s is not None
-    assert found.rates.steady_steps_per_s.estimate == pytest.approx(5.0)
+    assert logs.steady_steps(found) == pytest.approx(5.0)
 
 
 def test_reading_events_loads_no_tensorflow_and_writes_nothing_to_stderr(tmp_path: Path) -> None:

@@ -28,55 +28,16 @@ def journal(
 ) -> list[str]:
     """As the monitor writes it: a start, a line for each step, a log every five, an end."""
     share = wait or None
-    entries: list[dict[str, Any]] = [
-        {
-            "event": "start",
-            "format": 1,
-            "worker": worker,
-            "workers": workers,
-            "time_unix_s": 1.7e9 + began_s,
-            "batch_size": batch,
-            "source": "iterator",
-        }
-    ]
+    start = {"worker": worker, "workers": workers, "time_unix_s": 1.7e9 + began_s, "batch_size": batch}
+    entries: list[dict[str, Any]] = [{"event": "start", "format": 1, **start, "source": "iterator"}]
     for step in range(1, count + 1):
-        at = step * gap_s
-        entries.append(
-            {
-                "event": "step",
-                "step": step,
-                "steps": 1,
-                "at_s": at,
-                "samples": batch,
-                "wait_s": 0.0,
-                "step_s": gap_s,
-                "phase": "steady",
-            }
-        )
+        at, rate = step * gap_s, batch / gap_s
+        times = {"wait_s": 0.0, "step_s": gap_s, "phase": "steady"}
+        entries.append({"event": "step", "step": step, "steps": 1, "at_s": at, "samples": batch, **times})
         if step % 5 == 0:
-            rate = batch / gap_s
-            entries.append(
-                {
-                    "event": "log",
-                    "step": step,
-                    "at_s": at + gap_s,
-                    "loss": 1.0,
-                    "rate": rate,
-                    "global_rate": rate,
-                    "wait_ratio": None,
-                }
-            )
-    entries.append(
-        {
-            "event": "end",
-            "at_s": count * gap_s,
-            "steps": count,
-            "samples": count * batch,
-            "verdict": verdict,
-            "why": "",
-            "wait_ratio": share,
-        }
-    )
+            entries.append({"event": "log", "step": step, "at_s": at + gap_s, "loss": 1.0, "rate": rate, "global_rate": rate})
+    total = {"at_s": count * gap_s, "steps": count, "samples": count * batch}
+    entries.append({"event": "end", **total, "verdict": verdict, "why": "", "wait_ratio": share})
     return [json.dumps(entry) for entry in entries]
 
 
@@ -108,16 +69,14 @@ def test_a_long_pause_that_the_monitor_explains_is_no_stall(tmp_path: Path) -> N
 def test_a_journal_gives_rates_and_steps(tmp_path: Path) -> None:
     found = inspect_run(logs.write(tmp_path / "steps.jsonl", journal()))
     assert found.rates.batch_size == 32
-    assert found.rates.steady_samples_per_s is not None
-    assert found.rates.steady_samples_per_s.estimate == pytest.approx(320)
+    assert logs.steady(found) == pytest.approx(320)
     assert found.rates.global_rate_samples_per_s == 320.0
 
 
 def test_a_journal_without_log_steps_is_read_by_its_steps(tmp_path: Path) -> None:
     lines = [line for line in journal() if '"log"' not in line]
     found = inspect_run(logs.write(tmp_path / "steps.jsonl", lines))
-    assert found.rates.steady_steps_per_s is not None
-    assert found.rates.steady_steps_per_s.estimate == pytest.approx(10)
+    assert logs.steady_steps(found) == pytest.approx(10)
     assert found.rates.rate_samples_per_s is None, "it was never logged"
 
 
@@ -130,8 +89,7 @@ def test_workers_add_up_and_the_slow_one_is_named(tmp_path: Path) -> None:
         "worker-1": False,
         "worker-2": True,
     }
-    assert found.rates.steady_samples_per_s is not None
-    assert found.rates.steady_samples_per_s.estimate == pytest.approx(320 + 320 + 160, rel=0.01)
+    assert logs.steady(found) == pytest.approx(320 + 320 + 160, rel=0.01)
 
 
 def rate_in(folder: Path) -> float:
@@ -179,8 +137,7 @@ def test_each_worker_counts_once_and_an_evaluator_is_none(tmp_path: Path) -> Non
     logs.write(tmp_path / "steps.jsonl", journal(workers=1, began_s=5, count=1000))
     found = inspect_run(tmp_path)
     assert [worker.name for worker in found.workers] == ["rank-0", "rank-1"]
-    assert found.rates.steady_samples_per_s is not None
-    assert found.rates.steady_samples_per_s.estimate == pytest.approx(640)
+    assert logs.steady(found) == pytest.approx(640)
 
 
 def test_a_launch_of_fewer_workers_leaves_those_of_the_one_before_aside(tmp_path: Path) -> None:
@@ -204,16 +161,14 @@ def test_the_monitors_own_performance_json_does_not_count_twice(tmp_path: Path) 
 def test_a_second_start_begins_a_second_run(tmp_path: Path) -> None:
     found = inspect_run(logs.write(tmp_path / "steps.jsonl", [*journal(gap_s=1.0)[:-20], "", *journal(gap_s=0.1)]))
     assert found.runs_found == 2
-    assert found.rates.steady_samples_per_s is not None
-    assert found.rates.steady_samples_per_s.estimate == pytest.approx(320)
+    assert logs.steady(found) == pytest.approx(320)
 
 
 def test_a_cut_journal_is_read_until_there(tmp_path: Path) -> None:
     text = "\n".join(journal())
     (tmp_path / "steps.jsonl").write_text(text[: len(text) * 2 // 3])
     found = inspect_run(tmp_path / "steps.jsonl")
-    assert found.rates.steady_samples_per_s is not None
-    assert found.rates.steady_samples_per_s.estimate == pytest.approx(320)
+    assert logs.steady(found) == pytest.approx(320)
 
 
 JSON = st.recursive(
@@ -232,8 +187,8 @@ def test_no_content_raises_or_invents_a_rate(entries: list[tuple[str, dict[str, 
     lines = [json.dumps({**values, "event": event}).encode() for event, values in entries]
     found = read_step_journal(lines)
     given_rates = {float(v) for _, values in entries for v in values.values() if isinstance(v, int | float) and abs(v) < 1e300}
-    for writer in found.run.writers:
-        assert writer.series.last_rate is None or writer.series.last_rate in given_rates
+    for writer in found.by_log_steps.writers:
+        assert writer.last("rate") is None or writer.last("rate") in given_rates
 
 
 @given(st.lists(st.binary(max_size=40), max_size=20))

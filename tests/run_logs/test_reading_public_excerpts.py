@@ -6,7 +6,6 @@ docs/inspect_run.md.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,37 +13,18 @@ from typing import Any
 import pytest
 
 from cs_input_analyzer.records import RunInspection
-from cs_input_analyzer.run_logs import inspect_run
 from tests.run_logs import logs
 
-HERE = Path(__file__).parent
 DOCS = Path(__file__).parents[2] / "docs" / "inspect_run.md"
-EXCERPTS = json.loads((HERE / "public_excerpts.json").read_text(encoding="utf-8"))
+EXCERPTS = logs.EXCERPTS
 IDS = [f"{excerpt['published']} {excerpt['run']}" for excerpt in EXCERPTS]
 # The only public run that waits for its input in a way that its log shows.
 STARVED = {"ViT-base, 2.5"}
 Line = Sequence[Any]
 
 
-def text_of(line: Line) -> str:
-    kind, at = line[0], f"{line[1]} INFO:   " if line[1] else ""
-    if kind == "train":
-        return logs.train_line(line[1], *line[2:])
-    if kind == "eval":
-        rates = f"Rate={line[3]:.2f} samples/sec, GlobalRate={line[4]:.2f} samples/sec"
-        return f"{at}| Eval Device=CSX, GlobalStep=400, Batch={line[2]}, Loss=1.0, {rates}, LoopTimeRemaining=0:00:04"
-    return {
-        "estimator": lambda: logs.estimator_log([line[2:]])[0],
-        "saving": lambda: f"{at}Saving checkpoint at step {line[2]}",
-        "saved": lambda: f"{at}Saved checkpoint run/checkpoint.mdl",
-        "finished": lambda: f"Training finished with {line[2]} samples in {line[3]} seconds, {line[4]} samples/second.",
-        "completed": lambda: f"{at}Training Complete. Completed {line[2]} sample(s) in {line[3]} seconds.",
-        "processed": lambda: f"{at}Processed {line[2]} training sample(s) in {line[3]} seconds.",
-    }[kind]()
-
-
 def read(excerpt: dict[str, Any], folder: Path) -> RunInspection:
-    return inspect_run(logs.write(folder / "run.log", map(text_of, excerpt["lines"])))
+    return logs.inspected(folder, map(logs.excerpt_line, excerpt["lines"]))
 
 
 def printed(excerpt: dict[str, Any], kind: str) -> list[Line]:

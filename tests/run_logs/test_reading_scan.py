@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cs_input_analyzer.run_logs import scan
-from cs_input_analyzer.run_logs.scan import LONGEST_LINE, Scanned, lines_with
+from cs_input_analyzer.run_logs.scan import LONGEST_LINE, LogFile
 
 NEEDLES = (b"ab", b"GlobalRate=", b"bb")
 
 
-def scanned(data: bytes, size: int) -> list[bytes]:
-    blocks = [data[place : place + size] for place in range(0, len(data), size)]
-    return list(lines_with(NEEDLES, blocks, Scanned()))
+@dataclass(slots=True)
+class Blocks(LogFile):
+    """A file whose blocks are given."""
+
+    given: Iterable[bytes] = ()
+
+    def blocks(self) -> Iterator[bytes]:
+        yield from self.given
+
+
+def blocks(given: Iterable[bytes]) -> Blocks:
+    return Blocks(Path("run.log"), given=given)
 
 
 @given(
@@ -25,30 +38,24 @@ def scanned(data: bytes, size: int) -> list[bytes]:
 def test_every_line_with_a_needle_comes_once_and_in_order(parts: list[bytes], size: int) -> None:
     data = b"".join(parts)
     lines = [line for line in re.split(rb"[\r\n]+", data) if any(needle in line for needle in NEEDLES)]
-    assert scanned(data, size) == lines
+    assert list(blocks(data[place : place + size] for place in range(0, len(data), size)).lines(NEEDLES)) == lines
 
 
 def test_a_file_without_newlines_is_held_in_little_memory() -> None:
-    seen = Scanned()
-    piece = b"x" * 10_000 + b"ab"
-    lines = list(lines_with(NEEDLES, (piece for _ in range(200)), seen))
+    lines = list(blocks(b"x" * 10_000 + b"ab" for _ in range(200)).lines(NEEDLES))
     assert all(len(line) <= 2 * LONGEST_LINE for line in lines)
-    assert seen.size_bytes == 200 * len(piece)
 
 
-def test_a_log_of_more_lines_than_are_read_is_sampled_and_says_so(monkeypatch) -> None:  # type: ignore[no-untyped-def]
+def test_a_log_of_more_lines_than_are_read_is_sampled_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    block = b"".join(b"line %d ab\n" % number for number in range(1000)) + b"GlobalRate=7\n"
+    whole = blocks([block] * 4)
+    assert len(list(whole.lines(NEEDLES))) == 4004
+    assert not whole.is_sampled
     monkeypatch.setattr(scan, "READ_WHOLE", 500)
     monkeypatch.setattr(scan, "LINES_PER_BLOCK", 10)
-    block = b"".join(b"line %d ab\n" % number for number in range(1000)) + b"GlobalRate=7\n"
-    seen = Scanned()
-    lines = list(lines_with(NEEDLES, [block] * 4, seen))
-    assert seen.is_sampled
+    sampled = blocks([block] * 4)
+    lines = list(sampled.lines(NEEDLES))
+    assert sampled.is_sampled
     assert len(lines) < 1000
     assert lines.count(b"GlobalRate=7") == 4, "rare lines are all read"
     assert lines[:500] == [b"line %d ab" % number for number in range(500)], "the first lines are all read"
-
-
-def test_a_log_that_is_read_whole_does_not_claim_to_be_sampled() -> None:
-    seen = Scanned()
-    assert len(list(lines_with(NEEDLES, [b"ab\n" * 1000], seen))) == 1000
-    assert not seen.is_sampled

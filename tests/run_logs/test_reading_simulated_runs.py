@@ -8,10 +8,7 @@ import pytest
 
 from benchmarks import run_logs
 from cs_input_analyzer.run_logs import inspect_run
-from cs_input_analyzer.run_logs.pace import pace_of
-from cs_input_analyzer.run_logs.steps import MOST_LINES, StepSeries
 from tests.run_logs import logs
-from tests.run_logs.test_reading_console_log import read
 
 # Seeds that had no part in writing the reader.
 SEEDS = range(9000, 9024)
@@ -35,23 +32,6 @@ def test_runs_that_wait_for_longer_than_their_lines_are_apart_are_called(tmp_pat
         found.append(run_logs.judge(run_logs.starved(seed), folder))
     assert sum(each["verdict"] == "input_bound" for each in found) >= 0.95 * len(found)
     assert sum(isinstance(each["error_ratio"], float) and each["error_ratio"] <= 0.02 for each in found) >= 0.95 * len(found)
-
-
-def test_a_log_that_is_thinned_gives_the_same_rate_and_keeps_its_checkpoints() -> None:
-    series = StepSeries()
-    for step in range(1, 2 * MOST_LINES):
-        run = read(logs.train_line(logs.stamp(2.0 * step), step, 32.0, 32.0).encode())[-1]
-        line = run.writers[0].series.last
-        assert line is not None
-        series.add(line, "checkpoint" if step == 7 else "none known")
-        if step > 40:
-            break
-    few = series.intervals()
-    series._thin()
-    half = series.intervals()
-    assert half.seconds.sum() == pytest.approx(few.seconds.sum(), abs=4.0)
-    assert (half.cause > 0).sum() == (few.cause > 0).sum() == 1
-    assert pace_of(series, None).steady_steps_per_s is not None
 
 
 def test_names_of_checkpoints_beside_a_log_explain_its_pauses(tmp_path: Path) -> None:
@@ -97,7 +77,7 @@ def test_the_run_s_yaml_gives_samples_of_a_step_and_explains_pauses(tmp_path: Pa
     ],
 )
 def test_yaml_of_all_releases_and_of_something_else(text: str, batch: int | None, tmp_path: Path) -> None:
-    logs.write(tmp_path / "run.log", logs.estimator_log(logs.BERT_TF_18))
+    logs.write(tmp_path / "run.log", logs.estimator_log(logs.ESTIMATOR_ROWS))
     logs.write(tmp_path / "params.yaml", [text])
     assert inspect_run(tmp_path).rates.batch_size == batch
 
@@ -125,10 +105,9 @@ def test_a_cut_log_never_gives_more_than_it_printed(tmp_path: Path) -> None:
         logs.train_line(logs.stamp(37.061), 10000, 125400.0, 34529.2),
         f"{logs.stamp(38)} INFO:   Training Complete. Completed 1280000 sample(s) in 53.1 seconds.",
     ]
-    found = inspect_run(logs.write(tmp_path / "run.log", ends))
+    found = logs.inspected(tmp_path, ends)
     assert found.rates.batch_size == 128
-    assert found.rates.steady_samples_per_s is not None
-    assert found.rates.steady_samples_per_s.estimate < 1.1 * 125_400
+    assert logs.steady(found) < 1.1 * 125_400
 
 
 def test_rates_that_contradict_the_steps_and_times_are_said_and_none_goes_beyond_them(tmp_path: Path) -> None:
@@ -148,7 +127,7 @@ def test_rates_that_contradict_the_steps_and_times_are_said_and_none_goes_beyond
 @pytest.mark.parametrize("form", ["Rate={r} samples/sec, GlobalRate={g} samples/sec", "Rate={r}, GlobalRate={g}"])
 def test_a_log_of_nothing_but_rates_gives_those_and_no_verdict(form: str, tmp_path: Path) -> None:
     lines = [form.format(r=f"{100.0 + place:.2f}", g="99.50") for place in range(30)]
-    found = inspect_run(logs.write(tmp_path / "run.log", lines))
+    found = logs.inspected(tmp_path, lines)
     assert (found.rates.rate_samples_per_s, found.rates.global_rate_samples_per_s) == (129.0, 99.5)
     assert found.rates.steady_samples_per_s is None
     assert found.verdict == "unknown"
@@ -156,21 +135,21 @@ def test_a_log_of_nothing_but_rates_gives_those_and_no_verdict(form: str, tmp_pa
 
 
 def test_an_estimator_s_rates_alone_are_shown(tmp_path: Path) -> None:
-    found = inspect_run(logs.write(tmp_path / "run.log", ["INFO:tensorflow:global_step/sec: 10.25"] * 5))
+    found = logs.inspected(tmp_path, ["INFO:tensorflow:global_step/sec: 10.25"] * 5)
     assert found.rates.printed_steps_per_s == 10.25
     assert found.verdict == "unknown"
 
 
 def test_lines_of_tensorflow_s_estimator_have_a_clock_of_their_own(tmp_path: Path) -> None:
     lines = [f"INFO:tensorflow:loss = 0.5, step = {100 * place} (8.000 sec)" for place in range(1, 40)]
-    steady = inspect_run(logs.write(tmp_path / "run.log", lines)).rates.steady_steps_per_s
+    steady = logs.inspected(tmp_path, lines).rates.steady_steps_per_s
     assert steady is not None
     assert steady.estimate == pytest.approx(12.5)
 
 
 def test_a_worker_s_own_log_is_none_of_training(tmp_path: Path) -> None:
     lines = [f"INFO:   | Streamer Step={place}, Rate=9.00 steps/sec, GlobalRate=8.50 steps/sec" for place in range(100, 900, 100)]
-    found = inspect_run(logs.write(tmp_path / "run.log", ["INFO:   | Streamer IteratorCreationTime=75.5 seconds", *lines]))
+    found = logs.inspected(tmp_path, ["INFO:   | Streamer IteratorCreationTime=75.5 seconds", *lines])
     assert found.rates.worker_steps_per_s == 8.5
     assert found.rates.rate_samples_per_s is None
     assert found.evidence["priming_s"] == 75.5
@@ -179,7 +158,7 @@ def test_a_worker_s_own_log_is_none_of_training(tmp_path: Path) -> None:
 
 def test_a_run_that_says_it_stands_still_is_told_of_and_not_judged_by_it(tmp_path: Path) -> None:
     lines = [*logs.smoothed_log([2.0] * 30), f"{logs.stamp(99)} ERROR:   Stall detected"]
-    found = inspect_run(logs.write(tmp_path / "run.log", lines))
+    found = logs.inspected(tmp_path, lines)
     assert found.evidence["stalls_said"] == 1
     assert found.verdict == "unknown"
 
@@ -187,7 +166,7 @@ def test_a_run_that_says_it_stands_still_is_told_of_and_not_judged_by_it(tmp_pat
 def test_the_rate_of_an_evaluation_and_of_a_whole_job_are_none_of_training(tmp_path: Path) -> None:
     lines = [logs.eval_line(logs.stamp(10.0 * place), 10 * place, 1170.0) for place in range(1, 9)]
     lines.append(f"{logs.stamp(99)} INFO:   Processed 48000 training sample(s) in 820.5 seconds.")
-    rates = inspect_run(logs.write(tmp_path / "run.log", lines)).rates
+    rates = logs.inspected(tmp_path, lines).rates
     assert rates.evaluation_samples_per_s == 1170.0
     assert (rates.steady_samples_per_s, rates.rate_samples_per_s, rates.average_samples_per_s) == (None, None, None)
     assert (rates.total_samples, rates.total_time_s) == (48000, 820.5)
@@ -195,7 +174,7 @@ def test_the_rate_of_an_evaluation_and_of_a_whole_job_are_none_of_training(tmp_p
 
 def test_clocks_that_go_back_in_every_second_line_make_no_rate_and_no_stall(tmp_path: Path) -> None:
     lines = [logs.train_line(logs.stamp(1000.0 - 10 * place), 10 * place, 64.0, 64.0) for place in range(1, 40)]
-    found = inspect_run(logs.write(tmp_path / "run.log", lines))
+    found = logs.inspected(tmp_path, lines)
     assert found.rates.steady_steps_per_s is None
     assert found.stall_count == 0
     assert any("backwards" in note for note in found.notes)

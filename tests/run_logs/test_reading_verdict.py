@@ -159,7 +159,7 @@ def test_an_analysis_gives_the_demand_where_the_run_has_none(tmp_path: Path) -> 
 
 
 def test_a_run_whose_demand_nobody_knows_gets_no_launch(tmp_path: Path) -> None:
-    found = inspect_run(logs.write(tmp_path / "run.log", logs.smoothed_log([2.0] * 30)), current=Layout.parse("2x8x4"))
+    found = logs.inspected(tmp_path, logs.smoothed_log([2.0] * 30), current=Layout.parse("2x8x4"))
     assert found.change.layout is None
     assert found.change.input_factor is None
 
@@ -185,5 +185,5 @@ def test_an_analysis_of_another_network_is_doubted(demand: float, batch: int | N
 @pytest.mark.parametrize("batch", [None, 32, 64, 256])
 def test_an_analysis_of_the_same_network_is_not(batch: int | None, tmp_path: Path) -> None:
     analysis = make_analysis(capacity=make_capacity_model(), consumption=make_consumption(7000.0, batch_size=batch))
-    found = inspect_run(logs.write(tmp_path / "run.log", logs.smoothed_log([2.0] * 30)), analysis=analysis)
+    found = logs.inspected(tmp_path, logs.smoothed_log([2.0] * 30), analysis=analysis)
     assert not any("another network" in note for note in found.notes)
