@@ -1,0 +1,133 @@
+"""What the user should know or change, with its proof and its gain; `Case` is what a rule sees."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from cs_input_analyzer.records.machine import Cluster, Host, Layout
+from cs_input_analyzer.records.measured import Measurement, Profile, Station, Storage
+from cs_input_analyzer.records.model import CapacityModel
+from cs_input_analyzer.records.pipeline import Edit, PipelineGraph, Scalar
+from cs_input_analyzer.records.plan import Alternative, LaunchPlan
+from wafer_model import Estimate
+
+Mode = Literal["train", "eval"]
+Severity = Literal["info", "warning", "error"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """All that a rule may look at. `is_sharded`: each worker reads its own files, by a `shard` op or by Python code."""
+
+    pipeline: PipelineGraph
+    mode: Mode
+    is_sharded: bool
+    measurements: tuple[Measurement, ...]
+    profile: Profile | None
+    plan: LaunchPlan | None
+    cluster: Cluster
+    host: Host | None = None
+    storage: Storage | None = None
+    stations: tuple[Station, ...] = ()
+    capacity: CapacityModel | None = None
+
+
+# A fix is kept where the low end of its gain lies above this: less is not worth another line, and near what noise shows.
+LEAST_GAIN = 1.03
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """Something the user should know or change.
+
+    Attributes:
+        fix: what to do, one sentence.
+        before: the user's code that the fix changes; None where it is not known.
+        after: that code, changed.
+        edits: the same change of the graph; empty where the fix is advice only.
+        source_check: why `after` is not given although the rule has one (it fails, or is no Python), or why it was not run; empty
+            where it was run on a copy, or is not there.
+        proven: the edited pipeline gave the same elements, as far as the original promises any order.
+        verified_elements: how many were compared; `pass_elements`: of how many, None where a pass has no end or none was seen.
+        measured_gain: ratio of rates, fixed / original, of this fix alone; None where it was not measured.
+        most_gain: the largest such ratio that the costs of the ops allow; None where they tell nothing of it.
+        unproven_because: why a fix with edits was not proven, not measured, or declined; empty otherwise.
+    """
+
+    code: str
+    severity: Severity
+    message: str
+    op: str | None = None
+    source: str | None = None
+    evidence: Mapping[str, Scalar]
+    fix: str | None = None
+    before: str | None = None
+    after: str | None = None
+    edits: tuple[Edit, ...] = ()
+    measured_gain: Estimate | None = None
+    proven: bool = False
+    unproven_because: str = ""
+    verified_elements: int = 0
+    pass_elements: int | None = None
+    most_gain: float | None = None
+    source_check: str = ""
+
+    @property
+    def is_gain(self) -> bool:
+        """Whether it gives the same elements, and for sure clearly faster."""
+        return self.proven and self.measured_gain is not None and self.measured_gain.low > LEAST_GAIN and not self.unproven_because
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patch:
+    """Kept fixes as a change of the user's source files, which themselves are never written.
+
+    Attributes:
+        diff: unified, for `patch -p0` or `git apply` in `folder`; empty where no fix could be put into it.
+        codes: rules whose fixes are in it.
+        by_hand: what is not in it, a sentence each: the rule, the place, what to do, why it is not in it.
+        proven: the patched copy gave the same elements as the original.
+        verified_elements: how many were compared; `pass_elements`: of how many, None where a pass has no end or none was seen.
+        measured_gain: ratio of rates, patched / original, in the same worker; None where it was not measured.
+        unproven_because: why it was not proven or not measured; empty otherwise.
+    """
+
+    diff: str
+    folder: str
+    codes: tuple[str, ...]
+    by_hand: tuple[str, ...] = ()
+    proven: bool = False
+    measured_gain: Estimate | None = None
+    unproven_because: str = ""
+    verified_elements: int = 0
+    pass_elements: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fixes:
+    """What all kept fixes do together: proven as one pipeline, measured against the original side by side.
+
+    Attributes:
+        codes: rules whose fixes were kept, in the order in which they were added (greedily, the largest gain first).
+        edits: all of them, in order.
+        measured_gain: ratio of rates, fixed / original; None where none was kept.
+        layout: the launch in whose worker it was measured.
+        plan: the launch that would feed the accelerator then; None without a plan or a kept fix.
+        elements: how many elements were compared; `pass_elements`: of how many, None where a pass has no end or none was seen.
+        most_gain: the largest ratio that the costs of the ops allow; None where they tell nothing of it.
+        none_because: why none was kept, where they did gain; empty otherwise.
+        patch: the same as a change of the source; None where only the graph was edited.
+    """
+
+    codes: tuple[str, ...]
+    edits: tuple[Edit, ...]
+    measured_gain: Estimate | None
+    layout: Layout
+    plan: Alternative | None = None
+    elements: int = 0
+    patch: Patch | None = None
+    pass_elements: int | None = None
+    most_gain: float | None = None
+    none_because: str = ""

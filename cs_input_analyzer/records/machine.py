@@ -1,0 +1,137 @@
+"""A launch (`Layout`), the nodes it runs on (`Cluster`) and the machine that measures (`Host`)."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from cs_input_analyzer.errors import UsageError
+from wafer_model import Estimate
+
+# Beyond these it is a typing error: no machine has a quarter of these nodes, the widest single systems that were sold had 4,096
+# hardware threads, and an exbibyte is more memory than all nodes of any machine have together; the least memory is a hundredth of
+# what TensorFlow takes. (Planning for the widest takes ten seconds, and grows faster than their width.)
+MOST_NODES = 1_000_000
+MOST_CPUS_PER_NODE = 1 << 12
+LEAST_MEMORY_BYTES_PER_NODE = 1 << 20
+MOST_MEMORY_BYTES_PER_NODE = 1 << 60
+Launcher = Literal["local", "slurm"]
+SpeedBasis = Literal["this host", "stated", "reference loop"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """A launch: `nodes` × `tasks_per_node` × `cpus_per_task`, written `NxTxC`."""
+
+    nodes: int
+    tasks_per_node: int
+    cpus_per_task: int
+
+    def __str__(self) -> str:
+        return f"{self.nodes}x{self.tasks_per_node}x{self.cpus_per_task}"
+
+    @classmethod
+    def parse(cls, text: str) -> Layout:
+        """`"2x8x4"` -> 2 nodes, 8 tasks per node, 4 CPUs per task. Raises UsageError."""
+        match = re.fullmatch(r"\s*([1-9]\d{0,6})x([1-9]\d{0,6})x([1-9]\d{0,6})\s*", text)
+        if match is None:
+            raise UsageError(f"a layout is written NODESxTASKSxCPUS with positive whole numbers, for example 2x8x4; got {text!r}")
+        nodes, tasks, cpus = map(int, match.groups())
+        return cls(nodes=nodes, tasks_per_node=tasks, cpus_per_task=cpus)
+
+    @property
+    def tasks(self) -> int:
+        return self.nodes * self.tasks_per_node
+
+    @property
+    def cpus(self) -> int:
+        """CPUs of all nodes together."""
+        return self.nodes * self.cpus_per_node
+
+    @property
+    def cpus_per_node(self) -> int:
+        return self.tasks_per_node * self.cpus_per_task
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """The CPU nodes that will feed the accelerator.
+
+    Attributes:
+        cpus_per_node: CPUs as Slurm counts them (hardware threads where SMT is on).
+        threads_per_core: 1 without SMT; None where unknown.
+        network_bytes_per_s_per_node: what one node can move in each direction; None where unknown.
+        storage_bytes_per_s: ceiling of the shared file system over all nodes; None where neither declared nor measured.
+        speed_ratio: speed of one CPU of a node over one of the measuring host; None where unknown.
+        speed_basis: how that ratio is known; says nothing where it is None.
+        memory_bandwidth_bytes_per_s_per_node: None where unknown.
+        source: where these numbers come from: `this host`, `flags`, a file, a preset and its citation.
+        measured_storage_bytes_per_s: `storage_bytes_per_s` with its interval, where several nodes showed it; None elsewhere.
+        partition: of Slurm, that these nodes are in; None where Slurm was not asked.
+        excluded_nodes: names of those nodes of the partition that a launch must not get: the accelerator's, of another kind.
+        is_measured: whether the workers ran on nodes of this cluster, as tasks of Slurm: what those share (the storage) was seen.
+    """
+
+    nodes: int
+    cpus_per_node: int
+    memory_bytes_per_node: int
+    name: str = "cluster"
+    threads_per_core: int | None = None
+    cpu_model: str | None = None
+    network_bytes_per_s_per_node: float | None = None
+    storage_bytes_per_s: float | None = None
+    speed_ratio: Estimate | None = None
+    speed_basis: SpeedBasis = "stated"
+    memory_bandwidth_bytes_per_s_per_node: float | None = None
+    source: str = "declared"
+    measured_storage_bytes_per_s: Estimate | None = None
+    partition: str | None = None
+    excluded_nodes: tuple[str, ...] = ()
+    is_measured: bool = False
+
+    def __post_init__(self) -> None:
+        """Raises UsageError for numbers that no cluster has."""
+        threads = 1 if self.threads_per_core is None else self.threads_per_core
+        counts: tuple[tuple[str, Any, int, int], ...] = (
+            ("nodes", self.nodes, 1, MOST_NODES),
+            ("CPUs per node", self.cpus_per_node, 1, MOST_CPUS_PER_NODE),
+            ("bytes of memory per node", self.memory_bytes_per_node, LEAST_MEMORY_BYTES_PER_NODE, MOST_MEMORY_BYTES_PER_NODE),
+            ("threads per core", threads, 1, MOST_CPUS_PER_NODE),
+        )
+        for name, count, least, most in counts:
+            if not isinstance(count, int) or isinstance(count, bool):
+                raise UsageError(f"a cluster has a whole number of {name}, got {count!r} ({self.source})")
+            if count < least:
+                unit = "" if count < 1 else "; sizes take a unit, for example 128GiB"
+                raise UsageError(f"a cluster cannot have {count:,} {name} ({self.source}){unit}")
+            if count > most:
+                raise UsageError(f"a cluster cannot have more than {most:,} {name} ({self.source})")
+        rates: tuple[tuple[str, Any], ...] = (
+            ("storage", self.storage_bytes_per_s),
+            ("network", self.network_bytes_per_s_per_node),
+            ("memory", self.memory_bandwidth_bytes_per_s_per_node),
+        )
+        for name, rate in rates:
+            if rate is not None and not (isinstance(rate, (int, float)) and 0 < rate < math.inf):
+                said = f"{rate!r} ({self.source})"
+                raise UsageError(f"the {name} bandwidth must be a positive number of bytes per second, got {said}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """The machine that measured.
+
+    `threads_per_core`: how many of the CPUs that may be used share a core, 1 where each has one of its own; None where unknown.
+    """
+
+    hostname: str
+    cpus: int
+    cpu_model: str | None
+    memory_bytes: int
+    cpu_budget: int
+    cpu_budget_source: str
+    python_version: str
+    tensorflow_version: str | None
+    threads_per_core: int | None = None

@@ -1,0 +1,394 @@
+"""What was measured: workers of a launch, costs of ops, the storage, and what limits a worker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import median
+from typing import Literal
+
+from cs_input_analyzer.records.machine import Layout
+from wafer_model import Estimate
+
+STRAGGLER_RATIO = 0.9
+CacheChoice = Literal["warm", "cold", "as-is"]
+WorkerStatus = Literal["done", "data_error", "deadline", "interrupted", "lost"]
+StopReason = Literal["precision", "budget", "data_end", "error"]
+StationKind = Literal[
+    "CPU", "serial op", "fixed parallelism", "Python (GIL)", "readers", "storage bandwidth", "storage latency", "slowest shard"
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchGap:
+    """Seconds between two batches in the steady window: a wafer stalls on the tail, not on the mean."""
+
+    p50: float
+    p95: float
+    p99: float
+    max: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TunedParameter:
+    """A value that AUTOTUNE had chosen at the end of the window."""
+
+    op: str
+    parameter: str
+    value: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SteadyState:
+    """How the window was cut out of the run, and why sampling stopped.
+
+    Attributes:
+        transient_s, transient_batches: cut from the start by MSER-5 (White 1997), first batch included.
+        window_s, batches: what is left and was used.
+        blocks: batch means behind the interval.
+        lag1_autocorrelation: of the block means; near 0 where the blocks are independent.
+        epochs: passes over the data that ended inside the run.
+        stopped_by: `precision` reached, `budget` ended, `data_end` (nothing more to read), `error` in the data.
+        moved: tunable parameters (`op.parameter`) that AUTOTUNE changed inside the window; None where its model was not read.
+        epoch_gap_s: mean time from the last batch of a pass to the first of the next; None where no pass ended inside the run.
+        outliers: gaps in the window beyond three interquartile ranges (Tukey's far fence); reported, never dropped.
+        is_filling_cache: a `cache` of the pipeline was not full at the end: the window is of the first pass, which is slower.
+    """
+
+    transient_s: float
+    transient_batches: int
+    window_s: float
+    batches: int
+    blocks: int
+    lag1_autocorrelation: float | None
+    epochs: int
+    stopped_by: StopReason
+    moved: tuple[str, ...] | None = None
+    epoch_gap_s: float | None = None
+    outliers: int | None = None
+    is_filling_cache: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noise:
+    """How quiet the host was during the window.
+
+    Attributes:
+        run_queue_wait_ratio: time the worker's threads waited for a CPU over the time they ran (schedstat); None if unreadable.
+        steal_ratio: share of CPU time that the hypervisor took; None if unreadable.
+        pressure_ratio: share of the window in which some task of the host waited for a CPU (PSI `some`); None if unreadable.
+        reference_ratio: speed of a fixed loop during the window over its speed at the start of the run; None if not run.
+        between_processes_ratio: standard deviation over mean of the rates of fresh processes of one layout; None for one process.
+        preempted_ratio: the part of `run_queue_wait_ratio` that threads waited after they had lost their CPU in the middle of their
+            work: waits taken alike, it is the share of such switches among all; None if unreadable.
+    """
+
+    run_queue_wait_ratio: float | None
+    steal_ratio: float | None
+    pressure_ratio: float | None = None
+    reference_ratio: float | None = None
+    between_processes_ratio: float | None = None
+    preempted_ratio: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerResult:
+    """What one worker process delivered. Numbers are None where it did not live to give them.
+
+    Attributes:
+        index: TF_CONFIG task index among the streaming workers.
+        status: `done`; `data_error` (a record could not be read; measured until there); `deadline` (ended by the parent, its
+            numbers kept); `interrupted` (the same, by Ctrl-C); `lost` (died or never delivered).
+        message: what went wrong; empty when done.
+        cpu_s_per_sample: user + system of all threads and live child processes over the window.
+        bytes_read_per_sample: logical (`rchar`), `physical_…`: what reached the storage (`read_bytes`).
+        bytes_out_per_sample: bytes of the tensors of one sample.
+        private_bytes: memory that every further worker needs again; `shared_bytes`: pages of files (libraries) that all workers
+            of a node can share, whether or not another is there; `peak_rss_bytes`: high-water mark of both.
+        block_samples_per_s: rates of equal blocks of the steady window, in time order.
+        batch_gaps_s: seconds between the last batches of that window, in order, at most 512 of them: to replay the worker.
+        file_count: files in this worker's own pipeline; fewer than in `PipelineGraph.files` where Python code shards the list.
+        pss_bytes: its memory with shared pages divided among their holders.
+        rss_growth_bytes_per_min: slope of its memory; None for windows under a minute, where it would be the fill of buffers.
+        buffered_bytes: elements that wait in the buffers of the pipeline (shuffle, prefetch, interleave), at the end of the window.
+        clock_ahead_s: the clock of its node minus the launcher's, where they are on different machines and it was measured.
+    """
+
+    index: int
+    node: str
+    status: WorkerStatus
+    message: str = ""
+    samples_per_s: Estimate | None = None
+    batches_per_s: float | None = None
+    cpu_s_per_sample: float | None = None
+    import_s: float | None = None
+    build_s: float | None = None
+    first_batch_s: float | None = None
+    batch_gap_s: BatchGap | None = None
+    bytes_read_per_sample: float | None = None
+    physical_bytes_read_per_sample: float | None = None
+    bytes_out_per_sample: float | None = None
+    private_bytes: int | None = None
+    shared_bytes: int | None = None
+    peak_rss_bytes: int | None = None
+    steady_state: SteadyState | None = None
+    noise: Noise | None = None
+    tuned: tuple[TunedParameter, ...] = ()
+    block_samples_per_s: tuple[float, ...] = ()
+    batch_gaps_s: tuple[float, ...] = ()
+    file_count: int | None = None
+    pss_bytes: int | None = None
+    rss_growth_bytes_per_min: float | None = None
+    buffered_bytes: int | None = None
+    clock_ahead_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """One layout, run. `num_workers` is the worker count that TF_CONFIG announced, which may exceed the workers started; `why` says
+    what this layout was to tell.
+
+    `start_skew_s`: from the first worker's first look to the last one's, clocks of nodes made equal; None where they do not begin
+    together. `notes`: what the engine had to say of this launch.
+    """
+
+    layout: Layout
+    num_workers: int
+    cache_state: CacheChoice
+    role: Literal["probe", "validate"]
+    isolation: Literal["process", "none"]
+    workers: tuple[WorkerResult, ...]
+    samples_per_s: Estimate | None
+    shared_bytes: int | None = None
+    page_cache_ratio: float | None = None
+    noise: Noise | None = None
+    steady_state: SteadyState | None = None
+    why: str = ""
+    start_skew_s: float | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def measured_workers(self) -> tuple[WorkerResult, ...]:
+        """The workers that delivered a rate."""
+        return tuple(worker for worker in self.workers if worker.samples_per_s is not None)
+
+    @property
+    def is_filling_cache(self) -> bool:
+        """Whether a worker's window is of a first pass that was still filling a `cache` of the pipeline."""
+        states = [worker.steady_state for worker in self.measured_workers]
+        return any(state is not None and state.is_filling_cache for state in states)
+
+    @property
+    def stragglers(self) -> tuple[WorkerResult, ...]:
+        """Workers whose whole interval lies a tenth or more below the median: a feed in turn waits for them. Of three or more."""
+        rates = [worker.samples_per_s.estimate for worker in self.workers if worker.samples_per_s is not None]
+        if len(rates) < 3:
+            return ()
+        bound = STRAGGLER_RATIO * median(rates)
+        return tuple(worker for worker in self.workers if worker.samples_per_s is not None and worker.samples_per_s.high < bound)
+
+
+RUNTIME, UNATTRIBUTED, RESTART = "runtime", "unattributed", "restart"
+NO_OPS = (RUNTIME, UNATTRIBUTED, RESTART)
+"""Names and kinds of the rows of a profile that are no ops."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpCost:
+    """What one op costs. Each op of the pipeline has a row, and three rows are no ops:
+
+    `runtime` is the CPU that belongs to no op (executor, allocation, scheduling); `unattributed` stands in its place where ops
+    worked that could not be seen at it, and holds what they cost, too; `restart` is what it takes to begin another pass over the
+    data.
+
+    Attributes:
+        self_cpu_s_per_sample: CPU of the op itself, its inputs excluded; all rows add up to the process's CPU.
+        wait_s_per_sample: time its threads spent in it without running: storage, locks.
+        elements_per_sample: elements it gave for each sample of the output (visit ratio).
+        bytes_out_per_sample, bytes_in_per_sample: bytes of those elements, and of the elements it took.
+        buffered_elements: elements waiting in its buffer at the end of the window.
+        prefix_cpu_s_per_sample: CPU of the pipeline cut after this op minus that of the one cut before it. Another view: such
+            differences are not additive, because a shorter pipeline also overlaps differently.
+        is_serial: it runs on one thread at a time, whatever the CPUs.
+        source, library_source: as of the op.
+        merged_into: the row that holds its cost: of the op that TensorFlow merged it into, of the op whose function it is part of,
+            or `unattributed`. None where it has a cost of its own, or nothing of it ran.
+        is_marginal: the running pipeline did not show it all, so that its CPU is that of `prefix_cpu_s_per_sample`, as far as the
+            process's CPU has room for it.
+    """
+
+    name: str
+    kind: str
+    self_cpu_s_per_sample: float | None
+    wait_s_per_sample: float | None
+    share_ratio: float | None
+    parallelism: float | None
+    source: str | None
+    elements_per_sample: float | None = None
+    bytes_in_per_sample: float | None = None
+    bytes_out_per_sample: float | None = None
+    buffered_elements: float | None = None
+    prefix_cpu_s_per_sample: float | None = None
+    is_serial: bool | None = None
+    library_source: str | None = None
+    merged_into: str | None = None
+    is_marginal: bool = False
+
+    @property
+    def is_op(self) -> bool:
+        """Whether it is an op of the pipeline."""
+        return self.kind not in NO_OPS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SerialStation:
+    """An op that keeps one thread busy while other CPUs idle: more CPUs cannot help it.
+
+    Attributes:
+        op: its name; `GIL` where all Python functions of the pipeline share the interpreter's lock.
+        busy_ratio: share of the window in which its one thread ran or was in it.
+        idle_cpus: CPUs of the worker that were idle on average.
+    """
+
+    op: str
+    busy_ratio: float
+    idle_cpus: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """The one-worker view of one measurement: where its CPU went, and which op is serial."""
+
+    layout: Layout
+    harness_us_per_batch: float | None
+    cpu_s_per_sample: float | None
+    ops: tuple[OpCost, ...]
+    serial: SerialStation | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadRate:
+    """The file system alone: `streams` readers of the pipeline's own files, without TensorFlow.
+
+    `bytes_per_s` of all streams together; `latency_s` is the median of the first reads of stretches, of `read_bytes` each: later
+    ones find what read-ahead fetched.
+    """
+
+    streams: int
+    cache_state: CacheChoice
+    bytes_per_s: float
+    latency_s: float
+    read_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Storage:
+    """The file system under the pipeline, as seen from this host.
+
+    Attributes:
+        file_system: type as the kernel names it (`ext4`, `nfs4`, `lustre`, `fuse.…`); None where unknown.
+        is_shared: a network file system; None where unknown.
+        cached_ratio: share of the dataset in this host's page cache before anything was measured; None where not told.
+        evicted: whether `--cache cold` emptied that cache; None where it was not asked for, or the kernel does not tell.
+        reads: bandwidth and latency by streams, cold ones first.
+        source_samples_per_s: ceiling of one worker's readers alone, the pipeline cut after them; None where not measured.
+    """
+
+    directory: str
+    file_system: str | None
+    is_shared: bool | None
+    dataset_bytes: int
+    cached_ratio: float | None
+    evicted: bool | None
+    reads: tuple[ReadRate, ...]
+    source_samples_per_s: Estimate | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decomposition:
+    """Why a sample takes the time it takes, by differential runs: shares of the time per sample that add up to 1.
+
+    Attributes:
+        consumer_ratio: the hand-over alone (one ready element again and again).
+        prep_ratio: what is added with the data in the cache: CPU of the pipeline.
+        fetch_ratio: what is added by reading cold, at the bandwidth of the storage.
+        latency_ratio: what is added by reading cold beyond that: waiting for single reads.
+    """
+
+    consumer_ratio: float
+    prep_ratio: float
+    fetch_ratio: float | None
+    latency_ratio: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Station:
+    """A resource that every sample of one worker passes, and the rate that it alone would allow (bottleneck law).
+
+    Attributes:
+        op: the op that is the station; None where it is no single op (CPU, storage).
+        samples_per_s: ceiling of one worker: servers over service demand.
+        utilization_ratio: measured rate over that ceiling (utilization law, U = X · D), at most 1: near 1 is the bottleneck.
+        layout: that of the worker.
+    """
+
+    kind: StationKind
+    op: str | None
+    source: str | None
+    samples_per_s: float
+    utilization_ratio: float
+    layout: Layout | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """Where the seconds of this run went. What did not fit is named, never guessed.
+
+    Attributes:
+        import_s: until the workers of the first launch had imported TensorFlow and built their pipelines, and, for a script, until
+            the places were found where it takes data; no part of `--max-seconds`.
+        total_s: of the whole run, `import_s` included.
+    """
+
+    import_s: float = 0.0
+    transient_s: float = 0.0
+    probes_s: float = 0.0
+    storage_s: float = 0.0
+    fixes_s: float = 0.0
+    total_s: float = 0.0
+    not_measured: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScalingPoint:
+    """Launches of one shape over `nodes` nodes: what all of their workers delivered, and read, together.
+
+    `wait_ratio`: share of the workers' CPU time in which they neither ran nor waited for a CPU; None where it could not be read.
+    """
+
+    nodes: int
+    workers: int
+    samples_per_s: Estimate
+    bytes_per_s: Estimate | None
+    wait_ratio: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scaling:
+    """The same workers on one node, then on more: what the storage that they share still gives.
+
+    Attributes:
+        points: by rising nodes, at least two.
+        kept_ratio: of the rate per node on the fewest nodes, what is left on the most.
+        ceiling_bytes_per_s: what the shared storage gives to all nodes together; None where none was seen.
+        note: what follows, one sentence.
+    """
+
+    points: tuple[ScalingPoint, ...]
+    kept_ratio: Estimate
+    ceiling_bytes_per_s: Estimate | None
+    note: str
+
+    @property
+    def nodes(self) -> int:
+        """The most that were measured."""
+        return self.points[-1].nodes

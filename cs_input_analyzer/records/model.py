@@ -1,0 +1,119 @@
+"""What the measurements say about any launch: the capacity model and a prediction made with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cs_input_analyzer.records.machine import Layout
+from wafer_model import Estimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerPoint:
+    """Rate of one worker alone on the host at `cpus` CPUs, over all its fresh processes.
+
+    `replicates`: that rate in each resampling of processes and blocks (two-level bootstrap); the n-th of all points belong
+    together. `waits_in_pool`: calls that wait may hold threads of TensorFlow's pool, which has one for each CPU: then a worker that
+    waits, too, is slower with fewer CPUs.
+    """
+
+    cpus: int
+    samples_per_s: Estimate
+    cpu_s_per_sample: float | None
+    replicates: tuple[float, ...] = ()
+    waits_in_pool: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContentionPoint:
+    """How much of its lone rate a worker keeps when `tasks` of them run together. `busy_ratio`: their CPUs over the host's."""
+
+    tasks: int
+    cpus: int
+    busy_ratio: float
+    kept_ratio: Estimate
+    replicates: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """One term of the bottleneck law: the rate that `name` alone would allow."""
+
+    name: str
+    samples_per_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapacityModel:
+    """What the measurements say about any layout: everything `capacity.predict` needs, and nothing of the host it came from.
+
+    Attributes:
+        workers: by rising `cpus`, at least one.
+        contention: measured points; empty where only lone workers ran.
+        shard_ratio: rate of a worker that reads its shard of the planned launch over that of one that reads what the probes read;
+            exactly 1 where no difference was seen; `shard_replicates` by resampling.
+        slowest_ratio: slowest over mean of the *persistent* rates of workers that ran together, those of the largest and the
+            smallest
+            shard among them; 1 where no difference was seen.
+        spread_ratio: standard deviation over mean of the persistent rates of fresh processes alike (where AUTOTUNE landed),
+            sampling
+            noise removed; 0 where no difference was seen.
+        ceilings: rates that no number of CPUs lifts a worker above: serial ops, the GIL, fixed parallelism, the readers.
+        host_read_bytes_per_s: what the file system gives one host; None where unknown, or where the files are cached.
+        moved_bytes_per_sample: bytes that the ops take and give for one sample, all together; None where unknown.
+        host_cpus: CPUs of the measuring host that the workers could use.
+        private_bytes: per worker; `shared_bytes`: once per node.
+        is_sharded: the pipeline divides files among workers, so a worker without a file has nothing to stream.
+        host_threads_per_core: of the measuring host; None where unknown.
+        whole_slowest_ratio: `slowest_ratio` by workers that were told of no more than ran, without the shards of the plan; None in
+            runs of versions that did not keep it apart.
+        launch_spread_ratio: standard deviation over mean of the rates of fresh launches of one layout: what a host's mood, which
+            all workers of a launch share, makes of one look. 0 in runs of versions that did not know it.
+    """
+
+    workers: tuple[WorkerPoint, ...]
+    contention: tuple[ContentionPoint, ...]
+    shard_ratio: Estimate
+    slowest_ratio: float
+    host_cpus: int
+    private_bytes: int | None
+    shared_bytes: int | None
+    bytes_read_per_sample: float | None
+    bytes_out_per_sample: float | None
+    is_sharded: bool
+    file_count: int | None
+    spread_ratio: float = 0.0
+    shard_replicates: tuple[float, ...] = ()
+    ceilings: tuple[Limit, ...] = ()
+    host_read_bytes_per_s: float | None = None
+    moved_bytes_per_sample: float | None = None
+    host_threads_per_core: int | None = None
+    whole_slowest_ratio: float | None = None
+    launch_spread_ratio: float = 0.0
+
+    @property
+    def largest_cpus_probed(self) -> int:
+        return self.workers[-1].cpus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """What a layout would deliver to the accelerator.
+
+    Attributes:
+        input_workers: tasks that stream (chief and single-task nodes do not).
+        limited_by: name of the smallest limit.
+        limits: all terms, smallest first.
+        extrapolation_ratio: how far the layout lies outside what was probed; 1 inside.
+        problem: why the layout cannot run at all; None when it can.
+    """
+
+    layout: Layout
+    single_task_nodes: int
+    input_workers: int
+    samples_per_s: Estimate
+    limited_by: str
+    limits: tuple[Limit, ...]
+    extrapolation_ratio: float
+    memory_bytes_per_node: int | None
+    problem: str | None = None

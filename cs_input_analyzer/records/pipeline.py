@@ -1,0 +1,153 @@
+"""The user's pipeline as data: its ops, its files, what an element holds, and one change of it (`Edit`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+Scalar = str | int | float | bool | None
+ContextUse = Literal["given", "left"]
+EditKind = Literal[
+    "set-parallelism",  # num_parallel_calls of a parallel map, interleave or batch
+    "set-cycle-length",
+    "set-buffer",  # of a prefetch, or of a TFRecord reader (bytes)
+    "parallelize",  # a serial map or batch becomes a parallel one
+    "interleave",  # a flat_map over files becomes a parallel, deterministic interleave (cycle length 1 unless order is moot)
+    "insert-prefetch",
+    "insert-cache",  # in memory
+    "remove",  # a prefetch, or a cache that is never read again
+    "vectorize",  # map before batch becomes a map over the batch
+    "swap",  # with the op before it, where legal
+    "use-private-threads",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Component:
+    """One tensor of an element. `shape` is None at unknown rank, a dimension is None where it varies."""
+
+    name: str
+    shape: tuple[int | None, ...] | None
+    dtype: str
+    kind: str = "tensor"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Op:
+    """One dataset op of the pipeline.
+
+    Attributes:
+        name: unique in the pipeline, the tf.data method's name with a number where it repeats: `map`, `map_2`.
+        kind: TensorFlow's op without `Dataset` and version: `ParallelMap`, `TFRecord`, `Shuffle`.
+        source: `path:line` of the user's call; None where TensorFlow made the op itself. Of an op that an installed package built,
+            the line that called the package.
+        library_source: `path:line` in that package; None where the user's own code built the op.
+        inputs: names of the ops it reads from.
+        parameters: `num_parallel_calls`, `buffer_size`, `cycle_length`, … ; the string `AUTOTUNE` where TensorFlow chooses.
+        within: name of the op whose function holds this one (`interleave`, `flat_map`); None at the top.
+        function_ops: kinds of the TensorFlow ops that its user function calls, sorted.
+        function_op_count: how many TensorFlow ops stand in that function and those that it calls, each function once.
+        shared: kinds of those among them whose result several others take, or the function gives back besides; `argument` where
+            that is so of what the function is given. Questions for a shape do not count.
+        code: the user's statement at `source` as written, line breaks included; None where the file cannot be read, or a package
+            built the op.
+        ignored: codes, or prefixes of codes, of the rules that a comment in that statement switches off.
+        files: those that it reads; None where it reads none, or the graph does not name them.
+    """
+
+    name: str
+    kind: str
+    source: str | None = None
+    library_source: str | None = None
+    inputs: tuple[str, ...] = ()
+    parameters: Mapping[str, Scalar | tuple[Scalar, ...]]
+    within: str | None = None
+    function_ops: tuple[str, ...] = ()
+    function_op_count: int = 0
+    shared: tuple[str, ...] = ()
+    code: str | None = None
+    ignored: tuple[str, ...] = ()
+    files: FileSet | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileSet:
+    """The files that the pipeline reads, as one unsharded worker sees them."""
+
+    count: int
+    bytes: int
+    largest_bytes: int
+    smallest_bytes: int
+    directory: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplesPerElement:
+    """How many samples one element of a pipeline holds.
+
+    Attributes:
+        value: in a full element; None where the graph does not tell.
+        source: why that is so, in words.
+        counted_in: component, in flattening order, whose first dimension is counted in each element; None where all hold `value`.
+        rows: samples of each unit of that dimension: the batches inside a batch.
+        readings: what `value` may be, where that is not clear.
+    """
+
+    value: int | None
+    source: str
+    counted_in: int | None = None
+    rows: int = 1
+    readings: tuple[int, ...] = ()
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether nothing tells: then elements are counted, one for one sample."""
+        return self.value is None and self.counted_in is None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineGraph:
+    """The pipeline as TensorFlow holds it.
+
+    Attributes:
+        batch_size: samples counted for each element; None where they are counted in each. 1 where nobody knows.
+        samples_per_element: how many those are, and why; None in runs saved before that was asked.
+        cardinality: elements per pass; None where infinite or unknown (`is_infinite` tells which).
+        ops: sources first, the op that the consumer reads last; nested ones before the op that holds them.
+        redirected: file caches, snapshots and saves that were moved to a private folder for measuring.
+        input_context: whether the input function was `given` the `tf.distribute.InputContext` that it takes, or that was `left` at
+            its default; None where it takes none.
+        stand_ins: modules that are not installed and were stood in for while it was built.
+    """
+
+    target: str
+    batch_size: int | None
+    element_spec: tuple[Component, ...]
+    ops: tuple[Op, ...]
+    files: FileSet | None
+    cardinality: int | None = None
+    is_infinite: bool = False
+    redirected: tuple[str, ...] = ()
+    input_context: ContextUse | None = None
+    stand_ins: tuple[str, ...] = ()
+    samples_per_element: SamplesPerElement | None = None
+
+    @property
+    def is_sharded(self) -> bool:
+        """Whether a `shard` op is in the graph (sharding done in Python before the graph is not seen here)."""
+        return any(op.kind == "Shard" for op in self.ops)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """One change of the graph, as a rule proposes it and `rewrite.apply` carries it out.
+
+    Attributes:
+        op: name of the op that is changed, removed, or after which one is inserted.
+        value: the new number of parallel calls, cycle length or buffer size; None is AUTOTUNE where the kind has a number.
+    """
+
+    kind: EditKind
+    op: str
+    value: int | None = None

@@ -1,0 +1,104 @@
+"""The recommended launch, its alternatives and its launch lines."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from cs_input_analyzer.records.machine import Layout
+from cs_input_analyzer.records.measured import CacheChoice
+from wafer_model import Estimate
+
+StorageBasis = Literal["measured", "declared", "unverified"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alternative:
+    """Another layout, for comparison with the recommended one."""
+
+    layout: Layout
+    input_workers: int
+    predicted_samples_per_s: Estimate
+    limited_by: str
+    memory_bytes_per_node: int | None
+    meets_demand: bool | None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhatIf:
+    """The launch that would be recommended if one thing, `name`, were different. `note`: what that changes."""
+
+    name: str
+    layout: Layout
+    input_workers: int
+    predicted_samples_per_s: Estimate
+    limited_by: str
+    meets_demand: bool | None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchLines:
+    """Text to paste. `defaults` is the three-line form of the original tool; `sbatch` a whole file; `csrun_cpu` compiles before the
+    launch, and is None where there is no compiling without the wafer."""
+
+    defaults: str
+    csrun_wse: str
+    srun: str
+    sbatch: str
+    csrun_cpu: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchPlan:
+    """The recommendation.
+
+    Attributes:
+        meets_demand: at the low end of the interval, headroom included; None without a demand.
+        headroom_ratio: predicted low end over demand, minus 1 (negative: short by that much); None without a demand.
+        storage: whether the shared file system's ceiling was `measured`, `declared`, or is `unverified`.
+        cache_state: which measurements the plan rests on: `cold` where a node cannot hold its part of the dataset in memory.
+        alternatives: the launch in use today, if any, then launches that none is better than: none has at most as many nodes and
+            CPUs and at least the rate (its low end). Few of them, around the plan.
+        why: one or two sentences: what decided, and why not one node fewer.
+        what_if: the plans under one change each.
+        confirmed_by: index in `Analysis.measurements` of the run that announced the planned workers, within a tenth; None if none.
+    """
+
+    nodes: int
+    tasks_per_node: int
+    cpus_per_task: int
+    single_task_nodes: int
+    input_workers: int
+    predicted_samples_per_s: Estimate
+    extrapolation_ratio: float
+    limited_by: str
+    meets_demand: bool | None
+    headroom_ratio: float | None
+    memory_bytes_per_node: int | None
+    storage: StorageBasis
+    expected_accelerator_utilization: Estimate | None
+    alternatives: tuple[Alternative, ...]
+    why: str
+    launch: LaunchLines | None = None
+    confirmed_by: int | None = None
+    cache_state: CacheChoice = "as-is"
+    what_if: tuple[WhatIf, ...] = ()
+
+    @property
+    def layout(self) -> Layout:
+        return Layout(nodes=self.nodes, tasks_per_node=self.tasks_per_node, cpus_per_task=self.cpus_per_task)
+
+    @property
+    def streaming(self) -> Layout:
+        """The tasks that stream, without the single-task nodes, and on a plan of one node without the chief."""
+        tasks = max(1, min(self.tasks_per_node, self.input_workers))
+        return Layout(
+            nodes=max(1, self.nodes - self.single_task_nodes), tasks_per_node=tasks, cpus_per_task=max(1, self.cpus_per_task)
+        )
+
+    @property
+    def variables(self) -> str:
+        """The plan as what the vendor's launcher takes for its defaults, each on a line for a shell."""
+        return f"DEF_NODES={self.nodes}\nDEF_TASKS={self.tasks_per_node}\nDEF_CPUS={self.cpus_per_task}"

@@ -1,0 +1,224 @@
+"""One whole run: every option that was chosen, and all that was measured, predicted and advised."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import median
+from typing import Literal
+
+from cs_input_analyzer.records.findings import Finding, Fixes, Mode
+from cs_input_analyzer.records.machine import Cluster, Host, Launcher, Layout
+from cs_input_analyzer.records.measured import Budget, CacheChoice, Decomposition, Measurement, Profile, Scaling, Station, Storage
+from cs_input_analyzer.records.model import CapacityModel
+from cs_input_analyzer.records.pipeline import PipelineGraph
+from cs_input_analyzer.records.plan import LaunchPlan
+from wafer_model import Consumption, Estimate
+
+SCHEMA_VERSION = 1
+# TensorFlow's import takes a minute from a cold network file system, and building may list many files.
+START_TIMEOUT_S = 300.0
+Feed = Literal["round-robin", "first-come"]
+VerdictName = Literal["input_bound", "balanced", "accelerator_bound", "unknown"]
+CaptureKind = Literal["train", "fit", "distribute", "loop", "peek", "evaluate", "predict"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValidationRow:
+    """Predicted against measured, one layout of one node whose tasks all stream.
+
+    Attributes:
+        role: `recommended` where these are all workers of the plan that stream; `part of the plan` where they are some of them.
+        measured_samples_per_s: over fresh launches (its `count`), each taken as the run's feed has it: `first-come`, the sum of its
+            workers; `round-robin`, workers × the slowest of them, the sampling noise of that one included.
+    """
+
+    layout: Layout
+    role: Literal["recommended", "part of the plan", "neighbour"]
+    predicted_samples_per_s: Estimate
+    measured_samples_per_s: Estimate
+
+    @property
+    def error_ratio(self) -> float | None:
+        """(predicted - measured) / measured; None where nothing was delivered, so that there is nothing to compare with."""
+        measured = self.measured_samples_per_s.estimate
+        return self.predicted_samples_per_s.estimate / measured - 1 if measured > 0 else None
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether the measured rate lies in the predicted interval."""
+        return self.predicted_samples_per_s.low <= self.measured_samples_per_s.estimate <= self.predicted_samples_per_s.high
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Validation:
+    """Launches of this run that were tried. `notes`: where they differ from the run, and what was not measured."""
+
+    rows: tuple[ValidationRow, ...]
+    notes: tuple[str, ...] = ()
+    interrupted: bool = False
+
+    @property
+    def median_error_ratio(self) -> float | None:
+        """Median of the absolute errors; None without any."""
+        errors = [abs(row.error_ratio) for row in self.rows if row.error_ratio is not None]
+        return median(errors) if errors else None
+
+    @property
+    def inside_count(self) -> int:
+        return sum(row.is_inside for row in self.rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Every choice that can change the answer; stored in the run. `params_json` is the params given to the input function."""
+
+    params_json: str | None = None
+    mode: Mode = "train"
+    input_context: bool = False
+    demand_samples_per_s: float | None = None
+    step_time_s: float | None = None
+    batch_size: int | None = None
+    samples_per_element: int | None = None
+    wafer: str | None = None
+    system: str | None = None
+    system_file: str | None = None
+    wafer_mode: str | None = None
+    sequence_length: int | None = None
+    systems: int = 1
+    dtype: str = "fp16"
+    calibrate_samples_per_s: float | None = None
+    compile_report: str | None = None
+    performance_json: str | None = None
+    cluster: str | None = None
+    nodes: int | None = None
+    cpus_per_node: int | None = None
+    memory_bytes_per_node: int | None = None
+    storage_bytes_per_s: float | None = None
+    network_bytes_per_s_per_node: float | None = None
+    threads_per_core: int | None = None
+    node_speed_ratio: Estimate | None = None
+    node_reference: str | None = None
+    memory_bandwidth_bytes_per_s_per_node: float | None = None
+    current: Layout | None = None
+    single_task_nodes: int | None = None
+    cyclic: bool = False
+    feed: Feed = "round-robin"
+    headroom_ratio: float = 0.1
+    max_seconds: float = 60.0
+    start_timeout_s: float = START_TIMEOUT_S
+    target_error_ratio: float = 0.02
+    probe_layouts: tuple[Layout, ...] = ()
+    cpus: int | None = None
+    cache: CacheChoice = "as-is"
+    launcher: Launcher = "local"
+    worker_memory_bytes: int | None = None
+    measure_fixes: bool = True
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    seed: int = 0
+    train_command: str | None = None
+    srun_args: str | None = None
+    sbatch_args: str | None = None
+    container: str | None = None
+    mount_dirs: tuple[str, ...] = ()
+    stand_ins: tuple[str, ...] = ()
+    partition: str | None = None
+    exclude_nodes: tuple[str, ...] = ()
+    slurm_nodes: int | None = None
+    queue_timeout_s: float = 600.0
+    shared_dir: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    name: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaptureCandidate:
+    """A place where the user's script would have taken data.
+
+    Attributes:
+        number: as `--capture` takes it.
+        call: what was called there, `CerebrasEstimator.train`; `code` is the user's statement.
+        source: `path:line` of the user's.
+    """
+
+    number: int
+    kind: CaptureKind
+    call: str
+    source: str
+    code: str | None
+    mode: Mode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capture:
+    """What was captured of the user's own script, whose training never ran.
+
+    Attributes:
+        command: the script as it was run, up to the candidate `picked`.
+        stand_ins: modules that are not installed and were stood in for.
+        notes: places that take no tf.data input, and what ended the search for more.
+    """
+
+    command: str
+    picked: int
+    candidates: tuple[CaptureCandidate, ...]
+    stand_ins: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parent:
+    """The saved run that another one was planned from. `path`: the file that it was read from; None where there was none."""
+
+    path: str | None
+    created_at: str
+    command: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Analysis:
+    """One run: all that was asked, measured, predicted and advised. Every report is a rendering of this record.
+
+    `verdict` judges `verdict_layout`: `input_bound` (supply.high < demand), `accelerator_bound` (supply.low >= demand with
+    headroom), else `balanced`; `unknown` without a demand. `confidence` is the probability of that statement (0 to 1).
+    `ignored_count`: findings left out because a comment in the user's code says so.
+    `left_out`: what an excerpt holds less of than the run it is of (the page of a huge run does); empty for the run itself.
+    `no_plan`: why there is no recommendation, and what to type for one; None where there is one.
+    `capture`: where the input was found, of a run of the user's own script; None where the input function was named.
+    `parent`: the run whose measurements these are, where nothing was measured for this one; None where it measured.
+    """
+
+    schema_version: int
+    tool: Tool
+    created_at: str
+    command: str
+    options: Options
+    host: Host
+    budget: Budget
+    pipeline: PipelineGraph
+    measurements: tuple[Measurement, ...]
+    profile: Profile | None
+    stations: tuple[Station, ...] = ()
+    storage: Storage | None = None
+    decomposition: Decomposition | None = None
+    capacity: CapacityModel | None = None
+    consumption: Consumption | None
+    cluster: Cluster
+    recommendation: LaunchPlan | None
+    no_plan: str | None = None
+    findings: tuple[Finding, ...]
+    fixes: Fixes | None = None
+    verdict: VerdictName
+    verdict_layout: Layout | None
+    confidence: float | None
+    validation: Validation | None = None
+    interrupted: bool = False
+    ignored_count: int = 0
+    left_out: tuple[str, ...] = ()
+    scaling: Scaling | None = None
+    capture: Capture | None = None
+    parent: Parent | None = None
