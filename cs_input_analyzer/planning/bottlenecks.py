@@ -84,13 +84,13 @@ class _Worker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Ceiling:
-    """`members` are the ops that make up the station, `dearest` that of them which takes most time; it is named after `op`."""
+    """`members` are the ops that make up the station, `costliest` that of them which takes most time; it is named after `op`."""
 
     kind: StationKind
     samples_per_s: float
     op: Op | None = None
     members: tuple[Op, ...] = ()
-    dearest: Op | None = None
+    costliest: Op | None = None
     servers: float = 1
 
 
@@ -109,8 +109,8 @@ def stations_of(
     Args:
         profile: of the first worker of `measurement`.
         storage: `source_samples_per_s` in it is taken to be of a worker with as many CPUs.
-        capacity: tells how far the slowest of several workers stays behind; None where that is not known.
-        measurements: all of the run; those of several workers tell whether the slowest has a shard that asks for more.
+        capacity: has how far the slowest of several workers stays behind; None where that is not known.
+        measurements: all of the run; those of several workers show whether the slowest has a shard that asks for more.
         feed: only in turn does the accelerator wait for the slowest worker.
     """
     worker = _worker(pipeline, profile, measurement)
@@ -163,7 +163,7 @@ def _serial(worker: _Worker) -> Iterator[_Ceiling]:
         demand_s = _sum(worker.thread_s, members)
         if demand_s > 0:
             op = dearest(members, worker.thread_s)
-            yield _Ceiling(kind="serial op", samples_per_s=1 / demand_s, op=op, members=members, dearest=op)
+            yield _Ceiling(kind="serial op", samples_per_s=1 / demand_s, op=op, members=members, costliest=op)
 
 
 def _fixed(worker: _Worker) -> Iterator[_Ceiling]:
@@ -180,7 +180,7 @@ def _fixed(worker: _Worker) -> Iterator[_Ceiling]:
                 samples_per_s=calls / thread_s,
                 op=op,
                 members=members,
-                dearest=dearest(members, worker.thread_s),
+                costliest=dearest(members, worker.thread_s),
                 servers=calls,
             )
 
@@ -244,7 +244,7 @@ def _drawn_by(drawn: Mapping[int, float], streams: float) -> float:
 
 
 def _streams(worker: _Worker) -> float | None:
-    """Reads that are outstanding at a time: 1 where files are read one after the other; None where that is not told."""
+    """Reads that are outstanding at a time: 1 where files are read one after the other; None where it is not known."""
     readers = reader_ops(worker.ops)
     if len(readers) != 1:
         return None
@@ -357,7 +357,7 @@ def _storage_explains_reading(cause: _Ceiling, other: _Ceiling) -> bool:
     """Readers, and threads that mostly read, go as fast as the storage gives."""
     if cause.kind not in ("storage bandwidth", "storage latency"):
         return False
-    return other.kind == "readers" or (other.dearest is not None and other.dearest in reader_ops(other.members))
+    return other.kind == "readers" or (other.costliest is not None and other.costliest in reader_ops(other.members))
 
 
 _EXPLANATIONS: tuple[Callable[[_Ceiling, _Ceiling], bool], ...] = (

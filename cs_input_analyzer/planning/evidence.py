@@ -97,12 +97,12 @@ def widest_cpus(case: Case) -> int | None:
 
 
 def files_read(case: Case, op: Op) -> int | None:
-    """Files that the readers inside `op` are told of; all of the pipeline's where the graph does not say who reads which, and no
-    other op reads."""
+    """Files that the readers inside `op` read; all of the pipeline's where the graph does not say who reads which, and no other op
+    reads."""
     files, own = case.pipeline.files, (op, *inside(op, case.pipeline.ops))
-    told = [one.files.count for one in own if one.files is not None]
-    if told:
-        return sum(told)
+    named = [one.files.count for one in own if one.files is not None]
+    if named:
+        return sum(named)
     is_alone = all(reader in own for reader in reader_ops(case.pipeline.ops))
     return files.count if files is not None and is_alone else None
 
@@ -110,7 +110,7 @@ def files_read(case: Case, op: Op) -> int | None:
 def samples_of_worker(case: Case) -> float | None:
     """Samples in the files of one worker of the plan (of all files, without one): their bytes over those read for a sample.
 
-    None where not all samples come from readers of files: what a generator reads, and how often, nobody knows. None, too, where
+    None where not all samples come from readers of files: what a generator reads, and how often, is not known. None, too, where
     a file is read in slices, each by a `skip` over those before it: then its bytes are read more than once in a pass.
     """
     ops = case.pipeline.ops

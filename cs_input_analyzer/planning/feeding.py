@@ -162,7 +162,7 @@ def taken_s(production_s: Floats, gaps_s: Floats, *, depth: int, feed: Feed) -> 
         depth: batches that a worker holds, made or in the making; at least 1.
     """
     due = np.cumsum(gaps_s)
-    depth = min(depth, max(1, len(due)))  # nobody makes more than all: room for a million batches is kept for nobody
+    depth = min(depth, max(1, len(due)))  # no worker makes more than all: a million batches need no room
     return _in_turns(production_s, due, depth) if feed == "round-robin" else _first_come(production_s, due, depth)
 
 

@@ -1,4 +1,4 @@
-"""What a fix can gain at most, by the cost table: a measured gain above that is noise, or something that nobody understood. Pure.
+"""What a fix can gain at most, by the cost table: a measured gain above that is noise, or not understood. Pure.
 
 A worker with c CPUs gives at most c / D samples/s, D being the CPU time of a sample (bottleneck law): what a fix leaves of D bounds
 what it can gain, however much it takes away (Amdahl's law). A serial op that it leaves alone bounds it by 1 / D of that op. And n
@@ -30,8 +30,8 @@ _OVERLAPPING = frozenset({"parallelize", "interleave", "set-cycle-length", "inse
 
 
 def most_gain(case: Case, edits: Sequence[Edit]) -> float | None:
-    """The largest ratio of rates, edited / original, that the costs allow in workers of the profile's size; None where they tell
-    nothing of it."""
+    """The largest ratio of rates, edited / original, that the costs allow in workers of the profile's size; None where they say
+    nothing about it."""
     profile, rate = case.profile, _rate_of(case)
     if profile is None or rate is None or not profile.cpu_s_per_sample:
         return None
@@ -107,7 +107,7 @@ def _by_waiting(case: Case, edits: Sequence[Edit]) -> Iterator[float]:
 
 
 def _reads_now(op: Op, case: Case) -> float | None:
-    """Files that are read at a time; None where that is not told."""
+    """Files that are read at a time; None where it is not known."""
     if op.kind != "ParallelInterleave":
         return 1.0
     written = [value for name in ("cycle_length", "num_parallel_calls") if isinstance(value := op.parameters.get(name), int)]

@@ -28,7 +28,7 @@ PLACEHOLDER_COMMAND = "python run.py --mode=train"
 # What says which nodes: given twice, Slurm would follow one of both, and the plan is of the other.
 OWN_OPTIONS = {"-p": "--partition", "--partition": "--partition", "-x": "--exclude-nodes", "--exclude": "--exclude-nodes"}
 
-# Runs in every task: TF_CONFIG is made there, because only a task knows its rank.
+# Runs in every task: TF_CONFIG is made there, because only there the rank is known.
 _WITH_TF_CONFIG = 'TF_CONFIG="$(cs_input_analyzer tf-config)" && export TF_CONFIG && exec "$@"'
 
 
@@ -105,7 +105,7 @@ def _components(plan: LaunchPlan, cluster: Cluster, options: Options, extra: lis
     """Slurm options of each component: the single-task nodes, if any, then the streaming ones. `extra` words come after them.
 
     Single-task nodes ask for the same CPUs per task: `srun --het-group=0,1` passes one value to both. And for the same
-    distribution: what tells it to a task is sometimes that of another component (srun's threads share one environment).
+    distribution: the variable that a task sees is sometimes that of another component (srun's threads share one environment).
     """
     streaming = [f"--nodes={plan.nodes - plan.single_task_nodes}", f"--ntasks-per-node={plan.tasks_per_node}"]
     streaming.append(f"--cpus-per-task={plan.cpus_per_task}")

@@ -39,7 +39,7 @@ def without_launcher(words: Sequence[str], option: str) -> list[str]:
     launcher of their own.
 
     Raises:
-        UsageError: it cannot be told where the launcher's options end.
+        UsageError: it is not clear where the launcher's options end.
     """
     if not words or _name(words[0]) not in LAUNCHERS:
         return list(words)

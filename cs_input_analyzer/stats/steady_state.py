@@ -148,8 +148,8 @@ def batch_gap(gaps_s: Floats) -> BatchGap:
 def far_outliers(gaps_s: Floats, judged: npt.NDArray[np.bool_] | None = None, *, grain_s: float = 0.0) -> int:
     """How many gaps lie beyond three interquartile ranges above the third quartile (Tukey 1977, the far fence).
 
-    The fence is that of all gaps, shape [n >= 1]; `judged`, same shape, tells which of them may count. `grain_s` is what the clock
-    can tell apart: a range below it is taken for it, or the rounding of an even stream would be full of outliers.
+    The fence is that of all gaps, shape [n >= 1]; `judged`, same shape, says which of them may count. `grain_s` is the clock's
+    resolution: a range below it is taken for it, or the rounding of an even stream would be full of outliers.
     """
     low, high = np.percentile(gaps_s, (25, 75))
     beyond = gaps_s > high + 3 * max(float(high - low), grain_s)

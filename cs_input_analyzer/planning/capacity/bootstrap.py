@@ -62,7 +62,7 @@ def mean_rate(launches: Sequence[Sequence[WorkerResult]], launch_spread: float, 
 
 
 def _resampled(worker: WorkerResult, draw: np.random.Generator) -> Vector:
-    """The rate of one process, its blocks drawn anew; not narrower than its own interval, which knows how blocks depend."""
+    """The rate of one process, its blocks drawn anew; not narrower than its own interval, which accounts for how blocks depend."""
     assert worker.samples_per_s is not None
     blocks, rate = np.array(worker.block_samples_per_s), worker.samples_per_s
     error_ratio = standard_error(rate) / rate.estimate

@@ -37,9 +37,9 @@ def fit(pipeline: PipelineGraph, measurements: Sequence[Measurement], host_cpus:
     """The capacity model of one pipeline from probes of one host.
 
     Lone workers (layouts 1x1xC) give the rate at C CPUs, over fresh processes; workers that ran together (1xTxC) give the
-    share of that rate they keep and how far the slowest stays behind; workers that were told of more workers than ran beside them
-    read only their shard, and give what that does to the rate; of them those count that were told of as many as the last, which is
-    nearest to the plan. Runs of role `validate` and runs inside the user's process never feed the model.
+    share of that rate they keep and how far the slowest stays behind; workers to which more workers were announced than ran beside
+    them read only their shard, and give what that does to the rate; of them those count that had as many announced as the last,
+    which is nearest to the plan. Runs of role `validate` and runs inside the user's process never feed the model.
 
     Args:
         host_cpus: CPUs of the measuring host that the workers could use.
@@ -118,7 +118,7 @@ def _with_sizes_seen_together(
 ) -> tuple[WorkerPoint, ...]:
     """Also those sizes of which only several workers ran. Alone they give what the line between other sizes says, but no less than
     what each gave over the share that workers of those sizes kept: a line may not overrule what was seen of this one. The share is
-    not carried beyond what was measured of it: a crumb of it would grow into a multiple of the rate."""
+    not carried beyond what was measured of it: the rest of a small share would grow into a multiple of the rate."""
     found = {point.cpus: point for point in points}
     measured = max(((point.tasks - 1) * used_cpus(points, point.cpus) / host_cpus for point in contention), default=0.0)
     for tasks, cpus in sorted(together):
@@ -148,8 +148,8 @@ def _rates_that_fall(
     """Mean rate of a worker by (tasks, CPUs per task), shape [1 + replicates] each, never rising with tasks.
 
     Neighbours do not speed a worker up: where those together were faster than the lone one, the host was slow just then, and both
-    tell of one rate. Pool-adjacent-violators, the least-squares fit under that order (Barlow et al., "Statistical Inference under
-    Order Restrictions", 1972), each process of equal weight.
+    are observations of one rate. It is the least-squares fit under that order (Barlow et al., "Statistical Inference under Order
+    Restrictions", 1972), each process of equal weight.
     """
     rates: dict[tuple[int, int], Vector] = {}
     for cpus in {cpus for _, cpus in by_layout}:

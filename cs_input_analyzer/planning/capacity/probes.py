@@ -1,4 +1,4 @@
-"""Which layouts to measure: first, and next, as one that nobody measured may be faster than all that were."""
+"""Which layouts to measure: the first ones, and the next one, which may be faster than all that were measured."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST_TASKS = 16
 
 def first_probes(cluster: Cluster, cpu_budget: int) -> tuple[Layout, ...]:
     """One-node layouts, the most informative first: one worker on one CPU, on all CPUs, and several of one CPU together. What lies
-    between is left to `next_probe`, which knows what these gave.
+    between is left to `next_probe`, which is given what these showed.
 
     Args:
         cpu_budget: CPUs of the measuring host that may be used. More than a node of the cluster has would be of no use.

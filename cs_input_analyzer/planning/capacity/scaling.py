@@ -32,7 +32,7 @@ STEPS = 120
 def scaling_of(measurements: Sequence[Measurement], cache: CacheChoice) -> Scaling | None:
     """The launches of one shape over different numbers of nodes; None without at least two such numbers.
 
-    The total over nodes is fitted by the bottleneck law with a soft knee: n nodes read n·b until the storage's C. C is told only
+    The total over nodes is fitted by the bottleneck law with a soft knee: n nodes read n·b until the storage's C. C is given only
     where nodes did lose rate, and their workers spent the lost time waiting: what workers lose to each other's CPUs, or to a slow
     node, is no ceiling of the storage.
 
@@ -147,5 +147,5 @@ def _note(points: Sequence[ScalingPoint], kept: Estimate, ceiling: Estimate | No
     if kept.high >= SCALES_RATIO:
         return f"{span}: the shared storage is not what limits up to {last.nodes} nodes"
     if last.bytes_per_s is None or last.wait_ratio is None:
-        return f"{span}; whether that is the storage could not be told here"
+        return f"{span}; it is not known whether that is the storage"
     return f"{span}, but the workers did not wait for it in the storage: CPUs or slow nodes are behind it"

@@ -81,7 +81,7 @@ def _where_busy(points: tuple[WorkerPoint, ...], cpus: int, cpu_speed: Vector) -
     """What a rate is multiplied by where CPUs run at `cpu_speed` times the probed speed: waiting takes as long as before.
 
     Of the time T of a sample a share u is CPU time that the speed s changes: T (u / s + 1 - u) (Amdahl's law). The utilization of
-    the worker's CPUs tells u only between two ends. Idle CPUs may all wait for data: then u is the utilization. Or one thread
+    the worker's CPUs bounds u between two ends. Idle CPUs may all wait for data: then u is the utilization. Or one thread
     computes what the others wait for: then u is 1 as soon as one CPU's worth is busy. On one CPU both are the same; where the cost
     is unknown, u may be anything. The estimate is of the slower end, so that no plan rests on what may not be: the smaller u of
     faster CPUs, which cannot speed up waiting, the larger u of slower ones. Replicates are of any u between.
@@ -176,7 +176,7 @@ def alone(points: tuple[WorkerPoint, ...], cpus: int) -> Vector:
     if share == 1:
         return _rates(right)
     line = np.asarray(np.exp((1 - share) * np.log(_rates(left)) + share * np.log(_rates(right))))
-    # The errors of the two ends know nothing of each other, so between them they would cancel: surest just where nobody measured.
+    # The errors of the two ends are independent, so between them they would cancel: surest just where nothing was measured.
     return as_wide_as(line, _rates(left), _rates(right), share)
 
 

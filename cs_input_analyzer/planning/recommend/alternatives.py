@@ -1,4 +1,4 @@
-"""Other launches worth a look: around the plan, and none of them beaten by any other launch.
+"""The alternatives to a plan: launches around it, none of which is beaten by any other launch.
 
 One launch beats another when it has at most as many nodes and CPUs and at least the rate (low end), and is better in one of them
 (Pareto dominance). A launch that is beaten, or faster by rounding only, gives its place to one that is not beaten.
