@@ -23,8 +23,8 @@ from benchmarks.paired import arguments, ratio_bounds, save, show
 from cs_input_analyzer.pipeline import graph
 from cs_input_analyzer.records import SamplesPerElement
 from cs_input_analyzer.worker import load
-from cs_input_analyzer.worker.journal import JournalWriter, Order, read_journal
-from cs_input_analyzer.worker.process import sample
+from cs_input_analyzer.worker.journal import JournalWriter, read_journal
+from cs_input_analyzer.worker.sampler import Sampling, sample
 from sample_pipelines import find, write_sample
 
 
@@ -43,12 +43,12 @@ def bare_loop(iterator: Any) -> Any:
 
 def measured(dataset: Any, iterator: Any, ops: Any, seconds: float) -> tuple[float, float]:
     """Wall and CPU seconds per batch while the worker's own sampling runs; its first quarter drains the buffers."""
-    order = Order(
-        target="", pickled=None, params_json=None, mode="train", num_workers=1, worker_index=0, tf_config="{}", batch_size=None,
-        target_error_ratio=0.0, min_window_s=seconds, max_window_s=seconds, want_graph=False, want_costs=True,
-    )  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
-        sample(JournalWriter(Path(folder)), dataset, iterator, order, ops, SamplesPerElement(value=1, source="made so"))
+        counted = SamplesPerElement(value=1, source="made so")
+        sampling = Sampling(
+            dataset=dataset, iterator=iterator, ops=ops, samples=counted, min_window_s=seconds, max_window_s=seconds
+        )
+        sample(JournalWriter(Path(folder)), sampling)
         journal = read_journal(Path(folder))
     stamps, ends = journal.stamps_s, journal.chunk_counters()
     (first, begin), (last, end) = ends[len(ends) // 4], ends[-1]

@@ -73,9 +73,9 @@ def profiled(files: list[str], place: str, cpu_us: float, seconds: float) -> dic
     from benchmarks.busy_op import busy
     from cs_input_analyzer.pipeline import graph
     from cs_input_analyzer.records import Layout, SamplesPerElement
-    from cs_input_analyzer.worker.journal import JournalWriter, Order, read_journal
-    from cs_input_analyzer.worker.prefixes import cpu_s_per_element
-    from cs_input_analyzer.worker.process import sample
+    from cs_input_analyzer.worker.cuts import cpu_s_per_element
+    from cs_input_analyzer.worker.journal import JournalWriter, read_journal
+    from cs_input_analyzer.worker.sampler import Sampling, sample
     from cs_input_analyzer.worker.sampling import harness_us_per_batch
     from cs_input_analyzer.worker.summary import Ending, profile_from, worker_result
 
@@ -86,16 +86,16 @@ def profiled(files: list[str], place: str, cpu_us: float, seconds: float) -> dic
             planted = busy(cpu_us=cpu_us * (BATCH if place == "map of batches" else 1))
         dataset = pipeline(files, place, planted)
     read = graph.read_graph(dataset, log, target=place)
-    order = Order(
-        target="", pickled=None, params_json=None, mode="train", num_workers=1, worker_index=0, tf_config="{}", batch_size=None,
-        target_error_ratio=0.0, min_window_s=seconds, max_window_s=seconds, want_graph=False, want_costs=True,
-    )  # fmt: skip
     iterator = iter(dataset)
     next(iterator)
     with tempfile.TemporaryDirectory() as folder:
         writer = JournalWriter(Path(folder))
         writer.event("first_batch", first_batch_s=0.0, bytes=1, samples=BATCH)
-        sample(writer, dataset, iterator, order, read.ops, SamplesPerElement(value=BATCH, source="made so"))
+        counted = SamplesPerElement(value=BATCH, source="made so")
+        sampling = Sampling(
+            dataset=dataset, iterator=iterator, ops=read.ops, samples=counted, min_window_s=seconds, max_window_s=seconds
+        )
+        sample(writer, sampling)
         cuts_s = seconds * len(read.ops) if place in TINY_PLACES else 0.0
         for op, cpu_s in cpu_s_per_element(dataset, read.ops, cuts_s, harness_us_per_batch() * 1e-6):
             writer.event("prefix", op=op, cpu_s_per_element=cpu_s)

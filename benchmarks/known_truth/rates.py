@@ -74,18 +74,18 @@ def _measure(target: str, params: Mapping[str, Any], pairs: int, seconds: float)
 def _reported(dataset: Any, iterator: Any, ops: Any, samples: int, seconds: float) -> float:
     """What a worker that samples for so long is said to deliver."""
     from cs_input_analyzer.records import SamplesPerElement
-    from cs_input_analyzer.worker.journal import JournalWriter, Order, read_journal
-    from cs_input_analyzer.worker.process import sample
+    from cs_input_analyzer.worker.journal import JournalWriter, read_journal
+    from cs_input_analyzer.worker.sampler import Sampling, sample
     from cs_input_analyzer.worker.summary import Ending, worker_result
 
-    order = Order(
-        target="", pickled=None, params_json=None, mode="train", num_workers=1, worker_index=0, tf_config="{}", batch_size=None,
-        target_error_ratio=0.0, min_window_s=seconds, max_window_s=seconds, want_graph=False, want_costs=True,
-    )  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         writer = JournalWriter(Path(folder))
         writer.event("first_batch", first_batch_s=0.0, bytes=1, samples=samples)
-        sample(writer, dataset, iterator, order, ops, SamplesPerElement(value=samples, source="made so"))
+        counted = SamplesPerElement(value=samples, source="made so")
+        sampling = Sampling(
+            dataset=dataset, iterator=iterator, ops=ops, samples=counted, min_window_s=seconds, max_window_s=seconds
+        )
+        sample(writer, sampling)
         journal = read_journal(Path(folder))
     worker = worker_result(journal, Ending(returncode=0, killed_for=None, output_tail=""), index=0, node="here")
     assert worker.samples_per_s is not None

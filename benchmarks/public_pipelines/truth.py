@@ -207,21 +207,20 @@ def _reported(dataset: Any, pipeline: Any, reading: Reading, counted: Any, secon
     import tempfile
     from pathlib import Path
 
-    from cs_input_analyzer.worker.journal import JournalWriter, Order, read_journal
-    from cs_input_analyzer.worker.process import sample
+    from cs_input_analyzer.worker.journal import JournalWriter, read_journal
+    from cs_input_analyzer.worker.sampler import Sampling, sample
     from cs_input_analyzer.worker.summary import Ending, worker_result
 
-    order = Order(
-        target="", pickled=None, params_json=None, mode="train", num_workers=1, worker_index=0, tf_config="{}", batch_size=None,
-        target_error_ratio=0.0, min_window_s=seconds, max_window_s=seconds, want_graph=False, want_costs=True,
-    )  # fmt: skip
     iterator = reading.iterator
     if pipeline.cardinality is not None:  # a pass would end in the middle, and another loop goes on with the iterator
         iterator = iter(dataset)
     with tempfile.TemporaryDirectory() as folder:
         writer = JournalWriter(Path(folder))
         writer.event("first_batch", first_batch_s=0.0, bytes=1, samples=counted.value or 1)
-        sample(writer, dataset, iterator, order, pipeline.ops, counted)
+        sampling = Sampling(
+            dataset=dataset, iterator=iterator, ops=pipeline.ops, samples=counted, min_window_s=seconds, max_window_s=seconds
+        )
+        sample(writer, sampling)
         journal = read_journal(Path(folder))
     worker = worker_result(journal, Ending(returncode=0, killed_for=None, output_tail=""), index=0, node="here")
     assert worker.samples_per_s is not None, worker.message

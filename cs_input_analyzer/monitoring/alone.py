@@ -101,18 +101,18 @@ def _read(
 
 def _measured(dataset: Any, batch_size: int | None, max_s: float, samples: SamplesPerElement | None) -> Alone:
     from cs_input_analyzer.pipeline.graph import graph_def_of
-    from cs_input_analyzer.worker.sampling import CAPACITY, counted_here, sampling_loop
+    from cs_input_analyzer.worker.sampling import CAPACITY, counted_component, counted_here, sampling_loop
 
     iterator = iter(dataset)
     if samples is None and batch_size is not None:
         samples = _believed(dataset, graph_def_of(dataset), batch_size)
     if samples is None:
-        loop = sampling_loop(dataset.element_spec, count_samples=_leading_component(dataset.element_spec) is not None)
+        loop = sampling_loop(dataset.element_spec, counted_in=counted_component(dataset.element_spec))
     else:
         if samples.counted_in is not None:
             samples = counted_here(next(iterator, ()), samples)
-        batch_size, counted_in = samples.value or 1, samples.counted_in
-        loop = sampling_loop(dataset.element_spec, count_samples=counted_in is not None, counted_in=counted_in, rows=samples.rows)
+        batch_size = samples.value or 1
+        loop = sampling_loop(dataset.element_spec, counted_in=samples.counted_in, rows=samples.rows)
     loop(iterator, 0, 0.0)  # traces it
     until_s = time.time() + max_s
     seen = _Seen()
@@ -241,11 +241,3 @@ def _is_overlapped(take_one: Callable[[], object], gap_s: float) -> bool | None:
             return None
         waits.append(time.perf_counter() - asked_s)
     return sorted(waits)[PAUSES // 2] < OVERLAPPED_RATIO * gap_s
-
-
-def _leading_component(element_spec: Any) -> int | None:
-    """Position of a component that tells how many samples a batch holds; None where all are scalars."""
-    import tensorflow as tf
-
-    shapes = [getattr(spec, "shape", None) for spec in tf.nest.flatten(element_spec)]
-    return next((at for at, shape in enumerate(shapes) if shape is not None and shape.rank != 0), None)

@@ -15,7 +15,7 @@ from cs_input_analyzer.machines.raw_reads import READ_BYTES, Look
 from cs_input_analyzer.pipeline.op_kinds import KEEPERS, WRITERS
 from cs_input_analyzer.pipeline.threads import python_ops, reader_ops
 from cs_input_analyzer.records import Op
-from cs_input_analyzer.worker.visits import Seen, visit_ratios
+from cs_input_analyzer.worker.visits import OpCounts, visit_ratios
 
 # What a file holds for each record beside it: lengths and checksums of a TFRecord, the end of a line.
 _BESIDE_BYTES = {"TFRecord": 16, "TextLine": 1, "FixedLengthRecord": 0}
@@ -34,9 +34,9 @@ class Reads:
     """What is known of a pipeline's reading.
 
     Attributes:
-        bytes_per_element: of files, for each element of the output; None where readers do not tell it.
+        bytes_per_element: of files, for each element of the output; None where readers do not show it.
         buffered_bytes: what all read buffers hold together.
-        may_read_more: whether Python functions can read files that no reader tells of.
+        may_read_more: whether Python functions can read files that no reader opens.
     """
 
     bytes_per_element: float | None = None
@@ -49,7 +49,7 @@ def needs_look(op: Op) -> bool:
     return op.kind == "CSV" or (op.kind in _BESIDE_BYTES and op.parameters.get("compression_type", "GZIP") != "")
 
 
-def reads_of(ops: Sequence[Op], passed: Mapping[str, Seen], looks: Mapping[str, Look]) -> Reads:
+def reads_of(ops: Sequence[Op], passed: Mapping[str, OpCounts], looks: Mapping[str, Look]) -> Reads:
     """Args: what the ops passed since their iterators were made, and what was seen in the files of readers, by op name."""
     readers = reader_ops(ops)
     ratios = visit_ratios(ops, passed, 1.0)
@@ -81,7 +81,7 @@ def bytes_per_sample(reads: Reads, samples_per_element: float, counted_bytes: fl
     return by_kernel if is_more else by_elements
 
 
-def _record_bytes(op: Op, seen: Seen | None, look: Look | None) -> float | None:
+def _record_bytes(op: Op, seen: OpCounts | None, look: Look | None) -> float | None:
     """Bytes of file for one element of a reader; None where that is not told."""
     if op.kind == "CSV":
         return None if look is None else look.line_bytes

@@ -20,10 +20,13 @@ from typing import Any, Literal
 
 import psutil
 
+from cs_input_analyzer.pipeline.edits import difference, settled
+from cs_input_analyzer.worker.failures import named_message
+
 # One comparison holds two pipelines at once.
 MOST_ELEMENTS = 20_000
 MOST_BYTES = 2**30
-# In order the first elements tell: of the edits, only other turns between files may show in later ones alone.
+# In order the first elements suffice: of the edits, only other turns between files may show in later ones alone.
 LONGEST_IN_ORDER_S = 2.0
 # Fewer of them, where there are more, prove nothing.
 LEAST_ELEMENTS = 4
@@ -31,6 +34,7 @@ LEAST_ELEMENTS = 4
 FEW_INPUTS = (48, 12, 3)
 # A cache on trial may not take the host down: looked at every so many elements.
 LEAST_FREE_RATIO = 0.1
+MESSAGE_LIMIT = 300
 MEMORY_CHECK = 32
 _PYTHON = "; its Python code may give something else each time it is called"
 _OTHER_TURNS = "the two take turns between their files in different ways, and the order that comes of it is promised"
@@ -62,8 +66,6 @@ class _Read:
 
 def prove(original: Any, edited: Any, *, seconds: float, clock: Callable[[], float] = time.monotonic) -> Proof:
     """Compares two datasets. Whatever cannot be compared is refused by name; nothing is proven by default."""
-    from cs_input_analyzer.pipeline.edits import difference
-
     if original.element_spec != edited.element_spec:
         return _refused(f"the elements are of another kind: {edited.element_spec} instead of {original.element_spec}"[:500])
     if int(original.cardinality()) != int(edited.cardinality()):
@@ -87,9 +89,6 @@ def prove(original: Any, edited: Any, *, seconds: float, clock: Callable[[], flo
 def _in_order_or_without(
     original: Any, edited: Any, texts: tuple[Any, Any], unordered: bool, deadline_s: float, clock: Callable[[], float], python: str
 ) -> Proof:
-    from cs_input_analyzer.pipeline.edits import difference
-    from cs_input_analyzer.pipeline.edits.settle import settled
-
     until_s = clock() + min(LONGEST_IN_ORDER_S, (deadline_s - clock()) / 2)
     read = _side_by_side(settled(original), settled(edited), until_s, clock, latest_s=deadline_s)
     if read.failure:
@@ -98,7 +97,7 @@ def _in_order_or_without(
         if read.elements < (1 if read.is_whole else LEAST_ELEMENTS):
             few = f"{'no element' if read.elements == 0 else f'only {read.elements}'} came to be compared"
             return _refused(few, read.elements) if read.is_whole else _late(f"{few} in the time there was", read.elements)
-        if _tells_the_rest(read, texts):
+        if _stands_for_the_rest(read, texts):
             what = "a whole pass" if read.is_whole else "the first ones"
             of = read.elements if read.is_whole else _cardinality(original)
             return Proof(status="proven", reason=f"{what}, in order", elements=read.elements, of=of)
@@ -126,13 +125,11 @@ def _in_order_or_without(
     return _late("the order changes, so a whole pass must be compared, and that takes longer than there is time", counted)
 
 
-def _tells_the_rest(read: _Read, texts: tuple[Any, Any]) -> bool:
+def _stands_for_the_rest(read: _Read, texts: tuple[Any, Any]) -> bool:
     """Whether elements that are alike stand for those that were not seen, and for every order in which the files may come.
 
     Another cycle shows only after as many records as the old one takes in its first round, and in some orders of the files never.
     """
-    from cs_input_analyzer.pipeline.edits import difference
-
     if difference.turns(texts[0]) == difference.turns(texts[1]):
         return True
     return read.is_whole and all(map(difference.has_one_order, texts))
@@ -142,8 +139,6 @@ def _two_passes(
     original: Any, edited: Any, texts: tuple[Any, Any], deadline_s: float, clock: Callable[[], float], python: str
 ) -> Proof:
     """A cache shows in the second pass only, and only after a first one that was read to its end."""
-    from cs_input_analyzer.pipeline.edits.settle import settled
-
     forms = settled(original, one_pass=True), settled(edited, one_pass=True)
     total = pass_elements = 0
     for _ in range(2):
@@ -154,7 +149,7 @@ def _two_passes(
         if not read.is_whole:
             return _late("a cache shows in the second pass, and reading two takes longer than there is time", total)
         pass_elements = pass_elements or read.elements
-        if not _tells_the_rest(read, texts):
+        if not _stands_for_the_rest(read, texts):
             return _refused(_OTHER_TURNS, total)
     if pass_elements == 0:
         return _refused("no element came to be compared")
@@ -169,7 +164,7 @@ def _side_by_side(first: Any, second: Any, deadline_s: float, clock: Callable[[]
         one, other = next(left, _END), next(right, _END)
         for given, who in ((one, "original"), (other, "edited pipeline")):
             if isinstance(given, Exception):
-                return _Read(elements=elements, is_whole=False, failure=f"the {who} fails at element {elements}: {_short(given)}")
+                return _failed(who, elements, given)
         if one is _END or other is _END:
             difference = "" if one is other else f"one ends after {elements} elements, the other goes on"
             return _Read(elements=elements, is_whole=True, difference=difference)
@@ -190,8 +185,7 @@ def _without_order(first: Any, second: Any, deadline_s: float, clock: Callable[[
         count: Counter[bytes] = Counter()
         for element in _elements(dataset):
             if isinstance(element, Exception):
-                seen = count.total() if hasattr(count, "total") else sum(count.values())
-                return _Read(elements=seen, is_whole=False, failure=f"the {who} fails at element {seen}: {_short(element)}")
+                return _failed(who, sum(count.values()), element)
             count[_digest(element)] += 1
             if clock() > deadline_s:
                 return _Read(elements=sum(count.values()), is_whole=False)
@@ -202,6 +196,11 @@ def _without_order(first: Any, second: Any, deadline_s: float, clock: Callable[[
         lost, more = sum(missing.values()), sum(added.values())
         return _Read(elements=total, is_whole=True, difference=f"of {total} elements {lost} are missing and {more} are new")
     return _Read(elements=total, is_whole=True)
+
+
+def _failed(who: str, elements: int, error: Exception) -> _Read:
+    failure = f"the {who} fails at element {elements}: {named_message(error, MESSAGE_LIMIT)}"
+    return _Read(elements=elements, is_whole=False, failure=failure)
 
 
 def is_memory_short(more_bytes: int = 0) -> bool:
@@ -276,9 +275,3 @@ def _count(dataset: Any) -> str:
     count = int(dataset.cardinality())
     named = {int(tf.data.INFINITE_CARDINALITY): "endless", int(tf.data.UNKNOWN_CARDINALITY): "an unknown number of"}
     return named.get(count, str(count))
-
-
-def _short(error: BaseException) -> str:
-    from cs_input_analyzer.worker.load import plain_message
-
-    return f"{type(error).__name__}: {plain_message(error)}"[:300]

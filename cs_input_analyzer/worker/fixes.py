@@ -1,6 +1,6 @@
 """Tries fixes in one warm process: applies each, proves that only speed changes, measures it, then puts the best together.
 
-What is found is told at once, one event for each step, so that a process which a fix brings down loses nothing of the others.
+Each step is reported at once, one event each, so that a process which a fix brings down loses nothing of the others.
 """
 
 from __future__ import annotations
@@ -14,8 +14,11 @@ from typing import Any
 import psutil
 
 from cs_input_analyzer.errors import TargetError
+from cs_input_analyzer.pipeline.edits import EditError, apply, settled, timed
+from cs_input_analyzer.pipeline.edits.difference import cache_places, read_text
 from cs_input_analyzer.records import Edit, Estimate
-from cs_input_analyzer.worker.equality import MEMORY_CHECK, Proof, is_memory_short
+from cs_input_analyzer.worker.equality import MEMORY_CHECK, Proof, is_memory_short, prove
+from cs_input_analyzer.worker.failures import named_message
 from cs_input_analyzer.worker.gains import FEWEST_ROUNDS, BlockError, Stopwatch, is_beyond, is_gain, run_rounds
 from cs_input_analyzer.worker.journal import Candidate
 
@@ -30,7 +33,7 @@ LONGEST_PROOF_S = 6.0
 LONGEST_LATE_PROOF_S = 15.0
 SHORTEST_PROOF_S = 0.5
 PROOF_SHARE = 0.3
-# Fewer seconds than this tell nothing of two more pipelines.
+# Fewer seconds than this report nothing of two more pipelines.
 LEAST_TOGETHER_S = 2.0
 MESSAGE_LIMIT = 500
 NO_FILLING = "filling the cache takes longer than there is time"
@@ -38,7 +41,7 @@ NO_MEMORY = "there is no memory for another full cache"
 _ORIGINAL = "original"
 _BEFORE = "before"
 
-Tell = Callable[..., None]
+Report = Callable[..., None]
 # Other texts of the user's source files, by path -> the dataset that the input function gives with them.
 Rebuild = Callable[[Mapping[str, str]], Any]
 
@@ -57,10 +60,10 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcomes:
-    """All that a process told of the candidates it was given.
+    """All that a process reported of the candidates it was given.
 
     Attributes:
-        each: by position of the candidate; without a reason and unproven where it was not come to.
+        each: by position of the candidate; without a reason and unproven where it was not reached.
         kept: positions of those that were put together, in that order; `gain`, `elements`, `of`: of them as one.
         running: the candidate it was at when it ended before it was through; None where it was through.
         ended: how a process ended that was not through, in words; `was_late`: for no other reason than its time.
@@ -78,7 +81,7 @@ class Outcomes:
 
 
 def try_fixes(
-    tell: Tell,
+    report: Report,
     dataset: Any,
     candidates: Sequence[Candidate],
     *,
@@ -86,9 +89,11 @@ def try_fixes(
     rebuild: Rebuild | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> None:
-    """Tries them all within `seconds` and tells what it finds; see `outcomes_of`. `rebuild` serves candidates that have `texts`."""
+    """Tries them all within `seconds` and reports what it finds; see `outcomes_of`. `rebuild` serves candidates with `texts`."""
     began_s = clock()
-    trial = _Trial(tell=tell, dataset=dataset, candidates=candidates, deadline_s=began_s + seconds, clock=clock, rebuild=rebuild)
+    trial = _Trial(
+        report=report, dataset=dataset, candidates=candidates, deadline_s=began_s + seconds, clock=clock, rebuild=rebuild
+    )
     fixes = [index for index, candidate in enumerate(candidates) if not candidate.only_run]
     until_s = began_s + seconds * (RUNS_END if fixes else 1.0)
     trial.run_sources([index for index in range(len(candidates)) if index not in fixes], until_s)
@@ -99,12 +104,12 @@ def try_fixes(
     trial.time_each(began_s + seconds * SINGLES_END)
     trial.put_together(began_s + seconds * TOGETHER_END)
     trial.confirm()
-    tell("fixes_over")
+    report("fixes_over")
 
 
 @dataclass(slots=True, kw_only=True)
 class _Trial:
-    tell: Tell
+    report: Report
     dataset: Any
     candidates: Sequence[Candidate]
     deadline_s: float
@@ -128,23 +133,23 @@ class _Trial:
         return self.deadline_s - self.clock()
 
     def run_sources(self, indices: Sequence[int], until_s: float) -> None:
-        """Builds what changed sources give, and reads an element of it; what is not come to is left without an answer."""
+        """Builds what changed sources give, and reads an element of it; those that it does not reach stay without an answer."""
         for index in indices:
             if self.clock() > until_s:
                 return
-            self.tell("fix_begun", index=index)
+            self.report("fix_begun", index=index)
             try:
                 built = self._built(self.candidates[index])
                 count = sum(1 for _ in built.take(1))
             except TargetError as error:  # nothing of it was run
-                self.tell("fix_proof", index=index, proven=True, reason="", elements=0, of=None)
-                self.tell("fix_untimed", index=index, reason=str(error)[:MESSAGE_LIMIT])
+                self.report("fix_proof", index=index, proven=True, reason="", elements=0, of=None)
+                self.report("fix_untimed", index=index, reason=str(error)[:MESSAGE_LIMIT])
                 continue
             except Exception as error:  # whatever TensorFlow or the user's functions raise
-                self._refuse(index, f"your code fails with it: {_short(error)}")
+                self._refuse(index, f"your code fails with it: {named_message(error, MESSAGE_LIMIT)}")
                 continue
             if count:
-                self.tell("fix_proof", index=index, proven=True, reason="it runs", elements=count, of=None)
+                self.report("fix_proof", index=index, proven=True, reason="it runs", elements=count, of=None)
             else:
                 self._refuse(index, "no element comes with it")
 
@@ -157,7 +162,7 @@ class _Trial:
             if self.left_s() < share_s:
                 self._refuse(index, "no time was left to prove it")
                 continue
-            self.tell("fix_begun", index=index)
+            self.report("fix_begun", index=index)
             edited = self._rebuilt(index, candidate) if candidate.texts else self._applied(index, candidate.edits)
             if edited is None:
                 continue
@@ -166,7 +171,7 @@ class _Trial:
                 self._refuse(index, proof.reason, proof.elements)
                 late += [index] if proof.is_late else []
                 continue
-            self.tell("fix_proof", index=index, proven=True, reason=proof.reason, elements=proof.elements, of=proof.of)
+            self.report("fix_proof", index=index, proven=True, reason=proof.reason, elements=proof.elements, of=proof.of)
             self.proven[index] = edited
             self.verified[index] = proof
             if proof.pass_elements is not None:  # a cache must be full before it is timed
@@ -175,20 +180,18 @@ class _Trial:
 
     def time_each(self, until_s: float) -> None:
         """Each by itself against the original; longer, as long as none gains."""
-        from cs_input_analyzer.pipeline.edits import timed
-
         if not self.proven:
             return
         self.watch = Stopwatch(self.dataset.element_spec, self.clock)
         self.original = timed(self.dataset)
-        self.tell("fix_begun", index=None)
+        self.report("fix_begun", index=None)
         why = self._why_not_filled()
         for index, edited in self.proven.items():
             form = timed(edited)
-            self.tell("fix_begun", index=index)
+            self.report("fix_begun", index=index)
             reason = why or self._fill(form, [index])
             if reason:
-                self.tell("fix_untimed", index=index, reason=reason[:MESSAGE_LIMIT])
+                self.report("fix_untimed", index=index, reason=reason[:MESSAGE_LIMIT])
             else:
                 self.timed[index] = form
         if not self.timed:
@@ -199,7 +202,7 @@ class _Trial:
                 gain = rounds.gain(index, _ORIGINAL)
                 if gain is not None:
                     self.gains[index] = gain
-                    self.tell("fix_gain", index=index, gain=asdict(gain))
+                    self.report("fix_gain", index=index, gain=asdict(gain))
             if self.clock() > until_s and any(map(self._is_gain, self.gains)):
                 return
 
@@ -217,7 +220,7 @@ class _Trial:
             if left_s < LEAST_TOGETHER_S:
                 return
             share_s = max(left_s / (len(rest) - position), LEAST_TOGETHER_S)
-            self.tell("fix_begun", index=index)
+            self.report("fix_begun", index=index)
             edits = [edit for one in (*kept, index) for edit in self.candidates[one].edits]
             both = self._applied(None, edits)
             if both is None:
@@ -225,7 +228,7 @@ class _Trial:
             proof = self._proved(before, both, min(LONGEST_PROOF_S, share_s * PROOF_SHARE))
             if proof.status == "refused":
                 continue
-            form = self._form(both)
+            form = timed(both)
             if self._fill(form, [*kept, index]):
                 continue
             three = {_ORIGINAL: self.original, _BEFORE: self.best, index: form}
@@ -261,14 +264,12 @@ class _Trial:
         def begin(name: Any) -> None:
             # What was put together last runs as those before it: if it brings the process down, the newest of them is to blame.
             newest = self.kept[-1] if name == _BEFORE and self.kept else None
-            self.tell("fix_begun", index=name if isinstance(name, int) else newest)
+            self.report("fix_begun", index=name if isinstance(name, int) else newest)
 
         return run_rounds(self.watch, datasets, over, seconds=seconds, draw=self.draw, begin=begin, most=most, clock=self.clock)
 
     def _why_not_filled(self) -> str:
         """Fills the caches of the original, so that no fix is compared with its first pass; why it cannot be, or nothing."""
-        from cs_input_analyzer.pipeline.edits.difference import cache_places, read_text
-
         if not cache_places(read_text(self.dataset)):
             return ""
         known = next(iter(self.fills.values()), None)
@@ -277,8 +278,6 @@ class _Trial:
 
     def _pass_elements(self) -> int:
         """Elements of one pass of the original; 0 where that takes too long to find out, or fails."""
-        from cs_input_analyzer.pipeline.edits import settled
-
         until_s = self.clock() + self.left_s() / 3
         count = 0
         try:
@@ -307,15 +306,7 @@ class _Trial:
         self.cache_bytes = max(self.cache_bytes, free_bytes - psutil.virtual_memory().available)
         return "" if is_full else NO_FILLING
 
-    @staticmethod
-    def _form(edited: Any) -> Any:
-        from cs_input_analyzer.pipeline.edits import timed
-
-        return timed(edited)
-
     def _applied(self, index: int | None, edits: Sequence[Edit]) -> Any:
-        from cs_input_analyzer.pipeline.edits import EditError, apply
-
         try:
             return apply(self.dataset, edits)
         except EditError as error:
@@ -330,7 +321,10 @@ class _Trial:
         try:
             return self._built(candidate)
         except Exception as error:  # whatever the user's code makes of the change
-            self._refuse(index, str(error) if isinstance(error, TargetError) else f"your code fails with it: {_short(error)}")
+            self._refuse(
+                index,
+                str(error) if isinstance(error, TargetError) else f"your code fails with it: {named_message(error, MESSAGE_LIMIT)}",
+            )
         return None
 
     def _built(self, candidate: Candidate) -> Any:
@@ -339,26 +333,18 @@ class _Trial:
         return self.rebuild(dict(candidate.texts))
 
     def _proved(self, original: Any, edited: Any, seconds: float) -> Any:
-        from cs_input_analyzer.worker.equality import prove
-
         try:
             return prove(original, edited, seconds=seconds, clock=self.clock)
         except Exception as error:  # what cannot even be compared is not proven
             return Proof(status="refused", reason=f"it could not be compared: {type(error).__name__}: {error}"[:MESSAGE_LIMIT])
 
     def _refuse(self, index: int, reason: str, elements: int = 0) -> None:
-        self.tell("fix_proof", index=index, proven=False, reason=reason[:MESSAGE_LIMIT], elements=elements)
+        self.report("fix_proof", index=index, proven=False, reason=reason[:MESSAGE_LIMIT], elements=elements)
 
     def _keep(self, kept: Sequence[int], form: Any, gain: Estimate, proof: Proof) -> None:
         self.kept, self.best, self.compared = tuple(kept), form, proof
         verified = (proof.elements, proof.of) if kept else (0, None)
-        self.tell("fixes_kept", indices=list(kept), gain=asdict(gain) if kept else None, elements=verified[0], of=verified[1])
-
-
-def _short(error: BaseException) -> str:
-    from cs_input_analyzer.worker.load import plain_message
-
-    return f"{type(error).__name__}: {plain_message(error)}"[:MESSAGE_LIMIT]
+        self.report("fixes_kept", indices=list(kept), gain=asdict(gain) if kept else None, elements=verified[0], of=verified[1])
 
 
 def outcomes_of(events: Iterable[Mapping[str, Any]], count: int) -> Outcomes:

@@ -7,16 +7,17 @@ once, so that a slow moment of the host meets all of them; the gain is the mean 
 
 from __future__ import annotations
 
-import math
 import random
 import time
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from cs_input_analyzer.records import LEAST_GAIN, Estimate
+from cs_input_analyzer.stats.estimates import paired_ratio
+from cs_input_analyzer.worker.failures import plain_message
+from cs_input_analyzer.worker.sampling import CAPACITY, sampling_loop
 
-CONFIDENCE = 0.90
 # A block should see so many.
 ELEMENTS_OF_BLOCK = 40
 # Of a block: the start is cut off, the rest is looked at.
@@ -43,20 +44,6 @@ class Rounds:
         return paired_ratio(self.rates.get(of, ()), self.rates.get(over, ()))
 
 
-def paired_ratio(above: Sequence[float], below: Sequence[float]) -> Estimate | None:
-    """Geometric mean of above/below, pair by pair, with a 90 % interval (Student's t on the logarithms); None of fewer than two."""
-    from scipy.special import stdtrit
-
-    logs = [math.log(one / other) for one, other in zip(above, below, strict=False)]
-    count = len(logs)
-    if count < 2:
-        return None
-    mean = math.fsum(logs) / count
-    spread = math.sqrt(math.fsum((value - mean) ** 2 for value in logs) / (count - 1))
-    half = float(stdtrit(count - 1, 0.5 + CONFIDENCE / 2)) * spread / math.sqrt(count)
-    return Estimate(estimate=math.exp(mean), low=math.exp(mean - half), high=math.exp(mean + half), count=count)
-
-
 def is_gain(gain: Estimate | None, most: float | None = None) -> bool:
     """Whether the interval leaves no doubt that it is faster, by no more than can be. Two numbers may agree by luck."""
     is_clear = gain is not None and (gain.count or 0) >= FEWEST_ROUNDS and gain.low > LEAST_GAIN
@@ -68,8 +55,8 @@ def is_beyond(gain: Estimate | None, most: float | None) -> bool:
     return gain is not None and most is not None and gain.estimate > most and gain.low > 1
 
 
-def is_settled(gain: Estimate | None, most: float | None = None) -> bool:
-    """Whether more rounds would change nothing that matters; what cannot be is never settled, and measured for longer."""
+def is_conclusive(gain: Estimate | None, most: float | None = None) -> bool:
+    """Whether more rounds would change nothing that matters; a gain that cannot be is never conclusive, and measured for longer."""
     if gain is None or gain.count is None or gain.count < FEWEST_ROUNDS or is_beyond(gain, most):
         return False
     if gain.low > CLEAR_RATIO or gain.high < 1 / CLEAR_RATIO:
@@ -84,9 +71,7 @@ class Stopwatch:
     """Times blocks of datasets of one element spec; the loop in the graph is traced once for all of them."""
 
     def __init__(self, element_spec: Any, clock: Callable[[], float] = time.monotonic) -> None:
-        from cs_input_analyzer.worker.sampling import sampling_loop
-
-        self._loop = sampling_loop(element_spec, count_samples=False)
+        self._loop = sampling_loop(element_spec)
         self._clock = clock
 
     def fill(self, dataset: Any, elements: int, deadline_s: float) -> bool:
@@ -108,12 +93,8 @@ class Stopwatch:
 
     def _read(self, iterator: Any, elements: int | None, seconds: float) -> tuple[int, float]:
         """Elements read, and when the last of them came."""
-        from cs_input_analyzer.worker.sampling import CAPACITY
-
         chunk = self._loop(iterator, min(elements or CAPACITY, CAPACITY), time.time() + seconds)
         if chunk.error is not None or chunk.ended or not len(chunk.stamps_s):
-            from cs_input_analyzer.worker.load import plain_message
-
             raise BlockError(plain_message(chunk.error) if chunk.error is not None else "it gives no elements")
         return len(chunk.stamps_s), float(chunk.stamps_s[-1])
 
@@ -129,10 +110,10 @@ def run_rounds(
     most: Mapping[Hashable, float | None] | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[Rounds]:
-    """Rounds until the time is up or every gain `over` that one is settled; gives the same, growing record after each round.
+    """Rounds until the time is up or every gain `over` that one is conclusive; gives the same, growing record after each round.
 
-    A pipeline that fails, or whose gain is settled, is left out from then on. `begin` is told which one is about to run;
-    `most`: the largest gain that can be, by name.
+    A pipeline that fails, or whose gain is conclusive, is left out from then on. `begin` is called with each one that is about to
+    run; `most`: the largest gain that can be, by name.
     """
     deadline_s = clock() + seconds
     active = dict(datasets)
@@ -163,7 +144,7 @@ def run_rounds(
             share_s = (deadline_s - clock()) / (len(active) * USUAL_ROUNDS)
             block_s = max(block_s, min(LONGEST_BLOCK_S, share_s, ELEMENTS_OF_BLOCK / min(round_rates.values())))
         yield rounds
-        for name in [name for name in active if name != over and is_settled(rounds.gain(name, over), (most or {}).get(name))]:
+        for name in [name for name in active if name != over and is_conclusive(rounds.gain(name, over), (most or {}).get(name))]:
             del active[name]
         if len(active) < 2:
             return

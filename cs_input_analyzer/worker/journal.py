@@ -1,6 +1,6 @@
 """The files through which a worker reports, and the order it gets.
 
-`events.jsonl`: one event a line, written as it happens, so that a killed worker's story ends with its last whole line.
+`events.jsonl`: one event a line, written as it happens, so that of a killed worker all is kept up to its last whole line.
 `stamps.f64`, `samples.i64`: raw arrays, appended after every chunk. All of it works over a shared file system too.
 """
 
@@ -37,7 +37,7 @@ class JournalError(Exception):
 class Candidate:
     """A fix to be tried: edits that belong together, and the finding they are of, for those who read the journal.
 
-    `most_gain` is the largest gain that the costs allow, where they tell: a larger one is measured for longer, and not kept.
+    `most_gain` is the largest gain that the costs allow, where they are known: a larger one is measured for longer, and not kept.
     With `texts`, pairs of a path of the user's source and what stands there instead, it is no edit but the dataset built anew;
     `only_run`: it is asked whether that works at all, and not what it gives or gains.
     """
@@ -51,7 +51,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What a worker is told to run, once it has imported TensorFlow.
+    """What a worker is to run, once it has imported TensorFlow.
 
     Attributes:
         target: as the user wrote it; also the name of a pickled function.
@@ -62,7 +62,7 @@ class Order:
         want_prefixes: whether to run the pipeline cut after each of its ops, after the window.
         cache: what to do with the page cache of the pipeline's own files before the first batch.
         candidates: fixes to try after the window, in `fixes_s` seconds from now on.
-        batch_size: samples of a step of the accelerator, where that was said; `has_demand`: that it takes samples at some rate.
+        batch_size: samples of a step of the accelerator, where the user gave it; `has_demand`: that it takes samples at some rate.
         samples_per_element: what the user says that one element holds.
         input_context: whether one is given to a function that has None for it by default.
         stand_ins: packages to stand in for where they are not installed.
@@ -96,18 +96,9 @@ class Order:
 
     @classmethod
     def from_line(cls, line: str) -> Order:
-        fields = json.loads(line)
-        candidates = tuple(
-            Candidate(
-                name=candidate["name"],
-                edits=tuple(Edit(**edit) for edit in candidate["edits"]),
-                texts=tuple((path, text) for path, text in candidate["texts"]),
-                most_gain=candidate["most_gain"],
-                only_run=candidate["only_run"],
-            )
-            for candidate in fields.pop("candidates", ())
-        )
-        return cls(**{**fields, "candidates": candidates, "stand_ins": tuple(fields.get("stand_ins", ()))})
+        from pydantic import TypeAdapter
+
+        return TypeAdapter(cls).validate_json(line)
 
 
 class JournalWriter:
@@ -170,7 +161,7 @@ class Journal:
 
 
 def read_journal(folder: Path) -> Journal:
-    """Reads whatever is there. A half-written last line or value is left out: it was never said."""
+    """Reads whatever is there. A truncated last line or value is dropped."""
     events = []
     for line in _bytes(folder / EVENTS).split(b"\n"):
         try:
@@ -181,11 +172,11 @@ def read_journal(folder: Path) -> Journal:
             events.append(event)
     stamps = _array(folder / STAMPS, np.float64)
     samples = _array(folder / SAMPLES, np.int64)
-    told = sum(int(event.get("batches", 0)) for event in events if event["event"] == "chunk")
+    batches = sum(int(event.get("batches", 0)) for event in events if event["event"] == "chunk")
     return Journal(
         events=tuple(events),
-        stamps_s=stamps[:told] if told else stamps[:0],
-        samples=samples[:told] if len(samples) else None,
+        stamps_s=stamps[:batches],
+        samples=samples[:batches] if len(samples) else None,
     )
 
 

@@ -13,9 +13,7 @@ import importlib
 import importlib.util
 import inspect
 import os
-import re
 import sys
-import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -117,8 +115,8 @@ def find_object(target: TargetName) -> object:
     return found
 
 
-def build_dataset(found: object, call: Call, told: Callable[[ContextUse], None] = lambda use: None) -> Any:
-    """Calls the input function and returns its `tf.data.Dataset`; `told` hears what became of an input context that it takes.
+def build_dataset(found: object, call: Call, on_context: Callable[[ContextUse], None] = lambda use: None) -> Any:
+    """Calls the input function and returns its `tf.data.Dataset`; `on_context` is called for each input context that it takes.
 
     Raises:
         TargetError: no Dataset comes out, or an input context was asked for and nothing takes one.
@@ -131,7 +129,7 @@ def build_dataset(found: object, call: Call, told: Callable[[ContextUse], None] 
             f"{CONTEXT_NAMES[-1]} that is None by default, or has none"
         )
     for use in uses:
-        told(use)
+        on_context(use)
     return dataset
 
 
@@ -189,52 +187,6 @@ def bind_arguments(function: Callable[..., object], call: Call) -> inspect.Bound
 def _uses_of_context(arguments: inspect.BoundArguments) -> list[ContextUse]:
     """Of the input contexts that the function takes: whether each is given, or left at its default."""
     return ["given" if name in arguments.arguments else "left" for name in CONTEXT_NAMES if name in arguments.signature.parameters]
-
-
-def user_traceback(error: BaseException) -> str:
-    """The traceback of `error` without our frames and TensorFlow's; empty when nothing of the user's is in it.
-
-    An error in a Python function of the pipeline reaches us as TensorFlow's; the function's own traceback is in its text.
-    """
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_foreign(frame.filename)]
-    shown = [*traceback.format_list(frames), *_frames_in(str(error))]
-    if not shown and not isinstance(error, SyntaxError):
-        return ""
-    last = traceback.format_exception_only(error) if isinstance(error, SyntaxError) else [_headline(error), "\n"]
-    return "".join(["Traceback (most recent call last):\n", *shown, *last])
-
-
-def plain_message(error: BaseException) -> str:
-    """What `error` says in its own words: without TensorFlow's names of nodes, and the traceback that its text may hold."""
-    text = str(getattr(error, "message", None) or error)
-    for pattern in _TENSORFLOWS_NOISE:
-        text = pattern.sub("", text)
-    if text.startswith("in user code:"):  # AutoGraph's: the traceback, then what was raised
-        text = text.rstrip().rpartition("\n")[2].strip().removeprefix(f"{type(error).__name__}: ")
-    return text.strip() or type(error).__name__
-
-
-# Node names before and after a message, and the traceback of a Python function within it.
-_TENSORFLOWS_NOISE = (
-    re.compile(r"\nTraceback \(most recent call last\):.*", re.DOTALL),
-    re.compile(r"\s*\[\[\{\{node .*", re.DOTALL),
-    re.compile(r"\{\{\w+ [^}]*\}\}\s*"),
-    re.compile(r"\s*\[Op:\w+\].*", re.DOTALL),
-)
-_FRAME = re.compile(r'^ *File "([^"]+)", line (\d+), in ([^\n*]+?)[ *]*\n +([^\n]+)\n', re.MULTILINE)
-
-
-def _frames_in(text: str) -> list[str]:
-    """The user's frames of a traceback that a message carries, written as Python writes them."""
-    return [
-        f'  File "{path}", line {line}, in {name}\n    {code}\n'
-        for path, line, name, code in _FRAME.findall(text)
-        if not _is_foreign(path)
-    ]
-
-
-def _headline(error: BaseException) -> str:
-    return f"{type(error).__name__}: {plain_message(error)}"
 
 
 class _Leave(enum.Enum):
@@ -328,18 +280,6 @@ def _import_file(path: Path) -> ModuleType:
     sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
-
-
-def _is_foreign(filename: str) -> bool:
-    package = str(Path(__file__).parent.parent)
-    foreign = (
-        package,
-        "<frozen importlib",
-        "__autograph_generated_file",
-        f"{os.sep}tensorflow{os.sep}python{os.sep}",
-        f"{os.sep}keras{os.sep}src{os.sep}",
-    )
-    return any(part in filename for part in foreign)
 
 
 def load_params(file: str | None, overrides: tuple[str, ...]) -> dict[str, Any] | None:

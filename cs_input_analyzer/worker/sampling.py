@@ -19,8 +19,9 @@ from cs_input_analyzer.records import SamplesPerElement
 
 CAPACITY = 1 << 16  # batches in one call of the loop; half a megabyte of stamps
 
-# Between two chunks the books are kept (about a millisecond): at this length that is a fifth of a percent.
+# Between two chunks the journal is written (about a millisecond): at this length that is a fifth of a percent.
 CHUNK_S = 0.5
+_SCALAR = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,18 +50,16 @@ class Loop(Protocol):
     def __call__(self, iterator: Any, batches: int, until_s: float = math.inf) -> Chunk: ...
 
 
-def sampling_loop(element_spec: Any, *, count_samples: bool, counted_in: int | None = None, rows: int = 1) -> Loop:
+def sampling_loop(element_spec: Any, *, counted_in: int | None = None, rows: int = 1) -> Loop:
     """A loop over iterators of this element spec. Traced on its first call.
 
-    `count_samples` records the leading dimension of one component of every batch, for pipelines whose batches vary: of that at
-    `counted_in`, where it is known which, times `rows` samples each.
+    For pipelines whose batches vary it records the leading dimension of the component at `counted_in`, times `rows` samples each.
     """
     import tensorflow as tf
 
-    counted = _counted_component(element_spec) if counted_in is None else counted_in
     unset = tf.zeros([CAPACITY], tf.float64)
     stamps = tf.Variable(unset, trainable=False)
-    samples = tf.Variable(tf.zeros([CAPACITY if count_samples else 1], tf.int64), trainable=False)
+    samples = tf.Variable(tf.zeros([CAPACITY if counted_in is not None else 1], tf.int64), trainable=False)
 
     def take(iterator: Any, index: Any) -> Any:
         """One batch, stamped when all of it is there."""
@@ -69,8 +68,8 @@ def sampling_loop(element_spec: Any, *, count_samples: bool, counted_in: int | N
         with tf.control_dependencies(tensors):
             now = tf.timestamp()
         done = [tf.raw_ops.ResourceScatterUpdate(resource=stamps.handle, indices=index, updates=now)]
-        if count_samples:
-            leading = rows * leading_dimension(tf.nest.flatten(element)[counted])
+        if counted_in is not None:
+            leading = rows * leading_dimension(tf.nest.flatten(element)[counted_in])
             done.append(tf.raw_ops.ResourceScatterUpdate(resource=samples.handle, indices=index, updates=leading))
         with tf.control_dependencies(done):
             return index + 1, tf.identity(now)
@@ -104,7 +103,7 @@ def sampling_loop(element_spec: Any, *, count_samples: bool, counted_in: int | N
             error = raised
         seen = stamps.numpy()[:count]
         valid = int(np.count_nonzero(seen))
-        counted = samples.numpy()[:valid].copy() if count_samples else None
+        counted = samples.numpy()[:valid].copy() if counted_in is not None else None
         return Chunk(stamps_s=seen[:valid].copy(), samples=counted, ended=ended, error=error)
 
     return run
@@ -158,20 +157,23 @@ def samples_in(element: Any, found: SamplesPerElement) -> int:
     return found.rows * int(leading_dimension(tf.nest.flatten(element)[found.counted_in]))
 
 
-def _counted_component(element_spec: Any) -> int:
-    """Position of the component whose leading dimension is the batch: one that varies, else one of unknown or known size."""
+def counted_component(element_spec: Any) -> int | None:
+    """Position of the component whose leading dimension is the batch: one that varies, else one of unknown or known size.
+
+    None where all components are scalars.
+    """
     import tensorflow as tf
 
     def rank(spec: Any) -> int:
         shape = getattr(spec, "shape", None)
         if shape is None or shape.rank == 0:
-            return 3
+            return _SCALAR
         if shape.rank is None:
             return 1
         return 0 if shape[0] is None else 2
 
-    specs = tf.nest.flatten(element_spec)
-    return min(range(len(specs)), key=lambda position: rank(specs[position]))
+    ranks = [rank(spec) for spec in tf.nest.flatten(element_spec)]
+    return ranks.index(min(ranks)) if ranks and min(ranks) < _SCALAR else None
 
 
 def bytes_of(element: Any) -> int:
@@ -195,7 +197,7 @@ def harness_us_per_batch(batches: int = 2000) -> float:
 
     dataset = tf.data.Dataset.from_tensors(tf.constant(0)).repeat()
     iterator = iter(dataset)
-    loop = sampling_loop(dataset.element_spec, count_samples=False)
+    loop = sampling_loop(dataset.element_spec)
     loop(iterator, 10)
     stamps = loop(iterator, batches).stamps_s
     return float(stamps[-1] - stamps[0]) / (len(stamps) - 1) * 1e6

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import faulthandler
 import os
-import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
@@ -33,8 +32,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
     folder = Path(arguments[0])
     worker.die_with(int(arguments[1]))
     own_pid = os.getpid()
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)  # the parent's end of the pipe is not the script's to read
+    worker.hide_stdin()
     try:
         journal = JournalWriter(folder)
         packages, not_isolated = arguments[5:-1], arguments[-1]
@@ -45,7 +43,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
             _run(journal, folder, arguments[3], int(arguments[4]) or None, packages, not not_isolated, own_pid)
     except JournalError as error:
         os.write(2, f"\n{error}\n".encode())
-    _leave()
+    worker.leave(0, own_pid)
 
 
 def _run(
@@ -59,53 +57,41 @@ def _run(
 ) -> None:
     import tensorflow as tf
 
-    from cs_input_analyzer.worker.capture import Gate, parse_script, run_script, setting_up, standing_in
-    from cs_input_analyzer.worker.load import plain_message, user_traceback
+    from cs_input_analyzer.worker.capture import Interceptor, parse_script, run_script, setting_up, standing_in
+    from cs_input_analyzer.worker.failures import report_failure
     from cs_input_analyzer.worker.redirect import redirected_writes
 
     tf.get_logger().setLevel("ERROR")
 
-    def tell(candidate: Any) -> None:
+    def on_candidate(candidate: Any) -> None:
         if not is_isolated:
-            journal.event("wrote", paths=list(gate.written))
+            journal.event("wrote", paths=list(interceptor.written))
         journal.event("candidate", **asdict(candidate))
 
-    def close(event: str, **fields: object) -> NoReturn:
+    def end(why: str, error: BaseException | None = None) -> NoReturn:
         if os.getpid() != own_pid:  # a child that the script forked
             os._exit(0)
         try:
-            for text in gate.refused:
+            for text in interceptor.refused:
                 journal.event("refused", text=text)
-            journal.event(event, **fields)
-        except JournalError as error:
-            os.write(2, f"\n{error}\n".encode())
-        _leave()
+            if error is not None:
+                report_failure(journal, "script", error)
+            else:
+                journal.event("ended", why=why if interceptor.taken is None else "")
+        except JournalError as unwritten:
+            os.write(2, f"\n{unwritten}\n".encode())
+        worker.leave(0, own_pid)
 
-    def end(why: str) -> NoReturn:
-        close("ended", why=why if gate.taken is None else "")
-
-    gate = Gate(end, last, told=tell, is_isolated=is_isolated)
+    interceptor = Interceptor(end, last, on_candidate, is_isolated=is_isolated)
     try:
         script = parse_script(target)
         stand_ins = standing_in((*packages, *script.stand_ins), lambda name: journal.event("stand_in", name=name))
         with redirected_writes(folder), stand_ins, setting_up(), ExitStack() as undone:
-            run_script(script, gate, undone)
+            run_script(script, interceptor, undone)
     except JournalError:
         raise
     except SystemExit as exit:
         end(f"it called sys.exit({exit.code!r})" if exit.code not in (None, 0) else "")
     except BaseException as error:
-        kind, message = type(error).__name__, plain_message(error)[: worker.MESSAGE_LIMIT]
-        close("failed", stage="script", kind=kind, message=message, details=user_traceback(error)[-8000:])
+        end("", error)
     end("")
-
-
-def _leave() -> NoReturn:
-    """Without what the script has registered for its end, and without what it has started: that goes with it."""
-    worker.end_children()
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except (OSError, ValueError):
-            pass
-    os._exit(0)

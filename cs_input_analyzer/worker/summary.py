@@ -25,27 +25,28 @@ from cs_input_analyzer.records import (
     WorkerResult,
     WorkerStatus,
 )
+from cs_input_analyzer.stats.estimates import total
 from cs_input_analyzer.stats.steady_state import Window, batch_gap, rate_of, steady_window
 from cs_input_analyzer.worker.bytes_read import Reads, bytes_per_sample
-from cs_input_analyzer.worker.costs import profile_of
+from cs_input_analyzer.worker.costs import CostEvidence, profile_of
+from cs_input_analyzer.worker.cuts import marginal_s_per_sample
 from cs_input_analyzer.worker.journal import Journal
 from cs_input_analyzer.worker.noise import epoch_gap_s, moved_parameters, noise_of, outliers_in, rss_growth_bytes_per_min
-from cs_input_analyzer.worker.prefixes import marginal_s_per_sample
-from cs_input_analyzer.worker.visits import Seen, per_sample, visit_ratios, well_seen
+from cs_input_analyzer.worker.visits import OpCounts, per_sample, visit_ratios, well_seen
 
 # Gaps between batches that are kept of a worker: enough to replay it.
 TRACE = 512
-# Fewer batches of a filled cache tell less than those of before.
+# Fewer batches of a filled cache are less certain than those before.
 LEAST_STAMPS = 10
-# The stage of a worker that has said nothing yet.
+# The stage of a worker that has written nothing yet.
 IMPORTING = "importing TensorFlow"
 Killed = Literal["start", "deadline", "memory", "interrupt"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """How a worker process ended: `killed_for` tells when it was the parent that ended it, `start` that it had not built its
-    pipeline in time."""
+    """How a worker process ended. `killed_for`: why the parent ended it, where it did; `start`: it had not built its pipeline in
+    time."""
 
     returncode: int | None
     killed_for: Killed | None
@@ -107,8 +108,8 @@ def status_of(journal: Journal, ending: Ending) -> tuple[WorkerStatus, str]:
 
 
 def stage_of(journal: Journal) -> str:
-    """What the worker was doing when it was last heard of."""
-    words = {
+    """What the worker was doing when it wrote its last event."""
+    stages = {
         "chunk": "sampling",
         "epoch": "sampling",
         "tuned": "sampling",
@@ -122,7 +123,7 @@ def stage_of(journal: Journal) -> str:
         "loading": "importing the target, or running the script up to its data",
         "imported": "waiting for its order",
     }
-    return words.get(str(journal.events[-1]["event"]), "finishing") if journal.events else IMPORTING
+    return stages.get(str(journal.events[-1]["event"]), "finishing") if journal.events else IMPORTING
 
 
 def measurement_of(
@@ -145,7 +146,7 @@ def measurement_of(
         role=role,
         isolation="process",
         workers=tuple(workers),
-        samples_per_s=_sum([worker.samples_per_s for worker in alive if worker.samples_per_s is not None]),
+        samples_per_s=total([worker.samples_per_s for worker in alive if worker.samples_per_s is not None]) if alive else None,
         page_cache_ratio=page_cache_ratio,
         shared_bytes=max(shared, default=None),
         noise=slowest.noise if slowest else None,
@@ -161,31 +162,30 @@ def between_processes_ratio(rates: Sequence[float]) -> float | None:
 
 
 def profile_from(journal: Journal, layout: Layout, pipeline: PipelineGraph, worker: WorkerResult) -> Profile | None:
-    """Per-op costs of one worker; None where it did not live to tell them."""
+    """Per-op costs of one worker; None where it ended before it wrote them."""
     costs = journal.last("costs")
     if costs is None or worker.cpu_s_per_sample is None or worker.steady_state is None:
         return None
     samples = _all_samples(journal)
     if not samples or worker.samples_per_s is None:
         return None
-    seen = {name: Seen(**counts) for name, counts in costs["seen"].items()}
+    seen = {name: OpCounts(**counts) for name, counts in costs["seen"].items()}
     after = journal.last("cache_after")
     full = pipeline.samples_per_element.value if pipeline.samples_per_element else None
     batch = samples / len(journal.stamps_s)
     fill_ratio = min(1.0, batch / full) if full else 1.0
     fair = well_seen(seen, visit_ratios(pipeline.ops, seen, 1 / batch, fill_ratio=fill_ratio), samples)
     visits = visit_ratios(pipeline.ops, fair, 1 / batch, fill_ratio=fill_ratio)
-    merged = {other: name for name, counts in seen.items() for other in counts.merged}
     restart_cpu_s = sum(event["restart_cpu_s"] for event in journal.events if event["event"] == "epoch")
     cuts = {event["op"]: event["cpu_s_per_element"] for event in journal.events if event["event"] == "prefix"}
-    return profile_of(
-        layout,
-        pipeline.ops,
-        per_sample(pipeline.ops, fair, visits),
-        worker.cpu_s_per_sample,
-        _tuned(journal),
-        costs["harness_us"],
-        merged=merged,
+    evidence = CostEvidence(
+        layout=layout,
+        ops=pipeline.ops,
+        spent=per_sample(fair, visits),
+        cpu_s_per_sample=worker.cpu_s_per_sample,
+        tuned=_tuned(journal),
+        harness_us=costs["harness_us"],
+        merged={other: name for name, counts in seen.items() for other in counts.merged},
         absent={other for counts in seen.values() for other in counts.absent},
         restart_cpu_s_per_sample=restart_cpu_s / samples,
         buffered={name: float(counts.buffered_elements) for name, counts in seen.items()},
@@ -194,6 +194,7 @@ def profile_from(journal: Journal, layout: Layout, pipeline: PipelineGraph, work
         preempted_ratio=worker.noise.preempted_ratio if worker.noise else None,
         prefixes=marginal_s_per_sample(pipeline.ops, cuts, visits),
     )
+    return profile_of(evidence)
 
 
 def source_rate(journal: Journal, pipeline: PipelineGraph) -> Estimate | None:
@@ -227,6 +228,9 @@ def _is_filling_cache(journal: Journal, window: Window) -> bool:
 
 def _with_rates(base: WorkerResult, journal: Journal, window: Window, per_batch: float, bytes_out: float) -> WorkerResult:
     begin, end, samples = _counted(journal, window, per_batch)
+    read_bytes = _difference(begin.read_bytes, end.read_bytes)
+    physical_bytes = _difference(begin.physical_read_bytes, end.physical_read_bytes)
+    gaps = np.diff(journal.stamps_s[window.first : window.first + window.batches + 1])
     done = journal.last("done")
     stopped_by: StopReason = done["stopped_by"] if done else ("error" if base.status == "data_error" else "budget")
     return replace(
@@ -234,9 +238,9 @@ def _with_rates(base: WorkerResult, journal: Journal, window: Window, per_batch:
         samples_per_s=rate_of(window.gap_s, per_batch),
         batches_per_s=1 / window.gap_s.estimate,
         cpu_s_per_sample=(end.cpu_s - begin.cpu_s) / samples if samples else None,
-        batch_gap_s=batch_gap(np.diff(journal.stamps_s[window.first : window.first + window.batches + 1])),
-        bytes_read_per_sample=bytes_per_sample(_reads(journal), per_batch, _difference(begin.read_bytes, end.read_bytes), samples),
-        physical_bytes_read_per_sample=_per(begin.physical_read_bytes, end.physical_read_bytes, samples),
+        batch_gap_s=batch_gap(gaps),
+        bytes_read_per_sample=bytes_per_sample(_reads(journal), per_batch, read_bytes, samples),
+        physical_bytes_read_per_sample=physical_bytes / samples if physical_bytes is not None and samples else None,
         bytes_out_per_sample=bytes_out,
         steady_state=SteadyState(
             transient_s=float(journal.stamps_s[window.first] - journal.stamps_s[0]) + (base.first_batch_s or 0.0),
@@ -255,9 +259,7 @@ def _with_rates(base: WorkerResult, journal: Journal, window: Window, per_batch:
         noise=noise_of(journal, begin, end),
         rss_growth_bytes_per_min=rss_growth_bytes_per_min(journal, window),
         block_samples_per_s=tuple(per_batch / gap for gap in window.block_gap_s if gap > 0),
-        batch_gaps_s=tuple(
-            np.round(np.diff(journal.stamps_s[window.first : window.first + window.batches + 1]), 7)[-TRACE:].tolist()
-        ),
+        batch_gaps_s=tuple(np.round(gaps, 7)[-TRACE:].tolist()),
     )
 
 
@@ -321,19 +323,5 @@ def _difference(begin: float | None, end: float | None) -> float | None:
     return end - begin if begin is not None and end is not None else None
 
 
-def _per(begin: float | None, end: float | None, samples: float) -> float | None:
-    return (end - begin) / samples if begin is not None and end is not None and samples else None
-
-
 def _rate(worker: WorkerResult) -> float:
     return worker.samples_per_s.estimate if worker.samples_per_s is not None else math.inf
-
-
-def _sum(rates: Sequence[Estimate]) -> Estimate | None:
-    if not rates:
-        return None
-    total = sum(rate.estimate for rate in rates)
-    below = math.sqrt(sum((rate.estimate - rate.low) ** 2 for rate in rates))
-    above = math.sqrt(sum((rate.high - rate.estimate) ** 2 for rate in rates))
-    counts = [rate.count for rate in rates if rate.count is not None]
-    return Estimate(estimate=total, low=max(0.0, total - below), high=total + above, count=min(counts, default=None))

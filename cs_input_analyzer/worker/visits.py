@@ -9,15 +9,15 @@ per sample is that times the visit ratio, which mostly follows from what the ops
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from cs_input_analyzer.pipeline.op_kinds import BATCHING, KEEPERS, ONE_FOR_ONE
 from cs_input_analyzer.records import Op
 
 
 @dataclass(slots=True)
-class Seen:
-    """What the polls saw of one op's nodes.
+class OpCounts:
+    """What the polls counted of one op's nodes.
 
     Attributes:
         head: the op nearest the consumer that the nodes stand for; their elements are counted there (a fused map-and-batch counts
@@ -48,53 +48,46 @@ class PerSample:
     bytes_out: float | None
 
 
-@dataclass(slots=True)
-class _Walk:
-    ops: Sequence[Op]
-    seen: Mapping[str, Seen]
-    ratios: dict[str, float] = field(default_factory=dict)
-
-
 def visit_ratios(
-    ops: Sequence[Op], seen: Mapping[str, Seen], elements_per_sample: float, *, fill_ratio: float = 1.0
+    ops: Sequence[Op], seen: Mapping[str, OpCounts], elements_per_sample: float, *, fill_ratio: float = 1.0
 ) -> dict[str, float]:
     """Elements of each op for one output sample.
 
     Args:
         ops: sources first, nested ones before their holder, as in a PipelineGraph.
-        seen: by op name; only used where the kind of an op does not tell.
+        seen: by op name; only used where the kind of an op does not decide it.
         elements_per_sample: of the last op: one over the batch size.
         fill_ratio: samples of a mean element of the last op over those of a full one: the last batches of passes may be smaller.
     """
     partial = next((op.name for op in reversed(ops) if op.kind in BATCHING and op.parameters.get("drop_remainder") is False), None)
-    walk = _Walk(ops, seen)
+    ratios: dict[str, float] = {}
     by_holder: dict[str, list[Op]] = {}
     for op in ops:
         if op.within is not None:
             by_holder.setdefault(op.within, []).append(op)
     top = [op for op in ops if op.within is None]
     if top:
-        walk.ratios[top[-1].name] = elements_per_sample
+        ratios[top[-1].name] = elements_per_sample
     for op in reversed(ops):
-        ratio = walk.ratios.get(op.name)
+        ratio = ratios.get(op.name)
         if ratio is None:
             continue
         nested = by_holder.get(op.name, [])
         for name in op.inputs:
             taken = _taken(op, name, seen, has_nested=bool(nested)) * (fill_ratio if op.name == partial else 1.0)
-            walk.ratios[name] = walk.ratios.get(name, 0.0) + ratio * taken
+            ratios[name] = ratios.get(name, 0.0) + ratio * taken
         read = {name for other in nested for name in other.inputs}
         for other in nested:
             if other.name not in read:  # what the function returns: its elements are the op's own
-                walk.ratios[other.name] = ratio
-    return walk.ratios
+                ratios[other.name] = ratio
+    return ratios
 
 
 # Fewer of an op's elements are no fair sample of them.
 FEW_RATIO = 0.01
 
 
-def well_seen(seen: Mapping[str, Seen], ratios: Mapping[str, float], samples: float) -> dict[str, Seen]:
+def well_seen(seen: Mapping[str, OpCounts], ratios: Mapping[str, float], samples: float) -> dict[str, OpCounts]:
     """The ops of whose elements a hundredth or more were seen, of those that `samples` samples of the output took.
 
     A shuffle that reads its whole input in a moment leaves to the polls what was read while files were opened: a few elements, each
@@ -103,7 +96,7 @@ def well_seen(seen: Mapping[str, Seen], ratios: Mapping[str, float], samples: fl
     return {name: counts for name, counts in seen.items() if counts.elements > FEW_RATIO * ratios.get(counts.head, 0.0) * samples}
 
 
-def per_sample(ops: Sequence[Op], seen: Mapping[str, Seen], ratios: Mapping[str, float]) -> dict[str, PerSample]:
+def per_sample(seen: Mapping[str, OpCounts], ratios: Mapping[str, float]) -> dict[str, PerSample]:
     """What each op spends on one output sample, by its visit ratio; of one that was not seen, only its elements are known."""
     found = {}
     for name in {**ratios, **seen}:
@@ -122,7 +115,7 @@ def per_sample(ops: Sequence[Op], seen: Mapping[str, Seen], ratios: Mapping[str,
     return found
 
 
-def _taken(op: Op, name: str, seen: Mapping[str, Seen], *, has_nested: bool) -> float:
+def _taken(op: Op, name: str, seen: Mapping[str, OpCounts], *, has_nested: bool) -> float:
     """Elements of input `name` that `op` takes for each one it gives."""
     if op.kind in ONE_FOR_ONE - KEEPERS and not has_nested:
         return 1.0

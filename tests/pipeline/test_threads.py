@@ -107,7 +107,7 @@ def test_only_a_map_without_side_effects_gets_a_parallelism(is_stateful: bool, t
     import tensorflow as tf
 
     from cs_input_analyzer.pipeline import graph
-    from cs_input_analyzer.worker.costs import CostMeter
+    from cs_input_analyzer.worker.meter import CostMeter
 
     def function(x: Any) -> Any:
         return tf.cast(x, tf.float32) + (tf.random.uniform([]) if is_stateful else 1.0)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from cs_input_analyzer.machines.raw_reads import Look, look_into
 from cs_input_analyzer.records import FileSet, Op
 from cs_input_analyzer.worker.bytes_read import STRING_BYTES, Reads, bytes_per_sample, needs_look, reads_of
-from cs_input_analyzer.worker.visits import Seen
+from cs_input_analyzer.worker.visits import OpCounts
 
 MIB = 2**20
 
@@ -38,8 +38,8 @@ def read_by(kind: str, **parameters: Any) -> tuple[Op, ...]:
     )
 
 
-def passed(size: float, elements: int = 1000, name: str = "read") -> dict[str, Seen]:
-    return {name: Seen(name, elements=elements, bytes_out=round(elements * (size + STRING_BYTES)))}
+def passed(size: float, elements: int = 1000, name: str = "read") -> dict[str, OpCounts]:
+    return {name: OpCounts(name, elements=elements, bytes_out=round(elements * (size + STRING_BYTES)))}
 
 
 @pytest.mark.parametrize(("kind", "beside"), [("TFRecord", 16), ("TextLine", 1), ("FixedLengthRecord", 0)])
@@ -78,7 +78,7 @@ def test_readers_of_two_sources_add_up_and_one_of_which_nothing_is_told_leaves_i
 
 def test_of_two_sources_one_after_the_other_only_what_passed_counts() -> None:
     ops = (op("read", "TFRecord", **PLAIN), op("lines", "TextLine", **PLAIN), op("join", "Concatenate", "read", "lines"))
-    seen = passed(100, 500) | passed(49, 500, name="lines") | {"join": Seen("join", elements=1000)}
+    seen = passed(100, 500) | passed(49, 500, name="lines") | {"join": OpCounts("join", elements=1000)}
     assert reads_of(ops, seen, {}).bytes_per_element == pytest.approx((116 + 50) / 2)
 
 

@@ -25,10 +25,11 @@ from cs_input_analyzer.engines.script import find_captures, pick
 from cs_input_analyzer.errors import InputFunctionError, TargetError, UsageError
 from cs_input_analyzer.records import Capture, CaptureCandidate
 from cs_input_analyzer.worker.capture import Script, from_command, is_script, parse_script
-from cs_input_analyzer.worker.capture.shape_peek import is_one_look
+from cs_input_analyzer.worker.capture.source_checks import is_shape_peek
 from tests.functional.running import BRIEF
 
-SCRIPTS = Path(__file__).parent / "functional" / "scripts"
+SCRIPTS = Path(__file__).parents[1] / "functional" / "scripts"
+ROOT = str(Path(__file__).resolve().parents[2])
 SECONDS = 60.0
 # In a worker, the target leads to a Dataset; what it gives first says which. As such workers are, each is forked from one process
 # that has imported TensorFlow.
@@ -36,8 +37,7 @@ WORKERS = """
 import json, os, sys, tempfile, traceback
 from pathlib import Path
 import tensorflow
-from cs_input_analyzer import capture, graph, load
-from cs_input_analyzer.worker import isolation
+from cs_input_analyzer.worker import capture, isolation, load, stages
 assert len(os.listdir("/proc/self/task")) == 1, "a process with threads cannot be forked whole"
 
 def work(target, mode, folder, packages):
@@ -77,7 +77,6 @@ FirstBatch = Callable[..., str]
 @pytest.fixture(scope="module")
 def first_batch() -> Iterator[FirstBatch]:
     """What a worker that runs the script gets first, as text."""
-    root = str(Path(__file__).resolve().parents[1])
     one_thread = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     process = subprocess.Popen(
         [sys.executable, "-c", WORKERS],
@@ -86,7 +85,7 @@ def first_batch() -> Iterator[FirstBatch]:
         stderr=subprocess.DEVNULL,
         text=True,
         bufsize=1,
-        env={**environment(), "PYTHONPATH": root, **one_thread},
+        env={**environment(), "PYTHONPATH": ROOT, **one_thread},
     )
     assert process.stdin is not None
     assert process.stdout is not None
@@ -294,7 +293,7 @@ def test_pick_names_what_there_is() -> None:
 )
 def test_a_look_at_the_data_is_no_training(code: str, is_look: bool, tmp_path: Path) -> None:
     (tmp_path / "run.py").write_text(code)
-    assert is_one_look(f"{tmp_path / 'run.py'}:{len(code.splitlines())}") is is_look
+    assert is_shape_peek(f"{tmp_path / 'run.py'}:{len(code.splitlines())}") is is_look
 
 
 # --- the script --------------------------------------------------------------------------------------------------------------
@@ -477,14 +476,13 @@ NODE = ("--cpus-per-node", "2", "--memory-per-node", "16GiB")
 
 def analyzed(folder: Path, options: list[str], command: list[str], **environment: str) -> tuple[dict[str, Any], str]:
     """An analysis in the original form: the saved run, and what was told."""
-    root = str(Path(__file__).resolve().parents[1])
     run = subprocess.run(
         [sys.executable, "-m", BRIEF, *QUICK, *NODE, *options, "--json", str(folder / "run.json"), *command],
         capture_output=True,
         text=True,
         timeout=200,
         check=False,
-        env={**os.environ, "PYTHONPATH": root, "TMPDIR": str(folder), **environment},
+        env={**os.environ, "PYTHONPATH": ROOT, "TMPDIR": str(folder), **environment},
     )
     assert run.returncode == 0, run.stderr[-3000:]
     assert [path.name for path in folder.iterdir() if path.name not in ("run.json", "users")] == []

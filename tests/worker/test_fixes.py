@@ -151,7 +151,7 @@ def test_what_takes_long_to_prove_gets_the_time_that_nothing_else_needs(monkeypa
             return Proof(status="refused", reason="it takes long", elements=3, is_late=True)
         return Proof(status="proven", reason="in order", elements=9)
 
-    monkeypatch.setattr("cs_input_analyzer.worker.equality.prove", prove)
+    monkeypatch.setattr("cs_input_analyzer.worker.fixes.prove", prove)
     events: list[dict[str, Any]] = []
 
     def tell(name: str, **fields: Any) -> None:

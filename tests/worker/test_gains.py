@@ -11,15 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cs_input_analyzer.records import Estimate
+from cs_input_analyzer.stats.estimates import paired_ratio
 from cs_input_analyzer.worker.gains import (
     FEWEST_ROUNDS,
     MOST_ROUNDS,
     BlockError,
     Stopwatch,
     is_beyond,
+    is_conclusive,
     is_gain,
-    is_settled,
-    paired_ratio,
     run_rounds,
 )
 
@@ -66,9 +66,9 @@ def test_the_interval_covers_the_truth_as_often_as_it_says() -> None:
 def test_only_a_clear_gain_ends_the_rounds_early() -> None:
     clear = Estimate(estimate=2.0, low=1.8, high=2.2, count=FEWEST_ROUNDS)
     slight = Estimate(estimate=1.07, low=1.04, high=1.1, count=FEWEST_ROUNDS)
-    assert is_settled(clear)
-    assert not is_settled(Estimate(estimate=2.0, low=1.8, high=2.2, count=2))
-    assert not is_settled(slight)
+    assert is_conclusive(clear)
+    assert not is_conclusive(Estimate(estimate=2.0, low=1.8, high=2.2, count=2))
+    assert not is_conclusive(slight)
     assert is_gain(slight)
     assert not is_gain(Estimate(estimate=1.05, low=0.99, high=1.12, count=9))
     assert not is_gain(Estimate(estimate=1.05, low=1.02, high=1.08, count=9))  # true perhaps, and not worth a line
@@ -81,11 +81,11 @@ def test_a_gain_that_cannot_be_is_none_and_never_settled() -> None:
     assert is_gain(noise, most=1.4)
     assert not is_gain(noise, most=1.07)
     assert is_beyond(noise, most=1.07)
-    assert is_settled(noise)
-    assert not is_settled(noise, most=1.07)
+    assert is_conclusive(noise)
+    assert not is_conclusive(noise, most=1.07)
     assert not is_beyond(Estimate(estimate=1.1, low=0.9, high=1.4, count=9), most=1.07)  # nothing says that it gains at all
     slower = Estimate(estimate=0.7, low=0.6, high=0.8, count=9)
-    assert is_settled(slower, most=1.07)
+    assert is_conclusive(slower, most=1.07)
 
 
 class ScriptedWatch:

@@ -296,7 +296,7 @@ def test_without_copies_a_script_ends_at_its_first_place_that_is_no_look(tmp_pat
         return run.stdout
 
     first = listed()
-    assert "a look at a few elements" in first
+    assert "a peek at a few elements" in first
     assert "capture 2: a loop over a Dataset at run.py:9 (taken)" in first
     assert "capture 3" not in first
     assert "private copies cannot be had" in first

@@ -15,8 +15,8 @@ import pytest
 from cs_input_analyzer.records import SamplesPerElement
 from cs_input_analyzer.worker.sampling import (
     CAPACITY,
-    _counted_component,
     bytes_of,
+    counted_component,
     counted_here,
     harness_us_per_batch,
     samples_in,
@@ -49,8 +49,8 @@ def sleepy(batches: int, made_s: list[tuple[float, float]] | None = None) -> Any
     return Dataset.range(batches).map(through_python)
 
 
-def sampled(dataset: Any, batches: int, *, count_samples: bool = False) -> Any:
-    return sampling_loop(dataset.element_spec, count_samples=count_samples)(iter(dataset), batches)
+def sampled(dataset: Any, batches: int, counted_in: int | None = None) -> Any:
+    return sampling_loop(dataset.element_spec, counted_in=counted_in)(iter(dataset), batches)
 
 
 # --- stamps against a clock outside the graph --------------------------------------------------------------------------------
@@ -62,7 +62,7 @@ def test_stamps_agree_with_a_clock_outside_the_graph() -> None:
     one_by_one.autotune.enabled = False
     one_by_one.experimental_optimization.inject_prefetch = False
     dataset = sleepy(100, made_s).with_options(one_by_one)
-    loop = sampling_loop(dataset.element_spec, count_samples=False)
+    loop = sampling_loop(dataset.element_spec)
     iterator = iter(dataset)
     loop(iterator, 1)  # traces
     made_s.clear()
@@ -79,7 +79,7 @@ def test_stamps_agree_with_a_clock_outside_the_graph() -> None:
 
 def test_chunks_follow_each_other_in_order() -> None:
     dataset = Dataset.range(10).repeat()
-    loop = sampling_loop(dataset.element_spec, count_samples=False)
+    loop = sampling_loop(dataset.element_spec)
     iterator = iter(dataset)
     stamps = np.concatenate([loop(iterator, count).stamps_s for count in (1, 7, 500, 3)])
     assert len(stamps) == 511
@@ -95,7 +95,7 @@ def test_one_call_takes_at_most_what_its_memory_holds() -> None:
 def test_the_loop_consumes_exactly_what_it_stamps() -> None:
     dataset = Dataset.range(100)
     iterator = iter(dataset)
-    sampling_loop(dataset.element_spec, count_samples=False)(iterator, 30)
+    sampling_loop(dataset.element_spec)(iterator, 30)
     assert int(next(iterator)) == 30
 
 
@@ -113,7 +113,7 @@ def test_the_end_keeps_the_stamps_before_it() -> None:
 
 def test_the_last_element_may_be_the_last_wanted() -> None:
     dataset = Dataset.range(5)
-    loop = sampling_loop(dataset.element_spec, count_samples=False)
+    loop = sampling_loop(dataset.element_spec)
     iterator = iter(dataset)
     assert not loop(iterator, 5).ended
     after = loop(iterator, 5)
@@ -123,7 +123,7 @@ def test_the_last_element_may_be_the_last_wanted() -> None:
 def test_an_early_end_holds_no_stamp_of_the_call_before() -> None:
     """Many times over, because calls in quick succession are what made old stamps look new."""
     dataset = Dataset.range(300)
-    loop = sampling_loop(dataset.element_spec, count_samples=False)
+    loop = sampling_loop(dataset.element_spec)
     for _ in range(20):
         whole, few = iter(dataset), iter(dataset.take(5))
         loop(whole, 300)
@@ -191,22 +191,24 @@ def odd_even() -> Any:
     ],
 )
 def test_every_batch_is_counted_in_the_loop_and_outside(build: Callable[[], Any], counts: list[int]) -> None:
-    chunk = sampled(build(), 50, count_samples=True)
+    dataset = build()
+    counted_in = counted_component(dataset.element_spec)
+    chunk = sampled(dataset, 50, counted_in)
     assert chunk.samples.tolist() == counts
     assert len(chunk.stamps_s) == len(counts)
-    dataset = build()
-    found = SamplesPerElement(value=None, source="batches", counted_in=_counted_component(dataset.element_spec))
+    found = SamplesPerElement(value=None, source="batches", counted_in=counted_in)
     assert [samples_in(element, found) for element in dataset] == counts
 
 
 def test_without_counting_there_are_no_counts() -> None:
     assert sampled(odd_even(), 50).samples is None
+    assert counted_component((tf.TensorSpec([]), tf.TensorSpec([], tf.string))) is None  # scalars alone
 
 
 def test_batches_of_batches_are_counted_by_the_rows() -> None:
     dataset = Dataset.range(20).batch(4, drop_remainder=True).batch(2)
     found = SamplesPerElement(value=8, source="batches", counted_in=0, rows=4)
-    chunk = sampling_loop(dataset.element_spec, count_samples=True, counted_in=0, rows=4)(iter(dataset), 9)
+    chunk = sampling_loop(dataset.element_spec, counted_in=0, rows=4)(iter(dataset), 9)
     assert chunk.samples.tolist() == [8, 8, 4] == [samples_in(element, found) for element in dataset]
 
 

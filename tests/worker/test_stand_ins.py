@@ -24,8 +24,8 @@ from cs_input_analyzer.records import Options
 from cs_input_analyzer.studies.probing.failures import failure_of
 from cs_input_analyzer.worker import load
 from cs_input_analyzer.worker.capture import innermost, missing_advice, setting_up, standing_in
-from cs_input_analyzer.worker.capture.estimators import led_to
-from cs_input_analyzer.worker.capture.missing import expects_import_error
+from cs_input_analyzer.worker.capture.estimators import listening
+from cs_input_analyzer.worker.capture.source_checks import expects_import_error
 from cs_input_analyzer.worker.capture.stand_ins import Blank, NoResult, StandInError
 from tests.functional.running import BRIEF
 
@@ -268,7 +268,7 @@ def test_an_estimator_leads_to_the_run_that_goes_on(built: Callable[..., tuple[A
         """
     reached: list[list[str]] = [[], []]
     for heard in reached:
-        with led_to(lambda estimator, call, input_fn, mode, heard=heard: heard.append(call)):  # type: ignore[misc]
+        with listening(lambda estimator, call, input_fn, mode, heard=heard: heard.append(call)):  # type: ignore[misc]
             built(text)
     built(text)  # nobody listens: it trains nothing
     assert reached == [["train"], ["train"]]

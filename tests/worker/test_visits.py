@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cs_input_analyzer.records import Op
-from cs_input_analyzer.worker.visits import Seen, per_sample, visit_ratios, well_seen
+from cs_input_analyzer.worker.visits import OpCounts, per_sample, visit_ratios, well_seen
 
 
 def op(name: str, kind: str, *inputs: str, within: str | None = None, **parameters: Any) -> Op:
@@ -36,7 +36,7 @@ def test_what_the_kinds_of_ops_tell_needs_no_counting() -> None:
 
 
 def test_files_are_taken_from_the_counts() -> None:
-    seen = {"interleave": Seen("interleave", elements=1000), "files": Seen("files", elements=4)}
+    seen = {"interleave": OpCounts("interleave", elements=1000), "files": OpCounts("files", elements=4)}
     assert visit_ratios(CHAIN, seen, 1 / 32)["files"] == pytest.approx(0.004)
 
 
@@ -50,7 +50,7 @@ def test_a_last_batch_takes_what_it_holds(full: int, samples: int) -> None:
 
 def test_a_filter_is_taken_from_the_counts() -> None:
     chain = (op("range", "Range"), op("filter", "Filter", "range"), op("batch", "Batch", "filter", batch_size=10))
-    seen = {"filter": Seen("filter", elements=50), "range": Seen("range", elements=200)}
+    seen = {"filter": OpCounts("filter", elements=50), "range": OpCounts("range", elements=200)}
     ratios = visit_ratios(chain, seen, 0.1)
     assert ratios["filter"] == 1
     assert ratios["range"] == 4
@@ -60,10 +60,10 @@ def test_a_filter_is_taken_from_the_counts() -> None:
 def test_losing_iterators_with_their_counts_loses_nothing(cost_s: float, elements: int, caught_ratio: float) -> None:
     """Whatever part of the map's elements the polls caught, time and count shrink together."""
     caught = max(1, int(elements * caught_ratio))
-    whole = {"map": Seen("map", wall_s=cost_s * elements, elements=elements, bytes_out=8 * elements)}
-    part = {"map": Seen("map", wall_s=cost_s * caught, elements=caught, bytes_out=8 * caught)}
+    whole = {"map": OpCounts("map", wall_s=cost_s * elements, elements=elements, bytes_out=8 * elements)}
+    part = {"map": OpCounts("map", wall_s=cost_s * caught, elements=caught, bytes_out=8 * caught)}
     for seen in (whole, part):
-        found = per_sample(CHAIN, seen, visit_ratios(CHAIN, seen, 1 / 32))["map"]
+        found = per_sample(seen, visit_ratios(CHAIN, seen, 1 / 32))["map"]
         assert found.wall_s == pytest.approx(cost_s)
         assert found.bytes_out == pytest.approx(8)
         assert found.elements == 1
@@ -72,25 +72,25 @@ def test_losing_iterators_with_their_counts_loses_nothing(cost_s: float, element
 @given(st.integers(1, 10_000), st.floats(0.0, 1.0))
 def test_too_few_elements_are_no_fair_sample(elements: int, caught_ratio: float) -> None:
     caught = int(elements * caught_ratio)
-    seen = {"map": Seen("map", wall_s=1.0, elements=caught)}
+    seen = {"map": OpCounts("map", wall_s=1.0, elements=caught)}
     fair = well_seen(seen, visit_ratios(CHAIN, seen, 1 / 32), float(elements))
     assert ("map" in fair) == (caught > 0.01 * elements)
-    found = per_sample(CHAIN, fair, visit_ratios(CHAIN, fair, 1 / 32))["map"]
+    found = per_sample(fair, visit_ratios(CHAIN, fair, 1 / 32))["map"]
     assert (found.wall_s is None) == ("map" not in fair)
 
 
 def test_a_fused_node_counts_the_batches_it_gives() -> None:
-    seen = {"map": Seen("batch", wall_s=6.4, elements=100)}
-    found = per_sample(CHAIN, seen, visit_ratios(CHAIN, seen, 1 / 32))["map"]
+    seen = {"map": OpCounts("batch", wall_s=6.4, elements=100)}
+    found = per_sample(seen, visit_ratios(CHAIN, seen, 1 / 32))["map"]
     assert found.wall_s == pytest.approx(6.4 / 100 / 32)
     assert found.elements == 1
 
 
 def test_an_op_of_which_nothing_was_seen_is_unknown_and_not_free() -> None:
-    found = per_sample(CHAIN, {"map": Seen("map")}, visit_ratios(CHAIN, {}, 1 / 32))["map"]
+    found = per_sample({"map": OpCounts("map")}, visit_ratios(CHAIN, {}, 1 / 32))["map"]
     assert found.wall_s is None
     assert found.bytes_in is None
-    unseen = per_sample(CHAIN, {"map": Seen("map")}, visit_ratios(CHAIN, {}, 1 / 32))["batch"]
+    unseen = per_sample({"map": OpCounts("map")}, visit_ratios(CHAIN, {}, 1 / 32))["batch"]
     assert (unseen.wall_s, unseen.elements) == (None, 1 / 32)
 
 

@@ -1,18 +1,18 @@
 """A user's own script -> the input function or Dataset that it would train on. The training never runs, not one step.
 
-Workers that are told a script run it up to there; `measure.script_run` runs it once before, to find all the places there are.
+Workers whose target is a script run it up to there; `worker.script_run` runs it once before, to find all the places there are.
 """
 
-from cs_input_analyzer.worker.capture.interception import LOOKED_FOR
-from cs_input_analyzer.worker.capture.interceptor import Gate
-from cs_input_analyzer.worker.capture.missing import innermost, missing_advice, standing_in
-from cs_input_analyzer.worker.capture.running import NotReachedError, beside_scripts, captured, run_script
+from cs_input_analyzer.worker.capture.entry_points import LOOKED_FOR
+from cs_input_analyzer.worker.capture.imports import innermost, missing_advice, standing_in
+from cs_input_analyzer.worker.capture.interceptor import Interceptor
+from cs_input_analyzer.worker.capture.run_script import NotReachedError, beside_scripts, captured, run_script
 from cs_input_analyzer.worker.capture.script import Script, from_command, is_python, is_script, other_python, parse_script
 from cs_input_analyzer.worker.capture.stand_ins import setting_up
 
 __all__ = [
     "LOOKED_FOR",
-    "Gate",
+    "Interceptor",
     "NotReachedError",
     "Script",
     "beside_scripts",

@@ -1,6 +1,6 @@
-"""Stands in for Estimators, which TensorFlow has lost and the vendor's closed packages have: calls that take data are told of.
+"""Stands in for Estimators, which TensorFlow has lost and the vendor's closed packages have: calls that take data are reported.
 
-Where nobody listens, as while an input function is called, they do nothing.
+Without a listener, as while an input function is called, they do nothing.
 """
 
 from __future__ import annotations
@@ -12,25 +12,25 @@ from typing import Any
 from cs_input_analyzer.records import Mode
 from cs_input_analyzer.worker.capture.stand_ins import Blank
 
-__all__ = ["KNOWN", "Reached", "led_to", "params_of", "train_and_evaluate"]
+__all__ = ["KNOWN", "OnCall", "listening", "params_of", "train_and_evaluate"]
 
 # (estimator, name of the call, input function, mode)
-Reached = Callable[[Any, str, Any, Mode], None]
-# The innermost one listens. Not kept by the classes: a user's module holds them for as long as the process lives.
-_listeners: list[Reached] = []
+OnCall = Callable[[Any, str, Any, Mode], None]
+# The innermost one is called. Not kept by the classes: a user's module holds those for as long as the process lives.
+_listeners: list[OnCall] = []
 
 
 @contextmanager
-def led_to(reached: Reached) -> Iterator[None]:
-    """While open, `reached` is called where an Estimator would take data."""
-    _listeners.append(reached)
+def listening(on_call: OnCall) -> Iterator[None]:
+    """While open, `on_call` is called where an Estimator would take data."""
+    _listeners.append(on_call)
     try:
         yield
     finally:
-        _listeners.remove(reached)
+        _listeners.remove(on_call)
 
 
-def _reached(estimator: Any, call: str, input_fn: Any, mode: Mode) -> None:
+def _report(estimator: Any, call: str, input_fn: Any, mode: Mode) -> None:
     if _listeners:
         _listeners[-1](estimator, call, input_fn, mode)
 
@@ -41,19 +41,19 @@ class Estimator(Blank):
         self.config = config if config is not None else self._next(".config")
 
     def train(self, input_fn: Any = None, *args: Any, **kwargs: Any) -> Any:
-        _reached(self, "train", input_fn, "train")
+        _report(self, "train", input_fn, "train")
         return self
 
     def compile(self, input_fn: Any = None, validate_only: Any = False, mode: Any = "train", **kwargs: Any) -> Any:
-        _reached(self, "compile", input_fn, "eval" if mode == "eval" else "train")
+        _report(self, "compile", input_fn, "eval" if mode == "eval" else "train")
         return self
 
     def evaluate(self, input_fn: Any = None, *args: Any, **kwargs: Any) -> Any:
-        _reached(self, "evaluate", input_fn, "eval")
+        _report(self, "evaluate", input_fn, "eval")
         return {}
 
     def predict(self, input_fn: Any = None, *args: Any, **kwargs: Any) -> Any:
-        _reached(self, "predict", input_fn, "eval")
+        _report(self, "predict", input_fn, "eval")
         return iter(())
 
     def train_and_evaluate(self, *args: Any, **kwargs: Any) -> Any:
@@ -65,12 +65,12 @@ def train_and_evaluate(estimator: Any, train_spec: Any = None, eval_spec: Any = 
     modes: tuple[tuple[Any, str, Mode], ...] = ((train_spec, "train", "train"), (eval_spec, "evaluate", "eval"))
     for spec, call, mode in modes:
         if spec is not None:
-            _reached(estimator, call, getattr(spec, "input_fn", spec), mode)
+            _report(estimator, call, getattr(spec, "input_fn", spec), mode)
     return {}, []
 
 
 def params_of(estimator: Any, mode: Mode) -> Any:
-    """What it gives its input function. One for TPUs is told its batch sizes, and adds that of the mode."""
+    """The params that it gives its input function; one for TPUs has batch sizes, and adds that of the mode."""
     own = vars(estimator)
     params, batch_size = own.get("params", own.get("_params")), own.get(f"{mode}_batch_size")
     return {**(params or {}), "batch_size": batch_size} if isinstance(params, dict | None) and batch_size else params

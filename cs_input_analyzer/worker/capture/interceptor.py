@@ -1,7 +1,7 @@
-"""What happens when a user's script reaches a place where it takes data: it is written down, and no training gets any.
+"""Intercepts the calls of a user's script that consume data: each is recorded as a candidate, and no training gets any data.
 
-Where the script's files are private copies (`measure.isolation`), it goes on after that as if the data had been empty, so that what
-it would do later is seen too. Where they are its own, it ends at the first place that is no mere look at the data. In a worker it
+Where the script's files are private copies (`worker.isolation`), it goes on after that as if the data had been empty, so that what
+it would do later is seen too. Where they are its own, it ends at the first place that is no mere peek at the data. In a worker it
 stands still at the place that was chosen. From the first place on it may take no step of a training, start no process and open no
 connection: what it tries of that ends it.
 
@@ -24,7 +24,7 @@ from cs_input_analyzer.pipeline.graph import where_built
 from cs_input_analyzer.pipeline.source.statements import code_at
 from cs_input_analyzer.records import CaptureCandidate, CaptureKind, Mode
 
-__all__ = ["Gate", "Nothing", "OneLook", "Taken", "watch"]
+__all__ = ["FirstElement", "Interceptor", "NoData", "Taken", "audit"]
 
 # A place that is passed so often is a loop that waits for a number of steps, which will never be reached.
 MOST_PASSES = 1000
@@ -47,13 +47,13 @@ class Taken:
     arguments: dict[str, Any]
 
 
-class Gate:
-    """One run of a script, as far as its data are concerned.
+class Interceptor:
+    """Records where one run of a script would consume data, and ends the script there or later.
 
     Args:
         leave: called with the reason where the script ends; it must not return.
         wanted: number of the candidate at which the script ends; None: it goes on, as far as `is_isolated` allows.
-        told: hears of each candidate as it is found.
+        on_candidate: called with each candidate as it is found.
         is_isolated: whether what the script writes goes to private copies.
     """
 
@@ -61,7 +61,7 @@ class Gate:
         self,
         leave: Callable[[str], NoReturn],
         wanted: int | None = None,
-        told: Callable[[CaptureCandidate], None] = lambda candidate: None,
+        on_candidate: Callable[[CaptureCandidate], None] = lambda candidate: None,
         *,
         is_isolated: bool = True,
     ) -> None:
@@ -72,7 +72,7 @@ class Gate:
         self.is_over = False
         self.written: dict[str, None] = {}  # in the order of the first time, where not isolated
         self._wanted = wanted
-        self._told = told
+        self._on_candidate = on_candidate
         self._is_isolated = is_isolated
         self._pid = os.getpid()
         self._leave = leave
@@ -101,7 +101,7 @@ class Gate:
         code = (code_at(source)[0] or "").strip() or None
         candidate = CaptureCandidate(number=len(self.candidates) + 1, kind=kind, call=call, source=source, code=code, mode=mode)
         self.candidates.append(candidate)
-        self._told(candidate)
+        self._on_candidate(candidate)
         if candidate.number == self._wanted:
             self.taken = taken
             self.stop("it was captured")
@@ -122,41 +122,41 @@ class Gate:
     @contextmanager
     def running(self) -> Iterator[None]:
         """Around the script."""
-        _gates.append(self)
+        _running.append(self)
         try:
             yield
         finally:
             self.is_over = True
-            _gates.remove(self)
+            _running.remove(self)
 
     def guard(self, what: str) -> None:
-        """Something that a script may do before it takes data, and not after. Else it ends."""
+        """Ends the script where it does something that it may do only before it takes data."""
         if self.is_closed:
             self.stop(f"it was about to {what} at {where_built().line or 'an unknown line'}")
 
 
-class Nothing:
+class NoData:
     """What a script gets instead of data: an iterator, and an iterable, without elements; all else is the dataset's own.
 
-    A loop over it ends at once. One who asks for an element by name, as `next(iterator)` does, would go on with what it got: there
-    the script ends.
+    A loop over it ends at once. A call that asks for one element, as `next(iterator)` does, would go on with what it got:
+    there the script ends.
     """
 
-    def __init__(self, gate: Gate, dataset: Any) -> None:
-        self._gate = gate
+    def __init__(self, interceptor: Interceptor, dataset: Any) -> None:
+        self._interceptor = interceptor
         self._dataset = dataset
 
-    def __iter__(self) -> Nothing:
+    def __iter__(self) -> NoData:
         return self
 
     def __next__(self) -> Any:
         if _is_asked_by_a_loop(sys._getframe(1)):
             raise StopIteration
-        self._gate.guard("take an element")
+        self._interceptor.guard("take an element")
         raise StopIteration
 
     def get_next(self, *_: object) -> Any:
-        self._gate.guard("take an element")
+        self._interceptor.guard("take an element")
         raise StopIteration
 
     get_next_as_optional = get_next
@@ -165,17 +165,17 @@ class Nothing:
         return getattr(self._dataset, name)
 
 
-class OneLook(Nothing):
+class FirstElement(NoData):
     """The first element, and then nothing."""
 
-    def __init__(self, gate: Gate, dataset: Any, first: Callable[[], Any]) -> None:
-        super().__init__(gate, dataset)
+    def __init__(self, interceptor: Interceptor, dataset: Any, first: Callable[[], Any]) -> None:
+        super().__init__(interceptor, dataset)
         self._first: Callable[[], Any] | None = first
 
     def __next__(self) -> Any:
         first, self._first = self._first, None
         if first is None:
-            self._gate.guard("take a second element")
+            self._interceptor.guard("take a second element")
             raise StopIteration
         return first()
 
@@ -186,28 +186,28 @@ def _is_asked_by_a_loop(frame: FrameType) -> bool:
     return dis.opname[opcode].startswith(_ASKING)
 
 
-# The gates of scripts that run now. A hook that was added once stays: it asks these.
-_gates: list[Gate] = []
+# Of the scripts that run now. An audit hook that was added once stays: it asks these.
+_running: list[Interceptor] = []
 _has_hook = False
 # The folder for temporary files, where AutoGraph keeps what it generates. To ask for it inside the hook could wait for ever.
 _free = ""
 
 
-def watch() -> None:
-    """From now on, gates hear what their scripts do to processes, connections and, as far as Python tells, files."""
+def audit() -> None:
+    """From now on, interceptors see what their scripts do to processes, connections and, as far as Python reports it, files."""
     global _has_hook, _free
     if not _has_hook:
         _has_hook, _free = True, tempfile.gettempdir() + os.sep
-        sys.addaudithook(_heard)
+        sys.addaudithook(_on_audit_event)
 
 
-def _heard(event: str, arguments: tuple[Any, ...]) -> None:
-    if not _gates:
+def _on_audit_event(event: str, arguments: tuple[Any, ...]) -> None:
+    if not _running:
         return
     if event in _PROCESS_EVENTS:
-        _gates[-1].guard("start a process or open a connection")
+        _running[-1].guard("start a process or open a connection")
     elif event in _FILE_EVENTS and arguments and isinstance(arguments[0], str | bytes):
         is_write = event != "open" or (isinstance(arguments[2], int) and arguments[2] & _WRITES)
         path = os.path.abspath(os.fsdecode(arguments[0]))
         if is_write and path != os.devnull and not path.startswith(_free):
-            _gates[-1].written.setdefault(path)
+            _running[-1].written.setdefault(path)

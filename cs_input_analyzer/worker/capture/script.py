@@ -1,4 +1,4 @@
-"""The user's own command line, `python run.py ARGS`, as something that workers can be told: a target that names a script."""
+"""The user's own command line, `python run.py ARGS`, as a target that names a script."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cs_input_analyzer.planning.train_command import is_python
 __all__ = ["Script", "from_command", "is_python", "is_script", "other_python", "parse_script"]
 
 PREFIX = "script:"
-# The presence of this module tells a script that weights are streamed; that is what `python-ws` is for.
+# By the presence of this module a script sees that weights are streamed; that is what `python-ws` is for.
 _STREAMING = "tfwse"
 # Options of Python that change nothing about the data a script reads.
 _PLAIN = re.compile(r"-[bBdEiIOPqsSuvx]+")

@@ -1,7 +1,7 @@
 """What takes the place of a module that is not there, so that code which imports it can reach its data.
 
 A stand-in has every name, takes every call, and does nothing. It has no value either: where one is asked for, as a size, a path or
-a tensor, that is an error which names it, so that nothing is ever measured with a made up value. `missing` says for which modules.
+a tensor, that is an error which names it, so that nothing is ever measured with a made up value. `imports` decides which modules.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ class Blank(metaclass=_HasEveryAttribute):
 
 
 def _same(blank: Blank, *_: object) -> Any:
-    """What is computed from a stand-in is one: it may be printed, or handed on, and whoever asks for its value is told."""
+    """What is computed from a stand-in is one: it may be printed or handed on, and asking for its value is an error."""
     return blank
 
 
@@ -183,27 +183,27 @@ class StandIn(ModuleType):
 
     Args:
         known: names that are more than that.
-        told: hears the name of the module as soon as something of it is used.
+        on_use: called with the name of the module whenever something of it is used.
     """
 
-    def __init__(self, name: str, known: dict[str, Any], told: Callable[[str], None]) -> None:
+    def __init__(self, name: str, known: dict[str, Any], on_use: Callable[[str], None]) -> None:
         super().__init__(name)
         self.__path__: list[str] = []
         self.__file__ = None
         self._known = known
-        self._told = told
+        self._on_use = on_use
 
     def __getattr__(self, name: str) -> Any:
         if is_dunder(name):
             raise AttributeError(name)
-        self._told(self.__name__)
+        self._on_use(self.__name__)
         made = made_for(self.__name__, name, self._known)
         setattr(self, name, made)  # the same object each time, as of any module
         return made
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """`from package import name` asks for a module of that name, where it is missing."""
-        self._told(self.__name__)
+        self._on_use(self.__name__)
         return _blank(self.__name__)(*args, **kwargs)
 
 

@@ -1,6 +1,6 @@
-"""Which modules are stood in for: those that TensorFlow and Keras have lost, the vendor's, and those that the user names.
+"""Hooks on imports: stand-ins for missing modules, and modules patched as soon as they are loaded.
 
-Always only where Python itself finds none. Three rules, none of which knows a script:
+A stand-in is made only where Python itself finds no module, by three rules, none of which knows a script:
 
 - Below `tensorflow` and `keras`: where the user's own code imports it and does not expect that it may be missing.
 - The vendor's packages, which are in a closed container.
@@ -9,10 +9,8 @@ Always only where Python itself finds none. Three rules, none of which knows a s
 
 from __future__ import annotations
 
-import ast
 import importlib
 import importlib.machinery
-import linecache
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -23,31 +21,45 @@ from typing import Any
 
 from cs_input_analyzer.pipeline.graph import is_users_own
 from cs_input_analyzer.worker.capture.estimators import KNOWN
+from cs_input_analyzer.worker.capture.source_checks import expects_import_error
 from cs_input_analyzer.worker.capture.stand_ins import StandIn, made_for
 
-__all__ = ["Finder", "expects_import_error", "innermost", "is_vendors", "missing_advice", "standing_in"]
+__all__ = ["innermost", "is_vendors", "missing_advice", "patching_on_import", "standing_in"]
 
 _ATTRIBUTE = "estimator"
 _SHRINKING = ("tensorflow", "keras")
 _VENDORS = ("cerebras", "tensorflow_estimator")
 _IMPORTING = ("importlib", "importlib._bootstrap", "importlib._bootstrap_external")
 _ASKING = "importlib.util"
-_CATCHING = ("ImportError", "ModuleNotFoundError", "Exception", "BaseException")
 
 
 @contextmanager
-def standing_in(named: Sequence[str], told: Callable[[str], None]) -> Iterator[None]:
-    """While open, missing modules are stood in for. `told` hears the name of each of which something is used.
+def patching_on_import(is_wanted: Callable[[str], bool], patch: Callable[[ModuleType], None]) -> Iterator[None]:
+    """Patches the modules whose names are wanted: those that are loaded now, and while open, others as soon as they are loaded."""
+    finder = _PatchingFinder(is_wanted, patch)
+    sys.meta_path.insert(0, finder)
+    try:
+        for name in [name for name in list(sys.modules) if is_wanted(name)]:
+            patch(sys.modules[name])
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+
+
+@contextmanager
+def standing_in(named: Sequence[str], on_stub: Callable[[str], None]) -> Iterator[None]:
+    """While open, missing modules have stand-ins.
 
     Args:
-        named: packages that the user wants stood in for where they are not installed.
+        named: packages for which the user wants stand-ins where they are not installed.
+        on_stub: called with the name of each such module of which something is used, at each use.
     """
     # Loaded before they are looked at: `import tensorflow.compat.v1` makes another module than `tf.compat.v1` was until then.
     homes = [importlib.import_module(name) for name in ("tensorflow", "tensorflow.compat.v1", "tensorflow.compat.v2")]
-    finder = Finder(tuple(named), told)
+    finder = _StandInFinder(tuple(named), on_stub)
     sys.meta_path.append(finder)  # the last: asked where all others have found nothing
     lost = [module for module in homes if _ATTRIBUTE not in vars(module)]
-    estimator = StandIn("tensorflow.estimator", KNOWN, told)
+    estimator = StandIn("tensorflow.estimator", KNOWN, on_stub)
     for module in lost:  # not in its dictionary: some of these modules keep another of what was asked for
         setattr(module, _ATTRIBUTE, estimator)
     try:
@@ -79,9 +91,11 @@ def is_vendors(name: str) -> bool:
     return top in _VENDORS or top.startswith("cerebras_")
 
 
-class Finder(MetaPathFinder, Loader):
-    def __init__(self, named: tuple[str, ...], told: Callable[[str], None]) -> None:
-        self._named, self._told = named, told
+class _StandInFinder(MetaPathFinder, Loader):
+    """The last on `sys.meta_path`: finds and loads stand-ins."""
+
+    def __init__(self, named: tuple[str, ...], on_stub: Callable[[str], None]) -> None:
+        self._named, self._on_stub = named, on_stub
         self._made: dict[str, Any] = {}
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> Any:
@@ -101,18 +115,18 @@ class Finder(MetaPathFinder, Loader):
         return _is_users(importer) and not expects_import_error(importer.f_code.co_filename, importer.f_lineno)
 
     def create_module(self, spec: Any) -> ModuleType:
-        return StandIn(spec.name, KNOWN, self._told)
+        return StandIn(spec.name, KNOWN, self._on_stub)
 
     def exec_module(self, module: ModuleType) -> None:
         """Where a class is missing, `from tensorflow.keras.layers import Lost` asks for a module of its name."""
         parent, _, name = module.__name__.rpartition(".")
         if parent and not isinstance(sys.modules.get(parent), StandIn) and name[:1].isupper():
-            self._told(module.__name__)
+            self._on_stub(module.__name__)
             sys.modules[module.__name__] = made_for(parent, name, KNOWN)
         self._made[module.__name__] = sys.modules[module.__name__]
 
     def forget(self) -> None:
-        """Takes away what was made, so that it is missing again."""
+        """Removes the stand-ins, so that their modules are missing again."""
         for name, made in self._made.items():
             parent, _, last = name.rpartition(".")
             if sys.modules.get(name) is made:
@@ -134,22 +148,38 @@ def _is_users(frame: FrameType) -> bool:
     return is_users_own(frame.f_code.co_filename)
 
 
-def expects_import_error(path: str, line: int) -> bool:
-    """Whether what stands there is tried, and goes on in another way where an import fails."""
-    try:
-        nodes = list(ast.walk(ast.parse("".join(linecache.getlines(path)))))
-    except (SyntaxError, ValueError):
-        return False
-    return any(
-        isinstance(node, ast.Try)
-        and any(tried.lineno <= line <= (tried.end_lineno or 0) for tried in node.body)
-        and any(_catches_import_error(handler.type) for handler in node.handlers)
-        for node in nodes
-    )
+class _PatchingFinder(MetaPathFinder):
+    """The first on `sys.meta_path`: has the loaders of wanted modules patch them."""
+
+    def __init__(self, is_wanted: Callable[[str], bool], patch: Callable[[ModuleType], None]) -> None:
+        self._is_wanted, self._patch = is_wanted, patch
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> Any:
+        if not self._is_wanted(name):
+            return None
+        for finder in sys.meta_path:
+            if (
+                not isinstance(finder, _PatchingFinder | _StandInFinder)
+                and (spec := finder.find_spec(name, path, None)) is not None
+            ):
+                if spec.loader is not None:
+                    spec.loader = _PatchingLoader(spec.loader, self._patch)
+                return spec
+        return None
 
 
-def _catches_import_error(caught: ast.expr | None) -> bool:
-    if caught is None:
-        return True
-    kinds = caught.elts if isinstance(caught, ast.Tuple) else [caught]
-    return any(isinstance(kind, ast.Name | ast.Attribute) and ast.unparse(kind).rpartition(".")[2] in _CATCHING for kind in kinds)
+class _PatchingLoader(Loader):
+    """Loads by another loader, then patches."""
+
+    def __init__(self, loader: Any, patch: Callable[[ModuleType], None]) -> None:
+        self._loader, self._patch = loader, patch
+
+    def create_module(self, spec: Any) -> Any:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        self._loader.exec_module(module)
+        self._patch(module)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)

@@ -16,8 +16,8 @@ from importlib.machinery import SourceFileLoader
 from types import CodeType, ModuleType
 from typing import Any, NoReturn
 
-from cs_input_analyzer.worker.capture.interception import opened, opened_for_functions
-from cs_input_analyzer.worker.capture.interceptor import Gate, Taken, watch
+from cs_input_analyzer.worker.capture.entry_points import patched_entry_points, patched_one_shot_iterators
+from cs_input_analyzer.worker.capture.interceptor import Interceptor, Taken, audit
 from cs_input_analyzer.worker.capture.script import Script, parse_script
 
 __all__ = ["NotReachedError", "beside_scripts", "captured", "run_script"]
@@ -70,34 +70,36 @@ def captured(target: str) -> Any:
     def run() -> None:
         error: BaseException | None = None
         try:
-            run_script(script, gate, undone)
+            run_script(script, interceptor, undone)
         except BaseException as raised:
             error = raised
         if os.getpid() != pid:  # a child that the script forked
             os._exit(0)
         over.put(error)
 
-    gate = Gate(stand_still, script.number or 1)
+    interceptor = Interceptor(stand_still, script.number or 1)
     _jobs.put(run)
     error = over.get()
     undone.close()
-    if gate.taken is None:
+    if interceptor.taken is None:
         if error is not None:
             raise error
-        raise NotReachedError(f"`{script.command}` ended before capture {script.number}" + (f": {gate.why}" if gate.why else ""))
+        raise NotReachedError(
+            f"`{script.command}` ended before capture {script.number}" + (f": {interceptor.why}" if interceptor.why else "")
+        )
     make_eager()
-    return _dataset_or_function(gate.taken)
+    return _dataset_or_function(interceptor.taken)
 
 
-def run_script(script: Script, gate: Gate, undone: ExitStack) -> None:
+def run_script(script: Script, interceptor: Interceptor, undone: ExitStack) -> None:
     """Runs the script in this process, until its end. Raises what it raises, SystemExit too.
 
-    `undone` is to be closed after it: until then calls that take data lead to the gate. Who calls this sees to modules that it
-    lacks. The script stays this process's `__main__`, which what was captured may need.
+    `undone` is to be closed after it: until then calls that take data report to the interceptor. Modules that the script lacks are
+    the caller's task. The script stays this process's `__main__`, which what was captured may need.
     """
-    watch()
-    undone.enter_context(gate.running())
-    undone.enter_context(opened(gate))
+    audit()
+    undone.enter_context(interceptor.running())
+    undone.enter_context(patched_entry_points(interceptor))
     main, code = _prepared(script)
     exec(code, vars(main))
 
@@ -162,14 +164,14 @@ def _dataset_or_function(taken: Taken) -> Any:
 
     @functools.wraps(bound)
     def build(*args: Any, **kwargs: Any) -> Any:
-        gate = Gate(leave, 1)
+        interceptor = Interceptor(leave, 1)
         _seed()
         try:
-            with gate.running(), opened_for_functions(gate):
+            with interceptor.running(), patched_one_shot_iterators(interceptor):
                 return bound(*args, **kwargs)
         except IteratorMade:
-            assert gate.taken is not None
-            return _eager(gate.taken.subject)
+            assert interceptor.taken is not None
+            return _eager(interceptor.taken.subject)
 
     return build
 

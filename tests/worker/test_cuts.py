@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cs_input_analyzer.records import Op
-from cs_input_analyzer.worker.prefixes import marginal_s_per_sample
+from cs_input_analyzer.worker.cuts import marginal_s_per_sample
 
 CHAIN = tuple(
     Op(name=name, kind=kind, inputs=inputs, parameters={})
@@ -78,7 +78,7 @@ def test_ops_inside_functions_cannot_be_cut_out() -> None:
 @pytest.mark.tf
 def test_every_op_of_the_top_gets_a_cost_and_a_budget_of_nothing_measures_nothing() -> None:
     from cs_input_analyzer.pipeline.graph import graph_def_of, ops_of
-    from cs_input_analyzer.worker.prefixes import cpu_s_per_element
+    from cs_input_analyzer.worker.cuts import cpu_s_per_element
 
     dataset = built()
     ops = ops_of(graph_def_of(dataset))
@@ -92,7 +92,7 @@ def test_every_op_of_the_top_gets_a_cost_and_a_budget_of_nothing_measures_nothin
 def test_a_cut_that_cannot_run_leaves_the_others() -> None:
     tf = pytest.importorskip("tensorflow")
     from cs_input_analyzer.pipeline.graph import graph_def_of, ops_of
-    from cs_input_analyzer.worker.prefixes import cpu_s_per_element
+    from cs_input_analyzer.worker.cuts import cpu_s_per_element
 
     def broken(value: Any) -> Any:
         with tf.control_dependencies([tf.debugging.assert_less(value, tf.constant(0, tf.int64))]):

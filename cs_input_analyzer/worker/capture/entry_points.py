@@ -1,4 +1,4 @@
-"""The calls through which a script gives its data to a training, each led to the gate while a script runs.
+"""The calls through which a script gives its data to a training, each patched to report to an interceptor while a script runs.
 
 Estimators (TensorFlow's and the vendor's, or what stands in for them), Keras, loops over a Dataset (AutoGraph's too), the iterators
 of TensorFlow 1, and what a strategy distributes.
@@ -17,13 +17,12 @@ from typing import Any
 from cs_input_analyzer.pipeline.graph import is_library, where_built
 from cs_input_analyzer.records import Mode
 from cs_input_analyzer.worker.capture import estimators
-from cs_input_analyzer.worker.capture.interceptor import Gate, Nothing, OneLook, Taken
-from cs_input_analyzer.worker.capture.loaded import Loaded
-from cs_input_analyzer.worker.capture.missing import is_vendors
-from cs_input_analyzer.worker.capture.shape_peek import MOST_LOOKED_AT, is_one_look
+from cs_input_analyzer.worker.capture.imports import is_vendors, patching_on_import
+from cs_input_analyzer.worker.capture.interceptor import FirstElement, Interceptor, NoData, Taken
+from cs_input_analyzer.worker.capture.source_checks import is_shape_peek
 from cs_input_analyzer.worker.capture.stand_ins import Blank, NoResult, StandIn
 
-__all__ = ["LOOKED_FOR", "opened", "opened_for_functions"]
+__all__ = ["LOOKED_FOR", "patched_entry_points", "patched_one_shot_iterators"]
 
 LOOKED_FOR = (
     "train, compile or evaluate of an Estimator, train_and_evaluate, Keras' fit, evaluate or predict, a loop over a "
@@ -32,50 +31,49 @@ LOOKED_FOR = (
 _KERAS = {"keras.src.models.model": "Model", "tf_keras.src.engine.training": "Model"}
 _ESTIMATORS = ("estimator", "cs_estimator")
 _ADAPT_FRAMES = 20
+# A script that takes so many elements at most, by `take`, peeks at them; one that takes more trains on them.
+MOST_PEEKED_AT = 8
 
 
 @contextmanager
-def opened(gate: Gate) -> Iterator[None]:
-    """While open, all of them lead to the gate."""
+def patched_entry_points(interceptor: Interceptor) -> Iterator[None]:
+    """While open, all of them report to the interceptor."""
     with ExitStack() as stack:
-        doors = _Doors(gate, stack)
-        doors.tensorflow()
-        stack.enter_context(estimators.led_to(doors.estimator))
-        finder = Loaded(doors.wants, doors.after)
-        sys.meta_path.insert(0, finder)
-        stack.callback(sys.meta_path.remove, finder)
-        for name in [name for name in list(sys.modules) if doors.wants(name)]:
-            doors.after(sys.modules[name])
+        points = _EntryPoints(interceptor, stack)
+        points.patch_tensorflow()
+        stack.enter_context(estimators.listening(points.estimator_called))
+        stack.enter_context(patching_on_import(points.is_patched_on_import, points.patch_module))
         yield
 
 
 @contextmanager
-def opened_for_functions(gate: Gate) -> Iterator[None]:
-    """While open, the iterators of TensorFlow 1 lead to the gate: an input function may make one and return its tensors."""
+def patched_one_shot_iterators(interceptor: Interceptor) -> Iterator[None]:
+    """While open, the iterators of TensorFlow 1 report to it: an input function may make one and return its tensors."""
     with ExitStack() as stack:
-        _Doors(gate, stack).one_shot_iterators()
+        _EntryPoints(interceptor, stack).patch_one_shot_iterators()
         yield
 
 
-class _Doors:
-    def __init__(self, gate: Gate, stack: ExitStack) -> None:
-        self._gate, self._stack = gate, stack
+class _EntryPoints:
+    """Patches them, and undoes that when the stack is unwound."""
+
+    def __init__(self, interceptor: Interceptor, stack: ExitStack) -> None:
+        self._interceptor, self._stack = interceptor, stack
         self._passed: list[Any] = []  # datasets that were given to a tf.function
 
     def _replace(self, owner: Any, name: str, new: Any) -> None:
-        """Until the stack is unwound."""
         missing = object()
         old = vars(owner).get(name, missing)
         setattr(owner, name, new)
         self._stack.callback(*((delattr, owner, name) if old is missing else (setattr, owner, name, old)))
 
-    # --- what is looked after once it is loaded --------------------------------------------------------------------------
+    # --- modules that are patched once they are loaded -------------------------------------------------------------------
 
-    def wants(self, name: str) -> bool:
+    def is_patched_on_import(self, name: str) -> bool:
         is_estimators = is_vendors(name) and name.rpartition(".")[2].startswith(_ESTIMATORS)
         return name in _KERAS or is_estimators
 
-    def after(self, module: ModuleType) -> None:
+    def patch_module(self, module: ModuleType) -> None:
         name = module.__name__
         if name in _KERAS:
             self._keras(getattr(module, _KERAS[name]))
@@ -84,13 +82,13 @@ class _Doors:
 
     # --- Estimators ------------------------------------------------------------------------------------------------------
 
-    def estimator(self, estimator: Any, call: str, input_fn: Any, mode: Mode) -> None:
+    def estimator_called(self, estimator: Any, call: str, input_fn: Any, mode: Mode) -> None:
         kind: Any = "train" if call in ("train", "compile") and mode == "train" else "predict" if call == "predict" else "evaluate"
         taken = self._taken(input_fn)
         if isinstance(taken, Taken) and callable(input_fn):
             own = {"params": estimators.params_of(estimator, mode), "config": _own(estimator, "config"), "mode": mode}
             taken = Taken(subject=input_fn, arguments={name: value for name, value in own.items() if name in _names(input_fn)})
-        self._gate.reach(kind, f"{type(estimator).__name__}.{call}", taken, mode)
+        self._interceptor.reach(kind, f"{type(estimator).__name__}.{call}", taken, mode)
 
     def _estimators(self, module: ModuleType) -> None:
         """Of packages that are installed."""
@@ -104,7 +102,7 @@ class _Doors:
 
     def _method(self, call: str, mode: Mode) -> Callable[..., Any]:
         def method(estimator: Any, input_fn: Any = None, *args: Any, **kwargs: Any) -> Any:
-            self.estimator(estimator, call, input_fn, "eval" if kwargs.get("mode") == "eval" else mode)
+            self.estimator_called(estimator, call, input_fn, "eval" if kwargs.get("mode") == "eval" else mode)
             return {} if call == "evaluate" else estimator if call != "predict" else iter(())
 
         return method
@@ -113,21 +111,21 @@ class _Doors:
 
     def _keras(self, model: Any) -> None:
         def fit(model: Any, x: Any = None, *args: Any, **kwargs: Any) -> Any:
-            self._gate.reach("fit", f"{type(model).__name__}.fit", self._taken(x))
+            self._interceptor.reach("fit", f"{type(model).__name__}.fit", self._taken(x))
             if kwargs.get("validation_data") is not None:
-                self._gate.reach("evaluate", "validation_data of fit", self._taken(kwargs["validation_data"]), "eval")
+                self._interceptor.reach("evaluate", "validation_data of fit", self._taken(kwargs["validation_data"]), "eval")
             return NoResult()
 
         def evaluate(model: Any, x: Any = None, *args: Any, **kwargs: Any) -> Any:
-            self._gate.reach("evaluate", f"{type(model).__name__}.evaluate", self._taken(x), "eval")
+            self._interceptor.reach("evaluate", f"{type(model).__name__}.evaluate", self._taken(x), "eval")
             return NoResult()
 
         def predict(model: Any, x: Any = None, *args: Any, **kwargs: Any) -> Any:
-            self._gate.reach("predict", f"{type(model).__name__}.predict", self._taken(x), "eval")
+            self._interceptor.reach("predict", f"{type(model).__name__}.predict", self._taken(x), "eval")
             return NoResult()
 
         def on_batch(model: Any, x: Any = None, *args: Any, **kwargs: Any) -> Any:
-            self._gate.reach("fit", f"{type(model).__name__}.train_on_batch", self._taken(x))
+            self._interceptor.reach("fit", f"{type(model).__name__}.train_on_batch", self._taken(x))
             return NoResult()
 
         compiled = model.compile
@@ -137,18 +135,18 @@ class _Doors:
             if not any(isinstance(value, Blank) for value in (*args, *kwargs.values())):
                 compiled(model, *args, **kwargs)
 
-        for door in (compile, fit, evaluate, predict):
-            self._replace(model, door.__name__, door)
+        for method in (compile, fit, evaluate, predict):
+            self._replace(model, method.__name__, method)
         self._replace(model, "train_on_batch", on_batch)
 
     # --- TensorFlow ------------------------------------------------------------------------------------------------------
 
-    def tensorflow(self) -> None:
+    def patch_tensorflow(self) -> None:
         from tensorflow.python.client import session
         from tensorflow.python.data.ops import dataset_ops
         from tensorflow.python.eager import backprop
 
-        self.one_shot_iterators()
+        self.patch_one_shot_iterators()
         self._loops(dataset_ops.DatasetV2)
         self._autograph()
         self._strategies()
@@ -163,12 +161,12 @@ class _Doors:
 
     def _after_guard(self, original: Callable[..., Any], what: str) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
-            self._gate.guard(what)
+            self._interceptor.guard(what)
             return original(*args, **kwargs)
 
         return call
 
-    def one_shot_iterators(self) -> None:
+    def patch_one_shot_iterators(self) -> None:
         import tensorflow as tf
         from tensorflow.python.data.ops import dataset_ops
 
@@ -176,9 +174,9 @@ class _Doors:
             original = getattr(dataset_ops.DatasetV1, name)
 
             def make(dataset: Any, *args: Any, original: Any = original, call: str = name.lstrip("_"), **kwargs: Any) -> Any:
-                self._gate.reach("loop", call, self._taken(dataset))
+                self._interceptor.reach("loop", call, self._taken(dataset))
                 # The tensors of a graph hold nothing until a session runs, which ends the script.
-                return Nothing(self._gate, dataset) if tf.executing_eagerly() else original(dataset, *args, **kwargs)
+                return NoData(self._interceptor, dataset) if tf.executing_eagerly() else original(dataset, *args, **kwargs)
 
             self._replace(dataset_ops.DatasetV1, name, make)
 
@@ -190,14 +188,14 @@ class _Doors:
         def iterate(dataset: Any) -> Any:
             if _is_adapting():
                 return original(dataset)
-            if is_one_look(where_built().line):
-                self._gate.reach("peek", "a look at one element", self._taken(dataset))
-                return OneLook(self._gate, dataset, lambda: next(original(dataset)))
+            if is_shape_peek(where_built().line):
+                self._interceptor.reach("peek", "a peek at one element", self._taken(dataset))
+                return FirstElement(self._interceptor, dataset, lambda: next(original(dataset)))
             if _is_small(dataset):
-                self._gate.reach("peek", "a look at a few elements", self._taken(dataset))
+                self._interceptor.reach("peek", "a peek at a few elements", self._taken(dataset))
                 return original(dataset)
-            self._gate.reach("loop", "a loop over a Dataset", self._taken(dataset))
-            return Nothing(self._gate, dataset)
+            self._interceptor.reach("loop", "a loop over a Dataset", self._taken(dataset))
+            return NoData(self._interceptor, dataset)
 
         return iterate
 
@@ -213,7 +211,7 @@ class _Doors:
         def found(iterated: Any) -> Any:
             if not isinstance(iterated, tf.data.Dataset):
                 return lookup(iterated)
-            self._gate.reach("loop", "a loop over a Dataset in a tf.function", self._taken(iterated))
+            self._interceptor.reach("loop", "a loop over a Dataset in a tf.function", self._taken(iterated))
             return lambda *args, **kwargs: None
 
         def call(function: Any, *args: Any, **kwargs: Any) -> Any:
@@ -229,16 +227,18 @@ class _Doors:
         base = distribute_lib.StrategyBase
 
         def distribute(strategy: Any, dataset: Any, options: Any = None) -> Any:
-            self._gate.reach("distribute", f"{type(strategy).__name__}.experimental_distribute_dataset", self._taken(dataset))
-            return Nothing(self._gate, dataset)
+            self._interceptor.reach(
+                "distribute", f"{type(strategy).__name__}.experimental_distribute_dataset", self._taken(dataset)
+            )
+            return NoData(self._interceptor, dataset)
 
         def from_function(strategy: Any, dataset_fn: Any, options: Any = None) -> Any:
             def of_context(input_context: Any) -> Any:
                 return dataset_fn(input_context)
 
             call = f"{type(strategy).__name__}.distribute_datasets_from_function"
-            self._gate.reach("distribute", call, self._taken(of_context))
-            return Nothing(self._gate, NoResult())
+            self._interceptor.reach("distribute", call, self._taken(of_context))
+            return NoData(self._interceptor, NoResult())
 
         self._replace(base, "experimental_distribute_dataset", distribute)
         for name in ("distribute_datasets_from_function", "experimental_distribute_datasets_from_function"):
@@ -250,11 +250,11 @@ class _Doors:
     # --- what is taken ---------------------------------------------------------------------------------------------------
 
     def _taken(self, subject: Any) -> Taken | str:
-        """What can be analyzed of what a door was given, or why nothing can."""
+        """What can be analyzed of what a call was given, or why nothing can."""
         import tensorflow as tf
         from tensorflow.python.framework import func_graph
 
-        if isinstance(subject, Nothing):
+        if isinstance(subject, NoData):
             subject = subject._dataset
         if isinstance(subject, tf.data.Dataset):
             if isinstance(getattr(subject._variant_tensor, "graph", None), func_graph.FuncGraph) and not tf.executing_eagerly():
@@ -275,7 +275,7 @@ def _is_small(dataset: Any) -> bool:
 
     count = getattr(dataset, "_count", None) if type(dataset).__name__.lstrip("_").startswith("Take") else None
     known = tf.get_static_value(count) if count is not None else None
-    return known is not None and 0 <= int(known) <= MOST_LOOKED_AT
+    return known is not None and 0 <= int(known) <= MOST_PEEKED_AT
 
 
 def _own(estimator: Any, name: str) -> Any:
@@ -293,12 +293,12 @@ def _alone(original: Callable[..., None]) -> Callable[..., None]:
     """A strategy of many workers waits for them all when it is made; of those that are measured none ever answers."""
 
     def make(strategy: Any, *args: Any, **kwargs: Any) -> None:
-        told = os.environ.pop("TF_CONFIG", None)
+        config = os.environ.pop("TF_CONFIG", None)
         try:
             original(strategy, *args, **kwargs)
         finally:
-            if told is not None:
-                os.environ["TF_CONFIG"] = told
+            if config is not None:
+                os.environ["TF_CONFIG"] = config
 
     return make
 

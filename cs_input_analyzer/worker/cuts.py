@@ -1,17 +1,25 @@
-"""What the pipeline costs when it is cut after each of its ops: the marginal view of per-op cost.
+"""Runs parts of the pipeline alone: cut after each of its ops, and its readers without all that follows.
 
-The difference of two neighbouring cuts is what an op adds, its share of executor and allocation included; the model of the running
-pipeline, which `costs` reads, leaves those to the runtime. The differences do not add up to anything: a shorter pipeline overlaps
-less, and keeps other things in the CPU's caches.
+Cut after each op it gives the marginal view of per-op cost. The difference of two neighbouring cuts is what an op adds, its share
+of executor and allocation included; the model of the running pipeline, which `costs` reads, leaves those to the runtime. The
+differences do not add up to anything: a shorter pipeline overlaps less, and keeps other things in the CPU's caches. The rate of the
+readers alone is a ceiling that no change behind them can lift.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
+import numpy as np
+
 from cs_input_analyzer.records import Op
+from cs_input_analyzer.stats.steady_state import steady_window
+from cs_input_analyzer.worker.failures import MESSAGE_LIMIT
+from cs_input_analyzer.worker.journal import JournalWriter
+from cs_input_analyzer.worker.sampling import bytes_of, next_chunk, sampling_loop
 
 # The elements of a cut are handed out in windows, which move them and copy nothing: one by one the hand-over would be measured.
 WINDOW_BYTES = 4 * 2**20
@@ -19,6 +27,10 @@ WINDOW_ELEMENTS = 64
 WARM_S = 0.15
 LONGEST_S = 0.6
 SHORTEST_S = 0.2
+# The readers alone: for so long, so many records at a time, so that the loop's own cost does not count.
+SOURCE_S = 1.0
+SOURCE_BATCH = 64
+SOURCE_BATCH_BYTES = 64 << 20
 
 
 def cpu_s_per_element(dataset: Any, ops: Sequence[Op], budget_s: float, harness_s: float) -> Iterator[tuple[str, float]]:
@@ -49,11 +61,9 @@ def cpu_s_per_element(dataset: Any, ops: Sequence[Op], budget_s: float, harness_
 
 def _cpu_s(cut: Any, seconds: float, harness_s: float) -> float | None:
     """Process CPU for one element of `cut` once it runs; None where it ended at once."""
-    from cs_input_analyzer.worker.sampling import sampling_loop
-
     elements = max(1, min(WINDOW_ELEMENTS, WINDOW_BYTES // max(1, _element_bytes(cut))))
     read = cut.repeat().window(elements) if elements > 1 else cut.repeat()
-    loop = sampling_loop(read.element_spec, count_samples=False)
+    loop = sampling_loop(read.element_spec)
     iterator, steps = iter(read), 1
     loop(iterator, steps)  # traces, and fills what is to be filled
     counted = _for_a_while(loop, iterator, WARM_S, steps)
@@ -64,10 +74,8 @@ def _cpu_s(cut: Any, seconds: float, harness_s: float) -> float | None:
 
 
 def _element_bytes(cut: Any) -> int:
-    """By static shapes; where those do not tell (strings), one element is read: it may be of half a gigabyte."""
+    """By static shapes; where those leave it open (strings), one element is read: it may be of half a gigabyte."""
     import tensorflow as tf
-
-    from cs_input_analyzer.worker.sampling import bytes_of
 
     specs = tf.nest.flatten(cut.element_spec)
     if all(spec.shape.is_fully_defined() and spec.dtype.is_numpy_compatible and spec.dtype != tf.string for spec in specs):
@@ -101,3 +109,31 @@ def marginal_s_per_sample(ops: Sequence[Op], cpu_s: Mapping[str, float], visits:
         for op in ops
         if op.name in per_sample and all(name in per_sample for name in op.inputs)
     }
+
+
+def sample_readers(journal: JournalWriter, dataset: Any) -> None:
+    """Runs them in batches for a moment and writes down how fast they were; nothing where no op reads files."""
+    from cs_input_analyzer.pipeline.edits import source_only
+
+    records = SOURCE_BATCH
+    try:
+        source = source_only(dataset)
+        if source is None or (first := next(iter(source), None)) is None:
+            return
+        records = max(1, min(SOURCE_BATCH, SOURCE_BATCH_BYTES // max(1, bytes_of(first))))
+        del first
+        source = source.repeat().batch(records).prefetch(2)
+        loop = sampling_loop(source.element_spec)
+        iterator, arrivals, batches = iter(source), [], 1
+        began_s = time.monotonic()
+        while (elapsed_s := time.monotonic() - began_s) < SOURCE_S:
+            chunk = loop(iterator, batches)
+            if chunk.error is not None or chunk.ended:
+                return
+            arrivals += list(chunk.stamps_s)
+            batches = next_chunk(batches, time.monotonic() - began_s - elapsed_s, SOURCE_S - elapsed_s)
+    except Exception as error:  # a reader that cannot be cut out is no failure of the user's pipeline
+        journal.event("source", records_per_batch=records, window=None, message=f"{type(error).__name__}: {error}"[:MESSAGE_LIMIT])
+        return
+    window = steady_window(np.array(arrivals))
+    journal.event("source", records_per_batch=records, window=asdict(window.gap_s) if window else None, message="")

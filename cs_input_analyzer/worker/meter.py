@@ -1,0 +1,118 @@
+"""What each op's iterators did, read from TensorFlow's own model of the running iterator.
+
+`get_model_proto` gives, for each live iterator node, the wall time its thread spent in it and not in its inputs. Two snapshots
+give a window. Iterators that `repeat` and `interleave` throw away take their counters with them; `visits` makes up for it, from the
+elements that were counted beside the time. `matching` lays the nodes over the user's ops.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from cs_input_analyzer.pipeline.lineage import before
+from cs_input_analyzer.pipeline.op_kinds import KEEPERS
+from cs_input_analyzer.records import Op, TunedParameter
+from cs_input_analyzer.worker.matching import Match, match_nodes
+from cs_input_analyzer.worker.visits import OpCounts
+
+NANOSECONDS = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class _Counts:
+    """One node's totals since its iterator was made."""
+
+    processing_ns: int = 0
+    elements: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+
+
+@dataclass(slots=True)
+class CostMeter:
+    """Sums what each op's iterators grew by between polls.
+
+    Attributes:
+        ops: of the user's graph.
+        seen: growth since the first poll by op name.
+        passed: elements and bytes since the iterators were made, as far as polls saw them.
+        tuned: last seen value of each tunable parameter.
+        running: ops that had an iterator at the last poll.
+    """
+
+    ops: Sequence[Op]
+    seen: dict[str, OpCounts] = field(default_factory=dict)
+    passed: dict[str, OpCounts] = field(default_factory=dict)
+    tuned: dict[tuple[str, str], float] = field(default_factory=dict)
+    running: frozenset[str] = frozenset()
+    _last: dict[int, _Counts] = field(default_factory=dict)
+    _is_started: bool = False
+    _iterator: Callable[[], Any] = lambda: None
+
+    def poll(self, iterator: Any) -> None:
+        """Reads the iterator's model. Silent where there is none (autotune switched off, no element yet)."""
+        import tensorflow as tf
+
+        try:
+            model = tf.data.experimental.get_model_proto(iterator)
+        except (tf.errors.OpError, ValueError, TypeError):
+            return
+        if self._iterator() is not iterator:  # a new pass over the data: its nodes count from 0, under the same numbers
+            self._iterator = weakref.ref(iterator)
+            self._last.clear()
+        matches = match_nodes(model, self.ops)
+        self.running = frozenset(match.owner for identity in model.nodes if (match := matches.get(identity)) is not None)
+        for seen in self.seen.values():
+            seen.buffered_elements = seen.buffered_bytes = 0
+        tuned: dict[tuple[str, str], float] = {}
+        for identity, node in model.nodes.items():
+            match = matches.get(identity)
+            self._add(identity, node, match)
+            for parameter in node.parameters:
+                if parameter.tunable:
+                    # Several iterators of one op (inside an interleave) differ; the largest does not depend on their order.
+                    key = match.owner if match else node.name, parameter.name
+                    tuned[key] = max(tuned.get(key, 0.0), parameter.state_value or parameter.value)
+        self.tuned.update(tuned)
+        self._is_started = True
+
+    def _add(self, identity: int, node: Any, match: Match | None) -> None:
+        now = _Counts(node.processing_time, node.num_elements, node.bytes_consumed, node.bytes_produced)
+        last = self._last.get(identity, _Counts())
+        self._last[identity] = now
+        if match is None:
+            return
+        seen = self.seen.setdefault(match.owner, OpCounts(head=match.head, merged=match.merged, absent=match.absent))
+        seen.buffered_elements += node.buffered_elements
+        seen.buffered_bytes += node.buffered_bytes
+        sums = [self.passed.setdefault(match.owner, OpCounts(head=match.head))]
+        if self._is_started:
+            seen.wall_s += max(0, now.processing_ns - last.processing_ns) * NANOSECONDS
+            sums.append(seen)
+        for one in sums:
+            one.elements += max(0, now.elements - last.elements)
+            one.bytes_in += max(0, now.bytes_in - last.bytes_in)
+            one.bytes_out += max(0, now.bytes_out - last.bytes_out)
+
+    @property
+    def is_filling_cache(self) -> bool:
+        """Whether a `cache` still took elements at the last poll: one that is full has no iterators before it."""
+        caches = [op for op in self.ops if op.kind in KEEPERS and op.within is None]
+        return any(op.name in self.running for cache in caches for op in before(cache, self.ops))
+
+    def begin_again(self) -> None:
+        """Forgets the growth so far: what came before was another state of the pipeline."""
+        self.seen.clear()
+
+    @property
+    def has_model(self) -> bool:
+        """Whether the model was ever read."""
+        return self._is_started
+
+    def parameters(self) -> tuple[TunedParameter, ...]:
+        return tuple(
+            TunedParameter(op=op, parameter=parameter, value=value) for (op, parameter), value in sorted(self.tuned.items())
+        )

@@ -1,0 +1,228 @@
+"""Samples a worker's pipeline in chunks until the rate is precise enough, the time is up, or the data end, and writes the journal.
+
+Everything is written as it happens and not only in the end, which a worker that hangs or is killed does not reach.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+import numpy as np
+
+from cs_input_analyzer.machines.counters import CounterReader, read_memory
+from cs_input_analyzer.machines.raw_reads import Look, look_into
+from cs_input_analyzer.machines.reference import time_reference
+from cs_input_analyzer.records import Op, SamplesPerElement, StopReason
+from cs_input_analyzer.stats.steady_state import steady_window
+from cs_input_analyzer.worker.bytes_read import needs_look, reads_of
+from cs_input_analyzer.worker.failures import element_error
+from cs_input_analyzer.worker.journal import JournalWriter
+from cs_input_analyzer.worker.meter import CostMeter
+from cs_input_analyzer.worker.sampling import CHUNK_S, Chunk, Loop, harness_us_per_batch, next_chunk, sampling_loop
+
+# A chunk larger than the one before by more than this is watched by the clock: a buffer that was full at the beginning makes the
+# first batches far faster than the later ones, and a chunk that grew on them must not take for ever.
+WATCHED_GROWTH = 1.5
+# Between two checks whether the rate is precise enough.
+STOP_CHECK_S = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampling:
+    """What is to be sampled, and for how long.
+
+    Attributes:
+        iterator: of `dataset`; its first element may have been taken.
+        min_window_s, max_window_s: bounds on the time of sampling.
+        target_error_ratio: relative half-width of the rate's interval at which sampling stops.
+        want_costs: whether to read TensorFlow's model of the running iterator after each chunk.
+        files: paths and sizes when the pipeline was built.
+        wait_for_start: called when all is ready; returns whether to begin. Workers of several nodes begin together.
+    """
+
+    dataset: Any
+    iterator: Any
+    ops: Sequence[Op]
+    samples: SamplesPerElement
+    min_window_s: float
+    max_window_s: float
+    target_error_ratio: float = 0.0
+    want_costs: bool = True
+    files: Sequence[tuple[str, int]] = ()
+    inherited_shared_bytes: int = 0
+    wait_for_start: Callable[[], bool] | None = None
+
+
+def sample(journal: JournalWriter, given: Sampling) -> None:
+    """Samples the pipeline; a pass that ends begins again."""
+    counted_in, rows = given.samples.counted_in, given.samples.rows
+    loop = sampling_loop(given.dataset.element_spec, counted_in=counted_in, rows=rows)
+    for until_s in (0.0, math.inf):  # traces both forms now: in the window it would be a pause, and a burst after it
+        loop(given.iterator, 0, until_s)
+    journal.event("reference", **asdict(time_reference()))
+    if given.wait_for_start is not None and not given.wait_for_start():  # the parent needs this worker no more
+        return
+    sampler = _Sampler(journal=journal, given=given, loop=loop, iterator=given.iterator)
+    sampler.begin()
+    stopped_by = None
+    while stopped_by is None:
+        stopped_by = sampler.step()
+    sampler.finish(stopped_by)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Sampler:
+    """One run of sampling.
+
+    Attributes:
+        arrivals, passes: stamps of the present state of the pipeline, one array a chunk, and how many of them each pass ended with.
+        batches, epochs: since the beginning; `since_epoch`: batches of this pass, the first one of the first included.
+        tuned: last seen values of AUTOTUNE's parameters; None before they were read.
+        state_began_s: when the present state of the pipeline began: a cache that is full makes another one.
+    """
+
+    journal: JournalWriter
+    given: Sampling
+    loop: Loop
+    iterator: Any
+    meter: CostMeter = field(init=False)
+    counters: CounterReader = field(default_factory=CounterReader)
+    arrivals: list[Any] = field(default_factory=list)
+    passes: list[int] = field(default_factory=list)
+    batches: int = 0
+    epochs: int = 0
+    since_epoch: int = 1
+    chunk_batches: int = 1
+    last_batches: int = 1
+    tuned: dict[str, float] | None = None
+    is_filling: bool = False
+    began_s: float = 0.0
+    checked_s: float = 0.0
+    state_began_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.meter = CostMeter(ops=self.given.ops)
+
+    def begin(self) -> None:
+        self.began_s = self.checked_s = self.state_began_s = time.monotonic()
+        self.journal.event("sampling", counters=asdict(self.counters.read()), at_s=time.time())
+        self.meter.poll(self.iterator)
+        self.is_filling = self.meter.is_filling_cache
+        if self.is_filling:
+            self.journal.event("cache_filling")
+        self.journal.event("reads", **asdict(reads_of(self.given.ops, self.meter.passed, {})))
+        self._write_tuned()
+
+    def step(self) -> StopReason | None:
+        """One chunk, and what follows from it; why sampling stops, or None."""
+        began_s = time.monotonic()
+        chunk = self._take()
+        now_s = time.monotonic()
+        self._write(chunk, now_s)
+        if chunk.error is not None:
+            message = element_error(chunk.error, self.given.files)
+            self.journal.event("data_error", kind=type(chunk.error).__name__, message=message, batches=self.batches)
+            return "error"
+        if chunk.ended and not self._begin_pass():
+            return "data_end"
+        elapsed_s = now_s - self.began_s
+        if elapsed_s >= self.given.max_window_s:
+            return "budget"
+        if self._is_precise(now_s):
+            return "precision"
+        self.chunk_batches = next_chunk(len(chunk.stamps_s), now_s - began_s, self.given.max_window_s - elapsed_s)
+        return None
+
+    def finish(self, stopped_by: StopReason) -> None:
+        self.counters.close()
+        if not self.given.want_costs and self.batches > 0:
+            self.meter.poll(self.iterator)
+        looks = _looks(self.given.dataset, self.given.ops)
+        self.journal.event("reads", **asdict(reads_of(self.given.ops, self.meter.passed, looks)))
+        self.journal.event("reference", **asdict(time_reference()))
+        self.journal.event("memory", **asdict(read_memory(self.given.inherited_shared_bytes)))
+        if self.given.want_costs:
+            self._write_costs(harness_us_per_batch() if stopped_by != "error" else None)
+        self.journal.event("done", stopped_by=stopped_by, epochs=self.epochs)
+
+    def _take(self) -> Chunk:
+        is_growing = self.chunk_batches > WATCHED_GROWTH * self.last_batches
+        chunk = self.loop(self.iterator, self.chunk_batches, time.time() + 2 * CHUNK_S if is_growing else math.inf)
+        self.last_batches = max(1, len(chunk.stamps_s))
+        self.arrivals.append(chunk.stamps_s)
+        self.batches += len(chunk.stamps_s)
+        self.since_epoch += len(chunk.stamps_s)
+        return chunk
+
+    def _write(self, chunk: Chunk, now_s: float) -> None:
+        if self.given.want_costs or self.is_filling:
+            self.meter.poll(self.iterator)
+        if self.given.want_costs:
+            self._write_costs(harness_us=None)
+        self.journal.chunk(chunk.stamps_s, chunk.samples, self.counters.read())
+        if self.is_filling and not self.meter.is_filling_cache:  # later passes read the cache: another pipeline begins here
+            self.is_filling = False
+            self.journal.event("cache_filled", batches=self.batches)
+            self.arrivals.clear()
+            self.passes.clear()
+            self.meter.begin_again()
+            self.state_began_s = now_s
+        self._write_tuned()
+
+    def _begin_pass(self) -> bool:
+        """Makes an iterator for the next pass; False where the source can be read only once."""
+        self.epochs += 1
+        if self.epochs == 1 and not self.given.want_costs:
+            self.meter.poll(self.iterator)
+        began_cpu_s = time.thread_time()  # threads of the new pass begin their work meanwhile
+        self.iterator = iter(self.given.dataset) if self.since_epoch else self.iterator
+        self.journal.event("epoch", batches=self.batches, restart_cpu_s=time.thread_time() - began_cpu_s)
+        if self.since_epoch == 0:
+            return False
+        self.since_epoch = 0
+        self.passes.append(sum(map(len, self.arrivals)))
+        return True
+
+    def _is_precise(self, now_s: float) -> bool:
+        is_due = now_s - self.state_began_s >= self.given.min_window_s and now_s - self.checked_s >= STOP_CHECK_S
+        if not (self.arrivals and is_due):
+            return False
+        self.checked_s = now_s
+        window = steady_window(np.concatenate(self.arrivals), self.passes)
+        half_width = window.gap_s.relative_half_width_ratio if window else None
+        is_long = window is not None and window.window_s >= self.given.min_window_s / 2
+        return half_width is not None and half_width <= self.given.target_error_ratio and is_long
+
+    def _write_costs(self, harness_us: float | None) -> None:
+        """What the ops have cost so far; the last of these events counts."""
+        # `asdict` copies deeply, which costs a millisecond for a long pipeline.
+        seen = {
+            name: {each.name: getattr(counts, each.name) for each in fields(counts)} for name, counts in self.meter.seen.items()
+        }
+        tuned = [{"op": value.op, "parameter": value.parameter, "value": value.value} for value in self.meter.parameters()]
+        self.journal.event("costs", seen=seen, tuned=tuned, harness_us=harness_us)
+
+    def _write_tuned(self) -> None:
+        """The values that AUTOTUNE changed since the last of these events; the first one, even if empty, says they are read."""
+        if not (self.given.want_costs and self.meter.has_model):
+            return
+        values = {f"{tuned.op}.{tuned.parameter}": tuned.value for tuned in self.meter.parameters()}
+        known = self.tuned or {}
+        changed = {name: value for name, value in values.items() if known.get(name) != value}
+        if self.tuned is None or changed:
+            self.journal.event("tuned", batches=self.batches, values=changed)
+        self.tuned = values
+
+
+def _looks(dataset: Any, ops: Sequence[Op]) -> Mapping[str, Look]:
+    """What is in the files of readers whose elements do not show how many bytes were read for them, by op name."""
+    from cs_input_analyzer.pipeline import graph
+
+    wanted = [op.name for op in ops if needs_look(op)]
+    files = graph.files_by_reader(graph.graph_def_of(dataset)) if wanted else {}
+    looks = {name: look_into([path for path, _ in files.get(name, ())]) for name in wanted}
+    return {name: look for name, look in looks.items() if look is not None}

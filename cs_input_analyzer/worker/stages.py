@@ -1,0 +1,262 @@
+"""What a worker does once TensorFlow is imported: builds what is ordered, reads one element, samples, and does what else is asked.
+
+order ─▶ built ─▶ first_batch ─▶ window ─▶ chunk, chunk, … ─▶ done ─▶ readers alone, cut pipelines, fixes ─▶ over
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, TextIO
+
+from cs_input_analyzer.errors import TargetError
+from cs_input_analyzer.pipeline import graph
+from cs_input_analyzer.pipeline.samples import batch_sizes_in, check_demand
+from cs_input_analyzer.records import ContextUse, Op, PipelineGraph, SamplesPerElement
+from cs_input_analyzer.worker import capture, load
+from cs_input_analyzer.worker.failures import report_failure
+from cs_input_analyzer.worker.journal import JournalWriter, Order
+from cs_input_analyzer.worker.redirect import redirected_writes
+
+__all__ = ["follow_orders"]
+
+# At most so long is spent on emptying or filling the cache before a window.
+CACHE_S = 10.0
+# For the pipeline cut after one of its ops, tracing included; at most so long for all cuts.
+PREFIX_S = 0.9
+PREFIXES_S = 12.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Built:
+    """What the user's input function gave. `files`: paths and sizes."""
+
+    dataset: Any
+    ops: Sequence[Op]
+    samples: SamplesPerElement
+    files: Sequence[tuple[str, int]]
+    built_s: float
+
+
+def follow_orders(journal: JournalWriter, orders: TextIO, folder: Path, inherited_shared_bytes: int) -> None:
+    """Does what the lines of `orders` ask for. Raises JournalError, and what user code raises where no stage reports it."""
+    line = orders.readline()
+    if not line:  # the parent needs this worker no more
+        return
+    order, stood_in = Order.from_line(line), list[str]()
+    with capture.standing_in(_stand_ins_of(order), stood_in.append):  # until the end: what is sampled may import, too
+        built = _build(journal, order, folder, stood_in)
+        if built is not None and _measure(journal, orders, order, built, inherited_shared_bytes):
+            _measure_more(journal, order, built, folder)
+            journal.event("over")
+
+
+def _measure(journal: JournalWriter, orders: TextIO, order: Order, built: _Built, inherited_shared_bytes: int) -> bool:
+    """The first batch, and the window as soon as the parent has said how long it is; False where there is nothing more to do."""
+    from cs_input_analyzer.worker.sampler import Sampling, sample
+
+    started = _first_batch(journal, built)
+    window = orders.readline() if started is not None else ""
+    if started is None or not window:
+        return False
+    iterator, samples = started
+    window_s, *barrier = window.split()
+    sampling = Sampling(
+        dataset=built.dataset,
+        iterator=iterator,
+        ops=built.ops,
+        samples=samples,
+        min_window_s=min(order.min_window_s, float(window_s)),
+        max_window_s=float(window_s),
+        target_error_ratio=order.target_error_ratio,
+        want_costs=order.want_costs,
+        files=built.files,
+        inherited_shared_bytes=inherited_shared_bytes,
+        wait_for_start=partial(_wait_for_start, journal, orders) if barrier else None,
+    )
+    sample(journal, sampling)
+    return True
+
+
+def _measure_more(journal: JournalWriter, order: Order, built: _Built, folder: Path) -> None:
+    """What is measured after the window, whose iterator is gone with all that waited in its buffers."""
+    if order.want_costs and built.files:
+        from cs_input_analyzer.machines.page_cache import cached_ratio
+
+        paths = [path for path, _ in built.files]
+        journal.event("cache_after", ratio=cached_ratio(paths, deadline_s=time.monotonic() + CACHE_S / 10))
+    if order.want_source:
+        from cs_input_analyzer.worker.cuts import sample_readers
+
+        sample_readers(journal, built.dataset)
+    if order.want_prefixes:
+        from cs_input_analyzer.worker.cuts import cpu_s_per_element
+        from cs_input_analyzer.worker.sampling import harness_us_per_batch
+
+        budget_s = min(PREFIXES_S, PREFIX_S * sum(op.within is None for op in built.ops))
+        for op, cpu_s in cpu_s_per_element(built.dataset, built.ops, budget_s, harness_us_per_batch() * 1e-6):
+            journal.event("prefix", op=op, cpu_s_per_element=cpu_s)
+    if order.candidates:
+        from cs_input_analyzer.worker.fixes import try_fixes
+
+        seconds = order.fixes_s - (time.monotonic() - built.built_s)
+        rebuild = partial(_rebuilt, order, folder)
+        try_fixes(journal.event, built.dataset, order.candidates, seconds=seconds, rebuild=rebuild)
+
+
+def _build(journal: JournalWriter, order: Order, folder: Path, stood_in: Sequence[str]) -> _Built | None:
+    """Runs the user's input function. None when it failed; the journal says how."""
+    os.environ["TF_CONFIG"] = order.tf_config
+    own_pid = os.getpid()
+    began_s = time.monotonic()
+    stage = "build" if capture.is_script(order.target) else "import"
+    uses: list[ContextUse] = []
+    journal.event("loading")
+    try:
+        with graph.recorded_sources() as log, redirected_writes(folder) as moved:
+            found = _found(order)
+            stage = "build"
+            journal.event("building")
+            dataset = load.build_dataset(found, _call_of(order), uses.append)
+        _end_forked_child(own_pid)
+        build_s = time.monotonic() - began_s
+        pipeline = graph.read_graph(
+            dataset,
+            log,
+            target=order.target,
+            said=order.samples_per_element,
+            params_sizes=batch_sizes_in(json.loads(order.params_json or "null")),
+            demand_size=order.batch_size,
+            redirected=tuple(dict.fromkeys(moved)),
+        )
+        context = next(iter(sorted(uses)), None)  # "given" before "left"
+        pipeline = replace(pipeline, input_context=context, stand_ins=capture.innermost(stood_in))
+        stage = "load"
+        assert pipeline.samples_per_element is not None
+        # Among several a function may divide the batch of the step by their number: that is no contradiction.
+        step = order.batch_size if order.num_workers == 1 else None
+        check_demand(pipeline.samples_per_element, step, has_demand=order.has_demand)
+    except BaseException as error:
+        _end_forked_child(own_pid)
+        report_failure(journal, "load" if isinstance(error, TargetError) else stage, error)
+        return None
+    files = graph.sized_files_of(dataset)
+    _report_built(journal, order, pipeline, files, build_s)
+    _prepare_cache(journal, order, [path for path, _ in files])
+    samples = pipeline.samples_per_element
+    return _Built(dataset=dataset, ops=pipeline.ops, samples=samples, files=files, built_s=time.monotonic())
+
+
+def _report_built(
+    journal: JournalWriter, order: Order, pipeline: PipelineGraph, files: Sequence[tuple[str, int]], build_s: float
+) -> None:
+    from pydantic import TypeAdapter
+
+    fields = TypeAdapter(PipelineGraph).dump_python(pipeline, mode="json") if order.want_graph else None
+    file_count = pipeline.files.count if pipeline.files else None
+    journal.event("built", build_s=build_s, pipeline=fields, file_count=file_count, files=files if order.want_graph else ())
+
+
+def _found(order: Order) -> Any:
+    """The input function, or the Dataset, that the order is about."""
+    with capture.setting_up():
+        if order.pickled:
+            return _unpickle(order.pickled)
+        if capture.is_script(order.target):
+            return capture.captured(order.target)
+        return load.find_object(load.parse_target(order.target))
+
+
+def _stand_ins_of(order: Order) -> tuple[str, ...]:
+    """Packages to stand in for where they are not installed: those that the user names, and what the script's Python has."""
+    return (*order.stand_ins, *(capture.parse_script(order.target).stand_ins if capture.is_script(order.target) else ()))
+
+
+def _call_of(order: Order) -> load.Call:
+    """What the input function is called with."""
+    mode: Any = order.mode
+    return load.Call(
+        params=json.loads(order.params_json) if order.params_json is not None else None,
+        mode=mode,
+        num_workers=order.num_workers,
+        worker_index=order.worker_index,
+        input_context=order.input_context,
+    )
+
+
+def _rebuilt(order: Order, folder: Path, texts: Mapping[str, str]) -> Any:
+    """The dataset that the input function gives when source files have other texts. Raises what the user's code raises."""
+    from cs_input_analyzer.worker.patched import patched_sources
+
+    own_pid = os.getpid()
+    try:
+        with patched_sources(texts), redirected_writes(folder):
+            return load.build_dataset(_found(order), _call_of(order))
+    finally:
+        _end_forked_child(own_pid)
+
+
+def _prepare_cache(journal: JournalWriter, order: Order, paths: Sequence[str]) -> None:
+    """Empties or fills the page cache with the pipeline's own files, as ordered, and reports what part of them is in it then."""
+    from cs_input_analyzer.machines.page_cache import cached_ratio, evict, warm
+
+    if not paths:
+        return
+    deadline_s = time.monotonic() + CACHE_S
+    if order.cache == "cold":
+        evict(paths, deadline_s=deadline_s)
+    elif order.cache == "warm":
+        warm(paths, deadline_s)
+    journal.event("cache", state=order.cache, ratio=cached_ratio(paths, deadline_s=time.monotonic() + CACHE_S / 10))
+
+
+def _first_batch(journal: JournalWriter, built: _Built) -> tuple[Any, SamplesPerElement] | None:
+    """Reads one element eagerly: its latency, its size, its samples. Gives the iterator, and how to count the elements that come;
+    None when there was none."""
+    from cs_input_analyzer.worker.sampling import bytes_of, counted_here, samples_in
+
+    began_s = time.monotonic()
+    try:
+        iterator = iter(built.dataset)
+        first = next(iterator)
+    except StopIteration:
+        journal.event("failed", stage="first_batch", kind="Empty", message="the dataset gave no element", details="")
+        return None
+    except BaseException as error:
+        report_failure(journal, "first_batch", error)
+        return None
+    first_batch_s = time.monotonic() - began_s
+    samples = counted_here(first, built.samples)
+    journal.event("first_batch", first_batch_s=first_batch_s, bytes=bytes_of(first), samples=samples_in(first, samples))
+    return iterator, samples
+
+
+def _wait_for_start(journal: JournalWriter, orders: TextIO) -> bool:
+    """Until the moment (epoch seconds) that the parent names once every worker is ready; False where it names none."""
+    journal.event("ready")
+    line = orders.readline()
+    if not line:
+        return False
+    time.sleep(max(0.0, float(line) - time.time()))
+    return True
+
+
+def _unpickle(path: str) -> Any:
+    """The user's function, with the modules it names found where the user's script finds them."""
+    import cloudpickle
+
+    search_path, function = cloudpickle.loads(Path(path).read_bytes())
+    sys.path += [folder for folder in search_path if folder not in sys.path]
+    return cloudpickle.loads(function)
+
+
+def _end_forked_child(own_pid: int) -> None:
+    """A child that user code forked must not go on as a second worker."""
+    if os.getpid() != own_pid:
+        os._exit(0)
