@@ -41,7 +41,7 @@ from cs_input_analyzer.engines import LaunchResult
 from cs_input_analyzer.engines.local import LocalLaunchHandle
 from cs_input_analyzer.planning import capacity
 from cs_input_analyzer.records import Cluster, Layout, Measurement, PipelineGraph
-from cs_input_analyzer.studies.probing import MOST_RIVALS
+from cs_input_analyzer.studies.probing import MOST_NEXT_PROBES
 
 NODE_CPUS = 16
 EIGHTH = CPUS / NODE_CPUS
@@ -113,7 +113,7 @@ def run(name: str, target: str, params: dict[str, Any], again: int, draw: random
                 seen[layout] = found.measurement.samples_per_s.estimate
                 held_out.append(found.measurement)
         assert pipeline is not None
-        for _ in range(MOST_RIVALS):  # as an analysis does: what may be faster, for all that the model knows
+        for _ in range(MOST_NEXT_PROBES):  # as an analysis does: what may be faster, for all that the model knows
             rival = capacity.next_probe(capacity.fit(pipeline, probes, NODE_CPUS), node(), NODE_CPUS)
             if rival is None:
                 break

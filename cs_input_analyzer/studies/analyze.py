@@ -38,7 +38,7 @@ from cs_input_analyzer.records import (
 )
 from cs_input_analyzer.studies import prove
 from cs_input_analyzer.studies.demand import with_mode, with_pipelines_batch
-from cs_input_analyzer.studies.probing import Probing, Seen
+from cs_input_analyzer.studies.probing import Probing, Results
 
 MAX_ROUNDS = 4
 Progress = Callable[[str, float], None]
@@ -73,36 +73,36 @@ def analyze(job: Job, launcher: Launcher, progress: Progress) -> Analysis:
     try:
         first = job.options.probe_layouts or capacity.first_probes(job.cluster, job.host.cpu_budget)
         probing.measure_first(first)
-        job = with_demand(job, probing.seen)
-        if any(finding.edits or finding.after for finding in findings_of(job, probing.seen, None).findings):
+        job = with_demand(job, probing.results)
+        if any(finding.edits or finding.after for finding in findings_of(job, probing.results, None).findings):
             probing.seconds.keep_for_fixes()
         probing.measure_storage()
-        probing.measure_rivals(job.cluster)
+        probing.measure_next_probes(job.cluster)
         for _ in range(MAX_ROUNDS):
             plan = _plan(job, probing)
             if plan is None:
                 break
-            if not probing.turn_cold(plan, job.cluster) and (probing.seen.has_measured(plan) or not probing.measure_round(plan)):
+            if not probing.turn_cold(plan, job.cluster) and (probing.results.has_measured(plan) or not probing.measure_round(plan)):
                 break
         if plan is not None:
             probing.measure_nodes(plan)
-            job = _with_shared_storage(job, probing.seen)
+            job = _with_shared_storage(job, probing.results)
         probing.measure_decomposition()
         probing.measure_prefixes(plan)
         plan = _plan(job, probing)
     except LaunchError as error:  # the disk is full, no process can be started: what was measured before stands
-        if not probing.seen.has_rate:
+        if not probing.results.has_rate:
             raise
         probing.seconds.leave_out(f"all the rest: {error}")
-        job = with_demand(job, probing.seen)
+        job = with_demand(job, probing.results)
         plan = _plan(job, probing)
     except KeyboardInterrupt:
         is_interrupted = True
-        if not probing.seen.has_rate or probing.seen.pipeline is None:
+        if not probing.results.has_rate or probing.results.pipeline is None:
             raise Interrupted("interrupted before anything was measured") from None
-        job = with_demand(job, probing.seen)
+        job = with_demand(job, probing.results)
         plan = _plan(job, probing)
-    sifted = findings_of(job, probing.seen, plan)
+    sifted = findings_of(job, probing.results, plan)
     if is_interrupted:
         tried = prove.untried(sifted.findings, "not measured: the run was interrupted")
     else:
@@ -111,9 +111,9 @@ def analyze(job: Job, launcher: Launcher, progress: Progress) -> Analysis:
             probing,
             plan,
             replan=lambda gain: _plan(job, probing, gain),
-            most_gain=lambda edits, cpus: _most_gain(job, probing.seen, plan, edits, cpus),
+            most_gain=lambda edits, cpus: _most_gain(job, probing.results, plan, edits, cpus),
         )
-    plan = with_utilization(job, probing.seen, tried.plan or plan)
+    plan = with_utilization(job, probing.results, tried.plan or plan)
     return _assemble(job, probing, plan, tried, sifted.ignored_count, is_interrupted or tried.is_interrupted)
 
 
@@ -123,7 +123,7 @@ def _plan(job: Job, probing: Probing, gain: Estimate | None = None) -> LaunchPla
     `gain`: of all kept fixes, for the what-if row about them.
     """
     try:
-        return plan_for(job, probing.seen, gain)
+        return plan_for(job, probing.results, gain)
     except UsageError as error:
         if job.cluster.source != recommend.THIS_HOST:
             raise
@@ -132,24 +132,24 @@ def _plan(job: Job, probing: Probing, gain: Estimate | None = None) -> LaunchPla
         return None
 
 
-def plan_for(job: Job, seen: Seen, gain: Estimate | None = None) -> LaunchPlan:
+def plan_for(job: Job, results: Results, gain: Estimate | None = None) -> LaunchPlan:
     """The plan for what was measured, with its launch lines. Raises UsageError where no launch fits the cluster."""
     plan = recommend.recommend(
-        _model(job, seen),
+        _model(job, results),
         job.consumption,
         job.cluster,
         job.options,
         storage=_storage_basis(job),
         gain=gain,
-        cached=seen.cached_gain(job.cluster),
+        cached=results.cached_gain(job.cluster),
     )
-    return seen.confirmed(plan, commands.launch_lines(plan, job.cluster, job.options, job.target))
+    return results.confirmed(plan, commands.launch_lines(plan, job.cluster, job.options, job.target))
 
 
-def _with_shared_storage(job: Job, seen: Seen) -> Job:
+def _with_shared_storage(job: Job, results: Results) -> Job:
     """With what the storage gave to all nodes that were measured together, where they are of those that are planned for, and unless
     the user declared that."""
-    scaling, cluster = seen.scaling(), job.cluster
+    scaling, cluster = results.scaling(), job.cluster
     if scaling is None or scaling.ceiling_bytes_per_s is None or cluster.storage_bytes_per_s is not None or not cluster.is_measured:
         return job
     ceiling = scaling.ceiling_bytes_per_s
@@ -161,27 +161,27 @@ def _storage_basis(job: Job) -> StorageBasis | None:
     return "measured" if job.cluster.measured_storage_bytes_per_s is not None else None
 
 
-def with_utilization(job: Job, seen: Seen, plan: LaunchPlan | None) -> LaunchPlan | None:
+def with_utilization(job: Job, results: Results, plan: LaunchPlan | None) -> LaunchPlan | None:
     """The plan with the share of time in which the accelerator will work, its workers replayed as they were measured."""
-    if plan is None or job.consumption is None or not seen.traces_s:
+    if plan is None or job.consumption is None or not results.traces_s:
         return plan
     utilization = simulate.expected_utilization(
-        seen.traces_s,
+        results.traces_s,
         plan.predicted_samples_per_s,
         job.consumption,
         input_workers=plan.input_workers,
         feed=job.options.feed,
-        depth=simulate.depth_of(seen.pipeline) if seen.pipeline else simulate.DEPTH,
+        depth=simulate.depth_of(results.pipeline) if results.pipeline else simulate.DEPTH,
         seed=job.options.seed,
     )
     return replace(plan, expected_accelerator_utilization=utilization)
 
 
-def with_demand(job: Job, seen: Seen) -> Job:
+def with_demand(job: Job, results: Results) -> Job:
     """With the demand of a wafer model that takes the pipeline's batches as they are, and the mode that it runs them in."""
-    if job.consumption is not None or job.options.wafer is None or seen.pipeline is None:
+    if job.consumption is not None or job.options.wafer is None or results.pipeline is None:
         return job
-    consumption = with_pipelines_batch(job.options, seen.pipeline.samples_per_element)
+    consumption = with_pipelines_batch(job.options, results.pipeline.samples_per_element)
     options = with_mode(job.options, consumption=consumption)
     recommend.check_streaming_nodes(options)
     return replace(job, consumption=consumption, options=options)
@@ -190,9 +190,9 @@ def with_demand(job: Job, seen: Seen) -> Job:
 def _assemble(
     job: Job, probing: Probing, plan: LaunchPlan | None, tried: prove.Tried, ignored_count: int, is_interrupted: bool
 ) -> Analysis:
-    seen = probing.seen
-    assert seen.pipeline is not None
-    verdict, layout, confidence = verdict_of(job, seen, plan)
+    results = probing.results
+    assert results.pipeline is not None
+    verdict, layout, confidence = verdict_of(job, results, plan)
     return Analysis(
         schema_version=SCHEMA_VERSION,
         tool=job.tool,
@@ -201,13 +201,13 @@ def _assemble(
         options=job.options,
         host=job.host,
         budget=probing.seconds.budget(),
-        pipeline=seen.pipeline,
-        measurements=seen.finished(),
-        profile=seen.profile_of(plan.cpus_per_task if plan else None),
-        stations=_stations(job, seen),
-        storage=seen.storage,
-        decomposition=seen.decomposition,
-        capacity=_model(job, seen),
+        pipeline=results.pipeline,
+        measurements=results.finished(),
+        profile=results.profile_of(plan.cpus_per_task if plan else None),
+        stations=_stations(job, results),
+        storage=results.storage,
+        decomposition=results.decomposition,
+        capacity=_model(job, results),
         consumption=job.consumption,
         cluster=job.cluster,
         recommendation=plan,
@@ -219,36 +219,36 @@ def _assemble(
         confidence=confidence,
         interrupted=is_interrupted,
         ignored_count=ignored_count,
-        scaling=seen.scaling(),
+        scaling=results.scaling(),
     )
 
 
-def _model(job: Job, seen: Seen) -> CapacityModel:
+def _model(job: Job, results: Results) -> CapacityModel:
     """What the measurements say of any launch, with what CPUs cannot lift. One model for the plan, the verdict and the saved run:
     a launch has one rate, wherever it is shown."""
-    if seen.model is not None:
-        return seen.model
-    ceilings = stations.ceilings(_stations(job, seen))
-    return replace(seen.fit(), ceilings=ceilings, host_threads_per_core=job.host.threads_per_core)
+    if results.model is not None:
+        return results.model
+    ceilings = stations.ceilings(_stations(job, results))
+    return replace(results.fit(), ceilings=ceilings, host_threads_per_core=job.host.threads_per_core)
 
 
-def _stations(job: Job, seen: Seen) -> tuple[Station, ...]:
-    if seen.stations is not None:
-        return seen.stations
-    found = seen.widest()
-    if found is None or seen.pipeline is None:
+def _stations(job: Job, results: Results) -> tuple[Station, ...]:
+    if results.stations is not None:
+        return results.stations
+    found = results.widest()
+    if found is None or results.pipeline is None:
         return ()
     return stations.stations_of(
-        seen.pipeline,
+        results.pipeline,
         *found,
-        storage=seen.storage,
-        capacity=seen.fit(),
-        measurements=seen.measurements,
+        storage=results.storage,
+        capacity=results.fit(),
+        measurements=results.measurements,
         feed=job.options.feed,
     )
 
 
-def verdict_of(job: Job, seen: Seen, plan: LaunchPlan | None) -> tuple[VerdictName, Layout | None, float | None]:
+def verdict_of(job: Job, results: Results, plan: LaunchPlan | None) -> tuple[VerdictName, Layout | None, float | None]:
     """Judges the launch in use today where one was given, else the plan; else, of a host that is too few nodes to stream weights
     from, the workers that were measured."""
     supply: Prediction | Estimate
@@ -258,9 +258,9 @@ def verdict_of(job: Job, seen: Seen, plan: LaunchPlan | None) -> tuple[VerdictNa
         layout, supply = plan.layout, plan.predicted_samples_per_s
     elif job.options.current is not None:
         layout = job.options.current
-        supply = recommend.predict_current(_model(job, seen), job.consumption, job.cluster, job.options)
+        supply = recommend.predict_current(_model(job, results), job.consumption, job.cluster, job.options)
     else:
-        rates = {each.layout: each.samples_per_s for each in seen.measurements if each.samples_per_s is not None}
+        rates = {each.layout: each.samples_per_s for each in results.measurements if each.samples_per_s is not None}
         if job.options.wafer_mode != "weight_streaming" or not rates:
             return "unknown", None, None
         layout, supply = max(rates.items(), key=lambda rate: rate[1].estimate)
@@ -268,30 +268,30 @@ def verdict_of(job: Job, seen: Seen, plan: LaunchPlan | None) -> tuple[VerdictNa
     return verdict, layout, confidence
 
 
-def _most_gain(job: Job, seen: Seen, plan: LaunchPlan | None, edits: Sequence[Edit], cpus: int) -> float | None:
+def _most_gain(job: Job, results: Results, plan: LaunchPlan | None, edits: Sequence[Edit], cpus: int) -> float | None:
     """What edits can gain in workers of this size; None where the costs of such a one were not measured."""
-    profile = seen.profile_of(cpus)
+    profile = results.profile_of(cpus)
     if profile is None or profile.layout.cpus_per_task != cpus:
         return None
-    return bounds.most_gain(replace(_case(job, seen, plan), profile=profile), edits)
+    return bounds.most_gain(replace(_case(job, results, plan), profile=profile), edits)
 
 
-def findings_of(job: Job, seen: Seen, plan: LaunchPlan | None) -> rules.Sifted:
-    return rules.sift(_case(job, seen, plan), job.options.select, job.options.ignore)
+def findings_of(job: Job, results: Results, plan: LaunchPlan | None) -> rules.Sifted:
+    return rules.sift(_case(job, results, plan), job.options.select, job.options.ignore)
 
 
-def _case(job: Job, seen: Seen, plan: LaunchPlan | None) -> Case:
-    assert seen.pipeline is not None
+def _case(job: Job, results: Results, plan: LaunchPlan | None) -> Case:
+    assert results.pipeline is not None
     return Case(
-        pipeline=seen.pipeline,
+        pipeline=results.pipeline,
         mode=job.options.mode,
-        is_sharded=seen.is_sharded,
-        measurements=tuple(seen.measurements),
-        profile=seen.profile_of(plan.cpus_per_task if plan else None),
+        is_sharded=results.is_sharded,
+        measurements=tuple(results.measurements),
+        profile=results.profile_of(plan.cpus_per_task if plan else None),
         plan=plan,
         cluster=job.cluster,
         host=job.host,
-        storage=seen.storage,
-        stations=_stations(job, seen),
-        capacity=_model(job, seen),
+        storage=results.storage,
+        stations=_stations(job, results),
+        capacity=_model(job, results),
     )

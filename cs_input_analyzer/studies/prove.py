@@ -18,7 +18,7 @@ from cs_input_analyzer.machines.host import read_host
 from cs_input_analyzer.pipeline.source.patch import make_patch
 from cs_input_analyzer.planning.recommend.whatif import FIXES
 from cs_input_analyzer.records import Alternative, Case, Edit, Estimate, Finding, Fixes, LaunchPlan, Layout, PipelineGraph
-from cs_input_analyzer.studies.probing import Probing, Seen
+from cs_input_analyzer.studies.probing import Probing, Results
 from cs_input_analyzer.worker.fixes import Outcome, Outcomes, outcomes_of, try_fixes
 from cs_input_analyzer.worker.gains import is_beyond
 from cs_input_analyzer.worker.journal import Candidate
@@ -75,7 +75,7 @@ def prove_fixes(
     """Tries every finding that has edits, in fresh workers of one size; takes what is left of the probing's time.
 
     Findings without edits come back as they are. Where there is no time (or `Options.measure_fixes` is off) those with edits say so
-    in `unproven_because`, and the probing notes it in `Budget.not_measured`. Needs `probing.seen.pipeline`: one launch that worked.
+    in `unproven_because`, and the probing notes it in `Budget.not_measured`. Needs a launch that worked, for its pipeline.
 
     Args:
         plan: with a demand, its `cpus_per_task` is the size of the worker. Without one a plan only says how the host gives most:
@@ -88,10 +88,10 @@ def prove_fixes(
     findings, checks = _source_checks(findings)
     if not candidates and not checks:
         return Tried(findings=tuple(findings))
-    if not probing.seen.options.measure_fixes:
+    if not probing.results.options.measure_fixes:
         return untried(findings, SWITCHED_OFF)
     layout = Layout(
-        nodes=1, tasks_per_node=1, cpus_per_task=max(1, min(_cpus_of_worker(plan, probing.seen), probing.seen.cpu_budget))
+        nodes=1, tasks_per_node=1, cpus_per_task=max(1, min(_cpus_of_worker(plan, probing.results), probing.results.cpu_budget))
     )
     candidates = tuple(fix.bounded(most_gain(fix.candidate.edits, layout.cpus_per_task)) for fix in candidates)
     found = _in_workers((*candidates, *checks), probing, layout)
@@ -112,8 +112,8 @@ def prove_fixes(
     )
 
 
-def _cpus_of_worker(plan: LaunchPlan | None, seen: Seen) -> int:
-    today, widest = seen.options.current, seen.widest()
+def _cpus_of_worker(plan: LaunchPlan | None, results: Results) -> int:
+    today, widest = results.options.current, results.widest()
     if plan is not None and (plan.meets_demand is not None or (today is None and widest is None)):
         return plan.cpus_per_task
     if today is not None:
@@ -289,8 +289,8 @@ def _contradiction(gain: Estimate | None, most: float | None) -> str:
     """Why a gain is not believed; empty where nothing speaks against it."""
     if gain is None or most is None or not is_beyond(gain, most):
         return ""
-    seen = f"{gain.estimate:.3g} times the rate was measured" + (f" in {gain.count} rounds" if gain.count else "")
-    return f"declined: {seen}, and by the costs of the ops it can be {most:.3g} at most"
+    measured = f"{gain.estimate:.3g} times the rate was measured" + (f" in {gain.count} rounds" if gain.count else "")
+    return f"declined: {measured}, and by the costs of the ops it can be {most:.3g} at most"
 
 
 def _fixes(

@@ -18,7 +18,7 @@ from cs_input_analyzer.records import Analysis, Cluster, Estimate, Finding, Fixe
 from cs_input_analyzer.studies import prove
 from cs_input_analyzer.studies.analyze import Job, findings_of, plan_for, verdict_of, with_demand, with_utilization
 from cs_input_analyzer.studies.demand import consumption_of, has_demand, with_mode
-from cs_input_analyzer.studies.probing import Seen
+from cs_input_analyzer.studies.probing import Results
 
 __all__ = ["CHOICES", "plan_again", "with_choices"]
 
@@ -59,23 +59,23 @@ def plan_again(run: Analysis, job: Job, changed: Sequence[str], *, declared: Clu
     Raises:
         UsageError: a demand or cluster that cannot be, or on which no launch of this pipeline can run; a run that holds too little.
     """
-    seen = Seen.of(run)
-    if not seen.has_rate:
+    results = Results.of(run)
+    if not results.has_rate:
         raise UsageError("this run measured no rate, so there is nothing to plan with: analyze again")
     mistakes = Mistakes()
     with mistakes:
         job = replace(job, cluster=_cluster(run, job.options, changed, declared))
     with mistakes:
-        job = _with_demand(job, seen, is_new=any(name in OF_DEMAND for name in changed))
+        job = _with_demand(job, results, is_new=any(name in OF_DEMAND for name in changed))
         recommend.check_streaming_nodes(job.options)
     mistakes.raise_any()
     gain = run.fixes.measured_gain if run.fixes is not None else None
-    plan, no_plan = _plan(job, seen, None)
+    plan, no_plan = _plan(job, results, None)
     if plan is not None and run.fixes is not None and gain is not None and plan.cpus_per_task == run.fixes.layout.cpus_per_task:
-        plan, no_plan = _plan(job, seen, gain)
-    plan = with_utilization(job, seen, plan)
-    verdict, layout, confidence = verdict_of(job, seen, plan)
-    sifted = findings_of(job, seen, plan)
+        plan, no_plan = _plan(job, results, gain)
+    plan = with_utilization(job, results, plan)
+    verdict, layout, confidence = verdict_of(job, results, plan)
+    sifted = findings_of(job, results, plan)
     return replace(
         run,
         tool=job.tool,
@@ -119,23 +119,23 @@ def _no_loop() -> Estimate:
     )
 
 
-def _with_demand(job: Job, seen: Seen, *, is_new: bool) -> Job:
+def _with_demand(job: Job, results: Results, *, is_new: bool) -> Job:
     """With the demand that the options name, where that is another than the run's."""
-    assert seen.pipeline is not None
-    found = seen.pipeline.samples_per_element
+    assert results.pipeline is not None
+    found = results.pipeline.samples_per_element
     if is_new:
         job = replace(job, consumption=consumption_of(job.options))
         step = job.options.batch_size or (job.consumption.batch_size if job.consumption is not None else None)
         if found is not None:
             check_demand(found, step, has_demand=has_demand(job.options))
-        job = with_demand(job, seen)
+        job = with_demand(job, results)
     return replace(job, options=with_mode(job.options, consumption=job.consumption))
 
 
-def _plan(job: Job, seen: Seen, gain: Estimate | None) -> tuple[LaunchPlan | None, str | None]:
+def _plan(job: Job, results: Results, gain: Estimate | None) -> tuple[LaunchPlan | None, str | None]:
     """The plan, or why there is none: the machine that measured may have no room for one, and was worth measuring all the same."""
     try:
-        return plan_for(job, seen, gain), None
+        return plan_for(job, results, gain), None
     except UsageError as error:
         if job.cluster.source != recommend.THIS_HOST:
             raise

@@ -33,7 +33,7 @@ from cs_input_analyzer.records import (
     Validation,
     ValidationRow,
 )
-from cs_input_analyzer.studies.probing import Probing, Seen, shortest_round_s
+from cs_input_analyzer.studies.probing import Probing, Results, shortest_round_s
 from cs_input_analyzer.units import format_ratio, format_seconds
 
 __all__ = ["Trial", "delivered", "pooled", "validate"]
@@ -93,16 +93,16 @@ def validate(trial: Trial, launcher: Launcher, progress: Progress) -> Analysis:
         stopped = error
     except KeyboardInterrupt:
         stopped = Interrupted("interrupted before anything was measured")
-    rows = tuple(_rows(trial, model, choice, probing.seen.measurements))
-    missing = tuple(_missing(trial, choice.layouts, probing.seen.measurements, stopped))
+    rows = tuple(_rows(trial, model, choice, probing.results.measurements))
+    missing = tuple(_missing(trial, choice.layouts, probing.results.measurements, stopped))
     if not rows:
         raise stopped or InputFunctionError(f"no launch had a rate from each of its workers: {'; '.join(missing)}")
     return replace(
         trial.run,
-        measurements=(*(m for m in trial.run.measurements if m.role == "probe"), *probing.seen.finished()),
+        measurements=(*(m for m in trial.run.measurements if m.role == "probe"), *probing.results.finished()),
         validation=Validation(
             rows=rows,
-            notes=(*_differences(trial, probing.seen), *choice.notes, *missing),
+            notes=(*_differences(trial, probing.results), *choice.notes, *missing),
             interrupted=isinstance(stopped, Interrupted),
         ),
     )
@@ -288,7 +288,7 @@ def _options(trial: Trial) -> Options:
     return replace(options, max_seconds=trial.max_seconds, cache=options.cache if plan is None else plan.cache_state)
 
 
-def _differences(trial: Trial, seen: Seen) -> Iterator[str]:
+def _differences(trial: Trial, results: Results) -> Iterator[str]:
     """Where this is not what the run was measured on: its errors are then not those of the model alone."""
     run, now = trial.run, trial.host
     pairs = (
@@ -304,9 +304,9 @@ def _differences(trial: Trial, seen: Seen) -> Iterator[str]:
         yield f"not what the run was measured on: {'; '.join(changed)}"
     if run.interrupted:
         yield "the run was interrupted: its model rests on what was measured until then"
-    if seen.pipeline is not None and _shape(seen.pipeline) != _shape(run.pipeline):
+    if results.pipeline is not None and _shape(results.pipeline) != _shape(run.pipeline):
         yield "the pipeline is not the one of the run any more: its ops or its batch size have changed"
-    before, after = (_cached_ratio(source, seen.cache) for source in (run.measurements, seen.measurements))
+    before, after = (_cached_ratio(source, results.cache) for source in (run.measurements, results.measurements))
     if before is not None and after is not None and abs(before - after) > CACHED_DIFFERENCE_RATIO:
         yield f"{format_ratio(after)} of the files were in the page cache, {format_ratio(before)} when the run was measured"
 

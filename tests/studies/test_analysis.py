@@ -380,7 +380,7 @@ def probing_of(launcher: FakeLauncher, *reads: ReadRate, **options: Any) -> Prob
     wanted = Options(max_seconds=300.0, **options)
     probing = Probing("a.py:f", None, wanted, 4, launcher, lambda what, spent: None)  # type: ignore[arg-type]
     probing.measure_first((Layout.parse("1x1x1"), Layout.parse("1x4x1")))
-    probing.seen.storage = make_storage(reads=reads)
+    probing.results.storage = make_storage(reads=reads)
     return probing
 
 
@@ -398,9 +398,9 @@ def test_what_the_storage_gives_one_host_is_no_less_than_workers_drew(
 ) -> None:
     reads = [make_read_rate(streams, bytes_per_s=rate, cache_state="cold") for streams, rate in drawn.items()]
     probing = probing_of(big(8), *reads, cache="cold")
-    found = probing.seen.fit().host_read_bytes_per_s
+    found = probing.results.fit().host_read_bytes_per_s
     if expected == "launches":
-        worker = probing.seen.measurements[0].workers[0]
+        worker = probing.results.measurements[0].workers[0]
         assert worker.samples_per_s is not None
         assert worker.bytes_read_per_sample is not None
         assert found is not None
@@ -412,13 +412,13 @@ def test_what_the_storage_gives_one_host_is_no_less_than_workers_drew(
 def test_what_memory_would_gain_is_the_ratio_of_one_layout_measured_both_ways() -> None:
     probing = probing_of(big(8), cache="cold")
     cluster = make_cluster(nodes=4)
-    assert probing.seen.cached_gain(cluster) is None  # nothing was measured with cached files
+    assert probing.results.cached_gain(cluster) is None  # nothing was measured with cached files
     probing.measure_decomposition()
-    gain = probing.seen.cached_gain(cluster)
+    gain = probing.results.cached_gain(cluster)
     assert gain is not None
     assert gain.low < gain.estimate < gain.high
     assert gain.estimate == pytest.approx(3.0)
-    assert probing.seen.cached_gain(make_cluster(nodes=1, memory_bytes_per_node=2**30)) is None  # it does not fit
+    assert probing.results.cached_gain(make_cluster(nodes=1, memory_bytes_per_node=2**30)) is None  # it does not fit
 
 
 def test_every_measurement_says_what_it_was_to_tell_and_the_model_is_in_the_run() -> None:
@@ -504,11 +504,11 @@ def test_without_time_to_read_the_files_it_is_told_where_they_are_and_what_the_r
     launcher = FakeLauncher(linear, files=tuple((str(path), 1000) for path in tmp_path.iterdir()))
     probing = Probing("t", None, Options(max_seconds=60.0), 2, launcher, lambda what, spent: None)  # type: ignore[arg-type]
     probing.measure_first((Layout.parse("1x1x1"),))
-    probing.seen.source_samples_per_s = make_estimate(21_000.0)
+    probing.results.source_samples_per_s = make_estimate(21_000.0)
     launcher.clock_s = 62.0  # the first launch took 3 s to start, and these do not count
     probing.measure_storage()
-    assert probing.seen.storage is not None
-    assert probing.seen.storage.file_system
-    assert probing.seen.storage.reads == ()
-    assert probing.seen.storage.source_samples_per_s == make_estimate(21_000.0)
+    assert probing.results.storage is not None
+    assert probing.results.storage.file_system
+    assert probing.results.storage.reads == ()
+    assert probing.results.storage.source_samples_per_s == make_estimate(21_000.0)
     assert "the storage by itself" in probing.seconds.budget().not_measured

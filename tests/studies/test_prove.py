@@ -251,10 +251,10 @@ def test_the_budget_tells_what_the_fixes_took() -> None:
     launcher = launcher_of(all_gain)
     probing = probing_of(launcher)
     assert probing.seconds.budget().fixes_s == 0
-    before = len(probing.seen.measurements)
+    before = len(probing.results.measurements)
     prove_fixes(findings_of(MAP), probing, make_plan("1x1x2"))
     assert probing.seconds.budget().fixes_s > 0
-    assert len(probing.seen.measurements) == before  # what was sampled on the way feeds no model
+    assert len(probing.results.measurements) == before  # what was sampled on the way feeds no model
 
 
 def test_a_fix_without_a_gain_is_proven_and_not_kept() -> None:

@@ -1,6 +1,6 @@
 """The measuring side of one analysis: which launches ran, what the seconds went to, what did not fit the budget.
 
-`probing` runs launches (`launches` says what one is for) within the time that `seconds` grants; `seen` keeps what they gave and
+`probing` runs launches (`launches` says what one is for) within the time that `seconds` grants; `results` keeps what they gave and
 answers for it; `failures` are what to tell where nothing came.
 """
 
@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from cs_input_analyzer.studies.probing.failures import failure_of
 from cs_input_analyzer.studies.probing.launches import scaling_nodes, shard_indices
-from cs_input_analyzer.studies.probing.probing import MOST_RIVALS, Probing
+from cs_input_analyzer.studies.probing.probing import MOST_NEXT_PROBES, Probing
+from cs_input_analyzer.studies.probing.results import Results
 from cs_input_analyzer.studies.probing.seconds import LAUNCH_OVERHEAD_S, LEAST_BATCHES, LEAST_FIXES_S, Seconds, shortest_round_s
-from cs_input_analyzer.studies.probing.seen import Seen
 
 __all__ = [
     "LAUNCH_OVERHEAD_S",
     "LEAST_BATCHES",
     "LEAST_FIXES_S",
-    "MOST_RIVALS",
+    "MOST_NEXT_PROBES",
     "Probing",
+    "Results",
     "Seconds",
-    "Seen",
     "failure_of",
     "scaling_nodes",
     "shard_indices",

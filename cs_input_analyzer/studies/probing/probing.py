@@ -1,4 +1,4 @@
-"""Which launches run, one after another, within the time there is; what they give is kept in `Seen`."""
+"""Which launches run, one after another, within the time there is; what they give is kept in `Results`."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from cs_input_analyzer.studies.demand import has_demand
 from cs_input_analyzer.studies.probing.decompose import decompose
 from cs_input_analyzer.studies.probing.failures import failure_of
 from cs_input_analyzer.studies.probing.launches import LaunchRequest, probe_of, scaling_nodes, shard_indices
+from cs_input_analyzer.studies.probing.results import DECIDING_PROCESSES, Results
 from cs_input_analyzer.studies.probing.seconds import (
     FIXES_WINDOW_S,
     LAUNCH_OVERHEAD_S,
@@ -27,18 +28,17 @@ from cs_input_analyzer.studies.probing.seconds import (
     Seconds,
     shortest_round_s,
 )
-from cs_input_analyzer.studies.probing.seen import DECIDING_PROCESSES, Seen
 from cs_input_analyzer.worker.capture import is_script
 from cs_input_analyzer.worker.journal import Candidate
 
-__all__ = ["MOST_RIVALS", "Probing"]
+__all__ = ["MOST_NEXT_PROBES", "Probing"]
 
 # A worker holds about half a GiB before it does anything; so many may wait side by side in this share of the free memory.
 WORKER_RSS_BYTES = 600 * 2**20
 WAITING_SHARE_RATIO = 0.6
 MAX_CONFIRMING_TASKS = 4
 # Launches that are only there because they may beat the ones that were measured.
-MOST_RIVALS = 3
+MOST_NEXT_PROBES = 3
 
 
 class Probing:
@@ -59,7 +59,7 @@ class Probing:
         progress: Callable[[str, float], None],
         role: Literal["probe", "validate"] = "probe",
     ) -> None:
-        self.seen = Seen(options, cpu_budget)
+        self.results = Results(options, cpu_budget)
         self.seconds = Seconds(options, launcher)
         self.no_plan: str | None = None  # why the last plan was none
         self._target = target
@@ -96,10 +96,10 @@ class Probing:
             self._random.shuffle(wanted)
             self._run_all(wanted, longest_s)
 
-    def measure_rivals(self, cluster: Cluster) -> None:
+    def measure_next_probes(self, cluster: Cluster) -> None:
         """One after the other, the layouts that may be faster than all that were measured, as far as the model can tell."""
-        for _ in range(MOST_RIVALS):
-            layout = capacity.next_probe(self.seen.fit(), cluster, self.seen.cpu_budget)
+        for _ in range(MOST_NEXT_PROBES):
+            layout = capacity.next_probe(self.results.fit(), cluster, self.results.cpu_budget)
             if layout is None or self._options.probe_layouts:
                 return
             if self.seconds.left_s < self.seconds.least_s:
@@ -114,16 +114,16 @@ class Probing:
 
         False where that is not so, or the user chose what the cache should hold, or there is no time for it.
         """
-        files = self.seen.pipeline.files if self.seen.pipeline else None
-        if self._options.cache != "as-is" or self.seen.cache == "cold" or files is None:
+        files = self.results.pipeline.files if self.results.pipeline else None
+        if self._options.cache != "as-is" or self.results.cache == "cold" or files is None:
             return False
         room = cluster.memory_bytes_per_node - (plan.memory_bytes_per_node or 0)
-        if capacity.dataset_bytes_per_node(files, plan, is_sharded=self.seen.is_sharded) <= room:
+        if capacity.dataset_bytes_per_node(files, plan, is_sharded=self.results.is_sharded) <= room:
             return False
         if self.seconds.left_s < self.seconds.least_s:
             self.seconds.leave_out("cold reads, which the plan needs: a node cannot keep its part of the dataset in memory")
             return False
-        self.seen.cache = "cold"
+        self.results.cache = "cold"
         self.measure_first(self._first)
         self.measure_storage()
         return True
@@ -134,7 +134,7 @@ class Probing:
         Where workers run on other nodes, what this machine draws from it says nothing of them: it is not read then. Nor is it where
         there is no time; what it is, and what the readers alone gave, is told all the same.
         """
-        paths = [path for path, _ in self.seen.files]
+        paths = [path for path, _ in self.results.files]
         if not paths:
             return
         began_s = self._launcher.now_s()
@@ -143,28 +143,28 @@ class Probing:
         is_read = is_here and reading_s > 0
         if is_here and not is_read:
             self.seconds.leave_out("the storage by itself")
-        self._tell("reading the files without TensorFlow")
+        self._report("reading the files without TensorFlow")
         storage = probe_storage(
             paths,
-            cache=self.seen.cache if is_read else "as-is",
+            cache=self.results.cache if is_read else "as-is",
             deadline_s=began_s + reading_s,
             clock=self._launcher.now_s,
             streams=STREAMS if is_read else (),
-            dataset_bytes=sum(size for _, size in self.seen.files),
+            dataset_bytes=sum(size for _, size in self.results.files),
         )
         if not is_here:
             self.seconds.leave_out("the storage by itself: the workers run on other nodes than this one")
         self.seconds.storage_s += self._launcher.now_s() - began_s
         if storage is not None:
-            before = self.seen.measurements[0].page_cache_ratio  # our own reads came after
-            self.seen.storage = replace(storage, cached_ratio=before, source_samples_per_s=self.seen.source_samples_per_s)
+            before = self.results.measurements[0].page_cache_ratio  # our own reads came after
+            self.results.storage = replace(storage, cached_ratio=before, source_samples_per_s=self.results.source_samples_per_s)
 
     def measure_decomposition(self) -> None:
         """After cold windows, one with the files in the cache, and what the difference between the two says."""
-        cold = self.seen.lone_cold()
-        if self.seen.cache != "cold" or cold is None:
+        cold = self.results.lone_cold()
+        if self.results.cache != "cold" or cold is None:
             return
-        warm = self.seen.warm_twin(cold)
+        warm = self.results.warm_twin(cold)
         if warm is None and self._options.cache != "cold":  # the dataset is larger than a node's memory, perhaps than this host's
             return
         if warm is None and self.seconds.left_s < self.seconds.least_s:
@@ -174,12 +174,12 @@ class Probing:
             launching = self._launcher.start(cold.layout)
             again = replace(probe_of(cold.layout), why="the same with the files in the cache")
             warm = self._run(launching, again, 1, import_s=self._launcher.starting_s(1), cache="warm").measurement
-        profile, batch = self.seen.profile_of(None), self.seen.pipeline and self.seen.pipeline.batch_size
+        profile, batch = self.results.profile_of(None), self.results.pipeline and self.results.pipeline.batch_size
         harness_us = profile.harness_us_per_batch if profile else None
         if warm.samples_per_s is None or cold.samples_per_s is None or harness_us is None or not batch:
             return
-        storage = self.seen.storage
-        self.seen.decomposition = decompose(
+        storage = self.results.storage
+        self.results.decomposition = decompose(
             consumer_s=harness_us * 1e-6 / batch,
             warm_s=1 / warm.samples_per_s.estimate,
             cold_s=1 / cold.samples_per_s.estimate,
@@ -194,32 +194,32 @@ class Probing:
 
         Of the plan as many workers as fit this host run, each with the planned worker count announced.
         """
-        fit_here = self.seen.cpu_budget // plan.cpus_per_task
+        fit_here = self.results.cpu_budget // plan.cpus_per_task
         tasks = max(1, min(plan.input_workers, plan.tasks_per_node, fit_here, MAX_CONFIRMING_TASKS))
         if self.seconds.left_s < self.seconds.least_s:
-            if self.seen.confirmation(plan) is None:
+            if self.results.confirmation(plan) is None:
                 self.seconds.leave_out(f"the plan {plan.layout} with its {plan.input_workers} workers announced")
             else:
-                missing = self.seen.missing_processes(plan)
+                missing = self.results.missing_processes(plan)
                 self.seconds.leave_out(f"{missing} more process(es) of {plan.cpus_per_task} CPUs, to see how far fresh ones differ")
             return False
         layout = Layout(nodes=1, tasks_per_node=tasks, cpus_per_task=plan.cpus_per_task)
-        indices = shard_indices([size for _, size in self.seen.files], plan.input_workers, tasks, self._random)
+        indices = shard_indices([size for _, size in self.results.files], plan.input_workers, tasks, self._random)
         wanted = [LaunchRequest(layout, plan.input_workers, indices, "workers of the plan, with its worker count announced")]
-        rivals = [rival for rival in self._first if self.seen.processes_of(rival) < DECIDING_PROCESSES and rival != layout]
+        others = [other for other in self._first if self.results.processes_of(other) < DECIDING_PROCESSES and other != layout]
         room = int((self.seconds.left_s - self._launcher.starting_s(tasks)) / (LAUNCH_OVERHEAD_S + ROUND_WINDOW_S)) - 1
-        self._random.shuffle(rivals)
-        wanted += [replace(probe_of(rival), why="again: how far fresh processes differ") for rival in rivals[: max(0, room)]]
+        self._random.shuffle(others)
+        wanted += [replace(probe_of(other), why="again: how far fresh processes differ") for other in others[: max(0, room)]]
         self._random.shuffle(wanted)
         return self._run_all(wanted)
 
     def measure_nodes(self, plan: LaunchPlan) -> None:
         """The plan's workers on all nodes that there are, on one, and on numbers between: what the storage that they share gives
         each."""
-        cpus = min(plan.cpus_per_task, self.seen.cpu_budget)
-        tasks = max(1, min(plan.tasks_per_node, self.seen.cpu_budget // cpus))
+        cpus = min(plan.cpus_per_task, self.results.cpu_budget)
+        tasks = max(1, min(plan.tasks_per_node, self.results.cpu_budget // cpus))
         wanted = [Layout(nodes=nodes, tasks_per_node=tasks, cpus_per_task=cpus) for nodes in scaling_nodes(self._launcher.nodes)]
-        whole = [m.layout for m in self.seen.alike if m.num_workers == m.layout.tasks]
+        whole = [m.layout for m in self.results.alike if m.num_workers == m.layout.tasks]
         missing = [layout for layout in wanted if layout not in whole]
         if len(wanted) < 2 or not missing:
             return
@@ -233,9 +233,9 @@ class Probing:
         if self.seconds.left_s < self.seconds.least_s + PREFIXES_S:
             self.seconds.leave_out("the pipeline cut after each of its ops (marginal costs)")
             return
-        profile = self.seen.profile_of(plan.cpus_per_task if plan else None)
+        profile = self.results.profile_of(plan.cpus_per_task if plan else None)
         layout = Layout(nodes=1, tasks_per_node=1, cpus_per_task=profile.layout.cpus_per_task if profile else 1)
-        self._tell("starting one more worker, for marginal costs")
+        self._report("starting one more worker, for marginal costs")
         wanted = replace(probe_of(layout), why="the pipeline cut after each of its ops")
         self._run(self._launcher.start(layout), wanted, 1, import_s=self._launcher.starting_s(1) + PREFIXES_S, want_prefixes=True)
 
@@ -247,7 +247,7 @@ class Probing:
         began_s, fixes_s = self._launcher.now_s(), self.seconds.left_for_fixes_s
         if fixes_s < LEAST_FIXES_S:
             return None
-        self._tell(f"trying {len(candidates)} fix{'es' if len(candidates) > 1 else ''}")
+        self._report(f"trying {len(candidates)} fix{'es' if len(candidates) > 1 else ''}")
         launched = self._launcher.run(
             self._launcher.start(layout),
             WorkPlan(
@@ -280,13 +280,13 @@ class Probing:
         failed. No window is longer than `longest_s`."""
         waiting: dict[int, LaunchHandle] = {}
         workers = 0
-        self._tell("importing TensorFlow")
+        self._report("importing TensorFlow")
         began_s = self._launcher.now_s()
         for position, wanted in enumerate(order):
             workers += wanted.layout.tasks
             if not waiting or workers * WORKER_RSS_BYTES < psutil.virtual_memory().available * WAITING_SHARE_RATIO:
                 waiting[position] = self._launcher.start(wanted.layout)
-        if not self.seen.measurements:
+        if not self.results.measurements:
             self.seconds.has_started(self._launcher.now_s() - began_s)  # an engine may import before it forks
         starting_s = self._launcher.starting_s(1)
         launched = []
@@ -295,7 +295,7 @@ class Probing:
                 self.seconds.leave_out(f"layout {wanted.layout}")
                 continue
             launching = waiting.get(position) or self._launcher.start(wanted.layout)
-            import_s = starting_s if self.seen.measurements and not position else 0.0
+            import_s = starting_s if self.results.measurements and not position else 0.0
             left = len(order) - position
             launched.append(self._run(launching, wanted, left, import_s=import_s, longest_s=longest_s))
         return any(one.failure is None for one in launched)
@@ -312,10 +312,10 @@ class Probing:
     ) -> LaunchResult:
         began_s = self._launcher.now_s()
         layout, num_workers = launching.layout, wanted.num_workers
-        self._tell(f"measuring {layout}" + (f" as {num_workers} workers" if num_workers != layout.tasks else ""))
-        is_first = not self.seen.measurements
+        self._report(f"measuring {layout}" + (f" as {num_workers} workers" if num_workers != layout.tasks else ""))
+        is_first = not self.results.measurements
         window_s = self.seconds.window_s(
-            launches_left, import_s, longest_s, slowest_gap_s=self.seen.slowest_gap_s, is_first=is_first
+            launches_left, import_s, longest_s, slowest_gap_s=self.results.slowest_gap_s, is_first=is_first
         )
         launched = self._launcher.run(
             launching,
@@ -329,7 +329,7 @@ class Probing:
                 batch_size=self._options.batch_size,
                 samples_per_element=self._options.samples_per_element,
                 has_demand=has_demand(self._options),
-                cache=cache or self.seen.cache,
+                cache=cache or self.results.cache,
                 want_source=self._role == "probe" and is_first,
                 want_prefixes=want_prefixes,
                 num_workers=num_workers,
@@ -345,12 +345,12 @@ class Probing:
             self.seconds.has_started(launched.starting_s)
             self.seconds.probes_s -= launched.starting_s
         self.seconds.transient_s += launched.transient_s
-        self.seen.keep(launched, replace(launched.measurement, role=self._role, why=wanted.why))
-        if launched.failure is not None and not launched.is_interrupted and not self.seen.has_rate:
+        self.results.keep(launched, replace(launched.measurement, role=self._role, why=wanted.why))
+        if launched.failure is not None and not launched.is_interrupted and not self.results.has_rate:
             raise failure_of(launched.failure, self._options, is_script=is_script(self._target))
         if launched.is_interrupted:
             raise KeyboardInterrupt
         return launched
 
-    def _tell(self, what: str) -> None:
+    def _report(self, what: str) -> None:
         self._progress(what, self.seconds.spent_ratio)

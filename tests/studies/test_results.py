@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cs_input_analyzer.records import Measurement, Options
-from cs_input_analyzer.studies.probing import Seen
+from cs_input_analyzer.studies.probing import Results
 from tests.builders import make_measurement, make_steady_state, make_worker
 
 
@@ -19,9 +19,9 @@ def launch(layout: str, *, is_filling: bool, is_lost: bool = False) -> Measureme
 
 
 def alike(*launches: Measurement) -> list[Measurement]:
-    seen = Seen(Options(), 2)
-    seen.measurements = list(launches)
-    return seen.alike
+    results = Results(Options(), 2)
+    results.measurements = list(launches)
+    return results.alike
 
 
 FILLING, FULL = launch("1x1x1", is_filling=True), launch("1x1x1", is_filling=False)

@@ -29,14 +29,14 @@ from cs_input_analyzer.records import (
 from cs_input_analyzer.worker.costs import CACHED_RATIO
 from cs_input_analyzer.worker.summary import between_processes_ratio
 
-__all__ = ["DECIDING_PROCESSES", "Seen"]
+__all__ = ["DECIDING_PROCESSES", "Results"]
 
 NEAR_COUNT_RATIO = 1.1
 # The largest differences are between processes (where AUTOTUNE lands, which CPU): a size that decides the plan is seen so often.
 DECIDING_PROCESSES = 3
 
 
-class Seen:
+class Results:
     """Grows by `keep`, and by the storage and the decomposition that are set from outside.
 
     Attributes:
@@ -62,17 +62,17 @@ class Seen:
         self._saw_shard = False
 
     @classmethod
-    def of(cls, run: Analysis) -> Seen:
+    def of(cls, run: Analysis) -> Results:
         """What a saved run holds. One that was saved before there was a capacity model gets that of its measurements."""
-        seen = cls(run.options, run.host.cpu_budget)
-        seen.measurements = [m for m in run.measurements if m.role == "probe"]
-        seen.pipeline, seen.storage, seen.decomposition = run.pipeline, run.storage, run.decomposition
-        seen.cache = run.options.cache if run.recommendation is None else run.recommendation.cache_state
-        seen._saw_shard = run.pipeline.is_sharded or (run.capacity is not None and run.capacity.is_sharded)
+        results = cls(run.options, run.host.cpu_budget)
+        results.measurements = [m for m in run.measurements if m.role == "probe"]
+        results.pipeline, results.storage, results.decomposition = run.pipeline, run.storage, run.decomposition
+        results.cache = run.options.cache if run.recommendation is None else run.recommendation.cache_state
+        results._saw_shard = run.pipeline.is_sharded or (run.capacity is not None and run.capacity.is_sharded)
         if run.profile is not None:
-            seen._profiles = [(run.profile, m) for m in seen.measurements if m.layout == run.profile.layout][:1]
-        seen.model, seen.stations = run.capacity, run.stations
-        return seen
+            results._profiles = [(run.profile, m) for m in results.measurements if m.layout == run.profile.layout][:1]
+        results.model, results.stations = run.capacity, run.stations
+        return results
 
     def keep(self, launched: LaunchResult, measurement: Measurement) -> None:
         """What a launch gave; `measurement` is that of it, with its role and reason."""
@@ -115,8 +115,8 @@ class Seen:
         assert self.pipeline is not None
         if self._saw_shard or self.pipeline.files is None:
             return self._saw_shard
-        seen = [worker.file_count for m in self.measurements if m.num_workers > 1 for worker in m.workers]
-        return any(count is not None and count < self.pipeline.files.count for count in seen)
+        counts = [worker.file_count for m in self.measurements if m.num_workers > 1 for worker in m.workers]
+        return any(count is not None and count < self.pipeline.files.count for count in counts)
 
     # --- the model ------------------------------------------------------------------------------------------------------------
 
