@@ -1,4 +1,4 @@
-"""One node, then more: when the storage that they share is told to be the limit, when not, and how high it is."""
+"""One node, then more: when the storage that they share is said to be the limit, when not, and how high it is."""
 
 from __future__ import annotations
 
@@ -114,13 +114,13 @@ def test_one_slow_node_is_no_ceiling() -> None:
     assert found.ceiling_bytes_per_s is None
 
 
-def test_what_cannot_be_told_is_not_told() -> None:
+def test_what_cannot_be_known_is_not_claimed() -> None:
     launches = [launch(n, 10_000) for n in (1, 4)]
     mute = [replace(m, workers=tuple(replace(w, noise=None) for w in m.workers)) for m in launches]
     found = capacity.scaling_of(mute, "as-is")
     assert found is not None
     assert found.ceiling_bytes_per_s is None
-    assert "could not be told" in found.note
+    assert "it is not known whether" in found.note
 
 
 @pytest.mark.parametrize(

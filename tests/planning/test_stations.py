@@ -169,255 +169,179 @@ def test_each_station_says_whose_it_is() -> None:
     assert {str(station.layout) for station in found(CHAIN, {"map": (0.0008, 0.0)}, cpus=4)} == {"1x1x4"}
 
 
-# --- CPU ----------------------------------------------------------------------------------------------------------------------
+# --- each law: where a station is the limit, and where it is silent ---------------------------------------------------------------
 
 
-def test_parallel_work_that_fills_the_cpus_is_the_cpus() -> None:
-    stations = found(CHAIN, {"map": (0.0001, 0.0), "map_2": (0.0018, 0.0)}, rate=1000.0)
-    assert kinds(stations)[0] == "CPU"
-    assert stations[0].samples_per_s == pytest.approx(2 / 0.0019)
-    assert stations[0].op is None
-
-
-def test_cpu_of_the_runtime_counts() -> None:
-    assert found(CHAIN, {"map_2": (0.0001, 0.0)}, cpu_s=0.0019)[0].samples_per_s == pytest.approx(2 / 0.0019)
-
-
-def test_cpus_that_were_used_up_are_never_refuted() -> None:
-    cpu = the("CPU", found(CHAIN, {"map_2": (0.003, 0.0)}, rate=1000.0))
-    assert (cpu.samples_per_s, cpu.utilization_ratio) == (1000.0, 1.0)
-
-
-def test_a_cost_too_small_to_divide_by_is_no_ceiling() -> None:
-    assert kinds(found(CHAIN, {"map": (5e-324, 0.0), "map_2": (0.001, 0.0)})) == ["CPU"]
-
-
-# --- one thread ---------------------------------------------------------------------------------------------------------------
-
-
-def test_a_serial_map_is_named_by_its_op_and_line() -> None:
-    stations = found(CHAIN, {"read": (0.0001, 0.0), "map": (0.0008, 0.0), "map_2": (0.0003, 0.0), "batch": (0.0002, 0.0)})
-    assert (stations[0].kind, stations[0].op, stations[0].source) == ("serial op", "map", "data.py:3")
-    assert stations[0].samples_per_s == pytest.approx(1 / 0.0009)
-    assert [station.op for station in stations if station.kind == "serial op"] == ["map", "batch"]
-
-
-def test_a_map_that_tensorflow_made_parallel_is_not_serial() -> None:
-    times = {"map": (0.0009, 0.0), "map_2": (0.0001, 0.0)}
-    assert kinds(found(CHAIN, times)) == ["serial op", "CPU"]
-    assert kinds(found(CHAIN, times, parallelism={"map": 2.0})) == ["CPU"]
-
-
-def test_a_thread_that_cannot_have_been_one_is_left_out() -> None:
-    """1,000 samples/s of 2 ms each were not done one after the other."""
-    times = {"map": (0.001 * REFUTED_RATIO + 0.0001, 0.0)}
-    assert "serial op" not in kinds(found(CHAIN, times))
-    assert "serial op" in kinds(found(CHAIN, {"map": (0.001 * REFUTED_RATIO - 0.0001, 0.0)}))
-
-
-def test_waiting_for_a_cpu_is_no_service_where_the_worker_fills_its_cpus() -> None:
-    times = {"map": (0.0007, 0.0003), "map_2": (0.0012, 0.0)}
-    assert found(CHAIN, times, preempted_ratio=0.4)[0].kind == "CPU"
-    assert found(CHAIN, times, preempted_ratio=0.0)[0].kind == "serial op"
-
-
-def test_where_cpus_idle_waiting_is_service() -> None:
-    times = {"map": (0.0005, 0.0004), "map_2": (0.0002, 0.0)}
-    assert the("serial op", found(CHAIN, times, preempted_ratio=0.4)).samples_per_s == pytest.approx(1 / 0.0009)
-
-
-# --- fixed parallelism --------------------------------------------------------------------------------------------------------
-
-
-def fixed(calls: int | str, **parameters: Any) -> tuple[Op, ...]:
-    return (*CHAIN[:3], op("map_2", "ParallelMap", "prefetch", num_parallel_calls=calls, **parameters), CHAIN[4])
-
-
-def test_fewer_calls_than_cpus_are_named() -> None:
-    stations = found(fixed(2), {"map_2": (0.0019, 0.0)}, cpus=4)
-    assert (stations[0].kind, stations[0].op) == ("fixed parallelism", "map_2")
-    assert stations[0].samples_per_s == pytest.approx(2 / 0.0019)
-
-
-@pytest.mark.parametrize("calls", [2, 3, "AUTOTUNE"])
-def test_as_many_calls_as_cpus_are_not(calls: int | str) -> None:
-    assert "fixed parallelism" not in kinds(found(fixed(calls), {"map_2": (0.0019, 0.0)}))
-
-
-def test_calls_that_wait_need_more_than_the_cpus() -> None:
-    stations = found(fixed(8), {"map_2": (0.0002, 0.0077)})
-    assert stations[0].kind == "fixed parallelism"
-    assert stations[0].samples_per_s == pytest.approx(8 / 0.0079)
-    assert "fixed parallelism" not in kinds(found(fixed(8), {"map_2": (0.0018, 0.0001)}))
-
-
-def test_an_interleave_has_no_more_calls_than_its_cycle_and_holds_what_is_inside() -> None:
-    ops = (
-        *PARALLEL_READ[:2],
-        op("interleave", "ParallelInterleave", "files", num_parallel_calls=16, cycle_length=2),
-        PARALLEL_READ[3],
-    )
-    stations = found(ops, {"read": (0.0001, 0.0017), "interleave": (0.0001, 0.0)}, cpus=8)
-    assert (stations[0].kind, stations[0].op) == ("fixed parallelism", "interleave")
-    assert stations[0].samples_per_s == pytest.approx(2 / 0.0019)
-
-
-# --- Python -------------------------------------------------------------------------------------------------------------------
+def fixed(calls: int | str) -> tuple[Op, ...]:
+    return (*CHAIN[:3], op("map_2", "ParallelMap", "prefetch", num_parallel_calls=calls), CHAIN[4])
 
 
 def python(kind: str = "ParallelMap", **parameters: Any) -> tuple[Op, ...]:
     return (op("files", "TensorSlice"), op("map", kind, "files", calls=("PyFunc",), **parameters), op("batch", "Batch", "map"))
 
 
-def test_python_in_parallel_is_limited_by_the_lock_and_not_by_its_calls() -> None:
-    """Four calls, each of them waiting for the three others."""
-    stations = found(python(num_parallel_calls=4), {"map": (0.00098, 0.003)}, cpu_s=0.0011)
-    assert kinds(stations)[:2] == ["Python (GIL)", "fixed parallelism"]
-    assert stations[0].op == "map"
+def interleaved(**parameters: Any) -> tuple[Op, ...]:
+    return (*PARALLEL_READ[:2], replace(PARALLEL_READ[2], parameters=parameters), PARALLEL_READ[3])
 
 
-def test_python_on_one_thread_is_that_thread() -> None:
-    """Part of the runtime's CPU is taken for the function's, which must not bring the lock to the front."""
-    stations = found(python("Map"), {"map": (0.00105, 0.0)}, cpu_s=0.0011)
-    assert kinds(stations)[:2] == ["serial op", "Python (GIL)"]
-    longer = found((*python("Map"), op("more", "Map", "batch")), {"map": (0.0008, 0.0), "more": (0.0001, 0.0)})
-    assert kinds(longer)[:2] == ["serial op", "Python (GIL)"]
+FOUR = python(num_parallel_calls=4)
+TWO_FUNCTIONS = (*FOUR[:2], op("map_2", "ParallelMap", "map", calls=("EagerPyFunc",), num_parallel_calls=4))
+WHOLE_FILES = (op("read", "ParallelMap", calls=("ReadFile",), num_parallel_calls="AUTOTUNE"),)
+TWO_READERS = (op("a", "TFRecord"), op("b", "TFRecord"), op("zip", "Zip", "a", "b"))
+NARROW = reading({1: 4.2e6, 2: 4.3e6, 4: 4.2e6}, 1_010.0)
+SLOW = reading({1: 4.4e6, 2: 8.8e6, 4: 17e6, 8: 34e6}, 1_060.0)
+GROWING, LEVEL = reading({1: 10e6, 2: 20e6, 4: 40e6}), reading({1: 10e6, 2: 38e6, 4: 40e6})
+COLD_READS = make_storage(
+    reads=(make_read_rate(1, cache_state="cold", bytes_per_s=4.2e6), make_read_rate(1, cache_state="warm", bytes_per_s=5e9)),
+    evicted=True,
+    source_samples_per_s=None,
+)
+REFUTED_S, LOCK_REFUTED_S = 0.001 * REFUTED_RATIO, 0.001 * PYTHON_REFUTED_RATIO
+SERIAL, FIXED, LOCK, BANDWIDTH, LATENCY = "serial op", "fixed parallelism", "Python (GIL)", "storage bandwidth", "storage latency"
 
 
-def test_one_python_call_at_a_time_is_that_call() -> None:
-    assert kinds(found(python(num_parallel_calls=1), {"map": (0.00099, 0.00001)}, cpu_s=0.0011))[:2] == [
-        "fixed parallelism",
-        "Python (GIL)",
-    ]
+@pytest.mark.parametrize(
+    ("ops", "times", "options", "expected"),
+    [
+        # CPU: that of the runtime counts, what was used up is never refuted, and a cost may be too small to divide by.
+        (CHAIN, {"map": (1e-4, 0), "map_2": (18e-4, 0)}, {}, {"CPU": 2 / 19e-4, SERIAL: 1 / 1e-4}),
+        (CHAIN, {"map_2": (1e-4, 0)}, {"cpu_s": 19e-4}, {"CPU": 2 / 19e-4}),
+        (CHAIN, {"map_2": (30e-4, 0)}, {}, {"CPU": 1000}),
+        (CHAIN, {"map": (5e-324, 0), "map_2": (10e-4, 0)}, {}, {"CPU": 2 / 10e-4}),
+        # One thread: its ops add up; not where TensorFlow made it parallel, nor where the rate refutes it.
+        (CHAIN, {"map": (9e-4, 0), "map_2": (1e-4, 0)}, {}, {SERIAL: 1 / 9e-4, "CPU": 2 / 10e-4}),
+        (CHAIN, {"map": (9e-4, 0), "map_2": (1e-4, 0)}, {"parallelism": {"map": 2.0}}, {"CPU": 2 / 10e-4}),
+        (CHAIN, {"map": (REFUTED_S + 1e-4, 0)}, {}, {"CPU": 2 / (REFUTED_S + 1e-4)}),
+        (CHAIN, {"map": (REFUTED_S - 1e-4, 0)}, {}, {SERIAL: 1000, "CPU": 2 / (REFUTED_S - 1e-4)}),
+        # Waiting for a CPU is no service where the worker fills its CPUs; where they idle, waiting is.
+        (CHAIN, {"map": (7e-4, 3e-4), "map_2": (12e-4, 0)}, {"preempted_ratio": 0.4}, {"CPU": 2 / 19e-4, SERIAL: 1.4 / 10e-4}),
+        (CHAIN, {"map": (7e-4, 3e-4), "map_2": (12e-4, 0)}, {"preempted_ratio": 0.0}, {SERIAL: 1 / 10e-4, "CPU": 2 / 19e-4}),
+        (CHAIN, {"map": (5e-4, 4e-4), "map_2": (2e-4, 0)}, {"preempted_ratio": 0.4}, {SERIAL: 1 / 9e-4, "CPU": 2 / 7e-4}),
+        # Fixed parallelism: fewer calls than CPUs, or calls that wait; an interleave has no more calls than its cycle is long.
+        (fixed(2), {"map_2": (19e-4, 0)}, {"cpus": 4}, {FIXED: 2 / 19e-4, "CPU": 4 / 19e-4}),
+        (fixed(2), {"map_2": (19e-4, 0)}, {}, {"CPU": 2 / 19e-4}),
+        (fixed(3), {"map_2": (19e-4, 0)}, {}, {"CPU": 2 / 19e-4}),
+        (fixed("AUTOTUNE"), {"map_2": (19e-4, 0)}, {}, {"CPU": 2 / 19e-4}),
+        (fixed(8), {"map_2": (2e-4, 77e-4)}, {}, {FIXED: 8 / 79e-4, "CPU": 2 / 2e-4}),
+        (fixed(8), {"map_2": (18e-4, 1e-4)}, {}, {"CPU": 2 / 18e-4}),
+        (
+            interleaved(num_parallel_calls=16, cycle_length=2),
+            {"read": (1e-4, 17e-4), "interleave": (1e-4, 0)},
+            {"cpus": 8},
+            {FIXED: 2 / 19e-4, "CPU": 8 / 2e-4},
+        ),
+        # Python: in parallel each call waits for the others' lock; on one thread, or one call at a time, that is the limit.
+        (FOUR, {"map": (9.8e-4, 30e-4)}, {"cpu_s": 11e-4}, {LOCK: 1 / 9.8e-4, FIXED: 4 / 39.8e-4, "CPU": 2 / 11e-4}),
+        (python("Map"), {"map": (10.5e-4, 0)}, {"cpu_s": 11e-4}, {SERIAL: 1000, LOCK: 1000, "CPU": 2 / 11e-4}),
+        (
+            python(num_parallel_calls=1),
+            {"map": (9.9e-4, 1e-5)},
+            {"cpu_s": 11e-4},
+            {FIXED: 1000, LOCK: 1 / 9.9e-4, "CPU": 2 / 11e-4},
+        ),
+        # CPU of the runtime in the functions' row does not refute the lock; functions that let go of it do, or leave it to others.
+        (FOUR, {"map": (14e-4, 25e-4)}, {}, {LOCK: 1000, FIXED: 4 / 39e-4, "CPU": 2 / 14e-4}),
+        (FOUR, {"map": (LOCK_REFUTED_S + 1e-4, 0)}, {}, {"CPU": 2 / (LOCK_REFUTED_S + 1e-4)}),
+        (FOUR, {"map": (1e-4, 38e-4)}, {}, {FIXED: 4 / 39e-4, LOCK: 1 / 1e-4, "CPU": 2 / 1e-4}),
+        (TWO_FUNCTIONS, {"map": (4e-4, 0), "map_2": (5e-4, 0)}, {}, {LOCK: 1 / 9e-4, "CPU": 2 / 9e-4}),
+        # Readers: slow by themselves, not run alone, refuted, or the thread that reads, which stands before them.
+        (PARALLEL_READ, {"read": (2e-4, 0)}, {"storage": reading({}, 1_050.0)}, {"readers": 1050, "CPU": 2 / 2e-4}),
+        (PARALLEL_READ, {"read": (2e-4, 0)}, {"storage": reading({})}, {"CPU": 2 / 2e-4}),
+        (PARALLEL_READ, {"read": (2e-4, 0)}, {"storage": reading({}, 1000 / REFUTED_RATIO - 1)}, {"CPU": 2 / 2e-4}),
+        (FLAT, {"read": (8e-4, 2e-5)}, {"storage": reading({}, 1_100.0)}, {SERIAL: 1 / 8.2e-4, "readers": 1100, "CPU": 2 / 8e-4}),
+        (FLAT, {"read": (4e-4, 0)}, {"storage": reading({}, 1_010.0)}, {"readers": 1010, SERIAL: 1 / 4e-4, "CPU": 2 / 4e-4}),
+        # Storage: more streams draw no more, or would draw more than the one that there is.
+        (
+            PARALLEL_READ,
+            {"read": (1e-4, 36e-4)},
+            {"storage": NARROW},
+            {BANDWIDTH: 4.3e6 / 4096, FIXED: 4 / 37e-4, "readers": 1010, "CPU": 2 / 1e-4},
+        ),
+        (
+            FLAT,
+            {"read": (5e-5, 9e-4)},
+            {"storage": SLOW},
+            {LATENCY: 4.4e6 / 4096, SERIAL: 1 / 9.5e-4, "readers": 1060, BANDWIDTH: 34e6 / 4096, "CPU": 2 / 5e-5},
+        ),
+        # More streams than were tried leave the bandwidth open, unless it was level already.
+        (
+            interleaved(cycle_length=16, num_parallel_calls=16),
+            {"read": (1e-5, 0)},
+            {"storage": GROWING},
+            {LATENCY: 160e6 / 4096, "CPU": 2 / 1e-5},
+        ),
+        (
+            interleaved(cycle_length=16, num_parallel_calls=16),
+            {"read": (1e-4, 0)},
+            {"storage": LEVEL},
+            {BANDWIDTH: 40e6 / 4096, "CPU": 2 / 1e-4},
+        ),
+        # Streams are those that TensorFlow chose; of two readers their number is not known.
+        (
+            WHOLE_FILES,
+            {"read": (1e-4, 0)},
+            {"storage": GROWING, "parallelism": {"read": 2.0}},
+            {LATENCY: 20e6 / 4096, BANDWIDTH: 40e6 / 4096, "CPU": 2 / 1e-4},
+        ),
+        (WHOLE_FILES, {"read": (1e-4, 0)}, {"storage": GROWING}, {BANDWIDTH: 40e6 / 4096, "CPU": 2 / 1e-4}),
+        (
+            TWO_READERS,
+            {"a": (1e-4, 0)},
+            {"storage": reading({1: 10e6, 8: 80e6}, 5_000.0)},
+            {"readers": 5000, SERIAL: 1e4, BANDWIDTH: 80e6 / 4096, "CPU": 2 / 1e-4},
+        ),
+        # Windows are compared with reads in the same state of the cache, or with what could not be emptied.
+        (
+            FLAT,
+            {"read": (1e-4, 0)},
+            {"storage": COLD_READS, "measured": {"cache_state": "cold"}},
+            {BANDWIDTH: 4.2e6 / 4096, SERIAL: 1e4, "CPU": 2 / 1e-4},
+        ),
+        (
+            FLAT,
+            {"read": (1e-4, 0)},
+            {"storage": reading({1: 4.2e6}, evicted=False), "measured": {"cache_state": "cold"}},
+            {BANDWIDTH: 4.2e6 / 4096, SERIAL: 1e4, "CPU": 2 / 1e-4},
+        ),
+    ],
+)
+def test_a_station_by_its_law(ops: tuple[Op, ...], times: Times, options: dict[str, Any], expected: dict[str, float]) -> None:
+    """`expected`: all ceilings by kind, in order."""
+    stations = found(ops, times, **options)
+    assert kinds(stations) == list(expected)
+    assert {station.kind: station.samples_per_s for station in stations} == pytest.approx(expected)
 
 
-def test_cpu_of_the_runtime_in_the_functions_row_does_not_refute_the_lock() -> None:
-    lock = found(python(num_parallel_calls=4), {"map": (0.0014, 0.0025)})[0]
-    assert (lock.kind, lock.samples_per_s, lock.utilization_ratio) == ("Python (GIL)", 1000.0, 1.0)
-
-
-def test_python_that_lets_go_of_the_lock_is_not_limited_by_it() -> None:
-    times = {"map": (0.001 * PYTHON_REFUTED_RATIO + 0.0001, 0.0)}
-    assert "Python (GIL)" not in kinds(found(python(num_parallel_calls=4), times))
-
-
-def test_python_that_waits_leaves_the_lock_to_others() -> None:
-    stations = found(python(num_parallel_calls=4), {"map": (0.0001, 0.0038)})
-    assert stations[0].kind == "fixed parallelism"
-    assert the("Python (GIL)", stations).utilization_ratio == pytest.approx(0.1)
-
-
-def test_several_python_functions_share_one_lock() -> None:
-    ops = (*python(num_parallel_calls=4)[:2], op("map_2", "ParallelMap", "map", calls=("EagerPyFunc",), num_parallel_calls=4))
-    lock = the("Python (GIL)", found(ops, {"map": (0.0004, 0.0), "map_2": (0.0005, 0.0)}))
-    assert lock.samples_per_s == pytest.approx(1 / 0.0009)
-    assert lock.op is None
-
-
-def test_without_python_there_is_no_lock() -> None:
-    assert "Python (GIL)" not in kinds(found(CHAIN, {"map": (0.0009, 0.0)}))
-
-
-# --- files --------------------------------------------------------------------------------------------------------------------
-
-
-def test_readers_that_are_slow_by_themselves_are_named_by_what_holds_them() -> None:
-    stations = found(PARALLEL_READ, {"read": (0.0002, 0.0)}, storage=reading({}, 1_050.0))
-    assert (stations[0].kind, stations[0].op) == ("readers", "interleave")
-
-
-def test_readers_are_silent_where_they_were_not_run_alone_or_are_refuted() -> None:
-    times = {"read": (0.0002, 0.0)}
-    assert "readers" not in kinds(found(PARALLEL_READ, times, storage=reading({})))
-    assert "readers" not in kinds(found(PARALLEL_READ, times))
-    assert "readers" not in kinds(found(PARALLEL_READ, times, storage=reading({}, 1000.0 / REFUTED_RATIO - 1)))
-
-
-def test_a_thread_that_reads_stands_before_the_readers() -> None:
-    stations = found(FLAT, {"read": (0.0008, 0.00002)}, storage=reading({}, 1_100.0))
-    assert kinds(stations)[:2] == ["serial op", "readers"]
-    far = found(FLAT, {"read": (0.0004, 0.0)}, storage=reading({}, 1_010.0))
-    assert kinds(far)[0] == "readers"
-
-
-def test_a_narrow_file_system_is_its_bandwidth() -> None:
-    """More streams draw no more."""
-    narrow = reading({1: 4.2e6, 2: 4.3e6, 4: 4.2e6}, 1_010.0)
-    stations = found(PARALLEL_READ, {"read": (0.0001, 0.0036)}, storage=narrow)
-    assert kinds(stations)[0] == "storage bandwidth"
-    assert stations[0].samples_per_s == pytest.approx(4.3e6 / 4096)
-    assert "storage latency" not in kinds(stations)
-
-
-def test_reads_that_are_waited_for_one_by_one_are_its_latency() -> None:
-    """One stream draws a fraction of what eight would, and one is all that a flat_map has."""
-    slow = reading({1: 4.4e6, 2: 8.8e6, 4: 17e6, 8: 34e6}, 1_060.0)
-    stations = found(FLAT, {"read": (0.00005, 0.0009)}, storage=slow)
-    assert (stations[0].kind, stations[0].op) == ("storage latency", "flat_map")
-    assert stations[0].samples_per_s == pytest.approx(4.4e6 / 4096)
-    assert the("storage bandwidth", stations).samples_per_s == pytest.approx(34e6 / 4096)
+def test_a_station_is_named_by_its_op_and_line() -> None:
+    stations = found(CHAIN, {"read": (0.0001, 0.0), "map": (0.0008, 0.0), "map_2": (0.0003, 0.0), "batch": (0.0002, 0.0)})
+    assert (stations[0].kind, stations[0].op, stations[0].source) == ("serial op", "map", "data.py:3")
+    assert [station.op for station in stations if station.kind == "serial op"] == ["map", "batch"]
+    held = found(PARALLEL_READ, {"read": (0.0002, 0.0)}, storage=reading({}, 1_050.0))
+    assert (held[0].kind, held[0].op) == ("readers", "interleave")  # by what holds them
+    assert the(LOCK, found(TWO_FUNCTIONS, {"map": (4e-4, 0), "map_2": (5e-4, 0)})).op is None
 
 
 @pytest.mark.parametrize(("cycle", "drawn"), [(1, 10e6), (2, 20e6), (3, 30e6), (4, 40e6), (6, 56e6)])
 def test_latency_is_what_the_readers_own_streams_draw(cycle: int, drawn: float) -> None:
     storage = reading({1: 10e6, 2: 20e6, 4: 40e6, 8: 56e6})
-    ops = (*PARALLEL_READ[:2], replace(PARALLEL_READ[2], parameters={"cycle_length": cycle, "num_parallel_calls": "AUTOTUNE"}))
-    stations = found(ops, {"read": (0.0001, 0.0)}, storage=storage)
+    ops = interleaved(cycle_length=cycle, num_parallel_calls="AUTOTUNE")
     expected = [drawn / 4096] if drawn < LATENCY_RATIO * 56e6 else []
+    stations = found(ops, {"read": (0.0001, 0.0)}, storage=storage)
     assert [station.samples_per_s for station in stations if station.kind == "storage latency"] == pytest.approx(expected)
 
 
 def test_latency_is_not_above_what_more_streams_drew() -> None:
-    ops = (*PARALLEL_READ[:2], replace(PARALLEL_READ[2], parameters={"cycle_length": 3}))
-    stations = found(ops, {"read": (0.0001, 0.0)}, storage=reading({1: 10e6, 2: 20e6, 4: 24e6, 8: 56e6}))
+    storage = reading({1: 10e6, 2: 20e6, 4: 24e6, 8: 56e6})
+    stations = found(interleaved(cycle_length=3), {"read": (0.0001, 0.0)}, storage=storage)
     assert the("storage latency", stations).samples_per_s == pytest.approx(24e6 / 4096)
-
-
-def test_more_streams_than_were_tried_leave_the_bandwidth_open() -> None:
-    ops = (*PARALLEL_READ[:2], replace(PARALLEL_READ[2], parameters={"cycle_length": 16, "num_parallel_calls": 16}))
-    growing = found(ops, {"read": (0.0001, 0.0)}, storage=reading({1: 10e6, 2: 20e6, 4: 40e6}))
-    assert "storage bandwidth" not in kinds(growing)
-    assert the("storage latency", growing).samples_per_s == pytest.approx(160e6 / 4096)
-    full = found(ops, {"read": (0.0001, 0.0)}, storage=reading({1: 10e6, 2: 38e6, 4: 40e6}))
-    assert "storage latency" not in kinds(full)
-    assert the("storage bandwidth", full).samples_per_s == pytest.approx(40e6 / 4096)
-
-
-def test_streams_that_tensorflow_chooses_are_those_it_chose() -> None:
-    whole = (op("read", "ParallelMap", calls=("ReadFile",), num_parallel_calls="AUTOTUNE"),)
-    storage = reading({1: 10e6, 2: 20e6, 4: 40e6})
-    stations = found(whole, {"read": (0.0001, 0.0)}, storage=storage, parallelism={"read": 2.0})
-    assert the("storage latency", stations).samples_per_s == pytest.approx(20e6 / 4096)
-    assert "storage latency" not in kinds(found(whole, {"read": (0.0001, 0.0)}, storage=storage))
-
-
-def test_two_readers_have_no_number_of_streams() -> None:
-    ops = (op("a", "TFRecord"), op("b", "TFRecord"), op("zip", "Zip", "a", "b"))
-    stations = found(ops, {"a": (0.0001, 0.0)}, storage=reading({1: 10e6, 8: 80e6}, 5_000.0))
-    assert "storage latency" not in kinds(stations)
-    assert the("readers", stations).op is None
 
 
 @pytest.mark.parametrize(
     "measured", [{"page_cache_ratio": 1.0}, {"cache_state": "warm"}, {"cache_state": "cold"}, {"bytes_read_per_sample": None}]
 )
 def test_storage_is_silent_where_files_come_from_memory_or_were_not_read_in_that_state(measured: dict[str, Any]) -> None:
-    storage = reading({1: 4.1e6, 8: 33e6})
-    assert not {"storage latency", "storage bandwidth"} & set(
-        kinds(found(FLAT, {"read": (1e-4, 0.0)}, storage=storage, measured=measured))
-    )
-
-
-def test_cold_windows_are_compared_with_cold_reads() -> None:
-    reads = (make_read_rate(1, cache_state="cold", bytes_per_s=4.2e6), make_read_rate(1, cache_state="warm", bytes_per_s=5e9))
-    cold = make_storage(reads=reads, evicted=True, source_samples_per_s=None)
-    stations = found(FLAT, {"read": (1e-4, 0.0)}, storage=cold, measured={"cache_state": "cold"})
-    assert the("storage bandwidth", stations).samples_per_s == pytest.approx(4.2e6 / 4096)
-
-
-def test_a_cache_that_could_not_be_emptied_is_compared_as_it_was_found() -> None:
-    storage = reading({1: 4.2e6}, evicted=False)
-    assert "storage bandwidth" in kinds(found(FLAT, {"read": (1e-4, 0.0)}, storage=storage, measured={"cache_state": "cold"}))
+    stations = found(FLAT, {"read": (1e-4, 0.0)}, storage=reading({1: 4.1e6, 8: 33e6}), measured=measured)
+    assert not {"storage latency", "storage bandwidth"} & set(kinds(stations))
 
 
 # --- several workers ----------------------------------------------------------------------------------------------------------
