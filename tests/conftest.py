@@ -13,9 +13,10 @@ import psutil
 import pytest
 from hypothesis import settings
 
-# No test asserts a time, and a busy host takes its own.
-settings.register_profile("any host", deadline=None)
-settings.load_profile("any host")
+# No test asserts a time, and a busy host takes its own. More examples are tried where nobody waits for them.
+settings.register_profile("local", deadline=None, max_examples=20)
+settings.register_profile("CI", deadline=None, max_examples=100)
+settings.load_profile("CI" if os.environ.get("CI") else "local")
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -92,17 +93,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(autouse=True)
-def no_process_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Fails the test that leaves a process running: a worker that outlives its parent holds a CPU set and half a gigabyte."""
-    before = {process.pid for process in _processes(request)}
+def no_process_left_behind() -> Iterator[None]:
+    """Fails the test that leaves a child process running: a worker holds a CPU set and half a gigabyte."""
+    before = set(_children())
     yield
-    left = [process for process in _processes(request) if process.pid not in before]
-    _, alive = psutil.wait_procs(left, timeout=GRACE_S)
-    names = [_describe(process) for process in alive]
-    for process in alive:
-        _kill(process)
-    psutil.wait_procs(alive, timeout=GRACE_S)
-    assert not names, f"left running: {names}"
+    _end([process for process in _children() if process not in before])
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_orphan_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fails the last test of a file whose tests leave processes whose parent is gone; only those that start workers can."""
+    yield
+    if any(item.get_closest_marker(name) for item in _items_of(request) for name in ("tf", "slow", "slurm")):
+        known = {os.getpid(), *(process.pid for process in _children())}
+        _end([process for process in psutil.process_iter() if process.pid not in known and _is_ours(process)])
 
 
 @pytest.fixture(autouse=True)
@@ -122,14 +126,24 @@ def root() -> Path:
     return ROOT
 
 
-def _processes(request: pytest.FixtureRequest) -> list[psutil.Process]:
-    """Children of this process; for tests that start workers, also those whose parent is gone already."""
+def _items_of(request: pytest.FixtureRequest) -> list[pytest.Item]:
+    return [item for item in request.session.items if item.path == request.path]
+
+
+def _children() -> list[psutil.Process]:
+    """Descendants of this process, but for Python's own helper of `multiprocessing`, which lives as long as the interpreter."""
     processes = psutil.Process().children(recursive=True) if _has_children() else []
-    if request.node.get_closest_marker("tf") or request.node.get_closest_marker("slow"):
-        known = {process.pid for process in processes} | {os.getpid()}
-        processes += [process for process in psutil.process_iter() if process.pid not in known and _is_ours(process)]
-    # Python's own helper of `multiprocessing` lives as long as the interpreter, by design.
     return [process for process in processes if "multiprocessing.resource_tracker" not in _describe(process)]
+
+
+def _end(left: list[psutil.Process]) -> None:
+    """Gives processes time to go; ends those that do not, and fails."""
+    _, alive = psutil.wait_procs(left, timeout=GRACE_S)
+    names = [_describe(process) for process in alive]
+    for process in alive:
+        _kill(process)
+    psutil.wait_procs(alive, timeout=GRACE_S)
+    assert not names, f"left running: {names}"
 
 
 def _has_children() -> bool:

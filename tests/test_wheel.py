@@ -18,7 +18,7 @@ from builders import make_analysis
 from cs_input_analyzer.report import render
 from cs_input_analyzer.report.to_html import LIBRARY
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.long, pytest.mark.slow]
 
 PACKAGES = ("cs_input_analyzer", "wafer_model", "sample_pipelines")
 

@@ -133,6 +133,7 @@ def test_all_committed_occasions_can_be_read_and_are_small() -> None:
         assert report.read(path).slices
 
 
+@pytest.mark.long
 @pytest.mark.tf
 @pytest.mark.slow
 def test_an_interrupted_occasion_writes_what_it_has(tmp_path: Path) -> None:

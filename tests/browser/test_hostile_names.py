@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from page_runs import usual_run
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.long, pytest.mark.browser]
 
 
 def names() -> dict[str, str]:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from page_runs import usual_run
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.long, pytest.mark.browser]
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 # The page's own parts, and the drawing of each picture without its text around.

@@ -181,6 +181,7 @@ sys.meta_path.insert(0, SlowDisk())
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("import_s", "options", "code", "says"),
     [
@@ -251,6 +252,7 @@ print("TOLD" + json.dumps(told))
 """
 
 
+@pytest.mark.long
 def test_a_script_without_a_main_guard(tmp_path: Path) -> None:
     """The function lives in `__main__` and needs a global of it; the script must not be run again by the workers."""
     (tmp_path / "train.py").write_text(SCRIPT)

@@ -1,6 +1,7 @@
 """Everything that users get wrong, through the command line: one clear message, the promised exit code, and nothing left behind.
 
-The runs are started a few at a time before the first test, because each waits for TensorFlow's import; each test judges one.
+What ends before a worker starts runs in this process. The other runs are started a few at a time before the first test, because
+each waits for TensorFlow's import; each test judges one.
 """
 
 from __future__ import annotations
@@ -17,9 +18,7 @@ from typing import Any
 
 import pytest
 
-from tests.functional.running import BRIEF, FUNCTIONS, QUICK, Outcome, Stop, run_cli
-
-pytestmark = [pytest.mark.tf, pytest.mark.slow, pytest.mark.timeout(900)]
+from tests.functional.running import BRIEF, FUNCTIONS, QUICK, Outcome, Stop, run_cli, run_here
 
 CPUS = sorted(os.sched_getaffinity(0))
 AT_ONCE = 4  # two of the first four only wait
@@ -28,7 +27,10 @@ TWO_LAYOUTS = ("--cpus", "2", "--probe-layouts", "1x1x1,1x2x1")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """A run and what must come of it. `prepare` fills the user's folder; `says` are patterns on stderr; `holds` judges the rest."""
+    """A run and what must come of it. `prepare` fills the user's folder; `says` are patterns on stderr; `holds` judges the rest.
+
+    `is_long`: left to `make test-long`.
+    """
 
     name: str
     function: str = ""
@@ -38,6 +40,7 @@ class Case:
     arguments: tuple[str, ...] = ()
     prepare: Callable[[Path], None] = lambda users: None
     stop: Stop | None = None
+    is_long: bool = False
     holds: Callable[[Outcome], None] = lambda outcome: None
 
 
@@ -158,38 +161,10 @@ RAISES_AT_IMPORT = "import no_such_dependency\n\ndef train_input_fn():\n    pass
 WRONG_SYNTAX = "def train_input_fn(:\n    pass\n"
 SCRIPT = "import sys\n\ndef train_input_fn():\n    pass\n\nsys.exit(3)\n"
 
-CASES = (
-    # the target
+# What is refused before anything is imported.
+EARLY = (
     Case(name="no such file", target="nowhere.py:train_input_fn", code=2, says=("no file nowhere.py",), holds=nothing_written),
-    Case(name="no such module", target="no_such_package.data:train_input_fn", code=2, says=("no module 'no_such_package'",)),
-    Case(name="no such function", function="no_such_function", code=2, says=("has no 'no_such_function'; it has: blocks_after",)),
     Case(name="not a target", target="just words", code=2, says=("package.module:function",)),
-    Case(
-        name="import fails",
-        target="data.py:train_input_fn",
-        prepare=file("data.py", RAISES_AT_IMPORT),
-        code=2,
-        says=("cannot be imported", "no_such_dependency", r"data\.py:1"),
-    ),
-    Case(
-        name="wrong syntax",
-        target="data.py:train_input_fn",
-        prepare=file("data.py", WRONG_SYNTAX),
-        code=2,
-        says=("cannot be imported", "SyntaxError", r"data\.py"),
-    ),
-    Case(
-        name="a script without a guard",
-        target="data.py:train_input_fn",
-        prepare=file("data.py", SCRIPT),
-        code=2,
-        says=("sys.exit", "__main__"),
-    ),
-    Case(name="wrong signature", function="wants_the_impossible", code=2, says=("tokenizer, vocabulary",)),
-    Case(name="returns nothing", function="returns_nothing", code=2, says=("returned nothing", "return")),
-    Case(name="returns tensors", function="returns_tensors", code=2, says=("not the tensors",)),
-    Case(name="returns an iterator", function="returns_an_iterator", code=2, says=("not an iterator",)),
-    # the params, the options
     Case(name="no params file", function="endless", arguments=("--params", "p.yaml"), code=2, says=("no file p.yaml",)),
     Case(
         name="params are not yaml",
@@ -213,17 +188,68 @@ CASES = (
     Case(name="no such cluster", function="endless", arguments=("--cluster", "atlantis"), code=2, says=("atlantis",)),
     Case(name="no demand at all", function="endless", arguments=("--demand", "-1"), code=2, says=("demand",)),
     Case(name="no such folder", function="endless", arguments=("--html", "nowhere/a.html"), code=2, says=("nowhere",)),
+)
+CASES = (
+    Case(name="no such module", target="no_such_package.data:train_input_fn", code=2, says=("no module 'no_such_package'",)),
+    # the target
+    Case(
+        name="no such function",
+        is_long=True,
+        function="no_such_function",
+        code=2,
+        says=("has no 'no_such_function'; it has: blocks_after",),
+    ),
+    Case(
+        name="import fails",
+        target="data.py:train_input_fn",
+        prepare=file("data.py", RAISES_AT_IMPORT),
+        code=2,
+        says=("cannot be imported", "no_such_dependency", r"data\.py:1"),
+    ),
+    Case(
+        name="wrong syntax",
+        is_long=True,
+        target="data.py:train_input_fn",
+        prepare=file("data.py", WRONG_SYNTAX),
+        code=2,
+        says=("cannot be imported", "SyntaxError", r"data\.py"),
+    ),
+    Case(
+        name="a script without a guard",
+        target="data.py:train_input_fn",
+        prepare=file("data.py", SCRIPT),
+        code=2,
+        says=("sys.exit", "__main__"),
+    ),
+    Case(name="wrong signature", is_long=True, function="wants_the_impossible", code=2, says=("tokenizer, vocabulary",)),
+    Case(name="returns nothing", is_long=True, function="returns_nothing", code=2, says=("returned nothing", "return")),
+    Case(name="returns tensors", is_long=True, function="returns_tensors", code=2, says=("not the tensors",)),
+    Case(name="returns an iterator", is_long=True, function="returns_an_iterator", code=2, says=("not an iterator",)),
     # the data
     Case(name="no file matches", function="no_file_matches", code=2, says=(r"no file matches: shards/part-\*\.tfrecord \(",)),
-    Case(name="a missing file", function="missing_file", code=2, says=("no file matches", "shards/part-0.tfrecord")),
+    Case(name="a missing file", is_long=True, function="missing_file", code=2, says=("no file matches", "shards/part-0.tfrecord")),
     Case(name="empty", function="empty", code=3, says=("no element",), holds=nothing_written),
-    Case(name="ends", function="ends", code=0, holds=dataset_ends),
+    Case(name="ends", is_long=True, function="ends", code=0, holds=dataset_ends),
     Case(name="corrupt half-way", function="reads_records", prepare=records(400, corrupt=300), code=0, holds=corrupt_half_way),
-    Case(name="corrupt at once", function="reads_records", prepare=records(10, corrupt=0), code=3, says=("corrupted record",)),
+    Case(
+        name="corrupt at once",
+        is_long=True,
+        function="reads_records",
+        prepare=records(10, corrupt=0),
+        code=3,
+        says=("corrupted record",),
+    ),
     # the function
     Case(name="raises", function="raises", code=3, says=("the crop is larger than the picture",), holds=own_frames_only),
-    Case(name="a generator raises", function="raises_while_iterating", code=3, says=("the database went away",)),
-    Case(name="hangs", function="hangs", arguments=("--start-timeout", "30"), code=3, says=("hung: .* --start-timeout is 30",)),
+    Case(name="a generator raises", is_long=True, function="raises_while_iterating", code=3, says=("the database went away",)),
+    Case(
+        name="hangs",
+        is_long=True,
+        function="hangs",
+        arguments=("--start-timeout", "30"),
+        code=3,
+        says=("hung: .* --start-timeout is 30",),
+    ),
     Case(
         name="a generator blocks",
         function="generator_blocks",
@@ -231,16 +257,23 @@ CASES = (
         code=3,
         says=("hung: .* --max-seconds is 8",),
     ),
-    Case(name="slow to build", function="slow_to_build", arguments=("--max-seconds", "8"), code=0, holds=has_rate),
+    Case(name="slow to build", is_long=True, function="slow_to_build", arguments=("--max-seconds", "8"), code=0, holds=has_rate),
     Case(name="sys.exit", function="calls_sys_exit", code=3, says=("sys.exit",)),
-    Case(name="os._exit", function="calls_os_exit", code=3, says=("exited with status 0", "building")),
+    Case(name="os._exit", is_long=True, function="calls_os_exit", code=3, says=("exited with status 0", "building")),
     Case(name="dies of a signal", function="dies_of_a_signal", code=3, says=("lost: killed by signal 11",)),
     Case(name="eats memory", function="eats_memory", arguments=("--worker-memory", "1500MB"), code=3, says=("more memory",)),
-    Case(name="prints a lot", function="prints_a_lot", code=0, holds=small_parent),
-    Case(name="forks", function="forks", code=0, holds=measured),
-    Case(name="hangs at shutdown", function="numpy_function_and_threads", code=0, holds=measured),
+    Case(name="prints a lot", is_long=True, function="prints_a_lot", code=0, holds=small_parent),
+    Case(name="forks", is_long=True, function="forks", code=0, holds=measured),
+    Case(name="hangs at shutdown", is_long=True, function="numpy_function_and_threads", code=0, holds=measured),
     # several workers, and what ends a run from outside
-    Case(name="one worker lost", function="fails_as_second_worker", arguments=TWO_LAYOUTS, code=0, holds=second_worker_lost),
+    Case(
+        name="one worker lost",
+        is_long=True,
+        function="fails_as_second_worker",
+        arguments=TWO_LAYOUTS,
+        code=0,
+        holds=second_worker_lost,
+    ),
     Case(
         name="Ctrl-C",
         function="caches_in_a_file",
@@ -260,6 +293,7 @@ CASES = (
     ),
     Case(
         name="kill -9",
+        is_long=True,
         function="caches_in_a_file",
         arguments=("--max-seconds", "60", "--target-error", "0.0001"),
         prepare=half_a_cache,
@@ -273,7 +307,7 @@ CASES = (
 def outcomes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
     """The runs of the cases that this session will judge."""
     items = [item for item in request.session.items if item.path == request.path and isinstance(item, pytest.Function)]
-    cases = [item.callspec.params["case"] for item in items if hasattr(item, "callspec")]
+    cases = [item.callspec.params["case"] for item in items if item.originalname == "test_bad_input"]
     folders = {case.name: tmp_path_factory.mktemp("case") for case in cases}
     for case in cases:
         case.prepare(folders[case.name] / "users")
@@ -290,9 +324,24 @@ def outcomes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         return dict(zip([case.name for case in ordered], pool.map(run, ordered, itertools.cycle(CPUS)), strict=True))
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", EARLY, ids=lambda case: case.name)
+def test_bad_input_that_no_worker_is_needed_for(
+    case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    case.prepare(tmp_path / "users")
+    arguments = ["analyze", case.target or f"{FUNCTIONS}:{case.function}", *QUICK, *case.arguments]
+    check(case, run_here(arguments, tmp_path, monkeypatch, capsys))
+
+
+@pytest.mark.tf
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("case", [pytest.param(one, id=one.name, marks=[pytest.mark.long] * one.is_long) for one in CASES])
 def test_bad_input(case: Case, outcomes: dict[str, Outcome]) -> None:
-    outcome = outcomes[case.name]
+    check(case, outcomes[case.name])
+
+
+def check(case: Case, outcome: Outcome) -> None:
     told = f"exit {outcome.code}\n{outcome.err[-3000:]}"
     assert outcome.code == case.code, told
     for pattern in case.says:

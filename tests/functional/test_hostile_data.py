@@ -59,7 +59,10 @@ FULL_TMPDIR = 'mount -t tmpfs -o size=64k none "$TMPDIR" && head -c 57344 /dev/z
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """A run and what must come of it. `prepare` fills the data folder; `says` are patterns on stderr; `holds` judges the rest."""
+    """A run and what must come of it. `prepare` fills the data folder; `says` are patterns on stderr; `holds` judges the rest.
+
+    `is_long`: left to `make test-long`.
+    """
 
     name: str
     function: str
@@ -68,6 +71,7 @@ class Case:
     arguments: tuple[str, ...] = SHORT
     prepare: Callable[[Path], None] = lambda data: None
     within: Callable[[], tuple[str, ...]] = tuple
+    is_long: bool = True
     holds: Callable[[Outcome], None] = lambda outcome: None
 
 
@@ -268,6 +272,7 @@ DATA = "--set", "folder={data}"
 CASES = (
     Case(
         name="one shard forbidden",
+        is_long=False,
         function="reads_shards",
         arguments=(*SHORT, *DATA),
         prepare=shards(FIVE_SHARDS, forbidden=1),
@@ -295,9 +300,10 @@ CASES = (
     ),
     Case(name="a file shrinks", function="shrinks", arguments=(*SHORT, *DATA), prepare=shards(1, 5000), code=0, holds=shrunk),
     Case(name="no /proc", function="without_proc", code=0, holds=without_what_proc_tells),
-    Case(name="the disk fills", function="fills_the_disk", code=0, holds=only_its_end_lost),
+    Case(name="the disk fills", is_long=False, function="fills_the_disk", code=0, holds=only_its_end_lost),
     Case(
         name="temporary files on a full disk",
+        is_long=False,
         function="one_element_repeated",
         within=with_full_tmpdir,
         code=4,
@@ -351,7 +357,12 @@ CASES = (
         holds=second_blocks,
     ),
     Case(
-        name="the second worker is killed", function="killed_as_second_worker", arguments=TWO_WORKERS, code=0, holds=second_killed
+        name="the second worker is killed",
+        is_long=False,
+        function="killed_as_second_worker",
+        arguments=TWO_WORKERS,
+        code=0,
+        holds=second_killed,
     ),
 )
 
@@ -380,7 +391,7 @@ def outcomes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         return dict(zip([case.name for case in ordered], pool.map(run, ordered, itertools.cycle(CPUS)), strict=True))
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", [pytest.param(one, id=one.name, marks=[pytest.mark.long] * one.is_long) for one in CASES])
 def test_hostile_data(case: Case, outcomes: dict[str, Outcome]) -> None:
     if case.within() and refusal_of(case.within):
         pytest.skip(refusal_of(case.within))

@@ -23,6 +23,7 @@ def case(function: str) -> Case:
     return one
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("function", ["python", "one_file_after_the_other"])
 def test_the_planted_bottleneck_is_named_first(function: str) -> None:
     planted = case(function)

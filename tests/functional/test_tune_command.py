@@ -12,7 +12,7 @@ import pytest
 
 from tests.functional.running import BRIEF, Outcome, run_cli
 
-pytestmark = [pytest.mark.tf, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.long, pytest.mark.tf, pytest.mark.slow, pytest.mark.timeout(600)]
 
 HERE = Path(__file__).parent
 SHORT = ("--probe-layouts", "1x1x1", "--cpus", "1", "--target-error", "0.5", "--max-seconds", "90")

@@ -11,7 +11,7 @@ import pytest
 
 from tests.functional.running import Outcome, Stop, run_cli
 
-pytestmark = [pytest.mark.tf, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.long, pytest.mark.tf, pytest.mark.slow, pytest.mark.timeout(600)]
 
 TARGET = "sample_pipelines.fc_mnist:train_input_fn"
 SHORT = ("--probe-layouts", "1x1x1", "--max-seconds", "14", "--target-error", "0.5")

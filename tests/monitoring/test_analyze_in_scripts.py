@@ -60,6 +60,7 @@ print(json.dumps({
 """
 
 
+@pytest.mark.long
 @pytest.mark.tf
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["script", "without a file"])

@@ -68,6 +68,7 @@ def test_estimators_and_sessions(tmp_path: Path) -> None:
     assert content["total_samples"] > 0
 
 
+@pytest.mark.long
 @pytest.mark.tf
 @pytest.mark.slow
 def test_analyzing_from_inside_a_script(tmp_path: Path) -> None:

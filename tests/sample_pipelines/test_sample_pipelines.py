@@ -340,6 +340,7 @@ def test_full_precision_has_no_float16(sample: Sample, written: Any) -> None:
     assert {part.dtype.name for part in flat(spec).values()} <= {"float32", "int32"}
 
 
+@pytest.mark.long
 @pytest.mark.tf
 @each_sample
 def test_training_never_ends_and_one_pass_does(sample: Sample, written: Any) -> None:
@@ -349,6 +350,7 @@ def test_training_never_ends_and_one_pass_does(sample: Sample, written: Any) -> 
     assert sum(1 for _ in dataset_of(sample, small_params(path)).take(2 * batches + 1)) == 2 * batches + 1
 
 
+@pytest.mark.long
 @pytest.mark.tf
 @each_sample
 @pytest.mark.parametrize("shuffle", [False, True], ids=["in order", "shuffled"])
@@ -373,6 +375,7 @@ def test_workers_together_read_every_record_once(
     assert all(shares)
 
 
+@pytest.mark.long
 @pytest.mark.tf
 @each_sample
 def test_same_seed_same_bytes_and_other_seed_other_bytes(sample: Sample, written: Any, tmp_path: Path) -> None:
@@ -383,6 +386,7 @@ def test_same_seed_same_bytes_and_other_seed_other_bytes(sample: Sample, written
     assert not set(other.values()) & set(first.values())
 
 
+@pytest.mark.long
 @pytest.mark.tf
 @each_sample
 def test_scale_multiplies_records_and_keeps_files(sample: Sample, written: Any, tmp_path: Path) -> None:
@@ -394,6 +398,7 @@ def test_scale_multiplies_records_and_keeps_files(sample: Sample, written: Any, 
     assert sum(1 for name in files if name.startswith("train/")) >= 8
 
 
+@pytest.mark.long
 @pytest.mark.tf
 @each_sample
 def test_a_real_writing_recovers_from_an_interruption(sample: Sample, written: Any, tmp_path: Path) -> None:
@@ -414,6 +419,7 @@ def test_a_real_writing_recovers_from_an_interruption(sample: Sample, written: A
     assert {total for _, total in calls} == {calls[-1][0]}
 
 
+@pytest.mark.long
 @pytest.mark.tf
 def test_shards_of_an_earlier_writing_are_removed_and_sizes_differ_by_one_at_most(tmp_path: Path) -> None:
     import tensorflow as tf
@@ -430,6 +436,7 @@ def test_shards_of_an_earlier_writing_are_removed_and_sizes_differ_by_one_at_mos
     assert {len(records) for records in contents} == {2, 3}
 
 
+@pytest.mark.long
 @pytest.mark.tf
 @each_sample
 def test_the_module_also_loads_by_its_path(sample: Sample, written: Any) -> None:
@@ -452,6 +459,7 @@ def test_missing_data_are_named(sample: Sample, tmp_path: Path) -> None:
         dataset_of(sample, params)
 
 
+@pytest.mark.long
 @pytest.mark.tf
 def test_bytes_do_not_depend_on_the_process(written: Any, tmp_path: Path) -> None:
     # The order of a protobuf map does; only deterministic serialization hides it.
@@ -465,6 +473,7 @@ def test_bytes_do_not_depend_on_the_process(written: Any, tmp_path: Path) -> Non
 # --- what is in the batches --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.tf
 def test_mnist_pixels_are_fractions_and_labels_digits(written: Any) -> None:
     labels: set[int] = set()
@@ -474,6 +483,7 @@ def test_mnist_pixels_are_fractions_and_labels_digits(written: Any) -> None:
     assert labels == set(range(10))
 
 
+@pytest.mark.long
 @pytest.mark.tf
 def test_mnist_evaluation_is_one_pass_over_its_own_files(written: Any) -> None:
     from sample_pipelines import fc_mnist
@@ -486,6 +496,7 @@ def test_mnist_evaluation_is_one_pass_over_its_own_files(written: Any) -> None:
     assert again == seen
 
 
+@pytest.mark.long
 @pytest.mark.tf
 def test_bert_masks_agree_with_tokens(written: Any) -> None:
     padded = 0
@@ -503,6 +514,7 @@ def test_bert_masks_agree_with_tokens(written: Any) -> None:
     assert padded > 0
 
 
+@pytest.mark.long
 @pytest.mark.tf
 def test_gpt2_labels_are_the_next_inputs(written: Any) -> None:
     padded = 0
@@ -514,6 +526,7 @@ def test_gpt2_labels_are_the_next_inputs(written: Any) -> None:
     assert padded > 0
 
 
+@pytest.mark.long
 @pytest.mark.tf
 def test_resnet_images_are_normalised_and_differ(written: Any) -> None:
     images, labels = next(dataset_of(find("resnet50"), small_params(written("resnet50"))).as_numpy_iterator())
@@ -522,6 +535,7 @@ def test_resnet_images_are_normalised_and_differ(written: Any) -> None:
     assert 0 <= labels.min() <= labels.max() < 1000
 
 
+@pytest.mark.long
 @pytest.mark.tf
 @pytest.mark.parametrize("augment", [False, True])
 def test_unet_masks_mark_the_brighter_part_of_their_image(written: Any, augment: bool) -> None:

@@ -418,6 +418,7 @@ def test_a_folder_that_a_node_does_not_see_is_found_out(slurm: PrivateSlurm, tmp
     assert slurm.jobs() == ()
 
 
+@pytest.mark.long
 @needs_tf
 @pytest.mark.timeout(400)
 def test_a_job_whose_time_is_over_keeps_what_was_measured(slurm: PrivateSlurm, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ FILE_BYTES = 1 << 20
 TUNABLE = FUNCTIONS.with_name("tunable.py")
 READS = f"{Path(__file__).with_name('shared_reader.py')}:reads"
 
-pytestmark = [pytest.mark.slurm, pytest.mark.slow]
+pytestmark = [pytest.mark.long, pytest.mark.slurm, pytest.mark.slow]
 
 ON_SLURM = ("--launcher", "slurm", "--queue-timeout", "60", "--no-measure-fixes")
 ONE_PROBE = ("--probe-layouts", "1x1x1", "--target-error", "0.5")

@@ -435,6 +435,7 @@ def test_what_a_script_started_ends_with_it(users: Path) -> None:
     assert not [one for one in psutil.process_iter(["cmdline"]) if one.info["cmdline"] == ["sleep", seconds]]
 
 
+@pytest.mark.long
 @pytest.mark.tf
 def test_a_script_that_hangs(users: Path) -> None:
     with pytest.raises(InputFunctionError, match="hung: it had taken no data after 20 s") as caught:
@@ -489,6 +490,7 @@ def analyzed(folder: Path, options: list[str], command: list[str], **environment
     return json.loads((folder / "run.json").read_text()), run.stderr + run.stdout
 
 
+@pytest.mark.long
 @pytest.mark.tf
 @pytest.mark.slow
 def test_the_original_form_of_a_vendors_script(users: Path, tmp_path: Path) -> None:
@@ -515,6 +517,7 @@ def test_the_original_form_of_a_vendors_script(users: Path, tmp_path: Path) -> N
     assert run["measurements"][0]["samples_per_s"]["estimate"] > 0
 
 
+@pytest.mark.long
 @pytest.mark.tf
 @pytest.mark.slow
 def test_the_original_form_of_a_strategy_of_many_workers(users: Path, tmp_path: Path) -> None:
