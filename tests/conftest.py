@@ -103,10 +103,12 @@ def no_process_left_behind() -> Iterator[None]:
 @pytest.fixture(autouse=True, scope="module")
 def no_orphan_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     """Fails the last test of a file whose tests leave processes whose parent is gone; only those that start workers can."""
+    items = [item for item in request.session.items if item.path == request.path]
+    starts_workers = any(item.get_closest_marker(name) for item in items for name in ("tf", "slow"))
+    before = _orphans() if starts_workers else []
     yield
-    if any(item.get_closest_marker(name) for item in _items_of(request) for name in ("tf", "slow", "slurm")):
-        known = {os.getpid(), *(process.pid for process in _children())}
-        _end([process for process in psutil.process_iter() if process.pid not in known and _is_ours(process)])
+    if starts_workers:
+        _end([process for process in _orphans() if process not in before])
 
 
 @pytest.fixture(autouse=True)
@@ -126,14 +128,16 @@ def root() -> Path:
     return ROOT
 
 
-def _items_of(request: pytest.FixtureRequest) -> list[pytest.Item]:
-    return [item for item in request.session.items if item.path == request.path]
-
-
 def _children() -> list[psutil.Process]:
     """Descendants of this process, but for Python's own helper of `multiprocessing`, which lives as long as the interpreter."""
     processes = psutil.Process().children(recursive=True) if _has_children() else []
     return [process for process in processes if "multiprocessing.resource_tracker" not in _describe(process)]
+
+
+def _orphans() -> list[psutil.Process]:
+    """What tests of this process started whose parent has ended."""
+    known = {os.getpid(), *(process.pid for process in _children())}
+    return [process for process in psutil.process_iter() if process.pid not in known and _is_ours(process)]
 
 
 def _end(left: list[psutil.Process]) -> None:

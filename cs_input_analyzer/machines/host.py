@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import socket
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timezone
 from importlib import metadata
 from pathlib import Path
@@ -16,6 +16,7 @@ from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.records import Host
 
 CGROUP = Path("/sys/fs/cgroup")
+OWN_GROUPS = Path("/proc/self/cgroup")
 CPUS = Path("/sys/devices/system/cpu")
 
 
@@ -79,6 +80,19 @@ def cgroup_quota_cpus(root: Path = CGROUP) -> float | None:
     return min(quotas, default=None)  # the tightest level binds
 
 
+def oom_kills(groups: Path = OWN_GROUPS, root: Path = CGROUP) -> int:
+    """Processes that the kernel has ended for the memory of our control group, version 2 (`memory.events`) or 1
+    (`memory.oom_control`)."""
+    own = _own_groups(groups)
+    folders = [root / own[""]] if "" in own else []
+    folders += [root / "memory" / own["memory"]] if "memory" in own else []
+    total = 0
+    for file in (folder / name for folder in folders for name in ("memory.events", "memory.oom_control")):
+        fields = dict(line.split() for line in _read(file).splitlines() if len(line.split()) == 2)
+        total = max(total, int(fields.get("oom_kill", 0)))
+    return total
+
+
 def cpu_sets(workers: int, cpus_per_task: int, budget: int, first: int = 0) -> tuple[tuple[int, ...], ...]:
     """CPU numbers for each worker, side by side from the `first` on; they wrap around, and so share, once the budget is spent."""
     allowed = budget_cpus(budget)
@@ -87,6 +101,21 @@ def cpu_sets(workers: int, cpus_per_task: int, budget: int, first: int = 0) -> t
         start = first + worker * cpus_per_task
         sets.append(tuple(sorted({allowed[(start + offset) % len(allowed)] for offset in range(cpus_per_task)})))
     return tuple(sets)
+
+
+def worker_cpus(
+    allowed: Sequence[int], tasks_per_node: int, cpus_per_task: int, local_rank: int, threads_per_core: int
+) -> tuple[int, ...]:
+    """The CPUs of one task: those that Slurm bound it to, or, where it binds nothing, its part of what there is.
+
+    Slurm binds to whole cores, so a task of one CPU may have both threads of a core: that is what it gets in training, too. Where
+    it does not bind, tasks take neighbouring CPUs in turn, and share them only when there are not enough.
+    """
+    rounded = -(-cpus_per_task // threads_per_core) * threads_per_core
+    if len(allowed) <= rounded:
+        return tuple(allowed)
+    first = local_rank * cpus_per_task
+    return tuple(sorted({allowed[(first + offset) % len(allowed)] for offset in range(cpus_per_task)}))
 
 
 def budget_cpus(budget: int) -> list[int]:
@@ -125,10 +154,10 @@ def tensorflow_version() -> str | None:
     return None
 
 
-def _own_groups() -> dict[str, str]:
+def _own_groups(groups: Path = OWN_GROUPS) -> dict[str, str]:
     """Control-group path by controller (`""` for version 2) without the leading slash."""
     found = {}
-    for line in _read(Path("/proc/self/cgroup")).splitlines():
+    for line in _read(groups).splitlines():
         _, controllers, path = [*line.split(":", 2), "", ""][:3]
         for controller in controllers.split(","):
             found[controller] = path.lstrip("/") or "."

@@ -2,113 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
+from importlib.resources import files
 from pathlib import Path
 
-MOUNTINFO = Path("/proc/self/mountinfo")
+import yaml
 
-# As the kernel names them (`Documentation/filesystems`, and the vendors' own modules).
-SHARED = frozenset(
-    {
-        "9p",
-        "acfs",
-        "afs",
-        "beegfs",
-        "ceph",
-        "cifs",
-        "coda",
-        "cvfs",
-        "daos",
-        "dvs",
-        "fhgfs",
-        "gfs",
-        "gfs2",
-        "glusterfs",
-        "gpfs",
-        "lustre",
-        "mmfs",
-        "ncpfs",
-        "nfs",
-        "nfs4",
-        "ocfs2",
-        "orangefs",
-        "panfs",
-        "prl_fs",
-        "pvfs2",
-        "smb3",
-        "smbfs",
-        "vboxsf",
-        "weka",
-        "wekafs",
-    }
-)
-# What follows `fuse.` for clients of file servers and object stores.
-SHARED_FUSE = frozenset(
-    {
-        "alluxio",
-        "alluxio-fuse",
-        "blobfuse",
-        "blobfuse2",
-        "ceph-fuse",
-        "curlftpfs",
-        "cvmfs2",
-        "davfs",
-        "dfuse",
-        "fuse_dfs",
-        "gcsfuse",
-        "goofys",
-        "hdfs",
-        "juicefs",
-        "lizardfs",
-        "mfs",
-        "mfsmount",
-        "moosefs",
-        "mount-s3",
-        "mountpoint-s3",
-        "quobyte",
-        "rclone",
-        "s3fs",
-        "s3ql",
-        "seaweedfs",
-        "sshfs",
-        "weed",
-    }
-)
-LOCAL = frozenset(
-    {
-        "bcachefs",
-        "btrfs",
-        "devtmpfs",
-        "erofs",
-        "exfat",
-        "ext2",
-        "ext3",
-        "ext4",
-        "f2fs",
-        "fuseblk",
-        "hfsplus",
-        "iso9660",
-        "jfs",
-        "msdos",
-        "nilfs2",
-        "ntfs",
-        "ntfs3",
-        "ramfs",
-        "reiserfs",
-        "rootfs",
-        "squashfs",
-        "tmpfs",
-        "udf",
-        "ufs",
-        "vfat",
-        "xfs",
-        "zfs",
-    }
-)
-LOCAL_FUSE = frozenset(
-    {"ext2", "fuse2fs", "gvfsd-fuse", "lxcfs", "ntfs", "ntfs-3g", "portal", "squashfuse", "squashfuse_ll", "zfs-fuse"}
-)
+MOUNTINFO = Path("/proc/self/mountinfo")
 
 _ESCAPE = re.compile(r"\\([0-7]{3})")
 
@@ -139,13 +41,19 @@ def file_system_of(path: str, mountinfo: Path = MOUNTINFO) -> tuple[str | None, 
 
 def is_shared(kind: str) -> bool | None:
     """Whether files of this type of file system are served to several hosts; None where the type does not tell."""
-    is_fuse = kind.startswith("fuse.")
-    name = kind.removeprefix("fuse.").lower()
-    if name in SHARED or (is_fuse and name in SHARED_FUSE):
+    family, name = ("fuse", kind.removeprefix("fuse.")) if kind.startswith("fuse.") else ("kernel", kind)
+    known = _known_types()[family]
+    # FUSE clients of a kernel's file system, as `fuse.glusterfs`, serve the same files as that does.
+    if name.lower() in {*known["shared"], *_known_types()["kernel"]["shared"]}:
         return True
-    if (is_fuse and name in LOCAL_FUSE) or (not is_fuse and name in LOCAL):
-        return False
-    return None
+    return False if name.lower() in known["local"] else None
+
+
+@functools.cache
+def _known_types() -> dict[str, dict[str, list[str]]]:
+    text = (files(__package__) / "file_systems.yaml").read_text(encoding="utf-8")
+    loaded: dict[str, dict[str, list[str]]] = yaml.safe_load(text)
+    return loaded
 
 
 def is_below(path: str, point: str) -> bool:

@@ -22,7 +22,6 @@ from cs_input_analyzer.engines.slurm import AllocationRequest, allocation, askin
 from cs_input_analyzer.engines.slurm.agent import OUTPUT, RESULT
 from cs_input_analyzer.engines.slurm.clocks import Exchange, Offset, offset_of, offsets_of_nodes, skew_s
 from cs_input_analyzer.engines.slurm.lines import keeper_script, sbatch_words, srun_words
-from cs_input_analyzer.engines.slurm.place import oom_kills, worker_cpus
 from cs_input_analyzer.engines.slurm.step import Task
 from cs_input_analyzer.engines.slurm.words import (
     JobState,
@@ -40,6 +39,7 @@ from cs_input_analyzer.errors import LaunchError
 from cs_input_analyzer.machines.cluster import slurm_commands
 from cs_input_analyzer.machines.cluster.slurm_commands import Unanswered
 from cs_input_analyzer.machines.counters import Counters
+from cs_input_analyzer.machines.host import oom_kills, worker_cpus
 from cs_input_analyzer.records import Estimate, Layout, WorkerResult
 from cs_input_analyzer.worker.journal import JournalWriter
 

@@ -113,7 +113,7 @@ def test_an_unknown_name_lists_the_presets() -> None:
 
 def test_slurm_that_is_not_installed_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(LaunchError, match="scontrol, sinfo on PATH"):
+    with pytest.raises(LaunchError, match="scontrol on PATH"):
         resolve(cluster="slurm")
 
 

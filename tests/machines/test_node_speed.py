@@ -14,14 +14,17 @@ from hypothesis import strategies as st
 from cs_input_analyzer.cli import main
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.machines import cluster
-from cs_input_analyzer.machines.cluster.stated_speed import (
+from cs_input_analyzer.machines.node_speed import (
     LARGEST_RATIO,
     checked_ratio,
     format_reference,
+    node_rate,
+    one_cpu_per_core,
+    rates_for,
     ratio_by_loop,
     read_reference,
+    spread_of,
 )
-from cs_input_analyzer.machines.node_speed import node_rate, one_cpu_per_core, rates_for, spread_of
 from cs_input_analyzer.records import Cluster, Estimate, Options
 from cs_input_analyzer.units import parse_estimate
 

@@ -21,11 +21,9 @@ from cs_input_analyzer.machines.cluster.slurm_text import (
     is_accelerator,
     is_usable,
     limits_from_text,
-    nodes_from_json,
     nodes_from_text,
     partitions_from_text,
     setting,
-    version_of,
 )
 
 MIB = 1 << 20
@@ -51,24 +49,6 @@ TEXTS = {
     ),
 }
 STATES = {"20.11": "IDLE", "22.05": "MIXED", "25.05": "IDLE+PLANNED"}
-
-
-def json_node(**changes: Any) -> dict[str, Any]:
-    """As 23.11 and later write one."""
-    node = {
-        "name": "c1",
-        "cpus": 68,
-        "effective_cpus": 64,
-        "threads": 2,
-        "real_memory": 257000,
-        "specialized_memory": 1000,
-        "features": ["milan", "ib"],
-        "gres": "",
-        "state": ["IDLE"],
-        "partitions": ["main", "long"],
-        "boot_time": {"set": True, "infinite": False, "number": 1},
-    }
-    return {**node, **changes}
 
 
 def node(name: str = "n1", **changes: Any) -> NodeFacts:
@@ -110,27 +90,6 @@ def test_text_of_every_version_tells_the_same(version: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "changes",
-    [
-        {},
-        {"state": "idle", "features": "milan,ib"},  # 21.08 and 22.05
-        {"state": "idle", "state_flags": [], "effective_cpus": None, "cpus": 64, "specialized_memory": None, "real_memory": 256000},
-        {"cpus": {"set": True, "infinite": False, "number": 64}, "effective_cpus": {"set": False, "infinite": False, "number": 0}},
-    ],
-)
-def test_json_of_every_version_tells_the_same_as_text(changes: dict[str, Any]) -> None:
-    found_in_json = nodes_from_json({"nodes": [json_node(**changes)]})
-    assert found_in_json == nodes_from_text(TEXTS["25.05"].format(state="IDLE"))
-
-
-@pytest.mark.parametrize(
-    "data", [{}, [], None, "nodes", {"nodes": []}, {"nodes": ["c1"]}, {"nodes": [{"name": "c1"}]}, {"sinfo": [{}]}]
-)
-def test_json_of_another_shape_is_left_to_the_text(data: Any) -> None:
-    assert nodes_from_json(data) is None
-
-
-@pytest.mark.parametrize(
     "state",
     [
         "DOWN",
@@ -162,13 +121,6 @@ def test_a_node_that_cannot_be_had_is_not_usable(state: str) -> None:
 def test_a_busy_or_sleeping_node_is_one_of_the_cluster(state: str) -> None:
     (facts,) = nodes_from_text(TEXTS["22.05"].format(state=state))
     assert is_usable(facts)
-
-
-@pytest.mark.parametrize(("flags", "usable"), [([], True), (["DRAIN"], False), (["NOT_RESPONDING"], False)])
-def test_flags_beside_a_json_state_count(flags: list[str], usable: bool) -> None:
-    facts = nodes_from_json({"nodes": [json_node(state="idle", state_flags=flags)]})
-    assert facts is not None
-    assert is_usable(facts[0]) is usable
 
 
 @pytest.mark.parametrize("gres", ["cs:1", "wse:1", "cs2:1", "gpu:2,cs:1(S:0)", "cs_system:1", "CS-2:1"])
@@ -221,11 +173,7 @@ QOS=normal(1)
     assert limits_from_text(text, "nobody") == Limits()
 
 
-def test_versions_and_settings() -> None:
-    assert version_of("slurm 20.11.9\n") == (20, 11)
-    assert version_of("slurm-wlm 22.05.8") == (22, 5)
-    assert version_of("slurm 25.05.0rc1") == (25, 5)
-    assert version_of("no slurm") is None
+def test_settings() -> None:
     text = "ClusterName             = lab\nAccountingStorageEnforce = associations,limits\nPrologFlags = (null)\n"
     assert setting(text, "ClusterName") == "lab"
     assert setting(text, "PrologFlags") is None
@@ -332,7 +280,6 @@ def test_whatever_is_not_excluded_is_at_least_what_was_planned_with(nodes: list[
 
 
 PROGRAMS = {
-    "sinfo": "exit 1\n",
     "scontrol": """case "$*" in
 --version) echo slurm 20.11.9 ;;
 *node) printf 'NodeName=%s CPUTot=8 RealMemory=1000 State=IDLE ThreadsPerCore=1 Partitions=%s\\n' a main b big c big ;;

@@ -14,6 +14,7 @@ import json
 import os
 import select
 import signal
+import socket
 import sys
 import threading
 import time
@@ -22,7 +23,15 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from cs_input_analyzer.engines.slurm.place import oom_kills, worker_cpus
+import psutil
+from pydantic import TypeAdapter
+
+from cs_input_analyzer.engines.tf_config import tf_config_of
+from cs_input_analyzer.engines.worker_process import WorkerProcess, fresh_process
+from cs_input_analyzer.machines.host import oom_kills, read_host, threads_per_core, worker_cpus
+from cs_input_analyzer.records import WorkerResult
+from cs_input_analyzer.worker.journal import EVENTS, STAMPS, read_journal
+from cs_input_analyzer.worker.summary import worker_result
 
 __all__ = ["ENDED_BY_SLURM", "LOOK", "OUTPUT", "RESULT", "SEEN", "TOKEN", "WORK", "main"]
 
@@ -108,7 +117,6 @@ def _show_life() -> None:
 
 
 def _node() -> str:
-    import socket
 
     return os.environ.get("SLURMD_NODENAME") or socket.gethostname()
 
@@ -117,7 +125,6 @@ def _node() -> str:
 
 
 def _look(folder: Path, orders: _Orders) -> None:
-    from cs_input_analyzer.machines.host import read_host, threads_per_core
 
     began_s = time.monotonic()
     problem = _problem_with(folder)
@@ -153,8 +160,6 @@ class _Agent:
     def __init__(
         self, folder: Path, tasks_per_node: int, cpus_per_task: int, memory_limit_bytes: int | None, *, is_isolated: bool
     ) -> None:
-        from cs_input_analyzer.engines.worker_process import WorkerProcess, fresh_process
-        from cs_input_analyzer.machines.host import threads_per_core
 
         self._rank = int(os.environ["SLURM_PROCID"])
         local = int(os.environ.get("SLURM_LOCALID", "0"))
@@ -181,7 +186,6 @@ class _Agent:
 
     def _memory_limit(self) -> int:
         """The user's limit, else this task's part of nearly all that is free now."""
-        import psutil
 
         free_bytes = int(psutil.virtual_memory().available * MEMORY_SHARE_RATIO / self._tasks_per_node)
         return min(self._memory_limit_bytes or free_bytes, free_bytes)
@@ -218,7 +222,6 @@ class _Agent:
             self._finish()
 
     def _finish(self, why: str = "") -> None:
-        from cs_input_analyzer.worker.journal import EVENTS, STAMPS, read_journal
 
         if self._is_over:
             return
@@ -259,7 +262,6 @@ class _Agent:
     ) -> None:
         """`first`, `others`: the fields of an `Order`, but for what differs from worker to worker. `start_s`: until the pipeline
         must be built; `sample_s`: from then on until the worker must be done."""
-        from cs_input_analyzer.engines.tf_config import tf_config_of
 
         self._index = indices[self._rank]
         self._deadline_s, self._sample_s = time.monotonic() + start_s, sample_s
@@ -283,13 +285,6 @@ class _Agent:
 
     def _on_sum(self, *, until_s: float | None, has_trace: bool) -> None:
         """Writes down this worker's numbers in the window that all share, so that the launcher need not read every journal."""
-        from dataclasses import replace
-
-        from pydantic import TypeAdapter
-
-        from cs_input_analyzer.records import WorkerResult
-        from cs_input_analyzer.worker.journal import read_journal
-        from cs_input_analyzer.worker.summary import worker_result
 
         until_s = None if until_s is None else until_s + self._ahead_s
         found = worker_result(read_journal(self._folder), self._ending, index=self._index, node=_node(), until_s=until_s)

@@ -31,7 +31,7 @@ import yaml
 
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.machines.cluster.slurm import SlurmNodes, discover
-from cs_input_analyzer.machines.cluster.stated_speed import checked_ratio, format_reference, ratio_by_loop, read_reference
+from cs_input_analyzer.machines.node_speed import checked_ratio, format_reference, ratio_by_loop, read_reference
 from cs_input_analyzer.planning.recommend import THIS_HOST
 from cs_input_analyzer.records import Cluster, Estimate, Host, Options
 from cs_input_analyzer.units import parse_bytes, parse_bytes_per_s, parse_estimate

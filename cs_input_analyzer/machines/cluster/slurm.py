@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import getpass
-import json
 import os
 from collections import Counter
 from collections.abc import Sequence
@@ -18,19 +17,15 @@ from cs_input_analyzer.machines.cluster.slurm_text import (
     is_accelerator,
     is_usable,
     limits_from_text,
-    nodes_from_json,
     nodes_from_text,
     partitions_from_text,
     setting,
-    version_of,
 )
 from cs_input_analyzer.planning.node_list import expand_nodelist
 from cs_input_analyzer.records import Cluster
 
 __all__ = ["SlurmNodes", "cluster_of", "discover"]
 
-# From these on the programs write JSON that has what we need: `sinfo`, later in another shape, then `scontrol`.
-SINFO_JSON, SCONTROL_JSON = (21, 8), (23, 2)
 NAMED = 4
 
 
@@ -63,9 +58,9 @@ def discover(partition: str | None = None, exclude: Sequence[str] = ()) -> Slurm
         LaunchError: Slurm is not here, or does not answer.
         UsageError: no such partition, or no node of it can be used; says why.
     """
-    slurm_commands.check_installed(("scontrol", "sinfo"), "--cluster slurm")
+    slurm_commands.check_installed(("scontrol",), "--cluster slurm")
     version = _asked(["scontrol", "--version"]).strip()
-    nodes = _nodes(version_of(version))
+    nodes = nodes_from_text(_asked(["scontrol", "--oneliner", "show", "node"]))
     partitions = partitions_from_text(_asked(["scontrol", "--oneliner", "show", "partition"]))
     config = _asked(["scontrol", "show", "config"])
     names = tuple(name for text in exclude for name in expand_nodelist(text))
@@ -87,24 +82,6 @@ def _asked(words: Sequence[str]) -> str:
     return done.stdout
 
 
-def _nodes(version: tuple[int, int] | None) -> tuple[NodeFacts, ...]:
-    """From JSON where this version writes it; some are built without, so from text where it does not come."""
-    words = None
-    if version is not None and version >= SCONTROL_JSON:
-        words = ["scontrol", "show", "nodes", "--json"]
-    elif version is not None and version >= SINFO_JSON:
-        words = ["sinfo", "--json"]
-    if words is not None:
-        done = slurm_commands.run(words)
-        try:
-            found = nodes_from_json(json.loads(done.stdout)) if done.returncode == 0 else None
-        except ValueError:
-            found = None
-        if found is not None:
-            return found
-    return nodes_from_text(_asked(["scontrol", "--oneliner", "show", "node"]))
-
-
 def _limits(config: str) -> Limits:
     """The user's, where Slurm enforces any and tells them."""
     if "limits" not in (setting(config, "AccountingStorageEnforce") or "").lower():
@@ -124,24 +101,14 @@ def cluster_of(
     name: str,
     version: str,
 ) -> SlurmNodes:
-    """The nodes of one kind that the user may have, out of what Slurm told. A partition of several kinds gives the one with most
+    """The nodes of one kind that the user may have, out of what Slurm has. A partition of several kinds gives the one with most
     CPUs: a launch has the same tasks on every node. Raises UsageError; see `discover`."""
     partition = _chosen(partitions, wanted)
     members = [node for node in nodes if partition.name in node.partitions]
     unknown = [node for node in exclude if node not in {each.name for each in nodes}]
     if unknown:
         raise UsageError(f"--exclude-nodes {','.join(unknown)}: Slurm has no such node")
-    out: Counter[str] = Counter()
-    kept: list[NodeFacts] = []
-    for node in members:
-        if node.name in exclude:
-            out["named by --exclude-nodes"] += 1
-        elif is_accelerator(node):
-            out[f"the accelerator's own ({node.name})"] += 1
-        elif not is_usable(node):
-            out[f"{' and '.join(sorted(node.states)).lower().replace('_', ' ')} ({node.name})"] += 1
-        else:
-            kept.append(node)
+    kept, out = _sorted_out(members, exclude)
     if not kept:
         why = f": {_listed(out)}" if out else ": it has none"
         raise UsageError(f"partition {partition.name} of Slurm has no node that can be used{why}")
@@ -178,6 +145,22 @@ def cluster_of(
         alike=tuple(node.name for node in of_kind),
         excluded=excluded,
     )
+
+
+def _sorted_out(members: Sequence[NodeFacts], exclude: Sequence[str]) -> tuple[list[NodeFacts], Counter[str]]:
+    """The nodes that can be had now; and why the others cannot, each reason with how many there are of it."""
+    out: Counter[str] = Counter()
+    kept: list[NodeFacts] = []
+    for node in members:
+        if node.name in exclude:
+            out["named by --exclude-nodes"] += 1
+        elif is_accelerator(node):
+            out[f"the accelerator's own ({node.name})"] += 1
+        elif not is_usable(node):
+            out[f"{' and '.join(sorted(node.states)).lower().replace('_', ' ')} ({node.name})"] += 1
+        else:
+            kept.append(node)
+    return kept, out
 
 
 def _is_of_kind(node: NodeFacts, kind: tuple[int, int | None], memory_bytes: int) -> bool:

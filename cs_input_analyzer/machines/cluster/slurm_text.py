@@ -1,15 +1,13 @@
-"""What `scontrol`, `sinfo` and their JSON say of nodes, partitions and limits, read. Pure; Slurm 20.11 to 25.x.
+"""Reads what `scontrol` prints of nodes, partitions and limits: text, whose form is the same from Slurm 20.11 to 25.x. Pure.
 
-JSON changed between versions: a state was a word with flags beside it and became a list of words (23.02), features were a text and
-became a list, a number became `{"set", "infinite", "number"}`. Everything below takes either form.
+JSON is not read: 20.11 does not write it, some builds cannot, and its form changed with 21.08, 23.02 and 23.11.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 __all__ = [
     "Limits",
@@ -18,11 +16,9 @@ __all__ = [
     "is_accelerator",
     "is_usable",
     "limits_from_text",
-    "nodes_from_json",
     "nodes_from_text",
     "partitions_from_text",
     "setting",
-    "version_of",
 ]
 
 MEBIBYTE = 1 << 20
@@ -43,8 +39,8 @@ UNUSABLE = frozenset(
         "MAINT",
         "MAINTENANCE",
     }
-    | {"RESERVED", "INVALID", "INVALID_REG", "INVAL", "POWERED_DOWN_FAIL", "REBOOT_ISSUED", "REBOOT_REQUESTED", "UNDRAIN"}
-) - {"UNDRAIN"}
+    | {"RESERVED", "INVALID", "INVALID_REG", "INVAL", "POWERED_DOWN_FAIL", "REBOOT_ISSUED", "REBOOT_REQUESTED"}
+)
 # Suffixes of states in text: sinfo(1), "NODE STATE CODES".
 _SUFFIXES = {
     "*": "NOT_RESPONDING",
@@ -92,12 +88,6 @@ class Limits:
     cpus: int | None = None
 
 
-def version_of(text: str) -> tuple[int, int] | None:
-    """`slurm 22.05.8`, `slurm-wlm 24.11.1` -> (22, 5), (24, 11); None where it is neither."""
-    match = re.search(r"\b(\d{2})\.(\d{2})\b", text)
-    return (int(match[1]), int(match[2])) if match else None
-
-
 def setting(text: str, name: str) -> str | None:
     """One line of `scontrol show config`; None where it is missing or unset."""
     match = re.search(rf"^{re.escape(name)}\s*=\s*(.*?)\s*$", text, re.MULTILINE)
@@ -111,9 +101,6 @@ def is_usable(node: NodeFacts) -> bool:
 def is_accelerator(node: NodeFacts) -> bool:
     """Whether this is the accelerator's own node: it has a generic resource, or a feature, that is named for it."""
     return any(_ACCELERATOR.fullmatch(name) for name in (*node.gres, *node.features))
-
-
-# --- text: `scontrol --oneliner show …` -----------------------------------------------------------------------------------------
 
 
 def nodes_from_text(text: str) -> tuple[NodeFacts, ...]:
@@ -132,7 +119,7 @@ def nodes_from_text(text: str) -> tuple[NodeFacts, ...]:
                 memory_bytes=(memory - (_number(fields.get("MemSpecLimit")) or 0)) * MEBIBYTE,
                 features=_words(fields.get("AvailableFeatures") or fields.get("Features")),
                 gres=_gres(fields.get("Gres")),
-                states=frozenset(_states([fields.get("State", "UNKNOWN")])),
+                states=frozenset(_states(fields.get("State", "UNKNOWN"))),
                 partitions=_words(fields.get("Partitions")),
             )
         )
@@ -205,52 +192,9 @@ def _gres(text: str | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(word.split(":")[0] for word in _words(re.sub(r"\([^)]*\)", "", text or ""))))
 
 
-def _states(words: Sequence[str]) -> Iterator[str]:
-    for word in "+".join(words).upper().replace(" ", "").split("+"):
+def _states(text: str) -> Iterator[str]:
+    for word in text.upper().split("+"):
         name = word.rstrip("".join(_SUFFIXES) + "@^-")
         if name:
             yield name
         yield from (_SUFFIXES[suffix] for suffix in word[len(name) :] if suffix in _SUFFIXES)
-
-
-# --- JSON -----------------------------------------------------------------------------------------------------------------------
-
-
-def nodes_from_json(data: Any) -> tuple[NodeFacts, ...] | None:
-    """`scontrol show nodes --json` (23.02 and later) or `sinfo --json` (21.08 and 22.05); None where there are no nodes in it."""
-    nodes = data.get("nodes") if isinstance(data, Mapping) else None
-    if not isinstance(nodes, list) or not nodes or not all(isinstance(node, Mapping) for node in nodes):
-        return None
-    found = []
-    for node in nodes:
-        cpus = _json_number(node.get("effective_cpus")) or _json_number(node.get("cpus"))
-        memory = _json_number(node.get("real_memory"))
-        name = node.get("name") or node.get("hostname")
-        if cpus is None or memory is None or not isinstance(name, str):
-            return None
-        states = [*_json_words(node.get("state")), *_json_words(node.get("state_flags"))]
-        found.append(
-            NodeFacts(
-                name=name,
-                cpus=cpus,
-                threads_per_core=_json_number(node.get("threads")),
-                memory_bytes=(memory - (_json_number(node.get("specialized_memory")) or 0)) * MEBIBYTE,
-                features=_json_words(node.get("features")),
-                gres=_gres(",".join(_json_words(node.get("gres")))),
-                states=frozenset(_states(states or ["UNKNOWN"])),
-                partitions=_json_words(node.get("partitions")),
-            )
-        )
-    return tuple(found)
-
-
-def _json_number(value: Any) -> int | None:
-    if isinstance(value, Mapping):
-        return _json_number(value.get("number")) if value.get("set", True) and not value.get("infinite") else None
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
-
-
-def _json_words(value: Any) -> tuple[str, ...]:
-    if isinstance(value, str):
-        return _words(value)
-    return tuple(str(word) for word in value if word) if isinstance(value, list) else ()
