@@ -10,34 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-__all__ = [
-    "BATCHING",
-    "GROUPING",
-    "HANDS_ON",
-    "IDLE",
-    "INTERLEAVES",
-    "KEEPERS",
-    "KINDS",
-    "MAPS",
-    "NAMES_PASS",
-    "ONE_BY_ONE",
-    "ONE_FOR_ONE",
-    "OPENS",
-    "READERS",
-    "REPEATS",
-    "SHUFFLES",
-    "SOURCES",
-    "THREADED",
-    "TRAITS",
-    "TRANSFORMS",
-    "WRITERS",
-    "is_dataset_op",
-    "is_known",
-    "kind_of",
-    "kinds_with",
-    "method_of",
-]
-
 TRAITS: Mapping[str, str] = {
     "source": "makes elements, and takes none from another dataset",
     "counter": "a source of numbers that are counted or drawn",
@@ -180,6 +152,8 @@ def kinds_with(trait: str) -> frozenset[str]:
 
 
 SOURCES = kinds_with("source")
+# Ops whose elements are what a file holds. They give one string, except those that say their types in attributes.
+FILE_READERS = SOURCES & kinds_with("reads")
 # What may wait for storage, or for Python.
 READERS = kinds_with("reads") | kinds_with("python")
 MAPS = kinds_with("map")

@@ -4,37 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+from cs_input_analyzer.pipeline.lineage import after
 from cs_input_analyzer.pipeline.op_kinds import HANDS_ON, MAPS, OPENS, SHUFFLES, THREADED, kinds_with
 from cs_input_analyzer.pipeline.source.code import argument_of, count_calls
 from cs_input_analyzer.pipeline.threads import PYTHON_OPS, inside
 from cs_input_analyzer.records import Op, OpCost, PipelineGraph, Profile, Scalar
-
-__all__ = [
-    "call_number",
-    "calls_costly_ops",
-    "calls_python",
-    "chain_before",
-    "cost_of",
-    "decodes",
-    "draws",
-    "draws_by_seed",
-    "draws_random_numbers",
-    "freezing",
-    "gives_another_order",
-    "has_written_cycle",
-    "is_costly",
-    "is_elementwise",
-    "is_made_by_reader",
-    "is_map",
-    "is_parallelized_by_tensorflow",
-    "method_of",
-    "opens_files",
-    "option",
-    "prefetches_by_itself",
-    "reader_call",
-    "sample_bytes",
-    "why_not_parallelized",
-]
 
 # Parallel ops that give any order where they are told to.
 _MAY_REORDER = THREADED - {"Prefetch"}
@@ -61,19 +35,27 @@ _COSTLY = (
     *("MatMul", "BatchMatMul", "Conv", "Einsum", "FFT", "RFFT", "IRFFT", "Mfcc", "AudioSpectrogram", "RegexReplace"),
     *("ReadFile", "StringSplit", "UnicodeTranscode", "Sort", "TopK", "Unique", "While", "StatelessWhile"),
 )
-# Of a vector of elements these give the vector of what they give of each; DecodeRaw adds the same dimension either way.
-_ELEMENTWISE = frozenset(
+# Of a batch these give, number by number, what they give of one sample.
+ELEMENTWISE_OF_ONE = frozenset(
     [
-        *("Abs", "Add", "AddV2", "AsString", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Cast", "Ceil", "ClipByValue", "Cos"),
-        *("DecodeRaw", "Div", "DivNoNan", "EnsureShape", "Equal", "Exp", "Expm1", "Floor", "FloorDiv", "FloorMod", "Greater"),
-        *("GreaterEqual", "Invert", "IsFinite", "IsInf", "IsNan", "Less", "LessEqual", "Log", "Log1p", "LogicalAnd"),
-        *("LogicalNot", "LogicalOr", "LookupTableFindV2", "Maximum", "Minimum", "Mul", "MulNoNan", "Neg", "NotEqual"),
-        *("OnesLike", "ParseExampleV2", "Pow", "RealDiv", "Reciprocal", "Relu", "Rint", "Round", "Rsqrt", "SelectV2", "Sigmoid"),
-        *("Sign", "Sin", "Sqrt", "Square", "SquaredDifference", "StaticRegexFullMatch", "StaticRegexReplace", "StringLength"),
+        *("Abs", "AsString", "BitwiseNot", "Cast", "Ceil", "Cos", "Exp", "Expm1", "Floor", "Identity", "Invert", "IsFinite"),
+        *("IsInf", "IsNan", "Log", "Log1p", "LogicalNot", "Neg", "OnesLike", "Reciprocal", "Relu", "Rint", "Round", "Rsqrt"),
+        *("Sigmoid", "Sign", "Sin", "Sqrt", "Square", "StaticRegexFullMatch", "StaticRegexReplace", "StringLength"),
         *("StringLower", "StringStrip", "StringToHashBucketFast", "StringToHashBucketStrong", "StringToNumber", "StringUpper"),
-        *("Sub", "Tan", "Tanh", "TruncateDiv", "TruncateMod", "ZerosLike"),
+        *("Tan", "Tanh", "ZerosLike"),
     ]
 )
+# The same of two tensors of one rank (a batch dimension before both keeps them aligned), or of one tensor and a single number.
+ELEMENTWISE_OF_SEVERAL = frozenset(
+    [
+        *("Add", "AddV2", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "ClipByValue", "Div", "DivNoNan", "Equal", "FloorDiv"),
+        *("FloorMod", "Greater", "GreaterEqual", "Less", "LessEqual", "LogicalAnd", "LogicalOr", "Maximum", "Minimum", "Mul"),
+        *("MulNoNan", "NotEqual", "Pow", "RealDiv", "SelectV2", "SquaredDifference", "Sub", "TruncateDiv", "TruncateMod"),
+    ]
+)
+# The same of one sample's string, table key or shape; a parser takes one serialized example, or a vector of them.
+PARSER = "ParseExampleV2"
+_ELEMENTWISE = ELEMENTWISE_OF_ONE | ELEMENTWISE_OF_SEVERAL | {"DecodeRaw", "EnsureShape", "LookupTableFindV2", PARSER}
 
 
 def is_map(op: Op) -> bool:
@@ -164,6 +146,12 @@ def gives_another_order(op: Op, ops: Sequence[Op]) -> bool:
     return op.kind in SHUFFLES or said == "false" or op.parameters.get("sloppy") is True or may_vary
 
 
+def freezes_only_mixing(op: Op, upstream: Sequence[Op], ops: Sequence[Op]) -> bool:
+    """Whether a cache at `op`, after the ops `upstream`, would keep one order of their elements, and no shuffle follows."""
+    is_mixed = any(other.kind in SHUFFLES for other in after(op, ops))
+    return not is_mixed and any(gives_another_order(other, ops) for other in upstream)
+
+
 def freezing(frozen: Sequence[Op], is_mixed_after: bool) -> str:
     """What is to be said of a cache behind ops that give another order in each pass; empty where there are none."""
     if not frozen:
@@ -241,7 +229,7 @@ def reader_call(op: Op, ops: Sequence[Op]) -> str | None:
 
 
 def call_number(op: Op, ops: Sequence[Op]) -> int | None:
-    """Which call of its method in its statement made an op, for the edits of `source_code`; None where there is one such call.
+    """Which call of its method in its statement made an op, for the edits of `source.code`; None where there is one such call.
 
     A number that no call has (-1) where the statement's calls and the pipeline's ops do not match one to one: a call in a loop, or
     in a function that was called twice, makes several ops, and what changes it changes all of them.

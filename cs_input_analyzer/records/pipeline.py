@@ -16,7 +16,6 @@ EditKind = Literal[
     "interleave",  # a flat_map over files becomes a parallel, deterministic interleave (cycle length 1 unless order is moot)
     "insert-prefetch",
     "insert-cache",  # in memory
-    "remove",  # a prefetch, or a cache that is never read again
     "vectorize",  # map before batch becomes a map over the batch
     "swap",  # with the op before it, where legal
     "use-private-threads",

@@ -1,113 +1,70 @@
 """Findings: each rule is one small file, its docstring the user's documentation. Pure: a Case in, findings out.
 
-RULES is written out, in order of code; a test checks it against the folder.
+The names of the rules are written out, in order of code; a test checks them against the folder. A rule says what it found at
+which op, and which edits mend it; the line of the op, and its code before and after the edits, are filled in here.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from importlib import import_module
 from types import ModuleType
 
 from cs_input_analyzer.errors import UsageError
+from cs_input_analyzer.pipeline.edits import source_change
 from cs_input_analyzer.records import Case, Finding
-from cs_input_analyzer.rules import (
-    autotune_sees_host,
-    cache_after_randomness,
-    cache_misplaced,
-    cache_missing,
-    cold_cache,
-    compression_tradeoff,
-    corrupt_record,
-    dataset_exceeds_memory,
-    dataset_in_tmp,
-    decode_then_crop,
-    drop_remainder_missing,
-    fewer_files_than_workers,
-    file_cache_redirected,
-    file_count_extreme,
-    flat_map_over_files,
-    late_filter,
-    late_shard,
-    map_before_batch,
-    no_shard,
-    order_forced,
-    oversubscribed_cpus,
-    parallelism_far_off,
-    path_not_shared,
-    prefetch_missing,
-    python_in_pipeline,
-    read_buffer_size,
-    repeat_before_shuffle,
-    sequential_reads,
-    serial_map,
-    shard_after_unseeded_shuffle,
-    short_cycle,
-    short_dataset,
-    shuffle_after_batch,
-    shuffle_exceeds_shard,
-    shuffle_of_decoded,
-    shuffle_too_small,
-    skewed_file_sizes,
-    skip_rereads,
-    slow_first_batch,
-    starved_threads,
-    tables_disagree,
-    tiny_maps,
-    unknown_shapes,
-    wide_dtypes,
-    worker_lost,
-)
 
-RULES = (
-    serial_map,
-    parallelism_far_off,
-    short_cycle,
-    flat_map_over_files,
-    sequential_reads,
-    map_before_batch,
-    order_forced,
-    late_filter,
-    tiny_maps,
-    prefetch_missing,
-    cache_missing,
-    file_cache_redirected,
-    cache_after_randomness,
-    cache_misplaced,
-    shuffle_of_decoded,
-    shuffle_exceeds_shard,
-    shuffle_too_small,
-    shuffle_after_batch,
-    repeat_before_shuffle,
-    slow_first_batch,
-    fewer_files_than_workers,
-    short_dataset,
-    no_shard,
-    shard_after_unseeded_shuffle,
-    late_shard,
-    skewed_file_sizes,
-    drop_remainder_missing,
-    unknown_shapes,
-    skip_rereads,
-    path_not_shared,
-    python_in_pipeline,
-    wide_dtypes,
-    decode_then_crop,
-    compression_tradeoff,
-    file_count_extreme,
-    read_buffer_size,
-    starved_threads,
-    corrupt_record,
-    worker_lost,
-    dataset_exceeds_memory,
-    dataset_in_tmp,
-    cold_cache,
-    oversubscribed_cpus,
-    autotune_sees_host,
-    tables_disagree,
+_NAMES = (
+    "serial_map",
+    "parallelism_far_off",
+    "short_cycle",
+    "flat_map_over_files",
+    "sequential_reads",
+    "map_before_batch",
+    "order_forced",
+    "late_filter",
+    "tiny_maps",
+    "prefetch_missing",
+    "cache_missing",
+    "file_cache_redirected",
+    "cache_after_randomness",
+    "cache_misplaced",
+    "shuffle_of_decoded",
+    "shuffle_exceeds_shard",
+    "shuffle_too_small",
+    "shuffle_after_batch",
+    "repeat_before_shuffle",
+    "slow_first_batch",
+    "fewer_files_than_workers",
+    "short_dataset",
+    "no_shard",
+    "shard_after_unseeded_shuffle",
+    "late_shard",
+    "skewed_file_sizes",
+    "drop_remainder_missing",
+    "unknown_shapes",
+    "skip_rereads",
+    "path_not_shared",
+    "python_in_pipeline",
+    "wide_dtypes",
+    "decode_then_crop",
+    "compression_tradeoff",
+    "file_count_extreme",
+    "read_buffer_size",
+    "starved_threads",
+    "corrupt_record",
+    "worker_lost",
+    "dataset_exceeds_memory",
+    "dataset_in_tmp",
+    "cold_cache",
+    "oversubscribed_cpus",
+    "autotune_sees_host",
+    "tables_disagree",
 )
+RULES = tuple(import_module(f"{__name__}.{name}") for name in _NAMES)
 MOST_NEAR = 6
 _ORDER = {"error": 0, "warning": 1, "info": 2}
 
@@ -141,10 +98,24 @@ def find(case: Case, select: Sequence[str] = (), ignore: Sequence[str] = ()) -> 
 
 def sift(case: Case, select: Sequence[str] = (), ignore: Sequence[str] = ()) -> Sifted:
     """As `find`, with the number of findings that comments left out."""
-    wanted = [finding for rule in RULES if is_wanted(rule.CODE, select, ignore) for finding in rule.find(case)]
+    wanted = [finding for rule in RULES if is_wanted(rule.CODE, select, ignore) for finding in findings_of(rule, case)]
     kept = [finding for finding in wanted if not _fits(finding.code, _ignored_at(finding, case))]
     ordered = sorted(kept, key=lambda finding: (_ORDER[finding.severity], finding.code))
     return Sifted(findings=tuple(ordered), ignored_count=len(wanted) - len(kept))
+
+
+def findings_of(rule: ModuleType, case: Case) -> list[Finding]:
+    """What one rule finds, with the source lines and the code of the ops that it names."""
+    return [_located(finding, case) for finding in rule.find(case)]
+
+
+def _located(finding: Finding, case: Case) -> Finding:
+    op = next((op for op in case.pipeline.ops if op.name == finding.op), None)
+    if op is None:
+        return finding
+    finding = replace(finding, source=finding.source or op.source)
+    after = source_change(finding.edits, case.pipeline.ops) if finding.after is None else None
+    return finding if after is None else replace(finding, before=op.code, after=after)
 
 
 def is_wanted(code: str, select: Sequence[str] = (), ignore: Sequence[str] = ()) -> bool:

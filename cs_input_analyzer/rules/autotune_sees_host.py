@@ -49,7 +49,6 @@ def _from_option(case: Case) -> Iterator[Finding]:
             severity="warning" if budget >= TOO_MANY_RATIO * cpus else "info",
             message=f"AUTOTUNE is told to use {budget} CPUs, and a task has {cpus}",
             op=op.name,
-            source=op.source,
             evidence={"cpu_budget": budget, "cpus_per_task": cpus},
             fix="leave options.autotune.cpu_budget out, or set it to cpus_per_task",
         )
@@ -70,7 +69,6 @@ def _from_tuning(case: Case) -> Iterator[Finding]:
                     severity="warning",
                     message=f"AUTOTUNE chose {tuned.value:.0f} parallel calls in a task of {cpus} CPUs{cause}",
                     op=tuned.op if pool is None else pool.name,
-                    source=maps[tuned.op].source if pool is None else pool.source,
                     evidence={
                         "parallel_calls": tuned.value,
                         "cpus_per_task": cpus,

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from cs_input_analyzer.pipeline.edits.statement import moved_up
 from cs_input_analyzer.pipeline.lineage import before, reads_names_only
 from cs_input_analyzer.pipeline.op_kinds import SHUFFLES
-from cs_input_analyzer.pipeline.op_traits import call_number, chain_before, decodes, draws_by_seed, draws_random_numbers, method_of
-from cs_input_analyzer.pipeline.source.code import with_calls_swapped
+from cs_input_analyzer.pipeline.op_traits import chain_before, decodes, draws_by_seed, draws_random_numbers
 from cs_input_analyzer.records import Case, Finding, Op
 
 CODE = "CSI204"
@@ -45,11 +45,10 @@ def find(case: Case) -> Iterator[Finding]:
                 severity="info",
                 message=f"{cache.name} keeps the order that {shuffle.name} gave in the first pass: every pass has that same order",
                 op=cache.name,
-                source=cache.source,
                 evidence={"shuffle": shuffle.name},
                 fix="put the cache before the shuffle",
                 before=cache.code,
-                after=_swapped(shuffle, cache, case),
+                after=_put_before(shuffle, cache, ops),
             )
 
 
@@ -62,20 +61,16 @@ def _finding(cache: Op, random: Op, case: Case, *, is_certain: bool) -> Finding:
         severity="warning" if is_certain else "info",
         message=f"{cache.name} keeps what {random.name} {what} in the first pass: later passes repeat it exactly",
         op=cache.name,
-        source=cache.source,
         evidence={"random_op": random.name, "within": holder.name if holder else None},
         fix=f"put the cache before {random.name}{split}",
         before=cache.code,
-        after=_swapped(random, cache, case),
+        after=_put_before(random, cache, case.pipeline.ops),
     )
 
 
-def _swapped(random: Op, cache: Op, case: Case) -> str | None:
+def _put_before(random: Op, cache: Op, ops: tuple[Op, ...]) -> str | None:
     """The cache before what is random, where nothing else lies between."""
-    ops = case.pipeline.ops
-    is_near = next(iter(chain_before(cache, ops)), None) == random
-    is_one = all(call_number(op, ops) is None for op in (random, cache))
-    return with_calls_swapped(cache.code, method_of(random), "cache") if is_near and is_one else None
+    return moved_up(cache, ops) if chain_before(cache, ops)[:1] == (random,) else None
 
 
 def _is_shuffled_again(cache: Op, case: Case) -> bool:

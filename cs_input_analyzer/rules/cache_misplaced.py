@@ -15,12 +15,10 @@ memory.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from cs_input_analyzer.pipeline.lineage import after, before, without_end
 from cs_input_analyzer.pipeline.op_kinds import SHUFFLES
 from cs_input_analyzer.pipeline.op_traits import (
-    call_number,
     chain_before,
     decodes,
     draws,
@@ -28,9 +26,7 @@ from cs_input_analyzer.pipeline.op_traits import (
     gives_another_order,
     is_costly,
     is_map,
-    method_of,
 )
-from cs_input_analyzer.pipeline.source.code import with_calls_swapped
 from cs_input_analyzer.planning.evidence import cache_bytes_per_node, free_bytes_per_node, share_of
 from cs_input_analyzer.records import Case, Edit, Finding, Op, Severity
 
@@ -53,8 +49,7 @@ def find(case: Case) -> Iterator[Finding]:
             frozen = [op for op in before(cache, ops) if gives_another_order(op, ops)]
             is_mixed = any(op.kind in SHUFFLES for op in after(cache, ops))
             fix = f"put the cache before {endless.name}{freezing(frozen, is_mixed)}"
-            found = _finding(cache, endless, "warning", message, fix, (endless, cache), case)
-            yield found if is_mixed or not frozen else replace(found, before=None, after=None)
+            yield _finding(cache, endless, "warning", message, fix, (endless, cache), case)
             continue
         take = _take_after(cache, ops)
         if take is not None:
@@ -94,17 +89,13 @@ def _too_early(cache: Op, case: Case) -> Iterator[Finding]:
 def _finding(cache: Op, other: Op, severity: Severity, message: str, fix: str, swapped: tuple[Op, ...], case: Case) -> Finding:
     """`swapped`: the two ops in the order of the pipeline that should change places; an edit only where they are neighbours."""
     is_near = len(swapped) == 2 and next(iter(chain_before(swapped[1], case.pipeline.ops)), None) == swapped[0]
-    is_one = all(call_number(op, case.pipeline.ops) is None for op in swapped)
     share = share_of(case, (other,)) if is_map(other) else None
     return Finding(
         code=CODE,
         severity=severity,
         message=message,
         op=cache.name,
-        source=cache.source,
         evidence={"other_op": other.name, "share_ratio": share},
         fix=fix,
-        before=cache.code,
-        after=with_calls_swapped(cache.code, method_of(swapped[0]), method_of(swapped[1])) if is_near and is_one else None,
         edits=(Edit(kind="swap", op=swapped[1].name),) if is_near else (),
     )

@@ -20,8 +20,7 @@ from collections.abc import Iterator
 
 from cs_input_analyzer.pipeline.lineage import after, before, reads_names_only, without_end
 from cs_input_analyzer.pipeline.op_kinds import KEEPERS, REPEATS, SHUFFLES, WRITERS
-from cs_input_analyzer.pipeline.op_traits import call_number, draws, freezing, gives_another_order, is_map, method_of
-from cs_input_analyzer.pipeline.source.code import with_call_after
+from cs_input_analyzer.pipeline.op_traits import draws, freezing, gives_another_order, is_map
 from cs_input_analyzer.pipeline.threads import inside, reader_ops
 from cs_input_analyzer.planning.evidence import bottleneck, cache_bytes_per_node, free_bytes_per_node, share_of
 from cs_input_analyzer.records import Case, Edit, Finding, Op
@@ -54,17 +53,13 @@ def find(case: Case) -> Iterator[Finding]:
         return
     frozen = [one for one in up_to_here if gives_another_order(one, ops)]
     is_mixed = any(one.kind in SHUFFLES for one in after(op, ops))
-    is_kept = is_mixed or not frozen
     yield Finding(
         code=CODE,
         severity="warning" if is_slow or (saved or 0.0) >= LARGE_RATIO else "info",
         message=f"every pass does again all up to {op.name}; its result would take {format_bytes(need)} of a node's memory",
         op=op.name,
-        source=op.source,
         evidence={"saved_share_ratio": saved, "cache_bytes_per_node": round(need), "free_bytes_per_node": round(room)},
         fix=f"put .cache() after {op.name}{freezing(frozen, is_mixed)}",
-        before=op.code if is_kept else None,
-        after=with_call_after(op.code, method_of(op), "cache()", nth=call_number(op, ops)) if is_kept else None,
         edits=(Edit(kind="insert-cache", op=op.name),),
     )
 

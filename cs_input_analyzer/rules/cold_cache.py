@@ -70,7 +70,6 @@ def _own_cache(case: Case) -> Iterator[Finding]:
         severity="warning",
         message="the cache of the pipeline was not full when measuring ended: all numbers are of the first pass",
         op=op.name if op else None,
-        source=op.source if op else None,
         evidence={"windows": len(measured)},
         fix="measure longer (--max-seconds), until a first pass is through, or fewer files",
     )

@@ -59,7 +59,6 @@ def _finding(op: Op, severity: str, message: str, fix: str, share: float | None,
         severity="warning" if severity == "warning" else "info",
         message=message,
         op=op.name,
-        source=op.source,
         evidence={
             "compression_type": str(op.parameters["compression_type"]),
             "share_ratio": share,

@@ -56,7 +56,6 @@ def find(case: Case) -> Iterator[Finding]:
             severity="warning" if share is not None and share >= LARGE_RATIO and not does_more else "info",
             message=f"the whole image is decoded and then cropped{cost}",
             op=op.name,
-            source=op.source,
             evidence={"share_ratio": share, "does_more": does_more, "cropped_in": crop.name},
             fix="tf.io.decode_and_crop_jpeg with a window computed from tf.io.extract_jpeg_shape, in place of decode and crop",
         )

@@ -17,15 +17,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from cs_input_analyzer.pipeline.edits.statement import argument_set
 from cs_input_analyzer.pipeline.lineage import without_end
-from cs_input_analyzer.pipeline.op_traits import call_number
 from cs_input_analyzer.pipeline.samples import batching_op
-from cs_input_analyzer.pipeline.source.code import with_argument
 from cs_input_analyzer.records import Case, Finding, Op
 
 CODE = "CSI307"
 NAME = "drop-remainder-missing"
-METHODS = {"Batch": "batch", "ParallelBatch": "batch", "PaddedBatch": "padded_batch"}
+KINDS = ("Batch", "ParallelBatch", "PaddedBatch")
 # Samples of a batch are a quotient of two measured rates: rounding is no missing sample.
 ALMOST = 0.999
 CONSTANT = "batch by a number that is a constant of the input function"
@@ -39,20 +38,18 @@ def find(case: Case) -> Iterator[Finding]:
     open_ended = [part.name for part in case.pipeline.element_spec if part.shape and part.shape[0] is None]
     if not open_ended:
         return
-    method, size = METHODS.get(op.kind), op.parameters.get("batch_size")
+    size = op.parameters.get("batch_size")
     why, fix, after = f"the batch size of {op.name} is a tensor", CONSTANT, None
     if isinstance(size, int) and _is_never_full(case, size):
         why, fix = f"a pass has fewer samples than the {size:,} of a batch", NEVER_FULL
     elif isinstance(size, int):
         why, fix = "the last batch may be smaller", _fix(op, case.pipeline.ops)
-        nth = call_number(op, case.pipeline.ops)
-        after = with_argument(op.code, method, "drop_remainder", "True", nth=nth) if method else None
+        after = argument_set(op, case.pipeline.ops, "drop_remainder", "True") if op.kind in KINDS else None
     yield Finding(
         code=CODE,
         severity="warning",
         message=f"the number of samples in a batch is unknown when the model is compiled: {why}",
         op=op.name,
-        source=op.source,
         evidence={"batch_size": size if isinstance(size, int) else None, "components": len(open_ended), "drop_remainder": False},
         fix=fix,
         before=op.code if after else None,

@@ -49,7 +49,6 @@ def find(case: Case) -> Iterator[Finding]:
         severity="warning",
         message=f"the demand needs more input workers than the {files.count} files can be shared out to",
         op=shard.name if shard else None,
-        source=shard.source if shard else None,
         evidence={"files": files.count, "workers": workers, "files_wanted": wanted},
         fix=f"write the dataset into {wanted} files or more" + (", in a folder `new` for example" if recipe else ""),
         after=recipe,

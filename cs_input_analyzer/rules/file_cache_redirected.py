@@ -27,6 +27,5 @@ def find(case: Case) -> Iterator[Finding]:
         severity="info",
         message=f"writes to {', '.join(case.pipeline.redirected)} went to a private folder; the rate is that of a first pass",
         op=op.name if op else None,
-        source=op.source if op else None,
         evidence={"paths": len(case.pipeline.redirected)},
     )

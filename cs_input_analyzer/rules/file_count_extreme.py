@@ -51,7 +51,6 @@ def find(case: Case) -> Iterator[Finding]:
         severity="warning" if is_bad else "info",
         message=told,
         op=reader.name if reader else None,
-        source=reader.source if reader else None,
         evidence={"files": files.count, "mean_bytes": mean, "waiting_ratio": waiting, "workers": workers},
         fix=f"write the data into {_target(files, workers)} files or so",
     )

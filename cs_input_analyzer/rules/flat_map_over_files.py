@@ -17,11 +17,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cs_input_analyzer.pipeline.lineage import freeing_shuffle
-from cs_input_analyzer.pipeline.op_traits import call_number, is_made_by_reader, opens_files
-from cs_input_analyzer.pipeline.source.code import AUTOTUNE, count_calls, with_argument, with_method
+from cs_input_analyzer.pipeline.op_traits import is_made_by_reader, opens_files
+from cs_input_analyzer.pipeline.source.code import AUTOTUNE
 from cs_input_analyzer.pipeline.threads import inside
 from cs_input_analyzer.planning.evidence import READING, bottleneck, files_read, reads_at_once
-from cs_input_analyzer.records import Case, Edit, Finding, Op
+from cs_input_analyzer.records import Case, Edit, Finding
 
 CODE = "CSI104"
 NAME = "flat-map-over-files"
@@ -45,24 +45,11 @@ def find(case: Case) -> Iterator[Finding]:
             severity="warning" if reads_slowly else "info",
             message=f"{op.name} reads {read} one after the other" + (", which limits the worker" if reads_slowly else ""),
             op=op.name,
-            source=op.source,
             evidence={
                 "files": count,
                 "ceiling_samples_per_s": station.samples_per_s if station and reads_slowly else None,
                 "reads_at_once": reads,
             },
             fix=f"use interleave(…, {'' if is_moot else 'cycle_length=1, '}num_parallel_calls={reads or AUTOTUNE})",
-            before=op.code,
-            after=_after(op, case, reads, is_moot),
             edits=(Edit(kind="interleave", op=op.name, value=reads),),
         )
-
-
-def _after(op: Op, case: Case, reads: int | None, is_moot: bool) -> str | None:
-    number = call_number(op, case.pipeline.ops)
-    code = with_method(op.code, "flat_map", "interleave", nth=number)
-    if code is None or count_calls(code, "interleave") != 1:
-        return None
-    if reads is not None or not is_moot:
-        code = with_argument(code, "interleave", "cycle_length", str(reads or 1))
-    return with_argument(code, "interleave", "num_parallel_calls", AUTOTUNE if reads is None else str(reads))

@@ -18,8 +18,7 @@ from collections.abc import Iterator
 from itertools import takewhile
 
 from cs_input_analyzer.pipeline.op_kinds import BATCHING
-from cs_input_analyzer.pipeline.op_traits import call_number, chain_before, cost_of, is_costly, is_map
-from cs_input_analyzer.pipeline.source.code import looks_at_what_is_passed_on, with_calls_swapped
+from cs_input_analyzer.pipeline.op_traits import chain_before, cost_of, is_costly, is_map
 from cs_input_analyzer.planning.evidence import share_of
 from cs_input_analyzer.records import Case, Edit, Finding, Op
 
@@ -52,19 +51,10 @@ def find(case: Case) -> Iterator[Finding]:
             severity="warning" if wasted is not None and wasted >= WASTED_RATIO else "info",
             message=f"{op.name} drops{how_many} after {names} worked on them",
             op=op.name,
-            source=op.source,
             evidence={"dropped_ratio": dropped, "maps_share_ratio": share, "wasted_ratio": wasted},
             fix="test what the record itself tells before the costly map, in a filter of its own",
-            before=op.code,
-            after=_after(op, case) if len(neighbours) == 1 else None,
             edits=tuple(Edit(kind="swap", op=op.name) for _ in neighbours),
         )
-
-
-def _after(op: Op, case: Case) -> str | None:
-    """The predicate first, where it can be seen to find the same at the same place before the map."""
-    is_same = call_number(op, case.pipeline.ops) is None and looks_at_what_is_passed_on(op.code)
-    return with_calls_swapped(op.code, "map", "filter") if is_same else None
 
 
 def _maps_before(op: Op, case: Case) -> tuple[Op, ...]:

@@ -47,7 +47,6 @@ def find(case: Case) -> Iterator[Finding]:
             severity="info" if is_only_way else "warning",
             message=f"every worker {_doing(wasted)} everything and keeps one {_unit(passed)} in {needed}",
             op=shard.name,
-            source=shard.source,
             evidence={
                 "num_shards": number if isinstance(number, int) else None,
                 "workers": workers,

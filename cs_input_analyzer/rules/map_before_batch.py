@@ -17,8 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cs_input_analyzer.pipeline.op_traits import call_number, chain_before, cost_of, is_elementwise, is_map
-from cs_input_analyzer.pipeline.source.code import takes_any_shape, with_calls_swapped
+from cs_input_analyzer.pipeline.op_traits import chain_before, cost_of, is_elementwise, is_map
 from cs_input_analyzer.planning.evidence import bottleneck
 from cs_input_analyzer.records import Case, Edit, Finding, Op
 
@@ -43,7 +42,7 @@ def find(case: Case) -> Iterator[Finding]:
         if op is None or not is_map(op) or not _matters(op, case):
             continue
         if is_elementwise(op):
-            yield _finding(op, batch, size, case)
+            yield _finding(op, size, case)
 
 
 def _matters(op: Op, case: Case) -> bool:
@@ -51,29 +50,23 @@ def _matters(op: Op, case: Case) -> bool:
     return cost is None or cost.share_ratio is None or cost.share_ratio >= SMALL_RATIO
 
 
-def _finding(op: Op, batch: Op, size: int, case: Case) -> Finding:
+def _finding(op: Op, size: int, case: Case) -> Finding:
     cost = cost_of(op, case.profile)
     is_short = cost is not None and cost.self_cpu_s_per_sample is not None and cost.self_cpu_s_per_sample < SHORT_CALL_S
     is_large = cost is not None and (cost.share_ratio or 0.0) >= LARGE_RATIO
     is_bound = bottleneck(case, ("CPU", "serial op")) is not None
     is_parsing = "ParseExampleV2" in op.function_ops
     how = "parse whole batches with tf.io.parse_example" if is_parsing else "do it once for a whole batch"
-    is_same_code = op.code is not None and op.code == batch.code
-    can_swap = is_same_code and not is_parsing and "EnsureShape" not in op.function_ops
-    can_swap = can_swap and takes_any_shape(op.code, "map", "map_func") and call_number(op, case.pipeline.ops) is None
     return Finding(
         code=CODE,
         severity="warning" if is_short and is_large and is_bound else "info",
         message=f"{op.name} is called for each sample, {size} times for each batch, and could take the whole batch",
         op=op.name,
-        source=op.source,
         evidence={
             "batch_size": size,
             "share_ratio": cost.share_ratio if cost else None,
             "cpu_s_per_sample": cost.self_cpu_s_per_sample if cost else None,
         },
         fix=f"{how}: batch before map, with one dimension more in every shape that the function names",
-        before=op.code,
-        after=with_calls_swapped(op.code, "map", "batch") if can_swap else None,
         edits=(Edit(kind="vectorize", op=op.name),),
     )

@@ -88,7 +88,6 @@ def _finding(case: Case, severity: Severity, message: str, announced: int, worke
         severity=severity,
         message=message,
         op=source.name if source else None,
-        source=source.source if source else None,
         evidence={
             "workers": workers,
             "workers_announced": announced,

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from cs_input_analyzer.pipeline.edits.statement import argument_set
 from cs_input_analyzer.pipeline.lineage import freeing_shuffle
-from cs_input_analyzer.pipeline.op_traits import call_number, cost_of, method_of, option
-from cs_input_analyzer.pipeline.source.code import with_argument
+from cs_input_analyzer.pipeline.op_traits import cost_of, option
 from cs_input_analyzer.records import Case, Finding, Op
 
 CODE = "CSI107"
@@ -39,7 +39,6 @@ def find(case: Case) -> Iterator[Finding]:
             severity="info",
             message=f"{op.name} keeps its elements in order, and {shuffle.name} then shuffles them without a seed",
             op=op.name,
-            source=op.source,
             evidence={
                 "deterministic": str(op.parameters.get("deterministic")),
                 "shuffle": shuffle.name,
@@ -47,7 +46,7 @@ def find(case: Case) -> Iterator[Finding]:
             },
             fix="give it deterministic=False",
             before=op.code,
-            after=with_argument(op.code, method_of(op), "deterministic", "False", nth=call_number(op, ops)),
+            after=argument_set(op, ops, "deterministic", "False"),
         )
 
 

@@ -17,8 +17,8 @@ from collections.abc import Iterator
 
 from cs_input_analyzer.pipeline.lineage import freeing_shuffle
 from cs_input_analyzer.pipeline.op_kinds import THREADED
-from cs_input_analyzer.pipeline.op_traits import call_number, cost_of, has_written_cycle, is_costly, method_of
-from cs_input_analyzer.pipeline.source.code import AUTOTUNE, with_argument
+from cs_input_analyzer.pipeline.op_traits import cost_of, has_written_cycle, is_costly
+from cs_input_analyzer.pipeline.source.code import AUTOTUNE
 from cs_input_analyzer.planning.evidence import BUSY_RATIO, bottleneck, busy_ratio, widest_cpus
 from cs_input_analyzer.records import Case, Edit, Finding, Op
 from cs_input_analyzer.units import format_bytes
@@ -76,7 +76,7 @@ def _too_many(op: Op, calls: int, cpus: int, case: Case) -> Iterator[Finding]:
 def _finding(
     op: Op, case: Case, severity: str, message: str, calls: int, cpus: int, more: dict[str, float | int | None]
 ) -> Finding:
-    number, is_interleave = call_number(op, case.pipeline.ops), op.kind == "ParallelInterleave"
+    is_interleave = op.kind == "ParallelInterleave"
     # Without a cycle_length TensorFlow chooses one by the number of calls, and another order comes of it.
     is_ordered = is_interleave and not has_written_cycle(op, case.pipeline.ops) and freeing_shuffle(op, case.pipeline.ops) is None
     return Finding(
@@ -84,12 +84,9 @@ def _finding(
         severity="warning" if severity == "warning" else "info",
         message=message,
         op=op.name,
-        source=op.source,
         evidence={"num_parallel_calls": calls, "cpus_per_task": cpus, **more},
         fix=f"give it num_parallel_calls={AUTOTUNE}"
         + (" in place of num_parallel_batches" if "num_parallel_batches" in (op.code or "") else "")
         + (", and a cycle_length, which keeps the order" if is_ordered else ""),
-        before=op.code,
-        after=None if is_ordered else with_argument(op.code, method_of(op), "num_parallel_calls", AUTOTUNE, nth=number),
         edits=(Edit(kind="set-parallelism", op=op.name),),
     )

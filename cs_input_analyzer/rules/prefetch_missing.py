@@ -18,8 +18,8 @@ from collections.abc import Iterator
 
 from cs_input_analyzer.pipeline.lineage import reads_names_only
 from cs_input_analyzer.pipeline.op_kinds import HANDS_ON, THREADED
-from cs_input_analyzer.pipeline.op_traits import call_number, method_of, prefetches_by_itself
-from cs_input_analyzer.pipeline.source.code import AUTOTUNE, with_argument, with_call_after
+from cs_input_analyzer.pipeline.op_traits import prefetches_by_itself
+from cs_input_analyzer.pipeline.source.code import AUTOTUNE
 from cs_input_analyzer.planning.evidence import bottleneck
 from cs_input_analyzer.records import Case, Edit, EditKind, Finding, Op
 
@@ -37,15 +37,13 @@ def find(case: Case) -> Iterator[Finding]:
         return
     if last.kind == "Prefetch":
         if last.parameters.get("buffer_size") == 0:
-            changed = with_argument(last.code, "prefetch", "buffer_size", AUTOTUNE, nth=call_number(last, ops))
-            yield _finding(last, case, f"{last.name} has a buffer of 0 and prefetches nothing", changed, "set-buffer")
+            yield _finding(last, case, f"{last.name} has a buffer of 0 and prefetches nothing", "set-buffer")
         return
     if last.kind in THREADED or prefetches_by_itself(ops):
         return
     earlier = next((op for op in ops if op.kind == "Prefetch" and op.within is None and not reads_names_only(op, ops)), None)
     where = f"; what comes after {earlier.name} is not made ahead" if earlier else ""
-    changed = with_call_after(last.code, method_of(last), f"prefetch({AUTOTUNE})", nth=call_number(last, ops))
-    yield _finding(last, case, f"the pipeline ends with {last.name} and without a prefetch{where}", changed, "insert-prefetch")
+    yield _finding(last, case, f"the pipeline ends with {last.name} and without a prefetch{where}", "insert-prefetch")
 
 
 def _last_working(ops: tuple[Op, ...]) -> Op | None:
@@ -57,17 +55,14 @@ def _last_working(ops: tuple[Op, ...]) -> Op | None:
     return op
 
 
-def _finding(op: Op, case: Case, message: str, changed: str | None, kind: EditKind) -> Finding:
+def _finding(op: Op, case: Case, message: str, kind: EditKind) -> Finding:
     station = bottleneck(case, ("serial op",))
     return Finding(
         code=CODE,
         severity="warning" if station is not None and station.op == op.name else "info",
         message=message,
         op=op.name,
-        source=op.source,
         evidence={"ceiling_samples_per_s": station.samples_per_s if station else None},
         fix=f"end the pipeline with .prefetch({AUTOTUNE})",
-        before=op.code,
-        after=changed,
         edits=(Edit(kind=kind, op=op.name),),
     )

@@ -57,7 +57,6 @@ def find(case: Case) -> Iterator[Finding]:
         severity="warning" if is_limit or (is_each_sample if share is None else share >= LARGE_RATIO) else "info",
         message=f"Python runs for every {'sample' if is_each_sample else 'batch'}, one at a time{f' ({told})' if told else ''}",
         op=op.name,
-        source=op.source,
         evidence={
             "python_ops": len(found),
             "share_ratio": share,

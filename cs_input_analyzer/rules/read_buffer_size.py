@@ -17,16 +17,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from cs_input_analyzer.pipeline.op_traits import call_number
-from cs_input_analyzer.pipeline.source.code import argument_of, with_argument, without_argument
+from cs_input_analyzer.pipeline.edits import source_change
+from cs_input_analyzer.pipeline.edits.set_buffer import DEFAULT_BYTES
+from cs_input_analyzer.pipeline.op_kinds import kinds_with
 from cs_input_analyzer.planning.evidence import READING, bottleneck
-from cs_input_analyzer.records import Case, Edit, Finding, Op, Storage
+from cs_input_analyzer.records import Case, Edit, Finding, Storage
 from cs_input_analyzer.units import format_bytes, format_seconds
 
 CODE = "CSI406"
 NAME = "read-buffer-size"
-READERS = {"TFRecord": "TFRecordDataset", "TextLine": "TextLineDataset", "FixedLengthRecord": "FixedLengthRecordDataset"}
-DEFAULT_BYTES = 256 * 2**10
+READERS = kinds_with("reads-list")
 TINY_BYTES = 4 * 2**10
 SMALL_BYTES = 64 * 2**10
 SLOW_S = 0.005
@@ -48,18 +48,18 @@ def find(case: Case) -> Iterator[Finding]:
         if better <= size:
             continue
         slowly = f", and a read takes {format_seconds(latency_s)} here" if is_slow else ""
-        after = _changed(op, better) if call_number(op, case.pipeline.ops) is None else None
+        edits = (Edit(kind="set-buffer", op=op.name, value=better),)
+        after = source_change(edits, case.pipeline.ops)
         yield Finding(
             code=CODE,
             severity="warning" if size <= TINY_BYTES or is_waiting else "info",
             message=f"files are read {format_bytes(size) if size else 'a record'} at a time{slowly}",
             op=op.name,
-            source=op.source,
             evidence={"buffer_size": size, "latency_s": latency_s, "is_reading_the_bottleneck": is_waiting},
             fix=f"read with a buffer of {format_bytes(better)}",
             before=op.code if after else None,
             after=after,
-            edits=(Edit(kind="set-buffer", op=op.name, value=better),) if op.kind == "TFRecord" else (),
+            edits=edits if op.kind == "TFRecord" else (),
         )
 
 
@@ -81,11 +81,3 @@ def _better(storage: Storage | None) -> int:
     while size < min(wanted, MOST_BYTES):
         size *= 2
     return size
-
-
-def _changed(op: Op, better: int) -> str | None:
-    method = READERS[op.kind]
-    if better == DEFAULT_BYTES:
-        return without_argument(op.code, method, "buffer_size")
-    was_given = argument_of(op.code, method, "buffer_size") is not None
-    return with_argument(op.code, method, "buffer_size", f"{better >> 20} << 20") if was_given else None

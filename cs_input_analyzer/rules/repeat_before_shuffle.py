@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from cs_input_analyzer.pipeline.edits.statement import moved_up
 from cs_input_analyzer.pipeline.lineage import before, reads_names_only
 from cs_input_analyzer.pipeline.op_kinds import SHUFFLES
-from cs_input_analyzer.pipeline.op_traits import chain_before, method_of
-from cs_input_analyzer.pipeline.source.code import with_calls_swapped
+from cs_input_analyzer.pipeline.op_traits import chain_before
 from cs_input_analyzer.records import Case, Finding
 
 CODE = "CSI210"
@@ -43,9 +43,8 @@ def find(case: Case) -> Iterator[Finding]:
             severity="info",
             message=f"{shuffle.name} comes after {repeat.name}, so it mixes samples of different passes",
             op=shuffle.name,
-            source=shuffle.source,
             evidence={"repeat": repeat.name, "count": count if isinstance(count, int) else None},
             fix="shuffle before repeat, if each pass is to hold every sample once",
             before=shuffle.code,
-            after=with_calls_swapped(shuffle.code, method_of(repeat), "shuffle") if is_near else None,
+            after=moved_up(shuffle, ops) if is_near else None,
         )

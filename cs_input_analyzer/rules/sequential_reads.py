@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cs_input_analyzer.pipeline.lineage import freeing_shuffle
-from cs_input_analyzer.pipeline.op_traits import call_number, has_written_cycle, is_made_by_reader, opens_files, reader_call
-from cs_input_analyzer.pipeline.source.code import AUTOTUNE, with_argument
+from cs_input_analyzer.pipeline.op_traits import has_written_cycle, is_made_by_reader, opens_files, reader_call
+from cs_input_analyzer.pipeline.source.code import AUTOTUNE
 from cs_input_analyzer.pipeline.threads import inside
 from cs_input_analyzer.planning.evidence import READING, bottleneck, files_read, reads_at_once
 from cs_input_analyzer.records import Case, Edit, Finding, Op
@@ -34,38 +34,32 @@ def find(case: Case) -> Iterator[Finding]:
         if op.within is not None or (count is not None and count < 2) or not opens_files(op, ops):
             continue
         if op.kind == "FlatMap" and is_made_by_reader(op, ops):
-            yield _finding(op, case, *_reader_fix(op, case))
+            edits = (Edit(kind="interleave", op=op.name, value=_reads(op, case)),)
+            yield _finding(op, case, _reader_fix(op, case), edits)
         elif op.kind == "Interleave":
             yield _finding(op, case, *_interleave_fix(op, case))
 
 
-def _reader_fix(op: Op, case: Case) -> tuple[str, str | None, tuple[Edit, ...]]:
-    reader, reads = reader_call(op, case.pipeline.ops), _reads(op, case)
-    edits = (Edit(kind="interleave", op=op.name, value=reads),)
+def _reader_fix(op: Op, case: Case) -> str:
     if freeing_shuffle(op, case.pipeline.ops) is None:
-        name = reader or "the reader"
-        fix = f"call {name} for each file in an interleave(…, cycle_length=1, num_parallel_calls={AUTOTUNE}), which keeps the order"
-        return fix, None, edits
-    number = AUTOTUNE if reads is None else str(reads)
-    changed = with_argument(op.code, reader, "num_parallel_reads", number) if reader else None
-    return f"give it num_parallel_reads={number}", changed, edits
+        name = reader_call(op, case.pipeline.ops) or "the reader"
+        call = f"interleave(…, cycle_length=1, num_parallel_calls={AUTOTUNE})"
+        return f"call {name} for each file in an {call}, which keeps the order"
+    return f"give it num_parallel_reads={_reads(op, case) or AUTOTUNE}"
 
 
-def _interleave_fix(op: Op, case: Case) -> tuple[str, str | None, tuple[Edit, ...]]:
-    nth, reads, cycle = call_number(op, case.pipeline.ops), _reads(op, case), op.parameters.get("cycle_length")
+def _interleave_fix(op: Op, case: Case) -> tuple[str, tuple[Edit, ...]]:
+    reads, cycle = _reads(op, case), op.parameters.get("cycle_length")
+    parallel = Edit(kind="parallelize", op=op.name, value=reads)
     if reads is None:
         fix = f"give it num_parallel_calls={AUTOTUNE}"
-        changed = with_argument(op.code, "interleave", "num_parallel_calls", AUTOTUNE, nth=nth)
         if not has_written_cycle(op, case.pipeline.ops) and freeing_shuffle(op, case.pipeline.ops) is None:
-            fix, changed = f"{fix}, and a cycle_length: what TensorFlow chooses is another one in parallel", None
-        return fix, changed, (Edit(kind="parallelize", op=op.name),)
-    fix, changed = f"num_parallel_calls={reads}", op.code
-    edits: tuple[Edit, ...] = (Edit(kind="parallelize", op=op.name, value=reads),)
+            fix = f"{fix}, and a cycle_length: what TensorFlow chooses is another one in parallel"
+        return fix, (parallel,)
     if not isinstance(cycle, int) or cycle < reads:
-        fix = f"cycle_length={reads}, {fix}"
-        changed = with_argument(changed, "interleave", "cycle_length", str(reads), nth=nth)
-        edits = (Edit(kind="set-cycle-length", op=op.name, value=reads), *edits)
-    return f"give it {fix}", with_argument(changed, "interleave", "num_parallel_calls", str(reads), nth=nth), edits
+        fix = f"give it cycle_length={reads}, num_parallel_calls={reads}"
+        return fix, (Edit(kind="set-cycle-length", op=op.name, value=reads), parallel)
+    return f"give it num_parallel_calls={reads}", (parallel,)
 
 
 def _reads(op: Op, case: Case) -> int | None:
@@ -73,7 +67,7 @@ def _reads(op: Op, case: Case) -> int | None:
     return reads_at_once(case) if freeing_shuffle(op, case.pipeline.ops) is not None else None
 
 
-def _finding(op: Op, case: Case, fix: str, changed: str | None, edits: tuple[Edit, ...]) -> Finding:
+def _finding(op: Op, case: Case, fix: str, edits: tuple[Edit, ...]) -> Finding:
     station = bottleneck(case, (*READING, "serial op"))
     names = {op.name, None, *(other.name for other in inside(op, case.pipeline.ops))}
     holds_back = station is not None and station.op in names
@@ -82,13 +76,10 @@ def _finding(op: Op, case: Case, fix: str, changed: str | None, edits: tuple[Edi
         severity="warning" if holds_back else "info",
         message=f"{op.name} reads one file at a time" + (", which holds the worker back" if holds_back else ""),
         op=op.name,
-        source=op.source,
         evidence={
             "files": files_read(case, op),
             "ceiling_samples_per_s": station.samples_per_s if station and holds_back else None,
         },
         fix=fix,
-        before=op.code,
-        after=changed,
         edits=edits,
     )

@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cs_input_analyzer.pipeline.lineage import reads_names_only
-from cs_input_analyzer.pipeline.op_traits import call_number, calls_python, cost_of, draws, is_costly, why_not_parallelized
-from cs_input_analyzer.pipeline.source.code import AUTOTUNE, with_argument
+from cs_input_analyzer.pipeline.op_traits import calls_python, cost_of, draws, is_costly, why_not_parallelized
+from cs_input_analyzer.pipeline.source.code import AUTOTUNE
 from cs_input_analyzer.pipeline.threads import is_serial
 from cs_input_analyzer.planning.evidence import BUSY_RATIO, bottleneck, busy_ratio, rate_of_worker, widest_cpus
 from cs_input_analyzer.records import Case, Edit, Finding, Op
@@ -45,15 +45,12 @@ def find(case: Case) -> Iterator[Finding]:
             message=f"{op.name} makes one call at a time: {why}"
             + (", and its one thread holds the worker back" if holds_back else ""),
             op=op.name,
-            source=op.source,
             evidence={
                 "cpus_per_task": cpus,
                 "share_ratio": cost.share_ratio if cost else None,
                 "busy_ratio": busy,
             },
             fix=f"give it num_parallel_calls={AUTOTUNE}",
-            before=op.code,
-            after=with_argument(op.code, "map", "num_parallel_calls", AUTOTUNE, nth=call_number(op, ops)),
             edits=(Edit(kind="parallelize", op=op.name),),
         )
 

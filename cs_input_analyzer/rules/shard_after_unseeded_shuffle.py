@@ -40,7 +40,6 @@ def find(case: Case) -> Iterator[Finding]:
             severity="warning",
             message="each worker takes its shard of an order of its own: the shards overlap and miss files",
             op=shuffle.name,
-            source=shuffle.source,
             evidence={"seed": None, "num_shards": _number(shard), "workers": case.plan.input_workers if case.plan else None},
             fix="list the files with shuffle=False, or with one seed for all workers, or shard before the shuffle",
             before=shuffle.code if after else None,

@@ -18,15 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cs_input_analyzer.pipeline.lineage import freeing_shuffle
-from cs_input_analyzer.pipeline.op_traits import (
-    call_number,
-    cost_of,
-    has_written_cycle,
-    is_made_by_reader,
-    opens_files,
-    reader_call,
-)
-from cs_input_analyzer.pipeline.source.code import with_argument
+from cs_input_analyzer.pipeline.op_traits import cost_of, has_written_cycle, opens_files
 from cs_input_analyzer.planning.evidence import READING, bottleneck, files_read, reads_at_once, widest_cpus
 from cs_input_analyzer.records import Case, Edit, EditKind, Finding, Op
 
@@ -69,20 +61,14 @@ def _fixed(op: Op, cycle: int, case: Case) -> Iterator[Finding]:
         wanted.append(("set-cycle-length", "cycle_length"))
     if isinstance(calls, int) and 0 < calls < better:
         wanted.append(("set-parallelism", "num_parallel_calls"))
-    nth, changed = call_number(op, case.pipeline.ops), op.code
-    for _, argument in wanted:
-        changed = with_argument(changed, "interleave", argument, str(better), nth=nth)
     yield Finding(
         code=CODE,
         severity="info",  # until the gain has been measured: on small records a fixed cycle can be the faster one
         message=f"{op.name} reads from {_files(now)} at a time, {better} at a time may draw more",
         op=op.name,
-        source=op.source,
         evidence={"cycle_length": cycle, "reads_at_once_now": now, "files": files_read(case, op), "times": drawn},
         fix=f"give it {' and '.join(f'{argument}={better}' for _, argument in wanted)}"
         + (", if you need no order of its elements" if cycle < better else ""),
-        before=op.code,
-        after=changed,
         edits=tuple(Edit(kind=kind, op=op.name, value=better) for kind, _ in wanted),
     )
 
@@ -95,23 +81,11 @@ def _waiting(op: Op, now: float, reads: int, case: Case) -> Finding:
         severity="warning",
         message=f"{op.name} reads from {_files(round(now))} at a time and mostly waits for them; {reads} would keep the CPUs busy",
         op=op.name,
-        source=op.source,
         evidence={"reads_at_once_now": now, "reads_at_once": reads, "files": files_read(case, op)},
         fix=f"read {reads} files at once: the storage answers slowly, and AUTOTUNE stops at the number of CPUs",
-        before=op.code,
-        after=_with_reads(op, reads, case),
         # A reader with `num_parallel_reads` makes as many calls as its cycle is long, and has no number of them.
         edits=(Edit(kind="set-cycle-length", op=op.name, value=reads), *calls),
     )
-
-
-def _with_reads(op: Op, reads: int, case: Case) -> str | None:
-    if is_made_by_reader(op, case.pipeline.ops):
-        reader = reader_call(op, case.pipeline.ops)
-        return with_argument(op.code, reader, "num_parallel_reads", str(reads)) if reader is not None else None
-    nth = call_number(op, case.pipeline.ops)
-    longer = with_argument(op.code, "interleave", "cycle_length", str(reads), nth=nth)
-    return with_argument(longer, "interleave", "num_parallel_calls", str(reads), nth=nth)
 
 
 def _reads_now(op: Op, cycle: int, case: Case) -> float:

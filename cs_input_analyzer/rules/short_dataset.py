@@ -31,7 +31,6 @@ def find(case: Case) -> Iterator[Finding]:
         severity="warning",
         message=f"the dataset ended and was read {passes + 1} times within one window; training input should repeat without end",
         op=last.name if last else None,
-        source=last.source if last else None,
         evidence={"passes": passes, "elements_per_pass": case.pipeline.cardinality},
         fix="add .repeat() after shuffle and before prefetch, and set the number of steps in the run",
     )

@@ -50,7 +50,6 @@ def find(case: Case) -> Iterator[Finding]:
             severity="info" if is_mixed else "warning",
             message=f"{shuffle.name} mixes whole batches ({count:,} of them{size}), not the samples in them",
             op=shuffle.name,
-            source=shuffle.source,
             evidence={"buffer_size": count, "batch_size": case.pipeline.batch_size, "buffer_bytes": held},
             fix=f"shuffle before {batch.name}, with a buffer counted in samples; the batches will be others",
             before=shuffle.code,

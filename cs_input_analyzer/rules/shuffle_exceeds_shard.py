@@ -51,10 +51,8 @@ def find(case: Case) -> Iterator[Finding]:
             severity="warning" if (gap_s or 0.0) >= LONG_GAP_S and (share or 0.0) >= GAP_RATIO else "info",
             message=f"the buffer of {op.name} takes {count:,} elements, and a worker has only about {samples:,.0f}",
             op=op.name,
-            source=op.source,
             evidence={"buffer_size": count, "samples_of_a_worker": round(samples), "workers": workers, "epoch_gap_s": gap_s},
             fix="shuffle the file names, and give the buffer some batches or a few percent of a worker's samples",
-            before=op.code,
         )
 
 

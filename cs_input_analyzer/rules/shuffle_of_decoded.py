@@ -15,9 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cs_input_analyzer.pipeline.op_kinds import SHUFFLES
-from cs_input_analyzer.pipeline.op_traits import call_number, chain_before, cost_of, decodes, is_map, sample_bytes
+from cs_input_analyzer.pipeline.op_traits import chain_before, cost_of, decodes, is_map, sample_bytes
 from cs_input_analyzer.pipeline.samples import samples_reaching
-from cs_input_analyzer.pipeline.source.code import with_calls_swapped
 from cs_input_analyzer.records import Case, Edit, Finding, Op
 from cs_input_analyzer.units import format_bytes
 
@@ -46,17 +45,13 @@ def find(case: Case) -> Iterator[Finding]:
             continue
         room = case.cluster.memory_bytes_per_node / (case.plan.tasks_per_node if case.plan else 1)
         crossed = maps[: maps.index(decoder) + 1]
-        is_one = len(crossed) == 1 and all(call_number(op, ops) is None for op in (*crossed, shuffle))
         yield Finding(
             code=CODE,
             severity="warning" if held is not None and held > MEMORY_RATIO * room else "info",
             message=f"{shuffle.name} keeps {count:,} decoded elements" + (f", {format_bytes(held)}" if held is not None else ""),
             op=shuffle.name,
-            source=shuffle.source,
             evidence={"buffer_size": count, "bytes_per_element": each, "buffer_bytes": held, "decoded_by": decoder.name},
             fix=f"shuffle before {decoder.name}, while the elements are still encoded",
-            before=shuffle.code,
-            after=with_calls_swapped(shuffle.code, "map", "shuffle") if is_one else None,
             edits=tuple(Edit(kind="swap", op=shuffle.name) for _ in crossed),
         )
 

@@ -14,11 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from cs_input_analyzer.pipeline.edits.statement import argument_set
 from cs_input_analyzer.pipeline.lineage import reads_names_only
 from cs_input_analyzer.pipeline.op_kinds import SHUFFLES
-from cs_input_analyzer.pipeline.op_traits import call_number
 from cs_input_analyzer.pipeline.samples import samples_reaching
-from cs_input_analyzer.pipeline.source.code import with_argument
 from cs_input_analyzer.pipeline.threads import reader_ops
 from cs_input_analyzer.planning.evidence import samples_of_worker
 from cs_input_analyzer.records import Case, Finding, Op
@@ -51,11 +50,10 @@ def find(case: Case) -> Iterator[Finding]:
         severity="info",
         message=f"the buffer of {op.name} takes {count:,} elements, less than {limit}: neighbours stay together",
         op=op.name,
-        source=op.source,
         evidence={"buffer_size": count, "batch_size": batch, "samples_of_a_worker": round(samples) if samples else None},
         fix=f"give it a buffer of {better:,}" + (", and shuffle the file names" if not is_mixed_before and reader_ops(ops) else ""),
         before=op.code,
-        after=with_argument(op.code, "shuffle", "buffer_size", str(better), nth=call_number(op, ops)),
+        after=argument_set(op, ops, "buffer_size", str(better)),
     )
 
 

@@ -45,7 +45,6 @@ def find(case: Case) -> Iterator[Finding]:
         message=f"the largest file has {format_bytes(files.largest_bytes)}, "
         f"the mean one {format_bytes(files.bytes / files.count)}{effect}",
         op=shard.name if shard else None,
-        source=shard.source if shard else None,
         evidence={
             "largest_bytes": files.largest_bytes,
             "smallest_bytes": files.smallest_bytes,

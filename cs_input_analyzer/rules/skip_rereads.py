@@ -48,7 +48,6 @@ def find(case: Case) -> Iterator[Finding]:
             severity="warning" if is_long else "info",
             message=f"{amount} are {_done(op, case)} and dropped at every {'pass' if is_repeated else 'start'}{took}",
             op=op.name,
-            source=op.source,
             evidence={"count": count, "samples": samples, "seconds": seconds, "in_every_pass": is_repeated},
             fix="restore the iterator from a checkpoint, or keep what is skipped in files of its own, in place of skip",
         )

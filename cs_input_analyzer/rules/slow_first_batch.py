@@ -50,7 +50,6 @@ def find(case: Case) -> Iterator[Finding]:
         severity="warning" if first_s >= LONG_S else "info",
         message=f"the first batch takes {format_seconds(first_s)}, later ones {format_seconds(gap_s)}{cause}",
         op=shuffle.name if shuffle is not None and is_fill else None,
-        source=shuffle.source if shuffle is not None and is_fill else None,
         evidence={"first_batch_s": first_s, "batch_gap_mean_s": gap_s, "fill_s": fill_s if is_fill else None},
         fix="give the shuffle a smaller buffer, or put it before what is costly"
         if is_fill

@@ -58,7 +58,6 @@ def _small_pool(case: Case, op: Op, threads: int) -> Iterator[Finding]:
         severity="warning" if starved else "info",
         message=f"a private pool of {counted(threads, 'thread')} runs all ops of this dataset, {short}",
         op=op.name,
-        source=op.source,
         evidence={
             "private_threadpool_size": threads,
             "cpus_per_task": cpus,
@@ -81,7 +80,6 @@ def _single_op(case: Case, op: Op, limit: int) -> Iterator[Finding]:
         message=f"each op may use {limit} thread{'s' if limit > 1 else ''}: "
         f"{busy.name} keeps one busy while {serial.idle_cpus:.1f} CPUs idle",
         op=op.name,
-        source=op.source,
         evidence={"max_intra_op_parallelism": limit, "busy_op": busy.name, "idle_cpus": serial.idle_cpus},
         fix="leave options.threading.max_intra_op_parallelism out, or map over samples with parallel calls",
     )

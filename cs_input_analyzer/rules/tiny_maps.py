@@ -47,10 +47,8 @@ def find(case: Case) -> Iterator[Finding]:
             severity="warning" if share is not None and share >= LARGE_RATIO else "info",
             message=f"{len(run)} small maps in a row ({', '.join(one.name for one in reversed(run))}) are called for each sample",
             op=first.name,
-            source=first.source,
             evidence={"maps": len(run), "share_ratio": share},
             fix="do it all in one function and one map",
-            before=first.code,
         )
 
 

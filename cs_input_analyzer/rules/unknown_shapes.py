@@ -39,7 +39,6 @@ def find(case: Case) -> Iterator[Finding]:
         severity="warning",
         message=f"unknown when the model is compiled: the shape of {names}",
         op=made_by[0].name if made_by else None,
-        source=made_by[0].source if made_by else None,
         evidence={"components": len(unknown), "of": len(case.pipeline.element_spec), "first": unknown[0].name},
         fix=_fix(unknown, any(op in python for op in made_by)),
     )

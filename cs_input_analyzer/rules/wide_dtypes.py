@@ -53,7 +53,6 @@ def find(case: Case) -> Iterator[Finding]:
         severity="warning" if ratio is not None and ratio >= LARGE_RATIO else "info",
         message=f"{', '.join(f'{part.name} is {part.dtype}' for part in wide[:4])}{amount}{per_s}",
         op=maps[-1].name if maps else None,
-        source=maps[-1].source if maps else None,
         evidence={
             "components": len(wide),
             "saved_bytes_per_sample": saved,

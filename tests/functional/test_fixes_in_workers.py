@@ -78,7 +78,7 @@ def candidate(kind: str, op: str) -> Candidate:
 
 
 def test_a_worker_tries_what_it_is_given(launcher: LocalLauncher, tmp_path: Path) -> None:
-    found = launched(launcher, tmp_path, "slow", (candidate("insert-cache", "map"), candidate("remove", "map")))
+    found = launched(launcher, tmp_path, "slow", (candidate("insert-cache", "map"), candidate("set-buffer", "map")))
     assert found.failure is None
     assert found.outcomes is not None
     assert found.outcomes.is_over
@@ -87,15 +87,15 @@ def test_a_worker_tries_what_it_is_given(launcher: LocalLauncher, tmp_path: Path
     assert cached.gain is not None
     assert cached.gain.low > 1
     assert found.outcomes.kept == (0,)
-    assert removed.reason == "map is neither a prefetch nor a cache"
+    assert removed.reason == "map is neither a prefetch nor a reader; the buffer of a shuffle decides the order"
 
 
 def test_a_crash_names_the_fix_that_ran_and_keeps_what_was_told(launcher: LocalLauncher, tmp_path: Path) -> None:
-    candidates = (candidate("remove", "map"), candidate("insert-prefetch", "map"), candidate("insert-prefetch", "map_2"))
+    candidates = (candidate("set-buffer", "map"), candidate("insert-prefetch", "map"), candidate("insert-prefetch", "map_2"))
     found = launched(launcher, tmp_path, "crashing", candidates)
     assert found.outcomes is not None
     assert not found.outcomes.is_over
-    assert found.outcomes.each[0].reason == "map is neither a prefetch nor a cache"
+    assert found.outcomes.each[0].reason == "map is neither a prefetch nor a reader; the buffer of a shuffle decides the order"
     assert found.outcomes.running == 1
     assert found.measurement.samples_per_s is not None  # and what was sampled before is kept
     assert found.outcomes.ended.startswith("killed by signal 6 (SIGABRT)")

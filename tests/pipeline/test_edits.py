@@ -127,20 +127,17 @@ KEPT: dict[str, tuple[Build, list[Edit]]] = {
         [edit("set-parallelism", "map", 2)],
     ),
     "cache at the end": (in_cycles, [edit("insert-cache", "interleave")]),
-    "no prefetch": (plain, [edit("remove", "prefetch")]),
-    "no cache": (lambda: Dataset.range(9).cache().repeat(2), [edit("remove", "cache")]),
     "buffer": (plain, [edit("set-buffer", "prefetch", 9)]),
     "buffer, tuned": (plain, [edit("set-buffer", "prefetch")]),
     "private threads": (plain, [edit("use-private-threads", "map", 3)]),
     "inside a function": (read_in_turn, [edit("set-buffer", "prefetch", 5)]),
     "map inside a function": (read_in_turn, [edit("parallelize", "map", 2)]),
-    "no prefetch inside": (read_in_turn, [edit("remove", "prefetch")]),
     "several at once, in and out": (
         read_in_turn,
         [
             edit("interleave", "flat_map"),
             edit("parallelize", "map", 2),
-            edit("remove", "prefetch"),
+            edit("set-buffer", "prefetch", 3),
             edit("insert-prefetch", "batch"),
         ],
     ),
@@ -443,9 +440,6 @@ REFUSED: dict[str, tuple[Build, Edit, str]] = {
     "cache of a generator": (made_by_python, edit("insert-cache", "map"), "GeneratorDataset|Python"),
     "cache inside": (read_in_turn, edit("insert-cache", "map"), "inside a function"),
     "cache twice": (lambda: Dataset.range(3).map(pair).cache(), edit("insert-cache", "map"), "a cache after map already"),
-    "a cache that freezes": (lambda: Dataset.range(4).shuffle(4).cache().repeat(2), edit("remove", "cache"), "freezes the order"),
-    "a cache in a file": (lambda: Dataset.range(4).cache("/nowhere/cache"), edit("remove", "cache"), "in a file"),
-    "a map cannot go": (plain, edit("remove", "map"), "neither a prefetch nor a cache"),
     "vectorize draws": (lambda: drawn().batch(2), edit("vectorize", "map"), "one draw for each sample"),
     "vectorize slices": (
         lambda: Dataset.from_tensor_slices([[1, 2], [3, 4]]).map(lambda row: row[:1]).batch(2),
@@ -511,11 +505,6 @@ def test_a_precondition_that_does_not_hold_is_named(build: Build, asked: Edit, p
     dataset = build()
     with pytest.raises(EditError, match=phrase):
         apply(dataset, [asked])
-
-
-def test_an_op_that_an_earlier_edit_took_away_is_gone() -> None:
-    with pytest.raises(EditError, match="prefetch is gone after an earlier edit"):
-        apply(plain(), [edit("remove", "prefetch"), edit("set-buffer", "prefetch", 3)])
 
 
 def test_no_edit_is_a_copy() -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
+from cs_input_analyzer import rules
 from cs_input_analyzer.records import Case, Finding, Op, OpCost, Station
 from tests.builders import (
     GIB,
@@ -125,7 +126,7 @@ def cost(name: str, share: float, **overrides: Any) -> OpCost:
 
 
 def found(rule: ModuleType, case: Case) -> list[Finding]:
-    findings = list(rule.find(case))
+    findings = rules.findings_of(rule, case)
     for finding in findings:
         assert finding.code == rule.CODE
         assert finding.message
@@ -135,3 +136,8 @@ def found(rule: ModuleType, case: Case) -> list[Finding]:
 
 def severities(rule: ModuleType, case: Case) -> list[str]:
     return [finding.severity for finding in found(rule, case)]
+
+
+def only(rule: ModuleType, case: Case) -> Finding:
+    (finding,) = found(rule, case)
+    return finding

@@ -23,7 +23,7 @@ from builders import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cs_input_analyzer.records import Case, Component, Edit, Finding, Op
+from cs_input_analyzer.records import Case, Component, Edit, Op
 from cs_input_analyzer.rules import (
     compression_tradeoff,
     decode_then_crop,
@@ -33,18 +33,9 @@ from cs_input_analyzer.rules import (
     starved_threads,
     wide_dtypes,
 )
+from tests.rules.lines import found, only, severities
 
 KIB, MIB, GIB = 2**10, 2**20, 2**30
-
-
-def severities(findings: Any) -> list[str]:
-    return [finding.severity for finding in findings]
-
-
-def only(findings: Any) -> Finding:
-    (finding,) = findings
-    assert isinstance(finding, Finding)
-    return finding
 
 
 def case_of(*ops: Op, **overrides: Any) -> Case:
@@ -91,18 +82,18 @@ def busy(kind: str, utilization: float = 0.97, **overrides: Any) -> tuple[Any, .
     ],
 )
 def test_python_is_as_bad_as_it_costs(evidence: dict[str, Any], severity: str) -> None:
-    finding = only(python_in_pipeline.find(case_of(NAMES, reader(), INTERLEAVE, PYTHON, BATCH, **evidence)))
+    finding = only(python_in_pipeline, case_of(NAMES, reader(), INTERLEAVE, PYTHON, BATCH, **evidence))
     assert (finding.severity, finding.op) == (severity, "map")
     assert "sample" in finding.message
 
 
 def test_python_for_whole_batches_costs_less() -> None:
-    assert severities(python_in_pipeline.find(case_of(NAMES, BATCH, PYTHON))) == ["info"]
+    assert severities(python_in_pipeline, case_of(NAMES, BATCH, PYTHON)) == ["info"]
 
 
 def test_the_ceiling_of_the_lock_is_told() -> None:
     case = case_of(NAMES, PYTHON, stations=busy("Python (GIL)", samples_per_s=1_234.0))
-    finding = only(python_in_pipeline.find(case))
+    finding = only(python_in_pipeline, case)
     assert finding.evidence["ceiling_samples_per_s"] == 1_234.0
     assert "1,234" in finding.message
 
@@ -112,7 +103,7 @@ def test_python_that_hardly_runs_is_right(measured: dict[str, Any]) -> None:
     """Before a full cache, for instance."""
     profile = profile_with("map", 0.005)
     rows = tuple(replace(row, **measured) if row.name == "map" else row for row in profile.ops)
-    assert severities(python_in_pipeline.find(case_of(NAMES, PYTHON, BATCH, profile=replace(profile, ops=rows)))) == []
+    assert severities(python_in_pipeline, case_of(NAMES, PYTHON, BATCH, profile=replace(profile, ops=rows))) == []
 
 
 @pytest.mark.parametrize(("elements", "word"), [(1.0, "sample"), (1 / 35, "batch"), (35.0, "sample")])
@@ -120,20 +111,20 @@ def test_how_often_python_is_called_is_what_was_measured(elements: float, word: 
     """A file of 35 samples may be one call, though nothing was batched."""
     profile = profile_with("map", 0.5)
     rows = tuple(replace(row, elements_per_sample=elements) for row in profile.ops)
-    finding = only(python_in_pipeline.find(case_of(NAMES, PYTHON, BATCH, profile=replace(profile, ops=rows))))
+    finding = only(python_in_pipeline, case_of(NAMES, PYTHON, BATCH, profile=replace(profile, ops=rows)))
     assert f"for every {word}," in finding.message
 
 
 @pytest.mark.parametrize("kind", ["PyFunc", "EagerPyFunc", "PyFuncStateless"])
 def test_all_ways_into_python_are_one_finding(kind: str) -> None:
     second = make_op("map", name="map_2", function_ops=(kind,))
-    assert only(python_in_pipeline.find(case_of(NAMES, PYTHON, second))).evidence["python_ops"] == 2
+    assert only(python_in_pipeline, case_of(NAMES, PYTHON, second)).evidence["python_ops"] == 2
 
 
 def test_a_generator_is_python() -> None:
     generator = make_op("from_generator", kind="Generator", within="flat_map", parameters={}, function_ops=("PyFunc",))
     flat = make_op("flat_map", kind="FlatMap", parameters={}, function_ops=("GeneratorDataset", "PyFunc"))
-    assert only(python_in_pipeline.find(case_of(NAMES, generator, flat, BATCH))).op == "from_generator"
+    assert only(python_in_pipeline, case_of(NAMES, generator, flat, BATCH)).op == "from_generator"
 
 
 @pytest.mark.parametrize(
@@ -141,7 +132,7 @@ def test_a_generator_is_python() -> None:
     [(NAMES, reader(), INTERLEAVE, BATCH), (NAMES, make_op("map", function_ops=("DecodeJpeg", "Cast")), BATCH), ()],
 )
 def test_functions_of_tensorflow_alone_are_right(ops: tuple[Op, ...]) -> None:
-    assert severities(python_in_pipeline.find(case_of(*ops))) == []
+    assert severities(python_in_pipeline, case_of(*ops)) == []
 
 
 # --- CSI402 wide types --------------------------------------------------------------------------------------------------------
@@ -153,7 +144,7 @@ def part(dtype: str, *shape: int | None, name: str = "x", kind: str = "tensor") 
 
 def test_bytes_saved_are_counted_for_a_sample_and_a_second() -> None:
     spec = (part("float64", 32, 100, name="image"), part("int64", 32, name="label"))
-    finding = only(wide_dtypes.find(case_of(NAMES, make_op("map"), BATCH, element_spec=spec, plan=make_plan())))
+    finding = only(wide_dtypes, case_of(NAMES, make_op("map"), BATCH, element_spec=spec, plan=make_plan()))
     assert finding.severity == "warning"
     assert finding.evidence["saved_bytes_per_sample"] == 100 * 6 + 4
     assert finding.evidence["bytes_per_sample"] == 100 * 8 + 8
@@ -162,16 +153,16 @@ def test_bytes_saved_are_counted_for_a_sample_and_a_second() -> None:
 
 def test_a_wide_label_beside_an_image_is_for_information() -> None:
     spec = (part("float16", 32, 10, 10), part("int64", 32, name="label"))
-    finding = only(wide_dtypes.find(case_of(NAMES, BATCH, element_spec=spec)))
+    finding = only(wide_dtypes, case_of(NAMES, BATCH, element_spec=spec))
     assert (finding.severity, finding.evidence["saved_bytes_per_sample"]) == ("info", 4)
     photographs = (part("float16", 32, 224, 224, 3), part("int64", 32, name="label"))
-    assert severities(wide_dtypes.find(case_of(NAMES, BATCH, element_spec=photographs))) == []
+    assert severities(wide_dtypes, case_of(NAMES, BATCH, element_spec=photographs)) == []
 
 
 @pytest.mark.parametrize("kind", ["ragged", "sparse"])
 def test_sizes_that_nobody_knows_are_not_made_up(kind: str) -> None:
     spec = (part("int64", 32, None, kind=kind),)
-    finding = only(wide_dtypes.find(case_of(NAMES, BATCH, element_spec=spec)))
+    finding = only(wide_dtypes, case_of(NAMES, BATCH, element_spec=spec))
     assert finding.severity == "info"
     assert finding.evidence["saved_bytes_per_sample"] is None
     assert finding.evidence["saved_bytes_per_s"] is None
@@ -186,9 +177,9 @@ def test_sizes_that_nobody_knows_are_not_made_up(kind: str) -> None:
 )
 def test_never_more_is_saved_than_there_is(parts: list[tuple[str, int]]) -> None:
     spec = tuple(part(dtype, size) for dtype, size in parts)
-    found = list(wide_dtypes.find(case_of(NAMES, element_spec=spec)))
-    assert bool(found) is any(dtype.endswith("64") for dtype, _ in parts)
-    for finding in found:
+    findings = found(wide_dtypes, case_of(NAMES, element_spec=spec))
+    assert bool(findings) is any(dtype.endswith("64") for dtype, _ in parts)
+    for finding in findings:
         saved, whole = finding.evidence["saved_bytes_per_sample"], finding.evidence["bytes_per_sample"]
         assert isinstance(saved, float)
         assert isinstance(whole, float)
@@ -197,13 +188,13 @@ def test_never_more_is_saved_than_there_is(parts: list[tuple[str, int]]) -> None
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "int32", "uint8", "bool", "string"])
 def test_types_of_up_to_32_bits_are_right(dtype: str) -> None:
-    assert severities(wide_dtypes.find(case_of(NAMES, BATCH, element_spec=(part(dtype, 32, 100),)))) == []
+    assert severities(wide_dtypes, case_of(NAMES, BATCH, element_spec=(part(dtype, 32, 100),))) == []
 
 
 @pytest.mark.parametrize(("pixels", "fires"), [(588 * 256, False), (90, True)])
 def test_a_label_of_64_bits_beside_a_picture_is_not_worth_a_word(pixels: int, fires: bool) -> None:
     spec = (part("float32", 32, pixels), part("int64", 32))
-    assert bool(list(wide_dtypes.find(case_of(NAMES, BATCH, element_spec=spec)))) is fires
+    assert bool(found(wide_dtypes, case_of(NAMES, BATCH, element_spec=spec))) is fires
 
 
 # --- CSI403 decode, then crop -------------------------------------------------------------------------------------------------
@@ -222,20 +213,20 @@ def decoder(*called: str, name: str = "map") -> Op:
     ],
 )
 def test_an_image_decoded_whole_and_cropped_is_told(ops: tuple[Op, ...]) -> None:
-    finding = only(decode_then_crop.find(case_of(*ops)))
+    finding = only(decode_then_crop, case_of(*ops))
     assert (finding.severity, finding.op) == ("info", "map")
 
 
 @pytest.mark.parametrize(("share", "severity"), [(0.6, "warning"), (0.3, "info")])
 def test_decoding_is_as_bad_as_it_costs(share: float, severity: str) -> None:
     case = case_of(NAMES, decoder("DecodeJpeg", "Slice"), BATCH, profile=profile_with("map", share))
-    assert severities(decode_then_crop.find(case)) == [severity]
+    assert severities(decode_then_crop, case) == [severity]
 
 
 def test_what_an_interleave_calls_is_told_once() -> None:
     inner = make_op("map", within="interleave", function_ops=("DecodeJpeg", "Slice"))
     outer = make_op("interleave", function_ops=("DecodeJpeg", "MapDataset", "Slice"))
-    assert only(decode_then_crop.find(case_of(NAMES, inner, outer, BATCH))).op == "map"
+    assert only(decode_then_crop, case_of(NAMES, inner, outer, BATCH)).op == "map"
 
 
 @pytest.mark.parametrize(
@@ -251,7 +242,7 @@ def test_what_an_interleave_calls_is_told_once() -> None:
     ],
 )
 def test_images_that_keep_their_pixels_are_right(ops: tuple[Op, ...]) -> None:
-    assert severities(decode_then_crop.find(case_of(*ops))) == []
+    assert severities(decode_then_crop, case_of(*ops)) == []
 
 
 # --- CSI404 compression -------------------------------------------------------------------------------------------------------
@@ -262,22 +253,22 @@ DECODE = make_op("map", function_ops=("DecodeJpeg",))
 
 @pytest.mark.parametrize("kind", ["GZIP", "ZLIB"])
 def test_unpacking_that_takes_the_scarce_cpu_is_told(kind: str) -> None:
-    finding = only(compression_tradeoff.find(case_of(NAMES, reader(kind), INTERLEAVE, **CPU_BOUND)))
+    finding = only(compression_tradeoff, case_of(NAMES, reader(kind), INTERLEAVE, **CPU_BOUND))
     assert (finding.severity, finding.evidence["compression_type"]) == ("warning", kind)
 
 
 @pytest.mark.parametrize("evidence", [{}, CPU_BOUND | {"stations": busy("CPU", 0.5)}])
 def test_compression_that_was_not_measured_or_does_not_hurt_is_for_information(evidence: dict[str, Any]) -> None:
-    assert severities(compression_tradeoff.find(case_of(NAMES, reader("GZIP"), INTERLEAVE, **evidence))) == ["info"]
+    assert severities(compression_tradeoff, case_of(NAMES, reader("GZIP"), INTERLEAVE, **evidence)) == ["info"]
 
 
 def test_images_packed_twice_are_told_even_where_it_costs_little() -> None:
     case = case_of(NAMES, reader("GZIP"), INTERLEAVE, DECODE, profile=profile_with("TFRecordDataset", 0.05))
-    assert severities(compression_tradeoff.find(case)) == ["info"]
+    assert severities(compression_tradeoff, case) == ["info"]
 
 
 def test_plain_records_before_a_slow_storage_are_told() -> None:
-    finding = only(compression_tradeoff.find(case_of(NAMES, reader(), INTERLEAVE, stations=busy("storage bandwidth"))))
+    finding = only(compression_tradeoff, case_of(NAMES, reader(), INTERLEAVE, stations=busy("storage bandwidth")))
     assert (finding.severity, finding.evidence["is_storage_the_bottleneck"]) == ("info", True)
 
 
@@ -296,7 +287,7 @@ def test_plain_records_before_a_slow_storage_are_told() -> None:
     ],
 )
 def test_compression_that_pays_is_right(case: Case) -> None:
-    assert severities(compression_tradeoff.find(case)) == []
+    assert severities(compression_tradeoff, case) == []
 
 
 # --- CSI405 one file, or thousands --------------------------------------------------------------------------------------------
@@ -308,7 +299,7 @@ def files(count: int, mean: float, **overrides: Any) -> Case:
 
 
 def test_thousands_of_tiny_files_are_told_with_a_better_number() -> None:
-    finding = only(file_count_extreme.find(files(50_000, 20 * KIB)))
+    finding = only(file_count_extreme, files(50_000, 20 * KIB))
     assert finding.severity == "warning"
     assert finding.fix is not None
     assert f"{-(-50_000 * 20 * KIB // (128 * MIB))} files" in finding.fix
@@ -325,12 +316,12 @@ def test_thousands_of_tiny_files_are_told_with_a_better_number() -> None:
     ],
 )
 def test_files_are_as_bad_as_reading_was_measured_to_be(case: Case, severity: str) -> None:
-    assert severities(file_count_extreme.find(case)) == [severity]
+    assert severities(file_count_extreme, case) == [severity]
 
 
 def test_waiting_for_files_is_counted_from_the_storage() -> None:
     storage = make_storage(reads=(make_read_rate(1, latency_s=0.003, bytes_per_s=100e6),))
-    finding = only(file_count_extreme.find(files(5_000, 100_000.0, storage=storage)))
+    finding = only(file_count_extreme, files(5_000, 100_000.0, storage=storage))
     assert finding.evidence["waiting_ratio"] == pytest.approx(0.75)  # 3 ms for the first byte, 1 ms for the rest
 
 
@@ -346,7 +337,7 @@ def test_waiting_for_files_is_counted_from_the_storage() -> None:
     ],
 )
 def test_files_of_a_good_size_are_right(case: Case) -> None:
-    assert severities(file_count_extreme.find(case)) == []
+    assert severities(file_count_extreme, case) == []
 
 
 # --- CSI406 read buffer -------------------------------------------------------------------------------------------------------
@@ -369,7 +360,7 @@ SMALL_FILES = make_files(count=100, bytes=100 * 200 * KIB)  # each in one read
     ],
 )
 def test_a_small_read_buffer_is_as_bad_as_reading_is_slow(buffer: int | str, evidence: dict[str, Any], severity: str) -> None:
-    finding = only(read_buffer_size.find(case_of(NAMES, reader(buffer=buffer), INTERLEAVE, **evidence)))
+    finding = only(read_buffer_size, case_of(NAMES, reader(buffer=buffer), INTERLEAVE, **evidence))
     assert finding.severity == severity
     (edit,) = finding.edits
     assert (edit.kind, edit.op) == ("set-buffer", "TFRecordDataset")
@@ -377,14 +368,14 @@ def test_a_small_read_buffer_is_as_bad_as_reading_is_slow(buffer: int | str, evi
 
 def test_on_a_slow_file_system_the_buffer_covers_twice_the_latency() -> None:
     code = "ds = names.interleave(lambda n: tf.data.TFRecordDataset(n, buffer_size=4096))"
-    finding = only(read_buffer_size.find(case_of(NAMES, reader(buffer=4096, code=code), INTERLEAVE, **WAITING)))
+    finding = only(read_buffer_size, case_of(NAMES, reader(buffer=4096, code=code), INTERLEAVE, **WAITING))
     assert finding.edits == (Edit(kind="set-buffer", op="TFRecordDataset", value=4 * MIB),)  # 2 x 20 ms x 100 MB/s
     assert finding.after == code.replace("4096", "4 << 20")
 
 
 def test_on_a_fast_one_tensorflows_own_is_enough() -> None:
     code = "ds = tf.data.TFRecordDataset(names, buffer_size=512)"
-    finding = only(read_buffer_size.find(case_of(NAMES, reader(buffer=512, code=code), INTERLEAVE)))
+    finding = only(read_buffer_size, case_of(NAMES, reader(buffer=512, code=code), INTERLEAVE))
     assert finding.after == "ds = tf.data.TFRecordDataset(names)"
     assert finding.edits[0].value == 256 * KIB
 
@@ -404,7 +395,7 @@ def test_on_a_fast_one_tensorflows_own_is_enough() -> None:
     ],
 )
 def test_a_read_buffer_that_suits_the_storage_is_right(case: Case) -> None:
-    assert severities(read_buffer_size.find(case)) == []
+    assert severities(read_buffer_size, case) == []
 
 
 # --- CSI407 thread pools ------------------------------------------------------------------------------------------------------
@@ -417,7 +408,7 @@ def pool(threads: int) -> Op:
 
 
 def test_a_pool_smaller_than_the_tasks_cpus_is_told() -> None:
-    finding = only(starved_threads.find(case_of(NAMES, pool(1), plan=make_plan("2x16x4"))))
+    finding = only(starved_threads, case_of(NAMES, pool(1), plan=make_plan("2x16x4")))
     assert finding.severity == "warning"
     assert finding.edits == (Edit(kind="use-private-threads", op="with_options", value=4),)
 
@@ -425,7 +416,7 @@ def test_a_pool_smaller_than_the_tasks_cpus_is_told() -> None:
 def test_a_pool_that_only_wider_tasks_would_miss_is_for_information() -> None:
     """The plan has tasks of one CPU because one thread cannot use more: for them the pool is large enough."""
     measured = (make_measurement("1x1x1"), make_measurement("1x1x4"))
-    finding = only(starved_threads.find(case_of(NAMES, pool(1), plan=make_plan("2x16x1"), measurements=measured)))
+    finding = only(starved_threads, case_of(NAMES, pool(1), plan=make_plan("2x16x1"), measurements=measured))
     assert finding.severity == "info"
     assert finding.edits == ()
     assert "4 CPUs" in finding.message
@@ -433,7 +424,7 @@ def test_a_pool_that_only_wider_tasks_would_miss_is_for_information() -> None:
 
 def test_a_pool_smaller_than_the_calls_that_the_code_asks_for_is_told() -> None:
     mapped = make_op("map", parameters={"num_parallel_calls": 8})
-    finding = only(starved_threads.find(case_of(NAMES, mapped, pool(2), measurements=())))
+    finding = only(starved_threads, case_of(NAMES, mapped, pool(2), measurements=()))
     assert finding.evidence["parallel_calls"] == 8
     assert finding.edits == ()  # how many CPUs there are is unknown
 
@@ -441,7 +432,7 @@ def test_a_pool_smaller_than_the_calls_that_the_code_asks_for_is_told() -> None:
 def test_one_thread_for_an_op_that_does_all_the_work_is_for_information() -> None:
     limited = make_op("with_options", kind="Options", parameters={INTRA_OP: 1})
     profile = make_profile(serial=make_serial_station(op="map", idle_cpus=3.0))
-    assert severities(starved_threads.find(case_of(NAMES, make_op("map"), limited, profile=profile))) == ["info"]
+    assert severities(starved_threads, case_of(NAMES, make_op("map"), limited, profile=profile)) == ["info"]
 
 
 @pytest.mark.parametrize(
@@ -461,4 +452,4 @@ def test_one_thread_for_an_op_that_does_all_the_work_is_for_information() -> Non
     ],
 )
 def test_threads_for_all_cpus_are_right(case: Case) -> None:
-    assert severities(starved_threads.find(case)) == []
+    assert severities(starved_threads, case) == []

@@ -28,7 +28,7 @@ from builders import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cs_input_analyzer.records import BatchGap, Case, Finding, TunedParameter
+from cs_input_analyzer.records import BatchGap, Case, TunedParameter
 from cs_input_analyzer.rules import (
     autotune_sees_host,
     cold_cache,
@@ -37,18 +37,9 @@ from cs_input_analyzer.rules import (
     path_not_shared,
     tables_disagree,
 )
+from tests.rules.lines import found, only, severities
 
 GIB = 2**30
-
-
-def severities(findings: Any) -> list[str]:
-    return [finding.severity for finding in findings]
-
-
-def only(findings: Any) -> Finding:
-    (finding,) = findings
-    assert isinstance(finding, Finding)
-    return finding
 
 
 # --- CSI504 temporary folders -------------------------------------------------------------------------------------------------
@@ -64,14 +55,14 @@ def placed(directory: str | None, *, nodes: int = 1, is_shared: bool | None = Fa
 
 @pytest.mark.parametrize("directory", ["/tmp", "/tmp/data", "/var/tmp/x", "/dev/shm/data"])
 def test_a_folder_for_temporary_files_is_told(directory: str) -> None:
-    assert severities(dataset_in_tmp.find(placed(directory))) == ["info"]
+    assert severities(dataset_in_tmp, placed(directory)) == ["info"]
 
 
 @pytest.mark.parametrize(
     ("directory", "file_system", "in_memory"), [("/tmp", "tmpfs", True), ("/dev/shm", "tmpfs", True), ("/tmp", "xfs", False)]
 )
 def test_memory_taken_by_the_dataset_is_told(directory: str, file_system: str, in_memory: bool) -> None:
-    assert ("memory" in only(dataset_in_tmp.find(placed(directory, file_system=file_system))).message) is in_memory
+    assert ("memory" in only(dataset_in_tmp, placed(directory, file_system=file_system)).message) is in_memory
 
 
 @pytest.mark.parametrize(
@@ -86,7 +77,7 @@ def test_memory_taken_by_the_dataset_is_told(directory: str, file_system: str, i
     ],
 )
 def test_a_folder_that_stays_is_right(case: Case) -> None:
-    assert severities(dataset_in_tmp.find(case)) == []
+    assert severities(dataset_in_tmp, case) == []
 
 
 @given(
@@ -96,7 +87,7 @@ def test_a_folder_that_stays_is_right(case: Case) -> None:
 )
 def test_one_place_is_never_two_findings(directory: str | None, nodes: int, is_shared: bool | None) -> None:
     case = placed(directory, nodes=nodes, is_shared=is_shared)
-    assert len([*dataset_in_tmp.find(case), *path_not_shared.find(case)]) <= 1
+    assert len([*found(dataset_in_tmp, case), *found(path_not_shared, case)]) <= 1
 
 
 # --- CSI505 cold cache --------------------------------------------------------------------------------------------------------
@@ -126,7 +117,7 @@ READING = (make_station("readers", utilization_ratio=0.95),)
     ],
 )
 def test_a_cold_start_is_as_bad_as_the_plan_depends_on_it(case: Case, severity: str) -> None:
-    assert severities(cold_cache.find(case)) == [severity]
+    assert severities(cold_cache, case) == [severity]
 
 
 @pytest.mark.parametrize(
@@ -144,7 +135,7 @@ def test_a_cold_start_is_as_bad_as_the_plan_depends_on_it(case: Case, severity: 
     ],
 )
 def test_a_cache_as_training_will_find_it_is_right(case: Case) -> None:
-    assert severities(cold_cache.find(case)) == []
+    assert severities(cold_cache, case) == []
 
 
 def of_a_cache(*fills: bool) -> Case:
@@ -155,14 +146,14 @@ def of_a_cache(*fills: bool) -> Case:
 
 
 def test_a_cache_that_was_never_full_is_told() -> None:
-    (finding,) = cold_cache.find(of_a_cache(True, True))
+    (finding,) = found(cold_cache, of_a_cache(True, True))
     assert (finding.severity, finding.op) == ("warning", "cache")
     assert "first pass" in finding.message
 
 
 @pytest.mark.parametrize("fills", [(False,), (True, False)])
 def test_windows_of_a_full_cache_are_right(fills: tuple[bool, ...]) -> None:
-    assert severities(cold_cache.find(of_a_cache(*fills))) == []
+    assert severities(cold_cache, of_a_cache(*fills)) == []
 
 
 # --- CSI506 oversubscribed CPUs -----------------------------------------------------------------------------------------------
@@ -179,14 +170,14 @@ def noisy(*steals: float | None, layout: str = "1x1x2", preempted: float | None 
 
 
 def test_a_launch_larger_than_its_nodes_is_told() -> None:
-    finding = only(oversubscribed_cpus.find(today("2x8x4")))
+    finding = only(oversubscribed_cpus, today("2x8x4"))
     assert finding.severity == "warning"
     assert (finding.evidence["cpus_per_node_wanted"], finding.evidence["cpus_per_node"]) == (32, 16)
 
 
 @pytest.mark.parametrize("case", [noisy(0.2, 0.3), noisy(0.0, preempted=1.4), noisy(0.1, preempted=2.0)])
 def test_a_busy_host_is_told_once(case: Case) -> None:
-    assert severities(oversubscribed_cpus.find(case)) == ["info"]
+    assert severities(oversubscribed_cpus, case) == ["info"]
 
 
 @pytest.mark.parametrize(
@@ -203,7 +194,7 @@ def test_a_busy_host_is_told_once(case: Case) -> None:
     ],
 )
 def test_cpus_for_all_threads_are_right(case: Case) -> None:
-    assert severities(oversubscribed_cpus.find(case)) == []
+    assert severities(oversubscribed_cpus, case) == []
 
 
 # --- CSI507 AUTOTUNE and the host's CPUs --------------------------------------------------------------------------------------
@@ -238,13 +229,13 @@ def quota(budget: int, source: str = "cgroup quota") -> Case:
     ],
 )
 def test_autotune_that_counts_too_many_cpus_is_told(case: Case, severity: str) -> None:
-    assert severities(autotune_sees_host.find(case)) == [severity]
+    assert severities(autotune_sees_host, case) == [severity]
 
 
 def test_the_cause_is_told_and_not_its_effect_again() -> None:
     case = budgeted(64)
     case = replace(case, measurements=tuned(64.0).measurements, host=quota(4).host)
-    assert only(autotune_sees_host.find(case)).op == "with_options"
+    assert only(autotune_sees_host, case).op == "with_options"
 
 
 @pytest.mark.parametrize(
@@ -265,7 +256,7 @@ def test_the_cause_is_told_and_not_its_effect_again() -> None:
     ],
 )
 def test_autotune_that_counts_right_is_right(case: Case) -> None:
-    assert severities(autotune_sees_host.find(case)) == []
+    assert severities(autotune_sees_host, case) == []
 
 
 # --- CSI508 figures that contradict each other ----------------------------------------------------------------------------------
@@ -284,8 +275,8 @@ def with_workers(*layouts: tuple[str, float, float], **fields: Any) -> Case:
 
 @given(rate=st.floats(1, 1e6), cpus=st.integers(1, 64), share=st.floats(0, 1.1), over=st.floats(1.2, 4))
 def test_cpu_time_says_no_more_cpus_than_there_are(rate: float, cpus: int, share: float, over: float) -> None:
-    assert not list(tables_disagree.find(with_workers((f"1x1x{cpus}", rate, share * cpus / rate))))
-    told = only(tables_disagree.find(with_workers((f"1x1x{cpus}", rate, over * cpus / rate))))
+    assert not found(tables_disagree, with_workers((f"1x1x{cpus}", rate, share * cpus / rate)))
+    told = only(tables_disagree, with_workers((f"1x1x{cpus}", rate, over * cpus / rate)))
     assert "the rate is believed" in told.message
     assert told.evidence["cpus_used"] == pytest.approx(over * cpus)
 
@@ -314,7 +305,7 @@ READER_ROW = make_op_cost("interleave", self_cpu_s_per_sample=4e-4)
     ],
 )
 def test_readers_that_contradict_the_table_beside_them_are_told_with_what_is_believed(case: Case, words: str) -> None:
-    assert words in only(tables_disagree.find(case)).message
+    assert words in only(tables_disagree, case).message
 
 
 @pytest.mark.parametrize(
@@ -333,7 +324,7 @@ def test_readers_that_contradict_the_table_beside_them_are_told_with_what_is_bel
     ],
 )
 def test_readers_that_agree_with_what_stands_beside_them_are_silent(case: Case) -> None:
-    assert not list(tables_disagree.find(case))
+    assert not found(tables_disagree, case)
 
 
 def test_a_map_that_reads_files_and_decodes_them_costs_more_than_reading() -> None:
@@ -357,7 +348,7 @@ def planned(limited_by: str, *, used: float, cpus: int = 2, queued: float | None
 
 
 def test_a_plan_that_idle_cpus_limit_is_told_with_the_bottleneck() -> None:
-    told = only(tables_disagree.find(planned("worker CPU", used=0.06)))
+    told = only(tables_disagree, planned("worker CPU", used=0.06))
     assert "idle 93% of the time (serial op map holds one back)" in told.message
 
 
@@ -374,7 +365,7 @@ def test_a_plan_that_idle_cpus_limit_is_told_with_the_bottleneck() -> None:
     ],
 )
 def test_a_plan_that_busy_cpus_or_something_else_limit_is_silent(case: Case) -> None:
-    assert not list(tables_disagree.find(case))
+    assert not found(tables_disagree, case)
 
 
 def passing(epochs: int, gap_s: float | None, window_s: float = 10.0) -> Case:
@@ -384,7 +375,7 @@ def passing(epochs: int, gap_s: float | None, window_s: float = 10.0) -> Case:
 
 
 def test_a_rate_that_is_mostly_restarts_is_told() -> None:
-    told = only(tables_disagree.find(passing(276, 0.02)))
+    told = only(tables_disagree, passing(276, 0.02))
     assert "55% of the time went between the end of one pass" in told.message
 
 
@@ -393,14 +384,14 @@ def test_where_each_batch_is_a_pass_gaps_and_rate_agree() -> None:
     (worker,) = case.measurements[0].workers
     gap = BatchGap(p50=0.147, p95=0.16, p99=0.17, max=0.2)
     worker = replace(worker, batches_per_s=1 / 0.15, batch_gap_s=gap)
-    assert not list(tables_disagree.find(replace(case, measurements=(make_measurement("1x1x2", workers=(worker,)),))))
+    assert not found(tables_disagree, replace(case, measurements=(make_measurement("1x1x2", workers=(worker,)),)))
 
 
 @pytest.mark.parametrize("case", [passing(0, None), passing(3, 0.02), passing(100, 0.02), passing(0, 0.02)])
 def test_a_rate_with_few_restarts_is_silent(case: Case) -> None:
-    assert not list(tables_disagree.find(case))
+    assert not found(tables_disagree, case)
 
 
 def test_nothing_measured_is_nothing_to_contradict() -> None:
-    assert not list(tables_disagree.find(with_workers()))
-    assert not list(tables_disagree.find(make_case(measurements=(make_measurement("1x1x2", (None,)),))))
+    assert not found(tables_disagree, with_workers())
+    assert not found(tables_disagree, make_case(measurements=(make_measurement("1x1x2", (None,)),)))

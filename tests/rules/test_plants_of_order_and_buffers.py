@@ -78,7 +78,7 @@ def with_what_it_takes(code: str, case: Case) -> Case:
 
 
 def ours(case: Case) -> list[Finding]:
-    return [finding for rule in OURS for finding in rule.find(case)]
+    return [finding for rule in OURS for finding in rules.findings_of(rule, case)]
 
 
 @pytest.mark.parametrize("name", PATHOLOGIES)

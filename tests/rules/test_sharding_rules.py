@@ -21,7 +21,7 @@ from builders import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cs_input_analyzer.records import Case, Component, Finding, Op
+from cs_input_analyzer.records import Case, Component, Op
 from cs_input_analyzer.rules import (
     drop_remainder_missing,
     fewer_files_than_workers,
@@ -33,19 +33,10 @@ from cs_input_analyzer.rules import (
     skip_rereads,
     unknown_shapes,
 )
+from tests.rules.lines import found, only, severities
 
 GIB, MIB = 2**30, 2**20
 LIST = 'files = tf.data.Dataset.list_files("/data/*.tfrecord")'
-
-
-def severities(findings: Any) -> list[str]:
-    return [finding.severity for finding in findings]
-
-
-def only(findings: Any) -> Finding:
-    (finding,) = findings
-    assert isinstance(finding, Finding)
-    return finding
 
 
 def chained(*ops: Op) -> tuple[Op, ...]:
@@ -80,7 +71,7 @@ def shuffle(seed: int, seed2: int, **overrides: Any) -> Op:
 
 def test_too_few_files_come_with_a_count_and_lines_that_write_them() -> None:
     case = make_case(pipeline=make_graph(files=make_files(count=8)), plan=make_plan(input_workers=16))
-    finding = only(fewer_files_than_workers.find(case))
+    finding = only(fewer_files_than_workers, case)
     assert finding.evidence["files_wanted"] == 64
     assert finding.after is not None
     assert "range(64)" in finding.after
@@ -89,23 +80,23 @@ def test_too_few_files_come_with_a_count_and_lines_that_write_them() -> None:
 
 def test_the_recipe_quotes_a_folder_of_any_name() -> None:
     files = make_files(count=1, directory='/data/a "b" {c}')
-    finding = only(fewer_files_than_workers.find(make_case(pipeline=make_graph(files=files))))
+    finding = only(fewer_files_than_workers, make_case(pipeline=make_graph(files=files)))
     assert finding.after is not None
     compile(finding.after, "recipe", "exec")
 
 
 def test_no_recipe_for_files_that_are_not_of_records() -> None:
     ops = (NAMES, SHARD, make_op("interleave"), BATCH)
-    finding = only(fewer_files_than_workers.find(case_of(*ops, files=make_files(count=1))))
+    finding = only(fewer_files_than_workers, case_of(*ops, files=make_files(count=1)))
     assert finding.after is None
 
 
 @given(files=st.integers(1, 40), workers=st.integers(1, 40))
 def test_files_are_too_few_exactly_below_the_workers(files: int, workers: int) -> None:
     case = make_case(pipeline=make_graph(files=make_files(count=files)), plan=make_plan(input_workers=workers))
-    found = list(fewer_files_than_workers.find(case))
-    assert bool(found) is (files < workers)
-    assert all(finding.evidence["files_wanted"] >= workers for finding in found)
+    findings = found(fewer_files_than_workers, case)
+    assert bool(findings) is (files < workers)
+    assert all(finding.evidence["files_wanted"] >= workers for finding in findings)
 
 
 # --- CSI303 no shard ----------------------------------------------------------------------------------------------------------
@@ -121,14 +112,14 @@ def several(counts: tuple[int | None, ...], **overrides: Any) -> Any:
 
 def test_workers_that_all_stream_the_same_are_told() -> None:
     case = case_of(*UNSHARDED, is_sharded=False, measurements=(make_measurement("1x1x1"), several((1024, 1024))))
-    finding = only(no_shard.find(case))
+    finding = only(no_shard, case)
     assert finding.severity == "warning"
     assert finding.evidence["workers_announced"] == 2
 
 
 def test_a_pipeline_never_run_with_several_workers_may_shard_after_all() -> None:
     case = case_of(*UNSHARDED, is_sharded=False, measurements=(make_measurement("1x1x1"),))
-    assert severities(no_shard.find(case)) == ["info"]
+    assert severities(no_shard, case) == ["info"]
 
 
 @pytest.mark.parametrize(
@@ -141,30 +132,30 @@ def test_a_pipeline_never_run_with_several_workers_may_shard_after_all() -> None
 def test_what_was_tried_with_the_input_context_is_told(use: Any, message: str, fix: str) -> None:
     launches = (make_measurement("1x1x1"), several((1024, 1024)))
     case = case_of(*UNSHARDED, is_sharded=False, measurements=launches)
-    finding = only(no_shard.find(replace(case, pipeline=replace(case.pipeline, input_context=use))))
+    finding = only(no_shard, replace(case, pipeline=replace(case.pipeline, input_context=use)))
     assert message in finding.message
     assert fix in finding.fix
     assert finding.evidence["input_context"] == use
-    plain = only(no_shard.find(case))
+    plain = only(no_shard, case)
     assert "input_context" not in f"{plain.message} {plain.fix} {plain.evidence}"
 
 
 def test_a_shard_of_one_among_several_workers_is_an_error() -> None:
     shard = make_op("shard", parameters={"num_shards": 1, "index": 0})
     case = case_of(NAMES, shard, READER, INTERLEAVE, BATCH, measurements=(several((1024, 1024)),))
-    finding = only(no_shard.find(case))
+    finding = only(no_shard, case)
     assert (finding.severity, finding.op) == ("error", "shard")
 
 
 def test_a_number_of_shards_of_its_own_is_told() -> None:
     shard = make_op("shard", parameters={"num_shards": 4, "index": 0})
     case = case_of(NAMES, shard, READER, INTERLEAVE, BATCH, measurements=(make_measurement("1x1x1"),))
-    assert severities(no_shard.find(case)) == ["warning"]
+    assert severities(no_shard, case) == ["warning"]
 
 
 def test_python_code_that_divides_once_and_once_not_is_an_error() -> None:
     launches = (several((512, 512)), several((1024, 1024)))
-    assert severities(no_shard.find(case_of(*UNSHARDED, is_sharded=True, measurements=launches))) == ["error"]
+    assert severities(no_shard, case_of(*UNSHARDED, is_sharded=True, measurements=launches)) == ["error"]
 
 
 @pytest.mark.parametrize(
@@ -182,7 +173,7 @@ def test_python_code_that_divides_once_and_once_not_is_an_error() -> None:
     ],
 )
 def test_no_word_about_shards_where_they_are_right_or_unknown(case: Case) -> None:
-    assert severities(no_shard.find(case)) == []
+    assert severities(no_shard, case) == []
 
 
 # --- CSI304 shard after an unseeded shuffle -----------------------------------------------------------------------------------
@@ -190,7 +181,7 @@ def test_no_word_about_shards_where_they_are_right_or_unknown(case: Case) -> Non
 
 def test_a_shard_of_a_random_list_of_files_is_told_at_the_list() -> None:
     listed = shuffle(0, 0, code=LIST, source="/home/ada/x.py:7")
-    finding = only(shard_after_unseeded_shuffle.find(case_of(NAMES, listed, SHARD, READER, INTERLEAVE)))
+    finding = only(shard_after_unseeded_shuffle, case_of(NAMES, listed, SHARD, READER, INTERLEAVE))
     assert (finding.severity, finding.source) == ("warning", "/home/ada/x.py:7")
     assert finding.after == 'files = tf.data.Dataset.list_files("/data/*.tfrecord", shuffle=False)'
     assert finding.before == LIST
@@ -198,12 +189,12 @@ def test_a_shard_of_a_random_list_of_files_is_told_at_the_list() -> None:
 
 def test_a_shuffle_of_the_users_own_gets_a_seed() -> None:
     code = "files = files.shuffle(64).shard(n, i)"
-    finding = only(shard_after_unseeded_shuffle.find(case_of(NAMES, shuffle(0, 0, code=code), SHARD)))
+    finding = only(shard_after_unseeded_shuffle, case_of(NAMES, shuffle(0, 0, code=code), SHARD))
     assert finding.after == "files = files.shuffle(64, seed=1).shard(n, i)"
 
 
 def test_what_is_not_understood_is_advice_without_code() -> None:
-    finding = only(shard_after_unseeded_shuffle.find(case_of(NAMES, shuffle(0, 0, code="files = names(params)"), SHARD)))
+    finding = only(shard_after_unseeded_shuffle, case_of(NAMES, shuffle(0, 0, code="files = names(params)"), SHARD))
     assert (finding.before, finding.after, finding.edits) == (None, None, ())
     assert finding.fix
 
@@ -221,7 +212,7 @@ def test_what_is_not_understood_is_advice_without_code() -> None:
     ],
 )
 def test_shards_of_one_order_are_right(case: Case) -> None:
-    assert severities(shard_after_unseeded_shuffle.find(case)) == []
+    assert severities(shard_after_unseeded_shuffle, case) == []
 
 
 # --- CSI305 late shard --------------------------------------------------------------------------------------------------------
@@ -238,14 +229,14 @@ def test_shards_of_one_order_are_right(case: Case) -> None:
 )
 @pytest.mark.parametrize("plan", [None, make_plan()])
 def test_a_shard_after_reading_is_told(ops: tuple[Op, ...], plan: Any) -> None:
-    finding = only(late_shard.find(case_of(*ops, plan=plan)))
+    finding = only(late_shard, case_of(*ops, plan=plan))
     assert (finding.severity, finding.op) == ("warning", "shard")
     assert "in 16" in finding.message
 
 
 def test_a_late_shard_is_all_that_can_be_done_with_fewer_files_than_workers() -> None:
     case = case_of(NAMES, READER, INTERLEAVE, SHARD, files=make_files(count=2))
-    finding = only(late_shard.find(case))
+    finding = only(late_shard, case)
     assert finding.severity == "info"
     assert finding.fix is not None
     assert "64 files" in finding.fix
@@ -254,7 +245,7 @@ def test_a_late_shard_is_all_that_can_be_done_with_fewer_files_than_workers() ->
 def test_elements_of_python_code_cannot_be_divided_before() -> None:
     generator = make_op("from_generator", kind="Generator", within="flat_map", parameters={})
     case = case_of(NAMES, generator, make_op("flat_map", kind="FlatMap", parameters={}), SHARD)
-    assert severities(late_shard.find(case)) == ["info"]
+    assert severities(late_shard, case) == ["info"]
 
 
 @pytest.mark.parametrize(
@@ -269,7 +260,7 @@ def test_elements_of_python_code_cannot_be_divided_before() -> None:
     ],
 )
 def test_a_shard_of_names_is_right(case: Case) -> None:
-    assert severities(late_shard.find(case)) == []
+    assert severities(late_shard, case) == []
 
 
 # --- CSI306 skewed file sizes -------------------------------------------------------------------------------------------------
@@ -278,7 +269,7 @@ SKEWED = make_files(count=16, bytes=16 * GIB, largest_bytes=8 * GIB, smallest_by
 
 
 def test_one_file_of_half_the_data_makes_one_large_shard() -> None:
-    finding = only(skewed_file_sizes.find(make_case(pipeline=make_graph(files=SKEWED), plan=make_plan(input_workers=8))))
+    finding = only(skewed_file_sizes, make_case(pipeline=make_graph(files=SKEWED), plan=make_plan(input_workers=8)))
     assert finding.severity == "warning"
     # A shard has two files: 8 GiB and the mean of the others, 8 / 15 GiB, over 2 GiB.
     assert finding.evidence["largest_shard_ratio"] == pytest.approx((8 + 8 / 15) / 2)
@@ -287,9 +278,9 @@ def test_one_file_of_half_the_data_makes_one_large_shard() -> None:
 def test_skew_that_averages_out_is_for_information() -> None:
     files = make_files(count=1024, bytes=1024 * MIB, largest_bytes=3 * MIB, smallest_bytes=MIB // 2)
     case = make_case(pipeline=make_graph(files=files), plan=make_plan(input_workers=4))
-    assert severities(skewed_file_sizes.find(case)) == ["info"]
+    assert severities(skewed_file_sizes, case) == ["info"]
     case = replace(case, stations=(make_station("slowest shard", utilization_ratio=0.95),))
-    assert severities(skewed_file_sizes.find(case)) == ["warning"]
+    assert severities(skewed_file_sizes, case) == ["warning"]
 
 
 @pytest.mark.parametrize(
@@ -304,7 +295,7 @@ def test_skew_that_averages_out_is_for_information() -> None:
     ],
 )
 def test_even_files_and_undivided_ones_are_right(case: Case) -> None:
-    assert severities(skewed_file_sizes.find(case)) == []
+    assert severities(skewed_file_sizes, case) == []
 
 
 # --- CSI307 drop_remainder ----------------------------------------------------------------------------------------------------
@@ -318,7 +309,7 @@ def batch(drop: bool, kind: str = "Batch", code: str | None = None) -> Op:
 
 def test_a_batch_that_may_be_smaller_is_told_with_the_argument_to_add() -> None:
     op = batch(False, code="ds = ds.batch(32).prefetch(2)")
-    finding = only(drop_remainder_missing.find(case_of(NAMES, op, element_spec=OPEN_SPEC)))
+    finding = only(drop_remainder_missing, case_of(NAMES, op, element_spec=OPEN_SPEC))
     assert finding.severity == "warning"
     assert finding.after == "ds = ds.batch(32, drop_remainder=True).prefetch(2)"
 
@@ -333,19 +324,19 @@ def one_pass_of(samples: int, **overrides: Any) -> Case:
 
 
 def test_where_no_batch_is_full_nothing_is_dropped() -> None:
-    finding = only(drop_remainder_missing.find(one_pass_of(6)))
+    finding = only(drop_remainder_missing, one_pass_of(6))
     assert finding.after is None
     assert "would drop all samples" in (finding.fix or "")
 
 
 @pytest.mark.parametrize("case", [one_pass_of(32), one_pass_of(6, cardinality=2), one_pass_of(6, cardinality=None)])
 def test_where_a_batch_is_full_or_may_be_the_argument_is_added(case: Case) -> None:
-    assert only(drop_remainder_missing.find(case)).after == "ds = ds.batch(32, drop_remainder=True)"
+    assert only(drop_remainder_missing, case).after == "ds = ds.batch(32, drop_remainder=True)"
 
 
 @pytest.mark.parametrize("kind", ["Batch", "ParallelBatch", "PaddedBatch", "MapAndBatch"])
 def test_every_kind_of_batch_is_looked_at(kind: str) -> None:
-    assert severities(drop_remainder_missing.find(case_of(batch(False, kind), element_spec=OPEN_SPEC))) == ["warning"]
+    assert severities(drop_remainder_missing, case_of(batch(False, kind), element_spec=OPEN_SPEC)) == ["warning"]
 
 
 @pytest.mark.parametrize(
@@ -360,7 +351,7 @@ def test_every_kind_of_batch_is_looked_at(kind: str) -> None:
     ],
 )
 def test_batches_of_one_size_are_right(case: Case) -> None:
-    assert severities(drop_remainder_missing.find(case)) == []
+    assert severities(drop_remainder_missing, case) == []
 
 
 # --- CSI308 unknown shapes ----------------------------------------------------------------------------------------------------
@@ -381,19 +372,19 @@ def spec(*shapes: tuple[int | None, ...] | None, dtype: str = "int32", kind: str
     ],
 )
 def test_a_shape_that_no_compiler_knows_is_told(parts: tuple[Component, ...], told: str) -> None:
-    finding = only(unknown_shapes.find(case_of(NAMES, MAP, BATCH, element_spec=(*spec((32, 4)), *parts))))
+    finding = only(unknown_shapes, case_of(NAMES, MAP, BATCH, element_spec=(*spec((32, 4)), *parts)))
     assert finding.severity == "warning"
     assert told in finding.message
     assert finding.evidence["components"] == 1
 
 
 def test_many_unknown_shapes_are_one_finding() -> None:
-    finding = only(unknown_shapes.find(case_of(MAP, BATCH, element_spec=spec(*[(8, None)] * 9))))
+    finding = only(unknown_shapes, case_of(MAP, BATCH, element_spec=spec(*[(8, None)] * 9)))
     assert finding.evidence["components"] == 9
 
 
 def test_single_samples_have_no_batch_dimension_to_spare() -> None:
-    assert severities(unknown_shapes.find(case_of(NAMES, MAP, element_spec=spec((None,))))) == ["warning"]
+    assert severities(unknown_shapes, case_of(NAMES, MAP, element_spec=spec((None,)))) == ["warning"]
 
 
 @pytest.mark.parametrize(
@@ -407,7 +398,7 @@ def test_single_samples_have_no_batch_dimension_to_spare() -> None:
     ],
 )
 def test_known_shapes_are_right(case: Case) -> None:
-    assert severities(unknown_shapes.find(case)) == []
+    assert severities(unknown_shapes, case) == []
 
 
 # --- CSI309 skip --------------------------------------------------------------------------------------------------------------
@@ -420,7 +411,7 @@ def skip(count: int, **overrides: Any) -> Op:
 @pytest.mark.parametrize(("rate", "severity"), [(100.0, "warning"), (1e6, "info")])
 def test_a_skip_is_as_bad_as_it_takes_long(rate: float, severity: str) -> None:
     case = case_of(NAMES, READER, INTERLEAVE, MAP, skip(10_000), BATCH, measurements=(make_measurement("1x1x1", [rate]),))
-    finding = only(skip_rereads.find(case))
+    finding = only(skip_rereads, case)
     assert finding.severity == severity
     assert finding.evidence["seconds"] == pytest.approx(10_000 / rate)
     assert finding.evidence["in_every_pass"] is False
@@ -428,7 +419,7 @@ def test_a_skip_is_as_bad_as_it_takes_long(rate: float, severity: str) -> None:
 
 def test_skipped_batches_count_their_samples() -> None:
     case = case_of(NAMES, READER, INTERLEAVE, BATCH, skip(40), make_op("repeat", parameters={}), measurements=())
-    finding = only(skip_rereads.find(case))
+    finding = only(skip_rereads, case)
     assert finding.evidence["samples"] == 40 * 256
     assert finding.evidence["in_every_pass"] is True
     assert finding.severity == "warning"
@@ -445,7 +436,7 @@ def test_skipped_batches_count_their_samples() -> None:
     ],
 )
 def test_a_skip_that_reads_nothing_is_right(ops: tuple[Op, ...]) -> None:
-    assert severities(skip_rereads.find(case_of(*ops))) == []
+    assert severities(skip_rereads, case_of(*ops)) == []
 
 
 # --- CSI310 path not shared ---------------------------------------------------------------------------------------------------
@@ -472,12 +463,12 @@ def placed(directory: str, is_shared: bool | None, *, nodes: int = 4, source: st
     ],
 )
 def test_a_path_of_this_machine_alone_is_told_for_several_nodes(case: Case) -> None:
-    assert severities(path_not_shared.find(case)) == ["warning"]
+    assert severities(path_not_shared, case) == ["warning"]
 
 
 @pytest.mark.parametrize("source", ["flags", "preset big: its page", "cluster.yaml", "this host, with nodes from flags"])
 def test_nodes_described_from_elsewhere_may_have_the_data_at_another_place(source: str) -> None:
-    assert severities(path_not_shared.find(placed("/tmp/data", False, source=source))) == ["info"]
+    assert severities(path_not_shared, placed("/tmp/data", False, source=source)) == ["info"]
 
 
 @pytest.mark.parametrize(
@@ -493,4 +484,4 @@ def test_nodes_described_from_elsewhere_may_have_the_data_at_another_place(sourc
     ],
 )
 def test_a_path_that_all_nodes_see_is_right(case: Case) -> None:
-    assert severities(path_not_shared.find(case)) == []
+    assert severities(path_not_shared, case) == []

@@ -1,13 +1,16 @@
-"""Dataset -> another Dataset, by editing the graph that TensorFlow holds of it.
+"""Edits of a pipeline, each as a change of TensorFlow's graph and as one of the user's source, from the same `Edit`.
 
-`cuts` ends a pipeline early, for measuring. `edits` applies what a rule proposes, and gives the whole dataset. `settle` gives the
-form in which two datasets can be compared, or timed side by side.
+There is one file for each kind of edit, with two functions: `graph` carries it out on a graph, or says why it cannot; `source`
+carries it out on the user's statement, where that can be done for sure. `apply` gives a dataset with all edits, `source_change` a
+statement with all edits. `cuts` ends a pipeline early, for measuring. `settle` gives the form in which two datasets can be
+compared, or timed side by side.
 """
 
 from __future__ import annotations
 
+from cs_input_analyzer.pipeline.edits.applying import apply, source_change
 from cs_input_analyzer.pipeline.edits.cuts import prefix, source_only
-from cs_input_analyzer.pipeline.edits.kinds import EditError, apply
 from cs_input_analyzer.pipeline.edits.settle import settled, timed
+from cs_input_analyzer.pipeline.edits.work import EditError
 
-__all__ = ["EditError", "apply", "prefix", "settled", "source_only", "timed"]
+__all__ = ["EditError", "apply", "prefix", "settled", "source_change", "source_only", "timed"]

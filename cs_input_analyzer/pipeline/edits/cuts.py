@@ -5,24 +5,28 @@ A cut changes which tensor a graph or a function returns; what that no longer ne
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from cs_input_analyzer.pipeline.edits.graph_text import (
-    READERS,
+    Body,
     Elements,
+    GraphText,
+    dataset_of,
     elements_of,
     functions_of,
     node_name,
     rename_functions,
+    says_elements,
     scalar_shape,
     set_elements,
     set_values,
+    spec_of,
     string_type,
 )
 from cs_input_analyzer.pipeline.graph import graph_def_of, top_nodes
-from cs_input_analyzer.pipeline.op_kinds import MAPS, is_dataset_op, kind_of
+from cs_input_analyzer.pipeline.op_kinds import FILE_READERS, MAPS, is_dataset_op, kind_of
 
 _READS_WHOLE_FILE = "ReadFile"
 _CALLS = ("PartitionedCall", "StatefulPartitionedCall")
@@ -47,24 +51,20 @@ def source_only(dataset: Any, *, batch_size: int | None = None) -> Any:
     `batch_size` puts that many records together: handed out one by one, 40 µs each, the hand-over and not the reader would be
     measured. Records of unknown shape stay single.
     """
-    graph_def = graph_def_of(dataset)
-    cutter = _Cutter(functions={function.signature.name: function for function in graph_def.library.function})
-    result = next((node for node in graph_def.node if node.op == "_Retval"), None)
+    text = GraphText.of(graph_def_of(dataset))
+    cutter = _Cutter(functions=text.functions)
+    result = next((node for node in text.top.nodes.values() if node.op == "_Retval"), None)
     if result is None:
         return None
-    body = _Body(nodes={node.name: node for node in graph_def.node})
     try:
-        cut = cutter.cut(body, result.input[0])
+        cut = cutter.cut(text.top, result.input[0])
     except _CannotCutError:
         return None
     if cut is None:
         return None
-    result.input[0] = cut.tensor
-    kept = body.needed([result.name])
-    del graph_def.node[:]
-    graph_def.node.extend(kept)
-    graph_def.library.function.extend(cutter.made)
-    source = _dataset_of(graph_def, cut.elements, dataset.options())
+    text.top.end_at(cut.tensor)
+    text.functions |= {function.signature.name: function for function in cutter.made}
+    source = dataset_of(text.written(), spec_of(cut.elements), dataset.options())
     if batch_size is None or any(shape.unknown_rank or any(dim.size < 0 for dim in shape.dim) for shape in cut.elements.shapes):
         return source
     return source.batch(batch_size)
@@ -78,29 +78,12 @@ def prefix(dataset: Any, op: str) -> Any:
     """
     graph_def = graph_def_of(dataset)
     name = top_nodes(graph_def).get(op)
-    body = _Body(nodes={node.name: node for node in graph_def.node})
-    result = next((node for node in graph_def.node if node.op == "_Retval"), None)
-    if name is None or result is None:
+    text = GraphText.of(graph_def)
+    node = text.top.nodes.get(name) if name is not None else None
+    if node is None or not says_elements(node) or not any(other.op == "_Retval" for other in text.top.nodes.values()):
         return None
-    node = body.nodes[name]
-    if not {"output_types", "Toutput_types"} & set(node.attr) and kind_of(node.op) not in READERS:
-        return None
-    result.input[0] = f"{name}:0"
-    kept = body.needed([result.name])
-    del graph_def.node[:]
-    graph_def.node.extend(kept)
-    return _dataset_of(graph_def, elements_of(node), dataset.options())
-
-
-def _dataset_of(graph_def: Any, elements: Elements, options: Any) -> Any:
-    import tensorflow as tf
-    from tensorflow.python.data.ops import dataset_ops
-
-    pairs = zip(elements.types, elements.shapes, strict=True)
-    specs = tuple(tf.TensorSpec(tf.TensorShape(shape), tf.dtypes.as_dtype(dtype)) for dtype, shape in pairs)
-    variant = tf.raw_ops.DatasetFromGraph(graph_def=graph_def.SerializeToString())
-    dataset = dataset_ops._VariantDataset(variant, specs[0] if len(specs) == 1 else specs)
-    return dataset if options == tf.data.Options() else dataset.with_options(options)
+    text.top.end_at(f"{name}:0")
+    return dataset_of(text.written(), spec_of(elements_of(node)), dataset.options())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,55 +95,31 @@ class _Cut:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Body:
-    """The nodes of the graph or of one function; edited nodes take the place of the old ones. `cuts` are those made so far."""
-
-    nodes: dict[str, Any]
-    cuts: dict[str, _Cut | None] = field(default_factory=dict)
-
-    def edited(self, name: str) -> Any:
-        """A copy of a node, now in its place, to be changed."""
-        copy = type(self.nodes[name])()
-        copy.CopyFrom(self.nodes[name])
-        copy.attr.pop("_output_shapes", None)
-        self.nodes[name] = copy
-        return copy
-
-    def needed(self, names: Iterable[str]) -> list[Any]:
-        """The nodes that these depend on, they included, in the body's order."""
-        found, pending = set(), [name for name in names if name in self.nodes]
-        while pending:
-            name = pending.pop()
-            if name not in found:
-                found.add(name)
-                pending += [source for tensor in self.nodes[name].input if (source := node_name(tensor)) in self.nodes]
-        return [node for name, node in self.nodes.items() if name in found]
-
-
-@dataclass(slots=True, kw_only=True)
 class _Cutter:
     """Walks from a result back to the readers; `made` are the cut copies of the functions on its way."""
 
     functions: Mapping[str, Any]
     made: list[Any] = field(default_factory=list)
+    cuts: dict[tuple[str, str], _Cut | None] = field(default_factory=dict)
     cut_functions: dict[str, tuple[str, Elements] | None] = field(default_factory=dict)
 
-    def cut(self, body: _Body, tensor: str) -> _Cut | None:
+    def cut(self, body: Body, tensor: str) -> _Cut | None:
         """The cut for the dataset that `tensor` is; None where nothing before it reads a file. Raises _CannotCutError."""
         name = node_name(tensor)
         if name not in body.nodes:  # an argument of the function
             return None
-        if name not in body.cuts:
-            body.cuts[name] = self._cut_node(body, body.nodes[name], tensor)
-        return body.cuts[name]
+        key = (body.function.signature.name if body.function is not None else "", name)
+        if key not in self.cuts:
+            self.cuts[key] = self._cut_node(body, body.nodes[name], tensor)
+        return self.cuts[key]
 
-    def _cut_node(self, body: _Body, node: Any, tensor: str) -> _Cut | None:
+    def _cut_node(self, body: Body, node: Any, tensor: str) -> _Cut | None:
         kind = kind_of(node.op)
         if not is_dataset_op(node.op):
             if node.op in _PASSES_ON:
                 return self.cut(body, node.input[0])
             return self._cut_inside(body, node, tensor) if node.op in (*_CALLS, *_BRANCHES) else None
-        if kind in READERS:
+        if kind in FILE_READERS:
             return _Cut(tensor=tensor, elements=elements_of(node))
         inside = self._cut_inside(body, node, tensor)
         if inside is not None:
@@ -174,7 +133,7 @@ class _Cutter:
             return _Cut(tensor=tensor, elements=elements_of(node)) if any(map(self._is_file_read, made_of)) else None
         return cuts[0] if len(cuts) == 1 else self._cut_join(body, node, tensor, kind)
 
-    def _cut_inside(self, body: _Body, node: Any, tensor: str) -> _Cut | None:
+    def _cut_inside(self, body: Body, node: Any, tensor: str) -> _Cut | None:
         """Cuts what the functions of a node return (`interleave`, `flat_map`, a `tf.function`, `tf.cond`), if that reads."""
         names = [name for name in functions_of(node) if _returns_dataset(self.functions[name])]
         found = [self._cut_function(name) for name in names]
@@ -190,7 +149,7 @@ class _Cutter:
             set_elements(copy, elements)
         return _Cut(tensor=tensor, elements=elements)
 
-    def _cut_join(self, body: _Body, node: Any, tensor: str, kind: str) -> _Cut:
+    def _cut_join(self, body: Body, node: Any, tensor: str, kind: str) -> _Cut:
         """Several inputs read: all are cut, and joined as before."""
         sources = [source for source in node.input if not source.startswith("^")]
         cuts = {index: cut for index, source in enumerate(sources) if (cut := self.cut(body, source)) is not None}
@@ -215,7 +174,7 @@ class _Cutter:
         """A copy of a function that returns the cut dataset: its name and elements. None where it reads nothing."""
         if name not in self.cut_functions:
             function = self.functions[name]
-            body = _Body(nodes={node.name: node for node in function.node_def})
+            body = Body(nodes={node.name: node for node in function.node_def}, function=function)
             (key, tensor), *_ = function.ret.items()
             cut = self.cut(body, tensor)
             self.cut_functions[name] = None
@@ -226,7 +185,7 @@ class _Cutter:
                 self.cut_functions[name] = copy.signature.name, cut.elements
         return self.cut_functions[name]
 
-    def _cut_map(self, body: _Body, node: Any, tensor: str) -> _Cut:
+    def _cut_map(self, body: Body, node: Any, tensor: str) -> _Cut:
         """A `map` that reads whole files gives their contents, and does nothing else."""
         if kind_of(node.op) not in MAPS:
             raise _CannotCutError(f"{node.op} reads files in its function")
@@ -241,7 +200,7 @@ class _Cutter:
     def _contents_function(self, name: str) -> tuple[str, int]:
         """A copy of a function that returns what its `ReadFile` ops give, also in functions that it calls; how many those are."""
         function = self.functions[name]
-        body = _Body(nodes={node.name: node for node in function.node_def})
+        body = Body(nodes={node.name: node for node in function.node_def}, function=function)
         contents: list[str] = []
         calls: set[str] = set()
         for node in function.node_def:

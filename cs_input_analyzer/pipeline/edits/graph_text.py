@@ -12,10 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cs_input_analyzer.pipeline.graph import named_inputs
-from cs_input_analyzer.pipeline.op_kinds import is_dataset_op, kinds_with
-
-# Ops whose elements are what a file holds. They give one string, except those that say their types in attributes.
-READERS = kinds_with("reads") & kinds_with("source")
+from cs_input_analyzer.pipeline.op_kinds import FILE_READERS, is_dataset_op, kind_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +46,11 @@ def elements_of(node: Any) -> Elements:
     return Elements(types=types, shapes=tuple(node.attr["output_shapes"].list.shape))
 
 
+def says_elements(node: Any) -> bool:
+    """Whether the types of an op's elements are known; readers give strings and need not say it."""
+    return bool({"output_types", "Toutput_types"} & set(node.attr)) or kind_of(node.op) in FILE_READERS
+
+
 def set_elements(node: Any, elements: Elements) -> None:
     set_values(node.attr["output_types"].list.type, elements.types)
     set_values(node.attr["output_shapes"].list.shape, elements.shapes)
@@ -57,6 +59,25 @@ def set_elements(node: Any, elements: Elements) -> None:
 def set_values(repeated: Any, values: Iterable[Any]) -> None:
     del repeated[:]
     repeated.extend(values)
+
+
+def spec_of(elements: Elements) -> Any:
+    """The element spec of a dataset of these: a tensor, or a flat tuple of several."""
+    import tensorflow as tf
+
+    pairs = zip(elements.types, elements.shapes, strict=True)
+    specs = tuple(tf.TensorSpec(tf.TensorShape(shape), tf.dtypes.as_dtype(dtype)) for dtype, shape in pairs)
+    return specs[0] if len(specs) == 1 else specs
+
+
+def dataset_of(graph_def: Any, spec: Any, options: Any) -> Any:
+    """The dataset that a GraphDef describes."""
+    import tensorflow as tf
+    from tensorflow.python.data.ops import dataset_ops
+
+    variant = tf.raw_ops.DatasetFromGraph(graph_def=graph_def.SerializeToString())
+    dataset = dataset_ops._VariantDataset(variant, spec)
+    return dataset if options == tf.data.Options() else dataset.with_options(options)
 
 
 def string_type() -> int:
@@ -82,6 +103,30 @@ class Body:
     def tensor(self, name: str, output: str = "handle") -> str:
         """How an input names the (first) output of a node here."""
         return name if self.function is None else f"{name}:{output}:0"
+
+    def edited(self, name: str) -> Any:
+        """A copy of a node, now in its place, to be changed where the node is still another body's as well."""
+        copy = type(self.nodes[name])()
+        copy.CopyFrom(self.nodes[name])
+        copy.attr.pop("_output_shapes", None)
+        self.nodes[name] = copy
+        return copy
+
+    def needed(self, names: Iterable[str]) -> list[Any]:
+        """The nodes that these depend on, they included, in the body's order."""
+        found, pending = set(), [name for name in names if name in self.nodes]
+        while pending:
+            name = pending.pop()
+            if name not in found:
+                found.add(name)
+                pending += [source for tensor in self.nodes[name].input if (source := node_name(tensor)) in self.nodes]
+        return [node for name, node in self.nodes.items() if name in found]
+
+    def end_at(self, tensor: str) -> None:
+        """Makes a tensor the result of the graph's top; nodes that it does not need go."""
+        result = next(node for node in self.nodes.values() if node.op == "_Retval")
+        result.input[0] = tensor
+        self.nodes = {node.name: node for node in self.needed([result.name])}
 
     def add(self, op: str, inputs: Iterable[str], attributes: Mapping[str, Any] | None = None, stem: str | None = None) -> Any:
         """A new node under a name of its own."""
@@ -113,9 +158,7 @@ class Body:
         """The Python value of a scalar constant (bytes for a string), through identities; None for anything else."""
         import tensorflow as tf
 
-        node = self.nodes.get(node_name(tensor))
-        while node is not None and node.op == "Identity":
-            node = self.nodes.get(node_name(node.input[0]))
+        node = self._behind_identities(tensor)
         if node is None or node.op != "Const" or node.attr["value"].tensor.tensor_shape.dim:
             return None
         proto = node.attr["value"].tensor
@@ -142,21 +185,19 @@ class Body:
 
     def input_of(self, node: Any) -> Any:
         """The node of the dataset that an op reads first, through identities; None where that comes from outside, or is none."""
-        found = self.nodes.get(node_name(node.input[0])) if node.input else None
-        while found is not None and found.op == "Identity":
-            found = self.nodes.get(node_name(found.input[0]))
+        found = self._behind_identities(node.input[0]) if node.input else None
         return found if found is not None and is_dataset_op(found.op) else None
 
     def datasets_of(self, node: Any) -> list[Any]:
         """The nodes of all datasets that an op reads, through identities; those that come from outside are left out."""
-        found = []
-        for given in node.input:
-            source = self.nodes.get(node_name(given)) if not given.startswith("^") else None
-            while source is not None and source.op == "Identity":
-                source = self.nodes.get(node_name(source.input[0]))
-            if source is not None and is_dataset_op(source.op):
-                found.append(source)
-        return found
+        sources = [self._behind_identities(given) for given in node.input if not given.startswith("^")]
+        return [source for source in sources if source is not None and is_dataset_op(source.op)]
+
+    def _behind_identities(self, tensor: str) -> Any:
+        node = self.nodes.get(node_name(tensor))
+        while node is not None and node.op == "Identity":
+            node = self.nodes.get(node_name(node.input[0]))
+        return node
 
     def readers_of(self, name: str) -> list[Any]:
         """The nodes that take a tensor (and no mere order) from a node."""
@@ -169,9 +210,7 @@ class Body:
             tensors = list(self.function.ret.values())
         else:
             tensors = [node.input[0] for node in self.nodes.values() if node.op == "_Retval"]
-        node = self.nodes.get(node_name(tensors[0])) if len(tensors) == 1 else None
-        while node is not None and node.op == "Identity":
-            node = self.nodes.get(node_name(node.input[0]))
+        node = self._behind_identities(tensors[0]) if len(tensors) == 1 else None
         return node if node is not None and is_dataset_op(node.op) else None
 
     def redirect(self, name: str, tensor: str, keep: Iterable[str] = ()) -> None:
@@ -186,19 +225,6 @@ class Body:
             for key, given in self.function.ret.items():
                 if node_name(given) == name:
                     self.function.ret[key] = tensor
-
-    def drop(self, name: str) -> None:
-        """Takes a node away, and what only orders others after it."""
-        del self.nodes[name]
-        for node in self.nodes.values():
-            kept = [given for given in node.input if given != f"^{name}"]
-            if len(kept) != len(node.input):
-                set_values(node.input, kept)
-        if self.function is not None:
-            for key in [key for key, given in self.function.control_ret.items() if given == name]:
-                del self.function.control_ret[key]
-                kept = [given for given in self.function.signature.control_output if given != key]
-                set_values(self.function.signature.control_output, kept)
 
     def downstream(self, node: Any) -> Iterator[Any]:
         """The dataset ops that an op's elements pass before they leave this body, nearest first."""

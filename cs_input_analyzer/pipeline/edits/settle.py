@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from cs_input_analyzer.pipeline.edits import traits
-from cs_input_analyzer.pipeline.edits.graph_text import Body, GraphText, elements_of, node_name
+from cs_input_analyzer.pipeline.edits.graph_text import Body, GraphText, dataset_of, elements_of, set_elements, spec_of
 from cs_input_analyzer.pipeline.graph import graph_def_of, named_inputs
 from cs_input_analyzer.pipeline.op_kinds import REPEATS, SHUFFLES, is_dataset_op, kind_of
 
@@ -45,10 +45,11 @@ def settled(
     if cut is not None:
         if source is not None and most is not None:
             _take(text.top, source, most)
-        spec = _cut(text.top, cut)
+        spec = spec_of(elements_of(text.top.nodes[cut]))
+        text.top.end_at(text.top.tensor(cut))
     options = tf.data.Options()
     options.deterministic = True
-    return _built(text, spec, dataset.options().merge(options))
+    return dataset_of(text.written(), spec, dataset.options().merge(options))
 
 
 def timed(dataset: Any) -> Any:
@@ -62,16 +63,8 @@ def timed(dataset: Any) -> Any:
             if is_dataset_op(node.op):
                 _shrink_shuffle(body, node)
                 _keep_in_memory(body, node)
-    built = _built(text, dataset.element_spec, dataset.options())
+    built = dataset_of(text.written(), dataset.element_spec, dataset.options())
     return built if int(dataset.cardinality()) == int(tf.data.INFINITE_CARDINALITY) else built.repeat()
-
-
-def _built(text: GraphText, spec: Any, options: Any) -> Any:
-    import tensorflow as tf
-    from tensorflow.python.data.ops import dataset_ops
-
-    variant = tf.raw_ops.DatasetFromGraph(graph_def=text.written().SerializeToString())
-    return dataset_ops._VariantDataset(variant, spec).with_options(options)
 
 
 def _bodies(text: GraphText) -> Iterator[Body]:
@@ -142,29 +135,6 @@ def _take(top: Body, name: str, most: int) -> None:
     """Nodes that read `name` get its first elements only."""
     import tensorflow as tf
 
-    from cs_input_analyzer.pipeline.edits.graph_text import set_elements
-
     taken = top.add("TakeDataset", [top.tensor(name), top.constant(most, tf.int64)])
     set_elements(taken, elements_of(top.nodes[name]))
     top.redirect(name, top.tensor(taken.name), keep=[taken.name])
-
-
-def _cut(top: Body, name: str) -> Any:
-    """Makes a node the result; gives the element spec of what it gives."""
-    import tensorflow as tf
-
-    node = top.nodes[name]
-    result = next(other for other in top.nodes.values() if other.op == "_Retval")
-    result.input[0] = top.tensor(name)
-    pending, needed = [result.name], set()
-    while pending:
-        current = pending.pop()
-        if current not in needed:
-            needed.add(current)
-            pending += [given for given in map(node_name, top.nodes[current].input) if given in top.nodes]
-    for unneeded in set(top.nodes) - needed:
-        del top.nodes[unneeded]
-    elements = elements_of(node)
-    pairs = zip(elements.types, elements.shapes, strict=True)
-    specs = tuple(tf.TensorSpec(tf.TensorShape(shape), tf.dtypes.as_dtype(dtype)) for dtype, shape in pairs)
-    return specs[0] if len(specs) == 1 else specs

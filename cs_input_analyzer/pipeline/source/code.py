@@ -1,16 +1,18 @@
-"""Small edits of a user's statement: another argument, one more call in a chain of calls, one less, two exchanged.
+"""Small edits of a user's statement: another argument, one more call in a chain of calls, two calls exchanged.
 
-Every edit goes by Python's own syntax tree, so strings, comments and statements over several lines come out as they were. All
-take the statement as `Op.code` holds it and give the changed text, or None where they are not sure: where the statement cannot be
-parsed, the call is not in it, or is in it more than once and `nth` does not say which (0 is the first to be made).
+libcst keeps every comment, blank and bracket, so that what an edit leaves alone comes out as it was. All functions take the
+statement as `Op.code` holds it and give the changed text, or None where they are not sure: where the statement cannot be parsed,
+the call is not in it, or is in it more than once and `nth` does not say which (0 is the first to be made).
 """
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+
+import libcst as cst
+from libcst.metadata import ByteSpanPositionProvider, MetadataWrapper
 
 AUTOTUNE = "tf.data.AUTOTUNE"
 # Names by which modules of TensorFlow are called.
@@ -35,6 +37,7 @@ _POSITIONS: dict[str, tuple[str, ...]] = {
     "TFRecordDataset": ("filenames", "compression_type", "buffer_size", "num_parallel_reads"),
     "TextLineDataset": ("filenames", "compression_type", "buffer_size", "num_parallel_reads"),
 }
+_UNPARSABLE = (cst.ParserSyntaxError, cst.CSTValidationError, ValueError, RecursionError)
 
 
 def count_calls(code: str | None, method: str) -> int:
@@ -45,11 +48,9 @@ def count_calls(code: str | None, method: str) -> int:
 
 def argument_of(code: str | None, method: str, name: str, *, nth: int | None = None) -> str | None:
     """The text of an argument as the user wrote it; None where it is not given."""
-    statement, call = _find(code, method, nth)
-    if statement is None or call is None:
-        return None
-    given = _argument(call, method, name)
-    return statement.text_of(given) if given is not None else None
+    _, call = _find(code, method, nth)
+    given = _argument(call, method, name) if call is not None else None
+    return _text(given.value.with_changes(lpar=[], rpar=[])) if given is not None else None
 
 
 def with_argument(code: str | None, method: str, name: str, value: str, *, nth: int | None = None) -> str | None:
@@ -58,20 +59,27 @@ def with_argument(code: str | None, method: str, name: str, value: str, *, nth: 
     `ds.map(f)` -> `ds.map(f, num_parallel_calls=tf.data.AUTOTUNE)`. None also where `*args` or `**kwargs` may hold it already.
     """
     statement, call = _find(code, method, nth)
-    if statement is None or call is None or _takes_unknown_arguments(call):
+    if statement is None or call is None or any(argument.star for argument in call.args):
+        return None
+    try:
+        new = cst.parse_expression(value)
+    except _UNPARSABLE:
         return None
     given = _argument(call, method, name)
     if given is not None:
-        return statement.replaced(statement.span(given), value)
+        old = given.value
+        return statement.replaced(old, new.with_changes(lpar=old.lpar, rpar=old.rpar))
     if name not in _POSITIONS.get(method, ()):
         return None
-    arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
-    if not arguments:
-        end = statement.end(call) - 1  # before the closing bracket
-        return statement.replaced((end, end), f"{name}={value}")
-    end = max(statement.end(argument) for argument in arguments)
-    end += statement.closing_brackets(end, statement.end(call) - 1)
-    return statement.replaced((end, end), f", {name}={value}")
+    equal = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
+    added = cst.Arg(keyword=cst.Name(name), equal=equal, value=new)
+    arguments = list(call.args)
+    if arguments:  # the new last one takes over what stood behind the old
+        last = arguments[-1]
+        added = added.with_changes(comma=last.comma, whitespace_after_arg=last.whitespace_after_arg)
+        comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
+        arguments[-1] = last.with_changes(comma=comma, whitespace_after_arg=cst.SimpleWhitespace(""))
+    return statement.replaced(call, call.with_changes(args=[*arguments, added]))
 
 
 def without_argument(code: str | None, method: str, name: str, *, nth: int | None = None) -> str | None:
@@ -79,16 +87,17 @@ def without_argument(code: str | None, method: str, name: str, *, nth: int | Non
     statement, call = _find(code, method, nth)
     if statement is None or call is None:
         return None
-    keyword = next((keyword for keyword in call.keywords if keyword.arg == name), None)
-    if keyword is None:
+    arguments = list(call.args)
+    place = next((index for index, argument in enumerate(arguments) if _is_keyword(argument, name)), None)
+    if place is None:
         return None
-    begin, end = statement.span(keyword)
-    before, after = statement.source[:begin].rstrip(), statement.source[end:]
-    if before.endswith(b","):
-        return statement.joined(before[:-1], after)
-    if before.endswith(b"("):  # the only argument, or the first of several
-        return statement.joined(statement.source[:begin], after.lstrip().removeprefix(b",").lstrip())
-    return None  # a comment stands between
+    gone = arguments.pop(place)
+    if arguments and place == len(arguments):  # the comma before it goes with it
+        last = arguments[-1]
+        if "#" in _text(last.comma):
+            return None
+        arguments[-1] = last.with_changes(comma=gone.comma, whitespace_after_arg=gone.whitespace_after_arg)
+    return statement.replaced(call, call.with_changes(args=arguments))
 
 
 def with_call_after(code: str | None, method: str, call: str, *, nth: int | None = None) -> str | None:
@@ -99,19 +108,8 @@ def with_call_after(code: str | None, method: str, call: str, *, nth: int | None
     statement, found = _find_in_chain(code, method, nth)
     if statement is None or found is None:
         return None
-    end = statement.place_after(statement.end(found), found)
-    return statement.replaced((end, end), f"{statement.break_before(found)}.{call}")
-
-
-def with_call_before(code: str | None, method: str, call: str, *, nth: int | None = None) -> str | None:
-    """One more call in the chain: `ds.batch(32)`, `batch`, `cache()` -> `ds.cache().batch(32)`."""
-    statement, found = _find_in_chain(code, method, nth)
-    if statement is None or found is None or not isinstance(found.func, ast.Attribute):
-        return None
-    begin = statement.end(found.func.value)
-    begin += statement.closing_brackets(begin, statement.end(found.func))
-    begin = statement.place_after(begin, found)
-    return statement.replaced((begin, begin), f"{statement.break_before(found)}.{call}")
+    end = statement.end_of_line(statement.end(found), found)
+    return statement.spliced(statement.source[:end] + f"{_break_before(found)}.{call}".encode() + statement.source[end:])
 
 
 def with_method(code: str | None, method: str, new_method: str, *, nth: int | None = None) -> str | None:
@@ -119,59 +117,42 @@ def with_method(code: str | None, method: str, new_method: str, *, nth: int | No
     statement, call = _find(code, method, nth)
     if statement is None or call is None:
         return None
-    end = statement.end(call.func)
-    return statement.replaced((end - len(method.encode()), end), new_method)
-
-
-def without_call(code: str | None, method: str, *, nth: int | None = None) -> str | None:
-    """One call less in the chain: `ds.cache().batch(8)`, `cache` -> `ds.batch(8)`; empty where only `ds = ds` would be left."""
-    statement, call = _find_in_chain(code, method, nth)
-    if statement is None or call is None or not isinstance(call.func, ast.Attribute):
-        return None
-    begin = statement.end(call.func.value)
-    begin += statement.closing_brackets(begin, statement.end(call.func))
-    begin, end = statement.place_after(begin, call), statement.place_after(statement.end(call), call)
-    changed = statement.replaced((begin, end), "")
-    return "" if changed is not None and _does_nothing(changed) else changed
+    name = call.func.attr if isinstance(call.func, cst.Attribute) else call.func
+    return statement.replaced(name, cst.Name(new_method))
 
 
 def with_calls_swapped(code: str | None, first: str, second: str) -> str | None:
     """Two neighbours of a chain exchanged: `ds.batch(8).shuffle(99)`, `batch`, `shuffle` -> `ds.shuffle(99).batch(8)`."""
     statement, later = _find_in_chain(code, second, None)
-    _, earlier = _find_in_chain(code, first, None)
-    if statement is None or later is None or earlier is None or not isinstance(later.func, ast.Attribute):
+    same, earlier = _find_in_chain(code, first, None)
+    if statement is None or same is None or later is None or earlier is None or not isinstance(later.func, cst.Attribute):
         return None
     inner = later.func.value
-    if not isinstance(inner, ast.Call) or not isinstance(inner.func, ast.Attribute):
+    if not isinstance(inner, cst.Call) or not isinstance(inner.func, cst.Attribute) or not inner.deep_equals(earlier):
         return None
-    if statement.span(inner) != statement.span(earlier):
-        return None
-    begin = statement.end(inner.func.value)
-    begin += statement.closing_brackets(begin, statement.end(inner.func))
-    middle, end = statement.end(inner), statement.end(later)
-    middle += statement.closing_brackets(middle, statement.end(later.func))
-    begin, middle = statement.place_after(begin, inner), statement.place_after(middle, later)
-    end = statement.place_after(end, later)
+    begin = statement.end_of_line(statement.end(inner.func.value, with_brackets=True), inner)
+    middle = statement.end_of_line(statement.end(inner, with_brackets=True), later)
+    end = statement.end_of_line(statement.end(later), later)
     source = statement.source
-    return statement.replaced((begin, end), (source[middle:end] + source[begin:middle]).decode())
+    return statement.spliced(source[:begin] + source[middle:end] + source[begin:middle] + source[end:])
 
 
 def takes_any_shape(code: str | None, method: str, name: str) -> bool:
     """Whether a function that is given to the only call of `method` can be seen not to ask for shapes.
 
     It is a lambda right there that calls TensorFlow only (`tf.…`), and nothing about shapes. What any other function does when it
-    is traced for an argument of another shape, its code alone tells.
+    is traced for an argument of another shape, its code alone does not show.
     """
     _, call = _find(code, method, None)
-    function = _argument(call, method, name) if call is not None else None
-    if not isinstance(function, ast.Lambda):
+    given = _argument(call, method, name) if call is not None else None
+    if given is None or not isinstance(given.value, cst.Lambda):
         return False
-    for node in ast.walk(function.body):
-        if isinstance(node, ast.Call) and not ast.unparse(node.func).startswith(("tf.", "tensorflow.")):
+    for node in _nodes(given.value.body):
+        if isinstance(node, cst.Call) and not _text(node.func).startswith(("tf.", "tensorflow.")):
             return False
-        if isinstance(node, ast.Attribute) and any(word in node.attr for word in ("shape", "rank", "size", "dim")):
+        if isinstance(node, cst.Attribute) and any(word in node.attr.value for word in ("shape", "rank", "size", "dim")):
             return False
-        if isinstance(node, ast.comprehension | ast.Starred):
+        if isinstance(node, cst.CompFor | cst.StarredElement) or (isinstance(node, cst.Arg) and node.star):
             return False
     return True
 
@@ -185,84 +166,60 @@ def looks_at_what_is_passed_on(code: str | None) -> bool:
     _, filtered = _find(code, "filter", None)
     first = _argument(mapped, "map", "map_func") if mapped is not None else None
     second = _argument(filtered, "filter", "predicate") if filtered is not None else None
-    if not isinstance(first, ast.Lambda) or not isinstance(second, ast.Lambda) or not isinstance(first.body, ast.Tuple):
+    if first is None or second is None or not isinstance(first.value, cst.Lambda) or not isinstance(second.value, cst.Lambda):
         return False
-    given, seen, made = _names(first), _names(second), first.body.elts
+    if not isinstance(first.value.body, cst.Tuple):
+        return False
+    given, seen, made = _names(first.value), _names(second.value), first.value.body.elements
     if given is None or seen is None or not len(given) == len(seen) == len(made):
         return False
-    used = {node.id for node in ast.walk(second.body) if isinstance(node, ast.Name)}
+    used = {node.value for node in _nodes(second.value.body) if isinstance(node, cst.Name)}
     pairs = [(name, part) for name, looked_at, part in zip(given, seen, made, strict=True) if looked_at in used]
-    return all(isinstance(part, ast.Name) and part.id == name for name, part in pairs)
+    return all(isinstance(part, cst.Element) and _text(part.value) == name for name, part in pairs)
 
 
-def _names(function: ast.Lambda) -> list[str] | None:
+def _names(function: cst.Lambda) -> list[str] | None:
     """Of a lambda's arguments; None where it takes others than plain ones."""
-    given = function.args
-    is_plain = not (given.vararg or given.kwarg or given.kwonlyargs or given.defaults)
-    return [argument.arg for argument in (*given.posonlyargs, *given.args)] if is_plain else None
+    given = function.params
+    plain = (*given.posonly_params, *given.params)
+    is_plain = not given.kwonly_params and given.star_kwarg is None and not isinstance(given.star_arg, cst.Param | cst.ParamStar)
+    return [one.name.value for one in plain] if is_plain and all(one.default is None for one in plain) else None
 
 
 @dataclass(frozen=True, slots=True)
 class _Statement:
-    """A statement and its tree. Positions are in bytes, as the tree counts columns; `indent` stood before its first line."""
+    """A statement and its tree; `indent` stood before its first line."""
 
-    source: bytes
     indent: str
-    tree: ast.Module
+    tree: cst.Module
 
-    def calls(self, method: str) -> list[ast.Call]:
+    @property
+    def source(self) -> bytes:
+        return self.tree.bytes
+
+    def calls(self, method: str) -> list[cst.Call]:
         """Calls of a method (or a class of that name), in the order in which a chain makes them."""
-        found = [node for node in ast.walk(self.tree) if isinstance(node, ast.Call) and _called(node) == method]
-        return sorted(found, key=self.end)
+        return [node for node in _nodes(self.tree) if isinstance(node, cst.Call) and _called(node) == method]
 
-    def end(self, node: ast.AST) -> int:
-        return self.span(node)[1]
+    def end(self, node: cst.BaseExpression, *, with_brackets: bool = False) -> int:
+        """The byte after an expression; after the brackets round it where those are wanted too."""
+        wrapper = MetadataWrapper(self.tree, unsafe_skip_copy=True)
+        span = wrapper.resolve(ByteSpanPositionProvider)[node]
+        brackets = "".join(map(_text, node.rpar)) if with_brackets else ""
+        return span.start + span.length + len(brackets.encode())
 
-    def span(self, node: ast.AST) -> tuple[int, int]:
-        """Where a node begins and ends in `source`."""
-        starts = [0]
-        for line in self.source.splitlines(keepends=True):
-            starts.append(starts[-1] + len(line))
-        begin = starts[getattr(node, "lineno", 1) - 1] + getattr(node, "col_offset", 0)
-        return begin, starts[getattr(node, "end_lineno", 1) - 1] + getattr(node, "end_col_offset", 0)
-
-    def text_of(self, node: ast.AST) -> str:
-        begin, end = self.span(node)
-        return self.source[begin:end].decode()
-
-    def closing_brackets(self, begin: int, end: int) -> int:
-        """Bytes until after the last bracket that closes round what ends at `begin`: the tree leaves such brackets out."""
-        length = 0
-        for offset, byte in enumerate(self.source[begin:end]):
-            if byte == ord(")"):
-                length = offset + 1
-            elif chr(byte) not in " \t\r\n":
-                break
-        return length
-
-    def break_before(self, call: ast.Call) -> str:
-        """Line break and indent before the dot of a call that stands on a line of its own; empty where it does not."""
-        if not isinstance(call.func, ast.Attribute):
-            return ""
-        begin = self.end(call.func.value)
-        between = self.source[begin : self.end(call.func)].decode()
-        before, newline, blank = between.rpartition(".")[0].rpartition("\n")
-        if not newline or blank.strip():
-            return ""
-        return f" \\\n{blank}" if before.endswith("\\") else f"\n{blank}"
-
-    def place_after(self, end: int, call: ast.Call) -> int:
+    def end_of_line(self, end: int, call: cst.Call) -> int:
         """Where the line of a chain is over that ends at `end`: behind its comment, where `call` stands on a line of its own."""
         rest = re.match(rb"[ \t]*#[^\n]*", self.source[end:])
-        return end + rest.end() if rest and self.break_before(call) else end
+        return end + rest.end() if rest and _break_before(call) else end
 
-    def replaced(self, span: tuple[int, int], text: str) -> str | None:
-        return self.joined(self.source[: span[0]] + text.encode(), self.source[span[1] :])
+    def replaced(self, old: cst.CSTNode, new: cst.CSTNode) -> str | None:
+        changed = self.tree.deep_replace(old, new)
+        return self.spliced(changed.bytes) if isinstance(changed, cst.Module) else None
 
-    def joined(self, before: bytes, after: bytes) -> str | None:
-        """The two parts as a statement again; None where they make none."""
-        changed = (before + after).decode()
-        return self.indent + changed if _parse(changed) is not None else None
+    def spliced(self, source: bytes) -> str | None:
+        """Another text as a statement; None where it is none."""
+        return f"{self.indent}{source.decode()}" if _parse(source.decode()) is not None else None
 
 
 def _parse(code: str | None) -> _Statement | None:
@@ -271,13 +228,25 @@ def _parse(code: str | None) -> _Statement | None:
     # Only the first line's indent: the others continue it within brackets, where Python does not count blanks.
     text = code.lstrip(" \t")
     try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError):
+        tree = cst.parse_module(text)
+        list(_nodes(tree))
+    except _UNPARSABLE:
         return None
-    return _Statement(text.encode(), code[: len(code) - len(text)], tree)
+    return _Statement(code[: len(code) - len(text)], tree)
 
 
-def _find(code: str | None, method: str, nth: int | None) -> tuple[_Statement | None, ast.Call | None]:
+def _nodes(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """A node and all below it, each after those that it holds: calls in the order in which they are made."""
+    for child in node.children:
+        yield from _nodes(child)
+    yield node
+
+
+def _text(node: cst.CSTNode | cst.MaybeSentinel) -> str:
+    return cst.Module(body=[]).code_for_node(node) if isinstance(node, cst.CSTNode) else ""
+
+
+def _find(code: str | None, method: str, nth: int | None) -> tuple[_Statement | None, cst.Call | None]:
     statement = _parse(code)
     calls = statement.calls(method) if statement else []
     if nth is None:
@@ -285,7 +254,7 @@ def _find(code: str | None, method: str, nth: int | None) -> tuple[_Statement | 
     return statement, calls[nth] if 0 <= nth < len(calls) else None
 
 
-def _find_in_chain(code: str | None, method: str, nth: int | None) -> tuple[_Statement | None, ast.Call | None]:
+def _find_in_chain(code: str | None, method: str, nth: int | None) -> tuple[_Statement | None, cst.Call | None]:
     """As `_find`, the call that gives the dataset: of `ds.apply(tf.data.experimental.unbatch())` that is `apply`.
 
     None where a function of a module is called that is not given to `apply`: what it gives is not known.
@@ -293,48 +262,45 @@ def _find_in_chain(code: str | None, method: str, nth: int | None) -> tuple[_Sta
     statement, call = _find(code, method, nth)
     if statement is None or call is None:
         return statement, call
-    applied = next((one for one in statement.calls("apply") if call in (*one.args, *(given.value for given in one.keywords))), None)
+    applied = next((one for one in statement.calls("apply") if any(given.value is call for given in one.args)), None)
     return statement, applied or (None if _is_of_a_module(call) else call)
 
 
-def _is_of_a_module(call: ast.Call) -> bool:
+def _is_of_a_module(call: cst.Call) -> bool:
     """`tf.data.experimental.unbatch()`, `experimental.unbatch()`; a class, as in `tf.data.Dataset.range(9)`, is no module."""
-    names = ast.unparse(call.func).split(".")
-    return names[0] in _MODULES and not any(name[:1].isupper() or not name.isidentifier() for name in names)
+    names, node = list[str](), call.func
+    while isinstance(node, cst.Attribute):
+        names.append(node.attr.value)
+        node = node.value
+    return isinstance(node, cst.Name) and node.value in _MODULES and not any(name[:1].isupper() for name in names)
 
 
-def _called(call: ast.Call) -> str | None:
+def _called(call: cst.Call) -> str | None:
     """The name that a call calls. A plain name only where it is a class: `map(f, xs)` is Python's own."""
-    if isinstance(call.func, ast.Attribute):
-        return call.func.attr
-    return call.func.id if isinstance(call.func, ast.Name) and call.func.id[:1].isupper() else None
+    if isinstance(call.func, cst.Attribute):
+        return call.func.attr.value
+    return call.func.value if isinstance(call.func, cst.Name) and call.func.value[:1].isupper() else None
 
 
-def _argument(call: ast.Call, method: str, name: str) -> ast.expr | None:
-    by_keyword = next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
-    if by_keyword is not None:
-        return by_keyword
+def _is_keyword(argument: cst.Arg, name: str) -> bool:
+    return argument.keyword is not None and argument.keyword.value == name
+
+
+def _argument(call: cst.Call, method: str, name: str) -> cst.Arg | None:
+    by_keyword = next((argument for argument in call.args if _is_keyword(argument, name)), None)
     names = _POSITIONS.get(method, ())
-    place = names.index(name) if name in names else len(call.args)
-    before = call.args[: place + 1]
-    return call.args[place] if place < len(call.args) and not any(isinstance(a, ast.Starred) for a in before) else None
+    if by_keyword is not None or name not in names:
+        return by_keyword
+    before = call.args[: names.index(name) + 1]
+    is_given = len(before) > names.index(name) and not any(argument.star or argument.keyword for argument in before)
+    return before[-1] if is_given else None
 
 
-def _takes_unknown_arguments(call: ast.Call) -> bool:
-    return any(isinstance(a, ast.Starred) for a in call.args) or any(keyword.arg is None for keyword in call.keywords)
-
-
-def _does_nothing(code: str) -> bool:
-    """`ds = ds`: what is left where the only call was taken out."""
-    statements = list(_simple_statements(code))
-    return len(statements) == 1 and any(
-        isinstance(statement, ast.Assign)
-        and len(statement.targets) == 1
-        and ast.unparse(statement.targets[0]) == ast.unparse(statement.value)
-        for statement in statements
-    )
-
-
-def _simple_statements(code: str) -> Iterator[ast.stmt]:
-    statement = _parse(code)
-    yield from statement.tree.body if statement else ()
+def _break_before(call: cst.Call) -> str:
+    """Line break and indent before the dot of a call that stands on a line of its own; empty where it does not."""
+    if not isinstance(call.func, cst.Attribute):
+        return ""
+    before, newline, blank = _text(call.func.dot.whitespace_before).rpartition("\n")
+    if not newline:
+        return ""
+    return f" \\\n{blank}" if before.endswith("\\") else f"\n{blank}"
