@@ -9,7 +9,7 @@ from dataclasses import replace
 from cs_input_analyzer.planning.recommend.choice import Choice, choose, limit_on
 from cs_input_analyzer.planning.recommend.launch_table import EQUAL_RATIO, fastest, leanest
 from cs_input_analyzer.planning.recommend.problem import PlanningProblem
-from cs_input_analyzer.records import CapacityModel, Cluster, Estimate, Layout, WhatIf
+from cs_input_analyzer.records import CapacityModel, Estimate, Layout, WhatIf
 from cs_input_analyzer.stats.estimates import product
 from cs_input_analyzer.units import counted, format_count, format_ratio
 
@@ -53,10 +53,6 @@ def _one_more_node(problem: PlanningProblem, choice: Choice) -> Choice | None:
 
 def _changes(problem: PlanningProblem, gain: Estimate | None, cached: Estimate | None) -> Iterator[tuple[str, PlanningProblem]]:
     model, cluster = problem.model, problem.cluster
-
-    def with_workers(changed: CapacityModel, on: Cluster = cluster) -> PlanningProblem:
-        return replace(problem, model=changed, cluster=on, worker_rates={})
-
     faster = _reading_faster(model, cached)
     if faster is not None and (cluster.storage_bytes_per_s is not None or model.host_read_bytes_per_s is not None):
         shared, seen = cluster.storage_bytes_per_s, cluster.measured_storage_bytes_per_s
@@ -65,15 +61,16 @@ def _changes(problem: PlanningProblem, gain: Estimate | None, cached: Estimate |
             storage_bytes_per_s=None if shared is None else 2 * shared,
             measured_storage_bytes_per_s=None if seen is None else seen.scaled(2),
         )
-        yield STORAGE, with_workers(faster, doubled)
+        rates = problem.worker_rates if faster.workers == model.workers else {}
+        yield STORAGE, replace(problem, model=faster, cluster=doubled, worker_rates=rates)
     if model.is_sharded and model.file_count is not None:
         yield FILES, replace(problem, model=replace(model, file_count=2 * model.file_count))
     if model.private_bytes:
         yield MEMORY, replace(problem, cluster=replace(cluster, memory_bytes_per_node=2 * cluster.memory_bytes_per_node))
     if cached is not None:
-        yield CACHED, with_workers(_unread(model, cached))
+        yield CACHED, replace(problem, model=_unread(model, cached), worker_rates={})
     if gain is not None:
-        yield FIXES, with_workers(_faster(model, gain))
+        yield FIXES, replace(problem, model=_faster(model, gain), worker_rates={})
 
 
 def _reading_faster(model: CapacityModel, cached: Estimate | None) -> CapacityModel | None:
