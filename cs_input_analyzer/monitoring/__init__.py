@@ -1,10 +1,10 @@
-"""For training scripts: is this run waiting for its input? Watches while training, and leaves a record of the run behind.
+"""Watches a training from inside its script: is it waiting for its input? A record of the run stays behind.
 
-`InputMonitor` wraps whatever a loop iterates over; `KerasInputMonitor` is a callback of `model.fit`; `InputMonitorHook` one of
-`tf.compat.v1` sessions. All three are doors to one `watch.Watch`, which has `books`: `rates` says how fast, `phases` what kind of
-time a step was, `waiting` how long the accelerator stood still for want of input, `verdict` what follows from it (all pure).
-`outputs` writes it down, `advice` asks a saved analysis which launch would help, `alone` reads the input by itself where its waits
-are out of sight. `reading` is for runs that are over.
+`InputMonitor` wraps whatever a loop iterates over; `KerasInputMonitor` is a callback of `model.fit`. Both take the same `settings`
+and feed one `watch.Watch`. Its `accounting` adds up what was seen: `rates` says how fast, `phases` what kind of time a step was,
+`waiting` how long the accelerator stood still for want of input, `verdict` what follows from it (all pure). `outputs` writes it
+down, `advice` asks a saved analysis which launch would help, `alone` reads the input by itself where its waits are out of sight.
+Runs that are over are read by `run_logs`.
 
 What a run leaves in its `log_dir`; where there are several workers, each writes into a folder of its own, `<log_dir>/<worker>/`,
 named for its place in `TF_CONFIG` (`chief-0`, `worker-3`) or among the processes of its launcher (`rank-3`). A monitor that finds
@@ -40,7 +40,7 @@ another at work there writes into `monitor-2` below:
 from __future__ import annotations
 
 from cs_input_analyzer.monitoring.input_monitor import InputMonitor
+from cs_input_analyzer.monitoring.summary import Summary
 from cs_input_analyzer.monitoring.verdict import Verdict
-from cs_input_analyzer.monitoring.watch import Summary
 
 __all__ = ["InputMonitor", "Summary", "Verdict"]

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cs_input_analyzer.errors import AnalyzerError
 from cs_input_analyzer.monitoring.outputs import LOG
 from cs_input_analyzer.monitoring.verdict import accelerator_rate
 from cs_input_analyzer.records import Analysis, Consumption, Estimate, LaunchPlan
 from cs_input_analyzer.units import counted, format_estimate
-
-if TYPE_CHECKING:
-    from cs_input_analyzer.monitoring.watch import Watch
 
 MOST_WHAT_IFS = 2
 
@@ -36,11 +33,11 @@ def expected_per_s(found: Analysis | None) -> float | None:
     return None if found is None or found.consumption is None else found.consumption.samples_per_s.estimate
 
 
-def for_watch(found: Analysis, watch: Watch) -> str:
-    """Advice for a run that is being watched."""
-    seen, share = watch.seen, watch.verdict.wait_ratio
-    rate = None if seen is None else seen.global_per_s
-    demand = None if rate is None or share is None else accelerator_rate(Estimate.exact(rate * watch.place.workers), share)
+def of_run(found: Analysis, rate_per_s: float | None, wait_ratio: Estimate | None, workers: int) -> str:
+    """Advice for a run that one of `workers` watches: its rate, and the share of time that its accelerator waited."""
+    demand = None
+    if rate_per_s is not None and wait_ratio is not None:
+        demand = accelerator_rate(Estimate.exact(rate_per_s * workers), wait_ratio)
     return advise(found, demand)
 
 

@@ -112,7 +112,7 @@ def recommend_for(
     samples = pipeline.samples_per_element
     assert samples is not None
     check_demand(samples, batch_size, has_demand=consumption is not None)
-    alone = measure_alone(dataset, batch_size=None, max_s=seconds, samples=samples)
+    alone = measure_alone(dataset, samples, max_s=seconds)
     if alone.samples_per_s is None:
         raise UsageError(f"nothing can be recommended: {alone.missing}")
     host = read_host()

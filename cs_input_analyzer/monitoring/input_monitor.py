@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import sys
-import time
-import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
-from pathlib import Path
 from types import TracebackType
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from cs_input_analyzer.monitoring import advice
 from cs_input_analyzer.monitoring.counting import Count, contradiction, counter_for
-from cs_input_analyzer.monitoring.outputs import LOG, print_line
-from cs_input_analyzer.monitoring.rates import SMOOTHING
-from cs_input_analyzer.monitoring.verdict import Verdict
-from cs_input_analyzer.monitoring.watch import LOG_EVERY, Clock, Console, Settings, Summary, Watch
+from cs_input_analyzer.monitoring.monitor import Monitor
+from cs_input_analyzer.monitoring.outputs import LOG
+from cs_input_analyzer.monitoring.settings import Options, Settings
+from cs_input_analyzer.monitoring.watch import Watch
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 Batch = TypeVar("Batch")
 
 
-class InputMonitor(Generic[Batch]):
+class InputMonitor(Monitor, Generic[Batch]):
     """Iterates over anything, a `tf.data.Dataset` for one, and says how fast and whether the training waits for its input.
 
         with csia.InputMonitor(dataset, batch_size=256, log_dir="logs") as monitor:
@@ -38,54 +36,18 @@ class InputMonitor(Generic[Batch]):
     Args:
         iterable: what the loop iterates over; None where the loop fetches by itself, inside `with monitor.waiting():`.
         batch_size: samples in a full batch. Batches that tell their own size (a `shape`) are counted; None: only those.
-        log_dir: folder for TensorBoard events, `performance.json` and `steps.jsonl`; several workers write into subfolders.
-        log_every: steps between two lines where the loop calls `log` never; 0: no lines.
-        smoothing: weight of the Rate before in the new one.
-        device: for the lines; None: `GPU` where TensorFlow is loaded and sees one, else `CPU`.
-        console: called with each line; None: silent.
-        analysis: a saved run of `analyze` (a path, or the record): what it predicts is what advice is taken from.
-        est_samples_per_sec: what the accelerator is expected to take; by default the demand in `analysis`.
+        options: the fields of `settings.Settings`: log_dir, log_every, smoothing, device, console, tensorboard, analysis,
+            est_samples_per_sec, clock, environ.
 
     Raises:
         UsageError: a number above makes no sense. Nothing else raises later on.
     """
 
-    def __init__(
-        self,
-        iterable: Iterable[Batch] | None = None,
-        batch_size: int | None = None,
-        *,
-        log_dir: str | Path | None = None,
-        log_every: int = LOG_EVERY,
-        smoothing: float = SMOOTHING,
-        device: str | None = None,
-        console: Console | None = print_line,
-        tensorboard: bool = True,
-        analysis: Any = None,
-        est_samples_per_sec: float | None = None,
-        clock: Clock = time.perf_counter,
-        environ: Mapping[str, str] | None = None,
-    ) -> None:
-        saved = advice.saved_run(analysis)
-        settings = Settings(
-            source="iterator",
-            batch_size=batch_size,
-            log_dir=log_dir,
-            log_every=log_every,
-            smoothing=smoothing,
-            device=device or device_seen(),
-            console=console,
-            tensorboard=tensorboard,
-            expected_per_s=est_samples_per_sec if est_samples_per_sec is not None else advice.expected_per_s(saved),
-        )
+    def __init__(self, iterable: Iterable[Batch] | None = None, batch_size: int | None = None, **options: Unpack[Options]) -> None:
+        self._begin(Settings(source="iterator", batch_size=batch_size, **options))
         self._iterable = iterable
-        self._watch = Watch(settings, clock, environ)
         self._counter = _Counter(batch_size)
         self._pass: _Pass[Batch] | None = None
-        if saved is not None:
-            self._watch.advise = lambda watch: advice.for_watch(saved, watch)
-        # For a loop that never says that it is over: at the latest when Python ends.
-        self._at_the_end = weakref.finalize(self, self._watch.close)
 
     def __iter__(self) -> Iterator[Batch]:
         if self._iterable is None:
@@ -134,27 +96,9 @@ class InputMonitor(Generic[Batch]):
         """
         self._watch.log(step, loss)
 
-    def checkpoint(self) -> AbstractContextManager[None]:
-        """Around whatever saves a checkpoint: `with monitor.checkpoint(): model.save(…)`. That time counts against nobody."""
-        return Checkpoint(self._watch)
-
     def loaded(self) -> None:
         """The executable is loaded (a first step has compiled it): GlobalRate counts time and samples from here."""
         self._watch.loaded()
-
-    @property
-    def verdict(self) -> Verdict:
-        """Whether the accelerator waits for its input, so far."""
-        return self.summary().verdict
-
-    def summary(self) -> Summary:
-        """All that was seen so far."""
-        return self._watch.summary()
-
-    def close(self) -> None:
-        """Writes what is left and closes the files. Iterating goes on to work, unwatched."""
-        self._at_the_end.detach()
-        self._watch.close()
 
 
 class _Counter:
@@ -234,27 +178,3 @@ class _Waiting(AbstractContextManager[None]):
             self._watch.finish()
         else:
             self._watch.failed(self._asked_s, error)
-
-
-class Checkpoint(AbstractContextManager[None]):
-    """Marks a checkpoint: the moment of the call, and in a `with` statement how long it takes."""
-
-    def __init__(self, watch: Watch) -> None:
-        self._watch = watch
-        self._began_s = watch.now()
-        watch.checkpoint(self._began_s, self._began_s)
-
-    def __enter__(self) -> None:
-        self._began_s = self._watch.now()
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
-        self._watch.checkpoint(self._began_s, self._watch.now())
-
-
-def device_seen() -> str:
-    """`GPU` where this process has TensorFlow and that sees one; asks without initialising any device."""
-    tensorflow = sys.modules.get("tensorflow")
-    try:
-        return "GPU" if tensorflow is not None and tensorflow.config.list_physical_devices("GPU") else "CPU"
-    except Exception:
-        return "CPU"

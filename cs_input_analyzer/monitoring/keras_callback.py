@@ -7,30 +7,26 @@ is not used.) The verdict compares the rate of training with the rate of the dat
 
 from __future__ import annotations
 
+import functools
 import math
-import time
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
-from pathlib import Path
-from typing import Any, Literal
-from weakref import finalize
+from typing import TYPE_CHECKING, Any, Literal
 
 import keras
 
 from cs_input_analyzer.errors import UsageError, typed
-from cs_input_analyzer.monitoring import advice
 from cs_input_analyzer.monitoring.alone import Alone, measure_alone
-from cs_input_analyzer.monitoring.input_monitor import Checkpoint, device_seen
-from cs_input_analyzer.monitoring.outputs import print_line
-from cs_input_analyzer.monitoring.rates import SMOOTHING
+from cs_input_analyzer.monitoring.monitor import Monitor
+from cs_input_analyzer.monitoring.settings import Options, Settings
 from cs_input_analyzer.monitoring.training_rate import Comparison, verdict_of
-from cs_input_analyzer.monitoring.verdict import Verdict
-from cs_input_analyzer.monitoring.watch import LOG_EVERY, Clock, Console, Settings, Summary, Watch
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 MEASURE_S = 5.0
 
 
-class KerasInputMonitor(keras.callbacks.Callback):  # type: ignore[misc]
+class KerasInputMonitor(Monitor, keras.callbacks.Callback):  # type: ignore[misc]
     """A callback of `model.fit` that says how fast training is, and whether it waits for its input.
 
         monitor = csia.KerasInputMonitor(batch_size=256, dataset=dataset, log_dir="logs")
@@ -46,7 +42,7 @@ class KerasInputMonitor(keras.callbacks.Callback):  # type: ignore[misc]
         dataset: what `fit` is given.
         measure: `after` the training, or `before` it, for a verdict while it runs.
         measure_s: for how long.
-        The others are as for `InputMonitor`.
+        options: as for `InputMonitor`.
     """
 
     def __init__(
@@ -56,49 +52,25 @@ class KerasInputMonitor(keras.callbacks.Callback):  # type: ignore[misc]
         *,
         measure: Literal["after", "before"] = "after",
         measure_s: float = MEASURE_S,
-        log_dir: str | Path | None = None,
-        log_every: int = LOG_EVERY,
-        smoothing: float = SMOOTHING,
-        device: str | None = None,
-        console: Console | None = print_line,
-        tensorboard: bool = True,
-        analysis: Any = None,
-        est_samples_per_sec: float | None = None,
-        clock: Clock = time.perf_counter,
-        environ: Mapping[str, str] | None = None,
+        **options: Unpack[Options],
     ) -> None:
-        super().__init__()
+        keras.callbacks.Callback.__init__(self)
         if measure not in ("after", "before"):
             raise UsageError(f"measure={measure!r}: `after` the training or `before` it")
         if not 0 < typed("measure_s", measure_s, float) < math.inf:
             raise UsageError(f"measure_s {measure_s}: seconds, more than 0")
-        saved = advice.saved_run(analysis)
-        settings = Settings(
-            source="keras",
-            batch_size=batch_size,
-            log_dir=log_dir,
-            log_every=log_every,
-            smoothing=smoothing,
-            device=device or device_seen(),
-            console=console,
-            tensorboard=tensorboard,
-            expected_per_s=est_samples_per_sec if est_samples_per_sec is not None else advice.expected_per_s(saved),
-        )
+        self._begin(Settings(source="keras", batch_size=batch_size, **options))
         self._dataset = dataset
         self._when = measure
         self._measure_s = measure_s
         missing = "no dataset was given to compare with" if dataset is None else "the dataset is read alone after training"
-        self._compared = compared = Comparison(missing)
-        self._watch = watch = Watch(settings, clock, environ)
-        watch.judge = lambda: verdict_of(watch, compared)  # it may not hold `self`, which then would never go
-        if saved is not None:
-            watch.advise = lambda seen: advice.for_watch(saved, seen)
+        watch, self._compared = self._watch, Comparison(missing)
+        watch.judge = functools.partial(verdict_of, watch, self._compared)  # it may not hold `self`, which then would never go
         self._call: tuple[int, float] | None = None
         self._is_loaded = False
         self._began_s: float | None = None
         self._iterations: int | None = None
         self._epoch_steps = 0
-        self._at_the_end = finalize(self, watch.close)
 
     # --- what Keras calls -------------------------------------------------------------------------------------------------------
 
@@ -137,30 +109,10 @@ class KerasInputMonitor(keras.callbacks.Callback):  # type: ignore[misc]
             self._measure()
         self._watch.finish()
 
-    # --- for the user -----------------------------------------------------------------------------------------------------------
-
-    def checkpoint(self) -> AbstractContextManager[None]:
-        """Around whatever saves a checkpoint between two batches; those of `ModelCheckpoint` are found by their length."""
-        return Checkpoint(self._watch)
-
-    @property
-    def verdict(self) -> Verdict:
-        """Whether training waits for its input, as far as known by now."""
-        return self.summary().verdict
-
     @property
     def input_alone(self) -> Alone | None:
         """What was measured of the dataset by itself; None before that."""
         return self._compared.alone
-
-    def summary(self) -> Summary:
-        """All that was seen so far."""
-        return self._watch.summary()
-
-    def close(self) -> None:
-        """Writes what is left and closes the files."""
-        self._at_the_end.detach()
-        self._watch.close()
 
     # --- behind them ------------------------------------------------------------------------------------------------------------
 
@@ -207,7 +159,7 @@ class KerasInputMonitor(keras.callbacks.Callback):  # type: ignore[misc]
         if self._dataset is None:
             return
         try:
-            alone = measure_alone(self._dataset, batch_size=self._watch.settings.batch_size, max_s=self._measure_s)
+            alone = measure_alone(self._dataset, self._watch.settings.batch_size or 1, max_s=self._measure_s)
         except Exception as error:
             alone = Alone(missing=f"measuring the dataset failed: {type(error).__name__}: {error}")
         self._compared.alone = alone

@@ -15,7 +15,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from cs_input_analyzer.monitoring.place import Place
+from cs_input_analyzer.monitoring.rates import Rates
+from cs_input_analyzer.monitoring.task import TrainingTask
 from cs_input_analyzer.monitoring.verdict import Verdict, bottleneck_text
 
 LOG = logging.getLogger("cs_input_analyzer.monitoring")
@@ -29,9 +30,7 @@ MOST_FOLDERS = 1000
 _folders_in_use: set[Path] = set()
 
 
-def console_line(
-    device: str, step: int, loss: float | None, rate_per_s: float | None, global_per_s: float | None, *, kind: str = "Train"
-) -> str:
+def console_line(device: str, step: int, loss: float | None, rate_per_s: float | None, global_per_s: float | None) -> str:
     """`| Train Device=…, Step=…, Loss=…, Rate=… samples/sec, GlobalRate=… samples/sec`; what is not known is left out."""
     parts = [f"Device={device}", f"Step={step}"]
     if loss is not None:
@@ -41,28 +40,21 @@ def console_line(
         for name, rate in (("Rate", rate_per_s), ("GlobalRate", global_per_s))
         if rate is not None
     ]
-    return f"| {kind} {', '.join(parts)}"
+    return f"| Train {', '.join(parts)}"
 
 
 def _rate(per_s: float) -> str:
     return f"{per_s:.3g}" if 0 < per_s < 1 else f"{per_s:.2f}"
 
 
-def performance(
-    *,
-    samples: float | None,
-    elapsed_s: float | None,
-    verdict: Verdict,
-    compile_s: float | None,
-    programming_s: float | None,
-    expected_per_s: float | None,
-) -> dict[str, Any]:
+def performance(seen: Rates | None, verdict: Verdict, *, compile_s: float | None, expected_per_s: float | None) -> dict[str, Any]:
     """The keys of `performance.json` as 1.x runs write them. Time and samples since the executable was loaded."""
+    samples, elapsed_s = (seen.samples, seen.elapsed_s) if seen is not None else (None, None)
     return {
         "compile_time": compile_s,
         "est_samples_per_sec": expected_per_s,
-        "programming_time": programming_s,
-        "samples_per_sec": samples / elapsed_s if samples is not None and elapsed_s else None,
+        "programming_time": None,
+        "samples_per_sec": seen.global_per_s if seen is not None else None,
         "suspected_input_bottleneck": bottleneck_text(verdict),
         "total_samples": int(samples) if samples is not None and float(samples).is_integer() else samples,
         "total_time": elapsed_s,
@@ -75,7 +67,7 @@ class Outputs:
     A second monitor that is given the same folder, of this process or of another, writes into `monitor-2` in it, and so on.
     """
 
-    def __init__(self, log_dir: str | Path | None, place: Place, *, tensorboard: bool) -> None:
+    def __init__(self, log_dir: str | Path | None, task: TrainingTask, *, tensorboard: bool) -> None:
         self.folder: Path | None = None
         self._is_warned = False
         self._lines: list[str] = []
@@ -84,32 +76,24 @@ class Outputs:
         self._events: Any = None
         self._owner_pid = os.getpid()
         if log_dir is not None:
-            self._try("its folder", lambda: self._open(Path(log_dir), place, tensorboard))
+            self._try("its folder", lambda: self._open(Path(log_dir), task, tensorboard))
 
     def line(self, event: str, **fields: Any) -> None:
-        """One line of `steps.jsonl`, kept until the next `flush`."""
-        if self._file is not None:
+        """One line of `steps.jsonl`, kept until the next `flush`. That of a step is formatted here, as there are so many."""
+        if self._file is None:
+            return
+        if event != "step":
             fields = {key: _plain(value) for key, value in fields.items()}
             self._lines.append(json.dumps({"event": event, **fields}, default=str))
-
-    def step_line(
-        self, step: int, count: int, at_s: float, samples: float | None, wait_s: float | None, step_s: float, phase: str
-    ) -> None:
-        """The line of a step: written by hand, as there is one for each."""
-        if self._file is None or self._step_lines >= MOST_STEP_LINES:
-            return
-        self._step_lines += 1
-        held = "null" if samples is None else f"{samples:g}" if samples < 1e5 else repr(samples)
-        wait = "null" if wait_s is None else f"{wait_s:.7g}"
-        self._lines.append(
-            f'{{"event": "step", "step": {step}, "steps": {count}, "at_s": {at_s:.6f}, "samples": {held}, '
-            f'"wait_s": {wait}, "step_s": {step_s:.7g}, "phase": "{phase}"}}'
-        )
-
-    @property
-    def is_writing(self) -> bool:
-        """Whether lines go anywhere."""
-        return self._file is not None
+        elif self._step_lines < MOST_STEP_LINES:
+            self._step_lines += 1
+            samples, wait_s = fields["samples"], fields["wait_s"]
+            held = "null" if samples is None else f"{samples:g}" if samples < 1e5 else repr(samples)
+            wait = "null" if wait_s is None else f"{wait_s:.7g}"
+            self._lines.append(
+                f'{{"event": "step", "step": {fields["step"]}, "steps": {fields["steps"]}, "at_s": {fields["at_s"]:.6f}, '
+                f'"samples": {held}, "wait_s": {wait}, "step_s": {fields["step_s"]:.7g}, "phase": "{fields["phase"]}"}}'
+            )
 
     @property
     def pending(self) -> int:
@@ -160,10 +144,10 @@ class Outputs:
             self._is_warned = True
             LOG.warning("%s", message)
 
-    def _open(self, log_dir: Path, place: Place, tensorboard: bool) -> None:
+    def _open(self, log_dir: Path, task: TrainingTask, tensorboard: bool) -> None:
         folder = log_dir.expanduser().absolute()
-        if place.workers > 1:
-            folder = folder / place.name
+        if task.workers > 1:
+            folder = folder / task.name
         self.folder, self._file = _free_folder(folder)
         _folders_in_use.add(self.folder)
         # A run that goes on in the folder of an earlier one adds to its record; that one may have been killed within a line.

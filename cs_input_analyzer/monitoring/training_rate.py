@@ -47,7 +47,7 @@ def training_rate(calls: Sequence[tuple[float, int]], batch_size: int) -> Estima
 
 def verdict_of(watch: Watch, compared: Comparison) -> Verdict:
     """The verdict on a run whose waits are out of sight."""
-    rate = training_rate(tuple(watch.books.calls), watch.settings.batch_size or 1) if watch.steps else None
+    rate = training_rate(tuple(watch.accounting.calls), watch.settings.batch_size or 1) if watch.steps else None
     alone = compared.alone
     if alone is None:
         return by_rates(rate, None, is_overlapped=None, missing=compared.missing)

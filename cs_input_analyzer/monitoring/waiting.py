@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from cs_input_analyzer.monitoring.phases import SPIKE_RATIO, EndedBy, Phase, Step
 from cs_input_analyzer.records import Estimate
+from cs_input_analyzer.stats.estimates import NORMAL_95, student_t
 
 KEPT_DISPATCHES = 4096
 """Of an interval that nothing ends; the bound on c from the last ones stays true."""
@@ -27,10 +28,6 @@ COMPUTE_ERROR_RATIO = 0.15
 
 MOST_BLOCKS = 32
 ENOUGH_BLOCKS = 5
-# Two-sided 90 % quantiles of Student's t by degrees of freedom; the normal one above.
-_T90 = (6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812, 1.796, 1.782, 1.771, 1.761, 1.753)
-_T90_MORE = ((20, 1.725), (30, 1.697), (60, 1.671))
-_Z90 = 1.645
 
 
 class Interval(NamedTuple):
@@ -180,7 +177,7 @@ def _between(pairs: Sequence[tuple[float, float]], share: float) -> float:
     total = math.fsum(time for block in blocks for _, time in block)
     count = len(blocks)
     variance = count / (count - 1) * math.fsum(residual * residual for residual in residuals)
-    return t90(count - 1) * math.sqrt(variance) / total
+    return student_t(count - 1) * math.sqrt(variance) / total
 
 
 def _within(counted: Sequence[Interval], starved_s: float) -> float:
@@ -190,14 +187,7 @@ def _within(counted: Sequence[Interval], starved_s: float) -> float:
     variance = math.fsum(
         max(0.0, one.wait_square_s2 - one.wait_s**2 / one.steps) * one.steps / max(1, one.steps - 1) for one in counted
     )
-    return _Z90 * math.sqrt(variance) * starved_s / waited
-
-
-def t90(degrees: int) -> float:
-    """Two-sided 90 % quantile of Student's t; a little above the true one between the tabulated degrees."""
-    if degrees <= len(_T90):
-        return _T90[degrees - 1]
-    return next((value for most, value in reversed(_T90_MORE) if degrees >= most), _T90[-1])
+    return NORMAL_95 * math.sqrt(variance) * starved_s / waited
 
 
 def judged(interval: Interval, earlier: Sequence[Interval]) -> Interval:

@@ -1,106 +1,32 @@
-"""One monitored training: between its loop, its books and its outputs.
+"""Watches one training run: between its loop, its accounting and its outputs.
 
-On the way of a step only clocks are read and one entry is put on a list. Everything else (phases, intervals, lines for files) is
-done for many steps at once: every `CHUNK` entries, at log steps, and in the end. Whatever goes wrong in here is said once on the
-log, and then the training goes on unwatched.
+During a step only clocks are read and one entry is put on a list. Everything else (phases, intervals, lines for files) is done for
+many steps at once: every `CHUNK` entries, at log steps, and in the end. Whatever fails in here is said once on the log, and then
+the training goes on unwatched.
 """
 
 from __future__ import annotations
 
 import functools
-import math
 import os
 import socket
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import cs_input_analyzer
-from cs_input_analyzer.errors import UsageError, typed
-from cs_input_analyzer.monitoring import rates
-from cs_input_analyzer.monitoring.books import Books, Event, Took
-from cs_input_analyzer.monitoring.outputs import SCALARS, Outputs, console_line, performance, print_line
-from cs_input_analyzer.monitoring.place import place_from
+from cs_input_analyzer.monitoring import advice, rates
+from cs_input_analyzer.monitoring.accounting import Event, RunAccounting, Took
+from cs_input_analyzer.monitoring.outputs import SCALARS, Outputs, console_line, performance
+from cs_input_analyzer.monitoring.settings import Settings, visible_device
+from cs_input_analyzer.monitoring.summary import Summary, verdict_text
+from cs_input_analyzer.monitoring.task import training_task
 from cs_input_analyzer.monitoring.verdict import Verdict, by_wait
-
-if TYPE_CHECKING:
-    from cs_input_analyzer.monitoring.phases import Step
-    from cs_input_analyzer.monitoring.waiting import Interval
-
-Clock = Callable[[], float]
-Console = Callable[[str], object]
-Source = Literal["iterator", "keras", "session"]
+from cs_input_analyzer.stats.estimates import student_t
 
 CHUNK = 48
 FLUSH_LINES = 512
 FORMAT = 1
-LOG_EVERY = 100
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """How a run is watched.
-
-    Attributes:
-        batch_size: samples in a full batch; None: read off each batch, where that can be done.
-        log_dir: where the run's record goes; None: nowhere.
-        log_every: training steps between two lines where the user's code logs none itself; 0: never.
-        smoothing: weight of the Rate before in the new one.
-        console: called with each line; None: silent.
-        expected_per_s: what the accelerator is expected to take, for `est_samples_per_sec`.
-    """
-
-    source: Source
-    batch_size: int | None = None
-    log_dir: str | Path | None = None
-    log_every: int = LOG_EVERY
-    smoothing: float = rates.SMOOTHING
-    device: str = "CPU"
-    console: Console | None = print_line
-    tensorboard: bool = True
-    expected_per_s: float | None = None
-
-    def __post_init__(self) -> None:
-        """Raises UsageError."""
-        typed("batch_size", self.batch_size, int | None)
-        typed("log_dir", self.log_dir, str | None)
-        typed("log_every", self.log_every, int)
-        typed("smoothing", self.smoothing, float)
-        typed("est_samples_per_sec", self.expected_per_s, float | None)
-        if self.expected_per_s is not None and not 0 < self.expected_per_s < math.inf:
-            raise UsageError(f"est_samples_per_sec {self.expected_per_s}: samples per second, more than 0")
-        if self.batch_size is not None and self.batch_size < 1:
-            raise UsageError(f"batch_size {self.batch_size}: how many samples a full batch holds, 1 or more")
-        if not 0 <= self.smoothing < 1:
-            raise UsageError(f"smoothing {self.smoothing}: 0 or more and below 1 (0.4 is usual)")
-        if self.log_every < 0:
-            raise UsageError(f"log_every {self.log_every}: a number of steps, or 0 for never")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Summary:
-    """One monitored run so far.
-
-    Attributes:
-        samples: handed to the training; None where they cannot be counted.
-        rate_per_s, global_per_s: Rate and GlobalRate, samples per second; None until seen.
-        advice: which launch would help; empty without a saved analysis, or where nothing is wrong.
-        phases_s: seconds by phase.
-    """
-
-    steps: int
-    samples: float | None
-    rate_per_s: float | None
-    global_per_s: float | None
-    verdict: Verdict
-    advice: str
-    phases_s: Mapping[str, float]
-
-    def __str__(self) -> str:
-        return "\n".join(part for part in (_headline(self.verdict), self.advice) if part)
-
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -122,41 +48,42 @@ def _never_raises(method: _Method) -> _Method:
 
 
 class Watch:
-    """The watching of one run. Its clock gives seconds and may be any that mostly goes forwards.
+    """The watching of one run.
 
     Attributes:
         judge: makes the verdict; by default from the share of time waiting.
-        advise: says which launch would help, asked once when the run is first called input-bound.
         current: the iterator that is watched; others of the same monitor only give their batches.
     """
 
-    def __init__(self, settings: Settings, clock: Clock, environ: Mapping[str, str] | None = None) -> None:
+    def __init__(self, settings: Settings) -> None:
+        student_t(1.0)  # loads SciPy now, not in the middle of the training
         self.settings = settings
-        self.clock = clock
+        self.clock = settings.clock
+        self.device = settings.device or visible_device()
         self.is_watching = True
-        self.place = place_from(os.environ if environ is None else environ)
-        self.outputs = Outputs(settings.log_dir, self.place, tensorboard=settings.tensorboard)
-        self.began_s = clock()
-        self.books = Books(began_s=self.began_s, tell=self._record)
+        self.task = training_task(os.environ if settings.environ is None else settings.environ)
+        self.outputs = Outputs(settings.log_dir, self.task, tensorboard=settings.tensorboard)
+        self.began_s = self.clock()
+        self.accounting = RunAccounting(began_s=self.began_s, on_event=self.outputs.line)
         self.verdict = by_wait(None, steps=0)
         self.advice = ""
         self.judge: Callable[[], Verdict] = self._by_wait
-        self.advise: Callable[[Watch], str] | None = None
         self.compile_s: float | None = None
         self.current: object = None
         self.steps = 0
         self.samples: float | None = 0.0
+        self._saved = advice.saved_run(settings.analysis)
         self._rates: rates.Rates | None = None
         self._console = settings.console
         self._entries: list[Took | Event] = []
         self._opens_pass = True
         self._passes = 0
         self._next_log = settings.log_every
-        self._told: tuple[int, Verdict] | None = None
+        self._written: tuple[int, Verdict] | None = None
         self._over: tuple[float | None, float] = (0.0, self.began_s)
         self._write_start()
 
-    # --- on the way of a step -------------------------------------------------------------------------------------------------
+    # --- during a step ------------------------------------------------------------------------------------------------------
 
     def took(self, asked_s: float, got_s: float | None, samples: float | None, count: int = 1) -> None:
         """`count` steps begin: their input was asked for, and there (None: out of sight), at these times."""
@@ -197,7 +124,7 @@ class Watch:
             self.give_up(error)
             return self.began_s
 
-    # --- now and then -----------------------------------------------------------------------------------------------------------
+    # --- now and then -------------------------------------------------------------------------------------------------------
 
     @_never_raises
     def begin_pass(self) -> None:
@@ -217,7 +144,7 @@ class Watch:
 
     @_never_raises
     def pause(self) -> None:
-        """What comes until the next step is not training, and not looked at."""
+        """What comes until the next step is not training, and does not count."""
         self._entries.append(Event("pause", self.clock()))
 
     @_never_raises
@@ -276,7 +203,7 @@ class Watch:
             global_per_s=seen.global_per_s if seen else None,
             verdict=self.verdict,
             advice=self.advice,
-            phases_s=dict(self.books.phases_s),
+            phases_s=dict(self.accounting.phases_s),
         )
 
     @property
@@ -291,13 +218,13 @@ class Watch:
         self.is_watching = False
         self.outputs.warn(f"the input monitor stopped, training goes on: {type(error).__name__}: {error}")
 
-    # --- behind them ------------------------------------------------------------------------------------------------------------
+    # --- for many steps at once ---------------------------------------------------------------------------------------------
 
     def _digest(self) -> None:
         entries, self._entries = self._entries, []
         for entry in entries:
-            self.books.add(entry)
-        if self.books.is_time_to_judge():
+            self.accounting.add(entry)
+        if self.accounting.is_time_to_judge():
             self._judge()
         if self.outputs.pending >= FLUSH_LINES:
             self.outputs.flush()
@@ -308,24 +235,18 @@ class Watch:
         self._judge()
 
     def _by_wait(self) -> Verdict:
-        return by_wait(self.books.wait_share(), steps=self.books.counted_steps() or self.steps)
+        return by_wait(self.accounting.wait_share(), steps=self.accounting.counted_steps() or self.steps)
 
     def _judge(self) -> None:
         before, self.verdict = self.verdict, self.judge()
         if self.verdict.name == before.name:
             return
-        if self.verdict.name == "input_bound" and self.advise is not None and not self.advice:
-            self.advice = self.advise(self)
-        self.outputs.line(
-            "verdict",
-            at_s=self._since(self.clock()),
-            step=self.steps,
-            verdict=self.verdict.name,
-            why=self.verdict.why,
-            wait_ratio=_interval(self.verdict),
-        )
+        if self.verdict.name == "input_bound" and self._saved is not None and not self.advice:
+            rate = self.seen.global_per_s if self.seen is not None else None
+            self.advice = advice.of_run(self._saved, rate, self.verdict.wait_ratio, self.task.workers)
+        self.outputs.line("verdict", at_s=self._since(self.clock()), step=self.steps, **self._verdict_fields())
         if "input_bound" in (before.name, self.verdict.name):
-            self._print("\n".join(part for part in (_headline(self.verdict), self.advice) if part))
+            self._print(verdict_text(self.verdict, self.advice))
 
     def _log(self, step: int, loss: float | None, now_s: float) -> None:
         self._digest()
@@ -335,7 +256,7 @@ class Watch:
         rate = self._rates.rate_per_s if self._rates else None
         whole = self._rates.global_per_s if self._rates else None
         waited = self.verdict.wait_ratio.estimate if self.verdict.wait_ratio else None
-        self._print(console_line(self.settings.device, step, loss, rate, whole))
+        self._print(console_line(self.device, step, loss, rate, whole))
         self.outputs.scalars(step, dict(zip(SCALARS, (rate, whole, waited), strict=True)))
         self.outputs.line("log", step=step, at_s=self._since(now_s), loss=loss, rate=rate, global_rate=whole, wait_ratio=waited)
         self.outputs.flush()
@@ -352,91 +273,46 @@ class Watch:
     def _write_all(self) -> None:
         self._digest()
         self._judge()
-        if self._told != (self.steps, self.verdict):
-            self._told = self.steps, self.verdict
+        if self._written != (self.steps, self.verdict):
+            self._written = self.steps, self.verdict
             seen = self.seen
-            self._write_end(seen)
-            self.outputs.performance(
-                performance(
-                    samples=seen.samples if seen else None,
-                    elapsed_s=seen.elapsed_s if seen else None,
-                    verdict=self.verdict,
-                    compile_s=self.compile_s,
-                    programming_s=None,
-                    expected_per_s=self.settings.expected_per_s,
-                )
+            self.outputs.line(
+                "end",
+                at_s=self._since(self.clock()),
+                steps=self.steps,
+                samples=self.samples,
+                rate=seen.rate_per_s if seen else None,
+                global_rate=seen.global_per_s if seen else None,
+                **self._verdict_fields(),
+                phases={phase: round(seconds, 6) for phase, seconds in self.accounting.phases_s.items()},
             )
+            expected_per_s = self.settings.est_samples_per_sec or advice.expected_per_s(self._saved)
+            self.outputs.performance(performance(seen, self.verdict, compile_s=self.compile_s, expected_per_s=expected_per_s))
         self.outputs.flush_all()
-
-    def _write_end(self, seen: rates.Rates | None) -> None:
-        self.outputs.line(
-            "end",
-            at_s=self._since(self.clock()),
-            steps=self.steps,
-            samples=self.samples,
-            rate=seen.rate_per_s if seen else None,
-            global_rate=seen.global_per_s if seen else None,
-            verdict=self.verdict.name,
-            why=self.verdict.why,
-            wait_ratio=_interval(self.verdict),
-            phases={phase: round(seconds, 6) for phase, seconds in self.books.phases_s.items()},
-        )
 
     def _write_start(self) -> None:
         self.outputs.line(
             "start",
             format=FORMAT,
             tool=f"cs_input_analyzer {cs_input_analyzer.__version__}",
-            worker=self.place.name,
-            rank=self.place.rank,
-            workers=self.place.workers,
+            worker=self.task.name,
+            rank=self.task.rank,
+            workers=self.task.workers,
             host=socket.gethostname(),
             time_unix_s=time.time(),
             source=self.settings.source,
             batch_size=self.settings.batch_size,
-            device=self.settings.device,
+            device=self.device,
             smoothing=self.settings.smoothing,
         )
 
-    def _record(self, event: str, **fields: Any) -> None:
-        """What the books tell, as a line."""
-        if not self.outputs.is_writing:
-            return
-        if event == "step":
-            step: Step = fields["took"]
-            self.outputs.step_line(
-                fields["step"], step.steps, fields["at_s"], step.samples, step.wait_s, step.body_s, fields["phase"]
-            )
-        elif event == "interval":
-            interval: Interval = fields["interval"]
-            if interval.steps == 1:  # the step's own line says it all
-                return
-            self.outputs.line(
-                event,
-                at_s=fields["at_s"],
-                by=interval.ended_by,
-                steps=interval.steps,
-                samples=interval.samples,
-                duration_s=interval.duration_s,
-                wait_s=interval.wait_s,
-                compute_s=interval.compute_s,
-                phase=interval.phase,
-                counted=interval.is_counted,
-            )
-        else:
-            self.outputs.line(event, **fields)
+    def _verdict_fields(self) -> dict[str, Any]:
+        share = self.verdict.wait_ratio
+        interval = None if share is None else {"estimate": share.estimate, "low": share.low, "high": share.high}
+        return {"verdict": self.verdict.name, "why": self.verdict.why, "wait_ratio": interval}
 
     def _since(self, at_s: float) -> float:
         return round(at_s - self.began_s, 6)
-
-
-def _headline(verdict: Verdict) -> str:
-    return f"{verdict.name.replace('_', '-')}: {verdict.why}"
-
-
-def _interval(verdict: Verdict) -> dict[str, float] | None:
-    share = verdict.wait_ratio
-    return None if share is None else {"estimate": share.estimate, "low": share.low, "high": share.high}
 
 
 def _number(loss: Any) -> float | None:

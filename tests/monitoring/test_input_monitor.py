@@ -65,37 +65,23 @@ def events(folder: Path, kind: str | None = None) -> list[dict[str, Any]]:
 # --- what it reports -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("log_every", [1, 5, 10])
+@pytest.mark.parametrize(("log_every", "sync_every"), [(1, 0), (5, 0), (10, 0), (0, 1)])
 @pytest.mark.parametrize("dispatch", [0.0, 0.1 * MS])
-def test_a_planted_starvation_is_called_within_50_steps(log_every: int, dispatch: float) -> None:
+def test_a_planted_starvation_is_called_within_50_steps(log_every: int, sync_every: int, dispatch: float) -> None:
     loop = loop_of(wait=20 * MS, compute=10 * MS, batches=50, dispatch_s=dispatch)
-    monitor = monitor_of(loop)
-    train(loop, monitor, log_every=log_every)
-    assert monitor.verdict.name == "input_bound"
-    assert any(line.startswith("input-bound: ") for line in monitor.lines)  # type: ignore[attr-defined]
-
-
-def test_it_is_called_also_where_the_loop_only_synchronises() -> None:
-    loop = loop_of(wait=20 * MS, compute=10 * MS, batches=50)
     monitor = monitor_of(loop, log_every=0)
-    train(loop, monitor, sync_every=1)
+    train(loop, monitor, log_every=log_every, sync_every=sync_every)
     assert any(line.startswith("input-bound: ") for line in monitor.lines)  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("log_every", [1, 10, 50])
-def test_a_run_whose_input_keeps_up_is_not_called_starved(log_every: int) -> None:
-    loop = loop_of(wait=0.1 * MS, compute=10 * MS, batches=200)
+@pytest.mark.parametrize(("log_every", "wait"), [(1, 0.1 * MS), (10, 0.1 * MS), (50, 0.1 * MS), (100, 9.5 * MS)])
+def test_a_run_whose_input_keeps_up_is_not_called_starved(log_every: int, wait: float) -> None:
+    """Also where the host waits for its input, as long as the accelerator is busy meanwhile."""
+    loop = loop_of(wait=wait, compute=10 * MS, batches=600)
     monitor = monitor_of(loop)
     train(loop, monitor, log_every=log_every)
     assert monitor.verdict.name == "accelerator_bound"
     assert not any("input-bound" in line for line in monitor.lines)  # type: ignore[attr-defined]
-
-
-def test_a_host_that_waits_beside_a_busy_accelerator_is_not_called_starved() -> None:
-    loop = loop_of(wait=9.5 * MS, compute=10 * MS, batches=600)
-    monitor = monitor_of(loop)
-    train(loop, monitor, log_every=100)
-    assert monitor.verdict.name == "accelerator_bound"
 
 
 def test_without_log_or_sync_there_are_rates_and_no_verdict() -> None:
@@ -269,10 +255,6 @@ def test_an_iterator_that_raises_does_so_as_it_would_alone(after: int, tmp_path:
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError])
 def test_whatever_ends_a_loop_passes_through(error: type[BaseException]) -> None:
-    def batches() -> Iterator[Batch]:
-        yield Batch()
-        raise error
-
     class Stops:
         def __init__(self) -> None:
             self.count = 0
@@ -289,25 +271,6 @@ def test_whatever_ends_a_loop_passes_through(error: type[BaseException]) -> None
     monitor = csia.InputMonitor(Stops(), 8, console=None, environ={})
     with pytest.raises(error):
         list(monitor)
-
-
-def test_an_empty_iterable_is_an_empty_loop(tmp_path: Path) -> None:
-    monitor = csia.InputMonitor([], 8, console=None, log_dir=tmp_path, tensorboard=False, environ={})
-    assert list(monitor) == []
-    assert monitor.verdict.name == "unknown"
-    assert monitor.summary().rate_per_s is None
-
-
-def test_what_is_no_iterable_fails_as_it_would_alone() -> None:
-    monitor = csia.InputMonitor(7, 8, console=None, environ={})  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="not iterable"):
-        iter(monitor)
-
-
-def test_asking_again_after_the_end_ends_again() -> None:
-    batches = iter(csia.InputMonitor([1, 2], 8, console=None, environ={}))
-    assert list(batches) == [1, 2]
-    assert list(batches) == []
 
 
 def test_nested_monitors_each_see_their_own(tmp_path: Path) -> None:
@@ -328,25 +291,26 @@ def test_nested_monitors_each_see_their_own(tmp_path: Path) -> None:
     assert [event["steps"] for event in events(tmp_path / "monitor-2", "end")][-1] == 12
 
 
-def test_a_monitor_of_a_monitor_passes_everything_through() -> None:
-    inner = csia.InputMonitor(list(range(10)), 8, console=None, environ={})
-    outer = csia.InputMonitor(inner, 8, console=None, environ={})
-    assert list(outer) == list(range(10))
-    assert (outer.summary().steps, inner.summary().steps) == (10, 10)
+def test_it_iterates_as_what_it_wraps_does() -> None:
+    options: dict[str, Any] = {"console": None, "environ": {}}
+    empty = csia.InputMonitor([], 8, **options)
+    assert list(empty) == []
+    assert (empty.verdict.name, empty.summary().rate_per_s) == ("unknown", None)
+    batches = iter(csia.InputMonitor([1, 2], 8, **options))
+    assert [list(batches), list(batches)] == [[1, 2], []]
+    alone = csia.InputMonitor([1], 8, **options)
+    assert next(alone) == 1
+    with pytest.raises(StopIteration):
+        next(alone)
+    assert list(csia.InputMonitor(csia.InputMonitor([1, 2], 8, **options), 8, **options)) == [1, 2]
+    with pytest.raises(TypeError, match="not iterable"):
+        iter(csia.InputMonitor(7, 8, **options))  # type: ignore[arg-type]
 
 
 def test_two_passes_at_once_give_all_their_batches_and_the_last_one_counts() -> None:
     monitor = csia.InputMonitor([1, 2, 3], 8, console=None, environ={})
     assert list(zip(monitor, monitor, strict=True)) == [(1, 1), (2, 2), (3, 3)]
     assert monitor.summary().steps == 3
-
-
-def test_it_is_an_iterator_too() -> None:
-    monitor = csia.InputMonitor([1, 2], 8, console=None, environ={})
-    assert next(monitor) == 1
-    assert next(monitor) == 2
-    with pytest.raises(StopIteration):
-        next(monitor)
 
 
 def test_a_loop_that_is_left_and_begun_again_goes_on() -> None:
@@ -360,7 +324,7 @@ def test_a_loop_that_is_left_and_begun_again_goes_on() -> None:
     loop.given = 0
     train(loop, monitor, log_every=1)
     assert monitor.summary().steps == 26
-    assert max(duration for duration, _ in monitor._watch.books.calls) < 1.0
+    assert max(duration for duration, _ in monitor._watch.accounting.calls) < 1.0
 
 
 @pytest.mark.parametrize("jump", [-1000.0, -0.03, 0.0, math.nan, math.inf, -math.inf])
@@ -462,35 +426,22 @@ def test_a_console_that_fails_is_warned_of_once(caplog: pytest.LogCaptureFixture
     assert len(caplog.records) == 1
 
 
-@pytest.mark.parametrize("tensorboard", [False, True])
+@pytest.mark.parametrize(("tensorboard", "is_full"), [(False, False), (True, False), (False, True)])
 def test_a_folder_that_cannot_be_written_is_warned_of_once(
-    tensorboard: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tensorboard: bool, is_full: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     loop = loop_of(batches=50)
     with caplog.at_level(logging.WARNING):
-        monitor = monitor_of(loop, log_dir=tmp_path / "file" / "logs", tensorboard=tensorboard)
+        monitor = monitor_of(loop, log_dir=tmp_path / ("logs" if is_full else "file/logs"), tensorboard=tensorboard)
+        if is_full:
+            monitor._watch.outputs._write = broken  # type: ignore[method-assign]
         train(loop, monitor, log_every=1)
         monitor.close()
     assert loop.given == 50
     (record,) = caplog.records
     assert "training goes on" in record.message
     assert len(monitor.lines) >= 50  # type: ignore[attr-defined]
-
-
-def test_a_disk_that_fills_is_warned_of_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    loop = loop_of(batches=50)
-    monitor = monitor_of(loop, log_dir=tmp_path)
-
-    def full(lines: list[str]) -> None:
-        raise OSError(28, "No space left on device")
-
-    monitor._watch.outputs._write = full  # type: ignore[method-assign]
-    with caplog.at_level(logging.WARNING):
-        train(loop, monitor, log_every=1)
-        monitor.close()
-    assert loop.given == 50
-    assert len(caplog.records) == 1
 
 
 def test_a_folder_that_another_process_writes_into_is_left_to_it(tmp_path: Path) -> None:
@@ -541,16 +492,13 @@ def test_a_file_system_that_locks_nothing_is_written_to(
 
 
 def test_a_folder_that_vanishes_does_not_matter(tmp_path: Path) -> None:
-    loop = loop_of(batches=30)
-    folder = tmp_path / "logs"
+    loop, folder = loop_of(batches=30), tmp_path / "logs"
     monitor = monitor_of(loop, log_dir=folder)
-    for step, _ in enumerate(monitor):
-        loop.train()
-        if step == 10:
-            (folder / STEPS).unlink()
-            folder.rmdir()
+    next(iter(monitor))
+    (folder / STEPS).unlink()
+    folder.rmdir()
+    train(loop, monitor)
     monitor.close()
-    assert loop.given == 30
 
 
 @pytest.mark.parametrize(
@@ -602,12 +550,8 @@ def test_performance_json_has_the_documented_keys_and_reads_back(tmp_path: Path)
     assert read.samples_per_s == pytest.approx(monitor.summary().global_per_s)
     assert read.estimated_samples_per_s == 800
     assert read.compile_time_s is None
-
-
-def test_a_run_without_evidence_assesses_nothing(tmp_path: Path) -> None:
-    loop = loop_of(batches=20)
-    with monitor_of(loop, log_dir=tmp_path) as monitor:
-        train(loop, monitor)
+    with monitor_of(loop_of(batches=20), log_dir=tmp_path) as unjudged:
+        train(loop_of(batches=20), unjudged)
     content = json.loads((tmp_path / "performance.json").read_text(encoding="utf-8"))
     assert content["suspected_input_bottleneck"] == "Not Applicable"
 
@@ -661,13 +605,13 @@ def test_a_forked_child_leaves_the_files_alone(tmp_path: Path) -> None:
 
 
 def test_the_folder_is_free_again_after_closing(tmp_path: Path) -> None:
-    from cs_input_analyzer.monitoring.place import Place
+    from cs_input_analyzer.monitoring.task import TrainingTask
 
-    first = Outputs(tmp_path, Place(), tensorboard=False)
-    second = Outputs(tmp_path, Place(), tensorboard=False)
+    first = Outputs(tmp_path, TrainingTask(), tensorboard=False)
+    second = Outputs(tmp_path, TrainingTask(), tensorboard=False)
     assert second.folder == tmp_path / "monitor-2"
     first.close()
-    third = Outputs(tmp_path, Place(), tensorboard=False)
+    third = Outputs(tmp_path, TrainingTask(), tensorboard=False)
     assert third.folder == tmp_path
     for outputs in (second, third):
         outputs.close()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cs_input_analyzer.monitoring.counting import contradiction, counter_for
 from cs_input_analyzer.monitoring.outputs import console_line
-from cs_input_analyzer.monitoring.place import Place, place_from
+from cs_input_analyzer.monitoring.task import TrainingTask, training_task
 from cs_input_analyzer.monitoring.training_rate import training_rate
 
 
@@ -40,37 +40,37 @@ def test_a_batch_that_holds_more_than_was_said(shapes: list[tuple[int, ...]], ba
 @pytest.mark.parametrize(
     ("environ", "expected"),
     [
-        ({}, Place()),
-        (tf_config("chief", 0, chief=1, worker=6), Place(name="chief-0", rank=0, workers=7)),
-        (tf_config("worker", 0, chief=1, worker=6), Place(name="worker-0", rank=1, workers=7)),
-        (tf_config("worker", 3, worker=4, ps=2), Place(name="worker-3", rank=3, workers=4)),
-        ({"SLURM_PROCID": "1", "SLURM_NTASKS": "8", "SLURM_STEP_NUM_TASKS": "2"}, Place(name="rank-1", rank=1, workers=2)),
+        ({}, TrainingTask()),
+        (tf_config("chief", 0, chief=1, worker=6), TrainingTask(name="chief-0", rank=0, workers=7)),
+        (tf_config("worker", 0, chief=1, worker=6), TrainingTask(name="worker-0", rank=1, workers=7)),
+        (tf_config("worker", 3, worker=4, ps=2), TrainingTask(name="worker-3", rank=3, workers=4)),
+        ({"SLURM_PROCID": "1", "SLURM_NTASKS": "8", "SLURM_STEP_NUM_TASKS": "2"}, TrainingTask(name="rank-1", rank=1, workers=2)),
         (
             {"SLURM_PROCID": "3", "SLURM_STEP_NUM_TASKS": "8"} | tf_config("worker", 1, chief=1, worker=2),
-            Place(name="worker-1", rank=2, workers=3),
+            TrainingTask(name="worker-1", rank=2, workers=3),
         ),
-        ({"RANK": "5", "LOCAL_RANK": "1", "WORLD_SIZE": "8"}, Place(name="rank-5", rank=5, workers=8)),
-        ({"OMPI_COMM_WORLD_RANK": "2", "OMPI_COMM_WORLD_SIZE": "4"}, Place(name="rank-2", rank=2, workers=4)),
-        ({"PMI_RANK": "2", "PMI_SIZE": "4"}, Place(name="rank-2", rank=2, workers=4)),
+        ({"RANK": "5", "LOCAL_RANK": "1", "WORLD_SIZE": "8"}, TrainingTask(name="rank-5", rank=5, workers=8)),
+        ({"OMPI_COMM_WORLD_RANK": "2", "OMPI_COMM_WORLD_SIZE": "4"}, TrainingTask(name="rank-2", rank=2, workers=4)),
+        ({"PMI_RANK": "2", "PMI_SIZE": "4"}, TrainingTask(name="rank-2", rank=2, workers=4)),
         # In a batch script, where the shell is process 0 of no step.
         (
             {"SLURM_PROCID": "0", "SLURM_NTASKS": "8", "RANK": "5", "WORLD_SIZE": "8"},
-            Place(name="rank-5", rank=5, workers=8),
+            TrainingTask(name="rank-5", rank=5, workers=8),
         ),
         # One launcher a node, and as many processes below each.
         (
             {"SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2", "RANK": "5", "WORLD_SIZE": "8"},
-            Place(name="rank-5", rank=5, workers=8),
+            TrainingTask(name="rank-5", rank=5, workers=8),
         ),
         # What the script exported before `srun` is the same for all of its tasks.
         (
             {"SLURM_PROCID": "3", "SLURM_STEP_NUM_TASKS": "8", "RANK": "0", "WORLD_SIZE": "8"},
-            Place(name="rank-3", rank=3, workers=8),
+            TrainingTask(name="rank-3", rank=3, workers=8),
         ),
     ],
 )
-def test_a_worker_knows_its_place(environ: dict[str, str], expected: Place) -> None:
-    assert place_from(environ) == expected
+def test_a_process_finds_its_task(environ: dict[str, str], expected: TrainingTask) -> None:
+    assert training_task(environ) == expected
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_a_worker_knows_its_place(environ: dict[str, str], expected: Place) -> N
     ],
 )
 def test_what_cannot_be_read_is_a_lone_worker(environ: dict[str, str]) -> None:
-    assert place_from(environ) == Place()
+    assert training_task(environ) == TrainingTask()
 
 
 def zeros(*shape: int) -> Any:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from itertools import pairwise
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
@@ -217,13 +216,3 @@ def interval(duration: float, *, steps: int = 10, phase: str = "steady") -> Inte
 def test_a_fast_interval_is_a_spike_only_behind_a_checkpoint(before: str, duration: float, expected: str) -> None:
     earlier = [interval(1.0), interval(1.1), interval(1.0, phase=before)]
     assert waiting.judged(interval(duration), earlier).phase == expected
-
-
-def test_quantiles_fall_with_the_degrees_towards_the_normal_one() -> None:
-    from scipy.special import stdtrit
-
-    values = [waiting.t90(degrees) for degrees in range(1, 200)]
-    assert all(before >= after for before, after in pairwise(values))
-    true: Callable[[int], float] = lambda degrees: float(stdtrit(degrees, 0.95))  # noqa: E731
-    for degrees, value in enumerate(values, start=1):
-        assert true(degrees) - 1e-3 <= value <= true(degrees) * 1.03

@@ -1,4 +1,4 @@
-"""Which worker of a launch this process is: from TF_CONFIG, else from what started it. Pure: the environment is an argument."""
+"""Which task of a launch this process is, by TF_CONFIG or else its launcher's variables. Pure: the environment is an argument."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ RANKS = (
     ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
     ("RANK", "WORLD_SIZE"),  # torchrun
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),  # mpirun of Open MPI
-    ("PMI_RANK", "PMI_SIZE"),  # that of MPICH and its kin
+    ("PMI_RANK", "PMI_SIZE"),  # mpirun of MPICH and its derivatives
 )
 """By launcher, the variables with the rank of a process and how many there are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """`rank` of `workers`, from 0; `name` for people and folders: `worker-3`, `chief-0`, `rank-3`."""
+class TrainingTask:
+    """`rank` of `workers`, counted from 0; `name` for lines and folders: `worker-3`, `chief-0`, `rank-3`."""
 
     name: str = "worker-0"
     rank: int = 0
     workers: int = 1
 
 
-def place_from(environ: Mapping[str, str]) -> Place:
-    """This process's place. What cannot be read counts as not there: a lone worker."""
-    return _from_tf_config(environ.get("TF_CONFIG", "")) or _from_ranks(environ) or Place()
+def training_task(environ: Mapping[str, str]) -> TrainingTask:
+    """This process's task. What cannot be read counts as not there: a lone worker."""
+    return _from_tf_config(environ.get("TF_CONFIG", "")) or _from_ranks(environ) or TrainingTask()
 
 
-def _from_tf_config(text: str) -> Place | None:
+def _from_tf_config(text: str) -> TrainingTask | None:
     try:
         config = json.loads(text)
         cluster, task = config["cluster"], config["task"]
@@ -44,20 +44,20 @@ def _from_tf_config(text: str) -> Place | None:
     before = 0
     for name, count in counts:
         if name == kind and 0 <= index < count:
-            return Place(name=f"{kind}-{index}", rank=before + index, workers=sum(count for _, count in counts))
+            return TrainingTask(name=f"{kind}-{index}", rank=before + index, workers=sum(count for _, count in counts))
         before += count
     return None
 
 
-def _from_ranks(environ: Mapping[str, str]) -> Place | None:
+def _from_ranks(environ: Mapping[str, str]) -> TrainingTask | None:
     """A launcher may start another (a step of Slurm one torchrun a node): the one that numbers most processes numbers this one."""
     places = [place for rank, size in RANKS if (place := _from_rank(environ, rank, size)) is not None]
     return max(places, key=lambda place: place.workers, default=None)
 
 
-def _from_rank(environ: Mapping[str, str], rank_name: str, size_name: str) -> Place | None:
+def _from_rank(environ: Mapping[str, str], rank_name: str, size_name: str) -> TrainingTask | None:
     try:
         rank, size = int(environ[rank_name]), int(environ[size_name])
     except (KeyError, ValueError):
         return None
-    return Place(name=f"rank-{rank}", rank=rank, workers=size) if 0 <= rank < size and size > 1 else None
+    return TrainingTask(name=f"rank-{rank}", rank=rank, workers=size) if 0 <= rank < size and size > 1 else None

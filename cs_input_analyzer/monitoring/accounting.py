@@ -1,4 +1,4 @@
-"""The books of one run: what was seen on the way, in order, and what it adds up to. Pure; entries carry their times."""
+"""Adds up what was seen of one run, entry by entry: phases, intervals, seconds. Pure; entries carry their times."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ FIRST_JUDGED = 5
 LONGEST_S = 1e9
 """Thirty years: a stretch that long is a clock that was set."""
 
-Tell = Callable[..., object]
-"""`(event, **fields)`: something for the record of the run."""
+OnEvent = Callable[..., object]
+"""`(event, **fields)`: called with each event that belongs in the record of the run."""
 
 
 class Took(NamedTuple):
@@ -45,9 +45,9 @@ class Event(NamedTuple):
 
 
 @dataclass(slots=True)
-class Books:
+class RunAccounting:
     """Attributes:
-    began_s: when the watching began; the record counts from there.
+    began_s: when the watching began; the times of events count from there.
     steps: that are over or under way.
     intervals: the last ones that synchronisations ended.
     calls: seconds and steps of the last steady calls, wait included.
@@ -55,7 +55,7 @@ class Books:
     """
 
     began_s: float
-    tell: Tell
+    on_event: OnEvent
     steps: int = 0
     intervals: deque[waiting.Interval] = field(default_factory=lambda: deque(maxlen=KEPT_INTERVALS))
     calls: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=KEPT_CALLS))
@@ -75,20 +75,21 @@ class Books:
             self._open = entry
             self.steps += entry.steps
             return
-        if entry.kind in ("sync", "log", "end"):
-            self._end_step(entry.at_s, "end" if entry.kind == "end" else "sync" if entry.kind == "sync" else "log")
-        elif entry.kind == "checkpoint":
+        if entry.kind == "sync" or entry.kind == "log" or entry.kind == "end":
+            self._end_step(entry.at_s, entry.kind)
+            return
+        if entry.kind == "checkpoint":
             self._checkpoint(entry)
-        elif entry.kind == "pass":
-            self._drop()  # the loop before was left in the middle: when its last step was over, nobody saw
-            self.tell("epoch", at_s=self._since(entry.at_s), epoch=entry.number, step=self.steps)
+            return
+        if entry.kind != "loaded":
+            self._drop()  # of a loop that was left in the middle, nobody saw when its last step was over
+        known = {"at_s": self._since(entry.at_s), "step": self.steps}
+        if entry.kind == "pass":
+            self.on_event("epoch", **known, epoch=entry.number)
         elif entry.kind == "error":
-            self._drop()
-            self.tell("error", at_s=self._since(entry.at_s), step=self.steps, kind=entry.text)
+            self.on_event("error", **known, kind=entry.text)
         elif entry.kind == "loaded":
-            self.tell("loaded", at_s=self._since(entry.at_s), step=self.steps)
-        elif entry.kind == "pause":
-            self._drop()
+            self.on_event("loaded", **known)
 
     def wait_share(self) -> Estimate | None:
         return waiting.wait_share(tuple(self.intervals))
@@ -148,9 +149,7 @@ class Books:
             self._add_seconds("steady", body)
         elif phase == "checkpoint":
             self._add_seconds("steady", wait)
-            if step.is_marked:  # how long the checkpoint took was told with it
-                self._add_seconds("steady", 0.0)
-            else:
+            if not step.is_marked:  # else its mark said how long the checkpoint took
                 self._spend("checkpoint", step.asked_s + wait, body, found=True)
         elif phase == "epoch_edge":
             self._spend("epoch_edge", step.asked_s, body)
@@ -158,7 +157,16 @@ class Books:
             self._add_seconds(phase, wait + body)
         if phase == "steady":
             self.calls.append((wait + body, step.steps))
-        self.tell("step", step=self.steps, took=step, phase=phase, at_s=self._since(step.asked_s))
+        self.on_event(
+            "step",
+            step=self.steps,
+            steps=step.steps,
+            at_s=self._since(step.asked_s),
+            samples=step.samples,
+            wait_s=step.wait_s,
+            step_s=body,
+            phase=phase,
+        )
 
     def _spend(self, phase: str, at_s: float, duration_s: float, found: bool | None = None) -> None:
         if not _runs_forwards(duration_s):
@@ -166,9 +174,9 @@ class Books:
         self._add_seconds(phase, duration_s)
         when = {"at_s": self._since(at_s), "duration_s": round(duration_s, 6), "step": self.steps}
         if phase == "checkpoint":
-            self.tell("checkpoint", **when, found=bool(found))
+            self.on_event("checkpoint", **when, found=bool(found))
         else:
-            self.tell("phase", phase=phase, **when)
+            self.on_event("phase", phase=phase, **when)
 
     def _add_seconds(self, phase: str, seconds: float) -> None:
         self.phases_s[phase] = self.phases_s.get(phase, 0.0) + seconds
@@ -189,7 +197,19 @@ class Books:
             interval = waiting.judged(interval, tuple(self.intervals)[-waiting.MOST_BLOCKS :])
         self.intervals.append(interval)
         self._seen_intervals += 1
-        self.tell("interval", at_s=self._since(at_s), interval=interval)
+        if interval.steps > 1:  # of one step alone its own line says it all
+            self.on_event(
+                "interval",
+                at_s=self._since(at_s),
+                by=interval.ended_by,
+                steps=interval.steps,
+                samples=interval.samples,
+                duration_s=interval.duration_s,
+                wait_s=interval.wait_s,
+                compute_s=interval.compute_s,
+                phase=interval.phase,
+                counted=interval.is_counted,
+            )
 
     def _drop(self) -> None:
         self._open, self._is_marked = None, False
