@@ -34,13 +34,16 @@ class InputMonitorHook(Monitor, tf.compat.v1.train.SessionRunHook):  # type: ign
         watch, self._batch_size, self._step = self._watch, batch_size, 0
         watch.judge = lambda: verdict_of(watch, Comparison(DEPRECATED))
 
+    def begin(self) -> None:
+        self._global_step = tf.compat.v1.train.get_or_create_global_step()
+
     def after_create_session(self, session: Any, coord: Any) -> None:
-        self._step = int(session.run(tf.compat.v1.train.get_or_create_global_step()))
+        self._step = int(session.run(self._global_step))
         self._watch.begin_pass()
 
     def before_run(self, run_context: Any) -> Any:
         self._asked_s = self._watch.now()
-        return tf.compat.v1.train.SessionRunArgs(tf.compat.v1.train.get_global_step())
+        return tf.compat.v1.train.SessionRunArgs(self._global_step)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         count, self._step = int(run_values.results) - self._step, int(run_values.results)

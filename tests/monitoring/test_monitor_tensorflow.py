@@ -472,7 +472,7 @@ def session_run(tf: Any, hook: Any, input_fn: Any, *, steps: int) -> None:
 
 def test_the_hook_of_sessions_warns_and_still_shows_rates(tf: Any, tmp_path: Path) -> None:
     with pytest.warns(DeprecationWarning, match=r"csia\.InputMonitor"):
-        hook = csia.InputMonitorHook(BATCH, lambda: None, measure_s=1.0, console=None, log_dir=tmp_path, environ={})
+        hook = csia.InputMonitorHook(BATCH, lambda: None, measure_s=1.0, console=None, log_dir=tmp_path, log_every=10, environ={})
     session_run(tf, hook, lambda: batches_of(tf, 200), steps=40)
     assert hook.verdict.name == "unknown"
     assert "InputMonitorHook goes" in hook.verdict.why
