@@ -339,13 +339,6 @@ def test_what_is_not_known_of_a_factor_is_in_the_interval(model: dict[str, objec
     assert (found.low, found.high) == pytest.approx((low / inside, high * inside), rel=0.05)  # by 200 draws
 
 
-def test_an_exact_ceiling_is_exact() -> None:
-    wide = bare_model(workers=(point(1, 100.0, spread=0.5),), bytes_read_per_sample=1e6)
-    found = predict("3x4x1", wide, bare_cluster(storage_bytes_per_s=5e8)).samples_per_s
-    assert (found.estimate, found.high) == (500.0, 500.0)
-    assert found.low < 500.0
-
-
 def test_contention_beyond_the_measured_grows_and_never_returns() -> None:
     shared = bare_model(contention=(contention(2, 1, 16, 0.9, spread=0.0),))
     kept = [worker_rate(shared, bare_cluster(), tasks, 1)[0].estimate / 100 for tasks in (1, 2, 4, 16)]
@@ -373,19 +366,6 @@ def test_between_two_probes_the_rate_stays_between_theirs(model: CapacityModel, 
     right = min((p for p in model.workers if p.cpus >= cpus), key=lambda p: p.cpus).samples_per_s.estimate
     whole = rate.estimate / model.shard_ratio.estimate
     assert min(left, right) * (1 - 1e-9) <= whole <= max(left, right) * (1 + 1e-9)
-
-
-def test_beyond_the_largest_probe_the_interval_grows_and_low_never_promises_more() -> None:
-    model = bare_model(workers=(point(1, 100.0), point(4, 320.0)))
-    widths = []
-    for cpus in (4, 8, 16):
-        rate, extrapolation = worker_rate(model, bare_cluster(), 1, cpus)
-        assert extrapolation == cpus / 4
-        assert rate.low <= 320
-        assert 320 <= rate.estimate <= 80 * cpus
-        widths.append(rate.relative_half_width_ratio or 0.0)
-    assert widths == sorted(widths)
-    assert widths[0] < widths[2]
 
 
 @pytest.mark.parametrize(
@@ -419,15 +399,6 @@ def test_one_probe_holds_what_any_mix_of_waiting_and_computing_would_show(
     one = replace(point(probed, 1 / seconds(probed), spread=0.0, cost=cost), waits_in_pool=False)
     rate, _ = worker_rate(bare_model(workers=(one,)), bare_cluster(), 1, cpus)
     assert rate.low * (1 - 1e-9) <= 1 / seconds(cpus) <= rate.high * (1 + 1e-9)
-
-
-def test_a_worker_that_sleeps_does_not_sleep_longer_with_fewer_cpus() -> None:
-    sleeps = replace(point(2, 93.2, spread=0.0, cost=0.12 / 93.2), waits_in_pool=False)
-    rate, _ = worker_rate(bare_model(workers=(sleeps,)), bare_cluster(), 1, 1)
-    assert 83 < rate.low < rate.estimate < 93.2 < rate.high < 100
-    more, _ = worker_rate(bare_model(workers=(sleeps,)), bare_cluster(), 1, 4)
-    assert 90 < more.low < more.estimate == pytest.approx(93.2)
-    assert more.high < 100
 
 
 @pytest.mark.parametrize("change", [{"waits_in_pool": True}, {"cpu_s_per_sample": None}])
@@ -464,20 +435,6 @@ def test_more_busy_cpus_than_probed_widen_the_interval() -> None:
         assert found.samples_per_s.low == pytest.approx(found.samples_per_s.estimate / error)
         assert found.samples_per_s.high == pytest.approx(found.samples_per_s.estimate * error)
     assert model_error_log(2.0) > model_error_log(1.0) > 0
-
-
-def test_hardware_threads_lower_the_low_end_only_where_cores_are_shared() -> None:
-    model = bare_model(contention=(contention(4, 1, 16, 1.0, spread=0.0),))
-    found = {
-        threads: [predict(f"2x{t}x1", model, bare_cluster(threads_per_core=threads)).samples_per_s for t in (8, 16)]
-        for threads in (1, 2, None)
-    }
-    assert found[1][0] == found[2][0] == found[None][0]
-    full, shared, unknown = (found[threads][1] for threads in (1, 2, None))
-    assert shared.estimate == pytest.approx(full.estimate * (8 + 8 * SMT_GAIN_RATIO) / 16)
-    assert shared.low < unknown.low < full.low
-    assert shared.estimate < unknown.estimate < full.estimate
-    assert unknown.high <= full.high
 
 
 @pytest.mark.parametrize(
@@ -628,15 +585,6 @@ def fit(*measurements: object, host_cpus: int = 16, **graph: object) -> Capacity
     return capacity.fit(make_graph(**graph), measurements, host_cpus)  # type: ignore[arg-type]
 
 
-def test_lone_workers_of_the_same_cpus_are_pooled_over_processes() -> None:
-    model = fit(make_measurement("1x1x4", [1000]), make_measurement("1x1x1", [300]), make_measurement("1x1x4", [1100]))
-    assert [p.cpus for p in model.workers] == [1, 4]
-    assert model.workers[1].samples_per_s.estimate == 1050
-    assert model.workers[1].samples_per_s.count == 2
-    assert model.workers[1].cpu_s_per_sample == pytest.approx(0.00192)
-    assert model.largest_cpus_probed == 4
-
-
 @given(st.lists(st.tuples(st.floats(50, 200), st.floats(0, 0.3)), min_size=1, max_size=8))
 def test_a_pooled_interval_is_never_narrower_than_its_parts(workers: list[tuple[float, float]]) -> None:
     runs = []
@@ -660,14 +608,6 @@ def test_more_processes_that_agree_narrow_the_interval_but_one_is_never_exact() 
     assert widths == sorted(widths, reverse=True)
     assert widths[0] > PROCESS_SPREAD_RATIO
     assert widths[-1] > 0
-
-
-def test_workers_together_show_what_they_keep() -> None:
-    model = fit(make_measurement("1x1x2", [1000]), make_measurement("1x4x2", [800, 800, 800, 800]))
-    (found,) = model.contention
-    assert (found.tasks, found.cpus, found.busy_ratio) == (4, 2, 0.5)
-    assert found.kept_ratio.estimate == pytest.approx(0.8)
-    assert found.kept_ratio.low < 0.8 < found.kept_ratio.high
 
 
 @given(st.floats(10, 100), st.floats(0.3, 1), st.floats(1, 16), st.floats(0.2, 2))
@@ -769,13 +709,6 @@ def test_what_no_worker_told_is_missing_and_not_zero() -> None:
     model = fit(make_measurement("1x1x1", workers=(silent,), shared_bytes=None), chain="tensor_slices > batch", files=None)
     assert (model.private_bytes, model.shared_bytes, model.file_count, model.is_sharded) == (None, None, None, False)
     assert (model.bytes_read_per_sample, model.bytes_out_per_sample, model.workers[0].cpu_s_per_sample) == (None, None, None)
-
-
-def test_a_fitted_model_predicts_what_was_measured() -> None:
-    model = fit(make_measurement("1x1x4", [1000]), make_measurement("1x4x4", [800, 800, 800, 800]))
-    found = capacity.predict(model, bare_cluster(), Layout.parse("1x4x4"), single_task_nodes=0, feed="round-robin", has_chief=False)
-    assert found.samples_per_s.estimate == pytest.approx(3200)
-    assert found.extrapolation_ratio == 1.0
 
 
 # --- what to measure first -----------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import re
 import shlex
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from builders import make_cluster, make_plan
@@ -75,11 +76,8 @@ def in_components(text: LaunchLines, option: str) -> list[list[str]]:
 # --- the words ------------------------------------------------------------------------------------------------------------------
 
 
-def test_the_three_default_lines() -> None:
-    assert lines().defaults == "nodes: 3\ntasks_per_node: 4\ncpus_per_task: 2"
-
-
 def test_csrun_wse_says_only_what_differs_from_its_defaults() -> None:
+    assert lines().defaults == "nodes: 3\ntasks_per_node: 4\ncpus_per_task: 2"
     assert lines(single=0).csrun_wse == (
         "csrun_wse --total-nodes 3 --tasks-per-node 4 --cpus-per-task 2 python run.py --mode=train"
     )
@@ -94,6 +92,7 @@ def test_srun_is_one_component_without_single_task_nodes_and_two_with() -> None:
     one, two = shlex.split(lines(single=0).srun), shlex.split(lines(single=2).srun)
     assert ":" not in one
     assert {"--nodes=3", "--ntasks-per-node=4", "--cpus-per-task=2"} <= set(one)
+    assert "het" not in lines(single=0).sbatch
     colon = two.index(":")
     assert {"--nodes=2", "--ntasks-per-node=1"} <= set(two[:colon])
     assert {"--nodes=1", "--ntasks-per-node=4", "--cpus-per-task=2"} <= set(two[colon:])
@@ -116,13 +115,6 @@ def test_sbatch_gives_each_component_its_lines_and_cpus_to_srun_again() -> None:
     assert first.count("#SBATCH --time=60 --account 'my lab'") == second.count("#SBATCH --time=60 --account 'my lab'") == 1
     step = next(line for line in second.splitlines() if line.startswith("srun"))
     assert {"--het-group=0,1", "--cpus-per-task=2", "--label"} <= set(shlex.split(step))
-
-
-def test_sbatch_without_single_task_nodes_is_an_ordinary_job() -> None:
-    text = lines("1x4x2", single=0).sbatch
-    assert "hetjob" not in text
-    assert "het-group" not in text
-    assert "3 of them stream" in text
 
 
 # --- the nodes that were planned for --------------------------------------------------------------------------------------------
@@ -358,56 +350,38 @@ def configs(tasks: int, *arguments: object, **more: object) -> list[dict[str, di
     return [json.loads(tf_config(step(rank, *arguments, **more))) for rank in range(tasks)]  # type: ignore[arg-type]
 
 
-def test_one_host_has_the_chief_first_and_ports_that_follow() -> None:
-    first, second, *_ = configs(3, "sdf-1", "3")
-    assert first == {
-        "cluster": {"chief": ["sdf-1:23111"], "worker": ["sdf-1:23112", "sdf-1:23113"]},
-        "task": {"type": "chief", "index": 0},
-    }
-    assert second["task"] == {"type": "worker", "index": 0}
-
-
-def test_a_chief_alone_has_no_workers() -> None:
-    (only,) = configs(1, "n1", "1")
-    assert only["cluster"] == {"chief": ["n1:23111"]}
-
-
-def test_ports_count_on_each_host() -> None:
-    cluster = configs(4, "n[1-2]", "2(x2)")[0]["cluster"]
-    assert cluster == {"chief": ["n1:23111"], "worker": ["n1:23112", "n2:23111", "n2:23112"]}
+@pytest.mark.parametrize(
+    ("variables", "chief", "workers", "helpers"),
+    [
+        # The chief is first; ports follow, on each host from the first one on.
+        (("sdf-1", "3"), "sdf-1:23111", "sdf-1:23112 sdf-1:23113", 0),
+        (("n1", "1"), "n1:23111", "", 0),
+        (("n[1-2]", "2(x2)"), "n1:23111", "n1:23112 n2:23111 n2:23112", 0),
+        # Single-task nodes do not count as workers, in one component or in one each (the original launcher).
+        (("n[1-3]", "1(x2),2", ("n[1-2]", "n3")), "n1:23111", "n3:23111 n3:23112", 1),
+        (("n[1-3]", "1(x2),2", ("n[1-2]", "n3"), "PACK"), "n1:23111", "n3:23111 n3:23112", 1),
+        (("n[1-3]", "1(x2),2", ("n1", "n2", "n3")), "n1:23111", "n3:23111 n3:23112", 1),
+        # Without any, all but the chief are workers, also where the chief's node is a component (the original launcher).
+        (("n[1-2]", "2(x2)", ("n1", "n2")), "n1:23111", "n1:23112 n2:23111 n2:23112", 0),
+        # The order is that of the components and not of the sorted nodes.
+        (("n[1-2,4]", "2(x2),1", ("n4", "n[1-2]")), "n4:23111", "n1:23111 n1:23112 n2:23111 n2:23112", 0),
+    ],
+)
+def test_the_tasks_of_a_step(variables: tuple[Any, ...], chief: str, workers: str, helpers: int) -> None:
+    addresses = workers.split()
+    found = configs(1 + helpers + len(addresses), *variables)
+    assert {str(task["cluster"]) for task in found} == {str(found[0]["cluster"])}
+    assert found[0]["cluster"] == {"chief": [chief]} | ({"worker": addresses} if addresses else {})
+    assert [task["task"] for task in found] == [
+        {"type": "chief", "index": 0},
+        *({"type": "evaluator", "index": index} for index in range(helpers)),
+        *({"type": "worker", "index": index} for index in range(len(addresses))),
+    ]
 
 
 def test_cyclic_tasks_go_round_the_hosts() -> None:
     cluster = configs(5, "n[1-2]", "3,2", SLURM_DISTRIBUTION="cyclic")[0]["cluster"]
     assert cluster["worker"] == ["n2:23111", "n1:23112", "n2:23112", "n1:23113"]
-
-
-@pytest.mark.parametrize("group", ["HET", "PACK"])
-def test_single_task_nodes_do_not_count_as_workers(group: str) -> None:
-    found = configs(8, "n[1-4]", "1(x2),3(x2)", ("n[1-2]", "n[3-4]"), group)
-    assert [task["task"] for task in found] == [
-        {"type": "chief", "index": 0},
-        {"type": "evaluator", "index": 0},
-        *({"type": "worker", "index": index} for index in range(6)),
-    ]
-    assert found[0]["cluster"]["worker"] == [f"n{node}:{port}" for node in (3, 4) for port in (23111, 23112, 23113)]
-    assert all(task["cluster"] == found[0]["cluster"] for task in found)
-
-
-def test_the_order_of_tasks_is_that_of_the_components_and_not_of_the_sorted_nodes() -> None:
-    found = configs(5, "n[1-2,4]", "2(x2),1", ("n4", "n[1-2]"))
-    assert found[0]["cluster"]["chief"] == ["n4:23111"]
-    assert found[1]["cluster"]["worker"][0] == "n1:23111"  # type: ignore[index]
-
-
-def test_the_original_launcher_without_single_task_nodes_has_all_but_the_chief_as_workers() -> None:
-    found = configs(6, "n[1-3]", "2(x3)", ("n1", "n[2-3]"))
-    assert [task["task"]["type"] for task in found] == ["chief", *["worker"] * 5]
-
-
-def test_the_original_launcher_puts_each_single_task_node_in_a_component() -> None:
-    found = configs(6, "n[1-3]", "1(x2),4", ("n1", "n2", "n3"))
-    assert [task["task"]["type"] for task in found] == ["chief", "evaluator", *["worker"] * 4]
 
 
 @given(st.integers(1, 5), st.integers(1, 5), st.integers(0, 3), st.booleans())
@@ -520,11 +494,3 @@ def test_a_short_list_names_each_node_once(names: list[str]) -> None:
 @given(st.integers(0, 9_000), st.integers(1, 900))
 def test_a_thousand_nodes_in_a_row_take_no_more_room_than_few(first: int, count: int) -> None:
     assert len(compress_nodelist(f"node{number:05d}" for number in range(first, first + count))) <= len("node[00000-00000]")
-
-
-@given(st.lists(st.tuples(st.integers(0, 999), st.integers(0, 20)), min_size=1, max_size=5))
-def test_ranges_expand_to_as_many_nodes_as_they_span(ranges: list[tuple[int, int]]) -> None:
-    text = ",".join(f"{first:04d}-{first + more:04d}" for first, more in ranges)
-    hosts = expand_nodelist(f"n[{text}]")
-    assert len(hosts) == sum(more + 1 for _, more in ranges)
-    assert all(re.fullmatch(r"n\d{4}", host) for host in hosts)

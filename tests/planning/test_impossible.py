@@ -69,12 +69,6 @@ def test_demands_at_the_edge_are_fine() -> None:
 # --- clusters -------------------------------------------------------------------------------------------------------------------
 
 
-def test_a_cluster_that_is_too_small_for_the_chief() -> None:
-    with pytest.raises(UsageError, match="room for the chief and at least one input worker"):
-        plan(100, cluster=a_cluster(nodes=1, cpus_per_node=1))
-    assert plan(100, cluster=a_cluster(nodes=2, cpus_per_node=1)).nodes == 2
-
-
 @pytest.mark.parametrize("nodes", [1, 2])
 def test_a_cluster_that_is_too_small_for_weight_streaming(nodes: int) -> None:
     with pytest.raises(UsageError, match=r"weight streaming needs 3 nodes at least, .* has [12] nodes?: give more by --nodes N"):
@@ -100,7 +94,7 @@ def test_fewer_files_than_workers() -> None:
     assert today.note == ("current launch: cannot run as given, 12 input workers share 3 files: some would have nothing to stream")
 
 
-def test_two_ways_to_tell_the_speed_of_a_node_are_one_too_many() -> None:
+def test_two_ways_to_state_the_speed_of_a_node_are_one_too_many() -> None:
     with pytest.raises(UsageError, match="give one of them"):
         make_options(node_speed_ratio=1.2, node_reference="10000000")
 
