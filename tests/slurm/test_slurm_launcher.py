@@ -21,6 +21,7 @@ import pytest
 
 from cs_input_analyzer.engines import LaunchResult, WorkPlan
 from cs_input_analyzer.engines.slurm import AllocationRequest, SlurmLauncher, looking
+from cs_input_analyzer.engines.slurm import launcher as slurm_launcher
 from cs_input_analyzer.errors import LaunchError, UsageError
 from cs_input_analyzer.records import Layout
 from tests.slurm.private_slurm import PrivateSlurm, private_slurm
@@ -30,6 +31,7 @@ FUNCTIONS = ROOT / "tests" / "functional" / "input_functions.py"
 # Of one launch: far more than it takes, so that only a hang meets it.
 PATIENCE_S = 120.0
 SILENCE_S = 4.0
+LIGHT_AGENT = "tests.slurm.light_agent"
 
 pytestmark = [pytest.mark.slurm, pytest.mark.slow]
 needs_tf = pytest.mark.tf
@@ -49,6 +51,12 @@ def allocation_request(**choices: Any) -> AllocationRequest:
             **choices,
         }
     )
+
+
+@pytest.fixture
+def light(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers that only keep a journal: for what does not depend on what they do."""
+    monkeypatch.setattr(slurm_launcher, "AGENT", LIGHT_AGENT)
 
 
 @contextmanager
@@ -200,7 +208,7 @@ def test_more_cpus_than_slurm_gave_are_refused(slurm: PrivateSlurm, tmp_path: Pa
 
 
 @pytest.mark.parametrize("layout", ["3x1x1", "1x3x1", "1x1x3"])
-def test_a_layout_beyond_the_allocation_is_refused(slurm: PrivateSlurm, tmp_path: Path, layout: str) -> None:
+def test_a_layout_beyond_the_allocation_is_refused(slurm: PrivateSlurm, tmp_path: Path, layout: str, light: None) -> None:
     with launcher_on(slurm, tmp_path) as launcher, pytest.raises(LaunchError, match=layout):
         launcher.start(Layout.parse(layout))
 
@@ -215,7 +223,7 @@ def test_a_slow_shared_folder_is_noted(slurm: PrivateSlurm, tmp_path: Path, monk
         assert launcher.notes == ()
 
 
-def test_workers_that_were_never_ordered_are_gone_after_close(slurm: PrivateSlurm, tmp_path: Path) -> None:
+def test_workers_that_were_never_ordered_are_gone_after_close(slurm: PrivateSlurm, tmp_path: Path, light: None) -> None:
     with launcher_on(slurm, tmp_path) as launcher:
         launcher.start(Layout.parse("2x2x1"))
         launcher.start(Layout.parse("1x1x2"))
@@ -230,9 +238,10 @@ def test_workers_that_were_never_ordered_are_gone_after_close(slurm: PrivateSlur
 OPENED = """
 import sys, time
 from pathlib import Path
-from tests.slurm.test_slurm_launcher import allocation_request
+from tests.slurm.test_slurm_launcher import LIGHT_AGENT, allocation_request, slurm_launcher
 from cs_input_analyzer.engines.slurm import SlurmLauncher
 from cs_input_analyzer.records import Layout
+slurm_launcher.AGENT = LIGHT_AGENT
 launcher = SlurmLauncher(allocation_request(shared_dir=Path(sys.argv[1]), nodes=None))
 launcher.start(Layout.parse("2x1x1"))
 print("HAS", launcher.nodes, launcher.job_id, launcher.folder, flush=True)
@@ -318,8 +327,7 @@ def test_each_worker_has_its_own_place(slurm: PrivateSlurm, tmp_path: Path) -> N
 # --- how workers end ---------------------------------------------------------------------------------------------------------
 
 
-@needs_tf
-def test_a_node_that_dies_takes_only_its_own_workers_along(slurm: PrivateSlurm, tmp_path: Path) -> None:
+def test_a_node_that_dies_takes_only_its_own_workers_along(slurm: PrivateSlurm, tmp_path: Path, light: None) -> None:
     with launcher_on(slurm, tmp_path) as launcher:
         watch = when(samples(launcher, 2), lambda: slurm.kill_node("n2"))
         try:
@@ -360,8 +368,7 @@ def test_a_task_that_slurm_ends_for_its_memory(slurm: PrivateSlurm, tmp_path: Pa
     assert "memory" in found.failure.message
 
 
-@needs_tf
-def test_a_cancelled_job_loses_what_runs_and_nothing_else(slurm: PrivateSlurm, tmp_path: Path) -> None:
+def test_a_cancelled_job_loses_what_runs_and_nothing_else(slurm: PrivateSlurm, tmp_path: Path, light: None) -> None:
     with launcher_on(slurm, tmp_path) as launcher:
         watch = when(samples(launcher, 2), lambda: slurm.ask("scancel", launcher.job_id))
         found = launched(launcher, "endless", "2x1x1", min_window_s=30.0, max_window_s=30.0, target_error_ratio=1e-9)
@@ -419,9 +426,8 @@ def test_a_folder_that_a_node_does_not_see_is_found_out(slurm: PrivateSlurm, tmp
 
 
 @pytest.mark.long
-@needs_tf
 @pytest.mark.timeout(400)
-def test_a_job_whose_time_is_over_keeps_what_was_measured(slurm: PrivateSlurm, tmp_path: Path) -> None:
+def test_a_job_whose_time_is_over_keeps_what_was_measured(slurm: PrivateSlurm, tmp_path: Path, light: None) -> None:
     def over() -> None:
         slurm.ask("scontrol", "update", f"jobid={launcher.job_id}", "EndTime=now+5seconds")
 

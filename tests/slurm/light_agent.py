@@ -1,0 +1,62 @@
+"""The agent of a task whose worker only keeps a journal, without TensorFlow: for tests of how tasks, nodes and jobs end."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+
+from cs_input_analyzer.engines.bootstrap import command, environment
+from cs_input_analyzer.engines.slurm import agent
+from cs_input_analyzer.machines.counters import CounterReader
+from cs_input_analyzer.worker.journal import JournalWriter
+from cs_input_analyzer.worker.process import die_with
+
+BATCHES = 10  # of a chunk
+CHUNK_S = 0.1
+
+
+def main(arguments: Sequence[str]) -> None:
+    if arguments[0] == "worker":
+        _work(Path(arguments[1]))
+        return
+    agent.fresh_process = _light_process  # type: ignore[attr-defined]
+    agent.main(arguments)
+
+
+def _light_process(folder: Path, cpus: Sequence[int], *, is_isolated: bool = False) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        command("tests.slurm.light_agent", "worker", str(folder)),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env={**environment(), "TMPDIR": str(folder)},
+        start_new_session=True,
+    )
+
+
+def _work(folder: Path) -> None:
+    """A worker that delivers a batch of 4 samples every 10 ms, for as long as it is told to."""
+    die_with(os.getppid())
+    journal, counters = JournalWriter(folder), CounterReader()
+    journal.event("imported", import_s=0.1)
+    if not sys.stdin.readline():
+        return
+    journal.event("built", build_s=0.1, pipeline=None, file_count=None, files=[])
+    journal.event("first_batch", first_batch_s=0.1, bytes=64, samples=4)
+    window_s = float(sys.stdin.readline().split()[0])
+    journal.event("ready")
+    time.sleep(max(0.0, float(sys.stdin.readline()) - time.time()))
+    began_s = time.time()
+    journal.event("sampling", counters=asdict(counters.read()), at_s=began_s)
+    for chunk in range(int(window_s / CHUNK_S)):
+        time.sleep(CHUNK_S)
+        journal.chunk(began_s + CHUNK_S * (chunk + np.arange(1, BATCHES + 1) / BATCHES), None, counters.read())
+    journal.event("done", stopped_by="budget", epochs=0)
+    journal.event("over")
