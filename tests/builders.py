@@ -11,6 +11,7 @@ takes the fields of its record as keywords:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from cs_input_analyzer.records import (
@@ -54,6 +55,7 @@ from cs_input_analyzer.records import (
     WorkerPoint,
     WorkerResult,
 )
+from cs_input_analyzer.report.old_runs import searched_supply
 
 Record = TypeVar("Record")
 
@@ -599,7 +601,7 @@ def make_case(**overrides: Any) -> Case:
 
 def make_analysis(**overrides: Any) -> Analysis:
     """A finished run whose plan feeds the accelerator."""
-    return _make(
+    run: Analysis = _make(
         Analysis,
         overrides,
         schema_version=1,
@@ -631,6 +633,7 @@ def make_analysis(**overrides: Any) -> Analysis:
         confidence=0.97,
         validation=make_validation(),
     )
+    return run if "supply" in overrides else replace(run, supply=searched_supply(run))
 
 
 def make_bare_analysis(**overrides: Any) -> Analysis:

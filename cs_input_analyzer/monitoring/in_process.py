@@ -149,7 +149,7 @@ def _measurement(alone: Alone, rate: Estimate, host: Host) -> Measurement:
 def _workers(rate: Estimate, consumption: Consumption | None, headroom_ratio: float) -> int | None:
     if consumption is None or rate.low <= 0:
         return None
-    return max(1, math.ceil(consumption.samples_per_s.estimate * (1 + headroom_ratio) / rate.low))
+    return max(1, math.ceil(recommend.needed_per_s(consumption, headroom_ratio).estimate / rate.low))
 
 
 def _case(pipeline: PipelineGraph, measurement: Measurement, host: Host) -> Case:

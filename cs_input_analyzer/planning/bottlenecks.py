@@ -376,7 +376,11 @@ def ceilings(stations: Iterable[Station]) -> tuple[Limit, ...]:
     """Those that no number of CPUs lifts a worker above: what holds beyond the largest probed CPU count."""
     lasting: tuple[StationKind, ...] = ("serial op", "fixed parallelism", "Python (GIL)", "storage latency")
     return tuple(
-        Limit(name=f"{station.kind}{f' {station.op}' if station.op else ''}", samples_per_s=station.samples_per_s)
+        Limit(
+            name=f"{station.kind}{f' {station.op}' if station.op else ''}",
+            samples_per_s=station.samples_per_s,
+            is_storage=station.kind == "storage latency",
+        )
         for station in stations
         if station.kind in lasting
     )

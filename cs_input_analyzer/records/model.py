@@ -37,10 +37,11 @@ class ContentionPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """One term of the bottleneck law: the rate that `name` alone would allow."""
+    """One term of the bottleneck law: the rate that `name` alone would allow. `is_storage`: files in memory would lift it."""
 
     name: str
     samples_per_s: float
+    is_storage: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ StorageBasis = Literal["measured", "declared", "unverified"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alternative:
-    """Another layout, for comparison with the recommended one."""
+    """Another layout, for comparison with the recommended one. `is_current`: it is the launch in use today."""
 
     layout: Layout
     input_workers: int
@@ -23,6 +23,7 @@ class Alternative:
     memory_bytes_per_node: int | None
     meets_demand: bool | None
     note: str = ""
+    is_current: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

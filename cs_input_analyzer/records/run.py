@@ -185,6 +185,7 @@ class Analysis:
 
     `verdict` judges `verdict_layout`: `input_bound` (supply.high < demand), `accelerator_bound` (supply.low >= demand with
     headroom), else `balanced`; `unknown` without a demand. `confidence` is the probability of that statement (0 to 1).
+    `supply`: the rate of `verdict_layout` that was judged: predicted, or measured where nothing was planned; None without such.
     `ignored_count`: findings left out because a comment in the user's code says so.
     `left_out`: what an excerpt holds less of than the run it is of (the page of a huge run does); empty for the run itself.
     `no_plan`: why there is no recommendation, and what to type for one; None where there is one.
@@ -215,6 +216,7 @@ class Analysis:
     verdict: VerdictName
     verdict_layout: Layout | None
     confidence: float | None
+    supply: Estimate | None = None
     validation: Validation | None = None
     interrupted: bool = False
     ignored_count: int = 0

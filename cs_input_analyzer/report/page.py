@@ -10,7 +10,7 @@ from cs_input_analyzer.records import Analysis, Estimate, Finding, LaunchPlan, O
 from cs_input_analyzer.report.findings import FindingView, finding_views
 from cs_input_analyzer.report.glossary import slug
 from cs_input_analyzer.report.tables import Table, alternatives_table, validation_table, what_if_table
-from cs_input_analyzer.report.wording import LIMITS, Facts, one_line, supply_and_demand, supply_of
+from cs_input_analyzer.report.wording import LIMITS, Facts, one_line, supply_and_demand
 from cs_input_analyzer.units import format_count, format_estimate, format_rate, format_ratio
 
 __all__ = [
@@ -157,7 +157,7 @@ def standing_tables(analysis: Analysis) -> tuple[Table, ...]:
 def supply_bars(analysis: Analysis) -> tuple[Bar, ...]:
     """Demand over supply, on one scale from zero."""
     demand = analysis.consumption.samples_per_s if analysis.consumption is not None else None
-    sides: tuple[tuple[str, Estimate | None], ...] = (("demand", demand), ("supply", supply_of(analysis)))
+    sides: tuple[tuple[str, Estimate | None], ...] = (("demand", demand), ("supply", analysis.supply))
     present = [(role, rate) for role, rate in sides if rate is not None]
     words = dict(supply_and_demand(analysis))
     widest = max((rate.high for _, rate in present), default=0.0) * BAR_MARGIN_RATIO

@@ -177,7 +177,7 @@ def alternatives_table(plan: LaunchPlan) -> Table:
         LIMITED_BY,
         Column(name="note", meaning="what speaks for it or against it", is_long=True),
     )
-    place = sum(other.layout.nodes < plan.nodes or _is_current(other) for other in plan.alternatives)
+    place = sum(other.layout.nodes < plan.nodes or other.is_current for other in plan.alternatives)
     others = tuple(_alternative_row(other) for other in plan.alternatives)
     if not others:
         return Table(title="Alternatives", columns=columns, rows=())
@@ -192,10 +192,6 @@ def alternatives_table(plan: LaunchPlan) -> Table:
     )
     rows = (*others[:place], _alternative_row(recommended), *others[place:])
     return Table(title="Alternatives", columns=columns, rows=rows, strong=place)
-
-
-def _is_current(other: Alternative) -> bool:
-    return other.note.startswith("current launch")
 
 
 def _alternative_row(other: Alternative) -> tuple[str, ...]:

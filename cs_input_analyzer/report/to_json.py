@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.records import SCHEMA_VERSION, Analysis, Comparison, RunInspection, ValidationRow
+from cs_input_analyzer.report.old_runs import completed
 from cs_input_analyzer.units import format_bytes
 
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ def from_json(text: str, *, origin: str) -> Analysis:
     for place, problem in _unreadable_values(document, ()):
         raise UsageError(f"{origin}: {_path(place)}: {problem}")
     try:
-        return _adapter().validate_json(text.encode("utf-8"), strict=True)
+        return completed(_adapter().validate_json(text.encode("utf-8"), strict=True), document)
     except ValidationError as error:
         raise UsageError(f"{origin}: {_mistakes(error, document)}") from None
     except UsageError as error:  # of a record that cannot be made of these numbers

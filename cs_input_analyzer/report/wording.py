@@ -87,7 +87,7 @@ def supply_and_demand(analysis: Analysis) -> Facts:
         facts.append(("counted", one_line(element_sentence(samples, analysis.options.batch_size or step))))
     elif analysis.options.batch_size is not None and analysis.options.step_time_s is None:
         facts.append(("counted", f"{analysis.options.batch_size} samples an element, as --batch-size said then: check that number"))
-    supply = supply_of(analysis)
+    supply = analysis.supply
     if analysis.verdict_layout is not None:
         origin = "launch in use" if analysis.options.current == analysis.verdict_layout else _origin(analysis)
         facts.append(("supply", f"{format_estimate(supply)}, {origin} {analysis.verdict_layout}"))
@@ -114,21 +114,6 @@ def _settles(supply: Estimate, demand: Estimate) -> str:
 
 def _origin(analysis: Analysis) -> str:
     return "recommended launch" if analysis.recommendation is not None else "measured on this host,"
-
-
-def supply_of(analysis: Analysis) -> Estimate | None:
-    """The rate that the verdict judged: predicted for its layout if there is a prediction, else measured there."""
-    layout, plan = analysis.verdict_layout, analysis.recommendation
-    if plan is not None:
-        if plan.layout == layout:
-            return plan.predicted_samples_per_s
-        for alternative in plan.alternatives:
-            if alternative.layout == layout:
-                return alternative.predicted_samples_per_s
-    for measurement in reversed(analysis.measurements):
-        if measurement.layout == layout and measurement.role == "probe":
-            return measurement.samples_per_s
-    return None
 
 
 def demand_text(consumption: Consumption, options: Options) -> str:

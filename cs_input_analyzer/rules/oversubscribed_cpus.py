@@ -23,14 +23,12 @@ from cs_input_analyzer.units import format_ratio
 
 CODE = "CSI506"
 NAME = "oversubscribed-cpus"
-# How the plan marks the launch in use today, the first of its alternatives.
-TODAY = "current launch"
 STOLEN_RATIO = 0.05
 PREEMPTED_RATIO = 1.0  # 0.55 at most in workers alone on a quiet host, all their CPUs busy
 
 
 def find(case: Case) -> Iterator[Finding]:
-    today = next((a for a in case.plan.alternatives if a.note.startswith(TODAY)), None) if case.plan is not None else None
+    today = next((a for a in case.plan.alternatives if a.is_current), None) if case.plan is not None else None
     if today is not None and today.layout.cpus_per_node > case.cluster.cpus_per_node:
         wanted, there = today.layout.cpus_per_node, case.cluster.cpus_per_node
         yield Finding(

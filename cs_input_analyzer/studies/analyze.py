@@ -1,4 +1,4 @@
-"""The main story. READ THIS SECOND, after `records.py`.
+"""The main story. READ THIS SECOND, after `records/`.
 
 Measure at a first guess, model the capacity, plan a launch, measure again with the planned number of workers announced (each reads
 its own shard, and a shard may be slower than the whole), until the plan repeats or the budget ends; then judge and find.
@@ -8,19 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from cs_input_analyzer import rules
 from cs_input_analyzer.engines import Launcher
 from cs_input_analyzer.errors import Interrupted, LaunchError, UsageError
-from cs_input_analyzer.planning import bottlenecks as stations
-from cs_input_analyzer.planning import capacity, recommend
-from cs_input_analyzer.planning import feeding as simulate
-from cs_input_analyzer.planning import gain_bounds as bounds
-from cs_input_analyzer.planning import launch_lines as commands
+from cs_input_analyzer.planning import capacity, feeding, recommend
+from cs_input_analyzer.planning.gain_bounds import most_gain
+from cs_input_analyzer.planning.launch_lines import launch_lines
 from cs_input_analyzer.records import (
     SCHEMA_VERSION,
     Analysis,
-    CapacityModel,
     Case,
     Cluster,
     Consumption,
@@ -31,7 +29,6 @@ from cs_input_analyzer.records import (
     Layout,
     Options,
     Prediction,
-    Station,
     StorageBasis,
     Tool,
     VerdictName,
@@ -65,7 +62,7 @@ def analyze(job: Job, launcher: Launcher, progress: Progress) -> Analysis:
     Ctrl-C (KeyboardInterrupt) ends the measuring; what there is by then is analyzed, and marked `interrupted`.
     """
     step = job.options.batch_size or (job.consumption.batch_size if job.consumption is not None else None)
-    probing = Probing(job.target, job.pickled, replace(job.options, batch_size=step), job.host.cpu_budget, launcher, progress)
+    probing = Probing(job.target, job.pickled, replace(job.options, batch_size=step), job.host, launcher, progress)
     plan: LaunchPlan | None = None
     is_interrupted = False
     if job.cluster.source != recommend.THIS_HOST:  # a plan for this host is a by-product: measuring goes on without one
@@ -135,7 +132,7 @@ def _plan(job: Job, probing: Probing, gain: Estimate | None = None) -> LaunchPla
 def plan_for(job: Job, results: Results, gain: Estimate | None = None) -> LaunchPlan:
     """The plan for what was measured, with its launch lines. Raises UsageError where no launch fits the cluster."""
     plan = recommend.recommend(
-        _model(job, results),
+        results.model(),
         job.consumption,
         job.cluster,
         job.options,
@@ -143,7 +140,12 @@ def plan_for(job: Job, results: Results, gain: Estimate | None = None) -> Launch
         gain=gain,
         cached=results.cached_gain(job.cluster),
     )
-    return results.confirmed(plan, commands.launch_lines(plan, job.cluster, job.options, job.target))
+    return replace(
+        plan,
+        launch=launch_lines(plan, job.cluster, job.options, job.target),
+        confirmed_by=results.confirmation(plan),
+        cache_state=results.cache,
+    )
 
 
 def _with_shared_storage(job: Job, results: Results) -> Job:
@@ -165,13 +167,13 @@ def with_utilization(job: Job, results: Results, plan: LaunchPlan | None) -> Lau
     """The plan with the share of time in which the accelerator will work, its workers replayed as they were measured."""
     if plan is None or job.consumption is None or not results.traces_s:
         return plan
-    utilization = simulate.expected_utilization(
+    utilization = feeding.expected_utilization(
         results.traces_s,
         plan.predicted_samples_per_s,
         job.consumption,
         input_workers=plan.input_workers,
         feed=job.options.feed,
-        depth=simulate.depth_of(results.pipeline) if results.pipeline else simulate.DEPTH,
+        depth=feeding.depth_of(results.pipeline) if results.pipeline else feeding.DEPTH,
         seed=job.options.seed,
     )
     return replace(plan, expected_accelerator_utilization=utilization)
@@ -192,7 +194,7 @@ def _assemble(
 ) -> Analysis:
     results = probing.results
     assert results.pipeline is not None
-    verdict, layout, confidence = verdict_of(job, results, plan)
+    judged = verdict_of(job, results, plan)
     return Analysis(
         schema_version=SCHEMA_VERSION,
         tool=job.tool,
@@ -204,68 +206,53 @@ def _assemble(
         pipeline=results.pipeline,
         measurements=results.finished(),
         profile=results.profile_of(plan.cpus_per_task if plan else None),
-        stations=_stations(job, results),
+        stations=results.stations(),
         storage=results.storage,
         decomposition=results.decomposition,
-        capacity=_model(job, results),
+        capacity=results.model(),
         consumption=job.consumption,
         cluster=job.cluster,
         recommendation=plan,
         no_plan=None if plan is not None else probing.no_plan,
         findings=tried.findings,
         fixes=tried.fixes,
-        verdict=verdict,
-        verdict_layout=layout,
-        confidence=confidence,
+        verdict=judged.verdict,
+        verdict_layout=judged.layout,
+        confidence=judged.confidence,
+        supply=judged.supply,
         interrupted=is_interrupted,
         ignored_count=ignored_count,
         scaling=results.scaling(),
     )
 
 
-def _model(job: Job, results: Results) -> CapacityModel:
-    """What the measurements say of any launch, with what CPUs cannot lift. One model for the plan, the verdict and the saved run:
-    a launch has one rate, wherever it is shown."""
-    if results.model is not None:
-        return results.model
-    ceilings = stations.ceilings(_stations(job, results))
-    return replace(results.fit(), ceilings=ceilings, host_threads_per_core=job.host.threads_per_core)
+class Judged(NamedTuple):
+    """The verdict, the launch that it judges with its rate, and how sure it is; None where there is no such launch."""
+
+    verdict: VerdictName = "unknown"
+    layout: Layout | None = None
+    supply: Estimate | None = None
+    confidence: float | None = None
 
 
-def _stations(job: Job, results: Results) -> tuple[Station, ...]:
-    if results.stations is not None:
-        return results.stations
-    found = results.widest()
-    if found is None or results.pipeline is None:
-        return ()
-    return stations.stations_of(
-        results.pipeline,
-        *found,
-        storage=results.storage,
-        capacity=results.fit(),
-        measurements=results.measurements,
-        feed=job.options.feed,
-    )
-
-
-def verdict_of(job: Job, results: Results, plan: LaunchPlan | None) -> tuple[VerdictName, Layout | None, float | None]:
+def verdict_of(job: Job, results: Results, plan: LaunchPlan | None) -> Judged:
     """Judges the launch in use today where one was given, else the plan; else, of a host that is too few nodes to stream weights
     from, the workers that were measured."""
     supply: Prediction | Estimate
     if job.consumption is None:
-        return "unknown", None, None
+        return Judged()
     if plan is not None and job.options.current in (None, plan.layout):
         layout, supply = plan.layout, plan.predicted_samples_per_s
     elif job.options.current is not None:
         layout = job.options.current
-        supply = recommend.predict_current(_model(job, results), job.consumption, job.cluster, job.options)
+        supply = recommend.predict_current(results.model(), job.consumption, job.cluster, job.options)
     else:
         rates = {each.layout: each.samples_per_s for each in results.measurements if each.samples_per_s is not None}
         if job.options.wafer_mode != "weight_streaming" or not rates:
-            return "unknown", None, None
+            return Judged()
         layout, supply = max(rates.items(), key=lambda rate: rate[1].estimate)
     verdict, confidence = recommend.judge(supply, job.consumption, job.options.headroom_ratio)
-    return verdict, layout, confidence
+    return Judged(verdict, layout, supply.samples_per_s if isinstance(supply, Prediction) else supply, confidence)
 
 
 def _most_gain(job: Job, results: Results, plan: LaunchPlan | None, edits: Sequence[Edit], cpus: int) -> float | None:
@@ -273,7 +260,7 @@ def _most_gain(job: Job, results: Results, plan: LaunchPlan | None, edits: Seque
     profile = results.profile_of(cpus)
     if profile is None or profile.layout.cpus_per_task != cpus:
         return None
-    return bounds.most_gain(replace(_case(job, results, plan), profile=profile), edits)
+    return most_gain(replace(_case(job, results, plan), profile=profile), edits)
 
 
 def findings_of(job: Job, results: Results, plan: LaunchPlan | None) -> rules.Sifted:
@@ -292,6 +279,6 @@ def _case(job: Job, results: Results, plan: LaunchPlan | None) -> Case:
         cluster=job.cluster,
         host=job.host,
         storage=results.storage,
-        stations=_stations(job, results),
-        capacity=_model(job, results),
+        stations=results.stations(),
+        capacity=results.model(),
     )

@@ -74,7 +74,7 @@ def plan_again(run: Analysis, job: Job, changed: Sequence[str], *, declared: Clu
     if plan is not None and run.fixes is not None and gain is not None and plan.cpus_per_task == run.fixes.layout.cpus_per_task:
         plan, no_plan = _plan(job, results, gain)
     plan = with_utilization(job, results, plan)
-    verdict, layout, confidence = verdict_of(job, results, plan)
+    judged = verdict_of(job, results, plan)
     sifted = findings_of(job, results, plan)
     return replace(
         run,
@@ -89,9 +89,10 @@ def plan_again(run: Analysis, job: Job, changed: Sequence[str], *, declared: Clu
         findings=_with_proofs(sifted.findings, run.findings),
         ignored_count=sifted.ignored_count,
         fixes=_fixes(run.fixes, plan),
-        verdict=verdict,
-        verdict_layout=layout,
-        confidence=confidence,
+        verdict=judged.verdict,
+        verdict_layout=judged.layout,
+        confidence=judged.confidence,
+        supply=judged.supply,
         validation=_validation(run.validation, plan),
         parent=Parent(path=path, created_at=run.created_at, command=run.command),
     )

@@ -49,7 +49,7 @@ def analyze_and_patch(job: Job, launcher: Launcher, progress: Progress) -> Analy
         return replace(found, fixes=replace(fixes, patch=replace(patch, unproven_because=why)))
     left_s = job.options.max_seconds - (launcher.now_s() - began_s)
     options = replace(job.options, max_seconds=max(left_s, CHECK_S + launcher.starting_s(1)))  # it may be known better by now
-    probing = Probing(job.target, job.pickled, options, job.host.cpu_budget, launcher, progress)
+    probing = Probing(job.target, job.pickled, options, job.host, launcher, progress)
     outcome, is_interrupted = _checked(source, fixes, probing)
     patch = replace(
         patch,

@@ -85,7 +85,7 @@ def validate(trial: Trial, launcher: Launcher, progress: Progress) -> Analysis:
     """
     model = _model_of(trial.run)
     choice = _given(trial, model, launcher) if trial.layouts else _around_the_plan(trial, model, launcher)
-    probing = Probing(trial.run.pipeline.target, None, _options(trial), trial.host.cpu_budget, launcher, progress, role="validate")
+    probing = Probing(trial.run.pipeline.target, None, _options(trial), trial.host, launcher, progress, role="validate")
     stopped: AnalyzerError | None = None
     try:
         probing.measure_rounds(choice.layouts, trial.rounds)

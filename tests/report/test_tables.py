@@ -98,7 +98,7 @@ def test_an_interval_stands_in_its_own_column() -> None:
 
 def test_the_recommended_launch_stands_among_its_alternatives_by_nodes() -> None:
     others = tuple(make_alternative(layout, note="") for layout in ("1x16x2", "3x8x2", "3x16x2"))
-    today = make_alternative("9x1x1", note="current launch")
+    today = make_alternative("9x1x1", note="current launch", is_current=True)
     table = alternatives_table(make_plan("2x16x2", alternatives=(today, *others)))
     assert column(table, "layout") == ["9x1x1", "1x16x2", "2x16x2", "3x8x2", "3x16x2"]
     assert table.strong == 2

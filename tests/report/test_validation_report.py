@@ -14,7 +14,6 @@ from cs_input_analyzer.records import Estimate, Validation, ValidationRow
 from cs_input_analyzer.report import render, render_validation
 from cs_input_analyzer.report.measuring import shown_measurement
 from cs_input_analyzer.report.tables import validation_table
-from cs_input_analyzer.report.wording import supply_of
 
 RATES = st.floats(1e-3, 1e12)
 
@@ -99,4 +98,4 @@ def test_launches_that_checked_the_plan_are_not_what_it_rests_on() -> None:
     probe, check = make_measurement("1x1x1", [500.0]), make_measurement("1x1x1", [900.0], role="validate")
     analysis = make_analysis(measurements=(probe, check), recommendation=None, verdict_layout=make_layout("1x1x1"))
     assert shown_measurement(analysis) is probe
-    assert supply_of(analysis) == probe.samples_per_s
+    assert analysis.supply == probe.samples_per_s

@@ -159,8 +159,8 @@ def test_windows_of_a_full_cache_are_right(fills: tuple[bool, ...]) -> None:
 # --- CSI506 oversubscribed CPUs -----------------------------------------------------------------------------------------------
 
 
-def today(layout: str, note: str = "current launch", **overrides: Any) -> Case:
-    plan = make_plan(alternatives=(make_alternative(layout, note=note),))
+def today(layout: str, is_current: bool = True, **overrides: Any) -> Case:
+    plan = make_plan(alternatives=(make_alternative(layout, is_current=is_current),))
     return make_case(plan=plan, cluster=make_cluster(cpus_per_node=16), **overrides)
 
 
@@ -184,7 +184,7 @@ def test_a_busy_host_is_told_once(case: Case) -> None:
     "case",
     [
         today("2x8x2"),
-        today("2x8x4", note="one node more"),  # never run
+        today("2x8x4", is_current=False),  # never run
         noisy(0.01, 0.0),
         noisy(0.3, 0.0, 0.0),  # one bad moment
         noisy(None, None),

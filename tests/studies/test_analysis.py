@@ -378,7 +378,7 @@ def test_cold_reads_that_did_not_fit_the_budget_are_named() -> None:
 
 def probing_of(launcher: FakeLauncher, *reads: ReadRate, **options: Any) -> Probing:
     wanted = Options(max_seconds=300.0, **options)
-    probing = Probing("a.py:f", None, wanted, 4, launcher, lambda what, spent: None)  # type: ignore[arg-type]
+    probing = Probing("a.py:f", None, wanted, make_host(cpu_budget=4), launcher, lambda what, spent: None)  # type: ignore[arg-type]
     probing.measure_first((Layout.parse("1x1x1"), Layout.parse("1x4x1")))
     probing.results.storage = make_storage(reads=reads)
     return probing
@@ -502,7 +502,7 @@ def test_without_time_to_read_the_files_it_is_told_where_they_are_and_what_the_r
     for number in range(3):
         (tmp_path / f"{number}.tfrecord").write_bytes(bytes(1000))
     launcher = FakeLauncher(linear, files=tuple((str(path), 1000) for path in tmp_path.iterdir()))
-    probing = Probing("t", None, Options(max_seconds=60.0), 2, launcher, lambda what, spent: None)  # type: ignore[arg-type]
+    probing = Probing("t", None, Options(max_seconds=60.0), make_host(cpu_budget=2), launcher, lambda what, spent: None)  # type: ignore[arg-type]
     probing.measure_first((Layout.parse("1x1x1"),))
     probing.results.source_samples_per_s = make_estimate(21_000.0)
     launcher.clock_s = 62.0  # the first launch took 3 s to start, and these do not count

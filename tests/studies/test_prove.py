@@ -53,7 +53,9 @@ def all_gain(candidates: Sequence[Candidate]) -> Outcomes:
 
 
 def probing_of(launcher: TryingLauncher, **options: Any) -> Probing:
-    probing = Probing("a.py:f", None, Options(max_seconds=60.0, **options), 4, launcher, lambda what, spent: None)
+    probing = Probing(
+        "a.py:f", None, Options(max_seconds=60.0, **options), make_host(cpu_budget=4), launcher, lambda what, spent: None
+    )
     probing.measure_first((Layout.parse("1x1x1"), Layout.parse("1x1x2")))
     return probing
 
@@ -416,7 +418,7 @@ def test_an_analysis_tries_what_its_rules_propose(seconds: float, monkeypatch: p
 def test_time_that_was_kept_is_there_however_long_all_else_would_go_on(max_seconds: float) -> None:
     launcher = launcher_of(all_gain)
     launcher.import_s = 1.0
-    probing = Probing("a.py:f", None, Options(max_seconds=max_seconds), 4, launcher, lambda what, spent: None)
+    probing = Probing("a.py:f", None, Options(max_seconds=max_seconds), make_host(cpu_budget=4), launcher, lambda what, spent: None)
     layouts = (Layout.parse("1x1x1"), Layout.parse("1x1x2"))
     probing.measure_first(layouts)
     probing.seconds.keep_for_fixes()

@@ -6,7 +6,7 @@ import pytest
 
 from cs_input_analyzer.records import Measurement, Options
 from cs_input_analyzer.studies.probing import Results
-from tests.builders import make_measurement, make_steady_state, make_worker
+from tests.builders import make_host, make_measurement, make_steady_state, make_worker
 
 
 def launch(layout: str, *, is_filling: bool, is_lost: bool = False) -> Measurement:
@@ -19,7 +19,7 @@ def launch(layout: str, *, is_filling: bool, is_lost: bool = False) -> Measureme
 
 
 def alike(*launches: Measurement) -> list[Measurement]:
-    results = Results(Options(), 2)
+    results = Results(Options(), make_host(cpu_budget=2))
     results.measurements = list(launches)
     return results.alike
 

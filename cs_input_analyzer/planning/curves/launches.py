@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from cs_input_analyzer.planning.capacity import predict
-from cs_input_analyzer.planning.recommend import single_task_nodes
+from cs_input_analyzer.planning.recommend import needed_per_s, single_task_nodes
 from cs_input_analyzer.records import Analysis, Layout, Prediction
 
 __all__ = ["current_prediction", "feeds", "launch_grid", "spread", "throughput_curve"]
@@ -70,7 +70,7 @@ def feeds(prediction: Prediction, analysis: Analysis) -> bool | None:
     """Whether it reaches the demand at the low end of its interval, headroom included, as plans must; None without a demand."""
     if analysis.consumption is None:
         return None
-    enough = analysis.consumption.samples_per_s.estimate * (1 + analysis.options.headroom_ratio)
+    enough = needed_per_s(analysis.consumption, analysis.options.headroom_ratio).estimate
     return prediction.problem is None and prediction.samples_per_s.low >= enough
 
 

@@ -25,7 +25,7 @@ from cs_input_analyzer.planning.recommend.problem import (
     single_task_nodes,
     streams_weights,
 )
-from cs_input_analyzer.planning.recommend.verdict import judge, utilization
+from cs_input_analyzer.planning.recommend.verdict import judge, needed_per_s, utilization
 from cs_input_analyzer.planning.recommend.whatif import what_if
 from cs_input_analyzer.planning.recommend.wording import why
 from cs_input_analyzer.records import (
@@ -48,6 +48,7 @@ __all__ = [
     "check_single_task_nodes",
     "check_streaming_nodes",
     "judge",
+    "needed_per_s",
     "predict_current",
     "recommend",
     "single_task_nodes",

@@ -6,6 +6,8 @@ One launch beats another when it has at most as many nodes and CPUs and at least
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from cs_input_analyzer.planning.recommend.choice import Choice, limit_on
 from cs_input_analyzer.planning.recommend.launch_table import EQUAL_RATIO, fastest, leanest, unbeaten
 from cs_input_analyzer.planning.recommend.problem import PlanningProblem
@@ -31,7 +33,7 @@ def alternatives(problem: PlanningProblem, choice: Choice, today: Prediction | N
     table = [_alternative(row, limit_on(problem, row), target, _note(row, choice, target, most)) for row in shown]
     if today is not None:
         note = "current launch" if today.problem is None else f"current launch: cannot run as given, {today.problem}"
-        table.insert(0, _alternative(today, today.limited_by, target, note))
+        table.insert(0, replace(_alternative(today, today.limited_by, target, note), is_current=True))
     return tuple(table[:MOST_ALTERNATIVES])
 
 

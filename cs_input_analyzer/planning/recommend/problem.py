@@ -11,6 +11,7 @@ import numpy.typing as npt
 from cs_input_analyzer.planning import capacity
 from cs_input_analyzer.planning.capacity.prediction import Launches, Rates, memory_bytes
 from cs_input_analyzer.planning.capacity.worker import worker_rate
+from cs_input_analyzer.planning.recommend.verdict import needed_per_s
 from cs_input_analyzer.records import CapacityModel, Cluster, Consumption, Estimate, Layout, Options, Prediction
 
 __all__ = ["STREAMING_SINGLE_TASK_NODES", "Floats", "Ints", "PlanningProblem", "predicted", "single_task_nodes", "streams_weights"]
@@ -40,8 +41,9 @@ class PlanningProblem:
 
     @property
     def target_per_s(self) -> float | None:
-        headroom_ratio = self.options.headroom_ratio
-        return None if self.consumption is None else self.consumption.samples_per_s.estimate * (1 + headroom_ratio)
+        if self.consumption is None:
+            return None
+        return needed_per_s(self.consumption, self.options.headroom_ratio).estimate
 
     @cached_property
     def rows(self) -> tuple[Ints, Ints]:

@@ -7,11 +7,16 @@ import math
 from cs_input_analyzer.records import Consumption, Estimate, Prediction, VerdictName
 from cs_input_analyzer.stats.estimates import NORMAL_95
 
-__all__ = ["judge", "utilization"]
+__all__ = ["judge", "needed_per_s", "utilization"]
 
 
 WORTH_SAYING = 0.6
 """Below this probability a statement is none: both intervals, or one of them, reach too far."""
+
+
+def needed_per_s(consumption: Consumption, headroom_ratio: float) -> Estimate:
+    """What a supply must reach to feed the accelerator: the demand × (1 + headroom)."""
+    return consumption.samples_per_s.scaled(1 + headroom_ratio)
 
 
 def judge(
@@ -27,7 +32,7 @@ def judge(
         return "unknown", None
     rate = supply.samples_per_s if isinstance(supply, Prediction) else supply
     demand = consumption.samples_per_s
-    enough = demand.scaled(1 + headroom_ratio)
+    enough = needed_per_s(consumption, headroom_ratio)
     below, below_enough = _probability_below(rate, demand), _probability_below(rate, enough)
     verdict: tuple[VerdictName, float] = ("balanced", below_enough - below)
     if rate.high < demand.estimate:

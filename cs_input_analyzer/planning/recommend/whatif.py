@@ -89,7 +89,7 @@ def _reading_faster(model: CapacityModel, cached: Estimate | None) -> CapacityMo
 
 def _unread(model: CapacityModel, gain: Estimate) -> CapacityModel:
     """Workers whose files are in memory. What is in memory is read neither from the storage nor over the network."""
-    ceilings = tuple(limit for limit in model.ceilings if not limit.name.startswith("storage"))
+    ceilings = tuple(limit for limit in model.ceilings if not limit.is_storage)
     faster = _faster_workers(model, gain)
     return replace(faster, ceilings=ceilings, bytes_read_per_sample=None, host_read_bytes_per_s=None)
 

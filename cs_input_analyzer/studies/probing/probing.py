@@ -13,7 +13,7 @@ import psutil
 from cs_input_analyzer.engines import Launcher, LaunchHandle, LaunchResult, WorkPlan
 from cs_input_analyzer.machines.storage import STREAMS, probe_storage
 from cs_input_analyzer.planning import capacity
-from cs_input_analyzer.records import CacheChoice, Cluster, LaunchPlan, Layout, Options
+from cs_input_analyzer.records import CacheChoice, Cluster, Host, LaunchPlan, Layout, Options
 from cs_input_analyzer.studies.demand import has_demand
 from cs_input_analyzer.studies.probing.decompose import decompose
 from cs_input_analyzer.studies.probing.failures import failure_of
@@ -54,12 +54,12 @@ class Probing:
         target: str,
         pickled: str | None,
         options: Options,
-        cpu_budget: int,
+        host: Host,
         launcher: Launcher,
         progress: Callable[[str, float], None],
         role: Literal["probe", "validate"] = "probe",
     ) -> None:
-        self.results = Results(options, cpu_budget)
+        self.results = Results(options, host)
         self.seconds = Seconds(options, launcher)
         self.no_plan: str | None = None  # why the last plan was none
         self._target = target

@@ -6,8 +6,7 @@ import math
 from dataclasses import replace
 
 from cs_input_analyzer.engines import LaunchResult
-from cs_input_analyzer.planning import capacity
-from cs_input_analyzer.planning.bottlenecks import is_growing
+from cs_input_analyzer.planning import bottlenecks, capacity
 from cs_input_analyzer.records import (
     Analysis,
     CacheChoice,
@@ -15,7 +14,7 @@ from cs_input_analyzer.records import (
     Cluster,
     Decomposition,
     Estimate,
-    LaunchLines,
+    Host,
     LaunchPlan,
     Layout,
     Measurement,
@@ -40,17 +39,15 @@ class Results:
     """Grows by `keep`, and by the storage and the decomposition that are set from outside.
 
     Attributes:
-        model, stations: of a saved run; None where they follow from what was measured here.
         cache: the state of the page cache that the plan rests on; what was measured in another state feeds no model.
         pipeline, files: of the first launch that worked; the files as (path, bytes).
-        cpu_budget: CPUs of the measuring host that may be used.
+        host: the one that measures; `cpu_budget` of its CPUs may be used.
     """
 
-    def __init__(self, options: Options, cpu_budget: int) -> None:
+    def __init__(self, options: Options, host: Host) -> None:
         self.options = options
-        self.cpu_budget = cpu_budget
-        self.model: CapacityModel | None = None
-        self.stations: tuple[Station, ...] | None = None
+        self.host = host
+        self.cpu_budget = host.cpu_budget
         self.cache: CacheChoice = options.cache
         self.measurements: list[Measurement] = []
         self.pipeline: PipelineGraph | None = None
@@ -60,18 +57,21 @@ class Results:
         self.source_samples_per_s: Estimate | None = None
         self._profiles: list[tuple[Profile, Measurement]] = []
         self._saw_shard = False
+        self._saved_model: CapacityModel | None = None
+        self._saved_stations: tuple[Station, ...] | None = None
+        self._fitted: tuple[object, CapacityModel] | None = None
 
     @classmethod
     def of(cls, run: Analysis) -> Results:
         """What a saved run holds. One that was saved before there was a capacity model gets that of its measurements."""
-        results = cls(run.options, run.host.cpu_budget)
+        results = cls(run.options, run.host)
         results.measurements = [m for m in run.measurements if m.role == "probe"]
         results.pipeline, results.storage, results.decomposition = run.pipeline, run.storage, run.decomposition
         results.cache = run.options.cache if run.recommendation is None else run.recommendation.cache_state
         results._saw_shard = run.pipeline.is_sharded or (run.capacity is not None and run.capacity.is_sharded)
         if run.profile is not None:
             results._profiles = [(run.profile, m) for m in results.measurements if m.layout == run.profile.layout][:1]
-        results.model, results.stations = run.capacity, run.stations
+        results._saved_model, results._saved_stations = run.capacity, run.stations
         return results
 
     def keep(self, launched: LaunchResult, measurement: Measurement) -> None:
@@ -121,7 +121,37 @@ class Results:
     # --- the model ------------------------------------------------------------------------------------------------------------
 
     def fit(self) -> CapacityModel:
-        """The capacity model of all that was measured so far."""
+        """The capacity model of all that was measured so far, without the ceilings of the stations; fitted once for each state."""
+        state = (len(self.measurements), self.cache, self.storage)
+        if self._fitted is None or self._fitted[0] != state:
+            self._fitted = state, self._fit()
+        return self._fitted[1]
+
+    def model(self) -> CapacityModel:
+        """The capacity model with what CPUs cannot lift: one for the plan, the verdict and the saved run, so that a launch has one
+        rate wherever it is shown."""
+        if self._saved_model is not None:
+            return self._saved_model
+        lasting = bottlenecks.ceilings(self.stations())
+        return replace(self.fit(), ceilings=lasting, host_threads_per_core=self.host.threads_per_core)
+
+    def stations(self) -> tuple[Station, ...]:
+        """What limits a lone worker of the most CPUs; empty where none was measured."""
+        if self._saved_stations is not None:
+            return self._saved_stations
+        found = self.widest()
+        if found is None or self.pipeline is None:
+            return ()
+        return bottlenecks.stations_of(
+            self.pipeline,
+            *found,
+            storage=self.storage,
+            capacity=self.fit(),
+            measurements=self.measurements,
+            feed=self.options.feed,
+        )
+
+    def _fit(self) -> CapacityModel:
         assert self.pipeline is not None
         model = capacity.fit(self.pipeline, self.alike, self.cpu_budget)
         profile = self.profile_of(None)
@@ -139,7 +169,7 @@ class Results:
         None where the files came out of memory, and where the most streams that were tried still drew more than any fewer.
         """
         drawn = {r.streams: r.bytes_per_s for r in self.storage.reads if r.cache_state == "cold"} if self.storage else {}
-        if self.cache != "cold" or not drawn or is_growing(drawn):
+        if self.cache != "cold" or not drawn or bottlenecks.is_growing(drawn):
             return None
         return max(*drawn.values(), *(_bytes_per_s(m) for m in self.alike), 0.0)
 
@@ -188,10 +218,6 @@ class Results:
         ]
         distance, index = min(alike, default=(math.inf, -1))
         return index if distance <= math.log(NEAR_COUNT_RATIO) else None
-
-    def confirmed(self, plan: LaunchPlan, launch: LaunchLines) -> LaunchPlan:
-        """The plan with its launch lines, and with the measurement that ran its worker count."""
-        return replace(plan, launch=launch, confirmed_by=self.confirmation(plan), cache_state=self.cache)
 
     # --- what to show ---------------------------------------------------------------------------------------------------------
 
