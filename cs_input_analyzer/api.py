@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import os
 import reprlib
 import sys
@@ -477,8 +476,8 @@ def _params_json(params: Mapping[str, Any] | None) -> str | None:
     if not isinstance(params, Mapping):
         raise UsageError(f"params={reprlib.repr(params)}: a dictionary is needed, as the input function gets it")
     try:
-        return json.dumps(dict(params))
-    except (TypeError, ValueError) as error:
+        return load.params_to_json(params)
+    except (TypeError, ValueError, RecursionError) as error:
         raise UsageError(f"params must be plain values (numbers, texts, lists, mappings) to reach the workers: {error}") from None
 
 

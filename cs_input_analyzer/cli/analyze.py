@@ -121,7 +121,9 @@ def _analyze(
     found_wrong.raise_any()
     assert options is not None
     command = shlex.join(["cs_input_analyzer", *sys.argv[1:]])
-    found = measured(is_quiet, is_verbose, lambda told: api.run(target, options, declared=None, progress=told, command=command))
+    found = measured(
+        is_quiet, is_verbose, lambda progress: api.run(target, options, declared=None, progress=progress, command=command)
+    )
     if known is not None:
         found = replace(found, consumption=replace(known, mode=found.options.wafer_mode or known.mode))
     deliver(found, outputs, is_quiet, lambda **shape: reports.render(found, "console", **shape))
@@ -134,22 +136,20 @@ def options_of(
     params_file: str | None, overrides: tuple[str, ...], choices: dict[str, Any], mistakes: Mistakes, *, is_quiet: bool = False
 ) -> Options | None:
     """The options record of a command that measures; None where it cannot be made, and what is wrong with it is noted."""
-    import json
-
     from cs_input_analyzer.choices import read_options, unset_defaults
     from cs_input_analyzer.worker import load
 
     current = one_layout(choices.pop("current", None), mistakes)
     if current is None and not is_quiet and (unset := unset_defaults(os.environ)):
-        told = f"{' and '.join(unset)} {'is' if len(unset) == 1 else 'are'} not set, though another DEF_ variable is"
-        complain(f"no launch in use today is judged: {told}; set all three, or give --current NxTxC")
+        lacking = f"{' and '.join(unset)} {'is' if len(unset) == 1 else 'are'} not set, though another DEF_ variable is"
+        complain(f"no launch in use today is judged: {lacking}; set all three, or give --current NxTxC")
     mounts = choices.pop("mount_dirs", None)
     _tell_installed(choices.get("stand_ins", ""))
     options = read_options(mistakes, current=current, mount_dirs=mounts or "", **choices)
     with mistakes:
         params = load.load_params(params_file, overrides)
         if options is not None and params is not None:
-            options = replace(options, params_json=json.dumps(params, default=str))
+            options = replace(options, params_json=load.params_to_json(params, default=str))
     return options
 
 

@@ -83,6 +83,8 @@ def original(words: tuple[str, ...], available_nodes: int | None, number: int | 
 
     if not words:
         raise UsageError(f"which script? cs_input_analyzer {USAGE}")
+    if not is_python(words[0]):  # it may be the value of an unknown option
+        mistakes().raise_any()
     if words[1:] in (("--help",), ("-h",)):
         print_text(click.get_current_context().get_help())
         return 0
@@ -108,11 +110,11 @@ def original(words: tuple[str, ...], available_nodes: int | None, number: int | 
     if not is_quiet and (other := capture.other_python(words[0])) is not None:
         complain(f"the script runs in {sys.executable}, where cs_input_analyzer is installed, and not in {other}")
     if list_captures:
-        places, _ = measured(is_quiet, is_verbose, lambda told: _places(script, number, options, told))
+        places, _ = measured(is_quiet, is_verbose, lambda progress: _places(script, number, options, progress))
         print_text("\n".join(listed(places)))
         return 0
     line = shlex.join(["cs_input_analyzer", *sys.argv[1:]])
-    found = measured(is_quiet, is_verbose, lambda told: _captured(script, number, options, told, line, is_quiet))
+    found = measured(is_quiet, is_verbose, lambda progress: _captured(script, number, options, progress, line, is_quiet))
     deliver(found, outputs, is_quiet, lambda **shape: reports.render(found, "console", **shape))
     if found.interrupted:
         return interrupted()
@@ -125,28 +127,28 @@ def _before(words: Sequence[str]) -> list[str]:
     return typed[: -len(words)] if typed[-len(words) :] == list(words) else typed[:1]
 
 
-def _places(script: Any, number: int | None, options: Options, told: Any) -> tuple[Capture, float]:
+def _places(script: Any, number: int | None, options: Options, progress: Any) -> tuple[Capture, float]:
     """Where the script takes data, the place that is to be analyzed picked; and the seconds that it took."""
     from cs_input_analyzer.engines.script import find_captures, pick
 
-    told(f"running {script.command} up to its input", 0.0)
+    progress(f"running {script.command} up to its input", 0.0)
     found, spent_s = find_captures(
         script, options.start_timeout_s, options.worker_memory_bytes, packages=options.stand_ins, last=number
     )
     return pick(found, number), spent_s
 
 
-def _captured(script: Any, number: int | None, options: Options, told: Any, line: str, is_quiet: bool) -> Analysis:
+def _captured(script: Any, number: int | None, options: Options, progress: Any, line: str, is_quiet: bool) -> Analysis:
     """Finds what the script would train on, and analyzes it."""
     from cs_input_analyzer import api
 
-    found, spent_s = _places(script, number, options, told)
+    found, spent_s = _places(script, number, options, progress)
     if not is_quiet:
         for text in listed(found):
             complain(text)
     mode = next(candidate.mode for candidate in found.candidates if candidate.number == found.picked)
     target = replace(script, number=found.picked).target
-    analyzed = api.run(target, replace(options, mode=mode), declared=None, progress=told, command=line)
+    analyzed = api.run(target, replace(options, mode=mode), declared=None, progress=progress, command=line)
     spent = analyzed.budget
     budget = replace(spent, import_s=spent.import_s + spent_s, total_s=spent.total_s + spent_s)
     return replace(analyzed, capture=found, budget=budget)

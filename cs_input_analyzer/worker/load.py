@@ -12,6 +12,7 @@ import functools
 import importlib
 import importlib.util
 import inspect
+import json
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -28,6 +29,8 @@ from cs_input_analyzer.records import ContextUse, Mode
 PARAMS_NAMES = ("params", "hparams", "parameters", "config", "cfg", "conf")
 MODE_NAMES = ("mode",)
 TRAINING_NAMES = ("is_training", "training")
+PAIRS = "__pairs__"
+PLAIN_KEYS = (str, int, float, type(None))  # a truth value is a whole number
 CONTEXT_NAMES = ("input_context", "context", "ctx", "input_pipeline_context")
 
 
@@ -318,8 +321,41 @@ def load_params(file: str | None, overrides: tuple[str, ...]) -> dict[str, Any] 
 def _put(params: dict[str, Any], path: list[str], value: object, override: str) -> None:
     section = params
     for part in path[:-1]:
-        below = section.setdefault(part, {})
+        below = section.setdefault(_key(section, part), {})
         if not isinstance(below, dict):
             raise UsageError(f"--set {override!r}: {part!r} is a value in the params, not a section")
         section = below
-    section[path[-1]] = value
+    section[_key(section, path[-1])] = value
+
+
+def _key(section: Mapping[Any, Any], text: str) -> Any:
+    """The key that is written so: `0` is the whole number where the file has that."""
+    return next((key for key in section if str(key) == text), text)
+
+
+def params_to_json(params: Mapping[Any, Any], default: Callable[[Any], Any] | None = None) -> str:
+    """The params as JSON from which `params_from_json` makes the same again: JSON has no keys but texts, so that a mapping with
+    others is written as its pairs. `default` makes a plain value of another one.
+
+    Raises:
+        TypeError, ValueError: a value or a key that is not plain, without a `default`.
+    """
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            pairs = [
+                (key if default is None or isinstance(key, PLAIN_KEYS) else default(key), plain(of)) for key, of in value.items()
+            ]
+            if PAIRS in value or any(not isinstance(key, str) for key, _ in pairs):
+                if not all(isinstance(key, PLAIN_KEYS) for key, _ in pairs):
+                    raise TypeError("a key must be a text or a number")
+                return {PAIRS: pairs}
+            return dict(pairs)
+        return [plain(part) for part in value] if isinstance(value, (list, tuple)) else value
+
+    return json.dumps(plain(params), default=default)
+
+
+def params_from_json(text: str) -> Any:
+    """What `params_to_json` wrote; JSON of another hand as it is."""
+    return json.loads(text, object_hook=lambda read: dict(map(tuple, read[PAIRS])) if read.keys() == {PAIRS} else read)

@@ -5,7 +5,6 @@ order ─▶ built ─▶ first_batch ─▶ window ─▶ chunk, chunk, … ─
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
@@ -131,7 +130,7 @@ def _build(journal: JournalWriter, order: Order, folder: Path, stood_in: Sequenc
             log,
             target=order.target,
             said=order.samples_per_element,
-            params_sizes=batch_sizes_in(json.loads(order.params_json or "null")),
+            params_sizes=batch_sizes_in(load.params_from_json(order.params_json or "null")),
             demand_size=order.batch_size,
             redirected=tuple(dict.fromkeys(moved)),
         )
@@ -182,7 +181,7 @@ def _call_of(order: Order) -> load.Call:
     """What the input function is called with."""
     mode: Any = order.mode
     return load.Call(
-        params=json.loads(order.params_json) if order.params_json is not None else None,
+        params=load.params_from_json(order.params_json) if order.params_json is not None else None,
         mode=mode,
         num_workers=order.num_workers,
         worker_index=order.worker_index,

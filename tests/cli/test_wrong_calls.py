@@ -254,11 +254,21 @@ def test_a_wrong_line_is_told_in_one_line_before_anything_starts(
 
 def test_all_that_is_wrong_with_a_line_is_told_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     wrong = ("--demand", "a lot", "--headroom", "-1", "--max-seconds", "1", "--json", "no/run.json", "--params", "none.yaml")
-    assert main(["analyze", "none.py:f", *wrong, "--mode", "test"]) == UsageError.exit_code
+    assert main(["analyze", "--demnad", "7", "none.py:f", *wrong, "--mode", "test", "--headrom=1"]) == UsageError.exit_code
     told = capsys.readouterr().err.splitlines()
-    assert len(told) == 7
+    assert len(told) == 9
     assert all(line.startswith("cs_input_analyzer: ") for line in told)
-    for words in ("a lot", "--headroom -1", "--max-seconds 1", "no/run.json", "none.yaml", "none.py", "'test'"):
+    for words in (
+        "a lot",
+        "--headroom -1",
+        "--max-seconds 1",
+        "no/run.json",
+        "none.yaml",
+        "none.py",
+        "'test'",
+        "--demnad",
+        "--headrom",
+    ):
         assert sum(words in line for line in told) == 1
 
 

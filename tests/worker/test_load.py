@@ -17,7 +17,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cs_input_analyzer.errors import TargetError, UsageError
-from cs_input_analyzer.worker.load import Call, bind_arguments, build_dataset, find_object, load_params, parse_target
+from cs_input_analyzer.worker.load import (
+    Call,
+    bind_arguments,
+    build_dataset,
+    find_object,
+    load_params,
+    params_from_json,
+    params_to_json,
+    parse_target,
+)
 
 PARAMS = {"train_input": {"batch_size": 4}, "data_dir": "shards"}
 
@@ -209,6 +218,24 @@ def test_params_file_and_overrides(tmp_path: Path) -> None:
     file.write_text("train_input:\n  batch_size: 8\n  shuffle: true\n")
     params = load_params(str(file), ("train_input.batch_size=32", "model.depth=[1, 2]", "note=a=b"))
     assert params == {"train_input": {"batch_size": 32, "shuffle": True}, "model": {"depth": [1, 2]}, "note": "a=b"}
+
+
+KEYS = st.text(max_size=3) | st.integers() | st.none() | st.just("__pairs__")
+PLAIN = st.recursive(
+    st.none() | st.integers() | st.text(), lambda of: st.lists(of, max_size=3) | st.dictionaries(KEYS, of, max_size=3)
+)
+
+
+@given(st.dictionaries(KEYS, PLAIN, max_size=3))
+def test_params_reach_the_workers_as_they_are(params: dict[Any, Any]) -> None:
+    """Whole numbers are keys in many params: weights by class, folders by split."""
+    assert params_from_json(params_to_json(params)) == params
+
+
+def test_whole_numbers_stay_keys_in_files_and_overrides(tmp_path: Path) -> None:
+    file = tmp_path / "params.yaml"
+    file.write_text("weights: {0: 1.0, 1: 2.5}\n")
+    assert load_params(str(file), ("weights.1=4", "weights.new=5")) == {"weights": {0: 1.0, 1: 4, "new": 5}}
 
 
 def test_no_params_at_all_is_none_and_an_empty_file_is_empty(tmp_path: Path) -> None:
