@@ -15,8 +15,6 @@ from cs_input_analyzer.pipeline.edits.graph_text import (
     GraphText,
     dataset_of,
     elements_of,
-    functions_of,
-    node_name,
     rename_functions,
     says_elements,
     scalar_shape,
@@ -25,7 +23,7 @@ from cs_input_analyzer.pipeline.edits.graph_text import (
     spec_of,
     string_type,
 )
-from cs_input_analyzer.pipeline.graph import graph_def_of, top_nodes
+from cs_input_analyzer.pipeline.graph import functions_of, graph_def_of, node_name, top_nodes
 from cs_input_analyzer.pipeline.op_kinds import FILE_READERS, MAPS, is_dataset_op, kind_of
 
 _READS_WHOLE_FILE = "ReadFile"

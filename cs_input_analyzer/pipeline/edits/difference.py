@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from cs_input_analyzer.pipeline.edits import traits
-from cs_input_analyzer.pipeline.edits.graph_text import Body, GraphText, functions_of, node_name
-from cs_input_analyzer.pipeline.graph import AUTOTUNE, SOURCE_NUMBER, graph_def_of, named_inputs
+from cs_input_analyzer.pipeline.edits.graph_text import Body, GraphText
+from cs_input_analyzer.pipeline.graph import AUTOTUNE, SOURCE_NUMBER, functions_of, graph_def_of, named_inputs, node_name
 from cs_input_analyzer.pipeline.op_kinds import (
     BATCHING,
     GROUPING,

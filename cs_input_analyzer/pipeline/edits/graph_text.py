@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from cs_input_analyzer.pipeline.graph import named_inputs
+from cs_input_analyzer.pipeline.graph import functions_of, named_inputs, node_name
 from cs_input_analyzer.pipeline.op_kinds import FILE_READERS, is_dataset_op, kind_of
 
 
@@ -21,15 +21,6 @@ class Elements:
 
     types: tuple[int, ...]
     shapes: tuple[Any, ...]
-
-
-def node_name(tensor: str) -> str:
-    return tensor.split(":")[0].lstrip("^")
-
-
-def functions_of(node: Any) -> list[str]:
-    names = [value.func.name for value in node.attr.values() if value.HasField("func")]
-    return names + [function.name for value in node.attr.values() for function in value.list.func]
 
 
 def rename_functions(node: Any, names: Mapping[str, str]) -> None:

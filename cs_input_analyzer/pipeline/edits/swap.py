@@ -5,15 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cs_input_analyzer.pipeline.edits.graph_text import (
-    Body,
-    elements_of,
-    functions_of,
-    node_name,
-    rename_functions,
-    set_elements,
-    set_values,
-)
+from cs_input_analyzer.pipeline.edits.graph_text import Body, elements_of, rename_functions, set_elements, set_values
 from cs_input_analyzer.pipeline.edits.statement import moved_up
 from cs_input_analyzer.pipeline.edits.work import (
     EditError,
@@ -26,6 +18,7 @@ from cs_input_analyzer.pipeline.edits.work import (
     refuse_state,
     refuse_unrepeatable,
 )
+from cs_input_analyzer.pipeline.graph import functions_of, node_name
 from cs_input_analyzer.pipeline.lineage import before
 from cs_input_analyzer.pipeline.op_kinds import MAPS, kind_of
 from cs_input_analyzer.pipeline.op_traits import chain_before, freezes_only_mixing

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from cs_input_analyzer.pipeline.edits.graph_text import Body, GraphText, functions_of
+from cs_input_analyzer.pipeline.edits.graph_text import Body, GraphText
+from cs_input_analyzer.pipeline.graph import functions_of
 from cs_input_analyzer.pipeline.op_kinds import (
     BATCHING,
     GROUPING,

@@ -6,15 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cs_input_analyzer.pipeline.edits import traits
-from cs_input_analyzer.pipeline.edits.graph_text import (
-    Body,
-    Elements,
-    elements_of,
-    functions_of,
-    node_name,
-    rename_functions,
-    set_elements,
-)
+from cs_input_analyzer.pipeline.edits.graph_text import Body, Elements, elements_of, rename_functions, set_elements
 from cs_input_analyzer.pipeline.edits.statement import moved_up
 from cs_input_analyzer.pipeline.edits.work import (
     EditError,
@@ -25,7 +17,7 @@ from cs_input_analyzer.pipeline.edits.work import (
     refuse_several_readers,
     refuse_state,
 )
-from cs_input_analyzer.pipeline.graph import named_inputs
+from cs_input_analyzer.pipeline.graph import functions_of, named_inputs, node_name
 from cs_input_analyzer.pipeline.op_kinds import MAPS, kind_of
 from cs_input_analyzer.pipeline.op_traits import ELEMENTWISE_OF_ONE, ELEMENTWISE_OF_SEVERAL, PARSER, chain_before
 from cs_input_analyzer.pipeline.source.code import takes_any_shape

@@ -12,13 +12,11 @@ from cs_input_analyzer.pipeline.edits.graph_text import (
     Elements,
     GraphText,
     elements_of,
-    functions_of,
-    node_name,
     rename_functions,
     says_elements,
     set_elements,
 )
-from cs_input_analyzer.pipeline.graph import AUTOTUNE, OpPlace
+from cs_input_analyzer.pipeline.graph import AUTOTUNE, OpPlace, functions_of, node_name
 from cs_input_analyzer.pipeline.op_kinds import SHUFFLES, kind_of
 from cs_input_analyzer.records import Edit
 

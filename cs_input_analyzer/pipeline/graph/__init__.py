@@ -1,0 +1,45 @@
+"""A dataset as data: its graph in TensorFlow's form, and read into a PipelineGraph.
+
+`nodes` serializes a dataset; `lines` records the user's line for each dataset while it is built; `ops` and `files` read what the
+graph holds; `read` puts the PipelineGraph together.
+"""
+
+from __future__ import annotations
+
+from cs_input_analyzer.pipeline.graph.files import files_by_reader, sized_files_of
+from cs_input_analyzer.pipeline.graph.lines import (
+    SOURCE_NUMBER,
+    Source,
+    SourceLog,
+    is_library,
+    is_users_own,
+    recorded_sources,
+    where_built,
+)
+from cs_input_analyzer.pipeline.graph.nodes import functions_of, graph_def_of, named_inputs, node_name
+from cs_input_analyzer.pipeline.graph.ops import AUTOTUNE, OpPlace, op_places, ops_of, top_nodes
+from cs_input_analyzer.pipeline.graph.read import counted_for_each, element_components, read_graph
+
+__all__ = [
+    "AUTOTUNE",
+    "SOURCE_NUMBER",
+    "OpPlace",
+    "Source",
+    "SourceLog",
+    "counted_for_each",
+    "element_components",
+    "files_by_reader",
+    "functions_of",
+    "graph_def_of",
+    "is_library",
+    "is_users_own",
+    "named_inputs",
+    "node_name",
+    "op_places",
+    "ops_of",
+    "read_graph",
+    "recorded_sources",
+    "sized_files_of",
+    "top_nodes",
+    "where_built",
+]

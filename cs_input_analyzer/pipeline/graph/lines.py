@@ -1,0 +1,160 @@
+"""The user's line for each dataset that is built, while the input function runs.
+
+A GraphDef holds everything but where each op came from. So `recorded_sources` puts a serial number into the metadata name that
+every dataset op carries, and remembers the user's line for it; the number comes back out of the GraphDef, also from inside the
+functions of `interleave` and `flat_map`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import sysconfig
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from cs_input_analyzer.pipeline.graph.nodes import named_inputs, node_name
+from cs_input_analyzer.pipeline.op_kinds import is_dataset_op
+from cs_input_analyzer.pipeline.source.statements import is_installed
+
+# The name under which a dataset, or its op, keeps its serial number.
+SOURCE_NUMBER = "_csia_source"
+_TAG = re.compile(r"#csia(\d+)$")
+_STDLIB = sysconfig.get_path("stdlib") + os.sep
+_TENSORFLOW = ("cs_input_analyzer", "tensorflow")
+_LIBRARIES = (*_TENSORFLOW, "keras", "tf_keras", "tensorflow_datasets")
+
+
+class Source(NamedTuple):
+    """Where a dataset was built, as `path:line`: the innermost line of the user's own code (empty where there is none), and that of
+    the installed package between it and TensorFlow, None where the user called TensorFlow."""
+
+    line: str
+    library: str | None
+
+
+@dataclass(slots=True)
+class SourceLog:
+    """Lines seen so far: serial number of a dataset -> where it was built. Filled while the input function runs."""
+
+    lines: dict[int, Source] = field(default_factory=dict)
+
+    def note(self) -> int:
+        """Writes down where the running code was called from; gives its number."""
+        number = len(self.lines)
+        self.lines[number] = where_built()
+        return number
+
+
+@contextmanager
+def recorded_sources() -> Iterator[SourceLog]:
+    """While open, every Dataset that is built gets a serial number and its user's source line in the log.
+
+    The number is in the metadata of the op. Ops without metadata (legacy ones, `rebatch`, `list_files` and others) have it in an
+    attribute of their own inside of functions, and at the top, where TensorFlow drops attributes that it does not know, in the
+    Python object.
+    """
+    import tensorflow as tf
+    from tensorflow.core.framework import attr_value_pb2
+    from tensorflow.python.data.ops import dataset_ops
+
+    log = SourceLog()
+    original, initialize, reduce = dataset_ops.DatasetV2._metadata, dataset_ops.DatasetV2.__init__, dataset_ops.DatasetV2.reduce
+
+    def tagged(dataset: Any) -> Any:
+        metadata = original.fget(dataset)
+        metadata.name = f"{metadata.name}#csia{log.note()}".encode()
+        return metadata
+
+    def number_in_graph(tensor: Any, number: int) -> None:
+        operation = None if hasattr(tensor, "numpy") else tensor.op
+        if operation is not None and is_dataset_op(operation.type) and SOURCE_NUMBER not in operation.node_def.attr:
+            operation._set_attr(SOURCE_NUMBER, attr_value_pb2.AttrValue(i=number))
+
+    def noted(dataset: Any, variant_tensor: Any) -> None:
+        initialize(dataset, variant_tensor)
+        number = log.note()
+        setattr(dataset, SOURCE_NUMBER, number)
+        number_in_graph(variant_tensor, number)
+
+    def reduced(dataset: Any, *args: Any, **kwargs: Any) -> Any:  # gives no Dataset, and so has no metadata of one
+        result = reduce(dataset, *args, **kwargs)
+        for tensor in tf.nest.flatten(result, expand_composites=True)[:1]:
+            number_in_graph(tensor, log.note())
+        return result
+
+    cls = dataset_ops.DatasetV2
+    cls._metadata, cls.__init__, cls.reduce = property(tagged), noted, reduced
+    try:
+        yield log
+    finally:
+        cls._metadata, cls.__init__, cls.reduce = original, initialize, reduce
+
+
+def where_built() -> Source:
+    """The lines that the running code was called from; empty where TensorFlow acts on its own.
+
+    TensorFlow's own stack is read because it maps the code that AutoGraph generated back to the lines the user wrote.
+    """
+    from tensorflow.python.util import tf_stack
+
+    library = None
+    for frame in reversed(tf_stack.extract_stack()):
+        if is_library(frame.filename, _TENSORFLOW) or frame.filename.startswith(_STDLIB):
+            continue
+        line = f"{frame.filename}:{frame.lineno}"
+        if not is_installed(frame.filename):
+            return Source(line, library)
+        library = library or line
+    return Source(library or "", None)  # an input function that is installed itself
+
+
+def is_users_own(filename: str) -> bool:
+    """Whether code is the user's: not ours, not TensorFlow's or Python's own, and of no package that was installed."""
+    return not (is_library(filename) or is_installed(filename) or filename.startswith(_STDLIB))
+
+
+def is_library(filename: str, names: Sequence[str] = _LIBRARIES) -> bool:
+    """Whether a frame is of these packages, or Python's own. By the folders of the packages: users have a `tensorflow/`, too."""
+    # A file that AutoGraph generated is the user's line only after TensorFlow has mapped it back, which it does not do everywhere.
+    if filename.startswith(("<frozen", "<string>", "<__array")) or os.path.basename(filename).startswith("__autograph_generated"):
+        return True
+    packages = (sys.modules.get(name) for name in names)
+    files = (getattr(package, "__file__", None) for package in packages)
+    return any(filename.startswith(os.path.dirname(file) + os.sep) for file in files if file)
+
+
+def number_in_metadata(node: Any) -> int | None:
+    from tensorflow.core.framework import dataset_metadata_pb2
+
+    if "metadata" not in node.attr:
+        return None
+    name = dataset_metadata_pb2.Metadata.FromString(node.attr["metadata"].s).name
+    match = _TAG.search(name.decode() if isinstance(name, bytes) else name)
+    return int(match.group(1)) if match else None
+
+
+def numbers_at_top(graph_def: Any, dataset: Any, lines: Mapping[int, Source]) -> dict[str, int]:
+    """Serial numbers of the nodes at the top, by the Python objects that they were made of, as far as the two are alike."""
+    nodes = {node.name: node for node in graph_def.node}
+    result = next((node.input[0] for node in graph_def.node if node.op == "_Retval"), "")
+    found: dict[str, int] = {}
+    pending = [(node_name(result), dataset)]
+    while pending:
+        name, made = pending.pop()
+        while (below := made._inputs()) and below[0]._variant_tensor is made._variant_tensor:  # another view of the same node
+            made = below[0]
+        node, number = nodes.get(name), getattr(made, SOURCE_NUMBER, None)
+        if node is None or name in found or number is None or number not in lines:
+            continue
+        tagged = number_in_metadata(node)
+        if tagged is not None and tagged in lines and lines[tagged] != lines[number]:
+            continue
+        found[name] = number
+        inputs = [tensor for argument, tensors in named_inputs(node).items() if "dataset" in argument for tensor in tensors]
+        if len(inputs) == len(below):
+            pending += [(node_name(tensor), other) for tensor, other in zip(inputs, below, strict=True)]
+    return found

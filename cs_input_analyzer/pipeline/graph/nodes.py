@@ -1,0 +1,59 @@
+"""A dataset as TensorFlow serializes it, and what its nodes say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+# What TensorFlow makes of a host without a device, which `tf.py_function` asks for, where it strips devices: nothing runs there.
+_STRIPPED_HOST = "/device::0"
+
+
+def graph_def_of(dataset: Any, evaluated: Callable[[Any], bytes] = lambda tensor: tensor.numpy()) -> Any:
+    """The GraphDef of a dataset. The first version of the op takes stateful functions too, which the second refuses.
+
+    Args:
+        evaluated: gives the value of a tensor, where TensorFlow does not execute eagerly: `session.run`.
+    """
+    from tensorflow.core.framework import graph_pb2
+    from tensorflow.python.ops import gen_dataset_ops
+
+    serialized = gen_dataset_ops.dataset_to_graph(dataset._variant_tensor, allow_stateful=True, strip_device_assignment=True)
+    graph_def = graph_pb2.GraphDef.FromString(evaluated(serialized))
+    for function in graph_def.library.function:
+        for node in function.node_def:
+            if node.device == _STRIPPED_HOST:
+                node.device = ""
+    return graph_def
+
+
+def node_name(tensor: str) -> str:
+    """The node that a tensor comes from."""
+    return tensor.split(":")[0].lstrip("^")
+
+
+def functions_of(node: Any) -> list[str]:
+    """The names of the functions that a node calls."""
+    names = [value.func.name for value in node.attr.values() if value.HasField("func")]
+    return names + [function.name for value in node.attr.values() for function in value.list.func]
+
+
+def named_inputs(node: Any) -> dict[str, list[str]]:
+    """Input tensors by the argument names of the op's definition; by position where the op is unknown."""
+    from tensorflow.python.framework import op_def_registry
+
+    given = [name for name in node.input if not name.startswith("^")]
+    definition = op_def_registry.get(node.op)
+    if definition is None:
+        return {f"input_{index}": [name] for index, name in enumerate(given)}
+    named: dict[str, list[str]] = {}
+    position = 0
+    for argument in definition.input_arg:
+        count = 1
+        if argument.number_attr:
+            count = int(node.attr[argument.number_attr].i)
+        elif argument.type_list_attr:
+            count = len(node.attr[argument.type_list_attr].list.type)
+        named[argument.name] = given[position : position + count]
+        position += count
+    return named

@@ -1,0 +1,311 @@
+"""GraphDef -> ops: every dataset op with its parameters, nested ones too, and the line that made it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cs_input_analyzer.pipeline.graph.lines import SOURCE_NUMBER, Source, number_in_metadata
+from cs_input_analyzer.pipeline.graph.nodes import functions_of, named_inputs, node_name
+from cs_input_analyzer.pipeline.op_kinds import is_dataset_op, kind_of, method_of
+from cs_input_analyzer.pipeline.source.statements import code_at
+from cs_input_analyzer.records import Op, Scalar
+
+AUTOTUNE = -1
+# Inputs and attributes whose -1 means "TensorFlow chooses".
+_AUTOTUNABLE = ("num_parallel_calls", "num_parallel_reads", "buffer_size", "cycle_length")
+# Attributes that say what an op does; the rest describe types and plumbing.
+_ATTRIBUTES_OF_INTEREST = (
+    "deterministic",
+    "drop_remainder",
+    "reshuffle_each_iteration",
+    "sloppy",
+    "preserve_cardinality",
+    "use_inter_op_parallelism",
+    "parallel_copy",
+)
+_WRAPPERS = ("Identity", "_Retval", "WrapDatasetVariant", "UnwrapDatasetVariant")
+# What only asks for the shape of a tensor, and what gives one of the same size, pixel by pixel.
+_ASKS_SHAPE = frozenset({"Shape", "ShapeN", "Rank", "Size"})
+_SAME_SIZE = frozenset({"Cast", "Mul", "Sub", "AddV2", "RealDiv", "Div", "EnsureShape", "Maximum", "Minimum", "Identity"})
+_MAX_LIST_VALUES = 8
+
+
+def ops_of(graph_def: Any, lines: Mapping[int, Source] | None = None, numbers: Mapping[str, int] | None = None) -> tuple[Op, ...]:
+    """All dataset ops of a GraphDef, sources first; nested ones stand before the op whose function holds them.
+
+    `lines` by serial number; `numbers` of nodes at the top that have none in their metadata.
+
+    An op that this TensorFlow does not know (a custom one) is listed by its name, with positional inputs.
+    """
+    return tuple(reader_of(graph_def, lines or {}, numbers or {}).ops)
+
+
+def reader_of(graph_def: Any, lines: Mapping[int, Source], numbers: Mapping[str, int]) -> _Reader:
+    """A reader that has read the whole GraphDef."""
+    functions = {function.signature.name: function for function in graph_def.library.function}
+    reader = _Reader(functions=functions, lines=lines, numbers=numbers)
+    nodes = {node.name: node for node in graph_def.node}
+    for node in graph_def.node:
+        if node.op == "_Retval":
+            reader.read(node.input[0], nodes)
+    if not reader.ops:  # a graph without a return node: take whatever dataset ops it has
+        for node in graph_def.node:
+            if is_dataset_op(node.op):
+                reader.read(node.name, nodes)
+    return reader
+
+
+def top_nodes(graph_def: Any) -> dict[str, str]:
+    """Op name, as in `ops_of`, -> name of its node in the GraphDef; the ops at the top of the pipeline only, sources first."""
+    reader = reader_of(graph_def, {}, {})
+    names = {node: op for (scope, node), op in reader.names.items() if scope == _TOP}
+    kinds = {node.name: node.op for node in graph_def.node}
+    return {op: node for node, op in names.items() if is_dataset_op(kinds[node])}
+
+
+class OpPlace(NamedTuple):
+    """Where an op's node stands: the op whose function holds it, that function (both None at the top), the node's name."""
+
+    within: str | None
+    function: str | None
+    node: str
+
+
+def op_places(graph_def: Any) -> dict[str, OpPlace]:
+    """Op name, as in `ops_of`, -> where its node stands."""
+    reader = reader_of(graph_def, {}, {})
+    kinds: dict[tuple[str, str], str] = {("", node.name): node.op for node in graph_def.node}
+    for function in reader.functions.values():
+        kinds |= {(function.signature.name, node.name): node.op for node in function.node_def}
+    return {
+        op: OpPlace(within, function or None, node)
+        for ((within, function), node), op in reader.names.items()
+        if is_dataset_op(kinds[function, node])
+    }
+
+
+# Where a node stands: the op whose function holds it (None at the top), and that function's name.
+_Scope = tuple[str | None, str]
+_TOP: _Scope = (None, "")
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Walks a GraphDef from its result back to the sources."""
+
+    functions: dict[str, Any]
+    lines: Mapping[int, Source]
+    numbers: Mapping[str, int]
+    ops: list[Op] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
+    names: dict[tuple[_Scope, str], str] = field(default_factory=dict)
+    datasets: set[tuple[_Scope, str]] = field(default_factory=set)
+
+    def read(self, tensor: str, nodes: Mapping[str, Any], scope: _Scope = _TOP) -> str | None:
+        """Reads the op behind `tensor` and all it depends on, inputs first; without recursion, for pipelines of any length.
+
+        Gives the name of the op whose dataset the tensor is; None where it is none.
+        """
+        pending = [(node_name(tensor), False)]
+        while pending:
+            key, is_expanded = pending.pop()
+            node = nodes.get(key)
+            if node is None or (scope, key) in self.names:
+                continue
+            inputs = [node_name(name) for name in node.input if not name.startswith("^")]  # a control input carries no data
+            if not is_expanded:
+                pending.append((key, True))
+                self._mark_datasets(node, scope)
+                if _may_lead_to_dataset(node):
+                    pending += [(name, False) for name in reversed(inputs)]
+                continue
+            name = self._name_of(node, nodes, [self.names[scope, name] for name in inputs if (scope, name) in self.names], scope)
+            if name is not None:
+                self.names[scope, key] = name
+        return self.names.get((scope, node_name(tensor)))
+
+    def _name_of(self, node: Any, nodes: Mapping[str, Any], upstream: list[str], scope: _Scope) -> str | None:
+        """The op that a node is, or passes on; a call (`tf.function`, `tf.cond`) passes on what the function returns."""
+        if is_dataset_op(node.op):
+            return self._add(node, nodes, upstream, scope)
+        if _is_call(node):
+            results = [name for function in self._functions_of(node) if (name := self._read_function(function, scope[0]))]
+            return next(iter([*results, *upstream]), None)
+        is_dataset = upstream or (scope, node.name) in self.datasets
+        if is_dataset and _may_lead_to_dataset(node) and node.op not in _WRAPPERS:
+            return self._add(node, nodes, upstream, scope)
+        return upstream[0] if upstream else None
+
+    def _mark_datasets(self, node: Any, scope: _Scope) -> None:
+        """Notes which inputs are datasets whatever their op is called: what a wrapper wraps, what an argument's name says."""
+        passes_on = node.op == "_Retval" or (node.op in _WRAPPERS and (scope, node.name) in self.datasets)
+        for argument, tensors in named_inputs(node).items():
+            if "dataset" in argument or passes_on:
+                self.datasets |= {(scope, node_name(tensor)) for tensor in tensors}
+
+    def _add(self, node: Any, nodes: Mapping[str, Any], upstream: list[str], scope: _Scope) -> str:
+        name = self._fresh_name(node.op)
+        functions = self._functions_of(node)
+        for function in functions:
+            self._read_function(function, name)
+        called = self._ops_called(functions)
+        built = self._source_of(node, scope)
+        source = (built.line or None) if built else None
+        library = built.library if built else None
+        code, ignored = code_at(source)
+        self.ops.append(
+            Op(
+                name=name,
+                kind=kind_of(node.op),
+                source=source,
+                library_source=library,
+                inputs=tuple(upstream),
+                parameters=_parameters(node, named_inputs(node), nodes),
+                within=scope[0],
+                function_ops=tuple(sorted(called)),
+                function_op_count=called.total(),
+                shared=_shared(functions),
+                code=None if library else code,  # it holds the call of the library, not of this op
+                ignored=ignored,
+            )
+        )
+        return name
+
+    def _fresh_name(self, op: str) -> str:
+        method = method_of(kind_of(op))
+        self.counts[method] = self.counts.get(method, 0) + 1
+        return method if self.counts[method] == 1 else f"{method}_{self.counts[method]}"
+
+    def _source_of(self, node: Any, scope: _Scope) -> Source | None:
+        number = number_in_metadata(node)
+        if number is None and SOURCE_NUMBER in node.attr:
+            number = node.attr[SOURCE_NUMBER].i
+        if number is None and scope == _TOP:
+            number = self.numbers.get(node.name)
+        return self.lines.get(number) if number is not None else None
+
+    def _functions_of(self, node: Any) -> list[Any]:
+        return [self.functions[name] for name in functions_of(node) if name in self.functions]
+
+    def _read_function(self, function: Any, within: str | None) -> str | None:
+        """Reads the dataset ops of a function's body; gives the one that it returns, None where it returns no dataset."""
+        nodes = {node.name: node for node in function.node_def}
+        scope = (within, function.signature.name)
+        for node in function.node_def:
+            if is_dataset_op(node.op) or _is_call(node):
+                self.read(node.name, nodes, scope)
+        results = [self.read(tensor, nodes, scope) for tensor in function.ret.values()]
+        return next((name for name in results if name is not None), None)
+
+    def _ops_called(self, functions: list[Any]) -> Counter[str]:
+        called: Counter[str] = Counter()
+        pending, seen = list(functions), set()
+        while pending:
+            function = pending.pop()
+            if function.signature.name in seen:
+                continue
+            seen.add(function.signature.name)
+            for node in function.node_def:
+                called[node.op] += node.op not in ("Const", "Identity", "NoOp")
+                pending += self._functions_of(node)
+        return +called
+
+
+def _shared(functions: list[Any]) -> tuple[str, ...]:
+    """See `Op.shared`. What an op passes on number by number, as a cast does, is still the same."""
+    found: set[str] = set()
+    for function in functions:
+        kinds = {node.name: node.op for node in function.node_def} | {one.name: "argument" for one in function.signature.input_arg}
+        takers: dict[str, list[str]] = {name: [] for name in kinds}
+        for node in function.node_def:
+            if node.op not in _ASKS_SHAPE:
+                for name in {node_name(tensor) for tensor in node.input if not tensor.startswith("^")} & takers.keys():
+                    takers[name].append(node.name)
+        for tensor in function.ret.values():
+            takers.setdefault(node_name(tensor), []).append("")
+        for name, kind in kinds.items():
+            last, seen = name, {name}
+            while len(takers[last]) == 1 and (follower := takers[last][0]) not in seen and kinds.get(follower) in _SAME_SIZE:
+                last = follower
+                seen.add(last)
+            if len(takers[last]) > 1:
+                found.add(kind)
+    return tuple(sorted(found - {"Const"}))
+
+
+def _is_call(node: Any) -> bool:
+    """Whether the op calls functions of the graph and may give back a dataset: `PartitionedCall`, `If`, `Case`, `While`."""
+    from tensorflow.core.framework import types_pb2
+
+    if is_dataset_op(node.op) or not any(value.HasField("func") or value.list.func for value in node.attr.values()):
+        return False
+    return any(types_pb2.DT_VARIANT in node.attr[name].list.type for name in ("Tout", "T") if name in node.attr)
+
+
+def _may_lead_to_dataset(node: Any) -> bool:
+    """Whether the op can carry a dataset: it gives a variant, passes one on, or is of a library that we do not know."""
+    from tensorflow.core.framework import types_pb2
+    from tensorflow.python.framework import op_def_registry
+
+    if _is_call(node):
+        return True
+
+    definition = op_def_registry.get(node.op)
+    is_variant = definition is None or any(output.type == types_pb2.DT_VARIANT for output in definition.output_arg)
+    return is_variant or node.op in _WRAPPERS
+
+
+def _parameters(node: Any, inputs: Mapping[str, list[str]], nodes: Mapping[str, Any]) -> dict[str, Scalar | tuple[Scalar, ...]]:
+    found: dict[str, Scalar | tuple[Scalar, ...]] = {}
+    for argument, tensors in inputs.items():
+        if len(tensors) == 1:
+            value = _constant(nodes.get(node_name(tensors[0])))
+            if value is not None and value != ():
+                found[argument] = "AUTOTUNE" if value == AUTOTUNE and argument in _AUTOTUNABLE else value
+    for attribute in _ATTRIBUTES_OF_INTEREST:
+        if attribute in node.attr:
+            value_of = node.attr[attribute]
+            found[attribute] = value_of.s.decode(errors="replace") if value_of.WhichOneof("value") == "s" else bool(value_of.b)
+    if "serialized_options" in node.attr:
+        found |= _options_set(node.attr["serialized_options"].s)
+    return found
+
+
+def _options_set(serialized: bytes) -> dict[str, Scalar | tuple[Scalar, ...]]:
+    """What a `tf.data.Options` sets, named as users write it: `deterministic`, `threading.private_threadpool_size`, …"""
+    from tensorflow.core.framework import dataset_options_pb2
+
+    def visit(message: Any, path: str) -> Iterator[tuple[str, Scalar]]:
+        for field_, value in message.ListFields():  # a field that was set is listed even where its value is 0 or False
+            name = f"{path}{field_.name.removesuffix('_options')}"
+            if field_.type == field_.TYPE_MESSAGE and hasattr(value, "ListFields"):
+                yield from visit(value, f"{name}.")
+            elif isinstance(value, str | int | float | bool):
+                yield name, value
+
+    return dict(visit(dataset_options_pb2.Options.FromString(serialized), ""))
+
+
+def _constant(node: Any) -> Scalar | tuple[Scalar, ...] | None:
+    """The value of a small Const node; None for anything else."""
+    if node is None or node.op != "Const":
+        return None
+    import tensorflow as tf
+
+    proto = node.attr["value"].tensor
+    if len(proto.tensor_shape.dim) > 1 or any(dim.size > _MAX_LIST_VALUES for dim in proto.tensor_shape.dim):
+        return None
+    try:
+        array = np.asarray(tf.make_ndarray(proto))
+    except (KeyError, TypeError, ValueError):  # resources and variants have no value to show
+        return None
+    values = array.ravel().tolist()
+    plain = tuple(value.decode(errors="replace") if isinstance(value, bytes) else value for value in values)
+    if any(not isinstance(value, str | int | float | bool) for value in plain):
+        return None
+    return plain[0] if array.ndim == 0 else plain
