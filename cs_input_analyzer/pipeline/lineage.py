@@ -9,16 +9,16 @@ from cs_input_analyzer.pipeline.threads import inside
 from cs_input_analyzer.records import Op
 
 __all__ = [
-    "after",
-    "before",
+    "downstream",
     "freeing_shuffle",
     "is_random_order",
     "reads_names_only",
+    "upstream",
     "without_end",
 ]
 
 
-def before(op: Op, ops: Sequence[Op]) -> tuple[Op, ...]:
+def upstream(op: Op, ops: Sequence[Op]) -> tuple[Op, ...]:
     """The ops that the inputs of `op` come from, and those in their functions; in the order of the pipeline."""
     by_name = {other.name: other for other in ops}
     found: set[str] = set()
@@ -32,7 +32,7 @@ def before(op: Op, ops: Sequence[Op]) -> tuple[Op, ...]:
     return tuple(other for other in ops if other.name in found)
 
 
-def after(op: Op, ops: Sequence[Op]) -> tuple[Op, ...]:
+def downstream(op: Op, ops: Sequence[Op]) -> tuple[Op, ...]:
     """The ops that get their elements through `op`, in the order of the pipeline; those of the ops that hold it, too."""
     by_name = {other.name: other for other in ops}
     found = {op.name}
@@ -102,4 +102,4 @@ def without_end(ops: Sequence[Op]) -> dict[str, Op]:
 
 def reads_names_only(op: Op, ops: Sequence[Op]) -> bool:
     """Whether what reaches `op` can only be a list, of file names as a rule: nothing has been read, made or batched yet."""
-    return all(other.kind in NAMES_PASS for other in before(op, ops))
+    return all(other.kind in NAMES_PASS for other in upstream(op, ops))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from cs_input_analyzer.pipeline.lineage import after
+from cs_input_analyzer.pipeline.lineage import downstream
 from cs_input_analyzer.pipeline.op_kinds import HANDS_ON, MAPS, OPENS, SHUFFLES, THREADED, kinds_with
 from cs_input_analyzer.pipeline.source.code import argument_of, count_calls
 from cs_input_analyzer.pipeline.threads import PYTHON_OPS, inside
@@ -148,7 +148,7 @@ def gives_another_order(op: Op, ops: Sequence[Op]) -> bool:
 
 def freezes_only_mixing(op: Op, upstream: Sequence[Op], ops: Sequence[Op]) -> bool:
     """Whether a cache at `op`, after the ops `upstream`, would keep one order of their elements, and no shuffle follows."""
-    is_mixed = any(other.kind in SHUFFLES for other in after(op, ops))
+    is_mixed = any(other.kind in SHUFFLES for other in downstream(op, ops))
     return not is_mixed and any(gives_another_order(other, ops) for other in upstream)
 
 

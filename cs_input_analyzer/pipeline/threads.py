@@ -84,7 +84,7 @@ def may_wait_in_pool(ops: Sequence[Op]) -> bool:
     return False
 
 
-def dearest(members: Sequence[Op], seconds: Mapping[str, float]) -> Op:
+def costliest(members: Sequence[Op], seconds: Mapping[str, float]) -> Op:
     """The one that takes most of the time."""
     return max(members, key=lambda op: seconds.get(op.name, 0.0))
 

@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from cs_input_analyzer.pipeline.op_kinds import THREADED
-from cs_input_analyzer.pipeline.threads import as_run, dearest, inside, python_ops, reader_ops, segments
+from cs_input_analyzer.pipeline.threads import as_run, costliest, inside, python_ops, reader_ops, segments
 from cs_input_analyzer.planning.capacity import UNEVEN_RATIO
 from cs_input_analyzer.records import (
     CapacityModel,
@@ -162,7 +162,7 @@ def _serial(worker: _Worker) -> Iterator[_Ceiling]:
     for members in segments(worker.ops):
         demand_s = _sum(worker.thread_s, members)
         if demand_s > 0:
-            op = dearest(members, worker.thread_s)
+            op = costliest(members, worker.thread_s)
             yield _Ceiling(kind="serial op", samples_per_s=1 / demand_s, op=op, members=members, costliest=op)
 
 
@@ -180,7 +180,7 @@ def _fixed(worker: _Worker) -> Iterator[_Ceiling]:
                 samples_per_s=calls / thread_s,
                 op=op,
                 members=members,
-                costliest=dearest(members, worker.thread_s),
+                costliest=costliest(members, worker.thread_s),
                 servers=calls,
             )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from cs_input_analyzer.pipeline.lineage import before
+from cs_input_analyzer.pipeline.lineage import upstream
 from cs_input_analyzer.pipeline.op_kinds import kinds_with
 from cs_input_analyzer.pipeline.op_traits import opens_files
 from cs_input_analyzer.pipeline.threads import inside
@@ -74,7 +74,7 @@ def _touched(edit: Edit, ops: Sequence[Op]) -> Iterable[Op]:
     if op is None:
         return ops  # nothing is known of it
     if edit.kind == "insert-cache":
-        return (*before(op, ops), *inside(op, ops), op)
+        return (*upstream(op, ops), *inside(op, ops), op)
     if edit.kind in ("swap", "vectorize"):
         return (op, *(one for one in ops if one.name in op.inputs or op.name in one.inputs))
     return (op, *inside(op, ops))

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cs_input_analyzer.pipeline.edits.statement import moved_up
-from cs_input_analyzer.pipeline.lineage import before, reads_names_only
+from cs_input_analyzer.pipeline.lineage import reads_names_only, upstream
 from cs_input_analyzer.pipeline.op_kinds import SHUFFLES
 from cs_input_analyzer.pipeline.op_traits import chain_before, decodes, draws_by_seed, draws_random_numbers
 from cs_input_analyzer.records import Case, Finding, Op
@@ -31,7 +31,7 @@ def find(case: Case) -> Iterator[Finding]:
     for cache in ops:
         if cache.kind not in ("Cache", "Snapshot"):
             continue
-        frozen = before(cache, ops)
+        frozen = upstream(cache, ops)
         drawn = next((op for op in frozen if draws_random_numbers(op)), None)
         by_seed = next((op for op in frozen if draws_by_seed(op)), None)
         shuffle = next((op for op in frozen if op.kind in SHUFFLES and not reads_names_only(op, ops)), None)
@@ -75,4 +75,4 @@ def _put_before(random: Op, cache: Op, ops: tuple[Op, ...]) -> str | None:
 
 def _is_shuffled_again(cache: Op, case: Case) -> bool:
     ops = case.pipeline.ops
-    return any(op.kind in SHUFFLES and cache in before(op, ops) for op in ops)
+    return any(op.kind in SHUFFLES and cache in upstream(op, ops) for op in ops)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cs_input_analyzer.pipeline.lineage import after, before, without_end
+from cs_input_analyzer.pipeline.lineage import downstream, upstream, without_end
 from cs_input_analyzer.pipeline.op_kinds import SHUFFLES
 from cs_input_analyzer.pipeline.op_traits import (
     chain_before,
@@ -46,8 +46,8 @@ def find(case: Case) -> Iterator[Finding]:
         endless = without.get(cache.name)
         if endless is not None:
             message = f"{cache.name} never sees the end of {endless.name}: it only grows, and is never read"
-            frozen = [op for op in before(cache, ops) if gives_another_order(op, ops)]
-            is_mixed = any(op.kind in SHUFFLES for op in after(cache, ops))
+            frozen = [op for op in upstream(cache, ops) if gives_another_order(op, ops)]
+            is_mixed = any(op.kind in SHUFFLES for op in downstream(cache, ops))
             fix = f"put the cache before {endless.name}{freezing(frozen, is_mixed)}"
             yield _finding(cache, endless, "warning", message, fix, (endless, cache), case)
             continue
@@ -62,7 +62,7 @@ def find(case: Case) -> Iterator[Finding]:
 
 def _take_after(cache: Op, ops: tuple[Op, ...]) -> Op | None:
     """A `take` behind the cache; one behind a `repeat` takes from several passes, of which the first completes the cache."""
-    for op in after(cache, ops):
+    for op in downstream(cache, ops):
         if op.kind == "Repeat":
             return None
         if op.kind == "Take" and op.within is None and (op.parameters.get("count") or 0) != -1:
@@ -71,7 +71,7 @@ def _take_after(cache: Op, ops: tuple[Op, ...]) -> Op | None:
 
 
 def _too_early(cache: Op, case: Case) -> Iterator[Finding]:
-    for op in after(cache, case.pipeline.ops):
+    for op in downstream(cache, case.pipeline.ops):
         is_random = draws(op)
         if not is_map(op) or op.within is not None or (is_random and not decodes(op)):
             continue

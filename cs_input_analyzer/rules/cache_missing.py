@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cs_input_analyzer.pipeline.lineage import after, before, reads_names_only, without_end
+from cs_input_analyzer.pipeline.lineage import downstream, reads_names_only, upstream, without_end
 from cs_input_analyzer.pipeline.op_kinds import KEEPERS, REPEATS, SHUFFLES, WRITERS
 from cs_input_analyzer.pipeline.op_traits import draws, freezing, gives_another_order, is_map
 from cs_input_analyzer.pipeline.threads import inside, reader_ops
@@ -42,7 +42,7 @@ def find(case: Case) -> Iterator[Finding]:
     if case.mode == "eval" or case.profile is None or not is_reread or any(op.kind in _CACHES for op in ops):
         return
     op = _last_unchanging(ops)
-    up_to_here = (*before(op, ops), *inside(op, ops), op) if op is not None else ()
+    up_to_here = (*upstream(op, ops), *inside(op, ops), op) if op is not None else ()
     if op is None or not reader_ops(up_to_here):
         return
     saved = share_of(case, up_to_here)
@@ -52,7 +52,7 @@ def find(case: Case) -> Iterator[Finding]:
     if need is None or need > MEMORY_RATIO * room or (maps < COSTLY_RATIO and not is_slow):
         return
     frozen = [one for one in up_to_here if gives_another_order(one, ops)]
-    is_mixed = any(one.kind in SHUFFLES for one in after(op, ops))
+    is_mixed = any(one.kind in SHUFFLES for one in downstream(op, ops))
     yield Finding(
         code=CODE,
         severity="warning" if is_slow or (saved or 0.0) >= LARGE_RATIO else "info",
@@ -73,7 +73,7 @@ def _last_unchanging(ops: tuple[Op, ...]) -> Op | None:
             if op.kind == "Repeat" and op.within is None:  # of file names: what is read never ends
                 return None
             continue
-        is_changing = op.kind in SHUFFLES | REPEATS or any(draws(one) for one in (op, *before(op, ops)))
+        is_changing = op.kind in SHUFFLES | REPEATS or any(draws(one) for one in (op, *upstream(op, ops)))
         if is_changing or op.name in endless:
             break
         if op.kind not in ("Prefetch", "Options"):
@@ -83,7 +83,7 @@ def _last_unchanging(ops: tuple[Op, ...]) -> Op | None:
 
 def _is_cut_short(op: Op, ops: tuple[Op, ...]) -> bool:
     """Whether something behind it stops asking before it has ended: a cache there would never become complete."""
-    for other in after(op, ops):
+    for other in downstream(op, ops):
         if other.kind == "Repeat":
             return False
         is_part = other.kind in ("TakeWhile", "Zip") or (other.kind == "Take" and other.parameters.get("count") != -1)

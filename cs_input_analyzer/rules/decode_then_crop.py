@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cs_input_analyzer.pipeline.lineage import before
+from cs_input_analyzer.pipeline.lineage import upstream
 from cs_input_analyzer.pipeline.op_traits import calls_costly_ops
 from cs_input_analyzer.planning.evidence import share_of
 from cs_input_analyzer.records import Case, Finding, Op
@@ -65,6 +65,6 @@ def _crop(op: Op, case: Case) -> Op | None:
     """The op whose function crops: this one, or the `map` that gets its elements next."""
     if CROPS & frozenset(op.function_ops):
         return op
-    later = (other for other in case.pipeline.ops if other.function_ops and op in before(other, case.pipeline.ops))
+    later = (other for other in case.pipeline.ops if other.function_ops and op in upstream(other, case.pipeline.ops))
     following = next(later, None)
     return following if following is not None and CROPS & frozenset(following.function_ops) else None

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cs_input_analyzer.pipeline.lineage import before, reads_names_only
+from cs_input_analyzer.pipeline.lineage import reads_names_only, upstream
 from cs_input_analyzer.pipeline.op_kinds import BATCHING, OPENS, TRANSFORMS
 from cs_input_analyzer.pipeline.threads import reader_ops
 from cs_input_analyzer.planning.evidence import share_of, workers_of
@@ -31,7 +31,7 @@ COSTLY = TRANSFORMS | OPENS | BATCHING
 def find(case: Case) -> Iterator[Finding]:
     workers = workers_of(case)
     for shard in case.pipeline.ops:
-        passed = before(shard, case.pipeline.ops) if shard.kind == "Shard" else ()
+        passed = upstream(shard, case.pipeline.ops) if shard.kind == "Shard" else ()
         if not passed or reads_names_only(shard, case.pipeline.ops) or workers == 1:
             continue
         readers, makers = reader_ops(passed), [op for op in passed if op.kind == "Generator"]

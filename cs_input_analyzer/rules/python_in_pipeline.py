@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from cs_input_analyzer.pipeline.samples import samples_reaching
-from cs_input_analyzer.pipeline.threads import dearest, python_ops
+from cs_input_analyzer.pipeline.threads import costliest, python_ops
 from cs_input_analyzer.planning.evidence import bottleneck, share_of, station_of
 from cs_input_analyzer.records import Case, Finding, Op, OpCost, StationKind
 from cs_input_analyzer.units import format_rate, format_ratio
@@ -46,7 +46,7 @@ def find(case: Case) -> Iterator[Finding]:
     if not is_limit and share is not None and share < SMALL_RATIO:
         return
     is_each_sample = any(_is_called_for_each(op, case.pipeline.ops, rows.get(op.name)) for op in found)
-    op = dearest(found, {name: row.self_cpu_s_per_sample or 0.0 for name, row in rows.items()})
+    op = costliest(found, {name: row.self_cpu_s_per_sample or 0.0 for name, row in rows.items()})
     facts = [
         f"{format_ratio(share)} of the CPU time" if share is not None else "",
         f"at most {format_rate(station.samples_per_s)} a worker, whatever its CPUs" if station is not None else "",

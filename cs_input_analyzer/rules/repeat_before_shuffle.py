@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cs_input_analyzer.pipeline.edits.statement import moved_up
-from cs_input_analyzer.pipeline.lineage import before, reads_names_only
+from cs_input_analyzer.pipeline.lineage import reads_names_only, upstream
 from cs_input_analyzer.pipeline.op_kinds import SHUFFLES
 from cs_input_analyzer.pipeline.op_traits import chain_before
 from cs_input_analyzer.records import Case, Finding
@@ -31,7 +31,7 @@ def find(case: Case) -> Iterator[Finding]:
     for shuffle in ops:
         if shuffle.kind not in SHUFFLES or shuffle.within is not None:
             continue
-        earlier = before(shuffle, ops)
+        earlier = upstream(shuffle, ops)
         if any(op.kind in SHUFFLES and not reads_names_only(op, ops) for op in earlier):
             continue
         repeat = next((op for op in reversed(earlier) if op.kind == "Repeat" and op.within is None), None)

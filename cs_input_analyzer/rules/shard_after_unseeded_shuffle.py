@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cs_input_analyzer.pipeline.lineage import before
+from cs_input_analyzer.pipeline.lineage import upstream
 from cs_input_analyzer.pipeline.op_kinds import SHUFFLES
 from cs_input_analyzer.pipeline.source.code import argument_of, count_calls, with_argument
 from cs_input_analyzer.records import Case, Finding, Op
@@ -31,7 +31,7 @@ def find(case: Case) -> Iterator[Finding]:
     for shard in case.pipeline.ops:
         if shard.kind != "Shard":
             continue
-        shuffle = next((op for op in before(shard, case.pipeline.ops) if _is_unseeded(op)), None)
+        shuffle = next((op for op in upstream(shard, case.pipeline.ops) if _is_unseeded(op)), None)
         if shuffle is None:
             continue
         after = _seeded(shuffle)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cs_input_analyzer.pipeline.lineage import before, reads_names_only
+from cs_input_analyzer.pipeline.lineage import reads_names_only, upstream
 from cs_input_analyzer.pipeline.op_kinds import SHUFFLES
 from cs_input_analyzer.pipeline.op_traits import sample_bytes
 from cs_input_analyzer.pipeline.samples import batching_op
@@ -38,7 +38,7 @@ def find(case: Case) -> Iterator[Finding]:
         count = shuffle.parameters.get("buffer_size")
         if batch is None or not isinstance(count, int):
             continue
-        is_mixed = any(_mixes_samples(op, ops) for op in before(batch, ops))
+        is_mixed = any(_mixes_samples(op, ops) for op in upstream(batch, ops))
         held = _held_bytes(count, case)
         room = case.cluster.memory_bytes_per_node / (case.plan.tasks_per_node if case.plan else 1)
         is_heavy = held is not None and held > MEMORY_RATIO * room

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cs_input_analyzer.pipeline.lineage import before, reads_names_only
+from cs_input_analyzer.pipeline.lineage import reads_names_only, upstream
 from cs_input_analyzer.pipeline.op_kinds import SHUFFLES
 from cs_input_analyzer.pipeline.samples import samples_reaching
 from cs_input_analyzer.planning.evidence import samples_of_worker, workers_of
@@ -38,7 +38,7 @@ def find(case: Case) -> Iterator[Finding]:
         count = op.parameters.get("buffer_size")
         if op.kind not in SHUFFLES or not isinstance(count, int) or op.within is not None or samples is None:
             continue
-        is_endless = any(other.kind == "Repeat" and other.parameters.get("count") == -1 for other in before(op, ops))
+        is_endless = any(other.kind == "Repeat" and other.parameters.get("count") == -1 for other in upstream(op, ops))
         if is_endless or reads_names_only(op, ops) or samples_reaching(op, ops) != 1:
             continue
         if count <= max(samples, BATCHES * (case.pipeline.batch_size or 1)):

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cs_input_analyzer.pipeline.lineage import after, before, reads_names_only
+from cs_input_analyzer.pipeline.lineage import downstream, reads_names_only, upstream
 from cs_input_analyzer.pipeline.samples import samples_reaching
 from cs_input_analyzer.planning.evidence import rate_of_worker
 from cs_input_analyzer.records import Case, Finding, Op
@@ -40,7 +40,7 @@ def find(case: Case) -> Iterator[Finding]:
         samples = count * size if size else None
         seconds = samples / rate if samples and rate else None
         is_long = seconds >= LONG_S if seconds is not None else (samples or count) >= MANY_SAMPLES
-        is_repeated = any(later.kind == "Repeat" for later in after(op, case.pipeline.ops))
+        is_repeated = any(later.kind == "Repeat" for later in downstream(op, case.pipeline.ops))
         amount = f"{format_count(samples)} samples" if samples else f"{format_count(count)} elements"
         took = f", about {format_seconds(seconds)}" if seconds is not None else ""
         yield Finding(
@@ -54,5 +54,5 @@ def find(case: Case) -> Iterator[Finding]:
 
 
 def _done(op: Op, case: Case) -> str:
-    kinds = {earlier.kind for earlier in before(op, case.pipeline.ops)}
+    kinds = {earlier.kind for earlier in upstream(op, case.pipeline.ops)}
     return "read and decoded" if kinds & {"Map", "ParallelMap", "ParseExample"} else "read"

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from cs_input_analyzer.pipeline.op_kinds import IDLE, OPENS, READERS, TRANSFORMS
-from cs_input_analyzer.pipeline.threads import PYTHON_OPS, as_run, dearest, is_serial, python_ops, segments
+from cs_input_analyzer.pipeline.threads import PYTHON_OPS, as_run, costliest, is_serial, python_ops, segments
 from cs_input_analyzer.records import RESTART, RUNTIME, UNATTRIBUTED, Layout, Op, OpCost, Profile, SerialStation, TunedParameter
 from cs_input_analyzer.worker.visits import PerSample
 
@@ -130,7 +130,7 @@ def serial_station(
         return None
     python = python_ops(ops)
     stations = [(GIL, python)] if any(not is_serial(op, ops) for op in python) else []
-    stations += [(dearest(segment, wall_s_per_sample).name, segment) for segment in segments(ops)]
+    stations += [(costliest(segment, wall_s_per_sample).name, segment) for segment in segments(ops)]
     found = None
     for name, members in stations:
         busy_ratio = samples_per_s * sum(wall_s_per_sample.get(op.name, 0.0) for op in members)

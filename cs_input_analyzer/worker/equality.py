@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 import psutil
 
-from cs_input_analyzer.pipeline.edits import difference, settled
+from cs_input_analyzer.pipeline.edits import deterministic, difference
 from cs_input_analyzer.worker.failures import named_message
 
 # One comparison holds two pipelines at once.
@@ -90,7 +90,7 @@ def _in_order_or_without(
     original: Any, edited: Any, texts: tuple[Any, Any], unordered: bool, deadline_s: float, clock: Callable[[], float], python: str
 ) -> Proof:
     until_s = clock() + min(LONGEST_IN_ORDER_S, (deadline_s - clock()) / 2)
-    read = _side_by_side(settled(original), settled(edited), until_s, clock, latest_s=deadline_s)
+    read = _side_by_side(deterministic(original), deterministic(edited), until_s, clock, latest_s=deadline_s)
     if read.failure:
         return _refused(read.failure, read.elements)
     if not read.difference:
@@ -109,8 +109,8 @@ def _in_order_or_without(
     for inputs in (None, *(FEW_INPUTS if where.sources else ())):
         until_s = clock() + (deadline_s - clock()) / (2 if inputs != FEW_INPUTS[-1] else 1)
         forms = (
-            settled(original, one_pass=True, cut=where.original, source=sources[0], most=inputs),
-            settled(edited, one_pass=True, cut=where.edited, source=sources[1], most=inputs),
+            deterministic(original, one_pass=True, cut=where.original, source=sources[0], most=inputs),
+            deterministic(edited, one_pass=True, cut=where.edited, source=sources[1], most=inputs),
         )
         read = _without_order(*forms, until_s, clock)
         counted = max(counted, read.elements)
@@ -139,7 +139,7 @@ def _two_passes(
     original: Any, edited: Any, texts: tuple[Any, Any], deadline_s: float, clock: Callable[[], float], python: str
 ) -> Proof:
     """A cache shows in the second pass only, and only after a first one that was read to its end."""
-    forms = settled(original, one_pass=True), settled(edited, one_pass=True)
+    forms = deterministic(original, one_pass=True), deterministic(edited, one_pass=True)
     total = pass_elements = 0
     for _ in range(2):
         read = _side_by_side(*forms, deadline_s, clock)

@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 
 from cs_input_analyzer.errors import TargetError
-from cs_input_analyzer.pipeline.edits import EditError, apply, settled, timed
+from cs_input_analyzer.pipeline.edits import EditError, apply, deterministic, timed
 from cs_input_analyzer.pipeline.edits.difference import cache_places, read_text
 from cs_input_analyzer.records import Edit, Estimate
 from cs_input_analyzer.worker.equality import MEMORY_CHECK, Proof, is_memory_short, prove
@@ -281,7 +281,7 @@ class _Trial:
         until_s = self.clock() + self.left_s() / 3
         count = 0
         try:
-            for _ in settled(self.dataset, one_pass=True):
+            for _ in deterministic(self.dataset, one_pass=True):
                 count += 1
                 if self.clock() > until_s or (count % MEMORY_CHECK == 0 and is_memory_short()):
                     return 0

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cs_input_analyzer.pipeline.lineage import before
+from cs_input_analyzer.pipeline.lineage import upstream
 from cs_input_analyzer.pipeline.op_kinds import KEEPERS
 from cs_input_analyzer.records import Op, TunedParameter
 from cs_input_analyzer.worker.matching import Match, match_nodes
@@ -101,7 +101,7 @@ class CostMeter:
     def is_filling_cache(self) -> bool:
         """Whether a `cache` still took elements at the last poll: one that is full has no iterators before it."""
         caches = [op for op in self.ops if op.kind in KEEPERS and op.within is None]
-        return any(op.name in self.running for cache in caches for op in before(cache, self.ops))
+        return any(op.name in self.running for cache in caches for op in upstream(cache, self.ops))
 
     def begin_again(self) -> None:
         """Forgets the growth so far: what came before was another state of the pipeline."""

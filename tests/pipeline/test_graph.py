@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from cs_input_analyzer.pipeline import graph
+from cs_input_analyzer.pipeline.op_kinds import kind_of
 from cs_input_analyzer.pipeline.source import statements
 from cs_input_analyzer.records import Op, PipelineGraph
 
@@ -323,7 +324,7 @@ def test_every_dataset_op_of_this_tensorflow_is_shown_by_kind() -> None:
     assert len(names) > 100
     for name in names:
         ops = graph.ops_of(synthetic(name))
-        assert ops[-1].kind == graph.kind_of(name), name
+        assert ops[-1].kind == kind_of(name), name
         assert "Dataset" not in ops[-1].name.removesuffix("Dataset"), name
         assert {op.kind for op in ops[:-1]} <= {"TensorSlice", "Range"}, name
         assert set(ops[-1].inputs) == {op.name for op in ops[:-1] if op.within is None}, name

@@ -9,7 +9,7 @@ from builders import make_graph, make_op
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cs_input_analyzer.pipeline.lineage import after, before, freeing_shuffle, is_random_order, reads_names_only, without_end
+from cs_input_analyzer.pipeline.lineage import downstream, freeing_shuffle, is_random_order, reads_names_only, upstream, without_end
 from cs_input_analyzer.records import Op
 from tests.rules.lines import batch, cache, line, mapped, options, prefetch, reading, repeat, shuffle
 from tests.rules.lines import op as make_one
@@ -27,29 +27,29 @@ def test_one_op_is_before_another_where_that_one_is_after_it(ops: tuple[Op, ...]
     top = [op for op in ops if op.within is None]
     for first in top:
         for second in top:
-            assert (first in before(second, ops)) is (second in after(first, ops))
+            assert (first in upstream(second, ops)) is (second in downstream(first, ops))
 
 
 @given(chains)
 def test_of_a_straight_pipeline_everything_is_before_or_after(ops: tuple[Op, ...]) -> None:
     top = [op for op in ops if op.within is None]
     for number, op in enumerate(top):
-        assert [other for other in before(op, ops) if other.within is None] == top[:number]
-        assert list(after(op, ops)) == top[number + 1 :]
-        assert {other.within for other in before(op, ops) if other.within} <= {other.name for other in top[:number]}
+        assert [other for other in upstream(op, ops) if other.within is None] == top[:number]
+        assert list(downstream(op, ops)) == top[number + 1 :]
+        assert {other.within for other in upstream(op, ops) if other.within} <= {other.name for other in top[:number]}
 
 
 def test_branches_that_meet_are_both_before() -> None:
     left, right = make_op("range", inputs=()), make_op("tensor_slices", inputs=())
     joined = make_op("zip", inputs=("range", "tensor_slices"))
-    assert names(before(joined, (left, right, joined))) == ["range", "tensor_slices"]
-    assert names(after(left, (left, right, joined))) == ["zip"]
+    assert names(upstream(joined, (left, right, joined))) == ["range", "tensor_slices"]
+    assert names(downstream(left, (left, right, joined))) == ["zip"]
 
 
 def test_what_an_interleave_reads_inside_leaves_through_it() -> None:
     ops = make_graph("tensor_slices > interleave > map").ops
     reader = next(op for op in ops if op.kind == "TFRecord")
-    assert names(after(reader, ops)) == ["interleave", "map"]
+    assert names(downstream(reader, ops)) == ["interleave", "map"]
 
 
 @pytest.mark.parametrize(

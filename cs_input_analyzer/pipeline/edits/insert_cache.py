@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from cs_input_analyzer.pipeline.edits import traits
 from cs_input_analyzer.pipeline.edits.work import EditError, Work, insert_after, refuse_shuffle, refuse_unrepeatable
-from cs_input_analyzer.pipeline.lineage import before
+from cs_input_analyzer.pipeline.lineage import upstream
 from cs_input_analyzer.pipeline.op_kinds import KEEPERS, REPEATS, kind_of
 from cs_input_analyzer.pipeline.op_traits import call_number, freezes_only_mixing, method_of
 from cs_input_analyzer.pipeline.source.code import with_call_after
@@ -40,6 +40,6 @@ def graph(work: Work, edit: Edit) -> None:
 
 def source(code: str, op: Op, ops: Sequence[Op], edit: Edit) -> str | None:
     """None where the cache would freeze the only mixing that there is."""
-    if freezes_only_mixing(op, (*before(op, ops), *inside(op, ops), op), ops):
+    if freezes_only_mixing(op, (*upstream(op, ops), *inside(op, ops), op), ops):
         return None
     return with_call_after(code, method_of(op), "cache()", nth=call_number(op, ops))

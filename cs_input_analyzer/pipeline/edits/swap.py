@@ -19,7 +19,7 @@ from cs_input_analyzer.pipeline.edits.work import (
     refuse_unrepeatable,
 )
 from cs_input_analyzer.pipeline.graph import functions_of, node_name
-from cs_input_analyzer.pipeline.lineage import before
+from cs_input_analyzer.pipeline.lineage import upstream
 from cs_input_analyzer.pipeline.op_kinds import MAPS, kind_of
 from cs_input_analyzer.pipeline.op_traits import chain_before, freezes_only_mixing
 from cs_input_analyzer.pipeline.source.code import looks_at_what_is_passed_on
@@ -58,7 +58,7 @@ def graph(work: Work, edit: Edit) -> None:
 def source(code: str, op: Op, ops: Sequence[Op], edit: Edit) -> str | None:
     """None where a cache would freeze the only mixing, and where a predicate would look at something else before the map."""
     pair = tuple(_plain(one.kind) for one in (*chain_before(op, ops)[:1], op))
-    if pair == ("Repeat", "Cache") and freezes_only_mixing(op, before(op, ops), ops):
+    if pair == ("Repeat", "Cache") and freezes_only_mixing(op, upstream(op, ops), ops):
         return None
     if pair == ("Map", "Filter") and not looks_at_what_is_passed_on(code):
         return None

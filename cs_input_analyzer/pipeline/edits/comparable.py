@@ -21,7 +21,7 @@ LARGEST_SHUFFLE = 64
 _SEEDED_BY = ("seed", "seed2")
 
 
-def settled(
+def deterministic(
     dataset: Any, *, one_pass: bool = False, cut: str | None = None, source: str | None = None, most: int | None = None
 ) -> Any:
     """`dataset` without chance: fixed seeds, fixed draws of random numbers, and every op in the order that it promises at most.
