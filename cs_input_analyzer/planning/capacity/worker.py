@@ -172,7 +172,9 @@ def alone(points: tuple[WorkerPoint, ...], cpus: int) -> Vector:
         return np.asarray(_rates(nearest) * np.concatenate([[_change(points, cpus)], np.where(at_most, most, least)]))
     if cpus == first.cpus:
         return _rates(first)
-    left, right, share = _around(points, cpus)
+    upper = next(index for index, point in enumerate(points) if point.cpus >= cpus)
+    left, right = points[upper - 1], points[upper]
+    share = math.log2(cpus / left.cpus) / math.log2(right.cpus / left.cpus)
     if share == 1:
         return _rates(right)
     line = np.asarray(np.exp((1 - share) * np.log(_rates(left)) + share * np.log(_rates(right))))
@@ -182,19 +184,10 @@ def alone(points: tuple[WorkerPoint, ...], cpus: int) -> Vector:
 
 def rate_alone(points: tuple[WorkerPoint, ...], cpus: int) -> float:
     """The estimate of `alone`, without its replicates: planning asks for it thousands of times."""
-    first, last = points[0], points[-1]
-    if cpus <= first.cpus or cpus >= last.cpus:
-        return (first if cpus <= first.cpus else last).samples_per_s.estimate * _change(points, cpus)
-    left, right, share = _around(points, cpus)
-    below, above = math.log(left.samples_per_s.estimate), math.log(right.samples_per_s.estimate)
-    return math.exp((1 - share) * below + share * above)
-
-
-def _around(points: tuple[WorkerPoint, ...], cpus: int) -> tuple[WorkerPoint, WorkerPoint, float]:
-    """The probes below and above, and how far between them on a scale of log2(CPUs): 0 at the lower, 1 at the upper."""
-    upper = next(index for index, point in enumerate(points) if point.cpus >= cpus)
-    left, right = points[upper - 1], points[upper]
-    return left, right, math.log2(cpus / left.cpus) / math.log2(right.cpus / left.cpus)
+    inside = min(max(cpus, points[0].cpus), points[-1].cpus)
+    logs = [math.log(point.samples_per_s.estimate) for point in points]
+    rate = math.exp(np.interp(math.log2(inside), [math.log2(point.cpus) for point in points], logs))
+    return rate if inside == cpus else rate * _change(points, cpus)
 
 
 def _rates(point: WorkerPoint) -> Vector:
@@ -254,8 +247,7 @@ def used_cpus(points: tuple[WorkerPoint, ...], cpus: int) -> float:
     return float(cpus) if cost is None else min(float(cpus), rate_alone(points, cpus) * cost)
 
 
-# --- together
-# ----------------------------------------------------------------------------------------------------------------------
+# --- together -------------------------------------------------------------------------------------------------------------------
 
 
 def kept(points: tuple[WorkerPoint, ...], contention: tuple[ContentionPoint, ...], neighbours_ratio: float) -> Vector:
