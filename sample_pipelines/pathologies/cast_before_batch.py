@@ -7,9 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from sample_pipelines.fc_mnist import PIXELS
-from sample_pipelines.sharding import shard_files
-from sample_pipelines.tfrecords import file_pattern
+from sample_pipelines.bases import PIXELS, listed, read, shuffled
 
 RAISES = "CSI106"
 
@@ -25,16 +23,7 @@ def train_input_fn(params: Mapping[str, Any]) -> tf.data.Dataset:
         values = tf.ensure_shape(values, [section["batch_size"], 1 + PIXELS])
         return values[:, 1:], tf.cast(tf.round(values[:, 0] * 255), tf.int32)
 
-    files = tf.data.Dataset.list_files(file_pattern(section["data_dir"]), shuffle=False)
-    files = shard_files(files, section["use_multiple_workers"])
-    dataset = files.repeat().interleave(
-        tf.data.TFRecordDataset,
-        cycle_length=4,
-        block_length=16,
-        num_parallel_calls=tf.data.AUTOTUNE,
-        deterministic=False,
-    )
-    dataset = dataset.shuffle(section["shuffle_buffer"], seed=section["shuffle_seed"])
+    dataset = shuffled(read(listed(section).repeat()), section)
     dataset = dataset.map(scale, num_parallel_calls=tf.data.AUTOTUNE)
     dataset = dataset.batch(section["batch_size"], drop_remainder=True)
     dataset = dataset.map(split, num_parallel_calls=tf.data.AUTOTUNE)

@@ -7,8 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from sample_pipelines.sharding import shard_files
-from sample_pipelines.tfrecords import file_pattern
+from sample_pipelines.bases import listed, picture_batches, read, shuffled
 
 RAISES = "CSI403"
 SAMPLE = "resnet50"
@@ -27,15 +26,6 @@ def train_input_fn(params: Mapping[str, Any]) -> tf.data.Dataset:
         image = tf.image.random_crop(image, [size, size, 3])
         return tf.cast(image, tf.float16) / 255, tf.cast(example["label"], tf.int32)
 
-    files = tf.data.Dataset.list_files(file_pattern(section["data_dir"]), shuffle=False)
-    files = shard_files(files, section["use_multiple_workers"])
-    dataset = files.repeat().interleave(
-        tf.data.TFRecordDataset,
-        cycle_length=4,
-        num_parallel_calls=tf.data.AUTOTUNE,
-        deterministic=False,
-    )
-    dataset = dataset.shuffle(section["shuffle_buffer"], seed=section["shuffle_seed"])
+    dataset = shuffled(read(listed(section).repeat()), section)
     dataset = dataset.map(parse, num_parallel_calls=tf.data.AUTOTUNE, deterministic=False)
-    dataset = dataset.batch(section["batch_size"], drop_remainder=True, num_parallel_calls=tf.data.AUTOTUNE)
-    return dataset.prefetch(tf.data.AUTOTUNE)
+    return picture_batches(dataset, section["batch_size"])

@@ -7,9 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from sample_pipelines.fc_mnist import PIXELS
-from sample_pipelines.sharding import shard_files
-from sample_pipelines.tfrecords import file_pattern
+from sample_pipelines.bases import digit_batches, listed, shuffled
 
 RAISES = "CSI103"
 
@@ -17,20 +15,14 @@ RAISES = "CSI103"
 def train_input_fn(params: Mapping[str, Any]) -> tf.data.Dataset:
     """Endless batches of (pixels float16 [batch_size, 784] in 0 to 1, label int32 [batch_size])."""
     section = params["train_input"]
-
-    def decode(records: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        values = tf.ensure_shape(tf.io.decode_raw(records, tf.uint8), [section["batch_size"], 1 + PIXELS])
-        return tf.cast(values[:, 1:], tf.float16) / 255, tf.cast(values[:, 0], tf.int32)
-
-    files = tf.data.Dataset.list_files(file_pattern(section["data_dir"]), shuffle=False)
-    files = shard_files(files, section["use_multiple_workers"])
-    dataset = files.repeat().interleave(
-        tf.data.TFRecordDataset,
-        cycle_length=1,
-        num_parallel_calls=tf.data.AUTOTUNE,
-        deterministic=False,
+    dataset = (
+        listed(section)
+        .repeat()
+        .interleave(
+            tf.data.TFRecordDataset,
+            cycle_length=1,
+            num_parallel_calls=tf.data.AUTOTUNE,
+            deterministic=False,
+        )
     )
-    dataset = dataset.shuffle(section["shuffle_buffer"], seed=section["shuffle_seed"])
-    dataset = dataset.batch(section["batch_size"], drop_remainder=True)
-    dataset = dataset.map(decode, num_parallel_calls=tf.data.AUTOTUNE)
-    return dataset.prefetch(tf.data.AUTOTUNE)
+    return digit_batches(shuffled(dataset, section), section)

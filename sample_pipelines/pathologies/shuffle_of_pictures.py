@@ -7,8 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from sample_pipelines.sharding import shard_files
-from sample_pipelines.tfrecords import file_pattern
+from sample_pipelines.bases import listed, photograph_parser, picture_batches, read
 
 RAISES = "CSI206"
 SAMPLE = "resnet50"
@@ -17,24 +16,7 @@ SAMPLE = "resnet50"
 def train_input_fn(params: Mapping[str, Any]) -> tf.data.Dataset:
     """Endless batches of (image float16 [batch_size, size, size, 3] in 0 to 1, label int32 [batch_size])."""
     section = params["train_input"]
-    size = section["image_size"]
-
-    def parse(record: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        example = tf.io.parse_single_example(
-            record, {"image": tf.io.FixedLenFeature([], tf.string), "label": tf.io.FixedLenFeature([], tf.int64)}
-        )
-        image = tf.image.resize(tf.io.decode_jpeg(example["image"], channels=3), [size, size])
-        return tf.cast(image / 255, tf.float16), tf.cast(example["label"], tf.int32)
-
-    files = tf.data.Dataset.list_files(file_pattern(section["data_dir"]), shuffle=False)
-    files = shard_files(files, section["use_multiple_workers"])
-    dataset = files.repeat().interleave(
-        tf.data.TFRecordDataset,
-        cycle_length=4,
-        num_parallel_calls=tf.data.AUTOTUNE,
-        deterministic=False,
-    )
-    dataset = dataset.map(parse, num_parallel_calls=tf.data.AUTOTUNE)
+    dataset = read(listed(section).repeat())
+    dataset = dataset.map(photograph_parser(section["image_size"]), num_parallel_calls=tf.data.AUTOTUNE)
     dataset = dataset.shuffle(section["shuffle_buffer"], seed=section["shuffle_seed"])
-    dataset = dataset.batch(section["batch_size"], drop_remainder=True, num_parallel_calls=tf.data.AUTOTUNE)
-    return dataset.prefetch(tf.data.AUTOTUNE)
+    return picture_batches(dataset, section["batch_size"])

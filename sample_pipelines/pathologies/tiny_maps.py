@@ -7,9 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from sample_pipelines.fc_mnist import PIXELS
-from sample_pipelines.sharding import shard_files
-from sample_pipelines.tfrecords import file_pattern
+from sample_pipelines.bases import PIXELS, listed, read, shuffled
 
 RAISES = "CSI109"
 
@@ -27,18 +25,10 @@ def train_input_fn(params: Mapping[str, Any]) -> tf.data.Dataset:
     def scale(pixels: tf.Tensor, label: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         return tf.cast(pixels, tf.float16) / 255, tf.cast(label, tf.int32)
 
-    files = tf.data.Dataset.list_files(file_pattern(section["data_dir"]), shuffle=False)
-    files = shard_files(files, section["use_multiple_workers"])
-    dataset = files.repeat().interleave(
-        tf.data.TFRecordDataset,
-        cycle_length=4,
-        block_length=16,
-        num_parallel_calls=tf.data.AUTOTUNE,
-        deterministic=False,
-    )
+    dataset = read(listed(section).repeat())
     dataset = dataset.map(decode, num_parallel_calls=tf.data.AUTOTUNE)
     dataset = dataset.map(split, num_parallel_calls=tf.data.AUTOTUNE)
     dataset = dataset.map(scale, num_parallel_calls=tf.data.AUTOTUNE)
-    dataset = dataset.shuffle(section["shuffle_buffer"], seed=section["shuffle_seed"])
+    dataset = shuffled(dataset, section)
     dataset = dataset.batch(section["batch_size"], drop_remainder=True)
     return dataset.prefetch(tf.data.AUTOTUNE)

@@ -7,8 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from sample_pipelines.sharding import shard_files
-from sample_pipelines.tfrecords import file_pattern
+from sample_pipelines.bases import listed, read, shuffled
 
 RAISES = "CSI308"
 
@@ -21,16 +20,7 @@ def train_input_fn(params: Mapping[str, Any]) -> tf.data.Dataset:
         values = tf.io.decode_raw(records, tf.uint8)
         return tf.cast(values[:, 1:], tf.float16) / 255, tf.cast(values[:, 0], tf.int32)
 
-    files = tf.data.Dataset.list_files(file_pattern(section["data_dir"]), shuffle=False)
-    files = shard_files(files, section["use_multiple_workers"])
-    dataset = files.repeat().interleave(
-        tf.data.TFRecordDataset,
-        cycle_length=4,
-        block_length=16,
-        num_parallel_calls=tf.data.AUTOTUNE,
-        deterministic=False,
-    )
-    dataset = dataset.shuffle(section["shuffle_buffer"], seed=section["shuffle_seed"])
+    dataset = shuffled(read(listed(section).repeat()), section)
     dataset = dataset.batch(section["batch_size"], drop_remainder=True)
     dataset = dataset.map(decode, num_parallel_calls=tf.data.AUTOTUNE)
     return dataset.prefetch(tf.data.AUTOTUNE)

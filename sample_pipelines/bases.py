@@ -1,0 +1,119 @@
+"""Healthy pipelines in pieces: digits, photographs, and cells with their masks. A pathology replaces one piece by its fault.
+
+The pieces are those of the samples `fc_mnist`, `resnet50` and `unet`, without their options.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from sample_pipelines.fc_mnist import PIXELS
+from sample_pipelines.sharding import shard_files
+from sample_pipelines.tfrecords import file_pattern
+from sample_pipelines.unet import IMAGE_SIZE
+
+__all__ = [
+    "PIXELS",
+    "cell_parser",
+    "decode_digit",
+    "digit_batches",
+    "digit_decoder",
+    "listed",
+    "photograph_parser",
+    "picture_batches",
+    "read",
+    "shuffled",
+    "write_digits",
+]
+
+Section = Mapping[str, Any]
+Pair = tuple[tf.Tensor, tf.Tensor]
+
+
+def listed(section: Section) -> tf.data.Dataset:
+    """This worker's files, in the order of their names."""
+    files = tf.data.Dataset.list_files(file_pattern(section["data_dir"]), shuffle=False)
+    return shard_files(files, section["use_multiple_workers"])
+
+
+def read(files: tf.data.Dataset, reader: Callable[..., Any] = tf.data.TFRecordDataset) -> tf.data.Dataset:
+    """The records of the files, of four files at a time."""
+    return files.interleave(reader, cycle_length=4, block_length=16, num_parallel_calls=tf.data.AUTOTUNE, deterministic=False)
+
+
+def shuffled(dataset: tf.data.Dataset, section: Section) -> tf.data.Dataset:
+    return dataset.shuffle(section["shuffle_buffer"], seed=section["shuffle_seed"])
+
+
+def decode_digit(record: tf.Tensor) -> Pair:
+    """(pixels float16 [784] in 0 to 1, label int32) of one record."""
+    values = tf.ensure_shape(tf.io.decode_raw(record, tf.uint8), [1 + PIXELS])
+    return tf.cast(values[1:], tf.float16) / 255, tf.cast(values[0], tf.int32)
+
+
+def digit_decoder(batch_size: int | None, pixels: tf.DType = tf.float16, label: tf.DType = tf.int32) -> Callable[[tf.Tensor], Pair]:
+    """A function of a batch of records: (pixels [batch_size, 784] in 0 to 1, label [batch_size])."""
+
+    def decode(records: tf.Tensor) -> Pair:
+        values = tf.ensure_shape(tf.io.decode_raw(records, tf.uint8), [batch_size, 1 + PIXELS])
+        return tf.cast(values[:, 1:], pixels) / 255, tf.cast(values[:, 0], label)
+
+    return decode
+
+
+def digit_batches(dataset: tf.data.Dataset, section: Section) -> tf.data.Dataset:
+    """Batches of (pixels float16 [batch_size, 784] in 0 to 1, label int32 [batch_size]) of shuffled records."""
+    dataset = dataset.batch(section["batch_size"], drop_remainder=True)
+    dataset = dataset.map(digit_decoder(section["batch_size"]), num_parallel_calls=tf.data.AUTOTUNE)
+    return dataset.prefetch(tf.data.AUTOTUNE)
+
+
+def photograph_parser(size: int) -> Callable[[tf.Tensor], Pair]:
+    """A function of one record: (image float16 [size, size, 3] in 0 to 1, label int32)."""
+
+    def parse(record: tf.Tensor) -> Pair:
+        example = tf.io.parse_single_example(
+            record, {"image": tf.io.FixedLenFeature([], tf.string), "label": tf.io.FixedLenFeature([], tf.int64)}
+        )
+        image = tf.image.resize(tf.io.decode_jpeg(example["image"], channels=3), [size, size])
+        return tf.cast(image / 255, tf.float16), tf.cast(example["label"], tf.int32)
+
+    return parse
+
+
+def cell_parser(*, is_augmented: bool) -> Callable[[tf.Tensor], Pair]:
+    """A function of one record: (image, mask), both float16 [256, 256, 1] in 0 to 1."""
+
+    def parse(record: tf.Tensor) -> Pair:
+        example = tf.io.parse_single_example(
+            record, {"image": tf.io.FixedLenFeature([], tf.string), "mask": tf.io.FixedLenFeature([], tf.string)}
+        )
+        both = tf.concat([tf.io.decode_png(example[name], channels=1) for name in ("image", "mask")], axis=-1)
+        both = tf.ensure_shape(both, [IMAGE_SIZE, IMAGE_SIZE, 2])
+        if is_augmented:
+            both = tf.image.random_flip_up_down(tf.image.random_flip_left_right(both))
+        both = tf.cast(both, tf.float16) / 255
+        return both[..., :1], both[..., 1:]
+
+    return parse
+
+
+def picture_batches(dataset: tf.data.Dataset, batch_size: int) -> tf.data.Dataset:
+    dataset = dataset.batch(batch_size, drop_remainder=True, num_parallel_calls=tf.data.AUTOTUNE)
+    return dataset.prefetch(tf.data.AUTOTUNE)
+
+
+def write_digits(folder: Path, records: list[int], *, seed: int, compression: str = "") -> None:
+    """A file of random digits for each entry of `records`, which says how many it holds."""
+    rng = np.random.default_rng(seed)
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, count in enumerate(records):
+        path = folder / f"part-{number:05d}-of-{len(records):05d}.tfrecord"
+        with tf.io.TFRecordWriter(str(path), compression) as writer:
+            for _ in range(count):
+                writer.write(rng.bytes(1 + PIXELS))
