@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from cs_input_analyzer.engines import WorkPlan
 from cs_input_analyzer.records import (
     Alternative,
     Analysis,
@@ -657,6 +658,24 @@ def make_bare_analysis(**overrides: Any) -> Analysis:
         "options": Options(),
     }
     return make_analysis(**(bare | overrides))
+
+
+def make_work_plan(target: str = "data.py:f", workers: int = 1, **overrides: Any) -> WorkPlan:
+    """What the workers of a short launch are to do. `deadline_s` has no default that would fit a launcher's clock."""
+    return _make(
+        WorkPlan,
+        overrides,
+        target=target,
+        pickled=None,
+        params_json=None,
+        mode="train",
+        batch_size=None,
+        num_workers=workers,
+        worker_indices=tuple(range(workers)),
+        target_error_ratio=0.5,
+        min_window_s=0.5,
+        max_window_s=1.0,
+    )
 
 
 def _make(record: Callable[..., Record], overrides: dict[str, Any], **defaults: Any) -> Record:

@@ -1,4 +1,4 @@
-"""What is the same for every engine: the orders of workers, and what is made of the journals that they leave."""
+"""Builds the orders that workers get, and the result of a launch from the journals that they leave; for every engine."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CHATTER = re.compile(r"[IW]\d{4} \d\d|WARNING: All log messages before absl|To 
 
 
 def order_of(plan: WorkPlan, index: int, tf_config: str, *, is_first: bool, is_alone: bool, left_s: float) -> Order:
-    """What one worker is told. Only the first of a launch tells its graph, its costs and what else is asked for.
+    """The order of one worker. Only the first worker of a launch records its graph, its costs and what else is asked for.
 
     `left_s`: until it is ended. A worker that was slow to start tries fixes for a shorter time, rather than being ended amid them.
     """
@@ -54,7 +54,7 @@ def order_of(plan: WorkPlan, index: int, tf_config: str, *, is_first: bool, is_a
 
 
 def results_of(plan: WorkPlan, journals: Sequence[Journal], endings: Sequence[Ending], node: str) -> tuple[WorkerResult, ...]:
-    """Of workers on one host, in the window that they share."""
+    """The results of the workers of one host, in the window that they share."""
     # A worker that met its end early says nothing about how long the others may be looked at.
     whole = [journal for journal in journals if journal.last("done") and not journal.last("data_error")]
     ends = [float(journal.stamps_s[-1]) for journal in whole if len(journal.stamps_s)]
@@ -75,7 +75,7 @@ def launch_result(
     starting_s: float,
     is_interrupted: bool,
 ) -> LaunchResult:
-    """A launch that is over, of the results of its workers and what the first of them wrote down."""
+    """Builds the result of a launch from those of its workers and from the journal of the first."""
     built = first.last("built")
     fields = built["pipeline"] if built else None
     pipeline = TypeAdapter(PipelineGraph).validate_python(fields) if fields else None
@@ -98,15 +98,15 @@ def launch_result(
 
 
 def _outcomes(plan: WorkPlan, journal: Journal, ending: Ending) -> Outcomes | None:
-    """What the first worker told of the fixes that it was to try; of one that was lost amid them, why it was."""
+    """The outcomes of the fixes that the first worker tried; where it was lost while it tried them, with the reason."""
     if not plan.candidates:
         return None
-    told = outcomes_of(journal.events, len(plan.candidates))
-    return told if told.is_over else replace(told, ended=how_it_ended(ending), was_late=ending.killed_for == "deadline")
+    outcomes = outcomes_of(journal.events, len(plan.candidates))
+    return outcomes if outcomes.is_over else replace(outcomes, ended=how_it_ended(ending), was_late=ending.killed_for == "deadline")
 
 
 def how_it_ended(ending: Ending) -> str:
-    """How a process ended: what ended it, and the last that it printed."""
+    """Describes how a process ended: by what, and the last line that it printed."""
     ways = {"deadline": "the time of this run was over", "memory": "it used more memory than allowed", "interrupt": "interrupted"}
     code = ending.returncode
     if ending.killed_for is not None:
@@ -117,12 +117,12 @@ def how_it_ended(ending: Ending) -> str:
         how = f"killed by signal {-code}{f' ({name})' if name else ''}{remark.get(-code, '')}"
     else:
         how = f"exited with status {code}"
-    said = [line.strip() for line in _without_chatter(ending.output_tail).splitlines() if line.strip()]
-    return f"{how}; the last that it printed: {said[-1][:300]}" if said else how
+    printed = [line.strip() for line in _without_chatter(ending.output_tail).splitlines() if line.strip()]
+    return f"{how}; the last that it printed: {printed[-1][:300]}" if printed else how
 
 
 def _failure(journal: Journal, ending: Ending) -> WorkerFailure:
-    """The first worker's failure, in the user's terms."""
+    """The failure of the first worker, in the user's terms."""
     failed = journal.last("failed")
     if failed is not None:
         return WorkerFailure(stage=failed["stage"], kind=failed["kind"], message=failed["message"], details=failed["details"])
@@ -143,7 +143,7 @@ def _failure(journal: Journal, ending: Ending) -> WorkerFailure:
 
 
 def _unwritten(ending: Ending) -> str | None:
-    """What to tell about a worker that could not write its journal; None for others."""
+    """The message for a worker that could not write its journal; None for others."""
     _, said, reason = ending.output_tail.rpartition(UNWRITTEN)
     if ending.returncode != EXIT_UNWRITTEN or not said:
         return None
@@ -151,13 +151,13 @@ def _unwritten(ending: Ending) -> str | None:
 
 
 def _blaming_storage(result: WorkerResult, ending: Ending) -> WorkerResult:
-    """Says of a worker that could not write its journal why it was lost; what it had written before is kept."""
+    """Adds the reason to the result of a worker that could not write its journal; what it had written before is kept."""
     unwritten = _unwritten(ending)
     return result if unwritten is None or result.status == "done" else replace(result, status="lost", message=unwritten)
 
 
 def storage_advice(reason: str) -> str:
-    """What is wrong with the folder for temporary files, and what to do."""
+    """Describes what is wrong with the folder for temporary files, and what to do."""
     try:
         folder = tempfile.gettempdir()
     except OSError:
@@ -166,5 +166,5 @@ def storage_advice(reason: str) -> str:
 
 
 def _without_chatter(output: str) -> str:
-    """Without what TensorFlow logs about itself while it is imported; its errors stay."""
+    """Removes what TensorFlow logs about itself while it is imported; its errors stay."""
     return "".join(line for line in output.splitlines(keepends=True) if not _CHATTER.match(line))

@@ -1,4 +1,4 @@
-"""What a worker has written into its journal since the last look, by the kinds of its events."""
+"""Reads the kinds of events that a worker has appended to its journal since the last read."""
 
 from __future__ import annotations
 

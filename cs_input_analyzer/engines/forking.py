@@ -1,4 +1,4 @@
-"""The parent's side of the fork server: starts it, asks it for workers, hears of their end."""
+"""The parent's side of the fork server: starts it, requests workers, receives their exit statuses."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ class ForkedProcess:
         self._server = server
 
     def poll(self) -> int | None:
-        self._hear(0.0)
+        self._receive(0.0)
         return self.returncode
 
     def wait(self) -> int:
         while self.returncode is None:
-            self._hear(1.0)
+            self._receive(1.0)
         return self.returncode
 
-    def _hear(self, timeout_s: float) -> None:
+    def _receive(self, timeout_s: float) -> None:
         if self.returncode is None:
-            self._server.hear(timeout_s)
-        if self.returncode is None and self._server.is_gone:  # also one that went before it could tell of this worker's end
+            self._server.receive(timeout_s)
+        if self.returncode is None and self._server.is_gone:  # also one that ended before it could report the end of this worker
             self.returncode = -signal.SIGKILL
 
 
@@ -81,7 +81,7 @@ class ForkServer:
         while self._is_ready is None:
             if time.monotonic() > deadline_s:
                 raise LaunchError(f"TensorFlow was not imported within {start_timeout_s:g} s; --start-timeout gives it more")
-            self.hear(timeout_s=0.5)
+            self.receive(timeout_s=0.5)
         return self._is_ready
 
     @property
@@ -117,11 +117,11 @@ class ForkServer:
         while name not in self._forked:
             if self._is_ready is False or time.monotonic() > deadline_s:
                 raise LaunchError("the process that forks workers does not answer")
-            self.hear(timeout_s=0.5)
+            self.receive(timeout_s=0.5)
         return self._forked.pop(name)
 
-    def hear(self, timeout_s: float = 0.0) -> None:
-        """Takes in what the server has said; waits for the first word at most `timeout_s`."""
+    def receive(self, timeout_s: float = 0.0) -> None:
+        """Handles the messages of the server; waits at most `timeout_s` for the first one."""
         while self._is_ready is not False and select.select([self._socket], [], [], timeout_s)[0]:
             timeout_s = 0.0
             try:
@@ -130,19 +130,19 @@ class ForkServer:
                 message = b""
             self._take(json.loads(message) if message else None)
 
-    def _take(self, said: dict[str, Any] | None) -> None:
-        if said is None:  # it is gone, and its workers with it: they die with their parent
+    def _take(self, message: dict[str, Any] | None) -> None:
+        if message is None:  # it is gone, and its workers with it: they die with their parent
             self._is_ready = False
-        elif "ready" in said:
-            self._is_ready = said["ready"]
-        elif "returncode" in said:
-            worker_over = self._workers.pop(said["pid"], None)
+        elif "ready" in message:
+            self._is_ready = message["ready"]
+        elif "returncode" in message:
+            worker_over = self._workers.pop(message["pid"], None)
             if worker_over is None:
-                self._ended[said["pid"]] = said["returncode"]
+                self._ended[message["pid"]] = message["returncode"]
             else:
-                worker_over.returncode = said["returncode"]
+                worker_over.returncode = message["returncode"]
         else:
-            self._forked[said["worker"]] = said["pid"]
+            self._forked[message["worker"]] = message["pid"]
 
     def close(self) -> None:
         """Ends the server, and with it every worker that still runs."""

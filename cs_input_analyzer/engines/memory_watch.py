@@ -1,4 +1,4 @@
-"""What a worker and its children hold, seen from beside it, at next to no cost for the host that is measured."""
+"""Measures the memory of a worker and its descendants from another process, at next to no cost for the host that is measured."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Clock = Callable[[], float]
 
 
 class ProcessTree:
-    """Who descends from whom. Shared by all who watch workers of one host.
+    """Finds the descendants of processes. One tree is shared by all that watch workers of one host.
 
     Where the kernel lists the children of a thread (CONFIG_PROC_CHILDREN), only the threads of those who are asked about are read;
     elsewhere every process of the host, at most once a second whoever asks.
@@ -65,7 +65,7 @@ class ProcessTree:
 
 
 class MemoryWatch:
-    """Whether one worker and its children together hold more than they may."""
+    """Compares the memory of one worker and its descendants with a limit."""
 
     def __init__(self, pid: int, tree: ProcessTree, clock: Clock = time.monotonic) -> None:
         self._pid, self._tree, self._clock = pid, tree, clock
@@ -98,13 +98,13 @@ class MemoryWatch:
 
 
 def rss_bytes(pid: int) -> int:
-    """What is resident of a process, shared or not; 0 for one that is gone."""
+    """Resident memory of a process, shared or not; 0 for one that is gone."""
     fields = _read(f"{PROC}/{pid}/statm").split()
     return int(fields[1]) * resource.getpagesize() if len(fields) > 1 else 0
 
 
 def pss_bytes(pid: int) -> int:
-    """What is resident, each page divided by those who map it; all of it where the kernel does not tell."""
+    """Proportional resident memory: each page divided by the processes that map it; all of it where that is not reported."""
     found = re.search(rb"^Pss:\s+(\d+) kB", _read(f"{PROC}/{pid}/smaps_rollup"), re.MULTILINE)
     return int(found[1]) * 1024 if found else rss_bytes(pid)
 

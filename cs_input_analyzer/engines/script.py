@@ -101,7 +101,7 @@ def pick(found: Capture, number: int | None) -> Capture:
 def _run(
     script: Script, seconds: float, worker_memory_bytes: int | None, folder: Path, more: Sequence[str]
 ) -> tuple[Ending, Journal, str]:
-    """How the process ended, what it wrote down, and where it hung. `more`: what else it is told."""
+    """How the process ended, what it wrote down, and where it hung. `more`: further arguments."""
     arguments = (str(folder), str(os.getpid()), str(seconds), script.target, *more)
     line = command("cs_input_analyzer.worker.script_run", *arguments, isolated_in=folder)
     try:

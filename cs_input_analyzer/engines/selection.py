@@ -1,4 +1,4 @@
-"""Options -> the engine that measures, the host that it measures on, and the cluster that is planned for."""
+"""Chooses from the options the engine that measures, its host, and the cluster that is planned for."""
 
 from __future__ import annotations
 

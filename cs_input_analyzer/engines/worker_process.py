@@ -1,4 +1,4 @@
-"""One worker process seen from beside it: from its launcher on this host, or from the agent of its task on another."""
+"""Controls one worker process: for the launcher on this host, and for the agent of a Slurm task on another."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ EXIT_GRACE_S = 5.0
 
 
 class WorkerProcess:
-    """One worker seen from its parent: sends its order, watches its memory, keeps the tail of what it prints, ends it.
+    """Controls one worker: sends its order, watches its memory, keeps the tail of what it prints, ends it.
 
     `memory_limit_bytes` may change with what there is. Who starts several workers gives each the same `tree`.
     """
@@ -101,7 +101,7 @@ class WorkerProcess:
     def finish(self) -> Ending:
         """Waits for a worker that is done; one that hangs while exiting is ended, and that is not held against it.
 
-        Its memory is watched to the end: what it still does may hold more than the measuring did. Asked again, it tells the same.
+        Its memory is watched to the end: what it still does may hold more than the measuring did. A second call returns the same.
         """
         if self._ending is not None:
             return self._ending

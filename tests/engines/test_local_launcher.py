@@ -11,6 +11,7 @@ from typing import Any
 
 import psutil
 import pytest
+from builders import make_work_plan
 
 from cs_input_analyzer.engines import LaunchResult, LocalLauncher, WorkPlan
 from cs_input_analyzer.engines.tf_config import free_ports, local_tf_config
@@ -39,22 +40,8 @@ def launcher() -> Iterator[LocalLauncher]:
 
 
 def plan_for(function: str, launcher: LocalLauncher, **choices: Any) -> WorkPlan:
-    workers = choices.setdefault("worker_indices", (0,))
-    return WorkPlan(
-        **{
-            "target": f"{FUNCTIONS}:{function}",
-            "pickled": None,
-            "params_json": None,
-            "mode": "train",
-            "batch_size": None,
-            "num_workers": len(workers),
-            "target_error_ratio": 0.5,
-            "min_window_s": 0.5,
-            "max_window_s": 1.0,
-            "deadline_s": launcher.now_s() + PATIENCE_S,
-            **choices,
-        }
-    )
+    choices = {"deadline_s": launcher.now_s() + PATIENCE_S, **choices}
+    return make_work_plan(f"{FUNCTIONS}:{function}", len(choices.get("worker_indices", (0,))), **choices)
 
 
 def launched(launcher: LocalLauncher, function: str, layout: str = "1x1x1", **choices: Any) -> LaunchResult:

@@ -9,14 +9,14 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import psutil
 import pytest
+from builders import make_work_plan
 
-from cs_input_analyzer.engines import LocalLauncher, WorkPlan, forking, local, memory_watch, worker_process
+from cs_input_analyzer.engines import LocalLauncher, forking, local, memory_watch, worker_process
 from cs_input_analyzer.engines.collecting import how_it_ended, order_of
 from cs_input_analyzer.engines.event_tail import EventTail
 from cs_input_analyzer.engines.forking import ForkServer
@@ -249,7 +249,7 @@ def test_workers_of_a_launch_share_what_is_free(
     try:
         handle = launcher.start(Layout.parse("1x2x1"))
         free[0] = 1000 * MEGABYTE
-        launched = launcher.run(handle, plan_for(launcher.now_s() + PATIENCE_S))
+        launched = launcher.run(handle, make_work_plan(workers=2, deadline_s=launcher.now_s() + PATIENCE_S))
     finally:
         launcher.close()
     assert launched.failure is not None
@@ -260,25 +260,9 @@ def test_workers_of_a_launch_share_what_is_free(
 @pytest.mark.parametrize(("left_s", "tried_s"), [(100.0, 20.0), (7.5, 7.5), (-1.0, 0.0)])
 def test_a_worker_that_was_slow_to_start_tries_fixes_for_a_shorter_time(left_s: float, tried_s: float) -> None:
     """It would be ended amid them, and what it found be lost."""
-    plan = replace(plan_for(deadline_s=0.0), candidates=(Candidate(name="CSI202", edits=()),), fixes_s=20.0)
+    plan = make_work_plan(deadline_s=0.0, candidates=(Candidate(name="CSI202", edits=()),), fixes_s=20.0)
     order = order_of(plan, 0, "", is_first=True, is_alone=True, left_s=left_s)
     assert (order.fixes_s, order.candidates) == (tried_s, plan.candidates)
-
-
-def plan_for(deadline_s: float) -> WorkPlan:
-    return WorkPlan(
-        target="data.py:f",
-        pickled=None,
-        params_json=None,
-        mode="train",
-        batch_size=None,
-        num_workers=2,
-        worker_indices=(0, 1),
-        target_error_ratio=0.5,
-        min_window_s=0.5,
-        max_window_s=1.0,
-        deadline_s=deadline_s,
-    )
 
 
 # --- how it is ended ---------------------------------------------------------------------------------------------------------

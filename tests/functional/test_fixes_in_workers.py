@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from builders import make_work_plan
 
-from cs_input_analyzer.engines import LocalLauncher, WorkPlan
+from cs_input_analyzer.engines import LocalLauncher
 from cs_input_analyzer.engines.interface import LaunchResult
 from cs_input_analyzer.records import Edit, Layout
 from cs_input_analyzer.worker.journal import Candidate
@@ -55,14 +56,8 @@ def launcher() -> Iterator[LocalLauncher]:
 def launched(launcher: LocalLauncher, folder: Path, function: str, candidates: tuple[Candidate, ...]) -> LaunchResult:
     path = folder / "pipelines_of_fixes.py"
     path.write_text(PIPELINES)
-    plan = WorkPlan(
-        target=f"{path}:{function}",
-        pickled=None,
-        params_json=None,
-        mode="train",
-        batch_size=None,
-        num_workers=1,
-        worker_indices=(0,),
+    plan = make_work_plan(
+        f"{path}:{function}",
         target_error_ratio=0.05,
         min_window_s=0.3,
         max_window_s=0.3,

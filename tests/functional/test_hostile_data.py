@@ -24,8 +24,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from builders import make_work_plan
 
-from cs_input_analyzer.engines import LaunchResult, LocalLauncher, WorkPlan
+from cs_input_analyzer.engines import LaunchResult, LocalLauncher
 from cs_input_analyzer.machines.counters import read_counters
 from cs_input_analyzer.records import Layout
 from cs_input_analyzer.worker.journal import JournalError, JournalWriter, read_journal
@@ -418,14 +419,9 @@ def test_hostile_data(case: Case, outcomes: dict[str, Outcome]) -> None:
 def killed_while_sampling(launcher: LocalLauncher) -> LaunchResult:
     """A launch of two; the second is killed from outside, as by the kernel, when it has told of some batches."""
     handle = launcher.start(Layout.parse("1x2x1"))
-    plan = WorkPlan(
-        target=f"{FUNCTIONS}:one_element_repeated",
-        pickled=None,
-        params_json=None,
-        mode="train",
-        batch_size=None,
-        num_workers=2,
-        worker_indices=(0, 1),
+    plan = make_work_plan(
+        f"{FUNCTIONS}:one_element_repeated",
+        workers=2,
         target_error_ratio=1e-9,
         min_window_s=2.0,
         max_window_s=4.0,

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import make_work_plan
 
-from cs_input_analyzer.engines import LaunchResult, LocalLauncher, WorkPlan
+from cs_input_analyzer.engines import LaunchResult, LocalLauncher
 from cs_input_analyzer.machines.host import CGROUP, cgroup_quota_cpus
 from cs_input_analyzer.records import Layout
 
@@ -74,18 +75,10 @@ def launched(launcher: LocalLauncher, cpus: int, to: Path) -> LaunchResult:
         pickled.write_bytes(cloudpickle.dumps(([], cloudpickle.dumps(tells_what_autotune_sees))))
     finally:
         cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
-    plan = WorkPlan(
-        target="tells_what_autotune_sees",
+    plan = make_work_plan(
+        "tells_what_autotune_sees",
         pickled=str(pickled),
         params_json=json.dumps({"to": str(to)}),
-        mode="train",
-        batch_size=None,
-        num_workers=1,
-        worker_indices=(0,),
-        cache="as-is",
-        target_error_ratio=0.5,
-        min_window_s=0.5,
-        max_window_s=1.0,
         deadline_s=launcher.now_s() + 90,
     )
     return launcher.run(launcher.start(Layout(nodes=1, tasks_per_node=1, cpus_per_task=cpus)), plan)

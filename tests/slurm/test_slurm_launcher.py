@@ -18,6 +18,7 @@ from typing import Any
 
 import psutil
 import pytest
+from builders import make_work_plan
 
 from cs_input_analyzer.engines import LaunchResult, WorkPlan
 from cs_input_analyzer.engines.slurm import AllocationRequest, SlurmLauncher, looking
@@ -77,22 +78,8 @@ def launcher_on(slurm: PrivateSlurm, folder: Path, **choices: Any) -> Iterator[S
 
 
 def plan_for(function: str, launcher: SlurmLauncher, tasks: int = 1, **choices: Any) -> WorkPlan:
-    workers = choices.setdefault("worker_indices", tuple(range(tasks)))
-    return WorkPlan(
-        **{
-            "target": f"{FUNCTIONS}:{function}",
-            "pickled": None,
-            "params_json": None,
-            "mode": "train",
-            "batch_size": None,
-            "num_workers": len(workers),
-            "target_error_ratio": 0.5,
-            "min_window_s": 0.5,
-            "max_window_s": 1.0,
-            "deadline_s": launcher.now_s() + PATIENCE_S,
-            **choices,
-        }
-    )
+    choices = {"deadline_s": launcher.now_s() + PATIENCE_S, **choices}
+    return make_work_plan(f"{FUNCTIONS}:{function}", tasks, **choices)
 
 
 def launched(launcher: SlurmLauncher, function: str, layout: str = "1x1x1", **choices: Any) -> LaunchResult:

@@ -11,6 +11,7 @@ from typing import Any
 
 import psutil
 import pytest
+from builders import make_work_plan
 
 from cs_input_analyzer.engines import LaunchResult, WorkPlan
 from cs_input_analyzer.engines.forking import ForkServer
@@ -33,18 +34,8 @@ def launcher() -> Iterator[LocalLauncher]:
 
 def launched(launcher: LocalLauncher, function: str, layout: str, params: dict[str, Any]) -> LaunchResult:
     where = Layout.parse(layout)
-    plan = WorkPlan(
-        target=f"{FUNCTIONS}:{function}",
-        pickled=None,
-        params_json=json.dumps(params),
-        mode="train",
-        batch_size=None,
-        num_workers=where.tasks,
-        worker_indices=tuple(range(where.tasks)),
-        target_error_ratio=0.5,
-        min_window_s=0.3,
-        max_window_s=0.5,
-        deadline_s=launcher.now_s() + 60,
+    plan = make_work_plan(
+        f"{FUNCTIONS}:{function}", where.tasks, params_json=json.dumps(params), max_window_s=0.5, deadline_s=launcher.now_s() + 60
     )
     return launcher.run(launcher.start(where), plan)
 
@@ -123,16 +114,4 @@ def test_a_server_with_threads_of_an_import_is_not_used(monkeypatch: pytest.Monk
 
 
 def _plain_plan(launcher: LocalLauncher) -> WorkPlan:
-    return WorkPlan(
-        target=f"{FUNCTIONS}:endless",
-        pickled=None,
-        params_json="{}",
-        mode="train",
-        batch_size=None,
-        num_workers=1,
-        worker_indices=(0,),
-        target_error_ratio=0.5,
-        min_window_s=0.3,
-        max_window_s=0.5,
-        deadline_s=launcher.now_s() + 30,
-    )
+    return make_work_plan(f"{FUNCTIONS}:endless", params_json="{}", max_window_s=0.5, deadline_s=launcher.now_s() + 30)

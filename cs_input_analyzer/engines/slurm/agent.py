@@ -1,4 +1,4 @@
-"""What runs in each task of a step of ours: starts the task's worker, hands orders to it, and tells what becomes of it.
+"""Runs in each task of a job step: starts the worker of the task, forwards orders to it, and reports what becomes of it.
 
     srun's stdin  ── ping, order, go, start, leave, sum, end ──▶ agent ── stdin ──▶ worker, journal in the shared folder
     srun's stdout ◀── here, pong, heard, alive, ended, told ──── agent
@@ -78,7 +78,7 @@ def _end(*_: object) -> None:
 
 
 class _Orders:
-    """Lines from the launcher, as they come."""
+    """Messages from the launcher, as they come."""
 
     def __init__(self) -> None:
         self._rest = b""
@@ -155,7 +155,7 @@ def _problem_with(folder: Path) -> str:
 
 
 class _Agent:
-    """The life of one worker, seen from beside it."""
+    """Starts, watches and ends one worker."""
 
     def __init__(
         self, folder: Path, tasks_per_node: int, cpus_per_task: int, memory_limit_bytes: int | None, *, is_isolated: bool
@@ -191,7 +191,7 @@ class _Agent:
         return min(self._memory_limit_bytes or free_bytes, free_bytes)
 
     def run(self, orders: _Orders) -> None:
-        """Until the launcher hangs up."""
+        """Handles messages until the launcher closes the connection."""
         threading.Thread(target=_show_life, daemon=True).start()
         try:
             while orders.is_open:

@@ -1,4 +1,4 @@
-"""The nodes to measure on: those of the allocation that we run in, or of a job that we submit, show waiting, and cancel.
+"""Allocates the nodes to measure on: those of the allocation that we run in, or of a job that we submit and cancel.
 
 Nothing outlives the launcher. `close` cancels the job. If the launcher is killed, or Slurm has not answered it, its guard, a shell
 that waits for the end of a pipe, cancels the job by its name and removes the shared folder. If its whole machine is gone, the job's
@@ -60,7 +60,7 @@ rm -rf -- "$2"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllocationRequest:
-    """What the user wants of Slurm.
+    """The nodes that the user asks Slurm for, and for how long.
 
     Attributes:
         nodes: how many; None: those of the allocation we are in, else up to 4 of those that `most_nodes` says there are.

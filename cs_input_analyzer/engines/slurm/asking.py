@@ -1,4 +1,4 @@
-"""What the launcher asks of Slurm beside its steps: to queue a job, how it stands, to cancel it."""
+"""Calls Slurm's programs: submits a job, reads its state, cancels it."""
 
 from __future__ import annotations
 

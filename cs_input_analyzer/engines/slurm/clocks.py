@@ -1,4 +1,4 @@
-"""How far the clock of another machine is ahead of ours, from questions and answers. Pure.
+"""Estimates how far the clock of another machine is ahead of ours, from exchanged messages. Pure.
 
 Cristian, "Probabilistic clock synchronization" (Distributed Computing 3, 1989): the answer was written between the moments at which
 we asked and heard, so the offset is known to half the round trip; of several exchanges the quickest says most.

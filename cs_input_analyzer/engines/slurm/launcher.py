@@ -1,4 +1,4 @@
-"""Workers as tasks of Slurm job steps, over one node or many: the engine itself."""
+"""Runs workers as tasks of Slurm job steps, over one node or many."""
 
 from __future__ import annotations
 
@@ -181,29 +181,29 @@ class SlurmLauncher:
         step, began_s = handle.step, time.monotonic()
         latest_s = began_s + self._start_timeout_s
         for other in self._started:  # whoever still imports would take CPUs from those that are measured
-            other.step.wait(_has_said("imported", "failed"), latest_s)
+            other.step.wait(_has_reported("imported", "failed"), latest_s)
         self._give_up_unready(step)
         taken_s = max((task.imported_s - step.began_s for task in step.tasks if task.imported_s is not None), default=None)
         if taken_s is not None:
             self._seen_starting_s.append(taken_s)
         offsets = step.read_clocks()
         step.tell("order", **self._order(handle, plan, latest_s - time.monotonic(), left_s))
-        step.wait(_has_said("built", "failed"), latest_s + DEADLINE_GRACE_S)
+        step.wait(_has_reported("built", "failed"), latest_s + DEADLINE_GRACE_S)
         return offsets, time.monotonic() - began_s
 
     def _sample(self, step: JobStep, plan: WorkPlan, offsets: Sequence[Offset | None], left_s: float) -> None:
         """Takes workers that have built their pipelines through the window; returns when each is done, gone, or late."""
         deadline_s = time.monotonic() + left_s
         late_s = deadline_s + DEADLINE_GRACE_S
-        step.wait(_has_said("first_batch", "failed"), late_s)
+        step.wait(_has_reported("first_batch", "failed"), late_s)
         window_s = max(SHORTEST_WINDOW_S, min(plan.max_window_s, deadline_s - time.monotonic() - LEAVING_S))
         step.tell("go", window_s=window_s)
-        step.wait(_has_said("ready", "failed"), late_s)
+        step.wait(_has_reported("ready", "failed"), late_s)
         ahead_s = [offset.ahead_s if offset is not None else 0.0 for offset in offsets]
         step.tell("start", at_s=time.time() + START_LEAD_S, ahead_s=ahead_s)
-        step.wait(_has_said("done", "failed"), late_s)
+        step.wait(_has_reported("done", "failed"), late_s)
         if plan.want_source or plan.want_prefixes or plan.candidates:
-            step.wait(_has_said("over", "failed"), late_s, step.tasks[:1])
+            step.wait(_has_reported("over", "failed"), late_s, step.tasks[:1])
 
     def _give_up_unready(self, step: JobStep) -> None:
         for task in step.tasks:
@@ -329,6 +329,6 @@ def _failure_of(failure: WorkerFailure | None, first: Task, message: str) -> Wor
     return replace(failure, stage="engine" if is_engine and MEMORY not in why else "exit", message=message)
 
 
-def _has_said(*kinds: str) -> Callable[[Task], bool]:
+def _has_reported(*kinds: str) -> Callable[[Task], bool]:
     wanted = frozenset(kinds)
     return lambda task: not task.heard.isdisjoint(wanted)

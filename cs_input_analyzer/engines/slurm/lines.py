@@ -1,4 +1,4 @@
-"""The command lines and the script that Slurm gets from us. Pure."""
+"""Writes the command lines of sbatch and srun, and the script of our job. Pure."""
 
 from __future__ import annotations
 

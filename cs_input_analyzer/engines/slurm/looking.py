@@ -1,4 +1,4 @@
-"""Before anything is measured: what is each node, does it see the shared folder, and can it run our interpreter?"""
+"""Checks the nodes before anything is measured: that each sees the shared folder and can run our interpreter."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What the tasks of a step left in the shared folder -> records. Reads what each wrote down of itself, and journals where it could
-not."""
+"""Reads the results that the tasks of a step left in the shared folder, and the journals of those that could not write theirs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One job step seen from its launcher: srun as a child process, and what each of its tasks has said."""
+"""Runs one job step: srun as a child process, and the messages of its tasks."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ERROR_LINES = 200
 
 @dataclass(slots=True)
 class Task:
-    """What is known of one task. `lost` says why it will not be heard of again; empty while it may."""
+    """State of one task. `lost` is the reason why no more messages are expected of it; empty while some are."""
 
     rank: int
     node: str = ""
@@ -50,7 +50,7 @@ class Task:
 
     @property
     def is_awaited(self) -> bool:
-        """Whether it may still say something."""
+        """Whether more messages are expected of it."""
         return not self.lost and self.ended is None
 
 
@@ -80,7 +80,7 @@ class JobStep:
         for reader in self._readers:
             reader.start()
 
-    # --- listening ---
+    # --- messages from the tasks ---
 
     def _read(self, stream: IO[bytes], take: Callable[[bytes], None]) -> None:
         for line in stream:
@@ -132,7 +132,7 @@ class JobStep:
 
     @property
     def number(self) -> str | None:
-        """Slurm's number of the step within its job; None until a task has told it."""
+        """Slurm's number of the step within its job; None until a task has reported it."""
         return next((task.here["step"] for task in self.tasks if task.here and task.here.get("step")), None)
 
     # --- waiting ---
@@ -195,7 +195,7 @@ class JobStep:
             self.wait(_has_answered(number + 1), time.monotonic() + PING_PATIENCE_S, waiting)
         return offsets_of_nodes([task.node for task in self.tasks], [offset_of(task.exchanges) for task in self.tasks])
 
-    # --- speaking ---
+    # --- messages to the tasks ---
 
     def tell(self, do: str, **fields: object) -> None:
         """A message for all tasks. A step that is gone already is found out by `wait`."""

@@ -1,4 +1,4 @@
-"""What Slurm says, read: states and reasons of jobs, node states, what srun printed before it gave up. Pure."""
+"""Interprets what Slurm prints: states and reasons of jobs, and why srun gave up. Pure."""
 
 from __future__ import annotations
 
@@ -134,10 +134,10 @@ def cause_in(lines: Sequence[str]) -> str | None:
 
 def srun_complaint(lines: Sequence[str]) -> str:
     """The lines in which srun or sbatch say what is wrong, without their prefixes, as one line; empty where there are none."""
-    told = [
+    printed = [
         re.sub(r"^(srun|sbatch|slurmstepd)(-[^:]*)?: (error: )?", "", line).strip() for line in lines if not _CHATTER.match(line)
     ]
-    return "; ".join(dict.fromkeys(line for line in told if line))[:600]
+    return "; ".join(dict.fromkeys(line for line in printed if line))[:600]
 
 
 def cpus_per_node(text: str) -> int | None:
