@@ -123,15 +123,6 @@ def test_a_prefetch_of_a_million_batches_takes_no_memory_for_them(feed: Feed) ->
     assert peak_bytes < 16 << 20
 
 
-def test_a_case_by_hand() -> None:
-    """Two workers, one place each: worker 0 makes a batch in 1 s, worker 1 in 5 s; a step takes 2 s."""
-    production = np.array([[[1.0, 5.0]]])
-    in_turns = taken_s(production, gaps(5, 2.0), depth=1, feed="round-robin")
-    assert in_turns.tolist() == [[1, 5, 7, 10, 12]]  # worker 1 begins again at 5, and is waited for at 10
-    first_come = taken_s(production, gaps(5, 2.0), depth=1, feed="first-come")
-    assert first_come.tolist() == [[1, 3, 5, 7, 9]]  # worker 0 fills in: batches made at 1, 2, 4, 5 (worker 1), 6
-
-
 # --- laws of every run ----------------------------------------------------------------------------------------------------------
 
 
@@ -219,12 +210,6 @@ def test_first_come_with_unbounded_buffers_is_a_bound_for_everything(
     assert (best - np.arange(steps) * step_s >= slower - np.arange(steps) * (step_s + 1)).all()
 
 
-@given(productions(workers=1), steps_s, st.integers(1, 25), depths)
-def test_one_worker_is_in_turn_with_itself(production: np.ndarray, step_s: int, steps: int, depth: int) -> None:
-    one, other = (taken_s(production, gaps(steps, step_s), depth=depth, feed=feed) for feed in FEEDS)
-    assert (one == other).all()
-
-
 def test_first_come_with_small_buffers_can_be_later_for_a_while() -> None:
     """Why the laws above ask for unbounded buffers: in turns, worker 1 gets its place back sooner, just before a long batch."""
     production = np.array([[[1.0, 2.5]], [[1.0, 20.0]], [[1000.0, 1.0]], [[1.0, 1.0]]])
@@ -267,50 +252,6 @@ def test_constant_production_gives_the_smaller_of_demand_and_supply(
     warmup = 20 * workers
     found = utilization(production, step_s, steps=rounds * workers, depth=depth, feed=feed, warmup_steps=warmup)
     assert found.estimate == pytest.approx(min(1.0, workers * step_s / batch_s), rel=1e-12)
-
-
-@given(st.integers(1, 12), st.integers(1, 6), depths, feeds, st.data())
-def test_without_scatter_and_with_enough_supply_only_the_fill_is_waited_for(
-    step_s: int, workers: int, depth: int, feed: Feed, data: st.DataObject
-) -> None:
-    batch_s = data.draw(st.integers(1, workers * step_s))
-    taken = taken_s(np.full((1, 1, workers), float(batch_s)), gaps(50, step_s), depth=depth, feed=feed)
-    assert taken[0].tolist() == [batch_s + k * step_s for k in range(50)]
-
-
-@given(st.integers(1, 12), st.integers(1, 6), depths, feeds, st.integers(1, 20))
-def test_without_scatter_and_with_too_little_supply_it_waits_all_along(
-    step_s: int, workers: int, depth: int, feed: Feed, short_s: int
-) -> None:
-    batch_s = workers * step_s + short_s
-    taken = taken_s(np.full((1, 1, workers), float(batch_s)), gaps(40 * workers, step_s), depth=depth, feed=feed)
-    waited = taken[0] - np.arange(40 * workers) * step_s
-    assert waited[-1] - waited[20 * workers - 1] == 20 * short_s
-
-
-# --- back-pressure, pauses -----------------------------------------------------------------------------------------
-
-
-@given(st.integers(1, 5), st.integers(1, 6), feeds, st.integers(0, 1000))
-def test_a_pause_fills_the_buffers_up_to_their_depth_and_no_further(workers: int, depth: int, feed: Feed, more_s: int) -> None:
-    """After a pause the accelerator finds workers × depth batches at hand, and has to wait for the next."""
-    held, batch_s, every = workers * depth, 100.0, 2 * workers * depth
-    pauses = gaps(every + held + 1, 1.0, every, depth * batch_s + more_s)
-    taken = taken_s(np.full((1, 1, workers), batch_s), pauses, depth=depth, feed=feed)[0]
-    after = np.diff(taken[every:])
-    assert after[: held - 1].tolist() == [1.0] * (held - 1)
-    assert after[held - 1] > 1.0
-
-
-@pytest.mark.parametrize("feed", FEEDS)
-def test_a_worker_makes_nothing_while_its_buffer_is_full(feed: Feed) -> None:
-    """A long batch comes third. With two places it is begun when the first one is gone; with three it is made in time."""
-    production = np.array([1.0, 1.0, 30.0, 1.0]).reshape(4, 1, 1)
-    starts_slow = gaps(4, 5.0, pause_every=None)
-    starts_slow[0] = 100.0  # the accelerator is late: everything that fits is made by then
-    two, three = (taken_s(production, starts_slow, depth=depth, feed=feed)[0].tolist() for depth in (2, 3))
-    assert two == [100, 105, 130, 135]
-    assert three == [100, 105, 110, 115]
 
 
 # --- traces ---------------------------------------------------------------------------------------------------------------------
@@ -363,14 +304,6 @@ def expected(supply: float | Estimate = 1000.0, demand: float = 1000.0, **change
     traces = settled.pop("traces_s")
     supplied = supply if isinstance(supply, Estimate) else Estimate.exact(supply)
     return expected_utilization(traces, supplied, from_rate(demand), **settled)
-
-
-@pytest.mark.parametrize("feed", FEEDS)
-@pytest.mark.parametrize("ratio", [0.25, 1.0, 1.1])
-@pytest.mark.parametrize("workers", [1, 7, 300])
-def test_workers_without_scatter_give_supply_over_demand(feed: Feed, ratio: float, workers: int) -> None:
-    found = expected(ratio * 1000, traces_s=[(0.5,) * 9], feed=feed, input_workers=workers)
-    assert found.estimate == pytest.approx(min(1, ratio), rel=1e-9)
 
 
 @pytest.mark.parametrize("feed", FEEDS)

@@ -169,14 +169,7 @@ def test_what_is_not_known_has_no_row() -> None:
     assert whatif.FILES not in names(a_model(is_sharded=False, file_count=100))
     assert whatif.FILES in names(a_model(is_sharded=True, file_count=100))
     assert whatif.MEMORY in names(a_model())
-
-
-def test_fixes_and_a_cached_dataset_have_rows_when_they_were_measured() -> None:
     assert not {whatif.FIXES, whatif.CACHED} & names(a_model())
-    found = recommend.recommend(
-        a_model(), make_consumption(1000), a_cluster(), Options(), gain=make_estimate(1.5), cached=make_estimate(1.2)
-    )
-    assert {whatif.FIXES, whatif.CACHED} <= {what.name for what in found.what_if}
 
 
 # --- what they say --------------------------------------------------------------------------------------------------------------
