@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from cs_input_analyzer import units
 from cs_input_analyzer.errors import UsageError
 
 if TYPE_CHECKING:
-    from cs_input_analyzer.records import Estimate, Layout
+    from cs_input_analyzer.records import Layout
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -27,28 +28,10 @@ def parsed(parse: Callable[[str], Any]) -> Callable[[click.Context, click.Parame
     return convert
 
 
-def _size(text: str) -> int:
-    from cs_input_analyzer import units
-
-    return units.parse_bytes(text)
-
-
-def _rate(text: str) -> float:
-    from cs_input_analyzer import units
-
-    return units.parse_bytes_per_s(text)
-
-
 def _layouts(text: str) -> tuple[Layout, ...]:
     from cs_input_analyzer import records
 
     return tuple(records.Layout.parse(part) for part in text.split(",") if part.strip())
-
-
-def _estimate(text: str) -> Estimate:
-    from cs_input_analyzer import units
-
-    return units.parse_estimate(text)
 
 
 def _nodes(text: str) -> tuple[str, ...]:
@@ -63,20 +46,9 @@ def _codes(text: str) -> tuple[str, ...]:
     return rules.check_codes([part.strip() for part in text.split(",") if part.strip()])
 
 
-def _per_s(text: str) -> float:
-    from cs_input_analyzer import units
-
-    return units.parse_per_s(text)
-
-
-def _seconds(text: str) -> float:
-    from cs_input_analyzer import units
-
-    return units.parse_seconds(text)
-
-
-SIZE, RATE, LAYOUTS, ESTIMATE = parsed(_size), parsed(_rate), parsed(_layouts), parsed(_estimate)
-CODES, NODES, PER_S, SECONDS = parsed(_codes), parsed(_nodes), parsed(_per_s), parsed(_seconds)
+SIZE, RATE, ESTIMATE = parsed(units.parse_bytes), parsed(units.parse_bytes_per_s), parsed(units.parse_estimate)
+PER_S, SECONDS = parsed(units.parse_per_s), parsed(units.parse_seconds)
+LAYOUTS, CODES, NODES = parsed(_layouts), parsed(_codes), parsed(_nodes)
 
 
 def max_seconds(default: float) -> tuple[Callable[[Function], Function], ...]:

@@ -8,6 +8,8 @@ never 0, ratios between 0 and 1. A field that is an `Estimate` carries its 90 % 
 (docs/interfaces.md), so an `Analysis` that is written out structurally *is* the run file.
 """
 
+# ruff: noqa: F401  (imported for others; a list of the names would say the same twice)
+
 from __future__ import annotations
 
 from cs_input_analyzer.records.comparison import (
@@ -22,15 +24,7 @@ from cs_input_analyzer.records.comparison import (
     RateChange,
     RateDirection,
 )
-from cs_input_analyzer.records.findings import (
-    LEAST_GAIN,
-    Case,
-    Finding,
-    Fixes,
-    Mode,
-    Patch,
-    Severity,
-)
+from cs_input_analyzer.records.findings import LEAST_GAIN, Case, Finding, Fixes, Mode, Patch, Severity
 from cs_input_analyzer.records.inspection import (
     PhaseSpan,
     PlanChange,
@@ -43,11 +37,7 @@ from cs_input_analyzer.records.inspection import (
     StallCause,
     StepWorker,
 )
-from cs_input_analyzer.records.machine import (
-    Cluster,
-    Host,
-    Layout,
-)
+from cs_input_analyzer.records.machine import Cluster, Host, Layout
 from cs_input_analyzer.records.measured import (
     RESTART,
     RUNTIME,
@@ -73,13 +63,7 @@ from cs_input_analyzer.records.measured import (
     WorkerResult,
     WorkerStatus,
 )
-from cs_input_analyzer.records.model import (
-    CapacityModel,
-    ContentionPoint,
-    Limit,
-    Prediction,
-    WorkerPoint,
-)
+from cs_input_analyzer.records.model import CapacityModel, ContentionPoint, Limit, Prediction, WorkerPoint
 from cs_input_analyzer.records.pipeline import (
     Component,
     ContextUse,
@@ -91,13 +75,7 @@ from cs_input_analyzer.records.pipeline import (
     SamplesPerElement,
     Scalar,
 )
-from cs_input_analyzer.records.plan import (
-    Alternative,
-    LaunchLines,
-    LaunchPlan,
-    StorageBasis,
-    WhatIf,
-)
+from cs_input_analyzer.records.plan import Alternative, LaunchLines, LaunchPlan, StorageBasis, WhatIf
 from cs_input_analyzer.records.run import (
     SCHEMA_VERSION,
     START_TIMEOUT_S,
@@ -114,93 +92,3 @@ from cs_input_analyzer.records.run import (
     VerdictName,
 )
 from wafer_model import Consumption, Estimate
-
-__all__ = [
-    "LEAST_GAIN",
-    "RESTART",
-    "RUNTIME",
-    "SCHEMA_VERSION",
-    "START_TIMEOUT_S",
-    "UNATTRIBUTED",
-    "Alternative",
-    "Analysis",
-    "BatchGap",
-    "Budget",
-    "CacheChoice",
-    "CapacityModel",
-    "Capture",
-    "CaptureCandidate",
-    "CaptureKind",
-    "Case",
-    "Cluster",
-    "ComparedRun",
-    "Comparison",
-    "Component",
-    "Consumption",
-    "ContentionPoint",
-    "ContextUse",
-    "CostDirection",
-    "Decomposition",
-    "Difference",
-    "Edit",
-    "EditKind",
-    "Estimate",
-    "Feed",
-    "FileSet",
-    "Finding",
-    "FindingChange",
-    "Fixes",
-    "Host",
-    "LaunchLines",
-    "LaunchPlan",
-    "Layout",
-    "Limit",
-    "Measurement",
-    "MemoryChange",
-    "MemoryDirection",
-    "Mode",
-    "Noise",
-    "Op",
-    "OpChange",
-    "OpCost",
-    "Options",
-    "Parent",
-    "Patch",
-    "PhaseSpan",
-    "PipelineGraph",
-    "PlanChange",
-    "Prediction",
-    "Profile",
-    "RateChange",
-    "RateDirection",
-    "ReadRate",
-    "RunInspection",
-    "RunPhase",
-    "RunRates",
-    "RunSource",
-    "RunSourceKind",
-    "SamplesPerElement",
-    "Scalar",
-    "Scaling",
-    "ScalingPoint",
-    "SerialStation",
-    "Severity",
-    "Stall",
-    "StallCause",
-    "Station",
-    "StationKind",
-    "SteadyState",
-    "StepWorker",
-    "StopReason",
-    "Storage",
-    "StorageBasis",
-    "Tool",
-    "TunedParameter",
-    "Validation",
-    "ValidationRow",
-    "VerdictName",
-    "WhatIf",
-    "WorkerPoint",
-    "WorkerResult",
-    "WorkerStatus",
-]

@@ -125,8 +125,9 @@ def _multiplied(factors: Sequence[Estimate], powers: Sequence[int]) -> Estimate:
 
 def _log_halves(rate: Estimate) -> tuple[float, float]:
     """How far the interval reaches down and up, natural logarithms."""
-    low = max(rate.low, SMALLEST_LOW_RATIO * rate.estimate)
-    return math.log(rate.estimate / low), math.log(rate.high / rate.estimate)
+    middle = math.log(rate.estimate)
+    down = middle - math.log(rate.low) if rate.low > 0 else math.inf
+    return min(down, -math.log(SMALLEST_LOW_RATIO)), math.log(rate.high) - middle
 
 
 def standard_error(rate: Estimate) -> float:

@@ -33,6 +33,7 @@ from cs_input_analyzer.records import (
     Validation,
     ValidationRow,
 )
+from cs_input_analyzer.stats.estimates import half_width_of_mean, mean_of
 from cs_input_analyzer.studies.probing import Probing, Results, shortest_round_s
 from cs_input_analyzer.units import format_ratio, format_seconds
 
@@ -40,7 +41,6 @@ __all__ = ["Trial", "delivered", "pooled", "validate"]
 
 Progress = Callable[[str, float], None]
 
-CONFIDENCE = 0.90
 # Shares of cached files that differ by less are the same.
 CACHED_DIFFERENCE_RATIO = 0.1
 
@@ -149,18 +149,11 @@ def pooled(launches: Sequence[Estimate]) -> Estimate:
     Two errors in quadrature: launches differ from each other (Student's t on their spread), and each was seen for a while only. Of
     one launch alone the first is not known and left out.
     """
-    from scipy.special import stdtrit
-
-    count = len(launches)
-    mean = math.fsum(rate.estimate for rate in launches) / count
-    between = 0.0
-    if count > 1:
-        spread = math.sqrt(math.fsum((rate.estimate - mean) ** 2 for rate in launches) / (count - 1))
-        between = float(stdtrit(count - 1, 0.5 + CONFIDENCE / 2)) * spread / math.sqrt(count)
-    down = math.sqrt(math.fsum((rate.estimate - rate.low) ** 2 for rate in launches)) / count
-    up = math.sqrt(math.fsum((rate.high - rate.estimate) ** 2 for rate in launches)) / count
-    low = max(0.0, mean - math.hypot(between, down))
-    return Estimate(estimate=mean, low=min(low, mean), high=mean + math.hypot(between, up), count=count)
+    mean = mean_of(launches)
+    between = half_width_of_mean([rate.estimate for rate in launches])
+    low = max(0.0, mean.estimate - math.hypot(between, mean.estimate - mean.low))
+    high = mean.estimate + math.hypot(between, mean.high - mean.estimate)
+    return Estimate(estimate=mean.estimate, low=low, high=high, count=len(launches))
 
 
 def _predicted(trial: Trial, model: CapacityModel, layout: Layout) -> Prediction:

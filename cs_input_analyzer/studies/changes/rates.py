@@ -14,9 +14,10 @@ import math
 from collections.abc import Sequence
 
 from cs_input_analyzer.records import Measurement, RateChange, RateDirection
+from cs_input_analyzer.stats.estimates import from_log, log_error
 from cs_input_analyzer.studies.changes.disturbance import disturbance_log
 from cs_input_analyzer.studies.changes.launches import Pair, rate_of
-from cs_input_analyzer.studies.changes.spread import RUN_SPREAD_RATIO, Spread, log_error, mean, pooled, ratio_estimate
+from cs_input_analyzer.studies.changes.spread import RUN_SPREAD_RATIO, Spread, mean, pooled
 
 __all__ = ["rate_changes"]
 
@@ -33,7 +34,7 @@ def _change(pair: Pair, spread: Spread, places: int) -> RateChange:
     old, new = _logs(pair.old), _logs(pair.new)
     between_runs = 2 * RUN_SPREAD_RATIO**2 + disturbance_log(pair) ** 2
     error = math.sqrt(spread.variance * (1 / len(old) + 1 / len(new)) + between_runs)
-    ratio = ratio_estimate(mean(new) - mean(old), spread.t(places) * error, len(old) + len(new))
+    ratio = from_log(mean(new) - mean(old), spread.t(places) * error, len(old) + len(new))
     change: RateDirection = "no difference seen"
     if ratio.low > 1:
         change = "faster"
@@ -45,8 +46,8 @@ def _change(pair: Pair, spread: Spread, places: int) -> RateChange:
         num_workers=pair.num_workers,
         old_cache_state=pair.old[0].cache_state,
         new_cache_state=pair.new[0].cache_state,
-        old_samples_per_s=ratio_estimate(mean(old), alone / math.sqrt(len(old)), len(old)),
-        new_samples_per_s=ratio_estimate(mean(new), alone / math.sqrt(len(new)), len(new)),
+        old_samples_per_s=from_log(mean(old), alone / math.sqrt(len(old)), len(old)),
+        new_samples_per_s=from_log(mean(new), alone / math.sqrt(len(new)), len(new)),
         ratio=ratio,
         change=change,
         old_cpu_s_per_sample=_cpu_s(pair.old),

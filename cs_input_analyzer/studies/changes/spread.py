@@ -11,10 +11,9 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from cs_input_analyzer.records import Estimate
-from cs_input_analyzer.stats.estimates import NORMAL_95
+from cs_input_analyzer.stats.estimates import student_t
 
-__all__ = ["MOST_LOG", "RUN_SPREAD_RATIO", "Spread", "log_error", "mean", "pooled", "ratio_estimate"]
+__all__ = ["RUN_SPREAD_RATIO", "Spread", "mean", "pooled"]
 
 # Assumption: fresh launches alike differ by so much (one standard deviation), which is worth so many observations. More, and
 # lighter, than the capacity model assumes: who compares must not cry wolf on a host that nothing is known of. On simulated launches
@@ -23,10 +22,6 @@ SPREAD_RATIO, SPREAD_WEIGHT = 0.05, 2
 # Assumption: the same code on the same quiet host, minutes or days apart, differs by so much (one standard deviation) in what holds
 # for a whole run: clock, neighbours, where files lie.
 RUN_SPREAD_RATIO = 0.02
-# What an exponential may be asked for: an edited run can hold rates of any size.
-MOST_LOG = 300.0
-# An interval that reaches down to zero has no logarithm; it counts as one that reaches down to a seventh.
-LARGEST_LOG_HALF = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,9 +33,7 @@ class Spread:
 
     def t(self, places: int) -> float:
         """Student's t of an interval that holds 90 %, for `places` statements together (Bonferroni)."""
-        from scipy.special import stdtrit
-
-        return float(stdtrit(self.degrees, 1 - 0.05 / max(1, places)))
+        return student_t(self.degrees, places)
 
 
 def pooled(groups: Iterable[Sequence[float]], error_variance: float) -> Spread:
@@ -56,19 +49,6 @@ def pooled(groups: Iterable[Sequence[float]], error_variance: float) -> Spread:
     return Spread(variance=max(mixed, seen, error_variance), degrees=degrees + SPREAD_WEIGHT)
 
 
-def log_error(rate: Estimate) -> float:
-    """Standard error of the logarithm of a rate above zero, from its 90 % interval."""
-    middle = math.log(rate.estimate)
-    low = max(math.log(rate.low), middle - LARGEST_LOG_HALF) if rate.low > 0 else middle - LARGEST_LOG_HALF
-    return (math.log(rate.high) - low) / 2 / NORMAL_95
-
-
 def mean(values: Sequence[float]) -> float:
     """Of at least one; of large numbers, too."""
     return math.fsum(value / len(values) for value in values)
-
-
-def ratio_estimate(middle: float, half: float, count: int) -> Estimate:
-    """What a logarithm and half its interval stand for."""
-    low, estimate, high = (math.exp(min(max(value, -MOST_LOG), MOST_LOG)) for value in (middle - half, middle, middle + half))
-    return Estimate(estimate=estimate, low=min(low, estimate), high=max(high, estimate), count=count)

@@ -6,7 +6,7 @@ import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import psutil
 
@@ -250,19 +250,11 @@ class Probing:
         self._report(f"trying {len(candidates)} fix{'es' if len(candidates) > 1 else ''}")
         launched = self._launcher.run(
             self._launcher.start(layout),
-            WorkPlan(
-                target=self._target,
-                pickled=self._pickled,
-                params_json=self._options.params_json,
-                stand_ins=self._options.stand_ins,
-                mode=self._options.mode,
-                input_context=self._options.input_context,
+            self._work(
                 batch_size=None,
-                samples_per_element=self._options.samples_per_element,
                 cache="as-is",
                 num_workers=1,
                 worker_indices=(0,),
-                target_error_ratio=self._options.target_error_ratio,
                 min_window_s=FIXES_WINDOW_S,
                 max_window_s=FIXES_WINDOW_S,
                 deadline_s=self.seconds.deadline_s,
@@ -319,22 +311,14 @@ class Probing:
         )
         launched = self._launcher.run(
             launching,
-            WorkPlan(
-                target=self._target,
-                pickled=self._pickled,
-                params_json=self._options.params_json,
-                stand_ins=self._options.stand_ins,
-                mode=self._options.mode,
-                input_context=self._options.input_context,
+            self._work(
                 batch_size=self._options.batch_size,
-                samples_per_element=self._options.samples_per_element,
                 has_demand=has_demand(self._options),
                 cache=cache or self.results.cache,
                 want_source=self._role == "probe" and is_first,
                 want_prefixes=want_prefixes,
                 num_workers=num_workers,
                 worker_indices=wanted.indices,
-                target_error_ratio=self._options.target_error_ratio,
                 min_window_s=min(2.0, window_s),
                 max_window_s=window_s,
                 deadline_s=max(self.seconds.deadline_s, began_s + self.seconds.least_s),
@@ -351,6 +335,21 @@ class Probing:
         if launched.is_interrupted:
             raise KeyboardInterrupt
         return launched
+
+    def _work(self, **of_this_launch: Any) -> WorkPlan:
+        """What workers are to do: what is alike in all launches of this run, and what is of this one."""
+        options = self._options
+        return WorkPlan(
+            target=self._target,
+            pickled=self._pickled,
+            params_json=options.params_json,
+            stand_ins=options.stand_ins,
+            mode=options.mode,
+            input_context=options.input_context,
+            samples_per_element=options.samples_per_element,
+            target_error_ratio=options.target_error_ratio,
+            **of_this_launch,
+        )
 
     def _report(self, what: str) -> None:
         self._progress(what, self.seconds.spent_ratio)

@@ -25,6 +25,7 @@ from cs_input_analyzer.records import (
     Station,
     Storage,
 )
+from cs_input_analyzer.stats.estimates import quotient
 from cs_input_analyzer.worker.costs import CACHED_RATIO
 from cs_input_analyzer.worker.summary import between_processes_ratio
 
@@ -186,7 +187,7 @@ class Results:
         alone = [m for m in self.measurements if m.layout.tasks == m.num_workers == 1]
         cold = {m.layout: m.samples_per_s for m in alone if m.samples_per_s is not None and m.cache_state == "cold"}
         warm = {m.layout: m.samples_per_s for m in alone if m.samples_per_s is not None and m.cache_state == "warm"}
-        return next((_ratio(warm[layout], cold[layout]) for layout in warm if layout in cold), None)
+        return next((quotient(warm[layout], cold[layout]) for layout in warm if layout in cold), None)
 
     def scaling(self) -> Scaling | None:
         """What launches over several nodes said of the storage; None where there were none."""
@@ -264,11 +265,3 @@ def _bytes_per_s(measurement: Measurement) -> float:
     """What the workers of a launch read together; 0 of those of which that is not known."""
     workers = measurement.measured_workers
     return sum(w.samples_per_s.estimate * w.bytes_read_per_sample for w in workers if w.samples_per_s and w.bytes_read_per_sample)
-
-
-def _ratio(above: Estimate, below: Estimate) -> Estimate:
-    """Of two rates that know nothing of each other: relative errors add in quadrature."""
-    ratio = above.estimate / below.estimate
-    down = math.hypot(1 - above.low / above.estimate, below.high / below.estimate - 1)
-    up = math.hypot(above.high / above.estimate - 1, 1 - below.low / below.estimate)
-    return Estimate(estimate=ratio, low=ratio * max(0.0, 1 - down), high=ratio * (1 + up))
