@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.paired import arguments, save, show
-from wafer_model.accuracy import EXPLANATIONS, Accuracy, all_modes, overall_error_factor, unfitted
-from wafer_model.calibration import LeftOut, refit
+from benchmarks.wafer_fit import EXPLANATIONS, Accuracy, LeftOut, all_modes, overall_error_factor, refit, unfitted
 from wafer_model.constants import MODES, OWN_FILE, Constants, own_constants
 from wafer_model.published import published_runs
 

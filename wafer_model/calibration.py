@@ -1,209 +1,22 @@
-"""Fitting the constants on public runs, saying how well they predict networks left out, and rescaling by one measured point.
-
-Three constants per mode at most: the efficiency, the latency of a streamed block, and a factor per system (against CS-2) and per
-major release (against the latest), both held near 1 by a prior, because few public runs speak about them. No row and no network
-has a constant of its own. Errors are logarithms of model over published: a factor too high and a factor too low are equally wrong.
-"""
+"""Rescaling the constants by one measured rate, so that the model gives exactly that."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 
-from wafer_model.constants import LATEST, UNKNOWN_SYSTEM, Z90, Constants, Domain, constants_of
+from wafer_model.constants import LATEST, Constants
 from wafer_model.errors import WaferModelError
 from wafer_model.model import predict
 from wafer_model.network import Network
 from wafer_model.prediction import WaferPrediction
-from wafer_model.published import PublishedRun
 from wafer_model.systems import System
 
-REFERENCE_SYSTEM = "CS-2"
-LATEST_MAJOR = "2"
-# Standard deviations of logarithms. Runs of one network on one system differ by this (releases, batches); networks by that; and
-# a system or release may lie so far from the reference before the data must insist.
-RUN_SPREAD = 0.15
-NETWORK_SPREAD = 0.3
-FACTOR_PRIOR = UNKNOWN_SYSTEM
-# Beyond so many standard deviations a residual pulls linearly and no more (Huber), so that one odd run does not bend the rest.
-ODD_ROW = 1.5
 # Standard deviations of the logarithm between networks: efficiencies that the public weight-streaming runs imply lie between 0.15
 # and 0.43; the two public series over batch sizes (BERT-large on CS-2, Llama 7B on CS-3) imply latencies of 2.6 and 2.7 ms.
 EFFICIENCY_SPREAD = 0.35
 LATENCY_SPREAD = 0.1
-# Five public families are too few to promise less after one point (they show 0.02).
-CALIBRATED_FLOOR = 0.03
-# With fewer left-out groups than this an error estimate is no better than a guess from above.
-FEW_GROUPS = 3
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeftOut:
-    """A public run, predicted without its (network, system, mode) group, and with one point of the group."""
-
-    run: PublishedRun
-    predicted: WaferPrediction
-    calibrated_by: str | None = None
-
-    @property
-    def log_error(self) -> float:
-        """ln(model / published)."""
-        return math.log(self.predicted.samples_per_s.estimate / self.run.samples_per_s)
-
-    @property
-    def is_inside(self) -> bool:
-        interval = self.predicted.samples_per_s
-        return interval.low <= self.run.samples_per_s <= interval.high
-
-
-def predict_run(run: PublishedRun, constants: Constants, *, calibrated: bool = False) -> WaferPrediction:
-    """The model's word on a public run."""
-    return predict(
-        run.build(),
-        run.system,
-        run.mode,
-        batch_size=run.batch_size,
-        systems=run.systems,
-        micro_batch_size=run.micro_batch_size,
-        release=run.release,
-        constants=constants,
-        calibrated=calibrated,
-    )
-
-
-def fit(mode: str, runs: Sequence[PublishedRun], *, start: Constants | None = None) -> Constants:
-    """Constants of `mode` that fit `runs` best; the error terms stay as they were in `start`.
-
-    Networks differ in efficiency by more than runs of one network do. So each network has a deviation of its own while fitting
-    (a random effect, pulled to 0), and systems and releases are compared within networks; then the deviations are thrown away,
-    for a prediction is of a network that may have none.
-
-    Raises:
-        WaferModelError: no run of this mode.
-    """
-    from scipy.optimize import least_squares  # here: a prediction needs no scipy
-
-    chosen = [run for run in runs if run.mode == mode and run.is_fitted]
-    if not chosen:
-        raise WaferModelError(f"no public {mode} run to fit on")
-    base = start or constants_of(mode)
-    names = _names(mode, chosen)
-
-    def residuals(values: Sequence[float]) -> list[float]:
-        constants = _unpacked(base, names, values)
-        deviations = dict(zip(names.networks, values[names.first_network :], strict=True))
-        errors = [_log_error(run, constants.scaled(math.exp(deviations[run.network]))) / RUN_SPREAD for run in chosen]
-        priors = [value / FACTOR_PRIOR for value in values[names.first_factor : names.first_network]]
-        return errors + priors + [deviation / NETWORK_SPREAD for deviation in deviations.values()]
-
-    first = [math.log(0.25)] + [math.log(2.5e-3)] * names.has_latency
-    first += [0.0] * (len(names.systems) + len(names.releases) + len(names.networks))
-    found = least_squares(residuals, first, loss="huber", f_scale=ODD_ROW, diff_step=1e-4)
-    return _unpacked(base, names, found.x)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Names:
-    """What the numbers of a fit stand for, in their order: efficiency, latency, systems, releases, networks."""
-
-    has_latency: bool
-    systems: tuple[str, ...]
-    releases: tuple[str, ...]
-    networks: tuple[str, ...]
-
-    @property
-    def first_factor(self) -> int:
-        return 1 + self.has_latency
-
-    @property
-    def first_network(self) -> int:
-        return self.first_factor + len(self.systems) + len(self.releases)
-
-
-def _names(mode: str, chosen: Sequence[PublishedRun]) -> _Names:
-    """A factor of a system or release is fitted only where a network has runs on both of its sides: else it is the network's."""
-
-    def comparable(side: Callable[[PublishedRun], str], reference: str) -> tuple[str, ...]:
-        at_reference = {run.network for run in chosen if side(run) == reference}
-        return tuple(sorted({side(run) for run in chosen if run.network in at_reference} - {reference}))
-
-    return _Names(
-        has_latency=mode == "weight_streaming",
-        systems=comparable(lambda run: run.system, REFERENCE_SYSTEM),
-        releases=comparable(_major, LATEST_MAJOR),
-        networks=tuple(sorted({run.network for run in chosen})),
-    )
-
-
-def domain_of(mode: str, runs: Sequence[PublishedRun]) -> Domain:
-    """What the fitted runs of `mode` cover, one at least."""
-    chosen = [run for run in runs if run.mode == mode and run.is_fitted]
-    sizes = [run.build().parameters for run in chosen]
-    return Domain(
-        kinds=tuple(sorted({run.build().kind for run in chosen})),
-        systems=tuple(sorted({run.system for run in chosen})),
-        parameters=(min(sizes), max(sizes)),
-    )
-
-
-def _unpacked(base: Constants, names: _Names, values: Sequence[float]) -> Constants:
-    factors = [math.exp(value) for value in values[names.first_factor : names.first_network]]
-    return replace(
-        base,
-        efficiency=math.exp(values[0]),
-        layer_latency_s=math.exp(values[1]) if names.has_latency else 0.0,
-        system_factor=dict(zip(names.systems, factors, strict=False)),
-        release_factor=dict(zip(names.releases, factors[len(names.systems) :], strict=True)),
-    )
-
-
-def _major(run: PublishedRun) -> str:
-    return run.release.split(".")[0]
-
-
-def _log_error(run: PublishedRun, constants: Constants) -> float:
-    return math.log(predict_run(run, constants).samples_per_s.estimate / run.samples_per_s)
-
-
-def leave_groups_out(mode: str, runs: Sequence[PublishedRun]) -> tuple[LeftOut, ...]:
-    """Every fitted run of `mode`, predicted by constants that saw nothing of its (network, system, mode)."""
-    chosen = [run for run in runs if run.mode == mode and run.is_fitted]
-    results = []
-    for group in dict.fromkeys(run.group for run in chosen):
-        rest = [run for run in chosen if run.group != group]
-        if not rest:
-            continue
-        constants = fit(mode, rest)
-        results += [LeftOut(run=run, predicted=predict_run(run, constants)) for run in chosen if run.group == group]
-    return tuple(results)
-
-
-def calibrate_by_each(mode: str, runs: Sequence[PublishedRun]) -> tuple[LeftOut, ...]:
-    """Every run, predicted after calibrating on each other run of its family: same network, system, mode and release.
-
-    Rows whose sequence length is unknown take part: one point makes up for it.
-    """
-    chosen = [run for run in runs if run.mode == mode and run.bound in ("compute", "unknown")]
-    results = []
-    for point in chosen:
-        family = [run for run in chosen if run.id != point.id and run.group == point.group and run.release == point.release]
-        if not family:
-            continue
-        constants = calibrate(
-            constants_of(mode),
-            point.build(),
-            point.system,
-            batch_size=point.batch_size,
-            samples_per_s=point.samples_per_s,
-            systems=point.systems,
-            micro_batch_size=point.micro_batch_size,
-            release=point.release,
-        )
-        results += [
-            LeftOut(run=run, predicted=predict_run(run, constants, calibrated=True), calibrated_by=point.id) for run in family
-        ]
-    return tuple(results)
 
 
 def calibrate(
@@ -284,29 +97,3 @@ def _solve(
         middle = (low + high) / 2
         low, high = (middle, high) if rate(moved(middle)) < target else (low, middle)
     return moved(high)
-
-
-def error_factor(errors: Sequence[float]) -> float:
-    """Geometric mean of how far off: exp of the mean |ln error|."""
-    return math.exp(sum(abs(error) for error in errors) / len(errors))
-
-
-def log_sigma(left_out: Sequence[LeftOut], *, floor: float = 0.0) -> float:
-    """Root mean square of ln(model / published), each group counting once per row as the user would meet it."""
-    if not left_out:
-        return floor
-    return max(floor, math.sqrt(sum(row.log_error**2 for row in left_out) / len(left_out)))
-
-
-def refit(mode: str, runs: Sequence[PublishedRun]) -> Constants:
-    """Constants for `constants.yaml`: fitted on all runs, with errors from leaving groups out and from one-point calibration."""
-    constants = fit(mode, runs)
-    left_out = leave_groups_out(mode, runs)
-    groups = len({row.run.group for row in left_out})
-    sigma = log_sigma(left_out)
-    if groups < FEW_GROUPS:  # a handful of errors: widen by Student's t over the normal
-        from scipy.stats import t
-
-        sigma *= float(t.ppf(0.95, max(1, len(left_out) - 1))) / Z90
-    calibrated = log_sigma(calibrate_by_each(mode, runs), floor=CALIBRATED_FLOOR)
-    return replace(constants, log_sigma=sigma, calibrated_log_sigma=calibrated, domain=domain_of(mode, runs))

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.wafer_fit import EXPLANATIONS, Accuracy, all_modes, error_factor, fit, overall_error_factor, unfitted
 from wafer_model import WaferModelError
-from wafer_model.accuracy import EXPLANATIONS, Accuracy, all_modes, overall_error_factor, unfitted
-from wafer_model.calibration import calibrate, error_factor, fit
+from wafer_model.calibration import calibrate
 from wafer_model.catalogue import build_network
 from wafer_model.constants import MODES, Constants, constants_of, load_constants
 from wafer_model.model import predict

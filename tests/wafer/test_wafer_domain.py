@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from benchmarks.wafer_fit import all_modes, domain_of, overall_error_factor
 from cs_input_analyzer import report
 from cs_input_analyzer.records import Options
 from cs_input_analyzer.report.wording import demand_text
 from wafer_model import from_model
-from wafer_model.accuracy import all_modes, overall_error_factor
 from wafer_model.ask import ask
-from wafer_model.calibration import domain_of
 from wafer_model.catalogue import BUILDERS, build_network
 from wafer_model.constants import MODES, constants_of
 from wafer_model.published import published_runs
