@@ -9,7 +9,7 @@ from typing import Any
 from cs_input_analyzer.errors import AnalyzerError
 from cs_input_analyzer.monitoring.outputs import LOG
 from cs_input_analyzer.monitoring.verdict import accelerator_rate
-from cs_input_analyzer.records import Analysis, Consumption, Estimate, LaunchPlan
+from cs_input_analyzer.records import Analysis, Consumption, Estimate, LaunchPlan, Layout
 from cs_input_analyzer.units import counted, format_estimate
 
 MOST_WHAT_IFS = 2
@@ -48,18 +48,24 @@ def advise(found: Analysis, demand: Estimate | None) -> str:
         demand: what the accelerator took, or would have taken without waiting, of all workers together, in samples per second; the
             demand of the analysis counts where it is larger (a run that starves shows only part of its demand), or alone.
     """
-    from cs_input_analyzer.planning import recommend
-
     if found.capacity is None:
         return "the saved analysis holds no capacity model; analyze again with more --max-seconds for advice"
     wanted = _larger(demand, found.consumption)
     if wanted is None:
         return "no demand is known: pass log steps that read the loss, or analyze with --demand"
+    return planned(found, wanted, found.options.current)[1]
+
+
+def planned(found: Analysis, wanted: Consumption, current: Layout | None) -> tuple[LaunchPlan | None, str]:
+    """The launch that the capacity model of an analysis plans for a demand, in place of `current`, and the sentence about it."""
+    from cs_input_analyzer.planning import recommend
+
+    assert found.capacity is not None
     try:
-        plan = recommend.recommend(found.capacity, wanted, found.cluster, found.options)
+        plan = recommend.recommend(found.capacity, wanted, found.cluster, replace(found.options, current=current))
     except AnalyzerError as error:
-        return f"no launch of the saved analysis fits: {error}"
-    return _sentence(found, plan, wanted)
+        return None, f"no launch of the saved analysis fits: {error}"
+    return plan, _sentence(plan, wanted, current)
 
 
 def _larger(seen: Estimate | None, declared: Consumption | None) -> Consumption | None:
@@ -71,21 +77,19 @@ def _larger(seen: Estimate | None, declared: Consumption | None) -> Consumption 
     return replace(base, samples_per_s=seen, source="declared", limited_by=None)
 
 
-def _sentence(found: Analysis, plan: LaunchPlan, wanted: Consumption) -> str:
-    today = found.options.current
-    change = f"{plan.layout}" if today is None else f"{today} -> {plan.layout}"
-    workers = f"{counted(plan.input_workers, 'input worker')}"
+def _sentence(plan: LaunchPlan, wanted: Consumption, current: Layout | None) -> str:
+    change = f"{plan.layout}" if current is None else f"{current} -> {plan.layout}"
     predicted = format_estimate(plan.predicted_samples_per_s)
-    demand = format_estimate(wanted.samples_per_s)
-    if today == plan.layout:
-        start = f"the launch {plan.layout} is what the analysis would choose, and predicts {predicted}"
+    if current == plan.layout:
+        start = f"the launch {plan.layout} is what the analysis would choose, and its capacity model predicts {predicted}"
     else:
-        start = f"launch {change} ({workers}): predicted {predicted}"
-    start += f" for a demand of {demand}"
-    if not plan.meets_demand:
-        start += f", which it does not meet: {plan.limited_by} limits it"
-    helping = [row for row in plan.what_if if row.meets_demand and not plan.meets_demand] or [
+        workers = counted(plan.input_workers, "input worker")
+        start = f"launch {change} ({workers}): by the capacity model predicted {predicted}"
+    start += f" for a demand of {format_estimate(wanted.samples_per_s)}"
+    if plan.meets_demand:
+        return f"{start}."
+    helping = [row for row in plan.what_if if row.meets_demand] or [
         row for row in plan.what_if if row.note not in ("", "changes nothing")
     ]
-    rows = "; ".join(f"{row.name}: {row.layout}, {row.note}" for row in helping[:MOST_WHAT_IFS] if not plan.meets_demand)
-    return f"{start}. {rows}".strip().rstrip(".") + "."
+    rows = "; ".join(f"{row.name}: {row.layout}, {row.note}" for row in helping[:MOST_WHAT_IFS])
+    return f"{start}, which it does not meet: {plan.limited_by} limits it. {rows}".strip().rstrip(".") + "."

@@ -23,7 +23,6 @@ class Rates:
         since_s: the last sampling point, on the caller's clock.
         total_samples: the caller's count at that point.
         samples, elapsed_s: those of all accepted intervals, and nothing else: what GlobalRate is made of.
-        local_per_s: of the last accepted interval.
         rate_per_s: Rate; None until an interval was seen.
     """
 
@@ -32,7 +31,6 @@ class Rates:
     total_samples: float = 0.0
     samples: float = 0.0
     elapsed_s: float = 0.0
-    local_per_s: float | None = None
     rate_per_s: float | None = None
 
     @property
@@ -42,13 +40,7 @@ class Rates:
 
 
 def started(now_s: float, *, total_samples: float = 0.0, smoothing: float = SMOOTHING) -> Rates:
-    """Nothing seen yet: the executable is loaded at `now_s`, and the samples counted by then are not part of any rate.
-
-    Raises:
-        ValueError: a smoothing factor outside of 0 to below 1, with which Rate would not follow what is seen.
-    """
-    if not 0 <= smoothing < 1:
-        raise ValueError(f"smoothing must be 0 or more and below 1 (0.4 is usual), got {smoothing}")
+    """Nothing seen yet: the executable is loaded at `now_s`, and the samples counted by then are not part of any rate."""
     return Rates(smoothing=smoothing, since_s=now_s, total_samples=total_samples)
 
 
@@ -75,6 +67,5 @@ def sampled(rates: Rates, total_samples: float, now_s: float) -> Rates:
         total_samples=total_samples,
         samples=rates.samples + gained,
         elapsed_s=rates.elapsed_s + passed_s,
-        local_per_s=local,
         rate_per_s=local if before is None else (1 - rates.smoothing) * local + rates.smoothing * before,
     )

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from cs_input_analyzer.errors import UsageError
-from cs_input_analyzer.planning.recommend import predict_current, recommend, single_task_nodes
+from cs_input_analyzer.monitoring.advice import planned
+from cs_input_analyzer.planning.recommend import predict_current, single_task_nodes
 from cs_input_analyzer.records import Analysis, Estimate, Layout, Options, PlanChange, VerdictName
-from cs_input_analyzer.units import format_count, format_estimate, format_rate
-from wafer_model import Consumption, from_rate
+from cs_input_analyzer.units import format_count, format_rate
+from wafer_model import from_rate
 
 ABOVE_RATIO, BELOW_RATIO = 1.25, 1 / 50
 """A run this far above what an analysis says is possible, or this far below its demand, is hardly of the same network and input."""
@@ -103,21 +103,11 @@ def _without_demand(verdict: VerdictName) -> str:
 
 
 def _planned(change: PlanChange, demand: Demand, analysis: Analysis) -> PlanChange:
-    assert analysis.capacity is not None
-    known = analysis.consumption
-    consumption: Consumption = from_rate(demand.samples_per_s, mode=known.mode if known is not None else None)
-    options = replace(analysis.options, current=change.current)
-    try:
-        plan = recommend(analysis.capacity, consumption, analysis.cluster, options)
-    except UsageError as error:
-        return replace(change, text=f"The capacity model has no launch for it: {error}")
-    gives = f"{plan.layout} gives {format_estimate(plan.predicted_samples_per_s)}"
-    if plan.meets_demand:
-        text = f"Launch {plan.layout}: by the capacity model {gives}, for {format_rate(demand.samples_per_s)} that are wanted."
-    else:
-        text = f"No launch on {analysis.cluster.name} gives enough: {gives}, limited by {plan.limited_by}."
-    if plan.layout == change.current:
-        text = f"The launch in use is the one the capacity model would plan: {gives}."
+    mode = analysis.consumption.mode if analysis.consumption is not None else None
+    plan, text = planned(analysis, from_rate(demand.samples_per_s, mode=mode), change.current)
+    text = f"{text[0].upper()}{text[1:]}"
+    if plan is None:
+        return replace(change, text=text)
     return replace(change, layout=plan.layout, predicted_samples_per_s=plan.predicted_samples_per_s, text=text)
 
 

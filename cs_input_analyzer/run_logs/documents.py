@@ -22,27 +22,21 @@ _CHECKPOINTS = (
     ("runconfig", "save_checkpoints_steps"),
     ("trainer", "init", "checkpoint", "steps"),
 )
-_SYSTEMS = (("runconfig", "num_csx"), ("trainer", "init", "backend", "cluster_config", "num_csx"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunParameters:
-    """What a run was asked to do. `systems`: how many shared a step."""
+    """What a run was asked to do."""
 
-    path: str
     batch_size: int | None
     checkpoint_every: int | None
-    systems: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PerformanceSummary:
     """Of the steps of one session after the first. Rates are per step and smoothed as Rate is, in samples per second."""
 
-    path: str
-    steps: int
     average_samples_per_s: float
-    median_samples_per_s: float
     slowest_step: int
     slowest_samples_per_s: float
 
@@ -57,10 +51,8 @@ def read_parameters(path: Path) -> RunParameters | None:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (ValueError, yaml.YAMLError, RecursionError) as error:
         raise UsageError(f"{path}: not read as YAML: {str(error).splitlines()[0]}") from None
-    batch, every, systems = (_first(document, places) for places in (_BATCH, _CHECKPOINTS, _SYSTEMS))
-    if batch is None and every is None:
-        return None
-    return RunParameters(path=str(path), batch_size=batch, checkpoint_every=every, systems=systems)
+    batch, every = (_first(document, places) for places in (_BATCH, _CHECKPOINTS))
+    return None if batch is None and every is None else RunParameters(batch_size=batch, checkpoint_every=every)
 
 
 def _first(document: object, places: tuple[tuple[str, ...], ...]) -> int | None:
@@ -74,11 +66,8 @@ def _first(document: object, places: tuple[tuple[str, ...], ...]) -> int | None:
 
 
 _RATE = r"(\d+(?:\.\d+)?(?:e[-+]?\d+)?)"
-_SUMMARY = (
-    re.compile(r"^(\d+) steps in session", re.MULTILINE),
-    re.compile(rf"^Average steady state samples per second: {_RATE}, median: {_RATE}\s*$", re.MULTILINE),
-    re.compile(rf"^Slowest step: step (\d+), rate: {_RATE} \(", re.MULTILINE),
-)
+_AVERAGE = re.compile(rf"^Average steady state samples per second: {_RATE}, median: {_RATE}\s*$", re.MULTILINE)
+_SLOWEST = re.compile(rf"^Slowest step: step (\d+), rate: {_RATE} \(", re.MULTILINE)
 
 
 def read_performance_summary(path: Path) -> PerformanceSummary:
@@ -86,14 +75,11 @@ def read_performance_summary(path: Path) -> PerformanceSummary:
     if path.stat().st_size > LARGEST_BYTES:
         raise UsageError(f"{path}: too large for a performance summary")
     text = path.read_text(encoding="utf-8", errors="replace")
-    steps, average, slowest = (pattern.search(text) for pattern in _SUMMARY)
-    if steps is None or average is None or slowest is None:
+    average, slowest = _AVERAGE.search(text), _SLOWEST.search(text)
+    if average is None or slowest is None:
         raise UsageError(f"{path}: not a performance summary: the lines on its steps and their rates are not in it")
     return PerformanceSummary(
-        path=str(path),
-        steps=int(steps[1]),
         average_samples_per_s=float(average[1]),
-        median_samples_per_s=float(average[2]),
         slowest_step=int(slowest[1]),
         slowest_samples_per_s=float(slowest[2]),
     )

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cs_input_analyzer.monitoring.rates import SMOOTHING
-from cs_input_analyzer.records import Estimate, StallCause
+from cs_input_analyzer.records import Estimate, Stall
 from cs_input_analyzer.run_logs.grammar import Line
 from cs_input_analyzer.run_logs.steps import CAUSES, Floats, Intervals, StepTable, Writer, weighted_median
 from cs_input_analyzer.stats.estimates import half_width_of_mean
@@ -64,21 +64,6 @@ CLUSTER_RATIO, MEAN_RATIO, CLUSTER_SHARE_RATIO, EVEN_LINES_RATIO = 1.05, 1.1, 0.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Interval:
-    """From one step line to a later one. `start_s` on the scale of the stamps."""
-
-    start_s: float
-    seconds: float
-    steps: int
-    step: int
-    cause: StallCause
-
-    @property
-    def pace_s(self) -> float:
-        return self.seconds / self.steps
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Saved:
     """Steps at which the run saved checkpoints, by what it left behind beside its log: the steps of files, and every so many."""
 
@@ -106,7 +91,7 @@ class Pace:
         usual_steps_per_s: what half of the steps reach; between stalls, that is.
         burst_ratio: Rate as logged over the throughput from line to line, the middle one: well above 1 where the steps of one
             interval come in a burst and Rate, sampled at each of them, tells of the burst alone. None without a batch size.
-        stalls: the longest, by start; `stall_count` and `stall_lost_s` all of them.
+        stalls: the longest, by start, which is on the scale of the stamps; `stall_count` and `stall_lost_s` all of them.
         stall_every_steps: their distance where it is regular.
         explained: the longest intervals that hold a checkpoint, an evaluation or a set-up, and pauses that nothing but the burst
             after them explains; `explained_s` the time of all of the former, `made_up_count` and `made_up_s` all of the latter.
@@ -121,11 +106,11 @@ class Pace:
     burst_ratio: float | None
     plain_s: float
     plain_steps: int
-    stalls: tuple[Interval, ...]
+    stalls: tuple[Stall, ...]
     stall_count: int
     stall_lost_s: float
     stall_every_steps: float | None
-    explained: tuple[Interval, ...]
+    explained: tuple[Stall, ...]
     explained_s: float
     made_up_count: int
     made_up_s: float
@@ -172,11 +157,11 @@ def pace_of(writer: Writer, finished: Line | None, *, batch_size: float | None =
         burst_ratio=_burst_ratio(bursts),
         plain_s=float(intervals.seconds[plain].sum()),
         plain_steps=int(intervals.steps[plain].sum()),
-        stalls=_longest(intervals, kinds, stalled),
+        stalls=_longest(intervals, kinds, stalled, usual_s),
         stall_count=len(stalled),
         stall_lost_s=float(lost.sum()),
         stall_every_steps=_regular_distance(intervals.step[stalled]),
-        explained=_longest(intervals, kinds, excused),
+        explained=_longest(intervals, kinds, excused, usual_s),
         explained_s=float(intervals.seconds[kinds == _EXPLAINED].sum()),
         made_up_count=int(made_up.sum()),
         made_up_s=float(intervals.seconds[made_up].sum()),
@@ -283,14 +268,16 @@ def _quick_ratio(relative: Floats) -> float:
     return min(QUICK_RATIO, 1 - QUICK_SIGMAS * SPREAD_OF_MEDIAN * float(np.median(np.abs(even - np.median(even)))))
 
 
-def _longest(intervals: Intervals, kinds: npt.NDArray[np.int64], places: npt.NDArray[np.int64]) -> tuple[Interval, ...]:
+def _longest(
+    intervals: Intervals, kinds: npt.NDArray[np.int64], places: npt.NDArray[np.int64], usual_s: float | None
+) -> tuple[Stall, ...]:
     """By start."""
     chosen = sorted(places[np.argsort(-intervals.seconds[places] / intervals.steps[places], kind="stable")][:MOST_SHOWN])
     return tuple(
-        Interval(
+        Stall(
             start_s=float(intervals.start_s[place]),
-            seconds=float(intervals.seconds[place]),
-            steps=int(intervals.steps[place]),
+            duration_s=float(intervals.seconds[place]),
+            lost_s=float(intervals.seconds[place] - (usual_s or 0.0) * intervals.steps[place]),
             step=int(intervals.step[place]),
             cause="read late" if kinds[place] == _MADE_UP else CAUSES[intervals.cause[place]],
         )

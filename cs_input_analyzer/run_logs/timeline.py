@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from cs_input_analyzer.records import PhaseSpan, RunPhase, Stall
 from cs_input_analyzer.run_logs.console_log import LoggedRun
-from cs_input_analyzer.run_logs.pace import Interval, Pace
+from cs_input_analyzer.run_logs.pace import Pace
 from wafer_model.performance_json import Performance
 
 MOST_STALLS = 20
@@ -55,17 +57,8 @@ def _training(run: LoggedRun) -> list[PhaseSpan]:
 
 def shown_stalls(run: LoggedRun, pace: Pace) -> tuple[Stall, ...]:
     """The longest of both kinds, by start: those without a cause, and the pauses that have one."""
-    usual_s = 1 / pace.usual_steps_per_s if pace.usual_steps_per_s else None
-    stalls = [_stall(run, interval, usual_s) for interval in (*pace.stalls, *pace.explained)]
-    longest = sorted((stall for stall in stalls if stall.lost_s > 0), key=lambda stall: -stall.lost_s)[:MOST_STALLS]
-    return tuple(sorted(longest, key=lambda stall: stall.step))
-
-
-def _stall(run: LoggedRun, interval: Interval, usual_s: float | None) -> Stall:
-    return Stall(
-        start_s=_since_first(run, interval.start_s),
-        duration_s=interval.seconds,
-        lost_s=interval.seconds - (usual_s or 0.0) * interval.steps,
-        step=interval.step,
-        cause=interval.cause,
+    lost = [stall for stall in (*pace.stalls, *pace.explained) if stall.lost_s > 0]
+    longest = sorted(lost, key=lambda stall: -stall.lost_s)[:MOST_STALLS]
+    return tuple(
+        replace(stall, start_s=_since_first(run, stall.start_s)) for stall in sorted(longest, key=lambda stall: stall.step)
     )

@@ -82,6 +82,11 @@ def silent(**options: Any) -> csia.KerasInputMonitor:
     return csia.KerasInputMonitor(**(defaults | options))
 
 
+def fit(model: Any, monitor: csia.KerasInputMonitor, dataset: Any = None, **options: Any) -> None:
+    dataset = monitor._dataset if dataset is None else dataset
+    model.fit(dataset, verbose=0, shuffle=False, callbacks=[monitor], **options)
+
+
 # --- Keras -----------------------------------------------------------------------------------------------------------------------
 
 
@@ -104,26 +109,19 @@ def test_training_is_compared_with_its_input_alone(
     dataset = batches_of(tf, 80)
     monitor = silent(dataset=dataset)
     model = model_of(tf, keras, step_s=0.003, steps_per_execution=steps_per_execution)
-    model.fit(dataset, epochs=1, verbose=0, shuffle=False, callbacks=[monitor])
+    fit(model, monitor, dataset)
     assert monitor.verdict.name == expected, monitor.verdict.why
 
 
-def test_a_starved_fit_is_not_called_accelerator_bound(tf: Any, keras: Any) -> None:
-    dataset = batches_of(tf, 40, slow_s=SLOW_S)
-    monitor = silent(dataset=dataset, measure_s=1.5)
-    model_of(tf, keras).fit(dataset, epochs=1, verbose=0, shuffle=False, callbacks=[monitor])
-    assert monitor.verdict.name != "accelerator_bound", monitor.verdict.why
+@pytest.mark.parametrize(("slow_s", "step_s", "is_starved"), [(SLOW_S, 0.0, True), (0.0, SLOW_S, False)])
+def test_a_fit_is_judged_by_its_input_alone(tf: Any, keras: Any, slow_s: float, step_s: float, is_starved: bool) -> None:
+    monitor = silent(dataset=batches_of(tf, 40, slow_s=slow_s), measure_s=1.5)
+    fit(model_of(tf, keras, step_s=step_s), monitor)
+    assert (monitor.verdict.name != "accelerator_bound") is is_starved, monitor.verdict.why
     assert monitor.input_alone is not None
     assert monitor.input_alone.samples_per_s is not None
     assert monitor.input_alone.isolation == "none"
     assert monitor.summary().steps == 40
-
-
-def test_a_fit_whose_input_keeps_up_is_called_accelerator_bound(tf: Any, keras: Any) -> None:
-    dataset = batches_of(tf, 40)
-    monitor = silent(dataset=dataset)
-    model_of(tf, keras, step_s=SLOW_S).fit(dataset, epochs=1, verbose=0, shuffle=False, callbacks=[monitor])
-    assert monitor.verdict.name == "accelerator_bound", monitor.verdict.why
 
 
 def test_an_input_that_prepares_nothing_ahead_is_waited_for(tf: Any, keras: Any) -> None:
@@ -132,7 +130,7 @@ def test_an_input_that_prepares_nothing_ahead_is_waited_for(tf: Any, keras: Any)
     options.experimental_optimization.inject_prefetch = False
     dataset = batches_of(tf, 40, slow_s=SLOW_S, prefetch=False).with_options(options)
     monitor = silent(dataset=dataset)
-    model_of(tf, keras, step_s=SLOW_S).fit(dataset, epochs=1, verbose=0, shuffle=False, callbacks=[monitor])
+    fit(model_of(tf, keras, step_s=SLOW_S), monitor, dataset)
     assert monitor.input_alone is not None
     assert monitor.input_alone.is_overlapped is False
     assert monitor.verdict.name == "input_bound", monitor.verdict.why
@@ -141,7 +139,7 @@ def test_an_input_that_prepares_nothing_ahead_is_waited_for(tf: Any, keras: Any)
 def test_measuring_before_gives_a_verdict_while_it_runs(tf: Any, keras: Any, tmp_path: Path) -> None:
     dataset = batches_of(tf, 40)
     monitor = silent(dataset=dataset, measure="before", log_every=10, log_dir=tmp_path)
-    model_of(tf, keras, step_s=SLOW_S).fit(dataset, epochs=1, verbose=0, shuffle=False, callbacks=[monitor])
+    fit(model_of(tf, keras, step_s=SLOW_S), monitor, dataset)
     verdicts = [
         json.loads(line) for line in (tmp_path / "steps.jsonl").read_text(encoding="utf-8").splitlines() if '"verdict"' in line
     ]
@@ -151,7 +149,7 @@ def test_measuring_before_gives_a_verdict_while_it_runs(tf: Any, keras: Any, tmp
 
 def test_without_a_dataset_there_are_rates_and_no_verdict(tf: Any, keras: Any, tmp_path: Path) -> None:
     monitor = silent(log_dir=tmp_path)
-    model_of(tf, keras).fit(batches_of(tf, 30), epochs=2, verbose=0, shuffle=False, callbacks=[monitor])
+    fit(model_of(tf, keras), monitor, batches_of(tf, 30), epochs=2)
     summary = monitor.summary()
     assert summary.verdict.name == "unknown"
     assert summary.rate_per_s
@@ -161,30 +159,22 @@ def test_without_a_dataset_there_are_rates_and_no_verdict(tf: Any, keras: Any, t
     assert content["compile_time"] > 0
 
 
-@pytest.mark.parametrize(("batches", "steps_per_execution", "known"), [(10, 4, True), (10, 4, False), (12, 4, True), (7, 16, True)])
-def test_steps_are_counted_as_they_ran(tf: Any, keras: Any, batches: int, steps_per_execution: int, known: bool) -> None:
+@pytest.mark.parametrize("accumulated", [None, 3])
+@pytest.mark.parametrize(("batches", "steps_per_execution", "known"), [(10, 1, True), (10, 4, True), (10, 4, False), (7, 16, True)])
+def test_steps_are_counted_as_they_ran(
+    tf: Any, keras: Any, batches: int, steps_per_execution: int, known: bool, accumulated: int | None
+) -> None:
+    """Also where gradients are accumulated, and the optimizer counts updates."""
     dataset = batches_of(tf, batches)
     if not known:
         dataset = dataset.filter(lambda features, labels: True)  # its cardinality is unknown now
-    monitor = silent()
-    model = model_of(tf, keras, steps_per_execution=steps_per_execution)
-    with pytest.warns(UserWarning, match="ran out of data") if not known else pytest.MonkeyPatch.context():
-        model.fit(dataset, epochs=2, verbose=0, shuffle=False, callbacks=[monitor])
-    assert monitor.summary().steps == 2 * batches == int(model.optimizer.iterations.numpy())
-    assert monitor.summary().samples == 2 * batches * BATCH
-
-
-@pytest.mark.parametrize(("steps_per_execution", "known"), [(1, True), (4, True), (4, False)])
-def test_steps_are_counted_where_gradients_are_accumulated(tf: Any, keras: Any, steps_per_execution: int, known: bool) -> None:
-    dataset = batches_of(tf, 10)
-    if not known:
-        dataset = dataset.filter(lambda features, labels: True)
-    optimizer = keras.optimizers.SGD(gradient_accumulation_steps=3)
+    optimizer = keras.optimizers.SGD(gradient_accumulation_steps=accumulated)
     model, monitor = model_of(tf, keras, steps_per_execution=steps_per_execution, optimizer=optimizer), silent()
     with pytest.warns(UserWarning, match="ran out of data") if not known else pytest.MonkeyPatch.context():
-        model.fit(dataset, epochs=2, verbose=0, shuffle=False, callbacks=[monitor])
-    assert monitor.summary().steps == 20
-    assert int(model.optimizer.iterations.numpy()) < 20
+        fit(model, monitor, dataset, epochs=2)
+    assert monitor.summary().steps == 2 * batches
+    assert monitor.summary().samples == 2 * batches * BATCH
+    assert (int(model.optimizer.iterations.numpy()) < 2 * batches) is (accumulated is not None)
 
 
 @pytest.mark.parametrize("overflows", [4, 10])
@@ -198,7 +188,7 @@ def test_steps_that_overflow_are_steps(tf: Any, keras: Any, overflows: int) -> N
     dataset = batches_of(tf, 10).enumerate().map(overflow)
     optimizer = keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD())
     model, monitor = model_of(tf, keras, optimizer=optimizer), silent()
-    model.fit(dataset, epochs=1, verbose=0, shuffle=False, callbacks=[monitor])
+    fit(model, monitor, dataset)
     assert monitor.summary().steps == 10
     assert int(model.optimizer.iterations.numpy()) == 10 - overflows
 
@@ -216,7 +206,7 @@ def test_steps_are_counted_where_a_model_has_optimizers_of_its_own(tf: Any, kera
 
     model, monitor = Adversarial(), silent()
     model.compile(optimizer="sgd", steps_per_execution=steps_per_execution)
-    model.fit(batches_of(tf, 10), epochs=2, verbose=0, shuffle=False, callbacks=[monitor])
+    fit(model, monitor, batches_of(tf, 10), epochs=2)
     assert monitor.summary().steps == 20
     assert int(model.optimizer.iterations.numpy()) == 0
 
@@ -224,7 +214,7 @@ def test_steps_are_counted_where_a_model_has_optimizers_of_its_own(tf: Any, kera
 @pytest.mark.parametrize(("log_every", "expected"), [(8, [8, 16, 20, 28, 36, 40]), (0, [20, 40])])
 def test_lines_go_on_in_later_epochs(tf: Any, keras: Any, log_every: int, expected: list[int], tmp_path: Path) -> None:
     monitor = silent(log_every=log_every, log_dir=tmp_path)
-    model_of(tf, keras).fit(batches_of(tf, 20), epochs=2, verbose=0, shuffle=False, callbacks=[monitor])
+    fit(model_of(tf, keras), monitor, batches_of(tf, 20), epochs=2)
     monitor.close()
     assert [event["step"] for event in events(tmp_path, "log")] == expected
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -55,21 +57,13 @@ def test_a_verdict_is_never_said_against_its_interval(one: float, two: float, th
     assert name != "accelerator_bound" or high < ACCELERATOR_BOUND_RATIO
 
 
-def test_without_a_synchronisation_it_is_unknown_and_says_what_to_do() -> None:
-    verdict = by_wait(None, steps=1000)
-    assert verdict.name == "unknown"
-    assert "log(" in verdict.why
-    assert verdict.wait_ratio is None
-
-
-def test_a_few_steps_are_not_called_whatever_they_show() -> None:
-    verdict = by_wait(within(0.8, 0.8, 0.8), steps=4)
-    assert verdict.name == "unknown"
-    assert "too few" in verdict.why
-
-
-def test_without_a_step_it_is_unknown() -> None:
-    assert by_wait(None, steps=0).name == "unknown"
+@pytest.mark.parametrize(
+    ("share", "steps", "words"), [(None, 1000, "log("), (within(0.8, 0.8, 0.8), 4, "too few"), (None, 0, "no step")]
+)
+def test_what_was_hardly_seen_is_unknown_and_says_why(share: Estimate | None, steps: int, words: str) -> None:
+    verdict = by_wait(share, steps=steps)
+    assert (verdict.name, verdict.wait_ratio) == ("unknown", share)
+    assert words in verdict.why
 
 
 def test_evidence_carries_share_and_interval() -> None:
@@ -122,19 +116,8 @@ def test_one_rate_alone_is_unknown(training: float | None, alone: float | None) 
 def test_the_text_for_performance_json_reads_back_as_what_it_says(low: float, high: float, expected: bool | None) -> None:
     text = bottleneck_text(by_wait(within(low, (low + high) / 2, high), steps=9))
     assessed = None if text == "Not Applicable" else text
-    performance = Performance(
-        path="",
-        total_samples=None,
-        total_time_s=None,
-        samples_per_s=None,
-        recent_samples_per_s=None,
-        estimated_samples_per_s=None,
-        compile_time_s=None,
-        programming_time_s=None,
-        flops_utilization_ratio=None,
-        suspected_input_bottleneck=assessed,
-        workers=(),
-    )
+    numbers = dict.fromkeys(field.name for field in fields(Performance))
+    performance = Performance(**numbers | {"suspected_input_bottleneck": assessed, "workers": ()})  # type: ignore[arg-type]
     assert performance.is_input_bound is expected
 
 

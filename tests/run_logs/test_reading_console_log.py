@@ -254,19 +254,16 @@ def test_a_clock_that_jumps_an_hour_is_no_stall(tmp_path: Path) -> None:
     assert logs.steady_steps(found) == pytest.approx(1.0)
 
 
-def test_stamps_that_stand_still_give_no_rate(tmp_path: Path) -> None:
-    lines = [logs.train_line(logs.stamp(0), step, 64.0, 65.0) for step in range(10, 200, 10)]
-    found = logs.inspected(tmp_path, lines)
-    assert found.rates.steady_steps_per_s is None
-    assert found.rates.global_rate_samples_per_s == 65.0
-
-
-def test_a_log_without_stamps_gives_the_logged_rates_alone(tmp_path: Path) -> None:
-    lines = [line[line.index("|") :] for line in logs.smoothed_log([10.0] * 20)]
-    found = logs.inspected(tmp_path, lines)
-    assert found.rates.steady_samples_per_s is None
-    assert found.rates.rate_samples_per_s == 64.0
-    assert all(span.start_s is None for span in found.timeline)
+@pytest.mark.parametrize("kind", ["no stamps", "stamps that stand still", "stamps that all run backwards"])
+def test_without_times_there_are_the_logged_rates_alone(tmp_path: Path, kind: str) -> None:
+    at = {"no stamps": lambda place: "", "stamps that stand still": lambda place: logs.stamp(0)}
+    of_line = at.get(kind, lambda place: logs.stamp(1000.0 - 10 * place))
+    found = logs.inspected(tmp_path, [logs.train_line(of_line(place), 10 * place, 64.0, 65.0) for place in range(1, 40)])
+    rates = found.rates
+    assert (rates.steady_steps_per_s, rates.rate_samples_per_s, rates.global_rate_samples_per_s) == (None, 64.0, 65.0)
+    assert found.stall_count == 0
+    assert any("backwards" in note for note in found.notes) == (kind == "stamps that all run backwards")
+    assert kind != "no stamps" or all(span.start_s is None for span in found.timeline)
 
 
 def test_nan_rates_and_no_steps_are_no_rates(tmp_path: Path) -> None:
