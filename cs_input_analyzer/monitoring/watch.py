@@ -22,7 +22,6 @@ from cs_input_analyzer.monitoring.settings import Settings, visible_device
 from cs_input_analyzer.monitoring.summary import Summary, verdict_text
 from cs_input_analyzer.monitoring.task import training_task
 from cs_input_analyzer.monitoring.verdict import Verdict, by_wait
-from cs_input_analyzer.stats.estimates import student_t
 
 CHUNK = 48
 FLUSH_LINES = 512
@@ -56,7 +55,6 @@ class Watch:
     """
 
     def __init__(self, settings: Settings) -> None:
-        student_t(1.0)  # loads SciPy now, not in the middle of the training
         self.settings = settings
         self.clock = settings.clock
         self.device = settings.device or visible_device()

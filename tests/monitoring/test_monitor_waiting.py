@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from cs_input_analyzer.monitoring import waiting
 from cs_input_analyzer.monitoring.phases import Step
 from cs_input_analyzer.monitoring.waiting import Interval, OpenInterval
+from cs_input_analyzer.stats import estimates
 from tests.monitoring.loops import FakeClock, Loop
 
 MS = 1e-3
@@ -216,3 +217,8 @@ def interval(duration: float, *, steps: int = 10, phase: str = "steady") -> Inte
 def test_a_fast_interval_is_a_spike_only_behind_a_checkpoint(before: str, duration: float, expected: str) -> None:
     earlier = [interval(1.0), interval(1.1), interval(1.0, phase=before)]
     assert waiting.judged(interval(duration), earlier).phase == expected
+
+
+def test_quantiles_are_those_of_student_s_t() -> None:
+    for degrees in range(waiting.ENOUGH_BLOCKS - 1, waiting.MOST_BLOCKS):
+        assert waiting.student_t(degrees) == pytest.approx(estimates.student_t(degrees), rel=1e-3)
