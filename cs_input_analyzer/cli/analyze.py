@@ -115,6 +115,7 @@ def _analyze(
     found_wrong = mistakes()
     outputs = taken_outputs(choices)
     fail_on, is_quiet, is_verbose = choices.pop("fail_on"), choices.pop("quiet"), choices.pop("verbose")
+    is_full = choices.pop("full")
     options = options_of(params_file, overrides, choices, found_wrong, is_quiet=is_quiet)
     check_outputs(outputs, found_wrong)
     api.check(target, options, found_wrong)
@@ -126,7 +127,7 @@ def _analyze(
     )
     if known is not None:
         found = replace(found, consumption=replace(known, mode=found.options.wafer_mode or known.mode))
-    deliver(found, outputs, is_quiet, lambda **shape: reports.render(found, "console", **shape))
+    deliver(found, outputs, is_quiet, lambda **shape: reports.render(found, "console", full=is_full, **shape), is_full=is_full)
     if found.interrupted:
         return interrupted()
     return EXIT_TRIPPED if is_tripped(found, fail_on) else 0

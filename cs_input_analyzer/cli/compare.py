@@ -8,6 +8,7 @@ from typing import Literal
 
 import click
 
+from cs_input_analyzer.cli import options as shared
 from cs_input_analyzer.cli.command import Command
 from cs_input_analyzer.cli.running import EXIT_TRIPPED
 from cs_input_analyzer.cli.terminal import complain, is_terminal, print_text, width
@@ -26,8 +27,11 @@ from cs_input_analyzer.errors import AnalyzerError, UsageError
     metavar="PCT",
     help="Exit 1 if a launch is slower by more than PCT percent, and that for sure: with its whole interval.",
 )
+@shared.FULL
 @click.option("-q", "--quiet", is_flag=True, help="No report: only files and the exit code.")
-def compare(old_file: str, new_file: str, json_file: str | None, html_file: str | None, percent: float | None, quiet: bool) -> int:
+def compare(
+    old_file: str, new_file: str, json_file: str | None, html_file: str | None, percent: float | None, full: bool, quiet: bool
+) -> int:
     """Say what changed between two saved runs, and tell change from noise.
 
     Compared are the launches that both measured. Equal pipelines are wrongly called faster or slower in one comparison of ten, at
@@ -54,7 +58,8 @@ def compare(old_file: str, new_file: str, json_file: str | None, html_file: str 
         except AnalyzerError as error:
             failures.append(error)
     if failures or not quiet:
-        print_text(report.render_comparison(found, "console", width=width(), color=is_terminal(sys.stdout)))
+        shown = report.render_comparison(found, "console", width=width(), color=is_terminal(sys.stdout), full=full)
+        print_text(shown, is_paged=full)
     for failure in failures[:-1]:
         complain(str(failure))
     if failures:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 @click.option("--analysis", "run_file", metavar="RUN.json", help="A saved analysis of the same input: its model plans the change.")
 @click.option("--json", "json_file", metavar="FILE", help="Write what was found.")
 @click.option("--html", "html_file", metavar="FILE", help="Write it as a page.")
+@shared.FULL
 @click.option("-q", "--quiet", is_flag=True, help="No report: only files and the exit code.")
 def inspect_run(
     path: str,
@@ -31,6 +32,7 @@ def inspect_run(
     run_file: str | None,
     json_file: str | None,
     html_file: str | None,
+    full: bool,
     quiet: bool,
 ) -> int:
     """Read what a run left at PATH; say whether it waited for its input.
@@ -62,7 +64,8 @@ def inspect_run(
         except AnalyzerError as error:
             failures.append(error)
     if failures or not quiet:
-        print_text(report.render_inspection(found, "console", width=width(), color=is_terminal(sys.stdout)))
+        shown = report.render_inspection(found, "console", width=width(), color=is_terminal(sys.stdout), full=full)
+        print_text(shown, is_paged=full)
     for failure in failures[:-1]:
         complain(str(failure))
     if failures:

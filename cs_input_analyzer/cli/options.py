@@ -273,7 +273,9 @@ RULES = (
     ),
     click.option("--ignore", callback=CODES, default="", metavar="CODES", help="No findings of these rules."),
 )
+FULL = click.option("--full", is_flag=True, help="Print all of the report; through your pager on a terminal.")
 OUTPUT = (
+    FULL,
     click.option(
         "--fail-on", type=click.Choice(["input-bound", "warning"]), help="Exit 1 on this verdict, or on a warning or error."
     ),

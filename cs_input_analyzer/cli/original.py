@@ -92,6 +92,7 @@ def original(words: tuple[str, ...], available_nodes: int | None, number: int | 
     found_wrong, script = mistakes(), None
     outputs = taken_outputs(choices)
     fail_on, is_quiet, is_verbose = choices.pop("fail_on"), choices.pop("quiet"), choices.pop("verbose")
+    is_full = choices.pop("full")
     with found_wrong:
         choices["nodes"] = _nodes(available_nodes, choices)
     choices["train_command"] = choices["train_command"] or shlex.join(trained(words))
@@ -115,7 +116,7 @@ def original(words: tuple[str, ...], available_nodes: int | None, number: int | 
         return 0
     line = shlex.join(["cs_input_analyzer", *sys.argv[1:]])
     found = measured(is_quiet, is_verbose, lambda progress: _captured(script, number, options, progress, line, is_quiet))
-    deliver(found, outputs, is_quiet, lambda **shape: reports.render(found, "console", **shape))
+    deliver(found, outputs, is_quiet, lambda **shape: reports.render(found, "console", full=is_full, **shape), is_full=is_full)
     if found.interrupted:
         return interrupted()
     return EXIT_TRIPPED if is_tripped(found, fail_on) else 0

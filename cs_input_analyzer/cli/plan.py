@@ -29,7 +29,8 @@ def plan(run_file: str, **choices: Any) -> int:
 
     found_wrong = mistakes()
     outputs = taken_outputs(choices)
-    fail_on, is_quiet, _ = choices.pop("fail_on"), choices.pop("quiet"), choices.pop("verbose")
+    fail_on, is_quiet, is_full = choices.pop("fail_on"), choices.pop("quiet"), choices.pop("full")
+    choices.pop("verbose")
     check_outputs(outputs, found_wrong)
     choices["current"] = one_layout(choices["current"], found_wrong)
     source_of = click.get_current_context().get_parameter_source
@@ -42,7 +43,7 @@ def plan(run_file: str, **choices: Any) -> int:
         raise AssertionError("a run that cannot be read is a mistake")
     command = shlex.join(["cs_input_analyzer", *sys.argv[1:]])
     found = api.plan(run, path=run_file, command=command, mistakes=found_wrong, **typed)
-    deliver(found, outputs, is_quiet, lambda **shape: reports.render(found, "console", **shape))
+    deliver(found, outputs, is_quiet, lambda **shape: reports.render(found, "console", full=is_full, **shape), is_full=is_full)
     if not outputs and not is_quiet:
         tell("this is written nowhere: --json FILE writes the run with this plan, --html FILE its report")
     return EXIT_TRIPPED if is_tripped(found, fail_on) else 0

@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["console", "html", "json", "csv", "sbatch", "env", "log"]),
+    type=click.Choice(["console", "html", "json", "csv", "sbatch", "env", "log", "md", "summary"]),
     help="By the ending of FILE when not given; console on the terminal.",
 )
+@shared.FULL
 @click.option("-o", "--output", metavar="FILE", help="Write there instead of to the terminal.")
 @click.option(
     "--table",
@@ -38,6 +39,7 @@ def report(
     form: Format | None,
     output: str | None,
     table: str | None,
+    full: bool,
     select: tuple[str, ...],
     ignore: tuple[str, ...],
 ) -> int:
@@ -54,9 +56,10 @@ def report(
         return _tables(found, table, form, output)
     wanted: Format = form or (reports.format_of(output) if output else "console")
     if output is not None:
-        reports.write_text_atomically(output, reports.render(found, wanted))
+        reports.write_text_atomically(output, reports.render(found, wanted, full=full))
     else:
-        print_text(reports.render(found, wanted, width=width(), color=is_terminal(sys.stdout)))
+        text = reports.render(found, wanted, width=width(), color=is_terminal(sys.stdout), full=full)
+        print_text(text, is_paged=full and wanted == "console")
     return 0
 
 

@@ -60,6 +60,8 @@ def deliver(
     is_quiet: bool,
     rendered: Callable[..., str],
     write_more: Callable[[], None] | None = None,
+    *,
+    is_full: bool = False,
 ) -> None:
     """Writes all the files, and what else `write_more` writes, and prints what is `rendered`.
 
@@ -82,7 +84,7 @@ def deliver(
     except AnalyzerError as error:
         failures.append(error)
     if failures or not is_quiet:
-        print_text(rendered(width=width(), color=is_terminal(sys.stdout)))
+        print_text(rendered(width=width(), color=is_terminal(sys.stdout)), is_paged=is_full)
     if not is_quiet:
         for line in written:
             tell(line)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import sys
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -89,9 +90,17 @@ class ReaderLeft(Exception):
     """Standard output goes to a pipe that nobody reads any more. (Not an OSError: click makes exit code 1 of a broken pipe.)"""
 
 
-def print_text(text: str) -> None:
-    """A report on standard output. Raises OutputError or ReaderLeft where it cannot be printed."""
+def print_text(text: str, *, is_paged: bool = False) -> None:
+    """A report on standard output; `is_paged`: through the user's pager where it is a terminal too low for it.
+
+    Raises:
+        OutputError, ReaderLeft: it cannot be printed.
+    """
     try:
+        if is_paged and sys.stdin.isatty() and sys.stdout.isatty() and text.count("\n") > shutil.get_terminal_size().lines:
+            os.environ.setdefault("LESS", "-FRX")
+            click.echo_via_pager(text, color=is_terminal(sys.stdout))
+            return
         click.echo(text.rstrip("\n"), color=True)
     except BrokenPipeError:
         raise ReaderLeft from None

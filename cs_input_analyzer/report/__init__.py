@@ -14,12 +14,13 @@ from cs_input_analyzer.records import Analysis, Comparison, RunInspection, Valid
 if TYPE_CHECKING:
     import pandas as pd
 
+    from cs_input_analyzer.report.document import Document
     from wafer_model.prediction import WaferPrediction
 
 Part = TypeVar("Part")
-Format = Literal["console", "html", "json", "csv", "sbatch", "env", "log"]
+Format = Literal["console", "html", "json", "csv", "sbatch", "env", "log", "md", "summary"]
 
-FORMATS: tuple[Format, ...] = ("console", "html", "json", "csv", "sbatch", "env", "log")
+FORMATS: tuple[Format, ...] = ("console", "html", "json", "csv", "sbatch", "env", "log", "md", "summary")
 
 # What a file's ending says about the format wanted in it.
 ENDINGS: dict[str, Format] = {
@@ -33,23 +34,24 @@ ENDINGS: dict[str, Format] = {
     ".env": "env",
     ".txt": "console",
     ".log": "log",
+    ".md": "md",
 }
 
 
-def render(analysis: Analysis, format: Format, *, width: int | None = None, color: bool = False) -> str:
-    """The report as text. `width` and `color` matter to `console` only.
+def render(analysis: Analysis, format: Format, *, width: int | None = None, color: bool = False, full: bool = False) -> str:
+    """The report as text. `width` and `color` matter to `console` only; `full`, there and in `md`, gives all of it.
 
     Raises:
         UsageError: there is no such format, or the run holds no plan to write an sbatch file or an env file for.
     """
-    if format == "console":
-        from cs_input_analyzer.report.to_console import to_console
+    if format in ("console", "html", "md"):
+        from cs_input_analyzer.report.run_document import run_document
 
-        return to_console(analysis, width=width, color=color)
-    if format == "html":
-        from cs_input_analyzer.report.to_html import to_html
+        return _rendered(run_document(analysis), format, width, color, full)
+    if format == "summary":
+        from cs_input_analyzer.report.to_summary import to_summary
 
-        return to_html(analysis)
+        return to_summary(analysis)
     if format == "json":
         from cs_input_analyzer.report.to_json import to_json
 
@@ -85,68 +87,76 @@ def data_frames(analysis: Analysis) -> dict[str, pd.DataFrame]:
     return frames(analysis)
 
 
-def render_card(analysis: Analysis) -> str:
-    """The answer as a piece of HTML, for notebooks."""
-    from cs_input_analyzer.report.card import to_card
+def _rendered(document: Document, format: str, width: int | None, color: bool, full: bool) -> str:
+    if format == "html":
+        from cs_input_analyzer.report.to_html import to_html
 
-    return to_card(analysis)
+        return to_html(document)
+    if format == "md":
+        from cs_input_analyzer.report.to_markdown import to_markdown
+
+        return to_markdown(document, full=full)
+    from cs_input_analyzer.report.to_console import to_console
+
+    return to_console(document, full=full, width=width, color=color)
+
+
+def render_card(found: Analysis | Comparison) -> str:
+    """The short report as a piece of HTML, for notebooks."""
+    from cs_input_analyzer.report.card import to_card
+    from cs_input_analyzer.report.comparison import comparison_document
+    from cs_input_analyzer.report.run_document import run_document
+
+    return to_card(comparison_document(found) if isinstance(found, Comparison) else run_document(found))
 
 
 def render_validation(validation: Validation, *, width: int | None = None, color: bool = False) -> str:
     """Predicted against measured, as the console report shows it, without the rest of that report."""
-    from cs_input_analyzer.report.to_console import validation_to_console
+    from cs_input_analyzer.report.run_document import validation_document
 
-    return validation_to_console(validation, width=width, color=color)
+    return _rendered(validation_document(validation), "console", width, color, full=True)
 
 
-def render_inspection(found: RunInspection, format: Format, *, width: int | None = None, color: bool = False) -> str:
-    """A run that was read, as text: `console`, `html` or `json`.
-
-    Raises:
-        UsageError: another format.
-    """
-    from cs_input_analyzer.report.inspection_pages import inspection_to_console, inspection_to_html
+def render_inspection(
+    found: RunInspection, format: Format, *, width: int | None = None, color: bool = False, full: bool = False
+) -> str:
+    """A run that was read, as text: `console`, `html`, `md` or `json`. Raises UsageError for another format."""
+    from cs_input_analyzer.report.inspection import inspection_document
     from cs_input_analyzer.report.to_json import to_json
 
-    if format == "console":
-        return inspection_to_console(found, width=width, color=color)
-    if format == "html":
-        return inspection_to_html(found)
     if format == "json":
         return to_json(found)
-    raise UsageError(f"an inspected run has no format {format!r}; there are console, html, json")
+    if format not in ("console", "html", "md"):
+        raise UsageError(f"an inspected run has no format {format!r}; there are console, html, md, json")
+    return _rendered(inspection_document(found), format, width, color, full)
 
 
-def render_comparison(found: Comparison, format: Format, *, width: int | None = None, color: bool = False) -> str:
-    """Two runs beside each other, as text: `console`, `html` or `json`.
-
-    Raises:
-        UsageError: another format.
-    """
-    from cs_input_analyzer.report.comparison_pages import comparison_to_console, comparison_to_html
+def render_comparison(
+    found: Comparison, format: Format, *, width: int | None = None, color: bool = False, full: bool = False
+) -> str:
+    """Two runs beside each other, as text: `console`, `html`, `md` or `json`. Raises UsageError for another format."""
+    from cs_input_analyzer.report.comparison import comparison_document
     from cs_input_analyzer.report.to_json import to_json
 
-    if format == "console":
-        return comparison_to_console(found, width=width, color=color)
-    if format == "html":
-        return comparison_to_html(found)
     if format == "json":
         return to_json(found)
-    raise UsageError(f"a comparison has no format {format!r}; there are console, html, json")
+    if format not in ("console", "html", "md"):
+        raise UsageError(f"a comparison has no format {format!r}; there are console, html, md, json")
+    return _rendered(comparison_document(found), format, width, color, full)
 
 
 def render_tuning(analysis: Analysis, *, width: int | None = None, color: bool = False) -> str:
     """The fixes that were kept and the patch, for a terminal."""
-    from cs_input_analyzer.report.tuning import tuning_to_console
+    from cs_input_analyzer.report.tuning import tuning_document
 
-    return tuning_to_console(analysis, width=width, color=color)
+    return _rendered(tuning_document(analysis), "console", width, color, full=True)
 
 
 def render_wafer(found: WaferPrediction, *, width: int | None = None, color: bool = False) -> str:
     """What the wafer model says, for a terminal."""
-    from cs_input_analyzer.report.to_console import wafer_to_console
+    from cs_input_analyzer.report.wafer import wafer_document
 
-    return wafer_to_console(found, width=width, color=color)
+    return _rendered(wafer_document(found), "console", width, color, full=True)
 
 
 def wafer_json(found: WaferPrediction) -> str:

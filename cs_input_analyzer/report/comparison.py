@@ -1,28 +1,21 @@
-"""Two runs beside each other, worded: the same sentences, facts and rows for the console and the page."""
+"""Comparison -> Document: two runs beside each other."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import math
+import shlex
+from dataclasses import replace
 from typing import Literal
 
 from cs_input_analyzer.records import ComparedRun, Comparison, Estimate, FindingChange, OpChange, RateChange, Station
-from cs_input_analyzer.report.findings import FindingView, finding_views
+from cs_input_analyzer.report.document import Bar, Bars, Card, Document, TableOf, Text, present, section
+from cs_input_analyzer.report.findings import view_of
 from cs_input_analyzer.report.stations import MEANINGS as STATION_MEANINGS
 from cs_input_analyzer.report.tables import LAYOUT, SOURCE, YES_OR_NO, Column, Table, bare_rate
-from cs_input_analyzer.report.wording import VERDICTS, one_line, workers_text
+from cs_input_analyzer.report.wording import VERDICTS, one_line, short_source, workers_text
 from cs_input_analyzer.units import MISSING, format_bytes, format_count, format_estimate, format_ratio, format_seconds
 
-__all__ = [
-    "Mark",
-    "Marked",
-    "compared_tables",
-    "doubts_table",
-    "finding_change_views",
-    "headline",
-    "headline_mark",
-    "precision_sentence",
-    "sides_table",
-]
+__all__ = ["comparison_document"]
 
 # What a change means to the reader, beside its colour.
 Mark = Literal["better", "worse", "other", "same"]
@@ -36,16 +29,91 @@ MARKS: dict[str, Mark] = {
     "new": "other",
     "gone": "other",
 }
+# The picture reaches at least from this ratio to its inverse, so that noise looks like noise.
+LEAST_SPAN = 1.25
+MOST_SPAN = 8.0
+MARGIN_RATIO = 1.05
 # Ops that are named; a table of hundreds is one of noise.
 OPS_SHOWN = 25
+# What a short report has room for.
+FINDINGS_SHOWN = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Marked:
-    """A table, and for each of its rows what the change in it means."""
+def comparison_document(found: Comparison) -> Document:
+    """What changed, how sure that is, and what of it."""
+    tables, cards = compared_tables(found), _cards(found.findings)
+    return Document(
+        kind="comparison",
+        title="Two runs compared",
+        name=f"{found.old.path} → {found.new.path}",
+        mark=headline_mark(found),
+        headline=headline(found),
+        notices=(doubtful(found),) if found.doubts else (),
+        first=present(
+            section("ratios", "Rates, new over old", _ratio_bars(found), level="both"),
+            section("changed", "Findings that are new or gone", *_brief_cards(cards), level="brief"),
+        ),
+        sections=present(
+            section("doubts", "Doubts", TableOf(table=doubts_table(found), is_sorted=False), count=len(found.doubts)),
+            section("sides", "The runs", sides_table(found)),
+            *(section(marked.table.title.lower().replace(" ", "-"), marked.table.title, marked) for marked in tables),
+            section(
+                "findings",
+                f"Findings that are new or gone ({len(cards)})",
+                *(cards or (Text(text="none"),)),
+                count=len(cards),
+            ),
+        ),
+        closing=(
+            "All of it:",
+            f"cs_input_analyzer compare {quote(found.old.path)} {quote(found.new.path)} --full",
+        ),
+        footer=f"{found.tool.name} {found.tool.version}, compare. Every interval is a 90 % interval.",
+        record=found,
+    )
 
-    table: Table
-    marks: tuple[Mark, ...]
+
+RATIOS_NOTE = "New rate over old, with its interval, on a log scale; the dashed line is no change, to its left is slower."
+
+
+def quote(path: str) -> str:
+    return shlex.quote(one_line(path))
+
+
+def doubtful(found: Comparison) -> str:
+    """What makes the comparison doubtful, in a sentence; empty where nothing does."""
+    if not found.doubts:
+        return ""
+    differ = any(doubt.old != doubt.new for doubt in found.doubts)
+    what = "The runs differ in more than the pipeline" if differ else "Both runs were disturbed"
+    return f"{what}: read the change with the doubts in mind."
+
+
+def _ratio_bars(found: Comparison) -> Bars:
+    return Bars(bars=_ratios(found), name="rate-changes", note=RATIOS_NOTE)
+
+
+def _ratios(found: Comparison) -> tuple[Bar, ...]:
+    """On one log scale, as far from 1 to both sides. An interval that reaches beyond it ends at the edge."""
+    bounds = [bound for row in found.rates for bound in (row.ratio.low, row.ratio.high)]
+    span = min(max([LEAST_SPAN, *(max(bound, 1 / bound) * MARGIN_RATIO for bound in bounds if bound > 0)]), MOST_SPAN)
+    return tuple(
+        Bar(
+            label=f"{row.layout} of {row.num_workers}",
+            text=f"{row.ratio.estimate:.3g} × ({row.ratio.low:.3g} to {row.ratio.high:.3g}), {row.change}",
+            role=row.change,
+            low=_log_percent(row.ratio.low, span),
+            dot=_log_percent(row.ratio.estimate, span),
+            high=_log_percent(row.ratio.high, span),
+            even=50.0,
+        )
+        for row in found.rates
+    )
+
+
+def _log_percent(ratio: float, span: float) -> float:
+    place = math.log(max(ratio, 1e-300)) / math.log(span)
+    return round(50 + 50 * min(max(place, -1.0), 1.0), 2)
 
 
 def headline(found: Comparison) -> str:
@@ -89,7 +157,7 @@ def _times(ratio: Estimate) -> str:
 # --- the two sides -----------------------------------------------------------------------------------------------------------
 
 
-def sides_table(found: Comparison) -> Marked:
+def sides_table(found: Comparison) -> TableOf:
     """Old and new beside each other; a row in which they differ is marked."""
     columns = (
         Column(name="", meaning="what is compared"),
@@ -99,7 +167,12 @@ def sides_table(found: Comparison) -> Marked:
     old, new = _side(found.old), _side(found.new)
     rows = tuple((name, one, other) for (name, one), (_, other) in zip(old, new, strict=True))
     marks: tuple[Mark, ...] = tuple("same" if one == other or name in NO_CHANGE else "other" for name, one, other in rows)
-    return Marked(table=Table(title="The runs", columns=columns, rows=rows), marks=marks)
+    return TableOf(
+        table=Table(title="The runs", columns=columns, rows=rows),
+        marks=marks,
+        caption="Rows in which they differ are marked at their left.",
+        is_sorted=False,
+    )
 
 
 # Two runs always differ in these.
@@ -138,13 +211,13 @@ def _bottleneck(station: Station | None) -> str:
 # --- what changed ------------------------------------------------------------------------------------------------------------
 
 
-def compared_tables(found: Comparison) -> tuple[Marked, ...]:
+def compared_tables(found: Comparison) -> tuple[TableOf, ...]:
     """Rates, then the costs of ops and the memory, where the runs hold them."""
     tables = (_rates(found), _ops(found), _memory(found))
     return tuple(marked for marked in tables if marked.table.rows)
 
 
-def _rates(found: Comparison) -> Marked:
+def _rates(found: Comparison) -> TableOf:
     columns = (
         LAYOUT,
         Column(name="workers", meaning="as TF_CONFIG announced them", is_number=True),
@@ -163,7 +236,7 @@ def _rates(found: Comparison) -> Marked:
     rows = tuple(_rate_row(row) for row in found.rates)
     remarks = (precision_sentence(found), *(f"not compared: {one_line(text)}" for text in found.not_compared))
     table = Table(title="Rates", columns=columns, rows=rows, remarks=remarks)
-    return Marked(table=table, marks=_marks(tuple(row.change for row in found.rates)))
+    return TableOf(table=table, marks=_marks(tuple(row.change for row in found.rates)))
 
 
 def _rate_row(row: RateChange) -> tuple[str, ...]:
@@ -187,7 +260,7 @@ def _launches(rate: Estimate) -> str:
     return MISSING if rate.count is None else format_count(rate.count)
 
 
-def _ops(found: Comparison) -> Marked:
+def _ops(found: Comparison) -> TableOf:
     columns = (
         Column(name="op", meaning="process: all CPU of a worker; runtime: CPU that belongs to no op"),
         Column(name="old CPU", meaning="CPU time for one sample in the old run", is_number=True),
@@ -206,7 +279,7 @@ def _ops(found: Comparison) -> Marked:
     if any(op.change == "not comparable" for op in shown):
         remarks = (*remarks, "Costs are compared where both runs took them of workers with the same layout.")
     table = Table(title="Cost of each op", columns=columns, rows=tuple(_op_row(op) for op in shown), remarks=remarks)
-    return Marked(table=table, marks=_marks(tuple(op.change for op in shown)))
+    return TableOf(table=table, marks=_marks(tuple(op.change for op in shown)))
 
 
 def _op_row(op: OpChange) -> tuple[str, ...]:
@@ -225,7 +298,7 @@ def _op_row(op: OpChange) -> tuple[str, ...]:
     )
 
 
-def _memory(found: Comparison) -> Marked:
+def _memory(found: Comparison) -> TableOf:
     columns = (
         LAYOUT,
         Column(name="workers", meaning="as TF_CONFIG announced them", is_number=True),
@@ -244,7 +317,7 @@ def _memory(found: Comparison) -> Marked:
         for row in found.memory
     )
     table = Table(title="Memory of a worker", columns=columns, rows=rows)
-    return Marked(table=table, marks=_marks(tuple(row.change for row in found.memory)))
+    return TableOf(table=table, marks=_marks(tuple(row.change for row in found.memory)))
 
 
 def _marks(changes: tuple[str, ...]) -> tuple[Mark, ...]:
@@ -262,7 +335,22 @@ def doubts_table(found: Comparison) -> Table:
     return Table(title="Doubts", columns=columns, rows=rows)
 
 
-def finding_change_views(changes: tuple[FindingChange, ...]) -> tuple[tuple[str, FindingView], ...]:
+def _cards(changes: tuple[FindingChange, ...]) -> tuple[Card, ...]:
     """`new` or `gone` with each."""
-    views = finding_views(tuple(change.finding for change in changes))
-    return tuple((change.change, view) for change, view in zip(changes, views, strict=True))
+    return tuple(
+        Card(
+            view=view_of(item.finding),
+            anchor=f"finding-{place}",
+            gain="",
+            op=one_line(item.finding.op or ""),
+            at=f"{item.change}: {short_source(item.finding.source)}",
+            change=item.change,
+        )
+        for place, item in enumerate(changes)
+    )
+
+
+def _brief_cards(cards: tuple[Card, ...]) -> tuple[Card | Text, ...]:
+    more = len(cards) - FINDINGS_SHOWN
+    shown = tuple(replace(card, is_brief=True) for card in cards[:FINDINGS_SHOWN])
+    return (*shown, Text(text=f"+{more} more" if more > 0 else "", tone="note"))

@@ -11,6 +11,8 @@ from cs_input_analyzer.units import MISSING, format_bytes, format_rate, format_r
 GIL = "GIL"
 # A runtime row under this share, beside waiting ops, was squeezed out by their rows.
 HIDDEN_RATIO = 0.005
+# Ops with less of the CPU stand in one line together.
+MINOR_RATIO = 0.01
 # Ops that a sentence names; the table has all.
 NAMES_SHOWN = 4
 # Lines shorter than this show the six columns that a reader needs first.
@@ -54,7 +56,7 @@ DETAILS = (
 
 
 def op_cost_table(profile: Profile) -> Table:
-    """The ops in the order in which elements pass, the dearest one standing out. Details that no op has are left out."""
+    """The ops in the order in which elements pass, the costliest one standing out. Details that no op has are left out."""
     details = [_details(op) for op in profile.ops]
     known = [place for place in range(len(DETAILS)) if any(cells[place] != MISSING for cells in details)]
     rows = tuple(
@@ -69,13 +71,19 @@ def op_cost_table(profile: Profile) -> Table:
         )
         for op, cells in zip(profile.ops, details, strict=True)
     )
-    dearest = dearest_op(profile)
+    costliest = costliest_op(profile)
     return Table(
         title=f"Cost of each op (one worker of {profile.layout})",
         columns=(*NARROW, *(DETAILS[place] for place in known), SOURCE),
         rows=rows,
-        strong=profile.ops.index(dearest) if dearest is not None else None,
+        strong=profile.ops.index(costliest) if costliest is not None else None,
+        minor=tuple(place for place, op in enumerate(profile.ops) if _is_minor(op)),
     )
+
+
+def _is_minor(op: OpCost) -> bool:
+    """Whether it costs so little that a short line says enough."""
+    return op.merged_into is None and op.share_ratio is not None and op.share_ratio < MINOR_RATIO and not op.wait_s_per_sample
 
 
 def _details(op: OpCost) -> tuple[str, ...]:
@@ -92,23 +100,23 @@ def _parallel(op: OpCost) -> str:
     return " ".join(part for part in parts if part) or MISSING
 
 
-def dearest_op(profile: Profile) -> OpCost | None:
+def costliest_op(profile: Profile) -> OpCost | None:
     """The op with the largest share of the CPU; None where no share is known. `runtime` and its like are none."""
     shares = [(op.share_ratio, op) for op in profile.ops if op.is_op and op.share_ratio is not None]
     return max(shares, key=lambda pair: pair[0])[1] if shares else None
 
 
-def dearest_sentence(profile: Profile) -> str:
+def costliest_sentence(profile: Profile) -> str:
     """Which op to look at first; empty where no share is known."""
-    dearest = dearest_op(profile)
+    costliest = costliest_op(profile)
     unseen = _unseen_sentence(profile)
-    if dearest is None:
+    if costliest is None:
         return unseen
-    parts = [f"dearest op: {one_line(dearest.name)}, {format_ratio(dearest.share_ratio)} of the CPU{_at(dearest)}"]
+    parts = [f"costliest op: {one_line(costliest.name)}, {format_ratio(costliest.share_ratio)} of the CPU{_at(costliest)}"]
     parts += [
         f"more of it, {format_ratio(op.share_ratio)}, belongs to no op (runtime: executor, allocation, scheduling)"
         for op in profile.ops
-        if op.kind == RUNTIME and (op.share_ratio or 0.0) > (dearest.share_ratio or 0.0)
+        if op.kind == RUNTIME and (op.share_ratio or 0.0) > (costliest.share_ratio or 0.0)
     ]
     parts += [unseen] if unseen else []
     added = [f"`{one_line(op.name)}`" for op in profile.ops if op.is_marginal]
@@ -119,8 +127,8 @@ def dearest_sentence(profile: Profile) -> str:
             "threads spent more time in the ops than the process had CPU, so what the runtime costs is hidden in their rows"
         )
     waits = [(op.wait_s_per_sample, op) for op in profile.ops if op.wait_s_per_sample is not None]
-    wait_s, waiting = max(waits, key=lambda pair: pair[0]) if waits else (0.0, dearest)
-    if wait_s > (dearest.self_cpu_s_per_sample or 0.0):
+    wait_s, waiting = max(waits, key=lambda pair: pair[0]) if waits else (0.0, costliest)
+    if wait_s > (costliest.self_cpu_s_per_sample or 0.0):
         parts.append(f"longest wait: {one_line(waiting.name)}, {format_seconds(wait_s)} a sample{_at(waiting)}")
     return "; ".join(parts)
 

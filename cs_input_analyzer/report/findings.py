@@ -29,16 +29,14 @@ class FindingView:
     change: Change
 
 
-def finding_views(findings: tuple[Finding, ...]) -> tuple[FindingView, ...]:
-    return tuple(
-        FindingView(
-            code=one_line(finding.code),
-            severity=finding.severity,
-            message=finding.message,
-            facts=_facts(finding),
-            change=change_of(finding.before, finding.after),
-        )
-        for finding in findings
+def view_of(finding: Finding) -> FindingView:
+    """The finding in words."""
+    return FindingView(
+        code=one_line(finding.code),
+        severity=finding.severity,
+        message=finding.message,
+        facts=_facts(finding),
+        change=change_of(finding.before, finding.after),
     )
 
 

@@ -1,8 +1,13 @@
-"""A run that was read -> its facts and tables as text: the console and the page say the same from here."""
+"""RunInspection -> Document: what a finished run left behind, and whether it waited for its input."""
 
 from __future__ import annotations
 
-from cs_input_analyzer.records import RunInspection, Stall, StepWorker
+import shlex
+
+from cs_input_analyzer.records import PhaseSpan, RunInspection, Stall, StepWorker
+from cs_input_analyzer.report.document import Bar, Bars, Document, TableOf, present, section
+from cs_input_analyzer.report.document import Facts as FactsOf
+from cs_input_analyzer.report.run_document import BAR_MARGIN_RATIO, percent, rate_bar
 from cs_input_analyzer.report.tables import Column, Table
 from cs_input_analyzer.report.wording import VERDICTS, Facts, one_line
 from cs_input_analyzer.units import (
@@ -15,17 +20,80 @@ from cs_input_analyzer.units import (
     format_seconds,
 )
 
-__all__ = [
-    "inspection_verdict",
-    "rate_facts",
-    "source_facts",
-    "stalls_table",
-    "timeline_table",
-    "verdict_facts",
-    "workers_table",
-]
+__all__ = ["inspection_document"]
 
 PHASES_SHOWN = 24
+# A phase that is shorter could not be seen.
+LEAST_PERCENT = 0.4
+
+
+def inspection_document(found: RunInspection) -> Document:
+    """The verdict with its reasons, the rates, the phases and the workers."""
+    return Document(
+        kind="inspection",
+        title="Inspected run",
+        name=found.path,
+        mark=found.verdict,
+        headline=inspection_verdict(found),
+        first=present(
+            section(
+                "verdict",
+                "Verdict",
+                Bars(bars=_rate_bars(found), name="supply-demand", has_table=True),
+                FactsOf(pairs=verdict_facts(found)),
+                level="both",
+            )
+        ),
+        sections=present(
+            section("rates", "Rates", FactsOf(pairs=rate_facts(found)), level="both"),
+            section(
+                "timeline",
+                "Timeline",
+                Bars(bars=_stretches(found.timeline), name="timeline", has_table=True),
+                TableOf(table=timeline_table(found)),
+            ),
+            section("pauses", "Pauses", TableOf(table=stalls_table(found))),
+            section("workers", "Workers", TableOf(table=workers_table(found))),
+            section("sources", "What was read", FactsOf(pairs=source_facts(found))),
+        ),
+        closing=(
+            "All of it:",
+            f"cs_input_analyzer inspect-run {shlex.quote(one_line(found.path))} --full",
+        ),
+        footer=f"{found.tool.name} {found.tool.version}, inspect-run. Every interval is a 90 % interval.",
+        record=found,
+    )
+
+
+def _rate_bars(found: RunInspection) -> tuple[Bar, ...]:
+    """What the accelerator would take over what it took, on one scale from zero."""
+    steady, demand = found.rates.steady_samples_per_s, found.change.demand_samples_per_s
+    highest = max((value for value in (demand, steady.high if steady is not None else None) if value), default=0.0)
+    widest = highest * BAR_MARGIN_RATIO
+    bars = []
+    if demand is not None and widest > 0:
+        bars.append(Bar(label="would take", text=format_rate(demand), role="demand", length=percent(demand, widest)))
+    if steady is not None and widest > 0:
+        bars.append(rate_bar("took", format_estimate(steady), "supply", steady, widest))
+    return tuple(bars)
+
+
+def _stretches(timeline: tuple[PhaseSpan, ...]) -> tuple[Bar, ...]:
+    """Phases whose begin and length are known, as many as the table shows."""
+    shown = timeline[:PHASES_SHOWN]
+    known = [(span, span.start_s, span.duration_s) for span in shown if span.start_s is not None and span.duration_s is not None]
+    whole_s = max((start + length for _, start, length in known), default=0.0)
+    return tuple(
+        Bar(
+            label=span.phase if span.phase != "checkpoint" or span.step is None else f"checkpoint {span.step}",
+            text=format_seconds(length),
+            role=f"stretch {span.phase}",
+            begin=percent(start, whole_s),
+            length=max(percent(length, whole_s), LEAST_PERCENT),
+        )
+        for span, start, length in known
+        if whole_s > 0
+    )
 
 
 def inspection_verdict(found: RunInspection) -> str:

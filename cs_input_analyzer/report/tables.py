@@ -45,13 +45,20 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """`strong` is the row that stands out, by its place; None where none does. `remarks` are sentences to put below."""
+    """Rows of texts.
+
+    Attributes:
+        strong: the row that stands out, by its place; None where none does.
+        remarks: sentences to put below.
+        minor: rows that a console folds into one line, by their places.
+    """
 
     title: str
     columns: tuple[Column, ...]
     rows: tuple[tuple[str, ...], ...]
     strong: int | None = None
     remarks: tuple[str, ...] = ()
+    minor: tuple[int, ...] = ()
 
 
 LAYOUT = Column(name="layout", meaning="nodes x tasks per node x CPUs per task")

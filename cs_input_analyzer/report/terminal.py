@@ -59,10 +59,12 @@ def text_of(out: io.StringIO) -> str:
     return "\n".join(line.rstrip(" ") for line in out.getvalue().splitlines()) + "\n"
 
 
-def heading_on(console: Console, title: str) -> None:
+def heading_on(console: Console, title: str, *, is_apart: bool = True) -> None:
+    """A line across the terminal, with a blank one before it where it `is_apart`."""
     from rich.text import Text
 
-    console.print()
+    if is_apart:
+        console.print()
     console.print(Text(f"── {title} ".ljust(console.width, "─"), style="bold"))
 
 

@@ -1,4 +1,4 @@
-"""Analysis -> one self-contained HTML page: no request leaves it, and it holds the run, so that `report RUN.html` reads it back.
+"""Document -> one self-contained HTML page: no request leaves it, and it holds its record, so that `report RUN.html` reads it back.
 
 The templates escape by default (autoescape) and refuse a misspelt name (StrictUndefined); control characters are made visible on
 the way out. What draws the pictures is copied into the page, which therefore looks the same without a network, and in years.
@@ -8,28 +8,21 @@ from __future__ import annotations
 
 import functools
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cs_input_analyzer.errors import AnalyzerError
 from cs_input_analyzer.records import Analysis
-from cs_input_analyzer.report import page
-from cs_input_analyzer.report.cluster import cluster_facts
-from cs_input_analyzer.report.costs import dearest_sentence, op_cost_table, serial_sentence
+from cs_input_analyzer.report.document import Document, Figure, Flow, Section, in_elements
 from cs_input_analyzer.report.excerpt import excerpt
-from cs_input_analyzer.report.findings import fixes_facts, ignored_sentence
 from cs_input_analyzer.report.glossary import MEANINGS, Glossary
-from cs_input_analyzer.report.measuring import measured_facts, measuring_facts, shown_measurement
-from cs_input_analyzer.report.nodes import node_facts, node_tables
-from cs_input_analyzer.report.stations import bottleneck_sentence, stations_table
-from cs_input_analyzer.report.storage import reads_table, storage_facts
-from cs_input_analyzer.report.tables import measured_table, pipeline_table, troubles
 from cs_input_analyzer.report.to_json import script_safe, to_embedded_json
-from cs_input_analyzer.report.wording import pipeline_facts, plan_facts, supply_and_demand, verdict_sentence, visible
-from cs_input_analyzer.report.workers import workers_table
+from cs_input_analyzer.report.wording import visible
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+    from markupsafe import Markup
 
     from cs_input_analyzer.report.charts import Chart
 
@@ -38,7 +31,7 @@ PAGE = "report.html.j2"
 LIBRARY = ("vega.min.js", "vega-lite.min.js", "vega-embed.min.js")
 
 
-def to_html(analysis: Analysis) -> str:
+def to_html(document: Document) -> str:
     """The page as text.
 
     A run of thousands of workers is shown, and held, by some of them; the page says by which.
@@ -48,74 +41,57 @@ def to_html(analysis: Analysis) -> str:
     """
     from markupsafe import Markup
 
-    from cs_input_analyzer.report.charts import charts_of
-
-    charts = charts_of(analysis)
-    shown = excerpt(analysis)
-    return (
-        _environment()
-        .get_template(PAGE)
-        .render(
-            analysis=analysis,
-            charts=charts,
-            glossary=Glossary(),
-            meanings=MEANINGS,
-            **_answer(analysis),
-            **_measured(analysis),
-            left_out=shown.left_out,
-            measuring_facts=measuring_facts(shown),
-            options_facts=page.options_facts(analysis.options),
-            run=Markup(to_embedded_json(shown)),
-            specs=Markup(_specs(charts)),
-            library=Markup(_library() if charts else ""),
-        )
+    analysis = document.record if isinstance(document.record, Analysis) else None
+    charts = _charts(analysis)
+    record = document.record if analysis is None else excerpt(analysis)
+    sections = _drawn(document.sections, charts)
+    return render_page(
+        PAGE,
+        document=document,
+        first=_drawn(document.first, charts),
+        sections=sections,
+        charts=charts,
+        flow=_flow(document, analysis),
+        glossary=Glossary(),
+        meanings=MEANINGS,
+        record=Markup(to_embedded_json(record)),
+        specs=Markup(_specs(charts)),
+        library=Markup(_library() if charts else ""),
     )
 
 
-def _answer(analysis: Analysis) -> dict[str, object]:
-    """What the user came for: the verdict, the launch, the findings."""
-    plan, found = analysis.recommendation, page.cards(analysis.findings)
-    return {
-        "verdict": verdict_sentence(analysis),
-        "verdict_facts": supply_and_demand(analysis),
-        "supply_bars": page.supply_bars(analysis),
-        "launch_values": page.launch_values(plan),
-        "launch_facts": plan_facts(plan, analysis) if plan is not None else (),
-        "launch_lines": page.launch_lines(plan),
-        "findings": found,
-        "first": page.to_look_at_first(found),
-        "fixes_facts": fixes_facts(analysis),
-        "ignored": ignored_sentence(analysis),
-        "tables": page.standing_tables(analysis),
-        "wafer_facts": page.wafer_facts(analysis),
-        "feeding_facts": page.feeding_facts(analysis),
-        "cluster_facts": cluster_facts(analysis.cluster),
-    }
+def render_page(name: str, **view: object) -> str:
+    """The template `name`. Raises AnalyzerError as `to_html`."""
+    return _environment().get_template(name).render(**view)
 
 
-def _measured(analysis: Analysis) -> dict[str, object]:
-    """What that rests on."""
+def _charts(analysis: Analysis | None) -> dict[str, Chart]:
+    if analysis is None:
+        return {}
+    from cs_input_analyzer.report.charts import charts_of
+
+    samples, charts = analysis.pipeline.samples_per_element, charts_of(analysis)
+    return in_elements(charts) if samples is not None and samples.is_unknown else charts
+
+
+def _drawn(sections: tuple[Section, ...], charts: dict[str, Chart]) -> tuple[Section, ...]:
+    """Without the pictures that there is nothing to draw for, and the sections that held nothing else."""
+    kept = (
+        replace(section, parts=tuple(part for part in section.parts if not (isinstance(part, Figure) and part.name not in charts)))
+        for section in sections
+    )
+    return tuple(section for section in kept if section.parts)
+
+
+def _flow(document: Document, analysis: Analysis | None) -> object:
+    """The rows of the pipeline's picture."""
+    flow = next((part for section in document.sections for part in section.parts if isinstance(part, Flow)), None)
+    if flow is None or analysis is None:
+        return None
     from cs_input_analyzer.report.charts import pipeline_rows
 
-    profile, storage, measurement = analysis.profile, analysis.storage, shown_measurement(analysis)
-    return {
-        "flow": pipeline_rows(analysis, page.anchors_of(analysis.findings)),
-        "pipeline": pipeline_table(analysis),
-        "pipeline_facts": pipeline_facts(analysis),
-        "stations": stations_table(analysis.stations),
-        "bottleneck": bottleneck_sentence(analysis.stations, analysis.recommendation),
-        "op_costs": op_cost_table(profile) if profile is not None else None,
-        "dearest": dearest_sentence(profile) if profile is not None else "",
-        "serial": serial_sentence(profile) if profile is not None else "",
-        "measured": measured_table(analysis),
-        "measured_facts": measured_facts(analysis),
-        "troubles": troubles(analysis),
-        "node_facts": node_facts(analysis),
-        "node_tables": node_tables(analysis),
-        "workers": workers_table(measurement) if measurement is not None else None,
-        "reads": reads_table(storage) if storage is not None else None,
-        "storage_facts": storage_facts(analysis),
-    }
+    rows, samples = pipeline_rows(analysis, dict(flow.anchors)), analysis.pipeline.samples_per_element
+    return in_elements(rows) if samples is not None and samples.is_unknown else rows
 
 
 def templates_dir() -> Path:
@@ -133,16 +109,11 @@ def templates_dir() -> Path:
     raise AnalyzerError(f"the installation is incomplete: no {PAGE} in {searched}; install cs_input_analyzer again")
 
 
-def render_page(name: str, **view: object) -> str:
-    """Another page of the same look: the template `name`, under the same rules. Raises AnalyzerError as `to_html`."""
-    return _environment().get_template(name).render(**view)
-
-
 @functools.cache
 def _environment() -> Environment:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    return Environment(
+    found = Environment(
         loader=FileSystemLoader(templates_dir()),
         autoescape=True,
         undefined=StrictUndefined,
@@ -151,6 +122,15 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    found.filters["path"] = _path
+    return found
+
+
+def _path(text: str) -> Markup:
+    """A path that a narrow column breaks behind a slash only, never inside a name or before its line number."""
+    from markupsafe import Markup, escape
+
+    return Markup("/<wbr>").join(map(escape, visible(text).split("/")))
 
 
 def _shown(value: object) -> object:

@@ -2,62 +2,56 @@
 
 from __future__ import annotations
 
-import io
 import shlex
-from typing import TYPE_CHECKING
 
 from cs_input_analyzer.records import LEAST_GAIN, Analysis, Finding, Fixes, Patch
-from cs_input_analyzer.report.findings import finding_views, fixes_facts, ignored_sentence
-from cs_input_analyzer.report.terminal import console_on, copyable_on, facts_on, heading_on, line_on, text_of
+from cs_input_analyzer.report.document import Copyable, Document, Part, Text, present, section
+from cs_input_analyzer.report.document import Facts as FactsOf
+from cs_input_analyzer.report.findings import fixes_facts, ignored_sentence
+from cs_input_analyzer.report.run_document import finding_cards
 from cs_input_analyzer.report.wording import Facts, one_line, verified_text
 from cs_input_analyzer.units import format_count, format_estimate, format_rate
 
-if TYPE_CHECKING:
-    from rich.console import Console
 
-
-def tuning_to_console(analysis: Analysis, *, width: int | None = None, color: bool = False) -> str:
+def tuning_document(analysis: Analysis) -> Document:
     """The kept fixes, then the patch, unbroken: to be copied."""
-    out = io.StringIO()
-    console = console_on(out, width, color)
     fixes = analysis.fixes
     kept = tuple(finding for finding in analysis.findings if fixes is not None and _is_kept(finding, fixes))
-    _fixes(console, analysis, kept)
     patch = fixes.patch if fixes is not None else None
-    if patch is not None:
-        _patch(console, patch)
-    return text_of(out)
+    return Document(
+        kind="tuning",
+        title="Fixes",
+        name=analysis.pipeline.target,
+        mark="",
+        headline="",
+        first=present(
+            section("fixes", f"Fixes ({len(kept)})", *_fixes(analysis, kept)),
+            section("patch", "Patch", *_patch(patch)) if patch is not None else None,
+        ),
+    )
 
 
 def _is_kept(finding: Finding, fixes: Fixes) -> bool:
     return finding.proven and bool(finding.edits) and set(finding.edits) <= set(fixes.edits)
 
 
-def _fixes(console: Console, analysis: Analysis, kept: tuple[Finding, ...]) -> None:
-    heading_on(console, f"Fixes ({len(kept)})")
-    for view in finding_views(kept):
-        line_on(console, f"{view.code}: {view.message}", style="bold")
-        facts_on(console, view.facts)
+def _fixes(analysis: Analysis, kept: tuple[Finding, ...]) -> tuple[Part, ...]:
     facts = fixes_facts(analysis)
     untried = [finding for finding in analysis.findings if finding.edits] if not facts else []
-    for finding in untried:
-        line_on(console, f"{finding.code}: {finding.unproven_because or 'its fix was not measured'}")
+    said = [f"{finding.code}: {finding.unproven_because or 'its fix was not measured'}" for finding in untried]
     if not facts and not untried:
-        line_on(console, "none of the findings proposes a change that could be tried")
-    facts_on(console, facts)
-    others = len(analysis.findings) - len(kept)
+        said.append("none of the findings proposes a change that could be tried")
+    others, after = len(analysis.findings) - len(kept), []
     if others:
         noun = "finding is" if others == 1 else "findings are"
-        line_on(console, f"{format_count(others)} more {noun} not among them: `analyze` shows all, with what became of each")
-    if analysis.ignored_count:
-        line_on(console, ignored_sentence(analysis))
+        after.append(f"{format_count(others)} more {noun} not among them: `analyze` shows all, with what became of each")
+    after.append(ignored_sentence(analysis))
+    return (*finding_cards(kept), *(Text(text=line) for line in said), FactsOf(pairs=facts), *(Text(text=line) for line in after))
 
 
-def _patch(console: Console, patch: Patch) -> None:
-    heading_on(console, "Patch")
-    facts_on(console, patch_facts(patch))
-    if patch.diff and patch.proven:
-        copyable_on(console, f"in {one_line(patch.folder)}, with patch -p0 or git apply", patch.diff)
+def _patch(patch: Patch) -> tuple[Part, ...]:
+    text = patch.diff if patch.proven else ""
+    return FactsOf(pairs=patch_facts(patch)), Copyable(label=f"in {one_line(patch.folder)}, with patch -p0 or git apply", text=text)
 
 
 def patch_facts(patch: Patch) -> Facts:

@@ -6,15 +6,30 @@ import json
 import re
 from dataclasses import asdict, replace
 
+from cs_input_analyzer.report.document import Document, TableOf, present, section
+from cs_input_analyzer.report.document import Facts as FactsOf
 from cs_input_analyzer.report.tables import Column, Table, bare_rate
 from cs_input_analyzer.report.wording import Facts, one_line
 from cs_input_analyzer.units import MISSING, format_bytes, format_count, format_estimate, format_rate, format_ratio, format_seconds
 from wafer_model import from_model
 from wafer_model.prediction import KernelRow, WaferPrediction
 
-__all__ = ["wafer_facts", "wafer_json", "wafer_table"]
+__all__ = ["wafer_document", "wafer_facts", "wafer_json", "wafer_table"]
 
 _BLOCK = re.compile(r"(?<=block)\d+")
+
+
+def wafer_document(found: WaferPrediction) -> Document:
+    """The prediction in a few lines, and its rows."""
+    table = wafer_table(found)
+    return Document(
+        kind="wafer",
+        title="Wafer model",
+        name=found.network,
+        mark="",
+        headline="",
+        first=present(section("wafer", table.title, FactsOf(pairs=wafer_facts(found)), TableOf(table=table))),
+    )
 
 
 def wafer_facts(found: WaferPrediction) -> Facts:

@@ -32,6 +32,7 @@ from cs_input_analyzer.units import (
 )
 
 Facts = tuple[tuple[str, str], ...]
+Pairs = Facts
 
 # Terminal control (C0, DEL, C1), line separators that only some readers break at, text direction overrides, half surrogates.
 # Tab and newline are not in it.
@@ -44,6 +45,13 @@ VERDICTS = {
     "accelerator_bound": ("ACCELERATOR-BOUND", "the input keeps up with the accelerator."),
     "unknown": ("UNKNOWN", "whether the accelerator starves cannot be said."),
 }
+# The verdict in five words.
+SUMMARIES = {
+    "input_bound": "The accelerator waits for input",
+    "balanced": "Supply is near the demand",
+    "accelerator_bound": "The input feeds the accelerator",
+    "unknown": "No verdict could be reached",
+}
 # What a limit's name means, where it does not say so itself.
 LIMITS = {
     "worker scaling": "worker scaling: more CPUs per task add little, so it grows by tasks and nodes",
@@ -53,7 +61,6 @@ LIMITS = {
 STORAGE = {
     "measured": "its ceiling was measured",
     "declared": "its ceiling is the declared one",
-    "unverified": "unverified: its ceiling, or what a sample reads, was neither measured nor declared (--storage-bandwidth)",
 }
 GIVE_A_DEMAND = "give the accelerator's rate with --demand SAMPLES_PER_S, or with --step-time SECONDS --batch-size N"
 
@@ -87,10 +94,12 @@ def supply_and_demand(analysis: Analysis) -> Facts:
         facts.append(("counted", one_line(element_sentence(samples, analysis.options.batch_size or step))))
     elif analysis.options.batch_size is not None and analysis.options.step_time_s is None:
         facts.append(("counted", f"{analysis.options.batch_size} samples an element, as --batch-size said then: check that number"))
-    supply = analysis.supply
+    supply, plan = supply_of(analysis), analysis.recommendation
     if analysis.verdict_layout is not None:
         origin = "launch in use" if analysis.options.current == analysis.verdict_layout else _origin(analysis)
         facts.append(("supply", f"{format_estimate(supply)}, {origin} {analysis.verdict_layout}"))
+    elif supply is not None:
+        facts.append(("supply", f"{format_estimate(supply)}, recommended launch {plan.layout if plan is not None else ''}"))
     if analysis.consumption is not None:
         facts.append(("demand", demand_text(analysis.consumption, analysis.options)))
     if analysis.no_plan is not None:
@@ -116,6 +125,14 @@ def _origin(analysis: Analysis) -> str:
     return "recommended launch" if analysis.recommendation is not None else "measured on this host,"
 
 
+def supply_of(analysis: Analysis) -> Estimate | None:
+    """The rate that the verdict judged; that of the plan where no launch could be judged."""
+    plan = analysis.recommendation
+    if analysis.verdict_layout is not None or plan is None:
+        return analysis.supply
+    return plan.predicted_samples_per_s
+
+
 def demand_text(consumption: Consumption, options: Options) -> str:
     parts = [format_estimate(consumption.samples_per_s)]
     if consumption.source == "step_time" and options.step_time_s is not None:
@@ -127,6 +144,12 @@ def demand_text(consumption: Consumption, options: Options) -> str:
     if consumption.limited_by:
         parts.append(f"limited by {consumption.limited_by}")
     return one_line(" ".join(parts))
+
+
+def short_source(source: str | None) -> str:
+    """`…/pipelines/input_fn.py:42`: of a path, the file and its folder."""
+    parts = one_line(source or "").split("/")
+    return "/".join(parts) if len(parts) <= 3 else "/".join(("…", *parts[-2:]))
 
 
 # --- launch ------------------------------------------------------------------------------------------------------------------
@@ -144,12 +167,29 @@ def plan_facts(plan: LaunchPlan, analysis: Analysis) -> Facts:
             "memory",
             f"{format_bytes(plan.memory_bytes_per_node)} per node of {format_bytes(analysis.cluster.memory_bytes_per_node)}",
         ),
-        ("storage", STORAGE[plan.storage]),
+        ("storage", _storage(plan, analysis)),
         ("extrapolation", _extrapolation(plan, analysis)),
     ]
     if plan.expected_accelerator_utilization is not None:
-        facts.append(("accelerator", f"busy {format_estimate(plan.expected_accelerator_utilization, format_ratio)} of the time"))
+        facts.append(("accelerator", busy_text(plan.expected_accelerator_utilization)))
     return tuple((label, one_line(text)) for label, text in facts)
+
+
+def busy_text(ratio: Estimate) -> str:
+    """`busy 99.7 to 100 % of the time`: only the interval, as its estimate is mostly one of its ends."""
+    low, high = format_ratio(ratio.low), format_ratio(ratio.high)
+    span = low if low == high else f"{low.removesuffix(' %')} to {high}"
+    return f"busy {span} of the time"
+
+
+def _storage(plan: LaunchPlan, analysis: Analysis) -> str:
+    """Whether the ceiling of the storage is known, and if not, which of its two numbers is missing."""
+    if plan.storage != "unverified":
+        return STORAGE[plan.storage]
+    read = analysis.capacity.bytes_read_per_sample if analysis.capacity is not None else None
+    if read is None:
+        return "unverified: what a sample reads was not measured"
+    return f"unverified: a sample reads {format_bytes(read)}, but what the storage gives is not known (--storage-bandwidth)"
 
 
 def _demand_met(plan: LaunchPlan, options: Options) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from cs_input_analyzer.records import Analysis
-from cs_input_analyzer.report.to_html import to_html
+from rendered import to_html
 
 # The names that would break a careless report are those of the other reports' tests.
 sys.path.append(str(Path(__file__).resolve().parents[1] / "report"))

@@ -9,7 +9,7 @@ import pytest
 from builders import make_bare_analysis
 from page_runs import CHARTS, run_of_a_long_pipeline, run_of_many_workers, usual_run
 
-from cs_input_analyzer.report.to_html import to_html
+from rendered import to_html
 
 pytestmark = pytest.mark.browser
 
@@ -189,7 +189,7 @@ def test_without_javascript_all_text_is_there(opened: Any) -> None:
         "ACCELERATOR-BOUND",
         run.recommendation.launch.csrun_wse,
         run.command,
-        "dearest op: map",
+        "costliest op: map",
         "num_parallel_calls=8",
     ):
         assert expected in text

@@ -280,7 +280,7 @@ def test_only_a_station_near_its_limit_is_called_a_bottleneck() -> None:
         assert [row.mark for row in shown.rows if row.mark] == expected
 
 
-def test_of_a_long_pipeline_the_dearest_ops_are_drawn() -> None:
+def test_of_a_long_pipeline_the_costliest_ops_are_drawn() -> None:
     shown = pipeline_rows(run_of_a_long_pipeline(500), {})
     assert len(shown.rows) == 120
     assert shown.rows[0].name == "tf_record"

@@ -7,8 +7,8 @@ from builders import make_analysis, make_cluster, make_estimate
 
 from cs_input_analyzer.records import Estimate
 from cs_input_analyzer.report.cluster import cluster_facts
-from cs_input_analyzer.report.to_console import to_console
-from cs_input_analyzer.report.to_html import to_html
+from rendered import to_console
+from rendered import to_html
 
 
 def said(**overrides: object) -> dict[str, str]:

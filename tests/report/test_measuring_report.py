@@ -17,8 +17,8 @@ from builders import (
 
 from cs_input_analyzer.records import Analysis, BatchGap, Measurement, Noise, SteadyState
 from cs_input_analyzer.report.measuring import measured_facts, measuring_facts, shown_measurement
-from cs_input_analyzer.report.to_console import to_console
-from cs_input_analyzer.report.to_html import to_html
+from rendered import to_console
+from rendered import to_html
 
 ALONE = {"recommendation": make_plan(confirmed_by=None)}
 

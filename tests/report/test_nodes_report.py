@@ -9,8 +9,8 @@ from hostile import HOSTILE
 
 from cs_input_analyzer.records import Estimate, Layout, Measurement, Scaling, ScalingPoint
 from cs_input_analyzer.report.nodes import MOST_WORKERS, node_facts, node_tables, scaling_table, shown_launch, worker_table
-from cs_input_analyzer.report.to_console import to_console
-from cs_input_analyzer.report.to_html import to_html
+from rendered import to_console
+from rendered import to_html
 
 
 def launch(*rates: float | None, tasks: int = 2, names: tuple[str, ...] = ()) -> Measurement:

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cs_input_analyzer.records import OpCost, Profile
-from cs_input_analyzer.report.costs import DETAILS, NARROW, dearest_op, dearest_sentence, op_cost_table, serial_sentence
-from cs_input_analyzer.report.to_console import to_console
-from cs_input_analyzer.report.to_html import to_html
+from cs_input_analyzer.report.costs import DETAILS, NARROW, costliest_op, costliest_sentence, op_cost_table, serial_sentence
+from rendered import to_console
+from rendered import to_html
 from cs_input_analyzer.units import MISSING
 
 
@@ -95,14 +95,14 @@ def test_serial_ops_are_marked(parallelism: float | None, is_serial: bool | None
     assert row[4] == cell
 
 
-# --- the dearest op ----------------------------------------------------------------------------------------------------------
+# --- the costliest op ----------------------------------------------------------------------------------------------------------
 
 
 @given(st.lists(st.none() | st.floats(0, 1), max_size=6), st.floats(0, 1))
-def test_the_dearest_op_has_the_largest_share_and_is_never_runtime(shares: list[float | None], runtime: float) -> None:
+def test_the_costliest_op_has_the_largest_share_and_is_never_runtime(shares: list[float | None], runtime: float) -> None:
     ops = [plain_op(f"map_{number}", share_ratio=share) for number, share in enumerate(shares)]
     profile = profile_of(*ops, make_runtime_cost(runtime))
-    dearest = dearest_op(profile)
+    dearest = costliest_op(profile)
     known = [share for share in shares if share is not None]
     assert (dearest.share_ratio if dearest is not None else None) == max(known, default=None)
     table = op_cost_table(profile)
@@ -110,19 +110,19 @@ def test_the_dearest_op_has_the_largest_share_and_is_never_runtime(shares: list[
     if dearest is not None and table.strong is not None:
         assert dearest.kind != "runtime"
         assert table.rows[table.strong][0] == dearest.name
-    assert bool(dearest_sentence(profile)) == bool(known)
+    assert bool(costliest_sentence(profile)) == bool(known)
 
 
 def test_ops_stay_in_the_order_of_the_pipeline() -> None:
     assert [row[0] for row in op_cost_table(make_profile()).rows] == [op.name for op in make_profile().ops]
 
 
-def test_the_dearest_op_is_said_with_its_place() -> None:
+def test_the_costliest_op_is_said_with_its_place() -> None:
     report = to_console(make_analysis())
-    sentence = "dearest op: map, 82 % of the CPU, at /home/ada/resnet/input_fn.py:23"
+    sentence = "costliest op: map, 82 % of the CPU, at /home/ada/resnet/input_fn.py:23"
     assert sentence in report.split("Cost of each op")[1]
     assert sentence in to_html(make_analysis())
-    assert "; " not in dearest_sentence(make_profile())
+    assert "; " not in costliest_sentence(make_profile())
 
 
 def test_the_dearest_row_stands_out() -> None:
@@ -136,25 +136,25 @@ def test_the_dearest_row_stands_out() -> None:
 
 
 def test_more_cpu_outside_the_ops_is_said() -> None:
-    assert "more of it, 60 %, belongs to no op" in dearest_sentence(profile_of(plain_op(), make_runtime_cost(0.6)))
-    assert "no op" not in dearest_sentence(profile_of(plain_op(), make_runtime_cost(0.4)))
+    assert "more of it, 60 %, belongs to no op" in costliest_sentence(profile_of(plain_op(), make_runtime_cost(0.6)))
+    assert "no op" not in costliest_sentence(profile_of(plain_op(), make_runtime_cost(0.4)))
 
 
 def test_a_runtime_that_the_ops_rows_squeezed_out_is_not_called_free() -> None:
     waiting = plain_op(wait_s_per_sample=0.0001)
-    assert "hidden in their rows" in dearest_sentence(profile_of(waiting, make_runtime_cost(0.0)))
-    assert "hidden" not in dearest_sentence(profile_of(waiting, make_runtime_cost(0.2)))
-    assert "hidden" not in dearest_sentence(profile_of(plain_op(wait_s_per_sample=0.0), make_runtime_cost(0.0)))
-    assert "hidden" not in dearest_sentence(profile_of(waiting))
+    assert "hidden in their rows" in costliest_sentence(profile_of(waiting, make_runtime_cost(0.0)))
+    assert "hidden" not in costliest_sentence(profile_of(waiting, make_runtime_cost(0.2)))
+    assert "hidden" not in costliest_sentence(profile_of(plain_op(wait_s_per_sample=0.0), make_runtime_cost(0.0)))
+    assert "hidden" not in costliest_sentence(profile_of(waiting))
 
 
 def test_a_wait_longer_than_the_dearest_cpu_is_said() -> None:
     reader = plain_op("tf_record", share_ratio=0.1, wait_s_per_sample=0.004, source="data.py:7")
-    assert dearest_sentence(profile_of(reader, plain_op())) == (
-        "dearest op: map, 50 % of the CPU; longest wait: tf_record, 4 ms a sample, at data.py:7"
+    assert costliest_sentence(profile_of(reader, plain_op())) == (
+        "costliest op: map, 50 % of the CPU; longest wait: tf_record, 4 ms a sample, at data.py:7"
     )
     patient = dataclasses.replace(reader, wait_s_per_sample=0.0009)
-    assert "wait" not in dearest_sentence(profile_of(patient, plain_op()))
+    assert "wait" not in costliest_sentence(profile_of(patient, plain_op()))
 
 
 def test_a_profile_without_ops_has_no_section() -> None:
@@ -216,7 +216,7 @@ def test_a_merged_op_says_where_its_cost_is() -> None:
 
 def test_what_cannot_be_placed_is_said_with_its_share_and_the_ops_it_may_belong_to() -> None:
     unseen = without_cost("map_2", merged_into="unattributed", source="data.py:7")
-    said = dearest_sentence(profile_of(plain_op("map"), unseen, unplaced_cost()))
+    said = costliest_sentence(profile_of(plain_op("map"), unseen, unplaced_cost()))
     assert "40 % of the CPU is unattributed" in said
     assert "`map_2`, at data.py:7" in said
     assert "belongs to no op" not in said
@@ -224,17 +224,17 @@ def test_what_cannot_be_placed_is_said_with_its_share_and_the_ops_it_may_belong_
 
 @pytest.mark.parametrize("other", [plain_op("repeat"), without_cost("repeat")])
 def test_nothing_is_said_to_be_unattributed_where_all_was_seen_or_did_not_run(other: OpCost) -> None:
-    assert "unattributed" not in dearest_sentence(profile_of(plain_op("map"), other, make_runtime_cost()))
+    assert "unattributed" not in costliest_sentence(profile_of(plain_op("map"), other, make_runtime_cost()))
 
 
 def test_rows_that_are_no_ops_are_never_the_dearest() -> None:
-    dearest = dearest_op(profile_of(plain_op("map", share_ratio=0.1), unplaced_cost(0.9)))
+    dearest = costliest_op(profile_of(plain_op("map", share_ratio=0.1), unplaced_cost(0.9)))
     assert dearest is not None
     assert dearest.name == "map"
 
 
 def test_a_cost_that_was_taken_of_the_cut_pipeline_is_said_to_be() -> None:
-    assert "`map` could not be seen whole" in dearest_sentence(profile_of(plain_op("map", is_marginal=True), make_runtime_cost()))
+    assert "`map` could not be seen whole" in costliest_sentence(profile_of(plain_op("map", is_marginal=True), make_runtime_cost()))
 
 
 def test_beside_the_users_line_stands_that_of_the_package_which_built_the_op() -> None:

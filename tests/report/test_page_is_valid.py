@@ -10,7 +10,7 @@ from hostile import HOSTILE, hostile
 from page_runs import run_of_a_long_pipeline, usual_run
 
 from cs_input_analyzer.records import Analysis
-from cs_input_analyzer.report.to_html import to_html
+from rendered import to_html
 
 html5lib = pytest.importorskip("html5lib", reason="html5lib is not installed (it is in the extra `test`)")
 

@@ -15,7 +15,7 @@ from cs_input_analyzer.report.excerpt import MOST_NUMBERS, MOST_WORKERS, excerpt
 from cs_input_analyzer.report.glossary import MEANINGS, Glossary
 from cs_input_analyzer.report.measuring import measuring_facts
 from cs_input_analyzer.report.page import anchors_of, cards, feeding_facts, options_facts, to_look_at_first, wafer_facts
-from cs_input_analyzer.report.to_html import to_html
+from rendered import to_html
 from cs_input_analyzer.report.to_json import from_html, to_json
 from cs_input_analyzer.report.workers import workers_table, workers_to_show
 

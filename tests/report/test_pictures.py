@@ -17,8 +17,8 @@ from cs_input_analyzer.records import Analysis
 from cs_input_analyzer.report.charts import charts_of
 from cs_input_analyzer.report.pictures import LEVELS, PICTURES, bar, pictures_of, sparkline
 from cs_input_analyzer.report.tables import Table
-from cs_input_analyzer.report.to_console import to_console
-from cs_input_analyzer.report.to_html import to_html
+from rendered import to_console
+from rendered import to_html
 
 NUMBERS = st.lists(st.floats(0, 1e12), max_size=200)
 

@@ -8,8 +8,8 @@ from hostile import HOSTILE
 
 from cs_input_analyzer.records import Storage
 from cs_input_analyzer.report.storage import reads_table, storage_facts
-from cs_input_analyzer.report.to_console import to_console
-from cs_input_analyzer.report.to_html import to_html
+from rendered import to_console
+from rendered import to_html
 from cs_input_analyzer.report.wording import one_line, visible
 
 ADVICE = "--cache cold measures"

@@ -29,7 +29,7 @@ from rich.cells import cell_len
 
 from cs_input_analyzer.records import Analysis, Options, SamplesPerElement
 from cs_input_analyzer.report import render
-from cs_input_analyzer.report.to_console import to_console
+from rendered import to_console
 from cs_input_analyzer.report.wording import visible
 
 ESCAPE = "\x1b"

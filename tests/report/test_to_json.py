@@ -18,7 +18,7 @@ from record_strategies import analyses
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.records import Analysis, Estimate
 from cs_input_analyzer.report import to_json as to_json_module
-from cs_input_analyzer.report.to_html import to_html
+from rendered import to_html
 from cs_input_analyzer.report.to_json import from_html, from_json, json_schema, load, to_embedded_json, to_json
 
 any_analysis = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))

@@ -20,7 +20,7 @@ from cs_input_analyzer.report.tables import INTERVAL, LAYOUT, LIMITED_BY, MEETS,
 from cs_input_analyzer.report.wording import one_line
 from cs_input_analyzer.units import counted, format_count, format_estimate
 
-HEIGHT = 320
+HEIGHT = 230
 # Room above the demand; a curve that goes on for decades above it would press all else to the floor.
 HEADROOM = 1.8
 

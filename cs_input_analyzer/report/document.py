@@ -1,0 +1,240 @@
+"""What a report says, built once from a record and rendered by every format: a headline, sections, and the parts of a section.
+
+Parts hold text and no markup. A renderer decides how a part is shown, never what it says or in which order the parts stand.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias, TypeVar
+
+from cs_input_analyzer.records import Analysis
+from cs_input_analyzer.report.findings import FindingView
+from cs_input_analyzer.report.tables import Table
+from cs_input_analyzer.report.wording import Facts as Pairs
+
+# `brief`: in the short reports only; `full`: in the long ones only. The first screen of the page has both.
+Level = Literal["brief", "full", "both"]
+Tone = Literal["", "notice", "note", "worse", "better"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Text:
+    """One paragraph."""
+
+    text: str
+    tone: Tone = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """Labels with their texts. `folded`: the page shows them on demand, under this title."""
+
+    pairs: Pairs
+    folded: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """One bar of a picture that the page draws itself. Places and lengths are percent of the width of the picture.
+
+    `low` and `high` draw an interval, `dot` a point; `even` is where a line across the picture stands.
+    """
+
+    label: str
+    text: str
+    role: str
+    begin: float = 0.0
+    length: float = 0.0
+    low: float | None = None
+    high: float | None = None
+    dot: float | None = None
+    even: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bars:
+    """Bars below each other; a format without pictures shows their labels and texts, unless a table says the same."""
+
+    bars: tuple[Bar, ...]
+    name: str = ""
+    note: str = ""
+    has_table: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Values:
+    """Names with their values, each large: the launch."""
+
+    values: Pairs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableOf:
+    """A table with what stands below it. `marks`: what the change in each row means; empty where rows are no changes."""
+
+    table: Table
+    caption: str = ""
+    marks: tuple[str, ...] = ()
+    heading: bool = False
+    is_sorted: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """A picture of a run by its name; it is left out where the run holds nothing to draw. `has_table`: beside it in the section."""
+
+    name: str
+    analysis: Analysis
+    has_table: bool = False
+    heading: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flow:
+    """The ops of a run: the page draws them as a graph, other formats show the table."""
+
+    analysis: Analysis
+    table: Table
+    anchors: Mapping[int, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copyable:
+    """Text to copy as it is. `is_brief`: short reports have it, too. `is_file`: long text that only the page has room for."""
+
+    label: str
+    text: str
+    is_file: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Card:
+    """One finding. `change`: `new` or `gone` in a comparison. `is_brief`: its place, what to change and the gain, cut to size."""
+
+    view: FindingView
+    anchor: str
+    gain: str
+    op: str
+    at: str = ""
+    fix: str = ""
+    change: str = ""
+    is_brief: bool = False
+    is_folded: bool = False
+
+
+Part: TypeAlias = Text | Facts | Bars | Values | TableOf | Figure | Flow | Copyable | Card
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """Parts under a title. `anchor` names it on the page. `is_folded`: the page opens it on demand. `count`: of the navigation."""
+
+    anchor: str
+    title: str
+    parts: tuple[Part, ...]
+    level: Level = "full"
+    is_folded: bool = False
+    count: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """A report.
+
+    Attributes:
+        kind: what it is of, which is also the name of the record in the page.
+        title: of the page's navigation; `name`: what was looked at.
+        mark: the verdict, or what a change means: the colour of the headline.
+        first: sections of the first screen; `sections`: all others, in order.
+        closing: the answer again in a few words, then commands to type next, one each.
+        record: what the page holds as JSON.
+        left_out: what that record holds less of than the run.
+    """
+
+    kind: str
+    title: str
+    name: str
+    mark: str
+    headline: str
+    first: tuple[Section, ...]
+    sections: tuple[Section, ...] = ()
+    closing: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
+    footer: str = ""
+    record: Any = None
+
+    def brief(self) -> tuple[Section, ...]:
+        """The sections of a short report."""
+        return tuple(section for section in (*self.first, *self.sections) if section.level != "full")
+
+    def full(self) -> tuple[Section, ...]:
+        """The sections of a long report."""
+        return tuple(section for section in (*self.first, *self.sections) if section.level != "brief")
+
+
+def section(anchor: str, title: str, *parts: Part | None, **more: Any) -> Section | None:
+    """A section of those parts that hold something; None without any."""
+    held = tuple(part for part in parts if part is not None and not is_empty(part))
+    return Section(anchor=anchor, title=title, parts=held, **more) if held else None
+
+
+def is_empty(part: Part) -> bool:
+    """Whether there is nothing to show of it."""
+    if isinstance(part, Text):
+        return not part.text
+    if isinstance(part, Facts):
+        return not part.pairs
+    if isinstance(part, Bars):
+        return not part.bars
+    if isinstance(part, Values):
+        return not part.values
+    if isinstance(part, TableOf):
+        return not part.table.rows
+    return isinstance(part, Copyable) and not part.text
+
+
+def present(*sections: Section | None) -> tuple[Section, ...]:
+    return tuple(found for found in sections if found is not None)
+
+
+# --- units -------------------------------------------------------------------------------------------------------------------
+
+ELEMENT_WORDS = (
+    ("samples/s", "elements/s"),
+    ("samples per second", "elements per second"),
+    ("per\nsample", "per\nelement"),
+    ("per sample", "per element"),
+    ("of one sample", "of one element"),
+    ("for one sample", "for one element"),
+    ("a sample", "an element"),
+    ("sample time", "element time"),
+)
+Held = TypeVar("Held")
+
+
+def in_elements(held: Held) -> Held:
+    """The same document, or any part of it, with elements where samples are spoken of: for pipelines of which nobody knows how many
+    samples an element holds, so that no rate is printed in a unit that it does not have. Text to copy stays."""
+    found: Held = _reworded(held)
+    return found
+
+
+def _reworded(value: Any) -> Any:
+    if isinstance(value, str):
+        for ours, other in ELEMENT_WORDS:
+            value = value.replace(ours, other)
+        return value
+    if isinstance(value, tuple):
+        return tuple(map(_reworded, value))
+    if isinstance(value, list):
+        return [_reworded(item) for item in value]
+    if isinstance(value, Mapping):
+        return {key: _reworded(item) for key, item in value.items()}
+    if isinstance(value, Copyable | Analysis) or not dataclasses.is_dataclass(value) or isinstance(value, type):
+        return value
+    kept = ("record", "analysis", "name")
+    fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.name not in kept}
+    return replace(value, **{name: _reworded(item) for name, item in fields.items()})

@@ -1,0 +1,86 @@
+"""Document -> Markdown, for pull requests and notebooks: the short report, or all of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from cs_input_analyzer.report.document import Bars, Card, Copyable, Document, Facts, Figure, Flow, Part, TableOf, Text, Values
+from cs_input_analyzer.report.tables import Table
+from cs_input_analyzer.report.wording import one_line, visible
+
+# What Markdown or the HTML inside it would act on.
+_ACTIVE = re.compile(r"([\\`*_\[\]<>|#~!$&@:])")
+_BACKTICKS = re.compile("`+")
+
+
+def to_markdown(document: Document, *, full: bool = False) -> str:
+    """GitHub's Markdown. No text of a user can act in it: it is escaped, or stands in a code block."""
+    lines = [f"## {_plain(document.headline or document.title)}", "", _code(document.name)]
+    lines += [line for notice in document.notices for line in ("", f"**{_plain(notice)}**")]
+    for section in document.full() if full else document.brief():
+        body = [line for part in section.parts for line in _part(part)]
+        if body:
+            lines += ["", f"### {_plain(section.title)}", *body]
+    if document.closing:
+        lines += ["", _plain(document.closing[0]), *_block("\n".join(document.closing[1:]))]
+    return re.sub("\n{3,}", "\n\n", "\n".join(lines)) + "\n"
+
+
+def _part(part: Part) -> Iterator[str]:
+    if isinstance(part, Text):
+        yield from ("", _plain(part.text))
+    elif isinstance(part, Facts):
+        yield from _pairs(part.pairs)
+    elif isinstance(part, Bars) and not part.has_table:
+        yield from _pairs([(bar.label, bar.text) for bar in part.bars])
+    elif isinstance(part, Values):
+        yield from _block("\n".join(f"{name}: {value}" for name, value in part.values))
+    elif isinstance(part, Copyable):
+        yield from ("", _plain(part.label), *_block(part.text))
+    elif isinstance(part, TableOf | Flow):
+        yield from _table(part.table)
+    elif isinstance(part, Card):
+        yield from _card(part)
+    elif isinstance(part, Figure):
+        return
+
+
+def _card(card: Card) -> Iterator[str]:
+    place = f" {_code(card.at or card.op)}" if card.at or card.op else ""
+    gain = f" **{_plain(card.gain)}**" if card.gain else ""
+    change = f"{card.change}: " if card.change else ""
+    yield f"- {change}{_plain(card.view.code)}{place}{gain}: {_plain(card.fix or card.view.message)}"
+    if not card.is_brief:
+        yield from (f"  - {_plain(label)}: {_plain(text)}" for label, text in card.view.facts)
+        if card.view.change:
+            yield from (f"  {line}" for line in _block("\n".join(f"{mark} {text}" for mark, text in card.view.change), "diff"))
+
+
+def _pairs(pairs: Sequence[tuple[str, str]]) -> Iterator[str]:
+    yield ""
+    yield from (f"- **{_plain(label)}**: {_plain(text)}" for label, text in pairs)
+
+
+def _table(table: Table) -> Iterator[str]:
+    yield ""
+    yield f"| {' | '.join(_plain(column.name) or ' ' for column in table.columns)} |"
+    yield f"| {' | '.join('---:' if column.is_number else ':---' for column in table.columns)} |"
+    yield from (f"| {' | '.join(map(_plain, row))} |" for row in table.rows)
+    yield from (line for remark in table.remarks for line in ("", _plain(remark)))
+
+
+def _block(text: str, language: str = "") -> Iterator[str]:
+    """A code block whose fence is longer than any run of backticks in it."""
+    fence = "`" * max(3, *(len(run) + 1 for run in ["", *_BACKTICKS.findall(text)]))
+    yield from ("", f"{fence}{language}", *visible(text).rstrip("\n").split("\n"), fence)
+
+
+def _code(text: str) -> str:
+    fence = "`" * (max((len(run) for run in _BACKTICKS.findall(text)), default=0) + 1)
+    space = " " if text[:1] == "`" or text[-1:] == "`" else ""
+    return f"{fence}{space}{one_line(text)}{space}{fence}" if text else ""
+
+
+def _plain(text: str) -> str:
+    return _ACTIVE.sub(r"\\\1", visible(text).replace("\n", " "))
