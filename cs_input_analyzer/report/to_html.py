@@ -22,7 +22,6 @@ from cs_input_analyzer.report.wording import visible
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-    from markupsafe import Markup
 
     from cs_input_analyzer.report.charts import Chart
 
@@ -113,7 +112,7 @@ def templates_dir() -> Path:
 def _environment() -> Environment:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    found = Environment(
+    return Environment(
         loader=FileSystemLoader(templates_dir()),
         autoescape=True,
         undefined=StrictUndefined,
@@ -122,15 +121,6 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    found.filters["path"] = _path
-    return found
-
-
-def _path(text: str) -> Markup:
-    """A path that a narrow column breaks behind a slash only, never inside a name or before its line number."""
-    from markupsafe import Markup, escape
-
-    return Markup("/<wbr>").join(map(escape, visible(text).split("/")))
 
 
 def _shown(value: object) -> object:

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rendered import to_html
 
 from cs_input_analyzer.records import Analysis
-from rendered import to_html
 
 # The names that would break a careless report are those of the other reports' tests.
 sys.path.append(str(Path(__file__).resolve().parents[1] / "report"))

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from builders import make_bare_analysis
 from page_runs import CHARTS, run_of_a_long_pipeline, run_of_many_workers, usual_run
-
 from rendered import to_html
 
 pytestmark = pytest.mark.browser

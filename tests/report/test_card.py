@@ -15,7 +15,7 @@ from test_to_html import Page
 from cs_input_analyzer.api import load_analysis
 from cs_input_analyzer.records import Analysis
 from cs_input_analyzer.report import render, render_card
-from cs_input_analyzer.report.wording import plan_facts, supply_and_demand, verdict_sentence, visible
+from cs_input_analyzer.report.wording import supply_and_demand, verdict_sentence, visible
 
 
 def test_it_answers() -> None:
@@ -24,16 +24,14 @@ def test_it_answers() -> None:
     assert run.recommendation is not None
     assert verdict_sentence(run) in page.text
     assert "nodes 2, tasks_per_node 16, cpus_per_task 2" in page.text
-    assert dict(plan_facts(run.recommendation, run))["predicted"] in page.text
     for _, text in supply_and_demand(run):
         assert text in page.text
-    assert "2.4 times (2.26 to 2.54) the rate" in page.text
-    assert [finding.code for finding in run.findings if finding.code not in page.text] == []
+    assert "×2.4" in page.text
 
 
 def test_the_largest_gain_comes_first_and_the_rest_is_counted() -> None:
     many = make_analysis(findings=tuple(make_finding(f"CSI1{place:02d}", op=f"map_{place}") for place in range(12)))
-    assert "7 more" in Page(render_card(many)).text
+    assert "+9 more" in Page(render_card(many)).text
     text = render_card(usual_run())
     assert text.index("CSI204") < text.index("CSI101") < text.index("CSI502")
 
@@ -41,7 +39,7 @@ def test_the_largest_gain_comes_first_and_the_rest_is_counted() -> None:
 def test_a_run_without_an_answer_has_a_card() -> None:
     page = Page(render_card(make_bare_analysis()))
     assert "UNKNOWN" in page.text
-    assert "Interrupted" in page.text
+    assert "INTERRUPTED" in page.text
     assert "Launch" not in page.text
     assert "None" not in page.text
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 from builders import make_analysis, make_cluster, make_estimate
+from rendered import to_console, to_html
 
 from cs_input_analyzer.records import Estimate
 from cs_input_analyzer.report.cluster import cluster_facts
-from rendered import to_console
-from rendered import to_html
 
 
 def said(**overrides: object) -> dict[str, str]:

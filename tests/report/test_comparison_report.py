@@ -63,17 +63,17 @@ def hostile(found: Comparison, text: str) -> Comparison:
 @pytest.mark.parametrize("width", [40, 80, 120, 200])
 @pytest.mark.parametrize("found", [changed(), same()], ids=["changed", "same"])
 def test_the_console_keeps_its_width_and_has_no_color_unless_asked(found: Comparison, width: int) -> None:
-    text = render_comparison(found, "console", width=width)
+    text = render_comparison(found, "console", full=True, width=width)
     assert [line for line in text.split("\n") if cell_len(line) > width] == []
     assert "\x1b" not in text
-    colored = render_comparison(found, "console", width=width, color=True)
+    colored = render_comparison(found, "console", full=True, width=width, color=True)
     assert re.sub(r"\x1b\[[\d;]*m", "", colored).split() == text.split()
 
 
 @pytest.mark.parametrize("found", [changed(), same()], ids=["changed", "same"])
 def test_console_and_page_hold_every_cell(found: Comparison) -> None:
     page = " ".join(Page(render_comparison(found, "html")).text.split())
-    console = " ".join(render_comparison(found, "console", width=400).split())
+    console = " ".join(render_comparison(found, "console", full=True, width=400).split())
     tables = [sides_table(found).table, *(marked.table for marked in compared_tables(found)), doubts_table(found)]
     for cell in (headline(found), *(cell for table in tables for row in table.rows for cell in row)):
         assert " ".join(cell.split()) in page
@@ -97,7 +97,8 @@ def test_changes_are_marked_and_noise_is_not() -> None:
 def test_it_says_how_small_a_change_could_be_seen() -> None:
     for form in ("console", "html"):
         assert re.search(
-            r"a slowdown of less than about [\d.]+ % would not be seen", " ".join(render_comparison(same(), form).split())
+            r"a slowdown of less than about [\d.]+ % would not be seen",
+            " ".join(render_comparison(same(), form, full=True).split()),
         )
 
 
@@ -121,10 +122,10 @@ def test_hostile_names_act_nowhere(name: str) -> None:
     page = Page(render_comparison(found, "html"))
     assert [tag for tag, _ in page.tags] == [tag for tag, _ in plain.tags]
     for color in (False, True):
-        console = render_comparison(found, "console", color=color)
+        console = render_comparison(found, "console", full=True, color=color)
         ours = re.sub(r"\x1b\[[\d;]*m", "", console) if color else console
         assert re.findall(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\ud800-\udfff]", ours) == []
-    assert [line for line in render_comparison(found, "console", width=80).split("\n") if cell_len(line) > 80] == []
+    assert [line for line in render_comparison(found, "console", full=True, width=80).split("\n") if cell_len(line) > 80] == []
     if name in ("markup", "braces", "entity"):
         assert visible(HOSTILE[name]) in page.text
 
@@ -132,12 +133,12 @@ def test_hostile_names_act_nowhere(name: str) -> None:
 def test_hundreds_of_ops_are_cut_and_counted() -> None:
     long = run_of_a_long_pipeline()
     found = compare(long, long, tool=TOOL)
-    assert "more ops are not shown" in render_comparison(found, "console")
+    assert "more ops are not shown" in render_comparison(found, "console", full=True)
     assert len(json.loads(render_comparison(found, "json"))["ops"]) > 400
 
 
 def test_no_other_format() -> None:
-    with pytest.raises(UsageError, match="console, html, json"):
+    with pytest.raises(UsageError, match="console, html, md, json"):
         render_comparison(same(), "csv")
 
 

@@ -29,7 +29,7 @@ def fixes(**more: object) -> Fixes:
 
 def words(analysis: Analysis, form: str) -> str:
     """The report's text on one line, without the page's tags, scripts and styles."""
-    text = render(analysis, form)  # type: ignore[arg-type]
+    text = render(analysis, form, full=True)  # type: ignore[arg-type]
     if form == "html":
         text = html.unescape(re.sub(r"<script.*?</script>|<style.*?</style>|<[^>]+>", "", text, flags=re.DOTALL))
     return re.sub(r"\s+", " ", text)

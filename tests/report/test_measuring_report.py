@@ -14,11 +14,10 @@ from builders import (
     make_steady_state,
     make_worker,
 )
+from rendered import to_console, to_html
 
 from cs_input_analyzer.records import Analysis, BatchGap, Measurement, Noise, SteadyState
 from cs_input_analyzer.report.measuring import measured_facts, measuring_facts, shown_measurement
-from rendered import to_console
-from rendered import to_html
 
 ALONE = {"recommendation": make_plan(confirmed_by=None)}
 

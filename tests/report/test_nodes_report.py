@@ -6,11 +6,10 @@ from dataclasses import replace
 
 from builders import make_analysis, make_measurement
 from hostile import HOSTILE
+from rendered import to_console, to_html
 
 from cs_input_analyzer.records import Estimate, Layout, Measurement, Scaling, ScalingPoint
 from cs_input_analyzer.report.nodes import MOST_WORKERS, node_facts, node_tables, scaling_table, shown_launch, worker_table
-from rendered import to_console
-from rendered import to_html
 
 
 def launch(*rates: float | None, tasks: int = 2, names: tuple[str, ...] = ()) -> Measurement:

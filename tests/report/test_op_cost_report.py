@@ -9,11 +9,10 @@ import pytest
 from builders import make_analysis, make_layout, make_op_cost, make_profile, make_runtime_cost, make_serial_station
 from hypothesis import given
 from hypothesis import strategies as st
+from rendered import to_console, to_html
 
 from cs_input_analyzer.records import OpCost, Profile
 from cs_input_analyzer.report.costs import DETAILS, NARROW, costliest_op, costliest_sentence, op_cost_table, serial_sentence
-from rendered import to_console
-from rendered import to_html
 from cs_input_analyzer.units import MISSING
 
 

@@ -8,9 +8,9 @@ import pytest
 from builders import make_bare_analysis
 from hostile import HOSTILE, hostile
 from page_runs import run_of_a_long_pipeline, usual_run
+from rendered import to_html
 
 from cs_input_analyzer.records import Analysis
-from rendered import to_html
 
 html5lib = pytest.importorskip("html5lib", reason="html5lib is not installed (it is in the extra `test`)")
 

@@ -11,14 +11,13 @@ from hypothesis import strategies as st
 from markupsafe import escape
 from page_runs import CHARTS, run_of_a_long_pipeline, run_of_many_workers, usual_run
 from record_strategies import analyses
+from rendered import to_console, to_html
 from rich.cells import cell_len
 
 from cs_input_analyzer.records import Analysis
 from cs_input_analyzer.report.charts import charts_of
 from cs_input_analyzer.report.pictures import LEVELS, PICTURES, bar, pictures_of, sparkline
 from cs_input_analyzer.report.tables import Table
-from rendered import to_console
-from rendered import to_html
 
 NUMBERS = st.lists(st.floats(0, 1e12), max_size=200)
 

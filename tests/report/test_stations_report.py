@@ -9,12 +9,11 @@ from typing import get_args
 
 import pytest
 from builders import make_analysis, make_layout, make_measurement, make_plan, make_station, make_stations
+from rendered import to_console, to_html
 
 from cs_input_analyzer.records import StationKind
 from cs_input_analyzer.report.stations import MEANINGS, NEAR_RATIO, bottleneck_sentence, stations_table
-from rendered import to_console
 from cs_input_analyzer.report.to_csv import to_csv
-from rendered import to_html
 from cs_input_analyzer.report.to_json import from_json, to_json
 from cs_input_analyzer.units import MISSING
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 from builders import make_analysis, make_bare_analysis, make_read_rate, make_storage
 from hostile import HOSTILE
+from rendered import to_console, to_html
 
 from cs_input_analyzer.records import Storage
 from cs_input_analyzer.report.storage import reads_table, storage_facts
-from rendered import to_console
-from rendered import to_html
 from cs_input_analyzer.report.wording import one_line, visible
 
 ADVICE = "--cache cold measures"

@@ -13,11 +13,12 @@ from hostile import HOSTILE, hostile
 from hypothesis import HealthCheck, given, settings
 from page_runs import usual_run
 from record_strategies import analyses
+from rendered import to_html
 
 from cs_input_analyzer.errors import AnalyzerError
 from cs_input_analyzer.records import Analysis, Estimate
 from cs_input_analyzer.report import to_html as module
-from cs_input_analyzer.report.to_html import templates_dir, to_html
+from cs_input_analyzer.report.to_html import templates_dir
 from cs_input_analyzer.report.to_json import from_html
 from cs_input_analyzer.report.wording import visible
 
@@ -181,7 +182,7 @@ def test_the_launch_values_and_lines_are_there_without_javascript() -> None:
     for value, name in (("3", "nodes"), ("5", "tasks_per_node"), ("7", "cpus_per_task")):
         assert f"{value}{name}" in re.sub(r"\s", "", page.text)
     assert "DEF_NODES=3\nDEF_TASKS=5\nDEF_CPUS=7" in page.text
-    assert len(page.attribute("data-copy")) == 5
+    assert len(page.attribute("data-copy")) == 6
     assert "button" not in [tag for tag, _ in page.tags]
 
 
@@ -196,13 +197,13 @@ def bars(text: str) -> list[dict[str, float]]:
     """Lengths in percent of the bars of supply and demand, by the class of each part."""
     (part,) = re.findall(r'<div class="bars">(.*?)\n</div>', text, re.DOTALL)
     return [
-        {name: float(width) for name, width in re.findall(r'<rect class="(\w+)" x="0" y="3" width="([\d.]+)%"', bar)}
+        {name: float(width) for name, width in re.findall(r'<rect class="(\w+)" x="[\d.%]+" y="3" width="([\d.]+)%"', bar)}
         for bar in re.findall(r"<svg.*?</svg>", part, re.DOTALL)
     ]
 
 
 def test_the_bars_are_to_scale_and_none_leaves_its_track() -> None:
-    demand, supply = bars(to_html(make_analysis()))
+    supply, demand = bars(to_html(make_analysis()))
     assert demand["demand"] / supply["supply"] == pytest.approx(7000 / 14_500, rel=1e-3)
     assert 0 < supply["supply"] < supply["track"] == 100
 

@@ -14,11 +14,11 @@ from builders import make_analysis, make_bare_analysis, make_budget, make_findin
 from hostile import HOSTILE, hostile
 from hypothesis import HealthCheck, given, settings
 from record_strategies import analyses
+from rendered import to_html
 
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.records import Analysis, Estimate
 from cs_input_analyzer.report import to_json as to_json_module
-from rendered import to_html
 from cs_input_analyzer.report.to_json import from_html, from_json, json_schema, load, to_embedded_json, to_json
 
 any_analysis = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))

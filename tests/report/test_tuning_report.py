@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from cs_input_analyzer.records import Edit, Finding
-from cs_input_analyzer.report.tuning import tuning_to_console
+from cs_input_analyzer.report import render_tuning
 from tests.builders import make_analysis, make_finding
 
 EDITS = (Edit(kind="parallelize", op="map"),)
 
 
 def printed(finding: Finding) -> str:
-    return " ".join(tuning_to_console(make_analysis(findings=(finding,), fixes=None), width=80).split())
+    return " ".join(render_tuning(make_analysis(findings=(finding,), fixes=None), width=80).split())
 
 
 def test_a_fix_that_was_not_tried_says_why() -> None:

@@ -57,16 +57,18 @@ def test_console_and_page_have_the_summary_the_notes_and_the_end() -> None:
     rows = (make_row(110.0, 100.0), make_row(200.0, 100.0), make_row(101.0, 100.0))
     validation = Validation(rows=rows, notes=("1x4x1 measured in 1 of 3 rounds: the time was up",), interrupted=True)
     analysis = make_analysis(validation=validation)
-    for text in (render_validation(validation), render(analysis, "console"), render(analysis, "html")):
+    for text in (render_validation(validation), render(analysis, "console", full=True), render(analysis, "html")):
         for part in ("median error 10 %; 2 of 3 measured rates lie inside", "1x4x1 measured in 1 of 3 rounds", "INTERRUPTED"):
             assert part in words(text)
     whole = make_analysis(validation=Validation(rows=rows))
-    assert "INTERRUPTED" not in render(whole, "console")
+    assert "INTERRUPTED" not in render(whole, "console", full=True)
 
 
 def test_the_section_alone_is_that_of_the_report() -> None:
     validation = make_validation(notes=("a note",))
-    assert render_validation(validation, width=100).strip() in render(make_analysis(validation=validation), "console", width=100)
+    assert render_validation(validation, width=100).strip() in render(
+        make_analysis(validation=validation), "console", full=True, width=100
+    )
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])

@@ -59,7 +59,7 @@ def test_hostile_names_stay_text(tmp_path: Path, name: str) -> None:
     folder.mkdir()
     log = logs.write(folder / name.replace("/", ""), logs.smoothed_log([2.0] * 10))
     found = inspect_run(log)
-    assert "\x1b" not in render_inspection(found, "console")
+    assert "\x1b" not in render_inspection(found, "console", full=True)
     page = render_inspection(found, "html")
     assert page.count("</script>") == 1
     assert json.loads(render_inspection(found, "json"))["path"] == str(log)
@@ -120,5 +120,5 @@ def test_a_timeline_of_many_checkpoints_is_shown_in_part(tmp_path: Path) -> None
     assert logs.steady(found) == pytest.approx(32.0)
     assert any("no interval between lines is free of checkpoints" in note for note in found.notes)
     assert found.rates.global_rate_samples_per_s == 32.0
-    assert len(render_inspection(found, "console").splitlines()) < 100
+    assert len(render_inspection(found, "console", full=True).splitlines()) < 100
     assert render_inspection(found, "html").count('class="stretch') <= 24

@@ -419,7 +419,7 @@ def test_an_interrupt_keeps_what_was_measured(done: int) -> None:
     assert not found.interrupted
     assert sum(row.measured_samples_per_s.count for row in found.validation.rows) == done
     assert "rounds: interrupted" in notes_of(found)
-    assert "INTERRUPTED" in render(found, "console")
+    assert "INTERRUPTED" in render(found, "console", full=True)
 
 
 def test_an_interrupt_before_anything_was_measured() -> None:
@@ -467,7 +467,7 @@ def test_what_differs_from_the_run_is_noted(changes: dict[str, Any], words: str)
     found = validated(FakeLauncher(linear), make_trial(**{"run": RUN, "layouts": "1x1x1", **changes}))
     assert words in notes_of(found)
     assert len(found.validation.notes) == 1  # type: ignore[union-attr]
-    assert words.split(",")[0] in " ".join(render(found, "console").split())
+    assert words.split(",")[0] in " ".join(render(found, "console", full=True).split())
 
 
 def test_another_processor_is_a_machine_of_unknown_speed() -> None:

@@ -175,7 +175,7 @@ def test_this_host_is_measured_and_says_why_it_has_no_plan() -> None:
     assert "this host has 1 node: give more by --nodes N" in found.no_plan
     fastest = max(found.measurements, key=lambda each: each.samples_per_s.estimate)
     assert (found.verdict, found.verdict_layout) == ("accelerator_bound", fastest.layout)
-    assert "measured on this host" in " ".join(render(found, "console").split())
+    assert "measured on this host" in " ".join(render(found, "console", full=True).split())
 
 
 def test_this_host_without_a_demand_has_no_verdict() -> None:
@@ -200,7 +200,7 @@ def test_every_report_of_a_run_without_a_plan_says_why_or_refuses_with_the_reaso
     assert render(run, "csv")
     assert render(run, "log")
     assert from_json(render(run, "json"), origin="test") == run
-    assert max(map(len, render(run, "console").splitlines()[:-1])) <= 80
+    assert max(map(len, render(run, "console", full=True).splitlines()[:-1])) <= 80
 
 
 # --- the lines ----------------------------------------------------------------------------------------------------------------
