@@ -93,7 +93,7 @@ def test_any_run_has_pictures_or_none(analysis: Analysis) -> None:
 
 
 def test_what_the_page_says_the_console_says() -> None:
-    from cs_input_analyzer.report import page
+    from cs_input_analyzer.report import run_document as page
     from cs_input_analyzer.report.measuring import shown_measurement
     from cs_input_analyzer.report.workers import workers_table
 
