@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -134,63 +135,30 @@ def test_every_number_is_read_as_python_does(number: float) -> None:
         assert str(parse(str(number))) == str(float(str(number)))
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (None, "-"),
-        (0.0, "0 s"),
-        (4.2e-10, "0.42 ns"),
-        (535e-6, "535 µs"),
-        (3.2e-3, "3.2 ms"),
-        (4.1, "4.1 s"),
-        (119.4, "119 s"),
-        (119.6, "2 min 00 s"),
-        (125, "2 min 05 s"),
-        (3720, "1 h 02 min"),
-    ],
-)
-def test_seconds_take_the_unit_that_reads_best(seconds: float | None, text: str) -> None:
-    assert units.format_seconds(seconds) == text
+SHOWN = {
+    units.format_seconds: (
+        *((None, "-"), (0.0, "0 s"), (8e-22, "< 0.001 ns"), (4.2e-10, "0.42 ns"), (535e-6, "535 µs"), (3.2e-3, "3.2 ms")),
+        *((4.1, "4.1 s"), (119.4, "119 s"), (119.6, "2 min 00 s"), (125, "2 min 05 s"), (3720, "1 h 02 min")),
+    ),
+    units.format_bytes: (
+        *((None, "-"), (0, "0 B"), (512, "512 B"), (1536, "1.5 KiB"), (128 * 2**30, "128 GiB"), (2**60, "1,024 PiB")),
+    ),
+    units.format_bytes_per_s: ((None, "-"), (5e9, "5 GB/s"), (999_700.0, "1 MB/s")),
+    # a share never rounds to nothing or all
+    units.format_ratio: (
+        *((None, "-"), (0.0, "0 %"), (1.0, "100 %"), (0.123, "12.3 %"), (-0.5, "-50 %")),
+        *((0.00001, "< 0.1 %"), (-0.00001, "> -0.1 %"), (0.9999, "> 99.9 %"), (1.0001, "100.1 %")),
+    ),
+    # three digits, or all before the point
+    units.format_rate: ((None, "-"), (12345.6, "12,346 samples/s"), (85.24, "85.2 samples/s"), (999.7, "1,000 samples/s")),
+    units.format_count: ((None, "-"), (1234567, "1,234,567")),
+}
 
 
-@pytest.mark.parametrize(
-    ("size", "text"), [(None, "-"), (0, "0 B"), (512, "512 B"), (1536, "1.5 KiB"), (128 * 2**30, "128 GiB"), (2**60, "1,024 PiB")]
-)
-def test_memory_is_shown_in_binary_units(size: int | None, text: str) -> None:
-    assert units.format_bytes(size) == text
-
-
-def test_bandwidth_is_shown_in_decimal_units() -> None:
-    assert units.format_bytes_per_s(5e9) == "5 GB/s"
-    assert units.format_bytes_per_s(999_700.0) == "1 MB/s"
-    assert units.format_bytes_per_s(None) == "-"
-
-
-@pytest.mark.parametrize(
-    ("ratio", "text"),
-    [
-        (None, "-"),
-        (0.0, "0 %"),
-        (1.0, "100 %"),
-        (0.123, "12.3 %"),
-        (0.00001, "< 0.1 %"),
-        (-0.00001, "> -0.1 %"),
-        (0.9999, "> 99.9 %"),
-        (1.0001, "100.1 %"),
-        (-0.5, "-50 %"),
-    ],
-)
-def test_a_share_never_rounds_to_nothing_or_all(ratio: float | None, text: str) -> None:
-    assert units.format_ratio(ratio) == text
-
-
-def test_rates_keep_three_digits_or_all_before_the_point() -> None:
-    assert units.format_rate(12345.6) == "12,346 samples/s"
-    assert units.format_rate(85.24) == "85.2 samples/s"
-    assert units.format_rate(999.7, "batches/s") == "1,000 batches/s"
-    assert units.format_rate(None) == "-"
-    assert units.format_count(1234567) == "1,234,567"
-    assert units.format_count(None) == "-"
+@pytest.mark.parametrize("form", SHOWN, ids=lambda form: form.__name__)
+def test_numbers_take_the_unit_that_reads_best(form: Callable[[float | None], str]) -> None:
+    for value, text in SHOWN[form]:
+        assert form(value) == text
 
 
 def test_an_estimate_shows_its_interval_and_an_exact_number_none() -> None:
@@ -220,8 +188,3 @@ def test_any_text_is_a_positive_size_or_a_usage_error(text: str) -> None:
         assert not re.fullmatch(r"[1-9]\d{0,9}(GiB|GB|B)|[1-9]\d{6,9}", text, re.ASCII) or int(text) < 2**20
     else:
         assert size >= 1
-
-
-def test_a_time_too_short_to_tell_is_not_spelled_out_in_zeros() -> None:
-    assert units.format_seconds(8e-22) == "< 0.001 ns"
-    assert units.format_seconds(0.0) == "0 s"

@@ -222,6 +222,7 @@ LINES: dict[tuple[str, ...], str] = {
     ("demo", "--sample", "mnist"): "--sample mnist",
     ("tune", TARGET, "--write-patch", "data.py"): "a patch is no Python file",
     ("tune", TARGET, "--no-measure-fixes"): "is all that tune does",
+    ("tune", TARGET, "--write-patch", "/nowhere/at/all/x.patch"): "no folder",
     ("report", "none.json"): "none.json: cannot be read",
     ("report", "a_file"): "a_file: the file is empty",
     ("report", "run.json", "-o", "x.unknown"): "which format is x.unknown?",
@@ -270,12 +271,6 @@ def test_all_that_is_wrong_with_a_line_is_told_at_once(capsys: pytest.CaptureFix
         "--headrom",
     ):
         assert sum(words in line for line in told) == 1
-
-
-def test_a_demand_and_a_cluster_that_cannot_be_are_told_together(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*ANALYZE, "--wafer", "no_such_net", "--cluster", "none.yaml", "--cpus", "0"]) == UsageError.exit_code
-    told = capsys.readouterr().err.splitlines()
-    assert len(told) == 3
 
 
 def test_what_follows_from_another_mistake_is_not_told(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from cs_input_analyzer import api, rules
-from cs_input_analyzer.cli import cli, main
+from cs_input_analyzer.cli import cli
 from cs_input_analyzer.engines import LaunchResult, WorkPlan
 from cs_input_analyzer.errors import LaunchError
 from cs_input_analyzer.pipeline.source.statements import find_statement
@@ -226,19 +226,6 @@ def test_what_is_not_proven_is_not_written(monkeypatch: pytest.MonkeyPatch, tmp_
     assert code == 0
     assert path.read_text() == "older"
     assert "is not written" in err
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [["--write-patch", "x.py"], ["--no-measure-fixes"], ["--write-patch", "/nowhere/at/all/x.patch"], ["--select", "X"]],
-)
-def test_what_cannot_be_is_refused_before_anything_runs(
-    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "x.py").write_text("def f():\n    pass\n")
-    assert main(["tune", "x.py:f", *arguments]) == 2
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["x.py"]
 
 
 @pytest.mark.parametrize("name", HOSTILE)

@@ -506,32 +506,6 @@ def says(capsys: pytest.CaptureFixture[str], arguments: list[str], code: int = 2
 
 
 @pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        (lambda text: text[: len(text) // 2], "truncated"),
-        (lambda text: "", "the file is empty"),
-        (lambda text: "\x00\x01", "not JSON"),
-        (lambda text: '{"rows": []}', "not a run"),
-        (lambda text: "[1, 2]", "not a run"),
-        (lambda text: "<html></html>", "without a run"),
-        (lambda text: text.replace('"schema_version": 1', '"schema_version": 99', 1), "newer version"),
-        (lambda text: text.replace('"schema_version": 1', '"schema_version": 0', 1), "older version"),
-        (lambda text: text.replace('"tasks_per_node": ', '"tasks_per_node": "many", "x": ', 1), "tasks_per_node"),
-    ],
-)
-def test_files_that_are_no_run_are_refused(
-    saved: Path, capsys: pytest.CaptureFixture[str], content: Callable[[str], str], words: str
-) -> None:
-    saved.write_text(content(saved.read_text()))
-    assert words in says(capsys, ["validate", str(saved), "--yes"])
-
-
-def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "no such file" in says(capsys, ["validate", str(tmp_path / "none.json")])
-    assert "is a directory" in says(capsys, ["validate", str(tmp_path)])
-
-
-@pytest.mark.parametrize(
     ("target", "words"),
     [
         ("notebook:train.<locals>.input_fn", "handed over in Python"),
@@ -616,13 +590,3 @@ def test_a_target_that_is_typed_again_is_believed(
 ) -> None:
     edited(saved, lambda run: (run["pipeline"].update(target="sample_pipelines.fc_mnist:train_input_fn"), run.pop("capacity")))
     assert words in says(capsys, ["validate", str(saved), *arguments])
-
-
-def test_python_refuses_what_the_command_line_refuses(saved: Path) -> None:
-    run = api.load_analysis(edited(saved, lambda document: document.pop("capacity")))
-    with pytest.raises(UsageError, match="no capacity model"):
-        run.validate(layouts=["1x1x1"])
-    with pytest.raises(UsageError, match="NODESxTASKSxCPUS"):
-        run.validate(layouts=["1x1"])
-    with pytest.raises(UsageError, match="--rounds"):
-        run.validate(rounds=0)
