@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shutil
@@ -37,6 +38,23 @@ def markdown_pages(root: Path) -> list[Path]:
     return sorted(
         [*root.glob("*.md"), *root.glob("docs/**/*.md"), *root.glob("benchmarks/**/*.md"), *root.glob("sample_pipelines/**/*.md")]
     )
+
+
+# --- how long functions are --------------------------------------------------------------------------------------------------
+
+LONGEST_FUNCTION_LINES = 60
+
+
+def test_no_function_is_too_long(root: Path) -> None:
+    found = []
+    for package in ("cs_input_analyzer", "wafer_model", "sample_pipelines"):
+        for path in sorted((root / package).rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno is not None:
+                    lines = node.end_lineno - node.lineno + 1
+                    if lines > LONGEST_FUNCTION_LINES:
+                        found.append(f"{path.relative_to(root)}: {node.name} has {lines} lines")
+    assert not found
 
 
 # --- what importing costs --------------------------------------------------------------------------------------------------

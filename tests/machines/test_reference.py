@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -39,13 +37,6 @@ def test_it_tells_the_median_of_each_clock(cpu: list[float], wall: list[float]) 
     assert found.wall_s == pytest.approx(sorted(wall)[RUNS // 2], abs=1e-9)
 
 
-def test_one_run_that_was_hit_changes_nothing() -> None:
-    calm = [0.003] * RUNS
-    hit = [0.003] * (RUNS - 1) + [5.0]
-    same = iter(clock_of(*calm)).__next__
-    assert time_reference(iter(clock_of(*hit)).__next__, same).cpu_s == pytest.approx(0.003)
-
-
 def test_the_real_clocks_move() -> None:
     assert STEPS > 0
     found = time_reference()
@@ -53,25 +44,13 @@ def test_the_real_clocks_move() -> None:
     assert found.wall_s > 0
 
 
-@given(times, times)
-def test_twice_the_time_is_half_the_speed(cpu_s: float, wall_s: float) -> None:
+@given(times, times, st.floats(0.01, 100), times)
+def test_the_ratio_is_that_of_the_cpu_times_whatever_the_waiting(
+    cpu_s: float, wall_s: float, times_longer: float, other_s: float
+) -> None:
     start = Reference(cpu_s=cpu_s, wall_s=wall_s)
-    assert speed_ratio(start, start) == 1
-    ratio = speed_ratio(start, Reference(cpu_s=2 * cpu_s, wall_s=wall_s))
-    assert ratio == pytest.approx(0.5)
-
-
-@given(times, times)
-def test_there_and_back_is_where_one_was(one_s: float, other_s: float) -> None:
-    one, other = Reference(cpu_s=one_s, wall_s=1.0), Reference(cpu_s=other_s, wall_s=1.0)
-    there, back = speed_ratio(one, other), speed_ratio(other, one)
-    assert there is not None
-    assert back is not None
-    assert math.isclose(there * back, 1, rel_tol=1e-9)
-
-
-def test_waiting_for_a_cpu_is_not_slowness() -> None:
-    assert speed_ratio(Reference(cpu_s=0.003, wall_s=0.003), Reference(cpu_s=0.003, wall_s=0.3)) == 1
+    end = Reference(cpu_s=cpu_s * times_longer, wall_s=other_s)
+    assert speed_ratio(start, end) == pytest.approx(1 / times_longer)
 
 
 def test_a_clock_that_stands_still_gives_no_ratio() -> None:

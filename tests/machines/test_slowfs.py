@@ -18,6 +18,7 @@ MIB = 1 << 20
 FILES = 4
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.slow,
     pytest.mark.skipif(slowfs.missing() is not None, reason=f"no slow file system here: {slowfs.missing()}"),
 ]
