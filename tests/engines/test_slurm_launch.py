@@ -18,12 +18,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from cs_input_analyzer.engines.slurm import AllocationRequest, allocation, asking, results
+from cs_input_analyzer.engines.slurm import AllocationRequest, allocation, jobs, results
 from cs_input_analyzer.engines.slurm.agent import OUTPUT, RESULT
 from cs_input_analyzer.engines.slurm.clocks import Exchange, Offset, offset_of, offsets_of_nodes, skew_s
-from cs_input_analyzer.engines.slurm.lines import keeper_script, sbatch_words, srun_words
-from cs_input_analyzer.engines.slurm.step import Task
-from cs_input_analyzer.engines.slurm.words import (
+from cs_input_analyzer.engines.slurm.command_lines import keeper_script, sbatch_words, srun_words
+from cs_input_analyzer.engines.slurm.jobs import (
     JobState,
     cause_in,
     cpus_per_node,
@@ -34,6 +33,7 @@ from cs_input_analyzer.engines.slurm.words import (
     parse_job,
     srun_complaint,
 )
+from cs_input_analyzer.engines.slurm.step import Task
 from cs_input_analyzer.engines.tf_config import announced_addresses, tf_config_of
 from cs_input_analyzer.errors import LaunchError
 from cs_input_analyzer.machines.cluster import slurm_commands
@@ -414,7 +414,7 @@ class Slurm:
         self.programs = folder / "bin"
         for made in (self.shared, self.programs):
             made.mkdir()
-        for name in asking.PROGRAMS:
+        for name in jobs.PROGRAMS:
             self.does(name, "exit 0")
 
     def does(self, name: str, script: str) -> None:
@@ -468,14 +468,14 @@ def test_a_submission_without_an_answer_leaves_no_job(
 
 
 def test_a_submission_that_ctrl_c_meets_leaves_no_job(slurm: Slurm, monkeypatch: pytest.MonkeyPatch) -> None:
-    submit = asking.submit
+    submit = jobs.submit
 
     def interrupted(words: Sequence[str]) -> str:
         submit(words)
         raise KeyboardInterrupt
 
     slurm.does("sbatch", "echo 7")
-    monkeypatch.setattr(asking, "submit", interrupted)
+    monkeypatch.setattr(jobs, "submit", interrupted)
     with pytest.raises(KeyboardInterrupt):
         opened(slurm)
     assert slurm.cancelled_by_name(3)
@@ -526,7 +526,7 @@ RUNNING = JobState(state="RUNNING", reason="", nodes="n[1-2]")
 
 def waited(queue: Queue, slurm: Slurm, monkeypatch: pytest.MonkeyPatch, told: list[str]) -> None:
     slurm.does("sbatch", "echo 7")
-    monkeypatch.setattr(asking, "job_state", queue)
+    monkeypatch.setattr(jobs, "job_state", queue)
     monkeypatch.setattr(allocation.time, "sleep", lambda _: None)
     asked = replace(REQUEST, shared_dir=slurm.shared, queue_s=1e6)
     allocation.open_allocation(asked, {}, told.append, lambda: queue.now_s).close()

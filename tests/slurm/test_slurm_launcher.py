@@ -21,7 +21,7 @@ import pytest
 from builders import make_work_plan
 
 from cs_input_analyzer.engines import LaunchResult, WorkPlan
-from cs_input_analyzer.engines.slurm import AllocationRequest, SlurmLauncher, looking
+from cs_input_analyzer.engines.slurm import AllocationRequest, SlurmLauncher, node_check
 from cs_input_analyzer.engines.slurm import launcher as slurm_launcher
 from cs_input_analyzer.errors import LaunchError, UsageError
 from cs_input_analyzer.records import Layout
@@ -201,11 +201,11 @@ def test_a_layout_beyond_the_allocation_is_refused(slurm: PrivateSlurm, tmp_path
 
 
 def test_a_slow_shared_folder_is_noted(slurm: PrivateSlurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(looking, "SLOW_WRITE_S", 0.0)  # slower than any
+    monkeypatch.setattr(node_check, "SLOW_WRITE_S", 0.0)  # slower than any
     with launcher_on(slurm, tmp_path) as launcher:
         assert len(launcher.notes) == 2
         assert all("to write a line" in note and str(tmp_path) in note for note in launcher.notes)
-    monkeypatch.setattr(looking, "SLOW_WRITE_S", 600.0)
+    monkeypatch.setattr(node_check, "SLOW_WRITE_S", 600.0)
     with launcher_on(slurm, tmp_path) as launcher:
         assert launcher.notes == ()
 

@@ -18,9 +18,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from cs_input_analyzer.engines.slurm import asking
-from cs_input_analyzer.engines.slurm.lines import ALIVE, KEEPER, KEEPER_LOOK_S, keeper_script, sbatch_words
-from cs_input_analyzer.engines.slurm.words import is_hopeless, is_over, is_waiting
+from cs_input_analyzer.engines.slurm import jobs
+from cs_input_analyzer.engines.slurm.command_lines import ALIVE, KEEPER, KEEPER_LOOK_S, keeper_script, sbatch_words
+from cs_input_analyzer.engines.slurm.jobs import is_hopeless, is_over, is_waiting
 from cs_input_analyzer.errors import LaunchError
 from cs_input_analyzer.machines.cluster.slurm_commands import Unanswered, our_environment
 
@@ -104,7 +104,7 @@ class Allocation:
     def close(self) -> None:
         """Gives the nodes back and removes the folder."""
         self._stopped.set()
-        is_sure = asking.cancel(self.job_id) if self.is_ours else True
+        is_sure = jobs.cancel(self.job_id) if self.is_ours else True
         self._pulse.join()
         _remove(self.folder)
         _dismiss(self._guard, is_sure=is_sure)
@@ -114,7 +114,7 @@ def open_allocation(
     request: AllocationRequest, environ: Mapping[str, str], on_status: OnStatus, clock: Callable[[], float] = time.monotonic
 ) -> Allocation:
     """Raises LaunchError where there are no such nodes, not in time, or no folder that can be shared."""
-    asking.check_installed()
+    jobs.check_installed()
     folder = _shared_folder(request.shared_dir)
     outer = environ.get("SLURM_JOB_ID") or environ.get("SLURM_JOBID")
     name = f"cs_input_analyzer-{folder.name[-8:]}"
@@ -127,12 +127,12 @@ def open_allocation(
         nodes = _nodes_wanted(request)
         words = _job(request, folder, name, nodes)
         is_sure = False
-        job_id = asking.submit(words)
+        job_id = jobs.submit(words)
         _wait_in_queue(job_id, request.queue_s, on_status, clock)
         return Allocation(folder, job_id, nodes, guard, is_ours=True)
     except BaseException as error:
         if job_id:
-            is_sure = asking.cancel(job_id)
+            is_sure = jobs.cancel(job_id)
         elif isinstance(error, LaunchError) and not isinstance(error, Unanswered):  # no Ctrl-C in the middle either
             is_sure = True
         _remove(folder)
@@ -172,7 +172,7 @@ def _wait_in_queue(job_id: str, queue_s: float, on_status: OnStatus, clock: Call
     shown, poll_s = "", POLL_S
     while True:
         try:
-            job = asking.job_state(job_id)
+            job = jobs.job_state(job_id)
         except LaunchError as error:
             if clock() - answered_s > UNANSWERED_S:
                 raise LaunchError(f"{error}; so it has been for {UNANSWERED_S:g} s: Slurm job {job_id} was cancelled") from None

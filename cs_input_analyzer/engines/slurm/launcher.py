@@ -13,15 +13,15 @@ from typing import Any
 from cs_input_analyzer.engines.bootstrap import command
 from cs_input_analyzer.engines.collecting import launch_result, order_of
 from cs_input_analyzer.engines.interface import LaunchHandle, LaunchResult, WorkerFailure, WorkPlan
-from cs_input_analyzer.engines.slurm import asking
+from cs_input_analyzer.engines.slurm import jobs
 from cs_input_analyzer.engines.slurm.agent import ENDED_BY_SLURM, LOOK, WORK
 from cs_input_analyzer.engines.slurm.allocation import Allocation, AllocationRequest, OnStatus, open_allocation
 from cs_input_analyzer.engines.slurm.clocks import Offset, skew_s
-from cs_input_analyzer.engines.slurm.lines import srun_words
-from cs_input_analyzer.engines.slurm.looking import looked, notes_on, write_token
+from cs_input_analyzer.engines.slurm.command_lines import srun_words
+from cs_input_analyzer.engines.slurm.jobs import MEMORY, cause_in, is_over
+from cs_input_analyzer.engines.slurm.node_check import checked_nodes, notes_on, write_token
 from cs_input_analyzer.engines.slurm.results import collect
 from cs_input_analyzer.engines.slurm.step import SILENCE_S, JobStep, Task
-from cs_input_analyzer.engines.slurm.words import MEMORY, cause_in, is_over
 from cs_input_analyzer.engines.tf_config import announced_addresses
 from cs_input_analyzer.errors import LaunchError, UsageError
 from cs_input_analyzer.records import START_TIMEOUT_S, Host, Layout
@@ -80,7 +80,7 @@ class SlurmLauncher:
         self._notes: list[str] = []
         self._allocation: Allocation = open_allocation(request, os.environ, on_status)
         try:
-            on_status("looking at the nodes")
+            on_status("checking the nodes")
             write_token(self.folder)
             self.host = self._look(cpus)
         except BaseException:
@@ -117,12 +117,12 @@ class SlurmLauncher:
         """The first of the nodes, after each has said what it is, and that it can be used."""
         step = self._step(Layout(nodes=self.nodes, tasks_per_node=1, cpus_per_task=1), LOOK, str(self.folder))
         try:
-            found = looked(step, self.folder, f"Slurm job {self.job_id}")
+            found = checked_nodes(step, self.folder, f"Slurm job {self.job_id}")
         finally:
             step.close()
         self._notes += notes_on(found, self.folder.parent)
         host = Host(**found[0]["host"])
-        job_cpus = asking.job_cpus_per_node(self.job_id) or min(here["host"]["cpus"] for here in found)
+        job_cpus = jobs.job_cpus_per_node(self.job_id) or min(here["host"]["cpus"] for here in found)
         budget, source = job_cpus, f"allocated by Slurm, job {self.job_id}"
         if cpus is not None:
             if not 1 <= cpus <= budget:
@@ -272,7 +272,7 @@ class SlurmLauncher:
         lost = [task for task in step.tasks if task.lost]
         if not lost:
             return
-        states = asking.node_states(sorted({task.node for task in lost if task.node}))
+        states = jobs.node_states(sorted({task.node for task in lost if task.node}))
         for task in lost:
             state = states.get(task.node, "")
             if any(word in state for word in ("DOWN", "FAIL", "NOT_RESPONDING", "DRAIN")) or state.endswith("*"):
@@ -287,7 +287,7 @@ class SlurmLauncher:
 
     def _job_words(self) -> str:
         try:
-            job = asking.job_state(self.job_id)
+            job = jobs.job_state(self.job_id)
         except LaunchError as error:
             return f"; {error}"
         if job is None:
@@ -306,7 +306,7 @@ class SlurmLauncher:
         step = handle.step
         step.close()
         if any(task.lost for task in step.tasks) and step.number:
-            asking.cancel(f"{self.job_id}.{step.number}")
+            jobs.cancel(f"{self.job_id}.{step.number}")
 
     def close(self) -> None:
         for handle in self._started:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import IO, Any
 
 from cs_input_analyzer.engines.slurm.clocks import Exchange, Offset, offset_of, offsets_of_nodes
-from cs_input_analyzer.engines.slurm.words import cause_in, srun_complaint
+from cs_input_analyzer.engines.slurm.jobs import cause_in, srun_complaint
 from cs_input_analyzer.errors import LaunchError
 from cs_input_analyzer.machines.cluster.slurm_commands import our_environment
 

@@ -14,7 +14,7 @@ from cs_input_analyzer.engines.slurm.agent import TOKEN
 from cs_input_analyzer.engines.slurm.step import JobStep
 from cs_input_analyzer.errors import LaunchError
 
-__all__ = ["looked", "notes_on", "write_token"]
+__all__ = ["checked_nodes", "notes_on", "write_token"]
 
 LOOK_PATIENCE_S = 60.0
 SLOW_WRITE_S = 1.0
@@ -25,7 +25,7 @@ def write_token(folder: Path) -> None:
     (folder / TOKEN).write_text(secrets.token_hex(16))
 
 
-def looked(step: JobStep, folder: Path, where: str) -> list[dict[str, Any]]:
+def checked_nodes(step: JobStep, folder: Path, where: str) -> list[dict[str, Any]]:
     """What each node of a step said of itself. Raises LaunchError naming one that cannot be used, and why."""
     step.wait(lambda task: task.here is not None, time.monotonic() + LOOK_PATIENCE_S)
     mute = [task for task in step.tasks if task.here is None]
