@@ -1,6 +1,6 @@
 """The one table of dataset op kinds and what each does. Pure, and complete: a test goes through TensorFlow's own registry.
 
-A kind is the name of a TensorFlow op without what only tells versions apart: `ParallelMapDatasetV2` is a `ParallelMap`,
+A kind is the name of a TensorFlow op without what only distinguishes versions: `ParallelMapDatasetV2` is a `ParallelMap`,
 `LegacyParallelInterleaveDatasetV2` and `ExperimentalParallelInterleaveDataset` are a `ParallelInterleave`. An op that is not in the
 table is of a library that brought its own: it has its place, its line and what TensorFlow measures of it, and no trait.
 """

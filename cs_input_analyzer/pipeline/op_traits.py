@@ -10,7 +10,7 @@ from cs_input_analyzer.pipeline.source.code import argument_of, count_calls
 from cs_input_analyzer.pipeline.threads import PYTHON_OPS, inside
 from cs_input_analyzer.records import Op, OpCost, PipelineGraph, Profile, Scalar
 
-# Parallel ops that give any order where they are told to.
+# Parallel ops that may give any order where options allow it.
 _MAY_REORDER = THREADED - {"Prefetch"}
 # Random ops that keep a state, so that each pass draws other numbers; the `Stateless…` ones draw what their seed says.
 _RANDOM = (
@@ -153,7 +153,7 @@ def freezes_only_mixing(op: Op, upstream: Sequence[Op], ops: Sequence[Op]) -> bo
 
 
 def freezing(frozen: Sequence[Op], is_mixed_after: bool) -> str:
-    """What is to be said of a cache behind ops that give another order in each pass; empty where there are none."""
+    """What a finding says of a cache behind ops that give another order in each pass; empty where there are none."""
     if not frozen:
         return ""
     names = " and ".join(dict.fromkeys(op.name for op in frozen))
@@ -244,7 +244,10 @@ def call_number(op: Op, ops: Sequence[Op]) -> int | None:
     return [other.name for other in alike].index(op.name) if calls == len(alike) else -1
 
 
-def has_written_cycle(op: Op, ops: Sequence[Op]) -> bool:
-    """Whether the code says how many inputs an interleave opens: the graph shows what TensorFlow chose as if the user had."""
-    written = argument_of(op.code, "interleave", "cycle_length", nth=call_number(op, ops))
+def has_written_cycle(op: Op, ops: Sequence[Op], code: str | None = None) -> bool:
+    """Whether the code says how many inputs an interleave opens: the graph shows what TensorFlow chose as if the user had.
+
+    `code`: the op's statement after other edits.
+    """
+    written = argument_of(code or op.code, "interleave", "cycle_length", nth=call_number(op, ops))
     return written is not None and "AUTOTUNE" not in written and written != "None"

@@ -1,4 +1,4 @@
-"""`python -m cs_input_analyzer.rules` prints docs/rules.md: what each rule's docstring tells the user."""
+"""`python -m cs_input_analyzer.rules` prints docs/rules.md: the docstrings of all rules."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The first pass over the data was measured, and later ones will be faster: no cache was full yet.
 
 Where the pipeline has a `cache`, the first pass fills it, and does all the work before it. A window that ends earlier, because the
-pass is long, tells nothing of the passes that read the cache. Windows that were measured after the cache was full decide alone.
+pass is long, says nothing about the passes that read the cache. Windows that were measured after the cache was full decide alone.
 
 The first pass over a dataset also reads its files from storage; where a node's memory holds its part of the files, all later
 passes read from the page cache. A run that starts with an empty page cache measures the first pass, or some mixture of both, and a

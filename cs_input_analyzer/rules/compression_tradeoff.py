@@ -49,8 +49,8 @@ def find(case: Case) -> Iterator[Finding]:
             packed[0], "warning" if is_waste else "info", f"{what}{cost}", "write the records without compression", share, storage
         )
     elif readers and storage is not None and not is_encoded:
-        told = "the storage holds the worker back, and the records are not compressed"
-        yield _finding(readers[0], "info", told, 'write the records with compression_type="GZIP", if they shrink', None, storage)
+        message = "the storage holds the worker back, and the records are not compressed"
+        yield _finding(readers[0], "info", message, 'write the records with compression_type="GZIP", if they shrink', None, storage)
 
 
 def _finding(op: Op, severity: str, message: str, fix: str, share: float | None, storage: object) -> Finding:

@@ -6,7 +6,7 @@ rate of memory, not that of the file system the training will read from.
 
 Fix: measure and train from the path where the data will stay.
 
-Silent elsewhere, where a network file system is mounted at that path, and where the plan has several nodes: then CSI310 tells.
+Silent elsewhere, where a network file system is mounted at that path, and where the plan has several nodes: then CSI310 reports it.
 """
 
 from __future__ import annotations

@@ -45,11 +45,11 @@ def find(case: Case) -> Iterator[Finding]:
     reader = next(iter(reader_ops(case.pipeline.ops)), None)
     waiting = _waiting_ratio(mean, case.storage) if is_tiny else None
     wait = f": {format_ratio(waiting)} of the reading is waiting for the next file to open" if waiting is not None else ""
-    told = f"{format_count(files.count)} files of {format_bytes(mean)} each{wait}" if is_tiny else _huge(files)
+    message = f"{format_count(files.count)} files of {format_bytes(mean)} each{wait}" if is_tiny else _huge(files)
     yield Finding(
         code=CODE,
         severity="warning" if is_bad else "info",
-        message=told,
+        message=message,
         op=reader.name if reader else None,
         evidence={"files": files.count, "mean_bytes": mean, "waiting_ratio": waiting, "workers": workers},
         fix=f"write the data into {_target(files, workers)} files or so",

@@ -46,14 +46,14 @@ def find(case: Case) -> Iterator[Finding]:
         announced = max((m.num_workers for m in case.measurements if m.measured_workers), default=1)
         tried = f"also in a launch of {announced}" if announced > 1 else "no launch of several was measured"
         severity: Severity = "warning" if announced > 1 else "info"
-        told = f"all {workers} workers of the plan stream the same files ({tried}{_context_tried(case)})"
-        yield _finding(case, severity, told, announced, workers)
+        message = f"all {workers} workers of the plan stream the same files ({tried}{_context_tried(case)})"
+        yield _finding(case, severity, message, announced, workers)
     else:
         for measurement in case.measurements:
             counts = [worker.file_count for worker in measurement.measured_workers]
             if len(counts) > 1 and all(count == case.pipeline.files.count for count in counts):
-                told = f"the code divides the files, but in a launch of {measurement.num_workers} each worker saw all of them"
-                yield _finding(case, "error", told, measurement.num_workers, workers)
+                message = f"the code divides the files, but in a launch of {measurement.num_workers} each worker saw all of them"
+                yield _finding(case, "error", message, measurement.num_workers, workers)
                 return
 
 
@@ -64,12 +64,12 @@ def _wrong_number(case: Case, shard: Op, workers: int) -> Iterator[Finding]:
     if announced is None or not isinstance(number, int) or number in (announced, workers):
         return
     if number == 1:
-        told = f"{announced} workers were announced, but the code took one shard of one: every worker streams all files"
-        told += _context_tried(case)
-        yield _finding(case, "error", told, announced, workers, shard)
+        message = f"{announced} workers were announced, but the code took one shard of one: every worker streams all files"
+        message += _context_tried(case)
+        yield _finding(case, "error", message, announced, workers, shard)
     else:
-        told = f"the files are divided by {number} whatever the launch, and the plan has {workers} workers"
-        yield _finding(case, "warning", told, announced, workers, shard)
+        message = f"the files are divided by {number} whatever the launch, and the plan has {workers} workers"
+        yield _finding(case, "warning", message, announced, workers, shard)
 
 
 def _context_tried(case: Case) -> str:

@@ -1,13 +1,13 @@
 """A deterministic order is asked for where a shuffle without a seed makes it moot.
 
 An op that keeps the order hands over nothing until its slowest call is done: one large file or slow read holds up all that is ready
-behind it. A shuffle without a seed gives another order in every run, so what came before it in which order cannot be told any more.
+behind it. A shuffle without a seed gives another order in every run, so the order before it leaves no trace.
 
 Fix: `deterministic=False` at the op. It is advice only: the analyzer never makes a pipeline less deterministic by itself.
 
 Silent where no shuffle of its own elements follows (one of batches does not mix the samples in them, and a `take` shows which came
-first), where the shuffle has a seed (or `tf.random.set_seed` was called), where
-`deterministic=False` is set, and where nothing is said and the op does not wait for its calls longer than it works.
+first), where the shuffle has a seed (or `tf.random.set_seed` was called), where `deterministic=False` is set, and where nothing is
+set and the op does not wait for its calls longer than it works.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def find(case: Case) -> Iterator[Finding]:
 def _is_forced(op: Op, case: Case) -> bool:
     said = op.parameters.get("deterministic")
     if said == "true":
-        # A reader with num_parallel_reads says so by itself, and takes no other wish.
+        # A reader with num_parallel_reads says so by itself, and cannot be changed.
         return op.code is None or "deterministic" in op.code
     if said != "default" or option(case.pipeline.ops, "deterministic") is False:
         return False

@@ -51,11 +51,11 @@ def find(case: Case) -> Iterator[Finding]:
         f"{format_ratio(share)} of the CPU time" if share is not None else "",
         f"at most {format_rate(station.samples_per_s)} a worker, whatever its CPUs" if station is not None else "",
     ]
-    told = "; ".join(fact for fact in facts if fact)
+    known = "; ".join(fact for fact in facts if fact)
     yield Finding(
         code=CODE,
         severity="warning" if is_limit or (is_each_sample if share is None else share >= LARGE_RATIO) else "info",
-        message=f"Python runs for every {'sample' if is_each_sample else 'batch'}, one at a time{f' ({told})' if told else ''}",
+        message=f"Python runs for every {'sample' if is_each_sample else 'batch'}, one at a time{f' ({known})' if known else ''}",
         op=op.name,
         evidence={
             "python_ops": len(found),

@@ -1,9 +1,9 @@
 """A `shard` comes after a shuffle without a seed, so the shards of the workers overlap and miss data.
 
 `shard(n, i)` takes every n-th element of what it is given, and that must be the same sequence in every worker. `list_files`
-shuffles unless told not to, each process with a random seed of its own; every worker then divides another order. With many
-workers, more than a third of the files (1 / e) are read by none in a pass, and others twice or more. Nothing fails; the model
-trains on something else.
+shuffles unless `shuffle=False` is given, each process with a random seed of its own; every worker then divides another order.
+With many workers, more than a third of the files (1 / e) are read by none in a pass, and others twice or more. Nothing fails; the
+model trains on something else.
 
 Fix: `list_files(pattern, shuffle=False)`, or the same `seed=` for all workers; or shard first and shuffle after it. Shuffling
 what a worker reads, after its shard, needs no seed.

@@ -6,7 +6,7 @@ TensorFlow chooses follows the CPUs of the task and not the storage, which is to
 
 Fix: a longer cycle, and as many calls; where reads only wait and a shuffle of the records without a seed follows, as many files at
 once as keep the CPUs busy (Little's law). The order of the elements changes with the cycle, so this needs such a shuffle, or no
-wish for an order. The gain is the storage's to give: it is measured here and never assumed.
+need for an order. The gain is the storage's to give: it is measured here and never assumed.
 
 Silent where reading does not hold the worker back (unless the cycle is written, and one file is read at a time), where the storage
 is the bottleneck and more readers drew no more from it, where with a written cycle at least a third of the CPUs and four files (or

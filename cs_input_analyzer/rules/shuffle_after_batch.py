@@ -25,7 +25,7 @@ from cs_input_analyzer.units import format_bytes
 CODE = "CSI209"
 NAME = "shuffle-after-batch"
 
-# A buffer of batches that takes this share of a task's memory is told even where the samples were mixed.
+# A buffer of batches that takes this share of a task's memory is reported even where the samples were mixed.
 MEMORY_RATIO = 0.05
 
 

@@ -8,7 +8,7 @@ Fix: a buffer of some batches or a few percent of the shard, together with a shu
 shard shuffled, `repeat` before `shuffle` so that the passes run into one another.
 
 Silent where the buffer is shorter than the shard or no longer than ten batches (then it is the data that are few), for file names,
-behind an endless `repeat` (the buffer is filled only once), after `batch`, and without a measurement that tells how many samples
+behind an endless `repeat` (the buffer is filled only once), after `batch`, and without a measurement that shows how many samples
 there are.
 """
 

@@ -77,7 +77,7 @@ def _readers(case: Case) -> Iterator[_Contradiction]:
     if alone is None or not rates or not reading or not cpus or any(op.kind in KEEPERS | WRITERS for op in ops):
         return
     whole = max(rates, key=lambda rate: rate.low)
-    told: dict[str, str | float | int | bool | None] = {
+    evidence: dict[str, str | float | int | bool | None] = {
         "readers_samples_per_s": alone.estimate,
         "worker_samples_per_s": whole.estimate,
     }
@@ -85,7 +85,7 @@ def _readers(case: Case) -> Iterator[_Contradiction]:
         yield (
             f"the readers alone gave {format_count(alone.estimate)} samples/s, the whole pipeline {format_count(whole.estimate)}: "
             "the latter is believed, and the readers are no limit",
-            told,
+            evidence,
         )
         return
     if any(op.kind not in kinds_with("reads") for op in reading):  # a map that reads files does more than what was run alone of it
@@ -99,13 +99,13 @@ def _readers(case: Case) -> Iterator[_Contradiction]:
         yield (
             f"the cost table gives the readers {cpu_s * 1e6:.3g} µs of CPU for a sample, but alone they gave one in "
             f"{cpus / alone.estimate * 1e6:.3g} µs of all CPUs: the latter is believed, and their rows hold what others cost",
-            {**told, "readers_cpu_s_per_sample": cpu_s},
+            {**evidence, "readers_cpu_s_per_sample": cpu_s},
         )
     if case.profile is not None and whole.estimate > TELLING_RATIO * alone.high and thread_s * alone.high < LEAST_SHOWN_RATIO:
         yield (
             f"the readers alone took {1e6 / alone.estimate:.3g} µs for a sample, but the cost table shows them busy for "
             f"{thread_s * 1e6:.3g} µs: the former is believed, and what they cost stands at other rows, or at none",
-            {**told, "readers_thread_s_per_sample": thread_s},
+            {**evidence, "readers_thread_s_per_sample": thread_s},
         )
 
 

@@ -6,8 +6,8 @@ what it had measured until then; the sums over a layout hold those who delivered
 Fix: the message says what it was doing; a pipeline that fails in one shard of several will fail in training. A worker that was
 killed by signal 9 most likely met the kernel's out-of-memory killer: fewer tasks per node, or smaller buffers.
 
-A worker that we ended when the time of this run was over is not lost. It is told for your information where it had stopped giving
-elements, or where the others of its launch were through: it may block, be much slower, or have begun late on a busy host.
+A worker that we ended when the time of this run was over is not lost. It is reported for your information where it had stopped
+giving elements, or where the others of its launch were through: it may block, be much slower, or have begun late on a busy host.
 
 Silent when all workers delivered, and for launches that had too little time.
 """

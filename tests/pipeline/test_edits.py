@@ -391,7 +391,7 @@ REFUSED: dict[str, tuple[Build, Edit, str]] = {
     "a number that cannot be tuned": (
         lambda: tf.data.TFRecordDataset(["a", "b"], num_parallel_reads=2).shuffle(9),
         edit("set-cycle-length", "interleave"),
-        "a number that TensorFlow cannot tune",
+        "which TensorFlow cannot tune",
     ),
     "a variable": (with_variable, edit("insert-prefetch", "map"), "holds a variable"),
     "a table that changes": (with_mutable_table, edit("insert-prefetch", "map"), "holds a table that can change"),

@@ -204,16 +204,9 @@ def _datasets(text: GraphText) -> Iterator[tuple[Body, Any]]:
                 yield body, node
 
 
-def _reachable(text: GraphText) -> list[str]:
+def _reachable(text: GraphText) -> Iterator[str]:
     """Functions that the graph calls; a copy made for an edit leaves its original behind unused."""
-    seen: list[str] = []
-    pending = [name for node in text.top.nodes.values() for name in functions_of(node)]
-    while pending:
-        name = pending.pop()
-        if name in text.functions and name not in seen:
-            seen.append(name)
-            pending += [called for node in text.functions[name].node_def for called in functions_of(node)]
-    return seen
+    return text.functions_called(name for node in text.top.nodes.values() for name in functions_of(node))
 
 
 def _loose(text: GraphText, by_default: bool) -> set[tuple[str, int]]:

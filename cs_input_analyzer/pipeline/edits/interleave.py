@@ -34,7 +34,7 @@ def graph(work: Work, edit: Edit) -> None:
     if edit.value is not None and edit.value > 1 and not is_moot:
         raise EditError(ORDER_IS_PROMISED.format(edit.op))
     cycle = number_of(edit) if is_moot else 1
-    own = [cycle, 1, AUTOTUNE, AUTOTUNE, cycle]  # cycle, block, two buffers, calls at once
+    own = [cycle, 1, AUTOTUNE, AUTOTUNE, number_of(edit)]  # cycle, block, two buffers, calls at once
     inputs = inputs_with(node, *(body.constant(value, tf.int64) for value in own))
     become(body, node, "ParallelInterleaveDatasetV4", inputs, FUNCTION_KEPT)
 

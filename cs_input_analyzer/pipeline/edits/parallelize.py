@@ -20,7 +20,7 @@ def graph(work: Work, edit: Edit) -> None:
     if kind == "Map":
         refuse_state(work, edit.op, node, "run in parallel")
         if node.attr["force_synchronous"].b:
-            raise EditError(f"{edit.op} was told to stay serial")
+            raise EditError(f"{edit.op} has to stay serial")
         kept = (*FUNCTION_KEPT, "use_inter_op_parallelism", "preserve_cardinality")
         become(body, node, "ParallelMapDatasetV2", inputs_with(node, calls), kept)
     elif kind == "Batch":

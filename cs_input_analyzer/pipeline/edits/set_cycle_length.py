@@ -19,7 +19,7 @@ def graph(work: Work, edit: Edit) -> None:
     if not work.order_is_moot(body, node):
         raise EditError(ORDER_IS_PROMISED.format(edit.op))
     if edit.value is None and node.op.startswith("Legacy"):
-        raise EditError(f"{edit.op} reads as many files at once as it is told, a number that TensorFlow cannot tune")
+        raise EditError(f"{edit.op} reads a given number of files at once, which TensorFlow cannot tune")
     refuse_state(work, edit.op, node, "run for other inputs at a time")
     parallel = body.argument(node, "num_parallel_calls")
     if parallel is not None and edit.value is not None and parallel > edit.value:

@@ -6,8 +6,15 @@ from collections.abc import Sequence
 
 from cs_input_analyzer.pipeline.lineage import freeing_shuffle
 from cs_input_analyzer.pipeline.op_kinds import INTERLEAVES
-from cs_input_analyzer.pipeline.op_traits import call_number, chain_before, is_made_by_reader, method_of, reader_call
-from cs_input_analyzer.pipeline.source.code import AUTOTUNE, argument_of, with_argument, with_calls_swapped
+from cs_input_analyzer.pipeline.op_traits import (
+    call_number,
+    chain_before,
+    has_written_cycle,
+    is_made_by_reader,
+    method_of,
+    reader_call,
+)
+from cs_input_analyzer.pipeline.source.code import AUTOTUNE, with_argument, with_calls_swapped
 from cs_input_analyzer.records import Edit, Op
 
 
@@ -32,14 +39,9 @@ def with_calls(code: str, op: Op, ops: Sequence[Op], number: str) -> str | None:
     """So many parallel calls. None where TensorFlow chooses the cycle of an interleave: the order, which counts, would change."""
     if is_made_by_reader(op, ops):
         return with_reads(code, op, ops, number)
-    if op.kind in INTERLEAVES and freeing_shuffle(op, ops) is None and not _has_cycle(code, op, ops):
+    if op.kind in INTERLEAVES and freeing_shuffle(op, ops) is None and not has_written_cycle(op, ops, code):
         return None
     return argument_set(op, ops, "num_parallel_calls", number, code)
-
-
-def _has_cycle(code: str, op: Op, ops: Sequence[Op]) -> bool:
-    written = argument_of(code, "interleave", "cycle_length", nth=call_number(op, ops))
-    return written is not None and "AUTOTUNE" not in written and written != "None"
 
 
 def with_reads(code: str, op: Op, ops: Sequence[Op], number: str) -> str | None:

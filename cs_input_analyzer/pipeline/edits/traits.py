@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from cs_input_analyzer.pipeline.edits.graph_text import Body, GraphText
-from cs_input_analyzer.pipeline.graph import functions_of
+from cs_input_analyzer.pipeline.graph import functions_of, named_inputs
 from cs_input_analyzer.pipeline.op_kinds import (
     BATCHING,
     GROUPING,
@@ -17,8 +17,8 @@ from cs_input_analyzer.pipeline.op_kinds import (
     kind_of,
     kinds_with,
 )
+from cs_input_analyzer.pipeline.threads import PYTHON_OPS
 
-PYTHON = ("PyFunc", "EagerPyFunc", "PyFuncStateless")
 # Random ops whose draws follow from attributes `seed` and `seed2`, both 0 where nobody chose a seed -> the same draw without state.
 DRAWS = {
     "RandomUniform": "StatelessRandomUniform",
@@ -42,7 +42,7 @@ NONDETERMINISTIC_SOURCES = kinds_with("python") | {"Random"}
 
 
 def is_python(node: Any) -> bool:
-    return node.op in PYTHON
+    return node.op in PYTHON_OPS
 
 
 def is_seeded_draw(node: Any) -> bool:
@@ -93,8 +93,6 @@ def use_own_state(text: GraphText) -> None:
 
 
 def _has_resource(body: Body, node: Any, argument: str) -> bool:
-    from cs_input_analyzer.pipeline.graph import named_inputs
-
     return len(named_inputs(node).get(argument, [])) == 1
 
 
