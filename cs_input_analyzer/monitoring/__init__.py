@@ -20,7 +20,7 @@ another at work there writes into `monitor-2` below:
     samples (null where not countable), wait_s (host's wait for input; null where that happens out of sight), step_s (the rest of
     the step; for wait_s null all of it), phase (`start_up`, `steady`, `checkpoint`, `spike`, `epoch_edge`)
   - `interval`: several steps that a synchronisation of the user's ended: at_s, by (`sync`, `log`), steps, samples, duration_s,
-    wait_s, compute_s (accelerator time of one step, as the interval tells it), phase, counted (whether it is part of the wait
+    wait_s, compute_s (accelerator time of one step, as the interval shows it), phase, counted (whether it is part of the wait
     share)
   - `phase`: a stretch that is not training: phase (`start_up`, `fill`, `epoch_edge`), at_s, duration_s, step
   - `checkpoint`: such a stretch too: at_s, duration_s, step, found (true where nobody marked it)

@@ -34,7 +34,7 @@ _warned: set[tuple[int, int]] = set()
 class Alone:
     """Attributes:
     samples_per_s: None where nothing could be measured; `missing` says why.
-    is_overlapped: whether a batch is ready after a pause that is long enough to make one; None where that cannot be told.
+    is_overlapped: whether a batch is ready after a pause that is long enough to make one; None where that cannot be seen.
     cpu_s_per_sample: of this process, its other threads included.
     """
 
@@ -69,7 +69,7 @@ def measure_alone(dataset: Any, samples: SamplesPerElement | int, *, max_s: floa
     reader.start()
     reader.join(max_s + GRACE_S)
     if not found:
-        return Alone(missing=f"the dataset gave too little in {max_s + GRACE_S:.0f} s to tell its rate")
+        return Alone(missing=f"the dataset gave too little in {max_s + GRACE_S:.0f} s for a rate")
     return found[0]
 
 

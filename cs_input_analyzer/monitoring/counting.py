@@ -14,7 +14,7 @@ DEEPEST = 4
 
 
 def counter_for(batch: Any, batch_size: int | None) -> Count:
-    """A function that counts the samples of batches like this one; it gives None where they cannot be told.
+    """A function that counts the samples of batches like this one; it gives None where they cannot be counted.
 
     Args:
         batch_size: where the user said it, the axis of that size is counted, whichever it is (`[time, batch]` layouts); without it

@@ -99,7 +99,7 @@ def recommend_for(
     """Reads `dataset` here for about `seconds`. `batch_size`: samples of a step of the accelerator.
 
     Raises:
-        UsageError: that is no multiple of what an element holds, or nothing tells what one holds; not a `tf.data.Dataset`, or it
+        UsageError: that is no multiple of what an element holds, or nothing says what one holds; not a `tf.data.Dataset`, or it
             cannot be read here (says why).
     """
     import tensorflow as tf

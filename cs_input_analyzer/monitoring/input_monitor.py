@@ -35,7 +35,7 @@ class InputMonitor(Monitor, Generic[Batch]):
 
     Args:
         iterable: what the loop iterates over; None where the loop fetches by itself, inside `with monitor.waiting():`.
-        batch_size: samples in a full batch. Batches that tell their own size (a `shape`) are counted; None: only those.
+        batch_size: samples in a full batch. Batches that have a size of their own (a `shape`) are counted; None: only those.
         options: the fields of `settings.Settings`: log_dir, log_every, smoothing, device, console, tensorboard, analysis,
             est_samples_per_sec, clock, environ.
 
@@ -102,7 +102,7 @@ class InputMonitor(Monitor, Generic[Batch]):
 
 
 class _Counter:
-    """Counts the samples of batches; how, the first batch tells."""
+    """Counts the samples of batches, in the way that the first batch allows."""
 
     __slots__ = ("_batch_size", "count")
 
@@ -114,7 +114,7 @@ class _Counter:
         self.count = counter_for(batch, self._batch_size)
         seen = contradiction(batch, self._batch_size)
         if seen is not None:
-            LOG.warning("batch_size=%s is believed, though the first batch holds %d", self._batch_size, seen)
+            LOG.warning("batch_size=%s is used, though the first batch holds %d", self._batch_size, seen)
         return self.count(batch)
 
 
@@ -151,7 +151,7 @@ class _Pass(Iterator[Batch]):
             raise
         try:
             watch.took(asked, self._clock(), self._counter.count(batch))
-        except Exception as error:  # a clock that fails, or a batch that does not let itself be looked at
+        except Exception as error:  # a clock that fails, or a batch whose attributes raise
             watch.give_up(error)
         return batch
 

@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass, replace
 
 SMOOTHING = 0.4
-"""Weight of the Rate before; what model-zoo runs use unless told otherwise."""
+"""Weight of the Rate before; what model-zoo runs use by default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,7 +33,7 @@ def training_rate(calls: Sequence[tuple[float, int]], batch_size: int) -> Estima
 
     The calls are laid end to end, without what lay between them (checkpoints, validation), and judged as the arrival of batches is;
     those of another number of steps than most, at the end of a pass, are left out.
-    Of a host that runs ahead of its accelerator single steps tell little; their sum does, as it cannot run ahead for long.
+    Of a host that runs ahead of its accelerator single steps show little; their sum does, as it cannot run ahead for long.
     """
     if len(calls) < FEWEST_CALLS:
         return None

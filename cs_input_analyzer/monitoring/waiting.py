@@ -36,7 +36,7 @@ class Interval(NamedTuple):
     Attributes:
         steps: training steps; `duration_s`: from the first ask for input to the end; `wait_s`: of the host, for input.
         wait_square_s2: sum of the squares of the single waits.
-        compute_s: the accelerator's time for one step, as this interval tells it.
+        compute_s: the accelerator's time for one step, as this interval shows it.
         is_counted: steady throughout, and on a clock that ran forwards.
     """
 
@@ -149,7 +149,7 @@ def wait_share(intervals: Sequence[Interval]) -> Estimate | None:
     """Share of time that the accelerator waited for input, over the counted intervals; `count` is how many. None without one.
 
     The interval of the share: of a ratio of means over blocks of neighbouring intervals (Cochran 1977, ch. 6), Student's t. Fewer
-    than five tell too little of their own scatter: there it is that of the single waits, and what c may be off by. It never reaches
+    than five show too little of their own scatter: there it is that of the single waits, and what c may be off by. It never reaches
     above what the host waited.
     """
     counted = [interval for interval in intervals if interval.is_counted]

@@ -98,7 +98,7 @@ def _without_demand(verdict: VerdictName) -> str:
     held = "The input held the run back, but" if verdict == "input_bound" else "Nothing here says how fast the accelerator is, so"
     return (
         f"{held} how much more it would take is not in these files: performance.json with est_samples_per_sec, a compile report, "
-        "or --analysis RUN.json of an analysis with a demand would tell."
+        "or --analysis RUN.json of an analysis with a demand would say."
     )
 
 

@@ -36,7 +36,7 @@ MOST_SURE = 0.99
 class Clue:
     """`odds` above 1 speak for starving, below 1 against, 1 says nothing by itself. `values`: its numbers, by name.
 
-    `says` is empty where there is nothing to tell.
+    `says` is empty where there is nothing to say.
     """
 
     odds: float

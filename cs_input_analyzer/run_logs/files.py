@@ -25,7 +25,7 @@ _LOG_NAME = re.compile(r"\.(log|out|err|txt|stdout|stderr)(\.\d+)?(\.gz)?$|^(std
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """A file that may tell of a run."""
+    """A file that may belong to a run."""
 
     path: Path
     kind: RunSourceKind
@@ -33,8 +33,8 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Looked:
-    """What is at a path: the newest file first. `note`: where not all of a folder was looked at.
+class RunFiles:
+    """What is at a path: the newest file first. `note`: where not all of a folder was searched.
 
     `saved_steps`: those of the checkpoints that lie there, by their names.
     """
@@ -44,15 +44,15 @@ class Looked:
     saved_steps: tuple[int, ...] = ()
 
 
-def look(path: Path) -> Looked:
-    """The files at `path` that may tell of a run; beside one file only the names of checkpoints are looked at.
+def find_files(path: Path) -> RunFiles:
+    """The files at `path` that may belong to a run; beside one file only the names of checkpoints are read.
 
     Raises:
         UsageError: there is no such path, or it cannot be read.
     """
     try:
         if path.is_dir():
-            return _look_in_folder(path)
+            return _files_in_folder(path)
         modified_s = path.stat().st_mtime
         if path.is_char_device() or path.is_block_device():
             raise UsageError(f"{path}: a device, which may never end; give a log, or the folder of a run")
@@ -62,7 +62,7 @@ def look(path: Path) -> Looked:
     except (OSError, ValueError) as error:
         reason = (getattr(error, "strerror", None) or str(error)).lower()
         raise UsageError(f"{path}: cannot be read: {reason}; give a log, or the folder of a run") from None
-    return Looked(found=(Found(path=path, kind=_kind_of_file(path), modified_s=modified_s),), saved_steps=_saved_beside(path))
+    return RunFiles(found=(Found(path=path, kind=_kind_of_file(path), modified_s=modified_s),), saved_steps=_saved_beside(path))
 
 
 def _saved_beside(path: Path) -> tuple[int, ...]:
@@ -81,7 +81,7 @@ def _saved_step(name: str) -> tuple[int, ...]:
     return () if match is None else (int(match[1] or match[2]),)
 
 
-def _look_in_folder(folder: Path) -> Looked:
+def _files_in_folder(folder: Path) -> RunFiles:
     found: list[Found] = []
     steps: set[int] = set()
     entries, note = 0, ""
@@ -99,10 +99,10 @@ def _look_in_folder(folder: Path) -> Looked:
             if kind is not None and (one := _stat(Path(here) / name, kind)) is not None:
                 found.append(one)
         if entries > MOST_ENTRIES:
-            note = f"the folder holds more than {MOST_ENTRIES:,} files: only the first were looked at"
+            note = f"the folder holds more than {MOST_ENTRIES:,} files: only the first were searched"
             break
     newest_first = tuple(sorted(found, key=lambda one: (-one.modified_s, str(one.path))))
-    return Looked(found=newest_first, note=note, saved_steps=tuple(sorted(steps)))
+    return RunFiles(found=newest_first, note=note, saved_steps=tuple(sorted(steps)))
 
 
 def _stat(path: Path, kind: RunSourceKind) -> Found | None:
@@ -147,7 +147,7 @@ def head_of(path: Path) -> bytes:
 
 
 def may_hold_steps(path: Path) -> bool:
-    """Whether a log says something of what is looked for, in its first or its last blocks."""
+    """Whether a log has lines of steps, in its first or its last blocks."""
     blocks = LogFile(path).blocks()
     first = next(blocks, b"")
     try:

@@ -18,7 +18,7 @@ from cs_input_analyzer.run_logs import step_journal
 from cs_input_analyzer.run_logs.console_log import LoggedRun, read_console_log
 from cs_input_analyzer.run_logs.documents import PerformanceSummary, RunParameters, read_parameters, read_performance_summary
 from cs_input_analyzer.run_logs.event_files import TAGS, EventScalars
-from cs_input_analyzer.run_logs.files import Found, check_size, look, may_hold_steps
+from cs_input_analyzer.run_logs.files import Found, check_size, find_files, may_hold_steps
 from cs_input_analyzer.run_logs.grammar import NEEDLES
 from cs_input_analyzer.run_logs.pace import Saved
 from cs_input_analyzer.run_logs.scan import READ_WHOLE, LogFile
@@ -74,12 +74,12 @@ def gather(path: Path) -> Gathered:
     Raises:
         UsageError: nothing of a run is there, or the one file cannot be read; the message says what was looked for.
     """
-    looked = look(path)
-    gathered = Gathered(saved_steps=looked.saved_steps)
-    if looked.note:
-        gathered.notes.append(looked.note)
+    files = find_files(path)
+    gathered = Gathered(saved_steps=files.saved_steps)
+    if files.note:
+        gathered.notes.append(files.note)
     is_folder = path.is_dir()
-    found = tuple(one for one in looked.found if one.kind != "parameters")
+    found = tuple(one for one in files.found if one.kind != "parameters")
     recent = _recent(found, gathered) if is_folder else found
     _take_logs([one for one in recent if one.kind == "console log"], gathered, is_folder)
     aside = _take_journals([one for one in recent if one.kind == "step journal"], gathered)
@@ -89,7 +89,7 @@ def gather(path: Path) -> Gathered:
     gathered.performance = _document(recent, "performance.json", read_performance_json, gathered, is_folder)
     gathered.summary = _document(recent, "performance summary", read_performance_summary, gathered, is_folder)
     gathered.compile_report = _document(recent, "compile report", read_compile_report, gathered, is_folder)
-    _take_parameters([one for one in looked.found if one.kind == "parameters"], gathered)
+    _take_parameters([one for one in files.found if one.kind == "parameters"], gathered)
     if gathered.is_empty:
         tried = "; ".join(f"{source.path}: {source.note}" for source in gathered.sources if source.note)
         raise UsageError(f"{path}: no trace of a run in it{f' ({tried})' if tried else ''}; looked for {LOOKED_FOR}")
@@ -269,7 +269,7 @@ def _document(
     gathered: Gathered,
     is_folder: bool,
 ) -> Document | None:
-    """The newest document of a kind. One that cannot be read is told of; where it is all that was asked for, it is an error."""
+    """The newest document of a kind. One that cannot be read is named; where it is all that was asked for, it is an error."""
     for one in found:
         if one.kind != kind:
             continue

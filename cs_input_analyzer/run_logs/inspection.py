@@ -19,6 +19,7 @@ from cs_input_analyzer.records import (
     Scalar,
     StepWorker,
     Tool,
+    VerdictName,
 )
 from cs_input_analyzer.run_logs import clues as evidence
 from cs_input_analyzer.run_logs.change import Demand, change_of, doubt_of, supply_of_launch
@@ -32,7 +33,7 @@ from cs_input_analyzer.run_logs.workers import is_mixed, middle_wait, missing_jo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
-    """Where the steps of the run are told of best."""
+    """The best source of the steps of the run."""
 
     run: LoggedRun
     writer: Writer
@@ -74,12 +75,9 @@ def inspect_run(path: Path | str, *, current: Layout | None = None, analysis: An
         *evidence.from_priming(max((span.duration_s or 0.0 for span in timeline if span.phase == "priming"), default=0.0)),
         *evidence.from_prediction(rate, supply, estimated),
     )
-    verdict, confidence = evidence.verdict_of(found)
+    verdict, confidence = _verdict(found, gathered)
     if is_mixed(gathered):
-        verdict, confidence = "unknown", None
         notes.append("steps of several runs are mixed in this log, without a label: no verdict on them together")
-    elif verdict == "unknown" and _is_balanced(gathered):
-        verdict, confidence = "balanced", evidence.SURE
     if missing:
         notes.append(f"{missing} of the workers left no journal here: the rates are those of the others alone")
     notes += _notes(steps, rates)
@@ -102,6 +100,14 @@ def inspect_run(path: Path | str, *, current: Layout | None = None, analysis: An
         runs_found=gathered.runs_found,
         notes=tuple(notes),
     )
+
+
+def _verdict(found: tuple[evidence.Clue, ...], gathered: Gathered) -> tuple[VerdictName, float | None]:
+    verdict, confidence = evidence.verdict_of(found)
+    if is_mixed(gathered):
+        return "unknown", None
+    is_balanced = bool(gathered.journals) and all(journal.verdict == "balanced" for _, journal in gathered.journals)
+    return ("balanced", evidence.SURE) if verdict == "unknown" and is_balanced else (verdict, confidence)
 
 
 def _steps(gathered: Gathered) -> Steps | None:
@@ -180,7 +186,7 @@ def _with_steps(rates: RunRates, gathered: Gathered, steps: Steps, workers: tupl
 
 
 def _sum_of_workers(gathered: Gathered, workers: tuple[StepWorker, ...]) -> float | None:
-    """Workers that each take a part of the input give its rate together; None where one of them did not tell its own."""
+    """Workers that each take a part of the input give its rate together; None where one of them did not say its own."""
     own = [worker.samples_per_s for worker in workers if not worker.is_whole_job]
     if len(own) < 2 or len(own) != len(gathered.journals):
         return None
@@ -231,10 +237,6 @@ def _is_our_own(gathered: Gathered) -> bool:
     """Whether the monitor wrote performance.json: what that suspects is its journal's verdict, and would count twice."""
     performance = gathered.performance
     return performance is not None and any(path.parent == Path(performance.path).parent for path, _ in gathered.journals)
-
-
-def _is_balanced(gathered: Gathered) -> bool:
-    return bool(gathered.journals) and all(journal.verdict == "balanced" for _, journal in gathered.journals)
 
 
 def _values(found: Sequence[evidence.Clue]) -> dict[str, Scalar]:

@@ -87,10 +87,10 @@ class Pace:
     """What a series of steps says about speed. Steps per second; samples where a batch size is known.
 
     Attributes:
-        batch_size: samples of a step, where something tells it and nothing contradicts it.
+        batch_size: samples of a step, where something says it and nothing contradicts it.
         usual_steps_per_s: what half of the steps reach; between stalls, that is.
         burst_ratio: Rate as logged over the throughput from line to line, the middle one: well above 1 where the steps of one
-            interval come in a burst and Rate, sampled at each of them, tells of the burst alone. None without a batch size.
+            interval come in a burst and Rate, sampled at each of them, shows the burst alone. None without a batch size.
         stalls: the longest, by start, which is on the scale of the stamps; `stall_count` and `stall_lost_s` all of them.
         stall_every_steps: their distance where it is regular.
         explained: the longest intervals that hold a checkpoint, an evaluation or a set-up, and pauses that nothing but the burst
@@ -331,7 +331,7 @@ def _transient(portions_s: Floats) -> int:
 def _batch_size(
     table: StepTable, finished: Line | None, stated: float | None, steady: Estimate | None
 ) -> tuple[float | None, tuple[str, ...]]:
-    """Samples of a step, and what contradicts it. None where nothing tells, or where a rate that was printed says it cannot be."""
+    """Samples of a step, and what contradicts it. None where nothing says it, or a printed rate contradicts it."""
     seen, said = batch_size_of(table, finished), []
     batch = stated if seen is None else seen
     if stated is not None and seen is not None:
@@ -358,7 +358,7 @@ def _batch_size(
 
 
 def batch_size_of(table: StepTable, finished: Line | None) -> float | None:
-    """Samples of a step, from the totals of the run, or from its rates and the time stamps; None where neither tells.
+    """Samples of a step, from the totals of the run, or from its rates and the time stamps; None where neither shows it.
 
     Totals need the step that the run began from. A log whose first lines were cut does not have it, nor does one of a run that went
     on from a checkpoint: so both are tried, and what the rates say decides.

@@ -187,7 +187,7 @@ class StepTable:
 
 
 def _by_global_rate(step: float, rate: float, later_step: float, later_rate: float) -> float:
-    """Time between two lines by GlobalRate's own clock, for a batch size of one; NaN where its decimals do not tell."""
+    """Time between two lines by GlobalRate's own clock, for a batch size of one; NaN where its decimals are too few."""
     if not (rate > 0 and later_rate > 0):
         return np.nan
     passed = later_step / later_rate - step / rate

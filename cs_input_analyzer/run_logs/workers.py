@@ -22,7 +22,7 @@ APART_RATIO = 1.5
 
 
 def workers_of(gathered: Gathered) -> tuple[StepWorker, ...]:
-    """The workers, by name; empty where the files tell of one alone."""
+    """The workers, by name; empty where the files are of one alone."""
     found: list[StepWorker] = []
     if len(gathered.journals) > 1:
         found = [_of_journal(path, journal) for path, journal in gathered.journals]
