@@ -89,8 +89,8 @@ def ends() -> Any:
     return Dataset.range(100).map(lambda x: tf.cast(x, tf.float32)).batch(4, drop_remainder=True)
 
 
-def reads_records() -> Any:
-    return tf.data.TFRecordDataset(tf.io.gfile.glob("records/*.tfrecord")).batch(2)
+def reads_records(params: dict[str, Any]) -> Any:
+    return tf.data.TFRecordDataset(tf.io.gfile.glob(f"{params['folder']}/*.tfrecord")).batch(2)
 
 
 # --- functions that fail -----------------------------------------------------------------------------------------------------
