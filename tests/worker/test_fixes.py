@@ -67,6 +67,13 @@ def candidate(*edits: tuple[Any, str, int | None]) -> Candidate:
     return Candidate(name="X", edits=tuple(Edit(kind=kind, op=op, value=value) for kind, op, value in edits))
 
 
+def tried(dataset: Any, *fixes: Candidate, seconds: float = 6, rebuild: Any = None) -> Any:
+    events: list[dict[str, Any]] = []
+    report = lambda name, **fields: events.append({"event": name, **fields})  # noqa: E731
+    try_fixes(report, dataset, fixes, seconds=seconds, rebuild=rebuild)
+    return outcomes_of(events, len(fixes))
+
+
 @pytest.mark.tf
 def test_a_slow_map_is_cached_and_the_rest_is_refused_by_name() -> None:
     tf = pytest.importorskip("tensorflow")
@@ -78,19 +85,8 @@ def test_a_slow_map_is_cached_and_the_rest_is_refused_by_name() -> None:
     options = tf.data.Options()
     options.autotune.enabled = False  # else TensorFlow makes the map parallel by itself
     dataset = tf.data.Dataset.range(64).map(costly).repeat().batch(4).with_options(options)
-    events: list[dict[str, Any]] = []
-
-    def tell(name: str, **fields: Any) -> None:
-        events.append({"event": name, **fields})
-
-    candidates = [
-        candidate(("insert-cache", "map", None)),
-        candidate(("insert-cache", "batch", None)),
-        candidate(("insert-prefetch", "range", 1)),
-        candidate(("remove", "map", None)),
-    ]
-    try_fixes(tell, dataset, candidates, seconds=14)
-    told = outcomes_of(events, len(candidates))
+    edits: Any = [("insert-cache", "map", None), ("insert-cache", "batch", None), ("insert-prefetch", "range", 1)]
+    told = tried(dataset, *map(candidate, [*edits, ("remove", "map", None)]), seconds=14)
     assert told.is_over
     assert told.each[0].is_proven
     assert told.each[0].gain is not None
@@ -107,18 +103,8 @@ def test_a_slow_map_is_cached_and_the_rest_is_refused_by_name() -> None:
 def test_a_fix_that_does_nothing_is_not_kept() -> None:
     tf = pytest.importorskip("tensorflow")
     dataset = tf.data.Dataset.range(100).repeat().batch(10).prefetch(2)
-    events: list[dict[str, Any]] = []
-
-    def tell(name: str, **fields: Any) -> None:
-        events.append({"event": name, **fields})
-
-    try_fixes(
-        tell,
-        dataset,
-        [candidate(("use-private-threads", "batch", 2), ("remove", "prefetch", None), ("insert-prefetch", "batch", 2))],
-        seconds=6,
-    )
-    told = outcomes_of(events, 1)
+    nothing = candidate(("use-private-threads", "batch", 2), ("remove", "prefetch", None), ("insert-prefetch", "batch", 2))
+    told = tried(dataset, nothing)
     assert told.each[0].is_proven
     assert told.each[0].gain is not None
     assert told.kept == ((0,) if is_gain(told.each[0].gain) else ())
@@ -127,13 +113,7 @@ def test_a_fix_that_does_nothing_is_not_kept() -> None:
 @pytest.mark.tf
 def test_no_time_proves_nothing() -> None:
     tf = pytest.importorskip("tensorflow")
-    events: list[dict[str, Any]] = []
-
-    def tell(name: str, **fields: Any) -> None:
-        events.append({"event": name, **fields})
-
-    try_fixes(tell, tf.data.Dataset.range(9).map(lambda value: value), [candidate(("parallelize", "map", None))], seconds=0)
-    told = outcomes_of(events, 1)
+    told = tried(tf.data.Dataset.range(9).map(lambda value: value), candidate(("parallelize", "map", None)), seconds=0)
     assert told.is_over
     assert told.each[0] == Outcome(reason="no time was left to prove it")
 
@@ -152,15 +132,9 @@ def test_what_takes_long_to_prove_gets_the_time_that_nothing_else_needs(monkeypa
         return Proof(status="proven", reason="in order", elements=9)
 
     monkeypatch.setattr("cs_input_analyzer.worker.fixes.prove", prove)
-    events: list[dict[str, Any]] = []
-
-    def tell(name: str, **fields: Any) -> None:
-        events.append({"event": name, **fields})
-
     dataset = tf.data.Dataset.range(9).map(lambda value: value).repeat().batch(3)
     fixes = [candidate(("insert-prefetch", "batch", number + 1)) for number in range(1 + others)]
-    try_fixes(tell, dataset, fixes, seconds=8)
-    told = outcomes_of(events, len(fixes))
+    told = tried(dataset, *fixes, seconds=8)
     assert len(shares) == 2
     assert told.each[0].is_proven == (others == 0)
     assert told.each[-1].is_proven
@@ -193,12 +167,6 @@ def cached(*, endless: bool = True) -> Any:
     tf = pytest.importorskip("tensorflow")
     dataset = tf.data.Dataset.range(24).map(lambda value: value + 1).cache().shuffle(5)
     return (dataset.repeat() if endless else dataset).batch(4)
-
-
-def tried(dataset: Any, *fixes: Candidate, seconds: float = 6) -> Any:
-    events: list[dict[str, Any]] = []
-    try_fixes(lambda name, **fields: events.append({"event": name, **fields}), dataset, fixes, seconds=seconds)
-    return outcomes_of(events, len(fixes))
 
 
 PARALLEL_MAP, PREFETCH = candidate(("parallelize", "map", None)), candidate(("insert-prefetch", "batch", 2))
@@ -315,15 +283,7 @@ def test_changed_sources_are_run_and_only_run() -> None:
         Candidate(name="X", edits=(), texts=(("a.py", text),), only_run=True)
         for text in ("good", "broken", "empty", "fails", "handed over")
     ]
-    events: list[dict[str, Any]] = []
-    try_fixes(
-        lambda name, **fields: events.append({"event": name, **fields}),
-        tf.data.Dataset.range(9),
-        fixes,
-        seconds=60,
-        rebuild=rebuild,
-    )
-    good, broken, empty, fails, unread = outcomes_of(events, len(fixes)).each
+    good, broken, empty, fails, unread = tried(tf.data.Dataset.range(9), *fixes, seconds=60, rebuild=rebuild).each
     assert (good.is_proven, good.reason) == (True, "")
     assert not broken.is_proven
     assert "AttributeError: 'function' object has no attribute 'cache'" in broken.reason
@@ -332,4 +292,4 @@ def test_changed_sources_are_run_and_only_run() -> None:
     assert "your code fails with it: InvalidArgumentError" in fails.reason
     assert unread.is_proven
     assert "not loaded anew" in unread.reason
-    assert not any(event["event"] == "fix_gain" for event in events)
+    assert not any(one.gain for one in (good, broken, empty, fails, unread))

@@ -58,8 +58,13 @@ def users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def isolated(code: str, *, folder: Path, as_user: int | None = None, without: bool = False) -> subprocess.CompletedProcess[str]:
-    """Runs Python code in an isolated process of ours; `why` is the reason why it is not isolated."""
+def isolated(
+    code: str, *, folder: Path, as_user: int | None = None, without: bool = False, mount: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """Runs Python code in an isolated process of ours, after a shell's `mount` in a user namespace where there is one.
+
+    `why` is the reason why it is not isolated.
+    """
     place, module = folder / "place", folder / "modules"
     place.mkdir()
     module.mkdir()
@@ -73,6 +78,8 @@ def isolated(code: str, *, folder: Path, as_user: int | None = None, without: bo
         line = ["setpriv", f"--reuid={as_user}", f"--regid={as_user}", "--clear-groups", "--", *line]
     if without:
         line = ["unshare", "--user", "--map-root-user", "sh", "-c", WITHOUT, "sh", *line]
+    if mount:
+        line = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", mount, "sh", *line]
     where = f"{module}:{ROOT}"
     environment = {**os.environ, "PYTHONPATH": where, "PYTHONDONTWRITEBYTECODE": "1", "HOME": str(folder / "users")}
     return subprocess.run(line, capture_output=True, text=True, timeout=60, check=False, env=environment)
@@ -165,20 +172,9 @@ def test_what_is_mounted_in_a_folder_of_others_stays_to_be_seen(users: Path, tmp
     scratch.mkdir()
     folder.parent.chmod(0o777)
     os.chown(folder.parent, 1234, 1234)
-    (tmp_path / "place").mkdir()
-    (tmp_path / "told.py").write_text(
-        "import os\ndef main(said):\n    assert not said[-1], said\n    print(os.listdir('../scratch'))\n"
-    )
-    mounted = f'mount -t tmpfs none "{scratch}" && touch "{scratch}/data" && exec "$@"'
-    line = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", mounted, "sh"]
-    run = subprocess.run(
-        [*line, *command("told", isolated_in=tmp_path / "place")],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"},
-    )
+    os.chdir(folder)
+    mount = f'mount -t tmpfs none "{scratch}" && touch "{scratch}/data" && exec "$@"'
+    run = isolated("import os\nassert not why, why\nprint(os.listdir('../scratch'))", folder=tmp_path, mount=mount)
     assert run.stdout.strip() == "['data']", run.stderr
 
 
@@ -193,26 +189,8 @@ def test_a_folder_of_ones_own_below_one_of_others_can_be_written_to(users: Path,
     for folder in (scratch / "team" / "users", scratch / "team"):
         folder.chmod(0o777)
         os.chown(folder, 1234, 1234)
-    (tmp_path / "place").mkdir()
-    wrote = f"assert not said[-1], said\n    open({str(mine / 'result')!r}, 'w').write('gone')\n    print('wrote')"
-    (tmp_path / "told.py").write_text(f"def main(said):\n    {wrote}\n")
-    line = [
-        "unshare",
-        "--user",
-        "--map-root-user",
-        "--mount",
-        "sh",
-        "-c",
-        f'mount --bind "{scratch}" "{scratch}" && exec "$@"',
-        "sh",
-    ]
-    run = subprocess.run(
-        [*line, *command("told", isolated_in=tmp_path / "place")],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"},
-    )
+    code = f"assert not why, why\nopen({str(mine / 'result')!r}, 'w').write('gone')\nprint('wrote')"
+    run = isolated(code, folder=tmp_path, mount=f'mount --bind "{scratch}" "{scratch}" && exec "$@"')
     assert run.stdout.strip() == "wrote", run.stderr
     assert (mine / "result").read_text() == "precious"
 

@@ -10,21 +10,12 @@ from typing import Any
 import pytest
 
 from cs_input_analyzer.worker.redirect import redirected_writes
+from tests.functional.running import tree_of
 
 pytestmark = pytest.mark.tf
 
 tf: Any = pytest.importorskip("tensorflow")
 Dataset = tf.data.Dataset
-
-Tree = dict[str, tuple[int, bytes | None]]
-
-
-def tree_of(folder: Path) -> Tree:
-    """Every path below `folder`, with its time of change and its content."""
-    return {
-        str(path.relative_to(folder)): (path.stat().st_mtime_ns, path.read_bytes() if path.is_file() else None)
-        for path in sorted(folder.rglob("*"))
-    }
 
 
 @pytest.fixture
@@ -84,38 +75,37 @@ def test_an_iteration_that_is_given_up_leaves_nothing_either(users: Path, privat
     assert tree_of(users) == before
 
 
-def test_a_cache_in_memory_stays_there(users: Path, private: Path) -> None:
+def finished_cache(folder: Path) -> None:
+    assert values(Dataset.range(5).cache(str(folder / "store"))) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("prepare", "build", "is_moved"),
+    [
+        (None, lambda folder: Dataset.range(5).cache().map(lambda x: x).cache(""), False),  # in memory
+        (finished_cache, lambda folder: Dataset.range(100, 103).cache(f"{folder}/store"), False),  # what it holds is read
+        # In place it would fail with what a killed training left: somebody else seems to be writing.
+        (
+            lambda folder: (folder / "store_0.lockfile").write_text("Created at: 1"),
+            lambda folder: Dataset.range(5).cache(f"{folder}/store"),
+            True,
+        ),
+        (lambda folder: Dataset.range(5).save(f"{folder}/saved"), lambda folder: Dataset.load(f"{folder}/saved"), False),
+    ],
+    ids=["in memory", "a finished cache", "leftovers of a killed training", "load of what was there"],
+)
+def test_what_is_there_already_is_left_alone(
+    users: Path, private: Path, prepare: Callable[[Path], Any] | None, build: Callable[[Path], Any], is_moved: bool
+) -> None:
+    if prepare is not None:
+        prepare(users)
     before = tree_of(users)
     with redirected_writes(private) as moved:
-        dataset = Dataset.range(5).cache().map(lambda x: x).cache("")
-    assert values(dataset) == values(dataset) == [0, 1, 2, 3, 4]
-    assert moved == []
+        dataset = build(users)
+    assert sorted(values(dataset)) == sorted(values(dataset)) == [0, 1, 2, 3, 4]
+    assert moved == ([str(users / "store")] if is_moved else [])
     assert tree_of(users) == before
-    assert not wrote_below(private)
-
-
-def test_a_finished_cache_is_read_where_it_is(users: Path, private: Path) -> None:
-    path = str(users / "store")
-    assert values(Dataset.range(5).cache(path)) == [0, 1, 2, 3, 4]
-    before = tree_of(users)
-    assert len(before) > 2
-    with redirected_writes(private) as moved:
-        dataset = Dataset.range(100, 103).cache(path)
-    assert values(dataset) == [0, 1, 2, 3, 4]  # what the cache holds, not what its input would give now
-    assert moved == []
-    assert tree_of(users) == before
-    assert not wrote_below(private)
-
-
-def test_the_leftovers_of_a_killed_training_are_left_alone(users: Path, private: Path) -> None:
-    path = str(users / "store")
-    (users / "store_0.lockfile").write_text("Created at: 1")
-    before = tree_of(users)
-    with redirected_writes(private) as moved:
-        dataset = Dataset.range(5).cache(path)
-    assert values(dataset) == [0, 1, 2, 3, 4]  # in place this would fail: somebody else seems to be writing
-    assert moved == [path]
-    assert tree_of(users) == before
+    assert wrote_below(private) == is_moved
 
 
 def test_a_name_that_is_computed_from_an_element_is_moved_too(users: Path, private: Path) -> None:
@@ -162,18 +152,6 @@ def test_a_save_that_keeps_checkpoints_moves_them_along(users: Path, private: Pa
     assert moved == [str(users / "saved"), str(users / "progress")]
     assert tree_of(users) == before
     assert wrote_below(private)
-
-
-def test_load_of_what_was_there_before_is_read_in_place(users: Path, private: Path) -> None:
-    path = str(users / "saved")
-    Dataset.range(4).save(path)
-    before = tree_of(users)
-    with redirected_writes(private) as moved:
-        dataset = Dataset.load(path)
-    assert sorted(values(dataset)) == [0, 1, 2, 3]
-    assert moved == []
-    assert tree_of(users) == before
-    assert not wrote_below(private)
 
 
 def test_afterwards_everything_writes_where_it_says(users: Path, private: Path) -> None:
