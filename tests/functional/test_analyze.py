@@ -59,12 +59,12 @@ def demanding(first: Outcome, sample: Path, tmp_path_factory: pytest.TempPathFac
         return dict(zip(demands, pool.map(run, demands, itertools.cycle(os.sched_getaffinity(0))), strict=True))
 
 
-def python(code: str, *, folder: Path, environ: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+def python(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     return subprocess.run(
-        [sys.executable, "-c", code],
+        [sys.executable, *arguments],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": path, **(environ or {})},
+        env={**os.environ, "PYTHONPATH": path},
         capture_output=True,
         text=True,
         timeout=180,
@@ -133,7 +133,7 @@ def test_reports_are_rendered_without_tensorflow(first: Outcome, source: str, tm
         f"code = main(['report', {str(run)!r}]) or main(['report', {str(run)!r}, '-o', 'again.json'])\n"
         "assert 'tensorflow' not in sys.modules\nraise SystemExit(code)"
     )
-    done = python(code, folder=tmp_path)
+    done = python("-c", code, folder=tmp_path)
     assert done.returncode == 0, done.stderr
     recommendation = first.run["recommendation"]
     assert f"tasks_per_node: {recommendation['tasks_per_node']}" in done.stdout
@@ -256,16 +256,7 @@ print("TOLD" + json.dumps(told))
 def test_a_script_without_a_main_guard(tmp_path: Path) -> None:
     """The function lives in `__main__` and needs a global of it; the script must not be run again by the workers."""
     (tmp_path / "train.py").write_text(SCRIPT)
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    done = subprocess.run(
-        [sys.executable, "train.py"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=False,
-    )
+    done = python("train.py", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("TOLD") == 1
     told: dict[str, Any] = json.loads(done.stdout.partition("TOLD")[2])
@@ -277,24 +268,3 @@ def test_a_script_without_a_main_guard(tmp_path: Path) -> None:
     assert told["verdict"] == "accelerator_bound"
     assert told["is_same"] is True
     assert "Launch" in told["text"]
-
-
-# --- tf-config ---------------------------------------------------------------------------------------------------------------
-
-
-def test_tf_config_of_a_slurm_task(tmp_path: Path) -> None:
-    environ = {"SLURM_PROCID": "3", "SLURM_STEP_NODELIST": "node[1-2]", "SLURM_STEP_TASKS_PER_NODE": "2(x2)"}
-    code = "from cs_input_analyzer.cli import main\nraise SystemExit(main(['tf-config']))"
-    done = python(code, folder=tmp_path, environ=environ)
-    assert done.returncode == 0, done.stderr
-    config = json.loads(done.stdout)
-    assert config["task"] == {"type": "worker", "index": 2}
-    assert [address.partition(":")[0] for address in config["cluster"]["worker"]] == ["node1", "node2", "node2"]
-    assert len(config["cluster"]["chief"]) == 1
-
-
-def test_tf_config_outside_of_slurm_says_so(tmp_path: Path) -> None:
-    done = python("from cs_input_analyzer.cli import main\nraise SystemExit(main(['tf-config']))", folder=tmp_path)
-    assert done.returncode == 2
-    assert "SLURM_PROCID" in done.stderr
-    assert done.stdout == ""
