@@ -14,7 +14,7 @@ import pytest
 from builders import make_work_plan
 
 from cs_input_analyzer.engines import LaunchResult, LocalLauncher
-from cs_input_analyzer.machines.host import CGROUP, cgroup_quota_cpus
+from cs_input_analyzer.machines.host import CGROUP
 from cs_input_analyzer.records import Layout
 
 CPUS = len(os.sched_getaffinity(0))
@@ -103,32 +103,6 @@ def test_autotune_has_the_cpus_of_the_launch_and_not_the_hosts(launcher: LocalLa
 
 
 # --- the quota of a control group -----------------------------------------------------------------------------------------------
-
-
-def put(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-
-
-@pytest.mark.parametrize(
-    ("outer", "inner", "tightest"), [("50000", "200000", 0.5), ("200000", "50000", 0.5), ("-1", "150000", 1.5)]
-)
-def test_the_tightest_of_nested_groups_binds(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, outer: str, inner: str, tightest: float
-) -> None:
-    monkeypatch.setattr("cs_input_analyzer.machines.host._own_groups", lambda: {"cpu": "job/step"})
-    for folder, quota in (("cpu", "-1"), ("cpu/job", outer), ("cpu/job/step", inner)):
-        put(tmp_path / folder / "cpu.cfs_quota_us", f"{quota}\n")
-        put(tmp_path / folder / "cpu.cfs_period_us", "100000\n")
-    assert cgroup_quota_cpus(tmp_path) == tightest
-
-
-@pytest.mark.parametrize(("outer", "inner"), [("150000", "max"), ("150000", "300000"), ("max", "150000")])
-def test_in_version_2_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, outer: str, inner: str) -> None:
-    monkeypatch.setattr("cs_input_analyzer.machines.host._own_groups", lambda: {"": "job/step"})
-    put(tmp_path / "job/cpu.max", f"{outer} 100000\n")
-    put(tmp_path / "job/step/cpu.max", f"{inner} 100000\n")
-    assert cgroup_quota_cpus(tmp_path) == 1.5
 
 
 @pytest.fixture

@@ -17,30 +17,34 @@ def put(path: Path, text: str) -> None:
     path.write_text(text)
 
 
-def test_version_2_quota(tmp_path: Path) -> None:
-    put(tmp_path / "cpu.max", "250000 100000\n")
-    assert cgroup_quota_cpus(tmp_path) == 2.5
+def version_1(folder: str, quota: str) -> dict[str, str]:
+    return {f"{folder}/cpu.cfs_quota_us": f"{quota}\n", f"{folder}/cpu.cfs_period_us": "100000\n"}
 
 
-def test_version_2_without_a_limit(tmp_path: Path) -> None:
-    put(tmp_path / "cpu.max", "max 100000\n")
-    assert cgroup_quota_cpus(tmp_path) is None
-
-
-def test_version_1_quota(tmp_path: Path) -> None:
-    put(tmp_path / "cpu/cpu.cfs_quota_us", "50000\n")
-    put(tmp_path / "cpu/cpu.cfs_period_us", "100000\n")
-    assert cgroup_quota_cpus(tmp_path) == 0.5
-
-
-def test_version_1_without_a_limit(tmp_path: Path) -> None:
-    put(tmp_path / "cpu/cpu.cfs_quota_us", "-1\n")
-    put(tmp_path / "cpu/cpu.cfs_period_us", "100000\n")
-    assert cgroup_quota_cpus(tmp_path) is None
-
-
-def test_no_control_groups_at_all(tmp_path: Path) -> None:
-    assert cgroup_quota_cpus(tmp_path) is None
+@pytest.mark.parametrize(
+    ("own", "files", "expected"),
+    [
+        ({}, {}, None),
+        ({}, {"cpu.max": "250000 100000\n"}, 2.5),
+        ({}, {"cpu.max": "max 100000\n"}, None),
+        ({}, version_1("cpu", "50000"), 0.5),
+        ({}, version_1("cpu", "-1"), None),
+        # Of nested groups the tightest binds.
+        ({"": "job/step"}, {"job/cpu.max": "150000 100000\n", "job/step/cpu.max": "max 100000\n"}, 1.5),
+        ({"": "job/step"}, {"job/cpu.max": "150000 100000\n", "job/step/cpu.max": "300000 100000\n"}, 1.5),
+        ({"": "job/step"}, {"job/cpu.max": "max 100000\n", "job/step/cpu.max": "150000 100000\n"}, 1.5),
+        ({"cpu": "job/step"}, version_1("cpu/job", "50000") | version_1("cpu/job/step", "200000"), 0.5),
+        ({"cpu": "job/step"}, version_1("cpu/job", "200000") | version_1("cpu/job/step", "50000"), 0.5),
+        ({"cpu": "job/step"}, version_1("cpu/job", "-1") | version_1("cpu/job/step", "150000"), 1.5),
+    ],
+)
+def test_the_quota_of_a_control_group(
+    own: dict[str, str], files: dict[str, str], expected: float | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cs_input_analyzer.machines.host._own_groups", lambda: own)
+    for name, text in files.items():
+        put(tmp_path / name, text)
+    assert cgroup_quota_cpus(tmp_path) == expected
 
 
 @pytest.mark.parametrize(
