@@ -389,7 +389,7 @@ def recommend_for(
 
     Args:
         demand: samples per second that the accelerator takes; or `step_time` in seconds, with `batch_size`.
-        samples_per_element: how many samples one element holds, where the dataset does not tell.
+        samples_per_element: how many samples one element holds, where the dataset does not say.
         headroom: what is to be left over, as a ratio of the demand.
         seconds: for reading, about.
 
@@ -427,7 +427,7 @@ def load_analysis(path: str | Path) -> Analysis:
 
 
 def _check_importable(target: str) -> None:
-    """Whether workers can be told this target by its name. Raises TargetError."""
+    """Checks that workers can find this target by its name. Raises TargetError."""
     if capture.is_script(target):
         capture.parse_script(target)
         return
@@ -450,7 +450,7 @@ def _check_target(target: Any) -> None:
     elif type(target).__module__.startswith("tensorflow"):
         raise TargetError(
             "the target is a TensorFlow object; pass the function that builds the dataset, so that workers can call it "
-            "(of a dataset itself, recommend_for(dataset) tells what can be told inside this process)"
+            "(of a dataset itself, recommend_for(dataset) says what can be said inside this process)"
         )
     elif not callable(target):
         raise TargetError(

@@ -92,7 +92,7 @@ def parse_bytes(text: str | int | float) -> int:
 def parse_bytes_per_s(text: str | int | float) -> float:
     """Bytes per second from `5GB/s`, `800MiB/s`, or a link speed in bits (`100Gb/s`, `100Gbit/s`, `100Gbps`); bare numbers are B/s.
 
-    The case of `B` tells bytes from bits, as on every network card's box.
+    The case of `B` distinguishes bytes from bits, as on every network card's box.
 
     Raises:
         UsageError: not a bandwidth, not positive, or a bare number of less than a million.

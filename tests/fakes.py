@@ -56,6 +56,8 @@ class FakeLauncher:
             rates,
             num_workers=plan.num_workers,
             cache_state=plan.cache,
+            role=plan.role,
+            why=plan.why,
             page_cache_ratio=0.0 if plan.cache == "cold" else 1.0,
         )
         cpus = handle.layout.cpus_per_task

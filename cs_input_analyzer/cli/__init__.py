@@ -16,7 +16,7 @@ import click
 from cs_input_analyzer import __version__
 from cs_input_analyzer.cli import analyze, compare, hosts, inspect_run, original, plan, report, rules, tune, validate, wafer
 from cs_input_analyzer.cli.running import EXIT_INTERRUPTED
-from cs_input_analyzer.cli.terminal import OutputError, ReaderLeft, complain, hide_stdout, tell
+from cs_input_analyzer.cli.terminal import OutputError, ReaderLeft, complain, hide_stdout, print_on_stderr
 from cs_input_analyzer.errors import AnalyzerError, LaunchError
 
 COMMANDS = (
@@ -71,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except click.Abort:
         return EXIT_INTERRUPTED
     except click.exceptions.NoArgsIsHelpError as error:
-        tell(error.format_message())
+        print_on_stderr(error.format_message())
         return error.exit_code
     except click.ClickException as error:
         context = getattr(error, "ctx", None)

@@ -32,7 +32,7 @@ from cs_input_analyzer.errors import AnalyzerError, UsageError
 def compare(
     old_file: str, new_file: str, json_file: str | None, html_file: str | None, percent: float | None, full: bool, quiet: bool
 ) -> int:
-    """Say what changed between two saved runs, and tell change from noise.
+    """Say what changed between two saved runs, and distinguish change from noise.
 
     Compared are the launches that both measured. Equal pipelines are wrongly called faster or slower in one comparison of ten, at
     most.

@@ -118,7 +118,7 @@ DEMAND = (
         help="Samples of a step of the accelerator. What the pipeline's elements hold is read from them.",
     ),
     click.option(
-        "--samples-per-element", type=int, metavar="N", help="Samples that one element holds, where the pipeline does not tell."
+        "--samples-per-element", type=int, metavar="N", help="Samples that one element holds, where the pipeline does not say."
     ),
     click.option(
         "--wafer",

@@ -13,7 +13,7 @@ from cs_input_analyzer.cli import options as shared
 from cs_input_analyzer.cli.analyze import is_tripped, one_layout
 from cs_input_analyzer.cli.command import Command, mistakes
 from cs_input_analyzer.cli.running import EXIT_TRIPPED, check_outputs, deliver, taken_outputs
-from cs_input_analyzer.cli.terminal import tell
+from cs_input_analyzer.cli.terminal import print_on_stderr
 
 
 @click.command(cls=Command, notes_more=True)
@@ -45,5 +45,5 @@ def plan(run_file: str, **choices: Any) -> int:
     found = api.plan(run, path=run_file, command=command, mistakes=found_wrong, **typed)
     deliver(found, outputs, is_quiet, lambda **shape: reports.render(found, "console", full=is_full, **shape), is_full=is_full)
     if not outputs and not is_quiet:
-        tell("this is written nowhere: --json FILE writes the run with this plan, --html FILE its report")
+        print_on_stderr("this is written nowhere: --json FILE writes the run with this plan, --html FILE its report")
     return EXIT_TRIPPED if is_tripped(found, fail_on) else 0

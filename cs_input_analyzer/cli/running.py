@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from cs_input_analyzer.cli.terminal import Progress, complain, is_terminal, print_text, tell, width
+from cs_input_analyzer.cli.terminal import Progress, complain, is_terminal, print_on_stderr, print_text, width
 from cs_input_analyzer.errors import AnalyzerError, Mistakes
 
 if TYPE_CHECKING:
@@ -38,14 +38,14 @@ def check_outputs(outputs: dict[Format, str], mistakes: Mistakes) -> None:
 
 
 def measured(is_quiet: bool, is_verbose: bool, measure: Callable[[Callable[[str, float], None]], Found]) -> Found:
-    """What `measure` found. It is told how to show progress, and may be stopped by Ctrl-C or SIGTERM."""
+    """What `measure` found. `measure` takes the function that shows progress; it may be stopped by Ctrl-C or SIGTERM."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # Slurm's way to say stop: keep what was measured
     try:
         with Progress(is_quiet) as progress:
             return measure(progress)
     except AnalyzerError:
         if is_verbose:
-            tell(traceback.format_exc().rstrip())
+            print_on_stderr(traceback.format_exc().rstrip())
         raise
 
 
@@ -87,7 +87,7 @@ def deliver(
         print_text(rendered(width=width(), color=is_terminal(sys.stdout)), is_paged=is_full)
     if not is_quiet:
         for line in written:
-            tell(line)
+            print_on_stderr(line)
     for failure in failures[:-1]:
         complain(str(failure))
     if failures:

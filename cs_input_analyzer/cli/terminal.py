@@ -47,7 +47,7 @@ class Progress:
         self._last = what
 
 
-def tell_versions(found: Analysis) -> None:
+def warn_of_version(found: Analysis) -> None:
     """Says on stderr that a saved run is of another TensorFlow than the one that is installed here."""
     from cs_input_analyzer.machines.host import tensorflow_version
 
@@ -62,11 +62,11 @@ def tell_versions(found: Analysis) -> None:
 def complain(message: str, details: str = "") -> None:
     """One line of ours on stderr, after the details."""
     if details:
-        tell(details.rstrip())
-    tell(f"cs_input_analyzer: {message}")
+        print_on_stderr(details.rstrip())
+    print_on_stderr(f"cs_input_analyzer: {message}")
 
 
-def tell(text: str) -> None:
+def print_on_stderr(text: str) -> None:
     """Text on stderr, in which names and records of others cannot act on the terminal. What nobody can read is not worth a failure:
     what was measured is delivered elsewhere."""
     try:
@@ -76,7 +76,7 @@ def tell(text: str) -> None:
 
 
 def _harmless(text: str) -> str:
-    """As reports are, but tabs stay."""
+    """The text with its control characters escaped, except tabs."""
     from cs_input_analyzer.report.wording import INVISIBLE
 
     return INVISIBLE.sub(lambda match: ascii(match[0])[1:-1], text.replace("\r\n", "\n"))

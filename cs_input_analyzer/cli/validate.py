@@ -11,7 +11,7 @@ import click
 from cs_input_analyzer.cli import options as shared
 from cs_input_analyzer.cli.command import Command
 from cs_input_analyzer.cli.running import check_outputs, deliver, interrupted, measured, taken_outputs
-from cs_input_analyzer.cli.terminal import tell
+from cs_input_analyzer.cli.terminal import print_on_stderr
 from cs_input_analyzer.errors import Mistakes, UsageError
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def validate(run_file: str, layouts: tuple[Layout, ...] | None, target: str | No
     assert tried is not None
     deliver(found, outputs, is_quiet, lambda **shape: reports.render_validation(tried, **shape))
     if not outputs and not is_quiet:
-        tell("this is written nowhere: --json FILE writes the run with it, --html FILE its report")
+        print_on_stderr("this is written nowhere: --json FILE writes the run with it, --html FILE its report")
     return interrupted() if tried.interrupted else 0
 
 
@@ -65,6 +65,6 @@ def _check_trusted(run_file: str, named: str, typed: str | None, is_trusted: boo
         raise UsageError(f"--target {typed}: {run_file} is a run of {shown}")
     if typed is not None or is_trusted:
         return
-    tell(f"{run_file} names this code, which would be run here:\n  {shown}\n  in {os.getcwd()}")
+    print_on_stderr(f"{run_file} names this code, which would be run here:\n  {shown}\n  in {os.getcwd()}")
     if not (sys.stdin.isatty() and sys.stderr.isatty() and click.confirm("Run it?", err=True)):
         raise UsageError(f"validate runs the code that {run_file} names: add --yes if you trust it")

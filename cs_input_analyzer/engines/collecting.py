@@ -81,7 +81,13 @@ def launch_result(
     pipeline = TypeAdapter(PipelineGraph).validate_python(fields) if fields else None
     cache = first.last("cache")
     measurement = measurement_of(
-        layout, plan.num_workers, workers, cache_state=plan.cache, page_cache_ratio=cache["ratio"] if cache else None
+        layout,
+        plan.num_workers,
+        workers,
+        cache_state=plan.cache,
+        role=plan.role,
+        why=plan.why,
+        page_cache_ratio=cache["ratio"] if cache else None,
     )
     return LaunchResult(
         measurement=measurement,

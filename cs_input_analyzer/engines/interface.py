@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 from cs_input_analyzer.records import CacheChoice, Estimate, Layout, Measurement, Mode, PipelineGraph, Profile
 from cs_input_analyzer.worker.fixes import Outcomes
@@ -23,6 +23,7 @@ class WorkPlan:
         input_context: whether one is given to a function that has None for it by default.
         stand_ins: packages to stand in for where they are not installed.
         batch_size: samples of a step of the accelerator, where that was said; `has_demand`: that it takes samples at some rate.
+        role, why: of the measurement: what it is for, and what this layout is to show.
         samples_per_element: what the user says that one element holds.
         deadline_s: on the launcher's clock; workers that are not done by then are ended and keep what they measured. What they take
             to import and to build comes on top: for that they have the launcher's start timeout.
@@ -48,6 +49,8 @@ class WorkPlan:
     stand_ins: tuple[str, ...] = ()
     samples_per_element: int | None = None
     has_demand: bool = False
+    role: Literal["probe", "validate"] = "probe"
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -114,7 +114,7 @@ class Comparison:
         rates: by rising tasks and CPUs.
         spread_ratio: standard deviation of the rates of fresh launches alike, relative, in both runs together: what the intervals
             of `rates` rest on, the error of each rate and what is assumed included.
-        ops: the dearest first; the first is the whole process.
+        ops: the costliest first; the first is the whole process.
         findings: new ones first.
         doubts: what makes the comparison doubtful; empty where nothing does.
         not_compared: launches that only one of the runs holds, a sentence each.
@@ -134,7 +134,7 @@ class Comparison:
 
     @property
     def smallest_slowdown_ratio(self) -> float:
-        """Below about this, a slowdown would not be seen even in the row that is known best: a gate is as good as that."""
+        """Below about this, a slowdown would not be seen even in the row that is known best: `--fail-if-slower` cannot be more sensitive."""
         return min(1 - row.ratio.low / row.ratio.estimate for row in self.rates)
 
     @property

@@ -52,7 +52,7 @@ class Finding:
         proven: the edited pipeline gave the same elements, as far as the original promises any order.
         verified_elements: how many were compared; `pass_elements`: of how many, None where a pass has no end or none was seen.
         measured_gain: ratio of rates, fixed / original, of this fix alone; None where it was not measured.
-        most_gain: the largest such ratio that the costs of the ops allow; None where they tell nothing of it.
+        most_gain: the largest such ratio that the costs of the ops allow; None where they say nothing about it.
         unproven_because: why a fix with edits was not proven, not measured, or declined; empty otherwise.
     """
 
@@ -116,7 +116,7 @@ class Fixes:
         layout: the launch in whose worker it was measured.
         plan: the launch that would feed the accelerator then; None without a plan or a kept fix.
         elements: how many elements were compared; `pass_elements`: of how many, None where a pass has no end or none was seen.
-        most_gain: the largest ratio that the costs of the ops allow; None where they tell nothing of it.
+        most_gain: the largest ratio that the costs of the ops allow; None where they say nothing about it.
         none_because: why none was kept, where they did gain; empty otherwise.
         patch: the same as a change of the source; None where only the graph was edited.
     """

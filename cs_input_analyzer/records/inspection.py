@@ -91,7 +91,7 @@ class RunRates:
         average_samples_per_s: of the whole run as its last line or `performance.json` has it; releases differ in what it includes.
         estimated_samples_per_s: what the compiler expected.
         steady_steps_per_s: as `steady_samples_per_s`.
-        batch_size: samples of a step, where the files tell.
+        batch_size: samples of a step, where the files say.
         evaluation_samples_per_s: GlobalRate of the last evaluation.
         printed_steps_per_s: of a log that prints rates and no steps.
         worker_steps_per_s: GlobalRate of one input worker, in steps, as its own log has it.
@@ -147,7 +147,7 @@ class RunInspection:
         evidence: what the verdict rests on, by name; `reasons`: the same in sentences, the strongest first.
         timeline: by start; the phases of the newest run only.
         stalls: the longest ones, by start; `stall_count` all of them.
-        runs_found: runs that the files hold; the newest of them is told of.
+        runs_found: runs that the files hold; the newest of them is described.
         notes: what could not be read, or was left aside.
     """
 

@@ -145,7 +145,7 @@ class WorkerResult:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
     """One layout, run. `num_workers` is the worker count that TF_CONFIG announced, which may exceed the workers started; `why` says
-    what this layout was to tell.
+    what this layout was to show.
 
     `start_skew_s`: from the first worker's first look to the last one's, clocks of nodes made equal; None where they do not begin
     together. `notes`: what the engine had to say of this launch.
@@ -287,8 +287,8 @@ class Storage:
     Attributes:
         file_system: type as the kernel names it (`ext4`, `nfs4`, `lustre`, `fuse.…`); None where unknown.
         is_shared: a network file system; None where unknown.
-        cached_ratio: share of the dataset in this host's page cache before anything was measured; None where not told.
-        evicted: whether `--cache cold` emptied that cache; None where it was not asked for, or the kernel does not tell.
+        cached_ratio: share of the dataset in this host's page cache before anything was measured; None where not known.
+        evicted: whether `--cache cold` emptied that cache; None where it was not asked for, or the kernel does not say.
         reads: bandwidth and latency by streams, cold ones first.
         source_samples_per_s: ceiling of one worker's readers alone, the pipeline cut after them; None where not measured.
     """

@@ -86,7 +86,7 @@ class SamplesPerElement:
     """How many samples one element of a pipeline holds.
 
     Attributes:
-        value: in a full element; None where the graph does not tell.
+        value: in a full element; None where the graph does not say.
         source: why that is so, in words.
         counted_in: component, in flattening order, whose first dimension is counted in each element; None where all hold `value`.
         rows: samples of each unit of that dimension: the batches inside a batch.
@@ -101,7 +101,7 @@ class SamplesPerElement:
 
     @property
     def is_unknown(self) -> bool:
-        """Whether nothing tells: then elements are counted, one for one sample."""
+        """Whether nothing says: then elements are counted, one for one sample."""
         return self.value is None and self.counted_in is None
 
 
@@ -112,7 +112,7 @@ class PipelineGraph:
     Attributes:
         batch_size: samples counted for each element; None where they are counted in each. 1 where nobody knows.
         samples_per_element: how many those are, and why; None in runs saved before that was asked.
-        cardinality: elements per pass; None where infinite or unknown (`is_infinite` tells which).
+        cardinality: elements per pass; None where infinite or unknown (`is_infinite` says which).
         ops: sources first, the op that the consumer reads last; nested ones before the op that holds them.
         redirected: file caches, snapshots and saves that were moved to a private folder for measuring.
         input_context: whether the input function was `given` the `tf.distribute.InputContext` that it takes, or that was `left` at

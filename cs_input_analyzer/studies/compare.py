@@ -1,6 +1,6 @@
 """The story of `compare`: two runs of one input function, and what changed between them beyond noise. Pure.
 
-`changes` has the parts and the law by which a change is told from noise (`changes.rates`).
+`changes` has the parts and the law by which a change is distinguished from noise (`changes.rates`).
 """
 
 from __future__ import annotations

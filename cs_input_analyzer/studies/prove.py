@@ -187,7 +187,7 @@ def _checked(
 
 @dataclass(slots=True)
 class _Found:
-    """By candidate what workers told of it, however many it took; `kept` ones were put together last."""
+    """By candidate what workers reported of it, however many it took; `kept` ones were put together last."""
 
     outcomes: dict[int, Outcome]
     kept: tuple[int, ...] = ()
@@ -210,24 +210,26 @@ def _in_workers(candidates: Sequence[_Fix], probing: Probing, layout: Layout) ->
             return found
         if launched is None:
             return found
-        told = launched.outcomes
-        if told is None:
+        outcomes = launched.outcomes
+        if outcomes is None:
             found.why = "this launcher does not try fixes"
             return found
-        found.outcomes |= {index: outcome for index, outcome in zip(left, told.each, strict=True) if outcome != Outcome()}
-        if told.kept:
-            found.kept, found.together = tuple(left[position] for position in told.kept), told
+        found.outcomes |= {index: outcome for index, outcome in zip(left, outcomes.each, strict=True) if outcome != Outcome()}
+        if outcomes.kept:
+            found.kept, found.together = tuple(left[position] for position in outcomes.kept), outcomes
         found.is_interrupted = launched.is_interrupted
-        if told.is_over or found.is_interrupted:
+        if outcomes.is_over or found.is_interrupted:
             return found
-        if told.was_late:
+        if outcomes.was_late:
             return found
-        if told.running is None:  # it was not at a fix: the pipeline itself failed this time
-            found.why = launched.failure.message if launched.failure else f"the worker was lost before it was through: {told.ended}"
+        if outcomes.running is None:  # it was not at a fix: the pipeline itself failed this time
+            found.why = (
+                launched.failure.message if launched.failure else f"the worker was lost before it was through: {outcomes.ended}"
+            )
             return found
-        lost = left[told.running]
+        lost = left[outcomes.running]
         before = found.outcomes.get(lost, Outcome())
-        why = told.ended or launched.measurement.workers[0].message or "nobody saw how"
+        why = outcomes.ended or launched.measurement.workers[0].message or "nobody saw how"
         if lost in found.kept:
             found.kept, found.together = (), None
         found.outcomes[lost] = replace(
@@ -369,16 +371,16 @@ def tune(dataset: Any, *, seconds: float, select: Sequence[str] = (), ignore: Se
         return Tuned(dataset=dataset, findings=found, fixes=None, why=because)
     events: list[dict[str, Any]] = []
 
-    def tell(name: str, **fields: Any) -> None:
+    def record(name: str, **fields: Any) -> None:
         events.append({"event": name, **fields})
 
-    try_fixes(tell, dataset, [fix.candidate for fix in candidates], seconds=seconds)
-    told = outcomes_of(events, len(candidates))
+    try_fixes(record, dataset, [fix.candidate for fix in candidates], seconds=seconds)
+    outcomes = outcomes_of(events, len(candidates))
     layout = Layout(nodes=1, tasks_per_node=1, cpus_per_task=read_host().cpu_budget)
-    fixes = _fixes(candidates, told.kept, told, layout)
+    fixes = _fixes(candidates, outcomes.kept, outcomes, layout)
     return Tuned(
         dataset=rewrite.apply(dataset, fixes.edits) if fixes.edits else dataset,
-        findings=_unrun(_filled(findings, candidates, dict(enumerate(told.each)), NO_TIME), NOT_HERE),
+        findings=_unrun(_filled(findings, candidates, dict(enumerate(outcomes.each)), NO_TIME), NOT_HERE),
         fixes=fixes,
     )
 

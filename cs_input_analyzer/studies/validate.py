@@ -52,7 +52,7 @@ class Trial:
     Attributes:
         layouts: what to launch; empty for the recommended layout and its neighbours.
         rounds: fresh launches of each layout, if there is time.
-        host, tool: those of now; the run tells its own.
+        host, tool: those of now; the run holds its own.
         nodes: how many nodes like `host` the launcher has.
     """
 

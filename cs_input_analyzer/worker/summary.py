@@ -133,6 +133,7 @@ def measurement_of(
     *,
     cache_state: CacheChoice = "as-is",
     role: Literal["probe", "validate"] = "probe",
+    why: str = "",
     page_cache_ratio: float | None = None,
 ) -> Measurement:
     """The launch as a whole: the sum over the workers that delivered, their errors added as independent ones."""
@@ -144,6 +145,7 @@ def measurement_of(
         num_workers=num_workers,
         cache_state=cache_state,
         role=role,
+        why=why,
         isolation="process",
         workers=tuple(workers),
         samples_per_s=total([worker.samples_per_s for worker in alive if worker.samples_per_s is not None]) if alive else None,

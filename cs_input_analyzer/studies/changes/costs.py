@@ -30,7 +30,7 @@ Both = tuple[float | None, float | None]
 
 
 def op_changes(old_run: Analysis, new_run: Analysis, pairs: Sequence[Pair]) -> tuple[OpChange, ...]:
-    """The process first, then the ops that either run has costs of, the dearest first; empty where a run has no profile.
+    """The process first, then the ops that either run has costs of, the costliest first; empty where a run has no profile.
 
     Costs depend on the CPUs of a worker: those of profiles of other layouts are shown, and not compared. An op of both pipelines
     may be without a row in one: what runs inside of others is not always seen.
@@ -40,7 +40,7 @@ def op_changes(old_run: Analysis, new_run: Analysis, pairs: Sequence[Pair]) -> t
         return ()
     was_there, is_there = ({op.name for op in run.pipeline.ops} for run in (old_run, new_run))
     before, after = ({op.name: op for op in run.ops if op.self_cpu_s_per_sample is not None} for run in (old, new))
-    names = sorted(before.keys() | after.keys(), key=lambda name: (-_dearest(before.get(name), after.get(name)), name))
+    names = sorted(before.keys() | after.keys(), key=lambda name: (-_costliest(before.get(name), after.get(name)), name))
     spread = pooled([_log_costs(side) for pair in pairs for side in (pair.old, pair.new)], 0.0)
     t, is_alike = spread.t(len(names) + 1), old.layout == new.layout
     whole = (old.cpu_s_per_sample, new.cpu_s_per_sample)
@@ -92,7 +92,7 @@ def _log_costs(launches: Sequence[Measurement]) -> list[float]:
     return [math.log(cost) for cost in costs if cost is not None and cost > 0]
 
 
-def _dearest(one: OpCost | None, other: OpCost | None) -> float:
+def _costliest(one: OpCost | None, other: OpCost | None) -> float:
     return max(_cost_s(one) or 0.0, _cost_s(other) or 0.0)
 
 

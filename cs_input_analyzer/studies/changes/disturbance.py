@@ -29,7 +29,7 @@ def disturbance_log(pair: Pair) -> float:
 def waits_of(pair: Pair) -> tuple[float, float] | None:
     """Time that threads waited for a CPU over the time they ran, in the old and in the new launches; None where not recorded.
 
-    After they had lost it in the middle of their work, where both runs tell that apart.
+    After they had lost it in the middle of their work, where both runs distinguish that.
     """
     old, new = _noises(pair.old), _noises(pair.new)
     lost = _both([noise.preempted_ratio for noise in old], [noise.preempted_ratio for noise in new])

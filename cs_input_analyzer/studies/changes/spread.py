@@ -1,4 +1,4 @@
-"""What observations alike differ by, on a log scale: the law by which a change is told from noise.
+"""What observations alike differ by, on a log scale: the law by which a change is distinguished from noise.
 
 The variance is pooled over all groups of observations alike that both runs hold. For when few were seen, the error of each and an
 assumption are mixed in; that may only widen, and nothing seen makes it smaller than that error. Two runs are also taken at two

@@ -1,7 +1,7 @@
 """The measuring side of one analysis: which launches ran, what the seconds went to, what did not fit the budget.
 
 `probing` runs launches (`launches` says what one is for) within the time that `seconds` grants; `results` keeps what they gave and
-answers for it; `failures` are what to tell where nothing came.
+answers for it; `failures` makes the error where no launch gave a rate.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What to tell the user where no launch gave a single rate."""
+"""The error that the user reads where no launch gave a single rate."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NO_FILE = ("No files matched", "No such file or directory", "does not exist")
 def failure_of(
     failure: WorkerFailure, options: Options, *, is_script: bool = False
 ) -> TargetError | UsageError | InputFunctionError | LaunchError:
-    """What to tell the user when no worker gave a single rate; `is_script`: of a script, which makes its params itself."""
+    """The error for the user when no worker gave a single rate; `is_script`: of a script, which makes its params itself."""
     if failure.stage == "load":
         return TargetError(failure.message)
     if failure.stage in ("journal", "engine"):

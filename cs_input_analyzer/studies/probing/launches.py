@@ -1,4 +1,4 @@
-"""Launches to run: what each is to tell, and which of the announced workers it starts."""
+"""Launches to run: what each is to show, and which of the announced workers it starts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["LaunchRequest", "probe_of", "scaling_nodes", "shard_indices"]
 
 @dataclass(frozen=True, slots=True)
 class LaunchRequest:
-    """A launch to run: its layout, the worker count to announce, which of those workers to start, and what it is to tell."""
+    """A launch to run: its layout, the worker count to announce, which of those workers to start, and what it is to show."""
 
     layout: Layout
     num_workers: int

@@ -76,7 +76,7 @@ class Probing:
         self._first = tuple(layouts)
         order = list(layouts)
         self._random.shuffle(order)
-        # A layout that tells the graph and whether the function works at all comes first, whatever the draw: the widest of one
+        # A layout that shows the graph and whether the function works at all comes first, whatever the draw: the widest of one
         # task, as its readers run alone, too, and are then compared with what a worker of all CPUs delivers.
         widest = max((layout.cpus_per_task for layout in order if layout.tasks_per_node == 1), default=None)
         order.sort(key=lambda layout: (layout.tasks_per_node, layout.cpus_per_task) != (1, widest))
@@ -97,7 +97,7 @@ class Probing:
             self._run_all(wanted, longest_s)
 
     def measure_next_probes(self, cluster: Cluster) -> None:
-        """One after the other, the layouts that may be faster than all that were measured, as far as the model can tell."""
+        """One after the other, the layouts that may be faster than all that were measured, as far as the model predicts."""
         for _ in range(MOST_NEXT_PROBES):
             layout = capacity.next_probe(self.results.fit(), cluster, self.results.cpu_budget)
             if layout is None or self._options.probe_layouts:
@@ -132,7 +132,7 @@ class Probing:
         """Looks at the file system under the pipeline, without TensorFlow, for a small part of the time that is left.
 
         Where workers run on other nodes, what this machine draws from it says nothing of them: it is not read then. Nor is it where
-        there is no time; what it is, and what the readers alone gave, is told all the same.
+        there is no time; what it is, and what the readers alone gave, is recorded all the same.
         """
         paths = [path for path, _ in self.results.files]
         if not paths:
@@ -315,6 +315,8 @@ class Probing:
                 batch_size=self._options.batch_size,
                 has_demand=has_demand(self._options),
                 cache=cache or self.results.cache,
+                role=self._role,
+                why=wanted.why,
                 want_source=self._role == "probe" and is_first,
                 want_prefixes=want_prefixes,
                 num_workers=num_workers,
@@ -329,7 +331,7 @@ class Probing:
             self.seconds.has_started(launched.starting_s)
             self.seconds.probes_s -= launched.starting_s
         self.seconds.transient_s += launched.transient_s
-        self.results.keep(launched, replace(launched.measurement, role=self._role, why=wanted.why))
+        self.results.keep(launched)
         if launched.failure is not None and not launched.is_interrupted and not self.results.has_rate:
             raise failure_of(launched.failure, self._options, is_script=is_script(self._target))
         if launched.is_interrupted:

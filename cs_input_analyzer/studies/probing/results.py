@@ -75,15 +75,15 @@ class Results:
         results._saved_model, results._saved_stations = run.capacity, run.stations
         return results
 
-    def keep(self, launched: LaunchResult, measurement: Measurement) -> None:
-        """What a launch gave; `measurement` is that of it, with its role and reason."""
-        self.measurements.append(measurement)
+    def keep(self, launched: LaunchResult) -> None:
+        """What a launch gave."""
+        self.measurements.append(launched.measurement)
         self.source_samples_per_s = self.source_samples_per_s or launched.source_samples_per_s
         self._saw_shard |= launched.pipeline is not None and launched.pipeline.is_sharded  # some functions shard only among several
         if self.pipeline is None:
             self.pipeline, self.files = launched.pipeline, launched.files
         if launched.profile is not None:
-            self._profiles.append((launched.profile, measurement))
+            self._profiles.append((launched.profile, launched.measurement))
 
     @property
     def has_rate(self) -> bool:

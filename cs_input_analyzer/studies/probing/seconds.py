@@ -23,20 +23,20 @@ LAUNCH_OVERHEAD_S = 1.5
 # The first launch also runs the readers alone, and after it the storage is looked at.
 FIRST_EXTRA_S = 3.0
 MIN_WINDOW_S = 1.0
-# A rate of fewer batches may tell of what lay in the buffers. (Seen: 16 workers of an eighth of a CPU each, two batches a second,
+# A rate of fewer batches may be that of what lay in the buffers. (Seen: 16 workers of an eighth of a CPU each, two batches a second,
 # in a window of one second: 2.5 times their rate; why was not looked at batch by batch.)
 LEAST_BATCHES = 8
 # The storage by itself gets at most this much, and this share of the time that is left.
 STORAGE_S = 3.0
 STORAGE_SHARE_RATIO = 0.1
-# Windows of later rounds are as short as a comparison allows: more processes tell more than longer looks at few.
+# Windows of later rounds are as short as a comparison allows: more processes say more than longer windows of few.
 ROUND_WINDOW_S = 2.5
 # The pipeline cut after each of its ops: the cuts themselves, beside a launch of their own.
 PREFIXES_S = 7.0
-# Fixes side by side: less tells nothing, more would tell little.
+# Fixes side by side: less says nothing, more would add little.
 LEAST_FIXES_S = 8.0
 LONGEST_FIXES_S = 36.0
-# Kept back for them, where a rule proposes any: from rounds that tell the same more precisely. More where that is too little for
+# Kept back for them, where a rule proposes any: from rounds that say the same more precisely. More where that is too little for
 # any, but no more than a third.
 FIXES_SHARE_RATIO = 0.25
 MOST_FIXES_SHARE_RATIO = 1 / 3
@@ -75,7 +75,7 @@ class Seconds:
 
     @property
     def left_for_fixes_s(self) -> float:
-        """For the sampling of fixes in one fresh worker, which begins now; below `LEAST_FIXES_S` it tells nothing."""
+        """For the sampling of fixes in one fresh worker, which begins now; below `LEAST_FIXES_S` it says nothing."""
         return min(LONGEST_FIXES_S, self.left_s + self._kept_s - self._fixes_overhead_s)
 
     @property
