@@ -134,7 +134,7 @@ class Comparison:
 
     @property
     def smallest_slowdown_ratio(self) -> float:
-        """Below about this, a slowdown would not be seen even in the row that is known best: `--fail-if-slower` cannot be more sensitive."""
+        """Below about this, even the row that is known best would not show a slowdown."""
         return min(1 - row.ratio.low / row.ratio.estimate for row in self.rates)
 
     @property

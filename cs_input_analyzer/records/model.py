@@ -66,7 +66,7 @@ class CapacityModel:
         private_bytes: per worker; `shared_bytes`: once per node.
         is_sharded: the pipeline divides files among workers, so a worker without a file has nothing to stream.
         host_threads_per_core: of the measuring host; None where unknown.
-        whole_slowest_ratio: `slowest_ratio` by workers to which no more were announced than ran, without the shards of the plan; None in
+        whole_slowest_ratio: `slowest_ratio` by workers of launches that announced no more, without the shards of the plan; None in
             runs of versions that did not keep it apart.
         launch_spread_ratio: standard deviation over mean of the rates of fresh launches of one layout: workers of a launch are
             correlated, as they share the state of their host. 0 in runs of versions that did not know it.

@@ -23,7 +23,7 @@ LAUNCH_OVERHEAD_S = 1.5
 # The first launch also runs the readers alone, and after it the storage is looked at.
 FIRST_EXTRA_S = 3.0
 MIN_WINDOW_S = 1.0
-# A rate of fewer batches may be that of what lay in the buffers. (Seen: 16 workers of an eighth of a CPU each, two batches a second,
+# A rate of fewer batches may be that of what lay in the buffers. (16 workers of an eighth of a CPU each, two batches a second,
 # in a window of one second: 2.5 times their rate; why was not looked at batch by batch.)
 LEAST_BATCHES = 8
 # The storage by itself gets at most this much, and this share of the time that is left.
