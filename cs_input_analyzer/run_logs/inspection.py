@@ -22,10 +22,11 @@ from cs_input_analyzer.records import (
     VerdictName,
 )
 from cs_input_analyzer.run_logs import clues as evidence
+from cs_input_analyzer.run_logs.batch_size import average_rate
 from cs_input_analyzer.run_logs.change import Demand, change_of, doubt_of, supply_of_launch
 from cs_input_analyzer.run_logs.console_log import LoggedRun
 from cs_input_analyzer.run_logs.gather import Gathered, gather
-from cs_input_analyzer.run_logs.pace import Pace, average_rate, pace_of
+from cs_input_analyzer.run_logs.pace import Pace, pace_of
 from cs_input_analyzer.run_logs.steps import Writer
 from cs_input_analyzer.run_logs.timeline import shown_stalls, timeline_of
 from cs_input_analyzer.run_logs.workers import is_mixed, middle_wait, missing_journals, workers_of
