@@ -1,4 +1,4 @@
-"""The Python interface: keywords in, an Analysis out. The command line goes through the same door."""
+"""The Python interface: keywords in, an Analysis out. The command line calls the same functions."""
 
 from __future__ import annotations
 
@@ -96,9 +96,7 @@ class Analysis(records.Analysis):
             self, layouts=layouts, rounds=rounds, max_seconds=max_seconds, cpus=cpus, progress=progress or _silent, **choices
         )
         if found.validation is not None and found.validation.interrupted:
-            error = Interrupted("interrupted; what was measured is in this error's `analysis`")
-            error.analysis = found
-            raise error
+            raise _interrupted(found)
         return found
 
     def plan(self, *, cluster: Cluster | Mapping[str, Any] | str | Path | None = None, **choices: Any) -> Analysis:
@@ -167,10 +165,14 @@ def analyze(
     assert options is not None
     found = run(target, options, declared=declared, progress=progress or _silent, command="cs_input_analyzer.analyze(…)")
     if found.interrupted:
-        error = Interrupted("interrupted; what was measured is in this error's `analysis`")
-        error.analysis = found
-        raise error
+        raise _interrupted(found)
     return found
+
+
+def _interrupted(found: Analysis) -> Interrupted:
+    error = Interrupted("interrupted; what was measured is in this error's `analysis`")
+    error.analysis = found
+    return error
 
 
 def check(target: Any, options: Options | None, mistakes: Mistakes, *, declared: Cluster | None = None) -> None:

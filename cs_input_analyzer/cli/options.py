@@ -29,21 +29,21 @@ def parsed(parse: Callable[[str], Any]) -> Callable[[click.Context, click.Parame
 
 
 def _layouts(text: str) -> tuple[Layout, ...]:
-    from cs_input_analyzer import records
+    from cs_input_analyzer import choices
 
-    return tuple(records.Layout.parse(part) for part in text.split(",") if part.strip())
+    return choices.as_layouts("layouts", text)
 
 
 def _nodes(text: str) -> tuple[str, ...]:
-    from cs_input_analyzer.planning.node_list import expand_nodelist
+    from cs_input_analyzer import choices
 
-    return expand_nodelist(text) if text.strip() else ()
+    return choices.as_node_names(text)
 
 
 def _codes(text: str) -> tuple[str, ...]:
-    from cs_input_analyzer import rules
+    from cs_input_analyzer import choices
 
-    return rules.check_codes([part.strip() for part in text.split(",") if part.strip()])
+    return choices.as_codes(text)
 
 
 SIZE, RATE, ESTIMATE = parsed(units.parse_bytes), parsed(units.parse_bytes_per_s), parsed(units.parse_estimate)
