@@ -270,7 +270,7 @@ def test_a_demand_and_a_cluster_that_cannot_be_are_told_together(saved: str, cap
 
 def test_the_command_writes_a_run_that_names_its_parent(saved: str, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--demand", "100k", "--nodes", "4", "--headroom", "0.2", "--json", "new.json", "--html", "new.html"]
-    assert main(["plan", saved, *arguments, "--train-command", "python run.py --mode train"]) == 0
+    assert main(["plan", saved, *arguments, "--train-command", "python run.py --mode train", "--full"]) == 0
     out, _ = capsys.readouterr()
     assert "planned again" in out
     written = json.loads(Path("new.json").read_text())
