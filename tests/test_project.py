@@ -44,7 +44,7 @@ def markdown_pages(root: Path) -> list[Path]:
 
 LONGEST_FUNCTION_LINES = 60
 # To be shortened, and then taken from this list.
-STILL_TOO_LONG = ("cs_input_analyzer/run_logs/inspection.py: inspect_run", "wafer_model/ask.py: ask")
+STILL_TOO_LONG = ("wafer_model/ask.py: ask",)
 
 
 def test_no_function_is_too_long(root: Path) -> None:
