@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Analysis": "api",
     "analyze": "api",
+    "compare": "api",
     "load_analysis": "api",
     "recommend_for": "api",
     "tune": "api",
@@ -63,6 +64,7 @@ __all__ = [
     "UsageError",
     "__version__",
     "analyze",
+    "compare",
     "load_analysis",
     "recommend_for",
     "tune",

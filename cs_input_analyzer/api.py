@@ -23,6 +23,7 @@ from cs_input_analyzer.planning.recommend import check_streaming_nodes
 from cs_input_analyzer.records import Cluster, Consumption, Layout, Options, Tool
 from cs_input_analyzer.studies import analyze as analysis
 from cs_input_analyzer.studies import prove, replan
+from cs_input_analyzer.studies.compare import compare as compare_runs
 from cs_input_analyzer.studies.demand import consumption_of, with_mode
 from cs_input_analyzer.studies.tune import analyze_and_patch
 from cs_input_analyzer.studies.validate import Trial
@@ -66,6 +67,10 @@ class Analysis(records.Analysis):
     def _repr_html_(self) -> str:
         """The card that a notebook shows: the verdict, the launch, the findings with their gains."""
         return report.render_card(self)
+
+    def _repr_markdown_(self) -> str:
+        """The same for notebooks that show no HTML."""
+        return report.render(self, "md")
 
     def validate(
         self,
@@ -122,6 +127,37 @@ class Analysis(records.Analysis):
     def __repr__(self) -> str:
         plan = "no plan" if self.recommendation is None else f"plan {self.recommendation.layout}"
         return f"<Analysis of {self.pipeline.target}, {self.created_at}: {self.verdict}, {plan}>"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison(records.Comparison):
+    """Two runs beside each other, as `compare` gives them. `print` shows the report of the console."""
+
+    def to_html(self, path: str | Path) -> None:
+        """Writes the self-contained page."""
+        report.write_text_atomically(path, report.render_comparison(self, "html"))
+
+    def _repr_html_(self) -> str:
+        return report.render_card(self)
+
+    def _repr_markdown_(self) -> str:
+        return report.render_comparison(self, "md")
+
+    def __str__(self) -> str:
+        return report.render_comparison(self, "console")
+
+
+def compare(old: records.Analysis | str | Path, new: records.Analysis | str | Path) -> Comparison:
+    """What changed between two runs beyond noise: two analyses, or the files that they were written to.
+
+    Raises:
+        UsageError: a file cannot be read, or the two have no launch in common.
+    """
+    runs = [report.load(run) if isinstance(run, str | Path) else run for run in (old, new)]
+    names = [str(run) if isinstance(run, str | Path) else name for run, name in ((old, "old"), (new, "new"))]
+    tool = Tool(name="cs_input_analyzer", version=__version__)
+    found = compare_runs(runs[0], runs[1], tool=tool, old_path=names[0], new_path=names[1])
+    return Comparison(**{field.name: getattr(found, field.name) for field in fields(found)})
 
 
 def analyze(

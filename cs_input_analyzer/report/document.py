@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 from cs_input_analyzer.records import Analysis
 from cs_input_analyzer.report.findings import FindingView
-from cs_input_analyzer.report.tables import Table
+from cs_input_analyzer.report.tables import Column, Table
 from cs_input_analyzer.report.wording import Facts as Pairs
 
 # `brief`: in the short reports only; `full`: in the long ones only. The first screen of the page has both.
@@ -222,6 +222,12 @@ def in_elements(held: Held) -> Held:
     return found
 
 
+def in_unit_of(analysis: Analysis, held: Held) -> Held:
+    """What is said of a run, in elements where nobody knows how many samples one of its elements holds."""
+    samples = analysis.pipeline.samples_per_element
+    return in_elements(held) if samples is not None and samples.is_unknown else held
+
+
 def _reworded(value: Any) -> Any:
     if isinstance(value, str):
         for ours, other in ELEMENT_WORDS:
@@ -235,6 +241,6 @@ def _reworded(value: Any) -> Any:
         return {key: _reworded(item) for key, item in value.items()}
     if isinstance(value, Copyable | Analysis) or not dataclasses.is_dataclass(value) or isinstance(value, type):
         return value
-    kept = ("record", "analysis", "name")
+    kept = ("record", "analysis", *(() if isinstance(value, Column) else ("name",)))
     fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.name not in kept}
     return replace(value, **{name: _reworded(item) for name, item in fields.items()})

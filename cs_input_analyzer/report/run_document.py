@@ -103,8 +103,7 @@ def run_document(analysis: Analysis) -> Document:
         "This page holds its run: cs_input_analyzer report reads it back.",
         record=analysis,
     )
-    samples = analysis.pipeline.samples_per_element
-    return document.in_elements(found) if samples is not None and samples.is_unknown else found
+    return document.in_unit_of(analysis, found)
 
 
 # --- the first screen --------------------------------------------------------------------------------------------------------

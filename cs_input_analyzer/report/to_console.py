@@ -24,6 +24,7 @@ from cs_input_analyzer.report.document import (
     TableOf,
     Text,
     Values,
+    in_unit_of,
 )
 from cs_input_analyzer.report.pictures import pictures_of
 from cs_input_analyzer.report.tables import Table
@@ -145,7 +146,9 @@ def _full(document: Document, width: int | None, color: bool) -> str:
 
 def _pictures(sections: tuple[Section, ...], console: Console) -> dict[str, object]:
     drawn = next((part for section in sections for part in section.parts if isinstance(part, Figure)), None)
-    return dict(pictures_of(drawn.analysis, picture_width(console))) if drawn is not None else {}
+    if drawn is None:
+        return {}
+    return dict(in_unit_of(drawn.analysis, pictures_of(drawn.analysis, picture_width(console))))
 
 
 def _part(console: Console, part: Part, pictures: dict[str, object]) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from cs_input_analyzer.errors import AnalyzerError
 from cs_input_analyzer.records import Analysis
-from cs_input_analyzer.report.document import Document, Figure, Flow, Section, in_elements
+from cs_input_analyzer.report.document import Document, Figure, Flow, Section, in_unit_of
 from cs_input_analyzer.report.excerpt import excerpt
 from cs_input_analyzer.report.glossary import MEANINGS, Glossary
 from cs_input_analyzer.report.to_json import script_safe, to_embedded_json
@@ -69,8 +69,7 @@ def _charts(analysis: Analysis | None) -> dict[str, Chart]:
         return {}
     from cs_input_analyzer.report.charts import charts_of
 
-    samples, charts = analysis.pipeline.samples_per_element, charts_of(analysis)
-    return in_elements(charts) if samples is not None and samples.is_unknown else charts
+    return in_unit_of(analysis, charts_of(analysis))
 
 
 def _drawn(sections: tuple[Section, ...], charts: dict[str, Chart]) -> tuple[Section, ...]:
@@ -89,8 +88,7 @@ def _flow(document: Document, analysis: Analysis | None) -> object:
         return None
     from cs_input_analyzer.report.charts import pipeline_rows
 
-    rows, samples = pipeline_rows(analysis, dict(flow.anchors)), analysis.pipeline.samples_per_element
-    return in_elements(rows) if samples is not None and samples.is_unknown else rows
+    return in_unit_of(analysis, pipeline_rows(analysis, dict(flow.anchors)))
 
 
 def templates_dir() -> Path:

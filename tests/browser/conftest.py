@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rendered import to_html
 
 from cs_input_analyzer.records import Analysis
+from cs_input_analyzer.report import render
 
 # The names that would break a careless report are those of the other reports' tests.
 sys.path.append(str(Path(__file__).resolve().parents[1] / "report"))
@@ -77,7 +77,7 @@ def opened(browser: Any, tmp_path: Path) -> Iterator[Open]:
     ) -> Opened:
         path = tmp_path / f"report-{len(contexts)}.html"
         assert text is not None or analysis is not None
-        path.write_text(text if text is not None else to_html(analysis), encoding="utf-8")  # type: ignore[arg-type]
+        path.write_text(text if text is not None else render(analysis, "html"), encoding="utf-8")  # type: ignore[arg-type]
         context = browser.new_context(
             viewport={"width": width, "height": height},
             color_scheme="dark" if dark else "light",

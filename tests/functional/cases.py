@@ -106,7 +106,7 @@ def outcomes_of(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
     def run(case: Case, cpu: int) -> Outcome:
         folder = folders[case.name]
         own = [argument.format(data=folder / "data") for argument in case.arguments]
-        arguments = ["analyze", case.target or f"{case.file}:{case.function}", *QUICK, *own]
+        arguments = ["analyze", case.target or f"{case.file}:{case.function}", *QUICK, "--full", *own]
         program = "cs_input_analyzer" if case.stop else BRIEF  # one that is to be stopped must not be over before
         pinned = None if "--cpus" in case.arguments else cpu
         return run_cli(arguments, folder, stop=case.stop, cpu=pinned, within=case.within(), program=program)

@@ -53,7 +53,9 @@ def demanding(first: Outcome, sample: Path, tmp_path_factory: pytest.TempPathFac
 
     def run(name: str, cpu: int) -> Outcome:
         more = ("--fail-on", "input-bound", "--set", "train_input.batch_size=128", "--demand", demands[name])
-        return run_cli(["analyze", TARGET, "--params", str(sample), *SHORT, *CLUSTER, *more], folders[name], cpu=cpu, program=BRIEF)
+        return run_cli(
+            ["analyze", TARGET, "--params", str(sample), *SHORT, *CLUSTER, "--full", *more], folders[name], cpu=cpu, program=BRIEF
+        )
 
     with ThreadPoolExecutor(2) as pool:
         return dict(zip(demands, pool.map(run, demands, itertools.cycle(os.sched_getaffinity(0))), strict=True))
@@ -130,7 +132,7 @@ def test_reports_are_rendered_without_tensorflow(first: Outcome, source: str, tm
         run.write_bytes(Path(first.run["html_file"]).read_bytes())
     code = (
         "import sys\nfrom cs_input_analyzer.cli import main\n"
-        f"code = main(['report', {str(run)!r}]) or main(['report', {str(run)!r}, '-o', 'again.json'])\n"
+        f"code = main(['report', {str(run)!r}, '--full']) or main(['report', {str(run)!r}, '-o', 'again.json'])\n"
         "assert 'tensorflow' not in sys.modules\nraise SystemExit(code)"
     )
     done = python("-c", code, folder=tmp_path)

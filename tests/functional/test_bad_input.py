@@ -57,7 +57,7 @@ def test_wrong_use(
 ) -> None:
     (tmp_path / "users").mkdir()
     (tmp_path / "users" / "wrong.yaml").write_text("train_input: [1,\n")
-    given = ["analyze", target or f"{FUNCTIONS}:endless", *QUICK, *arguments]
+    given = ["analyze", target or f"{FUNCTIONS}:endless", *QUICK, "--full", *arguments]
     outcome = run_here(given, tmp_path, monkeypatch, capsys)
     judge(Case(name="", code=2, says=(re.escape(says),), holds=nothing_written), outcome)
 
