@@ -72,19 +72,7 @@ def test_the_page_is_laid_out_as_it_was(opened: Any) -> None:
     wide, narrow = opened(usual_run(), width=1400), opened(usual_run(), width=360)
     assert wide.box("nav")["x"] + wide.box("nav")["width"] <= wide.box("#answer")["x"]
     assert narrow.box("nav")["y"] + narrow.box("nav")["height"] <= narrow.box("#answer")["y"]
-    order = [
-        "#answer",
-        "#launch",
-        "#supply",
-        "#findings",
-        "#pipeline",
-        "#costs",
-        "#measured",
-        "#storage",
-        "#memory",
-        "#feeding",
-        "#method",
-    ]
+    order = ["#answer", "#findings", "#measured", "#costs", "#storage", "#pipeline", "#feeding", "#memory", "#plan", "#method"]
     for found in (wide, narrow):
         tops = [found.box(selector)["y"] for selector in order]
         assert tops == sorted(tops)

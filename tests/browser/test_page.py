@@ -133,6 +133,8 @@ def test_launch_lines_are_copied(opened: Any) -> None:
 def test_figures_are_explained_on_hover_and_on_focus(opened: Any) -> None:
     page = opened(usual_run()).page
     term = page.locator("#plan a.term", has_text="extrapolation")
+    term.scroll_into_view_if_needed()
+    page.wait_for_timeout(300)  # what scrolls hides the text
     tip = page.locator("#tip")
     assert not tip.is_visible()
     for point in (term.hover, term.focus):
