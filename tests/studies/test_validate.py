@@ -258,7 +258,7 @@ def test_a_validated_run_can_be_saved_read_and_shown(tmp_path: Path) -> None:
     path.write_text(render(found, "json"))
     assert api.load_analysis(path).validation == found.validation
     for form in ("console", "html"):
-        assert "1 of 1 measured rates lie inside the predicted interval" in " ".join(render(found, form).split())
+        assert "1 of 1 measured rates lie inside the predicted interval" in " ".join(render(found, form, full=True).split())
 
 
 # --- which layouts -----------------------------------------------------------------------------------------------------------
