@@ -41,9 +41,13 @@ def listed(section: Section) -> tf.data.Dataset:
     return shard_files(files, section["use_multiple_workers"])
 
 
-def read(files: tf.data.Dataset, reader: Callable[..., Any] = tf.data.TFRecordDataset) -> tf.data.Dataset:
+def read(
+    files: tf.data.Dataset, reader: Callable[..., Any] = tf.data.TFRecordDataset, *, block_length: int = 16
+) -> tf.data.Dataset:
     """The records of the files, of four files at a time."""
-    return files.interleave(reader, cycle_length=4, block_length=16, num_parallel_calls=tf.data.AUTOTUNE, deterministic=False)
+    return files.interleave(
+        reader, cycle_length=4, block_length=block_length, num_parallel_calls=tf.data.AUTOTUNE, deterministic=False
+    )
 
 
 def shuffled(dataset: tf.data.Dataset, section: Section) -> tf.data.Dataset:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from wafer_model.calibration import calibrate
@@ -45,7 +46,8 @@ def ask(
     network = load_network(model, sequence_length=sequence_length)
     box = find_system(system, load_systems(system_file) if system_file else None)
     wanted = mode.replace("-", "_") if mode else None
-    first = predict(
+    predicted = partial(
+        predict,
         network,
         box,
         wanted,
@@ -57,6 +59,7 @@ def ask(
         micro_batch_size=micro_batch_size,
         release=release,
     )
+    first = predicted()
     why = why_mode(network, box, wanted, dtype=dtype, optimizer=optimizer, systems=systems)
     if calibrate_samples_per_s is None:
         return _with_choices(first, sequence_length, why)
@@ -73,20 +76,7 @@ def ask(
         micro_batch_size=micro_batch_size,
         release=release,
     )
-    tied = predict(
-        network,
-        box,
-        wanted,
-        batch_size=batch_size,
-        systems=systems,
-        dtype=dtype,
-        optimizer=optimizer,
-        replicas=replicas,
-        micro_batch_size=micro_batch_size,
-        release=release,
-        constants=constants,
-        calibrated=True,
-    )
+    tied = predicted(constants=constants, calibrated=True)
     return _with_choices(tied, sequence_length, why)
 
 

@@ -26,6 +26,6 @@ def train_input_fn(params: Mapping[str, Any]) -> tf.data.Dataset:
         image = tf.image.random_crop(image, [size, size, 3])
         return tf.cast(image, tf.float16) / 255, tf.cast(example["label"], tf.int32)
 
-    dataset = shuffled(read(listed(section).repeat()), section)
+    dataset = shuffled(read(listed(section).repeat(), block_length=1), section)
     dataset = dataset.map(parse, num_parallel_calls=tf.data.AUTOTUNE, deterministic=False)
     return picture_batches(dataset, section["batch_size"])

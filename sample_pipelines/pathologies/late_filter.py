@@ -16,7 +16,7 @@ SAMPLE = "resnet50"
 def train_input_fn(params: Mapping[str, Any]) -> tf.data.Dataset:
     """Endless batches of (image float16 [batch_size, size, size, 3] in 0 to 1, label int32 [batch_size])."""
     section = params["train_input"]
-    dataset = shuffled(read(listed(section).repeat()), section)
+    dataset = shuffled(read(listed(section).repeat(), block_length=1), section)
     dataset = dataset.map(photograph_parser(section["image_size"]), num_parallel_calls=tf.data.AUTOTUNE)
     dataset = dataset.filter(lambda image, label: label < 500)
     return picture_batches(dataset, section["batch_size"])

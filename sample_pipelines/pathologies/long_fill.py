@@ -16,6 +16,6 @@ SAMPLE = "resnet50"
 def train_input_fn(params: Mapping[str, Any]) -> tf.data.Dataset:
     """Endless batches of (image float16 [batch_size, 24, 24, 3] in 0 to 1, label int32 [batch_size])."""
     section = params["train_input"]
-    dataset = read(listed(section).repeat()).map(photograph_parser(24), num_parallel_calls=tf.data.AUTOTUNE)
+    dataset = read(listed(section).repeat(), block_length=1).map(photograph_parser(24), num_parallel_calls=tf.data.AUTOTUNE)
     dataset = dataset.shuffle(4_000, seed=section["shuffle_seed"])
     return picture_batches(dataset, section["batch_size"])

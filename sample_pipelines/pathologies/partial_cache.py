@@ -16,6 +16,6 @@ SAMPLE = "unet"
 def train_input_fn(params: Mapping[str, Any]) -> tf.data.Dataset:
     """Endless batches of (image, mask), both float16 [batch_size, 256, 256, 1] in 0 to 1."""
     section = params["train_input"]
-    dataset = read(listed(section)).map(cell_parser(is_augmented=False), num_parallel_calls=tf.data.AUTOTUNE)
+    dataset = read(listed(section), block_length=1).map(cell_parser(is_augmented=False), num_parallel_calls=tf.data.AUTOTUNE)
     dataset = dataset.cache().take(24)
     return picture_batches(dataset.repeat(), section["train_batch_size"])

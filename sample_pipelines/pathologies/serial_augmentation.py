@@ -16,7 +16,7 @@ SAMPLE = "unet"
 def train_input_fn(params: Mapping[str, Any]) -> tf.data.Dataset:
     """Endless batches of (image, mask), both float16 [batch_size, 256, 256, 1] in 0 to 1."""
     section = params["train_input"]
-    dataset = shuffled(read(listed(section).repeat()), section)
+    dataset = shuffled(read(listed(section).repeat(), block_length=1), section)
     parse = cell_parser(is_augmented=True)
     dataset = dataset.map(parse)
     return picture_batches(dataset, section["train_batch_size"])

@@ -16,7 +16,7 @@ SAMPLE = "resnet50"
 def train_input_fn(params: Mapping[str, Any]) -> tf.data.Dataset:
     """Endless batches of (image float16 [batch_size, size, size, 3] in 0 to 1, label int32 [batch_size])."""
     section = params["train_input"]
-    dataset = read(listed(section).repeat())
+    dataset = read(listed(section).repeat(), block_length=1)
     dataset = dataset.map(photograph_parser(section["image_size"]), num_parallel_calls=tf.data.AUTOTUNE)
     dataset = dataset.shuffle(section["shuffle_buffer"], seed=section["shuffle_seed"])
     return picture_batches(dataset, section["batch_size"])
