@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 from wafer_model.calibration import calibrate
 from wafer_model.constants import LATEST, constants_of
@@ -46,38 +46,21 @@ def ask(
     network = load_network(model, sequence_length=sequence_length)
     box = find_system(system, load_systems(system_file) if system_file else None)
     wanted = mode.replace("-", "_") if mode else None
-    predicted = partial(
-        predict,
-        network,
-        box,
-        wanted,
-        batch_size=batch_size,
-        systems=systems,
-        dtype=dtype,
-        optimizer=optimizer,
-        replicas=replicas,
-        micro_batch_size=micro_batch_size,
-        release=release,
-    )
-    first = predicted()
+    step: dict[str, Any] = {
+        "batch_size": batch_size,
+        "systems": systems,
+        "dtype": dtype,
+        "optimizer": optimizer,
+        "replicas": replicas,
+        "micro_batch_size": micro_batch_size,
+        "release": release,
+    }
+    found = predict(network, box, wanted, **step)
     why = why_mode(network, box, wanted, dtype=dtype, optimizer=optimizer, systems=systems)
-    if calibrate_samples_per_s is None:
-        return _with_choices(first, sequence_length, why)
-    constants = calibrate(
-        constants_of(first.mode),
-        network,
-        box,
-        batch_size=batch_size,
-        samples_per_s=calibrate_samples_per_s,
-        systems=systems,
-        dtype=dtype,
-        optimizer=optimizer,
-        replicas=replicas,
-        micro_batch_size=micro_batch_size,
-        release=release,
-    )
-    tied = predicted(constants=constants, calibrated=True)
-    return _with_choices(tied, sequence_length, why)
+    if calibrate_samples_per_s is not None:
+        constants = calibrate(constants_of(found.mode), network, box, samples_per_s=calibrate_samples_per_s, **step)
+        found = predict(network, box, wanted, **step, constants=constants, calibrated=True)
+    return _with_choices(found, sequence_length, why)
 
 
 # Mixed precision, as the vendor's practices for performance have it.

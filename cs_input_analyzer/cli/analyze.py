@@ -121,7 +121,10 @@ def _analyze(
     api.check(target, options, found_wrong)
     found_wrong.raise_any()
     assert options is not None
-    command = shlex.join(["cs_input_analyzer", *sys.argv[1:]])
+    typed = sys.argv[1:]
+    if "json" in outputs and not any(word.startswith("--json") for word in typed):  # `demo` saves its run without being asked
+        typed = [*typed, "--json", outputs["json"]]
+    command = shlex.join(["cs_input_analyzer", *typed])
     found = measured(
         is_quiet, is_verbose, lambda progress: api.run(target, options, declared=None, progress=progress, command=command)
     )

@@ -187,9 +187,14 @@ def percent(value: float, whole: float) -> float:
     return round(min(max(value / whole, 0.0), 1.0) * 100, 2)
 
 
+# Stands for the file of a run that was not saved.
+UNSAVED = "RUN.json"
+
+
 def _closing(analysis: Analysis) -> tuple[str, ...]:
     """The verdict in a few words, and the commands to type next."""
-    summary = f"{SUMMARIES[analysis.verdict]}. Next, and for all of it:"
+    saving = "" if _run_file(analysis) != UNSAVED else f" (--json {UNSAVED} saves a run)"
+    summary = f"{SUMMARIES[analysis.verdict]}. Next, and for all of it{saving}:"
     return summary, next_command(analysis), f"cs_input_analyzer report {_run_file(analysis)} --full"
 
 
@@ -210,10 +215,10 @@ def _run_file(analysis: Analysis) -> str:
     try:
         words = shlex.split(analysis.command)
     except ValueError:
-        return "RUN.json"
+        return UNSAVED
     after = [value for option, value in itertools.pairwise(words) if option == "--json"]
     after += [word.partition("=")[2] for word in words if word.startswith("--json=")]
-    return shlex.quote(one_line(after[-1])) if after else "RUN.json"
+    return shlex.quote(one_line(after[-1])) if after else UNSAVED
 
 
 # --- findings ----------------------------------------------------------------------------------------------------------------

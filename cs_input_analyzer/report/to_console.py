@@ -101,7 +101,9 @@ def _brief_part(console: Console, part: Part, most: int) -> None:
     if isinstance(part, Card):
         place, gain = part.at or part.op or "the pipeline", part.gain or "gain not measured"
         line_on(console, _shortened(f"{place}: {gain} ({part.view.code})", console.width, 1), style="bold")
-        line_on(console, _shortened(part.fix or part.view.message, console.width - 2, most), indent="  ")
+        line_on(console, _shortened(part.view.message, console.width - 2, 2), indent="  ")
+        if part.fix:
+            line_on(console, _shortened(f"→ {part.fix}", console.width - 2, most), indent="  ")
     elif isinstance(part, Facts | Bars):
         pairs = part.pairs if isinstance(part, Facts) else tuple((bar.label, bar.text) for bar in part.bars)
         room = console.width - max((len(label) for label, _ in pairs), default=0) - 4

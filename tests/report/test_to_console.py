@@ -172,7 +172,7 @@ def test_what_an_element_holds_and_why_is_in_the_first_lines() -> None:
     for shape in ("console", "html"):
         text = " ".join(render(run, shape, full=True).split())
         assert "1 element = 256 samples (batch(256), data.py:3); a step of 1024 samples is 4 elements" in text
-    assert "1 element = 256 samples" in "".join(to_console(run).splitlines()[1:4])
+    assert "1 element = 256 samples" in "".join(to_console(run).splitlines()[1:6])
 
 
 def test_a_run_of_before_whose_batch_size_was_typed_says_so() -> None:
