@@ -18,13 +18,13 @@ from typing import Any
 
 import psutil
 import pytest
-from builders import make_work_plan
 
 from cs_input_analyzer.engines import LaunchResult, WorkPlan
 from cs_input_analyzer.engines.slurm import AllocationRequest, SlurmLauncher, node_check
 from cs_input_analyzer.engines.slurm import launcher as slurm_launcher
 from cs_input_analyzer.errors import LaunchError, UsageError
 from cs_input_analyzer.records import Layout
+from tests.builders import make_work_plan
 from tests.slurm.private_slurm import PrivateSlurm, private_slurm
 
 ROOT = Path(__file__).resolve().parents[2]

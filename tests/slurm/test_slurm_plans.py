@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import make_cluster, make_plan
 
 from cs_input_analyzer.machines.cluster import discover
 from cs_input_analyzer.planning.launch_lines import launch_lines
 from cs_input_analyzer.records import Cluster, LaunchLines, LaunchPlan, Options
+from tests.builders import make_cluster, make_plan
 from tests.slurm.private_slurm import CPUS, MEMORY_MB, PrivateSlurm
 
 ROOT = Path(__file__).resolve().parents[2]
