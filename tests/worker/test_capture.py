@@ -495,7 +495,7 @@ def analyzed(folder: Path, options: list[str], command: list[str], **environment
 @pytest.mark.slow
 def test_the_original_form_of_a_vendors_script(users: Path, tmp_path: Path) -> None:
     file = SCRIPTS / "vendor_style.py"
-    options = ["--avail_nodes=3", "--mount_dirs", "/data,/models", "--container", "tf.sif"]
+    options = ["--full", "--avail_nodes=3", "--mount_dirs", "/data,/models", "--container", "tf.sif"]
     run, told = analyzed(
         tmp_path, options, ["python", str(file), "--mode=validate_only"], DEF_NODES="2", DEF_TASKS="1", DEF_CPUS="2"
     )
