@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cs_input_analyzer.records import SamplesPerElement, WorkerResult
-from cs_input_analyzer.worker.journal import Journal, JournalWriter, Order, read_journal
+from cs_input_analyzer.worker.journal import Journal, JournalWriter, read_journal
 from cs_input_analyzer.worker.summary import Ending, worker_result
 
 pytestmark = pytest.mark.tf
@@ -51,24 +51,9 @@ def sampled(folder: Path, build: Callable[[Any], Any], *, want_costs: bool = Tru
     import tensorflow as tf
 
     from cs_input_analyzer.pipeline import graph
-    from cs_input_analyzer.worker import process as worker
+    from cs_input_analyzer.worker.sampler import Sampling, sample
 
     folder.mkdir(exist_ok=True)
-    order = Order(
-        target="t",
-        pickled=None,
-        params_json=None,
-        mode="train",
-        num_workers=1,
-        worker_index=0,
-        tf_config="{}",
-        batch_size=None,
-        target_error_ratio=1e-9,  # never precise enough: it samples to the end of its time
-        min_window_s=0.0,
-        max_window_s=window_s,
-        want_graph=True,
-        want_costs=want_costs,
-    )
     with graph.recorded_sources() as log:
         dataset = build(tf)
     ops = graph.read_graph(dataset, log, target="t").ops
@@ -76,7 +61,17 @@ def sampled(folder: Path, build: Callable[[Any], Any], *, want_costs: bool = Tru
     next(iterator)
     journal = JournalWriter(folder)
     journal.event("first_batch", first_batch_s=0.1, bytes=8 * BATCH, samples=BATCH)
-    worker.sample(journal, dataset, iterator, order, ops, SamplesPerElement(value=BATCH, source="t"))
+    given = Sampling(
+        dataset=dataset,
+        iterator=iterator,
+        ops=ops,
+        samples=SamplesPerElement(value=BATCH, source="t"),
+        min_window_s=0.0,
+        max_window_s=window_s,
+        target_error_ratio=1e-9,  # never precise enough: it samples to the end of its time
+        want_costs=want_costs,
+    )
+    sample(journal, given)
     return read_journal(folder)
 
 
