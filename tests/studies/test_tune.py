@@ -43,6 +43,7 @@ def propose(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     return proposing
 
 
+@pytest.mark.long  # a gain is measured: the fewer tests beside it the better
 def test_what_gains_comes_back_whole_and_equal(propose: Callable[..., None], capfd: pytest.CaptureFixture[str]) -> None:
     propose(Edit(kind="insert-cache", op="map"), Edit(kind="set-buffer", op="map"))
     dataset = slow()
