@@ -80,6 +80,7 @@ class _Sampler:
 
     Attributes:
         arrivals, passes: stamps of the present state of the pipeline, one array a chunk, and how many of them each pass ended with.
+        unwritten: chunks that the journal does not have yet; `written_s`: when it was written last.
         batches, epochs: since the beginning; `since_epoch`: batches of this pass, the first one of the first included.
         tuned: last seen values of AUTOTUNE's parameters; None before they were read.
         state_began_s: when the present state of the pipeline began: a cache that is full makes another one.
@@ -93,6 +94,8 @@ class _Sampler:
     counters: CounterReader = field(default_factory=CounterReader)
     arrivals: list[Any] = field(default_factory=list)
     passes: list[int] = field(default_factory=list)
+    unwritten: list[Chunk] = field(default_factory=list)
+    written_s: float = 0.0
     batches: int = 0
     epochs: int = 0
     since_epoch: int = 1
@@ -108,7 +111,7 @@ class _Sampler:
         self.meter = CostMeter(ops=self.given.ops)
 
     def begin(self) -> None:
-        self.began_s = self.checked_s = self.state_began_s = time.monotonic()
+        self.began_s = self.checked_s = self.written_s = self.state_began_s = time.monotonic()
         self.journal.event("sampling", counters=asdict(self.counters.read()), at_s=time.time())
         self.meter.poll(self.iterator)
         self.is_filling = self.meter.is_filling_cache
@@ -122,7 +125,10 @@ class _Sampler:
         began_s = time.monotonic()
         chunk = self._take()
         now_s = time.monotonic()
-        self._write(chunk, now_s)
+        # Writing after each pass of a few milliseconds would be a part of the pass.
+        is_short_pass = chunk.ended and chunk.error is None and self.epochs > 0 and now_s - self.written_s < CHUNK_S
+        if self.is_filling or not is_short_pass:
+            self._write(now_s)
         if chunk.error is not None:
             message = element_error(chunk.error, self.given.files)
             self.journal.event("data_error", kind=type(chunk.error).__name__, message=message, batches=self.batches)
@@ -138,6 +144,8 @@ class _Sampler:
         return None
 
     def finish(self, stopped_by: StopReason) -> None:
+        if self.unwritten:
+            self._write(time.monotonic())
         self.counters.close()
         if not self.given.want_costs and self.batches > 0:
             self.meter.poll(self.iterator)
@@ -153,17 +161,22 @@ class _Sampler:
         is_growing = self.chunk_batches > WATCHED_GROWTH * self.last_batches
         chunk = self.loop(self.iterator, self.chunk_batches, time.time() + 2 * CHUNK_S if is_growing else math.inf)
         self.last_batches = max(1, len(chunk.stamps_s))
+        self.unwritten.append(chunk)
         self.arrivals.append(chunk.stamps_s)
         self.batches += len(chunk.stamps_s)
         self.since_epoch += len(chunk.stamps_s)
         return chunk
 
-    def _write(self, chunk: Chunk, now_s: float) -> None:
+    def _write(self, now_s: float) -> None:
         if self.given.want_costs or self.is_filling:
             self.meter.poll(self.iterator)
         if self.given.want_costs:
             self._write_costs(harness_us=None)
-        self.journal.chunk(chunk.stamps_s, chunk.samples, self.counters.read())
+        stamps_s = np.concatenate([chunk.stamps_s for chunk in self.unwritten])
+        counted = [chunk.samples for chunk in self.unwritten if chunk.samples is not None]
+        self.journal.chunk(stamps_s, np.concatenate(counted) if counted else None, self.counters.read())
+        self.unwritten.clear()
+        self.written_s = now_s
         if self.is_filling and not self.meter.is_filling_cache:  # later passes read the cache: another pipeline begins here
             self.is_filling = False
             self.journal.event("cache_filled", batches=self.batches)

@@ -176,7 +176,9 @@ def profile_from(journal: Journal, layout: Layout, pipeline: PipelineGraph, work
     full = pipeline.samples_per_element.value if pipeline.samples_per_element else None
     batch = samples / len(journal.stamps_s)
     fill_ratio = min(1.0, batch / full) if full else 1.0
-    fair = well_seen(seen, visit_ratios(pipeline.ops, seen, 1 / batch, fill_ratio=fill_ratio), samples)
+    last = next((counts for counts in seen.values() if counts.head == pipeline.ops[-1].name and counts.elements > 0), None)
+    polled = last.elements * batch if last is not None else samples  # of many short passes, few are polled
+    fair = well_seen(seen, visit_ratios(pipeline.ops, seen, 1 / batch, fill_ratio=fill_ratio), polled)
     visits = visit_ratios(pipeline.ops, fair, 1 / batch, fill_ratio=fill_ratio)
     restart_cpu_s = sum(event["restart_cpu_s"] for event in journal.events if event["event"] == "epoch")
     cuts = {event["op"]: event["cpu_s_per_element"] for event in journal.events if event["event"] == "prefix"}

@@ -88,7 +88,7 @@ FEW_RATIO = 0.01
 
 
 def well_seen(seen: Mapping[str, OpCounts], ratios: Mapping[str, float], samples: float) -> dict[str, OpCounts]:
-    """The ops of whose elements a hundredth or more were seen, of those that `samples` samples of the output took.
+    """The ops of whose elements a hundredth or more were seen, of those that `samples` samples took while the iterator was polled.
 
     A shuffle that reads its whole input in a moment leaves to the polls what was read while files were opened: a few elements, each
     with the cost of hundreds.
