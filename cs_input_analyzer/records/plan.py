@@ -14,7 +14,8 @@ StorageBasis = Literal["measured", "declared", "unverified"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alternative:
-    """Another layout, for comparison with the recommended one. `is_current`: it is the launch in use today."""
+    """Another layout, for comparison with the recommended one. `is_current`: it is the launch in use today; `probability`: that it
+    reaches the demand with headroom."""
 
     layout: Layout
     input_workers: int
@@ -24,6 +25,7 @@ class Alternative:
     meets_demand: bool | None
     note: str = ""
     is_current: bool = False
+    probability: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,12 +58,14 @@ class LaunchPlan:
     """The recommendation.
 
     Attributes:
-        meets_demand: at the low end of the interval, headroom included; None without a demand.
+        meets_demand: whether `probability` is 0.9 or more; None without a demand.
+        probability: that the supply reaches the demand with headroom, the errors of both taken together; None without a demand, and
+            in runs of versions that judged by the low end alone.
         headroom_ratio: predicted low end over demand, minus 1 (negative: short by that much); None without a demand.
         storage: whether the shared file system's ceiling was `measured`, `declared`, or is `unverified`.
         cache_state: which measurements the plan rests on: `cold` where a node cannot hold its part of the dataset in memory.
-        alternatives: the launch in use today, if any, then launches that none is better than: none has at most as many nodes and
-            CPUs and at least the rate (its low end). Few of them, around the plan.
+        alternatives: the launch in use today, if any, then what would be used on more and on fewer nodes, and the smallest launch
+            on the plan's nodes that would do.
         why: one or two sentences: what decided, and why not one node fewer.
         what_if: the plans under one change each.
         confirmed_by: index in `Analysis.measurements` of the run that announced the planned workers, within a tenth; None if none.
@@ -86,6 +90,7 @@ class LaunchPlan:
     confirmed_by: int | None = None
     cache_state: CacheChoice = "as-is"
     what_if: tuple[WhatIf, ...] = ()
+    probability: float | None = None
 
     @property
     def layout(self) -> Layout:

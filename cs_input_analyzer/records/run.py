@@ -100,6 +100,8 @@ class Options:
     node_reference: str | None = None
     memory_bandwidth_bytes_per_s_per_node: float | None = None
     current: Layout | None = None
+    previous: Layout | None = None
+    shared_nodes: bool = False
     single_task_nodes: int | None = None
     cyclic: bool = False
     feed: Feed = "round-robin"

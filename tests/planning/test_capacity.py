@@ -358,9 +358,9 @@ def test_the_curve_passes_through_what_was_measured(model: CapacityModel, cluste
         assert extrapolation == 1.0
 
 
-@given(models(), st.integers(1, 16))
-def test_between_two_probes_the_rate_stays_between_theirs(model: CapacityModel, cpus: int) -> None:
-    assume(model.workers[0].cpus <= cpus <= model.workers[-1].cpus)
+@given(models(), st.floats(0, 1))
+def test_between_two_probes_the_rate_stays_between_theirs(model: CapacityModel, share: float) -> None:
+    cpus = round((1 - share) * model.workers[0].cpus + share * model.workers[-1].cpus)
     rate, _ = worker_rate(model, make_cluster(threads_per_core=1), 1, cpus)
     left = max((p for p in model.workers if p.cpus <= cpus), key=lambda p: p.cpus).samples_per_s.estimate
     right = min((p for p in model.workers if p.cpus >= cpus), key=lambda p: p.cpus).samples_per_s.estimate

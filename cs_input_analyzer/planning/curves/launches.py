@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from cs_input_analyzer.planning import recommend
 from cs_input_analyzer.planning.capacity import predict
-from cs_input_analyzer.planning.recommend import needed_per_s, single_task_nodes
+from cs_input_analyzer.planning.recommend import single_task_nodes
 from cs_input_analyzer.records import Analysis, Layout, Prediction
 
 __all__ = ["current_prediction", "feeds", "launch_grid", "spread", "throughput_curve"]
@@ -67,11 +68,9 @@ def current_prediction(analysis: Analysis) -> Prediction | None:
 
 
 def feeds(prediction: Prediction, analysis: Analysis) -> bool | None:
-    """Whether it reaches the demand at the low end of its interval, headroom included, as plans must; None without a demand."""
-    if analysis.consumption is None:
-        return None
-    enough = needed_per_s(analysis.consumption, analysis.options.headroom_ratio).estimate
-    return prediction.problem is None and prediction.samples_per_s.low >= enough
+    """Whether it reaches the demand with headroom, as plans must; None without a demand."""
+    found = recommend.feeds(prediction.samples_per_s, analysis.consumption, analysis.options.headroom_ratio)
+    return found if found is None else found and prediction.problem is None
 
 
 def _predicted(analysis: Analysis, layouts: Iterable[Layout]) -> Iterable[Prediction]:

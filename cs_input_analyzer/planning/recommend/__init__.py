@@ -1,10 +1,10 @@
-"""The launch to use: the cheapest that feeds the accelerator, or the best there is. Pure.
+"""The launch to use: the fewest nodes that feed the accelerator, or the best there is. Pure.
 
-Cheapest means fewest nodes, then fewest CPUs, then least memory. A launch counts as feeding when the *low* end of its predicted
-interval reaches the demand with headroom.
+A launch feeds the accelerator where its supply reaches the demand with headroom at a probability of 0.9 (`verdict.ENOUGH`). On its
+nodes, tasks are added up to a probability of 0.99, at most twice what would do.
 
-`problem` says what is planned for, `launch_table` finds the best launches in one respect or another, `choice` takes one of them;
-`alternatives` and `whatif` are the plan's tables, `wording` its reasons, `verdict` judges a supply.
+`problem` says what is planned for, `launches` is the table of all launches and takes one of them; `alternatives` and `whatif` are
+the plan's tables, `wording` its reasons, `verdict` judges a supply.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from dataclasses import replace
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.planning import capacity
 from cs_input_analyzer.planning.capacity.assumptions import THIS_HOST
-from cs_input_analyzer.planning.recommend.alternatives import MOST_ALTERNATIVES, alternatives
-from cs_input_analyzer.planning.recommend.choice import choose
-from cs_input_analyzer.planning.recommend.launch_table import EQUAL_RATIO
+from cs_input_analyzer.planning.recommend.alternatives import alternatives
+from cs_input_analyzer.planning.recommend.launches import choose
 from cs_input_analyzer.planning.recommend.problem import (
     STREAMING_SINGLE_TASK_NODES,
     PlanningProblem,
@@ -25,7 +24,7 @@ from cs_input_analyzer.planning.recommend.problem import (
     single_task_nodes,
     streams_weights,
 )
-from cs_input_analyzer.planning.recommend.verdict import judge, needed_per_s, utilization
+from cs_input_analyzer.planning.recommend.verdict import ENOUGH, feeds, judge, needed_per_s, utilization
 from cs_input_analyzer.planning.recommend.whatif import what_if
 from cs_input_analyzer.planning.recommend.wording import why
 from cs_input_analyzer.records import (
@@ -41,12 +40,12 @@ from cs_input_analyzer.records import (
 from cs_input_analyzer.units import counted, format_bytes
 
 __all__ = [
-    "EQUAL_RATIO",
-    "MOST_ALTERNATIVES",
+    "ENOUGH",
     "THIS_HOST",
     "check_cluster",
     "check_single_task_nodes",
     "check_streaming_nodes",
+    "feeds",
     "judge",
     "needed_per_s",
     "predict_current",
@@ -67,10 +66,11 @@ def recommend(
     gain: Estimate | None = None,
     cached: Estimate | None = None,
 ) -> LaunchPlan:
-    """The cheapest launch whose low end reaches the demand × (1 + headroom); without a demand, the highest rate per node.
+    """The launch of the fewest nodes that reaches the demand × (1 + headroom); without a demand, the highest rate per node.
 
     Where none reaches it: the one with the highest low end, `meets_demand` False, and `limited_by` names what to add. Never uses
-    more CPUs per task than were probed: a plan grows by tasks and nodes.
+    more CPUs per task than were probed: a plan grows by tasks and nodes. With `Options.previous`, the plan of before, while it will
+    do.
 
     Args:
         storage: how the shared file system's ceiling is known; None: `declared` where the cluster states it, `measured` for one
@@ -106,6 +106,7 @@ def recommend(
         extrapolation_ratio=best.extrapolation_ratio,
         limited_by=choice.limited_by,
         meets_demand=choice.meets,
+        probability=choice.chance,
         headroom_ratio=None if consumption is None else best.samples_per_s.low / consumption.samples_per_s.estimate - 1,
         memory_bytes_per_node=best.memory_bytes_per_node,
         storage=storage,

@@ -23,12 +23,16 @@ STREAMING_SINGLE_TASK_NODES = 2
 """Weight streaming needs so many, at least (quickstart of R1.4: "at least two single task cpu nodes are required")."""
 
 
+# Fewer CPUs than a node has for each task are used where they were seen to be so much faster: threads that share an interpreter's
+# lock.
+FASTER_RATIO = 1.1
+
+
 @dataclass(frozen=True, kw_only=True)
 class PlanningProblem:
-    """What is planned for. Arrays have a place for each (tasks per node, CPUs per task) that fits a node, shape [rows].
+    """What is planned for. Arrays have a place for each (tasks per node, CPUs per task) that is considered, shape [rows].
 
     Attributes:
-        target_per_s: what the low end of a launch must reach: the demand with headroom; None without a demand.
         worker_rates: rates of one worker by how many stream on its node and their CPUs. Problems that differ in nothing that one
             worker feels (number of nodes, memory, files, storage) share it.
     """
@@ -39,25 +43,31 @@ class PlanningProblem:
     options: Options
     worker_rates: dict[tuple[int, int], Estimate] = field(default_factory=dict, repr=False, compare=False)
 
-    @property
-    def target_per_s(self) -> float | None:
-        if self.consumption is None:
-            return None
-        return needed_per_s(self.consumption, self.options.headroom_ratio).estimate
+    @cached_property
+    def needed(self) -> Estimate | None:
+        """What a launch must reach: the demand with headroom; None without a demand."""
+        return None if self.consumption is None else needed_per_s(self.consumption, self.options.headroom_ratio)
 
     @cached_property
     def rows(self) -> tuple[Ints, Ints]:
-        """Tasks, and CPUs, of every pair that fits a node's CPUs and memory, no task with more CPUs than were probed."""
+        """Tasks, and CPUs, that fit a node's CPUs and memory, no task with more CPUs than were probed. With nodes of its own a
+        launch gives all their CPUs to its tasks; on shared nodes, every pair is a row."""
         model, cluster = self.model, self.cluster
-        most = cluster.cpus_per_node
+        most, largest = cluster.cpus_per_node, min(model.largest_cpus_probed, cluster.cpus_per_node)
         if model.private_bytes:
             most = min(most, (cluster.memory_bytes_per_node - (model.shared_bytes or 0)) // model.private_bytes)
-        pairs = [
-            (tasks, cpus)
-            for cpus in range(1, min(model.largest_cpus_probed, cluster.cpus_per_node) + 1)
-            for tasks in range(1, min(most, cluster.cpus_per_node // cpus) + 1)
-        ]
+        if self.options.shared_nodes:
+            sizes = range(1, largest + 1)
+            pairs = [(tasks, cpus) for cpus in sizes for tasks in range(1, min(most, cluster.cpus_per_node // cpus) + 1)]
+        else:
+            pairs = [(tasks, self._cpus_of(tasks, min(cluster.cpus_per_node // tasks, largest))) for tasks in range(1, most + 1)]
         return np.array([tasks for tasks, _ in pairs], dtype=np.int64), np.array([cpus for _, cpus in pairs], dtype=np.int64)
+
+    def _cpus_of(self, tasks: int, whole: int) -> int:
+        """All CPUs that a node has for each of its tasks, but where a worker of fewer that was probed is clearly faster."""
+        rates = {point.cpus: self._rate(tasks, point.cpus).estimate for point in self.model.workers if point.cpus < whole}
+        faster = max(rates, key=lambda cpus: rates[cpus], default=whole)
+        return faster if faster < whole and rates[faster] > FASTER_RATIO * self._rate(tasks, whole).estimate else whole
 
     @property
     def tasks(self) -> Ints:

@@ -1,17 +1,33 @@
-"""Does a supply feed the accelerator, and how sure is that."""
+"""Does a supply feed the accelerator, and how sure is that. Pure.
+
+Supply and demand are taken as independent log-normals whose 90 % intervals are known; an interval whose sides differ has a spread
+of its own on each side, and the side that faces the other number counts.
+"""
 
 from __future__ import annotations
 
 import math
 
+import numpy as np
+import numpy.typing as npt
+
+from cs_input_analyzer.planning.capacity.prediction import Rates
 from cs_input_analyzer.records import Consumption, Estimate, Prediction, VerdictName
-from cs_input_analyzer.stats.estimates import NORMAL_95
+from cs_input_analyzer.stats.estimates import NORMAL_95, SMALLEST_LOW_RATIO
 
-__all__ = ["judge", "needed_per_s", "utilization"]
+__all__ = ["ENOUGH", "chance", "chances", "feeds", "judge", "needed_per_s", "utilization"]
 
+ENOUGH = 0.9
+"""A launch feeds the accelerator where its supply reaches the demand with headroom at this probability."""
 
 WORTH_SAYING = 0.6
 """Below this probability a statement is none: both intervals, or one of them, reach too far."""
+
+LEAST_LOG_SPREAD = 1e-9
+"""Exact numbers are compared as numbers."""
+
+# SciPy's normal distribution costs its import, which training scripts would wait for.
+_erf = np.vectorize(math.erf, otypes=[float])
 
 
 def needed_per_s(consumption: Consumption, headroom_ratio: float) -> Estimate:
@@ -19,38 +35,48 @@ def needed_per_s(consumption: Consumption, headroom_ratio: float) -> Estimate:
     return consumption.samples_per_s.scaled(1 + headroom_ratio)
 
 
+def chance(supply: Estimate, needed: Estimate) -> float:
+    """P(supply >= needed)."""
+    return float(chances(Rates(*(np.array(end) for end in (supply.estimate, supply.low, supply.high))), needed))
+
+
+def chances(supply: Rates, needed: Estimate) -> npt.NDArray[np.float64]:
+    """P(supply >= needed) of rates side by side; 0 where nothing is supplied."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        gap = np.log(supply.estimate / needed.estimate)
+        down = np.log(supply.estimate / np.maximum(supply.low, SMALLEST_LOW_RATIO * supply.estimate))
+        mine = np.where(gap > 0, down, np.log(supply.high / supply.estimate))
+        low = max(needed.low, SMALLEST_LOW_RATIO * needed.estimate)
+        theirs = np.where(gap > 0, math.log(needed.high / needed.estimate), math.log(needed.estimate / low))
+        spread = np.maximum(np.hypot(mine, theirs) / NORMAL_95, LEAST_LOG_SPREAD)
+        # Equal numbers reach each other.
+        sure = (1 + _erf((gap + 5 * LEAST_LOG_SPREAD) / spread / math.sqrt(2))) / 2
+    return np.where(supply.estimate > 0, sure, 0.0)
+
+
+def feeds(supply: Estimate, consumption: Consumption | None, headroom_ratio: float) -> bool | None:
+    """Whether a supply is enough for the demand with headroom; None without a demand."""
+    return None if consumption is None else chance(supply, needed_per_s(consumption, headroom_ratio)) >= ENOUGH
+
+
 def judge(
     supply: Prediction | Estimate, consumption: Consumption | None, headroom_ratio: float
 ) -> tuple[VerdictName, float | None]:
-    """The verdict on a supply, and the probability of that statement (0.6 to 1); (`unknown`, None) where that is lower, without a
-    demand, or for a launch that cannot run.
+    """The verdict on a supply, and the probability of that statement; (`unknown`, None) where that is below 0.6, without a demand,
+    or for a launch that cannot run.
 
-    `input_bound` where the whole interval lies below the demand, `accelerator_bound` where all of it lies at or above the demand
-    with headroom, else `balanced`. Supply and demand are taken as independent normals with these 90 % intervals.
+    `input_bound` where the supply is below the demand at a probability of 0.9 or more, `accelerator_bound` where it reaches the
+    demand with headroom at that probability, else `balanced`.
     """
     if consumption is None or (isinstance(supply, Prediction) and supply.problem is not None):
         return "unknown", None
     rate = supply.samples_per_s if isinstance(supply, Prediction) else supply
-    demand = consumption.samples_per_s
-    enough = needed_per_s(consumption, headroom_ratio)
-    below, below_enough = _probability_below(rate, demand), _probability_below(rate, enough)
-    verdict: tuple[VerdictName, float] = ("balanced", below_enough - below)
-    if rate.high < demand.estimate:
-        verdict = "input_bound", below
-    elif rate.low >= enough.estimate:
-        verdict = "accelerator_bound", 1 - below_enough
-    return verdict if verdict[1] >= WORTH_SAYING else ("unknown", None)
-
-
-def _probability_below(supply: Estimate, threshold: Estimate) -> float:
-    """P(supply < threshold). Each side of an uneven interval has its own spread: the side that faces the other number counts."""
-    gap = threshold.estimate - supply.estimate
-    mine = supply.high - supply.estimate if gap > 0 else supply.estimate - supply.low
-    theirs = threshold.estimate - threshold.low if gap > 0 else threshold.high - threshold.estimate
-    spread = math.hypot(mine, theirs) / NORMAL_95
-    if spread == 0:
-        return 1.0 if gap > 0 else 0.0
-    return (1 + math.erf(gap / spread / math.sqrt(2))) / 2
+    reaches, is_enough = chance(rate, consumption.samples_per_s), chance(rate, needed_per_s(consumption, headroom_ratio))
+    if 1 - reaches >= ENOUGH:
+        return "input_bound", 1 - reaches
+    if is_enough >= ENOUGH:
+        return "accelerator_bound", is_enough
+    return ("balanced", reaches - is_enough) if reaches - is_enough >= WORTH_SAYING else ("unknown", None)
 
 
 def utilization(supply: Estimate, consumption: Consumption) -> Estimate:

@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from cs_input_analyzer.planning.recommend.choice import Choice, choose, limit_on
-from cs_input_analyzer.planning.recommend.launch_table import EQUAL_RATIO, fastest, leanest
+from cs_input_analyzer.planning.recommend.launches import EQUAL_RATIO, Choice, choose, limit_on, on_nodes
 from cs_input_analyzer.planning.recommend.problem import PlanningProblem
+from cs_input_analyzer.planning.recommend.verdict import chance
 from cs_input_analyzer.records import CapacityModel, Estimate, Layout, WhatIf
 from cs_input_analyzer.stats.estimates import product
 from cs_input_analyzer.units import counted, format_count, format_ratio
@@ -34,21 +34,20 @@ def what_if(problem: PlanningProblem, choice: Choice, *, gain: Estimate | None, 
         gain: rate of one worker with all fixes over the rate without; None leaves that row out.
         cached: rate of a worker whose files are in memory over that of one that reads them; None leaves that row out.
     """
+    problem = replace(problem, options=replace(problem.options, previous=None))
     found = [(NODE, _one_more_node(problem, choice))]
     found += [(name, choose(changed)) for name, changed in _changes(problem, gain, cached)]
     return tuple(_row(name, choice, other) for name, other in found if other is not None)
 
 
 def _one_more_node(problem: PlanningProblem, choice: Choice) -> Choice | None:
-    """The fastest launch on one node more than the plan's; the one of the fewest CPUs, where it meets a demand that the plan does
-    not."""
-    nodes, target = choice.best.layout.nodes + 1, problem.target_per_s
+    """What would be used on one node more than the plan's."""
+    nodes = choice.best.layout.nodes + 1
     larger = replace(problem, cluster=replace(problem.cluster, nodes=max(problem.cluster.nodes, nodes)))
-    feeding = leanest(larger, nodes, target) if target is not None and not choice.meets else None
-    best = feeding or fastest(larger, nodes)
+    best = on_nodes(larger, nodes)
     if best is None:
         return None
-    return Choice(best, None if target is None else best.samples_per_s.low >= target, limit_on(larger, best))
+    return Choice(best, None if problem.needed is None else chance(best.samples_per_s, problem.needed), limit_on(larger, best))
 
 
 def _changes(problem: PlanningProblem, gain: Estimate | None, cached: Estimate | None) -> Iterator[tuple[str, PlanningProblem]]:

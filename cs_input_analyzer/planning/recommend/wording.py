@@ -6,9 +6,9 @@ import math
 
 from cs_input_analyzer.planning.capacity.assumptions import THIS_HOST
 from cs_input_analyzer.planning.capacity.worker import probe_distances, smt_ratios
-from cs_input_analyzer.planning.recommend.choice import Choice, limit_on
-from cs_input_analyzer.planning.recommend.launch_table import fastest
+from cs_input_analyzer.planning.recommend.launches import Choice, limit_on, on_nodes
 from cs_input_analyzer.planning.recommend.problem import PlanningProblem
+from cs_input_analyzer.planning.recommend.verdict import ENOUGH, chance
 from cs_input_analyzer.records import Prediction
 from cs_input_analyzer.units import counted, format_rate, format_ratio
 
@@ -26,37 +26,47 @@ def why(problem: PlanningProblem, choice: Choice) -> str:
 
 
 def _decided(problem: PlanningProblem, choice: Choice) -> str:
-    low, target = choice.best.samples_per_s.low, problem.target_per_s
-    if target is None:
-        per_node = format_rate(low / choice.best.layout.nodes, PER_NODE)
+    best = choice.best
+    if problem.needed is None or choice.chance is None:
+        per_node = format_rate(best.samples_per_s.low / best.layout.nodes, PER_NODE)
         return f"No demand was given: no launch has a higher rate per node, at least {per_node}; {choice.limited_by} limits it."
-    wanted = f"{format_rate(target)} (demand with {format_ratio(problem.options.headroom_ratio)} headroom)"
+    wanted = f"{format_rate(problem.needed.estimate)} (demand with {format_ratio(problem.options.headroom_ratio)} headroom)"
+    sure = f"with a probability of {format_probability(choice.chance)}"
+    if best.layout == problem.options.previous:
+        return f"The plan of before: it still reaches {wanted} {sure}."
     if choice.meets:
-        return f"The cheapest launch that reaches {wanted}: it streams at least {format_rate(low)}."
-    text = f"No launch on this cluster reaches {wanted}: the best streams at least {format_rate(low)}"
-    return f"{text}, {format_ratio(1 - low / target)} short; {choice.limited_by} limits it."
+        return (
+            f"The fewest nodes that reach {wanted} with a probability of {format_probability(ENOUGH)}; this launch does so {sure}."
+        )
+    text = f"No launch on this cluster is sure to reach {wanted}: the best reaches it {sure}"
+    return f"{text}, and streams at least {format_rate(best.samples_per_s.low)}; {choice.limited_by} limits it."
 
 
 def _fewer(problem: PlanningProblem, choice: Choice) -> str:
-    """The fastest launch on one node fewer; where none runs there, because single-task nodes take them all, on one node."""
+    """What one node fewer would do; where none runs there, because single-task nodes take them all, one node."""
     nodes = choice.best.layout.nodes
     if nodes == 1:
         return ""
-    fewer, text = fastest(problem, nodes - 1), ""
+    fewer, text = on_nodes(problem, nodes - 1), ""
     if fewer is None:
         text = f"No launch runs on {counted(nodes - 1, 'node')}, single-task nodes counted."
-        fewer = fastest(problem, 1) if nodes > 2 else None
+        fewer = on_nodes(problem, 1) if nodes > 2 else None
         if fewer is None:
             return text
     where = "One node fewer" if not text else "One node alone"
-    return f"{text} {where} {_guarantees(problem, fewer)}".strip()
+    return f"{text} {where} {_would(problem, fewer)}".strip()
 
 
-def _guarantees(problem: PlanningProblem, fewer: Prediction) -> str:
-    rate = fewer.samples_per_s.low
-    if problem.target_per_s is None:
-        return f"would guarantee only {format_rate(rate / fewer.layout.nodes, PER_NODE)}."
-    return f"would guarantee only {format_rate(rate)} ({limit_on(problem, fewer)})."
+def _would(problem: PlanningProblem, fewer: Prediction) -> str:
+    if problem.needed is None:
+        return f"would guarantee only {format_rate(fewer.samples_per_s.low / fewer.layout.nodes, PER_NODE)}."
+    sure = format_probability(chance(fewer.samples_per_s, problem.needed))
+    return f"would do so with a probability of only {sure} ({limit_on(problem, fewer)})."
+
+
+def format_probability(value: float) -> str:
+    """Two digits, and never a certainty that nobody has: `0.41`, `> 0.99`, `< 0.01`."""
+    return "> 0.99" if value > 0.99 else "< 0.01" if value < 0.01 else f"{value:.2g}"
 
 
 def _doubts(problem: PlanningProblem, choice: Choice) -> str:
