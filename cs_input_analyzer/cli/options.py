@@ -167,6 +167,10 @@ CLUSTER = (
         help="The launch in use today, to be judged; by default DEF_NODES, DEF_TASKS and DEF_CPUS, if set.",
     ),
     click.option(
+        "--previous", metavar="RUN.json", help="Keep the launch that this run planned while it will do, at a probability of 0.8."
+    ),
+    click.option("--shared-nodes", is_flag=True, help="Other jobs share the nodes: save CPUs, and do not ask for nodes alone."),
+    click.option(
         "--single-task-nodes",
         type=int,
         metavar="S",
@@ -186,7 +190,7 @@ CLUSTER = (
         type=float,
         default=0.1,
         show_default=True,
-        help="Supply to spare, as a ratio of the demand.",
+        help="Supply to spare, as a ratio of the demand; a plan reaches it at a probability of 0.9.",
     ),
 )
 NODE_REFERENCE = click.option("--node-reference", metavar="RATE", help="The same by measuring: what `reference` prints on a node.")

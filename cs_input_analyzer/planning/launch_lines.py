@@ -109,7 +109,9 @@ def _components(plan: LaunchPlan, cluster: Cluster, options: Options, extra: lis
     """
     streaming = [f"--nodes={plan.nodes - plan.single_task_nodes}", f"--ntasks-per-node={plan.tasks_per_node}"]
     streaming.append(f"--cpus-per-task={plan.cpus_per_task}")
-    where = [f"--distribution={'cyclic' if options.cyclic else 'block'}", "--exclusive", *_all_memory(extra)]
+    where = [f"--distribution={'cyclic' if options.cyclic else 'block'}"]
+    if not options.shared_nodes:
+        where += ["--exclusive", *_all_memory(extra)]
     where += _where(options, cluster)
     if not plan.single_task_nodes:
         return [[*streaming, *where]]
@@ -147,7 +149,8 @@ def _refuse_own(words: Iterable[str], option: str) -> None:
 def _srun(plan: LaunchPlan, cluster: Cluster, options: Options, command: list[str]) -> str:
     extra = _words(options.srun_args or "", "--srun-args")
     components = [shlex.join([*component, *extra]) for component in _components(plan, cluster, options, extra)]
-    return f"srun --unbuffered --kill-on-bad-exit {' : '.join(components)} {shlex.join(_in_each_task(options, command))}"
+    words = shlex.join(_in_each_task(options, command))
+    return f"srun --unbuffered --kill-on-bad-exit --cpu-bind=cores {' : '.join(components)} {words}"
 
 
 def _sbatch(plan: LaunchPlan, cluster: Cluster, options: Options, target: str, command: list[str]) -> str:
@@ -164,7 +167,7 @@ def _sbatch(plan: LaunchPlan, cluster: Cluster, options: Options, target: str, c
             lines.append(f"#SBATCH {' '.join(_directive(word) for word in extra)}")
     groups = ["--het-group=" + ",".join(str(index) for index in range(len(components)))] if len(components) > 1 else []
     step_extra = _words(options.srun_args or "", "--srun-args")
-    step = ["srun", *groups, "--unbuffered", "--kill-on-bad-exit", f"--cpus-per-task={plan.cpus_per_task}"]
+    step = ["srun", *groups, "--unbuffered", "--kill-on-bad-exit", "--cpu-bind=cores", f"--cpus-per-task={plan.cpus_per_task}"]
     step += [f"--distribution={'cyclic' if options.cyclic else 'block'}", *_all_memory(step_extra), *step_extra]
     lines += ["", "set -euo pipefail", "# Since Slurm 22.05 srun does not inherit --cpus-per-task from the job: it is given again."]
     return "\n".join([*lines, shlex.join([*step, *_in_each_task(options, command)]), ""])

@@ -28,7 +28,7 @@ OF_DEMAND = (
     *("batch_size", "system", "system_file", "wafer_mode", "sequence_length", "systems", "dtype", "calibrate_samples_per_s"),
 )
 OF_CLUSTER = ("cluster", *cluster.FLAGS, "node_speed_ratio", "partition", "exclude_nodes")
-OF_LAUNCH = ("current", "single_task_nodes", "cyclic", "feed", "headroom_ratio")
+OF_LAUNCH = ("current", "previous", "shared_nodes", "single_task_nodes", "cyclic", "feed", "headroom_ratio")
 OF_LINES = ("train_command", "srun_args", "sbatch_args", "container", "mount_dirs")
 CHOICES = (*OF_DEMAND, *OF_CLUSTER, *OF_LAUNCH, *OF_LINES)
 NOT_TRIED = "not measured: this run was planned from a saved one"

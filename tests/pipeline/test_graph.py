@@ -105,6 +105,16 @@ def test_autograph_lines_are_the_users() -> None:
     assert ops["map_2"].inputs == ("map",)
 
 
+def test_a_function_that_another_one_returned_has_its_own_line() -> None:
+    def batched(size: int) -> Any:
+        return lambda dataset: dataset.batch(
+            size
+        )  # fmt: skip
+
+    ops = ops_by_name(lambda: Dataset.range(5).flat_map(lambda x: Dataset.range(x).apply(batched(2))))
+    assert ops["batch"].source == line_of(batched, "dataset.batch(")
+
+
 def test_datasets_inside_a_tf_function_and_a_condition_are_seen() -> None:
     @tf.function
     def called(x: Any) -> Any:
@@ -224,7 +234,7 @@ def test_where_nothing_is_the_users_own_the_packages_line_stands(tmp_path: Path,
     file = tmp_path / "site-packages" / "pairs.py"
     scope: dict[str, Any] = {}
     exec(compile(PACKAGE, str(file), "exec"), scope)
-    monkeypatch.setattr(statements, "_INSTALLED", re.compile("site-packages|/tests/"))
+    monkeypatch.setattr(statements, "_INSTALLED", re.compile("site-packages|/tests/|/bin/"))
     (op, _) = graph_of(lambda: scope["pairs"](5)).ops
     assert (op.source, op.library_source) == (f"{file}:5", None)
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from builders import make_capacity_model, make_cluster, make_estimate, make_files, make_graph, make_measurement, make_worker
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cs_input_analyzer.errors import UsageError

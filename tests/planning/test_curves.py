@@ -23,7 +23,8 @@ from cs_input_analyzer.planning.curves import (
     wanted_gap_s,
 )
 from cs_input_analyzer.planning.curves.launches import spread
-from cs_input_analyzer.records import PipelineGraph
+from cs_input_analyzer.planning.recommend.verdict import chance
+from cs_input_analyzer.records import Estimate, PipelineGraph
 
 # --- numbers of a spread -----------------------------------------------------------------------------------------------------
 

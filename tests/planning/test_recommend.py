@@ -27,7 +27,6 @@ from cs_input_analyzer.records import (
     Prediction,
     WorkerPoint,
 )
-from cs_input_analyzer.units import format_rate
 
 GIB = 2**30
 
