@@ -123,8 +123,8 @@ def _taken(op: Op, name: str, seen: Mapping[str, OpCounts], *, has_nested: bool)
     if op.kind in BATCHING and isinstance(size, int) and size > 0:
         return float(size)
     own, below = seen.get(op.name), seen.get(name)
-    if op.kind in KEEPERS and own is not None and own.elements > 0:  # once it has all, it takes none
-        return (below.elements if below is not None else 0) / own.elements
+    if op.kind in KEEPERS and seen and (below is None or (own is not None and own.elements > 0)):  # once it has all, it takes none
+        return below.elements / own.elements if below is not None and own is not None else 0.0
     if own is None or below is None or own.elements <= 0:
         return 0.0 if has_nested else 1.0  # an interleave takes few files; anything else is taken as one for one
     return below.elements / own.elements

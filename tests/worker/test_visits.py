@@ -101,3 +101,11 @@ def test_two_inputs_both_give_one_element_for_a_zip() -> None:
 
 def test_a_graph_without_ops_has_no_ratios() -> None:
     assert visit_ratios((), {}, 1.0) == {}
+
+
+def test_before_a_full_cache_nothing_runs() -> None:
+    """The model of the iterator shows neither a full cache nor what came before it."""
+    chain = (op("read", "TFRecord"), op("cache", "Cache", "read"), op("batch", "Batch", "cache", batch_size=32))
+    assert visit_ratios(chain, {"batch": OpCounts("batch", elements=10)}, 1 / 32)["read"] == 0
+    filling = {"read": OpCounts("read", elements=320), "cache": OpCounts("cache", elements=320)}
+    assert visit_ratios(chain, filling, 1 / 32)["read"] == 1
