@@ -5,7 +5,7 @@ The pieces are those of the samples `fc_mnist`, `resnet50` and `unet`, without t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,20 +16,6 @@ from sample_pipelines.fc_mnist import PIXELS
 from sample_pipelines.sharding import shard_files
 from sample_pipelines.tfrecords import file_pattern
 from sample_pipelines.unet import IMAGE_SIZE
-
-__all__ = [
-    "PIXELS",
-    "cell_parser",
-    "decode_digit",
-    "digit_batches",
-    "digit_decoder",
-    "listed",
-    "photograph_parser",
-    "picture_batches",
-    "read",
-    "shuffled",
-    "write_digits",
-]
 
 Section = Mapping[str, Any]
 Pair = tuple[tf.Tensor, tf.Tensor]
@@ -112,7 +98,7 @@ def picture_batches(dataset: tf.data.Dataset, batch_size: int) -> tf.data.Datase
     return dataset.prefetch(tf.data.AUTOTUNE)
 
 
-def write_digits(folder: Path, records: list[int], *, seed: int, compression: str = "") -> None:
+def write_digits(folder: Path, records: Sequence[int], *, seed: int, compression: str = "") -> None:
     """A file of random digits for each entry of `records`, which says how many it holds."""
     rng = np.random.default_rng(seed)
     folder.mkdir(parents=True, exist_ok=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,16 +40,11 @@ class Found:
         return self.planted in self.codes if self.planted else not self.codes
 
 
-def planted_code(name: str) -> str:
-    code: str = importlib.import_module(f"sample_pipelines.pathologies.{name}").RAISES
-    return code
-
-
 def pipelines(only: str) -> Iterator[tuple[str, str, str | None]]:
     """Name, target and planted code of every pathology and every clean sample whose name holds `only`."""
     for name in pathologies.PATHOLOGIES:
         if only in name:
-            yield name, f"sample_pipelines.pathologies.{name}:train_input_fn", planted_code(name)
+            yield name, pathologies.target_of(name), pathologies.PATHOLOGIES[name].raises
     for sample in sample_pipelines.SAMPLES:
         if only in sample.name:
             yield sample.name, sample.target, None
@@ -73,7 +67,7 @@ def found_in(name: str, target: str, planted: str | None, max_seconds: float) ->
             cpus=CPUS,
             measure_fixes=False,
         )
-    judged = set(map(planted_code, pathologies.PATHOLOGIES))
+    judged = {plant.raises for plant in pathologies.PATHOLOGIES.values()}
     raised = sorted({finding.code for finding in analysis.findings})
     return Found(
         name=name,

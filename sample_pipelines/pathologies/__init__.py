@@ -1,83 +1,99 @@
 """Input functions with one thing wrong in each, planted on purpose, and otherwise clean: what the rules are tested on.
 
-A module here has `train_input_fn(params)`, and `RAISES`, the code of the finding that it must raise. It reads the data of the
-sample that it names in `SAMPLE`, or those that its own `write_dataset(directory)` writes. Importing this package imports no
-TensorFlow; the modules do.
+Those over digits are functions in `digits.py`, those over pictures in `pictures.py`, which import TensorFlow; this does not.
 """
 
 from __future__ import annotations
 
-import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 import yaml
 
 from sample_pipelines.catalogue import find
 from sample_pipelines.writing import write_sample
 
-__all__ = ["PATHOLOGIES", "write_pathology"]
+__all__ = ["PATHOLOGIES", "Pathology", "target_of", "write_pathology"]
 
-DEFAULT_SAMPLE = "fc_mnist"
 
-# Written out, by code; a test checks it against the folder.
-PATHOLOGIES: tuple[str, ...] = (
-    "serial_augmentation",
-    "one_call",
-    "one_file_cycle",
-    "flat_map_files",
-    "one_reader",
-    "cast_before_batch",
-    "forced_order",
-    "late_filter",
-    "tiny_maps",
-    "prefetch_upstream",
-    "decode_every_pass",
-    "frozen_augmentation",
-    "partial_cache",
-    "shuffle_of_pictures",
-    "buffer_beyond_shard",
-    "short_shuffle",
-    "shuffled_batches",
-    "repeat_then_shuffle",
-    "long_fill",
-    "too_few_files",
-    "no_repeat",
-    "no_shard",
-    "unseeded_list_files",
-    "late_shard",
-    "skewed_files",
-    "open_batches",
-    "unknown_shape",
-    "skip_to_step",
-    "python_decode",
-    "wide_numbers",
-    "decode_then_crop",
-    "double_compression",
-    "tiny_files",
-    "tiny_read_buffer",
-    "one_thread_pool",
-    "host_wide_autotune",
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pathology:
+    """`raises`: the code of the finding that it must raise. It reads the data of `sample`, or files of so many random `records`."""
+
+    raises: str
+    sample: str = "fc_mnist"
+    records: tuple[int, ...] = ()
+    compression: str = ""
+    function: str = ""
+
+
+PATHOLOGIES: Mapping[str, Pathology] = MappingProxyType(
+    {
+        "serial_augmentation": Pathology(raises="CSI101", sample="unet"),
+        "one_call": Pathology(raises="CSI102", sample="resnet50"),
+        "one_file_cycle": Pathology(raises="CSI103"),
+        "flat_map_files": Pathology(raises="CSI104"),
+        "one_reader": Pathology(raises="CSI105"),
+        "cast_before_batch": Pathology(raises="CSI106"),
+        "forced_order": Pathology(raises="CSI107"),
+        "late_filter": Pathology(raises="CSI108", sample="resnet50"),
+        "tiny_maps": Pathology(raises="CSI109"),
+        "prefetch_upstream": Pathology(raises="CSI201"),
+        "decode_every_pass": Pathology(raises="CSI202", sample="unet"),
+        "frozen_augmentation": Pathology(raises="CSI204", sample="unet"),
+        "partial_cache": Pathology(raises="CSI205", sample="unet"),
+        "shuffle_of_pictures": Pathology(raises="CSI206", sample="resnet50"),
+        "buffer_beyond_shard": Pathology(raises="CSI207"),
+        "short_shuffle": Pathology(raises="CSI208"),
+        "shuffled_batches": Pathology(raises="CSI209"),
+        "repeat_then_shuffle": Pathology(raises="CSI210"),
+        "long_fill": Pathology(raises="CSI211", sample="resnet50"),
+        "too_few_files": Pathology(raises="CSI301", records=(1_024,) * 2, function="healthy"),
+        "no_repeat": Pathology(raises="CSI302"),
+        "no_shard": Pathology(raises="CSI303"),
+        "unseeded_list_files": Pathology(raises="CSI304"),
+        "late_shard": Pathology(raises="CSI305"),
+        "skewed_files": Pathology(raises="CSI306", records=(960, *(64,) * 15), function="healthy"),
+        "open_batches": Pathology(raises="CSI307"),
+        "unknown_shape": Pathology(raises="CSI308"),
+        "skip_to_step": Pathology(raises="CSI309"),
+        "python_decode": Pathology(raises="CSI401"),
+        "wide_numbers": Pathology(raises="CSI402"),
+        "decode_then_crop": Pathology(raises="CSI403", sample="resnet50"),
+        "double_compression": Pathology(raises="CSI404", records=(128,) * 16, compression="GZIP"),
+        "tiny_files": Pathology(raises="CSI405", records=(2,) * 1_200, function="healthy"),
+        "tiny_read_buffer": Pathology(raises="CSI406"),
+        "one_thread_pool": Pathology(raises="CSI407"),
+        "host_wide_autotune": Pathology(raises="CSI507"),
+    }
 )
+
+
+def target_of(name: str) -> str:
+    """What `analyze` takes: `module:function`."""
+    plant = PATHOLOGIES[name]
+    return f"{__name__}.{'digits' if plant.sample == 'fc_mnist' else 'pictures'}:{plant.function or name}"
 
 
 def write_pathology(name: str, directory: str | Path, *, scale: float = 0.1, seed: int = 0) -> Path:
     """Writes the data of one pathology into `directory` and returns the params file that points at it.
 
-    `scale` and `seed` are those of `write_sample`; data of a module's own have one size.
+    `scale` and `seed` are those of `write_sample`; data of a pathology's own have one size.
 
     Raises:
         LookupError: no pathology has that name.
     """
     if name not in PATHOLOGIES:
         raise LookupError(f"no pathology is called {name!r}; there are {', '.join(PATHOLOGIES)}")
-    module = importlib.import_module(f"{__name__}.{name}")
-    sample = find(getattr(module, "SAMPLE", DEFAULT_SAMPLE))
-    directory = Path(directory).absolute()
-    if not hasattr(module, "write_dataset"):
-        return write_sample(sample.name, directory, scale=scale, seed=seed)
-    directory.mkdir(parents=True, exist_ok=True)
-    module.write_dataset(directory)
-    params = yaml.safe_load(sample.params_path.read_text())
+    plant, directory = PATHOLOGIES[name], Path(directory).absolute()
+    if not plant.records:
+        return write_sample(plant.sample, directory, scale=scale, seed=seed)
+    from sample_pipelines.bases import write_digits
+
+    write_digits(directory / "train", plant.records, seed=int(plant.raises[3:]), compression=plant.compression)
+    params = yaml.safe_load(find(plant.sample).params_path.read_text())
     params["train_input"]["data_dir"] = str(directory / "train")
     path = directory / "params.yaml"
     path.write_text(yaml.safe_dump(params, sort_keys=False))

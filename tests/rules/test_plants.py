@@ -1,8 +1,9 @@
-"""What is planted in order, parallelism, buffers and caches is found in TensorFlow's own graph, and nothing else of it is told."""
+"""What is planted is found in the graph that TensorFlow builds, and nothing else of its kind; in a clean sample nothing is."""
 
 from __future__ import annotations
 
 import importlib
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -14,44 +15,56 @@ import yaml
 
 from cs_input_analyzer import rules
 from cs_input_analyzer.records import Case, Finding, PipelineGraph
-from sample_pipelines import SAMPLES, write_sample
-from sample_pipelines.pathologies import PATHOLOGIES, write_pathology
-from tests.builders import make_case, make_cluster, make_measurement, make_station, make_worker
+from sample_pipelines import SAMPLES, find, write_sample
+from sample_pipelines.pathologies import PATHOLOGIES, target_of, write_pathology
+from tests.builders import (
+    make_case,
+    make_cluster,
+    make_measurement,
+    make_plan,
+    make_station,
+    make_steady_state,
+    make_storage,
+    make_worker,
+)
 from tests.rules.lines import cost, measured
 
 OURS = tuple(rule for rule in rules.RULES if rule.CODE < "CSI3")
+WORKERS = 4
+# Small, but a batch and more in every file.
 SCALE = {"fc_mnist": 0.02, "bert_pretrain": 0.01, "gpt2": 0.02, "resnet50": 0.05, "unet": 0.07}
 
 pytestmark = pytest.mark.tf
+GraphOf = Callable[[str], PipelineGraph]
 
 
 @pytest.fixture(scope="module")
-def graph_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], PipelineGraph]:
-    """The graph of an input function, as a worker builds it that runs alone; the data of a sample are written once."""
+def graph_of(tmp_path_factory: pytest.TempPathFactory) -> GraphOf:
+    """The graph of a plant or a sample, as the first of several workers builds it; the data of a sample are written once."""
     folder = tmp_path_factory.mktemp("data")
 
     @cache
-    def params_of(sample: str) -> Path:
-        return write_sample(sample, folder / sample, scale=SCALE[sample])
+    def params_of(name: str) -> Path:
+        if name in PATHOLOGIES:
+            return write_pathology(name, folder / name)
+        return write_sample(name, folder / name, scale=SCALE[name])
 
-    def build(module: str, sample: str) -> PipelineGraph:
+    @cache
+    def build(name: str) -> PipelineGraph:
         from cs_input_analyzer.pipeline.graph import read_graph, recorded_sources
 
-        imported: Any = importlib.import_module(module)
-        own = hasattr(imported, "write_dataset") and ".pathologies." in module
-        name = module.rpartition(".")[2]
-        path = write_pathology(name, folder / name) if own else params_of(sample)
-        with recorded_sources() as log:
-            dataset = imported.train_input_fn(yaml.safe_load(path.read_text()))
-        return read_graph(dataset, log, target=f"{module}:train_input_fn")
+        plant = PATHOLOGIES.get(name)
+        target = target_of(name) if plant else find(name).target
+        params = yaml.safe_load(params_of(plant.sample if plant and not plant.records else name).read_text())
+        hosts = [f"node-{number}:23111" for number in range(WORKERS)]
+        config = {"cluster": {"chief": ["node-c:23111"], "worker": hosts}, "task": {"type": "worker", "index": 0}}
+        module, _, function = target.partition(":")
+        with pytest.MonkeyPatch.context() as patch, recorded_sources() as log:
+            patch.setenv("TF_CONFIG", json.dumps(config))
+            dataset = getattr(importlib.import_module(module), function)(params)
+        return read_graph(dataset, log, target=target)
 
     return build
-
-
-def of_plant(name: str, graph_of: Callable[[str, str], PipelineGraph]) -> tuple[str, PipelineGraph]:
-    """The code that a plant promises, and its graph."""
-    module = importlib.import_module(f"sample_pipelines.pathologies.{name}")
-    return module.RAISES, graph_of(module.__name__, getattr(module, "SAMPLE", "fc_mnist"))
 
 
 def unmeasured(pipeline: PipelineGraph) -> Case:
@@ -59,6 +72,25 @@ def unmeasured(pipeline: PipelineGraph) -> Case:
     worker = make_worker(bytes_read_per_sample=None, first_batch_s=None, steady_state=None)
     launch = replace(make_measurement("1x1x2"), workers=(worker,))
     return make_case(pipeline=pipeline, measurements=(launch,), profile=None, plan=None, cluster=make_cluster())
+
+
+def planned(pipeline: PipelineGraph) -> Case:
+    """A launch of several workers that measured rates and nothing else, for a plan of as many, on files that all nodes see."""
+    count = pipeline.files.count if pipeline.files else None
+    state = make_steady_state(epochs=0 if any(op.kind == "Repeat" for op in pipeline.ops) else 2)
+    unknown = dict.fromkeys(
+        ("bytes_read_per_sample", "bytes_out_per_sample", "cpu_s_per_sample", "buffered_bytes", "first_batch_s")
+    )
+    workers = tuple(make_worker(index=n, file_count=count, tuned=(), steady_state=state, **unknown) for n in range(WORKERS))
+    return make_case(
+        pipeline=pipeline,
+        is_sharded=pipeline.is_sharded,
+        measurements=(replace(make_measurement(f"1x{WORKERS}x2"), workers=workers),),
+        profile=None,
+        plan=make_plan("3x2x2", input_workers=WORKERS, alternatives=()),
+        cluster=make_cluster(source="this host, with nodes from flags"),
+        storage=make_storage(is_shared=True, file_system="nfs4", reads=(), source_samples_per_s=None),
+    )
 
 
 def with_worker(case: Case, **known: Any) -> Case:
@@ -82,19 +114,36 @@ def ours(case: Case) -> list[Finding]:
 
 
 @pytest.mark.parametrize("name", PATHOLOGIES)
-def test_each_plant_raises_its_own_finding_and_no_other_of_these(name: str, graph_of: Callable[[str, str], PipelineGraph]) -> None:
-    code, pipeline = of_plant(name, graph_of)
-    findings = ours(with_what_it_takes(code, unmeasured(pipeline)))
+def test_each_plant_raises_its_own_finding_and_no_other_of_order_and_buffers(name: str, graph_of: GraphOf) -> None:
+    code = PATHOLOGIES[name].raises
+    findings = ours(with_what_it_takes(code, unmeasured(graph_of(name))))
     assert [finding.code for finding in findings] == ([code] if code < "CSI3" else [])
     for finding in findings:
         assert finding.source is not None
-        assert f"{name}.py:" in finding.source
+        assert "pathologies/" in finding.source
         assert finding.after is None or finding.after != finding.before
 
 
+@pytest.mark.parametrize("name", [name for name, plant in PATHOLOGIES.items() if plant.raises >= "CSI3"])
+def test_what_is_planted_is_found_without_measured_costs(name: str, graph_of: GraphOf) -> None:
+    found = rules.find(planned(graph_of(name)))
+    assert PATHOLOGIES[name].raises in {finding.code for finding in found}
+    assert len([finding for finding in found if finding.severity != "info"]) <= 2, found
+    assert all(finding.source for finding in found if finding.op), "every op of these is the user's own"
+
+
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name)
-def test_a_clean_sample_raises_none_of_these(sample: Any, graph_of: Callable[[str, str], PipelineGraph]) -> None:
-    assert ours(unmeasured(graph_of(sample.module, sample.name))) == []
+def test_a_clean_sample_raises_nothing(sample: Any, graph_of: GraphOf) -> None:
+    assert ours(unmeasured(graph_of(sample.name))) == []
+    assert [finding for finding in rules.find(planned(graph_of(sample.name))) if finding.severity != "info"] == []
+
+
+def test_plants_are_listed_by_code_and_an_unknown_one_is_refused(tmp_path: Path) -> None:
+    codes = [plant.raises for plant in PATHOLOGIES.values()]
+    assert codes == sorted(codes)
+    assert set(codes) <= {rule.CODE for rule in rules.RULES}
+    with pytest.raises(LookupError, match=next(iter(PATHOLOGIES))):
+        write_pathology("nothing_wrong", tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -112,9 +161,8 @@ def test_a_clean_sample_raises_none_of_these(sample: Any, graph_of: Callable[[st
         ("repeat_then_shuffle", '.shuffle(section["shuffle_buffer"], seed=section["shuffle_seed"]).repeat()'),
     ],
 )
-def test_the_users_own_statement_is_shown_changed(name: str, changed: str, graph_of: Callable[[str, str], PipelineGraph]) -> None:
-    code, pipeline = of_plant(name, graph_of)
-    (finding,) = ours(with_what_it_takes(code, unmeasured(pipeline)))
+def test_the_users_own_statement_is_shown_changed(name: str, changed: str, graph_of: GraphOf) -> None:
+    (finding,) = ours(with_what_it_takes(PATHOLOGIES[name].raises, unmeasured(graph_of(name))))
     assert finding.before is not None
     assert finding.after is not None
     assert changed in finding.after
@@ -122,12 +170,35 @@ def test_the_users_own_statement_is_shown_changed(name: str, changed: str, graph
 
 
 def test_a_reader_whose_records_are_shuffled_by_seed_is_not_shown_mixing_its_files(
-    graph_of: Callable[[str, str], PipelineGraph],
+    graph_of: GraphOf,
 ) -> None:
-    code, pipeline = of_plant("one_reader", graph_of)
-    (finding,) = ours(with_what_it_takes(code, unmeasured(pipeline)))
+    (finding,) = ours(unmeasured(graph_of("one_reader")))
     assert finding.after is None
     assert "cycle_length=1" in finding.fix
+
+
+def test_the_recipe_for_more_files_keeps_every_record(graph_of: GraphOf, tmp_path: Path) -> None:
+    import tensorflow as tf
+
+    from cs_input_analyzer.rules import fewer_files_than_workers
+
+    case = planned(graph_of("too_few_files"))
+    (finding,) = fewer_files_than_workers.find(case)
+    assert finding.after is not None
+    assert case.pipeline.files is not None
+    (tmp_path / "new").mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)
+        exec(compile(finding.after, "recipe", "exec"), {})
+
+    def records(folder: str) -> list[bytes]:
+        return sorted(tf.data.TFRecordDataset(sorted(tf.io.gfile.glob(f"{folder}/*.tfrecord"))).as_numpy_iterator())
+
+    assert case.pipeline.files.directory is not None
+    assert records(str(tmp_path / "new")) == records(case.pipeline.files.directory)
+    sizes = [path.stat().st_size for path in (tmp_path / "new").iterdir()]
+    assert len(sizes) == finding.evidence["files_wanted"]
+    assert max(sizes) - min(sizes) <= max(sizes) / 100
 
 
 # --- what the rules propose for readers of real files ---------------------------------------------------------------------------

@@ -1,0 +1,286 @@
+"""Faults in the input of `fc_mnist`: digits of a byte of label and 784 of pixels, made into batches of float16 and int32."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from sample_pipelines.bases import PIXELS, decode_digit, digit_batches, digit_decoder, listed, read, shuffled
+from sample_pipelines.sharding import shard_files
+from sample_pipelines.tfrecords import file_pattern
+
+Params = Mapping[str, Any]
+
+
+def healthy(params: Params) -> tf.data.Dataset:
+    """No fault: what is wrong is how the records are spread over files."""
+    section = params["train_input"]
+    return digit_batches(shuffled(read(listed(section).repeat()), section), section)
+
+
+def one_file_cycle(params: Params) -> tf.data.Dataset:
+    """An interleave with parallel calls but a cycle of one file, so that it reads one after the other."""
+    section = params["train_input"]
+    dataset = (
+        listed(section)
+        .repeat()
+        .interleave(
+            tf.data.TFRecordDataset,
+            cycle_length=1,
+            num_parallel_calls=tf.data.AUTOTUNE,
+            deterministic=False,
+        )
+    )
+    return digit_batches(shuffled(dataset, section), section)
+
+
+def flat_map_files(params: Params) -> tf.data.Dataset:
+    """A flat_map over the files: each is opened when the one before it has been read to its end."""
+    section = params["train_input"]
+    files = listed(section)
+    dataset = files.repeat().flat_map(tf.data.TFRecordDataset)
+    return digit_batches(shuffled(dataset, section), section)
+
+
+def one_reader(params: Params) -> tf.data.Dataset:
+    """All files are given to one reader, which takes them in sequence."""
+    section = params["train_input"]
+    files = listed(section)
+    dataset = tf.data.TFRecordDataset(files.repeat())
+    return digit_batches(shuffled(dataset, section), section)
+
+
+def cast_before_batch(params: Params) -> tf.data.Dataset:
+    """Every sample is cast and scaled by itself, which could be done for a whole batch."""
+    section = params["train_input"]
+
+    def scale(record: tf.Tensor) -> tf.Tensor:
+        return tf.cast(tf.io.decode_raw(record, tf.uint8), tf.float16) / 255
+
+    def split(values: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        values = tf.ensure_shape(values, [section["batch_size"], 1 + PIXELS])
+        return values[:, 1:], tf.cast(tf.round(values[:, 0] * 255), tf.int32)
+
+    dataset = shuffled(read(listed(section).repeat()), section)
+    dataset = dataset.map(scale, num_parallel_calls=tf.data.AUTOTUNE)
+    dataset = dataset.batch(section["batch_size"], drop_remainder=True)
+    dataset = dataset.map(split, num_parallel_calls=tf.data.AUTOTUNE)
+    return dataset.prefetch(tf.data.AUTOTUNE)
+
+
+def forced_order(params: Params) -> tf.data.Dataset:
+    """Files are read in a strict order, and a shuffle without a seed follows."""
+    section = params["train_input"]
+    dataset = (
+        listed(section)
+        .repeat()
+        .interleave(
+            tf.data.TFRecordDataset,
+            cycle_length=4,
+            block_length=16,
+            num_parallel_calls=tf.data.AUTOTUNE,
+            deterministic=True,
+        )
+    )
+    dataset = dataset.shuffle(section["shuffle_buffer"])
+    return digit_batches(dataset, section)
+
+
+def tiny_maps(params: Params) -> tf.data.Dataset:
+    """Three maps, each with one small thing to do for each sample."""
+    section = params["train_input"]
+
+    def decode(record: tf.Tensor) -> tf.Tensor:
+        return tf.ensure_shape(tf.io.decode_raw(record, tf.uint8), [1 + PIXELS])
+
+    def split(values: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        return values[1:], values[0]
+
+    def scale(pixels: tf.Tensor, label: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        return tf.cast(pixels, tf.float16) / 255, tf.cast(label, tf.int32)
+
+    dataset = read(listed(section).repeat())
+    dataset = dataset.map(decode, num_parallel_calls=tf.data.AUTOTUNE)
+    dataset = dataset.map(split, num_parallel_calls=tf.data.AUTOTUNE)
+    dataset = dataset.map(scale, num_parallel_calls=tf.data.AUTOTUNE)
+    dataset = shuffled(dataset, section)
+    dataset = dataset.batch(section["batch_size"], drop_remainder=True)
+    return dataset.prefetch(tf.data.AUTOTUNE)
+
+
+def prefetch_upstream(params: Params) -> tf.data.Dataset:
+    """The prefetch stands before the batch, and TensorFlow, told not to tune, adds none behind it."""
+    section = params["train_input"]
+    dataset = shuffled(read(listed(section).repeat()), section)
+    dataset = dataset.map(decode_digit, num_parallel_calls=tf.data.AUTOTUNE)
+    dataset = dataset.prefetch(2_560)
+    dataset = dataset.batch(section["batch_size"], drop_remainder=True)
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return dataset.with_options(options)
+
+
+def buffer_beyond_shard(params: Params) -> tf.data.Dataset:
+    """A shuffle buffer for a million samples over a few thousand."""
+    section = params["train_input"]
+    dataset = read(listed(section))
+    dataset = dataset.shuffle(1_000_000, seed=section["shuffle_seed"]).repeat()
+    return digit_batches(dataset, section)
+
+
+def short_shuffle(params: Params) -> tf.data.Dataset:
+    """A shuffle buffer of sixteen samples before a batch of 256."""
+    section = params["train_input"]
+    dataset = read(listed(section).repeat())
+    dataset = dataset.shuffle(16, seed=section["shuffle_seed"])
+    return digit_batches(dataset, section)
+
+
+def shuffled_batches(params: Params) -> tf.data.Dataset:
+    """Batches are shuffled, and the samples in them never."""
+    section = params["train_input"]
+    dataset = read(listed(section).repeat()).batch(section["batch_size"], drop_remainder=True)
+    dataset = dataset.shuffle(20, seed=section["shuffle_seed"])
+    dataset = dataset.map(digit_decoder(section["batch_size"]), num_parallel_calls=tf.data.AUTOTUNE)
+    return dataset.prefetch(tf.data.AUTOTUNE)
+
+
+def repeat_then_shuffle(params: Params) -> tf.data.Dataset:
+    """Samples are repeated before they are shuffled, so that passes run into one another."""
+    section = params["train_input"]
+    dataset = read(listed(section))
+    dataset = dataset.repeat().shuffle(section["shuffle_buffer"], seed=section["shuffle_seed"])
+    return digit_batches(dataset, section)
+
+
+def no_repeat(params: Params) -> tf.data.Dataset:
+    """The data end after one pass, in the middle of training."""
+    section = params["train_input"]
+    return digit_batches(shuffled(read(listed(section)), section), section)
+
+
+def no_shard(params: Params) -> tf.data.Dataset:
+    """Every worker streams all of the files."""
+    section = params["train_input"]
+    files = tf.data.Dataset.list_files(file_pattern(section["data_dir"]), shuffle=False)
+    return digit_batches(shuffled(read(files.repeat()), section), section)
+
+
+def unseeded_list_files(params: Params) -> tf.data.Dataset:
+    """Files are listed in a random order of each worker's own, and then divided by number: shards overlap and miss files."""
+    section = params["train_input"]
+    files = tf.data.Dataset.list_files(file_pattern(section["data_dir"]))
+    files = shard_files(files, section["use_multiple_workers"])
+    return digit_batches(shuffled(read(files.repeat()), section), section)
+
+
+def late_shard(params: Params) -> tf.data.Dataset:
+    """Each worker reads all files, and keeps one record in as many as there are workers."""
+    section = params["train_input"]
+    files = tf.data.Dataset.list_files(file_pattern(section["data_dir"]), shuffle=False)
+    dataset = files.repeat().interleave(
+        tf.data.TFRecordDataset,
+        cycle_length=4,
+        block_length=16,
+        num_parallel_calls=tf.data.AUTOTUNE,
+    )
+    dataset = shard_files(dataset, section["use_multiple_workers"])
+    return digit_batches(shuffled(dataset, section), section)
+
+
+def open_batches(params: Params) -> tf.data.Dataset:
+    """The last batch of a pass may be smaller, so no batch has a size that is known beforehand."""
+    section = params["train_input"]
+    dataset = shuffled(read(listed(section).repeat()), section)
+    dataset = dataset.batch(section["batch_size"])
+    dataset = dataset.map(digit_decoder(None), num_parallel_calls=tf.data.AUTOTUNE)
+    return dataset.prefetch(tf.data.AUTOTUNE)
+
+
+def unknown_shape(params: Params) -> tf.data.Dataset:
+    """What is parsed has no shape that tf.data knows: nothing says how many pixels a record has."""
+    section = params["train_input"]
+
+    def decode(records: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        values = tf.io.decode_raw(records, tf.uint8)
+        return tf.cast(values[:, 1:], tf.float16) / 255, tf.cast(values[:, 0], tf.int32)
+
+    dataset = shuffled(read(listed(section).repeat()), section)
+    dataset = dataset.batch(section["batch_size"], drop_remainder=True)
+    dataset = dataset.map(decode, num_parallel_calls=tf.data.AUTOTUNE)
+    return dataset.prefetch(tf.data.AUTOTUNE)
+
+
+def skip_to_step(params: Params) -> tf.data.Dataset:
+    """A restarted job skips the samples that the last run has seen, after decoding them one by one."""
+    section = params["train_input"]
+    dataset = read(listed(section).repeat()).map(decode_digit, num_parallel_calls=tf.data.AUTOTUNE)
+    dataset = dataset.skip(50_000)
+    dataset = shuffled(dataset, section).batch(section["batch_size"], drop_remainder=True)
+    return dataset.prefetch(tf.data.AUTOTUNE)
+
+
+def python_decode(params: Params) -> tf.data.Dataset:
+    """NumPy decodes each record in the interpreter, one at a time for the whole process."""
+    section = params["train_input"]
+
+    def decode(record: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        pixels, label = tf.numpy_function(_in_python, [record], [tf.float16, tf.int32])
+        return tf.ensure_shape(pixels, [PIXELS]), tf.ensure_shape(label, [])
+
+    dataset = shuffled(read(listed(section).repeat()), section)
+    dataset = dataset.map(decode, num_parallel_calls=tf.data.AUTOTUNE)
+    dataset = dataset.batch(section["batch_size"], drop_remainder=True)
+    return dataset.prefetch(tf.data.AUTOTUNE)
+
+
+def wide_numbers(params: Params) -> tf.data.Dataset:
+    """Pixels leave as float64 and labels as int64: four times the bytes that the accelerator works with."""
+    section = params["train_input"]
+    decode = digit_decoder(section["batch_size"], tf.float64, tf.int64)
+    dataset = shuffled(read(listed(section).repeat()), section)
+    dataset = dataset.batch(section["batch_size"], drop_remainder=True)
+    dataset = dataset.map(decode, num_parallel_calls=tf.data.AUTOTUNE)
+    return dataset.prefetch(tf.data.AUTOTUNE)
+
+
+def double_compression(params: Params) -> tf.data.Dataset:
+    """Random bytes, packed with GZIP: they get no smaller, and each worker spends its CPU on unpacking them."""
+    section = params["train_input"]
+    files = listed(section).repeat()
+    dataset = read(files, lambda name: tf.data.TFRecordDataset(name, compression_type="GZIP"))
+    return digit_batches(shuffled(dataset, section), section)
+
+
+def tiny_read_buffer(params: Params) -> tf.data.Dataset:
+    """Files are read 256 bytes at a time."""
+    section = params["train_input"]
+    files = listed(section).repeat()
+    dataset = read(files, lambda name: tf.data.TFRecordDataset(name, buffer_size=256))
+    return digit_batches(shuffled(dataset, section), section)
+
+
+def one_thread_pool(params: Params) -> tf.data.Dataset:
+    """All parallel calls share a pool of one thread."""
+    section = params["train_input"]
+    dataset = digit_batches(shuffled(read(listed(section).repeat()), section), section)
+    options = tf.data.Options()
+    options.threading.private_threadpool_size = 1
+    return dataset.with_options(options)
+
+
+def host_wide_autotune(params: Params) -> tf.data.Dataset:
+    """AUTOTUNE is told to count on the 64 CPUs of a node, of which a task has a few."""
+    section = params["train_input"]
+    dataset = digit_batches(shuffled(read(listed(section).repeat()), section), section)
+    options = tf.data.Options()
+    options.autotune.cpu_budget = 64
+    return dataset.with_options(options)
+
+
+def _in_python(record: bytes) -> tuple[Any, Any]:
+    values = np.frombuffer(record, np.uint8)
+    return (values[1:] / 255).astype(np.float16), values[0].astype(np.int32)

@@ -1,0 +1,101 @@
+"""Faults in the input of `resnet50`, photographs as JPEG, and of `unet`, pictures of cells with their masks as PNG."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from sample_pipelines.bases import cell_parser, listed, photograph_parser, picture_batches, read, shuffled
+
+Params = Mapping[str, Any]
+
+
+def serial_augmentation(params: Params) -> tf.data.Dataset:
+    """Pictures are decoded and augmented one after the other, and as the map is random, TensorFlow leaves it so."""
+    section = params["train_input"]
+    dataset = shuffled(read(listed(section).repeat(), block_length=1), section)
+    parse = cell_parser(is_augmented=True)
+    dataset = dataset.map(parse)
+    return picture_batches(dataset, section["train_batch_size"])
+
+
+def one_call(params: Params) -> tf.data.Dataset:
+    """A number of parallel calls that was right on a laptop with one CPU."""
+    section = params["train_input"]
+    dataset = shuffled(read(listed(section).repeat(), block_length=1), section)
+    parse = photograph_parser(section["image_size"])
+    dataset = dataset.map(parse, num_parallel_calls=1)
+    return picture_batches(dataset, section["batch_size"])
+
+
+def late_filter(params: Params) -> tf.data.Dataset:
+    """Half of the classes are wanted, and the others are dropped after their pictures were decoded."""
+    section = params["train_input"]
+    dataset = shuffled(read(listed(section).repeat(), block_length=1), section)
+    dataset = dataset.map(photograph_parser(section["image_size"]), num_parallel_calls=tf.data.AUTOTUNE)
+    dataset = dataset.filter(lambda image, label: label < 500)
+    return picture_batches(dataset, section["batch_size"])
+
+
+def decode_every_pass(params: Params) -> tf.data.Dataset:
+    """The same few pictures are decoded in every pass, with nothing random about it."""
+    section = params["train_input"]
+    parse = cell_parser(is_augmented=False)
+    dataset = read(listed(section), block_length=1)
+    dataset = dataset.map(parse, num_parallel_calls=tf.data.AUTOTUNE)
+    dataset = dataset.shuffle(48, seed=section["shuffle_seed"]).repeat()
+    return picture_batches(dataset, section["train_batch_size"])
+
+
+def frozen_augmentation(params: Params) -> tf.data.Dataset:
+    """Pictures are augmented and then cached, so that every pass sees the same augmentation."""
+    section = params["train_input"]
+    dataset = read(listed(section), block_length=1).map(cell_parser(is_augmented=True), num_parallel_calls=tf.data.AUTOTUNE)
+    dataset = dataset.cache()
+    dataset = dataset.shuffle(48, seed=section["shuffle_seed"]).repeat()
+    return picture_batches(dataset, section["train_batch_size"])
+
+
+def partial_cache(params: Params) -> tf.data.Dataset:
+    """A cache of which only the first elements are taken, so that it is thrown away in every pass."""
+    section = params["train_input"]
+    dataset = read(listed(section), block_length=1).map(cell_parser(is_augmented=False), num_parallel_calls=tf.data.AUTOTUNE)
+    dataset = dataset.cache().take(24)
+    return picture_batches(dataset.repeat(), section["train_batch_size"])
+
+
+def shuffle_of_pictures(params: Params) -> tf.data.Dataset:
+    """The shuffle buffer is full of decoded pictures."""
+    section = params["train_input"]
+    dataset = read(listed(section).repeat(), block_length=1)
+    dataset = dataset.map(photograph_parser(section["image_size"]), num_parallel_calls=tf.data.AUTOTUNE)
+    dataset = dataset.shuffle(section["shuffle_buffer"], seed=section["shuffle_seed"])
+    return picture_batches(dataset, section["batch_size"])
+
+
+def long_fill(params: Params) -> tf.data.Dataset:
+    """Before the first batch, four thousand thumbnails are made of large pictures to fill a shuffle buffer."""
+    section = params["train_input"]
+    dataset = read(listed(section).repeat(), block_length=1).map(photograph_parser(24), num_parallel_calls=tf.data.AUTOTUNE)
+    dataset = dataset.shuffle(4_000, seed=section["shuffle_seed"])
+    return picture_batches(dataset, section["batch_size"])
+
+
+def decode_then_crop(params: Params) -> tf.data.Dataset:
+    """JPEG images are decoded whole, and then a small random window of them is kept."""
+    section = params["train_input"]
+    size = section["image_size"]
+
+    def parse(record: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        example = tf.io.parse_single_example(
+            record, {"image": tf.io.FixedLenFeature([], tf.string), "label": tf.io.FixedLenFeature([], tf.int64)}
+        )
+        image = tf.io.decode_jpeg(example["image"], channels=3)
+        image = tf.image.random_crop(image, [size, size, 3])
+        return tf.cast(image, tf.float16) / 255, tf.cast(example["label"], tf.int32)
+
+    dataset = shuffled(read(listed(section).repeat(), block_length=1), section)
+    dataset = dataset.map(parse, num_parallel_calls=tf.data.AUTOTUNE, deterministic=False)
+    return picture_batches(dataset, section["batch_size"])
