@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
-from wafer_model.constants import LATEST, Constants
+from wafer_model.constants import Constants
 from wafer_model.errors import WaferModelError
 from wafer_model.model import predict
 from wafer_model.network import Network
@@ -20,20 +21,9 @@ LATENCY_SPREAD = 0.1
 
 
 def calibrate(
-    constants: Constants,
-    network: Network,
-    system: System | str,
-    *,
-    batch_size: int,
-    samples_per_s: float,
-    systems: int = 1,
-    dtype: str = "fp16",
-    optimizer: str = "adam",
-    micro_batch_size: int | None = None,
-    replicas: int = 1,
-    release: str = LATEST,
+    constants: Constants, network: Network, system: System | str, *, samples_per_s: float, systems: int = 1, **step: Any
 ) -> Constants:
-    """Constants with which the model gives exactly the one rate that was measured.
+    """Constants with which the model gives exactly the one rate that was measured; `step`: as `predict` takes it.
 
     One number cannot tell which constant is off, so each moves by its share of the time times the square of its spread: the most
     probable change that explains the point. Large batches so speak about the efficiency, small ones also about the latency.
@@ -45,19 +35,7 @@ def calibrate(
         raise WaferModelError(f"the calibration rate must be a positive number of samples/s, got {samples_per_s}")
 
     def predicted(candidate: Constants) -> WaferPrediction:
-        return predict(
-            network,
-            system,
-            constants.mode,
-            batch_size=batch_size,
-            systems=systems,
-            dtype=dtype,
-            optimizer=optimizer,
-            micro_batch_size=micro_batch_size,
-            replicas=replicas,
-            release=release,
-            constants=candidate,
-        )
+        return predict(network, system, constants.mode, systems=systems, constants=candidate, **step)
 
     for shares in _shares(predicted(constants)):
         found = _solve(constants, shares, samples_per_s, lambda candidate: predicted(candidate).samples_per_s.estimate)

@@ -102,7 +102,10 @@ class Constants:
 @cache
 def own_constants() -> Mapping[str, Constants]:
     """By mode."""
-    return load_constants(OWN_FILE)
+    import yaml
+
+    document = yaml.safe_load(OWN_FILE.read_text(encoding="utf-8"))
+    return {mode: _constants(mode, document[mode]) for mode in MODES}
 
 
 def constants_of(mode: str) -> Constants:
@@ -112,18 +115,8 @@ def constants_of(mode: str) -> Constants:
     return own_constants()[mode]
 
 
-def load_constants(path: Path) -> dict[str, Constants]:
-    """Raises WaferModelError: not a constants file."""
-    import yaml
-
-    try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-        return {mode: _constants(mode, document[mode]) for mode in MODES}
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, KeyError, TypeError, ValueError) as error:
-        raise WaferModelError(f"{path}: cannot be read as a constants file: {error!r}") from error
-
-
 def _constants(mode: str, entry: Mapping[str, Any]) -> Constants:
+    fitted = entry["fitted"]
     return Constants(
         mode=mode,
         efficiency=float(entry["efficiency"]),
@@ -134,9 +127,5 @@ def _constants(mode: str, entry: Mapping[str, Any]) -> Constants:
         release_factor={str(key): float(value) for key, value in (entry.get("release_factor") or {}).items()},
         log_sigma=float(entry["log_sigma"]),
         calibrated_log_sigma=float(entry["calibrated_log_sigma"]),
-        domain=Domain(
-            kinds=tuple(str(kind) for kind in entry["fitted"]["kinds"]),
-            systems=tuple(str(system) for system in entry["fitted"]["systems"]),
-            parameters=(int(entry["fitted"]["parameters"][0]), int(entry["fitted"]["parameters"][1])),
-        ),
+        domain=Domain(kinds=tuple(fitted["kinds"]), systems=tuple(fitted["systems"]), parameters=tuple(fitted["parameters"])),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from wafer_model.errors import WaferModelError
-from wafer_model.network import InputTensor, Layer, Network, conv2d, dense, normalization, pooling, softmax_loss
+from wafer_model.network import Layer, Network, conv2d, dense, normalization, pooling, softmax_loss, tensors
 
 
 def fc_mnist(*, widths: Sequence[int] = (500, 300), classes: int = 10, pixels: int = 784) -> Network:
@@ -13,10 +13,7 @@ def fc_mnist(*, widths: Sequence[int] = (500, 300), classes: int = 10, pixels: i
     sizes = (pixels, *widths, classes)
     layers = [dense(f"fc{index + 1}", sizes[index], sizes[index + 1]) for index in range(len(sizes) - 1)]
     layers.append(softmax_loss("loss", classes, block=f"fc{len(sizes) - 1}"))
-    inputs = (
-        InputTensor(name="image", elements=pixels, kind="float"),
-        InputTensor(name="label", elements=1, kind="integer"),
-    )
+    inputs = tensors(image=(pixels, "float"), label=(1, "integer"))
     return Network(name="fc_mnist", layers=tuple(layers), inputs=inputs)
 
 
@@ -61,10 +58,7 @@ def unet(
         level(name, high, wide, 2 * outputs, outputs)
     layers.append(conv2d("classes", height=height, width=width, inputs=features, outputs=classes, kernel=1))
     layers.append(softmax_loss("loss", classes, positions=height * width, block="classes"))
-    inputs = (
-        InputTensor(name="image", elements=height * width * channels, kind="float"),
-        InputTensor(name="mask", elements=height * width, kind="float"),
-    )
+    inputs = tensors(image=(height * width * channels, "float"), mask=(height * width, "float"))
     return Network(name="unet", layers=tuple(layers), inputs=inputs)
 
 
@@ -101,8 +95,5 @@ def resnet50(*, image: int = 224, classes: int = 1000) -> Network:
         dense("classes", source, classes),
         softmax_loss("loss", classes, block="classes"),
     ]
-    inputs = (
-        InputTensor(name="image", elements=image * image * 3, kind="float"),
-        InputTensor(name="label", elements=1, kind="integer"),
-    )
+    inputs = tensors(image=(image * image * 3, "float"), label=(1, "integer"))
     return Network(name="resnet50", layers=tuple(layers), inputs=inputs)

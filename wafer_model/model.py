@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from typing import Any
 
 from wafer_model import pipelined, weight_streaming
 from wafer_model.constants import LATEST, MODES, Constants, constants_of
 from wafer_model.errors import WaferModelError, check_count
 from wafer_model.estimate import Estimate
 from wafer_model.network import FLOAT_BYTES, Network
+from wafer_model.pipelined import Placement
 from wafer_model.prediction import RateLimit, WaferPrediction
 from wafer_model.systems import System, find_system
+from wafer_model.weight_streaming import Step
 
 # The original installation keeps nodes that run one task and stream nothing: the chief's, and one more in weight streaming (the
 # weight-streaming quickstart of R1.4 asks for at least two).
@@ -60,19 +62,96 @@ def predict(
     if chosen not in MODES:
         raise WaferModelError(f"unknown mode {chosen!r}: one of {', '.join(MODES)}")
     fitted = constants or constants_of(chosen)
-    beyond = () if calibrated else tuple(said for said, _ in _beyond(network, box, fitted))
+    beyond = fitted.domain.beyond(chosen, network.kind, network.parameters, box.name)
     if chosen == "pipelined":
         if micro_batch_size is not None:
             raise WaferModelError("pipelined execution has no micro-batches")
         if systems != 1:
             raise WaferModelError("pipelined execution runs on one system; several need weight streaming")
-        found = _pipelined(network, box, fitted, batch_size, dtype, optimizer, replicas, release, calibrated)
-        return replace(found, sequence_length=network.sequence_length, beyond_fit=beyond)
-    if replicas != 1:
-        raise WaferModelError("weight streaming has no replicas on one wafer; use several systems")
-    found = _streaming(network, box, fitted, batch_size, systems, dtype, micro_batch_size, release, calibrated)
-    because = () if mode else (f"weight streaming, because {needs_streaming}",)
-    return replace(found, sequence_length=network.sequence_length, beyond_fit=beyond, notes=(*because, *found.notes))
+        placement = pipelined.place(network, box, fitted, dtype=dtype, optimizer=optimizer, replicas=replicas, release=release)
+        rate, ceiling, found = _pipelined(placement, box.io_bytes_per_s / network.sample_bytes(dtype), batch_size, replicas)
+    else:
+        if replicas != 1:
+            raise WaferModelError("weight streaming has no replicas on one wafer; use several systems")
+        share = -(-batch_size // systems)  # the slowest system has the most samples
+        step = weight_streaming.step_of(
+            network, box, fitted, share, dtype=dtype, micro_batch_size=micro_batch_size, release=release
+        )
+        rate, ceiling, found = _streaming(step, batch_size)
+    # A published wire speed caps the high end, since it is no matter of fitting.
+    factor = fitted.interval_factor(calibrated=calibrated, beyond=beyond)
+    because = (f"weight streaming, because {needs_streaming}",) if chosen != "pipelined" and not mode else ()
+    return WaferPrediction(
+        network=network.name,
+        system=box.name,
+        mode=chosen,
+        dtype=dtype,
+        batch_size=batch_size,
+        systems=systems,
+        replicas=replicas,
+        samples_per_s=Estimate(estimate=rate, low=rate / factor, high=max(rate, min(rate * factor, ceiling))),
+        step_s=batch_size / rate,
+        parameters=network.parameters,
+        training_flops=network.training_flops,
+        sample_bytes=network.sample_bytes(dtype),
+        ingress_bytes_per_s=rate * network.sample_bytes(dtype),
+        single_task_nodes=SINGLE_TASK_NODES[chosen],
+        calibrated=calibrated,
+        notes=(*because, *_notes(box, dtype)),
+        sequence_length=network.sequence_length,
+        beyond_fit=() if calibrated else tuple(said for said, _ in beyond),
+        **found,
+    )
+
+
+def _pipelined(placement: Placement, ingress: float, batch_size: int, replicas: int) -> tuple[float, float, dict[str, Any]]:
+    """Samples per second, what the wires carry, and what a prediction says of this mode alone."""
+    steady = min(placement.samples_per_s, ingress)
+    # Weights change at the end of every batch, so the pipeline fills again: a batch of B takes (B + fill) / rate.
+    fill = (placement.stages - 1) * replicas
+    limits = {"compute": placement.compute_limit_per_s, "transmission": placement.transmission_limit_per_s, "ingress": ingress}
+    return (
+        steady * batch_size / (batch_size + fill),
+        ingress,
+        {
+            "limited_by": "ingress" if ingress < placement.samples_per_s else placement.limited_by,
+            "limiting_row": placement.limiting_row,
+            "limits": _sorted(limits),
+            "rows": placement.rows,
+            "active_core_ratio": placement.active_core_ratio,
+            "fill_steps": placement.stages,
+            "fill_s": fill / steady,
+            "micro_batches": 1,
+            "micro_batch_size": batch_size,
+            "memory_bytes": placement.memory_bytes,
+        },
+    )
+
+
+def _streaming(step: Step, batch_size: int) -> tuple[float, float, dict[str, Any]]:
+    """As `_pipelined`."""
+    terms = {"compute": step.compute_s, "weights": step.weights_s, "latency": step.latency_s, "ingress": step.ingress_s}
+    return (
+        batch_size / step.step_s,
+        batch_size / step.ingress_s,
+        {
+            "limited_by": step.limited_by,
+            "limiting_row": max(step.rows, key=lambda row: row.step_s or 0.0).name,
+            "limits": _sorted({name: batch_size / seconds for name, seconds in terms.items() if seconds > 0}),
+            "rows": step.rows,
+            "active_core_ratio": 1.0,
+            "fill_steps": None,
+            "fill_s": 0.0,
+            "micro_batches": step.micro_batches,
+            "micro_batch_size": step.micro_batch_size,
+            "memory_bytes": step.memory_bytes,
+        },
+    )
+
+
+def _sorted(limits: dict[str, float]) -> tuple[RateLimit, ...]:
+    found = (RateLimit(name=name, samples_per_s=rate) for name, rate in limits.items())
+    return tuple(sorted(found, key=lambda limit: limit.samples_per_s))
 
 
 def why_mode(network: Network, system: System, mode: str | None, *, dtype: str, optimizer: str = "adam", systems: int = 1) -> str:
@@ -98,121 +177,8 @@ def _needs_streaming(network: Network, system: System, dtype: str, optimizer: st
     return ""
 
 
-def _beyond(network: Network, system: System, constants: Constants) -> tuple[tuple[str, float], ...]:
-    return constants.domain.beyond(constants.mode, network.kind, network.parameters, system.name)
-
-
-def _interval(
-    rate: float, ceiling: float, constants: Constants, calibrated: bool, beyond: tuple[tuple[str, float], ...]
-) -> Estimate:
-    """The estimate within its factor; a published wire speed caps the high end, since it is no matter of fitting."""
-    factor = constants.interval_factor(calibrated=calibrated, beyond=beyond)
-    return Estimate(estimate=rate, low=rate / factor, high=max(rate, min(rate * factor, ceiling)))
-
-
-def _pipelined(
-    network: Network,
-    system: System,
-    constants: Constants,
-    batch_size: int,
-    dtype: str,
-    optimizer: str,
-    replicas: int,
-    release: str,
-    calibrated: bool,
-) -> WaferPrediction:
-    placement = pipelined.place(network, system, constants, dtype=dtype, optimizer=optimizer, replicas=replicas, release=release)
-    ingress = system.io_bytes_per_s / network.sample_bytes(dtype)
-    steady = min(placement.samples_per_s, ingress)
-    # Weights change at the end of every batch, so the pipeline fills again: a batch of B takes (B + fill) / rate.
-    fill = (placement.stages - 1) * replicas
-    rate = steady * batch_size / (batch_size + fill)
-    limits = (
-        RateLimit(name="compute", samples_per_s=placement.compute_limit_per_s),
-        RateLimit(name="transmission", samples_per_s=placement.transmission_limit_per_s),
-        RateLimit(name="ingress", samples_per_s=ingress),
-    )
-    return WaferPrediction(
-        network=network.name,
-        system=system.name,
-        mode="pipelined",
-        dtype=dtype,
-        batch_size=batch_size,
-        systems=1,
-        replicas=replicas,
-        samples_per_s=_interval(rate, ingress, constants, calibrated, _beyond(network, system, constants)),
-        step_s=batch_size / rate,
-        limited_by="ingress" if ingress < placement.samples_per_s else placement.limited_by,
-        limiting_row=placement.limiting_row,
-        limits=tuple(sorted(limits, key=lambda limit: limit.samples_per_s)),
-        rows=placement.rows,
-        active_core_ratio=placement.active_core_ratio,
-        fill_steps=placement.stages,
-        fill_s=fill / steady,
-        micro_batches=1,
-        micro_batch_size=batch_size,
-        memory_bytes=placement.memory_bytes,
-        parameters=network.parameters,
-        training_flops=network.training_flops,
-        sample_bytes=network.sample_bytes(dtype),
-        ingress_bytes_per_s=rate * network.sample_bytes(dtype),
-        single_task_nodes=SINGLE_TASK_NODES["pipelined"],
-        calibrated=calibrated,
-        notes=_notes(system, dtype),
-    )
-
-
-def _streaming(
-    network: Network,
-    system: System,
-    constants: Constants,
-    batch_size: int,
-    systems: int,
-    dtype: str,
-    micro_batch_size: int | None,
-    release: str,
-    calibrated: bool,
-) -> WaferPrediction:
-    share = -(-batch_size // systems)  # the slowest system has the most samples
-    step = weight_streaming.step_of(
-        network, system, constants, share, dtype=dtype, micro_batch_size=micro_batch_size, release=release
-    )
-    rate = batch_size / step.step_s
-    terms = (("compute", step.compute_s), ("weights", step.weights_s), ("latency", step.latency_s), ("ingress", step.ingress_s))
-    limits = tuple(RateLimit(name=name, samples_per_s=batch_size / seconds) for name, seconds in terms if seconds > 0)
-    slowest = max(step.rows, key=lambda row: row.step_s or 0.0)
-    return WaferPrediction(
-        network=network.name,
-        system=system.name,
-        mode="weight_streaming",
-        dtype=dtype,
-        batch_size=batch_size,
-        systems=systems,
-        replicas=1,
-        samples_per_s=_interval(rate, batch_size / step.ingress_s, constants, calibrated, _beyond(network, system, constants)),
-        step_s=step.step_s,
-        limited_by=step.limited_by,
-        limiting_row=slowest.name,
-        limits=tuple(sorted(limits, key=lambda limit: limit.samples_per_s)),
-        rows=step.rows,
-        active_core_ratio=1.0,
-        fill_steps=None,
-        fill_s=0.0,
-        micro_batches=step.micro_batches,
-        micro_batch_size=step.micro_batch_size,
-        memory_bytes=step.memory_bytes,
-        parameters=network.parameters,
-        training_flops=network.training_flops,
-        sample_bytes=network.sample_bytes(dtype),
-        ingress_bytes_per_s=rate * network.sample_bytes(dtype),
-        single_task_nodes=SINGLE_TASK_NODES["weight_streaming"],
-        calibrated=calibrated,
-        notes=_notes(system, dtype),
-    )
-
-
 def _notes(system: System, dtype: str) -> tuple[str, ...]:
-    notes = []
-    if f"peak_flops_per_s_{dtype}" in system.derived:
-        notes.append(f"the dense {dtype} peak of {system.name} was never published: {system.sources[f'peak_flops_per_s_{dtype}']}")
-    return tuple(notes)
+    field = f"peak_flops_per_s_{dtype}"
+    if field not in system.derived:
+        return ()
+    return (f"the dense {dtype} peak of {system.name} was never published: {system.sources[field]}",)

@@ -12,11 +12,6 @@ from collections.abc import Iterable
 
 from wafer_model.errors import WaferModelError
 
-__all__ = ["find_name", "near_names"]
-
-MOST_NEAR = 4
-NEAR_RATIO = 0.6
-
 
 def find_name(text: str, names: Iterable[str], what: str, *, otherwise: str = "") -> str:
     """The one of `names` that `text` means; one that is written exactly so before all others.
@@ -37,33 +32,24 @@ def find_name(text: str, names: Iterable[str], what: str, *, otherwise: str = ""
         return found[0]
     if found:
         raise WaferModelError(f"which {what} is {text!r}? {', '.join(found)}")
-    near = near_names(text, known)
+    plain = {"".join(_parts(name)): name for name in known}
+    near = [plain[one] for one in difflib.get_close_matches("".join(_parts(text)), plain, n=4)]
     hint = f"did you mean {' or '.join(near)}? There are {', '.join(known)}" if near else f"one of {', '.join(known)}"
     raise WaferModelError(f"unknown {what} {text!r}: {hint}{otherwise}")
-
-
-def near_names(text: str, names: Iterable[str]) -> tuple[str, ...]:
-    """Those of `names` that are written much like `text`, the nearest first."""
-    plain = {"".join(_parts(name)): name for name in names}
-    return tuple(plain[near] for near in difflib.get_close_matches("".join(_parts(text)), plain, n=MOST_NEAR, cutoff=NEAR_RATIO))
-
-
-def _parts(text: str) -> tuple[str, ...]:
-    """`GPT-3 1.3B` and `gpt3_1.3b` -> gpt 3 1 3 b; letters that only a sign parts are one."""
-    return _pieces(text, r"[0-9]+")
 
 
 def _begins(name: str, text: str) -> bool:
     """Whether the name goes on where the text ends: after a whole number (1.3 is one), or in the middle of letters."""
     number = r"[0-9]+(?:\.[0-9]+)?"
-    whole, start = _pieces(name, number), _pieces(text, number)
+    whole, start = _parts(name, number), _parts(text, number)
     if not start or len(start) > len(whole) or whole[: len(start) - 1] != start[:-1]:
         return False
     last, typed = whole[len(start) - 1], start[-1]
     return last == typed or (typed[0].isalpha() and last.startswith(typed))
 
 
-def _pieces(text: str, number: str) -> tuple[str, ...]:
+def _parts(text: str, number: str = r"[0-9]+") -> tuple[str, ...]:
+    """`GPT-3 1.3B` and `gpt3_1.3b` -> gpt 3 1 3 b; letters that only a sign parts are one."""
     found: list[str] = []
     for piece in re.findall(rf"[a-z]+|{number}", text.lower()):
         if found and found[-1][0].isalpha() and piece[0].isalpha():

@@ -33,6 +33,10 @@ class InputTensor:
             raise WaferModelError(f"input {self.name!r}: kind is 'integer' or 'float', got {self.kind!r}")
 
 
+def tensors(**named: tuple[int, str]) -> tuple[InputTensor, ...]:
+    return tuple(InputTensor(name=name, elements=count, kind=kind) for name, (count, kind) in named.items())
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
     """One kernel.
@@ -49,13 +53,13 @@ class Layer:
     name: str
     kind: str
     block: str
-    parameters: int
-    streamed_parameters: int
-    forward_flops: float
-    backward_flops: float
-    input_elements: int
-    output_elements: int
-    port_elements: int
+    parameters: int = 0
+    streamed_parameters: int = 0
+    forward_flops: float = 0.0
+    backward_flops: float = 0.0
+    input_elements: int = 0
+    output_elements: int = 0
+    port_elements: int = 0
     scratch_elements: int = 0
 
     @property
@@ -63,37 +67,25 @@ class Layer:
         return self.forward_flops + self.backward_flops
 
 
-@dataclass(frozen=True, kw_only=True)  # no slots: totals are kept, for a fit asks for them thousands of times
+@dataclass(frozen=True, slots=True)
 class Block:
-    """The layers that are streamed, or placed as one stage, together."""
+    """The layers that are streamed, or placed as one stage, together.
+
+    Attributes:
+        input_elements: activations that must be kept to run this block again in backward.
+        working_elements: activations alive while this block runs.
+    """
 
     name: str
     layers: tuple[Layer, ...]
-
-    @cached_property
-    def streamed_parameters(self) -> int:
-        return sum(layer.streamed_parameters for layer in self.layers)
-
-    @cached_property
-    def forward_flops(self) -> float:
-        return sum(layer.forward_flops for layer in self.layers)
-
-    @cached_property
-    def backward_flops(self) -> float:
-        return sum(layer.backward_flops for layer in self.layers)
-
-    @cached_property
-    def input_elements(self) -> int:
-        """Activations that must be kept to run this block again in backward."""
-        return self.layers[0].input_elements
-
-    @cached_property
-    def working_elements(self) -> int:
-        """Activations alive while this block runs."""
-        return sum(layer.output_elements + layer.scratch_elements for layer in self.layers)
+    streamed_parameters: int
+    forward_flops: float
+    backward_flops: float
+    input_elements: int
+    working_elements: int
 
 
-@dataclass(frozen=True, kw_only=True)  # no slots, as above
+@dataclass(frozen=True, kw_only=True)  # no slots: totals are kept, for a fit asks for them thousands of times
 class Network:
     """Layers in order, and what one sample looks like.
 
@@ -141,11 +133,6 @@ class Network:
     def training_flops(self) -> float:
         return sum(layer.training_flops for layer in self.layers)
 
-    @cached_property
-    def activation_elements(self) -> int:
-        """All layer outputs of one sample; times the width of the dtype, what a forward pass writes."""
-        return sum(layer.output_elements for layer in self.layers)
-
     def sample_bytes(self, dtype: str = "fp16") -> int:
         """Bytes of one uncompressed sample on the wire.
 
@@ -163,12 +150,28 @@ class Network:
         grouped: dict[str, list[Layer]] = {}
         for layer in self.layers:
             grouped.setdefault(layer.block, []).append(layer)
-        return tuple(Block(name=name, layers=tuple(layers)) for name, layers in grouped.items())
+        return tuple(
+            Block(
+                name,
+                tuple(layers),
+                sum(layer.streamed_parameters for layer in layers),
+                sum(layer.forward_flops for layer in layers),
+                sum(layer.backward_flops for layer in layers),
+                layers[0].input_elements,
+                sum(layer.output_elements + layer.scratch_elements for layer in layers),
+            )
+            for name, layers in grouped.items()
+        )
 
     @cached_property
     def weighted_blocks(self) -> tuple[Block, ...]:
         """Blocks with arithmetic: those a weight-streaming pass has to visit."""
         return tuple(block for block in self.blocks if block.forward_flops > 0)
+
+
+def _check(layer: str, **counts: object) -> None:
+    for what, value in counts.items():
+        check_count(f"layer {layer!r}: {what}", value)
 
 
 def dense(
@@ -182,9 +185,7 @@ def dense(
     block: str | None = None,
 ) -> Layer:
     """A matrix product at `positions` places of a sample (tokens, pixels). `tied`: the weights belong to another layer."""
-    check_count(f"layer {name!r}: inputs", inputs)
-    check_count(f"layer {name!r}: outputs", outputs)
-    check_count(f"layer {name!r}: positions", positions)
+    _check(name, inputs=inputs, outputs=outputs, positions=positions)
     weights = inputs * outputs
     flops = 2.0 * weights * positions
     return Layer(
@@ -204,8 +205,7 @@ def dense(
 def attention(name: str, *, heads: int, head_size: int, queries: int, keys: int | None = None, block: str | None = None) -> Layer:
     """The products of activations with activations: scores, softmax, weighted sum. The projections are `dense` layers."""
     keys = queries if keys is None else keys
-    for what, value in (("heads", heads), ("head_size", head_size), ("queries", queries), ("keys", keys)):
-        check_count(f"layer {name!r}: {what}", value)
+    _check(name, heads=heads, head_size=head_size, queries=queries, keys=keys)
     scores = heads * queries * keys
     products = 4.0 * scores * head_size
     softmax = 5.0 * scores  # maximum, subtract, exponential, sum, divide
@@ -213,8 +213,6 @@ def attention(name: str, *, heads: int, head_size: int, queries: int, keys: int 
         name=name,
         kind="attention",
         block=block or name,
-        parameters=0,
-        streamed_parameters=0,
         forward_flops=products + softmax,
         backward_flops=2 * products + softmax,
         input_elements=(queries + 2 * keys) * heads * head_size,
@@ -226,16 +224,13 @@ def attention(name: str, *, heads: int, head_size: int, queries: int, keys: int 
 
 def embedding(name: str, vocabulary: int, size: int, *, positions: int, block: str | None = None) -> Layer:
     """A look-up: parameters and traffic, no arithmetic worth counting."""
-    for what, value in (("vocabulary", vocabulary), ("size", size), ("positions", positions)):
-        check_count(f"layer {name!r}: {what}", value)
+    _check(name, vocabulary=vocabulary, size=size, positions=positions)
     return Layer(
         name=name,
         kind="embedding",
         block=block or name,
         parameters=vocabulary * size,
         streamed_parameters=vocabulary * size,
-        forward_flops=0.0,
-        backward_flops=0.0,
         input_elements=positions,
         output_elements=positions * size,
         port_elements=positions,
@@ -246,8 +241,7 @@ def normalization(
     name: str, size: int, *, positions: int, bias: bool = True, kind: str = "layer_norm", block: str | None = None
 ) -> Layer:
     """Layer norm, RMS norm (no bias) or batch norm: 8 FLOPs per element forward (mean, variance, scale, shift), twice back."""
-    check_count(f"layer {name!r}: size", size)
-    check_count(f"layer {name!r}: positions", positions)
+    _check(name, size=size, positions=positions)
     elements = size * positions
     parameters = 2 * size if bias else size
     return Layer(
@@ -278,9 +272,7 @@ def conv2d(
     block: str | None = None,
 ) -> Layer:
     """A square convolution of an image of `height` x `width` (input side) with "same" borders; `transposed` enlarges."""
-    sizes = (("height", height), ("width", width), ("inputs", inputs), ("outputs", outputs), ("kernel", kernel), ("stride", stride))
-    for what, value in sizes:
-        check_count(f"layer {name!r}: {what}", value)
+    _check(name, height=height, width=width, inputs=inputs, outputs=outputs, kernel=kernel, stride=stride)
     weights = kernel * kernel * inputs * outputs
     if transposed:  # every INPUT pixel meets every weight once
         products, out_pixels = height * width, height * width * stride * stride
@@ -304,16 +296,13 @@ def conv2d(
 
 def pooling(name: str, *, height: int, width: int, channels: int, stride: int = 2, block: str | None = None) -> Layer:
     """Maximum or mean over windows: one operation per input element, forward and back."""
-    for what, value in (("height", height), ("width", width), ("channels", channels), ("stride", stride)):
-        check_count(f"layer {name!r}: {what}", value)
+    _check(name, height=height, width=width, channels=channels, stride=stride)
     elements = height * width * channels
     out = math.ceil(height / stride) * math.ceil(width / stride) * channels
     return Layer(
         name=name,
         kind="pooling",
         block=block or name,
-        parameters=0,
-        streamed_parameters=0,
         forward_flops=float(elements),
         backward_flops=float(elements),
         input_elements=elements,
@@ -324,15 +313,12 @@ def pooling(name: str, *, height: int, width: int, channels: int, stride: int = 
 
 def softmax_loss(name: str, classes: int, *, positions: int = 1, block: str | None = None) -> Layer:
     """Softmax and cross entropy: 5 operations per logit forward, 2 back."""
-    check_count(f"layer {name!r}: classes", classes)
-    check_count(f"layer {name!r}: positions", positions)
+    _check(name, classes=classes, positions=positions)
     logits = classes * positions
     return Layer(
         name=name,
         kind="loss",
         block=block or name,
-        parameters=0,
-        streamed_parameters=0,
         forward_flops=5.0 * logits,
         backward_flops=2.0 * logits,
         input_elements=logits,
@@ -343,16 +329,11 @@ def softmax_loss(name: str, classes: int, *, positions: int = 1, block: str | No
 
 def bare_parameters(name: str, count: int, *, block: str | None = None) -> Layer:
     """Parameters without arithmetic worth counting: a class token, a relative position bias."""
-    check_count(f"layer {name!r}: count", count)
+    _check(name, count=count)
     return Layer(
         name=name,
         kind="parameters",
         block=block or name,
         parameters=count,
         streamed_parameters=count,
-        forward_flops=0.0,
-        backward_flops=0.0,
-        input_elements=0,
-        output_elements=0,
-        port_elements=0,
     )

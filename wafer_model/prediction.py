@@ -94,8 +94,3 @@ class WaferPrediction:
     sequence_length: int | None = None
     beyond_fit: tuple[str, ...] = ()
     choices: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def is_feed_bound(self) -> bool:
-        """The wires, not the arithmetic, decide: more input workers matter up to this rate and not beyond."""
-        return self.limited_by == "ingress"

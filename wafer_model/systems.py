@@ -46,8 +46,6 @@ class System:
     cores: int
     usable_cores: int
     sram_bytes: float
-    sram_bytes_per_s: float | None
-    fabric_bytes_per_s: float | None
     io_bytes_per_s: float
     peak_flops_per_s: Mapping[str, float]
     sources: Mapping[str, str]
@@ -123,8 +121,6 @@ def _system(name: str, entry: object, path: Path) -> System:
         cores=int(values["cores"]),
         usable_cores=int(values["usable_cores"]),
         sram_bytes=values["sram_bytes"],
-        sram_bytes_per_s=values.get("sram_bytes_per_s"),
-        fabric_bytes_per_s=values.get("fabric_bytes_per_s"),
         io_bytes_per_s=values["io_bytes_per_s"],
         peak_flops_per_s=peaks,
         sources=sources,

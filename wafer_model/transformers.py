@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 
 from wafer_model.errors import WaferModelError
 from wafer_model.network import (
-    InputTensor,
     Layer,
     Network,
     attention,
@@ -21,6 +20,7 @@ from wafer_model.network import (
     embedding,
     normalization,
     softmax_loss,
+    tensors,
 )
 
 Shape = TypeVar("Shape")
@@ -92,7 +92,10 @@ def transformer_block(name: str, shape: BlockShape, *, queries: int, keys: int |
 
 def bert(size: str = "large", *, sequence_length: int = 128) -> Network:
     """BERT pre-training (masked words and next sentence), Devlin et al. 2018; sizes `base` and `large`."""
-    shapes = {"base": (12, BlockShape(hidden=768, heads=12, feed_forward=3072)), "large": (24, _bert_large())}
+    shapes = {
+        "base": (12, BlockShape(hidden=768, heads=12, feed_forward=3072)),
+        "large": (24, BlockShape(hidden=1024, heads=16, feed_forward=4096)),
+    }
     depth, shape = _choose("BERT", shapes, size)
     hidden, places = shape.hidden, sequence_length
     masked = BERT_PREDICTIONS.get(places, max(1, round(0.15 * places)))
@@ -112,23 +115,13 @@ def bert(size: str = "large", *, sequence_length: int = 128) -> Network:
         dense("masked.words", hidden, 30522, positions=masked, tied=True, block="heads"),
         softmax_loss("loss", 30522, positions=masked, block="heads"),
     ]
-    inputs = tuple(
-        InputTensor(name=name, elements=count, kind=kind)
-        for name, count, kind in (
-            ("input_ids", places, "integer"),
-            ("input_mask", places, "integer"),
-            ("segment_ids", places, "integer"),
-            ("masked_lm_positions", masked, "integer"),
-            ("masked_lm_ids", masked, "integer"),
-            ("masked_lm_weights", masked, "float"),
-            ("next_sentence_labels", 1, "integer"),
-        )
+    inputs = tensors(
+        **dict.fromkeys(("input_ids", "input_mask", "segment_ids"), (places, "integer")),
+        **dict.fromkeys(("masked_lm_positions", "masked_lm_ids"), (masked, "integer")),
+        masked_lm_weights=(masked, "float"),
+        next_sentence_labels=(1, "integer"),
     )
     return Network(name=f"bert_{size}", layers=tuple(layers), inputs=inputs)
-
-
-def _bert_large() -> BlockShape:
-    return BlockShape(hidden=1024, heads=16, feed_forward=4096)
 
 
 GPT2_SIZES = {"small": (12, 768, 12), "medium": (24, 1024, 16), "large": (36, 1280, 20), "xl": (48, 1600, 25)}
@@ -203,11 +196,11 @@ def t5(size: str = "base", *, sequence_length: int = 512, target_length: int = 1
         dense("words.out", hidden, T5_VOCABULARY, positions=target_length, bias=False, tied=True, block="heads"),
         softmax_loss("loss", T5_VOCABULARY, positions=target_length, block="heads"),
     ]
-    inputs = (
-        InputTensor(name="input_ids", elements=sequence_length, kind="integer"),
-        InputTensor(name="decoder_input_ids", elements=target_length, kind="integer"),
-        InputTensor(name="labels", elements=target_length, kind="integer"),
-        InputTensor(name="attention_masks", elements=sequence_length + target_length, kind="float"),
+    inputs = tensors(
+        input_ids=(sequence_length, "integer"),
+        decoder_input_ids=(target_length, "integer"),
+        labels=(target_length, "integer"),
+        attention_masks=(sequence_length + target_length, "float"),
     )
     return Network(name=f"t5_{size}", layers=tuple(layers), inputs=inputs)
 
@@ -235,10 +228,7 @@ def vit(size: str = "base", *, image: int = 224, patch: int = 16, classes: int =
         dense("classes", hidden, classes, block="heads"),
         softmax_loss("loss", classes, block="heads"),
     ]
-    inputs = (
-        InputTensor(name="image", elements=image * image * 3, kind="float"),
-        InputTensor(name="label", elements=1, kind="integer"),
-    )
+    inputs = tensors(image=(image * image * 3, "float"), label=(1, "integer"))
     return Network(name=f"vit_{size}", layers=tuple(layers), inputs=inputs)
 
 
@@ -256,11 +246,7 @@ def dit(*, latent: int = 32, patch: int = 2) -> Network:
     for index in range(30):
         layers += transformer_block(f"block{index + 1}", shape, queries=places)
     layers.append(dense("noise", 2048, patch * patch * 8, positions=places, block="heads"))
-    inputs = (
-        InputTensor(name="latent", elements=latent * latent * 4, kind="float"),
-        InputTensor(name="noise", elements=latent * latent * 4, kind="float"),
-        InputTensor(name="label_and_step", elements=2, kind="integer"),
-    )
+    inputs = tensors(latent=(latent * latent * 4, "float"), noise=(latent * latent * 4, "float"), label_and_step=(2, "integer"))
     return Network(name="dit_2b", layers=tuple(layers), inputs=inputs)
 
 
@@ -291,11 +277,7 @@ def _decoder(
         dense("words.out", hidden, vocabulary, positions=places, bias=head_bias, tied=tied, block="heads"),
         softmax_loss("loss", vocabulary, positions=places, block="heads"),
     ]
-    inputs = (
-        InputTensor(name="input_ids", elements=places, kind="integer"),
-        InputTensor(name="labels", elements=places, kind="integer"),
-        InputTensor(name="input_mask", elements=places, kind="float"),
-    )
+    inputs = tensors(input_ids=(places, "integer"), labels=(places, "integer"), input_mask=(places, "float"))
     return Network(name=name, layers=tuple(layers), inputs=inputs)
 
 

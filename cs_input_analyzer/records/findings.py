@@ -43,6 +43,7 @@ class Finding:
     """Something the user should know or change.
 
     Attributes:
+        code: of the rule; filled in where the rules are run.
         fix: what to do, one sentence.
         before: the user's code that the fix changes; None where it is not known.
         after: that code, changed.
@@ -56,7 +57,7 @@ class Finding:
         unproven_because: why a fix with edits was not proven, not measured, or declined; empty otherwise.
     """
 
-    code: str
+    code: str = ""
     severity: Severity
     message: str
     op: str | None = None

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 import io
-from types import ModuleType
 
 from cs_input_analyzer.report.terminal import console_on, text_of
-from cs_input_analyzer.rules import RULES, first_line, topic_of
+from cs_input_analyzer.rules import RULES, Rule
 
 # Wider than any line of the list.
 UNFOLDED = 10_000
@@ -24,19 +22,19 @@ def rules_table(*, width: int | None = None, color: bool = False) -> str:
     for name in ("code", "name", "topic", "finds"):
         grid.add_column(name, no_wrap=name in ("code", "name"), overflow="fold")
     for rule in RULES:
-        grid.add_row(Text(rule.CODE, style="bold"), rule.NAME, topic_of(rule), first_line(rule))
+        grid.add_row(Text(rule.code, style="bold"), rule.name, rule.topic, rule.first_line)
     console.print(grid)
     return text_of(out)
 
 
-def explanation(rule: ModuleType, *, width: int | None = None, color: bool = False) -> str:
+def explanation(rule: Rule, *, width: int | None = None, color: bool = False) -> str:
     """The rule's docstring, read as Markdown."""
     from rich.markdown import Markdown
     from rich.text import Text
 
     out = io.StringIO()
     console = console_on(out, width, color)
-    console.print(Text(f"{rule.CODE} {rule.NAME}: {topic_of(rule)}", style="bold"))
+    console.print(Text(f"{rule.code} {rule.name}: {rule.topic}", style="bold"))
     console.print()
-    console.print(Markdown(inspect.cleandoc(rule.__doc__ or ""), code_theme="ansi_light"))
+    console.print(Markdown(rule.text, code_theme="ansi_light"))
     return text_of(out)

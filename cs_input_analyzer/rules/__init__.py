@@ -1,72 +1,20 @@
 """Findings: each rule is one small file, its docstring the user's documentation. Pure: a Case in, findings out.
 
-The names of the rules are written out, in order of code; a test checks them against the folder. A rule says what it found at
-which op, and which edits mend it; the line of the op, and its code before and after the edits, are filled in here.
+The rules are written out, in order of code; a test checks them against the folder. A rule says what it found at which op, and which
+edits mend it; its code, the line of the op, and the user's statement before and after the edits, are filled in here.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from importlib import import_module
-from types import ModuleType
 
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.pipeline.edits import source_change
 from cs_input_analyzer.records import Case, Finding
-
-_NAMES = (
-    "serial_map",
-    "parallelism_far_off",
-    "short_cycle",
-    "flat_map_over_files",
-    "sequential_reads",
-    "map_before_batch",
-    "order_forced",
-    "late_filter",
-    "tiny_maps",
-    "prefetch_missing",
-    "cache_missing",
-    "file_cache_redirected",
-    "cache_after_randomness",
-    "cache_misplaced",
-    "shuffle_of_decoded",
-    "shuffle_exceeds_shard",
-    "shuffle_too_small",
-    "shuffle_after_batch",
-    "repeat_before_shuffle",
-    "slow_first_batch",
-    "fewer_files_than_workers",
-    "short_dataset",
-    "no_shard",
-    "shard_after_unseeded_shuffle",
-    "late_shard",
-    "skewed_file_sizes",
-    "drop_remainder_missing",
-    "unknown_shapes",
-    "skip_rereads",
-    "path_not_shared",
-    "python_in_pipeline",
-    "wide_dtypes",
-    "decode_then_crop",
-    "compression_tradeoff",
-    "file_count_extreme",
-    "read_buffer_size",
-    "starved_threads",
-    "corrupt_record",
-    "worker_lost",
-    "dataset_exceeds_memory",
-    "dataset_in_tmp",
-    "cold_cache",
-    "oversubscribed_cpus",
-    "autotune_sees_host",
-    "tables_disagree",
-)
-RULES = tuple(import_module(f"{__name__}.{name}") for name in _NAMES)
-MOST_NEAR = 6
-_ORDER = {"error": 0, "warning": 1, "info": 2}
 
 # What the hundreds of a code say.
 TOPICS = {
@@ -76,6 +24,80 @@ TOPICS = {
     "CSI4": "cost of ops and bytes",
     "CSI5": "environment",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """`text`: its documentation, whose first line says in one sentence what the rule is about."""
+
+    code: str
+    name: str
+    find: Callable[[Case], Iterable[Finding]]
+    text: str = ""
+
+    @property
+    def topic(self) -> str:
+        return TOPICS[self.code[:4]]
+
+    @property
+    def first_line(self) -> str:
+        return self.text.split("\n", 1)[0]
+
+
+def _rule(code: str, name: str) -> Rule:
+    module = import_module(f"{__name__}.{name}")
+    return Rule(code, name.replace("_", "-"), module.find, inspect.cleandoc(module.__doc__ or ""))
+
+
+_CODES = (
+    ("CSI101", "serial_map"),
+    ("CSI102", "parallelism_far_off"),
+    ("CSI103", "short_cycle"),
+    ("CSI104", "flat_map_over_files"),
+    ("CSI105", "sequential_reads"),
+    ("CSI106", "map_before_batch"),
+    ("CSI107", "order_forced"),
+    ("CSI108", "late_filter"),
+    ("CSI109", "tiny_maps"),
+    ("CSI201", "prefetch_missing"),
+    ("CSI202", "cache_missing"),
+    ("CSI203", "file_cache_redirected"),
+    ("CSI204", "cache_after_randomness"),
+    ("CSI205", "cache_misplaced"),
+    ("CSI206", "shuffle_of_decoded"),
+    ("CSI207", "shuffle_exceeds_shard"),
+    ("CSI208", "shuffle_too_small"),
+    ("CSI209", "shuffle_after_batch"),
+    ("CSI210", "repeat_before_shuffle"),
+    ("CSI211", "slow_first_batch"),
+    ("CSI301", "fewer_files_than_workers"),
+    ("CSI302", "dataset_ends"),
+    ("CSI303", "no_shard"),
+    ("CSI304", "shard_after_unseeded_shuffle"),
+    ("CSI305", "late_shard"),
+    ("CSI306", "skewed_file_sizes"),
+    ("CSI307", "drop_remainder_missing"),
+    ("CSI308", "unknown_shapes"),
+    ("CSI309", "skip_rereads"),
+    ("CSI310", "path_not_shared"),
+    ("CSI401", "python_in_pipeline"),
+    ("CSI402", "wide_dtypes"),
+    ("CSI403", "decode_then_crop"),
+    ("CSI404", "compression_tradeoff"),
+    ("CSI405", "file_count_extreme"),
+    ("CSI406", "read_buffer_size"),
+    ("CSI407", "starved_threads"),
+    ("CSI501", "corrupt_record"),
+    ("CSI502", "worker_lost"),
+    ("CSI503", "dataset_exceeds_memory"),
+    ("CSI504", "dataset_in_tmp"),
+    ("CSI505", "cold_cache"),
+    ("CSI506", "oversubscribed_cpus"),
+    ("CSI507", "autotune_sees_host"),
+    ("CSI508", "tables_disagree"),
+)
+RULES = tuple(_rule(code, name) for code, name in _CODES)
+_ORDER = {"error": 0, "warning": 1, "info": 2}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,15 +120,15 @@ def find(case: Case, select: Sequence[str] = (), ignore: Sequence[str] = ()) -> 
 
 def sift(case: Case, select: Sequence[str] = (), ignore: Sequence[str] = ()) -> Sifted:
     """As `find`, with the number of findings that comments left out."""
-    wanted = [finding for rule in RULES if is_wanted(rule.CODE, select, ignore) for finding in findings_of(rule, case)]
+    wanted = [finding for rule in RULES if is_wanted(rule.code, select, ignore) for finding in findings_of(rule, case)]
     kept = [finding for finding in wanted if not _fits(finding.code, _ignored_at(finding, case))]
     ordered = sorted(kept, key=lambda finding: (_ORDER[finding.severity], finding.code))
     return Sifted(findings=tuple(ordered), ignored_count=len(wanted) - len(kept))
 
 
-def findings_of(rule: ModuleType, case: Case) -> list[Finding]:
-    """What one rule finds, with the source lines and the code of the ops that it names."""
-    return [_located(finding, case) for finding in rule.find(case)]
+def findings_of(rule: Rule, case: Case) -> list[Finding]:
+    """What one rule finds, with its code, and with the source lines and the code of the ops that it names."""
+    return [_located(replace(finding, code=rule.code), case) for finding in rule.find(case)]
 
 
 def _located(finding: Finding, case: Case) -> Finding:
@@ -138,43 +160,25 @@ def _ignored_at(finding: Finding, case: Case) -> tuple[str, ...]:
 def check_codes(codes: Sequence[str]) -> tuple[str, ...]:
     """The codes or prefixes in capitals. Raises UsageError for one that no rule's code begins with."""
     for code in codes:
-        if not any(rule.CODE.startswith(code.upper()) for rule in RULES) or not code:
+        if not any(rule.code.startswith(code.upper()) for rule in RULES) or not code:
             raise UsageError(_unknown(code))
     return tuple(code.upper() for code in codes)
 
 
-def rule_named(text: str) -> ModuleType:
+def rule_named(text: str) -> Rule:
     """The rule of this code or name, in any case. Raises UsageError with the nearest ones."""
     for rule in RULES:
-        if text.strip().lower() in (rule.CODE.lower(), rule.NAME):
+        if text.strip().lower() in (rule.code.lower(), rule.name):
             return rule
     raise UsageError(_unknown(text))
 
 
-def topic_of(rule: ModuleType) -> str:
-    return TOPICS[rule.CODE[:4]]
-
-
-def first_line(rule: ModuleType) -> str:
-    """What the rule is about, in one sentence."""
-    return (rule.__doc__ or "").strip().split("\n", 1)[0]
-
-
 def _unknown(text: str) -> str:
-    """The message about a rule that is not there, with the near ones.
-
-    Near are those whose code begins so, else the nearest of the topic, else those whose name is nearly so, else those that speak of
-    it.
-    """
+    """The message about a rule that is not there, with those whose code or name is written much like it, or that speak of it."""
     asked = text.strip().lower()
-    code = re.fullmatch(r"csi([0-9]+)", asked)
-    near = [rule for rule in RULES if asked and rule.CODE.lower().startswith(asked)][:MOST_NEAR]
-    if not near and code is not None:
-        topic = [rule for rule in RULES if rule.CODE.startswith(f"CSI{code[1][0]}")]
-        near = sorted(topic, key=lambda rule: abs(int(rule.CODE[3:]) - int(code[1][:3])))[:3]
-    elif not near:
-        names = {rule.NAME: rule for rule in RULES}
-        near = [names[name] for name in get_close_matches(asked, names, n=3, cutoff=0.6)]
-        near = near or [rule for rule in RULES if asked and asked in f"{rule.NAME} {rule.__doc__}".lower()][:MOST_NEAR]
-    found = ", ".join(f"{rule.CODE} ({rule.NAME})" for rule in near)
+    known = {key: rule for rule in RULES for key in (rule.name, rule.code.lower())}
+    near = [rule for rule in RULES if asked and rule.code.lower().startswith(asked)]
+    near = near or [known[key] for key in get_close_matches(asked, known, n=3, cutoff=0.7)]
+    near = near or [rule for rule in RULES if asked and asked in rule.text.lower()]
+    found = ", ".join(f"{rule.code} ({rule.name})" for rule in near[:6])
     return f"there is no rule {text!r}; {f'did you mean {found}? ' if found else ''}`cs_input_analyzer rules` lists them all"

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
-from types import ModuleType
-
-from cs_input_analyzer.rules import RULES, TOPICS, first_line, topic_of
+from cs_input_analyzer.rules import RULES, TOPICS
 
 HEAD = """# Rules
 
@@ -19,23 +16,12 @@ This page is generated: `python -m cs_input_analyzer.rules > docs/rules.md`.
 
 def page() -> str:
     """The page as Markdown: a list by topic, then the rules."""
-    listed = [_listing(topic) for topic in TOPICS.values() if any(topic_of(rule) == topic for rule in RULES)]
-    return "\n".join([HEAD, *listed, *map(_section, RULES)])
-
-
-def _listing(topic: str) -> str:
-    rows = [
-        f"| [{rule.CODE}](#{_anchor(rule)}) | `{rule.NAME}` | {first_line(rule)} |" for rule in RULES if topic_of(rule) == topic
-    ]
-    return "\n".join([f"**{topic.capitalize()}**", "", "| code | name | finds |", "|---|---|---|", *rows, ""])
-
-
-def _section(rule: ModuleType) -> str:
-    return f"## {rule.CODE} {rule.NAME}\n\n{inspect.cleandoc(rule.__doc__ or '')}\n"
-
-
-def _anchor(rule: ModuleType) -> str:
-    return f"{rule.CODE} {rule.NAME}".lower().replace(" ", "-")
+    parts = [HEAD]
+    for topic in TOPICS.values():
+        parts += [f"**{topic.capitalize()}**", "", "| code | name | finds |", "|---|---|---|"]
+        listed = [rule for rule in RULES if rule.topic == topic]
+        parts += [f"| [{r.code}](#{r.code.lower()}-{r.name}) | `{r.name}` | {r.first_line} |" for r in listed] + [""]
+    return "\n".join([*parts, *(f"## {rule.code} {rule.name}\n\n{rule.text}\n" for rule in RULES)])
 
 
 if __name__ == "__main__":

@@ -24,8 +24,6 @@ from collections.abc import Iterator
 from cs_input_analyzer.planning.evidence import cpus_of_task
 from cs_input_analyzer.records import Case, Finding, Op
 
-CODE = "CSI507"
-NAME = "autotune-sees-host"
 BUDGET = "autotune.cpu_budget"
 POOL = "threading.private_threadpool_size"
 PARALLELISM = ("parallelism", "num_parallel_calls")
@@ -45,7 +43,6 @@ def _from_option(case: Case) -> Iterator[Finding]:
         if cpus is None or not isinstance(budget, int) or budget <= cpus:
             continue
         yield Finding(
-            code=CODE,
             severity="warning" if budget >= TOO_MANY_RATIO * cpus else "info",
             message=f"AUTOTUNE is told to use {budget} CPUs, and a task has {cpus}",
             op=op.name,
@@ -65,7 +62,6 @@ def _from_tuning(case: Case) -> Iterator[Finding]:
                 pool = next((op for op in case.pipeline.ops if (_threads(op) or 0) > cpus), None)
                 cause = f": {POOL}={_threads(pool)} gives it the threads for them" if pool is not None else ""
                 yield Finding(
-                    code=CODE,
                     severity="warning",
                     message=f"AUTOTUNE chose {tuned.value:.0f} parallel calls in a task of {cpus} CPUs{cause}",
                     op=tuned.op if pool is None else pool.name,
@@ -97,7 +93,6 @@ def _from_quota(case: Case) -> Iterator[Finding]:
     if host is None or "quota" not in host.cpu_budget_source or host.cpu_budget * TOO_MANY_RATIO > host.cpus:
         return
     yield Finding(
-        code=CODE,
         severity="info",
         message=f"a quota gives this process {host.cpu_budget} of {host.cpus} CPUs, which TensorFlow does not see",
         evidence={"cpu_budget": host.cpu_budget, "cpus": host.cpus, "source": host.cpu_budget_source},

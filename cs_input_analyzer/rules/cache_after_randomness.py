@@ -20,9 +20,6 @@ from cs_input_analyzer.pipeline.op_kinds import SHUFFLES
 from cs_input_analyzer.pipeline.op_traits import chain_before, decodes, draws_by_seed, draws_random_numbers
 from cs_input_analyzer.records import Case, Finding, Op
 
-CODE = "CSI204"
-NAME = "cache-after-randomness"
-
 
 def find(case: Case) -> Iterator[Finding]:
     ops = case.pipeline.ops
@@ -41,7 +38,6 @@ def find(case: Case) -> Iterator[Finding]:
             yield _finding(cache, by_seed, case, is_certain=False)
         elif shuffle is not None and not _is_shuffled_again(cache, case):
             yield Finding(
-                code=CODE,
                 severity="info",
                 message=f"{cache.name} keeps the order that {shuffle.name} gave in the first pass: every pass has that same order",
                 op=cache.name,
@@ -57,7 +53,6 @@ def _finding(cache: Op, random: Op, case: Case, *, is_certain: bool) -> Finding:
     split = " and split the decoding from what is random" if decodes(random) else ""
     what = "draws" if is_certain else "draws by seed, if its seeds differ between passes,"
     return Finding(
-        code=CODE,
         severity="warning" if is_certain else "info",
         message=f"{cache.name} keeps what {random.name} {what} in the first pass: later passes repeat it exactly",
         op=cache.name,

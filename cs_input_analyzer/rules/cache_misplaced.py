@@ -30,9 +30,6 @@ from cs_input_analyzer.pipeline.op_traits import (
 from cs_input_analyzer.planning.evidence import cache_bytes_per_node, free_bytes_per_node, share_of
 from cs_input_analyzer.records import Case, Edit, Finding, Op, Severity
 
-CODE = "CSI205"
-NAME = "cache-misplaced"
-
 COSTLY_RATIO = 0.2
 MEMORY_RATIO = 0.5
 
@@ -91,7 +88,6 @@ def _finding(cache: Op, other: Op, severity: Severity, message: str, fix: str, s
     is_near = len(swapped) == 2 and next(iter(chain_before(swapped[1], case.pipeline.ops)), None) == swapped[0]
     share = share_of(case, (other,)) if is_map(other) else None
     return Finding(
-        code=CODE,
         severity=severity,
         message=message,
         op=cache.name,

@@ -26,9 +26,6 @@ from cs_input_analyzer.planning.evidence import bottleneck, cache_bytes_per_node
 from cs_input_analyzer.records import Case, Edit, Finding, Op
 from cs_input_analyzer.units import format_bytes
 
-CODE = "CSI202"
-NAME = "cache-missing"
-
 # Maps that take this share of the CPU time are worth doing once.
 COSTLY_RATIO = 0.2
 LARGE_RATIO = 0.4
@@ -54,7 +51,6 @@ def find(case: Case) -> Iterator[Finding]:
     frozen = [one for one in up_to_here if gives_another_order(one, ops)]
     is_mixed = any(one.kind in SHUFFLES for one in downstream(op, ops))
     yield Finding(
-        code=CODE,
         severity="warning" if is_slow or (saved or 0.0) >= LARGE_RATIO else "info",
         message=f"every pass does again all up to {op.name}; its result would take {format_bytes(need)} of a node's memory",
         op=op.name,

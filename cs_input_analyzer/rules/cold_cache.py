@@ -28,8 +28,6 @@ from cs_input_analyzer.planning.evidence import READING, bottleneck
 from cs_input_analyzer.records import Case, Finding
 from cs_input_analyzer.units import format_ratio
 
-CODE = "CSI505"
-NAME = "cold-cache"
 WARM_RATIO = 0.9
 FILLING_RATIO = 0.02
 
@@ -47,7 +45,6 @@ def find(case: Case) -> Iterator[Finding]:
     reading = bottleneck(case, READING) if known[-1] < WARM_RATIO else None
     effect = "and reading them held the worker back: later passes will be faster" if reading else "later passes may be faster"
     yield Finding(
-        code=CODE,
         severity="warning" if reading else "info",
         message=f"only {format_ratio(known[0])} of the files were in memory when measuring began; {effect}",
         evidence={
@@ -66,7 +63,6 @@ def _own_cache(case: Case) -> Iterator[Finding]:
         return
     op = next((op for op in case.pipeline.ops if op.kind in KEEPERS and op.within is None), None)
     yield Finding(
-        code=CODE,
         severity="warning",
         message="the cache of the pipeline was not full when measuring ended: all numbers are of the first pass",
         op=op.name if op else None,

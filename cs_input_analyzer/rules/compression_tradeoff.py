@@ -22,8 +22,6 @@ from cs_input_analyzer.planning.evidence import bottleneck, share_of
 from cs_input_analyzer.records import Case, Finding, Op, StationKind
 from cs_input_analyzer.units import format_ratio
 
-CODE = "CSI404"
-NAME = "compression-tradeoff"
 READERS = ("TFRecord", "TextLine", "FixedLengthRecord", "CSV")
 ENCODED = frozenset({"DecodeJpeg", "DecodePng", "DecodeImage", "DecodeAndCropJpeg", "DecodeGif", "DecodeWebP"})
 LARGE_RATIO = 0.2
@@ -55,7 +53,6 @@ def find(case: Case) -> Iterator[Finding]:
 
 def _finding(op: Op, severity: str, message: str, fix: str, share: float | None, storage: object) -> Finding:
     return Finding(
-        code=CODE,
         severity="warning" if severity == "warning" else "info",
         message=message,
         op=op.name,

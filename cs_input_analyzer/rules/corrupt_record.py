@@ -15,9 +15,6 @@ from collections.abc import Iterator
 
 from cs_input_analyzer.records import Case, Finding
 
-CODE = "CSI501"
-NAME = "corrupt-record"
-
 
 def find(case: Case) -> Iterator[Finding]:
     seen: set[str] = set()
@@ -28,7 +25,6 @@ def find(case: Case) -> Iterator[Finding]:
                 continue
             seen.add(what)
             yield Finding(
-                code=CODE,
                 severity="error",
                 message=f"worker {worker.index} met an element that cannot be read, {worker.message}",
                 evidence={"worker": worker.index, "layout": str(measurement.layout)},

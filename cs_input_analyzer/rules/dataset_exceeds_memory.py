@@ -19,9 +19,6 @@ from cs_input_analyzer.planning.capacity import dataset_bytes_per_node
 from cs_input_analyzer.records import Case, Finding
 from cs_input_analyzer.units import format_bytes
 
-CODE = "CSI503"
-NAME = "dataset-exceeds-memory"
-
 
 def find(case: Case) -> Iterator[Finding]:
     files, plan = case.pipeline.files, case.plan
@@ -34,7 +31,6 @@ def find(case: Case) -> Iterator[Finding]:
     is_cold = plan.cache_state == "cold"
     basis = "the plan rests on cold reads" if is_cold else "but the plan rests on files in the cache, which training will not find"
     yield Finding(
-        code=CODE,
         severity="info" if is_cold else "warning",
         message=f"each node reads {format_bytes(need)} and has {format_bytes(max(0, room))} left to keep them in: {basis}",
         evidence={"bytes_per_node": need, "free_bytes_per_node": max(0, room), "cache_state": plan.cache_state},

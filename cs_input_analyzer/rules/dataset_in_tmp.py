@@ -16,8 +16,6 @@ from collections.abc import Iterator
 from cs_input_analyzer.records import Case, Finding
 from cs_input_analyzer.units import format_bytes
 
-CODE = "CSI504"
-NAME = "dataset-in-tmp"
 TEMPORARY = ("/tmp", "/var/tmp", "/dev/shm")
 IN_MEMORY = ("tmpfs", "ramfs")
 
@@ -35,7 +33,6 @@ def find(case: Case) -> Iterator[Finding]:
     is_memory = file_system in IN_MEMORY or folder == "/dev/shm"
     effect = f" and takes {format_bytes(files.bytes)} of this host's memory" if is_memory else ""
     yield Finding(
-        code=CODE,
         severity="info",
         message=f"the dataset is in {folder}, a folder for temporary files{effect}; training may read from a slower place",
         evidence={"directory": directory, "file_system": file_system, "bytes": files.bytes},

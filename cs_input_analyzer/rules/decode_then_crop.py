@@ -27,8 +27,6 @@ from cs_input_analyzer.planning.evidence import share_of
 from cs_input_analyzer.records import Case, Finding, Op
 from cs_input_analyzer.units import format_ratio
 
-CODE = "CSI403"
-NAME = "decode-then-crop"
 DECODES = frozenset({"DecodeJpeg"})
 WINDOW_ONLY = frozenset({"DecodeAndCropJpeg"})
 # What tf.slice, tf.image.random_crop, central_crop and crop_to_bounding_box become; `CropAndResize` is tf.image.crop_and_resize.
@@ -52,7 +50,6 @@ def find(case: Case) -> Iterator[Finding]:
         does_more = calls_costly_ops(op, besides=DECODES)
         cost = f" ({op.name} takes {format_ratio(share)} of the CPU time)" if share is not None and not does_more else ""
         yield Finding(
-            code=CODE,
             severity="warning" if share is not None and share >= LARGE_RATIO and not does_more else "info",
             message=f"the whole image is decoded and then cropped{cost}",
             op=op.name,

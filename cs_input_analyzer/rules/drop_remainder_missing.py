@@ -22,8 +22,6 @@ from cs_input_analyzer.pipeline.lineage import without_end
 from cs_input_analyzer.pipeline.samples import batching_op
 from cs_input_analyzer.records import Case, Finding, Op
 
-CODE = "CSI307"
-NAME = "drop-remainder-missing"
 KINDS = ("Batch", "ParallelBatch", "PaddedBatch")
 # Samples of a batch are a quotient of two measured rates: rounding is no missing sample.
 ALMOST = 0.999
@@ -46,7 +44,6 @@ def find(case: Case) -> Iterator[Finding]:
         why, fix = "the last batch may be smaller", _fix(op, case.pipeline.ops)
         after = argument_set(op, case.pipeline.ops, "drop_remainder", "True") if op.kind in KINDS else None
     yield Finding(
-        code=CODE,
         severity="warning",
         message=f"the number of samples in a batch is unknown when the model is compiled: {why}",
         op=op.name,

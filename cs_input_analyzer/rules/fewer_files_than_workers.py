@@ -18,8 +18,6 @@ from pathlib import PurePath
 
 from cs_input_analyzer.records import Case, FileSet, Finding, Op
 
-CODE = "CSI301"
-NAME = "fewer-files-than-workers"
 FILES_PER_WORKER = 4
 RECIPE = """\
 import contextlib, glob
@@ -45,7 +43,6 @@ def find(case: Case) -> Iterator[Finding]:
     wanted = FILES_PER_WORKER * workers
     recipe = _recipe(case.pipeline.ops, files, wanted)
     yield Finding(
-        code=CODE,
         severity="warning",
         message=f"the demand needs more input workers than the {files.count} files can be shared out to",
         op=shard.name if shard else None,

@@ -14,16 +14,12 @@ from collections.abc import Iterator
 
 from cs_input_analyzer.records import Case, Finding
 
-CODE = "CSI203"
-NAME = "file-cache-redirected"
-
 
 def find(case: Case) -> Iterator[Finding]:
     if not case.pipeline.redirected:
         return
     op = next((op for op in case.pipeline.ops if op.kind in ("Cache", "Snapshot", "Save")), None)
     yield Finding(
-        code=CODE,
         severity="info",
         message=f"writes to {', '.join(case.pipeline.redirected)} went to a private folder; the rate is that of a first pass",
         op=op.name if op else None,

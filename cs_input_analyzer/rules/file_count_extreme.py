@@ -22,8 +22,6 @@ from cs_input_analyzer.planning.evidence import READING, bottleneck, workers_of
 from cs_input_analyzer.records import Case, FileSet, Finding, Storage
 from cs_input_analyzer.units import format_bytes, format_count, format_ratio
 
-CODE = "CSI405"
-NAME = "file-count-extreme"
 HUGE_BYTES = 256 * 2**20
 MANY = 1000
 SMALL_BYTES = 2**20
@@ -47,7 +45,6 @@ def find(case: Case) -> Iterator[Finding]:
     wait = f": {format_ratio(waiting)} of the reading is waiting for the next file to open" if waiting is not None else ""
     message = f"{format_count(files.count)} files of {format_bytes(mean)} each{wait}" if is_tiny else _huge(files)
     yield Finding(
-        code=CODE,
         severity="warning" if is_bad else "info",
         message=message,
         op=reader.name if reader else None,

@@ -23,9 +23,6 @@ from cs_input_analyzer.pipeline.threads import inside
 from cs_input_analyzer.planning.evidence import READING, bottleneck, files_read, reads_at_once
 from cs_input_analyzer.records import Case, Edit, Finding
 
-CODE = "CSI104"
-NAME = "flat-map-over-files"
-
 
 def find(case: Case) -> Iterator[Finding]:
     ops = case.pipeline.ops
@@ -41,7 +38,6 @@ def find(case: Case) -> Iterator[Finding]:
         reads = reads_at_once(case) if is_moot else None
         reads_slowly = station is not None and (station.op in {op.name, *(other.name for other in inside(op, ops)), None})
         yield Finding(
-            code=CODE,
             severity="warning" if reads_slowly else "info",
             message=f"{op.name} reads {read} one after the other" + (", which limits the worker" if reads_slowly else ""),
             op=op.name,

@@ -22,9 +22,6 @@ from cs_input_analyzer.pipeline.op_traits import chain_before, cost_of, is_costl
 from cs_input_analyzer.planning.evidence import share_of
 from cs_input_analyzer.records import Case, Edit, Finding, Op
 
-CODE = "CSI108"
-NAME = "late-filter"
-
 COSTLY_RATIO = 0.2
 DROPPED_RATIO = 0.1
 # From this share of the CPU time on the waste is worth a warning.
@@ -47,7 +44,6 @@ def find(case: Case) -> Iterator[Finding]:
         names = " and ".join(one.name for one in reversed(maps))
         how_many = f" {dropped:.0%} of the elements" if dropped is not None else " elements"
         yield Finding(
-            code=CODE,
             severity="warning" if wasted is not None and wasted >= WASTED_RATIO else "info",
             message=f"{op.name} drops{how_many} after {names} worked on them",
             op=op.name,

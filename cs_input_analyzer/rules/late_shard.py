@@ -23,8 +23,6 @@ from cs_input_analyzer.pipeline.threads import reader_ops
 from cs_input_analyzer.planning.evidence import share_of, workers_of
 from cs_input_analyzer.records import Case, Finding, Op
 
-CODE = "CSI305"
-NAME = "late-shard"
 COSTLY = TRANSFORMS | OPENS | BATCHING
 
 
@@ -43,7 +41,6 @@ def find(case: Case) -> Iterator[Finding]:
         is_only_way = not readers or (files is not None and files.count < needed)
         wasted = [op for op in passed if op in readers or op in makers or op.kind in COSTLY]
         yield Finding(
-            code=CODE,
             severity="info" if is_only_way else "warning",
             message=f"every worker {_doing(wasted)} everything and keeps one {_unit(passed)} in {needed}",
             op=shard.name,

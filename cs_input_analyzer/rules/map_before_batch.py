@@ -21,9 +21,6 @@ from cs_input_analyzer.pipeline.op_traits import chain_before, cost_of, is_eleme
 from cs_input_analyzer.planning.evidence import bottleneck
 from cs_input_analyzer.records import Case, Edit, Finding, Op
 
-CODE = "CSI106"
-NAME = "map-before-batch"
-
 SMALL_RATIO = 0.05
 # From this share of a full CPU on, and with calls this short, batching first is worth a warning.
 LARGE_RATIO = 0.3
@@ -58,7 +55,6 @@ def _finding(op: Op, size: int, case: Case) -> Finding:
     is_parsing = "ParseExampleV2" in op.function_ops
     how = "parse whole batches with tf.io.parse_example" if is_parsing else "do it once for a whole batch"
     return Finding(
-        code=CODE,
         severity="warning" if is_short and is_large and is_bound else "info",
         message=f"{op.name} is called for each sample, {size} times for each batch, and could take the whole batch",
         op=op.name,

@@ -24,10 +24,6 @@ from collections.abc import Iterator
 
 from cs_input_analyzer.records import Case, Finding, Op, Severity
 
-CODE = "CSI303"
-NAME = "no-shard"
-
-
 _FIX = "shard the list of file names by the number and index of the workers in TF_CONFIG, before anything reads them"
 _FIXES = {
     "given": "shard the list of file names by input_context.num_input_pipelines and input_pipeline_id, before anything reads them",
@@ -84,7 +80,6 @@ def _context_tried(case: Case) -> str:
 def _finding(case: Case, severity: Severity, message: str, announced: int, workers: int, shard: Op | None = None) -> Finding:
     source = shard or next((op for op in case.pipeline.ops if op.within is None), None)
     return Finding(
-        code=CODE,
         severity=severity,
         message=message,
         op=source.name if source else None,

@@ -19,9 +19,6 @@ from cs_input_analyzer.pipeline.lineage import freeing_shuffle
 from cs_input_analyzer.pipeline.op_traits import cost_of, option
 from cs_input_analyzer.records import Case, Finding, Op
 
-CODE = "CSI107"
-NAME = "order-forced"
-
 _ORDERED = ("ParallelMap", "ParallelInterleave", "ParallelBatch", "ParallelFilter")
 
 
@@ -35,7 +32,6 @@ def find(case: Case) -> Iterator[Finding]:
             continue
         cost = cost_of(op, case.profile)
         yield Finding(
-            code=CODE,
             severity="info",
             message=f"{op.name} keeps its elements in order, and {shuffle.name} then shuffles them without a seed",
             op=op.name,

@@ -21,8 +21,6 @@ from statistics import median
 from cs_input_analyzer.records import Case, Finding, Noise
 from cs_input_analyzer.units import format_ratio
 
-CODE = "CSI506"
-NAME = "oversubscribed-cpus"
 STOLEN_RATIO = 0.05
 PREEMPTED_RATIO = 1.0  # 0.55 at most in workers alone on a quiet host, all their CPUs busy
 
@@ -32,7 +30,6 @@ def find(case: Case) -> Iterator[Finding]:
     if today is not None and today.layout.cpus_per_node > case.cluster.cpus_per_node:
         wanted, there = today.layout.cpus_per_node, case.cluster.cpus_per_node
         yield Finding(
-            code=CODE,
             severity="warning",
             message=f"the launch in use today, {today.layout}, wants {wanted} CPUs of nodes that have {there}",
             evidence={"layout": str(today.layout), "cpus_per_node_wanted": wanted, "cpus_per_node": there},
@@ -48,7 +45,6 @@ def find(case: Case) -> Iterator[Finding]:
         facts.append(f"threads that had lost their CPU waited for {preempted:.1f} times as long as they ran")
     if facts:
         yield Finding(
-            code=CODE,
             severity="info",
             message=f"the measuring host was busy with something else: {' and '.join(facts)}",
             evidence={"steal_ratio": stolen, "preempted_ratio": preempted, "launches": len(alone)},

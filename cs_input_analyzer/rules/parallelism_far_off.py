@@ -23,9 +23,6 @@ from cs_input_analyzer.planning.evidence import BUSY_RATIO, bottleneck, busy_rat
 from cs_input_analyzer.records import Case, Edit, Finding, Op
 from cs_input_analyzer.units import format_bytes
 
-CODE = "CSI102"
-NAME = "parallelism-far-off"
-
 CALLS_PER_CPU = 4
 # Up to this many calls are never many: they wait for storage as often as not.
 FEW_CALLS = 16
@@ -80,7 +77,6 @@ def _finding(
     # Without a cycle_length TensorFlow chooses one by the number of calls, and another order comes of it.
     is_ordered = is_interleave and not has_written_cycle(op, case.pipeline.ops) and freeing_shuffle(op, case.pipeline.ops) is None
     return Finding(
-        code=CODE,
         severity="warning" if severity == "warning" else "info",
         message=message,
         op=op.name,

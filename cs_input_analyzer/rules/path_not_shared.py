@@ -18,8 +18,6 @@ from collections.abc import Iterator
 
 from cs_input_analyzer.records import Case, Finding
 
-CODE = "CSI310"
-NAME = "path-not-shared"
 # By the Filesystem Hierarchy Standard 3.0 and systemd's `file-hierarchy(7)`: each host's own, whatever lies below them elsewhere.
 NODE_LOCAL = ("/tmp", "/var/tmp", "/dev/shm", "/run", "/proc")
 
@@ -37,7 +35,6 @@ def find(case: Case) -> Iterator[Finding]:
     file_system = storage.file_system if storage is not None else None
     why = f"{by_name} is each node's own" if by_name else f"{file_system or 'it'} is a local file system"
     yield Finding(
-        code=CODE,
         severity="warning" if "slurm" in case.cluster.source.lower() else "info",
         message=f"the plan has {nodes} nodes, but the data in {directory} are on this one only ({why})",
         evidence={"directory": directory, "file_system": file_system, "is_shared": is_shared, "nodes": nodes},

@@ -23,9 +23,6 @@ from cs_input_analyzer.pipeline.source.code import AUTOTUNE
 from cs_input_analyzer.planning.evidence import bottleneck
 from cs_input_analyzer.records import Case, Edit, EditKind, Finding, Op
 
-CODE = "CSI201"
-NAME = "prefetch-missing"
-
 # Ops that hand elements on without working on them.
 _HANDS_ON = HANDS_ON | {"Repeat", "Take", "Skip"}
 
@@ -58,7 +55,6 @@ def _last_working(ops: tuple[Op, ...]) -> Op | None:
 def _finding(op: Op, case: Case, message: str, kind: EditKind) -> Finding:
     station = bottleneck(case, ("serial op",))
     return Finding(
-        code=CODE,
         severity="warning" if station is not None and station.op == op.name else "info",
         message=message,
         op=op.name,

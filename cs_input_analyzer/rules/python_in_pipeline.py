@@ -26,8 +26,6 @@ from cs_input_analyzer.planning.evidence import bottleneck, share_of, station_of
 from cs_input_analyzer.records import Case, Finding, Op, OpCost, StationKind
 from cs_input_analyzer.units import format_rate, format_ratio
 
-CODE = "CSI401"
-NAME = "python-in-pipeline"
 LARGE_RATIO, SMALL_RATIO = 0.2, 0.01
 # Elements of a sample, between those of a batch and one each.
 HALF = 0.5
@@ -53,7 +51,6 @@ def find(case: Case) -> Iterator[Finding]:
     ]
     known = "; ".join(fact for fact in facts if fact)
     yield Finding(
-        code=CODE,
         severity="warning" if is_limit or (is_each_sample if share is None else share >= LARGE_RATIO) else "info",
         message=f"Python runs for every {'sample' if is_each_sample else 'batch'}, one at a time{f' ({known})' if known else ''}",
         op=op.name,

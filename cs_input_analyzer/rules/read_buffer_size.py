@@ -24,8 +24,6 @@ from cs_input_analyzer.planning.evidence import READING, bottleneck
 from cs_input_analyzer.records import Case, Edit, Finding, Storage
 from cs_input_analyzer.units import format_bytes, format_seconds
 
-CODE = "CSI406"
-NAME = "read-buffer-size"
 READERS = kinds_with("reads-list")
 TINY_BYTES = 4 * 2**10
 SMALL_BYTES = 64 * 2**10
@@ -51,7 +49,6 @@ def find(case: Case) -> Iterator[Finding]:
         edits = (Edit(kind="set-buffer", op=op.name, value=better),)
         after = source_change(edits, case.pipeline.ops)
         yield Finding(
-            code=CODE,
             severity="warning" if size <= TINY_BYTES or is_waiting else "info",
             message=f"files are read {format_bytes(size) if size else 'a record'} at a time{slowly}",
             op=op.name,

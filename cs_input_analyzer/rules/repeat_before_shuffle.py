@@ -20,9 +20,6 @@ from cs_input_analyzer.pipeline.op_kinds import SHUFFLES
 from cs_input_analyzer.pipeline.op_traits import chain_before
 from cs_input_analyzer.records import Case, Finding
 
-CODE = "CSI210"
-NAME = "repeat-before-shuffle"
-
 
 def find(case: Case) -> Iterator[Finding]:
     ops = case.pipeline.ops
@@ -39,7 +36,6 @@ def find(case: Case) -> Iterator[Finding]:
             continue
         is_near = next(iter(chain_before(shuffle, ops)), None) == repeat
         yield Finding(
-            code=CODE,
             severity="info",
             message=f"{shuffle.name} comes after {repeat.name}, so it mixes samples of different passes",
             op=shuffle.name,

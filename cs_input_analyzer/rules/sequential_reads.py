@@ -23,9 +23,6 @@ from cs_input_analyzer.pipeline.threads import inside
 from cs_input_analyzer.planning.evidence import READING, bottleneck, files_read, reads_at_once
 from cs_input_analyzer.records import Case, Edit, Finding, Op
 
-CODE = "CSI105"
-NAME = "sequential-reads"
-
 
 def find(case: Case) -> Iterator[Finding]:
     ops = case.pipeline.ops
@@ -72,7 +69,6 @@ def _finding(op: Op, case: Case, fix: str, edits: tuple[Edit, ...]) -> Finding:
     names = {op.name, None, *(other.name for other in inside(op, case.pipeline.ops))}
     holds_back = station is not None and station.op in names
     return Finding(
-        code=CODE,
         severity="warning" if holds_back else "info",
         message=f"{op.name} reads one file at a time" + (", which holds the worker back" if holds_back else ""),
         op=op.name,

@@ -23,9 +23,6 @@ from cs_input_analyzer.pipeline.threads import is_serial
 from cs_input_analyzer.planning.evidence import BUSY_RATIO, bottleneck, busy_ratio, rate_of_worker, widest_cpus
 from cs_input_analyzer.records import Case, Edit, Finding, Op
 
-CODE = "CSI101"
-NAME = "serial-map"
-
 # Below this share of the CPU time, or of all time where it waits, a map is not worth another thread.
 SMALL_RATIO = 0.05
 
@@ -40,7 +37,6 @@ def find(case: Case) -> Iterator[Finding]:
         busy = busy_ratio(case, op)
         holds_back = (station is not None and station.op == op.name) or (busy or 0.0) >= BUSY_RATIO
         yield Finding(
-            code=CODE,
             severity="warning" if holds_back else "info",
             message=f"{op.name} makes one call at a time: {why}"
             + (", and its one thread holds the worker back" if holds_back else ""),

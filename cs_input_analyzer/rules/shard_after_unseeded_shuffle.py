@@ -21,9 +21,6 @@ from cs_input_analyzer.pipeline.op_kinds import SHUFFLES
 from cs_input_analyzer.pipeline.source.code import argument_of, count_calls, with_argument
 from cs_input_analyzer.records import Case, Finding, Op
 
-CODE = "CSI304"
-NAME = "shard-after-unseeded-shuffle"
-
 
 def find(case: Case) -> Iterator[Finding]:
     if case.plan is not None and case.plan.input_workers < 2:
@@ -36,7 +33,6 @@ def find(case: Case) -> Iterator[Finding]:
             continue
         after = _seeded(shuffle)
         yield Finding(
-            code=CODE,
             severity="warning",
             message="each worker takes its shard of an order of its own: the shards overlap and miss files",
             op=shuffle.name,

@@ -22,9 +22,6 @@ from cs_input_analyzer.pipeline.op_traits import cost_of, has_written_cycle, ope
 from cs_input_analyzer.planning.evidence import READING, bottleneck, files_read, reads_at_once, widest_cpus
 from cs_input_analyzer.records import Case, Edit, EditKind, Finding, Op
 
-CODE = "CSI103"
-NAME = "short-cycle"
-
 # Four readers keep a local disk or a page cache busy; beyond that it is the storage that decides.
 ENOUGH_READERS = 4
 # More readers pay where they draw so many times more.
@@ -62,7 +59,6 @@ def _fixed(op: Op, cycle: int, case: Case) -> Iterator[Finding]:
     if isinstance(calls, int) and 0 < calls < better:
         wanted.append(("set-parallelism", "num_parallel_calls"))
     yield Finding(
-        code=CODE,
         severity="info",  # until the gain has been measured: on small records a fixed cycle can be the faster one
         message=f"{op.name} reads from {_files(now)} at a time, {better} at a time may draw more",
         op=op.name,
@@ -77,7 +73,6 @@ def _waiting(op: Op, now: float, reads: int, case: Case) -> Finding:
     has_calls = "num_parallel_calls" in op.parameters
     calls = (Edit(kind="set-parallelism", op=op.name, value=reads),) if has_calls else ()
     return Finding(
-        code=CODE,
         severity="warning",
         message=f"{op.name} reads from {_files(round(now))} at a time and mostly waits for them; {reads} would keep the CPUs busy",
         op=op.name,

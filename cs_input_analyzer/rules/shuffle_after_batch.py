@@ -22,9 +22,6 @@ from cs_input_analyzer.pipeline.source.code import with_calls_swapped
 from cs_input_analyzer.records import Case, Finding, Op
 from cs_input_analyzer.units import format_bytes
 
-CODE = "CSI209"
-NAME = "shuffle-after-batch"
-
 # A buffer of batches that takes this share of a task's memory is reported even where the samples were mixed.
 MEMORY_RATIO = 0.05
 
@@ -46,7 +43,6 @@ def find(case: Case) -> Iterator[Finding]:
             continue
         size = f", up to {format_bytes(held)}" if held is not None else ""
         yield Finding(
-            code=CODE,
             severity="info" if is_mixed else "warning",
             message=f"{shuffle.name} mixes whole batches ({count:,} of them{size}), not the samples in them",
             op=shuffle.name,

@@ -22,9 +22,6 @@ from cs_input_analyzer.pipeline.samples import samples_reaching
 from cs_input_analyzer.planning.evidence import samples_of_worker, workers_of
 from cs_input_analyzer.records import Case, Finding
 
-CODE = "CSI207"
-NAME = "shuffle-exceeds-shard"
-
 # A gap between two passes that takes this share of a pass, and is long enough to be felt, is worth a warning.
 GAP_RATIO = 0.1
 LONG_GAP_S = 1.0
@@ -47,7 +44,6 @@ def find(case: Case) -> Iterator[Finding]:
         share = _gap_share(case, gap_s, samples)
         workers = workers_of(case) if case.is_sharded else None
         yield Finding(
-            code=CODE,
             severity="warning" if (gap_s or 0.0) >= LONG_GAP_S and (share or 0.0) >= GAP_RATIO else "info",
             message=f"the buffer of {op.name} takes {count:,} elements, and a worker has only about {samples:,.0f}",
             op=op.name,

@@ -20,9 +20,6 @@ from cs_input_analyzer.pipeline.samples import samples_reaching
 from cs_input_analyzer.records import Case, Edit, Finding, Op
 from cs_input_analyzer.units import format_bytes
 
-CODE = "CSI206"
-NAME = "shuffle-of-decoded"
-
 GROWTH_RATIO = 2.0
 SMALL_BYTES = 16 * 2**20
 # From this share of a task's memory on the buffer is worth a warning.
@@ -46,7 +43,6 @@ def find(case: Case) -> Iterator[Finding]:
         room = case.cluster.memory_bytes_per_node / (case.plan.tasks_per_node if case.plan else 1)
         crossed = maps[: maps.index(decoder) + 1]
         yield Finding(
-            code=CODE,
             severity="warning" if held is not None and held > MEMORY_RATIO * room else "info",
             message=f"{shuffle.name} keeps {count:,} decoded elements" + (f", {format_bytes(held)}" if held is not None else ""),
             op=shuffle.name,

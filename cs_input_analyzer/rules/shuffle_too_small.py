@@ -22,9 +22,6 @@ from cs_input_analyzer.pipeline.threads import reader_ops
 from cs_input_analyzer.planning.evidence import samples_of_worker
 from cs_input_analyzer.records import Case, Finding, Op
 
-CODE = "CSI208"
-NAME = "shuffle-too-small"
-
 # A buffer of so many batches mixes what stands together in a file.
 BATCHES = 10
 SHARD_RATIO = 0.01
@@ -46,7 +43,6 @@ def find(case: Case) -> Iterator[Finding]:
         better = max(better, round(SHARD_RATIO * samples))
     limit = f"a batch of {batch}" if count < batch else f"a hundredth of a worker's {samples:,.0f} samples"
     yield Finding(
-        code=CODE,
         severity="info",
         message=f"the buffer of {op.name} takes {count:,} elements, less than {limit}: neighbours stay together",
         op=op.name,

@@ -21,8 +21,6 @@ from cs_input_analyzer.planning.evidence import bottleneck, workers_of
 from cs_input_analyzer.records import Case, FileSet, Finding
 from cs_input_analyzer.units import format_bytes
 
-CODE = "CSI306"
-NAME = "skewed-file-sizes"
 SKEWED_RATIO = 2.0  # largest file over mean file
 UNEVEN_RATIO = 1.5  # largest shard over mean shard
 
@@ -40,7 +38,6 @@ def find(case: Case) -> Iterator[Finding]:
     shard = next((op for op in case.pipeline.ops if op.kind == "Shard"), None)
     effect = f": the largest of {workers} shards is at least {uneven:.1f} times the mean" if uneven else ""
     yield Finding(
-        code=CODE,
         severity="warning" if is_bad else "info",
         message=f"the largest file has {format_bytes(files.largest_bytes)}, "
         f"the mean one {format_bytes(files.bytes / files.count)}{effect}",

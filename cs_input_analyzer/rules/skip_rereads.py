@@ -23,8 +23,6 @@ from cs_input_analyzer.planning.evidence import rate_of_worker
 from cs_input_analyzer.records import Case, Finding, Op
 from cs_input_analyzer.units import format_count, format_seconds
 
-CODE = "CSI309"
-NAME = "skip-rereads"
 LONG_S = 1.0
 MANY_SAMPLES = 1000
 
@@ -44,7 +42,6 @@ def find(case: Case) -> Iterator[Finding]:
         amount = f"{format_count(samples)} samples" if samples else f"{format_count(count)} elements"
         took = f", about {format_seconds(seconds)}" if seconds is not None else ""
         yield Finding(
-            code=CODE,
             severity="warning" if is_long else "info",
             message=f"{amount} are {_done(op, case)} and dropped at every {'pass' if is_repeated else 'start'}{took}",
             op=op.name,

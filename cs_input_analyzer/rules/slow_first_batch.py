@@ -21,9 +21,6 @@ from cs_input_analyzer.pipeline.samples import samples_reaching
 from cs_input_analyzer.records import Case, Finding, Op, WorkerResult
 from cs_input_analyzer.units import format_seconds
 
-CODE = "CSI211"
-NAME = "slow-first-batch"
-
 QUICK_S = 2.0
 TIMES = 20.0
 LONG_S = 60.0
@@ -46,7 +43,6 @@ def find(case: Case) -> Iterator[Finding]:
     is_fill = shuffle is not None and fill_s >= CAUSE_RATIO * first_s
     cause = f": {shuffle.name} fills its buffer of {count:,} elements first" if shuffle is not None and is_fill else ""
     yield Finding(
-        code=CODE,
         severity="warning" if first_s >= LONG_S else "info",
         message=f"the first batch takes {format_seconds(first_s)}, later ones {format_seconds(gap_s)}{cause}",
         op=shuffle.name if shuffle is not None and is_fill else None,

@@ -25,8 +25,6 @@ from cs_input_analyzer.planning.evidence import cpus_of_task, widest_cpus
 from cs_input_analyzer.records import Case, Edit, Finding, Op
 from cs_input_analyzer.units import counted
 
-CODE = "CSI407"
-NAME = "starved-threads"
 POOL = "threading.private_threadpool_size"
 INTRA_OP = "threading.max_intra_op_parallelism"
 
@@ -54,7 +52,6 @@ def _small_pool(case: Case, op: Op, threads: int) -> Iterator[Finding]:
     else:
         short = f"for {max(calls)} parallel calls" if starved else f"too few for the {widest} CPUs that a task had here"
     yield Finding(
-        code=CODE,
         severity="warning" if starved else "info",
         message=f"a private pool of {counted(threads, 'thread')} runs all ops of this dataset, {short}",
         op=op.name,
@@ -75,7 +72,6 @@ def _single_op(case: Case, op: Op, limit: int) -> Iterator[Finding]:
     if serial is None or busy is None or busy.kind not in MAPS or serial.idle_cpus < limit:
         return
     yield Finding(
-        code=CODE,
         severity="info",
         message=f"each op may use {limit} thread{'s' if limit > 1 else ''}: "
         f"{busy.name} keeps one busy while {serial.idle_cpus:.1f} CPUs idle",

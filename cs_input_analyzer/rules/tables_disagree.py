@@ -21,9 +21,6 @@ from cs_input_analyzer.planning.evidence import widest_cpus
 from cs_input_analyzer.records import Case, Finding
 from cs_input_analyzer.units import format_count
 
-CODE = "CSI508"
-NAME = "tables-disagree"
-
 # CPU time is counted by the scheduler's ticks, and readers run alone for a second: so far apart, neither explains the difference.
 OVER_RATIO = 1.15
 FAR_RATIO = 1.5
@@ -39,7 +36,6 @@ BETWEEN_PASSES_RATIO = 0.5
 def find(case: Case) -> Iterator[Finding]:
     for message, evidence in (*_cpus(case), *_readers(case), *_limits(case), *_passes(case)):
         yield Finding(
-            code=CODE,
             severity="info",
             message=message,
             evidence=evidence,

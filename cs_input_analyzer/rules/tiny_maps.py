@@ -18,9 +18,6 @@ from cs_input_analyzer.pipeline.samples import samples_reaching
 from cs_input_analyzer.planning.evidence import share_of
 from cs_input_analyzer.records import Case, Finding, Op
 
-CODE = "CSI109"
-NAME = "tiny-maps"
-
 MANY = 3
 # Being called costs a map 10 to 40 µs here, the more the busier the host; one that takes less than this does little else.
 TINY_S = 60e-6
@@ -43,7 +40,6 @@ def find(case: Case) -> Iterator[Finding]:
             continue
         first, share = run[-1], share_of(case, run)
         yield Finding(
-            code=CODE,
             severity="warning" if share is not None and share >= LARGE_RATIO else "info",
             message=f"{len(run)} small maps in a row ({', '.join(one.name for one in reversed(run))}) are called for each sample",
             op=first.name,

@@ -21,9 +21,6 @@ from cs_input_analyzer.pipeline.samples import batching_op
 from cs_input_analyzer.pipeline.threads import python_ops
 from cs_input_analyzer.records import Case, Component, Finding
 
-CODE = "CSI308"
-NAME = "unknown-shapes"
-
 
 def find(case: Case) -> Iterator[Finding]:
     is_batched = batching_op(case.pipeline.ops) is not None
@@ -35,7 +32,6 @@ def find(case: Case) -> Iterator[Finding]:
     made_by = ([op for op in case.pipeline.ops if op.kind in TRANSFORMS or op in python] or case.pipeline.ops)[-1:]
     names = ", ".join(f"{part.name} {_shape(part)}" for part in unknown[:4]) + (" and more" if len(unknown) > 4 else "")
     yield Finding(
-        code=CODE,
         severity="warning",
         message=f"unknown when the model is compiled: the shape of {names}",
         op=made_by[0].name if made_by else None,

@@ -23,8 +23,6 @@ from cs_input_analyzer.pipeline.samples import batching_op
 from cs_input_analyzer.records import Case, Component, Finding
 from cs_input_analyzer.units import format_bytes, format_bytes_per_s
 
-CODE = "CSI402"
-NAME = "wide-dtypes"
 NARROWER = {"float64": ("float16", 2), "int64": ("int32", 4), "uint64": ("uint32", 4)}
 # Bytes of one value.
 SIZES = {"bool": 1, "int8": 1, "uint8": 1, "int16": 2, "uint16": 2, "float16": 2, "bfloat16": 2, "int32": 4, "uint32": 4}
@@ -49,7 +47,6 @@ def find(case: Case) -> Iterator[Finding]:
     per_s = f", {format_bytes_per_s(saved_per_s)} at the planned rate" if amount and saved_per_s is not None else ""
     maps = [op for op in case.pipeline.ops if op.kind in TRANSFORMS]
     yield Finding(
-        code=CODE,
         severity="warning" if ratio is not None and ratio >= LARGE_RATIO else "info",
         message=f"{', '.join(f'{part.name} is {part.dtype}' for part in wide[:4])}{amount}{per_s}",
         op=maps[-1].name if maps else None,

@@ -18,9 +18,6 @@ from collections.abc import Iterator
 
 from cs_input_analyzer.records import Case, Finding, Measurement, WorkerResult
 
-CODE = "CSI502"
-NAME = "worker-lost"
-
 
 def find(case: Case) -> Iterator[Finding]:
     seen: dict[tuple[int, str], list[WorkerResult]] = {}
@@ -33,7 +30,6 @@ def find(case: Case) -> Iterator[Finding]:
         times = f" in {len(lost)} of {len(launches)} launches" if len(launches) > 1 else ""
         is_lost = any(worker.status == "lost" for worker in lost)
         yield Finding(
-            code=CODE,
             severity="warning" if is_lost else "info",
             message=f"worker {index} of layout {layout} was {'lost' if is_lost else 'not done in time'}{times}: {lost[0].message}",
             evidence={

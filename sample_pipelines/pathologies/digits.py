@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from sample_pipelines.bases import PIXELS, decode_digit, digit_batches, digit_decoder, listed, read, shuffled
+from sample_pipelines.bases import decode_digit, digit_batches, digit_decoder, listed, read, shuffled
+from sample_pipelines.fc_mnist import PIXELS
 from sample_pipelines.sharding import shard_files
 from sample_pipelines.tfrecords import file_pattern
 

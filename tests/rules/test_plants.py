@@ -29,7 +29,7 @@ from tests.builders import (
 )
 from tests.rules.lines import cost, measured
 
-OURS = tuple(rule for rule in rules.RULES if rule.CODE < "CSI3")
+OURS = tuple(rule for rule in rules.RULES if rule.code < "CSI3")
 WORKERS = 4
 # Small, but a batch and more in every file.
 SCALE = {"fc_mnist": 0.02, "bert_pretrain": 0.01, "gpt2": 0.02, "resnet50": 0.05, "unet": 0.07}
@@ -141,7 +141,7 @@ def test_a_clean_sample_raises_nothing(sample: Any, graph_of: GraphOf) -> None:
 def test_plants_are_listed_by_code_and_an_unknown_one_is_refused(tmp_path: Path) -> None:
     codes = [plant.raises for plant in PATHOLOGIES.values()]
     assert codes == sorted(codes)
-    assert set(codes) <= {rule.CODE for rule in rules.RULES}
+    assert set(codes) <= {rule.code for rule in rules.RULES}
     with pytest.raises(LookupError, match=next(iter(PATHOLOGIES))):
         write_pathology("nothing_wrong", tmp_path)
 

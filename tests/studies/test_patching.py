@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from click.testing import CliRunner
@@ -70,9 +69,7 @@ def finding_at(file: Path, line: int, old: str, new: str, **more: object) -> Fin
 
 
 def tuned(launcher: FakeLauncher, monkeypatch: pytest.MonkeyPatch, *findings: Finding, **options: object) -> Analysis:
-    rule = ModuleType("rule")
-    rule.CODE, rule.NAME, rule.find = "CSI101", "a-rule", lambda case: iter(findings)  # type: ignore[attr-defined]
-    monkeypatch.setattr(rules, "RULES", (rule,))
+    monkeypatch.setattr(rules, "RULES", (rules.Rule("CSI101", "a-rule", lambda case: findings),))
     launcher.pipeline = make_graph(ops=(make_op("map"), make_op("batch")))
     return analyze_and_patch(job(max_seconds=200.0, **options), launcher, silent)  # type: ignore[arg-type]
 

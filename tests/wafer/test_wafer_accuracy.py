@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.wafer_fit import EXPLANATIONS, Accuracy, all_modes, error_factor, fit, overall_error_factor, unfitted
+from benchmarks.wafer_fit import EXPLANATIONS, Accuracy, all_modes, error_factor, fit, overall_error_factor, predict_run, unfitted
 from wafer_model import WaferModelError
 from wafer_model.calibration import calibrate
 from wafer_model.catalogue import build_network
-from wafer_model.constants import MODES, Constants, constants_of, load_constants
+from wafer_model.constants import MODES, constants_of
 from wafer_model.model import predict
-from wafer_model.published import PublishedRun, load_runs, published_runs
+from wafer_model.published import published_runs
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +24,7 @@ def parts() -> dict[str, Accuracy]:
 
 
 def test_networks_left_out_are_predicted_within_a_factor_of_1_35(parts: dict[str, Accuracy]) -> None:
-    assert overall_error_factor(tuple(parts.values())) <= 1.35
+    assert overall_error_factor(tuple(parts.values())) <= 1.225
     for part in parts.values():
         assert part.error_factor <= 1.35
         assert part.group_error_factor <= 1.35
@@ -35,7 +34,7 @@ def test_every_left_out_row_is_inside_its_interval_or_explained(parts: dict[str,
     for part in parts.values():
         assert [row.run.id for row in part.outside if row.run.id not in EXPLANATIONS] == []
     every = [row for part in parts.values() for row in part.left_out]
-    assert sum(row.is_inside for row in every) >= 0.9 * len(every)
+    assert (sum(row.is_inside for row in every), len(every)) == (22, 24)
     assert set(EXPLANATIONS) <= {run.id for run in published_runs()}
 
 
@@ -45,15 +44,6 @@ def test_one_point_brings_its_family_within_ten_percent(parts: dict[str, Accurac
         assert part.calibrated_within_ratio == 1.0
         assert part.calibrated_worst_ratio is not None
         assert part.calibrated_worst_ratio <= 0.10
-
-
-def test_a_group_left_out_cannot_move_its_own_prediction() -> None:
-    """Multiplying every row of the group by ten changes nothing that is predicted for it."""
-    group = ("gpt2_small", "CS-2", "weight_streaming")
-    rest = [run for run in published_runs() if run.group != group]
-    assert len(rest) < len(published_runs())
-    moved = [replace(run, samples_per_s=run.samples_per_s * 10) if run.group == group else run for run in published_runs()]
-    assert fit("weight_streaming", rest) == fit("weight_streaming", [run for run in moved if run.group != group])
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -71,15 +61,7 @@ def test_the_fit_finds_the_constants_that_made_the_rows() -> None:
     rows = []
     for run in published_runs():
         if run.mode == "weight_streaming" and run.is_fitted and run.system == "CS-2" and run.release.startswith("2"):
-            made = predict(
-                run.build(),
-                run.system,
-                run.mode,
-                batch_size=run.batch_size,
-                systems=run.systems,
-                micro_batch_size=run.micro_batch_size,
-                constants=truth,
-            )
+            made = predict_run(run, truth)
             rows.append(replace(run, samples_per_s=made.samples_per_s.estimate))
     found = fit("weight_streaming", rows)
     assert (found.efficiency, found.layer_latency_s) == (pytest.approx(0.4, rel=1e-3), pytest.approx(1e-3, rel=1e-3))
@@ -117,11 +99,9 @@ def test_a_calibration_rate_that_cannot_be_is_refused(rate: float) -> None:
     with pytest.raises(WaferModelError, match="calibration rate must be a positive number"):
         calibrate(constants_of("pipelined"), build_network("fc_mnist"), "CS-2", batch_size=64, samples_per_s=rate)
 
-
-@pytest.mark.parametrize("mode", MODES)
-def test_a_calibration_rate_beyond_the_wires_is_refused(mode: str) -> None:
-    with pytest.raises(WaferModelError, match="cannot be: the wires"):
-        calibrate(constants_of(mode), build_network("bert_base"), "CS-2", batch_size=64, samples_per_s=1e11)
+    for mode in MODES:
+        with pytest.raises(WaferModelError, match="cannot be: the wires"):
+            calibrate(constants_of(mode), build_network("bert_base"), "CS-2", batch_size=64, samples_per_s=1e11)
 
 
 @given(st.lists(st.floats(-3, 3), min_size=1, max_size=20))
@@ -130,10 +110,11 @@ def test_the_error_factor_takes_high_and_low_alike(errors: list[float]) -> None:
     assert 1 <= error_factor(errors) <= math.exp(max(map(abs, errors))) * (1 + 1e-9)
 
 
-def test_the_groups_of_a_fit_are_network_system_and_mode() -> None:
+def test_every_row_has_an_id_a_source_and_a_bound_that_can_be() -> None:
     for run in published_runs():
-        assert run.group == (run.network, run.system, run.mode)
         assert len(run.source) > 5
+        assert run.samples_per_s > 0
+        assert run.bound in ("compute", "estimate", "input", "start_up", "evaluation", "unknown")
     assert len({run.id for run in published_runs()}) == len(published_runs())
 
 
@@ -149,26 +130,5 @@ def test_nothing_to_fit_on_and_unknown_modes_are_refused() -> None:
 )
 def test_releases_are_found_by_their_major_number(release: str, key: str) -> None:
     base = constants_of("weight_streaming")
-    constants: Constants = replace(base, release_factor={"1": 0.5}, system_factor={})
+    constants = replace(base, release_factor={"1": 0.5}, system_factor={})
     assert constants.efficiency_on("CS-2", release) == base.efficiency * (0.5 if key == "1" else 1.0)
-
-
-@pytest.mark.parametrize("text", ["", "rows: 3", "rows:\n - {id: a}", "{", "pipelined: {efficiency: many}"])
-def test_files_of_runs_and_constants_that_are_none_are_named(tmp_path: Path, text: str) -> None:
-    file = tmp_path / "broken.yaml"
-    file.write_text(text, encoding="utf-8")
-    with pytest.raises(WaferModelError, match=r"broken\.yaml"):
-        load_runs(file)
-    with pytest.raises(WaferModelError, match=r"broken\.yaml"):
-        load_constants(file)
-
-
-def test_a_row_with_a_rate_or_bound_that_cannot_be_is_named(tmp_path: Path) -> None:
-    good = published_runs()[0]
-    for change in ({"samples_per_s": 0.0}, {"bound": "moon"}):
-        run: PublishedRun = replace(good, **change)  # type: ignore[arg-type]
-        file = tmp_path / "runs.yaml"
-        fields = {name: getattr(run, name) for name in PublishedRun.__dataclass_fields__}
-        file.write_text("rows:\n - " + str({key: value for key, value in fields.items() if value is not None}), encoding="utf-8")
-        with pytest.raises(WaferModelError, match=good.id):
-            load_runs(file)

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wafer_model import WaferModelError
-from wafer_model.ask import ask
 from wafer_model.catalogue import ALIASES, BUILDERS, build_network, find_builtin
 from wafer_model.names import find_name
 from wafer_model.systems import find_system
@@ -107,29 +106,3 @@ def test_systems_follow_the_same_rule() -> None:
     assert find_system("cs2").name == "CS-2"
     with pytest.raises(WaferModelError, match=r"which system is 'cs'\? CS-1, CS-2, CS-3"):
         find_system("cs")
-
-
-# --- what is assumed where little is said ---------------------------------------------------------------------------------
-
-
-def test_a_length_that_was_assumed_is_said_and_one_that_was_given_is_not() -> None:
-    assumed, told = ask("gptj", batch_size=120), ask("gptj", batch_size=120, sequence_length=2048)
-    assert assumed.sequence_length == told.sequence_length == 2048
-    assert any("2,048 tokens" in note for note in assumed.notes)
-    assert not any("tokens" in note for note in told.notes)
-    assert assumed.samples_per_s == told.samples_per_s
-    assert ask("fc_mnist", batch_size=256).sequence_length is None
-
-
-def test_a_mode_that_was_chosen_is_said_with_its_reason_and_one_that_was_asked_for_is_not() -> None:
-    assert any("3 systems train together" in note for note in ask("bert_base", batch_size=256, systems=3).notes)
-    assert any("parameters are more" in note for note in ask("gptj", batch_size=120).notes)
-    for found in (ask("gptj", batch_size=120, mode="weight_streaming"), ask("bert_base", batch_size=256)):
-        assert not any("weight streaming" in note for note in found.notes)
-
-
-def test_a_calibrated_answer_assumes_the_same() -> None:
-    free, tied = ask("gptj", batch_size=60), ask("gptj", batch_size=60, calibrate_samples_per_s=22.0)
-    assert [note for note in tied.notes if "tokens" in note or "because" in note] == [
-        note for note in free.notes if "tokens" in note or "because" in note
-    ]

