@@ -150,7 +150,7 @@ def check_choice(mine: Prediction, launches: list[Prediction], demand: float | N
         assert mine.samples_per_s.low >= 0.979 * max(p.samples_per_s.low for p in launches)
         return False
     assert mine in feeding
-    assert mine.layout.nodes == min(p.layout.nodes for p in feeding)
+    assert mine.layout.nodes == min(p.layout.nodes for p in feeding)  # of less than 50 nodes; of many, some more are no price
     here = [p for p in feeding if p.layout.nodes == mine.layout.nodes]
     if options.shared_nodes:
         assert mine.layout.cpus == min(p.layout.cpus for p in here)

@@ -11,9 +11,9 @@ ACM Computing Surveys 10(3), 1978): no system is faster than its slowest station
 
 and three things that stop a launch outright: CPUs per node, memory per node, fewer files than workers.
 
-`fitting` makes the model from measurements (by `bootstrap`), `worker` and `prediction` predict from it, `calibration` widens their
-intervals by the model's own error, `probes` names the layouts to measure, `scaling` finds the ceiling of a storage that several
-nodes share, and `assumptions` holds the names of limits and all numbers that were not measured.
+`fitting` makes the model from measurements (by `bootstrap`), `worker` and `prediction` predict from it, `probes` names the layouts
+to measure, `scaling` finds the ceiling of a storage that several nodes share, and `assumptions` holds the names of limits and all
+numbers that were not measured.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from cs_input_analyzer.planning.capacity.assumptions import (
     MEMORY_BANDWIDTH,
     NETWORK_IN,
     NETWORK_OUT,
-    NODE_CPU,
     NODES,
     ROUND_ROBIN,
     STORAGE,
@@ -50,7 +49,6 @@ __all__ = [
     "NETWORK_IN",
     "NETWORK_OUT",
     "NODES",
-    "NODE_CPU",
     "ROUND_ROBIN",
     "STORAGE",
     "UNEVEN_RATIO",

@@ -1,16 +1,11 @@
-"""The two-level bootstrap: which processes were seen is drawn anew, then which blocks of each.
+"""Mean rates and how sure they are: launches, processes and windows as components of variance, as draws.
 
-(Davison & Hinkley, "Bootstrap Methods and their Application", 1997, section 3.8.)
+Log rate = layout + launch + process + window (Kalibera & Jones, "Rigorous Benchmarking in Reasonable Time", ISMM 2013). The workers
+of one launch share the state of their host, so of that the launch is the observation. How far launches and processes lie apart is
+pooled over all layouts with an assumption that is worth four observations: those that happen to agree may not claim to be exact.
 
-The largest differences are between processes (where AUTOTUNE landed, which CPUs they got), so the interval of a mean over three of
-them must show how few they were, however many batches each delivered. Drawing three of three shows a third too little of it, and a
-normal with so few degrees of freedom has longer tails: deviations are widened by √(k / (k - 1)), and by what Student's t is wider
-than the normal there (first term of the Cornish-Fisher expansion). And processes that happen to agree may not claim to be exact:
-the spread is at least the pooled one of what was seen and of what is assumed. Above processes stand launches: the workers of one
-launch are correlated by the state of their host, so of that the launch is the observation.
-
-A vector is one estimate (place 0) followed by its replicates; formulas are applied to whole vectors, so that what two factors
-have in common cancels: the rate of two workers is that of one times what they keep of it, and the error of the one falls out.
+A vector is one estimate (place 0) followed by its draws; formulas are applied to whole vectors, so that what two factors have in
+common cancels: the rate of two workers is that of one times what they keep of it, and the error of the one falls out.
 """
 
 from __future__ import annotations
@@ -27,50 +22,32 @@ from cs_input_analyzer.planning.capacity.assumptions import (
     PROCESS_SPREAD_WEIGHT,
 )
 from cs_input_analyzer.records import Estimate, WorkerResult
-from cs_input_analyzer.stats.estimates import NORMAL_95, REPLICATES, SMALLEST_LOW_RATIO, Vector, draws, middle_90, standard_error
+from cs_input_analyzer.stats.estimates import NORMAL_95, REPLICATES, Vector, draws, log_error, standard_error, student_t
 
-__all__ = ["as_wide_as", "launch_spread_ratio", "mean_rate", "spread_ratio", "stored", "vector"]
+__all__ = ["launch_spread_ratio", "mean_rate", "spread_ratio", "stored", "vector"]
 
 SIGNIFICANT_DIGITS = 6
 
 
 def mean_rate(launches: Sequence[Sequence[WorkerResult]], launch_spread: float, seed: Sequence[int]) -> Vector:
-    """Mean rate of a fresh process and its replicates, shape [1 + REPLICATES], samples/s.
+    """Mean rate of a fresh process and its draws, shape [1 + REPLICATES], samples/s.
 
     Args:
         launches: of one layout, the processes of each that delivered a rate; at least one in all.
         launch_spread: what `launch_spread_ratio` says of this pipeline and host.
-        seed: the same numbers give the same replicates.
+        seed: the same numbers give the same draws.
     """
-    draw = np.random.default_rng([*seed])
-    processes = [worker for launch in launches for worker in launch]
-    rates = np.array([worker.samples_per_s.estimate for worker in processes if worker.samples_per_s is not None])
-    count, mean = len(rates), float(rates.mean())
-    blocks = np.stack([_resampled(worker, draw) for worker in processes if worker.samples_per_s is not None])
-    chosen = draw.integers(count, size=(count, REPLICATES))
-    means = np.take_along_axis(blocks, chosen, axis=0).mean(axis=0)
-    degrees = count - 1 + PROCESS_SPREAD_WEIGHT
-    if count > 1:
-        means = mean + (means - mean) * np.sqrt(count / (count - 1)) * (1 + (NORMAL_95**2 + 1) / 4 / degrees)
-    seen = float(rates.var(ddof=1)) if count > 1 else 0.0
-    assumed = (PROCESS_SPREAD_RATIO * mean) ** 2
-    pooled = ((count - 1) * seen + PROCESS_SPREAD_WEIGHT * assumed) / degrees
-    # Workers of a launch are correlated by their host: of that the launch is the observation, however many ran in it.
-    variance = max(pooled / count, (launch_spread * mean) ** 2 / len(launches))
-    means = means + draw.standard_normal(REPLICATES) * np.sqrt(max(0.0, variance - seen / count))
-    return np.concatenate([[mean], np.maximum(means, SMALLEST_LOW_RATIO * mean)])
-
-
-def _resampled(worker: WorkerResult, draw: np.random.Generator) -> Vector:
-    """The rate of one process, its blocks drawn anew; not narrower than its own interval, which accounts for how blocks depend."""
-    assert worker.samples_per_s is not None
-    blocks, rate = np.array(worker.block_samples_per_s), worker.samples_per_s
-    error_ratio = standard_error(rate) / rate.estimate
-    if len(blocks) < 3 or np.ptp(blocks) == 0:
-        return np.asarray(rate.estimate * (1 + error_ratio * draw.standard_normal(REPLICATES)))
-    # Relative to their own mean: the mean of block rates is not quite the rate of the window.
-    deviations = blocks[draw.integers(len(blocks), size=(REPLICATES, len(blocks)))].mean(axis=1) / blocks.mean() - 1
-    return np.asarray(rate.estimate * (1 + deviations * max(1.0, error_ratio / float(deviations.std()))))
+    rates = [worker.samples_per_s for launch in launches for worker in launch if worker.samples_per_s is not None]
+    logs = [np.log([worker.samples_per_s.estimate for worker in launch if worker.samples_per_s]) for launch in launches]
+    degrees = len(rates) - len(launches) + PROCESS_SPREAD_WEIGHT
+    apart = sum(float(np.sum((launch - launch.mean()) ** 2)) for launch in logs) + PROCESS_SPREAD_WEIGHT * PROCESS_SPREAD_RATIO**2
+    own = float(np.mean([log_error(rate) ** 2 for rate in rates]))
+    variance = max(apart / degrees, own) / len(rates) + launch_spread**2 / len(launches)
+    # Student's t of as few launches has longer tails than the normal.
+    wider = student_t(len(launches) - 1 + LAUNCH_SPREAD_WEIGHT) / NORMAL_95
+    mean = float(np.mean([rate.estimate for rate in rates]))
+    errors = np.random.default_rng([*seed]).standard_normal(REPLICATES) * wider * np.sqrt(variance)
+    return np.concatenate([[mean], mean * np.exp(errors)])
 
 
 def spread_ratio(groups: Sequence[Sequence[WorkerResult]]) -> float:
@@ -116,18 +93,6 @@ def vector(estimate: Estimate, replicates: Sequence[float], seed: int) -> Vector
     if len(replicates) == REPLICATES:
         return np.concatenate([[estimate.estimate], replicates])
     return draws(estimate, (seed, REPLICATES))
-
-
-def as_wide_as(values: Vector, left: Vector, right: Vector, share: float) -> Vector:
-    """The same estimate, its replicates spread so that its 90 % interval reaches on each side as far as those of the two ends do,
-    relative to their estimates: `share` 0 as that of the left, 1 as that of the right. How replicates lie to each other stays."""
-    logs = np.log(values[1:] / values[0])
-    low, high = middle_90(logs)
-    ends = np.array([middle_90(np.log(end[1:] / end[0])) for end in (left, right)])
-    lowest, highest = (1 - share) * ends[0] + share * ends[1]
-    if high > low:
-        logs = min(0.0, lowest) + (logs - low) * ((max(0.0, highest) - min(0.0, lowest)) / (high - low))
-    return np.concatenate([values[:1], values[0] * np.exp(logs)])
 
 
 def stored(values: Vector) -> tuple[float, ...]:

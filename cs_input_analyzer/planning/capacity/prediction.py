@@ -20,7 +20,6 @@ from cs_input_analyzer.planning.capacity.assumptions import (
     MEMORY_BANDWIDTH,
     NETWORK_IN,
     NETWORK_OUT,
-    NODE_CPU,
     NODES,
     ROUND_ROBIN,
     SCALING_ELASTICITY,
@@ -29,7 +28,7 @@ from cs_input_analyzer.planning.capacity.assumptions import (
     WORKER_CPU,
     WORKER_SERIAL,
 )
-from cs_input_analyzer.planning.capacity.worker import cost_at, worker_rate
+from cs_input_analyzer.planning.capacity.worker import worker_rate
 from cs_input_analyzer.records import (
     CapacityModel,
     Cluster,
@@ -110,7 +109,6 @@ def predict(
     single_task_nodes: int,
     feed: Feed,
     has_chief: bool = True,
-    may_oversubscribe: bool = False,
 ) -> Prediction:
     """What `layout` would deliver on `cluster`, by the bottleneck law; the estimate never exceeds any of its `limits`.
 
@@ -119,7 +117,6 @@ def predict(
         feed: `round-robin` waits for the slowest worker, `first-come` takes the sum.
         has_chief: whether one task of a launch without single-task nodes is the chief and does not stream. False describes a
             measurement, where every started task streams.
-        may_oversubscribe: whether tasks may ask for more CPUs than a node has: they then share them.
 
     A launch that cannot run has a `problem`, and delivers 0. Reads are assumed to come over the network from shared storage, also
     where the page cache of a node would hold the files.
@@ -129,7 +126,7 @@ def predict(
     launch = Launches(nodes=nodes, tasks=tasks, cpus=cpus, single_task_nodes=single, has_chief=has_chief)
     workers = int(launch.input_workers)
     memory = memory_bytes(model, layout.tasks_per_node)
-    problem = _problem(model, cluster, layout, single_task_nodes, workers, memory, may_oversubscribe)
+    problem = _problem(model, cluster, layout, single_task_nodes, workers, memory)
     if problem is not None:
         name, text = problem
         limits: tuple[Limit, ...] = (Limit(name=name, samples_per_s=0.0),)
@@ -138,11 +135,9 @@ def predict(
         text = None
         worker, extrapolation = worker_rate(model, cluster, int(launch.on_one_node), layout.cpus_per_task)
         alone = Rates(np.array(worker.estimate), np.array(worker.low), np.array(worker.high))
-        shared = _shared_cpus(model, cluster, layout) * workers / int(launch.on_one_node)
-        middle, low, high = map(float, supply(model, cluster, launch, alone, feed, shared))
+        middle, low, high = map(float, supply(model, cluster, launch, alone, feed))
         rate = Estimate(estimate=middle, low=low, high=high, count=worker.count)
         hard = [Limit(name=name, samples_per_s=float(most.estimate)) for name, most in _hard_limits(model, cluster, launch)]
-        hard += [Limit(name=NODE_CPU, samples_per_s=shared)] if shared < math.inf else []
         slowest = float(slowest_ratio(model, workers)) if feed == "round-robin" else 1.0
         streams = _streams(model, layout, worker.estimate * workers, slowest)
         limits = tuple(sorted((*hard, *streams), key=lambda limit: limit.samples_per_s))
@@ -159,21 +154,11 @@ def predict(
     )
 
 
-def supply(
-    model: CapacityModel, cluster: Cluster, launches: Launches, worker: Rates, feed: Feed, shared_per_s: float = math.inf
-) -> Rates:
-    """What launches that can run deliver.
-
-    Args:
-        worker: the rate of one of their workers, by `worker_rate`.
-        shared_per_s: what the CPUs of the nodes allow where tasks share them. Such tasks are as uncertain as those that need not:
-            what a sample costs was measured, too.
-    """
+def supply(model: CapacityModel, cluster: Cluster, launches: Launches, worker: Rates, feed: Feed) -> Rates:
+    """What launches that can run deliver; `worker`: the rate of one of their workers, by `worker_rate`."""
     workers = launches.input_workers
     slowest = slowest_ratio(model, workers) if feed == "round-robin" else 1.0
     rate = _with_launch_noise(worker, model, launches.streaming_nodes, workers).scaled(workers * slowest)
-    if shared_per_s < math.inf:
-        rate = rate.scaled(min(1.0, shared_per_s / float(rate.estimate)))
     for _, most in _hard_limits(model, cluster, launches):
         rate = rate.capped(most)
     return rate
@@ -214,15 +199,14 @@ def slowest_ratio(model: CapacityModel, workers: Ints | int) -> Floats:
 
 
 def _with_launch_noise(worker: Rates, model: CapacityModel, streaming_nodes: Ints, workers: Ints) -> Rates:
-    """The mean of `workers` fresh processes is one draw: the interval is that of what a launch will show, not of a long-run mean.
+    """The interval is that of what one launch will show, not of a long-run mean: it is one draw of launches, and of processes.
 
     Processes of a node are correlated by their host; assumed is that hosts are independent of each other.
     """
-    spread_ratio = np.maximum(model.spread_ratio / np.sqrt(workers), model.launch_spread_ratio / np.sqrt(streaming_nodes))
-    middle, noise = worker.estimate, NORMAL_95 * spread_ratio * worker.estimate
-    low = np.maximum(middle - np.hypot(middle - worker.low, noise), SMALLEST_LOW_RATIO * middle)
-    high = middle + np.hypot(worker.high - middle, noise)
-    return Rates(middle, np.minimum(low, worker.low), np.maximum(high, worker.high))
+    noise = NORMAL_95 * np.sqrt(model.spread_ratio**2 / workers + model.launch_spread_ratio**2 / streaming_nodes)
+    middle, least = worker.estimate, np.maximum(worker.low, SMALLEST_LOW_RATIO * worker.estimate)
+    low = middle * np.exp(-np.hypot(np.log(middle / least), noise))
+    return Rates(middle, low, middle * np.exp(np.hypot(np.log(worker.high / middle), noise)))
 
 
 def _streams(model: CapacityModel, layout: Layout, all_alike_per_s: float, slowest: float) -> list[Limit]:
@@ -268,26 +252,6 @@ def _node_limits(model: CapacityModel, cluster: Cluster, launches: Launches) -> 
     return [(name, Rates(most, most, most)) for name, most in found]
 
 
-def _shared_cpus(model: CapacityModel, cluster: Cluster, layout: Layout) -> float:
-    """What the CPUs of a node allow (utilization law, X <= m / D) where its tasks have to share them; infinite where they need not.
-
-    The cost of a sample rises as it does with more CPUs per task (more threads than CPUs hand the same locks and wake-ups around),
-    in proportion to how many tasks want each CPU. Seen: pipelines of fine grain lose 15 to 30 % at two tasks a CPU, others next to
-    nothing.
-    """
-    cost = cost_at(model.workers, layout.cpus_per_task)
-    wanted = layout.cpus_per_node / cluster.cpus_per_node
-    if not cost or wanted <= 1:
-        return math.inf
-    first, last = model.workers[0], model.workers[-1]
-    alone, doubled = cost_at(model.workers, first.cpus), cost_at(model.workers, 2 * first.cpus)
-    growth = doubled / alone - 1 if alone and doubled and last.cpus >= 2 * first.cpus else 0.0
-    if layout.cpus_per_task == first.cpus:
-        cost *= 1 + max(0.0, growth) * (wanted - 1)
-    speed = cluster.speed_ratio.estimate if cluster.speed_ratio is not None else 1.0
-    return cluster.cpus_per_node * speed / cost
-
-
 def _problem(
     model: CapacityModel,
     cluster: Cluster,
@@ -295,12 +259,11 @@ def _problem(
     single_task_nodes: int,
     input_workers: int,
     memory: int | None,
-    may_oversubscribe: bool,
 ) -> tuple[str, str] | None:
     """What stops this launch (name of the resource, sentence), or None."""
     if layout.nodes > cluster.nodes:
         return NODES, f"needs {layout.nodes} nodes, the cluster has {cluster.nodes}"
-    if layout.cpus_per_node > cluster.cpus_per_node and not may_oversubscribe:
+    if layout.cpus_per_node > cluster.cpus_per_node:
         return CPUS, f"needs {layout.cpus_per_node} CPUs per node, a node has {cluster.cpus_per_node}"
     if single_task_nodes and single_task_nodes >= layout.nodes:
         return NODES, f"{single_task_nodes} single-task nodes leave none of {layout.nodes} nodes to stream"

@@ -3,24 +3,39 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
 
 from cs_input_analyzer.planning.capacity.assumptions import (
     ALIKE_BUSY_RATIO,
+    FAR_ERROR_LOG_PER_DOUBLING,
+    MODEL_ERROR_LOG,
+    MODEL_ERROR_LOG_PER_DOUBLING,
     MOST_LIKELY_THREADS,
+    SHAPE_ERROR_LOG,
     SMT_GAIN_RATIO,
     SMT_GAINS,
     THIS_HOST,
     UNKNOWN_SPEED_RATIO,
 )
-from cs_input_analyzer.planning.capacity.bootstrap import as_wide_as, vector
-from cs_input_analyzer.planning.capacity.calibration import model_error_log, widening
+from cs_input_analyzer.planning.capacity.bootstrap import vector
 from cs_input_analyzer.records import CapacityModel, Cluster, ContentionPoint, Estimate, WorkerPoint
-from cs_input_analyzer.stats.estimates import REPLICATES, Vector
+from cs_input_analyzer.stats.estimates import REPLICATES, SMALLEST_LOW_RATIO, Vector, estimate_of_draws
 
-__all__ = ["alone", "cost_at", "kept", "probe_distances", "rate_alone", "smt_ratios", "used_cpus", "worker_rate", "worker_rates"]
+__all__ = [
+    "alone",
+    "cost_at",
+    "kept",
+    "model_error_log",
+    "probe_distances",
+    "rate_alone",
+    "smt_ratios",
+    "used_cpus",
+    "worker_rate",
+    "worker_rates",
+]
 
 GROWTH_SEED, SPEED_SEED, SMT_SEED, BUSY_SEED = 11, 12, 13, 14
 # Threads that hand locks around slow each other down: one CPU was seen to be up to 1.36 times as fast as two (Python functions in
@@ -31,8 +46,23 @@ FEWER_FASTER_EXPONENT = 0.45
 def worker_rate(model: CapacityModel, cluster: Cluster, tasks: int, cpus: int) -> tuple[Estimate, float]:
     """Rate of one of `tasks` streaming workers of `cpus` CPUs on a node, and how far that lies outside what was probed (>= 1)."""
     values, extrapolation = worker_rates(model, cluster, tasks, cpus)
-    error_log = model_error_log(extrapolation, *probe_distances(model, tasks, cpus))
-    return widening(values, error_log, model.workers[0].samples_per_s.count), extrapolation
+    factor = math.exp(model_error_log(extrapolation, *probe_distances(model, tasks, cpus)))
+    inner = estimate_of_draws(values, model.workers[0].samples_per_s.count)
+    return replace(inner, low=max(inner.low / factor, SMALLEST_LOW_RATIO * inner.estimate), high=inner.high * factor), extrapolation
+
+
+def model_error_log(extrapolation: float, below: float = 0.0, above: float = 0.0) -> float:
+    """The model's own error, natural logarithm, of a launch `extrapolation` times outside what was probed.
+
+    Args:
+        below, above: doublings between its CPUs per task and the nearest probes; 0 at a probe. Straight lines, those of the
+            logarithms and Amdahl's law through the same two probes lie apart by this much at most: 6 % halfway where the probes are
+            a factor 4 apart, 24 % where 16.
+    """
+    doublings = math.log2(extrapolation)
+    near, far = min(doublings, 1.0), max(doublings - 1.0, 0.0)
+    outside = MODEL_ERROR_LOG_PER_DOUBLING * near + FAR_ERROR_LOG_PER_DOUBLING * far
+    return MODEL_ERROR_LOG + outside + SHAPE_ERROR_LOG * below * above
 
 
 @lru_cache(maxsize=4096)
@@ -177,9 +207,11 @@ def alone(points: tuple[WorkerPoint, ...], cpus: int) -> Vector:
     share = math.log2(cpus / left.cpus) / math.log2(right.cpus / left.cpus)
     if share == 1:
         return _rates(right)
-    line = np.asarray(np.exp((1 - share) * np.log(_rates(left)) + share * np.log(_rates(right))))
-    # The errors of the two ends are independent, so between them they would cancel: surest just where nothing was measured.
-    return as_wide_as(line, _rates(left), _rates(right), share)
+    # The errors of the two ends are independent, so between them they would cancel: surest just where nothing was measured. So the
+    # high draws of one are put to those of the other.
+    below, above = np.log(_rates(left)), np.log(_rates(right))
+    above[1:] = np.sort(above[1:])[np.argsort(np.argsort(below[1:]))]
+    return np.asarray(np.exp((1 - share) * below + share * above))
 
 
 def rate_alone(points: tuple[WorkerPoint, ...], cpus: int) -> float:

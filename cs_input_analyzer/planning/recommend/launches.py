@@ -67,7 +67,10 @@ def choose(problem: PlanningProblem) -> Choice | None:
         return kept
     fewest = _fewest_nodes(problem, lambda nodes: _chances(problem, nodes) >= ENOUGH, problem.last_nodes)
     if (fewest > 0).any():
-        best = on_nodes(problem, int(fewest[fewest > 0].min()))
+        nodes = int(fewest[fewest > 0].min())
+        # Of thousands of nodes a few more are no price for a number of tasks that a person would choose.
+        usual = fewest[(fewest > 0) & _ladder(problem, fewest > 0)]
+        best = on_nodes(problem, int(usual.min()) if len(usual) and EQUAL_TASKS_RATIO * usual.min() <= nodes else nodes)
         assert best is not None
         return Choice(best, _chance(problem, best), best.limited_by)
     best = _highest(problem)
