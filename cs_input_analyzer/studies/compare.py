@@ -7,17 +7,9 @@ from __future__ import annotations
 
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.records import SCHEMA_VERSION, Analysis, ComparedRun, Comparison, Tool
-from cs_input_analyzer.studies.changes import (
-    counted_otherwise,
-    doubts,
-    finding_changes,
-    launches_in_words,
-    memory_changes,
-    not_compared,
-    op_changes,
-    pairs_of,
-    rate_changes,
-)
+from cs_input_analyzer.studies.changes.circumstances import counted_otherwise, doubts
+from cs_input_analyzer.studies.changes.costs import finding_changes, memory_changes, op_changes
+from cs_input_analyzer.studies.changes.rates import launches_in_words, not_compared, pairs_of, rate_changes
 
 __all__ = ["compare", "is_slower_by"]
 

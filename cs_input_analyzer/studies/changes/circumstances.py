@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 from cs_input_analyzer.pipeline.samples import element_sentence
 from cs_input_analyzer.records import Analysis, Component, Difference, Measurement
-from cs_input_analyzer.studies.changes.disturbance import disturbance_log, waits_of
-from cs_input_analyzer.studies.changes.launches import Pair, is_whole
+from cs_input_analyzer.studies.changes.rates import Pair, disturbance_log, is_whole, waits_of
 from cs_input_analyzer.units import format_count, format_ratio
 
 __all__ = ["counted_otherwise", "doubts"]

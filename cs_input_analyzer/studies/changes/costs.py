@@ -1,13 +1,16 @@
-"""CPU of ops and memory of workers: what changed, beyond what processes alike differ by."""
+"""CPU of ops, memory of workers and findings: what changed, beyond what processes alike differ by."""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 
 from cs_input_analyzer.records import (
     Analysis,
     CostDirection,
+    Finding,
+    FindingChange,
     Layout,
     Measurement,
     MemoryChange,
@@ -15,11 +18,9 @@ from cs_input_analyzer.records import (
     OpChange,
     OpCost,
 )
-from cs_input_analyzer.studies.changes.disturbance import disturbance_log
-from cs_input_analyzer.studies.changes.launches import Pair
-from cs_input_analyzer.studies.changes.spread import RUN_SPREAD_RATIO, Spread, pooled
+from cs_input_analyzer.studies.changes.rates import RUN_SPREAD_RATIO, Pair, Spread, disturbance_log, pooled
 
-__all__ = ["memory_changes", "op_changes"]
+__all__ = ["finding_changes", "memory_changes", "op_changes"]
 
 # Assumption: which op a second of CPU belongs to is known to so much of the process's CPU (one standard deviation).
 ATTRIBUTION_RATIO = 0.01
@@ -118,3 +119,20 @@ def memory_changes(pairs: Sequence[Pair]) -> tuple[MemoryChange, ...]:
 def _private_bytes(launches: Sequence[Measurement]) -> int | None:
     """Of the worker that holds most."""
     return max((w.private_bytes for launch in launches for w in launch.workers if w.private_bytes is not None), default=None)
+
+
+def finding_changes(old: Sequence[Finding], new: Sequence[Finding]) -> tuple[FindingChange, ...]:
+    """By code and op, whatever their numbers say; of several alike, as many as are more. New ones first."""
+    appeared = (FindingChange(change="new", finding=finding) for finding in _beyond(old, new))
+    vanished = (FindingChange(change="gone", finding=finding) for finding in _beyond(new, old))
+    return (*appeared, *vanished)
+
+
+def _beyond(known: Sequence[Finding], others: Sequence[Finding]) -> list[Finding]:
+    left = Counter((finding.code, finding.op) for finding in known)
+    found = []
+    for finding in others:
+        left[finding.code, finding.op] -= 1
+        if left[finding.code, finding.op] < 0:
+            found.append(finding)
+    return found

@@ -1,25 +1,197 @@
-"""Rates of launches that both runs measured: ratios, and which of them are more than noise.
+"""Rates of launches that both runs measured: which belong together, ratios, and which of them are more than noise.
 
-A launch is the unit, not a worker: workers of one launch share what disturbs it. With v the variance of launches alike (`spread`),
+A launch is the unit, not a worker: workers of one launch share what disturbs it. With v the variance of launches alike (`Spread`),
 
     ln(new / old) ± t · √(v · (1/n_old + 1/n_new) + 2 · RUN_SPREAD_RATIO² + w²)
 
-where w is how differently the hosts were busy with other work (`disturbance`), and t is Student's, 90 % for all rows together: of
-comparisons of equal runs one in ten, at most, names a change in any row. A rate that was measured once has n = 1, and the same law.
+where w is how differently the hosts were busy with other work (`disturbance_log`), and t is Student's, 90 % for all rows together:
+of comparisons of equal runs one in ten, at most, names a change in any row. A rate that was measured once has n = 1, and the same
+law.
+
+v is pooled over all groups of launches alike that both runs hold. For when few were seen, the error of each and an assumption are
+mixed in; that may only widen. Threads that others keep from a CPU make a launch slower by as much, whatever its pipeline: one whose
+threads waited as long as they ran is half as fast as on a quiet host. That is not corrected for (waiting is not all that others do
+to a launch), it widens the interval: how far the two runs are apart in it counts as one standard deviation of the ratio.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
-from cs_input_analyzer.records import Measurement, RateChange, RateDirection
-from cs_input_analyzer.stats.estimates import from_log, log_error
-from cs_input_analyzer.studies.changes.disturbance import disturbance_log
-from cs_input_analyzer.studies.changes.launches import Pair, rate_of
-from cs_input_analyzer.studies.changes.spread import RUN_SPREAD_RATIO, Spread, mean, pooled
+from cs_input_analyzer.records import Analysis, CacheChoice, Estimate, Layout, Measurement, Noise, RateChange, RateDirection
+from cs_input_analyzer.stats.estimates import from_log, log_error, student_t
+from cs_input_analyzer.units import counted
 
-__all__ = ["rate_changes"]
+__all__ = [
+    "RUN_SPREAD_RATIO",
+    "Pair",
+    "Spread",
+    "disturbance_log",
+    "is_whole",
+    "launches_in_words",
+    "not_compared",
+    "pairs_of",
+    "pooled",
+    "rate_changes",
+    "waits_of",
+]
+
+Key = tuple[Layout, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """One layout and worker count, launched in both runs: neither side is empty, each launch has a rate above zero."""
+
+    layout: Layout
+    num_workers: int
+    old: tuple[Measurement, ...]
+    new: tuple[Measurement, ...]
+
+
+def pairs_of(old: Analysis, new: Analysis) -> tuple[Pair, ...]:
+    """Launches of the same layout and worker count, by state of the page cache where both runs have one in common; by rising size.
+
+    Without a state in common it is the first that each run measured: `circumstances` names it.
+    """
+    before, after = _by_key(old), _by_key(new)
+    found = []
+    for layout, workers in sorted(before.keys() & after.keys(), key=_order):
+        one, other = before[layout, workers], after[layout, workers]
+        common = sorted({launch.cache_state for launch in one} & {launch.cache_state for launch in other})
+        states = [(state, state) for state in common] or [(one[0].cache_state, other[0].cache_state)]
+        found += [
+            Pair(layout=layout, num_workers=workers, old=_in_state(one, mine), new=_in_state(other, theirs))
+            for mine, theirs in states
+        ]
+    return tuple(found)
+
+
+def not_compared(old: Analysis, new: Analysis) -> tuple[str, ...]:
+    """Launches that only one of the runs has measured, a sentence each."""
+    before, after = _by_key(old), _by_key(new)
+    sides = (("old", before.keys() - after.keys()), ("new", after.keys() - before.keys()))
+    return tuple(f"{_words(key)}: measured in the {which} run only" for which, keys in sides for key in sorted(keys, key=_order))
+
+
+def launches_in_words(run: Analysis) -> str:
+    return ", ".join(_words(key) for key in sorted(_by_key(run), key=_order)) or "nothing"
+
+
+def rate_of(launch: Measurement) -> Estimate | None:
+    """Of all its workers together; None where there is none that a logarithm can be taken of."""
+    rate = launch.samples_per_s
+    return rate if rate is not None and rate.estimate > 0 else None
+
+
+def is_whole(launch: Measurement) -> bool:
+    """Whether all of its workers delivered."""
+    return len(launch.measured_workers) == len(launch.workers)
+
+
+def _by_key(run: Analysis) -> dict[Key, list[Measurement]]:
+    """Those that delivered; launches that lost a worker only where there is no whole one."""
+    found: dict[Key, list[Measurement]] = {}
+    for launch in run.measurements:
+        if rate_of(launch) is not None and launch.isolation == "process":
+            found.setdefault((launch.layout, launch.num_workers), []).append(launch)
+    return {key: [launch for launch in launches if is_whole(launch)] or launches for key, launches in found.items()}
+
+
+def _in_state(launches: Sequence[Measurement], state: CacheChoice) -> tuple[Measurement, ...]:
+    return tuple(launch for launch in launches if launch.cache_state == state)
+
+
+def _order(key: Key) -> tuple[int, int, int, int]:
+    layout, workers = key
+    return layout.tasks, layout.cpus_per_task, layout.nodes, workers
+
+
+def _words(key: Key) -> str:
+    layout, workers = key
+    return f"{layout} of {counted(workers, 'worker')}"
+
+
+# --- what differs by chance
+# ---------------------------------------------------------------------------------------------------------
+
+# Assumption: fresh launches alike differ by so much (one standard deviation), which is worth so many observations. More, and
+# lighter, than the capacity model assumes: who compares must not cry wolf on a host that nothing is known of. On simulated launches
+# that differ by 0.3 to 15 %, two or three on a side, this called equal runs different in 0 to 11 comparisons of a hundred.
+SPREAD_RATIO, SPREAD_WEIGHT = 0.05, 2
+# Assumption: the same code on the same quiet host, minutes or days apart, differs by so much (one standard deviation) in what holds
+# for a whole run: clock, neighbours, where files lie.
+RUN_SPREAD_RATIO = 0.02
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """Variance of one observation on a log scale, and the observations that it rests on."""
+
+    variance: float
+    degrees: float
+
+    def t(self, places: int) -> float:
+        """Student's t of an interval that holds 90 %, for `places` statements together (Bonferroni)."""
+        return student_t(self.degrees, places)
+
+
+def pooled(groups: Iterable[Sequence[float]], error_variance: float) -> Spread:
+    """Of logarithms, alike within each group; `error_variance` is the mean square of their own errors."""
+    squares, degrees = 0.0, 0
+    for group in groups:
+        if group:
+            middle = mean(group)
+            squares += math.fsum((value - middle) ** 2 for value in group)
+            degrees += len(group) - 1
+    mixed = (squares + SPREAD_WEIGHT * (SPREAD_RATIO**2 + error_variance)) / (degrees + SPREAD_WEIGHT)
+    seen = squares / degrees if degrees else 0.0
+    return Spread(variance=max(mixed, seen, error_variance), degrees=degrees + SPREAD_WEIGHT)
+
+
+def mean(values: Sequence[float]) -> float:
+    """Of at least one; of large numbers, too."""
+    return math.fsum(value / len(values) for value in values)
+
+
+# Threads of one worker also wait for each other, as the pipeline has it: runs that differ by less say nothing about the host.
+OWN_LOG = 0.1
+
+
+def disturbance_log(pair: Pair) -> float:
+    """Standard deviation that it adds to the logarithm of the ratio; 0 where both hosts were alike, or it was not recorded."""
+    waits = waits_of(pair)
+    return 0.0 if waits is None else max(0.0, abs(math.log1p(waits[1]) - math.log1p(waits[0])) - OWN_LOG)
+
+
+def waits_of(pair: Pair) -> tuple[float, float] | None:
+    """Time that threads waited for a CPU over the time they ran, in the old and in the new launches; None where not recorded.
+
+    After they had lost it in the middle of their work, where both runs distinguish that.
+    """
+    old, new = _noises(pair.old), _noises(pair.new)
+    lost = _both([noise.preempted_ratio for noise in old], [noise.preempted_ratio for noise in new])
+    return lost or _both([noise.run_queue_wait_ratio for noise in old], [noise.run_queue_wait_ratio for noise in new])
+
+
+def _both(old: Sequence[float | None], new: Sequence[float | None]) -> tuple[float, float] | None:
+    one, other = ([value for value in side if value is not None and value >= 0] for side in (old, new))
+    return (mean(one), mean(other)) if one and other else None
+
+
+def _noises(launches: Sequence[Measurement]) -> list[Noise]:
+    """Of the workers; of a launch that has none of them, its own."""
+    found = []
+    for launch in launches:
+        own = [worker.noise for worker in launch.workers if worker.noise is not None]
+        found += own or ([launch.noise] if launch.noise is not None else [])
+    return found
+
+
+# --- rates
+# --------------------------------------------------------------------------------------------------------------------------
 
 
 def rate_changes(pairs: Sequence[Pair]) -> tuple[tuple[RateChange, ...], float]:
