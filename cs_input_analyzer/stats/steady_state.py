@@ -8,6 +8,7 @@ numbers out: no clock here.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -22,6 +23,7 @@ Floats = npt.NDArray[np.float64]
 MSER_GROUP = 5
 MAX_BLOCKS = 32
 MIN_BLOCKS = 8
+MOST_CORRELATED = 0.9
 CORRELATED = 0.25  # lag-1 autocorrelation of block means above which blocks are joined
 MAX_PAIRED = 300
 MIN_PASSES = 4  # whole passes over the data, from which on each is a block
@@ -78,6 +80,8 @@ def _window(stamps_s: Floats, first: int, last: int, blocks: Floats, correlation
     window_s = float(stamps_s[last] - stamps_s[first])
     mean = window_s / (last - first)
     half = half_width_of_mean(blocks, of_one=mean)
+    if correlation is not None and correlation > CORRELATED:  # as few blocks as there may be, and they still depend on each other
+        half *= math.sqrt((1 + correlation) / (1 - min(correlation, MOST_CORRELATED)))
     return Window(
         first=first,
         batches=last - first,

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cs_input_analyzer.records import Estimate
+from cs_input_analyzer.stats.estimates import half_width_of_mean
 from cs_input_analyzer.stats.steady_state import batch_gap, block_means, far_outliers, mser5, rate_of, steady_window, theil_sen
 
 gap_lists = st.lists(st.floats(1e-6, 10.0), min_size=1, max_size=400)
@@ -210,3 +211,15 @@ def test_short_passes_count_whole_with_what_each_of_them_waits_for_first(
 def test_a_window_in_which_one_pass_ends_is_as_without_passes() -> None:
     stamps_s = np.arange(100) * 0.01
     assert steady_window(stamps_s, [50]) == steady_window(stamps_s)
+
+
+def test_blocks_that_still_depend_on_each_other_say_less() -> None:
+    """A rate that drifts for longer than a block: eight of them are no eight observations."""
+    drift = 1 + 0.1 * np.sin(np.linspace(0, 2 * np.pi, 4000))
+    window = steady_window(np.concatenate([[0.0], np.cumsum(0.01 * drift)]))
+    assert window is not None
+    assert window.lag1_autocorrelation is not None
+    assert window.lag1_autocorrelation > 0.25
+    apart = half_width_of_mean(window.block_gap_s)
+    factor = np.sqrt((1 + window.lag1_autocorrelation) / (1 - window.lag1_autocorrelation))
+    assert window.gap_s.high - window.gap_s.estimate == pytest.approx(apart * factor)

@@ -51,7 +51,7 @@ def mean_rate(launches: Sequence[Sequence[WorkerResult]], launch_spread: float, 
 
 
 def spread_ratio(groups: Sequence[Sequence[WorkerResult]]) -> float:
-    """Standard deviation over mean of what persists in a process, over groups of processes alike; 0 where only noise was seen.
+    """Standard deviation over mean of what persists in a process, over launches; 0 where only noise was seen.
 
     Variance components: what is seen is what persists plus the squared standard error of each process.
     """

@@ -98,7 +98,7 @@ def _fit(pipeline: PipelineGraph, probes: Sequence[Measurement], host_cpus: int)
         shard_ratio=Estimate.exact(1.0),
         slowest_ratio=min((_persistent_slowest_ratio(run) for runs in together.values() for run in runs), default=1.0),
         launch_spread_ratio=launch_spread,
-        spread_ratio=spread_ratio([[worker for run in runs for worker in run] for runs in by_layout.values()]),
+        spread_ratio=spread_ratio([run for runs in by_layout.values() for run in runs]),
         host_cpus=host_cpus,
         private_bytes=max((_private(w) for w in everyone if _private(w)), default=0) or None,
         shared_bytes=max((m.shared_bytes for m in probes if m.shared_bytes is not None), default=None),
