@@ -1,7 +1,7 @@
-"""Findings: each rule is one small file, its docstring the user's documentation. Pure: a Case in, findings out.
+"""Findings: each rule is one small function, its docstring the user's documentation. Pure: a Case in, findings out.
 
-The rules are written out, in order of code; a test checks them against the folder. A rule says what it found at which op, and which
-edits mend it; its code, the line of the op, and the user's statement before and after the edits, are filled in here.
+The rules are written out, in order of code. A rule says what it found at which op, and which edits mend it; its code, the line of
+the op, and the user's statement before and after the edits, are filled in here.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from importlib import import_module
 
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.pipeline.edits import source_change
 from cs_input_analyzer.records import Case, Finding
+from cs_input_analyzer.rules import caches, elements, files, maps, order, readers, runs, shards, shuffles, threads
 
 # What the hundreds of a code say.
 TOPICS = {
@@ -44,59 +44,54 @@ class Rule:
         return self.text.split("\n", 1)[0]
 
 
-def _rule(code: str, name: str) -> Rule:
-    module = import_module(f"{__name__}.{name}")
-    return Rule(code, name.replace("_", "-"), module.find, inspect.cleandoc(module.__doc__ or ""))
-
-
 _CODES = (
-    ("CSI101", "serial_map"),
-    ("CSI102", "parallelism_far_off"),
-    ("CSI103", "short_cycle"),
-    ("CSI104", "flat_map_over_files"),
-    ("CSI105", "sequential_reads"),
-    ("CSI106", "map_before_batch"),
-    ("CSI107", "order_forced"),
-    ("CSI108", "late_filter"),
-    ("CSI109", "tiny_maps"),
-    ("CSI201", "prefetch_missing"),
-    ("CSI202", "cache_missing"),
-    ("CSI203", "file_cache_redirected"),
-    ("CSI204", "cache_after_randomness"),
-    ("CSI205", "cache_misplaced"),
-    ("CSI206", "shuffle_of_decoded"),
-    ("CSI207", "shuffle_exceeds_shard"),
-    ("CSI208", "shuffle_too_small"),
-    ("CSI209", "shuffle_after_batch"),
-    ("CSI210", "repeat_before_shuffle"),
-    ("CSI211", "slow_first_batch"),
-    ("CSI301", "fewer_files_than_workers"),
-    ("CSI302", "dataset_ends"),
-    ("CSI303", "no_shard"),
-    ("CSI304", "shard_after_unseeded_shuffle"),
-    ("CSI305", "late_shard"),
-    ("CSI306", "skewed_file_sizes"),
-    ("CSI307", "drop_remainder_missing"),
-    ("CSI308", "unknown_shapes"),
-    ("CSI309", "skip_rereads"),
-    ("CSI310", "path_not_shared"),
-    ("CSI401", "python_in_pipeline"),
-    ("CSI402", "wide_dtypes"),
-    ("CSI403", "decode_then_crop"),
-    ("CSI404", "compression_tradeoff"),
-    ("CSI405", "file_count_extreme"),
-    ("CSI406", "read_buffer_size"),
-    ("CSI407", "starved_threads"),
-    ("CSI501", "corrupt_record"),
-    ("CSI502", "worker_lost"),
-    ("CSI503", "dataset_exceeds_memory"),
-    ("CSI504", "dataset_in_tmp"),
-    ("CSI505", "cold_cache"),
-    ("CSI506", "oversubscribed_cpus"),
-    ("CSI507", "autotune_sees_host"),
-    ("CSI508", "tables_disagree"),
+    ("CSI101", maps.serial_map),
+    ("CSI102", maps.parallelism_far_off),
+    ("CSI103", readers.short_cycle),
+    ("CSI104", readers.flat_map_over_files),
+    ("CSI105", readers.sequential_reads),
+    ("CSI106", maps.map_before_batch),
+    ("CSI107", order.order_forced),
+    ("CSI108", order.late_filter),
+    ("CSI109", maps.tiny_maps),
+    ("CSI201", order.prefetch_missing),
+    ("CSI202", caches.cache_missing),
+    ("CSI203", caches.file_cache_redirected),
+    ("CSI204", caches.cache_after_randomness),
+    ("CSI205", caches.cache_misplaced),
+    ("CSI206", shuffles.shuffle_of_decoded),
+    ("CSI207", shuffles.shuffle_exceeds_shard),
+    ("CSI208", shuffles.shuffle_too_small),
+    ("CSI209", shuffles.shuffle_after_batch),
+    ("CSI210", shuffles.repeat_before_shuffle),
+    ("CSI211", order.slow_first_batch),
+    ("CSI301", shards.fewer_files_than_workers),
+    ("CSI302", order.dataset_ends),
+    ("CSI303", shards.no_shard),
+    ("CSI304", shards.shard_after_unseeded_shuffle),
+    ("CSI305", shards.late_shard),
+    ("CSI306", files.skewed_file_sizes),
+    ("CSI307", elements.drop_remainder_missing),
+    ("CSI308", elements.unknown_shapes),
+    ("CSI309", order.skip_rereads),
+    ("CSI310", files.path_not_shared),
+    ("CSI401", elements.python_in_pipeline),
+    ("CSI402", elements.wide_dtypes),
+    ("CSI403", elements.decode_then_crop),
+    ("CSI404", files.compression_tradeoff),
+    ("CSI405", files.file_count_extreme),
+    ("CSI406", readers.read_buffer_size),
+    ("CSI407", threads.starved_threads),
+    ("CSI501", runs.corrupt_record),
+    ("CSI502", runs.worker_lost),
+    ("CSI503", runs.dataset_exceeds_memory),
+    ("CSI504", files.dataset_in_tmp),
+    ("CSI505", runs.cold_cache),
+    ("CSI506", threads.oversubscribed_cpus),
+    ("CSI507", threads.autotune_sees_host),
+    ("CSI508", runs.tables_disagree),
 )
-RULES = tuple(_rule(code, name) for code, name in _CODES)
+RULES = tuple(Rule(code, find.__name__.replace("_", "-"), find, inspect.cleandoc(find.__doc__ or "")) for code, find in _CODES)
 _ORDER = {"error": 0, "warning": 1, "info": 2}
 
 

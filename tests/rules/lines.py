@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from types import ModuleType
 from typing import Any
 
 from cs_input_analyzer import rules
@@ -125,9 +125,9 @@ def cost(name: str, share: float, **overrides: Any) -> OpCost:
     return make_op_cost(name, **(settings | overrides))
 
 
-def found(module: ModuleType, case: Case) -> list[Finding]:
-    """What the rule of this module finds."""
-    (rule,) = (rule for rule in rules.RULES if rule.find is module.find)
+def found(find: Callable[[Case], Iterable[Finding]], case: Case) -> list[Finding]:
+    """What this rule finds."""
+    (rule,) = (rule for rule in rules.RULES if rule.find is find)
     findings = rules.findings_of(rule, case)
     for finding in findings:
         assert finding.message
@@ -135,10 +135,10 @@ def found(module: ModuleType, case: Case) -> list[Finding]:
     return findings
 
 
-def severities(rule: ModuleType, case: Case) -> list[str]:
+def severities(rule: Callable[[Case], Iterable[Finding]], case: Case) -> list[str]:
     return [finding.severity for finding in found(rule, case)]
 
 
-def only(rule: ModuleType, case: Case) -> Finding:
+def only(rule: Callable[[Case], Iterable[Finding]], case: Case) -> Finding:
     (finding,) = found(rule, case)
     return finding

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from types import ModuleType
 
 import pytest
 
-from cs_input_analyzer.records import BatchGap, Case, Component, Edit, Measurement, Op
-from cs_input_analyzer.rules import (
-    cache_after_randomness,
-    cache_misplaced,
-    cache_missing,
-    prefetch_missing,
+from cs_input_analyzer.records import BatchGap, Case, Component, Edit, Finding, Measurement, Op
+from cs_input_analyzer.rules.caches import cache_after_randomness, cache_misplaced, cache_missing
+from cs_input_analyzer.rules.order import prefetch_missing, slow_first_batch
+from cs_input_analyzer.rules.shuffles import (
     repeat_before_shuffle,
     shuffle_after_batch,
     shuffle_exceeds_shard,
     shuffle_of_decoded,
     shuffle_too_small,
-    slow_first_batch,
 )
 from tests.builders import GIB, make_cluster, make_measurement, make_plan, make_station, make_steady_state, make_worker
 from tests.rules.lines import (
@@ -46,7 +43,7 @@ OFF = options(autotune__enabled=False)
 BY_SEED = ("StatelessRandomGetKeyCounter", "StatelessRandomUniformV2")
 
 
-def only(rule: ModuleType, *ops: Op) -> list[str]:
+def only(rule: Callable[[Case], Iterable[Finding]], *ops: Op) -> list[str]:
     return severities(rule, case_of(*ops))
 
 

@@ -24,15 +24,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cs_input_analyzer.records import Case, Component, Edit, Op
-from cs_input_analyzer.rules import (
-    compression_tradeoff,
-    decode_then_crop,
-    file_count_extreme,
-    python_in_pipeline,
-    read_buffer_size,
-    starved_threads,
-    wide_dtypes,
-)
+from cs_input_analyzer.rules.elements import decode_then_crop, python_in_pipeline, wide_dtypes
+from cs_input_analyzer.rules.files import compression_tradeoff, file_count_extreme
+from cs_input_analyzer.rules.readers import read_buffer_size
+from cs_input_analyzer.rules.threads import starved_threads
 from tests.rules.lines import found, only, severities
 
 KIB, MIB, GIB = 2**10, 2**20, 2**30

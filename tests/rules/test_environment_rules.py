@@ -29,14 +29,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cs_input_analyzer.records import BatchGap, Case, TunedParameter
-from cs_input_analyzer.rules import (
-    autotune_sees_host,
-    cold_cache,
-    dataset_in_tmp,
-    oversubscribed_cpus,
-    path_not_shared,
-    tables_disagree,
-)
+from cs_input_analyzer.rules.files import dataset_in_tmp, path_not_shared
+from cs_input_analyzer.rules.runs import cold_cache, tables_disagree
+from cs_input_analyzer.rules.threads import autotune_sees_host, oversubscribed_cpus
 from tests.rules.lines import found, only, severities
 
 GIB = 2**30
@@ -333,7 +328,7 @@ def test_a_map_that_reads_files_and_decodes_them_costs_more_than_reading() -> No
     row = make_op_cost("map", self_cpu_s_per_sample=4e-4)
     case = reading(10_000, 1000, cpu_s=4e-4)
     profile = make_profile(cpu_s_per_sample=1e-3, ops=(row,))
-    assert not list(tables_disagree.find(replace(case, pipeline=replace(graph, ops=ops), profile=profile)))
+    assert not list(tables_disagree(replace(case, pipeline=replace(graph, ops=ops), profile=profile)))
 
 
 def planned(limited_by: str, *, used: float, cpus: int = 2, queued: float | None = 0.1) -> Case:

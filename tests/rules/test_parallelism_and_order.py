@@ -8,17 +8,9 @@ import pytest
 
 from cs_input_analyzer.planning.evidence import busy_ratio
 from cs_input_analyzer.records import Edit, Op, Station
-from cs_input_analyzer.rules import (
-    flat_map_over_files,
-    late_filter,
-    map_before_batch,
-    order_forced,
-    parallelism_far_off,
-    sequential_reads,
-    serial_map,
-    short_cycle,
-    tiny_maps,
-)
+from cs_input_analyzer.rules.maps import map_before_batch, parallelism_far_off, serial_map, tiny_maps
+from cs_input_analyzer.rules.order import late_filter, order_forced
+from cs_input_analyzer.rules.readers import flat_map_over_files, sequential_reads, short_cycle
 from tests.builders import make_files, make_measurement, make_plan, make_read_rate, make_station, make_storage
 from tests.rules.lines import (
     CAST,

@@ -180,10 +180,10 @@ def test_a_reader_whose_records_are_shuffled_by_seed_is_not_shown_mixing_its_fil
 def test_the_recipe_for_more_files_keeps_every_record(graph_of: GraphOf, tmp_path: Path) -> None:
     import tensorflow as tf
 
-    from cs_input_analyzer.rules import fewer_files_than_workers
+    from cs_input_analyzer.rules.shards import fewer_files_than_workers
 
     case = planned(graph_of("too_few_files"))
-    (finding,) = fewer_files_than_workers.find(case)
+    (finding,) = fewer_files_than_workers(case)
     assert finding.after is not None
     assert case.pipeline.files is not None
     (tmp_path / "new").mkdir()

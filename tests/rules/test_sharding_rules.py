@@ -22,17 +22,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cs_input_analyzer.records import Case, Component, Op
-from cs_input_analyzer.rules import (
-    drop_remainder_missing,
-    fewer_files_than_workers,
-    late_shard,
-    no_shard,
-    path_not_shared,
-    shard_after_unseeded_shuffle,
-    skewed_file_sizes,
-    skip_rereads,
-    unknown_shapes,
-)
+from cs_input_analyzer.rules.elements import drop_remainder_missing, unknown_shapes
+from cs_input_analyzer.rules.files import path_not_shared, skewed_file_sizes
+from cs_input_analyzer.rules.order import skip_rereads
+from cs_input_analyzer.rules.shards import fewer_files_than_workers, late_shard, no_shard, shard_after_unseeded_shuffle
 from tests.rules.lines import found, only, severities
 
 GIB, MIB = 2**30, 2**20

@@ -1,0 +1,265 @@
+"""Rules of `cache`: where none is, and where one is in vain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cs_input_analyzer.pipeline.edits.statement import moved_up
+from cs_input_analyzer.pipeline.lineage import downstream, reads_names_only, upstream, without_end
+from cs_input_analyzer.pipeline.op_kinds import KEEPERS, REPEATS, SHUFFLES, WRITERS
+from cs_input_analyzer.pipeline.op_traits import (
+    chain_before,
+    decodes,
+    draws,
+    draws_by_seed,
+    draws_random_numbers,
+    freezing,
+    gives_another_order,
+    is_costly,
+    is_map,
+)
+from cs_input_analyzer.pipeline.threads import inside, reader_ops
+from cs_input_analyzer.planning.evidence import bottleneck, cache_bytes_per_node, free_bytes_per_node, share_of
+from cs_input_analyzer.records import Case, Edit, Finding, Op, Severity
+from cs_input_analyzer.units import format_bytes
+
+# Maps that take this share of the CPU time are worth doing once.
+COSTLY_RATIO = 0.2
+LARGE_RATIO = 0.4
+MEMORY_RATIO = 0.5
+_CACHES = KEEPERS | WRITERS | {"Load"}
+
+
+def cache_missing(case: Case) -> Iterator[Finding]:
+    """Every pass reads and decodes the same data again, though the result would fit into memory.
+
+    What does not change from pass to pass (reading, parsing, decoding, resizing) can be done once: `cache()` keeps the elements of
+    the first pass in the memory of the worker, and later passes take them from there.
+
+    Fix: `.cache()` after the last op whose result is always the same, before anything random and before `repeat`. The message says
+    how much memory that takes on each node: elements as they are at that place, once for each worker. A cache freezes the order of
+    its first pass: a shuffle of file names before it, or files read in no order, then mix once and never again. Where no shuffle
+    follows, no change of your code is shown, as it would take the only mixing there is.
+
+    Silent without a measurement, in evaluation, where a cache or snapshot is there, where nothing costly comes before the first
+    random op (reading alone counts only where the storage holds the worker back: the page cache keeps files as well), where the
+    data are read once, or what is read inside an `interleave` is repeated without end, where a shuffle is followed by a `take`
+    that would keep the cache from becoming complete, and where the data take more than half of what the plan leaves of a node's
+    memory.
+    """
+    ops = case.pipeline.ops
+    is_reread = case.pipeline.is_infinite or any(op.kind == "Repeat" for op in ops)
+    if case.mode == "eval" or case.profile is None or not is_reread or any(op.kind in _CACHES for op in ops):
+        return
+    op = _last_unchanging(ops)
+    up_to_here = (*upstream(op, ops), *inside(op, ops), op) if op is not None else ()
+    if op is None or not reader_ops(up_to_here):
+        return
+    saved = share_of(case, up_to_here)
+    maps = share_of(case, [one for one in up_to_here if is_map(one)]) or 0.0
+    is_slow = bottleneck(case, ("storage bandwidth", "storage latency")) is not None
+    need, room = cache_bytes_per_node(case, op), free_bytes_per_node(case)
+    if need is None or need > MEMORY_RATIO * room or (maps < COSTLY_RATIO and not is_slow):
+        return
+    frozen = [one for one in up_to_here if gives_another_order(one, ops)]
+    is_mixed = any(one.kind in SHUFFLES for one in downstream(op, ops))
+    yield Finding(
+        severity="warning" if is_slow or (saved or 0.0) >= LARGE_RATIO else "info",
+        message=f"every pass does again all up to {op.name}; its result would take {format_bytes(need)} of a node's memory",
+        op=op.name,
+        evidence={"saved_share_ratio": saved, "cache_bytes_per_node": round(need), "free_bytes_per_node": round(room)},
+        fix=f"put .cache() after {op.name}{freezing(frozen, is_mixed)}",
+        edits=(Edit(kind="insert-cache", op=op.name),),
+    )
+
+
+def _last_unchanging(ops: tuple[Op, ...]) -> Op | None:
+    """The last op at the top up to which every pass gives the same elements; None where there is no end of a pass to see."""
+    last, endless = None, without_end(ops)
+    for op in ops:
+        is_of_names = reads_names_only(op, ops) and not is_map(op) and not reader_ops((*inside(op, ops), op))
+        if op.within is not None or is_of_names:
+            if op.kind == "Repeat" and op.within is None:  # of file names: what is read never ends
+                return None
+            continue
+        is_changing = op.kind in SHUFFLES | REPEATS or any(draws(one) for one in (op, *upstream(op, ops)))
+        if is_changing or op.name in endless:
+            break
+        if op.kind not in ("Prefetch", "Options"):
+            last = op
+    return None if last is None or _is_cut_short(last, ops) else last
+
+
+def _is_cut_short(op: Op, ops: tuple[Op, ...]) -> bool:
+    """Whether something behind it stops asking before it has ended: a cache there would never become complete."""
+    for other in downstream(op, ops):
+        if other.kind == "Repeat":
+            return False
+        is_part = other.kind in ("TakeWhile", "Zip") or (other.kind == "Take" and other.parameters.get("count") != -1)
+        if other.within is None and is_part:
+            return True
+    return False
+
+
+def file_cache_redirected(case: Case) -> Iterator[Finding]:
+    """A cache, snapshot or save of this pipeline writes files, and was measured elsewhere.
+
+    Measuring never touches your files: the target was a private folder that is gone now. So the window shows the first pass, which
+    writes the cache, and not the later passes, which read it.
+
+    Fix: none is needed. To measure the passes that read, let a training run finish the cache once: a complete one is read in place.
+
+    Silent where nothing is written, or the cache is complete.
+    """
+    if not case.pipeline.redirected:
+        return
+    op = next((op for op in case.pipeline.ops if op.kind in ("Cache", "Snapshot", "Save")), None)
+    yield Finding(
+        severity="info",
+        message=f"writes to {', '.join(case.pipeline.redirected)} went to a private folder; the rate is that of a first pass",
+        op=op.name if op else None,
+        evidence={"paths": len(case.pipeline.redirected)},
+    )
+
+
+def cache_after_randomness(case: Case) -> Iterator[Finding]:
+    """A `cache` keeps what a random augmentation made, so it is random once and then the same for ever.
+
+    From the second pass on the cache gives the elements of the first: every crop, flip and distortion is repeated exactly. The
+    network sees each picture in one version only, which is what augmentation is to prevent. Nothing fails and nothing is slower.
+
+    Fix: `cache` before the random `map`. What is costly and always the same (parsing, decoding) goes before the cache, in a map of
+    its own. It is advice only: the fixed pipeline gives other elements, and is meant to.
+
+    Silent in evaluation, where nothing before the cache draws random numbers, and for a shuffle of file names. Where the numbers
+    come from seeds (`tf.random.stateless_…`), or a shuffle of samples stands before the cache, it is for your information.
+    """
+    ops = case.pipeline.ops
+    if case.mode == "eval":
+        return
+    for cache in ops:
+        if cache.kind not in ("Cache", "Snapshot"):
+            continue
+        frozen = upstream(cache, ops)
+        drawn = next((op for op in frozen if draws_random_numbers(op)), None)
+        by_seed = next((op for op in frozen if draws_by_seed(op)), None)
+        shuffle = next((op for op in frozen if op.kind in SHUFFLES and not reads_names_only(op, ops)), None)
+        if drawn is not None:
+            yield _frozen(cache, drawn, case, is_certain=True)
+        elif by_seed is not None:
+            yield _frozen(cache, by_seed, case, is_certain=False)
+        elif shuffle is not None and not _is_shuffled_again(cache, case):
+            yield Finding(
+                severity="info",
+                message=f"{cache.name} keeps the order that {shuffle.name} gave in the first pass: every pass has that same order",
+                op=cache.name,
+                evidence={"shuffle": shuffle.name},
+                fix="put the cache before the shuffle",
+                before=cache.code,
+                after=_put_before(shuffle, cache, ops),
+            )
+
+
+def _frozen(cache: Op, random: Op, case: Case, *, is_certain: bool) -> Finding:
+    holder = next((op for op in case.pipeline.ops if op.name == random.within), None)
+    split = " and split the decoding from what is random" if decodes(random) else ""
+    what = "draws" if is_certain else "draws by seed, if its seeds differ between passes,"
+    return Finding(
+        severity="warning" if is_certain else "info",
+        message=f"{cache.name} keeps what {random.name} {what} in the first pass: later passes repeat it exactly",
+        op=cache.name,
+        evidence={"random_op": random.name, "within": holder.name if holder else None},
+        fix=f"put the cache before {random.name}{split}",
+        before=cache.code,
+        after=_put_before(random, cache, case.pipeline.ops),
+    )
+
+
+def _put_before(random: Op, cache: Op, ops: tuple[Op, ...]) -> str | None:
+    """The cache before what is random, where nothing else lies between."""
+    return moved_up(cache, ops) if chain_before(cache, ops)[:1] == (random,) else None
+
+
+def _is_shuffled_again(cache: Op, case: Case) -> bool:
+    ops = case.pipeline.ops
+    return any(op.kind in SHUFFLES and cache in upstream(op, ops) for op in ops)
+
+
+MEMORY_RATIO = 0.5
+
+
+def cache_misplaced(case: Case) -> Iterator[Finding]:
+    """A `cache` that never becomes complete, or that stands before the costly work it could save.
+
+    A cache in memory is used from the moment on at which its input has ended. Behind an endless `repeat` that moment never comes:
+    the cache grows with every pass and gives nothing back. Before a `take` it does not come either, as nobody asks for the rest;
+    TensorFlow throws the partial cache away and begins anew in each pass. And where it stands right after the reading, each pass
+    decodes again.
+
+    Fix: `cache` before `repeat` (which freezes the order of the first pass: the finding says where nothing else mixes), after
+    `take`, and after the last costly op that always gives the same.
+
+    Silent where the cache sees its input end (behind a `repeat`, too, of which a `take` or a shorter input of a `zip` leaves a
+    part), where the maps after it are cheap or draw random numbers without decoding anything, and where what they make does not
+    fit into memory.
+    """
+    ops = case.pipeline.ops
+    without = without_end(ops)
+    for cache in ops:
+        if cache.kind != "Cache" or cache.within is not None:
+            continue
+        endless = without.get(cache.name)
+        if endless is not None:
+            message = f"{cache.name} never sees the end of {endless.name}: it only grows, and is never read"
+            frozen = [op for op in upstream(cache, ops) if gives_another_order(op, ops)]
+            is_mixed = any(op.kind in SHUFFLES for op in downstream(cache, ops))
+            fix = f"put the cache before {endless.name}{freezing(frozen, is_mixed)}"
+            yield _misplaced(cache, endless, "warning", message, fix, (endless, cache), case)
+            continue
+        take = _take_after(cache, ops)
+        if take is not None:
+            severity: Severity = "warning" if case.pipeline.is_infinite else "info"
+            message = f"{take.name} stops before {cache.name} is complete, so each pass begins it anew"
+            yield _misplaced(cache, take, severity, message, f"put the cache after {take.name}", (cache, take), case)
+            continue
+        yield from _too_early(cache, case)
+
+
+def _take_after(cache: Op, ops: tuple[Op, ...]) -> Op | None:
+    """A `take` behind the cache; one behind a `repeat` takes from several passes, of which the first completes the cache."""
+    for op in downstream(cache, ops):
+        if op.kind == "Repeat":
+            return None
+        if op.kind == "Take" and op.within is None and (op.parameters.get("count") or 0) != -1:
+            return op
+    return None
+
+
+def _too_early(cache: Op, case: Case) -> Iterator[Finding]:
+    for op in downstream(cache, case.pipeline.ops):
+        is_random = draws(op)
+        if not is_map(op) or op.within is not None or (is_random and not decodes(op)):
+            continue
+        share, need = share_of(case, (op,)), cache_bytes_per_node(case, op) or 0.0
+        is_cheap = share < COSTLY_RATIO if share is not None else not is_costly(op)
+        if is_cheap or need > MEMORY_RATIO * free_bytes_per_node(case):
+            continue
+        message = f"{op.name} works after {cache.name}, so each pass does it again" + (", random or not" if is_random else "")
+        fix = "split what it decodes from what is random, and put the cache between them" if is_random else "put the cache after it"
+        swapped = () if is_random else (cache, op)
+        yield _misplaced(cache, op, "warning" if share is not None and not is_random else "info", message, fix, swapped, case)
+        return
+
+
+def _misplaced(cache: Op, other: Op, severity: Severity, message: str, fix: str, swapped: tuple[Op, ...], case: Case) -> Finding:
+    """`swapped`: the two ops in the order of the pipeline that should change places; an edit only where they are neighbours."""
+    is_near = len(swapped) == 2 and next(iter(chain_before(swapped[1], case.pipeline.ops)), None) == swapped[0]
+    share = share_of(case, (other,)) if is_map(other) else None
+    return Finding(
+        severity=severity,
+        message=message,
+        op=cache.name,
+        evidence={"other_op": other.name, "share_ratio": share},
+        fix=fix,
+        edits=(Edit(kind="swap", op=swapped[1].name),) if is_near else (),
+    )

@@ -1,0 +1,336 @@
+"""Rules of what leaves the pipeline and of how it is made: shapes, types, Python, decoding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import prod
+
+from cs_input_analyzer.pipeline.edits.statement import argument_set
+from cs_input_analyzer.pipeline.lineage import upstream, without_end
+from cs_input_analyzer.pipeline.op_kinds import TRANSFORMS
+from cs_input_analyzer.pipeline.op_traits import calls_costly_ops
+from cs_input_analyzer.pipeline.samples import batching_op, samples_reaching
+from cs_input_analyzer.pipeline.threads import costliest, python_ops
+from cs_input_analyzer.planning.evidence import bottleneck, share_of, station_of
+from cs_input_analyzer.records import Case, Component, Finding, Op, OpCost, StationKind
+from cs_input_analyzer.units import format_bytes, format_bytes_per_s, format_rate, format_ratio
+
+KINDS = ("Batch", "ParallelBatch", "PaddedBatch")
+# Samples of a batch are a quotient of two measured rates: rounding is no missing sample.
+ALMOST = 0.999
+CONSTANT = "batch by a number that is a constant of the input function"
+NEVER_FULL = "use a smaller batch, or pad it and mask what was added: drop_remainder=True would drop all samples"
+
+
+def drop_remainder_missing(case: Case) -> Iterator[Finding]:
+    """The last batch may be smaller, so the batch dimension is not known when the model is compiled.
+
+    Accelerators compile a model for one shape. `batch(n)` without `drop_remainder=True` promises nothing about the number of
+    samples in a batch, even where the data never end: the compiler sees an unknown dimension and refuses, or the last batch of a
+    pass stops the run.
+
+    Fix: `batch(n, drop_remainder=True)`. It drops what is left at the end of a pass, up to n - 1 samples, where the data end. In
+    evaluation, where each sample counts, and where a pass has fewer samples than a batch, pad the last batch to full size and mask
+    it. Where the number itself is a tensor, as the size of a window may be in `group_by_window`, dropping promises nothing: there
+    only a constant number does.
+
+    Silent where the batch dimension is known all the same (a shape set afterwards), for pipelines without batches, and where
+    `drop_remainder` is set.
+    """
+    op = batching_op(case.pipeline.ops)
+    if op is None or op.parameters.get("drop_remainder") is not False:
+        return
+    open_ended = [part.name for part in case.pipeline.element_spec if part.shape and part.shape[0] is None]
+    if not open_ended:
+        return
+    size = op.parameters.get("batch_size")
+    why, fix, after = f"the batch size of {op.name} is a tensor", CONSTANT, None
+    if isinstance(size, int) and _is_never_full(case, size):
+        why, fix = f"a pass has fewer samples than the {size:,} of a batch", NEVER_FULL
+    elif isinstance(size, int):
+        why, fix = "the last batch may be smaller", _dropping(op, case.pipeline.ops)
+        after = argument_set(op, case.pipeline.ops, "drop_remainder", "True") if op.kind in KINDS else None
+    yield Finding(
+        severity="warning",
+        message=f"the number of samples in a batch is unknown when the model is compiled: {why}",
+        op=op.name,
+        evidence={"batch_size": size if isinstance(size, int) else None, "components": len(open_ended), "drop_remainder": False},
+        fix=fix,
+        before=op.code if after else None,
+        after=after,
+    )
+
+
+def _is_never_full(case: Case, size: int) -> bool:
+    """Whether a pass was seen to be one batch of fewer samples than `size`."""
+    if case.pipeline.cardinality != 1:
+        return False
+    workers = [worker for m in case.measurements for worker in m.measured_workers]
+    counts = [w.samples_per_s.estimate / w.batches_per_s for w in workers if w.samples_per_s and w.batches_per_s]
+    return bool(counts) and max(counts) < size * ALMOST
+
+
+def _dropping(op: Op, ops: tuple[Op, ...]) -> str:
+    """With what it drops: all that is left of a pass, in `group_by_window` of each key; nothing where the data never end."""
+    size, fix = op.parameters.get("batch_size"), "batch with drop_remainder=True"
+    if any(name in without_end(ops) for name in op.inputs) or not isinstance(size, int) or size < 2:
+        return fix
+    each = "of each of its inputs" if op.within is not None else "at the end of each pass"
+    return f"{fix}, which drops what is left {each}, up to {size - 1:,} samples"
+
+
+def unknown_shapes(case: Case) -> Iterator[Finding]:
+    """Some dimension of a tensor, or its rank, is unknown when the model is compiled.
+
+    Accelerators compile a model for static shapes. tf.data knows a shape only as far as the ops promise it: parsing of
+    variable-length features, `decode_jpeg` without a resize, Python functions and generators without a signature all promise
+    little. Unknown shapes are refused at compile time, or found out about only when a batch of another size arrives. Sparse and
+    ragged tensors have no static shape at all.
+
+    Fix: `tf.ensure_shape(x, [...])` where the size is always the same (it checks, and tells the compiler); pad, crop or resize
+    where it is not: `padded_batch` with `padded_shapes`, `tf.image.resize`, `to_dense`/`to_tensor` with a shape.
+
+    Silent where all shapes are known, for the batch dimension alone (CSI307 is about that), and for strings, which go to no
+    accelerator.
+    """
+    is_batched = batching_op(case.pipeline.ops) is not None
+    unknown = [part for part in case.pipeline.element_spec if part.dtype != "string" and _is_unknown(part, is_batched)]
+    if not unknown:
+        return
+    python = python_ops(case.pipeline.ops)
+    # The last one whose function may change the shape: what Python promised before it says nothing of what it gives.
+    made_by = ([op for op in case.pipeline.ops if op.kind in TRANSFORMS or op in python] or case.pipeline.ops)[-1:]
+    names = ", ".join(f"{part.name} {_shape(part)}" for part in unknown[:4]) + (" and more" if len(unknown) > 4 else "")
+    yield Finding(
+        severity="warning",
+        message=f"unknown when the model is compiled: the shape of {names}",
+        op=made_by[0].name if made_by else None,
+        evidence={"components": len(unknown), "of": len(case.pipeline.element_spec), "first": unknown[0].name},
+        fix=_shape_fix(unknown, any(op in python for op in made_by)),
+    )
+
+
+def _is_unknown(part: Component, is_batched: bool) -> bool:
+    if part.kind in ("sparse", "ragged") or part.shape is None:
+        return True
+    return None in (part.shape[1:] if is_batched else part.shape)
+
+
+def _shape(part: Component) -> str:
+    if part.kind in ("sparse", "ragged"):
+        return f"({part.kind})"
+    return "(rank unknown)" if part.shape is None else "[" + ", ".join("?" if dim is None else str(dim) for dim in part.shape) + "]"
+
+
+def _shape_fix(unknown: list[Component], is_python: bool) -> str:
+    if any(part.kind in ("sparse", "ragged") for part in unknown):
+        return "make it dense with a fixed shape, to_dense() or to_tensor(shape=...), before the batch"
+    if is_python:
+        return "say what the Python function gives: tf.ensure_shape(x, [...]) after it, or output_signature of from_generator"
+    return "tf.ensure_shape(x, [...]) in the map where the size is fixed, else pad, crop or resize to one size"
+
+
+PYTHON_RATIO, HARDLY_RATIO = 0.2, 0.01
+# Elements of a sample, between those of a batch and one each.
+HALF = 0.5
+GIL: tuple[StationKind, ...] = ("Python (GIL)",)
+
+
+def python_in_pipeline(case: Case) -> Iterator[Finding]:
+    """Python code runs for the elements of the pipeline, and only one thread of a process can run Python.
+
+    `py_function`, `numpy_function` and `from_generator` call back into the interpreter, whose lock (GIL) they all share. However
+    many CPUs a worker has and however many parallel calls a `map` makes, they take turns; more threads even make it slower. Only
+    more workers (processes) help, each with an interpreter of its own. Such a pipeline cannot be saved, moved to `tf.data.service`,
+    or optimised by TensorFlow either.
+
+    Fix: TensorFlow ops in place of the Python code (`tf.io.decode_*`, `tf.strings`, `tf.numpy_function` -> `tf.*`); or do it once,
+    when the dataset is written. Until then: many tasks per node with one CPU each, and one call for a whole batch in place of one
+    per sample.
+
+    A warning where the lock is the bottleneck, where the Python ops take a fifth of the CPU time or more, or, where nothing was
+    measured, where Python runs for every single sample. Else for your information.
+
+    Silent where all functions are TensorFlow's, and where it was measured that Python takes less than a hundredth of the CPU time
+    and limits nothing, as before a full `cache`.
+    """
+    rows = {cost.name: cost for cost in case.profile.ops} if case.profile else {}
+    found = tuple(op for op in python_ops(case.pipeline.ops) if op.name not in rows or rows[op.name].elements_per_sample != 0)
+    if not found:
+        return
+    share, station = share_of(case, found), station_of(case, GIL)
+    is_limit = bottleneck(case, GIL) is not None or (
+        case.profile is not None and case.profile.serial is not None and case.profile.serial.op == "GIL"
+    )
+    if not is_limit and share is not None and share < HARDLY_RATIO:
+        return
+    is_each_sample = any(_is_called_for_each(op, case.pipeline.ops, rows.get(op.name)) for op in found)
+    op = costliest(found, {name: row.self_cpu_s_per_sample or 0.0 for name, row in rows.items()})
+    facts = [
+        f"{format_ratio(share)} of the CPU time" if share is not None else "",
+        f"at most {format_rate(station.samples_per_s)} a worker, whatever its CPUs" if station is not None else "",
+    ]
+    known = "; ".join(fact for fact in facts if fact)
+    yield Finding(
+        severity="warning" if is_limit or (is_each_sample if share is None else share >= PYTHON_RATIO) else "info",
+        message=f"Python runs for every {'sample' if is_each_sample else 'batch'}, one at a time{f' ({known})' if known else ''}",
+        op=op.name,
+        evidence={
+            "python_ops": len(found),
+            "share_ratio": share,
+            "ceiling_samples_per_s": station.samples_per_s if station else None,
+            "utilization_ratio": station.utilization_ratio if station else None,
+            "is_bottleneck": is_limit,
+        },
+        fix="use TensorFlow ops, or do it when the dataset is written; until then more tasks with fewer CPUs each",
+    )
+
+
+def _is_called_for_each(op: Op, ops: Sequence[Op], row: OpCost | None) -> bool:
+    """Whether Python is called for every sample, not for a batch, nor for a file that holds many; as measured, where it was."""
+    if row is not None and row.elements_per_sample is not None:
+        return row.elements_per_sample >= HALF
+    return samples_reaching(op, ops) == 1
+
+
+NARROWER = {"float64": ("float16", 2), "int64": ("int32", 4), "uint64": ("uint32", 4)}
+# Bytes of one value.
+SIZES = {"bool": 1, "int8": 1, "uint8": 1, "int16": 2, "uint16": 2, "float16": 2, "bfloat16": 2, "int32": 4, "uint32": 4}
+SIZES |= {"float32": 4, "float64": 8, "int64": 8, "uint64": 8, "complex64": 8, "complex128": 16}
+WIDE_RATIO = 0.1
+LEAST_RATIO = 0.01
+
+
+def wide_dtypes(case: Case) -> Iterator[Finding]:
+    """64-bit numbers are sent to the accelerator where 16 or 32 bits would do.
+
+    Labels and token numbers are int64 because `tf.train.Example` knows no other integer; float64 comes from NumPy. The accelerator
+    computes in neither. Until the cast, every byte is copied by each op, held in buffers, and sent over the network to the
+    accelerator.
+
+    Fix: `tf.cast(x, tf.int32)` and `tf.cast(x, tf.float16)` (or float32) in the function that parses them, as early as possible.
+    int64 must stay where values exceed 2,147,483,647.
+
+    A warning where it makes a sample smaller by a tenth or more; else for your information.
+
+    Silent for types of 32 bits and less, and where less than a hundredth of a sample could be saved. Whether
+    float16 in place of float32 is precise enough is the model's affair: that is not judged.
+    """
+    wide = [part for part in case.pipeline.element_spec if part.dtype in NARROWER]
+    if not wide:
+        return
+    is_batched = batching_op(case.pipeline.ops) is not None
+    saved = _sum(_saved(part, is_batched) for part in wide)
+    whole = _sum(_bytes(part, is_batched) for part in case.pipeline.element_spec) or _measured(case)
+    ratio = saved / whole if saved is not None and whole else None
+    if ratio is not None and ratio < LEAST_RATIO:
+        return
+    rate = case.plan.predicted_samples_per_s.estimate if case.plan is not None else None
+    saved_per_s = saved * rate if saved is not None and rate is not None else None
+    amount = f": {format_bytes(saved)} of {format_bytes(whole)} of a sample could be saved" if saved is not None and whole else ""
+    per_s = f", {format_bytes_per_s(saved_per_s)} at the planned rate" if amount and saved_per_s is not None else ""
+    maps = [op for op in case.pipeline.ops if op.kind in TRANSFORMS]
+    yield Finding(
+        severity="warning" if ratio is not None and ratio >= WIDE_RATIO else "info",
+        message=f"{', '.join(f'{part.name} is {part.dtype}' for part in wide[:4])}{amount}{per_s}",
+        op=maps[-1].name if maps else None,
+        evidence={
+            "components": len(wide),
+            "saved_bytes_per_sample": saved,
+            "bytes_per_sample": whole,
+            "saved_ratio": ratio,
+            "saved_bytes_per_s": saved_per_s,
+        },
+        fix="cast them where they are parsed: "
+        + ", ".join(f"{part.name} to {NARROWER[part.dtype][0]}" for part in wide[:4])
+        + (" and so on" if len(wide) > 4 else ""),
+    )
+
+
+def _values(part: Component, is_batched: bool) -> int | None:
+    """Values of one sample; None where a dimension is unknown."""
+    dims = part.shape[1:] if part.shape and is_batched else part.shape
+    return None if dims is None or part.kind != "tensor" or None in dims else prod(dim for dim in dims if dim is not None)
+
+
+def _saved(part: Component, is_batched: bool) -> float | None:
+    values = _values(part, is_batched)
+    return None if values is None else float(values * (SIZES[part.dtype] - NARROWER[part.dtype][1]))
+
+
+def _bytes(part: Component, is_batched: bool) -> float | None:
+    values, size = _values(part, is_batched), SIZES.get(part.dtype)
+    return None if values is None or size is None else float(values * size)
+
+
+def _sum(parts: Iterator[float | None]) -> float | None:
+    """None where a part is unknown."""
+    total = 0.0
+    for part in parts:
+        if part is None:
+            return None
+        total += part
+    return total
+
+
+def _measured(case: Case) -> float | None:
+    known = [w.bytes_out_per_sample for m in case.measurements for w in m.workers if w.bytes_out_per_sample is not None]
+    return known[0] if known else None
+
+
+DECODES = frozenset({"DecodeJpeg"})
+WINDOW_ONLY = frozenset({"DecodeAndCropJpeg"})
+# What tf.slice, tf.image.random_crop, central_crop and crop_to_bounding_box become; `CropAndResize` is tf.image.crop_and_resize.
+CROPS = frozenset({"Slice", "CropAndResize"})
+DECODING_RATIO = 0.5
+
+
+def decode_then_crop(case: Case) -> Iterator[Finding]:
+    """JPEG images are decoded whole, and then most of the pixels are cut away.
+
+    Decoding is what JPEG pipelines spend their CPU on. `tf.io.decode_and_crop_jpeg` leaves out the pixels outside the window; all
+    that comes before the window in the file must still be unpacked. Measured with the crop and its copy: a window of half a
+    500 x 375 picture takes 10 to 14 % less CPU time, of a quarter 22 %, of a tenth of a 1440 x 1080 picture 46 %. Pixels at the
+    window's edge may differ a little where colours are stored at half the resolution.
+
+    Fix: compute the window from `tf.io.extract_jpeg_shape(jpeg)`, which reads the header only, and give it to
+    `tf.io.decode_and_crop_jpeg(jpeg, [y, x, height, width], channels=3)` in place of decoding and `tf.slice`, `random_crop` or
+    `crop_to_bounding_box`.
+
+    A warning where a `map` that hardly does anything else was measured to take half of the CPU time or more; else for your
+    information: what of a function's time is decoding, and what is cropping, resizing or colours, is not measured.
+
+    Silent where the window is decoded alone already, where nothing is cut from the image in the same function or in the next one,
+    where several take the decoded image, as two views of it do (each would decode it again), and for `tf.io.decode_image` and
+    `decode_png`, whose pictures need not be JPEG.
+    """
+    holders = {op.within for op in case.pipeline.ops}
+    for op in case.pipeline.ops:
+        called = frozenset(op.function_ops)
+        # An interleave "calls" what the ops inside it call: only the innermost one counts.
+        if op.name in holders or not DECODES & called or WINDOW_ONLY & called:
+            continue
+        crop = _crop(op, case)
+        if crop is None:
+            continue
+        if DECODES & frozenset(op.shared) or (crop != op and "argument" in crop.shared):
+            continue
+        share = share_of(case, (op,))
+        does_more = calls_costly_ops(op, besides=DECODES)
+        cost = f" ({op.name} takes {format_ratio(share)} of the CPU time)" if share is not None and not does_more else ""
+        yield Finding(
+            severity="warning" if share is not None and share >= DECODING_RATIO and not does_more else "info",
+            message=f"the whole image is decoded and then cropped{cost}",
+            op=op.name,
+            evidence={"share_ratio": share, "does_more": does_more, "cropped_in": crop.name},
+            fix="tf.io.decode_and_crop_jpeg with a window computed from tf.io.extract_jpeg_shape, in place of decode and crop",
+        )
+
+
+def _crop(op: Op, case: Case) -> Op | None:
+    """The op whose function crops: this one, or the `map` that gets its elements next."""
+    if CROPS & frozenset(op.function_ops):
+        return op
+    later = (other for other in case.pipeline.ops if other.function_ops and op in upstream(other, case.pipeline.ops))
+    following = next(later, None)
+    return following if following is not None and CROPS & frozenset(following.function_ops) else None

@@ -1,0 +1,257 @@
+"""Rules of the files themselves: their sizes, their number, their place, their compression."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cs_input_analyzer.pipeline.threads import reader_ops
+from cs_input_analyzer.planning.evidence import READING, bottleneck, share_of, workers_of
+from cs_input_analyzer.records import Case, FileSet, Finding, Op, StationKind, Storage
+from cs_input_analyzer.units import format_bytes, format_count, format_ratio
+
+SKEWED_RATIO = 2.0  # largest file over mean file
+UNEVEN_RATIO = 1.5  # largest shard over mean shard
+
+
+def skewed_file_sizes(case: Case) -> Iterator[Finding]:
+    """Files of very different size make shards of very different size.
+
+    Workers divide files, not samples. A worker with a large file has more to read for each pass: in training that repeats, samples
+    of the small shards are seen more often than those of the large ones; without a repeat, or in evaluation, the small shards end
+    first and the accelerator waits for the large one. Where large files also hold larger samples, their worker is the slowest, and
+    a round-robin feed goes at its pace.
+
+    Fix: write the data again into files of equal size, and as many that a worker gets several: differences average out.
+
+    A warning where the largest shard of the plan is at least half as large again as the mean one, or where the measured shards
+    differ in speed and hold the worker back; for your information where files merely differ.
+
+    Silent where the largest file is less than twice the mean, where workers do not divide files, and for a single worker.
+    """
+    files, workers = case.pipeline.files, workers_of(case)
+    if files is None or files.count < 2 or files.bytes == 0 or not case.is_sharded or workers == 1:
+        return
+    skew = files.largest_bytes * files.count / files.bytes
+    if skew < SKEWED_RATIO:
+        return
+    uneven = _largest_shard_ratio(files, workers) if workers and workers <= files.count else None
+    slowest = bottleneck(case, ("slowest shard",))
+    is_bad = slowest is not None or (uneven is not None and uneven >= UNEVEN_RATIO)
+    shard = next((op for op in case.pipeline.ops if op.kind == "Shard"), None)
+    effect = f": the largest of {workers} shards is at least {uneven:.1f} times the mean" if uneven else ""
+    yield Finding(
+        severity="warning" if is_bad else "info",
+        message=f"the largest file has {format_bytes(files.largest_bytes)}, "
+        f"the mean one {format_bytes(files.bytes / files.count)}{effect}",
+        op=shard.name if shard else None,
+        evidence={
+            "largest_bytes": files.largest_bytes,
+            "smallest_bytes": files.smallest_bytes,
+            "largest_over_mean_ratio": skew,
+            "largest_shard_ratio": uneven,
+            "slowest_over_mean_rate_ratio": case.capacity.slowest_ratio if case.capacity else None,
+            "workers": workers,
+        },
+        fix=f"write the data into {max(files.count, 4 * (workers or 1))} files or more, of equal size",
+    )
+
+
+def _largest_shard_ratio(files: FileSet, workers: int) -> float:
+    """Bytes of the shard that holds the largest file over those of a mean shard, its other files taken as the mean of the rest."""
+    in_shard = files.count / workers
+    rest = (files.bytes - files.largest_bytes) / (files.count - 1)
+    return (files.largest_bytes + (in_shard - 1) * rest) / (files.bytes / workers)
+
+
+# By the Filesystem Hierarchy Standard 3.0 and systemd's `file-hierarchy(7)`: each host's own, whatever lies below them elsewhere.
+NODE_LOCAL = ("/tmp", "/var/tmp", "/dev/shm", "/run", "/proc")
+
+
+def path_not_shared(case: Case) -> Iterator[Finding]:
+    """The data are on this machine's own disk, and the plan has several nodes.
+
+    Every node that streams opens the same paths. A local file system, `/tmp` and `/dev/shm` above all, is another one on each node:
+    there the list of files is empty and the job fails at start, or it finds a stale copy.
+
+    Fix: put the dataset on the file system that all nodes mount and give that path; or copy it to the same local path on every node
+    before the job, which is faster where it fits.
+
+    A warning where Slurm named the nodes, so that this machine is one of them or stands beside them. For your information where
+    they were described by flags, a file or a preset: the data over there may be at another place.
+
+    Silent for a single node, on shared file systems, where the file system is of a type that may be either, and without files.
+    """
+    nodes = case.plan.nodes if case.plan is not None else case.cluster.nodes
+    files, storage = case.pipeline.files, case.storage
+    directory = files.directory if files is not None else None
+    if nodes < 2 or files is None or directory is None:
+        return
+    is_shared = storage.is_shared if storage is not None else None
+    by_name = next((folder for folder in NODE_LOCAL if f"{directory}/".startswith(f"{folder}/")), None)
+    if is_shared or (is_shared is None and by_name is None):
+        return
+    file_system = storage.file_system if storage is not None else None
+    why = f"{by_name} is each node's own" if by_name else f"{file_system or 'it'} is a local file system"
+    yield Finding(
+        severity="warning" if "slurm" in case.cluster.source.lower() else "info",
+        message=f"the plan has {nodes} nodes, but the data in {directory} are on this one only ({why})",
+        evidence={"directory": directory, "file_system": file_system, "is_shared": is_shared, "nodes": nodes},
+        fix="move the data to a file system that all nodes mount, or copy them to this path on every node",
+    )
+
+
+READERS = ("TFRecord", "TextLine", "FixedLengthRecord", "CSV")
+ENCODED = frozenset({"DecodeJpeg", "DecodePng", "DecodeImage", "DecodeAndCropJpeg", "DecodeGif", "DecodeWebP"})
+LARGE_RATIO = 0.2
+CPU_BOUND: tuple[StationKind, ...] = ("CPU", "serial op", "fixed parallelism", "readers")
+
+
+def compression_tradeoff(case: Case) -> Iterator[Finding]:
+    """Compression of the records costs the resource that is short, and saves the one that is not.
+
+    Unpacking GZIP or ZLIB takes CPU time in the reader, on one thread for each file: 240 MB of records a CPU second, where plain
+    ones take 980 (measured on tokens). That pays where the storage is slow and the data shrink. Where CPU is what a worker lacks,
+    plain records stream faster; where the storage holds it back and CPUs idle, compressed ones do. Images and audio are compressed
+    already: doing it again costs CPU and saves nothing.
+
+    Fix: write the records once more, without `compression_type` (or with it), and set the same in the reader.
+
+    A warning where records are compressed, the worker is short of CPU and the reader takes a fifth of its CPU time or more. For
+    your information where the reader takes as much of a worker with CPU to spare, where compressed records were not measured or
+    hold encoded images, and where plain records meet a storage that is the bottleneck.
+
+    Silent where the trade is the right way round, and for records of encoded images that are not compressed again.
+    """
+    readers = [op for op in case.pipeline.ops if op.kind in READERS and isinstance(op.parameters.get("compression_type"), str)]
+    packed = [op for op in readers if op.parameters["compression_type"]]
+    is_encoded = any(ENCODED.intersection(op.function_ops) for op in case.pipeline.ops)
+    storage = bottleneck(case, ("storage bandwidth",))
+    if packed:
+        share = share_of(case, packed)
+        is_short_of_cpu = bottleneck(case, CPU_BOUND) is not None
+        if storage is not None or (share is not None and share < LARGE_RATIO and not is_encoded):
+            return
+        is_waste = share is not None and share >= LARGE_RATIO and is_short_of_cpu
+        cost = f": {format_ratio(share)} of the CPU time goes into reading them" if share is not None else ""
+        what = (
+            "encoded images are compressed once more" if is_encoded else f"records are {packed[0].parameters['compression_type']}"
+        )
+        yield _compression(
+            packed[0], "warning" if is_waste else "info", f"{what}{cost}", "write the records without compression", share, storage
+        )
+    elif readers and storage is not None and not is_encoded:
+        message = "the storage holds the worker back, and the records are not compressed"
+        yield _compression(
+            readers[0], "info", message, 'write the records with compression_type="GZIP", if they shrink', None, storage
+        )
+
+
+def _compression(op: Op, severity: str, message: str, fix: str, share: float | None, storage: object) -> Finding:
+    return Finding(
+        severity="warning" if severity == "warning" else "info",
+        message=message,
+        op=op.name,
+        evidence={
+            "compression_type": str(op.parameters["compression_type"]),
+            "share_ratio": share,
+            "is_storage_the_bottleneck": storage is not None,
+        },
+        fix=fix,
+    )
+
+
+HUGE_BYTES = 256 * 2**20
+MANY = 1000
+SMALL_BYTES = 2**20
+TINY_BYTES = 64 * 2**10
+GOOD_BYTES = 128 * 2**20
+
+
+def file_count_extreme(case: Case) -> Iterator[Finding]:
+    """All data in one huge file, or in thousands of tiny ones.
+
+    One file is read by one thread from front to end: no `interleave` can read several places at a time, no shuffle of files mixes
+    it, and workers cannot divide it. Tiny files cost an open, a look-up of the name and a first wait each; over a network that is a
+    millisecond or several, in which a file of a megabyte could have been read, and the metadata server of a shared file system
+    serves all nodes.
+
+    Fix: records in files of 100 to 200 MB, and some multiple of the number of workers of them.
+
+    A warning where reading was measured to hold the worker back, or where files of 64 KiB or less were not measured; else for your
+    information.
+
+    Silent for other sizes, and where there are fewer files than workers that divide them (CSI301 is about that).
+    """
+    files, workers = case.pipeline.files, workers_of(case)
+    if files is None or (case.is_sharded and workers is not None and workers > files.count):
+        return
+    mean = files.bytes / files.count
+    is_tiny = files.count >= MANY and mean <= SMALL_BYTES
+    if not is_tiny and not (files.count == 1 and files.bytes >= HUGE_BYTES):
+        return
+    is_measured = bool(case.stations)
+    is_slow = bottleneck(case, READING) is not None
+    is_bad = is_slow or (is_tiny and mean <= TINY_BYTES and not is_measured)
+    reader = next(iter(reader_ops(case.pipeline.ops)), None)
+    waiting = _waiting_ratio(mean, case.storage) if is_tiny else None
+    wait = f": {format_ratio(waiting)} of the reading is waiting for the next file to open" if waiting is not None else ""
+    message = f"{format_count(files.count)} files of {format_bytes(mean)} each{wait}" if is_tiny else _huge(files)
+    yield Finding(
+        severity="warning" if is_bad else "info",
+        message=message,
+        op=reader.name if reader else None,
+        evidence={"files": files.count, "mean_bytes": mean, "waiting_ratio": waiting, "workers": workers},
+        fix=f"write the data into {_target(files, workers)} files or so",
+    )
+
+
+def _huge(files: FileSet) -> str:
+    return f"one file holds all {format_bytes(files.bytes)}: one thread reads it, and workers cannot divide it"
+
+
+def _target(files: FileSet, workers: int | None) -> int:
+    """Files of about 128 MiB, but at least four for each worker."""
+    return max(-(-files.bytes // GOOD_BYTES), 4 * (workers or 1), 1)
+
+
+def _waiting_ratio(mean_bytes: float, storage: Storage | None) -> float | None:
+    """Share of one reader's time that passes before the first byte of a file; None where the storage was not measured."""
+    alone = next((read for read in storage.reads if read.streams == 1), None) if storage is not None else None
+    if alone is None or alone.bytes_per_s <= 0:
+        return None
+    return alone.latency_s / (alone.latency_s + mean_bytes / alone.bytes_per_s)
+
+
+TEMPORARY = ("/tmp", "/var/tmp", "/dev/shm")
+IN_MEMORY = ("tmpfs", "ramfs")
+
+
+def dataset_in_tmp(case: Case) -> Iterator[Finding]:
+    """The dataset is in a folder for temporary files.
+
+    `/tmp`, `/var/tmp` and `/dev/shm` are emptied by reboots, by cleaning jobs, and often at the end of a Slurm job. Where they are
+    held in memory (`tmpfs`), the dataset takes the memory that shuffle buffers and workers need, and a rate measured there is the
+    rate of memory, not that of the file system the training will read from.
+
+    Fix: measure and train from the path where the data will stay.
+
+    Silent elsewhere, where a network file system is mounted at that path, and where the plan has several nodes: then CSI310
+    reports it.
+    """
+    nodes = case.plan.nodes if case.plan is not None else case.cluster.nodes
+    files, storage = case.pipeline.files, case.storage
+    directory = files.directory if files is not None else None
+    if files is None or directory is None or nodes > 1 or (storage is not None and storage.is_shared):
+        return
+    folder = next((folder for folder in TEMPORARY if f"{directory}/".startswith(f"{folder}/")), None)
+    if folder is None:
+        return
+    file_system = storage.file_system if storage is not None else None
+    is_memory = file_system in IN_MEMORY or folder == "/dev/shm"
+    effect = f" and takes {format_bytes(files.bytes)} of this host's memory" if is_memory else ""
+    yield Finding(
+        severity="info",
+        message=f"the dataset is in {folder}, a folder for temporary files{effect}; training may read from a slower place",
+        evidence={"directory": directory, "file_system": file_system, "bytes": files.bytes},
+        fix="measure from the path that training will read",
+    )

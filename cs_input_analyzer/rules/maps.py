@@ -1,0 +1,269 @@
+"""Rules of `map`: how many calls at a time, how much in each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cs_input_analyzer.pipeline.lineage import freeing_shuffle, reads_names_only
+from cs_input_analyzer.pipeline.op_kinds import THREADED
+from cs_input_analyzer.pipeline.op_traits import (
+    calls_python,
+    chain_before,
+    cost_of,
+    draws,
+    has_written_cycle,
+    is_costly,
+    is_elementwise,
+    is_map,
+    why_not_parallelized,
+)
+from cs_input_analyzer.pipeline.samples import samples_reaching
+from cs_input_analyzer.pipeline.source.code import AUTOTUNE
+from cs_input_analyzer.pipeline.threads import is_serial
+from cs_input_analyzer.planning.evidence import BUSY_RATIO, bottleneck, busy_ratio, rate_of_worker, share_of, widest_cpus
+from cs_input_analyzer.records import Case, Edit, Finding, Op
+from cs_input_analyzer.units import format_bytes
+
+# Below this share of the CPU time, or of all time where it waits, a map is not worth another thread.
+SMALL_RATIO = 0.05
+
+
+def serial_map(case: Case) -> Iterator[Finding]:
+    """A `map` makes one call at a time although the task has more CPUs.
+
+    Every element waits for the one before it, so one thread sets the pace of the whole pipeline and the other CPUs idle.
+    TensorFlow makes a plain `map` parallel by itself, but not one that draws random numbers, looks up a table or reads a variable,
+    not one inside another op's function, and none where `autotune` or `map_parallelization` is switched off.
+
+    Fix: `num_parallel_calls=tf.data.AUTOTUNE`. The order of the elements stays. Which random numbers an element gets changes, as it
+    does from run to run anyway.
+
+    Silent where TensorFlow makes the map parallel, on one CPU, over file names and batches that cost next to nothing (below a
+    twentieth of the CPU time), inside an op that calls it in parallel, and for Python functions that do not wait: they share one
+    lock, so more calls at a time do not help.
+    """
+    ops, cpus = case.pipeline.ops, widest_cpus(case)
+    for op in ops:
+        if op.kind != "Map" or not is_serial(op, ops) or cpus == 1 or not _is_worth_a_thread(op, case):
+            continue
+        why, cost = why_not_parallelized(op, ops), cost_of(op, case.profile)
+        station = bottleneck(case, ("serial op",))
+        busy = busy_ratio(case, op)
+        holds_back = (station is not None and station.op == op.name) or (busy or 0.0) >= BUSY_RATIO
+        yield Finding(
+            severity="warning" if holds_back else "info",
+            message=f"{op.name} makes one call at a time: {why}"
+            + (", and its one thread holds the worker back" if holds_back else ""),
+            op=op.name,
+            evidence={
+                "cpus_per_task": cpus,
+                "share_ratio": cost.share_ratio if cost else None,
+                "busy_ratio": busy,
+            },
+            fix=f"give it num_parallel_calls={AUTOTUNE}",
+            edits=(Edit(kind="parallelize", op=op.name),),
+        )
+
+
+def _is_worth_a_thread(op: Op, case: Case) -> bool:
+    ops, cost = case.pipeline.ops, cost_of(op, case.profile)
+    if why_not_parallelized(op, ops) is None:
+        return False
+    if cost is None:
+        is_of_names = op.within is None and reads_names_only(op, ops) and not (is_costly(op) or draws(op))
+        return not (calls_python(op) or is_of_names)
+    if cost.parallelism is not None and cost.parallelism > 1:  # made parallel after all
+        return False
+    own_s, wait_s = cost.self_cpu_s_per_sample or 0.0, cost.wait_s_per_sample or 0.0
+    waits = wait_s > own_s and (own_s + wait_s) * (rate_of_worker(case) or 0.0) >= SMALL_RATIO
+    if calls_python(op):
+        return waits
+    return waits or cost.share_ratio is None or cost.share_ratio >= SMALL_RATIO
+
+
+CALLS_PER_CPU = 4
+# Up to this many calls are never many: they wait for storage as often as not.
+FEW_CALLS = 16
+# Elements in flight that take this share of a task's memory are worth a warning.
+MEMORY_RATIO = 0.05
+
+
+def parallelism_far_off(case: Case) -> Iterator[Finding]:
+    """A fixed `num_parallel_calls` is far from what the task can use.
+
+    Far too few calls leave CPUs idle, or waiting for one reply at a time. Far too many only hold more elements in memory, switch
+    threads and spoil caches: calls beyond the CPUs gain nothing unless they wait. A number that fitted the machine it was written
+    on is wrong on a task with two CPUs, and on one with sixty.
+
+    Fix: `tf.data.AUTOTUNE`, which follows the CPUs of the task. An `interleave` whose order counts needs a `cycle_length` as well:
+    the one that TensorFlow chooses follows the calls.
+
+    Silent for AUTOTUNE, for few calls that do not hold the worker back, for many that wait for most of their time, for up to four
+    calls per CPU, and for interleaves whose `cycle_length` is the smaller number.
+    """
+    cpus = widest_cpus(case) or (case.host.cpu_budget if case.host else None)
+    for op in case.pipeline.ops:
+        calls = op.parameters.get("num_parallel_calls")
+        if op.kind not in THREADED or not isinstance(calls, int) or calls < 1 or cpus is None:
+            continue
+        if calls < cpus:
+            yield from _too_few(op, calls, cpus, case)
+        elif calls > max(FEW_CALLS, CALLS_PER_CPU * cpus):
+            yield from _too_many(op, calls, cpus, case)
+
+
+def _too_few(op: Op, calls: int, cpus: int, case: Case) -> Iterator[Finding]:
+    cycle = op.parameters.get("cycle_length")
+    if isinstance(cycle, int) and cycle < calls:
+        return
+    station = bottleneck(case, ("fixed parallelism", "serial op"))
+    busy = busy_ratio(case, op, calls)
+    holds_back = (station is not None and station.op == op.name) or (busy or 0.0) >= BUSY_RATIO
+    if not holds_back and (case.profile is not None or not is_costly(op)):
+        return
+    effect = ", and that holds the worker back" if holds_back else ""
+    message = f"{op.name} makes {calls} call{'s' if calls > 1 else ''} at a time where a task has {cpus} CPUs{effect}"
+    yield _other_number(op, case, "warning" if holds_back else "info", message, calls, cpus, {"busy_ratio": busy})
+
+
+def _too_many(op: Op, calls: int, cpus: int, case: Case) -> Iterator[Finding]:
+    cost = cost_of(op, case.profile)
+    if cost is not None and (cost.wait_s_per_sample or 0.0) > (cost.self_cpu_s_per_sample or 0.0):
+        return
+    held = None
+    if cost is not None and cost.bytes_out_per_sample is not None and cost.elements_per_sample:
+        held = round(calls * cost.bytes_out_per_sample / cost.elements_per_sample)
+    tasks = case.plan.tasks_per_node if case.plan else 1
+    is_heavy = held is not None and held > MEMORY_RATIO * case.cluster.memory_bytes_per_node / tasks
+    message = f"{op.name} makes {calls} calls at a time where a task has {cpus} CPUs"
+    message += f", and holds {format_bytes(held)} in them" if held is not None else ""
+    yield _other_number(op, case, "warning" if is_heavy else "info", message, calls, cpus, {"bytes_in_flight": held})
+
+
+def _other_number(
+    op: Op, case: Case, severity: str, message: str, calls: int, cpus: int, more: dict[str, float | int | None]
+) -> Finding:
+    is_interleave = op.kind == "ParallelInterleave"
+    # Without a cycle_length TensorFlow chooses one by the number of calls, and another order comes of it.
+    is_ordered = is_interleave and not has_written_cycle(op, case.pipeline.ops) and freeing_shuffle(op, case.pipeline.ops) is None
+    return Finding(
+        severity="warning" if severity == "warning" else "info",
+        message=message,
+        op=op.name,
+        evidence={"num_parallel_calls": calls, "cpus_per_task": cpus, **more},
+        fix=f"give it num_parallel_calls={AUTOTUNE}"
+        + (" in place of num_parallel_batches" if "num_parallel_batches" in (op.code or "") else "")
+        + (", and a cycle_length, which keeps the order" if is_ordered else ""),
+        edits=(Edit(kind="set-parallelism", op=op.name),),
+    )
+
+
+# From this share of a full CPU on, and with calls this short, batching first is worth a warning.
+BATCHED_RATIO = 0.3
+SHORT_CALL_S = 100e-6
+# Below so many samples in a batch there is little to share a call among.
+SMALL_BATCH = 8
+
+
+def map_before_batch(case: Case) -> Iterator[Finding]:
+    """A `map` handles samples one by one although its function could handle a whole batch.
+
+    Calling a function costs tf.data some ten microseconds, as much as casting or scaling a small sample does. After `batch` the
+    same function is called once for all samples of a batch, and works on one large tensor instead of many small ones.
+
+    Fix: `batch` first, then `map`; `tf.io.parse_example` instead of `parse_single_example`. The analyzer proposes it where every
+    TensorFlow op of the function does to each number of a batch what it does to it alone (`cast`, arithmetic, comparisons,
+    `decode_raw`, looking up, parsing). Your function then gets tensors with one dimension more in front: `set_shape`,
+    `ensure_shape` and `x.shape` have to count it. So your code is shown changed only where the function is a lambda that has none
+    of these.
+
+    Silent where anything else is called (decoding pictures, cropping, padding, random numbers: samples that differ in shape cannot
+    be handled together), for padded and ragged batches, for a map after the batch, and where the map takes under a twentieth of
+    the CPU time.
+    """
+    ops = case.pipeline.ops
+    for batch in ops:
+        size = batch.parameters.get("batch_size")
+        if batch.kind not in ("Batch", "ParallelBatch") or not isinstance(size, int) or size < SMALL_BATCH:
+            continue
+        op = next(iter(chain_before(batch, ops)), None)
+        if op is None or not is_map(op) or not _is_worth_batching(op, case):
+            continue
+        if is_elementwise(op):
+            yield _vectorized(op, size, case)
+
+
+def _is_worth_batching(op: Op, case: Case) -> bool:
+    cost = cost_of(op, case.profile)
+    return cost is None or cost.share_ratio is None or cost.share_ratio >= SMALL_RATIO
+
+
+def _vectorized(op: Op, size: int, case: Case) -> Finding:
+    cost = cost_of(op, case.profile)
+    is_short = cost is not None and cost.self_cpu_s_per_sample is not None and cost.self_cpu_s_per_sample < SHORT_CALL_S
+    is_large = cost is not None and (cost.share_ratio or 0.0) >= BATCHED_RATIO
+    is_bound = bottleneck(case, ("CPU", "serial op")) is not None
+    is_parsing = "ParseExampleV2" in op.function_ops
+    how = "parse whole batches with tf.io.parse_example" if is_parsing else "do it once for a whole batch"
+    return Finding(
+        severity="warning" if is_short and is_large and is_bound else "info",
+        message=f"{op.name} is called for each sample, {size} times for each batch, and could take the whole batch",
+        op=op.name,
+        evidence={
+            "batch_size": size,
+            "share_ratio": cost.share_ratio if cost else None,
+            "cpu_s_per_sample": cost.self_cpu_s_per_sample if cost else None,
+        },
+        fix=f"{how}: batch before map, with one dimension more in every shape that the function names",
+        edits=(Edit(kind="vectorize", op=op.name),),
+    )
+
+
+MANY = 3
+# Being called costs a map 10 to 40 µs here, the more the busier the host; one that takes less than this does little else.
+TINY_S = 60e-6
+TINY_RATIO = 0.25
+
+
+def tiny_maps(case: Case) -> Iterator[Finding]:
+    """Several small `map`s in a row, each for every single sample.
+
+    Each of them costs a call, an element's worth of memory and a hand-over, some microseconds whatever it does. TensorFlow does
+    not put maps together by itself. Three of them that only rename, cast or scale cost three times what one function with all of
+    it costs.
+
+    Fix: one function that does it all, in one `map`; after `batch` where it can.
+
+    Silent for fewer than three in a row, where one of them does real work (by its measured time, or by what it calls), and after
+    `batch`, where a call serves many samples.
+    """
+    ops = case.pipeline.ops
+    seen: set[str] = set()
+    for op in reversed(ops):
+        if op.name in seen or not _is_tiny(op, case):
+            continue
+        run = [op]
+        for other in chain_before(op, ops):
+            if not _is_tiny(other, case):
+                break
+            run.append(other)
+        seen |= {one.name for one in run}
+        if len(run) < MANY or samples_reaching(run[-1], ops) != 1:
+            continue
+        first, share = run[-1], share_of(case, run)
+        yield Finding(
+            severity="warning" if share is not None and share >= TINY_RATIO else "info",
+            message=f"{len(run)} small maps in a row ({', '.join(one.name for one in reversed(run))}) are called for each sample",
+            op=first.name,
+            evidence={"maps": len(run), "share_ratio": share},
+            fix="do it all in one function and one map",
+        )
+
+
+def _is_tiny(op: Op, case: Case) -> bool:
+    if not is_map(op):
+        return False
+    cost = cost_of(op, case.profile)
+    if cost is None or cost.self_cpu_s_per_sample is None:
+        return not is_costly(op)
+    return cost.self_cpu_s_per_sample < TINY_S

@@ -1,0 +1,318 @@
+"""Rules of what comes in which order, and when: the order kept, the first batch, the end of a pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import takewhile
+
+from cs_input_analyzer.pipeline.edits.statement import argument_set
+from cs_input_analyzer.pipeline.lineage import downstream, freeing_shuffle, reads_names_only, upstream
+from cs_input_analyzer.pipeline.op_kinds import BATCHING, HANDS_ON, SHUFFLES, THREADED
+from cs_input_analyzer.pipeline.op_traits import chain_before, cost_of, is_costly, is_map, option, prefetches_by_itself
+from cs_input_analyzer.pipeline.samples import samples_reaching
+from cs_input_analyzer.pipeline.source.code import AUTOTUNE
+from cs_input_analyzer.planning.evidence import bottleneck, rate_of_worker, share_of
+from cs_input_analyzer.records import Case, Edit, EditKind, Finding, Op, WorkerResult
+from cs_input_analyzer.units import format_count, format_seconds
+
+_ORDERED = ("ParallelMap", "ParallelInterleave", "ParallelBatch", "ParallelFilter")
+
+
+def order_forced(case: Case) -> Iterator[Finding]:
+    """A deterministic order is asked for where a shuffle without a seed makes it moot.
+
+    An op that keeps the order hands over nothing until its slowest call is done: one large file or slow read holds up all that is
+    ready behind it. A shuffle without a seed gives another order in every run, so the order before it leaves no trace.
+
+    Fix: `deterministic=False` at the op. It is advice only: the analyzer never makes a pipeline less deterministic by itself.
+
+    Silent where no shuffle of its own elements follows (one of batches does not mix the samples in them, and a `take` shows which
+    came first), where the shuffle has a seed (or `tf.random.set_seed` was called), where `deterministic=False` is set, and where
+    nothing is set and the op does not wait for its calls longer than it works.
+    """
+    ops = case.pipeline.ops
+    for op in ops:
+        if op.kind not in _ORDERED or not _is_forced(op, case):
+            continue
+        shuffle = freeing_shuffle(op, ops)
+        if shuffle is None:
+            continue
+        cost = cost_of(op, case.profile)
+        yield Finding(
+            severity="info",
+            message=f"{op.name} keeps its elements in order, and {shuffle.name} then shuffles them without a seed",
+            op=op.name,
+            evidence={
+                "deterministic": str(op.parameters.get("deterministic")),
+                "shuffle": shuffle.name,
+                "wait_s_per_sample": cost.wait_s_per_sample if cost else None,
+            },
+            fix="give it deterministic=False",
+            before=op.code,
+            after=argument_set(op, ops, "deterministic", "False"),
+        )
+
+
+def _is_forced(op: Op, case: Case) -> bool:
+    said = op.parameters.get("deterministic")
+    if said == "true":
+        # A reader with num_parallel_reads says so by itself, and cannot be changed.
+        return op.code is None or "deterministic" in op.code
+    if said != "default" or option(case.pipeline.ops, "deterministic") is False:
+        return False
+    cost = cost_of(op, case.profile)
+    waits = cost is not None and (cost.wait_s_per_sample or 0.0) > (cost.self_cpu_s_per_sample or 0.0)
+    return option(case.pipeline.ops, "deterministic") is True or waits
+
+
+COSTLY_RATIO = 0.2
+DROPPED_RATIO = 0.1
+# From this share of the CPU time on the waste is worth a warning.
+WASTED_RATIO = 0.1
+
+
+def late_filter(case: Case) -> Iterator[Finding]:
+    """A `filter` throws elements away after they have been made at great cost.
+
+    What is dropped was read, decoded and resized for nothing. A condition on what stands in the record (a label, a size, a name)
+    can be tested before the costly part.
+
+    Fix: filter first. The analyzer can do that where the condition looks only at what the map passes on as it is; it shows your
+    code changed where both are lambdas that take and give the same things in the same places, as your condition gets what the map
+    was given. Where it needs part of what the map makes, split the map: parse what the condition needs, filter, then decode.
+    Better still, write the dataset without what is never used.
+
+    Silent where the maps before it are cheap, where it drops under a tenth, and where a batch stands between: then it is batches
+    that are filtered.
+    """
+    for op in case.pipeline.ops:
+        if op.kind not in ("Filter", "ParallelFilter"):
+            continue
+        maps = _maps_before(op, case)
+        share = share_of(case, maps)
+        if not maps or (share < COSTLY_RATIO if share is not None else not any(is_costly(one) for one in maps)):
+            continue
+        dropped = _dropped(op, maps[0], case)
+        if dropped is not None and dropped < DROPPED_RATIO:
+            continue
+        wasted = share * dropped if share is not None and dropped is not None else None
+        neighbours = list(takewhile(is_map, chain_before(op, case.pipeline.ops)))
+        names = " and ".join(one.name for one in reversed(maps))
+        how_many = f" {dropped:.0%} of the elements" if dropped is not None else " elements"
+        yield Finding(
+            severity="warning" if wasted is not None and wasted >= WASTED_RATIO else "info",
+            message=f"{op.name} drops{how_many} after {names} worked on them",
+            op=op.name,
+            evidence={"dropped_ratio": dropped, "maps_share_ratio": share, "wasted_ratio": wasted},
+            fix="test what the record itself tells before the costly map, in a filter of its own",
+            edits=tuple(Edit(kind="swap", op=op.name) for _ in neighbours),
+        )
+
+
+def _maps_before(op: Op, case: Case) -> tuple[Op, ...]:
+    """The maps that an element passes right before the filter, the last one first; none beyond a batch."""
+    found = []
+    for other in chain_before(op, case.pipeline.ops):
+        if other.kind in BATCHING or other.kind == "Unbatch":
+            break
+        if is_map(other):
+            found.append(other)
+    return tuple(found)
+
+
+def _dropped(op: Op, last_map: Op, case: Case) -> float | None:
+    kept, given = cost_of(op, case.profile), cost_of(last_map, case.profile)
+    if kept is None or given is None or not kept.elements_per_sample or not given.elements_per_sample:
+        return None
+    return max(0.0, 1 - kept.elements_per_sample / given.elements_per_sample)
+
+
+# Ops that hand elements on without working on them.
+_HANDS_ON = HANDS_ON | {"Repeat", "Take", "Skip"}
+
+
+def prefetch_missing(case: Case) -> Iterator[Finding]:
+    """No `prefetch` at the end, so the next batch is begun only when the accelerator asks for it.
+
+    While the accelerator works on one batch, the input stands still, and the other way round: a step takes the time of both
+    together. A prefetch further up does not help with what comes after it, and `prefetch(0)` is none.
+
+    TensorFlow appends a prefetch by itself to a pipeline that ends without one, but not where `autotune`, `inject_prefetch` or the
+    default optimizations are switched off, and not behind a prefetch that is there already.
+
+    Fix: `.prefetch(tf.data.AUTOTUNE)` as the last call.
+
+    Silent where there is one (with nothing but `repeat`, `take` or `with_options` behind it), where TensorFlow appends it, and
+    where the last op works ahead by itself, as a parallel `map` or `batch` does.
+    """
+    ops = case.pipeline.ops
+    last = _last_working(ops)
+    if last is None:
+        return
+    if last.kind == "Prefetch":
+        if last.parameters.get("buffer_size") == 0:
+            yield _no_prefetch(last, case, f"{last.name} has a buffer of 0 and prefetches nothing", "set-buffer")
+        return
+    if last.kind in THREADED or prefetches_by_itself(ops):
+        return
+    earlier = next((op for op in ops if op.kind == "Prefetch" and op.within is None and not reads_names_only(op, ops)), None)
+    where = f"; what comes after {earlier.name} is not made ahead" if earlier else ""
+    yield _no_prefetch(last, case, f"the pipeline ends with {last.name} and without a prefetch{where}", "insert-prefetch")
+
+
+def _last_working(ops: tuple[Op, ...]) -> Op | None:
+    """The op that the consumer waits for: the last that does anything."""
+    by_name = {op.name: op for op in ops}
+    op = next((op for op in reversed(ops) if op.within is None), None)
+    while op is not None and op.kind in _HANDS_ON:
+        op = by_name.get(op.inputs[0]) if op.inputs else None
+    return op
+
+
+def _no_prefetch(op: Op, case: Case, message: str, kind: EditKind) -> Finding:
+    station = bottleneck(case, ("serial op",))
+    return Finding(
+        severity="warning" if station is not None and station.op == op.name else "info",
+        message=message,
+        op=op.name,
+        evidence={"ceiling_samples_per_s": station.samples_per_s if station else None},
+        fix=f"end the pipeline with .prefetch({AUTOTUNE})",
+        edits=(Edit(kind=kind, op=op.name),),
+    )
+
+
+QUICK_S = 2.0
+TIMES = 20.0
+LONG_START_S = 60.0
+# The fill of the buffer is named as the cause where, at the steady rate, it takes this share of the wait.
+CAUSE_RATIO = 0.3
+
+
+def slow_first_batch(case: Case) -> Iterator[Finding]:
+    """The first batch takes much longer than those that follow.
+
+    Training waits for it at every start and every restart from a checkpoint, and with it every node that has been allotted. Most
+    often a `shuffle` fills its buffer first, one sample at a time, through all that stands before it; the more costly that is, the
+    longer it takes.
+
+    Fix: a smaller shuffle buffer (some batches), or the shuffle before the costly ops so that it is filled with what is quick to
+    read. A shuffle of file names mixes as well and waits for nothing.
+
+    Silent where the first batch comes within two seconds or within twenty times the usual time, which is the mean: where a full
+    buffer is drained, most batches come at once and say nothing of those that follow. And without a measurement.
+    """
+    slow = [worker for m in case.measurements for worker in m.measured_workers if _is_slow(worker)]
+    if not slow:
+        return
+    # The quickest of them: a slow one may have met a cold cache or a busy host.
+    worker = min(slow, key=lambda one: one.first_batch_s or 0.0)
+    if len(slow) < sum(len(m.measured_workers) for m in case.measurements) / 2:
+        return
+    first_s, gap_s = worker.first_batch_s or 0.0, _gap_s(worker) or 0.0
+    shuffle = _longest_shuffle(case)
+    count, rate = _buffer(shuffle), worker.samples_per_s.estimate if worker.samples_per_s else 0.0
+    fill_s = count / rate if rate > 0 else 0.0
+    is_fill = shuffle is not None and fill_s >= CAUSE_RATIO * first_s
+    cause = f": {shuffle.name} fills its buffer of {count:,} elements first" if shuffle is not None and is_fill else ""
+    yield Finding(
+        severity="warning" if first_s >= LONG_START_S else "info",
+        message=f"the first batch takes {format_seconds(first_s)}, later ones {format_seconds(gap_s)}{cause}",
+        op=shuffle.name if shuffle is not None and is_fill else None,
+        evidence={"first_batch_s": first_s, "batch_gap_mean_s": gap_s, "fill_s": fill_s if is_fill else None},
+        fix="give the shuffle a smaller buffer, or put it before what is costly"
+        if is_fill
+        else "see what runs before the first batch",
+    )
+
+
+def _is_slow(worker: WorkerResult) -> bool:
+    gap_s = _gap_s(worker)
+    return gap_s is not None and worker.first_batch_s is not None and worker.first_batch_s > max(QUICK_S, TIMES * gap_s)
+
+
+def _gap_s(worker: WorkerResult) -> float | None:
+    """Mean time from one batch to the next; None where it was not measured."""
+    return 1 / worker.batches_per_s if worker.batches_per_s else None
+
+
+def _longest_shuffle(case: Case) -> Op | None:
+    ops = case.pipeline.ops
+    found = [op for op in ops if op.kind in SHUFFLES and not reads_names_only(op, ops) and samples_reaching(op, ops) == 1]
+    return max(found, key=_buffer, default=None)
+
+
+def _buffer(op: Op | None) -> int:
+    size = op.parameters.get("buffer_size") if op is not None else None
+    return size if isinstance(size, int) else 0
+
+
+def dataset_ends(case: Case) -> Iterator[Finding]:
+    """The dataset ends, so training would stop or wait at the end of each pass.
+
+    An accelerator that streams wants an endless input: `repeat()` without a count, with the number of steps set in the run. Here
+    the data ended within the measuring window and were read again from the start, so the rate includes that restart.
+
+    Fix: `dataset.repeat()` (after `shuffle`, before `prefetch`).
+
+    Silent for infinite datasets, in evaluation, where one pass is meant, and where the data did not end while we measured.
+    """
+    if case.pipeline.is_infinite or case.mode == "eval":
+        return
+    states = [worker.steady_state for m in case.measurements for worker in m.workers if worker.steady_state is not None]
+    passes = max((state.epochs for state in states), default=0)
+    if passes == 0:
+        return
+    last = case.pipeline.ops[-1] if case.pipeline.ops else None
+    yield Finding(
+        severity="warning",
+        message=f"the dataset ended and was read {passes + 1} times within one window; training input should repeat without end",
+        op=last.name if last else None,
+        evidence={"passes": passes, "elements_per_pass": case.pipeline.cardinality},
+        fix="add .repeat() after shuffle and before prefetch, and set the number of steps in the run",
+    )
+
+
+LONG_SKIP_S = 1.0
+MANY_SAMPLES = 1000
+
+
+def skip_rereads(case: Case) -> Iterator[Finding]:
+    """A `skip` reads what it throws away, at every start.
+
+    `skip(n)` has no way to jump: it asks for n elements and drops them. After the readers that means reading, and after a `map`
+    also decoding, everything that is skipped, before the first batch comes; again at each restart of the job, and again in each
+    pass if the `repeat` comes after it. Skipping to where the last run stopped costs more the longer the training is.
+
+    Fix: save and restore the iterator (`tf.train.Checkpoint(iterator=...)`) instead of skipping to a step; put validation samples
+    into files of their own instead of skipping them; at least skip before the expensive `map`, and before the `batch`.
+
+    A warning where what is skipped takes a second or more at the measured rate, or (where nothing was measured) is a thousand
+    samples or more; else for your information.
+
+    Silent where only file names are skipped, and for the first lines of each file (inside an `interleave` or `flat_map`).
+    """
+    for op in case.pipeline.ops:
+        count = op.parameters.get("count")
+        if op.kind != "Skip" or op.within is not None or not isinstance(count, int) or count <= 0:
+            continue
+        if reads_names_only(op, case.pipeline.ops):
+            continue
+        size, rate = samples_reaching(op, case.pipeline.ops), rate_of_worker(case)
+        samples = count * size if size else None
+        seconds = samples / rate if samples and rate else None
+        is_long = seconds >= LONG_SKIP_S if seconds is not None else (samples or count) >= MANY_SAMPLES
+        is_repeated = any(later.kind == "Repeat" for later in downstream(op, case.pipeline.ops))
+        amount = f"{format_count(samples)} samples" if samples else f"{format_count(count)} elements"
+        took = f", about {format_seconds(seconds)}" if seconds is not None else ""
+        yield Finding(
+            severity="warning" if is_long else "info",
+            message=f"{amount} are {_done(op, case)} and dropped at every {'pass' if is_repeated else 'start'}{took}",
+            op=op.name,
+            evidence={"count": count, "samples": samples, "seconds": seconds, "in_every_pass": is_repeated},
+            fix="restore the iterator from a checkpoint, or keep what is skipped in files of its own, in place of skip",
+        )
+
+
+def _done(op: Op, case: Case) -> str:
+    kinds = {earlier.kind for earlier in upstream(op, case.pipeline.ops)}
+    return "read and decoded" if kinds & {"Map", "ParallelMap", "ParseExample"} else "read"

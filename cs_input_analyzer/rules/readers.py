@@ -1,0 +1,303 @@
+"""Rules of reading: how many files at a time, how much at once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from cs_input_analyzer.pipeline.edits import source_change
+from cs_input_analyzer.pipeline.edits.set_buffer import DEFAULT_BYTES
+from cs_input_analyzer.pipeline.lineage import freeing_shuffle
+from cs_input_analyzer.pipeline.op_kinds import kinds_with
+from cs_input_analyzer.pipeline.op_traits import cost_of, has_written_cycle, is_made_by_reader, opens_files, reader_call
+from cs_input_analyzer.pipeline.source.code import AUTOTUNE
+from cs_input_analyzer.pipeline.threads import inside
+from cs_input_analyzer.planning.evidence import READING, bottleneck, files_read, reads_at_once, widest_cpus
+from cs_input_analyzer.records import Case, Edit, EditKind, Finding, Op, Storage
+from cs_input_analyzer.units import format_bytes, format_seconds
+
+# Four readers keep a local disk or a page cache busy; beyond that it is the storage that decides.
+ENOUGH_READERS = 4
+# More readers pay where they draw so many times more.
+PAYING_RATIO = 1.2
+# What TensorFlow takes by itself: a cycle so long that its threads (one for the file, two for those ahead) are as many as CPUs.
+THREADS_PER_FILE = 3
+
+
+def short_cycle(case: Case) -> Iterator[Finding]:
+    """An `interleave` reads from fewer files at a time than would pay.
+
+    Each file that is open has one read outstanding. Storage that answers slowly gives more to more readers, and
+    `num_parallel_calls` cannot make more of them than the cycle is long: with a cycle of 1 a parallel interleave reads one file
+    after the other. What TensorFlow chooses follows the CPUs of the task and not the storage, which is too few where reads do
+    nothing but wait.
+
+    Fix: a longer cycle, and as many calls; where reads only wait and a shuffle of the records without a seed follows, as many
+    files at once as keep the CPUs busy (Little's law). The order of the elements changes with the cycle, so this needs such a
+    shuffle, or no need for an order. The gain is the storage's to give: it is measured here and never assumed.
+
+    Silent where reading does not hold the worker back (unless the cycle is written, and one file is read at a time), where the
+    storage is the bottleneck and more readers drew no more from it, where with a written cycle at least a third of the CPUs and
+    four files (or as many as there are) are read at a time, and where TensorFlow chooses and reads do not wait, or their order
+    counts.
+    """
+    ops = case.pipeline.ops
+    for op in ops:
+        cycle = op.parameters.get("cycle_length")
+        if op.kind != "ParallelInterleave" or not isinstance(cycle, int) or op.within is not None:
+            continue
+        if not opens_files(op, ops):
+            continue
+        now = _reads_now(op, cycle, case)
+        reads = reads_at_once(case, now) if freeing_shuffle(op, ops) is not None else None
+        if reads is not None and reads >= PAYING_RATIO * now:
+            yield _waiting(op, now, reads, case)
+        elif has_written_cycle(op, ops):
+            yield from _fixed(op, cycle, case)
+
+
+def _fixed(op: Op, cycle: int, case: Case) -> Iterator[Finding]:
+    calls = op.parameters.get("num_parallel_calls")
+    now = min(cycle, calls) if isinstance(calls, int) and calls > 0 else cycle
+    better, drawn = _better_cycle(op, now, case)
+    station = bottleneck(case, (*READING, "fixed parallelism"))
+    if better <= now or (case.stations and station is None and now > 1):
+        return
+    wanted: list[tuple[EditKind, str]] = []
+    if cycle < better:
+        wanted.append(("set-cycle-length", "cycle_length"))
+    if isinstance(calls, int) and 0 < calls < better:
+        wanted.append(("set-parallelism", "num_parallel_calls"))
+    yield Finding(
+        severity="info",  # until the gain has been measured: on small records a fixed cycle can be the faster one
+        message=f"{op.name} reads from {_files(now)} at a time, {better} at a time may draw more",
+        op=op.name,
+        evidence={"cycle_length": cycle, "reads_at_once_now": now, "files": files_read(case, op), "times": drawn},
+        fix=f"give it {' and '.join(f'{argument}={better}' for _, argument in wanted)}"
+        + (", if you need no order of its elements" if cycle < better else ""),
+        edits=tuple(Edit(kind=kind, op=op.name, value=better) for kind, _ in wanted),
+    )
+
+
+def _waiting(op: Op, now: float, reads: int, case: Case) -> Finding:
+    has_calls = "num_parallel_calls" in op.parameters
+    calls = (Edit(kind="set-parallelism", op=op.name, value=reads),) if has_calls else ()
+    return Finding(
+        severity="warning",
+        message=f"{op.name} reads from {_files(round(now))} at a time and mostly waits for them; {reads} would keep the CPUs busy",
+        op=op.name,
+        evidence={"reads_at_once_now": now, "reads_at_once": reads, "files": files_read(case, op)},
+        fix=f"read {reads} files at once: the storage answers slowly, and AUTOTUNE stops at the number of CPUs",
+        # A reader with `num_parallel_reads` makes as many calls as its cycle is long, and has no number of them.
+        edits=(Edit(kind="set-cycle-length", op=op.name, value=reads), *calls),
+    )
+
+
+def _reads_now(op: Op, cycle: int, case: Case) -> float:
+    """Reads that are outstanding at a time: as many as there are calls, or open files where those are fewer."""
+    calls = op.parameters.get("num_parallel_calls")
+    if not isinstance(calls, int) or calls < 1:
+        cost = cost_of(op, case.profile)
+        calls = cost.parallelism if cost is not None and cost.parallelism else cycle
+    return max(1.0, min(cycle, calls) if cycle > 0 else calls)
+
+
+def _better_cycle(op: Op, cycle: int, case: Case) -> tuple[int, float | None]:
+    """Files to read at a time instead of `cycle`, and how many times more they drew where that was measured."""
+    most = files_read(case, op)
+    is_storage = bottleneck(case, ("storage bandwidth", "storage latency")) is not None
+    reads = case.storage.reads if case.storage and is_storage else ()
+    drawn = {read.streams: read.bytes_per_s for read in reads if read.cache_state == "cold"}
+    drawn = drawn or {read.streams: read.bytes_per_s for read in reads}
+    if drawn and min(drawn) <= cycle:
+        now = max(rate for streams, rate in drawn.items() if streams <= cycle)
+        best = max(drawn, key=lambda streams: drawn[streams])
+        if best <= cycle or drawn[best] < PAYING_RATIO * now:
+            return cycle, None
+        return min(best, most or best), drawn[best] / now
+    better = max(ENOUGH_READERS, -(-(widest_cpus(case) or 1) // THREADS_PER_FILE))
+    return min(better, most or better), None
+
+
+def _files(count: int) -> str:
+    return f"{count} file{'s' if count > 1 else ''}"
+
+
+def flat_map_over_files(case: Case) -> Iterator[Finding]:
+    """A `flat_map` opens one file after the other.
+
+    Nothing is read while the next file is opened, and never from more than one at a time. On storage with some milliseconds of
+    latency many small files are mostly waiting; a worker with several CPUs reads and checks records on one of them.
+
+    Fix: `interleave` with `num_parallel_calls=tf.data.AUTOTUNE`, which opens files ahead and reads several at a time. Where a
+    shuffle of the records without a seed follows, the order is free and the cycle may be as long as you like; where the order must
+    stay, `cycle_length=1` keeps it, and the next files are still opened ahead. A shuffle of the names of the files frees no order
+    in them, and one of batches none of the records. AUTOTUNE stops at the number of CPUs: reads that only wait for the storage
+    need a number, which is worked out from its latency (Little's law) and what the CPUs could take.
+
+    Silent for `interleave`, for a flat_map that reads no files (every `from_generator` is one), and over a single file.
+    """
+    ops = case.pipeline.ops
+    for op in ops:
+        if op.kind != "FlatMap" or op.within or not opens_files(op, ops):
+            continue
+        count = files_read(case, op)
+        if is_made_by_reader(op, ops) or (count is not None and count < 2):  # CSI105 is about the former
+            continue
+        station = bottleneck(case, (*READING, "serial op"))
+        read = f"{count:,} files" if count is not None else "files"
+        is_moot = freeing_shuffle(op, ops) is not None
+        reads = reads_at_once(case) if is_moot else None
+        reads_slowly = station is not None and (station.op in {op.name, *(other.name for other in inside(op, ops)), None})
+        yield Finding(
+            severity="warning" if reads_slowly else "info",
+            message=f"{op.name} reads {read} one after the other" + (", which limits the worker" if reads_slowly else ""),
+            op=op.name,
+            evidence={
+                "files": count,
+                "ceiling_samples_per_s": station.samples_per_s if station and reads_slowly else None,
+                "reads_at_once": reads,
+            },
+            fix=f"use interleave(…, {'' if is_moot else 'cycle_length=1, '}num_parallel_calls={reads or AUTOTUNE})",
+            edits=(Edit(kind="interleave", op=op.name, value=reads),),
+        )
+
+
+def sequential_reads(case: Case) -> Iterator[Finding]:
+    """A reader takes one file after the other, or several in turn, on one thread.
+
+    `tf.data.TFRecordDataset(files)` reads its files in sequence unless `num_parallel_reads` is given, and `interleave` without
+    `num_parallel_calls` reads from several files but only one at a time. Either way the pipeline waits for every read, and
+    checking and copying the records takes one CPU however many there are.
+
+    Fix: `num_parallel_reads=tf.data.AUTOTUNE` in the reader, or `num_parallel_calls=tf.data.AUTOTUNE` in the `interleave`. The
+    interleave keeps its order if it has a `cycle_length`; the reader mixes its files. Where no shuffle of the records without a
+    seed follows, an `interleave` with `cycle_length=1` in its place keeps the order, and opens the next files ahead. Reads that
+    only wait for the storage need a number instead, as AUTOTUNE stops at the number of CPUs, and an interleave a cycle of that
+    length.
+
+    Silent where several files are read at a time, over a single file, and for `flat_map`, which CSI104 is about.
+    """
+    ops = case.pipeline.ops
+    for op in ops:
+        count = files_read(case, op)
+        if op.within is not None or (count is not None and count < 2) or not opens_files(op, ops):
+            continue
+        if op.kind == "FlatMap" and is_made_by_reader(op, ops):
+            edits = (Edit(kind="interleave", op=op.name, value=_reads(op, case)),)
+            yield _one_at_a_time(op, case, _reader_fix(op, case), edits)
+        elif op.kind == "Interleave":
+            yield _one_at_a_time(op, case, *_interleave_fix(op, case))
+
+
+def _reader_fix(op: Op, case: Case) -> str:
+    if freeing_shuffle(op, case.pipeline.ops) is None:
+        name = reader_call(op, case.pipeline.ops) or "the reader"
+        call = f"interleave(…, cycle_length=1, num_parallel_calls={AUTOTUNE})"
+        return f"call {name} for each file in an {call}, which keeps the order"
+    return f"give it num_parallel_reads={_reads(op, case) or AUTOTUNE}"
+
+
+def _interleave_fix(op: Op, case: Case) -> tuple[str, tuple[Edit, ...]]:
+    reads, cycle = _reads(op, case), op.parameters.get("cycle_length")
+    parallel = Edit(kind="parallelize", op=op.name, value=reads)
+    if reads is None:
+        fix = f"give it num_parallel_calls={AUTOTUNE}"
+        if not has_written_cycle(op, case.pipeline.ops) and freeing_shuffle(op, case.pipeline.ops) is None:
+            fix = f"{fix}, and a cycle_length: what TensorFlow chooses is another one in parallel"
+        return fix, (parallel,)
+    if not isinstance(cycle, int) or cycle < reads:
+        fix = f"give it cycle_length={reads}, num_parallel_calls={reads}"
+        return fix, (Edit(kind="set-cycle-length", op=op.name, value=reads), parallel)
+    return f"give it num_parallel_calls={reads}", (parallel,)
+
+
+def _reads(op: Op, case: Case) -> int | None:
+    """Files at once where reads only wait; None where AUTOTUNE will do, or the order counts."""
+    return reads_at_once(case) if freeing_shuffle(op, case.pipeline.ops) is not None else None
+
+
+def _one_at_a_time(op: Op, case: Case, fix: str, edits: tuple[Edit, ...]) -> Finding:
+    station = bottleneck(case, (*READING, "serial op"))
+    names = {op.name, None, *(other.name for other in inside(op, case.pipeline.ops))}
+    holds_back = station is not None and station.op in names
+    return Finding(
+        severity="warning" if holds_back else "info",
+        message=f"{op.name} reads one file at a time" + (", which holds the worker back" if holds_back else ""),
+        op=op.name,
+        evidence={
+            "files": files_read(case, op),
+            "ceiling_samples_per_s": station.samples_per_s if station and holds_back else None,
+        },
+        fix=fix,
+        edits=edits,
+    )
+
+
+READERS = kinds_with("reads-list")
+TINY_BYTES = 4 * 2**10
+SMALL_BYTES = 64 * 2**10
+SLOW_S = 0.005
+MOST_BYTES = 16 * 2**20
+
+
+def read_buffer_size(case: Case) -> Iterator[Finding]:
+    """Records are read through a buffer that is too small for this file system.
+
+    A reader asks for one buffer at a time and waits for it. A small one means many system calls (at 1 KiB, reading from memory
+    takes twice as long), and over a network many round trips: with a buffer of b bytes and a latency of t seconds, one stream gets
+    at most b / t. TensorFlow's own is 256 KiB, right for local disks; where a read takes ten milliseconds that is 26 MB/s.
+
+    Fix: leave `buffer_size` out of `TFRecordDataset` on local disks; several MiB where the file system answers slowly.
+
+    A warning for a buffer of 4 KiB or less, or where reading holds the worker back; for your information for other small buffers.
+
+    Silent from 64 KiB on, and for the default, unless reading was measured to hold the worker back and a read to take 5 ms or
+    more; and where a whole file fits into the buffer, of which a larger one would hold no more.
+    """
+    latency_s = _latency_s(case.storage)
+    is_waiting = bottleneck(case, READING) is not None
+    is_slow = is_waiting and latency_s is not None and latency_s >= SLOW_S
+    for op in case.pipeline.ops:
+        given = op.parameters.get("buffer_size")
+        # TensorFlow writes -1, here `AUTOTUNE`, for the default.
+        size = given if isinstance(given, int) and not isinstance(given, bool) else DEFAULT_BYTES
+        is_small = size < SMALL_BYTES
+        if op.kind not in READERS or size >= _file_bytes(case) or not (is_small or (is_slow and size < MOST_BYTES // 4)):
+            continue
+        better = _better_buffer(case.storage) if is_slow else DEFAULT_BYTES
+        if better <= size:
+            continue
+        slowly = f", and a read takes {format_seconds(latency_s)} here" if is_slow else ""
+        edits = (Edit(kind="set-buffer", op=op.name, value=better),)
+        after = source_change(edits, case.pipeline.ops)
+        yield Finding(
+            severity="warning" if size <= TINY_BYTES or is_waiting else "info",
+            message=f"files are read {format_bytes(size) if size else 'a record'} at a time{slowly}",
+            op=op.name,
+            evidence={"buffer_size": size, "latency_s": latency_s, "is_reading_the_bottleneck": is_waiting},
+            fix=f"read with a buffer of {format_bytes(better)}",
+            before=op.code if after else None,
+            after=after,
+            edits=edits if op.kind == "TFRecord" else (),
+        )
+
+
+def _file_bytes(case: Case) -> float:
+    """Of a file, on average; endless where that is not known."""
+    files = case.pipeline.files
+    return files.bytes / files.count if files is not None and files.count and files.bytes else math.inf
+
+
+def _latency_s(storage: Storage | None) -> float | None:
+    return max((read.latency_s for read in storage.reads), default=None) if storage is not None else None
+
+
+def _better_buffer(storage: Storage | None) -> int:
+    """What one stream can receive in twice the latency, as a power of two from 1 MiB to 16 MiB."""
+    reads = storage.reads if storage is not None else ()
+    wanted = max((2 * read.latency_s * read.bytes_per_s / read.streams for read in reads), default=0.0)
+    size = 2**20
+    while size < min(wanted, MOST_BYTES):
+        size *= 2
+    return size

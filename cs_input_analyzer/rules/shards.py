@@ -1,0 +1,278 @@
+"""Rules of dividing the files among workers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import PurePath
+
+from cs_input_analyzer.pipeline.lineage import reads_names_only, upstream
+from cs_input_analyzer.pipeline.op_kinds import BATCHING, OPENS, SHUFFLES, TRANSFORMS
+from cs_input_analyzer.pipeline.source.code import argument_of, count_calls, with_argument
+from cs_input_analyzer.pipeline.threads import reader_ops
+from cs_input_analyzer.planning.evidence import share_of, workers_of
+from cs_input_analyzer.records import Case, FileSet, Finding, Op, Severity
+
+FILES_PER_WORKER = 4
+RECIPE = """\
+import contextlib, glob
+import tensorflow as tf
+with contextlib.ExitStack() as stack:
+    names = ["new/part-%05d-of-{shards:05d}.tfrecord" % number for number in range({shards})]
+    files = [stack.enter_context(tf.io.TFRecordWriter(name{options})) for name in names]
+    records = tf.data.TFRecordDataset(sorted(glob.glob("{directory}/*")){compression})
+    for number, record in enumerate(records.as_numpy_iterator()):
+        files[number % {shards}].write(record)"""
+
+
+def fewer_files_than_workers(case: Case) -> Iterator[Finding]:
+    """The plan has more workers than the pipeline has files to share out.
+
+    The input function gives each worker its own files. A worker without a file has nothing to stream: it fails at start, or the
+    accelerator waits for it for ever.
+
+    Fix: write the dataset into at least as many files as there are workers; some multiple of it keeps the shards even. The finding
+    gives the number, and for TFRecord files the lines that do it: they read all records once and deal them out in turn.
+
+    Silent without a plan, for pipelines that do not shard, where the files suffice, and for a dataset of TensorFlow Datasets: its
+    files belong to its description, and are not to be written anew by hand.
+    """
+    files, plan = case.pipeline.files, case.plan
+    if files is None or plan is None or not case.is_sharded or _is_prepared(files):
+        return
+    workers = plan.input_workers
+    if plan.meets_demand is False and plan.limited_by == "files":
+        workers = max(workers, files.count + 1)
+    if workers <= files.count:
+        return
+    shard = next((op for op in case.pipeline.ops if op.kind == "Shard"), None)
+    wanted = FILES_PER_WORKER * workers
+    recipe = _recipe(case.pipeline.ops, files, wanted)
+    yield Finding(
+        severity="warning",
+        message=f"the demand needs more input workers than the {files.count} files can be shared out to",
+        op=shard.name if shard else None,
+        evidence={"files": files.count, "workers": workers, "files_wanted": wanted},
+        fix=f"write the dataset into {wanted} files or more" + (", in a folder `new` for example" if recipe else ""),
+        after=recipe,
+    )
+
+
+def _is_prepared(files: FileSet) -> bool:
+    """Whether TensorFlow Datasets wrote the files: its folders are named by version (`mnist/3.0.1`)."""
+    return re.fullmatch(r"\d+\.\d+\.\d+", PurePath(files.directory or "").name) is not None
+
+
+def _recipe(ops: tuple[Op, ...], files: FileSet, shards: int) -> str | None:
+    """Lines of Python that deal the records out to `shards` files in turn; None where they are no TFRecord files."""
+    reader = next((op for op in ops if op.kind == "TFRecord"), None)
+    if reader is None or files.directory is None:
+        return None
+    packed = reader.parameters.get("compression_type")
+    return RECIPE.format(
+        shards=shards,
+        directory=files.directory.replace("\\", "\\\\").replace('"', '\\"'),
+        options=f', "{packed}"' if packed else "",
+        compression=f', compression_type="{packed}"' if packed else "",
+    )
+
+
+_FIX = "shard the list of file names by the number and index of the workers in TF_CONFIG, before anything reads them"
+_FIXES = {
+    "given": "shard the list of file names by input_context.num_input_pipelines and input_pipeline_id, before anything reads them",
+    "left": "measure with --input-context what the function does with it, or shard the list of file names by TF_CONFIG",
+}
+
+
+def no_shard(case: Case) -> Iterator[Finding]:
+    """The plan has several workers, and all of them stream the same data.
+
+    Each worker runs the whole input function. Unless it takes its own part of the files, every worker reads every file: the
+    accelerator sees each sample once per worker and pass, an epoch is as many times longer as there are workers, each node reads
+    and caches the whole dataset, and without a seedless shuffle all workers deliver the same batch at the same time.
+
+    Fix: `files = files.shard(num_workers, index)` with the numbers of the running launch (from `TF_CONFIG` or a `tf.distribute`
+    input context), directly after the list of file names and before anything that reads them.
+
+    Of a function whose `input_context` is None by default it says whether one was given (`--input-context`), or left out.
+
+    A warning, because some want it so (every worker shuffles all of the data). An error where the code does shard, but not by the
+    launch: several workers were announced and it took one shard of one, or Python code that divides the files gave all of them to
+    every worker. A number of shards that is not that of the plan's workers, and was not that of the measured launch either, is a
+    warning.
+
+    Silent without a plan or with one worker, where workers read their own files (a `shard` op, or Python code), and where no files
+    were found.
+    """
+    workers = case.plan.input_workers if case.plan is not None else 1
+    if workers < 2 or case.pipeline.files is None:
+        return
+    shard = next((op for op in case.pipeline.ops if op.kind == "Shard"), None)
+    if shard is not None:
+        yield from _wrong_number(case, shard, workers)
+    elif not case.is_sharded:
+        announced = max((m.num_workers for m in case.measurements if m.measured_workers), default=1)
+        tried = f"also in a launch of {announced}" if announced > 1 else "no launch of several was measured"
+        severity: Severity = "warning" if announced > 1 else "info"
+        message = f"all {workers} workers of the plan stream the same files ({tried}{_context_tried(case)})"
+        yield _unsharded(case, severity, message, announced, workers)
+    else:
+        for measurement in case.measurements:
+            counts = [worker.file_count for worker in measurement.measured_workers]
+            if len(counts) > 1 and all(count == case.pipeline.files.count for count in counts):
+                message = f"the code divides the files, but in a launch of {measurement.num_workers} each worker saw all of them"
+                yield _unsharded(case, "error", message, measurement.num_workers, workers)
+                return
+
+
+def _wrong_number(case: Case, shard: Op, workers: int) -> Iterator[Finding]:
+    """A `shard` whose number is not that of the launch whose graph this is: the first that was measured."""
+    number = shard.parameters.get("num_shards")
+    announced = case.measurements[0].num_workers if case.measurements else None
+    if announced is None or not isinstance(number, int) or number in (announced, workers):
+        return
+    if number == 1:
+        message = f"{announced} workers were announced, but the code took one shard of one: every worker streams all files"
+        message += _context_tried(case)
+        yield _unsharded(case, "error", message, announced, workers, shard)
+    else:
+        message = f"the files are divided by {number} whatever the launch, and the plan has {workers} workers"
+        yield _unsharded(case, "warning", message, announced, workers, shard)
+
+
+def _context_tried(case: Case) -> str:
+    """What the function did with the numbers of the launch, where it takes them as an input context."""
+    uses = {
+        "given": "; called with input_context",
+        "left": "; its input_context was left at its default, try --input-context",
+    }
+    return uses.get(case.pipeline.input_context or "", "")
+
+
+def _unsharded(case: Case, severity: Severity, message: str, announced: int, workers: int, shard: Op | None = None) -> Finding:
+    source = shard or next((op for op in case.pipeline.ops if op.within is None), None)
+    return Finding(
+        severity=severity,
+        message=message,
+        op=source.name if source else None,
+        evidence={
+            "workers": workers,
+            "workers_announced": announced,
+            "files": case.pipeline.files.count if case.pipeline.files else None,
+            **({"input_context": case.pipeline.input_context} if case.pipeline.input_context else {}),
+        },
+        fix=_FIXES.get(case.pipeline.input_context or "", _FIX),
+    )
+
+
+def shard_after_unseeded_shuffle(case: Case) -> Iterator[Finding]:
+    """A `shard` comes after a shuffle without a seed, so the shards of the workers overlap and miss data.
+
+    `shard(n, i)` takes every n-th element of what it is given, and that must be the same sequence in every worker. `list_files`
+    shuffles unless `shuffle=False` is given, each process with a random seed of its own; every worker then divides another order.
+    With many workers, more than a third of the files (1 / e) are read by none in a pass, and others twice or more. Nothing fails;
+    the model trains on something else.
+
+    Fix: `list_files(pattern, shuffle=False)`, or the same `seed=` for all workers; or shard first and shuffle after it. Shuffling
+    what a worker reads, after its shard, needs no seed.
+
+    Silent where the shuffle has a seed (its own, or that of `tf.random.set_seed`), comes after the shard, and where only one worker
+    streams.
+    """
+    if case.plan is not None and case.plan.input_workers < 2:
+        return
+    for shard in case.pipeline.ops:
+        if shard.kind != "Shard":
+            continue
+        shuffle = next((op for op in upstream(shard, case.pipeline.ops) if _is_unseeded(op)), None)
+        if shuffle is None:
+            continue
+        after = _seeded(shuffle)
+        yield Finding(
+            severity="warning",
+            message="each worker takes its shard of an order of its own: the shards overlap and miss files",
+            op=shuffle.name,
+            evidence={"seed": None, "num_shards": _number(shard), "workers": case.plan.input_workers if case.plan else None},
+            fix="list the files with shuffle=False, or with one seed for all workers, or shard before the shuffle",
+            before=shuffle.code if after else None,
+            after=after,
+        )
+
+
+def _is_unseeded(op: Op) -> bool:
+    """TensorFlow writes a missing seed as the pair (0, 0)."""
+    return op.kind in SHUFFLES and (op.parameters.get("seed"), op.parameters.get("seed2")) == (0, 0)
+
+
+def _seeded(shuffle: Op) -> str | None:
+    """The user's statement with a sorted list of files, or with a seed for the shuffle."""
+    if count_calls(shuffle.code, "list_files"):
+        return with_argument(shuffle.code, "list_files", "shuffle", "False")
+    given = argument_of(shuffle.code, "shuffle", "seed")
+    return with_argument(shuffle.code, "shuffle", "seed", "1") if given is None else None
+
+
+def _number(shard: Op) -> int | None:
+    number = shard.parameters.get("num_shards")
+    return number if isinstance(number, int) else None
+
+
+COSTLY = TRANSFORMS | OPENS | BATCHING
+
+
+def late_shard(case: Case) -> Iterator[Finding]:
+    """The `shard` comes after the reading, so every worker reads everything and throws most of it away.
+
+    `shard(n, i)` keeps one element in n. Before the readers it drops file names, which costs nothing. After them every worker
+    opens, reads and unpacks all files, and maybe decodes all samples, to keep an n-th: n workers deliver hardly more than one, and
+    the storage is asked for n times the data.
+
+    Fix: shard the list of file names: `list_files(pattern, shuffle=False).shard(n, i)` before `interleave` or `TFRecordDataset`.
+    The samples of a worker are then those of its files, another division of the data than now.
+
+    For your information only where a late shard is the only way: fewer files than workers (write more, smaller files), and data
+    that Python code makes.
+
+    Silent where only file names pass the shard, and where one worker streams.
+    """
+    workers = workers_of(case)
+    for shard in case.pipeline.ops:
+        passed = upstream(shard, case.pipeline.ops) if shard.kind == "Shard" else ()
+        if not passed or reads_names_only(shard, case.pipeline.ops) or workers == 1:
+            continue
+        readers, makers = reader_ops(passed), [op for op in passed if op.kind == "Generator"]
+        if not readers and not makers:
+            continue
+        files = case.pipeline.files
+        number = shard.parameters.get("num_shards")
+        needed = workers or (number if isinstance(number, int) else 1)
+        is_only_way = not readers or (files is not None and files.count < needed)
+        wasted = [op for op in passed if op in readers or op in makers or op.kind in COSTLY]
+        yield Finding(
+            severity="info" if is_only_way else "warning",
+            message=f"every worker {_doing(wasted)} everything and keeps one {_unit(passed)} in {needed}",
+            op=shard.name,
+            evidence={
+                "num_shards": number if isinstance(number, int) else None,
+                "workers": workers,
+                "files": files.count if files else None,
+                "share_ratio_before_shard": share_of(case, passed),
+            },
+            fix=_shard_earlier(files.count if files else None, needed, bool(readers)),
+        )
+
+
+def _doing(ops: list[Op]) -> str:
+    return "reads and transforms" if any(op.kind in TRANSFORMS - BATCHING for op in ops) else "reads"
+
+
+def _unit(passed: tuple[Op, ...]) -> str:
+    return "batch" if any(op.kind in BATCHING for op in passed) else "sample"
+
+
+def _shard_earlier(files: int | None, workers: int, has_readers: bool) -> str:
+    if not has_readers:
+        return "let the Python code make only this worker's part of the data"
+    if files is not None and files < workers:
+        return f"write the data into {4 * workers} files or more, and shard the list of their names"
+    return "shard the list of file names, before anything reads them"

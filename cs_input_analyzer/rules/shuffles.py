@@ -1,0 +1,273 @@
+"""Rules of `shuffle`: of what, and how long its buffer is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cs_input_analyzer.pipeline.edits.statement import argument_set, moved_up
+from cs_input_analyzer.pipeline.lineage import reads_names_only, upstream
+from cs_input_analyzer.pipeline.op_kinds import SHUFFLES
+from cs_input_analyzer.pipeline.op_traits import chain_before, cost_of, decodes, is_map, sample_bytes
+from cs_input_analyzer.pipeline.samples import batching_op, samples_reaching
+from cs_input_analyzer.pipeline.source.code import with_calls_swapped
+from cs_input_analyzer.pipeline.threads import reader_ops
+from cs_input_analyzer.planning.evidence import samples_of_worker, workers_of
+from cs_input_analyzer.records import Case, Edit, Finding, Op
+from cs_input_analyzer.units import format_bytes
+
+GROWTH_RATIO = 2.0
+SMALL_BYTES = 16 * 2**20
+# From this share of a task's memory on the buffer is worth a warning.
+MEMORY_RATIO = 0.05
+
+
+def shuffle_of_decoded(case: Case) -> Iterator[Finding]:
+    """A `shuffle` buffer holds decoded elements where it could hold encoded ones.
+
+    A shuffle keeps as many elements in memory as its buffer is long, in every worker. A decoded picture takes ten to thirty times
+    the bytes of the JPEG it was made of. The buffer also has to be filled before the first batch, so all of that is decoded before
+    training starts, and after every pass again.
+
+    Fix: `shuffle` before the `map` that decodes. It mixes as well as before: with a seed, the very same order comes out. Or a
+    smaller buffer.
+
+    Silent where the buffer holds encoded records, where elements grow to less than twice their size, and below 16 MiB.
+    """
+    ops = case.pipeline.ops
+    for shuffle in ops:
+        count = shuffle.parameters.get("buffer_size")
+        if shuffle.kind not in SHUFFLES or not isinstance(count, int) or samples_reaching(shuffle, ops) != 1:
+            continue
+        maps = _maps_right_before(shuffle, ops)
+        decoder = next((op for op in maps if decodes(op) or _growth(op, case) >= GROWTH_RATIO), None)
+        if decoder is None:
+            continue
+        each = _element_bytes(maps[0], case)
+        held = count * each if each is not None else None
+        if held is not None and held < SMALL_BYTES:
+            continue
+        room = case.cluster.memory_bytes_per_node / (case.plan.tasks_per_node if case.plan else 1)
+        crossed = maps[: maps.index(decoder) + 1]
+        yield Finding(
+            severity="warning" if held is not None and held > MEMORY_RATIO * room else "info",
+            message=f"{shuffle.name} keeps {count:,} decoded elements" + (f", {format_bytes(held)}" if held is not None else ""),
+            op=shuffle.name,
+            evidence={"buffer_size": count, "bytes_per_element": each, "buffer_bytes": held, "decoded_by": decoder.name},
+            fix=f"shuffle before {decoder.name}, while the elements are still encoded",
+            edits=tuple(Edit(kind="swap", op=shuffle.name) for _ in crossed),
+        )
+
+
+def _maps_right_before(shuffle: Op, ops: tuple[Op, ...]) -> list[Op]:
+    """The maps between the shuffle and the next other op, the last one first."""
+    found = []
+    for op in chain_before(shuffle, ops):
+        if not is_map(op):
+            break
+        found.append(op)
+    return found
+
+
+def _growth(op: Op, case: Case) -> float:
+    cost = cost_of(op, case.profile)
+    if cost is None or not cost.bytes_in_per_sample or cost.bytes_out_per_sample is None:
+        return 1.0
+    return cost.bytes_out_per_sample / cost.bytes_in_per_sample
+
+
+def _element_bytes(op: Op, case: Case) -> int | None:
+    """Bytes of an element that `op` gives: as measured, else as the pipeline's own elements are."""
+    cost = cost_of(op, case.profile)
+    if cost is not None and cost.bytes_out_per_sample is not None and cost.elements_per_sample:
+        return round(cost.bytes_out_per_sample / cost.elements_per_sample)
+    return sample_bytes(case.pipeline)
+
+
+# A gap between two passes that takes this share of a pass, and is long enough to be felt, is worth a warning.
+GAP_RATIO = 0.1
+LONG_GAP_S = 1.0
+# A buffer of so many batches is a short one, however few samples there are.
+BATCHES = 10
+
+
+def shuffle_exceeds_shard(case: Case) -> Iterator[Finding]:
+    """A `shuffle` buffer is longer than what one worker has to shuffle.
+
+    The buffer then takes in the worker's whole shard before it gives out the first element, in each pass: nothing is read ahead,
+    and at the end of every pass all else waits until the shard has been read again. More workers make the shards smaller and the
+    buffer no shorter.
+
+    Fix: a buffer of some batches or a few percent of the shard, together with a shuffle of the file names; or, if you want the
+    whole shard shuffled, `repeat` before `shuffle` so that the passes run into one another.
+
+    Silent where the buffer is shorter than the shard or no longer than ten batches (then it is the data that are few), for file
+    names, behind an endless `repeat` (the buffer is filled only once), after `batch`, and without a measurement that shows how
+    many samples there are.
+    """
+    ops, samples = case.pipeline.ops, samples_of_worker(case)
+    for op in ops:
+        count = op.parameters.get("buffer_size")
+        if op.kind not in SHUFFLES or not isinstance(count, int) or op.within is not None or samples is None:
+            continue
+        is_endless = any(other.kind == "Repeat" and other.parameters.get("count") == -1 for other in upstream(op, ops))
+        if is_endless or reads_names_only(op, ops) or samples_reaching(op, ops) != 1:
+            continue
+        if count <= max(samples, BATCHES * (case.pipeline.batch_size or 1)):
+            continue
+        gap_s = _gap_s(case)
+        share = _gap_share(case, gap_s, samples)
+        workers = workers_of(case) if case.is_sharded else None
+        yield Finding(
+            severity="warning" if (gap_s or 0.0) >= LONG_GAP_S and (share or 0.0) >= GAP_RATIO else "info",
+            message=f"the buffer of {op.name} takes {count:,} elements, and a worker has only about {samples:,.0f}",
+            op=op.name,
+            evidence={"buffer_size": count, "samples_of_a_worker": round(samples), "workers": workers, "epoch_gap_s": gap_s},
+            fix="shuffle the file names, and give the buffer some batches or a few percent of a worker's samples",
+        )
+
+
+def _gap_s(case: Case) -> float | None:
+    states = [worker.steady_state for m in case.measurements for worker in m.workers if worker.steady_state is not None]
+    gaps = [state.epoch_gap_s for state in states if state.epoch_gap_s is not None]
+    return max(gaps, default=None)
+
+
+def _gap_share(case: Case, gap_s: float | None, samples: float) -> float | None:
+    """The gap between two passes over the time of a pass, both of the slowest worker that was measured."""
+    rates = [worker.samples_per_s.estimate for m in case.measurements for worker in m.measured_workers if worker.samples_per_s]
+    return gap_s / (gap_s + samples / min(rates)) if gap_s is not None and rates and min(rates) > 0 else None
+
+
+# A buffer of so many batches mixes what stands together in a file.
+SHARD_RATIO = 0.01
+
+
+def shuffle_too_small(case: Case) -> Iterator[Finding]:
+    """A `shuffle` buffer is too small to mix the samples.
+
+    An element can move ahead by no more than the buffer is long. With a buffer shorter than a batch, samples that stand together
+    in a file stay together in a batch; where files were written class by class or day by day, each batch is one class or one day,
+    and training suffers. Nothing is faster for it.
+
+    Fix: a buffer of several batches; and file names shuffled (with a seed where workers share them), which mixes at no cost.
+
+    Silent in evaluation, for file names, after `batch`, for buffers of a batch or more, unless files are read in a fixed order and
+    the buffer is under a hundredth of what a worker has; and where another shuffle of samples is long enough.
+    """
+    ops, batch = case.pipeline.ops, case.pipeline.batch_size
+    shuffles = [op for op in ops if op.kind in SHUFFLES and not reads_names_only(op, ops) and samples_reaching(op, ops) == 1]
+    if case.mode == "eval" or not shuffles or batch is None or batch < 2:
+        return
+    op = max(shuffles, key=_buffer)
+    count, samples = _buffer(op), samples_of_worker(case)
+    is_mixed_before = any(other.kind in SHUFFLES and reads_names_only(other, ops) for other in ops)
+    is_small_part = samples is not None and not is_mixed_before and count < SHARD_RATIO * samples
+    if count < 1 or (count >= batch and not is_small_part):
+        return
+    better = BATCHES * batch
+    if is_small_part and samples is not None:
+        better = max(better, round(SHARD_RATIO * samples))
+    limit = f"a batch of {batch}" if count < batch else f"a hundredth of a worker's {samples:,.0f} samples"
+    yield Finding(
+        severity="info",
+        message=f"the buffer of {op.name} takes {count:,} elements, less than {limit}: neighbours stay together",
+        op=op.name,
+        evidence={"buffer_size": count, "batch_size": batch, "samples_of_a_worker": round(samples) if samples else None},
+        fix=f"give it a buffer of {better:,}" + (", and shuffle the file names" if not is_mixed_before and reader_ops(ops) else ""),
+        before=op.code,
+        after=argument_set(op, ops, "buffer_size", str(better)),
+    )
+
+
+def _buffer(op: Op) -> int:
+    size = op.parameters.get("buffer_size")
+    return size if isinstance(size, int) else 0
+
+
+# A buffer of batches that takes this share of a task's memory is reported even where the samples were mixed.
+
+
+def shuffle_after_batch(case: Case) -> Iterator[Finding]:
+    """A `shuffle` after `batch` mixes batches, not samples.
+
+    The same samples meet in the same batch in every pass, in the order in which they stand in the files; only the order of the
+    batches changes. And the buffer holds whole batches, so a number that was meant for samples takes a batch size times the
+    memory.
+
+    Fix: `shuffle` before `batch`, with a buffer of some batches of samples. It is advice only: the batches will be others, and are
+    meant to be.
+
+    Silent in evaluation, where samples were shuffled before the batch too (then it is for your information only where the buffer
+    takes much memory), where the batch is taken apart again before the shuffle, and for what is batched inside a window: that is
+    one sample.
+    """
+    ops = case.pipeline.ops
+    if case.mode == "eval":
+        return
+    for shuffle in ops:
+        batch = batching_op(ops, shuffle) if shuffle.kind in SHUFFLES else None
+        count = shuffle.parameters.get("buffer_size")
+        if batch is None or not isinstance(count, int):
+            continue
+        is_mixed = any(_mixes_samples(op, ops) for op in upstream(batch, ops))
+        held = _held_bytes(count, case)
+        room = case.cluster.memory_bytes_per_node / (case.plan.tasks_per_node if case.plan else 1)
+        is_heavy = held is not None and held > MEMORY_RATIO * room
+        if is_mixed and not is_heavy:
+            continue
+        size = f", up to {format_bytes(held)}" if held is not None else ""
+        yield Finding(
+            severity="info" if is_mixed else "warning",
+            message=f"{shuffle.name} mixes whole batches ({count:,} of them{size}), not the samples in them",
+            op=shuffle.name,
+            evidence={"buffer_size": count, "batch_size": case.pipeline.batch_size, "buffer_bytes": held},
+            fix=f"shuffle before {batch.name}, with a buffer counted in samples; the batches will be others",
+            before=shuffle.code,
+            after=with_calls_swapped(shuffle.code, "batch", "shuffle"),
+        )
+
+
+def _mixes_samples(op: Op, ops: tuple[Op, ...]) -> bool:
+    return op.kind in SHUFFLES and not reads_names_only(op, ops) and batching_op(ops, op) is None
+
+
+def _held_bytes(count: int, case: Case) -> int | None:
+    """Bytes of a full buffer; a short dataset does not fill it."""
+    each, size = sample_bytes(case.pipeline), case.pipeline.batch_size
+    return count * each * size if each is not None and size is not None else None
+
+
+def repeat_before_shuffle(case: Case) -> Iterator[Finding]:
+    """A `repeat` before `shuffle` lets passes run into one another.
+
+    The buffer then holds samples of two passes at a time, so some come twice before others come once, and nothing marks where a
+    pass ends. On the other hand the buffer is filled only once, and there is no gap between passes: some do it for that reason.
+
+    Fix: `shuffle` before `repeat`, if every pass is to hold each sample once. With `reshuffle_each_iteration` (the default) the
+    order is another in each pass. It is advice only, as the order of the elements changes.
+
+    Silent where `repeat` comes after `shuffle`, where names of files are repeated (which fills the readers as well, and is meant),
+    for a shuffle that comes after another one of samples, and in evaluation.
+    """
+    ops = case.pipeline.ops
+    if case.mode == "eval":
+        return
+    for shuffle in ops:
+        if shuffle.kind not in SHUFFLES or shuffle.within is not None:
+            continue
+        earlier = upstream(shuffle, ops)
+        if any(op.kind in SHUFFLES and not reads_names_only(op, ops) for op in earlier):
+            continue
+        repeat = next((op for op in reversed(earlier) if op.kind == "Repeat" and op.within is None), None)
+        if repeat is None or (count := repeat.parameters.get("count")) in (0, 1) or reads_names_only(repeat, ops):
+            continue
+        is_near = next(iter(chain_before(shuffle, ops)), None) == repeat
+        yield Finding(
+            severity="info",
+            message=f"{shuffle.name} comes after {repeat.name}, so it mixes samples of different passes",
+            op=shuffle.name,
+            evidence={"repeat": repeat.name, "count": count if isinstance(count, int) else None},
+            fix="shuffle before repeat, if each pass is to hold every sample once",
+            before=shuffle.code,
+            after=moved_up(shuffle, ops) if is_near else None,
+        )

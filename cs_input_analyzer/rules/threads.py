@@ -1,0 +1,232 @@
+"""Rules of CPUs and threads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from statistics import median
+
+from cs_input_analyzer.pipeline.op_kinds import MAPS
+from cs_input_analyzer.planning.evidence import cpus_of_task, widest_cpus
+from cs_input_analyzer.records import Case, Edit, Finding, Noise, Op
+from cs_input_analyzer.units import counted, format_ratio
+
+POOL = "threading.private_threadpool_size"
+INTRA_OP = "threading.max_intra_op_parallelism"
+
+
+def starved_threads(case: Case) -> Iterator[Finding]:
+    """An option of the dataset gives its ops fewer threads than there are CPUs.
+
+    `options.threading.private_threadpool_size = k` runs all parallel calls of this dataset on k threads: with k below the CPUs of
+    the task the rest of them idle, and more parallel calls than threads wait for each other. `max_intra_op_parallelism = 1` keeps
+    each single TensorFlow op on one thread, which is good for a `map` over samples with many calls in parallel, and starves one big
+    op that works on a whole batch.
+
+    Fix: leave the pool size out (TensorFlow then takes as many threads as CPUs), or set it to the CPUs of the task; leave
+    `max_intra_op_parallelism` out where one op does most of the work.
+
+    A warning for a pool smaller than the task's CPUs, or than the parallel calls that the code asks for. For your information
+    where it is only smaller than the widest task that was measured: the plan may have taken small tasks because of it. For
+    `max_intra_op_parallelism` only for your information, and only where a `map` was measured to keep one thread busy while CPUs
+    idle.
+
+    Silent without such options, and for pools at least as large as the CPUs of any task, planned or measured.
+    """
+    for op in case.pipeline.ops:
+        if op.kind not in ("Options", "PrivateThreadPool", "MaxIntraOpParallelism"):
+            continue
+        threads = _number(op, POOL if op.kind == "Options" else "num_threads")
+        if threads is not None and threads > 0:  # 0 lets TensorFlow choose
+            yield from _small_pool(case, op, threads)
+        limit = _number(op, INTRA_OP if op.kind == "Options" else "max_intra_op_parallelism")
+        if limit is not None and limit > 0:
+            yield from _single_op(case, op, limit)
+
+
+def _small_pool(case: Case, op: Op, threads: int) -> Iterator[Finding]:
+    cpus, widest = cpus_of_task(case), widest_cpus(case)
+    calls = [n for other in case.pipeline.ops if (n := _number(other, "num_parallel_calls")) is not None]
+    if threads >= max(widest or 1, *calls, 1):
+        return
+    starved = threads < max(cpus or 1, *calls, 1)
+    if cpus is not None and threads < cpus:
+        short = f"for {cpus} CPUs a task"
+    else:
+        short = f"for {max(calls)} parallel calls" if starved else f"too few for the {widest} CPUs that a task had here"
+    yield Finding(
+        severity="warning" if starved else "info",
+        message=f"a private pool of {counted(threads, 'thread')} runs all ops of this dataset, {short}",
+        op=op.name,
+        evidence={
+            "private_threadpool_size": threads,
+            "cpus_per_task": cpus,
+            "widest_task_cpus": widest,
+            "parallel_calls": max(calls, default=None),
+        },
+        fix="leave options.threading.private_threadpool_size out, or set it to the CPUs of the task",
+        edits=(Edit(kind="use-private-threads", op=op.name, value=cpus),) if cpus is not None and threads < cpus else (),
+    )
+
+
+def _single_op(case: Case, op: Op, limit: int) -> Iterator[Finding]:
+    serial = case.profile.serial if case.profile is not None else None
+    busy = next((other for other in case.pipeline.ops if serial is not None and other.name == serial.op), None)
+    if serial is None or busy is None or busy.kind not in MAPS or serial.idle_cpus < limit:
+        return
+    yield Finding(
+        severity="info",
+        message=f"each op may use {limit} thread{'s' if limit > 1 else ''}: "
+        f"{busy.name} keeps one busy while {serial.idle_cpus:.1f} CPUs idle",
+        op=op.name,
+        evidence={"max_intra_op_parallelism": limit, "busy_op": busy.name, "idle_cpus": serial.idle_cpus},
+        fix="leave options.threading.max_intra_op_parallelism out, or map over samples with parallel calls",
+    )
+
+
+def _number(op: Op, name: str) -> int | None:
+    value = op.parameters.get(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+STOLEN_RATIO = 0.05
+PREEMPTED_RATIO = 1.0  # 0.55 at most in workers alone on a quiet host, all their CPUs busy
+
+
+def oversubscribed_cpus(case: Case) -> Iterator[Finding]:
+    """More threads want to run than there are CPUs for them.
+
+    A launch that asks for more CPUs than a node has makes its tasks take turns: each is slower, and the slowest one sets the pace.
+    The same happens from outside: other jobs on the measuring host, or a hypervisor that gives its CPUs to several virtual
+    machines. Rates measured then are too low, and not the same twice.
+
+    Fix: tasks_per_node x cpus_per_task at most the CPUs of a node; measure on an idle or exclusive node (`--exclusive`).
+
+    A warning for the launch in use today (`--current`) where it does not fit its nodes. For your information where the host was
+    busy: the hypervisor took 5 % of the CPU time or more, or threads that had lost their CPU in the middle of work waited for
+    another one longer than they ran. (A worker whose own threads outnumber its CPUs waits for half as long.)
+
+    Silent on a quiet host, where such numbers were not read, and for launches that fit.
+    """
+    today = next((a for a in case.plan.alternatives if a.is_current), None) if case.plan is not None else None
+    if today is not None and today.layout.cpus_per_node > case.cluster.cpus_per_node:
+        wanted, there = today.layout.cpus_per_node, case.cluster.cpus_per_node
+        yield Finding(
+            severity="warning",
+            message=f"the launch in use today, {today.layout}, wants {wanted} CPUs of nodes that have {there}",
+            evidence={"layout": str(today.layout), "cpus_per_node_wanted": wanted, "cpus_per_node": there},
+            fix=f"keep tasks_per_node x cpus_per_task at {there} or below",
+        )
+    # A worker alone on the host, so that nobody of ours was in its way.
+    alone = [m.noise for m in case.measurements if m.layout.tasks == 1 and m.noise is not None]
+    stolen, preempted = _median(alone, "steal_ratio"), _median(alone, "preempted_ratio")
+    facts = []
+    if stolen is not None and stolen >= STOLEN_RATIO:
+        facts.append(f"the hypervisor took {format_ratio(stolen)} of the CPU time")
+    if preempted is not None and preempted >= PREEMPTED_RATIO:
+        facts.append(f"threads that had lost their CPU waited for {preempted:.1f} times as long as they ran")
+    if facts:
+        yield Finding(
+            severity="info",
+            message=f"the measuring host was busy with something else: {' and '.join(facts)}",
+            evidence={"steal_ratio": stolen, "preempted_ratio": preempted, "launches": len(alone)},
+            fix="measure on an idle or exclusive node",
+        )
+
+
+def _median(noises: list[Noise], name: str) -> float | None:
+    """None where no launch has it."""
+    values = [value for noise in noises if (value := getattr(noise, name)) is not None]
+    return median(values) if values else None
+
+
+BUDGET = "autotune.cpu_budget"
+PARALLELISM = ("parallelism", "num_parallel_calls")
+TOO_MANY_RATIO = 2
+FIX = "bind tasks to their CPUs (srun --cpu-bind=cores), and leave autotune.cpu_budget out or set it to cpus_per_task"
+
+
+def autotune_sees_host(case: Case) -> Iterator[Finding]:
+    """AUTOTUNE counts on more CPUs than the task has.
+
+    AUTOTUNE divides the CPUs that TensorFlow sees: those of the process's affinity, or what `options.autotune.cpu_budget` says. A
+    container quota (cgroup) is not seen, nor is `cpus_per_task` where Slurm does not bind tasks to CPUs. Then every task of a node
+    tunes itself to the whole machine: many times too many parallel calls, each with a buffer, that take turns on the few CPUs there
+    are.
+
+    Fix: leave `cpu_budget` out or set it to `cpus_per_task`; bind the tasks (`srun --cpu-bind=cores`), so that TensorFlow counts
+    right; where only a quota limits the job, set `options.threading.private_threadpool_size` to it.
+
+    Where the dataset's own thread pool is larger than the task (`options.threading.private_threadpool_size`), that is the number
+    which AUTOTUNE counts on, and the finding names it.
+
+    A warning for a budget of at least twice the task's CPUs, and where AUTOTUNE was seen to choose that many parallel calls for a
+    `map`. For your information where a quota limits this host, as it may limit the nodes.
+
+    Silent where the numbers agree. Parallel calls of an `interleave` beyond the CPUs are no fault: they wait for files.
+    """
+    found = [*_from_option(case), *_from_tuning(case)]
+    yield from found[:1] or _from_quota(case)
+
+
+def _from_option(case: Case) -> Iterator[Finding]:
+    cpus = cpus_of_task(case)
+    for op in case.pipeline.ops:
+        budget = op.parameters.get(BUDGET)
+        if cpus is None or not isinstance(budget, int) or budget <= cpus:
+            continue
+        yield Finding(
+            severity="warning" if budget >= TOO_MANY_RATIO * cpus else "info",
+            message=f"AUTOTUNE is told to use {budget} CPUs, and a task has {cpus}",
+            op=op.name,
+            evidence={"cpu_budget": budget, "cpus_per_task": cpus},
+            fix="leave options.autotune.cpu_budget out, or set it to cpus_per_task",
+        )
+
+
+def _from_tuning(case: Case) -> Iterator[Finding]:
+    maps = {op.name: op for op in case.pipeline.ops if op.kind in ("Map", "ParallelMap", "ParallelBatch") and not _is_written(op)}
+    for measurement in case.measurements:
+        cpus = measurement.layout.cpus_per_task
+        for worker in measurement.workers:
+            for tuned in worker.tuned:
+                if tuned.op not in maps or tuned.parameter not in PARALLELISM or tuned.value < max(4, TOO_MANY_RATIO * cpus):
+                    continue
+                pool = next((op for op in case.pipeline.ops if (_threads(op) or 0) > cpus), None)
+                cause = f": {POOL}={_threads(pool)} gives it the threads for them" if pool is not None else ""
+                yield Finding(
+                    severity="warning",
+                    message=f"AUTOTUNE chose {tuned.value:.0f} parallel calls in a task of {cpus} CPUs{cause}",
+                    op=tuned.op if pool is None else pool.name,
+                    evidence={
+                        "parallel_calls": tuned.value,
+                        "cpus_per_task": cpus,
+                        "layout": str(measurement.layout),
+                        "private_threadpool_size": _threads(pool) if pool is not None else None,
+                    },
+                    fix=FIX if pool is None else f"leave options.{POOL} out, or set it to cpus_per_task",
+                )
+
+
+def _is_written(op: Op) -> bool:
+    """Whether the user chose the number of parallel calls."""
+    calls = op.parameters.get("num_parallel_calls")
+    return isinstance(calls, int) and calls > 0
+
+
+def _threads(op: Op) -> int | None:
+    """Threads of a pool of the dataset's own, which this op gives it."""
+    name = {"Options": POOL, "PrivateThreadPool": "num_threads"}.get(op.kind)
+    threads = op.parameters.get(name) if name is not None else None
+    return threads if isinstance(threads, int) and not isinstance(threads, bool) else None
+
+
+def _from_quota(case: Case) -> Iterator[Finding]:
+    host = case.host
+    if host is None or "quota" not in host.cpu_budget_source or host.cpu_budget * TOO_MANY_RATIO > host.cpus:
+        return
+    yield Finding(
+        severity="info",
+        message=f"a quota gives this process {host.cpu_budget} of {host.cpus} CPUs, which TensorFlow does not see",
+        evidence={"cpu_budget": host.cpu_budget, "cpus": host.cpus, "source": host.cpu_budget_source},
+        fix=FIX,
+    )
