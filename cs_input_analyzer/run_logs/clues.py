@@ -60,6 +60,10 @@ def ordered(clues: tuple[Clue, ...]) -> tuple[Clue, ...]:
     return tuple(sorted(clues, key=lambda clue: -abs(math.log(clue.odds))))
 
 
+def _clue(odds: float, says: str, **values: Scalar) -> tuple[Clue, ...]:
+    return (Clue(odds=odds, says=says, values=values),)
+
+
 def from_wait(share: Estimate | None) -> tuple[Clue, ...]:
     """The share of time that the accelerator was seen waiting, by the monitor's own thresholds."""
     if share is None:
@@ -70,27 +74,20 @@ def from_wait(share: Estimate | None) -> tuple[Clue, ...]:
     elif share.high < ACCELERATOR_BOUND_RATIO:
         odds = 1 / WAIT_SEEN_ODDS
     says = f"the monitor saw the accelerator wait {format_ratio(share.estimate)} of the time for input"
-    return (Clue(odds=odds, says=says, values={"wait_ratio": share.estimate}),)
+    return _clue(odds, says, wait_ratio=share.estimate)
 
 
 def from_suspicion(performance: Performance | None) -> tuple[Clue, ...]:
     """What the run says of itself in performance.json."""
     if performance is None:
         return ()
-    if performance.is_input_bound is None:
-        says = "performance.json makes no assessment of its input (Not Applicable)"
-        return (Clue(odds=1.0, says=says, values={"suspected_input_bottleneck": None}),)
+    odds, says = {
+        None: (1.0, "makes no assessment of its input (Not Applicable)"),
+        True: (SUSPECTED_ODDS, "suspects its input to be the bottleneck (a beta feature, its thresholds are not published)"),
+        False: (NOT_SUSPECTED_ODDS, "does not suspect its input"),
+    }[performance.is_input_bound]
     words = performance.suspected_input_bottleneck
-    if performance.is_input_bound:
-        says = "performance.json suspects its input to be the bottleneck (a beta feature, its thresholds are not published)"
-        return (Clue(odds=SUSPECTED_ODDS, says=says, values={"suspected_input_bottleneck": words}),)
-    return (
-        Clue(
-            odds=NOT_SUSPECTED_ODDS,
-            says="performance.json does not suspect its input",
-            values={"suspected_input_bottleneck": words},
-        ),
-    )
+    return _clue(odds, f"performance.json {says}", suspected_input_bottleneck=words)
 
 
 def from_estimate(rate: float | None, estimated: float | None, source: str) -> tuple[Clue, ...]:
@@ -98,13 +95,13 @@ def from_estimate(rate: float | None, estimated: float | None, source: str) -> t
     if rate is None or not estimated:
         return ()
     reached = rate / estimated
-    values: dict[str, Scalar] = {"reached_ratio": reached}
-    numbers = f"{format_rate(rate)} is {format_ratio(reached)} of the {format_rate(estimated)} that {source} expects"
+    odds, effect = 1.0, ""
     if reached >= REACHED_RATIO:
-        return (Clue(odds=REACHED_ODDS, says=f"{numbers}: there was little to wait for", values=values),)
-    if reached < SLOW_RATIO:
-        return (Clue(odds=SLOW_ODDS, says=f"{numbers}: something held it back, not necessarily its input", values=values),)
-    return (Clue(odds=1.0, says=numbers, values=values),)
+        odds, effect = REACHED_ODDS, ": there was little to wait for"
+    elif reached < SLOW_RATIO:
+        odds, effect = SLOW_ODDS, ": something held it back, not necessarily its input"
+    numbers = f"{format_rate(rate)} is {format_ratio(reached)} of the {format_rate(estimated)} that {source} expects"
+    return _clue(odds, f"{numbers}{effect}", reached_ratio=reached)
 
 
 def from_stalls(pace: Pace | None) -> tuple[Clue, ...]:
@@ -112,23 +109,23 @@ def from_stalls(pace: Pace | None) -> tuple[Clue, ...]:
     if pace is None or pace.usual_steps_per_s is None:
         return ()
     share = pace.stall_share_ratio or 0.0
-    values: dict[str, Scalar] = {
-        "unexplained_stalls": pace.stall_count,
-        "stall_share_ratio": share,
-        "stall_every_steps": pace.stall_every_steps,
-    }
+    odds, says = 1.0, f"stalls took {format_ratio(share)} of the training time" if pace.stall_count else ""
+    is_bursty = pace.burst_ratio is not None and pace.burst_ratio > EVEN_BURST_RATIO
     if pace.stall_count and share >= STALL_SHARE_RATIO:
         every = f", every {pace.stall_every_steps:,.0f} steps" if pace.stall_every_steps else ""
         count = f"{pace.stall_count:,} stalls{every}" if pace.stall_count > 1 else "one stall"
         says = f"{count} without a checkpoint or an evaluation in them took {format_ratio(share)} of the training time"
         odds = STALLS_ODDS if pace.stall_count >= FEW_STALLS else FEW_STALLS_ODDS
-        return (Clue(odds=odds, says=says, values=values),)
-    is_bursty = pace.burst_ratio is not None and pace.burst_ratio > EVEN_BURST_RATIO
-    if share < EVEN_SHARE_RATIO and pace.plain_steps >= EVEN_STEPS and not is_bursty:
+    elif share < EVEN_SHARE_RATIO and pace.plain_steps >= EVEN_STEPS and not is_bursty:
         says = "no step took much longer than the others: an input that is always late looks the same, so this says little"
-        return (Clue(odds=EVEN_ODDS, says=says, values=values),)
-    says = f"stalls took {format_ratio(share)} of the training time" if pace.stall_count else ""
-    return (Clue(odds=1.0, says=says, values=values),)
+        odds = EVEN_ODDS
+    return _clue(
+        odds,
+        says,
+        unexplained_stalls=pace.stall_count,
+        stall_share_ratio=share,
+        stall_every_steps=pace.stall_every_steps,
+    )
 
 
 def from_bursts(pace: Pace | None) -> tuple[Clue, ...]:
@@ -139,57 +136,50 @@ def from_bursts(pace: Pace | None) -> tuple[Clue, ...]:
         f"Rate stands at {pace.burst_ratio:.1f} times what goes through between two lines, checkpoints left out: the steps come in "
         "bursts, as batches do that arrive late"
     )
-    return (Clue(odds=BURSTS_ODDS, says=says, values={"burst_ratio": pace.burst_ratio}),)
+    return _clue(BURSTS_ODDS, says, burst_ratio=pace.burst_ratio)
 
 
-def from_explained(pace: Pace | None, checkpoints: int) -> tuple[Clue, ...]:
-    """Pauses with a cause: they say nothing about the input, and that is worth saying."""
+def without_weight(
+    pace: Pace | None, checkpoints: int, stalls_said: int, summary: PerformanceSummary | None, priming_s: float
+) -> tuple[Clue, ...]:
+    """What says nothing about the input, and is worth saying: pauses with a cause, what the run itself says of its stalls (not what
+    it waited for), and a slow beginning (public runs that took an hour for it then starved, or did not)."""
     found: list[Clue] = []
     if pace is not None and pace.explained_s > 0:
         causes = sorted({interval.cause for interval in pace.explained} - {"read late"})
         says = f"{format_seconds(pace.explained_s)} between lines with a {' or a '.join(causes)} in them are left out of the rates"
-        found.append(Clue(odds=1.0, says=says, values={"checkpoints": checkpoints, "explained_s": pace.explained_s}))
+        found += _clue(1.0, says, checkpoints=checkpoints, explained_s=pace.explained_s)
     if pace is not None and pace.made_up_count:
         pauses = f"{pace.made_up_count:,} pauses" if pace.made_up_count > 1 else "one pause"
         says = (
             f"{pauses} of {format_seconds(pace.made_up_s)} in all, each made up for by the burst after it: the accelerator "
             "computed on and the host read late, as it does after a checkpoint; they are left out of the rates"
         )
-        found.append(Clue(odds=1.0, says=says, values={"made_up_pauses": pace.made_up_count, "made_up_s": pace.made_up_s}))
-    return tuple(found)
-
-
-def from_its_own_words(stalls_said: int, summary: PerformanceSummary | None) -> tuple[Clue, ...]:
-    """What the run says of its stalls. It does not say what it waited for, so that is no sign by itself."""
-    found: list[Clue] = []
+        found += _clue(1.0, says, made_up_pauses=pace.made_up_count, made_up_s=pace.made_up_s)
     if stalls_said:
         says = f"the log says {stalls_said:,} time(s) that the run stood still, not what for"
-        found.append(Clue(odds=1.0, says=says, values={"stalls_said": stalls_said}))
+        found += _clue(1.0, says, stalls_said=stalls_said)
     if summary is not None:
         share = summary.slowest_samples_per_s / summary.average_samples_per_s if summary.average_samples_per_s else 0.0
         says = f"its own summary has step {summary.slowest_step:,} as the slowest, at {format_ratio(share)} of the average rate"
-        found.append(Clue(odds=1.0, says=says, values={"slowest_step_ratio": share}))
+        found += _clue(1.0, says, slowest_step_ratio=share)
+    if priming_s >= LONG_PRIMING_S:
+        says = f"the input workers took {format_seconds(priming_s)} to prime, before the first step"
+        found += _clue(1.0, says, priming_s=priming_s)
     return tuple(found)
-
-
-def from_priming(seconds: float) -> tuple[Clue, ...]:
-    """Input workers that are slow to begin. Public runs that took an hour for it then starved, or did not: no sign by itself."""
-    if seconds < LONG_PRIMING_S:
-        return ()
-    says = f"the input workers took {format_seconds(seconds)} to prime, before the first step"
-    return (Clue(odds=1.0, says=says, values={"priming_s": seconds}),)
 
 
 def from_prediction(rate: float | None, supply: Estimate | None, demand: float | None) -> tuple[Clue, ...]:
     """The rate beside what the capacity model says the input of this launch gives."""
     if rate is None or supply is None:
         return ()
-    values: dict[str, Scalar] = {"predicted_supply_samples_per_s": supply.estimate}
-    given = f"the capacity model has the input of this launch at {format_rate(supply.estimate)}"
-    if supply.low * 0.9 <= rate <= supply.high * 1.1 and (demand is None or supply.high < demand):
-        return (Clue(odds=AT_PREDICTED_SUPPLY_ODDS, says=f"{given}, and the run took just that", values=values),)
-    if demand is not None and supply.high < demand:
-        return (Clue(odds=PREDICTED_SHORT_ODDS, says=f"{given}, less than the accelerator takes", values=values),)
-    if supply.low > 1.5 * rate:
-        return (Clue(odds=PREDICTED_PLENTY_ODDS, says=f"{given}, much more than the run took", values=values),)
-    return (Clue(odds=1.0, says=given, values=values),)
+    odds, beside = 1.0, ""
+    is_short = demand is not None and supply.high < demand
+    if supply.low * 0.9 <= rate <= supply.high * 1.1 and (demand is None or is_short):
+        odds, beside = AT_PREDICTED_SUPPLY_ODDS, ", and the run took just that"
+    elif is_short:
+        odds, beside = PREDICTED_SHORT_ODDS, ", less than the accelerator takes"
+    elif supply.low > 1.5 * rate:
+        odds, beside = PREDICTED_PLENTY_ODDS, ", much more than the run took"
+    says = f"the capacity model has the input of this launch at {format_rate(supply.estimate)}{beside}"
+    return _clue(odds, says, predicted_supply_samples_per_s=supply.estimate)

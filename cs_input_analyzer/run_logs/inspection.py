@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,7 +15,6 @@ from cs_input_analyzer.records import (
     Layout,
     RunInspection,
     RunRates,
-    Scalar,
     StepWorker,
     Tool,
     VerdictName,
@@ -26,10 +24,12 @@ from cs_input_analyzer.run_logs.batch_size import average_rate
 from cs_input_analyzer.run_logs.change import Demand, change_of, doubt_of, supply_of_launch
 from cs_input_analyzer.run_logs.console_log import LoggedRun
 from cs_input_analyzer.run_logs.gather import Gathered, gather
+from cs_input_analyzer.run_logs.grammar import Line
 from cs_input_analyzer.run_logs.pace import Pace, pace_of
 from cs_input_analyzer.run_logs.steps import Writer
 from cs_input_analyzer.run_logs.timeline import shown_stalls, timeline_of
 from cs_input_analyzer.run_logs.workers import is_mixed, middle_wait, missing_journals, workers_of
+from wafer_model.performance_json import Performance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,16 +64,20 @@ def inspect_run(path: Path | str, *, current: Layout | None = None, analysis: An
         analysis = supply = None
     estimated, source = _estimated(gathered, analysis)
     pace, share = steps.pace if steps is not None else None, middle_wait(gathered)
-    timeline = timeline_of(steps.run if steps is not None else _any_run(gathered), gathered.performance)
+    timeline = timeline_of(steps.run if steps is not None else gathered.logs[0][1] if gathered.logs else None, gathered.performance)
     found = (
         *evidence.from_wait(share),
         *evidence.from_suspicion(None if _is_our_own(gathered) else gathered.performance),
         *evidence.from_estimate(rate, estimated, source),
         *evidence.from_bursts(pace),
         *evidence.from_stalls(pace),
-        *evidence.from_explained(pace, steps.run.checkpoint_count if steps is not None else 0),
-        *evidence.from_its_own_words(sum(run.stalls_said for _, run in gathered.logs), gathered.summary),
-        *evidence.from_priming(max((span.duration_s or 0.0 for span in timeline if span.phase == "priming"), default=0.0)),
+        *evidence.without_weight(
+            pace,
+            steps.run.checkpoint_count if steps is not None else 0,
+            sum(run.stalls_said for _, run in gathered.logs),
+            gathered.summary,
+            max((span.duration_s or 0.0 for span in timeline if span.phase == "priming"), default=0.0),
+        ),
         *evidence.from_prediction(rate, supply, estimated),
     )
     verdict, confidence = _verdict(found, gathered)
@@ -90,7 +94,7 @@ def inspect_run(path: Path | str, *, current: Layout | None = None, analysis: An
         sources=tuple(gathered.sources),
         verdict=verdict,
         confidence=confidence,
-        evidence=_values(found),
+        evidence={name: value for clue in found for name, value in clue.values.items()},
         reasons=tuple(clue.says for clue in evidence.ordered(found) if clue.says),
         timeline=timeline,
         rates=rates,
@@ -128,49 +132,35 @@ def _steps(gathered: Gathered) -> Steps | None:
     return None
 
 
-def _any_run(gathered: Gathered) -> LoggedRun | None:
-    return next((run for _, run in gathered.logs), None)
-
-
 def _rates(gathered: Gathered, steps: Steps | None, workers: tuple[StepWorker, ...]) -> RunRates:
-    performance = gathered.performance
-    finished = next((run.finished for _, run in gathered.logs if run.finished is not None), None)
-    estimated = performance.estimated_samples_per_s if performance is not None else None
-    if estimated is None and gathered.compile_report is not None:
-        estimated = gathered.compile_report.samples_per_s
-    average = performance.samples_per_s if performance is not None else None
-    if average is None and finished is not None and not finished.includes_start:
-        average = average_rate(finished)
-    if average is None and gathered.summary is not None:
-        average = gathered.summary.average_samples_per_s
+    """As the files state them: performance.json first, then the log, then the summary."""
+    performance, summary, report = gathered.performance or Performance(path=""), gathered.summary, gathered.compile_report
     runs = [run for _, run in gathered.logs] + ([gathered.events] if gathered.events is not None else [])
-    printed = next((run.rates for run in runs if run.rates is not None), None) if steps is None else None
-    evaluated = next((run.last_eval for run in runs if run.last_eval is not None), None)
-    streamed = next((run.streamed for run in runs if run.streamed is not None), None)
-    samples = _first(finished.samples if finished is not None else None, performance.total_samples if performance else None)
-    seconds = _first(finished.duration_s if finished is not None else None, performance.total_time_s if performance else None)
-    common = RunRates(
-        average_samples_per_s=average,
-        estimated_samples_per_s=estimated,
-        total_samples=samples,
-        total_time_s=seconds,
-        rate_samples_per_s=_first(
-            printed.rate if printed is not None else None,
-            performance.recent_samples_per_s if performance is not None else None,
+
+    def last(name: str) -> Line:
+        return next((line for run in runs if (line := getattr(run, name)) is not None), Line("rates"))
+
+    finished, printed = last("finished"), last("rates") if steps is None else Line("rates")
+    rates = RunRates(
+        average_samples_per_s=_first(
+            performance.samples_per_s,
+            average_rate(finished) if not finished.includes_start else None,
+            summary.average_samples_per_s if summary is not None else None,
         ),
-        global_rate_samples_per_s=printed.global_rate if printed is not None else None,
-        printed_steps_per_s=printed.steps_per_s if printed is not None else None,
-        evaluation_samples_per_s=evaluated.global_rate if evaluated is not None else None,
-        worker_steps_per_s=streamed.steps_per_s if streamed is not None else None,
+        estimated_samples_per_s=_first(performance.estimated_samples_per_s, report.samples_per_s if report is not None else None),
+        total_samples=_first(finished.samples, performance.total_samples),
+        total_time_s=_first(finished.duration_s, performance.total_time_s),
+        rate_samples_per_s=_first(printed.rate, performance.recent_samples_per_s),
+        global_rate_samples_per_s=printed.global_rate,
+        printed_steps_per_s=printed.steps_per_s,
+        evaluation_samples_per_s=last("last_eval").global_rate,
+        worker_steps_per_s=last("streamed").steps_per_s,
     )
-    return common if steps is None else _with_steps(common, gathered, steps, workers)
-
-
-def _with_steps(rates: RunRates, gathered: Gathered, steps: Steps, workers: tuple[StepWorker, ...]) -> RunRates:
+    if steps is None:
+        return rates
     pace, writer = steps.pace, steps.writer
-    batch = pace.batch_size
+    steady = pace.steady_steps_per_s.scaled(pace.batch_size) if pace.steady_steps_per_s and pace.batch_size is not None else None
     together = _sum_of_workers(gathered, workers)
-    steady = pace.steady_steps_per_s.scaled(batch) if pace.steady_steps_per_s is not None and batch is not None else None
     if together is not None and steady is not None and steady.estimate > 0:
         steady = steady.scaled(together / steady.estimate)
     return replace(
@@ -180,7 +170,7 @@ def _with_steps(rates: RunRates, gathered: Gathered, steps: Steps, workers: tupl
         steady_samples_per_s=steady,
         undisturbed_samples_per_s=_undisturbed(pace),
         steady_steps_per_s=pace.steady_steps_per_s,
-        batch_size=batch,
+        batch_size=pace.batch_size,
         rate_error_ratio=pace.rate_error_ratio,
         rate_lines=pace.rate_lines,
     )
@@ -240,10 +230,6 @@ def _is_our_own(gathered: Gathered) -> bool:
     return performance is not None and any(path.parent == Path(performance.path).parent for path, _ in gathered.journals)
 
 
-def _values(found: Sequence[evidence.Clue]) -> dict[str, Scalar]:
-    return {name: value for clue in found for name, value in clue.values.items()}
-
-
 def _notes(steps: Steps | None, rates: RunRates) -> list[str]:
     if steps is None:
         said = (rates.rate_samples_per_s, rates.global_rate_samples_per_s, rates.printed_steps_per_s)
@@ -253,9 +239,7 @@ def _notes(steps: Steps | None, rates: RunRates) -> list[str]:
     if pace.backward_stamps:
         notes.append(f"time stamps that run backwards: {pace.backward_stamps:,}; those intervals are in no rate")
     if pace.jumped_stamps:
-        notes.append(
-            f"time stamps that jump against GlobalRate's own clock: {pace.jumped_stamps:,}; those intervals are in no rate"
-        )
+        notes.append(f"time stamps that jump against GlobalRate's clock: {pace.jumped_stamps:,}; those intervals are in no rate")
     if steps.run.unplaced_lines:
         notes.append(f"step lines of more writers than are told apart, left out: {steps.run.unplaced_lines:,}")
     if pace.holds_checkpoints:

@@ -83,7 +83,6 @@ def test_logs_of_ranks_are_one_run(tmp_path: Path) -> None:
         ("performance.json", "{"),
         ("performance.json", '{"samples_per_sec": NaN}'),
         ("performance.json", '{"something": 1}'),
-        ("compile_report.txt", "Estimated Overall Performance\nSamples/s: 5\n"),
         ("empty.log", ""),
         ("steps.jsonl", "{}\n"),
         ("binary.log", "\0\1\2" * 1000),
