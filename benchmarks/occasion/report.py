@@ -10,11 +10,12 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 from rich.console import Console
 from scipy import stats
 
@@ -124,6 +125,27 @@ def spreads(occasions: Sequence[Occasion]) -> dict[str, dict[str, Any]]:
     return found
 
 
+# What a launch shape gives, from all of its slices of one occasion: disturbances only ever take away.
+LEVELS: dict[str, Callable[[Sequence[float]], float]] = {
+    "mean": lambda rates: float(np.mean(rates)),
+    "median": lambda rates: float(np.median(rates)),
+    "75 % quantile": lambda rates: float(np.quantile(rates, 0.75)),
+    "90 % quantile": lambda rates: float(np.quantile(rates, 0.9)),
+}
+
+
+def levels(occasions: Sequence[Occasion]) -> dict[str, Spread]:
+    """How far occasions lie apart in what a launch shape gives, pooled over pipelines and layouts, by how that is estimated."""
+    rates: dict[tuple[str, str], dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for number, occasion in enumerate(occasions):
+        for one in occasion.slices:
+            rates[one.pipeline, one.layout][number].append(one.samples_per_s)
+    return {
+        name: around([math.log(level(values)) for values in seen.values()] for seen in rates.values())
+        for name, level in LEVELS.items()
+    }
+
+
 def show_all(folder: Path) -> dict[str, Any]:
     """Prints the tables, one a kind of host, and gives their numbers."""
     paths = sorted(folder.glob("*.json"))
@@ -143,8 +165,15 @@ def show_all(folder: Path) -> dict[str, Any]:
         ):
             rows = [_row(*item) for item in found.items() if is_shown(item[1])]
             show(f"{title}: one standard deviation in per cent (90 % interval)", columns, rows)
+        by_level = levels(own)
+        show(
+            "Occasions apart, by how a launch's rate is estimated",
+            ("estimate", "occasions"),
+            [*zip(by_level, map(str, by_level.values()), strict=True)],
+        )
         numbers[host] = {
             "occasions": [one.time for one in own],
+            "levels": {name: _plain(value) for name, value in by_level.items()},
             "spreads": {name: {key: _plain(value) for key, value in row.items()} for name, row in found.items()},
         }
     return {"hosts": numbers}
