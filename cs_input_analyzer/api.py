@@ -135,16 +135,16 @@ class Comparison(records.Comparison):
 
     def to_html(self, path: str | Path) -> None:
         """Writes the self-contained page."""
-        report.write_text_atomically(path, report.render_comparison(self, "html"))
+        report.write_text_atomically(path, report.render(self, "html"))
 
     def _repr_html_(self) -> str:
         return report.render_card(self)
 
     def _repr_markdown_(self) -> str:
-        return report.render_comparison(self, "md")
+        return report.render(self, "md")
 
     def __str__(self) -> str:
-        return report.render_comparison(self, "console")
+        return report.render(self, "console")
 
 
 def compare(old: records.Analysis | str | Path, new: records.Analysis | str | Path) -> Comparison:

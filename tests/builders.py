@@ -56,7 +56,7 @@ from cs_input_analyzer.records import (
     WorkerPoint,
     WorkerResult,
 )
-from cs_input_analyzer.report.old_runs import searched_supply
+from cs_input_analyzer.report.to_json import searched_supply
 
 Record = TypeVar("Record")
 

@@ -54,11 +54,11 @@ def compare(
     for file, form in outputs:
         try:
             if file is not None:
-                report.write_text_atomically(file, report.render_comparison(found, form))
+                report.write_text_atomically(file, report.render(found, form))
         except AnalyzerError as error:
             failures.append(error)
     if failures or not quiet:
-        shown = report.render_comparison(found, "console", width=width(), color=is_terminal(sys.stdout), full=full)
+        shown = report.render(found, "console", width=width(), color=is_terminal(sys.stdout), full=full)
         print_text(shown, is_paged=full)
     for failure in failures[:-1]:
         complain(str(failure))

@@ -56,9 +56,9 @@ def report(
         return _tables(found, table, form, output)
     wanted: Format = form or (reports.format_of(output) if output else "console")
     if output is not None:
-        reports.write_text_atomically(output, reports.render(found, wanted, full=full))
+        reports.write_text_atomically(output, reports.render(found, wanted, full=full, run_file=run_file))
     else:
-        text = reports.render(found, wanted, width=width(), color=is_terminal(sys.stdout), full=full)
+        text = reports.render(found, wanted, width=width(), color=is_terminal(sys.stdout), full=full, run_file=run_file)
         print_text(text, is_paged=full and wanted == "console")
     return 0
 
@@ -66,7 +66,7 @@ def report(
 def _tables(found: Analysis, table: str, form: Format | None, output: str | None) -> int:
     """One table to the file or the terminal, or all of them into a folder."""
     from cs_input_analyzer import report as reports
-    from cs_input_analyzer.report.frames import TABLES
+    from cs_input_analyzer.report.to_csv import TABLES
 
     if form not in (None, "csv"):
         raise UsageError(f"--table {table}: tables are CSV, not {form}; leave --format out")

@@ -47,7 +47,7 @@ def validate(run_file: str, layouts: tuple[Layout, ...] | None, target: str | No
     found = measured(is_quiet, is_verbose, lambda progress: api.validate(run, layouts=layouts or (), progress=progress, **choices))
     tried = found.validation
     assert tried is not None
-    deliver(found, outputs, is_quiet, lambda **shape: reports.render_validation(tried, **shape))
+    deliver(found, outputs, is_quiet, lambda **shape: reports.render(tried, "console", full=True, **shape))
     if not outputs and not is_quiet:
         print_on_stderr("this is written nowhere: --json FILE writes the run with it, --html FILE its report")
     return interrupted() if tried.interrupted else 0

@@ -36,7 +36,7 @@ def wafer(model: str, json_file: str | None, system: str | None, system_file: st
         found = ask(model, system=system or "CS-2", system_file=Path(system_file) if system_file else None, **choices)
     except WaferModelError as error:
         raise UsageError(str(error)) from None
-    print_text(report.render_wafer(found, width=width(), color=is_terminal(sys.stdout)))
+    print_text(report.render(found, "console", full=True, width=width(), color=is_terminal(sys.stdout)))
     if json_file is not None:
-        report.write_text_atomically(json_file, report.wafer_json(found))
+        report.write_text_atomically(json_file, report.render(found, "json"))
     return 0

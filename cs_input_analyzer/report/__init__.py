@@ -1,4 +1,4 @@
-"""Analysis -> text, in every format. Reports format records and compute nothing: they all say the same.
+"""Records -> text, in every format. Reports format records and compute nothing: they all say the same.
 
 Importing this loads no renderer: each brings its own library (rich, jinja2, pandas, pydantic) when it is first used.
 """
@@ -6,7 +6,7 @@ Importing this loads no renderer: each brings its own library (rich, jinja2, pan
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.records import Analysis, Comparison, RunInspection, Validation
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from cs_input_analyzer.report.document import Document
     from wafer_model.prediction import WaferPrediction
+
+    Found: TypeAlias = Analysis | Comparison | RunInspection | Validation | WaferPrediction
 
 Part = TypeVar("Part")
 Format = Literal["console", "html", "json", "csv", "sbatch", "env", "log", "md", "summary"]
@@ -38,53 +40,79 @@ ENDINGS: dict[str, Format] = {
 }
 
 
-def render(analysis: Analysis, format: Format, *, width: int | None = None, color: bool = False, full: bool = False) -> str:
-    """The report as text. `width` and `color` matter to `console` only; `full`, there and in `md`, gives all of it.
+def render(
+    found: Found,
+    format: Format,
+    *,
+    width: int | None = None,
+    color: bool = False,
+    full: bool = False,
+    run_file: str | None = None,
+) -> str:
+    """The report as text: of a run in every format, of anything else as `console`, `html`, `md` or `json`.
+
+    Args:
+        width, color: of the `console`.
+        full: all of it, in `console` and `md`.
+        run_file: what a run was read from, for commands to type next.
 
     Raises:
         UsageError: there is no such format, or the run holds no plan to write an sbatch file or an env file for.
     """
     if format in ("console", "html", "md"):
-        from cs_input_analyzer.report.run_document import run_document
-
-        return _rendered(run_document(analysis), format, width, color, full)
-    if format == "summary":
-        from cs_input_analyzer.report.to_summary import to_summary
-
-        return to_summary(analysis)
-    if format == "json":
+        has_pictures = format == "html" or (format == "console" and full)
+        return _rendered(_document_of(found, has_pictures, run_file), format, width, color, full)
+    if format == "json" and isinstance(found, Analysis | Comparison | RunInspection):
         from cs_input_analyzer.report.to_json import to_json
 
-        return to_json(analysis)
-    if format == "csv":
-        from cs_input_analyzer.report.to_csv import to_csv
+        return to_json(found)
+    if format == "json" and not isinstance(found, Analysis | Comparison | RunInspection | Validation):
+        from cs_input_analyzer.report.wafer import wafer_json
 
-        return to_csv(analysis)
+        return wafer_json(found)
+    if isinstance(found, Analysis) and format in FORMATS:
+        return _of_a_run(found, format, run_file)
+    there_are = FORMATS if isinstance(found, Analysis) else ("console", "html", "md", "json")
+    raise UsageError(f"no report format {format!r} here; there are {', '.join(there_are)}")
+
+
+def _of_a_run(analysis: Analysis, format: Format, run_file: str | None) -> str:
+    if format == "summary":
+        from cs_input_analyzer.report.run_document import file_of
+        from cs_input_analyzer.report.to_summary import to_summary
+
+        return to_summary(analysis, file_of(analysis, run_file))
+    if format == "csv":
+        return render_table(analysis, "workers")
     if format == "sbatch":
         launch = analysis.recommendation.launch if analysis.recommendation is not None else None
         return _or_refuse(launch, "sbatch file", analysis).sbatch
     if format == "env":
         plan = _or_refuse(analysis.recommendation, "value of DEF_NODES", analysis)
         return "".join(f"export {word}\n" for word in plan.variables.splitlines())
-    if format == "log":
-        from cs_input_analyzer.report.to_log import to_log
+    from cs_input_analyzer.report.to_log import to_log
 
-        return to_log(analysis)
-    raise UsageError(f"no report format {format!r}; there are {', '.join(FORMATS)}")
+    return to_log(analysis)
 
 
-def render_table(analysis: Analysis, table: str) -> str:
-    """One table of a run as CSV, by its name in `frames.TABLES`. Raises UsageError where there is no such table."""
-    from cs_input_analyzer.report.to_csv import to_csv
+def _document_of(found: Found, has_pictures: bool, run_file: str | None) -> Document:
+    from cs_input_analyzer.report import run_document
 
-    return to_csv(analysis, table)
+    if isinstance(found, Analysis):
+        return run_document.run_document(found, has_pictures=has_pictures, run_file=run_file)
+    if isinstance(found, Validation):
+        return run_document.validation_document(found)
+    if isinstance(found, Comparison):
+        from cs_input_analyzer.report.comparison import comparison_document
 
+        return comparison_document(found)
+    if isinstance(found, RunInspection):
+        from cs_input_analyzer.report.inspection import inspection_document
 
-def data_frames(analysis: Analysis) -> dict[str, pd.DataFrame]:
-    """All tables of a run by their names, as pandas has them."""
-    from cs_input_analyzer.report.frames import frames
+        return inspection_document(found)
+    from cs_input_analyzer.report.wafer import wafer_document
 
-    return frames(analysis)
+    return wafer_document(found)
 
 
 def _rendered(document: Document, format: str, width: int | None, color: bool, full: bool) -> str:
@@ -103,75 +131,34 @@ def _rendered(document: Document, format: str, width: int | None, color: bool, f
 
 def render_card(found: Analysis | Comparison) -> str:
     """The short report as a piece of HTML, for notebooks."""
-    from cs_input_analyzer.report.card import to_card
-    from cs_input_analyzer.report.comparison import comparison_document
-    from cs_input_analyzer.report.run_document import run_document
+    from cs_input_analyzer.report.to_html import to_card
 
-    return to_card(comparison_document(found) if isinstance(found, Comparison) else run_document(found))
-
-
-def render_validation(validation: Validation, *, width: int | None = None, color: bool = False) -> str:
-    """Predicted against measured, as the console report shows it, without the rest of that report."""
-    from cs_input_analyzer.report.run_document import validation_document
-
-    return _rendered(validation_document(validation), "console", width, color, full=True)
-
-
-def render_inspection(
-    found: RunInspection, format: Format, *, width: int | None = None, color: bool = False, full: bool = False
-) -> str:
-    """A run that was read, as text: `console`, `html`, `md` or `json`. Raises UsageError for another format."""
-    from cs_input_analyzer.report.inspection import inspection_document
-    from cs_input_analyzer.report.to_json import to_json
-
-    if format == "json":
-        return to_json(found)
-    if format not in ("console", "html", "md"):
-        raise UsageError(f"an inspected run has no format {format!r}; there are console, html, md, json")
-    return _rendered(inspection_document(found), format, width, color, full)
-
-
-def render_comparison(
-    found: Comparison, format: Format, *, width: int | None = None, color: bool = False, full: bool = False
-) -> str:
-    """Two runs beside each other, as text: `console`, `html`, `md` or `json`. Raises UsageError for another format."""
-    from cs_input_analyzer.report.comparison import comparison_document
-    from cs_input_analyzer.report.to_json import to_json
-
-    if format == "json":
-        return to_json(found)
-    if format not in ("console", "html", "md"):
-        raise UsageError(f"a comparison has no format {format!r}; there are console, html, md, json")
-    return _rendered(comparison_document(found), format, width, color, full)
+    return to_card(_document_of(found, False, None))
 
 
 def render_tuning(analysis: Analysis, *, width: int | None = None, color: bool = False) -> str:
     """The fixes that were kept and the patch, for a terminal."""
-    from cs_input_analyzer.report.tuning import tuning_document
+    from cs_input_analyzer.report.findings import tuning_document
 
     return _rendered(tuning_document(analysis), "console", width, color, full=True)
 
 
-def render_wafer(found: WaferPrediction, *, width: int | None = None, color: bool = False) -> str:
-    """What the wafer model says, for a terminal."""
-    from cs_input_analyzer.report.wafer import wafer_document
+def render_table(analysis: Analysis, table: str) -> str:
+    """One table of a run as CSV, by its name in `to_csv.TABLES`. Raises UsageError where there is no such table."""
+    from cs_input_analyzer.report.to_csv import to_csv
 
-    return _rendered(wafer_document(found), "console", width, color, full=True)
+    return to_csv(analysis, table)
 
 
-def wafer_json(found: WaferPrediction) -> str:
-    """The same as a JSON document."""
-    from cs_input_analyzer.report.wafer import wafer_json
+def data_frames(analysis: Analysis) -> dict[str, pd.DataFrame]:
+    """All tables of a run by their names, as pandas has them."""
+    from cs_input_analyzer.report.to_csv import frames
 
-    return wafer_json(found)
+    return frames(analysis)
 
 
 def format_of(path: Path | str) -> Format:
-    """The format that the ending of `path` asks for.
-
-    Raises:
-        UsageError: the ending says nothing.
-    """
+    """The format that the ending of `path` asks for. Raises UsageError where it says nothing."""
     ending = Path(path).suffix.lower() or Path(path).name.lower()  # `.env` has a name and no suffix
     if ending not in ENDINGS:
         raise UsageError(

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import math
 import shlex
-from dataclasses import replace
-from typing import Literal
+from collections.abc import Iterable
 
-from cs_input_analyzer.records import ComparedRun, Comparison, Estimate, FindingChange, OpChange, RateChange, Station
-from cs_input_analyzer.report.document import Bar, Bars, Card, Document, TableOf, Text, present, section
-from cs_input_analyzer.report.findings import view_of
-from cs_input_analyzer.report.stations import MEANINGS as STATION_MEANINGS
-from cs_input_analyzer.report.tables import LAYOUT, SOURCE, YES_OR_NO, Column, Table, bare_rate
-from cs_input_analyzer.report.wording import VERDICTS, one_line, short_source, workers_text
-from cs_input_analyzer.units import MISSING, format_bytes, format_count, format_estimate, format_ratio, format_seconds
-
-__all__ = ["comparison_document"]
+from cs_input_analyzer.records import ComparedRun, Comparison, OpChange, RateChange
+from cs_input_analyzer.report.costs import STATION_MEANINGS
+from cs_input_analyzer.report.document import Bar, Bars, Document, Text, present, section
+from cs_input_analyzer.report.findings import brief_cards, card_of
+from cs_input_analyzer.report.tables import YES_OR_NO, Column, Table, bare_rate, layout, number, table_of, text
+from cs_input_analyzer.report.wording import VERDICTS, one_line, workers_text
+from cs_input_analyzer.units import MISSING, counted, format_bytes, format_count, format_estimate, format_ratio, format_seconds
 
 # What a change means to the reader, beside its colour.
-Mark = Literal["better", "worse", "other", "same"]
-MARKS: dict[str, Mark] = {
+MARKS = {
     "faster": "better",
     "slower": "worse",
     "cheaper": "better",
@@ -35,85 +31,62 @@ MOST_SPAN = 8.0
 MARGIN_RATIO = 1.05
 # Ops that are named; a table of hundreds is one of noise.
 OPS_SHOWN = 25
-# What a short report has room for.
-FINDINGS_SHOWN = 3
+# Two runs always differ in these.
+NO_CHANGE = ("file", "made")
 
 
 def comparison_document(found: Comparison) -> Document:
     """What changed, how sure that is, and what of it."""
-    tables, cards = compared_tables(found), _cards(found.findings)
+    cards = tuple(card_of(item.finding, f"finding-{at}", item.change) for at, item in enumerate(found.findings))
+    note = "New rate over old, with its interval, on a log scale; the dashed line is no change, to its left is slower."
+    files = " ".join(shlex.quote(one_line(run.path)) for run in (found.old, found.new))
+    differ = any(doubt.old != doubt.new for doubt in found.doubts)
+    doubtful = "The runs differ in more than the pipeline" if differ else "Both runs were disturbed"
+    tables = (sides_table(found), rates_table(found), ops_table(found), memory_table(found))
     return Document(
         kind="comparison",
         title="Two runs compared",
         name=f"{found.old.path} → {found.new.path}",
-        mark=headline_mark(found),
+        mark="worse" if found.slower else "better" if found.faster else "same",
         headline=headline(found),
-        notices=(doubtful(found),) if found.doubts else (),
+        notices=(f"{doubtful}: read the change with the doubts in mind.",) if found.doubts else (),
         first=present(
-            section("ratios", "Rates, new over old", _ratio_bars(found), level="both"),
-            section("changed", "Findings that are new or gone", *_brief_cards(cards), level="brief"),
+            section("ratios", "Rates, new over old", Bars(bars=_ratios(found), name="rate-changes", note=note), level="both"),
+            section("changed", "Findings that are new or gone", *brief_cards(cards), level="brief"),
         ),
         sections=present(
-            section("doubts", "Doubts", TableOf(table=doubts_table(found), is_sorted=False), count=len(found.doubts)),
-            section("sides", "The runs", sides_table(found)),
-            *(section(marked.table.title.lower().replace(" ", "-"), marked.table.title, marked) for marked in tables),
+            section("doubts", "Doubts", doubts_table(found), count=len(found.doubts)),
+            *(section(table.title.lower().replace(" ", "-"), table.title, table) for table in tables),
             section(
-                "findings",
-                f"Findings that are new or gone ({len(cards)})",
-                *(cards or (Text(text="none"),)),
-                count=len(cards),
+                "findings", f"Findings that are new or gone ({len(cards)})", *(cards or (Text(text="none"),)), count=len(cards)
             ),
         ),
-        closing=(
-            "All of it:",
-            f"cs_input_analyzer compare {quote(found.old.path)} {quote(found.new.path)} --full",
-        ),
+        closing=("All of it:", f"cs_input_analyzer compare {files} --full"),
         footer=f"{found.tool.name} {found.tool.version}, compare. Every interval is a 90 % interval.",
         record=found,
     )
-
-
-RATIOS_NOTE = "New rate over old, with its interval, on a log scale; the dashed line is no change, to its left is slower."
-
-
-def quote(path: str) -> str:
-    return shlex.quote(one_line(path))
-
-
-def doubtful(found: Comparison) -> str:
-    """What makes the comparison doubtful, in a sentence; empty where nothing does."""
-    if not found.doubts:
-        return ""
-    differ = any(doubt.old != doubt.new for doubt in found.doubts)
-    what = "The runs differ in more than the pipeline" if differ else "Both runs were disturbed"
-    return f"{what}: read the change with the doubts in mind."
-
-
-def _ratio_bars(found: Comparison) -> Bars:
-    return Bars(bars=_ratios(found), name="rate-changes", note=RATIOS_NOTE)
 
 
 def _ratios(found: Comparison) -> tuple[Bar, ...]:
     """On one log scale, as far from 1 to both sides. An interval that reaches beyond it ends at the edge."""
     bounds = [bound for row in found.rates for bound in (row.ratio.low, row.ratio.high)]
     span = min(max([LEAST_SPAN, *(max(bound, 1 / bound) * MARGIN_RATIO for bound in bounds if bound > 0)]), MOST_SPAN)
+
+    def place(ratio: float) -> float:
+        return round(50 + 50 * min(max(math.log(max(ratio, 1e-300)) / math.log(span), -1.0), 1.0), 2)
+
     return tuple(
         Bar(
             label=f"{row.layout} of {row.num_workers}",
             text=f"{row.ratio.estimate:.3g} × ({row.ratio.low:.3g} to {row.ratio.high:.3g}), {row.change}",
             role=row.change,
-            low=_log_percent(row.ratio.low, span),
-            dot=_log_percent(row.ratio.estimate, span),
-            high=_log_percent(row.ratio.high, span),
+            low=place(row.ratio.low),
+            dot=place(row.ratio.estimate),
+            high=place(row.ratio.high),
             even=50.0,
         )
         for row in found.rates
     )
-
-
-def _log_percent(ratio: float, span: float) -> float:
-    place = math.log(max(ratio, 1e-300)) / math.log(span)
-    return round(50 + 50 * min(max(place, -1.0), 1.0), 2)
 
 
 def headline(found: Comparison) -> str:
@@ -122,235 +95,138 @@ def headline(found: Comparison) -> str:
     of = f"of {format_count(count)} launch{'' if count == 1 else 'es'} that both measured"
     if slower and faster:
         return f"SLOWER AND FASTER: {format_count(slower)} slower, {format_count(faster)} faster {of}."
-    if slower:
-        return f"SLOWER: {format_count(slower)} {of}{_most(found.slower)}."
-    if faster:
-        return f"FASTER: {format_count(faster)} {of}{_most(found.faster)}."
-    return f"NO DIFFERENCE SEEN: none {of} has changed by more than noise."
-
-
-def _most(rows: tuple[RateChange, ...]) -> str:
-    """Of the row that moved most."""
-    row = max(rows, key=lambda row: abs(row.ratio.estimate - 1))
-    return f"; {row.layout} runs at {_times(row.ratio)} the rate"
-
-
-def headline_mark(found: Comparison) -> Mark:
-    if found.slower:
-        return "worse"
-    return "better" if found.faster else "same"
-
-
-def precision_sentence(found: Comparison) -> str:
-    """How small a change could be seen: a gate is as good as that."""
-    least, seen = format_ratio(found.smallest_slowdown_ratio), format_ratio(found.spread_ratio)
-    return (
-        f"Fresh launches alike differ by {seen} (standard deviation, as measured and assumed), so a slowdown of less than "
-        f"about {least} would not be seen here. The intervals of the ratios hold together with 90 % probability."
-    )
-
-
-def _times(ratio: Estimate) -> str:
-    return format_estimate(ratio, lambda value: MISSING if value is None else f"{value:.3g} ×")
+    if not slower and not faster:
+        return f"NO DIFFERENCE SEEN: none {of} has changed by more than noise."
+    most = max((*found.slower, *found.faster), key=lambda row: abs(row.ratio.estimate - 1))
+    times = format_estimate(most.ratio, lambda value: MISSING if value is None else f"{value:.3g} ×")
+    said = f"{format_count(slower or faster)} {of}; {most.layout} runs at {times} the rate."
+    return f"{'SLOWER' if slower else 'FASTER'}: {said}"
 
 
 # --- the two sides -----------------------------------------------------------------------------------------------------------
 
 
-def sides_table(found: Comparison) -> TableOf:
+def _two_sides(first: Column) -> tuple[Column, ...]:
+    old = text("old", "the first run", lambda row: row[1], is_long=True)
+    return first, old, text("new", "the second run", lambda row: row[2], is_long=True)
+
+
+def sides_table(found: Comparison) -> Table:
     """Old and new beside each other; a row in which they differ is marked."""
-    columns = (
-        Column(name="", meaning="what is compared"),
-        Column(name="old", meaning="the first run", is_long=True),
-        Column(name="new", meaning="the second run", is_long=True),
-    )
-    old, new = _side(found.old), _side(found.new)
-    rows = tuple((name, one, other) for (name, one), (_, other) in zip(old, new, strict=True))
-    marks: tuple[Mark, ...] = tuple("same" if one == other or name in NO_CHANGE else "other" for name, one, other in rows)
-    return TableOf(
-        table=Table(title="The runs", columns=columns, rows=rows),
-        marks=marks,
-        caption="Rows in which they differ are marked at their left.",
-        is_sorted=False,
-    )
+    rows = [(name, one, other) for (name, one), (_, other) in zip(_side(found.old), _side(found.new), strict=True)]
+    marks = tuple("same" if one == other or name in NO_CHANGE else "other" for name, one, other in rows)
+    columns = _two_sides(text("", "what is compared", lambda row: row[0]))
+    caption = "Rows in which they differ are marked at their left."
+    return table_of("The runs", columns, rows, marks=marks, caption=caption, is_sorted=False)
 
 
-# Two runs always differ in these.
-NO_CHANGE = ("file", "made")
+def doubts_table(found: Comparison) -> Table:
+    """What makes it doubtful, old and new."""
+    columns = _two_sides(text("", "what is not the same, or was not quiet", lambda row: row[0]))
+    return table_of("Doubts", columns, [(item.name, item.old, item.new) for item in found.doubts], is_sorted=False)
 
 
 def _side(run: ComparedRun) -> tuple[tuple[str, str], ...]:
-    facts = (
+    judged = f" of {run.verdict_layout}" if run.verdict_layout is not None else ""
+    sure = f", {format_ratio(run.confidence)} sure" if run.confidence is not None else ""
+    station = run.bottleneck
+    op = f" {station.op}" if station is not None and station.op else ""
+    return (
         ("file", run.path),
         ("made", f"{run.created_at} on {run.hostname}, TensorFlow {run.tensorflow_version or 'unknown'}"),
         ("input function", run.target),
-        ("verdict", _verdict(run)),
+        ("verdict", f"{VERDICTS[run.verdict][0]}{judged}{sure}"),
         ("demand", format_estimate(run.demand_samples_per_s)),
         ("plan", str(run.plan) if run.plan is not None else MISSING),
         ("predicted", format_estimate(run.predicted_samples_per_s)),
         ("meets demand", YES_OR_NO[run.meets_demand]),
         ("memory per node", format_bytes(run.memory_bytes_per_node)),
-        ("bottleneck", _bottleneck(run.bottleneck)),
+        ("bottleneck", MISSING if station is None else f"{station.kind}{op} ({STATION_MEANINGS[station.kind]})"),
     )
-    return tuple((name, one_line(text)) for name, text in facts)
-
-
-def _verdict(run: ComparedRun) -> str:
-    layout = f" of {run.verdict_layout}" if run.verdict_layout is not None else ""
-    sure = f", {format_ratio(run.confidence)} sure" if run.confidence is not None else ""
-    return f"{VERDICTS[run.verdict][0]}{layout}{sure}"
-
-
-def _bottleneck(station: Station | None) -> str:
-    if station is None:
-        return MISSING
-    op = f" {station.op}" if station.op else ""
-    return f"{station.kind}{op} ({STATION_MEANINGS[station.kind]})"
 
 
 # --- what changed ------------------------------------------------------------------------------------------------------------
 
-
-def compared_tables(found: Comparison) -> tuple[TableOf, ...]:
-    """Rates, then the costs of ops and the memory, where the runs hold them."""
-    tables = (_rates(found), _ops(found), _memory(found))
-    return tuple(marked for marked in tables if marked.table.rows)
+WORKERS = number("workers", "as TF_CONFIG announced them", lambda row: workers_text(row.layout.tasks, row.num_workers), str)
 
 
-def _rates(found: Comparison) -> TableOf:
+def rates_table(found: Comparison) -> Table:
+    """Rates of the launches that both have measured, and how small a change could be seen: a gate is as good as that."""
+
+    def launches(row: RateChange) -> str:
+        return ", ".join(format_count(rate.count) for rate in (row.old_samples_per_s, row.new_samples_per_s))
+
+    def cache(row: RateChange) -> str:
+        return " / ".join(dict.fromkeys((row.old_cache_state, row.new_cache_state)))
+
+    together = "where the true ratios of all rows lie together, with 90 % probability"
     columns = (
-        LAYOUT,
-        Column(name="workers", meaning="as TF_CONFIG announced them", is_number=True),
-        Column(name="old\nsamples/s", meaning="samples per second in the old run, mean of its fresh launches", is_number=True),
-        Column(name="new\nsamples/s", meaning="samples per second in the new run, mean of its fresh launches", is_number=True),
-        Column(name="ratio", meaning="new over old; below 1 is slower", is_number=True),
-        Column(
-            name="90 %\ninterval", meaning="where the true ratios of all rows lie together, with 90 % probability", is_number=True
+        layout(),
+        WORKERS,
+        number(
+            "old\nsamples/s",
+            "samples per second in the old run, mean of its fresh launches",
+            "old_samples_per_s.estimate",
+            bare_rate,
         ),
-        Column(name="change", meaning="faster or slower only where the whole interval lies on one side of 1"),
-        Column(name="launches", meaning="fresh launches behind each side, old and new", is_number=True, needs_width=92),
-        Column(name="old\nCPU", meaning="user and system CPU time for one sample in the old run", is_number=True, needs_width=120),
-        Column(name="new\nCPU", meaning="user and system CPU time for one sample in the new run", is_number=True, needs_width=120),
-        Column(name="page\ncache", meaning="state of the page cache before the launches", needs_width=120),
+        number(
+            "new\nsamples/s",
+            "samples per second in the new run, mean of its fresh launches",
+            "new_samples_per_s.estimate",
+            bare_rate,
+        ),
+        number("ratio", "new over old; below 1 is slower", "ratio.estimate", "{:.3g}".format),
+        number("90 %\ninterval", together, "ratio", lambda ratio: f"{ratio.low:.3g}–{ratio.high:.3g}"),
+        text("change", "faster or slower only where the whole interval lies on one side of 1", "change"),
+        number("launches", "fresh launches behind each side, old and new", launches, str, needs_width=92),
+        number("old\nCPU", "CPU time for one sample in the old run", "old_cpu_s_per_sample", format_seconds, needs_width=120),
+        number("new\nCPU", "CPU time for one sample in the new run", "new_cpu_s_per_sample", format_seconds, needs_width=120),
+        text("page\ncache", "state of the page cache before the launches", cache, needs_width=120),
     )
-    rows = tuple(_rate_row(row) for row in found.rates)
-    remarks = (precision_sentence(found), *(f"not compared: {one_line(text)}" for text in found.not_compared))
-    table = Table(title="Rates", columns=columns, rows=rows, remarks=remarks)
-    return TableOf(table=table, marks=_marks(tuple(row.change for row in found.rates)))
-
-
-def _rate_row(row: RateChange) -> tuple[str, ...]:
-    states = (row.old_cache_state, row.new_cache_state)
-    return (
-        str(row.layout),
-        workers_text(row.layout.tasks, row.num_workers),
-        bare_rate(row.old_samples_per_s.estimate),
-        bare_rate(row.new_samples_per_s.estimate),
-        f"{row.ratio.estimate:.3g}",
-        f"{row.ratio.low:.3g}–{row.ratio.high:.3g}",
-        row.change,
-        f"{_launches(row.old_samples_per_s)}, {_launches(row.new_samples_per_s)}",
-        format_seconds(row.old_cpu_s_per_sample),
-        format_seconds(row.new_cpu_s_per_sample),
-        states[0] if states[0] == states[1] else " / ".join(states),
+    least, seen = format_ratio(found.smallest_slowdown_ratio), format_ratio(found.spread_ratio)
+    precision = (
+        f"Fresh launches alike differ by {seen} (standard deviation, as measured and assumed), so a slowdown of less than "
+        f"about {least} would not be seen here. The intervals of the ratios hold together with 90 % probability."
     )
+    remarks = (precision, *(f"not compared: {one_line(said)}" for said in found.not_compared))
+    return table_of("Rates", columns, found.rates, remarks=remarks, marks=_marks(row.change for row in found.rates))
 
 
-def _launches(rate: Estimate) -> str:
-    return MISSING if rate.count is None else format_count(rate.count)
+def ops_table(found: Comparison) -> Table:
+    """Cost of each op in both runs; of hundreds, those that changed and the costliest."""
 
+    def difference(op: OpChange) -> str | None:
+        old, new = op.old_cpu_s_per_sample, op.new_cpu_s_per_sample
+        return None if old is None or new is None else f"{'+' if new > old else ''}{format_seconds(new - old)}"
 
-def _ops(found: Comparison) -> TableOf:
     columns = (
-        Column(name="op", meaning="process: all CPU of a worker; runtime: CPU that belongs to no op"),
-        Column(name="old CPU", meaning="CPU time for one sample in the old run", is_number=True),
-        Column(name="new CPU", meaning="CPU time for one sample in the new run", is_number=True),
-        Column(name="difference", meaning="new minus old", is_number=True),
-        Column(name="noise", meaning="how far the two may lie apart by chance", is_number=True),
-        Column(name="change", meaning="dearer or cheaper only where the difference is beyond noise"),
-        replace(SOURCE, needs_width=100),
+        text("op", "process: all CPU of a worker; runtime: CPU that belongs to no op", "name"),
+        number("old CPU", "CPU time for one sample in the old run", "old_cpu_s_per_sample", format_seconds),
+        number("new CPU", "CPU time for one sample in the new run", "new_cpu_s_per_sample", format_seconds),
+        number("difference", "new minus old", difference, str),
+        number("noise", "how far the two may lie apart by chance", "noise_s", format_seconds),
+        text("change", "dearer or cheaper only where the difference is beyond noise", "change"),
+        text("source", "where your code makes the op", "source", keeps_end=True, needs_width=100),
     )
-    changed = [op for op in found.ops if MARKS.get(op.change) is not None]
-    others = [op for op in found.ops if MARKS.get(op.change) is None]
-    kept = {id(op) for op in (*changed, *others)[:OPS_SHOWN]}
-    shown = tuple(op for op in found.ops if id(op) in kept)
+    ranked = sorted(range(len(found.ops)), key=lambda place: found.ops[place].change not in MARKS)[:OPS_SHOWN]
+    shown = [found.ops[place] for place in sorted(ranked)]
     left = len(found.ops) - len(shown)
-    remarks = (f"{format_count(left)} more ops are not shown; the JSON has them.",) if left else ()
+    remarks = [f"{counted(left, 'more op')} {'is' if left == 1 else 'are'} not shown; the JSON has all."] if left else []
     if any(op.change == "not comparable" for op in shown):
-        remarks = (*remarks, "Costs are compared where both runs took them of workers with the same layout.")
-    table = Table(title="Cost of each op", columns=columns, rows=tuple(_op_row(op) for op in shown), remarks=remarks)
-    return TableOf(table=table, marks=_marks(tuple(op.change for op in shown)))
+        remarks.append("Costs are compared where both runs took them of workers with the same layout.")
+    return table_of("Cost of each op", columns, shown, remarks=tuple(remarks), marks=_marks(op.change for op in shown))
 
 
-def _op_row(op: OpChange) -> tuple[str, ...]:
-    old, new = op.old_cpu_s_per_sample, op.new_cpu_s_per_sample
-    difference = MISSING
-    if old is not None and new is not None:
-        difference = f"{'+' if new > old else ''}{format_seconds(new - old)}"
-    return (
-        one_line(op.name),
-        format_seconds(old),
-        format_seconds(new),
-        difference,
-        format_seconds(op.noise_s),
-        op.change,
-        one_line(op.source or MISSING),
-    )
-
-
-def _memory(found: Comparison) -> TableOf:
+def memory_table(found: Comparison) -> Table:
     columns = (
-        LAYOUT,
-        Column(name="workers", meaning="as TF_CONFIG announced them", is_number=True),
-        Column(name="old", meaning="memory that one worker held alone, the largest of them", is_number=True),
-        Column(name="new", meaning="the same in the new run", is_number=True),
-        Column(name="change", meaning="more or less only where it is a tenth of it and 16 MiB at least"),
+        layout(),
+        WORKERS,
+        number("old", "memory that one worker held alone, the largest of them", "old_bytes", format_bytes),
+        number("new", "the same in the new run", "new_bytes", format_bytes),
+        text("change", "more or less only where it is a tenth of it and 16 MiB at least", "change"),
     )
-    rows = tuple(
-        (
-            str(row.layout),
-            workers_text(row.layout.tasks, row.num_workers),
-            format_bytes(row.old_bytes),
-            format_bytes(row.new_bytes),
-            row.change,
-        )
-        for row in found.memory
-    )
-    table = Table(title="Memory of a worker", columns=columns, rows=rows)
-    return TableOf(table=table, marks=_marks(tuple(row.change for row in found.memory)))
+    return table_of("Memory of a worker", columns, found.memory, marks=_marks(row.change for row in found.memory))
 
 
-def _marks(changes: tuple[str, ...]) -> tuple[Mark, ...]:
+def _marks(changes: Iterable[str]) -> tuple[str, ...]:
     return tuple(MARKS.get(change, "same") for change in changes)
-
-
-def doubts_table(found: Comparison) -> Table:
-    """What makes it doubtful, old and new."""
-    columns = (
-        Column(name="", meaning="what is not the same, or was not quiet"),
-        Column(name="old", meaning="in the old run", is_long=True),
-        Column(name="new", meaning="in the new run", is_long=True),
-    )
-    rows = tuple((one_line(item.name), one_line(item.old), one_line(item.new)) for item in found.doubts)
-    return Table(title="Doubts", columns=columns, rows=rows)
-
-
-def _cards(changes: tuple[FindingChange, ...]) -> tuple[Card, ...]:
-    """`new` or `gone` with each."""
-    return tuple(
-        Card(
-            view=view_of(item.finding),
-            anchor=f"finding-{place}",
-            gain="",
-            op=one_line(item.finding.op or ""),
-            at=f"{item.change}: {short_source(item.finding.source)}",
-            change=item.change,
-        )
-        for place, item in enumerate(changes)
-    )
-
-
-def _brief_cards(cards: tuple[Card, ...]) -> tuple[Card | Text, ...]:
-    more = len(cards) - FINDINGS_SHOWN
-    shown = tuple(replace(card, is_brief=True) for card in cards[:FINDINGS_SHOWN])
-    return (*shown, Text(text=f"+{more} more" if more > 0 else "", tone="note"))

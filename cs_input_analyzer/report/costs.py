@@ -1,12 +1,15 @@
-"""Where the CPU time of one worker goes: the table of ops, and the sentences around it."""
+"""The ops of one worker: what holds it back, where its CPU time goes, and the pipeline as a table."""
 
 from __future__ import annotations
 
-from cs_input_analyzer.records import RUNTIME, UNATTRIBUTED, OpCost, Profile
-from cs_input_analyzer.report.tables import SOURCE, Column, Table, bare_rate, source_text
-from cs_input_analyzer.report.wording import one_line
-from cs_input_analyzer.units import MISSING, format_bytes, format_rate, format_ratio, format_seconds
+from cs_input_analyzer.pipeline.op_kinds import is_known
+from cs_input_analyzer.records import RUNTIME, UNATTRIBUTED, Analysis, LaunchPlan, Op, OpCost, Profile, Station
+from cs_input_analyzer.report.tables import SOURCE, Column, Table, bare_rate, number, source_text, table_of, text
+from cs_input_analyzer.report.wording import one_line, parameters_text
+from cs_input_analyzer.units import MISSING, counted, format_bytes, format_rate, format_ratio, format_seconds
 
+# A station that is used less is no bottleneck: something that was not looked at holds the worker back, or the host was busy.
+NEAR_RATIO = 0.7
 # What `SerialStation.op` says where the station is the interpreter's lock.
 GIL = "GIL"
 # A runtime row under this share, beside waiting ops, was squeezed out by their rows.
@@ -18,66 +21,106 @@ NAMES_SHOWN = 4
 # Lines shorter than this show the six columns that a reader needs first.
 WIDE = 120
 
-NARROW = (
-    Column(name="op", meaning="the op; runtime is CPU of no op, unattributed the same with that of ops not seen at work"),
-    Column(name="share", meaning="share of the worker's CPU time; in …: its cost is in that row", is_number=True),
-    Column(name="CPU per\nsample", meaning="CPU time in this op itself for one sample", is_number=True),
-    Column(
-        name="wait per\nsample",
-        meaning="time threads were in this op without running (waiting for a CPU, storage, a lock), for one sample",
-        is_number=True,
-    ),
-    Column(name="parallel", meaning="calls that ran at the same time; serial: on one thread, whatever the CPUs", is_number=True),
+STATION_MEANINGS = {
+    "CPU": "all CPUs of the worker",
+    "serial op": "one thread walks through this op and its neighbours",
+    "fixed parallelism": "as many calls at a time as the op is told to make",
+    "Python (GIL)": "Python functions share the interpreter's lock",
+    "readers": "the file reading as it is written, measured alone",
+    "storage bandwidth": "the most that the file system gave to any number of streams",
+    "storage latency": "so few streams read at a time that each read is waited for",
+    "slowest shard": "batches are taken from the workers in turn: all wait for the one with the heaviest shard",
+}
+
+
+# --- stations ----------------------------------------------------------------------------------------------------------------
+
+
+def stations_table(stations: tuple[Station, ...]) -> Table:
+    """Every ceiling of one worker, the bottleneck first and standing out."""
+    columns = (
+        text("station", "; ".join(f"{kind}: {meaning}" for kind, meaning in STATION_MEANINGS.items()), "kind"),
+        text("op", "the op that is the station, where it is one", "op"),
+        number("ceiling,\nsamples/s", "samples per second that it alone would allow one worker", "samples_per_s", bare_rate),
+        number("used", "the measured rate over that ceiling: the bottleneck is near 100 %", "utilization_ratio", format_ratio),
+        text("source", "where your code makes the op", "source", keeps_end=True),
+    )
+    layout = next((station.layout for station in stations if station.layout is not None), None)
+    title = f"Bottleneck{f' (one worker of {layout})' if layout is not None else ''}"
+    caption = "Every ceiling of one worker: what each resource alone would allow."
+    return table_of(title, columns, stations, strong=0 if stations else None, caption=caption)
+
+
+def bottleneck_sentence(stations: tuple[Station, ...], plan: LaunchPlan | None = None) -> str:
+    """What to look at first; empty where no station is known. Workers of the plan with other CPUs have a limit of their own."""
+    if not stations:
+        return ""
+    first = stations[0]
+    op = f" `{one_line(first.op)}`" if first.op else ""
+    at = f", at {one_line(first.source)}" if first.source else ""
+    figures = f"at most {format_rate(first.samples_per_s)}, {format_ratio(first.utilization_ratio)} used{at}"
+    named = f"{first.kind}{op} ({STATION_MEANINGS[first.kind]}): {figures}"
+    if plan is not None and first.layout is not None and first.layout.cpus_per_task != plan.cpus_per_task:
+        limit = one_line(plan.limited_by)
+        named += f". The plan's workers have {counted(plan.cpus_per_task, 'CPU')} instead, and the plan is limited by {limit}"
+    if first.utilization_ratio >= NEAR_RATIO:
+        return f"bottleneck: {named}"
+    return f"nothing that was looked at is near its limit, or the host was busy with other work; nearest: {named}"
+
+
+# --- costs -------------------------------------------------------------------------------------------------------------------
+
+
+def _share(op: OpCost) -> str:
+    return format_ratio(op.share_ratio) if op.merged_into is None else f"in {op.merged_into}"
+
+
+def _parallel(op: OpCost) -> str:
+    parts = ["" if op.parallelism is None else bare_rate(op.parallelism), "serial" if op.is_serial else ""]
+    return " ".join(part for part in parts if part) or MISSING
+
+
+PREFIX = (
+    "CPU for one sample of the pipeline cut after this op, less that of the one cut before it: what the op adds. These differences "
+    "do not sum to the whole, because a shorter pipeline overlaps differently"
 )
-DETAILS = (
-    Column(
-        name="elements\nper sample",
-        meaning="elements that it gave for each sample that came out of the pipeline",
-        is_number=True,
+WAIT = "time threads were in this op without running (waiting for a CPU, storage, a lock), for one sample"
+COST_COLUMNS: tuple[Column, ...] = (
+    text("op", "the op; runtime is CPU of no op, unattributed the same with that of ops not seen at work", "name"),
+    number("share", "share of the worker's CPU time; in …: its cost is in that row", _share, str),
+    number("CPU per\nsample", "CPU time in this op itself for one sample", "self_cpu_s_per_sample", format_seconds),
+    number("wait per\nsample", WAIT, "wait_s_per_sample", format_seconds),
+    number("parallel", "calls that ran at the same time; serial: on one thread, whatever the CPUs", _parallel, str),
+    number(
+        "elements\nper sample",
+        "elements that it gave for each sample that came out of the pipeline",
+        "elements_per_sample",
+        bare_rate,
         needs_width=WIDE,
     ),
-    Column(name="bytes out\nper sample", meaning="bytes of those elements", is_number=True, needs_width=WIDE),
-    Column(
-        name="buffered\nelements",
-        meaning="elements that waited in its buffer when measuring ended",
-        is_number=True,
+    number("bytes out\nper sample", "bytes of those elements", "bytes_out_per_sample", format_bytes, needs_width=WIDE),
+    number(
+        "buffered\nelements",
+        "elements that waited in its buffer when measuring ended",
+        "buffered_elements",
+        bare_rate,
         needs_width=WIDE,
     ),
-    Column(
-        name="prefix Δ,\nnot additive",
-        meaning=(
-            "CPU for one sample of the pipeline cut after this op, less that of the one cut before it: what the op adds. These "
-            "differences do not sum to the whole, because a shorter pipeline overlaps differently"
-        ),
-        is_number=True,
-        needs_width=WIDE,
-    ),
+    number("prefix Δ,\nnot additive", PREFIX, "prefix_cpu_s_per_sample", format_seconds, needs_width=WIDE),
+    SOURCE,
 )
 
 
 def op_cost_table(profile: Profile) -> Table:
-    """The ops in the order in which elements pass, the costliest one standing out. Details that no op has are left out."""
-    details = [_details(op) for op in profile.ops]
-    known = [place for place in range(len(DETAILS)) if any(cells[place] != MISSING for cells in details)]
-    rows = tuple(
-        (
-            one_line(op.name),
-            format_ratio(op.share_ratio) if op.merged_into is None else f"in {one_line(op.merged_into)}",
-            format_seconds(op.self_cpu_s_per_sample),
-            format_seconds(op.wait_s_per_sample),
-            _parallel(op),
-            *(cells[place] for place in known),
-            source_text(op),
-        )
-        for op, cells in zip(profile.ops, details, strict=True)
-    )
+    """The ops in the order in which elements pass, the costliest one standing out."""
     costliest = costliest_op(profile)
-    return Table(
-        title=f"Cost of each op (one worker of {profile.layout})",
-        columns=(*NARROW, *(DETAILS[place] for place in known), SOURCE),
-        rows=rows,
+    return table_of(
+        f"Cost of each op (one worker of {profile.layout})",
+        COST_COLUMNS,
+        profile.ops,
         strong=profile.ops.index(costliest) if costliest is not None else None,
         minor=tuple(place for place, op in enumerate(profile.ops) if _is_minor(op)),
+        caption="CPU time for one sample, op by op; runtime is CPU that belongs to no op.",
     )
 
 
@@ -86,51 +129,38 @@ def _is_minor(op: OpCost) -> bool:
     return op.merged_into is None and op.share_ratio is not None and op.share_ratio < MINOR_RATIO and not op.wait_s_per_sample
 
 
-def _details(op: OpCost) -> tuple[str, ...]:
-    return (
-        bare_rate(op.elements_per_sample),
-        format_bytes(op.bytes_out_per_sample),
-        bare_rate(op.buffered_elements),
-        format_seconds(op.prefix_cpu_s_per_sample),
-    )
-
-
-def _parallel(op: OpCost) -> str:
-    parts = ["" if op.parallelism is None else bare_rate(op.parallelism), "serial" if op.is_serial else ""]
-    return " ".join(part for part in parts if part) or MISSING
-
-
 def costliest_op(profile: Profile) -> OpCost | None:
     """The op with the largest share of the CPU; None where no share is known. `runtime` and its like are none."""
-    shares = [(op.share_ratio, op) for op in profile.ops if op.is_op and op.share_ratio is not None]
-    return max(shares, key=lambda pair: pair[0])[1] if shares else None
+    return max(
+        (op for op in profile.ops if op.is_op and op.share_ratio is not None), key=lambda op: op.share_ratio or 0.0, default=None
+    )
 
 
 def costliest_sentence(profile: Profile) -> str:
     """Which op to look at first; empty where no share is known."""
-    costliest = costliest_op(profile)
-    unseen = _unseen_sentence(profile)
+    costliest, unseen = costliest_op(profile), _unseen_sentence(profile)
     if costliest is None:
         return unseen
     parts = [f"costliest op: {one_line(costliest.name)}, {format_ratio(costliest.share_ratio)} of the CPU{_at(costliest)}"]
+    runtime = [op.share_ratio or 0.0 for op in profile.ops if op.kind == RUNTIME]
     parts += [
-        f"more of it, {format_ratio(op.share_ratio)}, belongs to no op (runtime: executor, allocation, scheduling)"
-        for op in profile.ops
-        if op.kind == RUNTIME and (op.share_ratio or 0.0) > (costliest.share_ratio or 0.0)
+        f"more of it, {format_ratio(share)}, belongs to no op (runtime: executor, allocation, scheduling)"
+        for share in runtime
+        if share > (costliest.share_ratio or 0.0)
     ]
-    parts += [unseen] if unseen else []
     added = [f"`{one_line(op.name)}`" for op in profile.ops if op.is_marginal]
     if added:
         parts.append(f"{_several(added)} could not be seen whole: the CPU is what the pipeline costs more when cut after it")
-    if _is_runtime_hidden(profile):
+    waiting = max(profile.ops, key=lambda op: op.wait_s_per_sample or 0.0)
+    wait_s = waiting.wait_s_per_sample or 0.0
+    # Its row is 0 because the ops' rows had to be scaled down to the process's CPU, not because it costs nothing.
+    if wait_s > 0 and any(share < HIDDEN_RATIO for share in runtime):
         parts.append(
             "threads spent more time in the ops than the process had CPU, so what the runtime costs is hidden in their rows"
         )
-    waits = [(op.wait_s_per_sample, op) for op in profile.ops if op.wait_s_per_sample is not None]
-    wait_s, waiting = max(waits, key=lambda pair: pair[0]) if waits else (0.0, costliest)
     if wait_s > (costliest.self_cpu_s_per_sample or 0.0):
         parts.append(f"longest wait: {one_line(waiting.name)}, {format_seconds(wait_s)} a sample{_at(waiting)}")
-    return "; ".join(parts)
+    return "; ".join([*parts, *([unseen] if unseen else [])])
 
 
 def _unseen_sentence(profile: Profile) -> str:
@@ -146,13 +176,6 @@ def _unseen_sentence(profile: Profile) -> str:
 def _several(names: list[str]) -> str:
     more = len(names) - NAMES_SHOWN
     return ", ".join(names[:NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
-
-
-def _is_runtime_hidden(profile: Profile) -> bool:
-    """Its row is 0 because the ops' rows had to be scaled down to the process's CPU, not because it costs nothing."""
-    runtime = [op for op in profile.ops if op.kind == RUNTIME]
-    is_scaled = any((op.wait_s_per_sample or 0.0) > 0 for op in profile.ops)
-    return is_scaled and any((op.share_ratio or 0.0) < HIDDEN_RATIO for op in runtime)
 
 
 def serial_sentence(profile: Profile) -> str:
@@ -172,3 +195,35 @@ def serial_sentence(profile: Profile) -> str:
 
 def _at(op: OpCost) -> str:
     return f", at {one_line(op.source)}" if op.source else ""
+
+
+# --- the pipeline ------------------------------------------------------------------------------------------------------------
+
+
+def pipeline_table(analysis: Analysis) -> Table:
+    """The ops, sources first; one inside the function of another is indented under its depth."""
+    ops = {op.name: op for op in analysis.pipeline.ops}
+    columns = (
+        text(
+            "op",
+            "in the order in which elements pass; indented: inside the function of the op below",
+            lambda op: f"{'  ' * _depth(op, ops)}{op.name}",
+        ),
+        text("parameters", "as TensorFlow holds them", parameters_text, is_long=True),
+        text("source", "where your code makes the op", source_text, keeps_end=True),
+    )
+    foreign = tuple(
+        f"`{one_line(op.name)}` is of another library (kind {one_line(op.kind)}): its time is measured, what it does is not known"
+        for op in analysis.pipeline.ops
+        if not is_known(op.kind)
+    )
+    caption = "Sources first. Indented: inside the function of the op below."
+    return table_of("Pipeline", columns, analysis.pipeline.ops, remarks=foreign, caption=caption)
+
+
+def _depth(op: Op, ops: dict[str, Op]) -> int:
+    depth = 0
+    # An edited file may hold a circle.
+    while op.within in ops and depth < len(ops):
+        op, depth = ops[op.within], depth + 1
+    return depth

@@ -10,14 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, TypeVar
 
-from cs_input_analyzer.records import Analysis
-from cs_input_analyzer.report.findings import FindingView
+from cs_input_analyzer.records import Analysis, Severity
+from cs_input_analyzer.report.charts.view import Chart
 from cs_input_analyzer.report.tables import Column, Table
-from cs_input_analyzer.report.wording import Facts as Pairs
+from cs_input_analyzer.report.wording import Pairs
 
 # `brief`: in the short reports only; `full`: in the long ones only. The first screen of the page has both.
 Level = Literal["brief", "full", "both"]
-Tone = Literal["", "notice", "note", "worse", "better"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +24,7 @@ class Text:
     """One paragraph."""
 
     text: str
-    tone: Tone = ""
+    tone: Literal["", "notice", "note"] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,52 +71,68 @@ class Values:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TableOf:
-    """A table with what stands below it. `marks`: what the change in each row means; empty where rows are no changes."""
+class Figure:
+    """A picture. `has_table`: the same table stands beside it in the section."""
 
-    table: Table
-    caption: str = ""
-    marks: tuple[str, ...] = ()
+    chart: Chart
+    has_table: bool = False
     heading: bool = False
-    is_sorted: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Figure:
-    """A picture of a run by its name; it is left out where the run holds nothing to draw. `has_table`: beside it in the section."""
+class PipelineRow:
+    """One op of the pipeline's picture. `share`: percent of the CPU time, for its bar; `lanes` are strands by place, `merges` end
+    here. `mark` says what is special about it; `finding` is the anchor of what was found in it; `role`: of the bottleneck."""
 
     name: str
-    analysis: Analysis
-    has_table: bool = False
-    heading: bool = False
+    more: str
+    source: str
+    parallel: str
+    cost: str
+    share: float | None
+    edge: str
+    lane: int
+    lanes: tuple[int, ...]
+    merges: tuple[int, ...]
+    depth: int
+    role: Literal["", "bottleneck", "waits"]
+    mark: str
+    finding: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flow:
     """The ops of a run: the page draws them as a graph, other formats show the table."""
 
-    analysis: Analysis
+    rows: tuple[PipelineRow, ...]
+    note: str
     table: Table
-    anchors: Mapping[int, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copyable:
-    """Text to copy as it is. `is_brief`: short reports have it, too. `is_file`: long text that only the page has room for."""
+    """Text to copy as it is. `instead`: what a console prints of text so long that only the page has room for it."""
 
     label: str
     text: str
-    is_file: bool = False
+    instead: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
-    """One finding. `change`: `new` or `gone` in a comparison. `is_brief`: its place, what to change and the gain, cut to size."""
+    """One finding. `code_change`: lines of code, each with its mark: `-` before, `+` after, blank where both have it.
 
-    view: FindingView
+    `change`: `new` or `gone` in a comparison. `is_brief`: its place, what to change and the gain, cut to size.
+    """
+
+    code: str
+    severity: Severity
+    message: str
+    facts: Pairs
+    code_change: Pairs
     anchor: str
-    gain: str
-    op: str
+    gain: str = ""
+    op: str = ""
     at: str = ""
     fix: str = ""
     change: str = ""
@@ -125,7 +140,7 @@ class Card:
     is_folded: bool = False
 
 
-Part: TypeAlias = Text | Facts | Bars | Values | TableOf | Figure | Flow | Copyable | Card
+Part: TypeAlias = Text | Facts | Bars | Values | Table | Figure | Flow | Copyable | Card
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,49 +166,35 @@ class Document:
         first: sections of the first screen; `sections`: all others, in order.
         closing: the answer again in a few words, then commands to type next, one each.
         record: what the page holds as JSON.
-        left_out: what that record holds less of than the run.
     """
 
     kind: str
     title: str
-    name: str
-    mark: str
-    headline: str
     first: tuple[Section, ...]
+    name: str = ""
+    mark: str = ""
+    headline: str = ""
     sections: tuple[Section, ...] = ()
     closing: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
     footer: str = ""
     record: Any = None
 
-    def brief(self) -> tuple[Section, ...]:
-        """The sections of a short report."""
-        return tuple(section for section in (*self.first, *self.sections) if section.level != "full")
-
-    def full(self) -> tuple[Section, ...]:
-        """The sections of a long report."""
-        return tuple(section for section in (*self.first, *self.sections) if section.level != "brief")
+    def shown(self, *, full: bool) -> tuple[Section, ...]:
+        """The sections of a long or of a short report."""
+        other = "brief" if full else "full"
+        return tuple(section for section in (*self.first, *self.sections) if section.level != other)
 
 
 def section(anchor: str, title: str, *parts: Part | None, **more: Any) -> Section | None:
     """A section of those parts that hold something; None without any."""
-    held = tuple(part for part in parts if part is not None and not is_empty(part))
+    held = tuple(part for part in parts if part is not None and _holds(part))
     return Section(anchor=anchor, title=title, parts=held, **more) if held else None
 
 
-def is_empty(part: Part) -> bool:
-    """Whether there is nothing to show of it."""
-    if isinstance(part, Text):
-        return not part.text
-    if isinstance(part, Facts):
-        return not part.pairs
-    if isinstance(part, Bars):
-        return not part.bars
-    if isinstance(part, Values):
-        return not part.values
-    if isinstance(part, TableOf):
-        return not part.table.rows
-    return isinstance(part, Copyable) and not part.text
+def _holds(part: Part) -> bool:
+    content = {Text: "text", Facts: "pairs", Bars: "bars", Values: "values", Table: "rows", Copyable: "text"}.get(type(part))
+    return content is None or bool(getattr(part, content))
 
 
 def present(*sections: Section | None) -> tuple[Section, ...]:
@@ -215,17 +216,12 @@ ELEMENT_WORDS = (
 Held = TypeVar("Held")
 
 
-def in_elements(held: Held) -> Held:
-    """The same document, or any part of it, with elements where samples are spoken of: for pipelines of which nobody knows how many
-    samples an element holds, so that no rate is printed in a unit that it does not have. Text to copy stays."""
-    found: Held = _reworded(held)
-    return found
-
-
 def in_unit_of(analysis: Analysis, held: Held) -> Held:
-    """What is said of a run, in elements where nobody knows how many samples one of its elements holds."""
+    """What is said of a run, in elements where nobody knows how many samples one of its elements holds, so that no rate is printed
+    in a unit that it does not have. Text to copy stays."""
     samples = analysis.pipeline.samples_per_element
-    return in_elements(held) if samples is not None and samples.is_unknown else held
+    found: Held = _reworded(held) if samples is not None and samples.is_unknown else held
+    return found
 
 
 def _reworded(value: Any) -> Any:
@@ -233,14 +229,12 @@ def _reworded(value: Any) -> Any:
         for ours, other in ELEMENT_WORDS:
             value = value.replace(ours, other)
         return value
-    if isinstance(value, tuple):
-        return tuple(map(_reworded, value))
-    if isinstance(value, list):
-        return [_reworded(item) for item in value]
+    if isinstance(value, tuple | list):
+        return type(value)(map(_reworded, value))
     if isinstance(value, Mapping):
-        return {key: _reworded(item) for key, item in value.items()}
+        return {_reworded(key): _reworded(item) for key, item in value.items()}
     if isinstance(value, Copyable | Analysis) or not dataclasses.is_dataclass(value) or isinstance(value, type):
         return value
-    kept = ("record", "analysis", *(() if isinstance(value, Column) else ("name",)))
+    kept = ("record", "anchor", "finding", *(() if isinstance(value, Column) else ("name",)))
     fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.name not in kept}
     return replace(value, **{name: _reworded(item) for name, item in fields.items()})

@@ -1,64 +1,110 @@
-"""Findings and what their fixes do, worded: the same rows for the console and the page."""
+"""Findings and what their fixes do, worded; and what `tune` prints of them."""
 
 from __future__ import annotations
 
+import shlex
 import textwrap
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import replace
 from difflib import SequenceMatcher
 
-from cs_input_analyzer.records import LEAST_GAIN, Alternative, Analysis, Finding, Fixes, LaunchPlan, Severity
-from cs_input_analyzer.report.wording import Facts, evidence_text, gain_text, most_text, one_line, verified_text
+from cs_input_analyzer.records import LEAST_GAIN, Analysis, Finding, Patch
+from cs_input_analyzer.report.document import Card, Copyable, Document, Facts, Part, Text, present, section
+from cs_input_analyzer.report.glossary import slug
+from cs_input_analyzer.report.wording import (
+    NOT_VERIFIED,
+    Pairs,
+    gain_text,
+    most_text,
+    named_values,
+    one_line,
+    pairs,
+    short_source,
+    times_text,
+    verified_text,
+)
 from cs_input_analyzer.units import counted, format_count, format_estimate, format_rate
 
 # Lines of code that stay as they are, shown around those that change.
 CONTEXT_LINES = 1
 LONGEST_CHANGE = 24
 LONGEST_LINE = 160
-
-Change = tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FindingView:
-    """One finding, worded. `change`: lines of code, each with its mark: `-` before, `+` after, blank where both have it."""
-
-    code: str
-    severity: Severity
-    message: str
-    facts: Facts
-    change: Change
+SEVERITIES = {"error": 0, "warning": 1, "info": 2}
+# What a short report has room for.
+FINDINGS_SHOWN = 3
 
 
-def view_of(finding: Finding) -> FindingView:
-    """The finding in words."""
-    return FindingView(
-        code=one_line(finding.code),
-        severity=finding.severity,
-        message=finding.message,
-        facts=_facts(finding),
-        change=change_of(finding.before, finding.after),
-    )
+# --- cards -------------------------------------------------------------------------------------------------------------------
 
 
-def _facts(finding: Finding) -> Facts:
+def anchors_of(findings: Sequence[Finding]) -> dict[int, str]:
+    """`finding-CSI104-map` for each, by its place; a second one of the same op gets a number."""
+    anchors: dict[int, str] = {}
+    for place, finding in enumerate(findings):
+        plain = "-".join(["finding", slug(finding.code), *([slug(finding.op)] if finding.op else [])])
+        names = [plain, *(f"{plain}-{number}" for number in range(2, len(findings) + 2))]
+        anchors[place] = next(name for name in names if name not in anchors.values())
+    return anchors
+
+
+def finding_cards(findings: tuple[Finding, ...]) -> tuple[Card, ...]:
+    """One card for each, in the order of `by_gain`."""
+    named = {id(findings[place]): anchor for place, anchor in anchors_of(findings).items()}
+    return tuple(card_of(finding, named[id(finding)]) for finding in by_gain(findings))
+
+
+def by_gain(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """Measured gains first, the largest at the top, then the others by severity. A gain counts where it is more than noise."""
+
+    def rank(finding: Finding) -> tuple[bool, float, int]:
+        gain = finding.measured_gain.estimate if finding.is_gain and finding.measured_gain is not None else 0.0
+        return (not finding.is_gain, -gain, SEVERITIES[finding.severity])
+
+    return tuple(sorted(findings, key=rank))
+
+
+def card_of(finding: Finding, anchor: str, change: str = "") -> Card:
+    """The finding in words. `change`: `new` or `gone`, in a comparison."""
+    at = short_source(finding.source)
+    place = " ".join(part for part in (finding.source, finding.op and f"({finding.op})") if part)
     facts = (
-        ("at", " ".join(part for part in (finding.source, finding.op and f"({finding.op})") if part)),
-        ("evidence", evidence_text(finding.evidence)),
+        ("at", place),
+        ("evidence", ", ".join(named_values(finding.evidence))),
         ("fix", finding.fix or ""),
         ("change", _source_check(finding)),
         ("gain", gain_text(finding)),
         ("standing", _standing(finding)),
     )
-    return tuple((label, text) for label, text in facts if text)
+    return Card(
+        code=one_line(finding.code),
+        severity=finding.severity,
+        message=finding.message,
+        facts=tuple((label, said) for label, said in facts if said),
+        code_change=change_of(finding.before, finding.after),
+        anchor=anchor,
+        gain="" if finding.measured_gain is None or change else f"×{format_rate(finding.measured_gain.estimate, '').strip()}",
+        op=one_line(finding.op or ""),
+        at=f"{change}: {at}" if change else at,
+        fix="" if change else one_line(finding.fix or ""),
+        change=change,
+        is_folded=finding.severity == "info" and not finding.is_gain and not change,
+    )
+
+
+def brief_cards(cards: tuple[Card, ...], none: str = "") -> tuple[Part, ...]:
+    """The first ones cut to size, and how many more there are."""
+    more = len(cards) - FINDINGS_SHOWN
+    shown = tuple(replace(card, is_brief=True) for card in cards[:FINDINGS_SHOWN])
+    return (*(shown or (Text(text=none),)), Text(text=f"+{more} more" if more > 0 else "", tone="note"))
 
 
 def _standing(finding: Finding) -> str:
     """Why a fix is advice and not a measured gain; empty where it is one, or where nothing could be tried."""
+    gain = finding.measured_gain
     if finding.unproven_because:
         return f"advice only: {finding.unproven_because}"
     if finding.edits and not finding.proven:
         return "advice only: it was not tried"
-    gain = finding.measured_gain
     if finding.proven and gain is not None and gain.low <= LEAST_GAIN:
         return f"not recommended: that it gains more than {LEAST_GAIN - 1:.0%} cannot be told from noise"
     return ""
@@ -71,35 +117,22 @@ def _source_check(finding: Finding) -> str:
     return f"{'not run' if finding.after is not None else 'not shown'}: {finding.source_check}"
 
 
-def change_of(before: str | None, after: str | None) -> Change:
-    """The lines that a fix changes, with one line of context; empty where the code is not known."""
-    if after is None:
+def change_of(before: str | None, after: str | None) -> Pairs:
+    """The lines that a fix changes, with one line of context; empty where the code is not known, or does not change."""
+    if after is None or (before or "") == after:
         return ()
-    old, new = _lines(before), _lines(after)
+    old, new = (textwrap.dedent(code).split("\n") if code else [] for code in (before, after))
     marked: list[tuple[str, str]] = []
-    opcodes = SequenceMatcher(a=old, b=new, autojunk=False).get_opcodes()
-    for place, (tag, begin, end, new_begin, new_end) in enumerate(opcodes):
-        if tag == "equal":
-            marked += [(" ", line) for line in _context(old[begin:end], is_first=place == 0, is_last=place == len(opcodes) - 1)]
-        else:
-            marked += [("-", line) for line in old[begin:end]] + [("+", line) for line in new[new_begin:new_end]]
-    if all(mark == " " for mark, _ in marked):
-        return ()
+    for group in SequenceMatcher(a=old, b=new, autojunk=False).get_grouped_opcodes(CONTEXT_LINES):
+        marked += [(" ", "…")] if marked else []
+        for tag, begin, end, new_begin, new_end in group:
+            if tag == "equal":
+                marked += [(" ", line) for line in old[begin:end]]
+            else:
+                marked += [("-", line) for line in old[begin:end]] + [("+", line) for line in new[new_begin:new_end]]
     if len(marked) > LONGEST_CHANGE:
         marked = [*marked[: LONGEST_CHANGE - 1], (" ", "…")]
     return tuple((mark, line if len(line) <= LONGEST_LINE else f"{line[: LONGEST_LINE - 1]}…") for mark, line in marked)
-
-
-def _lines(code: str | None) -> list[str]:
-    return textwrap.dedent(code).split("\n") if code else []
-
-
-def _context(lines: list[str], *, is_first: bool, is_last: bool) -> list[str]:
-    after = [] if is_first else lines[:CONTEXT_LINES]
-    before = [] if is_last else lines[-CONTEXT_LINES:]
-    if len(lines) <= len(after) + len(before):
-        return lines
-    return [*after, *(["…"] if after and before else []), *before]
 
 
 # --- all of them -------------------------------------------------------------------------------------------------------------
@@ -107,32 +140,90 @@ def _context(lines: list[str], *, is_first: bool, is_last: bool) -> list[str]:
 
 def ignored_sentence(analysis: Analysis) -> str:
     """What comments in the user's code left out; empty where they left out nothing."""
-    count = analysis.ignored_count
-    return f"{format_count(count)} {'finding' if count == 1 else 'findings'} ignored by comments in your code" if count else ""
+    return f"{counted(analysis.ignored_count, 'finding')} ignored by comments in your code" if analysis.ignored_count else ""
 
 
-def fixes_facts(analysis: Analysis) -> Facts:
+def fixes_facts(analysis: Analysis) -> Pairs:
     """What the kept fixes gain together, and what that does to the plan; empty where fixes were not measured."""
-    fixes = analysis.fixes
+    fixes, plan = analysis.fixes, analysis.recommendation
     if fixes is None:
         return ()
     if not fixes.codes or fixes.measured_gain is None:
         return (("all fixes", fixes.none_because or "none gains more than noise; nothing to change"),)
-    facts = [("all fixes", _together(fixes))]
+    verified = verified_text(fixes.elements, fixes.pass_elements) if fixes.elements else NOT_VERIFIED
+    gain = f"{times_text(fixes.measured_gain)} the rate with {', '.join(fixes.codes)}{most_text(fixes.most_gain)}"
+    facts: list[tuple[str, str]] = [("all fixes", f"{gain}, {verified}, measured in {fixes.layout}")]
     if fixes.plan is not None:
-        facts.append(("then", _plan(analysis.recommendation, fixes.plan)))
-    return tuple((label, one_line(text)) for label, text in facts)
+        then, fewer = fixes.plan, ""
+        if plan is not None:
+            fewer = f"{counted(plan.nodes, 'node')} -> {counted(then.layout.nodes, 'node')}: "
+        said = then.note or {True: "meets the demand", False: "does NOT meet the demand", None: ""}[then.meets_demand]
+        rate = format_estimate(then.predicted_samples_per_s)
+        facts.append(("then", f"{fewer}{then.layout}, {rate} predicted{f'; {said}' if said else ''}"))
+    return pairs(facts)
 
 
-def _together(fixes: Fixes) -> str:
-    gain = format_estimate(fixes.measured_gain, lambda ratio: format_rate(ratio, "times"))
-    verified = verified_text(fixes.elements, fixes.pass_elements) if fixes.elements else "sameness of elements not verified"
-    return f"{gain} the rate with {', '.join(fixes.codes)}{most_text(fixes.most_gain)}, {verified}, measured in {fixes.layout}"
+# --- tune --------------------------------------------------------------------------------------------------------------------
 
 
-def _plan(plan: LaunchPlan | None, then: Alternative) -> str:
-    """`8 nodes -> 3 nodes: 3x4x2, 14,000 samples/s`."""
-    fewer = f"{counted(plan.nodes, 'node')} -> {counted(then.layout.nodes, 'node')}: " if plan is not None else ""
-    meets = {True: "meets the demand", False: "does NOT meet the demand", None: ""}[then.meets_demand]
-    said = then.note or meets
-    return f"{fewer}{then.layout}, {format_estimate(then.predicted_samples_per_s)} predicted{f'; {said}' if said else ''}"
+def tuning_document(analysis: Analysis) -> Document:
+    """What `tune` prints: the fixes that were kept, what they gain, and the patch, unbroken: to be copied."""
+    fixes, facts = analysis.fixes, fixes_facts(analysis)
+    kept = tuple(
+        finding
+        for finding in analysis.findings
+        if fixes is not None and finding.proven and finding.edits and set(finding.edits) <= set(fixes.edits)
+    )
+    untried = [finding for finding in analysis.findings if finding.edits] if not facts else []
+    said = [f"{finding.code}: {finding.unproven_because or 'its fix was not measured'}" for finding in untried]
+    if not facts and not untried:
+        said.append("none of the findings proposes a change that could be tried")
+    others = len(analysis.findings) - len(kept)
+    noun = "finding is" if others == 1 else "findings are"
+    rest = f"{format_count(others)} more {noun} not among them: `analyze` shows all, with what became of each" if others else ""
+    patch = fixes.patch if fixes is not None else None
+    return Document(
+        kind="tuning",
+        title="Fixes",
+        name=analysis.pipeline.target,
+        first=present(
+            section(
+                "fixes",
+                f"Fixes ({len(kept)})",
+                *finding_cards(kept),
+                *(Text(text=line) for line in said),
+                Facts(pairs=facts),
+                Text(text=rest),
+                Text(text=ignored_sentence(analysis)),
+            ),
+            None if patch is None else section("patch", "Patch", Facts(pairs=patch_facts(patch)), _patch_text(patch)),
+        ),
+    )
+
+
+def _patch_text(patch: Patch) -> Copyable:
+    label = f"in {one_line(patch.folder)}, with patch -p0 or git apply"
+    return Copyable(label=label, text=patch.diff if patch.proven else "")
+
+
+def patch_facts(patch: Patch) -> Pairs:
+    """What is in it, how it was checked, and what is left to be done by hand."""
+    apply = f"cd {shlex.quote(patch.folder)} && patch -p0 < FILE (--write-patch FILE)"
+    return pairs(
+        (
+            ("holds", ", ".join(patch.codes) or "nothing"),
+            ("checked", _patch_check(patch)),
+            *(("by hand", said) for said in patch.by_hand),
+            ("apply", apply if patch.diff and patch.proven else None),
+        )
+    )
+
+
+def _patch_check(patch: Patch) -> str:
+    if not patch.proven:
+        return f"not offered: {patch.unproven_because or 'the patched copy was not tried'}"
+    proof = f"the patched copy gives the {verified_text(patch.verified_elements, patch.pass_elements)}"
+    if patch.measured_gain is None:
+        return f"{proof}; its speed was not measured again{f': {patch.unproven_because}' if patch.unproven_because else ''}"
+    doubt = "; whether that is more than noise cannot be told" if patch.measured_gain.low <= LEAST_GAIN else ""
+    return f"{proof} at {times_text(patch.measured_gain)} the rate, measured again{doubt}"

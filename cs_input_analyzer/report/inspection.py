@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import shlex
 
-from cs_input_analyzer.records import PhaseSpan, RunInspection, Stall, StepWorker
-from cs_input_analyzer.report.document import Bar, Bars, Document, TableOf, present, section
-from cs_input_analyzer.report.document import Facts as FactsOf
+from cs_input_analyzer.records import PhaseSpan, RunInspection
+from cs_input_analyzer.report.document import Bar, Bars, Document, Facts, present, section
 from cs_input_analyzer.report.run_document import BAR_MARGIN_RATIO, percent, rate_bar
-from cs_input_analyzer.report.tables import Column, Table
-from cs_input_analyzer.report.wording import VERDICTS, Facts, one_line
+from cs_input_analyzer.report.tables import Table, number, table_of, text
+from cs_input_analyzer.report.wording import Pairs, one_line, pairs, verdict_sentence
 from cs_input_analyzer.units import (
-    MISSING,
+    counted,
     format_count,
     format_estimate,
     format_rate,
@@ -20,8 +19,6 @@ from cs_input_analyzer.units import (
     format_seconds,
 )
 
-__all__ = ["inspection_document"]
-
 PHASES_SHOWN = 24
 # A phase that is shorter could not be seen.
 LEAST_PERCENT = 0.4
@@ -29,37 +26,23 @@ LEAST_PERCENT = 0.4
 
 def inspection_document(found: RunInspection) -> Document:
     """The verdict with its reasons, the rates, the phases and the workers."""
+    bars = Bars(bars=_rate_bars(found), name="supply-demand", has_table=True)
+    phases = Bars(bars=_stretches(found.timeline), name="timeline", has_table=True)
     return Document(
         kind="inspection",
         title="Inspected run",
         name=found.path,
         mark=found.verdict,
-        headline=inspection_verdict(found),
-        first=present(
-            section(
-                "verdict",
-                "Verdict",
-                Bars(bars=_rate_bars(found), name="supply-demand", has_table=True),
-                FactsOf(pairs=verdict_facts(found)),
-                level="both",
-            )
-        ),
+        headline=verdict_sentence(found.verdict, found.confidence),
+        first=present(section("verdict", "Verdict", bars, Facts(pairs=verdict_facts(found)), level="both")),
         sections=present(
-            section("rates", "Rates", FactsOf(pairs=rate_facts(found)), level="both"),
-            section(
-                "timeline",
-                "Timeline",
-                Bars(bars=_stretches(found.timeline), name="timeline", has_table=True),
-                TableOf(table=timeline_table(found)),
-            ),
-            section("pauses", "Pauses", TableOf(table=stalls_table(found))),
-            section("workers", "Workers", TableOf(table=workers_table(found))),
-            section("sources", "What was read", FactsOf(pairs=source_facts(found))),
+            section("rates", "Rates", Facts(pairs=rate_facts(found)), level="both"),
+            section("timeline", "Timeline", phases, timeline_table(found)),
+            section("pauses", "Pauses", stalls_table(found)),
+            section("workers", "Workers", workers_table(found)),
+            section("sources", "What was read", Facts(pairs=source_facts(found))),
         ),
-        closing=(
-            "All of it:",
-            f"cs_input_analyzer inspect-run {shlex.quote(one_line(found.path))} --full",
-        ),
+        closing=("All of it:", f"cs_input_analyzer inspect-run {shlex.quote(one_line(found.path))} --full"),
         footer=f"{found.tool.name} {found.tool.version}, inspect-run. Every interval is a 90 % interval.",
         record=found,
     )
@@ -68,8 +51,7 @@ def inspection_document(found: RunInspection) -> Document:
 def _rate_bars(found: RunInspection) -> tuple[Bar, ...]:
     """What the accelerator would take over what it took, on one scale from zero."""
     steady, demand = found.rates.steady_samples_per_s, found.change.demand_samples_per_s
-    highest = max((value for value in (demand, steady.high if steady is not None else None) if value), default=0.0)
-    widest = highest * BAR_MARGIN_RATIO
+    widest = max((value for value in (demand, steady and steady.high) if value), default=0.0) * BAR_MARGIN_RATIO
     bars = []
     if demand is not None and widest > 0:
         bars.append(Bar(label="would take", text=format_rate(demand), role="demand", length=percent(demand, widest)))
@@ -96,155 +78,102 @@ def _stretches(timeline: tuple[PhaseSpan, ...]) -> tuple[Bar, ...]:
     )
 
 
-def inspection_verdict(found: RunInspection) -> str:
-    """Did the accelerator starve, and how sure is that."""
-    word, meaning = VERDICTS[found.verdict]
-    sure = f" ({format_ratio(found.confidence)} sure)" if found.confidence is not None and found.verdict != "unknown" else ""
-    return f"{word}{sure}: {meaning}"
-
-
-def verdict_facts(found: RunInspection) -> Facts:
+def verdict_facts(found: RunInspection) -> Pairs:
     """Why, and what to change."""
-    facts = [("because" if place == 0 else "and", reason) for place, reason in enumerate(found.reasons)]
-    if not facts:
-        facts.append(("because", "the files hold nothing that speaks for either side"))
-    change = found.change
-    if change.demand_samples_per_s is not None and change.demand_source:
-        facts.append(("takes", f"{format_rate(change.demand_samples_per_s)} ({change.demand_source})"))
-    facts.append(("change", change.text))
-    return _visible(facts)
+    change, reasons = found.change, found.reasons or ("the files hold nothing that speaks for either side",)
+    takes = change.demand_samples_per_s if change.demand_source else None
+    return pairs(
+        (
+            *(("because" if place == 0 else "and", reason) for place, reason in enumerate(reasons)),
+            ("takes", None if takes is None else f"{format_rate(takes)} ({change.demand_source})"),
+            ("change", change.text),
+        )
+    )
 
 
-def rate_facts(found: RunInspection) -> Facts:
+def rate_facts(found: RunInspection) -> Pairs:
     """Every rate that was seen, or follows from what was."""
     rates = found.rates
     facts: list[tuple[str, str]] = []
     if rates.steady_samples_per_s is not None:
         facts.append(("steady", f"{format_estimate(rates.steady_samples_per_s)}, start and checkpoints left out"))
     if rates.steady_steps_per_s is not None:
-        steps = format_estimate(rates.steady_steps_per_s, lambda value: format_rate(value, "steps/s"))
         size = f", {format_count(rates.batch_size)} samples each" if rates.batch_size is not None else ""
-        facts.append(("steps", steps + size))
-    for label, value in (
-        ("Rate", rates.rate_samples_per_s),
-        ("GlobalRate", rates.global_rate_samples_per_s),
-        ("undisturbed", rates.undisturbed_samples_per_s),
-        ("expected", rates.estimated_samples_per_s),
-        ("whole run", rates.average_samples_per_s),
-        ("evaluation", rates.evaluation_samples_per_s),
-    ):
-        if value is not None:
-            facts.append((label, format_rate(value) + _RATE_MEANINGS[label]))
-    for label, value in (("prints", rates.printed_steps_per_s), ("one worker", rates.worker_steps_per_s)):
-        if value is not None:
-            facts.append((label, f"{format_rate(value, 'steps/s')}{_RATE_MEANINGS[label]}"))
+        facts.append(("steps", format_estimate(rates.steady_steps_per_s, lambda value: format_rate(value, "steps/s")) + size))
+    seen = (
+        ("Rate", rates.rate_samples_per_s, "the last one logged"),
+        ("GlobalRate", rates.global_rate_samples_per_s, "the last one logged"),
+        ("undisturbed", rates.undisturbed_samples_per_s, "between the stalls: up to so much the accelerator took"),
+        ("expected", rates.estimated_samples_per_s, "by the compiler"),
+        ("whole run", rates.average_samples_per_s, "as the files have it; what its time includes differs between releases"),
+        ("evaluation", rates.evaluation_samples_per_s, "GlobalRate of the last one: forward only, none of training"),
+    )
+    facts += [(label, f"{format_rate(value)}, {meaning}") for label, value, meaning in seen if value is not None]
+    one_worker = "GlobalRate of an input worker's own log: what was taken from it, whoever waited"
+    steps = (
+        ("prints", rates.printed_steps_per_s, "the last one logged, without a step"),
+        ("one worker", rates.worker_steps_per_s, one_worker),
+    )
+    facts += [(label, f"{format_rate(value, 'steps/s')}, {meaning}") for label, value, meaning in steps if value is not None]
     if rates.total_samples is not None:
         took = f" in {format_seconds(rates.total_time_s)}" if rates.total_time_s is not None else ""
         facts.append(("samples", format_count(rates.total_samples) + took))
-    if rates.rate_error_ratio is not None:
-        facts.append(("Rate again", _rate_again(rates.rate_error_ratio, rates.rate_lines)))
-    return _visible(facts or [("rates", "none was seen")])
+    error, lines = rates.rate_error_ratio, format_count(rates.rate_lines)
+    if error is not None:
+        follows = f"follows from the steps and times of {lines} lines, within {error:.1e}"
+        differs = f"differs from what {lines} lines give, by up to {format_ratio(error)}: sampled more often than logged"
+        facts.append(("Rate again", follows if error <= 1e-3 else differs))
+    return pairs(facts or [("rates", "none was seen")])
 
 
-_RATE_MEANINGS = {
-    "Rate": ", the last one logged",
-    "GlobalRate": ", the last one logged",
-    "undisturbed": ", between the stalls: up to so much the accelerator took",
-    "expected": ", by the compiler",
-    "evaluation": ", GlobalRate of the last one: forward only, none of training",
-    "prints": ", the last one logged, without a step",
-    "one worker": ", GlobalRate of an input worker's own log: what was taken from it, whoever waited",
-    "whole run": ", as the files have it; what its time includes differs between releases",
-}
-
-
-def _rate_again(error_ratio: float, lines: int) -> str:
-    """Whether Rate is what the lines themselves give."""
-    if error_ratio <= 1e-3:
-        return f"follows from the steps and times of {format_count(lines)} lines, within {error_ratio:.1e}"
-    return (
-        f"differs from what {format_count(lines)} lines give, by up to {format_ratio(error_ratio)}: sampled more often than logged"
-    )
-
-
-def source_facts(found: RunInspection) -> Facts:
+def source_facts(found: RunInspection) -> Pairs:
     """What was read, and what was not."""
-    facts: list[tuple[str, str]] = [
-        (source.kind, f"{source.path}{f': {source.note}' if source.note else ''}") for source in found.sources
-    ]
-    if found.runs_found > 1:
-        facts.append(("runs", f"{format_count(found.runs_found)} in these files; this is the newest"))
-    facts += [("note", note) for note in found.notes]
-    return _visible(facts)
+    newest = f"{format_count(found.runs_found)} in these files; this is the newest" if found.runs_found > 1 else None
+    return pairs(
+        (
+            *((source.kind, f"{source.path}{f': {source.note}' if source.note else ''}") for source in found.sources),
+            ("runs", newest),
+            *(("note", note) for note in found.notes),
+        )
+    )
 
 
 def timeline_table(found: RunInspection) -> Table:
     columns = (
-        Column(name="phase", meaning="what the run did"),
-        Column(name="from", meaning="time since the first line with a time stamp", is_number=True),
-        Column(name="took", meaning="from its first to its last line", is_number=True),
-        Column(name="step", meaning="training step of a checkpoint, or the last one", is_number=True),
+        text("phase", "what the run did", "phase"),
+        number("from", "time since the first line with a time stamp", "start_s", format_seconds),
+        number("took", "from its first to its last line", "duration_s", format_seconds),
+        number("step", "training step of a checkpoint, or the last one", "step"),
     )
-    shown = found.timeline[:PHASES_SHOWN]
-    rows = tuple(
-        (
-            span.phase,
-            format_seconds(span.start_s) if span.start_s is not None else MISSING,
-            format_seconds(span.duration_s) if span.duration_s is not None else MISSING,
-            format_count(span.step) if span.step is not None else MISSING,
-        )
-        for span in shown
-    )
-    left = len(found.timeline) - len(shown)
-    remarks = (f"{format_count(left)} more are in the JSON.",) if left else ()
-    return Table(title="Timeline", columns=columns, rows=rows, remarks=remarks)
+    left = len(found.timeline) - PHASES_SHOWN
+    remarks = (f"{counted(left, 'more phase')} in the JSON.",) if left > 0 else ()
+    return table_of("Timeline", columns, found.timeline[:PHASES_SHOWN], remarks=remarks)
 
 
 def stalls_table(found: RunInspection) -> Table:
     columns = (
-        Column(name="after step", meaning="the last step before it", is_number=True),
-        Column(name="at", meaning="time since the first line with a time stamp", is_number=True),
-        Column(name="took", meaning="from one step line to the next", is_number=True),
-        Column(name="lost", meaning="beyond the usual time of so many steps", is_number=True),
-        Column(name="cause", meaning="what the run was seen to do meanwhile", is_long=True),
+        number("after step", "the last step before it", "step"),
+        number("at", "time since the first line with a time stamp", "start_s", format_seconds),
+        number("took", "from one step line to the next", "duration_s", format_seconds),
+        number("lost", "beyond the usual time of so many steps", "lost_s", format_seconds),
+        text("cause", "what the run was seen to do meanwhile", "cause", is_long=True),
     )
-    return Table(title="Pauses", columns=columns, rows=tuple(_stall_row(stall) for stall in found.stalls))
-
-
-def _stall_row(stall: Stall) -> tuple[str, ...]:
-    return (
-        format_count(stall.step),
-        format_seconds(stall.start_s) if stall.start_s is not None else MISSING,
-        format_seconds(stall.duration_s),
-        format_seconds(stall.lost_s),
-        stall.cause,
-    )
+    return table_of("Pauses", columns, found.stalls)
 
 
 def workers_table(found: RunInspection) -> Table:
+    own = "what it took itself; of ranks of a log, the whole job's rate as it saw it"
     columns = (
-        Column(name="worker", meaning="its label, or its place"),
-        Column(
-            name="samples/s", meaning="what it took itself; of ranks of a log, the whole job's rate as it saw it", is_number=True
+        text("worker", "its label, or its place", "name"),
+        number("samples/s", own, "samples_per_s", format_rate_short),
+        number("steps/s", "steady", "steps_per_s", format_rate_short),
+        number("last step", "how far it got", "last_step"),
+        number("waited", "share of its time that it waited for input", "wait_ratio", format_ratio),
+        text(
+            "note",
+            "a straggler is a tenth slower than the middle one",
+            lambda worker: "straggler" if worker.is_straggler else "",
+            is_long=True,
         ),
-        Column(name="steps/s", meaning="steady", is_number=True),
-        Column(name="last step", meaning="how far it got", is_number=True),
-        Column(name="waited", meaning="share of its time that it waited for input", is_number=True),
-        Column(name="note", meaning="a straggler is a tenth slower than the middle one", is_long=True),
     )
-    return Table(title="Workers", columns=columns, rows=tuple(_worker_row(worker) for worker in found.workers))
-
-
-def _worker_row(worker: StepWorker) -> tuple[str, ...]:
-    return (
-        one_line(worker.name),
-        format_rate_short(worker.samples_per_s),
-        format_rate_short(worker.steps_per_s),
-        format_count(worker.last_step),
-        format_ratio(worker.wait_ratio),
-        "straggler" if worker.is_straggler else "",
-    )
-
-
-def _visible(facts: list[tuple[str, str]]) -> Facts:
-    return tuple((label, one_line(text)) for label, text in facts)
+    return table_of("Workers", columns, found.workers)

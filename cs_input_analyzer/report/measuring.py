@@ -1,20 +1,23 @@
-"""What a reader needs to trust the numbers, or not to: the tail, the memory, the window, the noise, the budget."""
+"""What a reader needs to trust the numbers, or not to: the tail, the memory, the storage, the window, the noise, the budget."""
 
 from __future__ import annotations
 
-from cs_input_analyzer.records import (
-    Analysis,
-    Capture,
-    ContentionPoint,
-    Decomposition,
-    Host,
-    Measurement,
-    Noise,
-    SteadyState,
-    WorkerResult,
+import dataclasses
+
+from cs_input_analyzer.records import Analysis, Capture, Estimate, FileSet, Measurement, Noise, Options, SteadyState, Storage
+from cs_input_analyzer.report.charts.times import longest_tail
+from cs_input_analyzer.report.tables import Table, number, table_of, text
+from cs_input_analyzer.report.wording import Pairs, one_line, pairs, shown_measurement
+from cs_input_analyzer.units import (
+    MISSING,
+    counted,
+    format_bytes,
+    format_bytes_per_s,
+    format_count,
+    format_estimate,
+    format_ratio,
+    format_seconds,
 )
-from cs_input_analyzer.report.wording import Facts, confirming_measurement, one_line
-from cs_input_analyzer.units import MISSING, counted, format_bytes, format_count, format_ratio, format_seconds
 
 STOP_REASONS = {
     "precision": "stopped when the interval was tight enough",
@@ -22,64 +25,135 @@ STOP_REASONS = {
     "data_end": "stopped because the data ended",
     "error": "stopped by an error in the data",
 }
-
 # Parameters that are named in a sentence; more are counted.
 PARAMETERS_NAMED = 4
+# From here on the rates are those of memory; below the other one, those of storage; between them, of a mixture.
+MOSTLY_CACHED = 0.9
+HARDLY_CACHED = 0.1
+CACHE_WORDS = {"warm": "cached", "cold": "cold", "as-is": "as found"}
 
 
-def shown_measurement(analysis: Analysis) -> Measurement | None:
-    """The run that the plan rests on, else the last lone worker that delivered, else the last run that did."""
-    confirming = confirming_measurement(analysis)
-    if confirming is not None:
-        return confirming
-    delivered = [m for m in analysis.measurements if m.samples_per_s is not None and m.role == "probe"]
-    shown = [measurement for measurement in delivered if len(measurement.workers) == 1] or delivered
-    return shown[-1] if shown else None
+# --- the pipeline and its files ----------------------------------------------------------------------------------------------
+
+
+def pipeline_facts(analysis: Analysis) -> Pairs:
+    """What the pipeline is and reads."""
+    pipeline, files = analysis.pipeline, analysis.pipeline.files
+    moved, missing = ", ".join(pipeline.redirected), ", ".join(pipeline.stand_ins)
+    if analysis.capture is not None:  # what is said of a script names them
+        missing = ""
+    return pairs(
+        (
+            ("target", pipeline.target),
+            ("element", ", ".join(f"{part.name} {part.dtype}{_shape(part.shape)}" for part in pipeline.element_spec) or MISSING),
+            ("batch size", "varies" if pipeline.batch_size is None else format_count(pipeline.batch_size)),
+            ("files", None if files is None else _files(files)),
+            ("redirected", moved and f"{moved}: moved to a private folder while measuring"),
+            ("stood in for", missing and f"{missing}: not installed; nothing of the data comes from there"),
+        )
+    )
+
+
+def _files(files: FileSet) -> str:
+    each = f"{format_bytes(files.smallest_bytes)} to {format_bytes(files.largest_bytes)} each"
+    where = f", in {files.directory}" if files.directory else ""
+    return f"{format_count(files.count)}, {format_bytes(files.bytes)} in all, {each}{where}"
+
+
+def _shape(shape: tuple[int | None, ...] | None) -> str:
+    return "[?]" if shape is None else f"[{', '.join('?' if size is None else str(size) for size in shape)}]"
+
+
+def storage_facts(storage: Storage | None) -> Pairs:
+    """What the files lie on, and whether the rates are those of the storage or of the page cache."""
+    if storage is None:
+        return ()
+    reach = {True: "shared over the network", False: "local to this host", None: "whether it is shared is unknown"}
+    held, alone = storage.cached_ratio, storage.source_samples_per_s
+    cached = "" if held is None else f"held {format_ratio(held)} of it before measuring{_consequence(storage, held)}"
+    return pairs(
+        (
+            ("directory", storage.directory),
+            ("file system", f"{storage.file_system or 'of unknown type'}, {reach[storage.is_shared]}"),
+            ("dataset", format_bytes(storage.dataset_bytes)),
+            ("page cache", cached),
+            ("eviction", _eviction(storage)),
+            (
+                "readers alone",
+                "" if alone is None else f"{format_estimate(alone)} in one worker: nothing behind the readers makes it faster",
+            ),
+        )
+    )
+
+
+def _consequence(storage: Storage, held: float) -> str:
+    """What the cache did to the rates. Nothing where it was emptied before them, or hardly held anything."""
+    if storage.evicted or held < HARDLY_CACHED:
+        return ""
+    whose = "those of cached data" if held >= MOSTLY_CACHED else "of partly cached data"
+    # Who asked for a cold run and did not get one needs no advice to ask for it.
+    advice = "; --cache cold measures the others" if storage.evicted is None else ""
+    return f": the rates of this report are {whose}{advice}"
+
+
+def _eviction(storage: Storage) -> str:
+    if storage.evicted is None:
+        return ""
+    if not storage.evicted:
+        return "FAILED: --cache cold could not empty this host's cache of these files: the measured rates are not cold ones"
+    servers = "; that of the file server is out of reach" if storage.is_shared else ""
+    return f"--cache cold emptied this host's cache of these files{servers}"
+
+
+def reads_table(storage: Storage) -> Table:
+    """The raw probe: the pipeline's own files, read without TensorFlow."""
+    columns = (
+        number("streams", "readers at the same time", "streams"),
+        number("bandwidth", "of all streams together", "bytes_per_s", format_bytes_per_s),
+        number("latency", "median time of a single read", "latency_s", format_seconds),
+        number("read size", "bytes of a single read", "read_bytes", format_bytes),
+        text(
+            "cache",
+            "cold: dropped from this host's page cache first; as found: left as it was",
+            "cache_state",
+            form=CACHE_WORDS.__getitem__,
+        ),
+    )
+    return table_of("Storage", columns, storage.reads, caption="The pipeline's own files, read without TensorFlow.")
 
 
 # --- beside the measurements -------------------------------------------------------------------------------------------------
 
 
-def measured_facts(analysis: Analysis) -> Facts:
+def measured_facts(analysis: Analysis) -> Pairs:
     """What the time of a sample is made of, the tail of the batch gaps, the memory, what neighbours on the host cost."""
+    parts, shown = analysis.decomposition, shown_measurement(analysis)
     facts = []
-    if analysis.decomposition is not None:
-        facts.append(("sample time", _decomposition(analysis.decomposition)))
-    shown = shown_measurement(analysis)
+    if parts is not None:
+        names = ("hand-over", "preparation", "fetch bandwidth", "fetch latency")
+        ratios = (parts.consumer_ratio, parts.prep_ratio, parts.fetch_ratio, parts.latency_ratio)
+        said = ", ".join(f"{name} {format_ratio(ratio)}" for name, ratio in zip(names, ratios, strict=True) if ratio is not None)
+        facts.append(("sample time", said if parts.fetch_ratio is not None else f"{said}; reading cold was not measured"))
     if shown is not None:
         facts += [("batch gaps", _batch_gaps(shown)), ("memory", _memory(shown, analysis))]
     if analysis.capacity is not None:
-        facts.append(("contention", "; ".join(_contention(point) for point in analysis.capacity.contention)))
-    return tuple((label, one_line(text)) for label, text in facts if text)
-
-
-def _decomposition(parts: Decomposition) -> str:
-    shares = {
-        "hand-over": parts.consumer_ratio,
-        "preparation": parts.prep_ratio,
-        "fetch bandwidth": parts.fetch_ratio,
-        "fetch latency": parts.latency_ratio,
-    }
-    text = ", ".join(f"{name} {format_ratio(ratio)}" for name, ratio in shares.items() if ratio is not None)
-    return text if parts.fetch_ratio is not None else f"{text}; reading cold was not measured"
-
-
-def _contention(point: ContentionPoint) -> str:
-    kept = point.kept_ratio
-    interval = f"{format_ratio(kept.low)} to {format_ratio(kept.high)}"
-    who = f"{format_count(point.tasks)} workers of {counted(point.cpus, 'CPU')} together"
-    return f"{who} keep {format_ratio(kept.estimate)} ({interval}) of the rate that each has alone"
+        kept = (
+            f"{format_count(at.tasks)} workers of {counted(at.cpus, 'CPU')} together keep {format_ratio(at.kept_ratio.estimate)} "
+            f"({format_ratio(at.kept_ratio.low)} to {format_ratio(at.kept_ratio.high)}) of the rate that each has alone"
+            for at in analysis.capacity.contention
+        )
+        facts.append(("contention", "; ".join(kept)))
+    return pairs(facts)
 
 
 def _batch_gaps(measurement: Measurement) -> str:
-    """Of the worker with the longest tail."""
-    gaps = [(worker.batch_gap_s, worker) for worker in measurement.workers if worker.batch_gap_s is not None]
-    if not gaps:
+    tail = longest_tail(measurement)
+    if tail is None:
         return ""
-    gap, worker = max(gaps, key=lambda pair: pair[0].p99)
-    quantiles = {"p50": gap.p50, "p95": gap.p95, "p99": gap.p99, "max": gap.max}
-    text = ", ".join(f"{name} {format_seconds(seconds)}" for name, seconds in quantiles.items())
-    return f"{text} ({_whose(worker, measurement, 'longest tail')}); a wafer stalls on the tail"
+    gap, worker = tail
+    names = {"p50": gap.p50, "p95": gap.p95, "p99": gap.p99, "max": gap.max}
+    said = ", ".join(f"{name} {format_seconds(seconds)}" for name, seconds in names.items())
+    return f"{said} ({_whose(worker.index, measurement, 'longest tail')}); a wafer stalls on the tail"
 
 
 def _memory(measurement: Measurement, analysis: Analysis) -> str:
@@ -89,78 +163,68 @@ def _memory(measurement: Measurement, analysis: Analysis) -> str:
     if worker is None or not held:
         return ""
     sizes = {"private": worker.private_bytes, "PSS": worker.pss_bytes, "peak RSS": worker.peak_rss_bytes}
+    sizes["in buffers"] = worker.buffered_bytes
     parts = [f"{name} {format_bytes(size)}" for name, size in sizes.items() if size is not None]
-    if worker.buffered_bytes is not None:
-        parts.append(f"{format_bytes(worker.buffered_bytes)} in buffers")
-    if worker.rss_growth_bytes_per_min is not None:
-        parts.append(_growth(worker.rss_growth_bytes_per_min))
-    plan = analysis.recommendation
-    predicted = plan.memory_bytes_per_node if plan is not None else None
+    growth = worker.rss_growth_bytes_per_min
+    if growth is not None:
+        grows = f"{'growing' if growth > 0 else 'shrinking'} {format_bytes(abs(growth))} a minute"
+        parts.append(grows if growth else "not growing")
+    predicted = analysis.recommendation.memory_bytes_per_node if analysis.recommendation is not None else None
     tail = f"; {format_bytes(predicted)} per node predicted for the plan" if predicted is not None else ""
-    return f"{', '.join(parts)} ({_whose(worker, measurement, 'largest')}){tail}"
+    return f"{', '.join(parts)} ({_whose(worker.index, measurement, 'largest')}){tail}"
 
 
-def _growth(bytes_per_min: float) -> str:
-    if bytes_per_min == 0:
-        return "not growing"
-    return f"{'growing' if bytes_per_min > 0 else 'shrinking'} {format_bytes(abs(bytes_per_min))} a minute"
-
-
-def _whose(worker: WorkerResult, measurement: Measurement, why: str) -> str:
+def _whose(index: int, measurement: Measurement, why: str) -> str:
     if len(measurement.workers) == 1:
         return f"the worker of {measurement.layout}"
-    return f"worker {worker.index} of {measurement.layout}, the {why}"
+    return f"worker {index} of {measurement.layout}, the {why}"
 
 
 # --- how it was measured -----------------------------------------------------------------------------------------------------
 
 
-def measuring_facts(analysis: Analysis) -> Facts:
+def measuring_facts(analysis: Analysis) -> Pairs:
     """Host, window, noise and budget."""
-    facts = [("host", _host(analysis.host))]
-    if (parent := analysis.parent) is not None:
+    host, parent, shown, budget = analysis.host, analysis.parent, shown_measurement(analysis), analysis.budget
+    tensorflow = f"TensorFlow {host.tensorflow_version or 'unknown'}, Python {host.python_version}"
+    cpus = f"{format_count(host.cpu_budget)} of {format_count(host.cpus)} CPUs ({host.cpu_budget_source})"
+    model = f", {host.cpu_model}" if host.cpu_model else ""
+    facts: list[tuple[str, str | None]] = [
+        ("host", f"{host.hostname}{model}, {cpus}, {format_bytes(host.memory_bytes)}, {tensorflow}")
+    ]
+    if parent is not None:
         saved = f", {parent.path}" if parent.path is not None else ""
-        facts.append(
-            ("planned again", f"from the run of {parent.created_at}{saved}, which measured; nothing was measured for this one")
-        )
-    if analysis.capture is not None:
-        facts.append(("script", _script(analysis.capture)))
-    shown = shown_measurement(analysis)
+        said = f"from the run of {parent.created_at}{saved}, which measured; nothing was measured for this one"
+        facts.append(("planned again", said))
+    facts.append(("script", None if analysis.capture is None else _script(analysis.capture)))
     if shown is not None and shown.steady_state is not None:
-        facts.append(("steady state", f"{shown.layout}: {_steady_state(shown.steady_state)}"))
-        facts += _window_facts(shown.steady_state)
-    if shown is not None and shown.noise is not None:
-        facts.append(("noise", _noise(shown.noise)))
+        facts += [("steady state", f"{shown.layout}: {_steady_state(shown.steady_state)}"), *_window_facts(shown.steady_state)]
+    facts.append(("noise", _noise(shown.noise) if shown is not None and shown.noise is not None else None))
     if analysis.capacity is not None and analysis.capacity.launch_spread_ratio > 0:
-        facts.append(("launches", _launches(analysis.capacity.launch_spread_ratio)))
-    if analysis.profile is not None and analysis.profile.harness_us_per_batch is not None:
-        facts.append(("own cost", f"{format_seconds(analysis.profile.harness_us_per_batch * 1e-6)} a batch for the measuring loop"))
+        spread = format_ratio(analysis.capacity.launch_spread_ratio)
+        facts.append(("launches", f"fresh ones of one layout are taken to differ by {spread} (standard deviation)"))
+    spent = {"warm-up": budget.transient_s, "probes": budget.probes_s, "storage": budget.storage_s, "fixes": budget.fixes_s}
+    parts = ", ".join(f"{name} {format_seconds(seconds)}" for name, seconds in spent.items() if seconds)
+    measured = f"{format_seconds(max(0.0, budget.total_s - budget.import_s))} of {format_seconds(analysis.options.max_seconds)}"
+    before = f"before that, {format_seconds(budget.import_s)} to import and to build"
+    facts.append(("budget", f"{measured}{f': {parts}' if parts else ''}; {before}"))
     left_out = "whatever came after the interruption" if analysis.interrupted else "nothing was left out"
-    facts += [("budget", _budget(analysis)), ("not measured", ", ".join(analysis.budget.not_measured) or left_out)]
-    if analysis.left_out:
-        facts.append(("left out", "; ".join(analysis.left_out)))
-    return tuple((label, one_line(text)) for label, text in facts)
+    return pairs((*facts, ("not measured", ", ".join(budget.not_measured) or left_out), ("left out", "; ".join(analysis.left_out))))
 
 
 def _script(capture: Capture) -> str:
     """What was captured of the user's script, and what else there was."""
     taken = [f"{one.call} at {one.source}" for one in capture.candidates if one.number == capture.picked]
-    others = [one for one in capture.candidates if one.number != capture.picked]
+    others = [
+        f"{format_count(one.number)} {one.call} at {one.source}" for one in capture.candidates if one.number != capture.picked
+    ]
     where = ", ".join([f"capture {format_count(capture.picked)}", *taken])
     parts = [f"{capture.command} was run up to {where}; the training never ran"]
     if others:
-        named = [f"{format_count(one.number)} {one.call} at {one.source}" for one in others]
-        parts.append(f"--capture takes another: {', '.join(named)}")
+        parts.append(f"--capture takes another: {', '.join(others)}")
     if capture.stand_ins:
         parts.append(f"not installed, so a stand-in took its place: {', '.join(capture.stand_ins)}")
     return "; ".join([*parts, *capture.notes])
-
-
-def _host(host: Host) -> str:
-    model = f", {host.cpu_model}" if host.cpu_model else ""
-    tensorflow = f"TensorFlow {host.tensorflow_version}" if host.tensorflow_version else "TensorFlow unknown"
-    budget = f"{format_count(host.cpu_budget)} of {format_count(host.cpus)} CPUs ({host.cpu_budget_source})"
-    return f"{host.hostname}{model}, {budget}, {format_bytes(host.memory_bytes)}, {tensorflow}, Python {host.python_version}"
 
 
 def _steady_state(state: SteadyState) -> str:
@@ -171,34 +235,20 @@ def _steady_state(state: SteadyState) -> str:
     )
 
 
-def _window_facts(state: SteadyState) -> list[tuple[str, str]]:
+def _window_facts(state: SteadyState) -> list[tuple[str, str | None]]:
     """What happened inside the window that an average hides."""
-    facts = []
-    if state.moved is not None:
-        facts.append(("AUTOTUNE", _moved(state.moved)))
-    if state.outliers is not None:
-        facts.append(("outliers", _outliers(state.outliers)))
-    if state.epoch_gap_s is not None:
-        facts.append(("epoch gap", f"{format_seconds(state.epoch_gap_s)} from the last batch of a pass to the first of the next"))
-    return facts
-
-
-def _outliers(outliers: int) -> str:
-    if outliers == 0:
-        return "no batch gap beyond Tukey's far fence"
-    return f"{format_count(outliers)} batch {'gap' if outliers == 1 else 'gaps'} beyond Tukey's far fence; kept, not dropped"
-
-
-def _moved(moved: tuple[str, ...]) -> str:
-    if not moved:
-        return "changed nothing inside the window"
-    named = ", ".join(moved[:PARAMETERS_NAMED])
-    more = len(moved) - PARAMETERS_NAMED
-    others = f" and {format_count(more)} more" if more > 0 else ""
-    return (
-        f"WARNING: changed {named}{others} inside the window, so the rate may not be the final one; "
-        "more --max-seconds gives it time to settle"
-    )
+    tuned = None if state.moved is None else "changed nothing inside the window"
+    if state.moved:
+        more = len(state.moved) - PARAMETERS_NAMED
+        named = ", ".join(state.moved[:PARAMETERS_NAMED]) + (f" and {format_count(more)} more" if more > 0 else "")
+        tuned = f"WARNING: changed {named} inside the window, so the rate may not be the final one; give it more --max-seconds"
+    beyond = f"{counted(state.outliers or 0, 'batch gap')} beyond Tukey's far fence; kept, not dropped"
+    gap = state.epoch_gap_s
+    return [
+        ("AUTOTUNE", tuned),
+        ("outliers", beyond if state.outliers else None),
+        ("epoch gap", None if gap is None else f"{format_seconds(gap)} from the last batch of a pass to the first of the next"),
+    ]
 
 
 def _noise(noise: Noise) -> str:
@@ -213,21 +263,14 @@ def _noise(noise: Noise) -> str:
     return "; ".join(known) or MISSING
 
 
-def _launches(spread_ratio: float) -> str:
-    return (
-        f"fresh ones of one layout are taken to differ by {format_ratio(spread_ratio)} (standard deviation), by those that were "
-        "repeated and by how uneven their windows are; predictions hold it"
-    )
+def options_facts(options: Options) -> Pairs:
+    """Every choice that is not the default one, by its name in `Options`."""
+    chosen = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
+    defaults = {field.name: field.default for field in dataclasses.fields(options)}
+    return tuple((name, one_line(_text(value))) for name, value in chosen.items() if value != defaults[name])
 
 
-def _budget(analysis: Analysis) -> str:
-    budget = analysis.budget
-    parts = {
-        "warm-up": budget.transient_s,
-        "probes": budget.probes_s,
-        "storage": budget.storage_s,
-        "fixes": budget.fixes_s,
-    }
-    spent = ", ".join(f"{name} {format_seconds(seconds)}" for name, seconds in parts.items() if seconds)
-    measured = f"{format_seconds(max(0.0, budget.total_s - budget.import_s))} of {format_seconds(analysis.options.max_seconds)}"
-    return f"{measured}{f': {spent}' if spent else ''}; before that, {format_seconds(budget.import_s)} to import and to build"
+def _text(value: object) -> str:
+    if isinstance(value, Estimate):
+        return format_estimate(value, lambda at: f"{at:.4g}")
+    return ", ".join(map(_text, value)) if isinstance(value, tuple) else str(value)

@@ -1,27 +1,19 @@
-"""The tables of a report as text cells: the console, the page and their readers get the same rows."""
+"""Tables of a report: records in, text cells out. One table is a list of columns, each with what it shows of a record."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
-from cs_input_analyzer.pipeline.op_kinds import is_known
-from cs_input_analyzer.records import Alternative, Analysis, Estimate, LaunchPlan, Measurement, Op, OpCost, Validation, WorkerResult
-from cs_input_analyzer.report.wording import one_line, parameters_text, workers_text
-from cs_input_analyzer.units import (
-    MISSING,
-    format_bytes,
-    format_count,
-    format_rate,
-    format_rate_short,
-    format_ratio,
-    format_seconds,
-)
-
-# Workers that are told apart by name in a message; more are counted.
-WORKERS_NAMED = 5
+from cs_input_analyzer.records import Estimate, Op, OpCost
+from cs_input_analyzer.report.wording import one_line
+from cs_input_analyzer.units import MISSING, format_count, format_rate, format_rate_short
 
 STATUS_WORDS = {"done": "done", "data_error": "data error", "deadline": "deadline", "interrupted": "interrupted", "lost": "lost"}
+YES_OR_NO = {True: "yes", False: "no", None: MISSING}
+# What a column shows of a record: an attribute by its path (`steady_state.window_s`), or what a function makes of the record.
+Getter = str | Callable[[Any], Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,12 +23,15 @@ class Column:
     Attributes:
         name: the head; a newline in it is where a narrow table may break it.
         meaning: explains the figure.
-        is_long: text that is folded rather than cut; `keeps_end`: when it is cut, its end says more than its start.
+        of: what it shows of a record, and `form`: how that is written.
+        is_long: text that is folded rather than cut; `keeps_end`: a path, of which a narrow line shows the end.
         needs_width: characters that a line must have for this column to be worth its room; the page always shows it.
     """
 
     name: str
     meaning: str
+    of: Getter = ""
+    form: Callable[[Any], str] = str
     is_number: bool = False
     is_long: bool = False
     keeps_end: bool = False
@@ -45,12 +40,13 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """Rows of texts.
+    """Rows of texts, with what stands below them.
 
     Attributes:
         strong: the row that stands out, by its place; None where none does.
-        remarks: sentences to put below.
+        remarks: sentences to put below; `caption`: the page's own.
         minor: rows that a console folds into one line, by their places.
+        marks: what the change in each row means; empty where rows are no changes.
     """
 
     title: str
@@ -58,232 +54,53 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
     strong: int | None = None
     remarks: tuple[str, ...] = ()
+    caption: str = ""
     minor: tuple[int, ...] = ()
+    marks: tuple[str, ...] = ()
+    heading: bool = False
+    is_sorted: bool = True
 
 
-LAYOUT = Column(name="layout", meaning="nodes x tasks per node x CPUs per task")
-RATE = Column(name="samples/s", meaning="samples per second of all workers together", is_number=True)
-INTERVAL = Column(name="90 %\ninterval", meaning="where the true rate lies with 90 % probability", is_number=True)
-CPU = Column(
-    name="CPU per\nsample", meaning="user and system CPU time of all threads for one sample, the costliest worker", is_number=True
-)
-SOURCE = Column(name="source", meaning="where your code makes the op", keeps_end=True)
+def table_of(title: str, columns: Iterable[Column], records: Iterable[Any], **more: Any) -> Table:
+    """A row for each record. Details (columns that only a wide line shows) are left out where no record has them."""
+    columns = tuple(columns)
+    rows = [tuple(_cell(column, record) for column in columns) for record in records]
+    kept = [at for at, column in enumerate(columns) if not column.needs_width or any(row[at] != MISSING for row in rows)]
+    shown = tuple(columns[at] for at in kept)
+    return Table(title=title, columns=shown, rows=tuple(tuple(row[at] for at in kept) for row in rows), **more)
 
 
-def measured_table(analysis: Analysis) -> Table:
-    """Every layout that ran, in the order in which it ran."""
-    columns = (
-        LAYOUT,
-        Column(name="workers", meaning="workers started, of those that TF_CONFIG announced", is_number=True),
-        RATE,
-        INTERVAL,
-        CPU,
-        Column(name="first\nbatch", meaning="from the start of iterating to the first batch, the slowest worker", is_number=True),
-        Column(name="private\nmemory", meaning="memory that one worker holds alone, the largest of them", is_number=True),
-        Column(
-            name="peak\nRSS",
-            meaning="peak resident memory, shared pages included, the largest worker",
-            is_number=True,
-            needs_width=92,
-        ),
-        Column(name="status", meaning="whether the workers lived to the end", is_long=True),
-        Column(name="why", meaning="what this layout was to tell", is_long=True, needs_width=132),
-    )
-    return Table(title="Measured", columns=columns, rows=tuple(_measured_row(item) for item in analysis.measurements))
+def value_of(record: Any, of: Getter) -> Any:
+    """What a column shows of a record; None where a part of the path is missing."""
+    if not isinstance(of, str):
+        return of(record)
+    for name in of.split("."):
+        record = None if record is None else getattr(record, name)
+    return record
 
 
-def _measured_row(measurement: Measurement) -> tuple[str, ...]:
-    workers = measurement.workers
-    return (
-        f"{measurement.layout}{' validate' if measurement.role == 'validate' else ''}",
-        workers_text(len(workers), measurement.num_workers),
-        *rate_cells(measurement.samples_per_s),
-        _largest((worker.cpu_s_per_sample for worker in workers), format_seconds),
-        _largest((worker.first_batch_s for worker in workers), format_seconds),
-        _largest((worker.private_bytes for worker in workers), format_bytes),
-        _largest((worker.peak_rss_bytes for worker in workers), format_bytes),
-        _status(workers),
-        one_line(measurement.why or MISSING),
-    )
+def _cell(column: Column, record: Any) -> str:
+    value = value_of(record, column.of)
+    return MISSING if value is None else one_line(column.form(value))
 
 
-def _status(workers: tuple[WorkerResult, ...]) -> str:
-    counts: dict[str, int] = {}
-    for worker in workers:
-        counts[worker.status] = counts.get(worker.status, 0) + 1
-    if len(counts) == 1:
-        return STATUS_WORDS[next(iter(counts))]
-    return ", ".join(f"{count} {STATUS_WORDS[status]}" for status, count in counts.items()) or MISSING
+def number(name: str, meaning: str, of: Getter, form: Callable[[Any], str] = format_count, needs_width: int = 0) -> Column:
+    return Column(name=name, meaning=meaning, of=of, form=form, is_number=True, needs_width=needs_width)
 
 
-def troubles(analysis: Analysis) -> tuple[str, ...]:
-    """One line for each worker that did not end well, with what it said."""
-    lines: list[str] = []
-    for measurement in analysis.measurements:
-        bad = [worker for worker in measurement.workers if worker.status != "done"]
-        for worker in bad[:WORKERS_NAMED]:
-            said = f": {worker.message.strip()}" if worker.message.strip() else ""
-            lines.append(
-                f"{measurement.layout}, worker {worker.index} on {one_line(worker.node)}: {STATUS_WORDS[worker.status]}{said}"
-            )
-        if len(bad) > WORKERS_NAMED:
-            lines.append(f"{measurement.layout}: {format_count(len(bad) - WORKERS_NAMED)} more workers did not end well")
-    return tuple(lines)
+def text(name: str, meaning: str, of: Getter, **more: Any) -> Column:
+    """A column of names or sentences."""
+    return Column(name=name, meaning=meaning, of=of, **more)
 
 
-def pipeline_table(analysis: Analysis) -> Table:
-    """The ops, sources first; one inside the function of another is indented under its depth."""
-    columns = (
-        Column(name="op", meaning="in the order in which elements pass; indented: inside the function of the op below"),
-        Column(name="parameters", meaning="as TensorFlow holds them", is_long=True),
-        SOURCE,
-    )
-    ops = {op.name: op for op in analysis.pipeline.ops}
-    rows = tuple(
-        (f"{'  ' * _depth(op, ops)}{one_line(op.name)}", parameters_text(op), source_text(op)) for op in analysis.pipeline.ops
-    )
-    foreign = tuple(
-        f"`{one_line(op.name)}` is of another library (kind {one_line(op.kind)}): its time is measured, what it does is not known"
-        for op in analysis.pipeline.ops
-        if not is_known(op.kind)
-    )
-    return Table(title="Pipeline", columns=columns, rows=rows, remarks=foreign)
+def rates(name: str, meaning: str, of: str) -> tuple[Column, Column]:
+    """An estimate of a rate, and its interval in a column of its own."""
+    interval = number("90 %\ninterval", "where the true rate lies with 90 % probability", of, interval_text)
+    return number(name, meaning, of, lambda rate: bare_rate(rate.estimate)), interval
 
 
-def source_text(op: Op | OpCost) -> str:
-    """The user's line, and beside it that of the package which built the op; of its path, the package and the file are enough."""
-    if op.source is None or op.library_source is None:
-        return one_line(op.source or MISSING)
-    return f"{one_line(op.source)} (in {one_line('/'.join(op.library_source.split('/')[-2:]))})"
-
-
-def _depth(op: Op, ops: dict[str, Op]) -> int:
-    depth = 0
-    # An edited file may hold a circle.
-    while op.within in ops and depth < len(ops):
-        op, depth = ops[op.within], depth + 1
-    return depth
-
-
-MEETS = Column(name="meets\ndemand", meaning="at the low end of the interval, headroom included")
-PREDICTED = Column(name="samples/s", meaning="predicted samples per second", is_number=True)
-LIMITED_BY = Column(name="limited by", meaning="the resource to add for more", is_long=True)
-YES_OR_NO = {True: "yes", False: "no", None: MISSING}
-
-
-def alternatives_table(plan: LaunchPlan) -> Table:
-    """Other layouts, by nodes, with the recommended one among them."""
-    columns = (
-        LAYOUT,
-        Column(name="workers", meaning="tasks that stream", is_number=True, needs_width=72),
-        Column(name="CPUs", meaning="of all nodes together", is_number=True),
-        PREDICTED,
-        INTERVAL,
-        MEETS,
-        Column(name="memory\nper node", meaning="memory that the workers of one node need", is_number=True, needs_width=92),
-        LIMITED_BY,
-        Column(name="note", meaning="what speaks for it or against it", is_long=True),
-    )
-    place = sum(other.layout.nodes < plan.nodes or other.is_current for other in plan.alternatives)
-    others = tuple(_alternative_row(other) for other in plan.alternatives)
-    if not others:
-        return Table(title="Alternatives", columns=columns, rows=())
-    recommended = Alternative(
-        layout=plan.layout,
-        input_workers=plan.input_workers,
-        predicted_samples_per_s=plan.predicted_samples_per_s,
-        limited_by=plan.limited_by,
-        memory_bytes_per_node=plan.memory_bytes_per_node,
-        meets_demand=plan.meets_demand,
-        note="recommended",
-    )
-    rows = (*others[:place], _alternative_row(recommended), *others[place:])
-    return Table(title="Alternatives", columns=columns, rows=rows, strong=place)
-
-
-def _alternative_row(other: Alternative) -> tuple[str, ...]:
-    return (
-        str(other.layout),
-        format_count(other.input_workers),
-        format_count(other.layout.cpus),
-        *rate_cells(other.predicted_samples_per_s),
-        YES_OR_NO[other.meets_demand],
-        format_bytes(other.memory_bytes_per_node),
-        one_line(other.limited_by),
-        one_line(other.note),
-    )
-
-
-def what_if_table(plan: LaunchPlan) -> Table:
-    """The plans under one change each."""
-    columns = (
-        Column(name="with", meaning="the one thing that would be different", is_long=True),
-        Column(name="layout", meaning="the launch that would be recommended then: nodes x tasks per node x CPUs per task"),
-        Column(name="workers", meaning="tasks that stream", is_number=True, needs_width=92),
-        PREDICTED,
-        INTERVAL,
-        MEETS,
-        LIMITED_BY,
-        Column(name="change", meaning="against the recommended launch", is_long=True),
-    )
-    rows = tuple(
-        (
-            one_line(row.name),
-            str(row.layout),
-            format_count(row.input_workers),
-            *rate_cells(row.predicted_samples_per_s),
-            YES_OR_NO[row.meets_demand],
-            one_line(row.limited_by),
-            one_line(row.note),
-        )
-        for row in plan.what_if
-    )
-    return Table(title="What if", columns=columns, rows=rows)
-
-
-def validation_table(validation: Validation) -> Table:
-    """Predicted against measured, and how good that is."""
-    columns = (
-        LAYOUT,
-        Column(
-            name="role", meaning="all workers of the plan that stream, the part of them that fits here, or a neighbour of either"
-        ),
-        Column(name="predicted\nsamples/s", meaning="what the model said before the launch", is_number=True),
-        INTERVAL,
-        Column(name="measured\nsamples/s", meaning="what real workers delivered", is_number=True),
-        INTERVAL,
-        Column(name="error", meaning="(predicted - measured) / measured", is_number=True),
-        Column(name="launches", meaning="fresh launches behind the measured rate", is_number=True, needs_width=92),
-    )
-    rows = tuple(
-        (
-            str(row.layout),
-            row.role,
-            *rate_cells(row.predicted_samples_per_s),
-            *rate_cells(row.measured_samples_per_s),
-            # Nothing delivered is no base for a relative error.
-            format_ratio(row.error_ratio) if row.measured_samples_per_s.estimate else MISSING,
-            MISSING if row.measured_samples_per_s.count is None else format_count(row.measured_samples_per_s.count),
-        )
-        for row in validation.rows
-    )
-    return Table(title="Validation", columns=columns, rows=rows, remarks=_validation_remarks(validation))
-
-
-def _validation_remarks(validation: Validation) -> tuple[str, ...]:
-    count, inside = format_count(len(validation.rows)), format_count(validation.inside_count)
-    error = f"median error {format_ratio(validation.median_error_ratio)}"
-    summary = f"{error}; {inside} of {count} measured rates lie inside the predicted interval"
-    stopped = ("INTERRUPTED: this holds what was measured until then.",) if validation.interrupted else ()
-    return (summary, *stopped, *(one_line(note) for note in validation.notes))
-
-
-def rate_cells(rate: Estimate | None) -> tuple[str, str]:
-    """A rate and its interval, for two columns."""
-    if rate is None:
-        return MISSING, MISSING
-    interval = MISSING if rate.low == rate.high else f"{format_rate_short(rate.low)}–{format_rate_short(rate.high)}"
-    return bare_rate(rate.estimate), interval
+def interval_text(rate: Estimate) -> str:
+    return MISSING if rate.low == rate.high else f"{format_rate_short(rate.low)}–{format_rate_short(rate.high)}"
 
 
 def bare_rate(value: float | None) -> str:
@@ -291,6 +108,19 @@ def bare_rate(value: float | None) -> str:
     return format_rate(value, "").strip()
 
 
-def _largest(values: Iterable[float | None], form: Callable[[float | None], str]) -> str:
-    """The worst of the workers: what a plan must reckon with."""
-    return form(max((value for value in values if value is not None), default=None))
+def source_text(op: Op | OpCost) -> str | None:
+    """The user's line, and beside it that of the package which built the op; of its path, the package and the file are enough."""
+    if op.source is None or op.library_source is None:
+        return op.source
+    return f"{op.source} (in {'/'.join(op.library_source.split('/')[-2:])})"
+
+
+def layout(meaning: str = "nodes x tasks per node x CPUs per task", of: Getter = "layout") -> Column:
+    return text("layout", meaning, of)
+
+
+WORKERS = number("workers", "tasks that stream", "input_workers")
+PREDICTED = rates("samples/s", "predicted samples per second", "predicted_samples_per_s")
+MEETS = text("meets\ndemand", "at the low end of the interval, headroom included", "meets_demand", form=YES_OR_NO.__getitem__)
+LIMITED_BY = text("limited by", "the resource to add for more", "limited_by", is_long=True)
+SOURCE = text("source", "where your code makes the op", source_text, keeps_end=True)

@@ -1,4 +1,4 @@
-"""Pieces of a console report: headings, paragraphs, facts, tables, and lines to copy, on a terminal of any width.
+"""Pieces of a console report: headings, paragraphs, facts, tables, bars, and lines to copy, on a terminal of any width.
 
 User text reaches rich only as `Text`, never as markup, and without control characters.
 """
@@ -8,11 +8,11 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from cs_input_analyzer.report.pictures import Picture
+from cs_input_analyzer.report.charts.view import Chart
 from cs_input_analyzer.report.tables import Column, Table
-from cs_input_analyzer.report.wording import Facts, visible
+from cs_input_analyzer.report.wording import Pairs, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,14 +23,17 @@ DEFAULT_WIDTH = 80
 SMALLEST_WIDTH = 40
 # Names and messages of thousands of characters are cut here; the JSON has them whole.
 LONGEST_TEXT = 2000
-# A file name and a line number, mostly.
-SHORTEST_SOURCE = 16
 # What stays on one line: the indent of a text goes with its first word.
 _WORD = re.compile(r"^\s*\S+|\S+")
 # Blank columns between two columns of a table.
 GAP = 2
 # A column of text may get as narrow as this, so that numbers beside it stay whole.
 LEAST_TEXT = 8
+# Room at the right end of the bars, so that the longest does not read as "all there is".
+MARGIN_RATIO = 1.08
+LEVELS = " ▁▂▃▄▅▆▇█"
+EIGHTHS = ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")
+MARK = "│"
 
 
 def console_on(out: io.StringIO, width: int | None, color: bool) -> Console:
@@ -54,8 +57,7 @@ def console_on(out: io.StringIO, width: int | None, color: bool) -> Console:
 
 
 def text_of(out: io.StringIO) -> str:
-    """What was printed."""
-    # Cells are padded to their column; nobody wants those spaces in a file or a mail.
+    """What was printed, without the spaces that pad cells to their column."""
     return "\n".join(line.rstrip(" ") for line in out.getvalue().splitlines()) + "\n"
 
 
@@ -75,7 +77,7 @@ def line_on(console: Console, text: str, *, style: str = "", indent: str = "") -
     console.print(Text(indent + _cut(visible(text)).replace("\n", f"\n{' ' * len(indent)}"), style=style, overflow="fold"))
 
 
-def facts_on(console: Console, facts: Facts) -> None:
+def facts_on(console: Console, facts: Pairs) -> None:
     """`label  text`, the text folded in its own column."""
     from rich.table import Table as Grid
     from rich.text import Text
@@ -90,26 +92,41 @@ def facts_on(console: Console, facts: Facts) -> None:
     console.print(grid)
 
 
-def table_on(console: Console, table: Table, *, heading: bool = True, styles: tuple[str, ...] = ()) -> None:
+def copyable_on(console: Console, text: str, label: str = "") -> None:
+    """Lines as they are to be pasted: unbroken, unindented, nothing before them on the line."""
+    from rich.text import Text
+
+    if label:
+        line_on(console, f"{label}:", style="dim")
+    for line in visible(text).rstrip("\n").split("\n"):
+        console.print(Text(line, style="bold"), soft_wrap=True)
+
+
+# --- tables ------------------------------------------------------------------------------------------------------------------
+
+
+def table_on(console: Console, table: Table, styles: Sequence[str] = ()) -> None:
     """`styles`: of the rows, one for each; none: the row that stands out is bold."""
     from rich.table import Table as Grid
     from rich.text import Text
 
     if not table.rows:
         return
-    if heading:
-        heading_on(console, table.title)
+    if table.heading:
+        heading_on(console, table.title, is_apart=False)
     grid = Grid(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="underline")
     shown = [index for index, column in enumerate(table.columns) if column.needs_width <= console.width]
     columns = [table.columns[index] for index in shown]
-    rows = [
-        [_shortened(row[index], _room(table, index, console.width), table.columns[index]) for index in shown] for row in table.rows
-    ]
-    keeps_numbers = _numbers_fit(columns, rows, console.width)
-    for column, width in zip(columns, _widths(columns, rows, console.width), strict=True):
-        side: Literal["right", "left"] = "right" if column.is_number else "left"
-        whole = column.is_number and keeps_numbers
-        grid.add_column(Text(column.name), justify=side, vertical="top", overflow="fold", no_wrap=whole, width=width)
+    rows = [[_shortened(row[index], max(console.width // 3, 16), table.columns[index]) for index in shown] for row in table.rows]
+    widths = _widths(columns, rows, console.width)
+    for place, column in enumerate(columns):
+        grid.add_column(
+            Text(column.name),
+            justify="right" if column.is_number else "left",
+            overflow="fold",
+            no_wrap=column.is_number and widths is not None,
+            width=widths[place] if widths is not None else None,
+        )
     for number, row in enumerate(rows):
         style = styles[number] if styles else "bold" if number == table.strong else ""
         grid.add_row(*map(Text, row), style=style or None)
@@ -120,91 +137,37 @@ def table_on(console: Console, table: Table, *, heading: bool = True, styles: tu
         line_on(console, remark)
 
 
-def _numbers_fit(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> bool:
-    """Whether every number can stay on one line, beside some letters of each text; else they fold rather than lose digits."""
-    from rich.cells import cell_len
+def _widths(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> list[int] | None:
+    """Widths at which no number is broken, and no word where that can be; what is left over is shared by the texts that can use it.
 
-    needed = GAP * (len(columns) - 1)
-    for column, cells in zip(columns, zip(*rows, strict=True), strict=True):
-        longest = max(map(cell_len, cells))
-        needed += max(longest, *map(cell_len, column.name.split("\n"))) if column.is_number else min(longest, LEAST_TEXT)
-    return needed <= width
-
-
-def _widths(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> list[int | None]:
-    """Widths at which no word is broken, what is left over shared by the texts that can use it; None for all where words must
-    break, or all fits anyway."""
+    None where numbers must fold, too, rather than lose digits.
+    """
     from rich.cells import cell_len
 
     cells = [[*column.name.split("\n"), *texts] for column, texts in zip(columns, zip(*rows, strict=True), strict=True)]
     longest = [max(map(cell_len, texts)) for texts in cells]
     words = [max((cell_len(word) for text in texts for word in _WORD.findall(text)), default=0) for texts in cells]
-    found = [whole if column.is_number else word for column, whole, word in zip(columns, longest, words, strict=True)]
-    left = width - GAP * (len(columns) - 1) - sum(found)
-    if left < 0 or sum(longest) - sum(found) <= left:
-        return [None] * len(columns)
-    folding = sorted((index for index in range(len(columns)) if longest[index] > found[index]), key=lambda i: longest[i] - found[i])
-    for place, index in enumerate(folding):
-        more = min(longest[index] - found[index], left // (len(folding) - place))
-        found[index] += more
-        left -= more
-    return list(found)
-
-
-def picture_on(console: Console, picture: Picture | None, *, heading: bool = True) -> None:
-    """Its caption, then a line for each row; nothing where there is no picture."""
-    from rich.table import Table as Grid
-    from rich.text import Text
-
-    if picture is None:
-        return
-    if heading:
-        heading_on(console, picture.title)
+    for most in (width, LEAST_TEXT):
+        found = [
+            whole if column.is_number else min(word, most) for column, whole, word in zip(columns, longest, words, strict=True)
+        ]
+        left = width - GAP * (len(columns) - 1) - sum(found)
+        if left >= 0:
+            break
     else:
-        console.print()
-    line_on(console, picture.caption)
-    grid = Grid.grid(padding=(0, GAP, 0, 0))
-    grid.add_column(no_wrap=True, overflow="ellipsis", max_width=max(console.width // 4, 10), style="dim")
-    grid.add_column(no_wrap=True, overflow="crop")
-    grid.add_column(overflow="fold")
-    for label, drawing, text in picture.rows:
-        grid.add_row(Text(_cut(visible(label))), Text(drawing), Text(_cut(visible(text))))
-    console.print(grid)
-
-
-def picture_width(console: Console) -> int:
-    """Columns that a drawing may take, beside its label and its text."""
-    return max(console.width * 2 // 7, 8)
-
-
-def _room(table: Table, index: int, width: int) -> int:
-    """Columns that a cell may take: a third of the line, or for sources what the other cells of the table leave."""
-    if not table.columns[index].keeps_end:
-        return max(width // 3, 16)
-    others = [place for place, column in enumerate(table.columns) if place != index and column.needs_width <= width]
-    return max(width - sum(_needed(table, place, width) + GAP for place in others), SHORTEST_SOURCE)
-
-
-def _needed(table: Table, index: int, width: int) -> int:
-    """Columns that the cells of one column would fill; long texts fold at half the line, others are cut at a third."""
-    column = table.columns[index]
-    longest = max(len(text) for text in (*(row[index] for row in table.rows), *column.name.split("\n")))
-    return min(longest, width // 2 if column.is_long else width // 3)
-
-
-def copyable_on(console: Console, label: str, text: str) -> None:
-    """Lines as they are to be pasted: unbroken, unindented, nothing before them on the line."""
-    from rich.text import Text
-
-    if label:
-        console.print()
-        line_on(console, f"{label}:", style="dim")
-    for line in visible(text).rstrip("\n").split("\n"):
-        console.print(Text(line, style="bold"), soft_wrap=True)
+        return None
+    folding = sorted(
+        (place for place in range(len(columns)) if longest[place] > found[place]), key=lambda at: longest[at] - found[at]
+    )
+    for done, place in enumerate(folding):
+        more = min(longest[place] - found[place], left // (len(folding) - done))
+        found[place] += more
+        left -= more
+    return found
 
 
 def _shortened(text: str, longest: int, column: Column) -> str:
-    if column.is_long:
+    if column.is_long or column.is_number:
         return _cut(text)
     if len(text) <= longest:
         return text
@@ -218,3 +181,50 @@ def _shortened(text: str, longest: int, column: Column) -> str:
 
 def _cut(text: str) -> str:
     return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}… ({len(text) - LONGEST_TEXT} characters more in the JSON)"
+
+
+# --- pictures ----------------------------------------------------------------------------------------------------------------
+
+
+def chart_on(console: Console, chart: Chart, *, heading: bool = False) -> None:
+    """The picture of the page in characters: its caption, then a bar or a line of heights in each row."""
+    from rich.table import Table as Grid
+    from rich.text import Text
+
+    if heading:
+        heading_on(console, chart.title, is_apart=False)
+    width, limit = max(console.width * 2 // 7, 8), chart.limit[0] if chart.limit is not None else None
+    lengths = [value for _, value, _ in chart.drawn if not isinstance(value, tuple)]
+    whole = max([*lengths, *([limit] if limit is not None else [])], default=0.0) * MARGIN_RATIO
+    line_on(console, chart.caption + (f" The line {MARK} is {chart.limit[1]}." if chart.limit is not None else ""))
+    grid = Grid.grid(padding=(0, GAP, 0, 0))
+    grid.add_column(no_wrap=True, overflow="ellipsis", max_width=max(console.width // 4, 10), style="dim")
+    grid.add_column(no_wrap=True, overflow="crop")
+    grid.add_column(overflow="fold")
+    for label, value, text in chart.drawn:
+        if isinstance(value, tuple):
+            drawing = sparkline(value, width)
+        else:
+            drawing = bar(value / whole, width, None if limit is None else limit / whole) if whole > 0 else ""
+        grid.add_row(Text(_cut(visible(label))), Text(drawing), Text(_cut(visible(text))))
+    console.print(grid)
+
+
+def sparkline(values: Sequence[float], width: int) -> str:
+    """One character for each value, by its height over zero; means of neighbours where there are more than `width`."""
+    step = max(1, -(-len(values) // width))
+    chunks = [values[at : at + step] for at in range(0, len(values), step)]
+    means = [sum(value / len(chunk) for value in chunk) for chunk in chunks]  # which cannot overflow
+    highest = max(means, default=0.0)
+    # What is not zero is seen.
+    return "".join(LEVELS[0] if mean <= 0 else LEVELS[max(1, round(8 * min(mean / highest, 1.0)))] for mean in means)
+
+
+def bar(share: float, width: int, mark: float | None = None) -> str:
+    """A bar over `share` of the width, to an eighth of a character; a line at `mark`, another share."""
+    eighths = round(min(max(share, 0.0), 1.0) * width * 8)
+    drawn = ("█" * (eighths // 8) + EIGHTHS[eighths % 8]).ljust(width)
+    if mark is None:
+        return drawn.rstrip()
+    at = min(int(min(max(mark, 0.0), 1.0) * width), width - 1)
+    return f"{drawn[:at]}{MARK}{drawn[at + 1 :]}".rstrip()

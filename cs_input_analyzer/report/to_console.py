@@ -9,36 +9,12 @@ from __future__ import annotations
 import io
 import re
 import textwrap
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from cs_input_analyzer.report.document import (
-    Bars,
-    Card,
-    Copyable,
-    Document,
-    Facts,
-    Figure,
-    Flow,
-    Part,
-    Section,
-    TableOf,
-    Text,
-    Values,
-    in_unit_of,
-)
-from cs_input_analyzer.report.pictures import pictures_of
+from cs_input_analyzer.report.document import Bars, Card, Copyable, Document, Facts, Figure, Flow, Part, Text, Values
 from cs_input_analyzer.report.tables import Table
-from cs_input_analyzer.report.terminal import (
-    console_on,
-    copyable_on,
-    facts_on,
-    heading_on,
-    line_on,
-    picture_on,
-    picture_width,
-    table_on,
-    text_of,
-)
+from cs_input_analyzer.report.terminal import chart_on, console_on, copyable_on, facts_on, heading_on, line_on, table_on, text_of
 from cs_input_analyzer.report.wording import one_line
 
 if TYPE_CHECKING:
@@ -59,7 +35,7 @@ HEADLINE_STYLES = {
     "worse": "bold red",
     "better": "bold green",
 }
-TONES = {"notice": "yellow", "note": "dim", "worse": "red", "better": "green"}
+TONES = {"notice": "yellow", "note": "dim"}
 SEVERITY_STYLES = {"info": "cyan", "warning": "yellow", "error": "bold red"}
 CHANGE_STYLES = {" ": "dim", "-": "red", "+": "green"}
 ROW_STYLES = {"worse": "red", "better": "green", "same": "", "other": "cyan"}
@@ -86,34 +62,32 @@ def _brief(document: Document, width: int | None, color: bool, most: int) -> str
     line_on(console, _shortened(document.headline, console.width, most), style=HEADLINE_STYLES.get(document.mark, "bold"))
     for notice in document.notices:
         line_on(console, notice, style="bold yellow")
-    for number, section in enumerate(document.brief()):
+    for number, section in enumerate(document.shown(full=False)):
         if number:
             heading_on(console, section.title, is_apart=False)
         for part in section.parts:
             _brief_part(console, part, most)
     if document.closing:
         heading_on(console, document.closing[0], is_apart=False)
-        copyable_on(console, "", "\n".join(document.closing[1:]))
+        copyable_on(console, "\n".join(document.closing[1:]))
     return text_of(out)
 
 
 def _brief_part(console: Console, part: Part, most: int) -> None:
     if isinstance(part, Card):
         place, gain = part.at or part.op or "the pipeline", part.gain or "gain not measured"
-        line_on(console, _shortened(f"{place}: {gain} ({part.view.code})", console.width, 1), style="bold")
-        line_on(console, _shortened(part.view.message, console.width - 2, 2), indent="  ")
+        line_on(console, _shortened(f"{place}: {gain} ({part.code})", console.width, 1), style="bold")
+        line_on(console, _shortened(part.message, console.width - 2, 2), indent="  ")
         if part.fix:
             line_on(console, _shortened(f"→ {part.fix}", console.width - 2, most), indent="  ")
     elif isinstance(part, Facts | Bars):
         pairs = part.pairs if isinstance(part, Facts) else tuple((bar.label, bar.text) for bar in part.bars)
         room = console.width - max((len(label) for label, _ in pairs), default=0) - 4
         facts_on(console, tuple((label, _shortened(_PATH.sub(r"…\1", text), room, most)) for label, text in pairs))
-    elif isinstance(part, Values):
-        copyable_on(console, "", "\n".join(f"{name}: {value}" for name, value in part.values))
     elif isinstance(part, Copyable):
-        copyable_on(console, "", part.text)
+        copyable_on(console, part.text)
     else:
-        _part(console, part, {})
+        _part(console, part)
 
 
 def _shortened(text: str, width: int, most: int) -> str:
@@ -131,29 +105,21 @@ def _full(document: Document, width: int | None, color: bool) -> str:
         line_on(console, document.headline, style=HEADLINE_STYLES.get(document.mark, "bold"))
     for notice in document.notices:
         line_on(console, notice, style="bold yellow")
-    sections = document.full()
-    pictures = _pictures(sections, console)
-    for number, section in enumerate(sections):
-        shown = tuple(part for part in section.parts if not (isinstance(part, Figure) and part.name not in pictures))
+    for number, section in enumerate(document.shown(full=True)):
+        # Pictures that only a page can draw have a table beside them, or one that stands elsewhere here.
+        shown = [part for part in section.parts if not (isinstance(part, Figure) and not part.chart.drawn)]
         if not shown:
             continue
         if number or not document.headline:
             heading_on(console, section.title)
         for place, part in enumerate(shown):
-            if place and not (isinstance(part, Text | TableOf) and isinstance(shown[place - 1], type(part))):
+            if place and not (isinstance(part, Text) and isinstance(shown[place - 1], Text)):
                 console.print()
-            _part(console, part, pictures)
+            _part(console, part)
     return text_of(out)
 
 
-def _pictures(sections: tuple[Section, ...], console: Console) -> dict[str, object]:
-    drawn = next((part for section in sections for part in section.parts if isinstance(part, Figure)), None)
-    if drawn is None:
-        return {}
-    return dict(in_unit_of(drawn.analysis, pictures_of(drawn.analysis, picture_width(console))))
-
-
-def _part(console: Console, part: Part, pictures: dict[str, object]) -> None:
+def _part(console: Console, part: Part) -> None:
     if isinstance(part, Text):
         line_on(console, part.text, style=TONES.get(part.tone, ""))
     elif isinstance(part, Facts):
@@ -161,40 +127,37 @@ def _part(console: Console, part: Part, pictures: dict[str, object]) -> None:
     elif isinstance(part, Bars):
         facts_on(console, () if part.has_table else tuple((bar.label, bar.text) for bar in part.bars))
     elif isinstance(part, Values):
-        copyable_on(console, "", "\n".join(f"{name}: {value}" for name, value in part.values))
-    elif isinstance(part, TableOf):
-        folded, more = _folded(part.table)
-        table_on(console, folded, heading=part.heading, styles=tuple(ROW_STYLES[mark] for mark in part.marks))
-        if more:
-            line_on(console, more, style="dim")
+        copyable_on(console, "\n".join(f"{name}: {value}" for name, value in part.values))
+    elif isinstance(part, Table):
+        _table(console, part)
     elif isinstance(part, Flow):
-        table_on(console, part.table, heading=False)
+        table_on(console, part.table)
     elif isinstance(part, Figure):
-        picture_on(console, pictures.get(part.name), heading=part.heading)  # type: ignore[arg-type]
-    elif isinstance(part, Copyable):
-        if not part.is_file:
-            copyable_on(console, part.label, part.text)
-        else:
-            line_on(console, f"{part.label}: cs_input_analyzer report RUN.json --format sbatch", style="dim")
-    else:
+        chart_on(console, part.chart, heading=part.heading)
+    elif isinstance(part, Card):
         _card(console, part)
+    elif part.instead:
+        line_on(console, f"{part.label}: {part.instead}", style="dim")
+    else:
+        copyable_on(console, part.text, part.label)
 
 
 def _card(console: Console, card: Card) -> None:
-    view, change = card.view, f"{card.change}: " if card.change else ""
-    line_on(console, f"{change}{view.severity} {view.code}: {view.message}", style=SEVERITY_STYLES[view.severity])
-    facts_on(console, view.facts)
-    for mark, text in view.change:
+    change = f"{card.change}: " if card.change else ""
+    line_on(console, f"{change}{card.severity} {card.code}: {card.message}", style=SEVERITY_STYLES[card.severity])
+    facts_on(console, card.facts)
+    for mark, text in card.code_change:
         line_on(console, f"{mark} {text}", style=CHANGE_STYLES[mark], indent="    ")
 
 
-def _folded(table: Table) -> tuple[Table, str]:
-    """The table without its minor rows, and a line about them; the table as it is where there are hardly any."""
-    from dataclasses import replace
-
+def _table(console: Console, table: Table) -> None:
+    """The table, minor rows in one line below it where there are several."""
+    styles = [ROW_STYLES[mark] for mark in table.marks]
     if len(table.minor) < 2 or table.strong in table.minor:
-        return table, ""
+        table_on(console, table, styles)
+        return
     rows = tuple(row for place, row in enumerate(table.rows) if place not in table.minor)
     strong = None if table.strong is None else table.strong - sum(place < table.strong for place in table.minor)
+    table_on(console, replace(table, rows=rows, strong=strong), styles)
     names = ", ".join(table.rows[place][0] for place in table.minor)
-    return replace(table, rows=rows, strong=strong), f"{len(table.minor)} more rows under 1 % each: {names}"
+    line_on(console, f"{len(table.minor)} more rows under 1 % each: {names}", style="dim")

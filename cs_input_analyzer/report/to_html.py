@@ -1,4 +1,5 @@
-"""Document -> one self-contained HTML page: no request leaves it, and it holds its record, so that `report RUN.html` reads it back.
+"""Document -> one self-contained HTML page, or a card for a notebook: no request leaves them, and `report RUN.html` reads back the
+record that the page holds.
 
 The templates escape by default (autoescape) and refuse a misspelt name (StrictUndefined); control characters are made visible on
 the way out. What draws the pictures is copied into the page, which therefore looks the same without a network, and in years.
@@ -8,22 +9,20 @@ from __future__ import annotations
 
 import functools
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cs_input_analyzer.errors import AnalyzerError
 from cs_input_analyzer.records import Analysis
-from cs_input_analyzer.report.document import Document, Figure, Flow, Section, in_unit_of
-from cs_input_analyzer.report.excerpt import excerpt
+from cs_input_analyzer.report.charts.view import CONFIG, Chart
+from cs_input_analyzer.report.document import Document, Figure
 from cs_input_analyzer.report.glossary import MEANINGS, Glossary
 from cs_input_analyzer.report.to_json import script_safe, to_embedded_json
 from cs_input_analyzer.report.wording import visible
+from cs_input_analyzer.report.workers import excerpt
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-
-    from cs_input_analyzer.report.charts import Chart
 
 PAGE = "report.html.j2"
 # What draws the pictures, in the order in which one needs the other.
@@ -31,64 +30,33 @@ LIBRARY = ("vega.min.js", "vega-lite.min.js", "vega-embed.min.js")
 
 
 def to_html(document: Document) -> str:
-    """The page as text.
-
-    A run of thousands of workers is shown, and held, by some of them; the page says by which.
+    """The page as text. A run of thousands of workers is held by some of them; the page says by which.
 
     Raises:
         AnalyzerError: the templates are not where an installation keeps them.
     """
     from markupsafe import Markup
 
-    analysis = document.record if isinstance(document.record, Analysis) else None
-    charts = _charts(analysis)
-    record = document.record if analysis is None else excerpt(analysis)
-    sections = _drawn(document.sections, charts)
-    return render_page(
-        PAGE,
-        document=document,
-        first=_drawn(document.first, charts),
-        sections=sections,
-        charts=charts,
-        flow=_flow(document, analysis),
-        glossary=Glossary(),
-        meanings=MEANINGS,
-        record=Markup(to_embedded_json(record)),
-        specs=Markup(_specs(charts)),
-        library=Markup(_library() if charts else ""),
+    sections = (*document.first, *document.sections)
+    charts = [part.chart for section in sections for part in section.parts if isinstance(part, Figure)]
+    record = excerpt(document.record) if isinstance(document.record, Analysis) else document.record
+    return (
+        _environment()
+        .get_template(PAGE)
+        .render(
+            document=document,
+            glossary=Glossary(),
+            meanings=MEANINGS,
+            record=Markup(to_embedded_json(record)),
+            specs=Markup(_specs(charts)),
+            library=Markup(_library() if charts else ""),
+        )
     )
 
 
-def render_page(name: str, **view: object) -> str:
-    """The template `name`. Raises AnalyzerError as `to_html`."""
-    return _environment().get_template(name).render(**view)
-
-
-def _charts(analysis: Analysis | None) -> dict[str, Chart]:
-    if analysis is None:
-        return {}
-    from cs_input_analyzer.report.charts import charts_of
-
-    return in_unit_of(analysis, charts_of(analysis))
-
-
-def _drawn(sections: tuple[Section, ...], charts: dict[str, Chart]) -> tuple[Section, ...]:
-    """Without the pictures that there is nothing to draw for, and the sections that held nothing else."""
-    kept = (
-        replace(section, parts=tuple(part for part in section.parts if not (isinstance(part, Figure) and part.name not in charts)))
-        for section in sections
-    )
-    return tuple(section for section in kept if section.parts)
-
-
-def _flow(document: Document, analysis: Analysis | None) -> object:
-    """The rows of the pipeline's picture."""
-    flow = next((part for section in document.sections for part in section.parts if isinstance(part, Flow)), None)
-    if flow is None or analysis is None:
-        return None
-    from cs_input_analyzer.report.charts import pipeline_rows
-
-    return in_unit_of(analysis, pipeline_rows(analysis, dict(flow.anchors)))
+def to_card(document: Document) -> str:
+    """What a notebook shows: a `<div>` with the short report, without scripts. Raises AnalyzerError as `to_html`."""
+    return _environment().get_template("card.html.j2").render(document=document, sections=document.shown(full=False))
 
 
 def templates_dir() -> Path:
@@ -126,21 +94,15 @@ def _shown(value: object) -> object:
     return visible(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
 
 
-def _specs(charts: dict[str, Chart]) -> str:
+def _specs(charts: list[Chart]) -> str:
     """The specifications by picture and panel, with the look that they share."""
-    from cs_input_analyzer.report.charts import CONFIG
-
-    plots = {f"{chart.name}-{place}": panel.spec for chart in charts.values() for place, panel in enumerate(chart.panels)}
+    plots = {f"{chart.name}-{place}": panel.spec for chart in charts for place, panel in enumerate(chart.panels)}
     return script_safe(json.dumps({"config": CONFIG, "plots": plots}, allow_nan=False))
 
 
 @functools.cache
 def _library() -> str:
-    """The charting library as one text. It must not end the element that it is put into.
-
-    Raises:
-        AnalyzerError: the installation lacks it.
-    """
+    """The charting library as one text, which must not end the element that it is put into. Raises AnalyzerError as `to_html`."""
     try:
         parts = [(templates_dir() / "vendor" / name).read_text(encoding="utf-8") for name in LIBRARY]
     except OSError as error:

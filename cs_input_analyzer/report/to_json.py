@@ -14,12 +14,12 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cs_input_analyzer.errors import UsageError
-from cs_input_analyzer.records import SCHEMA_VERSION, Analysis, Comparison, RunInspection, ValidationRow
-from cs_input_analyzer.report.old_runs import completed
+from cs_input_analyzer.records import SCHEMA_VERSION, Analysis, Comparison, Estimate, RunInspection, ValidationRow
 from cs_input_analyzer.units import format_bytes
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def to_json(analysis: Analysis | Comparison | RunInspection, *, indent: int | No
     Raises:
         ValueError: a number is NaN or infinite (missing is `None`): our own bug, told with its place.
     """
-    return json.dumps(_plain(analysis, ()), indent=indent, allow_nan=False, ensure_ascii=False) + "\n"
+    return json.dumps(plain(analysis), indent=indent, allow_nan=False, ensure_ascii=False) + "\n"
 
 
 def to_embedded_json(analysis: Analysis | Comparison | RunInspection) -> str:
@@ -68,7 +68,7 @@ def script_safe(text: str) -> str:
     return NOT_IN_SCRIPT.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def _plain(value: object, place: Place) -> object:
+def plain(value: object, place: Place = ()) -> object:
     """Records, mappings and tuples as what `json` writes; derived numbers that readers expect are added here."""
     if isinstance(value, str):
         return LONE_SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", value)
@@ -77,22 +77,16 @@ def _plain(value: object, place: Place) -> object:
     if value is None or isinstance(value, (bool, int, float)):
         return value
     if isinstance(value, Mapping):
-        return {str(_plain(str(key), place)): _plain(item, (*place, str(key))) for key, item in value.items()}
+        return {str(plain(str(key), place)): plain(item, (*place, str(key))) for key, item in value.items()}
     if isinstance(value, (tuple, list)):
-        return [_plain(item, (*place, index)) for index, item in enumerate(value)]
+        return [plain(item, (*place, index)) for index, item in enumerate(value)]
     if dataclasses.is_dataclass(value):
-        document = {field.name: _plain(getattr(value, field.name), (*place, field.name)) for field in dataclasses.fields(value)}
-        if isinstance(value, ValidationRow):
-            document |= _error_ratio(value)
+        document = {field.name: plain(getattr(value, field.name), (*place, field.name)) for field in dataclasses.fields(value)}
+        # Nothing where there is no base for a relative error: nothing was delivered, or next to nothing.
+        if isinstance(value, ValidationRow) and value.error_ratio is not None and math.isfinite(value.error_ratio):
+            document["error_ratio"] = value.error_ratio
         return document
     raise ValueError(f"{_path(place)} is a {type(value).__name__}, which a run file cannot hold")
-
-
-def _error_ratio(row: ValidationRow) -> dict[str, object]:
-    """Nothing where there is no base for a relative error: nothing was delivered, or next to nothing."""
-    if row.error_ratio is None or not math.isfinite(row.error_ratio):
-        return {}
-    return {"error_ratio": row.error_ratio}
 
 
 # --- reading -----------------------------------------------------------------------------------------------------------------
@@ -155,7 +149,7 @@ def from_json(text: str, *, origin: str) -> Analysis:
     for place, problem in _unreadable_values(document, ()):
         raise UsageError(f"{origin}: {_path(place)}: {problem}")
     try:
-        return completed(_adapter().validate_json(text.encode("utf-8"), strict=True), document)
+        return _completed(_adapter().validate_json(text.encode("utf-8"), strict=True), document)
     except ValidationError as error:
         raise UsageError(f"{origin}: {_mistakes(error, document)}") from None
     except UsageError as error:  # of a record that cannot be made of these numbers
@@ -272,6 +266,34 @@ def _reason(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror.lower()
     return str(error).partition("\n")[0]
+
+
+# --- runs of release 0.1 -----------------------------------------------------------------------------------------------------
+
+
+def _completed(run: Analysis, document: Mapping[str, object]) -> Analysis:
+    """The run with what release 0.1 did not store: it stood in a text, or was searched for again. `document` is its JSON."""
+    if "supply" in document:
+        return run
+    plan, model = run.recommendation, run.capacity
+    if plan is not None:
+        marked = tuple(replace(other, is_current=other.note.startswith("current launch")) for other in plan.alternatives)
+        plan = replace(plan, alternatives=marked)
+    if model is not None:
+        model = replace(model, ceilings=tuple(replace(at, is_storage=at.name.startswith("storage")) for at in model.ceilings))
+    return replace(run, recommendation=plan, capacity=model, supply=searched_supply(run))
+
+
+def searched_supply(run: Analysis) -> Estimate | None:
+    """The rate that the verdict judged: predicted for its layout if there is a prediction, else measured there."""
+    layout, plan = run.verdict_layout, run.recommendation
+    if plan is not None:
+        predicted = {other.layout: other.predicted_samples_per_s for other in reversed(plan.alternatives)}
+        predicted[plan.layout] = plan.predicted_samples_per_s
+        if layout in predicted:
+            return predicted[layout]
+    probes = (launch for launch in reversed(run.measurements) if launch.role == "probe" and launch.layout == layout)
+    return next((launch.samples_per_s for launch in probes), None)
 
 
 # --- schema ------------------------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from cs_input_analyzer.report.document import Bars, Card, Copyable, Document, Facts, Figure, Flow, Part, TableOf, Text, Values
+from cs_input_analyzer.report.document import Bars, Card, Copyable, Document, Facts, Flow, Part, Text, Values
 from cs_input_analyzer.report.tables import Table
 from cs_input_analyzer.report.wording import one_line, visible
 
@@ -18,7 +18,7 @@ def to_markdown(document: Document, *, full: bool = False) -> str:
     """GitHub's Markdown. No text of a user can act in it: it is escaped, or stands in a code block."""
     lines = [f"## {_plain(document.headline or document.title)}", "", _code(document.name)]
     lines += [line for notice in document.notices for line in ("", f"**{_plain(notice)}**")]
-    for section in document.full() if full else document.brief():
+    for section in document.shown(full=full):
         body = [line for part in section.parts for line in _part(part)]
         if body:
             lines += ["", f"### {_plain(section.title)}", *body]
@@ -38,23 +38,21 @@ def _part(part: Part) -> Iterator[str]:
         yield from _block("\n".join(f"{name}: {value}" for name, value in part.values))
     elif isinstance(part, Copyable):
         yield from ("", _plain(part.label), *_block(part.text))
-    elif isinstance(part, TableOf | Flow):
-        yield from _table(part.table)
+    elif isinstance(part, Table | Flow):
+        yield from _table(part if isinstance(part, Table) else part.table)
     elif isinstance(part, Card):
         yield from _card(part)
-    elif isinstance(part, Figure):
-        return
 
 
 def _card(card: Card) -> Iterator[str]:
     place = f" {_code(card.at or card.op)}" if card.at or card.op else ""
     gain = f" **{_plain(card.gain)}**" if card.gain else ""
     change = f"{card.change}: " if card.change else ""
-    yield f"- {change}{_plain(card.view.code)}{place}{gain}: {_plain(card.fix or card.view.message)}"
+    yield f"- {change}{_plain(card.code)}{place}{gain}: {_plain(card.fix or card.message)}"
     if not card.is_brief:
-        yield from (f"  - {_plain(label)}: {_plain(text)}" for label, text in card.view.facts)
-        if card.view.change:
-            yield from (f"  {line}" for line in _block("\n".join(f"{mark} {text}" for mark, text in card.view.change), "diff"))
+        yield from (f"  - {_plain(label)}: {_plain(text)}" for label, text in card.facts)
+        if card.code_change:
+            yield from (f"  {line}" for line in _block("\n".join(f"{mark} {text}" for mark, text in card.code_change), "diff"))
 
 
 def _pairs(pairs: Sequence[tuple[str, str]]) -> Iterator[str]:

@@ -1,19 +1,5 @@
-"""Analysis -> compact JSON for scripts and agents: the answer, and nothing of what it rests on.
-
-Fields, all of them always there; null is unknown:
-
-    verdict         `input_bound`, `balanced`, `accelerator_bound` or `unknown`; `confidence`: its probability, 0 to 1
-    unit            of all rates: `samples/s`, or `elements/s` where nobody knows how many samples an element holds
-    supply, demand  `{estimate, low, high}`, a 90 % interval, per second
-    launch          `nodes`, `tasks_per_node`, `cpus_per_task`, `predicted`, `meets_demand`, `limited_by`, `csrun_wse`, `srun`;
-                    null where none is recommended, then `no_plan` says why
-    findings        three at most, by gain: `code`, `severity`, `source` (`path:line`), `op`, `message`, `fix`, `gain` (rate with
-                    the fix over rate without, measured; null where it was not), `is_gain` (proven, and more than noise)
-    finding_count   of all findings
-    unknowns        three at most, widest first: `option` that closes the gap, `what` is not known
-    interrupted     whether the run was stopped before its end
-    next            the command to type next
-"""
+"""Analysis -> compact JSON for scripts and agents: the answer, and nothing of what it rests on. docs/interfaces.md has its fields,
+all of them always there; null is unknown."""
 
 from __future__ import annotations
 
@@ -22,15 +8,15 @@ import json
 from typing import Any
 
 from cs_input_analyzer.records import Analysis, Estimate, Finding, LaunchPlan
-from cs_input_analyzer.report.run_document import FINDINGS_SHOWN, UNKNOWNS_SHOWN, by_gain, next_command
-from cs_input_analyzer.report.unknowns import unknowns
+from cs_input_analyzer.report.findings import FINDINGS_SHOWN, by_gain
+from cs_input_analyzer.report.plan import unknowns
+from cs_input_analyzer.report.run_document import UNKNOWNS_SHOWN, next_command
 from cs_input_analyzer.report.wording import supply_of
 
 
-def to_summary(analysis: Analysis) -> str:
-    """The fields that the module's documentation lists, one line each."""
-    samples = analysis.pipeline.samples_per_element
-    plan = analysis.recommendation
+def to_summary(analysis: Analysis, run_file: str) -> str:
+    """One field a line. `run_file`: the run's own, for the commands that it names."""
+    samples, plan = analysis.pipeline.samples_per_element, analysis.recommendation
     found = {
         "verdict": analysis.verdict,
         "confidence": analysis.confidence,
@@ -41,9 +27,9 @@ def to_summary(analysis: Analysis) -> str:
         "no_plan": analysis.no_plan,
         "findings": [_finding(finding) for finding in by_gain(analysis.findings)[:FINDINGS_SHOWN]],
         "finding_count": len(analysis.findings),
-        "unknowns": [{"option": option, "what": what} for option, what in unknowns(analysis)[:UNKNOWNS_SHOWN]],
+        "unknowns": [{"option": option, "what": what} for option, what in unknowns(analysis, run_file)[:UNKNOWNS_SHOWN]],
         "interrupted": analysis.interrupted,
-        "next": next_command(analysis),
+        "next": next_command(analysis, run_file),
     }
     lines = (f"  {json.dumps(name)}: {json.dumps(value, allow_nan=False)}" for name, value in found.items())
     return "{\n" + ",\n".join(lines) + "\n}\n"
@@ -54,13 +40,14 @@ def _rate(rate: Estimate | None) -> dict[str, float] | None:
 
 
 def _launch(plan: LaunchPlan) -> dict[str, Any]:
+    lines = plan.launch
     return {
         **dataclasses.asdict(plan.layout),
         "predicted": _rate(plan.predicted_samples_per_s),
         "meets_demand": plan.meets_demand,
         "limited_by": plan.limited_by,
-        "csrun_wse": plan.launch.csrun_wse if plan.launch is not None else None,
-        "srun": plan.launch.srun if plan.launch is not None else None,
+        "csrun_wse": lines.csrun_wse if lines is not None else None,
+        "srun": lines.srun if lines is not None else None,
     }
 
 

@@ -1,52 +1,131 @@
-"""The workers of one measurement, one by one; of thousands, those that a reader must see."""
+"""What was measured, launch by launch, node by node, worker by worker; of thousands, those that a reader must see."""
 
 from __future__ import annotations
 
-from cs_input_analyzer.records import Measurement, WorkerResult
-from cs_input_analyzer.report.tables import STATUS_WORDS, Column, Table, rate_cells
-from cs_input_analyzer.report.wording import one_line
-from cs_input_analyzer.units import format_bytes, format_count, format_seconds
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
 
-__all__ = ["MOST_WORKERS", "workers_table", "workers_to_show"]
+from cs_input_analyzer.records import Analysis, Measurement, Scaling, WorkerResult
+from cs_input_analyzer.report.tables import STATUS_WORDS, Table, bare_rate, layout, number, rates, table_of, text, value_of
+from cs_input_analyzer.report.wording import Pairs, one_line, workers_text
+from cs_input_analyzer.units import counted, format_bytes, format_bytes_per_s, format_count, format_ratio, format_seconds
 
 MOST_WORKERS = 60
+# Workers and nodes that a sentence names; more are counted.
+NAMED = 5
+# On a page, a worker is about 1.3 kB of JSON, a number of a trace 20 bytes: these make two megabytes at most.
+MOST_HELD = 600
+MOST_NUMBERS = 60_000
+# Of a run that is too large, so many workers of each measurement keep their traces: the pictures need no more.
+TRACED_WORKERS = 8
+TOGETHER = rates("samples/s", "samples per second of all workers together", "samples_per_s")
 
-COLUMNS = (
-    Column(name="worker", meaning="its index in TF_CONFIG, among those that stream", is_number=True),
-    Column(name="node", meaning="the host it ran on"),
-    Column(name="samples/s", meaning="samples per second of this worker, in its steady window", is_number=True),
-    Column(name="90 %\ninterval", meaning="where its true rate lies with 90 % probability", is_number=True),
-    Column(name="CPU per\nsample", meaning="user and system CPU time of all its threads for one sample", is_number=True),
-    Column(name="first\nbatch", meaning="from the start of iterating to its first batch", is_number=True, needs_width=120),
-    Column(name="gap\np50", meaning="time between two batches that half of them stay under", is_number=True, needs_width=120),
-    Column(name="gap\np99", meaning="time between two batches that 99 % of them stay under", is_number=True, needs_width=72),
-    Column(
-        name="read per\nsample",
-        meaning="bytes that the pipeline asked the file system for, for one sample",
-        is_number=True,
+
+def _worst(of: str) -> Callable[[Measurement], Any]:
+    """The largest of the workers: what a plan must reckon with."""
+    return lambda launch: max((value for worker in launch.workers if (value := value_of(worker, of)) is not None), default=None)
+
+
+def measured_table(analysis: Analysis) -> Table:
+    """Every layout that ran, in the order in which it ran."""
+    columns = (
+        layout(of=lambda launch: f"{launch.layout}{' validate' if launch.role == 'validate' else ''}"),
+        number(
+            "workers",
+            "workers started, of those that TF_CONFIG announced",
+            lambda launch: workers_text(len(launch.workers), launch.num_workers),
+            str,
+        ),
+        *TOGETHER,
+        number(
+            "CPU per\nsample",
+            "user and system CPU time of all threads for one sample, the costliest worker",
+            _worst("cpu_s_per_sample"),
+            format_seconds,
+        ),
+        number(
+            "first\nbatch",
+            "from the start of iterating to the first batch, the slowest worker",
+            _worst("first_batch_s"),
+            format_seconds,
+        ),
+        number("private\nmemory", "memory that one worker holds alone, the largest of them", _worst("private_bytes"), format_bytes),
+        number("peak\nRSS", "peak resident memory, shared pages included", _worst("peak_rss_bytes"), format_bytes, needs_width=92),
+        text("status", "whether the workers lived to the end", _status, is_long=True),
+        text("why", "what this layout was to tell", lambda launch: launch.why or None, is_long=True, needs_width=132),
+    )
+    caption = "Every layout that ran: nodes x tasks per node x CPUs per task."
+    return table_of("Measured", columns, analysis.measurements, caption=caption)
+
+
+def _status(launch: Measurement) -> str | None:
+    counts: dict[str, int] = {}
+    for worker in launch.workers:
+        counts[worker.status] = counts.get(worker.status, 0) + 1
+    if len(counts) == 1:
+        return STATUS_WORDS[next(iter(counts))]
+    return ", ".join(f"{count} {STATUS_WORDS[status]}" for status, count in counts.items()) or None
+
+
+def troubles(analysis: Analysis) -> tuple[str, ...]:
+    """One line for each worker that did not end well, with what it said."""
+    lines: list[str] = []
+    for launch in analysis.measurements:
+        bad = [worker for worker in launch.workers if worker.status != "done"]
+        for worker in bad[:NAMED]:
+            said = f": {worker.message.strip()}" if worker.message.strip() else ""
+            lines.append(f"{launch.layout}, worker {worker.index} on {one_line(worker.node)}: {STATUS_WORDS[worker.status]}{said}")
+        if len(bad) > NAMED:
+            lines.append(f"{launch.layout}: {format_count(len(bad) - NAMED)} more workers did not end well")
+    return tuple(lines)
+
+
+# --- one by one --------------------------------------------------------------------------------------------------------------
+
+WORKER_COLUMNS = (
+    number("worker", "its index in TF_CONFIG, among those that stream", "index"),
+    text("node", "the host it ran on", "node"),
+    *rates("samples/s", "samples per second of this worker, in its steady window", "samples_per_s"),
+    number("CPU per\nsample", "user and system CPU time of all its threads for one sample", "cpu_s_per_sample", format_seconds),
+    number("first\nbatch", "from the start of iterating to its first batch", "first_batch_s", format_seconds, needs_width=120),
+    number("gap\np50", "time between two batches that half of them stay under", "batch_gap_s.p50", format_seconds, needs_width=120),
+    number("gap\np99", "time between two batches that 99 % of them stay under", "batch_gap_s.p99", format_seconds, needs_width=72),
+    number(
+        "read per\nsample",
+        "bytes that it asked the file system for, for one sample",
+        "bytes_read_per_sample",
+        format_bytes,
         needs_width=120,
     ),
-    Column(name="private\nmemory", meaning="memory that it holds alone", is_number=True),
-    Column(name="status", meaning="whether it lived to the end", is_long=True),
+    number("private\nmemory", "memory that it holds alone", "private_bytes", format_bytes),
 )
 
 
-def workers_table(measurement: Measurement) -> Table:
+def workers_table(launch: Measurement) -> Table:
     """One row for each worker, the slowest standing out."""
-    shown = workers_to_show(measurement.workers, MOST_WORKERS)
+    shown, slow = workers_to_show(launch.workers, MOST_WORKERS), {worker.index for worker in launch.stragglers}
     remarks: tuple[str, ...] = ()
-    if len(shown) < len(measurement.workers):
+    if len(shown) < len(launch.workers):
         remarks = (
-            f"{format_count(len(shown))} of {format_count(len(measurement.workers))} workers are shown: those that did not end "
+            f"{format_count(len(shown))} of {format_count(len(launch.workers))} workers are shown: those that did not end "
             "well, the slowest, and of the others some, evenly from slow to fast.",
         )
-    rates = [(worker.samples_per_s.estimate, place) for place, worker in enumerate(shown) if worker.samples_per_s is not None]
-    return Table(
-        title=f"Workers of {measurement.layout}",
-        columns=COLUMNS,
-        rows=tuple(_row(worker) for worker in shown),
-        strong=min(rates)[1] if len(rates) > 1 else None,
+    status = text(
+        "status",
+        "whether it lived to the end, and whether it stayed clearly behind the others",
+        lambda worker: f"{STATUS_WORDS[worker.status]}{', straggler' if worker.index in slow else ''}",
+        is_long=True,
+    )
+    timed = [(worker.samples_per_s.estimate, place) for place, worker in enumerate(shown) if worker.samples_per_s is not None]
+    return table_of(
+        f"Workers of {launch.layout}",
+        (*WORKER_COLUMNS, status),
+        shown,
+        strong=min(timed)[1] if len(timed) > 1 else None,
         remarks=remarks,
+        caption="One row for each worker, the slowest standing out.",
+        heading=True,
     )
 
 
@@ -56,10 +135,8 @@ def workers_to_show(workers: tuple[WorkerResult, ...], most: int) -> tuple[Worke
     if len(workers) <= most:
         return workers
     quarter = max(1, most // 4)
-    by_rate = sorted(
-        (place for place, worker in enumerate(workers) if worker.samples_per_s is not None),
-        key=lambda place: _rate(workers[place]),
-    )
+    timed = [(worker.samples_per_s.estimate, place) for place, worker in enumerate(workers) if worker.samples_per_s is not None]
+    by_rate = [place for _, place in sorted(timed)]
     bad = [place for place, worker in enumerate(workers) if worker.status != "done"]
     kept = {*bad[:quarter], *by_rate[:quarter], *by_rate[-1:]}
     others = [place for place in by_rate if place not in kept]
@@ -68,21 +145,136 @@ def workers_to_show(workers: tuple[WorkerResult, ...], most: int) -> tuple[Worke
     return tuple(worker for place, worker in enumerate(workers) if place in kept)
 
 
-def _rate(worker: WorkerResult) -> float:
-    return worker.samples_per_s.estimate if worker.samples_per_s is not None else 0.0
+# --- several nodes -----------------------------------------------------------------------------------------------------------
 
 
-def _row(worker: WorkerResult) -> tuple[str, ...]:
-    gap = worker.batch_gap_s
-    return (
-        str(worker.index),
-        one_line(worker.node),
-        *rate_cells(worker.samples_per_s),
-        format_seconds(worker.cpu_s_per_sample),
-        format_seconds(worker.first_batch_s),
-        format_seconds(gap.p50 if gap is not None else None),
-        format_seconds(gap.p99 if gap is not None else None),
-        format_bytes(worker.bytes_read_per_sample),
-        format_bytes(worker.private_bytes),
-        STATUS_WORDS[worker.status],
+def shown_launch(analysis: Analysis) -> Measurement | None:
+    """The last launch over the most nodes; None where all ran on one."""
+    several = [launch for launch in analysis.measurements if launch.layout.nodes > 1]
+    most = max((launch.layout.nodes for launch in several), default=0)
+    return next((launch for launch in reversed(several) if launch.layout.nodes == most), None)
+
+
+def node_facts(analysis: Analysis) -> Pairs:
+    """Who stayed behind, how far apart the workers began, what the engine noted, what the storage gave."""
+    launch, facts = shown_launch(analysis), []
+    if launch is not None:
+        facts.append(("stragglers", straggler_text(launch)))
+        if launch.start_skew_s is not None:
+            facts.append(
+                ("begin", f"{format_count(len(launch.workers))} workers began within {format_seconds(launch.start_skew_s)}")
+            )
+    if analysis.scaling is not None:
+        facts.append(("storage", analysis.scaling.note))
+    facts += [("note", note) for note in dict.fromkeys(note for launch in analysis.measurements for note in launch.notes)]
+    return tuple((label, one_line(said)) for label, said in facts)
+
+
+def straggler_text(launch: Measurement) -> str:
+    """Names them, whole nodes first."""
+    slow = launch.stragglers
+    if not slow:
+        return "none: no worker lies clearly below the others"
+    by_node, everyone = _by_node(slow), _by_node(launch.measured_workers)
+    whole = {node: len(workers) for node, workers in by_node.items() if len(workers) == len(everyone[node])}
+    parts = [
+        f"all {format_count(count)} workers on {node}" if count > 1 else f"the worker on {node}" for node, count in whole.items()
+    ]
+    parts += [f"worker {worker.index} on {worker.node}" for worker in slow if worker.node not in whole]
+    more = f" and {format_count(len(parts) - NAMED)} more" if len(parts) > NAMED else ""
+    return f"{', '.join(parts[:NAMED])}{more}: clearly slower than the others, and a feed in turn waits for them"
+
+
+def node_table(launch: Measurement) -> Table:
+    """One row for each node of a launch."""
+
+    def of_rates(merge: Callable[[list[float]], float]) -> Callable[[Any], float | None]:
+        def merged(node: tuple[str, list[WorkerResult]]) -> float | None:
+            found = [worker.samples_per_s.estimate for worker in node[1] if worker.samples_per_s is not None]
+            return merge(found) if found else None
+
+        return merged
+
+    def delivered(node: tuple[str, list[WorkerResult]]) -> str:
+        return f"{sum(worker.samples_per_s is not None for worker in node[1])} of {len(node[1])}"
+
+    columns = (
+        text("node", "as Slurm calls it", lambda node: node[0]),
+        number("workers", "that delivered, of those started there", delivered, str),
+        number("samples/s", "samples per second of all workers together", of_rates(sum), bare_rate),
+        number("slowest\nworker", "samples per second of the slowest worker there", of_rates(min), bare_rate),
+        number("fastest\nworker", "samples per second of the fastest worker there", of_rates(max), bare_rate),
     )
+    nodes = sorted(_by_node(launch.workers).items())
+    return table_of(f"Nodes of {launch.layout}", columns, nodes, heading=True, caption="What cannot be known is a dash.")
+
+
+def scaling_table(scaling: Scaling) -> Table:
+    """The same workers on more and more nodes."""
+    first = scaling.points[0]
+    alone = first.samples_per_s.estimate / first.nodes if first.nodes else 0.0
+    columns = (
+        number("nodes", "that ran at once", "nodes"),
+        number("workers", "on all of them", "workers"),
+        *TOGETHER,
+        number("read", "bytes per second that all workers asked for together", "bytes_per_s.estimate", format_bytes_per_s),
+        number(
+            "per node",
+            "of the rate per node on the fewest",
+            lambda at: at.samples_per_s.estimate / at.nodes / alone if alone > 0 and at.nodes else None,
+            format_ratio,
+        ),
+        number(
+            "waiting", "share of their CPUs' time in which workers neither ran nor queued for a CPU", "wait_ratio", format_ratio
+        ),
+    )
+    return table_of("More nodes", columns, scaling.points, heading=True)
+
+
+def node_tables(analysis: Analysis) -> tuple[Table, ...]:
+    """All tables of the nodes; none where everything ran on one."""
+    launch = shown_launch(analysis)
+    scaled = (scaling_table(analysis.scaling),) if analysis.scaling is not None and analysis.scaling.points else ()
+    return (*scaled, node_table(launch)) if launch is not None else scaled
+
+
+def _by_node(workers: Sequence[WorkerResult]) -> dict[str, list[WorkerResult]]:
+    found: dict[str, list[WorkerResult]] = {}
+    for worker in workers:
+        found.setdefault(worker.node, []).append(worker)
+    return found
+
+
+# --- a run that fits a page --------------------------------------------------------------------------------------------------
+
+
+def excerpt(analysis: Analysis) -> Analysis:
+    """The run itself where it fits a page, else with some of its workers, or without some of their traces; `left_out` says which.
+
+    Every number that a prediction, the plan or a finding rests on stays: they are in records of their own.
+    """
+    workers = sum(len(launch.workers) for launch in analysis.measurements)
+    numbers = sum(_numbers(worker) for launch in analysis.measurements for worker in launch.workers)
+    if workers <= MOST_HELD and numbers <= MOST_NUMBERS:
+        return analysis
+    launches = len(analysis.measurements)
+    most = MOST_HELD if workers <= MOST_HELD else max(8, MOST_HELD // launches)
+    cut = tuple(_cut(launch, most, MOST_NUMBERS // launches) for launch in analysis.measurements)
+    missing, left_out = workers - sum(len(launch.workers) for launch in cut), ["the traces of most workers"]
+    if missing:
+        kept = "kept: those that did not end well, the slowest, and some evenly from slow to fast"
+        left_out.insert(0, f"{format_count(missing)} of {counted(workers, 'worker')} ({kept})")
+    return replace(analysis, measurements=cut, left_out=(*analysis.left_out, *left_out))
+
+
+def _numbers(worker: WorkerResult) -> int:
+    return len(worker.batch_gaps_s) + len(worker.block_samples_per_s)
+
+
+def _cut(launch: Measurement, most: int, numbers: int) -> Measurement:
+    kept = workers_to_show(launch.workers, most)
+    if len(kept) == len(launch.workers) and sum(map(_numbers, kept)) <= numbers:
+        return launch
+    traced = {worker.index for worker in workers_to_show(kept, TRACED_WORKERS)}
+    bare = (worker if worker.index in traced else replace(worker, batch_gaps_s=(), block_samples_per_s=()) for worker in kept)
+    return replace(launch, workers=tuple(bare))

@@ -11,7 +11,7 @@ from builders import make_analysis, make_estimate, make_finding, make_measuremen
 from page_runs import usual_run
 
 from cs_input_analyzer.records import Comparison, Tool
-from cs_input_analyzer.report import render_comparison
+from cs_input_analyzer.report import render
 from cs_input_analyzer.studies.compare import compare
 
 pytestmark = pytest.mark.browser
@@ -33,7 +33,7 @@ def changed() -> Comparison:
 def page_of(browser: Any, tmp_path: Path) -> Iterator[Any]:
     contexts = []
     path = tmp_path / "compare.html"
-    path.write_text(render_comparison(changed(), "html"), encoding="utf-8")
+    path.write_text(render(changed(), "html"), encoding="utf-8")
 
     def open_page(width: int, scheme: str, javascript: bool = True) -> tuple[Any, list[str]]:
         context = browser.new_context(

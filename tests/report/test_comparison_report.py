@@ -15,8 +15,8 @@ from test_to_html import Page
 
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.records import Comparison, Tool
-from cs_input_analyzer.report import render_comparison
-from cs_input_analyzer.report.comparison import compared_tables, doubts_table, headline, sides_table
+from cs_input_analyzer.report import render
+from cs_input_analyzer.report.comparison import doubts_table, headline, memory_table, ops_table, rates_table, sides_table
 from cs_input_analyzer.report.wording import visible
 from cs_input_analyzer.studies.compare import compare
 
@@ -63,18 +63,18 @@ def hostile(found: Comparison, text: str) -> Comparison:
 @pytest.mark.parametrize("width", [40, 80, 120, 200])
 @pytest.mark.parametrize("found", [changed(), same()], ids=["changed", "same"])
 def test_the_console_keeps_its_width_and_has_no_color_unless_asked(found: Comparison, width: int) -> None:
-    text = render_comparison(found, "console", full=True, width=width)
+    text = render(found, "console", full=True, width=width)
     assert [line for line in text.split("\n") if cell_len(line) > width] == []
     assert "\x1b" not in text
-    colored = render_comparison(found, "console", full=True, width=width, color=True)
+    colored = render(found, "console", full=True, width=width, color=True)
     assert re.sub(r"\x1b\[[\d;]*m", "", colored).split() == text.split()
 
 
 @pytest.mark.parametrize("found", [changed(), same()], ids=["changed", "same"])
 def test_console_and_page_hold_every_cell(found: Comparison) -> None:
-    page = " ".join(Page(render_comparison(found, "html")).text.split())
-    console = " ".join(render_comparison(found, "console", full=True, width=400).split())
-    tables = [sides_table(found).table, *(marked.table for marked in compared_tables(found)), doubts_table(found)]
+    page = " ".join(Page(render(found, "html")).text.split())
+    console = " ".join(render(found, "console", full=True, width=400).split())
+    tables = [make(found) for make in (sides_table, rates_table, ops_table, memory_table, doubts_table)]
     for cell in (headline(found), *(cell for table in tables for row in table.rows for cell in row)):
         assert " ".join(cell.split()) in page
         assert " ".join(cell.split()) in console
@@ -82,13 +82,13 @@ def test_console_and_page_hold_every_cell(found: Comparison) -> None:
 
 
 def test_changes_are_marked_and_noise_is_not() -> None:
-    text = render_comparison(changed(), "html")
+    text = render(changed(), "html")
     page = Page(text)
     classes = [attributes.get("class") for tag, attributes in page.tags if tag == "tr"]
     assert {"mark-worse", "mark-better", "mark-other", "mark-same"} <= set(classes)
     assert "SLOWER AND FASTER: 1 slower, 1 faster of 3 launches" in page.text
     assert "Doubts" in page.text
-    quiet = Page(render_comparison(same(), "html"))
+    quiet = Page(render(same(), "html"))
     assert {attributes.get("class") for tag, attributes in quiet.tags if tag == "tr"} <= {"mark-same", None}
     assert "NO DIFFERENCE SEEN" in quiet.text
     assert "Doubts" not in quiet.text
@@ -98,17 +98,17 @@ def test_it_says_how_small_a_change_could_be_seen() -> None:
     for form in ("console", "html"):
         assert re.search(
             r"a slowdown of less than about [\d.]+ % would not be seen",
-            " ".join(render_comparison(same(), form, full=True).split()),
+            " ".join(render(same(), form, full=True).split()),
         )
 
 
 def test_the_page_asks_nothing_of_the_network_and_holds_the_comparison() -> None:
     found = changed()
-    text = render_comparison(found, "html")
+    text = render(found, "html")
     assert re.findall(r"https?://|//[a-z]+\.|@import|url\(", text) == []
     page = Page(text)
     (held,) = [script for script, kind in zip(page.scripts, page.kinds, strict=True) if kind == "comparison"]
-    assert json.loads(held) == json.loads(render_comparison(found, "json"))
+    assert json.loads(held) == json.loads(render(found, "json"))
     assert len([1 for tag, attributes in page.tags if tag == "svg"]) == len(found.rates)
     ids = page.attribute("id")
     assert len(ids) == len(set(ids))
@@ -118,14 +118,14 @@ def test_the_page_asks_nothing_of_the_network_and_holds_the_comparison() -> None
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_names_act_nowhere(name: str) -> None:
     found = hostile(changed(), HOSTILE[name])
-    plain = Page(render_comparison(hostile(changed(), "plain"), "html"))
-    page = Page(render_comparison(found, "html"))
+    plain = Page(render(hostile(changed(), "plain"), "html"))
+    page = Page(render(found, "html"))
     assert [tag for tag, _ in page.tags] == [tag for tag, _ in plain.tags]
     for color in (False, True):
-        console = render_comparison(found, "console", full=True, color=color)
+        console = render(found, "console", full=True, color=color)
         ours = re.sub(r"\x1b\[[\d;]*m", "", console) if color else console
         assert re.findall(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\ud800-\udfff]", ours) == []
-    assert [line for line in render_comparison(found, "console", full=True, width=80).split("\n") if cell_len(line) > 80] == []
+    assert [line for line in render(found, "console", full=True, width=80).split("\n") if cell_len(line) > 80] == []
     if name in ("markup", "braces", "entity"):
         assert visible(HOSTILE[name]) in page.text
 
@@ -133,18 +133,18 @@ def test_hostile_names_act_nowhere(name: str) -> None:
 def test_hundreds_of_ops_are_cut_and_counted() -> None:
     long = run_of_a_long_pipeline()
     found = compare(long, long, tool=TOOL)
-    assert "more ops are not shown" in render_comparison(found, "console", full=True)
-    assert len(json.loads(render_comparison(found, "json"))["ops"]) > 400
+    assert "more ops are not shown" in render(found, "console", full=True)
+    assert len(json.loads(render(found, "json"))["ops"]) > 400
 
 
 def test_no_other_format() -> None:
     with pytest.raises(UsageError, match="console, html, md, json"):
-        render_comparison(same(), "csv")
+        render(same(), "csv")
 
 
 @pytest.mark.parametrize("name", ["plain", "script", "quotes", "entity", "newlines"])
 def test_the_page_is_valid(name: str) -> None:
     html5lib = pytest.importorskip("html5lib", reason="html5lib is not installed (it is in the extra `test`)")
     parser = html5lib.HTMLParser()
-    parser.parse(render_comparison(hostile(changed(), HOSTILE.get(name, name)), "html"))
+    parser.parse(render(hostile(changed(), HOSTILE.get(name, name)), "html"))
     assert [f"{place}: {code}" for place, code, _ in parser.errors] == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import re
 import subprocess
+from typing import Any
 
 import pytest
 from builders import make_alternative, make_analysis, make_estimate, make_finding, make_graph, make_layout, make_op, make_plan
@@ -13,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cs_input_analyzer.records import Analysis, Edit, Finding, Fixes
-from cs_input_analyzer.report import render
-from cs_input_analyzer.report.findings import LONGEST_CHANGE, change_of
+from cs_input_analyzer.report import render, render_tuning
+from cs_input_analyzer.report.findings import LONGEST_CHANGE, anchors_of, change_of, finding_cards
 from cs_input_analyzer.report.to_log import CLOSES, OPENS
 
 BEFORE = "    ds = (\n        ds.map(f)\n        .batch(4)\n    )"
@@ -92,6 +93,44 @@ def test_the_page_marks_the_change_for_who_does_not_see_colors() -> None:
     assert "<del>-     ds.map(f)</del>" in page
     assert "<ins>+     ds.map(f, num_parallel_calls=8)</ins>" in page
     assert 'class="change"' not in render(make_analysis(findings=(make_finding(),)), "html")
+
+
+# --- order and anchors ------------------------------------------------------------------------------------------------------
+
+
+def test_findings_stand_by_gain_and_then_by_severity() -> None:
+    findings = (
+        make_finding("CSI001", severity="info", measured_gain=None, proven=False),
+        make_finding("CSI002", measured_gain=make_estimate(1.2)),
+        make_finding("CSI003", severity="error", measured_gain=None, proven=False),
+        make_finding("CSI004", measured_gain=make_estimate(3.0)),
+        # Whether it gains anything cannot be told from noise, or whether it is the same pipeline.
+        make_finding("CSI005", severity="info", measured_gain=make_estimate(9.0, spread=0.95)),
+        make_finding("CSI006", severity="info", measured_gain=make_estimate(9.0), proven=False),
+    )
+    assert [card.code[-1] for card in finding_cards(findings)] == ["4", "2", "3", "1", "5", "6"]
+
+
+def test_anchors_name_the_rule_and_the_op_and_are_unique() -> None:
+    findings = (
+        make_finding("CSI104", op="map"),
+        make_finding("CSI104", op="map"),
+        make_finding("CSI104", op=None),
+        make_finding("CSI104", op="a b/<c>"),
+    )
+    assert list(anchors_of(findings).values()) == [
+        "finding-CSI104-map",
+        "finding-CSI104-map-2",
+        "finding-CSI104",
+        "finding-CSI104-a-b-c",
+    ]
+
+
+@given(st.lists(st.tuples(st.text(), st.none() | st.text()), max_size=8))
+def test_any_names_make_good_anchors(names: list[tuple[str, str | None]]) -> None:
+    anchors = anchors_of(tuple(make_finding(code, op=op) for code, op in names))
+    assert len(set(anchors.values())) == len(names)
+    assert all(re.fullmatch(r"finding-[A-Za-z0-9_-]+", anchor) for anchor in anchors.values())
 
 
 # --- whether to believe it -------------------------------------------------------------------------------------------------------
@@ -226,3 +265,20 @@ def test_habits_and_greps_work() -> None:
     for pattern, count in (("^WARNING.*input_fn", 1), ("^ERROR.*input_fn", 1), ("End of input_fn suggestions", 1)):
         done = subprocess.run(["grep", "-c", pattern], input=text, capture_output=True, text=True, timeout=20, check=False)
         assert done.stdout.strip() == str(count), pattern
+
+
+# --- tune ------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"edits": (EDIT,), "unproven_because": "not measured: no time was left"}, "CSI101: not measured: no time was left"),
+        ({"edits": ()}, "none of the findings proposes a change that could be tried"),
+    ],
+)
+def test_tune_says_why_nothing_was_kept(more: dict[str, Any], said: str) -> None:
+    finding = make_finding(proven=False, measured_gain=None, **more)
+    text = " ".join(render_tuning(make_analysis(findings=(finding,), fixes=None), width=80).split())
+    assert said in text
+    assert ("none of the findings" in text) == (not more["edits"])

@@ -12,8 +12,11 @@ from hypothesis import strategies as st
 from rendered import to_console, to_html
 
 from cs_input_analyzer.records import OpCost, Profile
-from cs_input_analyzer.report.costs import DETAILS, NARROW, costliest_op, costliest_sentence, op_cost_table, serial_sentence
+from cs_input_analyzer.report.costs import COST_COLUMNS, costliest_op, costliest_sentence, op_cost_table, serial_sentence
 from cs_input_analyzer.units import MISSING
+
+DETAILS = [column for column in COST_COLUMNS if column.needs_width]
+NARROW = [column for column in COST_COLUMNS[:-1] if not column.needs_width]
 
 
 def plain_op(name: str = "map", **fields: object) -> OpCost:

@@ -13,7 +13,7 @@ import cs_input_analyzer as csia
 from cs_input_analyzer.cli import main
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.report import FORMATS, render
-from cs_input_analyzer.report.frames import TABLES
+from cs_input_analyzer.report.to_csv import TABLES
 
 # Written by the code of 2026-11-21 before there were a capacity model, stations and samples per element; traces cut to be short.
 FILE = Path(__file__).with_name("run_0.1.0.json")

@@ -1,17 +1,21 @@
-"""Tables on the terminal: whatever the width, no digit is lost, and no number is broken where there is room for it."""
+"""Tables, bars and lines of heights on a terminal: whatever the width, no digit is lost, and every length is true."""
 
 from __future__ import annotations
 
 import io
+import math
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cs_input_analyzer.report.tables import Column, Table
-from cs_input_analyzer.report.terminal import GAP, LEAST_TEXT, console_on, table_on
+from cs_input_analyzer.report.terminal import GAP, LEAST_TEXT, LEVELS, bar, console_on, sparkline, table_on
+from cs_input_analyzer.units import MISSING, format_rate_short
 
 NUMBERS = st.from_regex(r"[1-9][0-9]{0,4}(\.[0-9]{1,2})?k?( to [1-9][0-9]{0,6})?", fullmatch=True)
 TEXTS = st.text("abcdefgh ", max_size=60)
+SCALES = {"k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
 
 @st.composite
@@ -24,47 +28,73 @@ def tables(draw: st.DrawFn) -> Table:
     return Table(title="", columns=columns, rows=tuple(draw(st.lists(row, min_size=1, max_size=5))))
 
 
-def printed(table: Table, width: int) -> str:
+@given(tables(), st.integers(40, 160))
+def test_no_digit_is_lost_and_where_there_is_room_no_number_and_no_word_is_broken(table: Table, width: int) -> None:
     out = io.StringIO()
-    table_on(console_on(out, width, color=False), table, heading=False)
-    return out.getvalue()
-
-
-@given(tables(), st.integers(40, 160))
-def test_numbers_stay_whole_where_there_is_room_beside_some_letters_of_each_text(table: Table, width: int) -> None:
-    needed = GAP * (len(table.columns) - 1)
-    for index, column in enumerate(table.columns):
-        longest = max(len(row[index]) for row in table.rows)
-        needed += max(longest, 3) if column.is_number else min(longest, LEAST_TEXT)
-    lines = printed(table, width).splitlines()
+    table_on(console_on(out, width, color=False), table)
+    lines = out.getvalue().splitlines()
     assert all(len(line) <= width for line in lines)
-    if needed > width:
-        return
-    for row in table.rows:
-        for cell, column in zip(row, table.columns, strict=True):
-            assert not column.is_number or any(cell in line for line in lines)
-
-
-@given(tables(), st.integers(40, 160))
-def test_no_digit_is_lost_at_any_width(table: Table, width: int) -> None:
-    body = "".join(printed(table, width).splitlines()[2:])
-    wanted = "".join(cell for row in table.rows for cell in row)
-    for digit in "0123456789":
-        assert body.count(digit) >= wanted.count(digit)
-
-
-@given(tables(), st.integers(40, 160))
-def test_no_word_is_broken_where_the_longest_of_each_text_fit_beside_the_numbers(table: Table, width: int) -> None:
-    needed = GAP * (len(table.columns) - 1)
+    body, wanted = "".join(lines[2:]), "".join(cell for row in table.rows for cell in row)
+    assert all(body.count(digit) >= wanted.count(digit) for digit in "0123456789")
+    beside_letters = beside_words = GAP * (len(table.columns) - 1)
     for index, column in enumerate(table.columns):
         cells = [row[index] for row in table.rows]
+        longest = max(map(len, cells))
         words = [3, *(len(word) for cell in cells for word in cell.split())]
         words += [len(cell.rstrip()) - len(cell.lstrip().partition(" ")[2].rstrip()) for cell in cells]  # the indent of the first
-        needed += max(3, *map(len, cells)) if column.is_number else max(words)
-    if needed > width:
-        return
-    lines = printed(table, width).splitlines()
-    assert all(len(line) <= width for line in lines)
-    shown = [word for line in lines[2:] for word in line.split()]
-    for row in table.rows:
-        assert all(word in shown for cell in row for word in cell.split())
+        beside_letters += max(longest, 3) if column.is_number else min(longest, LEAST_TEXT)
+        beside_words += max(3, longest) if column.is_number else max(words)
+    if beside_letters <= width:
+        numbers = [cell for row in table.rows for cell, column in zip(row, table.columns, strict=True) if column.is_number]
+        assert all(any(cell in line for line in lines) for cell in numbers)
+    if beside_words <= width:
+        shown = {word for line in lines[2:] for word in line.split()}
+        assert {word for row in table.rows for cell in row for word in cell.split()} <= shown
+
+
+@given(st.lists(st.floats(0, 1.7e308), max_size=200), st.integers(1, 80))
+def test_a_sparkline_has_the_heights_of_its_numbers(values: list[float], width: int) -> None:
+    line = sparkline(values, width)
+    assert len(line) <= width
+    assert bool(line) == bool(values)
+    if len(values) <= width:
+        heights = [LEVELS.index(character) for character in line]
+        assert all((height == 0) == (value == 0) for height, value in zip(heights, values, strict=True))
+        ranked = sorted(zip(values, heights, strict=True))
+        assert [height for _, height in ranked] == sorted(heights)
+        assert not any(values) or max(heights) == 8
+
+
+@given(st.floats(-1, 2), st.floats(-1, 2), st.integers(1, 60))
+def test_a_bar_grows_with_its_share_and_shows_its_mark(one: float, other: float, width: int) -> None:
+    small, large = (bar(share, width) for share in sorted((one, other)))
+    assert len(small) <= len(large) <= width
+    assert small.count("█") <= large.count("█")
+    marked = bar(one, width, mark=other)
+    assert len(marked) <= width
+    assert marked.count("│") == 1
+    assert abs(marked.index("│") - min(max(other, 0), 1) * width) <= 1
+
+
+@given(st.floats(min_value=1e-5, max_value=1e15))
+def test_a_short_rate_is_true_to_its_digits(rate: float) -> None:
+    text = format_rate_short(rate)
+    number, scale = (text[:-1], SCALES[text[-1]]) if text[-1] in SCALES else (text, 1.0)
+    assert math.isclose(float(number.replace(",", "")) * scale, rate, rel_tol=0.0051 if rate < 1000 else 0.00051)
+    assert len(text) <= 9
+
+
+@pytest.mark.parametrize(
+    ("rate", "text"),
+    [
+        (None, MISSING),
+        (0.0, "0"),
+        (980.0, "980"),
+        (9_999.4, "9,999"),
+        (9_999.6, "10.00k"),
+        (999_960.0, "1.000M"),
+        (-2e4, "-20.00k"),
+    ],
+)
+def test_short_rates(rate: float | None, text: str) -> None:
+    assert format_rate_short(rate) == text

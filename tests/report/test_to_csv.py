@@ -1,23 +1,121 @@
-"""One row per worker, units in the names, nothing that a spreadsheet would run."""
+"""Every table of a run, for spreadsheets and notebooks: all records, all fields, units in the names, nothing that runs."""
 
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
+import json
+from pathlib import Path
 
 import pytest
-from builders import make_analysis, make_bare_analysis, make_measurement, make_steady_state, make_worker
+from builders import make_analysis, make_bare_analysis, make_measurement, make_station, make_steady_state, make_worker
 from hostile import HOSTILE, hostile
 from hypothesis import HealthCheck, given, settings
+from page_runs import usual_run
 from record_strategies import analyses
 
-from cs_input_analyzer.records import Analysis
-from cs_input_analyzer.report.to_csv import to_csv
+from cs_input_analyzer.api import load_analysis
+from cs_input_analyzer.cli import main
+from cs_input_analyzer.errors import UsageError
+from cs_input_analyzer.records import Analysis, Finding, Op, OpCost
+from cs_input_analyzer.report import render, render_table
+from cs_input_analyzer.report.to_csv import TABLES, frames, to_csv
 from cs_input_analyzer.report.wording import visible
 
 
-def rows(analysis: Analysis) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(to_csv(analysis), newline="")))
+def rows(analysis: Analysis, table: str = "workers") -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(render_table(analysis, table), newline="")))
+
+
+def counts(run: Analysis) -> dict[str, int]:
+    """How many records of each kind there are, counted at the run itself."""
+    workers = [worker for item in run.measurements for worker in item.workers]
+    plan, capacity = run.recommendation, run.capacity
+    return {
+        "workers": len(workers),
+        "measurements": len(run.measurements),
+        "blocks": sum(len(worker.block_samples_per_s) for worker in workers),
+        "gaps": sum(len(worker.batch_gaps_s) for worker in workers),
+        "tuned": sum(len(worker.tuned) for worker in workers),
+        "ops": len(run.pipeline.ops),
+        "elements": len(run.pipeline.element_spec),
+        "costs": len(run.profile.ops) if run.profile else 0,
+        "stations": len(run.stations),
+        "reads": len(run.storage.reads) if run.storage else 0,
+        "capacity": len(capacity.workers) if capacity else 0,
+        "contention": len(capacity.contention) if capacity else 0,
+        "scaling": len(run.scaling.points) if run.scaling else 0,
+        "launches": 1 + len(plan.alternatives) if plan else 0,
+        "what_if": len(plan.what_if) if plan else 0,
+        "findings": len(run.findings),
+        "validation": len(run.validation.rows) if run.validation else 0,
+    }
+
+
+# --- all tables --------------------------------------------------------------------------------------------------------------
+
+
+def test_every_record_has_its_row_and_columns_do_not_depend_on_the_run() -> None:
+    columns = []
+    for run in (usual_run(), make_bare_analysis()):
+        expected, found = counts(run), frames(run)
+        assert set(expected) == set(TABLES)
+        assert {name: len(rows(run, name)) for name in TABLES} == {name: len(frame) for name, frame in found.items()} == expected
+        columns.append({name: list(frame.columns) for name, frame in found.items()})
+    assert columns[0] == columns[1]
+    assert all(len(names) == len(set(names)) for names in columns[0].values())
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@given(analyses())
+def test_any_run_makes_its_tables(analysis: Analysis) -> None:
+    assert {name: len(rows(analysis, name)) for name in TABLES} == counts(analysis)
+
+
+@pytest.mark.parametrize(("record", "table"), [(Op, "ops"), (OpCost, "costs"), (Finding, "findings")])
+def test_every_field_has_its_column(record: type, table: str) -> None:
+    columns = {name.partition(".")[0] for name in frames(usual_run())[table].columns}
+    assert {field.name for field in dataclasses.fields(record)} <= columns
+
+
+def test_numbers_arrive() -> None:
+    run = usual_run()
+    plan, costs = run.recommendation, rows(run, "costs")
+    assert plan is not None
+    assert run.profile is not None
+    assert [row["self_cpu_s_per_sample"] for row in costs] == [str(op.self_cpu_s_per_sample) for op in run.profile.ops]
+    first, *others = rows(run, "launches")
+    assert (first["role"], first["layout"]) == ("recommended", str(plan.layout))
+    assert float(first["predicted_samples_per_s.low"]) == plan.predicted_samples_per_s.low
+    assert [row["layout"] for row in others] == [str(other.layout) for other in plan.alternatives]
+    assert [json.loads(row["evidence"]) for row in rows(run, "findings")] == [dict(item.evidence) for item in run.findings]
+    unmeasured = rows(run, "findings")[0]
+    assert (unmeasured["measured_gain.estimate"], unmeasured["op"]) == ("", "")
+    assert frames(run)["costs"]["self_cpu_s_per_sample"].sum() == pytest.approx(
+        sum(op.self_cpu_s_per_sample or 0 for op in run.profile.ops)
+    )
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize(("table", "column"), [("workers", "node"), ("ops", "name"), ("findings", ""), ("launches", "")])
+def test_hostile_text_stays_in_its_cell(table: str, column: str, name: str) -> None:
+    run = hostile(make_analysis(), HOSTILE[name])
+    found = rows(run, table)
+    assert len(found) == counts(run)[table]
+    assert all(None not in row for row in found)
+    assert not column or {row[column].removeprefix("'") for row in found} == {visible(HOSTILE[name])}
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t=", " +"])
+def test_a_formula_is_text_and_plain_text_and_negative_numbers_are_left_alone(start: str) -> None:
+    text = f"{start}1+1"
+    assert {row["node"] for row in rows(hostile(make_analysis(), text))} == {f"'{visible(text)}"}
+    assert {row["node"] for row in rows(make_analysis())} == {"probe-01"}
+    assert "'" not in to_csv(make_analysis())
+
+
+# --- workers -----------------------------------------------------------------------------------------------------------------
 
 
 def test_one_row_for_each_worker() -> None:
@@ -27,16 +125,19 @@ def test_one_row_for_each_worker() -> None:
     assert [(int(row["measurement"]), int(row["index"])) for row in table] == [(number, worker.index) for number, worker in workers]
     for row, (_, worker) in zip(table, workers, strict=True):
         assert worker.samples_per_s is not None
-        assert float(row["samples_per_s.estimate"]) == worker.samples_per_s.estimate
+        assert worker.noise is not None
         assert float(row["samples_per_s.low"]) == worker.samples_per_s.low
+        assert float(row["noise.pressure_ratio"]) == worker.noise.pressure_ratio
         assert row["private_bytes"] == str(worker.private_bytes)
-        assert row["status"] == "done"
+        assert (row["status"], row["steady_state.outliers"], row["batch_gap_s.p99"]) == ("done", "3", "0.34")
+        assert row["noise.between_processes_ratio"] == ""
 
 
 def test_missing_cells_are_empty_and_whole_numbers_stay_whole() -> None:
     good, lost = rows(make_analysis(measurements=(make_measurement("1x2x3", (900.0, None)),)))
     assert good["peak_rss_bytes"].isdigit()
-    assert (lost["peak_rss_bytes"], lost["samples_per_s.estimate"], lost["steady_state.blocks"]) == ("", "", "")
+    empty = ("peak_rss_bytes", "samples_per_s.estimate", "steady_state.blocks", "noise.pressure_ratio")
+    assert {lost[name] for name in empty} == {""}
     assert (lost["nodes"], lost["tasks_per_node"], lost["cpus_per_task"], lost["status"]) == ("1", "2", "3", "lost")
 
 
@@ -48,50 +149,59 @@ def test_a_list_inside_a_cell_is_counted(moved: tuple[str, ...] | None, cell: st
     assert "steady_state.moved" not in row
 
 
-def test_memory_files_and_noise_have_cells() -> None:
-    (row,) = rows(make_analysis(measurements=(make_measurement("1x1x1"),)))
-    worker = make_worker()
-    for name in ("pss_bytes", "rss_growth_bytes_per_min", "buffered_bytes", "file_count"):
-        assert float(row[name]) == getattr(worker, name)
-    assert worker.noise is not None
-    assert float(row["noise.pressure_ratio"]) == worker.noise.pressure_ratio
-    assert float(row["noise.reference_ratio"]) == worker.noise.reference_ratio
-    assert row["noise.between_processes_ratio"] == ""
-    assert float(row["steady_state.outliers"]) == 3
-    assert float(row["batch_gap_s.p99"]) == 0.34
-    (bare,) = rows(make_analysis(measurements=(make_measurement("1x1x1", (None,)),)))
-    assert {bare[name] for name in ("pss_bytes", "buffered_bytes", "file_count", "noise.pressure_ratio")} == {""}
+def test_the_bottleneck_stands_in_the_rows_of_its_layout() -> None:
+    serial = make_station("serial op", op="map", source="data.py:9", samples_per_s=2_500.0, utilization_ratio=0.97)
+    runs = (make_measurement("1x1x1"), make_measurement("1x1x2"))
+    other, own = rows(make_analysis(measurements=runs, stations=(serial,)))
+    assert (own["bottleneck.kind"], own["bottleneck.op"], own["bottleneck.source"]) == ("serial op", "map", "data.py:9")
+    assert (own["bottleneck.samples_per_s"], own["bottleneck.utilization_ratio"]) == ("2500.0", "0.97")
+    assert {other[name] for name in other if name.startswith("bottleneck.")} == {""}
 
 
-def test_a_run_without_measurements_has_a_head_line_only() -> None:
-    bare, usual = to_csv(make_bare_analysis()), to_csv(make_analysis())
-    assert bare.count("\n") == 1
-    assert bare.split("\n")[0] == usual.split("\n")[0]
+# --- the command and the notebook --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_text_stays_in_its_cell(name: str) -> None:
-    analysis = hostile(make_analysis(), HOSTILE[name])
-    table = rows(analysis)
-    assert len(table) == sum(len(run.workers) for run in analysis.measurements)
-    for row in table:
-        assert None not in row
-        assert row["node"].removeprefix("'") == visible(HOSTILE[name])
+@pytest.fixture
+def saved(tmp_path: Path) -> str:
+    path = tmp_path / "run.json"
+    path.write_text(render(usual_run(), "json"), encoding="utf-8")
+    return str(path)
 
 
-@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t=", " +"])
-def test_a_formula_is_text(start: str) -> None:
-    text = f"{start}1+1"
-    assert {row["node"] for row in rows(hostile(make_analysis(), text))} == {f"'{visible(text)}"}
+def test_the_command_writes_one_table_or_all(saved: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", saved, "--table", "findings"]) == 0
+    assert capsys.readouterr().out.rstrip("\n") == render_table(usual_run(), "findings").rstrip("\n")
+    assert main(["report", saved, "--table", "ops", "-o", str(tmp_path / "ops.txt")]) == 0
+    assert (tmp_path / "ops.txt").read_text() == render_table(usual_run(), "ops")
+    folder = tmp_path / "tables"
+    assert main(["report", saved, "--table", "all", "-o", str(folder)]) == 0
+    assert {path.name for path in folder.iterdir()} == {f"{name}.csv" for name in TABLES}
 
 
-def test_plain_text_and_negative_numbers_are_left_alone() -> None:
-    analysis = make_analysis()
-    assert {row["node"] for row in rows(analysis)} == {"probe-01"}
-    assert "'" not in to_csv(analysis)
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--table", "nonsense"], "there is no table 'nonsense'; there are workers, measurements"),
+        (["--table", "all"], "name the folder"),
+        (["--table", "all", "-o", "/nowhere/at/all"], "cannot write into the folder /nowhere/at/all: no such file"),
+        (["--table", "all", "-o", __file__], "file exists"),
+        (["--table", "ops", "--format", "html"], "tables are CSV"),
+    ],
+)
+def test_what_cannot_be_written_ends_with_two(
+    saved: str, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", saved, *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert message in err
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
-@given(analyses())
-def test_any_analysis_makes_a_table(analysis: Analysis) -> None:
-    assert len(rows(analysis)) == sum(len(run.workers) for run in analysis.measurements)
+def test_from_python(saved: str, tmp_path: Path) -> None:
+    run = load_analysis(saved)
+    assert set(run.tables()) == set(TABLES)
+    for table in ("findings", "workers"):
+        run.to_csv(tmp_path / "table.csv", table=table)
+        assert (tmp_path / "table.csv").read_text() == render_table(usual_run(), table)
+    with pytest.raises(UsageError, match="there is no table"):
+        run.to_csv(tmp_path / "none.csv", table="none")

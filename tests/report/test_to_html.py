@@ -11,13 +11,14 @@ import pytest
 from builders import make_analysis, make_bare_analysis, make_consumption, make_finding, make_measurement, make_plan, make_worker
 from hostile import HOSTILE, hostile
 from hypothesis import HealthCheck, given, settings
-from page_runs import usual_run
+from page_runs import run_of_a_long_pipeline, usual_run
 from record_strategies import analyses
-from rendered import to_html
+from rendered import to_console, to_html
 
 from cs_input_analyzer.errors import AnalyzerError
 from cs_input_analyzer.records import Analysis, Estimate
 from cs_input_analyzer.report import to_html as module
+from cs_input_analyzer.report.glossary import MEANINGS, Glossary
 from cs_input_analyzer.report.to_html import templates_dir
 from cs_input_analyzer.report.to_json import from_html
 from cs_input_analyzer.report.wording import visible
@@ -89,8 +90,26 @@ def test_nothing_is_fetched(analysis: Analysis) -> None:
     assert policy.startswith("default-src 'none'")
 
 
-def test_links_inside_the_page_lead_somewhere_and_ids_are_unique() -> None:
-    page = Page(to_html(make_analysis()))
+VALID = {
+    "usual": usual_run,
+    "bare": make_bare_analysis,
+    "long": run_of_a_long_pipeline,
+    **{name: lambda name=name: hostile(usual_run(), HOSTILE[name]) for name in ("script", "quotes", "entity", "newlines")},
+}
+
+
+@pytest.mark.parametrize("name", VALID)
+def test_the_page_is_valid_ids_are_unique_and_links_inside_it_lead_somewhere(name: str) -> None:
+    """Read as strictly as the standard of HTML is: every error of a lenient browser is an error here."""
+    html5lib = pytest.importorskip("html5lib", reason="html5lib is not installed (it is in the extra `test`)")
+    text, found = without_library(to_html(VALID[name]())), []
+    for page in (text, text.replace("</section>", "", 1)):
+        parser = html5lib.HTMLParser()
+        parser.parse(page)
+        found.append([f"{place}: {code}" for place, code, _ in parser.errors])
+    assert found[0] == []
+    assert found[1] != []
+    page = Page(text)
     ids = page.attribute("id")
     assert len(ids) == len(set(ids))
     assert {str(link)[1:] for link in page.attribute("href") if str(link).startswith("#")} <= set(ids)
@@ -149,16 +168,11 @@ def test_no_text_gets_out_of_its_place(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_text_is_shown_as_it_is(name: str) -> None:
-    page = Page(to_html(make_analysis(findings=(make_finding(message=HOSTILE[name]),))))
-    assert visible(HOSTILE[name]) in page.text
-
-
-@pytest.mark.parametrize("name", HOSTILE)
-def test_nothing_invisible_is_in_the_page(name: str) -> None:
+def test_text_is_shown_as_it_is_and_nothing_invisible_is_in_the_page(name: str) -> None:
     text = to_html(hostile(usual_run(), HOSTILE[name]))
     shown = without_library(text)
     assert re.findall(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\ud800-\udfff]", shown) == []
+    assert visible(HOSTILE[name]) in Page(text).text
     text.encode("utf-8")
 
 
@@ -220,24 +234,28 @@ def test_an_exact_demand_has_no_interval_drawn() -> None:
 
 
 def test_missing_is_never_none() -> None:
+    lost = make_measurement("1x1x1", (None,), workers=(make_worker(None, message="killed by signal 9"),))
     sparse = make_analysis(
-        measurements=(make_measurement("1x1x1", (None,)),),
+        measurements=(lost,),
         recommendation=make_plan(memory_bytes_per_node=None, expected_accelerator_utilization=None, launch=None, alternatives=()),
         findings=(make_finding(op=None, source=None, fix=None, evidence={}),),
     )
-    assert "None" not in Page(to_html(sparse)).text.replace("None.", "")
+    text = Page(to_html(sparse)).text
+    assert "None" not in text.replace("None.", "") + to_console(sparse)
+    assert "worker 0 on probe-01: lost: killed by signal 9" in text
 
 
-def test_a_lost_worker_is_told_with_its_message() -> None:
-    measurement = make_measurement("1x1x1", (None,), workers=(make_worker(None, message="killed by signal 9"),))
-    assert "worker 0 on probe-01: lost: killed by signal 9" in Page(to_html(make_analysis(measurements=(measurement,)))).text
-
-
-def test_parts_that_are_missing_have_no_section() -> None:
-    ids = Page(to_html(make_analysis(profile=None, validation=None))).attribute("id")
-    assert "costs" not in ids
-    assert "validation" not in ids
-    assert {"costs", "validation"} <= set(Page(to_html(make_analysis())).attribute("id"))
+def test_terms_are_explained_once_each() -> None:
+    text = to_html(usual_run())
+    for term, anchor in (("extrapolation", "term-extrapolation"), ("steady state", "term-steady-state")):
+        assert f'<dt id="{anchor}">{term}</dt>' in text
+    glossary = Glossary()
+    terms = (("rate", "one"), ("rate", "other"), ("rate", "one"), ("a\nrate", "one"), ("rate 2", "x"))
+    places = [glossary.anchor(*term) for term in terms]
+    assert places[0] == places[2]
+    assert len(set(places)) == 4
+    assert [label for label, _, _ in glossary.entries] == ["a rate", "rate", "rate", "rate 2"]
+    assert all(meaning and not meaning.endswith(".") for meaning in MEANINGS.values())
 
 
 # --- templates ---------------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cs_input_analyzer.cli import main
-from cs_input_analyzer.report import render_inspection
+from cs_input_analyzer.report import render
 from cs_input_analyzer.run_logs import inspect_run
 from tests.builders import make_analysis, make_capacity_model
 from tests.run_logs import logs
@@ -59,11 +59,11 @@ def test_hostile_names_stay_text(tmp_path: Path, name: str) -> None:
     folder.mkdir()
     log = logs.write(folder / name.replace("/", ""), logs.smoothed_log([2.0] * 10))
     found = inspect_run(log)
-    assert "\x1b" not in render_inspection(found, "console", full=True)
-    page = render_inspection(found, "html")
-    plain = render_inspection(inspect_run(logs.write(tmp_path / "plain.log", logs.smoothed_log([2.0] * 10))), "html")
+    assert "\x1b" not in render(found, "console", full=True)
+    page = render(found, "html")
+    plain = render(inspect_run(logs.write(tmp_path / "plain.log", logs.smoothed_log([2.0] * 10))), "html")
     assert page.count("</script>") == plain.count("</script>")
-    assert json.loads(render_inspection(found, "json"))["path"] == str(log)
+    assert json.loads(render(found, "json"))["path"] == str(log)
 
 
 def test_a_saved_analysis_plans_the_change(starved_log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -121,5 +121,5 @@ def test_a_timeline_of_many_checkpoints_is_shown_in_part(tmp_path: Path) -> None
     assert logs.steady(found) == pytest.approx(32.0)
     assert any("no interval between lines is free of checkpoints" in note for note in found.notes)
     assert found.rates.global_rate_samples_per_s == 32.0
-    assert len(render_inspection(found, "console", full=True).splitlines()) < 100
-    assert render_inspection(found, "html").count('class="stretch') <= 24
+    assert len(render(found, "console", full=True).splitlines()) < 100
+    assert render(found, "html").count('class="stretch') <= 24

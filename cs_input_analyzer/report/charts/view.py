@@ -8,28 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cs_input_analyzer.records import Estimate
 from cs_input_analyzer.report.tables import Table
 
-__all__ = [
-    "CONFIG",
-    "Chart",
-    "Panel",
-    "Spec",
-    "axis",
-    "coloured",
-    "field",
-    "interval_fields",
-    "labelled",
-    "layered",
-    "rate_form",
-    "time_unit",
-    "tooltip",
-]
-
 Spec = Mapping[str, object]
-
-FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', 'DejaVu Sans', sans-serif"
+Row = dict[str, object]
 
 _AXIS = {
     "labelColor": "var(--soft)",
@@ -45,25 +27,19 @@ _AXIS = {
     "tickSize": 4,
     "labelOverlap": True,
 }
+# Titles of the upright axes stand above them.
+_UPRIGHT = {"titleAnchor": "end", "titleAngle": 0, "titleAlign": "left", "titleY": -12, "titleX": 0}
 
 CONFIG: Spec = {
     "background": "transparent",
-    "font": FONT,
+    "font": "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', 'DejaVu Sans', sans-serif",
     # The page itself names each picture and gives its table: a reader of the screen is spared the marks.
     "aria": False,
     "padding": 2,
     "view": {"stroke": None},
     "axis": _AXIS,
     "axisX": {"grid": False, "tickCount": 8},
-    "axisY": {
-        "domain": False,
-        "ticks": False,
-        "titleAnchor": "end",
-        "titleAngle": 0,
-        "titleAlign": "left",
-        "titleY": -12,
-        "titleX": 0,
-    },
+    "axisY": {"domain": False, "ticks": False, **_UPRIGHT},
     "text": {"color": "var(--ink)", "fontSize": 12},
     "rule": {"color": "var(--ink)"},
     "scale": {"bandPaddingInner": 0.3},
@@ -75,8 +51,8 @@ class Panel:
     """One drawing of a picture. `title`: empty where it has only one."""
 
     spec: Spec
+    height: int
     title: str = ""
-    height: int = 280
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +66,8 @@ class Chart:
         table: the same as text.
         key: the name of each colour, and the colour; empty where one says nothing.
         note: what was left out or put together; empty where it shows all.
+        drawn: what a terminal shows of it, row by row: label, length of a bar or heights of a line, text.
+        limit: a line across the bars of a terminal, and what it is.
     """
 
     name: str
@@ -99,17 +77,28 @@ class Chart:
     table: Table
     key: tuple[tuple[str, str], ...] = ()
     note: str = ""
+    drawn: tuple[tuple[str, float | tuple[float, ...], str], ...] = ()
+    limit: tuple[float, str] | None = None
 
 
-def layered(layers: Sequence[Spec], *, height: int, **more: object) -> Spec:
-    """A specification as wide as its place."""
-    return {
-        "width": "container",
-        "height": height,
-        "autosize": {"type": "fit-x", "contains": "padding"},
-        "layer": [*layers],
-        **more,
-    }
+def panel(layers: Sequence[Spec], height: int, *, room: int = 60, title: str = "") -> Panel:
+    """A drawing as wide as its place; `room`: what its axes take."""
+    autosize = {"type": "fit-x", "contains": "padding"}
+    return Panel(
+        spec={"width": "container", "height": height, "autosize": autosize, "layer": [*layers]}, height=height + room, title=title
+    )
+
+
+def layer(rows: Sequence[Row], kind: str, mark: Spec, /, **encoding: object) -> Spec:
+    """Marks of one kind, one for each row or one through all of them."""
+    return {"data": {"values": rows}, "mark": {"type": kind, **mark}, "encoding": encoding}
+
+
+def labels(rows: Sequence[Row], color: str, /, *, mark: Spec, **encoding: object) -> list[Spec]:
+    """Text on a picture, the field `label` of its row, with a rim of the card's colour that sets it off from marks behind it."""
+    rim = {"color": "var(--card)", "stroke": "var(--card)", "strokeWidth": 4, "strokeJoin": "round"}
+    written = {"align": "left", **mark}
+    return [layer(rows, "text", written | extra, **encoding, text={"field": "label"}) for extra in (rim, {"color": color})]
 
 
 def field(name: str, kind: str = "quantitative", **more: object) -> Spec:
@@ -124,21 +113,6 @@ def axis(title: str, form: str = "~s", **more: object) -> Spec:
 def tooltip(*names: str) -> list[Spec]:
     """Fields that hold text already, under their own names."""
     return [{"field": name, "type": "nominal", "title": name} for name in names]
-
-
-def interval_fields(rate: Estimate) -> dict[str, float]:
-    return {"rate": rate.estimate, "low": rate.low, "high": rate.high}
-
-
-def labelled(encoding: Spec, color: str, *, bold: bool = False, **mark: object) -> list[Spec]:
-    """Text on a picture, the field `label` of its row, with a rim of the card's colour that sets it off from marks behind it."""
-    text = {"type": "text", "align": "left", "fontWeight": 600 if bold else 400, **mark}
-    placed = {**encoding, "text": {"field": "label"}}
-    rim = {
-        "mark": {**text, "color": "var(--card)", "stroke": "var(--card)", "strokeWidth": 4, "strokeJoin": "round"},
-        "encoding": placed,
-    }
-    return [rim, {"mark": {**text, "color": color}, "encoding": placed}]
 
 
 def rate_form(highest: float) -> str:

@@ -1,0 +1,278 @@
+"""The launch: what it will do, what that rests on, its alternatives, and the machines that it was planned for."""
+
+from __future__ import annotations
+
+from cs_input_analyzer.records import Alternative, Analysis, Cluster, Estimate, LaunchPlan, Options, Validation
+from cs_input_analyzer.report.tables import LIMITED_BY, MEETS, PREDICTED, WORKERS, Table, layout, number, rates, table_of, text
+from cs_input_analyzer.report.wording import GIVE_A_DEMAND, Pairs, confirming_measurement, one_line, pairs
+from cs_input_analyzer.units import (
+    MISSING,
+    counted,
+    format_bytes,
+    format_bytes_per_s,
+    format_count,
+    format_estimate,
+    format_rate,
+    format_ratio,
+)
+
+# What a limit's name means, where it does not say so itself.
+LIMITS = {
+    "worker scaling": "worker scaling: more CPUs per task add little, so it grows by tasks and nodes",
+    "round-robin feed": "round-robin feed: the accelerator takes batches in turn, and waits for the slowest worker",
+}
+STORAGE = {"measured": "its ceiling was measured", "declared": "its ceiling is the declared one"}
+DEMAND_SOURCES = {
+    "declared": "--demand",
+    "step_time": "a step time that was given",
+    "model": "the wafer model",
+    "compile_report": "the compiler's own report",
+    "performance_json": "a finished run",
+}
+FEEDS = {
+    "round-robin": "in turn: the accelerator waits for the worker whose turn it is",
+    "first-come": "first come, first served: the accelerator takes whichever batch is ready",
+}
+CAPTION = "Rates in samples per second, with their 90 % intervals."
+# An extrapolation up to this far adds little to the interval.
+NEAR = 1.5
+
+
+def plan_facts(plan: LaunchPlan, analysis: Analysis) -> Pairs:
+    """What the recommended launch will do, and what that rests on."""
+    used = plan.expected_accelerator_utilization
+    memory = f"{format_bytes(plan.memory_bytes_per_node)} per node of {format_bytes(analysis.cluster.memory_bytes_per_node)}"
+    return pairs(
+        (
+            ("predicted", f"{format_estimate(plan.predicted_samples_per_s)}, 90 % interval"),
+            ("demand", _demand_met(plan, analysis.options)),
+            ("limited by", LIMITS.get(plan.limited_by, plan.limited_by)),
+            ("why", plan.why),
+            ("input workers", _input_workers(plan)),
+            ("memory", memory),
+            ("storage", _storage(plan, analysis)),
+            ("extrapolation", _extrapolation(plan, analysis)),
+            ("accelerator", None if used is None else busy_text(used)),
+        )
+    )
+
+
+def busy_text(ratio: Estimate) -> str:
+    """`busy 99.7 to 100 % of the time`: only the interval, as its estimate is mostly one of its ends."""
+    low, high = format_ratio(ratio.low), format_ratio(ratio.high)
+    span = low if low == high else f"{low.removesuffix(' %')} to {high}"
+    return f"busy {span} of the time"
+
+
+def _storage(plan: LaunchPlan, analysis: Analysis) -> str:
+    """Whether the ceiling of the storage is known, and if not, which of its two numbers is missing."""
+    if plan.storage != "unverified":
+        return STORAGE[plan.storage]
+    read = analysis.capacity.bytes_read_per_sample if analysis.capacity is not None else None
+    if read is None:
+        return "unverified: what a sample reads was not measured"
+    return f"unverified: a sample reads {format_bytes(read)}, but what the storage gives is not known (--storage-bandwidth)"
+
+
+def _demand_met(plan: LaunchPlan, options: Options) -> str:
+    if plan.meets_demand is None or plan.headroom_ratio is None:
+        return f"unknown: {GIVE_A_DEMAND}"
+    margin = format_ratio(abs(plan.headroom_ratio))
+    asked = f"{format_ratio(options.headroom_ratio)} headroom asked for"
+    if plan.meets_demand:
+        return f"met: the low end of the interval is {margin} above it ({asked})"
+    if plan.headroom_ratio < 0:
+        fallen = f"NOT met: the low end of the interval falls {margin} short of it"
+        return f"{fallen}; no layout of this cluster does better, limited by {plan.limited_by}"
+    return f"NOT met with headroom: the low end of the interval is only {margin} above it ({asked}), limited by {plan.limited_by}"
+
+
+def _input_workers(plan: LaunchPlan) -> str:
+    alone = plan.single_task_nodes
+    nodes = f"{counted(alone, 'node')} {'runs' if alone == 1 else 'run'} a single task that does not"
+    return f"{format_count(plan.input_workers)} stream ({nodes if alone else 'the chief does not'})"
+
+
+def _extrapolation(plan: LaunchPlan, analysis: Analysis) -> str:
+    said = "none: the plan lies inside what was measured"
+    if plan.extrapolation_ratio > 1:
+        said = f"{format_rate(plan.extrapolation_ratio, 'times')} beyond what was measured; the interval is widened for it"
+    confirming = confirming_measurement(analysis)
+    if confirming is not None:
+        return f"{said}; workers measured again with TF_CONFIG of {format_count(confirming.num_workers)} workers"
+    return f"{said}; not measured again with the planned worker count"
+
+
+# --- alternatives ------------------------------------------------------------------------------------------------------------
+
+
+def alternatives_table(plan: LaunchPlan) -> Table:
+    """Other layouts, by nodes, with the recommended one among them."""
+    columns = (
+        layout(),
+        number("workers", "tasks that stream", "input_workers", needs_width=72),
+        number("CPUs", "of all nodes together", "layout.cpus"),
+        *PREDICTED,
+        MEETS,
+        number(
+            "memory\nper node", "memory that the workers of one node need", "memory_bytes_per_node", format_bytes, needs_width=92
+        ),
+        LIMITED_BY,
+        text("note", "what speaks for it or against it", "note", is_long=True),
+    )
+    if not plan.alternatives:
+        return table_of("Alternatives", columns, ())
+    place = sum(other.layout.nodes < plan.nodes or other.is_current for other in plan.alternatives)
+    launches = (*plan.alternatives[:place], as_alternative(plan, "recommended"), *plan.alternatives[place:])
+    return table_of("Alternatives", columns, launches, strong=place, caption=CAPTION)
+
+
+def as_alternative(plan: LaunchPlan, note: str) -> Alternative:
+    """The plan as one of its alternatives."""
+    return Alternative(
+        layout=plan.layout,
+        input_workers=plan.input_workers,
+        predicted_samples_per_s=plan.predicted_samples_per_s,
+        limited_by=plan.limited_by,
+        memory_bytes_per_node=plan.memory_bytes_per_node,
+        meets_demand=plan.meets_demand,
+        note=note,
+    )
+
+
+def what_if_table(plan: LaunchPlan) -> Table:
+    """The plans under one change each."""
+    columns = (
+        text("with", "the one thing that would be different", "name", is_long=True),
+        layout("the launch that would be recommended then: nodes x tasks per node x CPUs per task"),
+        WORKERS,
+        *PREDICTED,
+        MEETS,
+        LIMITED_BY,
+        text("change", "against the recommended launch", "note", is_long=True),
+    )
+    return table_of("What if", columns, plan.what_if, caption=CAPTION)
+
+
+def validation_table(validation: Validation) -> Table:
+    """Predicted against measured, and how good that is."""
+    columns = (
+        layout(),
+        text("role", "all workers of the plan that stream, the part of them that fits here, or a neighbour of either", "role"),
+        *rates("predicted\nsamples/s", "what the model said before the launch", "predicted_samples_per_s"),
+        *rates("measured\nsamples/s", "what real workers delivered", "measured_samples_per_s"),
+        # Nothing delivered is no base for a relative error.
+        number(
+            "error",
+            "(predicted - measured) / measured",
+            lambda row: row.error_ratio if row.measured_samples_per_s.estimate else None,
+            format_ratio,
+        ),
+        number("launches", "fresh launches behind the measured rate", "measured_samples_per_s.count", needs_width=92),
+    )
+    count, inside = format_count(len(validation.rows)), format_count(validation.inside_count)
+    error = f"median error {format_ratio(validation.median_error_ratio)}"
+    remarks = (
+        f"{error}; {inside} of {count} measured rates lie inside the predicted interval",
+        *(("INTERRUPTED: this holds what was measured until then.",) if validation.interrupted else ()),
+        *map(one_line, validation.notes),
+    )
+    return table_of("Validation", columns, validation.rows, remarks=remarks, caption=CAPTION)
+
+
+# --- the accelerator and the cluster -----------------------------------------------------------------------------------------
+
+
+def wafer_facts(analysis: Analysis) -> Pairs:
+    """What the accelerator takes, and how that is known; empty without a demand."""
+    consumption = analysis.consumption
+    if consumption is None:
+        return ()
+    limit = consumption.limited_by
+    return pairs(
+        (
+            ("consumes", format_estimate(consumption.samples_per_s)),
+            ("known from", DEMAND_SOURCES.get(consumption.source, consumption.source)),
+            ("wafer", " ".join(part for part in (consumption.system, (consumption.mode or "").replace("_", " ")) if part)),
+            ("limited by", LIMITS.get(limit, limit) if limit else ""),
+            ("batch size", "" if consumption.batch_size is None else f"{format_count(consumption.batch_size)} samples in one step"),
+            *(("assumed", note) for note in consumption.notes),
+        )
+    )
+
+
+def feeding_facts(analysis: Analysis) -> Pairs:
+    """How the plan feeds the accelerator, as simulated; empty where that was not."""
+    plan = analysis.recommendation
+    if plan is None or plan.expected_accelerator_utilization is None:
+        return ()
+    return (("accelerator", busy_text(plan.expected_accelerator_utilization)), ("feed", FEEDS[analysis.options.feed]))
+
+
+def cluster_facts(cluster: Cluster) -> Pairs:
+    """What is known of the nodes that are planned for, where from, and what an unknown number does to the plan."""
+    model = f", {cluster.cpu_model}" if cluster.cpu_model else ""
+    size = f"{format_count(cluster.cpus_per_node)} CPUs and {format_bytes(cluster.memory_bytes_per_node)} each"
+    threads = cluster.threads_per_core
+    smt = "none: each CPU is a core" if threads == 1 else f"{format_count(threads)} threads per core: a further one counts less"
+    if threads is None:
+        smt = "threads per core unknown: taken as if two were as likely as one, interval widened (--threads-per-core)"
+    return pairs(
+        (
+            ("nodes", f"{format_count(cluster.nodes)} of {cluster.name}, {size}{model}"),
+            ("node's CPU", _node_speed(cluster)),
+            ("SMT", smt),
+            ("memory bandwidth", _bandwidth(cluster.memory_bandwidth_bytes_per_s_per_node, "in each node", "memory")),
+            ("network", _bandwidth(cluster.network_bytes_per_s_per_node, "for each node, in each direction", "network")),
+            ("storage", _bandwidth(cluster.storage_bytes_per_s, "for all nodes together", "storage")),
+            ("known from", cluster.source),
+        )
+    )
+
+
+def _node_speed(cluster: Cluster) -> str:
+    """How fast a CPU of a node is beside one of the measuring host, and how that is known."""
+    if cluster.speed_ratio is None:
+        return "speed unknown: taken as this host's, interval widened (--node-speed, --node-reference)"
+    if cluster.speed_basis == "this host":
+        return "that of this host, which measured"
+    times = format_estimate(cluster.speed_ratio, lambda value: MISSING if value is None else f"{value:.3g} times")
+    known = "by the reference loop" if cluster.speed_basis == "reference loop" else "as stated"
+    return f"{times} as fast as one of this host, {known}"
+
+
+def _bandwidth(bytes_per_s: float | None, of_what: str, option: str) -> str:
+    if bytes_per_s is None:
+        return f"unknown, so it limits nothing here (--{option}-bandwidth)"
+    return f"{format_bytes_per_s(bytes_per_s)} {of_what}"
+
+
+def unknowns(analysis: Analysis, run_file: str) -> Pairs:
+    """What is not known and widens the interval of the plan, behind the option that closes the gap: the widest first."""
+    plan, cluster, consumption = analysis.recommendation, analysis.cluster, analysis.consumption
+    samples = analysis.pipeline.samples_per_element
+    beyond = plan.extrapolation_ratio if plan is not None else 0.0
+    extrapolated = "the demand: the model was extrapolated beyond the runs that it was fitted to"
+    missing = (
+        (consumption is None, "--demand SAMPLES_PER_S", "the accelerator's rate (or --step-time S --batch-size N)"),
+        (consumption is not None and consumption.is_extrapolated, "--calibrate SAMPLES_PER_S", extrapolated),
+        (samples is not None and samples.is_unknown, "--samples-per-element N", "how many samples an element holds"),
+        (analysis.interrupted or not analysis.measurements, "--max-seconds S", "the rates that were not measured"),
+        (
+            beyond > NEAR,
+            f"validate {run_file}",
+            f"the launch itself: it lies {format_rate(beyond, 'times')} beyond what was measured",
+        ),
+        (
+            plan is not None and plan.storage == "unverified",
+            "--storage-bandwidth B/s",
+            "what the storage gives to all nodes together",
+        ),
+        (
+            cluster.speed_ratio is None and not cluster.is_measured,
+            "--node-speed R",
+            "how fast a CPU of a node is beside one of this host",
+        ),
+        (cluster.threads_per_core is None, "--threads-per-core N", "whether two CPUs of a node share one core"),
+    )
+    return pairs((option, text) for is_missing, option, text in missing if is_missing)

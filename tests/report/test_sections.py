@@ -1,0 +1,438 @@
+"""The sections about workers, nodes, storage, cluster, plan and validation: what is known is said, what is not is silent, and each of
+them stands on the console and on the page."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import replace
+from typing import Any, get_args
+
+import pytest
+from builders import (
+    make_alternative,
+    make_analysis,
+    make_bare_analysis,
+    make_cluster,
+    make_estimate,
+    make_layout,
+    make_measurement,
+    make_plan,
+    make_read_rate,
+    make_station,
+    make_stations,
+    make_storage,
+    make_validation,
+    make_what_if,
+    make_worker,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+from page_runs import busy_measurement, run_of_many_workers, usual_run
+from rendered import to_console, to_html
+
+from cs_input_analyzer.records import (
+    Analysis,
+    Estimate,
+    Layout,
+    Measurement,
+    Op,
+    Options,
+    Scaling,
+    ScalingPoint,
+    StationKind,
+    Validation,
+    ValidationRow,
+    WorkerStatus,
+)
+from cs_input_analyzer.report import render
+from cs_input_analyzer.report.costs import (
+    NEAR_RATIO,
+    STATION_MEANINGS,
+    bottleneck_sentence,
+    op_cost_table,
+    pipeline_table,
+    stations_table,
+)
+from cs_input_analyzer.report.measuring import measuring_facts, options_facts, reads_table, storage_facts
+from cs_input_analyzer.report.plan import (
+    alternatives_table,
+    cluster_facts,
+    feeding_facts,
+    validation_table,
+    wafer_facts,
+    what_if_table,
+)
+from cs_input_analyzer.report.tables import STATUS_WORDS, Table
+from cs_input_analyzer.report.to_json import from_html, from_json, to_json
+from cs_input_analyzer.report.wording import shown_measurement
+from cs_input_analyzer.report.workers import (
+    MOST_HELD,
+    MOST_NUMBERS,
+    excerpt,
+    measured_table,
+    node_facts,
+    node_tables,
+    shown_launch,
+    workers_table,
+    workers_to_show,
+)
+from cs_input_analyzer.units import MISSING
+
+SERIAL = make_station("serial op", op="map", source="data.py:9", samples_per_s=2_500.0, utilization_ratio=0.97)
+
+
+def column(table: Table, name: str) -> list[str]:
+    (index,) = [index for index, column in enumerate(table.columns) if column.name.replace("\n", " ") == name]
+    return [row[index] for row in table.rows]
+
+
+def tables_of(run: Analysis) -> list[Table]:
+    plan = run.recommendation
+    assert plan is not None
+    assert run.profile is not None
+    assert run.validation is not None
+    assert run.storage is not None
+    return [
+        measured_table(run),
+        op_cost_table(run.profile),
+        stations_table(run.stations),
+        reads_table(run.storage),
+        pipeline_table(run),
+        alternatives_table(plan),
+        what_if_table(plan),
+        validation_table(run.validation),
+        workers_table(run.measurements[2]),
+    ]
+
+
+def test_every_row_fills_every_column_every_column_is_explained_and_stands_in_both_reports() -> None:
+    run = usual_run(stations=(SERIAL, *make_stations()))
+    console, page = " ".join(to_console(run, width=400).split()), " ".join(to_html(run).replace("&#39;", "'").split())
+    for table in tables_of(run):
+        assert table.rows
+        assert {len(row) for row in table.rows} == {len(table.columns)}
+        assert all(column.meaning and column.name for column in table.columns)
+        for cell in (cell for row in table.rows for cell in row):
+            assert " ".join(cell.split()) in console, cell
+            assert " ".join(cell.split()) in page, cell
+    assert run.storage is not None
+    facts = (*wafer_facts(run), *feeding_facts(run), *options_facts(run.options), *storage_facts(run.storage))
+    assert all(text in page and " ".join(text.split()) in console for _, text in (*facts, *cluster_facts(run.cluster)))
+    assert page.index('id="bottleneck"') < page.index('id="costs"')
+
+
+def test_sections_that_hold_nothing_are_not_there() -> None:
+    page, console = to_html(make_bare_analysis()), to_console(make_bare_analysis())
+    for anchor, title in (("storage", "Storage ─"), ("nodes", "Several nodes"), ("bottleneck", "ottleneck"), ("plan", "in full")):
+        assert f'id="{anchor}"' not in page
+        assert f"#{anchor}" not in page
+        assert title not in console
+    bare = usual_run(consumption=None, recommendation=None)
+    assert wafer_facts(bare) == feeding_facts(bare) == ()
+
+
+def test_only_options_that_were_chosen_are_named() -> None:
+    assert options_facts(Options()) == ()
+    assert options_facts(Options(nodes=8, mount_dirs=("a", "b\n"))) == (("nodes", "8"), ("mount_dirs", "a, b\\n"))
+
+
+# --- the launch --------------------------------------------------------------------------------------------------------------
+
+
+def test_the_recommended_launch_stands_among_its_alternatives_by_nodes() -> None:
+    others = tuple(make_alternative(layout, note="") for layout in ("1x16x2", "3x8x2", "3x16x2"))
+    today = make_alternative("9x1x1", note="current launch", is_current=True, predicted_samples_per_s=Estimate.exact(77.0))
+    table = alternatives_table(make_plan("2x16x2", alternatives=(today, *others)))
+    assert column(table, "layout") == ["9x1x1", "1x16x2", "2x16x2", "3x8x2", "3x16x2"]
+    assert (table.strong, column(table, "note")[2]) == (2, "recommended")
+    assert column(table, "CPUs") == ["9", "32", "64", "48", "96"]
+    assert (column(table, "samples/s")[0], column(table, "90 % interval")[0]) == ("77", MISSING)
+    assert column(table, "90 % interval")[2] == "13.34k–15.66k"
+    assert alternatives_table(make_plan(alternatives=())).rows == what_if_table(make_plan(what_if=())).rows == ()
+
+
+def test_a_what_if_says_its_plan_and_what_it_changes() -> None:
+    rows = (make_what_if("twice the files", "5x8x2", note="8 nodes -> 5"), make_what_if(meets_demand=False))
+    table = what_if_table(make_plan(what_if=rows))
+    assert column(table, "with") == ["twice the files", "one more node"]
+    assert column(table, "layout") == ["5x8x2", "3x16x2"]
+    assert column(table, "meets demand") == ["yes", "no"]
+    assert column(table, "change")[0] == "8 nodes -> 5"
+
+
+# --- what was measured -------------------------------------------------------------------------------------------------------
+
+
+def test_workers_that_differ_are_shown_by_the_worst_and_what_none_delivered_is_missing() -> None:
+    workers = (
+        make_worker(900.0, first_batch_s=1.0, private_bytes=2**30, cpu_s_per_sample=None),
+        make_worker(800.0, index=1, first_batch_s=3.0, private_bytes=2**29, cpu_s_per_sample=0.002),
+    )
+    launches = (make_measurement("1x2x1", (900.0, 800.0), workers=workers), make_measurement("1x1x1", (None,), role="validate"))
+    table = measured_table(make_analysis(measurements=launches))
+    for name, known in (("first batch", "3 s"), ("private memory", "1 GiB"), ("CPU per sample", "2 ms")):
+        assert column(table, name) == [known, MISSING]
+    assert column(table, "status") == ["done", "lost"]
+    assert column(table, "layout") == ["1x2x1", "1x1x1 validate"]
+    assert set(STATUS_WORDS) == set(get_args(WorkerStatus))
+
+
+def test_launches_that_checked_the_plan_are_not_what_it_rests_on() -> None:
+    probe, check = make_measurement("1x1x1", [500.0]), make_measurement("1x1x1", [900.0], role="validate")
+    analysis = make_analysis(measurements=(probe, check), recommendation=None, verdict_layout=make_layout("1x1x1"))
+    assert shown_measurement(analysis) is probe
+    assert analysis.supply == probe.samples_per_s
+
+
+def test_of_few_workers_all_are_shown_and_the_slowest_stands_out() -> None:
+    table = workers_table(busy_measurement("1x3x1", (30.0, 10.0, 20.0)))
+    assert ([row[0] for row in table.rows], table.strong, table.remarks) == (["0", "1", "2"], 1, ())
+
+
+def test_of_many_workers_the_lost_the_slowest_and_the_fastest_are_shown() -> None:
+    workers = tuple(make_worker(100.0 + index if index % 50 else None, index=index) for index in range(1000))
+    indices = [worker.index for worker in workers_to_show(workers, 60)]
+    assert len(indices) == 60
+    assert indices == sorted(indices)
+    assert {0, 50, 100, 1, 2, 3, 999} <= set(indices)
+    assert any(400 < index < 600 for index in indices)
+    assert "60 of 1,000" in workers_table(make_measurement("10x100x1", (1.0,), workers=workers)).remarks[0]
+
+
+def test_a_usual_run_is_kept_whole_and_a_huge_one_is_cut_to_size_and_says_so() -> None:
+    assert excerpt(usual_run()) == usual_run()
+    run = run_of_many_workers(3000)
+    cut = excerpt(run)
+    workers = [worker for measurement in cut.measurements for worker in measurement.workers]
+    assert len(workers) <= MOST_HELD
+    assert sum(len(worker.batch_gaps_s) + len(worker.block_samples_per_s) for worker in workers) <= MOST_NUMBERS
+    assert {worker.index for worker in workers if worker.status == "lost"} == {999, 1999, 2999}
+    assert "2,400 of 3,000 workers" in cut.left_out[0]
+    # What the answer rests on is untouched.
+    for name in ("recommendation", "capacity", "findings", "verdict"):
+        assert getattr(cut, name) == getattr(run, name)
+    assert cut.measurements[0].samples_per_s == run.measurements[0].samples_per_s
+    back = from_html(to_html(run), origin="x")
+    assert ("left out", "; ".join(back.left_out)) in measuring_facts(back)
+    assert excerpt(back) == back
+
+
+# --- several nodes -----------------------------------------------------------------------------------------------------------
+
+
+def launch(*rates: float | None, tasks: int = 2) -> Measurement:
+    """`tasks` workers on each node, in order."""
+    measurement = make_measurement(Layout(nodes=len(rates) // tasks, tasks_per_node=tasks, cpus_per_task=1), list(rates))
+    workers = tuple(
+        replace(
+            worker, node=f"n{worker.index // tasks + 1}", samples_per_s=None if rate is None else make_estimate(rate, spread=0.03)
+        )
+        for worker, rate in zip(measurement.workers, rates, strict=True)
+    )
+    return replace(measurement, workers=workers, start_skew_s=0.012, notes=("Slurm binds no task to CPUs here",))
+
+
+def scaling() -> Scaling:
+    points = tuple(
+        ScalingPoint(
+            nodes=n, workers=2 * n, samples_per_s=Estimate.exact(100.0 * n), bytes_per_s=Estimate.exact(1e6 * n), wait_ratio=0.1
+        )
+        for n in (1, 2)
+    )
+    return Scaling(points=points, kept_ratio=Estimate.exact(1.0), ceiling_bytes_per_s=None, note="each keeps 100 % of its rate")
+
+
+def test_every_node_has_its_row_and_one_node_has_no_section() -> None:
+    one = make_analysis(measurements=(make_measurement("1x2x1"),), scaling=None)
+    assert shown_launch(one) is None
+    assert node_tables(one) == node_facts(one) == ()
+    analysis = make_analysis(measurements=(make_measurement("1x2x1"), launch(100, 101, 99, None)), scaling=scaling())
+    more, nodes = node_tables(analysis)
+    assert (column(more, "nodes"), column(more, "per node")) == (["1", "2"], ["100 %", "100 %"])
+    assert (column(nodes, "node"), column(nodes, "workers")) == (["n1", "n2"], ["2 of 2", "1 of 2"])
+    facts = dict(node_facts(analysis))
+    assert facts["stragglers"].startswith("none")
+    assert "4 workers began within 12 ms" in facts["begin"]
+    assert facts["storage"] == "each keeps 100 % of its rate"
+    for text in (to_console(analysis), to_html(analysis)):
+        assert "Several nodes" in text
+        assert "binds no task" in text
+
+
+@pytest.mark.parametrize(
+    ("rates", "said"),
+    [((100, 101, 99, 102, 98, 100, 50, 52), "all 2 workers on n4"), ((100, 101, 99, 40, 98, 100), "worker 3 on n2")],
+)
+def test_who_lags_is_named_with_its_node(rates: tuple[float, ...], said: str) -> None:
+    measurement = launch(*rates)
+    assert said in dict(node_facts(make_analysis(measurements=(measurement,))))["stragglers"]
+    assert column(workers_table(measurement), "status").count("done, straggler") == len(measurement.stragglers)
+
+
+# --- stations ----------------------------------------------------------------------------------------------------------------
+
+
+def test_stations_keep_their_order_and_the_first_stands_out() -> None:
+    table = stations_table(make_stations())
+    assert [row[0] for row in table.rows] == ["CPU", "serial op", "readers"]
+    assert (table.strong, table.title) == (0, "Bottleneck (one worker of 1x1x2)")
+    assert table.rows[0] == ("CPU", MISSING, "1,042", "96 %", MISSING)
+    assert (bottleneck_sentence(()), stations_table(()).rows) == ("", ())
+
+
+@pytest.mark.parametrize("kind", get_args(StationKind))
+def test_the_sentence_names_the_station_and_what_it_is(kind: str) -> None:
+    assert set(STATION_MEANINGS) == set(get_args(StationKind))
+    assert bottleneck_sentence((make_station(kind),)).startswith(f"bottleneck: {kind} ({STATION_MEANINGS[kind]}")
+
+
+def test_the_sentence_says_where_and_how_much_and_that_a_plan_of_other_workers_has_a_limit_of_its_own() -> None:
+    sentence = bottleneck_sentence((SERIAL, *make_stations()))
+    assert "serial op `map`" in sentence
+    assert sentence.endswith("at most 2,500 samples/s, 97 % used, at data.py:9")
+    station = replace(make_station(), layout=make_layout("1x1x2"))
+    assert bottleneck_sentence((station,), make_plan("1x4x2")) == bottleneck_sentence((station,))
+    said = bottleneck_sentence((station,), make_plan("1x4x1", limited_by="worker CPU"))
+    assert said.endswith("The plan's workers have 1 CPU instead, and the plan is limited by worker CPU")
+
+
+@pytest.mark.parametrize(("used", "is_claimed"), [(NEAR_RATIO - 0.01, False), (NEAR_RATIO, True), (1.0, True)])
+def test_nothing_is_called_the_bottleneck_that_is_not_near_its_limit(used: float, is_claimed: bool) -> None:
+    sentence = bottleneck_sentence((make_station(utilization_ratio=used),))
+    assert sentence.startswith("bottleneck:") == is_claimed
+    assert ("nearest: CPU" in sentence) != is_claimed
+
+
+def test_an_op_that_nobody_knows_is_named_plainly() -> None:
+    analysis = make_analysis()
+    strange = Op(name="kafka", kind="Kafka", parameters={})
+    known = dataclasses.replace(analysis, pipeline=dataclasses.replace(analysis.pipeline, ops=(*analysis.pipeline.ops, strange)))
+    assert pipeline_table(known).remarks[0].startswith("`kafka` is of another library (kind Kafka)")
+    assert pipeline_table(analysis).remarks == ()
+
+
+# --- storage and cluster -----------------------------------------------------------------------------------------------------
+
+ADVICE = "--cache cold measures"
+
+
+@pytest.mark.parametrize(
+    ("given", "label", "said", "not_said"),
+    [
+        ({"is_shared": True}, "file system", "over the network", "local"),
+        ({"is_shared": False}, "file system", "local to this host", "network"),
+        ({"is_shared": None, "file_system": None}, "file system", "of unknown type, whether it is shared is unknown", "None"),
+        (
+            {"cached_ratio": 0.97},
+            "page cache",
+            f"held 97 % of it before measuring: the rates of this report are those of cached data; {ADVICE}",
+            "partly",
+        ),
+        ({"cached_ratio": 0.5}, "page cache", f"partly cached data; {ADVICE}", "those of"),
+        ({"cached_ratio": 0.05}, "page cache", "held 5 %", "cached data"),
+        ({"cached_ratio": 0.97, "evicted": True}, "page cache", "held 97 %", "cached data"),
+        ({"cached_ratio": 0.97, "evicted": False}, "page cache", "those of cached data", ADVICE),
+        ({"evicted": False}, "eviction", "FAILED", "file server"),
+        ({"evicted": True, "is_shared": True}, "eviction", "that of the file server is out of reach", "FAILED"),
+        ({"evicted": True, "is_shared": None}, "eviction", "emptied", "file server"),
+    ],
+)
+def test_whose_rates_these_are_is_said_plainly(given: dict[str, Any], label: str, said: str, not_said: str) -> None:
+    text = dict(storage_facts(make_storage(**given)))[label]
+    assert said in text
+    assert not_said not in text
+
+
+def test_of_storage_only_the_known_is_said() -> None:
+    sparse = make_storage(cached_ratio=None, evicted=None, reads=(), source_samples_per_s=None)
+    assert set(dict(storage_facts(sparse))) == {"directory", "file system", "dataset"}
+    reads = (make_read_rate(1, cache_state="cold", latency_s=0.008), make_read_rate(4, cache_state="warm", bytes_per_s=2.5e9))
+    assert reads_table(make_storage(reads=reads)).rows == (
+        ("1", "380 MB/s", "8 ms", "1 MiB", "cold"),
+        ("4", "2.5 GB/s", "2.7 ms", "1 MiB", "cached"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "label", "expected"),
+    [
+        ({"speed_ratio": Estimate.exact(1.2)}, "node's CPU", "1.2 times as fast as one of this host, as stated"),
+        (
+            {"speed_ratio": make_estimate(1.18, spread=0.025), "speed_basis": "reference loop"},
+            "node's CPU",
+            "1.18 times (1.15 to 1.21) as fast as one of this host, by the reference loop",
+        ),
+        ({"speed_ratio": Estimate.exact(1.0), "speed_basis": "this host"}, "node's CPU", "that of this host, which measured"),
+        (
+            {"speed_ratio": None},
+            "node's CPU",
+            "speed unknown: taken as this host's, interval widened (--node-speed, --node-reference)",
+        ),
+        ({"threads_per_core": 2}, "SMT", "2 threads per core: a further one counts less"),
+        ({"threads_per_core": 1}, "SMT", "none: each CPU is a core"),
+        (
+            {"threads_per_core": None},
+            "SMT",
+            "threads per core unknown: taken as if two were as likely as one, interval widened (--threads-per-core)",
+        ),
+        ({"memory_bandwidth_bytes_per_s_per_node": 150e9}, "memory bandwidth", "150 GB/s in each node"),
+        ({"network_bytes_per_s_per_node": 12.5e9}, "network", "12.5 GB/s for each node, in each direction"),
+        ({"network_bytes_per_s_per_node": None}, "network", "unknown, so it limits nothing here (--network-bandwidth)"),
+        ({"storage_bytes_per_s": 5e9}, "storage", "5 GB/s for all nodes together"),
+        ({"source": "a file"}, "known from", "a file"),
+        ({}, "nodes", "8 of eight-nodes, 64 CPUs and 128 GiB each, AMD EPYC 7702P"),
+    ],
+)
+def test_each_number_of_the_cluster_is_said_and_what_an_unknown_one_means(given: dict[str, Any], label: str, expected: str) -> None:
+    assert dict(cluster_facts(make_cluster(**given)))[label] == expected
+
+
+# --- validation --------------------------------------------------------------------------------------------------------------
+
+RATES = st.floats(1e-3, 1e12)
+
+
+def make_row(predicted: float, measured: float) -> ValidationRow:
+    return ValidationRow(
+        layout=make_layout("1x2x1"),
+        role="neighbour",
+        predicted_samples_per_s=make_estimate(predicted, spread=0.1),
+        measured_samples_per_s=make_estimate(measured, count=3) if measured else Estimate.exact(0.0),
+    )
+
+
+@given(st.lists(st.tuples(RATES, RATES), min_size=1, max_size=7))
+def test_the_summary_of_a_validation_is_that_of_the_rows(pairs: list[tuple[float, float]]) -> None:
+    validation = Validation(rows=tuple(make_row(*pair) for pair in pairs))
+    errors = sorted(abs(predicted / measured - 1) for predicted, measured in pairs)
+    assert validation.median_error_ratio is not None
+    assert sum(error <= validation.median_error_ratio * (1 + 1e-9) for error in errors) >= len(errors) / 2
+    assert errors[0] <= validation.median_error_ratio <= errors[-1]
+    assert validation.inside_count == sum(0.9 * predicted <= measured <= 1.1 * predicted for predicted, measured in pairs)
+
+
+def test_nothing_delivered_is_no_error() -> None:
+    nothing = make_row(10.0, 0.0)
+    assert Validation(rows=()).median_error_ratio is None
+    assert Validation(rows=(nothing,)).median_error_ratio is None
+    assert Validation(rows=(nothing, make_row(110.0, 100.0))).median_error_ratio == pytest.approx(0.1)
+
+
+def test_console_and_page_have_the_summary_the_notes_and_the_end() -> None:
+    rows = (make_row(110.0, 100.0), make_row(200.0, 100.0), make_row(101.0, 100.0))
+    validation = Validation(rows=rows, notes=("1x4x1 measured in 1 of 3 rounds: the time was up",), interrupted=True)
+    analysis = make_analysis(validation=validation)
+    alone = render(validation, "console", full=True)
+    for text in (alone, to_console(analysis), to_html(analysis)):
+        for part in ("median error 10 %; 2 of 3 measured rates lie inside", "1x4x1 measured in 1 of 3 rounds", "INTERRUPTED"):
+            assert part in " ".join(text.split())
+    assert alone.strip() in to_console(analysis)
+    assert "INTERRUPTED" not in to_console(make_analysis(validation=Validation(rows=rows)))
+
+
+def test_a_run_file_without_notes_of_its_validation_still_reads() -> None:
+    document = json.loads(to_json(make_analysis()))
+    for key in ("notes", "interrupted"):
+        del document["validation"][key]
+    assert from_json(json.dumps(document), origin="x").validation == make_validation()
