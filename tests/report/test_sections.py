@@ -1,11 +1,11 @@
-"""The sections about workers, nodes, storage, cluster, plan and validation: what is known is said, what is not is silent, and each of
-them stands on the console and on the page."""
+"""The sections of workers, nodes, storage, cluster, plan and validation: what is known is said, and what is not is silent."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 from dataclasses import replace
+from html import unescape
 from typing import Any, get_args
 
 import pytest
@@ -108,7 +108,7 @@ def tables_of(run: Analysis) -> list[Table]:
 
 def test_every_row_fills_every_column_every_column_is_explained_and_stands_in_both_reports() -> None:
     run = usual_run(stations=(SERIAL, *make_stations()))
-    console, page = " ".join(to_console(run, width=400).split()), " ".join(to_html(run).replace("&#39;", "'").split())
+    console, page = " ".join(to_console(run, width=400).split()), " ".join(unescape(to_html(run)).split())
     for table in tables_of(run):
         assert table.rows
         assert {len(row) for row in table.rows} == {len(table.columns)}
@@ -225,9 +225,7 @@ def launch(*rates: float | None, tasks: int = 2) -> Measurement:
     """`tasks` workers on each node, in order."""
     measurement = make_measurement(Layout(nodes=len(rates) // tasks, tasks_per_node=tasks, cpus_per_task=1), list(rates))
     workers = tuple(
-        replace(
-            worker, node=f"n{worker.index // tasks + 1}", samples_per_s=None if rate is None else make_estimate(rate, spread=0.03)
-        )
+        replace(worker, node=f"n{worker.index // tasks + 1}", samples_per_s=rate and make_estimate(rate, spread=0.03))
         for worker, rate in zip(measurement.workers, rates, strict=True)
     )
     return replace(measurement, workers=workers, start_skew_s=0.012, notes=("Slurm binds no task to CPUs here",))
@@ -326,7 +324,7 @@ ADVICE = "--cache cold measures"
         (
             {"cached_ratio": 0.97},
             "page cache",
-            f"held 97 % of it before measuring: the rates of this report are those of cached data; {ADVICE}",
+            f"of this report are those of cached data; {ADVICE}",
             "partly",
         ),
         ({"cached_ratio": 0.5}, "page cache", f"partly cached data; {ADVICE}", "those of"),

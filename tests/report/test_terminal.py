@@ -42,7 +42,7 @@ def test_no_digit_is_lost_and_where_there_is_room_no_number_and_no_word_is_broke
         longest = max(map(len, cells))
         words = [3, *(len(word) for cell in cells for word in cell.split())]
         words += [len(cell.rstrip()) - len(cell.lstrip().partition(" ")[2].rstrip()) for cell in cells]  # the indent of the first
-        beside_letters += max(longest, 3) if column.is_number else min(longest, LEAST_TEXT)
+        beside_letters += max(longest, 3) if column.is_number else max(3, min(longest, LEAST_TEXT))
         beside_words += max(3, longest) if column.is_number else max(words)
     if beside_letters <= width:
         numbers = [cell for row in table.rows for cell, column in zip(row, table.columns, strict=True) if column.is_number]

@@ -49,7 +49,7 @@ def test_a_kind_that_no_public_run_covers_says_so_and_reaches_far(name: str, mod
     assert found.samples_per_s.high / found.samples_per_s.low > 50
     assert covered.beyond_fit == ()
     assert covered.samples_per_s.high / covered.samples_per_s.low < 3
-    first = report.render_wafer(found, width=80).splitlines()[:4]
+    first = report.render(found, "console", full=True, width=80).splitlines()[:4]
     assert "extrapolated" in " ".join(first)
     demand = from_model(found)
     assert demand.is_extrapolated
