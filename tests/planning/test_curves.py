@@ -19,10 +19,10 @@ from cs_input_analyzer.planning.curves import (
     flow_rows,
     gap_bins,
     launch_grid,
+    spread,
     throughput_curve,
     wanted_gap_s,
 )
-from cs_input_analyzer.planning.curves.launches import spread
 from cs_input_analyzer.planning.recommend.verdict import chance
 from cs_input_analyzer.records import Estimate, PipelineGraph
 

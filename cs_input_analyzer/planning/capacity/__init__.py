@@ -11,7 +11,7 @@ ACM Computing Surveys 10(3), 1978): no system is faster than its slowest station
 
 and three things that stop a launch outright: CPUs per node, memory per node, fewer files than workers.
 
-`fitting` makes the model from measurements (by `bootstrap`), `worker` and `prediction` predict from it, `probes` names the layouts
+`fitting` makes the model from measurements, `worker` and `prediction` predict from it, `probes` names the layouts
 to measure, `scaling` finds the ceiling of a storage that several nodes share, and `assumptions` holds the names of limits and all
 numbers that were not measured.
 """

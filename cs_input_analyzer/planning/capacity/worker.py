@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -20,9 +21,8 @@ from cs_input_analyzer.planning.capacity.assumptions import (
     THIS_HOST,
     UNKNOWN_SPEED_RATIO,
 )
-from cs_input_analyzer.planning.capacity.bootstrap import vector
 from cs_input_analyzer.records import CapacityModel, Cluster, ContentionPoint, Estimate, WorkerPoint
-from cs_input_analyzer.stats.estimates import REPLICATES, SMALLEST_LOW_RATIO, Vector, estimate_of_draws
+from cs_input_analyzer.stats.estimates import REPLICATES, SMALLEST_LOW_RATIO, Vector, draws, estimate_of_draws
 
 __all__ = [
     "alone",
@@ -182,6 +182,13 @@ def _shared_cores(model: CapacityModel, cluster: Cluster) -> bool:
     if model.host_threads_per_core is None:
         return cluster.threads_per_core is None or cluster.source == THIS_HOST
     return model.host_threads_per_core >= (cluster.threads_per_core or MOST_LIKELY_THREADS)
+
+
+def vector(estimate: Estimate, replicates: Sequence[float], seed: int) -> Vector:
+    """An estimate and its replicates as one vector; replicates that are not there are drawn from the interval."""
+    if len(replicates) == REPLICATES:
+        return np.concatenate([[estimate.estimate], replicates])
+    return draws(estimate, (seed, REPLICATES))
 
 
 # --- alone -----------------------------------------------------------------------------------------------------------------------

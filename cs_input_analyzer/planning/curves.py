@@ -1,0 +1,380 @@
+"""The numbers behind the pictures of a report: points of curves and grids, worked out from the records of one run. Pure.
+
+A report formats records and computes nothing, so what a picture needs beside them is made here: what the capacity model says about
+launches around the plan, how batch times scatter, what flows along each edge of the pipeline, how the accelerator is fed from
+moment to moment. The same run gives the same numbers, today's or a saved one.
+
+The feeding is that of the simulation: measured batches of the workers, replayed through their buffers. A checkpoint of the real run
+is not known here, so a pause as long as a tenth of the picture is put in its middle, and said to be assumed: it shows how far the
+buffers carry, and how long it takes until the feeding is what it was.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from cs_input_analyzer.planning import feeding as simulate
+from cs_input_analyzer.planning import recommend
+from cs_input_analyzer.planning.capacity import predict
+from cs_input_analyzer.planning.recommend import single_task_nodes
+from cs_input_analyzer.records import Analysis, Layout, Op, OpCost, Prediction
+
+__all__ = [
+    "FeedingCurve",
+    "FeedingPoint",
+    "FlowRow",
+    "GapBin",
+    "bottleneck_op",
+    "current_prediction",
+    "feeding_curve",
+    "feeds",
+    "flow_rows",
+    "gap_bins",
+    "launch_grid",
+    "spread",
+    "throughput_curve",
+    "wanted_gap_s",
+]
+
+# How fine the pictures are: enough for the eye, and tenths of a second of predictions at most.
+MOST_CURVE_TASKS, MOST_CURVE_NODES = 12, 36
+MOST_GRID_NODES, MOST_GRID_TASKS, MOST_GRID_CPUS = 10, 10, 4
+
+
+def throughput_curve(analysis: Analysis) -> tuple[Prediction, ...]:
+    """Launches with the CPUs per task of the plan, from one input worker to all that the cluster holds, by rising input workers.
+
+    First the tasks of one node grow to those of the plan (on a cluster of one node: to all that fit), then the nodes. Launches that
+    cannot run are left out; empty without a plan or a capacity model.
+    """
+    plan, cluster = analysis.recommendation, analysis.cluster
+    if plan is None or analysis.capacity is None:
+        return ()
+    cpus = plan.cpus_per_task
+    fitting = max(1, cluster.cpus_per_node // max(cpus, 1))
+    tasks = plan.tasks_per_node if cluster.nodes > 1 else max(plan.tasks_per_node, fitting)
+    current = analysis.options.current
+    nodes_of_interest = {plan.nodes, current.nodes if current is not None else plan.nodes}
+    layouts = [
+        Layout(nodes=1, tasks_per_node=count, cpus_per_task=cpus)
+        for count in spread(1, tasks, MOST_CURVE_TASKS, {plan.tasks_per_node})
+    ]
+    layouts += [
+        Layout(nodes=count, tasks_per_node=tasks, cpus_per_task=cpus)
+        for count in spread(2, cluster.nodes, MOST_CURVE_NODES, nodes_of_interest)
+    ]
+    found = {prediction.input_workers: prediction for prediction in _predicted(analysis, layouts) if prediction.problem is None}
+    return tuple(found[workers] for workers in sorted(found))
+
+
+def launch_grid(analysis: Analysis) -> tuple[Prediction, ...]:
+    """Launches over nodes × tasks × CPUs around the plan, those that cannot run included (their `problem` says why).
+
+    CPUs per task go up to the largest that was probed, as in the plan; where there are too many values of one, they are spread
+    evenly on a log scale, those of the plan and of the launch in use among them.
+    """
+    plan, cluster, model = analysis.recommendation, analysis.cluster, analysis.capacity
+    if plan is None or model is None:
+        return ()
+    wanted = [layout for layout in (plan.layout, analysis.options.current) if layout is not None]
+    cpus = spread(1, min(model.largest_cpus_probed, cluster.cpus_per_node), MOST_GRID_CPUS, {at.cpus_per_task for at in wanted})
+    tasks = spread(1, cluster.cpus_per_node, MOST_GRID_TASKS, {at.tasks_per_node for at in wanted})
+    nodes = spread(1, cluster.nodes, MOST_GRID_NODES, {at.nodes for at in wanted})
+    layouts = (Layout(nodes=node, tasks_per_node=task, cpus_per_task=cpu) for cpu in cpus for task in tasks for node in nodes)
+    return tuple(_predicted(analysis, layouts))
+
+
+def current_prediction(analysis: Analysis) -> Prediction | None:
+    """The launch in use today, as the model sees it; None where none was given, or where it cannot run."""
+    if analysis.options.current is None or analysis.capacity is None:
+        return None
+    (found,) = _predicted(analysis, (analysis.options.current,))
+    return found if found.problem is None else None
+
+
+def feeds(prediction: Prediction, analysis: Analysis) -> bool | None:
+    """Whether it reaches the demand with headroom, as plans must; None without a demand."""
+    found = recommend.feeds(prediction.samples_per_s, analysis.consumption, analysis.options.headroom_ratio)
+    return found if found is None else found and prediction.problem is None
+
+
+def _predicted(analysis: Analysis, layouts: Iterable[Layout]) -> Iterable[Prediction]:
+    assert analysis.capacity is not None
+    for layout in layouts:
+        yield predict(
+            analysis.capacity,
+            analysis.cluster,
+            layout,
+            single_task_nodes=single_task_nodes(layout.nodes, analysis.consumption, analysis.options),
+            feed=analysis.options.feed,
+        )
+
+
+def spread(first: int, last: int, most: int, wanted: Iterable[int] = ()) -> tuple[int, ...]:
+    """At most about `most` whole numbers from `first` to `last`, evenly spread on a log scale, with the `wanted` ones inside."""
+    if last < first:
+        return ()
+    if last - first < most:
+        return tuple(range(first, last + 1))
+    ratio = last / first
+    steps = {round(first * ratio ** (step / (most - 1))) for step in range(most)}
+    return tuple(sorted({first, last} | steps | {number for number in wanted if first <= number <= last}))
+
+
+MOST_BINS = 40
+# Clocks give no shorter times; a gap of 0 has no place on a log scale.
+SHORTEST_S = 1e-7
+# A span below this is one value, as far as the eye is concerned.
+LEAST_SPAN_RATIO = 1.02
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GapBin:
+    """Batches whose gap lies in [low_s, high_s). `share_ratio`: of all batches."""
+
+    low_s: float
+    high_s: float
+    count: int
+    share_ratio: float
+
+
+def gap_bins(gaps_s: Sequence[float]) -> tuple[GapBin, ...]:
+    """Bins of equal width on a log scale over all the gaps (seconds, at least 0); empty without any.
+
+    Their number is the square root of that of the gaps, up to 40: enough to see a second mode, too few to see noise as one.
+    """
+    if not gaps_s:
+        return ()
+    logs = [math.log(max(gap, SHORTEST_S)) for gap in gaps_s]
+    first, last = min(logs), max(logs)
+    widened = max(0.0, math.log(LEAST_SPAN_RATIO) - (last - first)) / 2
+    first, last = first - widened, last + widened
+    bins = max(1, min(MOST_BINS, round(math.sqrt(len(logs)))))
+    width = (last - first) / bins
+    counts = [0] * bins
+    for value in logs:
+        counts[min(bins - 1, int((value - first) / width))] += 1
+    return tuple(
+        GapBin(
+            low_s=math.exp(first + place * width),
+            high_s=math.exp(first + (place + 1) * width),
+            count=count,
+            share_ratio=count / len(logs),
+        )
+        for place, count in enumerate(counts)
+    )
+
+
+def wanted_gap_s(analysis: Analysis) -> float | None:
+    """The gap at which the workers of the plan just feed the accelerator: each owes it a batch once in so many steps as there are
+    workers. None without a demand, a plan or a batch size."""
+    plan, consumption, batch = analysis.recommendation, analysis.consumption, analysis.pipeline.batch_size
+    if plan is None or consumption is None or not batch or consumption.samples_per_s.estimate <= 0 or plan.input_workers < 1:
+        return None
+    return plan.input_workers * batch / consumption.samples_per_s.estimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowRow:
+    """One op of the pipeline, in the order in which elements pass.
+
+    Attributes:
+        lane: which of the strands that run beside each other it is on, 0 the main one.
+        lanes: strands that pass this row, its own among them.
+        merges: strands that end in this op.
+        depth: how many functions of other ops (`interleave`, `flat_map`) it is inside.
+        elements_per_s, bytes_per_s: what leaves it, in the worker that was profiled; None where not measured.
+        is_bottleneck: it holds the worker back; `waits_for_it`: what it gives passes here, so this runs at its pace.
+    """
+
+    op: Op
+    cost: OpCost | None
+    lane: int
+    lanes: tuple[int, ...]
+    merges: tuple[int, ...]
+    depth: int
+    elements_per_s: float | None
+    bytes_per_s: float | None
+    is_bottleneck: bool
+    waits_for_it: bool
+
+
+def bottleneck_op(analysis: Analysis) -> str | None:
+    """The op that holds the worker back: the first station that is one, where it is the first; else the op with the most CPU time.
+    None where neither is known."""
+    names = {op.name for op in analysis.pipeline.ops}
+    first = analysis.stations[0] if analysis.stations else None
+    if first is not None and first.op in names:
+        return first.op
+    costs = [] if analysis.profile is None else [op for op in analysis.profile.ops if op.is_op and op.name in names]
+    known = [(op.self_cpu_s_per_sample, op.name) for op in costs if op.self_cpu_s_per_sample is not None]
+    return max(known)[1] if known else None
+
+
+def flow_rows(analysis: Analysis) -> tuple[FlowRow, ...]:
+    """Every op, sources first. A circle or an input that is nowhere (an edited file) is left aside."""
+    ops = {op.name: op for op in analysis.pipeline.ops}
+    costs = {op.name: op for op in analysis.profile.ops} if analysis.profile is not None else {}
+    rate = _profiled_rate(analysis)
+    bottleneck = bottleneck_op(analysis)
+    waiting = {bottleneck}
+    open_lanes: dict[str, int] = {}
+    rows = []
+    for op in analysis.pipeline.ops:
+        feeding = _feeding(op, ops, open_lanes)
+        taken = sorted(open_lanes.pop(name) for name in feeding)
+        lane = taken[0] if taken else _free(set(open_lanes.values()))
+        passing = {lane, *taken, *open_lanes.values()}
+        open_lanes[op.name] = lane
+        waits = op.name != bottleneck and any(name in waiting for name in feeding)
+        if waits:
+            waiting.add(op.name)
+        cost = costs.get(op.name)
+        elements = _product(cost.elements_per_sample if cost else None, rate)
+        rows.append(
+            FlowRow(
+                op=op,
+                cost=cost,
+                lane=lane,
+                lanes=tuple(sorted(passing)),
+                merges=tuple(other for other in taken if other != lane),
+                depth=_depth(op, ops),
+                elements_per_s=elements,
+                # Bytes of an op are counted for each sample that leaves the pipeline, as its elements are.
+                bytes_per_s=_product(cost.bytes_out_per_sample if cost else None, rate),
+                is_bottleneck=op.name == bottleneck,
+                waits_for_it=waits,
+            )
+        )
+    return tuple(rows)
+
+
+def _feeding(op: Op, ops: dict[str, Op], open_lanes: dict[str, int]) -> list[str]:
+    """Ops whose strand ends here: its inputs, and the last ones of its own function."""
+    inside = [name for name in open_lanes if ops[name].within == op.name]
+    return [*dict.fromkeys([name for name in op.inputs if name in open_lanes] + inside)]
+
+
+def _free(taken: set[int]) -> int:
+    return next(lane for lane in range(len(taken) + 1) if lane not in taken)
+
+
+def _depth(op: Op, ops: dict[str, Op]) -> int:
+    depth = 0
+    while op.within in ops and depth < len(ops):
+        op, depth = ops[op.within], depth + 1
+    return depth
+
+
+def _profiled_rate(analysis: Analysis) -> float | None:
+    """Samples per second of one worker of the layout that was profiled."""
+    profile = analysis.profile
+    if profile is None:
+        return None
+    rates = [
+        worker.samples_per_s.estimate
+        for measurement in analysis.measurements
+        if measurement.layout == profile.layout and measurement.role == "probe"
+        for worker in measurement.workers
+        if worker.samples_per_s is not None
+    ]
+    return sum(rates) / len(rates) if rates else None
+
+
+def _product(one: float | None, other: float | None) -> float | None:
+    product = None if one is None or other is None else one * other
+    # An edited run may hold numbers whose product is none.
+    return product if product is not None and math.isfinite(product) else None
+
+
+Floats = npt.NDArray[np.float64]
+
+BINS = 90
+# Steps of the picture: enough in each bin to be a rate, few enough for a tenth of a second.
+LEAST_STEPS, MOST_STEPS, ROUNDS = 1800, 12_000, 60
+MOST_WORKERS = 200
+PAUSE_RATIO = 0.1
+WARMUP_RATIO = 0.25
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeedingPoint:
+    """One stretch of time. `taken_…`: what the accelerator got; `wanted_…`: what it would have taken (0 while it pauses)."""
+
+    begin_s: float
+    end_s: float
+    taken_samples_per_s: float
+    wanted_samples_per_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeedingCurve:
+    """The picture's points, in time order, of equal length.
+
+    Attributes:
+        pause_begin_s, pause_end_s: the assumed pause of the accelerator, as for a checkpoint.
+        depth: batches that one worker holds.
+        simulated_workers: as many of the plan's input workers as were replayed, at their joint rate.
+    """
+
+    points: tuple[FeedingPoint, ...]
+    pause_begin_s: float
+    pause_end_s: float
+    depth: int
+    simulated_workers: int
+
+
+def feeding_curve(analysis: Analysis, traces_s: Sequence[Sequence[float]]) -> FeedingCurve | None:
+    """How the plan feeds the accelerator. None without a plan, a demand, a batch size or a trace that holds any time.
+
+    Args:
+        traces_s: seconds between the batches of each measured worker, in order.
+    """
+    plan, consumption, batch = analysis.recommendation, analysis.consumption, analysis.pipeline.batch_size
+    traces = [np.asarray(trace, dtype=np.float64) for trace in traces_s]
+    traces = [trace / trace.mean() for trace in traces if trace.size and trace.min() >= 0 and trace.mean() > 0]
+    if plan is None or consumption is None or not batch or not traces or plan.input_workers < 1:
+        return None
+    demand, supply = consumption.samples_per_s.estimate, plan.predicted_samples_per_s.estimate
+    if demand <= 0 or supply <= 0 or batch < 0:
+        return None
+    workers = min(plan.input_workers, MOST_WORKERS)
+    steps = int(np.clip(ROUNDS * workers, LEAST_STEPS, MOST_STEPS))
+    production = simulate.resampled(
+        traces, workers=workers, batches=2 * (steps // workers + 1), replications=1, seed=analysis.options.seed
+    ) * (workers * batch / supply)
+    step_s, depth = batch / demand, simulate.depth_of(analysis.pipeline)
+    gaps = np.full(steps, step_s)
+    first = int(WARMUP_RATIO * steps)
+    middle = (first + steps) // 2
+    gaps[middle] += PAUSE_RATIO * (steps - first) * max(step_s, batch / supply)
+    taken = simulate.taken_s(production, gaps, depth=depth, feed=analysis.options.feed)[0]
+    return _curve(taken[first:], middle - first, float(gaps[middle]), step_s, batch, depth, workers)
+
+
+def _curve(taken: Floats, middle: int, pause_s: float, step_s: float, batch: int, depth: int, workers: int) -> FeedingCurve:
+    times = taken - taken[0]
+    # It stops when the step before the pause is over.
+    begin, end = float(times[middle - 1]) + step_s, float(times[middle - 1]) + pause_s
+    edges = np.linspace(0.0, float(times[-1]), BINS + 1)
+    width = float(edges[1])
+    # A batch is taken bit by bit while its step lasts: rates of stretches shorter than some steps would jump without a cause.
+    moments = np.stack([times, times + step_s], axis=1).ravel()
+    counted = np.stack([np.arange(len(times)), np.arange(1, len(times) + 1)], axis=1).ravel()
+    batches = np.diff(np.interp(edges, np.maximum.accumulate(moments), counted))
+    paused = np.clip(np.minimum(edges[1:], end) - np.maximum(edges[:-1], begin), 0.0, width) / width
+    points = tuple(
+        FeedingPoint(
+            begin_s=float(edges[place]),
+            end_s=float(edges[place + 1]),
+            taken_samples_per_s=float(batches[place]) * batch / width,
+            wanted_samples_per_s=float(1 - paused[place]) * batch / step_s,
+        )
+        for place in range(BINS)
+    )
+    return FeedingCurve(points=points, pause_begin_s=begin, pause_end_s=end, depth=depth, simulated_workers=workers)
