@@ -188,6 +188,11 @@ def format_bytes_per_s(bytes_per_s: float | None) -> str:
     return MISSING if bytes_per_s is None else _scaled(bytes_per_s, 1000.0, ("B/s", "kB/s", "MB/s", "GB/s", "TB/s", "PB/s"))
 
 
+def format_probability(value: float) -> str:
+    """Two digits, and never a certainty that nobody has: `0.41`, `> 0.99`, `< 0.01`."""
+    return "> 0.99" if value > 0.99 else "< 0.01" if value < 0.01 else f"{value:.2g}"
+
+
 def format_ratio(ratio: float | None) -> str:
     """`12.3 %`. Never rounds to 0 % or 100 % what is not."""
     if ratio is None:

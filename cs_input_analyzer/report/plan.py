@@ -12,6 +12,7 @@ from cs_input_analyzer.units import (
     format_bytes_per_s,
     format_count,
     format_estimate,
+    format_probability,
     format_rate,
     format_ratio,
 )
@@ -77,14 +78,12 @@ def _storage(plan: LaunchPlan, analysis: Analysis) -> str:
 def _demand_met(plan: LaunchPlan, options: Options) -> str:
     if plan.meets_demand is None or plan.headroom_ratio is None:
         return f"unknown: {GIVE_A_DEMAND}"
-    margin = format_ratio(abs(plan.headroom_ratio))
+    sure = "" if plan.probability is None else f" with a probability of {format_probability(plan.probability)}"
     asked = f"{format_ratio(options.headroom_ratio)} headroom asked for"
     if plan.meets_demand:
-        return f"met: the low end of the interval is {margin} above it ({asked})"
-    if plan.headroom_ratio < 0:
-        fallen = f"NOT met: the low end of the interval falls {margin} short of it"
-        return f"{fallen}; no layout of this cluster does better, limited by {plan.limited_by}"
-    return f"NOT met with headroom: the low end of the interval is only {margin} above it ({asked}), limited by {plan.limited_by}"
+        return f"met{sure} ({asked})"
+    best = f"no launch of this cluster does better, limited by {plan.limited_by}"
+    return f"NOT met: reached{sure or ' by chance'} only ({asked}); {best}"
 
 
 def _input_workers(plan: LaunchPlan) -> str:
@@ -114,6 +113,7 @@ def alternatives_table(plan: LaunchPlan) -> Table:
         number("CPUs", "of all nodes together", "layout.cpus"),
         *PREDICTED,
         MEETS,
+        number("chance", "probability that it reaches the demand with headroom", "probability", format_probability, needs_width=72),
         number(
             "memory\nper node", "memory that the workers of one node need", "memory_bytes_per_node", format_bytes, needs_width=92
         ),
@@ -136,6 +136,7 @@ def as_alternative(plan: LaunchPlan, note: str) -> Alternative:
         limited_by=plan.limited_by,
         memory_bytes_per_node=plan.memory_bytes_per_node,
         meets_demand=plan.meets_demand,
+        probability=plan.probability,
         note=note,
     )
 

@@ -92,7 +92,10 @@ def _brief_part(console: Console, part: Part, most: int) -> None:
 
 def _shortened(text: str, width: int, most: int) -> str:
     """As much of a text as `most` lines of that width hold."""
-    return "\n".join(textwrap.wrap(one_line(text), max(width, 8), max_lines=most, placeholder=" …")) or text[:width]
+    return (
+        "\n".join(textwrap.wrap(one_line(text), max(width, 8), max_lines=most, placeholder=" …", break_on_hyphens=False))
+        or text[:width]
+    )
 
 
 # --- all of it ---------------------------------------------------------------------------------------------------------------

@@ -45,6 +45,7 @@ def _launch(plan: LaunchPlan) -> dict[str, Any]:
         **dataclasses.asdict(plan.layout),
         "predicted": _rate(plan.predicted_samples_per_s),
         "meets_demand": plan.meets_demand,
+        "probability": plan.probability,
         "limited_by": plan.limited_by,
         "csrun_wse": lines.csrun_wse if lines is not None else None,
         "srun": lines.srun if lines is not None else None,

@@ -63,6 +63,9 @@ def supply_and_demand(analysis: Analysis) -> Pairs:
         facts.append(("counted", f"{options.batch_size} samples an element, as --batch-size said then: check that number"))
     if analysis.capture is not None:
         facts.append(("script", "run up to its input; its training never ran"))
+    busy = next((finding.message for finding in analysis.findings if finding.code == "CSI506"), None)
+    if busy is not None:
+        facts.append(("host", f"{busy}; repeat, or give --max-seconds 120"))
     supply, plan = supply_of(analysis), analysis.recommendation
     origin = "recommended launch" if plan is not None else "measured on this host,"
     if analysis.verdict_layout is not None:

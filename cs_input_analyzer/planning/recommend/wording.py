@@ -10,7 +10,7 @@ from cs_input_analyzer.planning.recommend.launches import Choice, limit_on, on_n
 from cs_input_analyzer.planning.recommend.problem import PlanningProblem
 from cs_input_analyzer.planning.recommend.verdict import ENOUGH, chance
 from cs_input_analyzer.records import Prediction
-from cs_input_analyzer.units import counted, format_rate, format_ratio
+from cs_input_analyzer.units import counted, format_probability, format_rate, format_ratio
 
 __all__ = ["why"]
 
@@ -62,11 +62,6 @@ def _would(problem: PlanningProblem, fewer: Prediction) -> str:
         return f"would guarantee only {format_rate(fewer.samples_per_s.low / fewer.layout.nodes, PER_NODE)}."
     sure = format_probability(chance(fewer.samples_per_s, problem.needed))
     return f"would do so with a probability of only {sure} ({limit_on(problem, fewer)})."
-
-
-def format_probability(value: float) -> str:
-    """Two digits, and never a certainty that nobody has: `0.41`, `> 0.99`, `< 0.01`."""
-    return "> 0.99" if value > 0.99 else "< 0.01" if value < 0.01 else f"{value:.2g}"
 
 
 def _doubts(problem: PlanningProblem, choice: Choice) -> str:

@@ -48,7 +48,7 @@ def supply_demand(analysis: Analysis) -> Chart | None:
         return None
     demand = analysis.consumption.samples_per_s if analysis.consumption is not None else None
     shown = _near(curve, plan.predicted_samples_per_s, demand, plan.input_workers)
-    meets = text("meets\ndemand", "at the low end of the interval, headroom included", lambda at: YES_OR_NO[feeds(at, analysis)])
+    meets = text("meets\ndemand", "headroom included, at a probability of 0.9", lambda at: YES_OR_NO[feeds(at, analysis)])
     left_out = len(curve) - len(shown)
     return Chart(
         name="supply-demand",
@@ -215,13 +215,13 @@ def layouts(analysis: Analysis) -> Chart | None:
     if plan is None or not grid:
         return None
     panels = [_cpus_panel(count, grid, plan, analysis) for count in sorted({at.layout.cpus_per_task for at in grid})]
-    asked = "" if analysis.consumption is None else " It feeds the accelerator where its low end reaches the demand with headroom."
+    asked = "" if analysis.consumption is None else " It feeds the accelerator where it is sure of the demand with headroom."
     rate, interval = rates("samples/s", "predicted samples per second", "samples_per_s")
     columns = (
         layout(),
         number(rate.name, rate.meaning, lambda at: None if at.problem is not None else at.samples_per_s, rate.form),
         number(interval.name, interval.meaning, lambda at: None if at.problem is not None else at.samples_per_s, interval.form),
-        text("meets\ndemand", "at the low end of the interval, headroom included", lambda at: YES_OR_NO[feeds(at, analysis)]),
+        text("meets\ndemand", "headroom included, at a probability of 0.9", lambda at: YES_OR_NO[feeds(at, analysis)]),
         text(
             "limited by", "the resource to add for more, or why it cannot run", lambda at: at.problem or at.limited_by, is_long=True
         ),
