@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,6 +44,9 @@ from cs_input_analyzer.records import (
 from cs_input_analyzer.stats.estimates import NORMAL_95, SMALLEST_LOW_RATIO
 
 __all__ = ["Launches", "Rates", "dataset_bytes_per_node", "memory_bytes", "predict", "slowest_ratio", "supply"]
+
+# SciPy's costs a third of a second of import, which a page would wait for.
+_normal_quantile = np.vectorize(NormalDist().inv_cdf, otypes=[float])
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -191,10 +195,8 @@ def slowest_ratio(model: CapacityModel, workers: Ints | int) -> Floats:
     Beta Variables", 1958, for its order statistic); where the largest and the smallest shard ran together, not above what they
     showed.
     """
-    from scipy.special import ndtri
-
     count = np.maximum(workers, 1)
-    expected = np.exp(-model.spread_ratio * ndtri((count - 0.375) / (count + 0.25)))
+    expected = np.exp(-model.spread_ratio * _normal_quantile((count - 0.375) / (count + 0.25)))
     return np.where(count == 1, 1.0, np.minimum(model.slowest_ratio, expected))
 
 
