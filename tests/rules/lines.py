@@ -20,6 +20,8 @@ from tests.builders import (
     make_profile,
 )
 
+Rule = Callable[[Case], Iterable[Finding]]
+
 JPEG = ("Cast", "DecodeJpeg", "ParseExampleV2", "ResizeBilinear")
 RANDOM = ("RandomUniform", "ReverseV2")
 CAST = ("Cast", "RealDiv")
@@ -125,7 +127,7 @@ def cost(name: str, share: float, **overrides: Any) -> OpCost:
     return make_op_cost(name, **(settings | overrides))
 
 
-def found(find: Callable[[Case], Iterable[Finding]], case: Case) -> list[Finding]:
+def found(find: Rule, case: Case) -> list[Finding]:
     """What this rule finds."""
     (rule,) = (rule for rule in rules.RULES if rule.find is find)
     findings = rules.findings_of(rule, case)
@@ -135,10 +137,10 @@ def found(find: Callable[[Case], Iterable[Finding]], case: Case) -> list[Finding
     return findings
 
 
-def severities(rule: Callable[[Case], Iterable[Finding]], case: Case) -> list[str]:
+def severities(rule: Rule, case: Case) -> list[str]:
     return [finding.severity for finding in found(rule, case)]
 
 
-def only(rule: Callable[[Case], Iterable[Finding]], case: Case) -> Finding:
+def only(rule: Rule, case: Case) -> Finding:
     (finding,) = found(rule, case)
     return finding

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import pytest
 
-from cs_input_analyzer.records import BatchGap, Case, Component, Edit, Finding, Measurement, Op
+from cs_input_analyzer.records import BatchGap, Case, Component, Edit, Measurement, Op
 from cs_input_analyzer.rules.caches import cache_after_randomness, cache_misplaced, cache_missing
 from cs_input_analyzer.rules.order import prefetch_missing, slow_first_batch
 from cs_input_analyzer.rules.shuffles import (
@@ -22,6 +21,7 @@ from tests.rules.lines import (
     CAST,
     JPEG,
     RANDOM,
+    Rule,
     batch,
     cache,
     case_of,
@@ -43,7 +43,7 @@ OFF = options(autotune__enabled=False)
 BY_SEED = ("StatelessRandomGetKeyCounter", "StatelessRandomUniformV2")
 
 
-def only(rule: Callable[[Case], Iterable[Finding]], *ops: Op) -> list[str]:
+def only(rule: Rule, *ops: Op) -> list[str]:
     return severities(rule, case_of(*ops))
 
 
@@ -66,23 +66,6 @@ def test_a_pipeline_without_a_last_prefetch_is_told(ops: tuple[Op, ...], edits: 
     (finding,) = found(prefetch_missing, case_of(*reading(), *ops))
     assert list(finding.edits) == edits
     assert finding.severity == "info"
-
-
-@pytest.mark.parametrize(
-    "ops",
-    [
-        (batch(),),  # TensorFlow appends one
-        (batch(), prefetch()),
-        (batch(), prefetch(), OFF),
-        (batch(), prefetch(1), repeat(), op("Take", "take", count=9), OFF),
-        (batch(), mapped(), OFF),  # works ahead by itself
-        (batch(8, kind="ParallelBatch"), OFF),
-        (batch(), options(deterministic=False)),
-        (batch(), options(autotune__enabled=False), options(autotune__enabled=True)),
-    ],
-)
-def test_a_prefetch_that_is_there_or_is_added_by_tensorflow_is_not_asked_for(ops: tuple[Op, ...]) -> None:
-    assert only(prefetch_missing, *reading(), *ops) == []
 
 
 def test_a_missing_prefetch_is_a_warning_where_the_last_thread_is_the_bottleneck() -> None:
@@ -191,26 +174,6 @@ def test_reading_alone_is_worth_a_cache_only_where_the_storage_is_the_bottleneck
 # --- CSI204 -----------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("ops", "expected"),
-    [
-        ((mapped((*JPEG, *RANDOM)), cache()), ["warning"]),
-        ((mapped(RANDOM), batch(), cache()), ["warning"]),
-        ((mapped(JPEG), mapped(RANDOM), mapped(CAST), cache()), ["warning"]),
-        ((mapped(BY_SEED), cache()), ["info"]),
-        ((mapped(JPEG), cache(), mapped(RANDOM)), []),
-        ((mapped(JPEG), cache()), []),
-        ((mapped(("StatelessRandomGetKeyCounter",)), cache()), []),
-        ((mapped(RANDOM),), []),
-        ((shuffle(), cache(), repeat()), ["info"]),
-        ((shuffle(), cache(), shuffle(), repeat()), []),
-        ((cache(), shuffle(), repeat()), []),
-    ],
-)
-def test_randomness_before_a_cache_is_told(ops: tuple[Op, ...], expected: list[str]) -> None:
-    assert only(cache_after_randomness, *reading(), *ops, batch(), prefetch()) == expected
-
-
 def test_randomness_inside_an_interleave_counts_and_a_shuffle_of_names_does_not() -> None:
     inner = replace(mapped(RANDOM), within="interleave")
     assert only(cache_after_randomness, *reading()[:3], inner, reading()[3], cache(), batch()) == ["warning"]
@@ -267,25 +230,6 @@ def test_a_cache_that_is_not_complete_or_too_early_is_told(ops: tuple[Op, ...], 
     assert [edit.op for finding in findings for edit in finding.edits] == ([swapped] if swapped else [])
 
 
-@pytest.mark.parametrize(
-    "ops",
-    [
-        (mapped(JPEG), cache(), mapped(RANDOM), repeat()),
-        (mapped(JPEG), cache(), repeat()),
-        (TAKE, cache(), repeat()),
-        (cache(), repeat(), TAKE),
-        (cache(), op("Take", "take", count=-1), repeat()),
-        (repeat(3), cache()),
-        (repeat(), TAKE, cache()),
-        (repeat(), mapped(CAST), TAKE, mapped(CAST), cache()),
-        (cache(), mapped(CAST), repeat()),
-        (mapped(JPEG), repeat()),
-    ],
-)
-def test_a_cache_in_its_place_is_not_told(ops: tuple[Op, ...]) -> None:
-    assert only(cache_misplaced, *reading(), *ops, batch(), prefetch()) == []
-
-
 def test_a_cache_behind_a_zip_ends_with_the_shorter_input() -> None:
     def case_with(first: Op) -> Case:
         labels = (op("Range", "range"), replace(repeat(), inputs=("range",)))
@@ -332,20 +276,6 @@ def test_a_shuffle_of_pictures_is_told_and_moved_before_their_decoding(ops: tupl
     (finding,) = found(shuffle_of_decoded, case_of(*reading(), *ops, batch(), prefetch()))
     assert finding.edits == (Edit(kind="swap", op="shuffle"),) * swaps
     assert finding.evidence["bytes_per_element"] == 224 * 224 * 3 * 2 + 4
-
-
-@pytest.mark.parametrize(
-    "ops",
-    [
-        (shuffle(1000), mapped(JPEG)),
-        (mapped(CAST), shuffle(1000)),
-        (mapped(JPEG), shuffle(10)),
-        (mapped(JPEG), cache(), shuffle(1000)),
-        (mapped(JPEG),),
-    ],
-)
-def test_a_shuffle_of_records_of_little_or_of_what_is_in_memory_anyway_is_not_told(ops: tuple[Op, ...]) -> None:
-    assert only(shuffle_of_decoded, *reading(), *ops, batch(), prefetch()) == []
 
 
 @pytest.mark.parametrize(
@@ -403,11 +333,6 @@ def test_a_buffer_is_compared_with_what_one_worker_has(buffer_size: int, workers
     assert severities(shuffle_exceeds_shard, case) == (["info"] if fires else [])
 
 
-@pytest.mark.parametrize(("gap_s", "expected"), [(None, "info"), (0.5, "info"), (2.0, "info"), (500.0, "warning")])
-def test_a_buffer_beyond_the_shard_is_a_warning_where_it_delays_each_pass(gap_s: float | None, expected: str) -> None:
-    assert severities(shuffle_exceeds_shard, of_shards(shuffle(2_000_000), repeat(), gap_s=gap_s)) == [expected]
-
-
 def test_a_buffer_that_is_filled_once_of_names_of_batches_or_unmeasured_is_not_told() -> None:
     assert severities(shuffle_exceeds_shard, of_shards(repeat(), shuffle(2_000_000))) == []
     assert severities(shuffle_exceeds_shard, of_shards(batch(), shuffle(2_000_000), repeat())) == []
@@ -455,10 +380,6 @@ def test_a_buffer_under_a_hundredth_of_a_shard_is_told_unless_the_names_are_shuf
     names = (op("TensorSlice", "names"), shuffle(1024), *reading()[1:], shuffle(5_000), repeat(), batch())
     mixed = replace(of_shards(), pipeline=replace(case_of(*names).pipeline, batch_size=256))
     assert severities(shuffle_too_small, mixed) == []
-
-
-def test_a_shuffle_of_names_alone_is_not_judged_by_the_batch() -> None:
-    assert only(shuffle_too_small, op("TensorSlice", "names"), shuffle(16), *reading()[1:], batch(256)) == []
 
 
 def test_the_better_buffer_has_ten_batches() -> None:
@@ -574,3 +495,79 @@ def test_the_shuffle_is_named_where_filling_it_explains_the_wait(buffer_size: in
     case = case_of(*reading(), shuffle(buffer_size), batch(64), measurements=(launch(10.0),))
     (finding,) = found(slow_first_batch, case)
     assert finding.op == op_name
+
+
+# --- how loud each rule is -------------------------------------------------------------------------------------------------------
+
+JUDGED = (
+    # A prefetch that is there or is added by tensorflow is not asked for.
+    *(
+        (prefetch_missing, case_of(*reading(), *ops), [])
+        for ops in [
+            (batch(),),  # TensorFlow appends one
+            (batch(), prefetch()),
+            (batch(), prefetch(), OFF),
+            (batch(), prefetch(1), repeat(), op("Take", "take", count=9), OFF),
+            (batch(), mapped(), OFF),  # works ahead by itself
+            (batch(8, kind="ParallelBatch"), OFF),
+            (batch(), options(deterministic=False)),
+            (batch(), options(autotune__enabled=False), options(autotune__enabled=True)),
+        ]
+    ),
+    # Randomness before a cache is told.
+    *(
+        (cache_after_randomness, case_of(*reading(), *ops, batch(), prefetch()), expected)
+        for ops, expected in [
+            ((mapped((*JPEG, *RANDOM)), cache()), ["warning"]),
+            ((mapped(RANDOM), batch(), cache()), ["warning"]),
+            ((mapped(JPEG), mapped(RANDOM), mapped(CAST), cache()), ["warning"]),
+            ((mapped(BY_SEED), cache()), ["info"]),
+            ((mapped(JPEG), cache(), mapped(RANDOM)), []),
+            ((mapped(JPEG), cache()), []),
+            ((mapped(("StatelessRandomGetKeyCounter",)), cache()), []),
+            ((mapped(RANDOM),), []),
+            ((shuffle(), cache(), repeat()), ["info"]),
+            ((shuffle(), cache(), shuffle(), repeat()), []),
+            ((cache(), shuffle(), repeat()), []),
+        ]
+    ),
+    # A cache in its place is not told.
+    *(
+        (cache_misplaced, case_of(*reading(), *ops, batch(), prefetch()), [])
+        for ops in [
+            (mapped(JPEG), cache(), mapped(RANDOM), repeat()),
+            (mapped(JPEG), cache(), repeat()),
+            (TAKE, cache(), repeat()),
+            (cache(), repeat(), TAKE),
+            (cache(), op("Take", "take", count=-1), repeat()),
+            (repeat(3), cache()),
+            (repeat(), TAKE, cache()),
+            (repeat(), mapped(CAST), TAKE, mapped(CAST), cache()),
+            (cache(), mapped(CAST), repeat()),
+            (mapped(JPEG), repeat()),
+        ]
+    ),
+    # A shuffle of records of little or of what is in memory anyway is not told.
+    *(
+        (shuffle_of_decoded, case_of(*reading(), *ops, batch(), prefetch()), [])
+        for ops in [
+            (shuffle(1000), mapped(JPEG)),
+            (mapped(CAST), shuffle(1000)),
+            (mapped(JPEG), shuffle(10)),
+            (mapped(JPEG), cache(), shuffle(1000)),
+            (mapped(JPEG),),
+        ]
+    ),
+    # A buffer beyond the shard is a warning where it delays each pass.
+    *(
+        (shuffle_exceeds_shard, of_shards(shuffle(2_000_000), repeat(), gap_s=gap_s), [expected])
+        for gap_s, expected in [(None, "info"), (0.5, "info"), (2.0, "info"), (500.0, "warning")]
+    ),
+    # A shuffle of names alone is not judged by the batch.
+    (shuffle_too_small, case_of(op("TensorSlice", "names"), shuffle(16), *reading()[1:], batch(256)), []),
+)
+
+
+@pytest.mark.parametrize(("rule", "case", "expected"), JUDGED)
+def test_a_rule_is_as_loud_as_the_case_is_bad_and_else_silent(rule: Rule, case: Case, expected: list[str]) -> None:
+    assert severities(rule, case) == expected

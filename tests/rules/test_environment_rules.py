@@ -32,7 +32,7 @@ from cs_input_analyzer.records import BatchGap, Case, TunedParameter
 from cs_input_analyzer.rules.files import dataset_in_tmp, path_not_shared
 from cs_input_analyzer.rules.runs import cold_cache, tables_disagree
 from cs_input_analyzer.rules.threads import autotune_sees_host, oversubscribed_cpus
-from tests.rules.lines import found, only, severities
+from tests.rules.lines import Rule, found, only, severities
 
 GIB = 2**30
 
@@ -48,31 +48,11 @@ def placed(directory: str | None, *, nodes: int = 1, is_shared: bool | None = Fa
     )
 
 
-@pytest.mark.parametrize("directory", ["/tmp", "/tmp/data", "/var/tmp/x", "/dev/shm/data"])
-def test_a_folder_for_temporary_files_is_told(directory: str) -> None:
-    assert severities(dataset_in_tmp, placed(directory)) == ["info"]
-
-
 @pytest.mark.parametrize(
     ("directory", "file_system", "in_memory"), [("/tmp", "tmpfs", True), ("/dev/shm", "tmpfs", True), ("/tmp", "xfs", False)]
 )
 def test_memory_taken_by_the_dataset_is_told(directory: str, file_system: str, in_memory: bool) -> None:
     assert ("memory" in only(dataset_in_tmp, placed(directory, file_system=file_system)).message) is in_memory
-
-
-@pytest.mark.parametrize(
-    "case",
-    [
-        placed("/data"),
-        placed("/tmpfiles"),
-        placed(None),
-        placed("/tmp/data", is_shared=True),
-        placed("/tmp/data", nodes=4),
-        make_case(pipeline=make_graph(files=None)),
-    ],
-)
-def test_a_folder_that_stays_is_right(case: Case) -> None:
-    assert severities(dataset_in_tmp, case) == []
 
 
 @given(
@@ -101,38 +81,6 @@ def measured(*ratios: float | None, memory_gib: int = 256, **overrides: Any) -> 
 READING = (make_station("readers", utilization_ratio=0.95),)
 
 
-@pytest.mark.parametrize(
-    ("case", "severity"),
-    [
-        (measured(0.1, 0.5, stations=READING), "warning"),
-        (measured(0.1, stations=READING), "warning"),
-        (measured(0.1, 1.0, stations=READING), "info"),  # the last measurement was of later passes
-        (measured(0.1, 0.5), "info"),
-        (measured(0.1, 0.5, plan=None, stations=READING), "warning"),
-    ],
-)
-def test_a_cold_start_is_as_bad_as_the_plan_depends_on_it(case: Case, severity: str) -> None:
-    assert severities(cold_cache, case) == [severity]
-
-
-@pytest.mark.parametrize(
-    "case",
-    [
-        measured(0.95, 1.0, stations=READING),
-        measured(None, None, stations=READING),
-        measured(stations=READING),
-        measured(0.0, 0.0, 0.0, stations=READING),  # a file system that is not cached
-        measured(0.1, 0.5, stations=READING, plan=make_plan(cache_state="cold")),
-        measured(0.1, 0.5, stations=READING, plan=make_plan(cache_state="warm")),
-        measured(0.1, 0.5, stations=READING, memory_gib=32, is_sharded=False),  # CSI503 tells
-        measured(0.1, 0.5, stations=READING, pipeline=make_graph(files=None)),
-        measured(stations=READING, measurements=(make_measurement(page_cache_ratio=0.0, cache_state="cold"),), plan=None),
-    ],
-)
-def test_a_cache_as_training_will_find_it_is_right(case: Case) -> None:
-    assert severities(cold_cache, case) == []
-
-
 def of_a_cache(*fills: bool) -> Case:
     """Windows of a pipeline with a `cache`, each of which saw it being filled, or full."""
     states = [make_steady_state(is_filling_cache=is_filling) for is_filling in fills]
@@ -144,11 +92,6 @@ def test_a_cache_that_was_never_full_is_told() -> None:
     (finding,) = found(cold_cache, of_a_cache(True, True))
     assert (finding.severity, finding.op) == ("warning", "cache")
     assert "first pass" in finding.message
-
-
-@pytest.mark.parametrize("fills", [(False,), (True, False)])
-def test_windows_of_a_full_cache_are_right(fills: tuple[bool, ...]) -> None:
-    assert severities(cold_cache, of_a_cache(*fills)) == []
 
 
 # --- CSI506 oversubscribed CPUs -----------------------------------------------------------------------------------------------
@@ -168,28 +111,6 @@ def test_a_launch_larger_than_its_nodes_is_told() -> None:
     finding = only(oversubscribed_cpus, today("2x8x4"))
     assert finding.severity == "warning"
     assert (finding.evidence["cpus_per_node_wanted"], finding.evidence["cpus_per_node"]) == (32, 16)
-
-
-@pytest.mark.parametrize("case", [noisy(0.2, 0.3), noisy(0.0, preempted=1.4), noisy(0.1, preempted=2.0)])
-def test_a_busy_host_is_told_once(case: Case) -> None:
-    assert severities(oversubscribed_cpus, case) == ["info"]
-
-
-@pytest.mark.parametrize(
-    "case",
-    [
-        today("2x8x2"),
-        today("2x8x4", is_current=False),  # never run
-        noisy(0.01, 0.0),
-        noisy(0.3, 0.0, 0.0),  # one bad moment
-        noisy(None, None),
-        noisy(0.3, layout="1x4x2"),  # our own workers stood in each other's way
-        noisy(0.0, preempted=0.55),  # a worker with more threads than CPUs
-        make_case(measurements=(), plan=None),
-    ],
-)
-def test_cpus_for_all_threads_are_right(case: Case) -> None:
-    assert severities(oversubscribed_cpus, case) == []
 
 
 # --- CSI507 AUTOTUNE and the host's CPUs --------------------------------------------------------------------------------------
@@ -212,46 +133,10 @@ def quota(budget: int, source: str = "cgroup quota") -> Case:
     return make_case(host=make_host(cpus=64, cpu_budget=budget, cpu_budget_source=source))
 
 
-@pytest.mark.parametrize(
-    ("case", "severity"),
-    [
-        (budgeted(64), "warning"),
-        (budgeted(6), "info"),
-        (budgeted(64, measurements=()), "warning"),
-        (tuned(16.0), "warning"),
-        (tuned(16.0, parameter="num_parallel_calls"), "warning"),
-        (quota(4), "info"),
-    ],
-)
-def test_autotune_that_counts_too_many_cpus_is_told(case: Case, severity: str) -> None:
-    assert severities(autotune_sees_host, case) == [severity]
-
-
 def test_the_cause_is_told_and_not_its_effect_again() -> None:
     case = budgeted(64)
     case = replace(case, measurements=tuned(64.0).measurements, host=quota(4).host)
     assert only(autotune_sees_host, case).op == "with_options"
-
-
-@pytest.mark.parametrize(
-    "case",
-    [
-        budgeted(4),
-        budgeted(2),
-        budgeted(0),
-        tuned(2.0),
-        tuned(3.0, layout="1x1x1"),
-        tuned(16.0, op="interleave"),  # they wait for files
-        tuned(16.0, parameter="buffer_size"),
-        tuned(16.0, written=16),  # nobody chose but the user
-        quota(40),
-        quota(4, source="affinity"),
-        quota(4, source="SLURM_CPUS_PER_TASK"),
-        make_case(measurements=(), host=None),
-    ],
-)
-def test_autotune_that_counts_right_is_right(case: Case) -> None:
-    assert severities(autotune_sees_host, case) == []
 
 
 # --- CSI508 figures that contradict each other ----------------------------------------------------------------------------------
@@ -303,25 +188,6 @@ def test_readers_that_contradict_the_table_beside_them_are_told_with_what_is_bel
     assert words in only(tables_disagree, case).message
 
 
-@pytest.mark.parametrize(
-    "case",
-    [
-        reading(10_000, 1000, cpu_s=1e-4),
-        reading(1000, 1200, cpu_s=5e-4),  # a second of reading alone is no exact figure
-        reading(1100, 1000, cpu_s=2e-4),  # alone there is the loop beside them, too
-        reading(1100, 1000, cpu_s=1e-6, wait_s=9e-4),  # they wait: the thread is busy
-        reading(10_000, 1000, cpu_s=1e-6),  # little, by both
-        reading(1000, 9000, cpu_s=1e-6, chain="tensor_slices > interleave > cache > map*8 > batch"),  # read once
-        replace(reading(1000, 9000, cpu_s=1e-6), storage=None),
-        replace(reading(1000, 9000, cpu_s=1e-6), measurements=()),
-        replace(reading(10_000, 1000, cpu_s=4e-4), profile=None),
-        replace(reading(10_000, 1000, cpu_s=4e-4), profile=make_profile(cpu_s_per_sample=0.01, ops=(READER_ROW,))),  # 4 % of all
-    ],
-)
-def test_readers_that_agree_with_what_stands_beside_them_are_silent(case: Case) -> None:
-    assert not found(tables_disagree, case)
-
-
 def test_a_map_that_reads_files_and_decodes_them_costs_more_than_reading() -> None:
     graph = make_graph("tensor_slices > map*8 > batch")
     ops = tuple(replace(op, function_ops=("DecodeJpeg", "ReadFile")) if op.name == "map" else op for op in graph.ops)
@@ -347,22 +213,6 @@ def test_a_plan_that_idle_cpus_limit_is_told_with_the_bottleneck() -> None:
     assert "idle 93% of the time (serial op map holds one back)" in told.message
 
 
-@pytest.mark.parametrize(
-    "case",
-    [
-        planned("worker CPU", used=0.9),
-        planned("worker scaling", used=0.06),
-        planned("round-robin feed", used=0.06),
-        planned("worker CPU", used=0.06, cpus=4),  # of which none was measured
-        replace(planned("worker CPU", used=0.06), plan=None),
-        planned("worker CPU", used=0.3, queued=1.5),  # others had the CPUs
-        planned("worker CPU", used=0.06, queued=None),
-    ],
-)
-def test_a_plan_that_busy_cpus_or_something_else_limit_is_silent(case: Case) -> None:
-    assert not found(tables_disagree, case)
-
-
 def passing(epochs: int, gap_s: float | None, window_s: float = 10.0) -> Case:
     state = make_steady_state(epochs=epochs, epoch_gap_s=gap_s, window_s=window_s, transient_s=0.0)
     worker = make_worker(100.0, cpu_s_per_sample=None, steady_state=state)
@@ -382,11 +232,136 @@ def test_where_each_batch_is_a_pass_gaps_and_rate_agree() -> None:
     assert not found(tables_disagree, replace(case, measurements=(make_measurement("1x1x2", workers=(worker,)),)))
 
 
-@pytest.mark.parametrize("case", [passing(0, None), passing(3, 0.02), passing(100, 0.02), passing(0, 0.02)])
-def test_a_rate_with_few_restarts_is_silent(case: Case) -> None:
-    assert not found(tables_disagree, case)
+# --- how loud each rule is -------------------------------------------------------------------------------------------------------
+
+JUDGED = (
+    # A folder for temporary files is told.
+    *((dataset_in_tmp, placed(directory), ["info"]) for directory in ["/tmp", "/tmp/data", "/var/tmp/x", "/dev/shm/data"]),
+    # A folder that stays is right.
+    *(
+        (dataset_in_tmp, case, [])
+        for case in [
+            placed("/data"),
+            placed("/tmpfiles"),
+            placed(None),
+            placed("/tmp/data", is_shared=True),
+            placed("/tmp/data", nodes=4),
+            make_case(pipeline=make_graph(files=None)),
+        ]
+    ),
+    # A cold start is as bad as the plan depends on it.
+    *(
+        (cold_cache, case, [severity])
+        for case, severity in [
+            (measured(0.1, 0.5, stations=READING), "warning"),
+            (measured(0.1, stations=READING), "warning"),
+            (measured(0.1, 1.0, stations=READING), "info"),  # the last measurement was of later passes
+            (measured(0.1, 0.5), "info"),
+            (measured(0.1, 0.5, plan=None, stations=READING), "warning"),
+        ]
+    ),
+    # A cache as training will find it is right.
+    *(
+        (cold_cache, case, [])
+        for case in [
+            measured(0.95, 1.0, stations=READING),
+            measured(None, None, stations=READING),
+            measured(stations=READING),
+            measured(0.0, 0.0, 0.0, stations=READING),  # a file system that is not cached
+            measured(0.1, 0.5, stations=READING, plan=make_plan(cache_state="cold")),
+            measured(0.1, 0.5, stations=READING, plan=make_plan(cache_state="warm")),
+            measured(0.1, 0.5, stations=READING, memory_gib=32, is_sharded=False),  # CSI503 tells
+            measured(0.1, 0.5, stations=READING, pipeline=make_graph(files=None)),
+            measured(stations=READING, measurements=(make_measurement(page_cache_ratio=0.0, cache_state="cold"),), plan=None),
+        ]
+    ),
+    # Windows of a full cache are right.
+    *((cold_cache, of_a_cache(*fills), []) for fills in [(False,), (True, False)]),
+    # A busy host is told once.
+    *((oversubscribed_cpus, case, ["info"]) for case in [noisy(0.2, 0.3), noisy(0.0, preempted=1.4), noisy(0.1, preempted=2.0)]),
+    # Cpus for all threads are right.
+    *(
+        (oversubscribed_cpus, case, [])
+        for case in [
+            today("2x8x2"),
+            today("2x8x4", is_current=False),  # never run
+            noisy(0.01, 0.0),
+            noisy(0.3, 0.0, 0.0),  # one bad moment
+            noisy(None, None),
+            noisy(0.3, layout="1x4x2"),  # our own workers stood in each other's way
+            noisy(0.0, preempted=0.55),  # a worker with more threads than CPUs
+            make_case(measurements=(), plan=None),
+        ]
+    ),
+    # Autotune that counts too many cpus is told.
+    *(
+        (autotune_sees_host, case, [severity])
+        for case, severity in [
+            (budgeted(64), "warning"),
+            (budgeted(6), "info"),
+            (budgeted(64, measurements=()), "warning"),
+            (tuned(16.0), "warning"),
+            (tuned(16.0, parameter="num_parallel_calls"), "warning"),
+            (quota(4), "info"),
+        ]
+    ),
+    # Autotune that counts right is right.
+    *(
+        (autotune_sees_host, case, [])
+        for case in [
+            budgeted(4),
+            budgeted(2),
+            budgeted(0),
+            tuned(2.0),
+            tuned(3.0, layout="1x1x1"),
+            tuned(16.0, op="interleave"),  # they wait for files
+            tuned(16.0, parameter="buffer_size"),
+            tuned(16.0, written=16),  # nobody chose but the user
+            quota(40),
+            quota(4, source="affinity"),
+            quota(4, source="SLURM_CPUS_PER_TASK"),
+            make_case(measurements=(), host=None),
+        ]
+    ),
+    # Readers that agree with what stands beside them are silent.
+    *(
+        (tables_disagree, case, [])
+        for case in [
+            reading(10_000, 1000, cpu_s=1e-4),
+            reading(1000, 1200, cpu_s=5e-4),  # a second of reading alone is no exact figure
+            reading(1100, 1000, cpu_s=2e-4),  # alone there is the loop beside them, too
+            reading(1100, 1000, cpu_s=1e-6, wait_s=9e-4),  # they wait: the thread is busy
+            reading(10_000, 1000, cpu_s=1e-6),  # little, by both
+            reading(1000, 9000, cpu_s=1e-6, chain="tensor_slices > interleave > cache > map*8 > batch"),  # read once
+            replace(reading(1000, 9000, cpu_s=1e-6), storage=None),
+            replace(reading(1000, 9000, cpu_s=1e-6), measurements=()),
+            replace(reading(10_000, 1000, cpu_s=4e-4), profile=None),
+            replace(
+                reading(10_000, 1000, cpu_s=4e-4), profile=make_profile(cpu_s_per_sample=0.01, ops=(READER_ROW,))
+            ),  # 4 % of all
+        ]
+    ),
+    # A plan that busy cpus or something else limit is silent.
+    *(
+        (tables_disagree, case, [])
+        for case in [
+            planned("worker CPU", used=0.9),
+            planned("worker scaling", used=0.06),
+            planned("round-robin feed", used=0.06),
+            planned("worker CPU", used=0.06, cpus=4),  # of which none was measured
+            replace(planned("worker CPU", used=0.06), plan=None),
+            planned("worker CPU", used=0.3, queued=1.5),  # others had the CPUs
+            planned("worker CPU", used=0.06, queued=None),
+        ]
+    ),
+    # A rate with few restarts is silent.
+    *((tables_disagree, case, []) for case in [passing(0, None), passing(3, 0.02), passing(100, 0.02), passing(0, 0.02)]),
+    # Nothing measured is nothing to contradict.
+    (tables_disagree, with_workers(), []),
+    (tables_disagree, make_case(measurements=(make_measurement("1x1x2", (None,)),)), []),
+)
 
 
-def test_nothing_measured_is_nothing_to_contradict() -> None:
-    assert not found(tables_disagree, with_workers())
-    assert not found(tables_disagree, make_case(measurements=(make_measurement("1x1x2", (None,)),)))
+@pytest.mark.parametrize(("rule", "case", "expected"), JUDGED)
+def test_a_rule_is_as_loud_as_the_case_is_bad_and_else_silent(rule: Rule, case: Case, expected: list[str]) -> None:
+    assert severities(rule, case) == expected

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from cs_input_analyzer.planning.evidence import busy_ratio
-from cs_input_analyzer.records import Edit, Op, Station
+from cs_input_analyzer.records import Case, Edit, Op, Station
 from cs_input_analyzer.rules.maps import map_before_batch, parallelism_far_off, serial_map, tiny_maps
 from cs_input_analyzer.rules.order import late_filter, order_forced
 from cs_input_analyzer.rules.readers import flat_map_over_files, sequential_reads, short_cycle
@@ -17,6 +17,7 @@ from tests.rules.lines import (
     JPEG,
     PARSE,
     RANDOM,
+    Rule,
     batch,
     cache,
     case_of,
@@ -61,21 +62,6 @@ def test_a_map_that_tensorflow_leaves_serial_is_told_with_the_reason(ops: tuple[
     assert finding.severity == "info"
     assert reason in finding.message
     assert finding.edits == (Edit(kind="parallelize", op="map"),)
-
-
-@pytest.mark.parametrize(
-    "ops",
-    [
-        (serial(CAST),),  # TensorFlow makes it parallel
-        (serial(("StatelessRandomGetKeyCounter", "StatelessRandomUniformV2")),),  # by seed: no state
-        (serial(CAST), options(autotune__enabled=True)),
-        (serial(CAST), options(deterministic=False)),
-        (mapped(RANDOM),),  # the user made it parallel
-        (serial(("EagerPyFunc",)),),  # the lock, not the map, is what holds it back
-    ],
-)
-def test_a_map_that_is_parallel_or_python_is_not_told(ops: tuple[Op, ...]) -> None:
-    assert found(serial_map, case_of(*reading(), *ops, *TAIL)) == []
 
 
 def test_a_serial_map_over_file_names_inside_a_parallel_op_or_on_one_cpu_is_not_told() -> None:
@@ -513,25 +499,6 @@ def test_a_map_that_could_take_a_batch_is_told(functions: tuple[str, ...]) -> No
 
 
 @pytest.mark.parametrize(
-    "ops",
-    [
-        (mapped(JPEG), batch()),
-        (mapped((*CAST, "RandomUniform")), batch()),
-        (mapped((*CAST, "StridedSlice")), batch()),
-        (mapped(("PyFunc",)), batch()),
-        (mapped(()), batch()),
-        (mapped(), batch(4)),
-        (mapped(), op("PaddedBatch", "padded_batch", batch_size=256)),
-        (batch(), mapped()),
-        (mapped(), shuffle(), batch()),
-        (mapped((*PARSE, "DecodeJpeg")), batch()),
-    ],
-)
-def test_a_map_that_needs_its_samples_one_by_one_is_not_told(ops: tuple[Op, ...]) -> None:
-    assert found(map_before_batch, case_of(*reading(), *ops, prefetch())) == []
-
-
-@pytest.mark.parametrize(
     ("share", "kind", "each_s", "expected"),
     [
         (0.6, "CPU", 5e-6, ["warning"]),
@@ -587,27 +554,6 @@ def test_a_map_and_a_batch_of_a_loop_are_not_changed_for_all_its_rounds() -> Non
 
 def ordered(said: str = "true", code: str | None = None) -> tuple[Op, ...]:
     return reading(deterministic=said, code=code)
-
-
-@pytest.mark.parametrize(
-    ("ops", "fires"),
-    [
-        ((*ordered(), shuffle(seed=0)), True),
-        ((*ordered("default"), shuffle(seed=0), options(deterministic=True)), True),
-        ((*ordered(), shuffle(seed=7)), False),
-        ((*ordered(),), False),
-        ((*ordered("false"), shuffle(seed=0)), False),
-        ((*ordered("default"), shuffle(seed=0)), False),
-        ((*ordered("default"), shuffle(seed=0), options(deterministic=False)), False),
-        ((*ordered(code="ds = tf.data.TFRecordDataset(files, num_parallel_reads=4)"), shuffle(seed=0)), False),
-        ((op("TensorSlice", "names"), shuffle(seed=0), *ordered()[1:]), False),
-        ((*ordered(), batch(), shuffle(seed=0)), False),
-        ((*ordered(), shuffle(seed=0), op("Take", "take", count=9)), False),
-        ((*reading(), batch(), mapped(deterministic="true"), shuffle(seed=0)), True),  # of batches, whose order is random then
-    ],
-)
-def test_a_forced_order_is_told_where_a_seedless_shuffle_follows(ops: tuple[Op, ...], fires: bool) -> None:
-    assert severities(order_forced, case_of(*ops, *TAIL)) == (["info"] if fires else [])
 
 
 def test_an_order_that_nobody_asked_for_is_told_only_where_the_op_waits() -> None:
@@ -685,22 +631,6 @@ def test_what_a_filter_wastes_is_the_cost_of_what_it_drops(share: float, kept: f
 # --- CSI109 -----------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("ops", "fires"),
-    [
-        ((mapped(), mapped(), mapped(), shuffle(), batch()), True),
-        ((mapped(), mapped(), mapped(), mapped(), batch()), True),
-        ((mapped(), mapped(), batch()), False),
-        ((mapped(), mapped(), shuffle(), mapped(), batch()), False),
-        ((mapped(JPEG), mapped(), mapped(), batch()), False),
-        ((batch(), mapped(), mapped(), mapped()), False),
-        ((mapped(), cache(), mapped(), mapped(), repeat(), batch()), False),
-    ],
-)
-def test_three_small_maps_in_a_row_are_told_once(ops: tuple[Op, ...], fires: bool) -> None:
-    assert severities(tiny_maps, case_of(*reading(), *ops, prefetch())) == (["info"] if fires else [])
-
-
 @pytest.mark.parametrize(("share", "each_s", "expected"), [(0.2, 3e-6, ["warning"]), (0.01, 3e-6, ["info"]), (0.2, 1e-3, [])])
 def test_small_is_what_was_measured_so(share: float, each_s: float, expected: list[str]) -> None:
     case = case_of(*reading(), mapped(JPEG), mapped(), mapped(), *TAIL)
@@ -718,3 +648,73 @@ def test_an_op_is_busy_for_its_cpu_time_by_the_rate_on_workers_that_have_more_cp
     assert busy_ratio(case, serial(), 2) is None
     assert busy_ratio(replace(case, measurements=(one,)), serial()) is None
     assert busy_ratio(replace(case, profile=None), serial()) is None
+
+
+# --- how loud each rule is -------------------------------------------------------------------------------------------------------
+
+JUDGED = (
+    # A map that is parallel or python is not told.
+    *(
+        (serial_map, case_of(*reading(), *ops, *TAIL), [])
+        for ops in [
+            (serial(CAST),),  # TensorFlow makes it parallel
+            (serial(("StatelessRandomGetKeyCounter", "StatelessRandomUniformV2")),),  # by seed: no state
+            (serial(CAST), options(autotune__enabled=True)),
+            (serial(CAST), options(deterministic=False)),
+            (mapped(RANDOM),),  # the user made it parallel
+            (serial(("EagerPyFunc",)),),  # the lock, not the map, is what holds it back
+        ]
+    ),
+    # A map that needs its samples one by one is not told.
+    *(
+        (map_before_batch, case_of(*reading(), *ops, prefetch()), [])
+        for ops in [
+            (mapped(JPEG), batch()),
+            (mapped((*CAST, "RandomUniform")), batch()),
+            (mapped((*CAST, "StridedSlice")), batch()),
+            (mapped(("PyFunc",)), batch()),
+            (mapped(()), batch()),
+            (mapped(), batch(4)),
+            (mapped(), op("PaddedBatch", "padded_batch", batch_size=256)),
+            (batch(), mapped()),
+            (mapped(), shuffle(), batch()),
+            (mapped((*PARSE, "DecodeJpeg")), batch()),
+        ]
+    ),
+    # A forced order is told where a seedless shuffle follows.
+    *(
+        (order_forced, case_of(*ops, *TAIL), ["info"] if fires else [])
+        for ops, fires in [
+            ((*ordered(), shuffle(seed=0)), True),
+            ((*ordered("default"), shuffle(seed=0), options(deterministic=True)), True),
+            ((*ordered(), shuffle(seed=7)), False),
+            ((*ordered(),), False),
+            ((*ordered("false"), shuffle(seed=0)), False),
+            ((*ordered("default"), shuffle(seed=0)), False),
+            ((*ordered("default"), shuffle(seed=0), options(deterministic=False)), False),
+            ((*ordered(code="ds = tf.data.TFRecordDataset(files, num_parallel_reads=4)"), shuffle(seed=0)), False),
+            ((op("TensorSlice", "names"), shuffle(seed=0), *ordered()[1:]), False),
+            ((*ordered(), batch(), shuffle(seed=0)), False),
+            ((*ordered(), shuffle(seed=0), op("Take", "take", count=9)), False),
+            ((*reading(), batch(), mapped(deterministic="true"), shuffle(seed=0)), True),  # of batches, whose order is random then
+        ]
+    ),
+    # Three small maps in a row are told once.
+    *(
+        (tiny_maps, case_of(*reading(), *ops, prefetch()), ["info"] if fires else [])
+        for ops, fires in [
+            ((mapped(), mapped(), mapped(), shuffle(), batch()), True),
+            ((mapped(), mapped(), mapped(), mapped(), batch()), True),
+            ((mapped(), mapped(), batch()), False),
+            ((mapped(), mapped(), shuffle(), mapped(), batch()), False),
+            ((mapped(JPEG), mapped(), mapped(), batch()), False),
+            ((batch(), mapped(), mapped(), mapped()), False),
+            ((mapped(), cache(), mapped(), mapped(), repeat(), batch()), False),
+        ]
+    ),
+)
+
+
+@pytest.mark.parametrize(("rule", "case", "expected"), JUDGED)
+def test_a_rule_is_as_loud_as_the_case_is_bad_and_else_silent(rule: Rule, case: Case, expected: list[str]) -> None:
+    assert severities(rule, case) == expected

@@ -26,7 +26,7 @@ from cs_input_analyzer.rules.elements import drop_remainder_missing, unknown_sha
 from cs_input_analyzer.rules.files import path_not_shared, skewed_file_sizes
 from cs_input_analyzer.rules.order import skip_rereads
 from cs_input_analyzer.rules.shards import fewer_files_than_workers, late_shard, no_shard, shard_after_unseeded_shuffle
-from tests.rules.lines import found, only, severities
+from tests.rules.lines import Rule, found, only, severities
 
 GIB, MIB = 2**30, 2**20
 LIST = 'files = tf.data.Dataset.list_files("/data/*.tfrecord")'
@@ -151,24 +151,6 @@ def test_python_code_that_divides_once_and_once_not_is_an_error() -> None:
     assert severities(no_shard, case_of(*UNSHARDED, is_sharded=True, measurements=launches)) == ["error"]
 
 
-@pytest.mark.parametrize(
-    "case",
-    [
-        case_of(*UNSHARDED, is_sharded=False, plan=None),
-        case_of(*UNSHARDED, is_sharded=False, plan=make_plan(input_workers=1)),
-        case_of(*UNSHARDED, is_sharded=False, files=None),
-        case_of(*UNSHARDED, is_sharded=True, measurements=(several((512, 512)),)),
-        case_of(*UNSHARDED, is_sharded=True, measurements=(several((1024,)),)),  # alone it may have all
-        case_of(*UNSHARDED, is_sharded=True, measurements=(several((None, None)),)),
-        case_of(NAMES, SHARD, INTERLEAVE, measurements=(several((64,) * 16),)),  # as many shards as were announced
-        case_of(NAMES, SHARD, INTERLEAVE, plan=make_plan(input_workers=16)),  # the user's own number, and the plan's
-        case_of(NAMES, SHARD, INTERLEAVE, measurements=()),
-    ],
-)
-def test_no_word_about_shards_where_they_are_right_or_unknown(case: Case) -> None:
-    assert severities(no_shard, case) == []
-
-
 # --- CSI304 shard after an unseeded shuffle -----------------------------------------------------------------------------------
 
 
@@ -190,22 +172,6 @@ def test_what_is_not_understood_is_advice_without_code() -> None:
     finding = only(shard_after_unseeded_shuffle, case_of(NAMES, shuffle(0, 0, code="files = names(params)"), SHARD))
     assert (finding.before, finding.after, finding.edits) == (None, None, ())
     assert finding.fix
-
-
-@pytest.mark.parametrize(
-    "case",
-    [
-        case_of(NAMES, shuffle(87654321, 3), SHARD, INTERLEAVE),
-        case_of(NAMES, shuffle(0, 3), SHARD, INTERLEAVE),
-        case_of(NAMES, SHARD, shuffle(0, 0), INTERLEAVE),
-        case_of(NAMES, SHARD, INTERLEAVE, shuffle(0, 0), BATCH),
-        case_of(NAMES, shuffle(0, 0), INTERLEAVE),
-        case_of(NAMES, shuffle(0, 0), SHARD, plan=make_plan(input_workers=1)),
-        case_of(NAMES, make_op("shuffle", parameters={"buffer_size": 64}), SHARD),  # seeds that the graph does not tell
-    ],
-)
-def test_shards_of_one_order_are_right(case: Case) -> None:
-    assert severities(shard_after_unseeded_shuffle, case) == []
 
 
 # --- CSI305 late shard --------------------------------------------------------------------------------------------------------
@@ -241,21 +207,6 @@ def test_elements_of_python_code_cannot_be_divided_before() -> None:
     assert severities(late_shard, case) == ["info"]
 
 
-@pytest.mark.parametrize(
-    "case",
-    [
-        case_of(NAMES, SHARD, READER, INTERLEAVE, MAP, BATCH),
-        case_of(NAMES, shuffle(1, 1), SHARD, READER, INTERLEAVE),
-        case_of(NAMES, make_op("repeat", parameters={"count": -1}), SHARD, READER, INTERLEAVE),
-        case_of(NAMES, make_op("map", function_ops=("StringJoin",)), SHARD, READER, INTERLEAVE),  # of names
-        case_of(NAMES, READER, INTERLEAVE, BATCH),
-        case_of(NAMES, READER, INTERLEAVE, SHARD, plan=make_plan(input_workers=1)),
-    ],
-)
-def test_a_shard_of_names_is_right(case: Case) -> None:
-    assert severities(late_shard, case) == []
-
-
 # --- CSI306 skewed file sizes -------------------------------------------------------------------------------------------------
 
 SKEWED = make_files(count=16, bytes=16 * GIB, largest_bytes=8 * GIB, smallest_bytes=GIB // 2)
@@ -274,21 +225,6 @@ def test_skew_that_averages_out_is_for_information() -> None:
     assert severities(skewed_file_sizes, case) == ["info"]
     case = replace(case, stations=(make_station("slowest shard", utilization_ratio=0.95),))
     assert severities(skewed_file_sizes, case) == ["warning"]
-
-
-@pytest.mark.parametrize(
-    "case",
-    [
-        make_case(),
-        make_case(pipeline=make_graph(files=SKEWED), is_sharded=False),
-        make_case(pipeline=make_graph(files=SKEWED), plan=make_plan(input_workers=1)),
-        make_case(pipeline=make_graph(files=None)),
-        make_case(pipeline=make_graph(files=make_files(count=1, bytes=GIB, largest_bytes=GIB, smallest_bytes=GIB))),
-        make_case(pipeline=make_graph(files=make_files(count=3, bytes=0, largest_bytes=0, smallest_bytes=0))),
-    ],
-)
-def test_even_files_and_undivided_ones_are_right(case: Case) -> None:
-    assert severities(skewed_file_sizes, case) == []
 
 
 # --- CSI307 drop_remainder ----------------------------------------------------------------------------------------------------
@@ -327,26 +263,6 @@ def test_where_a_batch_is_full_or_may_be_the_argument_is_added(case: Case) -> No
     assert only(drop_remainder_missing, case).after == "ds = ds.batch(32, drop_remainder=True)"
 
 
-@pytest.mark.parametrize("kind", ["Batch", "ParallelBatch", "PaddedBatch", "MapAndBatch"])
-def test_every_kind_of_batch_is_looked_at(kind: str) -> None:
-    assert severities(drop_remainder_missing, case_of(batch(False, kind), element_spec=OPEN_SPEC)) == ["warning"]
-
-
-@pytest.mark.parametrize(
-    "case",
-    [
-        case_of(NAMES, batch(True), element_spec=OPEN_SPEC),
-        case_of(NAMES, batch(False)),  # a map set the shape afterwards
-        case_of(NAMES, MAP, element_spec=OPEN_SPEC),  # nothing is batched
-        case_of(NAMES, batch(False), make_op("unbatch", kind="Unbatch", parameters={}), element_spec=OPEN_SPEC),
-        case_of(NAMES, batch(False), make_op("batch", name="batch_2"), element_spec=OPEN_SPEC),
-        case_of(NAMES, batch(False), element_spec=(Component(name="sum", shape=(), dtype="float32"),)),
-    ],
-)
-def test_batches_of_one_size_are_right(case: Case) -> None:
-    assert severities(drop_remainder_missing, case) == []
-
-
 # --- CSI308 unknown shapes ----------------------------------------------------------------------------------------------------
 
 
@@ -376,24 +292,6 @@ def test_many_unknown_shapes_are_one_finding() -> None:
     assert finding.evidence["components"] == 9
 
 
-def test_single_samples_have_no_batch_dimension_to_spare() -> None:
-    assert severities(unknown_shapes, case_of(NAMES, MAP, element_spec=spec((None,)))) == ["warning"]
-
-
-@pytest.mark.parametrize(
-    "case",
-    [
-        case_of(MAP, BATCH, element_spec=spec((32, 128), (32,))),
-        case_of(MAP, BATCH, element_spec=spec((None, 128), (None,))),  # the batch dimension alone
-        case_of(MAP, BATCH, element_spec=spec((32, None), dtype="string")),
-        case_of(MAP, element_spec=spec(())),
-        case_of(MAP, element_spec=()),
-    ],
-)
-def test_known_shapes_are_right(case: Case) -> None:
-    assert severities(unknown_shapes, case) == []
-
-
 # --- CSI309 skip --------------------------------------------------------------------------------------------------------------
 
 
@@ -418,20 +316,6 @@ def test_skipped_batches_count_their_samples() -> None:
     assert finding.severity == "warning"
 
 
-@pytest.mark.parametrize(
-    "ops",
-    [
-        (NAMES, skip(3), READER, INTERLEAVE, MAP),  # file names
-        (NAMES, READER, INTERLEAVE, MAP, skip(0), BATCH),
-        (NAMES, READER, skip(1, within="interleave"), INTERLEAVE, MAP),  # a line of headings
-        (NAMES, READER, INTERLEAVE, make_op("skip", parameters={}), MAP),  # a count that only the run knows
-        (NAMES, READER, INTERLEAVE, make_op("take", parameters={"count": 5})),
-    ],
-)
-def test_a_skip_that_reads_nothing_is_right(ops: tuple[Op, ...]) -> None:
-    assert severities(skip_rereads, case_of(*ops)) == []
-
-
 # --- CSI310 path not shared ---------------------------------------------------------------------------------------------------
 
 
@@ -445,36 +329,134 @@ def placed(directory: str, is_shared: bool | None, *, nodes: int = 4, source: st
     )
 
 
-@pytest.mark.parametrize(
-    "case",
-    [
-        placed("/home/ada/data", False),
-        placed("/tmp/data", None),
-        placed("/dev/shm", None),
-        placed("/tmp/data", False, source="slurm, with nodes from flags"),
-        replace(placed("/var/tmp/x", None), storage=None),
-    ],
+# --- how loud each rule is -------------------------------------------------------------------------------------------------------
+
+JUDGED = (
+    # No word about shards where they are right or unknown.
+    *(
+        (no_shard, case, [])
+        for case in [
+            case_of(*UNSHARDED, is_sharded=False, plan=None),
+            case_of(*UNSHARDED, is_sharded=False, plan=make_plan(input_workers=1)),
+            case_of(*UNSHARDED, is_sharded=False, files=None),
+            case_of(*UNSHARDED, is_sharded=True, measurements=(several((512, 512)),)),
+            case_of(*UNSHARDED, is_sharded=True, measurements=(several((1024,)),)),  # alone it may have all
+            case_of(*UNSHARDED, is_sharded=True, measurements=(several((None, None)),)),
+            case_of(NAMES, SHARD, INTERLEAVE, measurements=(several((64,) * 16),)),  # as many shards as were announced
+            case_of(NAMES, SHARD, INTERLEAVE, plan=make_plan(input_workers=16)),  # the user's own number, and the plan's
+            case_of(NAMES, SHARD, INTERLEAVE, measurements=()),
+        ]
+    ),
+    # Shards of one order are right.
+    *(
+        (shard_after_unseeded_shuffle, case, [])
+        for case in [
+            case_of(NAMES, shuffle(87654321, 3), SHARD, INTERLEAVE),
+            case_of(NAMES, shuffle(0, 3), SHARD, INTERLEAVE),
+            case_of(NAMES, SHARD, shuffle(0, 0), INTERLEAVE),
+            case_of(NAMES, SHARD, INTERLEAVE, shuffle(0, 0), BATCH),
+            case_of(NAMES, shuffle(0, 0), INTERLEAVE),
+            case_of(NAMES, shuffle(0, 0), SHARD, plan=make_plan(input_workers=1)),
+            case_of(NAMES, make_op("shuffle", parameters={"buffer_size": 64}), SHARD),  # seeds that the graph does not tell
+        ]
+    ),
+    # A shard of names is right.
+    *(
+        (late_shard, case, [])
+        for case in [
+            case_of(NAMES, SHARD, READER, INTERLEAVE, MAP, BATCH),
+            case_of(NAMES, shuffle(1, 1), SHARD, READER, INTERLEAVE),
+            case_of(NAMES, make_op("repeat", parameters={"count": -1}), SHARD, READER, INTERLEAVE),
+            case_of(NAMES, make_op("map", function_ops=("StringJoin",)), SHARD, READER, INTERLEAVE),  # of names
+            case_of(NAMES, READER, INTERLEAVE, BATCH),
+            case_of(NAMES, READER, INTERLEAVE, SHARD, plan=make_plan(input_workers=1)),
+        ]
+    ),
+    # Even files and undivided ones are right.
+    *(
+        (skewed_file_sizes, case, [])
+        for case in [
+            make_case(),
+            make_case(pipeline=make_graph(files=SKEWED), is_sharded=False),
+            make_case(pipeline=make_graph(files=SKEWED), plan=make_plan(input_workers=1)),
+            make_case(pipeline=make_graph(files=None)),
+            make_case(pipeline=make_graph(files=make_files(count=1, bytes=GIB, largest_bytes=GIB, smallest_bytes=GIB))),
+            make_case(pipeline=make_graph(files=make_files(count=3, bytes=0, largest_bytes=0, smallest_bytes=0))),
+        ]
+    ),
+    # Every kind of batch is looked at.
+    *(
+        (drop_remainder_missing, case_of(batch(False, kind), element_spec=OPEN_SPEC), ["warning"])
+        for kind in ["Batch", "ParallelBatch", "PaddedBatch", "MapAndBatch"]
+    ),
+    # Batches of one size are right.
+    *(
+        (drop_remainder_missing, case, [])
+        for case in [
+            case_of(NAMES, batch(True), element_spec=OPEN_SPEC),
+            case_of(NAMES, batch(False)),  # a map set the shape afterwards
+            case_of(NAMES, MAP, element_spec=OPEN_SPEC),  # nothing is batched
+            case_of(NAMES, batch(False), make_op("unbatch", kind="Unbatch", parameters={}), element_spec=OPEN_SPEC),
+            case_of(NAMES, batch(False), make_op("batch", name="batch_2"), element_spec=OPEN_SPEC),
+            case_of(NAMES, batch(False), element_spec=(Component(name="sum", shape=(), dtype="float32"),)),
+        ]
+    ),
+    # Single samples have no batch dimension to spare.
+    (unknown_shapes, case_of(NAMES, MAP, element_spec=spec((None,))), ["warning"]),
+    # Known shapes are right.
+    *(
+        (unknown_shapes, case, [])
+        for case in [
+            case_of(MAP, BATCH, element_spec=spec((32, 128), (32,))),
+            case_of(MAP, BATCH, element_spec=spec((None, 128), (None,))),  # the batch dimension alone
+            case_of(MAP, BATCH, element_spec=spec((32, None), dtype="string")),
+            case_of(MAP, element_spec=spec(())),
+            case_of(MAP, element_spec=()),
+        ]
+    ),
+    # A skip that reads nothing is right.
+    *(
+        (skip_rereads, case_of(*ops), [])
+        for ops in [
+            (NAMES, skip(3), READER, INTERLEAVE, MAP),  # file names
+            (NAMES, READER, INTERLEAVE, MAP, skip(0), BATCH),
+            (NAMES, READER, skip(1, within="interleave"), INTERLEAVE, MAP),  # a line of headings
+            (NAMES, READER, INTERLEAVE, make_op("skip", parameters={}), MAP),  # a count that only the run knows
+            (NAMES, READER, INTERLEAVE, make_op("take", parameters={"count": 5})),
+        ]
+    ),
+    # A path of this machine alone is told for several nodes.
+    *(
+        (path_not_shared, case, ["warning"])
+        for case in [
+            placed("/home/ada/data", False),
+            placed("/tmp/data", None),
+            placed("/dev/shm", None),
+            placed("/tmp/data", False, source="slurm, with nodes from flags"),
+            replace(placed("/var/tmp/x", None), storage=None),
+        ]
+    ),
+    # Nodes described from elsewhere may have the data at another place.
+    *(
+        (path_not_shared, placed("/tmp/data", False, source=source), ["info"])
+        for source in ["flags", "preset big: its page", "cluster.yaml", "this host, with nodes from flags"]
+    ),
+    # A path that all nodes see is right.
+    *(
+        (path_not_shared, case, [])
+        for case in [
+            placed("/data", True),
+            placed("/tmp/data", True),
+            placed("/data", None),
+            placed("/tmpfiles", None),
+            placed("/tmp/data", False, nodes=1),
+            replace(placed("/tmp/data", False), pipeline=make_graph(files=None)),
+            replace(placed("/data", None), storage=None),
+        ]
+    ),
 )
-def test_a_path_of_this_machine_alone_is_told_for_several_nodes(case: Case) -> None:
-    assert severities(path_not_shared, case) == ["warning"]
 
 
-@pytest.mark.parametrize("source", ["flags", "preset big: its page", "cluster.yaml", "this host, with nodes from flags"])
-def test_nodes_described_from_elsewhere_may_have_the_data_at_another_place(source: str) -> None:
-    assert severities(path_not_shared, placed("/tmp/data", False, source=source)) == ["info"]
-
-
-@pytest.mark.parametrize(
-    "case",
-    [
-        placed("/data", True),
-        placed("/tmp/data", True),
-        placed("/data", None),
-        placed("/tmpfiles", None),
-        placed("/tmp/data", False, nodes=1),
-        replace(placed("/tmp/data", False), pipeline=make_graph(files=None)),
-        replace(placed("/data", None), storage=None),
-    ],
-)
-def test_a_path_that_all_nodes_see_is_right(case: Case) -> None:
-    assert severities(path_not_shared, case) == []
+@pytest.mark.parametrize(("rule", "case", "expected"), JUDGED)
+def test_a_rule_is_as_loud_as_the_case_is_bad_and_else_silent(rule: Rule, case: Case, expected: list[str]) -> None:
+    assert severities(rule, case) == expected
