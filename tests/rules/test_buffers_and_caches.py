@@ -75,13 +75,6 @@ def test_a_missing_prefetch_is_a_warning_where_the_last_thread_is_the_bottleneck
         assert severities(prefetch_missing, replace(case, stations=stations)) == [expected]
 
 
-def test_the_prefetch_is_written_after_the_last_call() -> None:
-    (finding,) = found(prefetch_missing, case_of(*reading(), batch(code="return ds.batch(256)"), OFF))
-    assert finding.after == "return ds.batch(256).prefetch(tf.data.AUTOTUNE)"
-    (zero,) = found(prefetch_missing, case_of(*reading(), batch(), prefetch(0, code="return ds.prefetch(0)")))
-    assert zero.after == "return ds.prefetch(tf.data.AUTOTUNE)"
-
-
 # --- CSI202 -----------------------------------------------------------------------------------------------------------------
 
 PICTURES = (*reading(), mapped(JPEG), shuffle(), repeat(), batch(), prefetch())
@@ -200,15 +193,6 @@ def test_a_cache_goes_before_what_is_random_only_where_nothing_lies_between(func
     assert far.after is None
 
 
-def test_a_cache_goes_before_a_shuffle_only_where_nothing_lies_between() -> None:
-    code = "ds = ds.shuffle(9, seed=1).cache()"
-    (near,) = found(cache_after_randomness, case_of(*reading(), shuffle(code=code), cache(code=code), batch()))
-    assert near.after == "ds = ds.cache().shuffle(9, seed=1)"
-    first = shuffle(code="ds = ds.shuffle(99, seed=1)")
-    (far,) = found(cache_after_randomness, case_of(*reading(), first, shuffle(code=code), cache(code=code), batch()))
-    assert far.after is None
-
-
 # --- CSI205 -----------------------------------------------------------------------------------------------------------------
 
 
@@ -253,12 +237,6 @@ def test_a_cache_too_early_is_judged_by_what_was_measured() -> None:
 def test_a_dataset_of_file_names_without_end_never_completes_a_cache_of_what_they_hold() -> None:
     names = op("TensorSlice", "names")
     assert only(cache_misplaced, names, repeat(), *reading()[1:], cache(), batch()) == ["warning"]
-
-
-def test_cache_and_take_of_one_statement_change_places() -> None:
-    code = "ds = ds.cache().take(100)"
-    case = case_of(*reading(), cache(code=code), replace(TAKE, code=code), repeat(), batch())
-    assert found(cache_misplaced, case)[0].after == "ds = ds.take(100).cache()"
 
 
 # --- CSI206 -----------------------------------------------------------------------------------------------------------------
@@ -382,13 +360,6 @@ def test_a_buffer_under_a_hundredth_of_a_shard_is_told_unless_the_names_are_shuf
     assert severities(shuffle_too_small, mixed) == []
 
 
-def test_the_better_buffer_has_ten_batches() -> None:
-    (finding,) = found(shuffle_too_small, case_of(*reading(), shuffle(16, code="ds = ds.shuffle(16, seed=1)"), batch(256)))
-    assert finding.after == "ds = ds.shuffle(2560, seed=1)"
-    assert finding.edits == ()
-    assert finding.fix == "give it a buffer of 2,560, and shuffle the file names"
-
-
 def test_names_that_are_shuffled_and_names_that_are_not_there_need_no_shuffle() -> None:
     mixed = case_of(op("TensorSlice", "names"), shuffle(64), *reading()[1:], shuffle(16), batch(256))
     made = case_of(op("Generator", "from_generator", within="flat_map"), op("FlatMap", "flat_map"), shuffle(16), batch(256))
@@ -417,13 +388,6 @@ def test_a_shuffle_of_batches_is_told(ops: tuple[Op, ...], expected: list[str]) 
     assert severities(shuffle_after_batch, replace(case, mode="eval")) == []
 
 
-def test_batch_and_shuffle_of_one_statement_change_places_on_paper_only() -> None:
-    code = "ds = ds.batch(256).shuffle(20)"
-    (finding,) = found(shuffle_after_batch, case_of(*reading(), batch(code=code), shuffle(20, code=code)))
-    assert finding.after == "ds = ds.shuffle(20).batch(256)"
-    assert finding.edits == ()
-
-
 # --- CSI210 -----------------------------------------------------------------------------------------------------------------
 
 
@@ -443,13 +407,6 @@ def test_repeat_before_shuffle_is_told(ops: tuple[Op, ...], fires: bool) -> None
     case = case_of(*ops, batch(), prefetch())
     assert severities(repeat_before_shuffle, case) == (["info"] if fires else [])
     assert severities(repeat_before_shuffle, replace(case, mode="eval")) == []
-
-
-def test_repeat_and_shuffle_of_one_statement_change_places_on_paper_only() -> None:
-    code = "ds = ds.repeat().shuffle(2560)"
-    (finding,) = found(repeat_before_shuffle, case_of(*reading(), repeat(code=code), shuffle(code=code), batch()))
-    assert finding.after == "ds = ds.shuffle(2560).repeat()"
-    assert finding.edits == ()
 
 
 # --- CSI211 -----------------------------------------------------------------------------------------------------------------

@@ -169,12 +169,6 @@ def test_never_more_is_saved_than_there_is(parts: list[tuple[str, int]]) -> None
         assert 0 < saved < whole
 
 
-@pytest.mark.parametrize(("pixels", "fires"), [(588 * 256, False), (90, True)])
-def test_a_label_of_64_bits_beside_a_picture_is_not_worth_a_word(pixels: int, fires: bool) -> None:
-    spec = (part("float32", 32, pixels), part("int64", 32))
-    assert bool(found(wide_dtypes, case_of(NAMES, BATCH, element_spec=spec))) is fires
-
-
 # --- CSI403 decode, then crop -------------------------------------------------------------------------------------------------
 
 

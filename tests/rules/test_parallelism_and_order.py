@@ -117,20 +117,6 @@ def test_a_map_that_ran_in_parallel_after_all_is_not_told() -> None:
     assert severities(serial_map, measured(case, cost("map", 0.8, parallelism=2.0))) == []
 
 
-def test_the_second_of_two_maps_in_one_statement_is_the_one_that_is_changed() -> None:
-    code = "ds = ds.map(parse, num_parallel_calls=2).map(flip)"
-    ops = (*reading(), mapped(JPEG, num_parallel_calls=2, code=code), serial(code=code), *TAIL)
-    (finding,) = found(serial_map, case_of(*ops))
-    assert finding.op == "map_2"
-    assert finding.after == "ds = ds.map(parse, num_parallel_calls=2).map(flip, num_parallel_calls=tf.data.AUTOTUNE)"
-
-
-def test_a_statement_that_runs_twice_is_not_changed_by_guess() -> None:
-    code = "ds = ds.map(parse).map(flip)"
-    (*_, last) = found(serial_map, case_of(*reading(), *(serial(code=code) for _ in range(4)), *TAIL))
-    assert last.after is None
-
-
 # --- CSI102 -----------------------------------------------------------------------------------------------------------------
 
 
@@ -185,13 +171,6 @@ def test_too_many_calls_are_a_warning_where_they_hold_much_memory_and_nothing_wh
     case = case_of(*reading(), mapped(JPEG, num_parallel_calls=100), *TAIL)
     row = cost("map", 0.8, bytes_out_per_sample=size, wait_s_per_sample=wait_s)
     assert severities(parallelism_far_off, measured(case, row)) == expected
-
-
-def test_the_number_is_replaced_in_the_code_and_in_the_graph() -> None:
-    code = "ds = ds.map(parse, 1)"
-    (finding,) = found(parallelism_far_off, case_of(*reading(), mapped(JPEG, num_parallel_calls=1, code=code), *TAIL))
-    assert finding.after == "ds = ds.map(parse, tf.data.AUTOTUNE)"
-    assert finding.edits == (Edit(kind="set-parallelism", op="map"),)
 
 
 @pytest.mark.parametrize(
@@ -315,33 +294,9 @@ def test_reads_of_an_interleave_that_only_wait_get_more_company(
         assert [edit.kind for edit in finding.edits] == ["set-cycle-length", "set-parallelism"]
 
 
-@pytest.mark.parametrize(("calls", "kinds"), [({}, ["set-cycle-length"]), ({"num_parallel_calls": "AUTOTUNE"}, None)])
-def test_a_reader_of_many_files_gets_more_reads_and_no_number_of_calls_where_it_has_none(
-    calls: dict[str, str], kinds: list[str] | None
-) -> None:
-    """`num_parallel_reads=2` makes an old interleave, which calls as often as its cycle is long; AUTOTUNE makes a new one."""
-    code = "ds = tf.data.TFRecordDataset(files, num_parallel_reads=2)"
-    made = op("ParallelInterleave", "interleave", code=code, cycle_length=2, **calls)
-    inner = op("TFRecord", "TFRecordDataset", within="interleave")
-    case = with_files(case_of(op("TensorSlice", "names"), inner, made, shuffle(seed=0), *TAIL), 1000)
-    (finding,) = found(short_cycle, replace(case, stations=waiting("interleave")))
-    assert [edit.kind for edit in finding.edits] == (kinds or ["set-cycle-length", "set-parallelism"])
-    assert finding.after == "ds = tf.data.TFRecordDataset(files, num_parallel_reads=40)"
-
-
 def test_reads_that_nearly_keep_the_cpus_busy_are_left_alone() -> None:
     case = with_files(case_of(*reading(cycle_length=8, num_parallel_calls=8, code=AUTO), shuffle(seed=0), *TAIL), 9)
     assert found(short_cycle, replace(case, stations=waiting("interleave"))) == []
-
-
-@pytest.mark.parametrize(("cycle", "kinds"), [(4, ["set-cycle-length", "parallelize"]), (64, ["parallelize"])])
-def test_a_serial_interleave_whose_reads_wait_gets_a_number_and_a_cycle_for_it(cycle: int, kinds: list[str]) -> None:
-    code = f"ds = files.interleave(read, cycle_length={cycle})"
-    case = with_files(case_of(*reading("Interleave", cycle_length=cycle, code=code), shuffle(seed=0), *TAIL), 1000)
-    (finding,) = found(sequential_reads, replace(case, stations=waiting("interleave")))
-    assert [edit.kind for edit in finding.edits] == kinds
-    assert {edit.value for edit in finding.edits} == {20}
-    assert finding.after == f"ds = files.interleave(read, cycle_length={max(cycle, 20)}, num_parallel_calls=20)"
 
 
 # --- CSI104 and CSI105 --------------------------------------------------------------------------------------------------------
@@ -446,34 +401,6 @@ def test_a_single_file_an_interleave_and_a_flat_map_of_no_files_are_not_told(rul
         assert found(rule, with_files(case_of(*ops, *TAIL), 1)) == []  # type: ignore[arg-type]
     assert found(rule, case_of(*reading(), *TAIL)) == []  # type: ignore[arg-type]
     assert found(rule, case_of(*no_files, *TAIL)) == []  # type: ignore[arg-type]
-
-
-def test_a_reader_and_a_serial_interleave_are_given_their_own_argument() -> None:
-    (reader,) = found(sequential_reads, case_of(*list_reader(), shuffle(seed=0), *TAIL))
-    assert reader.after == "ds = tf.data.TFRecordDataset(files, num_parallel_reads=tf.data.AUTOTUNE)"
-    code = "ds = files.interleave(read, cycle_length=2)"
-    (finding,) = found(sequential_reads, case_of(*reading("Interleave", code=code, cycle_length=2), *TAIL))
-    assert finding.after == "ds = files.interleave(read, cycle_length=2, num_parallel_calls=tf.data.AUTOTUNE)"
-    assert finding.edits == (Edit(kind="parallelize", op="interleave"),)
-
-
-@pytest.mark.parametrize(
-    "behind", [(), (shuffle(seed=7),), (batch(), shuffle(seed=0)), (shuffle(seed=0), op("Take", "take", count=9))]
-)
-def test_a_reader_whose_order_counts_is_not_told_to_mix_its_files(behind: tuple[Op, ...]) -> None:
-    (finding,) = found(sequential_reads, case_of(*list_reader(), *behind, *TAIL))
-    assert finding.after is None
-    assert "interleave(…, cycle_length=1" in finding.fix
-    assert finding.edits == (Edit(kind="interleave", op="flat_map"),)
-
-
-@pytest.mark.parametrize("code", ["ds = files.interleave(read)", "ds = files.interleave(read, cycle_length=tf.data.AUTOTUNE)"])
-@pytest.mark.parametrize(("seed", "is_shown"), [(0, True), (7, False)])
-def test_a_cycle_that_tensorflow_chooses_is_another_one_in_parallel(seed: int, is_shown: bool, code: str) -> None:
-    ops = (*reading("Interleave", code=code, cycle_length=2), shuffle(seed=seed), *TAIL)
-    (finding,) = found(sequential_reads, case_of(*ops))
-    assert (finding.after is not None) is is_shown
-    assert ("cycle_length" in finding.fix) is not is_shown
 
 
 def test_a_flat_map_that_follows_a_reader_of_many_files_is_not_the_readers() -> None:

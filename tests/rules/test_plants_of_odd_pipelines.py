@@ -67,11 +67,6 @@ def test_no_rule_about_files_speaks_of_a_generator() -> None:
     assert of(case_of(lambda: several("interleave", cycle_length=1, num_parallel_calls=1)), *codes) == []
 
 
-def test_a_flat_map_over_files_is_still_told(files: list[str]) -> None:
-    case = case_of(lambda: tf.data.Dataset.from_tensor_slices(files).flat_map(tf.data.TFRecordDataset).batch(4))
-    assert [finding.code for finding in of(case, "CSI104")] == ["CSI104"]
-
-
 def test_of_two_readers_each_has_its_own_files(files: list[str]) -> None:
     def reader(paths: list[str]) -> Any:
         return tf.data.Dataset.from_tensor_slices(paths).flat_map(tf.data.TFRecordDataset)

@@ -115,12 +115,6 @@ def test_a_dataset_that_ended_in_training_is_told(epochs: int, is_infinite: bool
     assert bool(found("CSI302", roomy(measurements=(measurement,), pipeline=pipeline, mode=mode))) is fires
 
 
-@pytest.mark.parametrize(("files", "is_sharded", "fires"), [(8, True, True), (1024, True, False), (8, False, False)])
-def test_fewer_files_than_workers_is_told_where_workers_divide_them(files: int, is_sharded: bool, fires: bool) -> None:
-    pipeline = replace(roomy().pipeline, files=make_files(count=files, bytes=GIB))
-    assert bool(found("CSI301", roomy(pipeline=pipeline, is_sharded=is_sharded))) is fires
-
-
 @pytest.mark.parametrize(("directory", "fires"), [("/data/mnist/3.0.1", False), ("/data/v3", True), ("/data/3.0.1/train", True)])
 def test_the_files_of_tensorflow_datasets_are_not_to_be_written_by_hand(directory: str, fires: bool) -> None:
     pipeline = replace(roomy().pipeline, files=make_files(count=8, bytes=GIB, directory=directory))

@@ -287,11 +287,6 @@ def test_a_shape_that_no_compiler_knows_is_told(parts: tuple[Component, ...], to
     assert finding.evidence["components"] == 1
 
 
-def test_many_unknown_shapes_are_one_finding() -> None:
-    finding = only(unknown_shapes, case_of(MAP, BATCH, element_spec=spec(*[(8, None)] * 9)))
-    assert finding.evidence["components"] == 9
-
-
 # --- CSI309 skip --------------------------------------------------------------------------------------------------------------
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -94,19 +92,6 @@ def test_what_the_user_can_put_right_ends_with_2(
     logs.write(tmp_path / "run.log", logs.smoothed_log([2.0] * 10))
     assert main(["inspect-run", *arguments]) == 2
     assert words in capsys.readouterr().err
-
-
-def test_a_folder_without_a_run_ends_with_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["inspect-run", str(tmp_path)]) == 2
-    assert "performance.json" in capsys.readouterr().err
-
-
-def test_a_log_is_read_without_tensorflow(starved_log: Path) -> None:
-    code = (
-        "import sys; from cs_input_analyzer.cli import main; main(['inspect-run', sys.argv[1]]); "
-        "sys.exit(3 if 'tensorflow' in sys.modules else 0)"
-    )
-    assert subprocess.run([sys.executable, "-c", code, str(starved_log)], stdout=subprocess.DEVNULL, check=False).returncode == 0
 
 
 def test_a_timeline_of_many_checkpoints_is_shown_in_part(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.run_logs import inspect_run
 from cs_input_analyzer.run_logs.console_log import LoggedRun, read_console_log
 from cs_input_analyzer.run_logs.pace import pace_of
@@ -273,12 +272,6 @@ def test_nan_rates_and_no_steps_are_no_rates(tmp_path: Path) -> None:
     rates = found.rates
     assert (rates.rate_samples_per_s, rates.global_rate_samples_per_s, rates.average_samples_per_s) == (None, None, None)
     assert (rates.steady_samples_per_s, rates.batch_size, found.verdict) == (None, None, "unknown")
-
-
-def test_a_log_of_something_else_is_refused(tmp_path: Path) -> None:
-    log = logs.write(tmp_path / "other.log", ["building wheel", "done in 3 seconds"])
-    with pytest.raises(UsageError, match="looked for"):
-        inspect_run(log)
 
 
 @given(

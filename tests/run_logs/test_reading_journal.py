@@ -66,13 +66,6 @@ def test_a_long_pause_that_the_monitor_explains_is_no_stall(tmp_path: Path) -> N
     assert told.stall_count == 0
 
 
-def test_a_journal_gives_rates_and_steps(tmp_path: Path) -> None:
-    found = inspect_run(logs.write(tmp_path / "steps.jsonl", journal()))
-    assert found.rates.batch_size == 32
-    assert logs.steady(found) == pytest.approx(320)
-    assert found.rates.global_rate_samples_per_s == 320.0
-
-
 def test_a_journal_without_log_steps_is_read_by_its_steps(tmp_path: Path) -> None:
     lines = [line for line in journal() if '"log"' not in line]
     found = inspect_run(logs.write(tmp_path / "steps.jsonl", lines))

@@ -45,10 +45,6 @@ def test_opposite_clues_give_the_opposite_verdict(odds: list[float]) -> None:
     assert sure is None or 0.8 <= sure <= 0.99
 
 
-def test_without_a_clue_nothing_is_said() -> None:
-    assert verdict_of(()) == ("unknown", None)
-
-
 @given(st.floats(1, 1e6), st.floats(1, 1e6))
 def test_a_rate_below_the_estimate_is_never_enough_alone(rate: float, estimated: float) -> None:
     assert verdict_of(from_estimate(rate, estimated, "it"))[0] in ("unknown", "accelerator_bound")

@@ -400,27 +400,6 @@ def test_scale_multiplies_records_and_keeps_files(sample: Sample, written: Any, 
 
 @pytest.mark.long
 @pytest.mark.tf
-@each_sample
-def test_a_real_writing_recovers_from_an_interruption(sample: Sample, written: Any, tmp_path: Path) -> None:
-    calls: list[tuple[int, int]] = []
-
-    def interrupt(done: int, total: int) -> None:
-        calls.append((done, total))
-        if len(calls) == 3:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        write_sample(sample.name, tmp_path, scale=SCALE[sample.name], seed=7, progress=interrupt)
-    calls.clear()
-    write_sample(sample.name, tmp_path, scale=SCALE[sample.name], seed=7, progress=lambda *call: calls.append(call))
-    assert digests(tmp_path) == digests(written(sample.name).parent)
-    assert not list(tmp_path.rglob("*.unfinished"))
-    assert [done for done, _ in calls] == sorted({done for done, _ in calls})
-    assert {total for _, total in calls} == {calls[-1][0]}
-
-
-@pytest.mark.long
-@pytest.mark.tf
 def test_shards_of_an_earlier_writing_are_removed_and_sizes_differ_by_one_at_most(tmp_path: Path) -> None:
     import tensorflow as tf
 
@@ -434,20 +413,6 @@ def test_shards_of_an_earlier_writing_are_removed_and_sizes_differ_by_one_at_mos
     contents = [list(tf.data.TFRecordDataset(str(path)).as_numpy_iterator()) for path in files]
     assert [record for records in contents for record in records] == [b"%d" % number for number in range(11)]
     assert {len(records) for records in contents} == {2, 3}
-
-
-@pytest.mark.long
-@pytest.mark.tf
-@each_sample
-def test_the_module_also_loads_by_its_path(sample: Sample, written: Any) -> None:
-    path = PACKAGE / f"{sample.module.rpartition('.')[2]}.py"
-    spec = importlib.util.spec_from_file_location("loaded_by_path", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    dataset = getattr(module, sample.function)(small_params(written(sample.name)))
-    assert len(list(dataset.take(1))) == 1
 
 
 @pytest.mark.tf

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.wafer_fit import EXPLANATIONS, Accuracy, all_modes, error_factor, fit, overall_error_factor, predict_run, unfitted
+from benchmarks.wafer_fit import EXPLANATIONS, Accuracy, all_modes, fit, overall_error_factor, predict_run, unfitted
 from wafer_model import WaferModelError
 from wafer_model.calibration import calibrate
 from wafer_model.catalogue import build_network
@@ -102,12 +102,6 @@ def test_a_calibration_rate_that_cannot_be_is_refused(rate: float) -> None:
     for mode in MODES:
         with pytest.raises(WaferModelError, match="cannot be: the wires"):
             calibrate(constants_of(mode), build_network("bert_base"), "CS-2", batch_size=64, samples_per_s=1e11)
-
-
-@given(st.lists(st.floats(-3, 3), min_size=1, max_size=20))
-def test_the_error_factor_takes_high_and_low_alike(errors: list[float]) -> None:
-    assert error_factor(errors) == pytest.approx(error_factor([-error for error in errors]))
-    assert 1 <= error_factor(errors) <= math.exp(max(map(abs, errors))) * (1 + 1e-9)
 
 
 def test_every_row_has_an_id_a_source_and_a_bound_that_can_be() -> None:

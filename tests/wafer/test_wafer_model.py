@@ -115,6 +115,7 @@ def test_the_slowest_kernel_sets_the_pipelined_rate(name: str, batch_size: int) 
 @given(ANY, batches, st.integers(1, 64))
 def test_the_streamed_step_is_the_sum_of_its_blocks_and_the_boundary(name: str, batch_size: int, micro: int) -> None:
     found = predict(NETWORKS[name], CS2, "weight_streaming", batch_size=batch_size, micro_batch_size=min(micro, batch_size))
+    assert found.single_task_nodes == 2
     blocks = sum(row.step_s or 0 for row in found.rows)
     latency = constants_of("weight_streaming").layer_latency_s
     assert blocks + latency <= found.step_s * (1 + 1e-9)
@@ -130,11 +131,6 @@ def test_weights_come_again_for_every_micro_batch(name: str, batch_size: int) ->
     limits = [{limit.name: limit.samples_per_s for limit in found.limits} for found in (whole, halves)]
     assert limits[0]["weights"] == pytest.approx(2 * limits[1]["weights"])
     assert whole.samples_per_s.estimate > halves.samples_per_s.estimate
-
-
-def test_micro_batches_follow_the_documented_formula() -> None:
-    found = predict(NETWORKS["gpt2_small"], CS2, "weight_streaming", batch_size=101, systems=2, micro_batch_size=20)
-    assert found.micro_batches == math.ceil(math.ceil(101 / 2) / 20)
 
 
 def test_less_memory_means_more_micro_batches() -> None:
@@ -221,11 +217,6 @@ def test_the_mode_is_chosen_by_what_fits() -> None:
     assert predict(NETWORKS["bert_large"], batch_size=64).mode == "pipelined"
     assert predict(NETWORKS["bert_large"], batch_size=64, systems=2).mode == "weight_streaming"
     assert predict(NETWORKS["gpt3_1.3b"], batch_size=64).mode == "weight_streaming"
-
-
-def test_single_task_nodes_are_those_of_the_original_installation() -> None:
-    assert predict(NETWORKS["bert_base"], mode="pipelined", batch_size=64).single_task_nodes == 1
-    assert predict(NETWORKS["bert_base"], mode="weight_streaming", batch_size=64).single_task_nodes == 2
 
 
 def test_an_assumed_peak_is_said() -> None:

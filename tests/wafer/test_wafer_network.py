@@ -153,26 +153,24 @@ def test_a_length_that_cannot_be_is_refused(length: int) -> None:
         build_network("gpt2_small", sequence_length=length)
 
 
+@pytest.mark.parametrize(
+    ("layers", "inputs", "message"),
+    [
+        ((), SAMPLE, "'none' has no layers"),
+        ((embedding("e", 10, 4, positions=1),), SAMPLE, "no layer that computes"),
+        ((dense("d", 1, 1),), (), "no inputs"),
+    ],
+)
+def test_what_is_no_network_is_refused(layers: tuple[Layer, ...], inputs: tuple[InputTensor, ...], message: str) -> None:
+    with pytest.raises(WaferModelError, match=message):
+        Network(name="none", layers=layers, inputs=inputs)
+
+
 def test_an_unknown_network_is_named_and_the_known_ones_listed() -> None:
     with pytest.raises(WaferModelError, match=r"unknown network 'gpt9'.*gpt2_small"):
         build_network("gpt9")
     with pytest.raises(WaferModelError, match="no size 'huge'"):
         gpt2("huge")
-
-
-def test_zero_layers_are_refused() -> None:
-    with pytest.raises(WaferModelError, match="'empty' has no layers"):
-        Network(name="empty", layers=(), inputs=SAMPLE)
-
-
-def test_layers_without_arithmetic_are_refused() -> None:
-    with pytest.raises(WaferModelError, match="no layer that computes"):
-        Network(name="lookup", layers=(embedding("e", 10, 4, positions=1),), inputs=SAMPLE)
-
-
-def test_a_network_without_inputs_is_refused() -> None:
-    with pytest.raises(WaferModelError, match="no inputs"):
-        Network(name="blind", layers=(dense("d", 1, 1),), inputs=())
 
 
 @pytest.mark.parametrize("bad", [0, -3, 2.5, True, None])
