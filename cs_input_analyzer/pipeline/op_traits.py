@@ -103,6 +103,12 @@ def is_elementwise(op: Op) -> bool:
     return bool(op.function_ops) and set(op.function_ops) <= _ELEMENTWISE
 
 
+def number_of(op: Op, name: str) -> int | None:
+    """A parameter that is a whole number."""
+    value = op.parameters.get(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
 def option(ops: Sequence[Op], name: str) -> Scalar | tuple[Scalar, ...]:
     """What the pipeline's `tf.data.Options` say of `autotune.enabled` and the like; None where they say nothing."""
     found = [op.parameters[name] for op in ops if op.kind == "Options" and op.within is None and name in op.parameters]

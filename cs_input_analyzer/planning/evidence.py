@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from cs_input_analyzer.pipeline.op_kinds import kinds_with
 from cs_input_analyzer.pipeline.threads import inside, reader_ops
-from cs_input_analyzer.records import Case, Op, Station, StationKind
+from cs_input_analyzer.records import Case, Edit, Finding, Op, Scalar, Severity, Station, StationKind
 
 __all__ = [
     "READING",
@@ -16,6 +16,7 @@ __all__ = [
     "cache_bytes_per_node",
     "cpus_of_task",
     "files_read",
+    "finding",
     "free_bytes_per_node",
     "rate_of_worker",
     "reads_at_once",
@@ -35,6 +36,30 @@ MOST_READS = 64
 # With just as many reads as keep the CPUs busy on average, both wait for each other in turn; twice as many leave the CPUs to set
 # the pace (asymptotic bounds of a closed network: the knee, and well beyond it).
 PAST_THE_KNEE_RATIO = 2
+
+
+def finding(
+    op: Op | str | None,
+    message: str,
+    fix: str | None,
+    evidence: Mapping[str, Scalar],
+    *,
+    is_warning: bool = False,
+    severity: Severity | None = None,
+    edits: tuple[Edit, ...] = (),
+    after: str | None = None,
+) -> Finding:
+    """What a rule found at an op, for the user's information where it is no warning. `after`: the op's statement, changed."""
+    return Finding(
+        severity=severity or ("warning" if is_warning else "info"),
+        message=message,
+        op=op.name if isinstance(op, Op) else op,
+        evidence=evidence,
+        fix=fix,
+        before=op.code if isinstance(op, Op) and after is not None else None,
+        after=after,
+        edits=edits,
+    )
 
 
 def share_of(case: Case, ops: Iterable[Op]) -> float | None:

@@ -19,8 +19,8 @@ from cs_input_analyzer.pipeline.op_traits import (
     is_map,
 )
 from cs_input_analyzer.pipeline.threads import inside, reader_ops
-from cs_input_analyzer.planning.evidence import bottleneck, cache_bytes_per_node, free_bytes_per_node, share_of
-from cs_input_analyzer.records import Case, Edit, Finding, Op, Severity
+from cs_input_analyzer.planning.evidence import bottleneck, cache_bytes_per_node, finding, free_bytes_per_node, share_of
+from cs_input_analyzer.records import Case, Edit, Finding, Op
 from cs_input_analyzer.units import format_bytes
 
 # Maps that take this share of the CPU time are worth doing once.
@@ -63,12 +63,15 @@ def cache_missing(case: Case) -> Iterator[Finding]:
         return
     frozen = [one for one in up_to_here if gives_another_order(one, ops)]
     is_mixed = any(one.kind in SHUFFLES for one in downstream(op, ops))
-    yield Finding(
-        severity="warning" if is_slow or (saved or 0.0) >= LARGE_RATIO else "info",
-        message=f"every pass does again all up to {op.name}; its result would take {format_bytes(need)} of a node's memory",
-        op=op.name,
-        evidence={"saved_share_ratio": saved, "cache_bytes_per_node": round(need), "free_bytes_per_node": round(room)},
-        fix=f"put .cache() after {op.name}{freezing(frozen, is_mixed)}",
+    message = f"every pass does again all up to {op.name}; its result would take {format_bytes(need)} of a node's memory"
+    fix = f"put .cache() after {op.name}{freezing(frozen, is_mixed)}"
+    evidence = {"saved_share_ratio": saved, "cache_bytes_per_node": round(need), "free_bytes_per_node": round(room)}
+    yield finding(
+        op,
+        message,
+        fix,
+        evidence,
+        is_warning=is_slow or (saved or 0.0) >= LARGE_RATIO,
         edits=(Edit(kind="insert-cache", op=op.name),),
     )
 
@@ -114,12 +117,9 @@ def file_cache_redirected(case: Case) -> Iterator[Finding]:
     if not case.pipeline.redirected:
         return
     op = next((op for op in case.pipeline.ops if op.kind in ("Cache", "Snapshot", "Save")), None)
-    yield Finding(
-        severity="info",
-        message=f"writes to {', '.join(case.pipeline.redirected)} went to a private folder; the rate is that of a first pass",
-        op=op.name if op else None,
-        evidence={"paths": len(case.pipeline.redirected)},
-    )
+    message = f"writes to {', '.join(case.pipeline.redirected)} went to a private folder; the rate is that of a first pass"
+    evidence = {"paths": len(case.pipeline.redirected)}
+    yield finding(op, message, None, evidence)
 
 
 def cache_after_randomness(case: Case) -> Iterator[Finding]:
@@ -144,48 +144,21 @@ def cache_after_randomness(case: Case) -> Iterator[Finding]:
         drawn = next((op for op in frozen if draws_random_numbers(op)), None)
         by_seed = next((op for op in frozen if draws_by_seed(op)), None)
         shuffle = next((op for op in frozen if op.kind in SHUFFLES and not reads_names_only(op, ops)), None)
-        if drawn is not None:
-            yield _frozen(cache, drawn, case, is_certain=True)
-        elif by_seed is not None:
-            yield _frozen(cache, by_seed, case, is_certain=False)
-        elif shuffle is not None and not _is_shuffled_again(cache, case):
-            yield Finding(
-                severity="info",
-                message=f"{cache.name} keeps the order that {shuffle.name} gave in the first pass: every pass has that same order",
-                op=cache.name,
-                evidence={"shuffle": shuffle.name},
-                fix="put the cache before the shuffle",
-                before=cache.code,
-                after=_put_before(shuffle, cache, ops),
-            )
-
-
-def _frozen(cache: Op, random: Op, case: Case, *, is_certain: bool) -> Finding:
-    holder = next((op for op in case.pipeline.ops if op.name == random.within), None)
-    split = " and split the decoding from what is random" if decodes(random) else ""
-    what = "draws" if is_certain else "draws by seed, if its seeds differ between passes,"
-    return Finding(
-        severity="warning" if is_certain else "info",
-        message=f"{cache.name} keeps what {random.name} {what} in the first pass: later passes repeat it exactly",
-        op=cache.name,
-        evidence={"random_op": random.name, "within": holder.name if holder else None},
-        fix=f"put the cache before {random.name}{split}",
-        before=cache.code,
-        after=_put_before(random, cache, case.pipeline.ops),
-    )
-
-
-def _put_before(random: Op, cache: Op, ops: tuple[Op, ...]) -> str | None:
-    """The cache before what is random, where nothing else lies between."""
-    return moved_up(cache, ops) if chain_before(cache, ops)[:1] == (random,) else None
-
-
-def _is_shuffled_again(cache: Op, case: Case) -> bool:
-    ops = case.pipeline.ops
-    return any(op.kind in SHUFFLES and cache in upstream(op, ops) for op in ops)
-
-
-MEMORY_RATIO = 0.5
+        random = drawn or by_seed or shuffle
+        if random is None or (random is shuffle and any(op.kind in SHUFFLES and cache in upstream(op, ops) for op in ops)):
+            continue
+        if random is shuffle:
+            message = f"{cache.name} keeps the order that {random.name} gave in the first pass: every pass has that same order"
+        else:
+            what = "draws" if drawn is not None else "draws by seed, if its seeds differ between passes,"
+            message = f"{cache.name} keeps what {random.name} {what} in the first pass: later passes repeat it exactly"
+        fix = f"put the cache before {random.name}" + (
+            " and split the decoding from what is random" if random is not shuffle and decodes(random) else ""
+        )
+        # Where nothing else lies between.
+        after = moved_up(cache, ops) if chain_before(cache, ops)[:1] == (random,) else None
+        evidence = {"random_op": random.name, "within": random.within}
+        yield finding(cache, message, fix, evidence, is_warning=drawn is not None, after=after)
 
 
 def cache_misplaced(case: Case) -> Iterator[Finding]:
@@ -214,13 +187,13 @@ def cache_misplaced(case: Case) -> Iterator[Finding]:
             frozen = [op for op in upstream(cache, ops) if gives_another_order(op, ops)]
             is_mixed = any(op.kind in SHUFFLES for op in downstream(cache, ops))
             fix = f"put the cache before {endless.name}{freezing(frozen, is_mixed)}"
-            yield _misplaced(cache, endless, "warning", message, fix, (endless, cache), case)
+            yield _misplaced(cache, endless, True, message, fix, (endless, cache), case)
             continue
         take = _take_after(cache, ops)
         if take is not None:
-            severity: Severity = "warning" if case.pipeline.is_infinite else "info"
             message = f"{take.name} stops before {cache.name} is complete, so each pass begins it anew"
-            yield _misplaced(cache, take, severity, message, f"put the cache after {take.name}", (cache, take), case)
+            fix, is_warning = f"put the cache after {take.name}", case.pipeline.is_infinite
+            yield _misplaced(cache, take, is_warning, message, fix, (cache, take), case)
             continue
         yield from _too_early(cache, case)
 
@@ -247,19 +220,14 @@ def _too_early(cache: Op, case: Case) -> Iterator[Finding]:
         message = f"{op.name} works after {cache.name}, so each pass does it again" + (", random or not" if is_random else "")
         fix = "split what it decodes from what is random, and put the cache between them" if is_random else "put the cache after it"
         swapped = () if is_random else (cache, op)
-        yield _misplaced(cache, op, "warning" if share is not None and not is_random else "info", message, fix, swapped, case)
+        yield _misplaced(cache, op, share is not None and not is_random, message, fix, swapped, case)
         return
 
 
-def _misplaced(cache: Op, other: Op, severity: Severity, message: str, fix: str, swapped: tuple[Op, ...], case: Case) -> Finding:
+def _misplaced(cache: Op, other: Op, is_warning: bool, message: str, fix: str, swapped: tuple[Op, ...], case: Case) -> Finding:
     """`swapped`: the two ops in the order of the pipeline that should change places; an edit only where they are neighbours."""
     is_near = len(swapped) == 2 and next(iter(chain_before(swapped[1], case.pipeline.ops)), None) == swapped[0]
     share = share_of(case, (other,)) if is_map(other) else None
-    return Finding(
-        severity=severity,
-        message=message,
-        op=cache.name,
-        evidence={"other_op": other.name, "share_ratio": share},
-        fix=fix,
-        edits=(Edit(kind="swap", op=swapped[1].name),) if is_near else (),
-    )
+    evidence = {"other_op": other.name, "share_ratio": share}
+    edits = (Edit(kind="swap", op=swapped[1].name),) if is_near else ()
+    return finding(cache, message, fix, evidence, is_warning=is_warning, edits=edits)

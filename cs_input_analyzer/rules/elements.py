@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import prod
 
 from cs_input_analyzer.pipeline.edits.statement import argument_set
@@ -11,8 +11,8 @@ from cs_input_analyzer.pipeline.op_kinds import TRANSFORMS
 from cs_input_analyzer.pipeline.op_traits import calls_costly_ops
 from cs_input_analyzer.pipeline.samples import batching_op, samples_reaching
 from cs_input_analyzer.pipeline.threads import costliest, python_ops
-from cs_input_analyzer.planning.evidence import bottleneck, share_of, station_of
-from cs_input_analyzer.records import Case, Component, Finding, Op, OpCost, StationKind
+from cs_input_analyzer.planning.evidence import bottleneck, finding, share_of, station_of
+from cs_input_analyzer.records import Case, Component, Finding, Op, OpCost, Scalar, StationKind
 from cs_input_analyzer.units import format_bytes, format_bytes_per_s, format_rate, format_ratio
 
 KINDS = ("Batch", "ParallelBatch", "PaddedBatch")
@@ -50,15 +50,9 @@ def drop_remainder_missing(case: Case) -> Iterator[Finding]:
     elif isinstance(size, int):
         why, fix = "the last batch may be smaller", _dropping(op, case.pipeline.ops)
         after = argument_set(op, case.pipeline.ops, "drop_remainder", "True") if op.kind in KINDS else None
-    yield Finding(
-        severity="warning",
-        message=f"the number of samples in a batch is unknown when the model is compiled: {why}",
-        op=op.name,
-        evidence={"batch_size": size if isinstance(size, int) else None, "components": len(open_ended), "drop_remainder": False},
-        fix=fix,
-        before=op.code if after else None,
-        after=after,
-    )
+    message = f"the number of samples in a batch is unknown when the model is compiled: {why}"
+    evidence = {"batch_size": size if isinstance(size, int) else None, "components": len(open_ended), "drop_remainder": False}
+    yield finding(op, message, fix, evidence, is_warning=True, after=after)
 
 
 def _is_never_full(case: Case, size: int) -> bool:
@@ -101,13 +95,10 @@ def unknown_shapes(case: Case) -> Iterator[Finding]:
     # The last one whose function may change the shape: what Python promised before it says nothing of what it gives.
     made_by = ([op for op in case.pipeline.ops if op.kind in TRANSFORMS or op in python] or case.pipeline.ops)[-1:]
     names = ", ".join(f"{part.name} {_shape(part)}" for part in unknown[:4]) + (" and more" if len(unknown) > 4 else "")
-    yield Finding(
-        severity="warning",
-        message=f"unknown when the model is compiled: the shape of {names}",
-        op=made_by[0].name if made_by else None,
-        evidence={"components": len(unknown), "of": len(case.pipeline.element_spec), "first": unknown[0].name},
-        fix=_shape_fix(unknown, any(op in python for op in made_by)),
-    )
+    message = f"unknown when the model is compiled: the shape of {names}"
+    fix = _shape_fix(unknown, any(op in python for op in made_by))
+    evidence: dict[str, Scalar] = {"components": len(unknown), "of": len(case.pipeline.element_spec), "first": unknown[0].name}
+    yield finding(made_by[0].name if made_by else None, message, fix, evidence, is_warning=True)
 
 
 def _is_unknown(part: Component, is_batched: bool) -> bool:
@@ -171,19 +162,16 @@ def python_in_pipeline(case: Case) -> Iterator[Finding]:
         f"at most {format_rate(station.samples_per_s)} a worker, whatever its CPUs" if station is not None else "",
     ]
     known = "; ".join(fact for fact in facts if fact)
-    yield Finding(
-        severity="warning" if is_limit or (is_each_sample if share is None else share >= PYTHON_RATIO) else "info",
-        message=f"Python runs for every {'sample' if is_each_sample else 'batch'}, one at a time{f' ({known})' if known else ''}",
-        op=op.name,
-        evidence={
-            "python_ops": len(found),
-            "share_ratio": share,
-            "ceiling_samples_per_s": station.samples_per_s if station else None,
-            "utilization_ratio": station.utilization_ratio if station else None,
-            "is_bottleneck": is_limit,
-        },
-        fix="use TensorFlow ops, or do it when the dataset is written; until then more tasks with fewer CPUs each",
-    )
+    message = f"Python runs for every {'sample' if is_each_sample else 'batch'}, one at a time{f' ({known})' if known else ''}"
+    fix = "use TensorFlow ops, or do it when the dataset is written; until then more tasks with fewer CPUs each"
+    evidence = {
+        "python_ops": len(found),
+        "share_ratio": share,
+        "ceiling_samples_per_s": station.samples_per_s if station else None,
+        "utilization_ratio": station.utilization_ratio if station else None,
+        "is_bottleneck": is_limit,
+    }
+    yield finding(op, message, fix, evidence, is_warning=is_limit or (is_each_sample if share is None else share >= PYTHON_RATIO))
 
 
 def _is_called_for_each(op: Op, ops: Sequence[Op], row: OpCost | None) -> bool:
@@ -197,6 +185,7 @@ NARROWER = {"float64": ("float16", 2), "int64": ("int32", 4), "uint64": ("uint32
 # Bytes of one value.
 SIZES = {"bool": 1, "int8": 1, "uint8": 1, "int16": 2, "uint16": 2, "float16": 2, "bfloat16": 2, "int32": 4, "uint32": 4}
 SIZES |= {"float32": 4, "float64": 8, "int64": 8, "uint64": 8, "complex64": 8, "complex128": 16}
+SAVED = {dtype: SIZES[dtype] - size for dtype, (_, size) in NARROWER.items()}
 WIDE_RATIO = 0.1
 LEAST_RATIO = 0.01
 
@@ -220,8 +209,9 @@ def wide_dtypes(case: Case) -> Iterator[Finding]:
     if not wide:
         return
     is_batched = batching_op(case.pipeline.ops) is not None
-    saved = _sum(_saved(part, is_batched) for part in wide)
-    whole = _sum(_bytes(part, is_batched) for part in case.pipeline.element_spec) or _measured(case)
+    measured = (w.bytes_out_per_sample for m in case.measurements for w in m.workers if w.bytes_out_per_sample is not None)
+    saved = _bytes(wide, SAVED, is_batched)
+    whole = _bytes(case.pipeline.element_spec, SIZES, is_batched) or next(measured, None)
     ratio = saved / whole if saved is not None and whole else None
     if ratio is not None and ratio < LEAST_RATIO:
         return
@@ -230,52 +220,31 @@ def wide_dtypes(case: Case) -> Iterator[Finding]:
     amount = f": {format_bytes(saved)} of {format_bytes(whole)} of a sample could be saved" if saved is not None and whole else ""
     per_s = f", {format_bytes_per_s(saved_per_s)} at the planned rate" if amount and saved_per_s is not None else ""
     maps = [op for op in case.pipeline.ops if op.kind in TRANSFORMS]
-    yield Finding(
-        severity="warning" if ratio is not None and ratio >= WIDE_RATIO else "info",
-        message=f"{', '.join(f'{part.name} is {part.dtype}' for part in wide[:4])}{amount}{per_s}",
-        op=maps[-1].name if maps else None,
-        evidence={
-            "components": len(wide),
-            "saved_bytes_per_sample": saved,
-            "bytes_per_sample": whole,
-            "saved_ratio": ratio,
-            "saved_bytes_per_s": saved_per_s,
-        },
-        fix="cast them where they are parsed: "
+    message = f"{', '.join(f'{part.name} is {part.dtype}' for part in wide[:4])}{amount}{per_s}"
+    fix = (
+        "cast them where they are parsed: "
         + ", ".join(f"{part.name} to {NARROWER[part.dtype][0]}" for part in wide[:4])
-        + (" and so on" if len(wide) > 4 else ""),
+        + (" and so on" if len(wide) > 4 else "")
     )
+    evidence = {
+        "components": len(wide),
+        "saved_bytes_per_sample": saved,
+        "bytes_per_sample": whole,
+        "saved_ratio": ratio,
+        "saved_bytes_per_s": saved_per_s,
+    }
+    yield finding(maps[-1].name if maps else None, message, fix, evidence, is_warning=ratio is not None and ratio >= WIDE_RATIO)
 
 
-def _values(part: Component, is_batched: bool) -> int | None:
-    """Values of one sample; None where a dimension is unknown."""
-    dims = part.shape[1:] if part.shape and is_batched else part.shape
-    return None if dims is None or part.kind != "tensor" or None in dims else prod(dim for dim in dims if dim is not None)
-
-
-def _saved(part: Component, is_batched: bool) -> float | None:
-    values = _values(part, is_batched)
-    return None if values is None else float(values * (SIZES[part.dtype] - NARROWER[part.dtype][1]))
-
-
-def _bytes(part: Component, is_batched: bool) -> float | None:
-    values, size = _values(part, is_batched), SIZES.get(part.dtype)
-    return None if values is None or size is None else float(values * size)
-
-
-def _sum(parts: Iterator[float | None]) -> float | None:
-    """None where a part is unknown."""
+def _bytes(parts: Iterable[Component], sizes: Mapping[str, int], is_batched: bool) -> float | None:
+    """Of one sample, so many for each value; None where a dimension or a type is unknown."""
     total = 0.0
     for part in parts:
-        if part is None:
+        dims = part.shape[1:] if part.shape and is_batched else part.shape
+        if dims is None or part.kind != "tensor" or None in dims or part.dtype not in sizes:
             return None
-        total += part
+        total += sizes[part.dtype] * prod(dim for dim in dims if dim is not None)
     return total
-
-
-def _measured(case: Case) -> float | None:
-    known = [w.bytes_out_per_sample for m in case.measurements for w in m.workers if w.bytes_out_per_sample is not None]
-    return known[0] if known else None
 
 
 DECODES = frozenset({"DecodeJpeg"})
@@ -318,13 +287,10 @@ def decode_then_crop(case: Case) -> Iterator[Finding]:
         share = share_of(case, (op,))
         does_more = calls_costly_ops(op, besides=DECODES)
         cost = f" ({op.name} takes {format_ratio(share)} of the CPU time)" if share is not None and not does_more else ""
-        yield Finding(
-            severity="warning" if share is not None and share >= DECODING_RATIO and not does_more else "info",
-            message=f"the whole image is decoded and then cropped{cost}",
-            op=op.name,
-            evidence={"share_ratio": share, "does_more": does_more, "cropped_in": crop.name},
-            fix="tf.io.decode_and_crop_jpeg with a window computed from tf.io.extract_jpeg_shape, in place of decode and crop",
-        )
+        message = f"the whole image is decoded and then cropped{cost}"
+        fix = "tf.io.decode_and_crop_jpeg with a window computed from tf.io.extract_jpeg_shape, in place of decode and crop"
+        evidence = {"share_ratio": share, "does_more": does_more, "cropped_in": crop.name}
+        yield finding(op, message, fix, evidence, is_warning=share is not None and share >= DECODING_RATIO and not does_more)
 
 
 def _crop(op: Op, case: Case) -> Op | None:

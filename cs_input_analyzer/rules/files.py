@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cs_input_analyzer.pipeline.threads import reader_ops
-from cs_input_analyzer.planning.evidence import READING, bottleneck, share_of, workers_of
-from cs_input_analyzer.records import Case, FileSet, Finding, Op, StationKind, Storage
+from cs_input_analyzer.planning.evidence import READING, bottleneck, finding, share_of, workers_of
+from cs_input_analyzer.records import Case, FileSet, Finding, StationKind, Storage
 from cs_input_analyzer.units import format_bytes, format_count, format_ratio
 
 SKEWED_RATIO = 2.0  # largest file over mean file
@@ -39,21 +39,19 @@ def skewed_file_sizes(case: Case) -> Iterator[Finding]:
     is_bad = slowest is not None or (uneven is not None and uneven >= UNEVEN_RATIO)
     shard = next((op for op in case.pipeline.ops if op.kind == "Shard"), None)
     effect = f": the largest of {workers} shards is at least {uneven:.1f} times the mean" if uneven else ""
-    yield Finding(
-        severity="warning" if is_bad else "info",
-        message=f"the largest file has {format_bytes(files.largest_bytes)}, "
-        f"the mean one {format_bytes(files.bytes / files.count)}{effect}",
-        op=shard.name if shard else None,
-        evidence={
-            "largest_bytes": files.largest_bytes,
-            "smallest_bytes": files.smallest_bytes,
-            "largest_over_mean_ratio": skew,
-            "largest_shard_ratio": uneven,
-            "slowest_over_mean_rate_ratio": case.capacity.slowest_ratio if case.capacity else None,
-            "workers": workers,
-        },
-        fix=f"write the data into {max(files.count, 4 * (workers or 1))} files or more, of equal size",
+    message = (
+        f"the largest file has {format_bytes(files.largest_bytes)}, the mean one {format_bytes(files.bytes / files.count)}{effect}"
     )
+    fix = f"write the data into {max(files.count, 4 * (workers or 1))} files or more, of equal size"
+    evidence = {
+        "largest_bytes": files.largest_bytes,
+        "smallest_bytes": files.smallest_bytes,
+        "largest_over_mean_ratio": skew,
+        "largest_shard_ratio": uneven,
+        "slowest_over_mean_rate_ratio": case.capacity.slowest_ratio if case.capacity else None,
+        "workers": workers,
+    }
+    yield finding(shard, message, fix, evidence, is_warning=is_bad)
 
 
 def _largest_shard_ratio(files: FileSet, workers: int) -> float:
@@ -92,12 +90,10 @@ def path_not_shared(case: Case) -> Iterator[Finding]:
         return
     file_system = storage.file_system if storage is not None else None
     why = f"{by_name} is each node's own" if by_name else f"{file_system or 'it'} is a local file system"
-    yield Finding(
-        severity="warning" if "slurm" in case.cluster.source.lower() else "info",
-        message=f"the plan has {nodes} nodes, but the data in {directory} are on this one only ({why})",
-        evidence={"directory": directory, "file_system": file_system, "is_shared": is_shared, "nodes": nodes},
-        fix="move the data to a file system that all nodes mount, or copy them to this path on every node",
-    )
+    message = f"the plan has {nodes} nodes, but the data in {directory} are on this one only ({why})"
+    fix = "move the data to a file system that all nodes mount, or copy them to this path on every node"
+    evidence = {"directory": directory, "file_system": file_system, "is_shared": is_shared, "nodes": nodes}
+    yield finding(None, message, fix, evidence, is_warning="slurm" in case.cluster.source.lower())
 
 
 READERS = ("TFRecord", "TextLine", "FixedLengthRecord", "CSV")
@@ -126,38 +122,27 @@ def compression_tradeoff(case: Case) -> Iterator[Finding]:
     packed = [op for op in readers if op.parameters["compression_type"]]
     is_encoded = any(ENCODED.intersection(op.function_ops) for op in case.pipeline.ops)
     storage = bottleneck(case, ("storage bandwidth",))
+    share, is_waste = share_of(case, packed) if packed else None, False
     if packed:
-        share = share_of(case, packed)
-        is_short_of_cpu = bottleneck(case, CPU_BOUND) is not None
         if storage is not None or (share is not None and share < LARGE_RATIO and not is_encoded):
             return
-        is_waste = share is not None and share >= LARGE_RATIO and is_short_of_cpu
-        cost = f": {format_ratio(share)} of the CPU time goes into reading them" if share is not None else ""
-        what = (
-            "encoded images are compressed once more" if is_encoded else f"records are {packed[0].parameters['compression_type']}"
-        )
-        yield _compression(
-            packed[0], "warning" if is_waste else "info", f"{what}{cost}", "write the records without compression", share, storage
-        )
+        is_waste = share is not None and share >= LARGE_RATIO and bottleneck(case, CPU_BOUND) is not None
+        kind = packed[0].parameters["compression_type"]
+        message = "encoded images are compressed once more" if is_encoded else f"records are {kind}"
+        message += f": {format_ratio(share)} of the CPU time goes into reading them" if share is not None else ""
+        fix = "write the records without compression"
     elif readers and storage is not None and not is_encoded:
         message = "the storage holds the worker back, and the records are not compressed"
-        yield _compression(
-            readers[0], "info", message, 'write the records with compression_type="GZIP", if they shrink', None, storage
-        )
-
-
-def _compression(op: Op, severity: str, message: str, fix: str, share: float | None, storage: object) -> Finding:
-    return Finding(
-        severity="warning" if severity == "warning" else "info",
-        message=message,
-        op=op.name,
-        evidence={
-            "compression_type": str(op.parameters["compression_type"]),
-            "share_ratio": share,
-            "is_storage_the_bottleneck": storage is not None,
-        },
-        fix=fix,
-    )
+        fix = 'write the records with compression_type="GZIP", if they shrink'
+    else:
+        return
+    op = (packed or readers)[0]
+    evidence = {
+        "compression_type": str(op.parameters["compression_type"]),
+        "share_ratio": share,
+        "is_storage_the_bottleneck": storage is not None,
+    }
+    yield finding(op, message, fix, evidence, is_warning=is_waste)
 
 
 HUGE_BYTES = 256 * 2**20
@@ -196,13 +181,9 @@ def file_count_extreme(case: Case) -> Iterator[Finding]:
     waiting = _waiting_ratio(mean, case.storage) if is_tiny else None
     wait = f": {format_ratio(waiting)} of the reading is waiting for the next file to open" if waiting is not None else ""
     message = f"{format_count(files.count)} files of {format_bytes(mean)} each{wait}" if is_tiny else _huge(files)
-    yield Finding(
-        severity="warning" if is_bad else "info",
-        message=message,
-        op=reader.name if reader else None,
-        evidence={"files": files.count, "mean_bytes": mean, "waiting_ratio": waiting, "workers": workers},
-        fix=f"write the data into {_target(files, workers)} files or so",
-    )
+    fix = f"write the data into {_target(files, workers)} files or so"
+    evidence = {"files": files.count, "mean_bytes": mean, "waiting_ratio": waiting, "workers": workers}
+    yield finding(reader, message, fix, evidence, is_warning=is_bad)
 
 
 def _huge(files: FileSet) -> str:
@@ -249,9 +230,7 @@ def dataset_in_tmp(case: Case) -> Iterator[Finding]:
     file_system = storage.file_system if storage is not None else None
     is_memory = file_system in IN_MEMORY or folder == "/dev/shm"
     effect = f" and takes {format_bytes(files.bytes)} of this host's memory" if is_memory else ""
-    yield Finding(
-        severity="info",
-        message=f"the dataset is in {folder}, a folder for temporary files{effect}; training may read from a slower place",
-        evidence={"directory": directory, "file_system": file_system, "bytes": files.bytes},
-        fix="measure from the path that training will read",
-    )
+    message = f"the dataset is in {folder}, a folder for temporary files{effect}; training may read from a slower place"
+    fix = "measure from the path that training will read"
+    evidence = {"directory": directory, "file_system": file_system, "bytes": files.bytes}
+    yield finding(None, message, fix, evidence)

@@ -20,7 +20,7 @@ from cs_input_analyzer.pipeline.op_traits import (
 from cs_input_analyzer.pipeline.samples import samples_reaching
 from cs_input_analyzer.pipeline.source.code import AUTOTUNE
 from cs_input_analyzer.pipeline.threads import is_serial
-from cs_input_analyzer.planning.evidence import BUSY_RATIO, bottleneck, busy_ratio, rate_of_worker, share_of, widest_cpus
+from cs_input_analyzer.planning.evidence import BUSY_RATIO, bottleneck, busy_ratio, finding, rate_of_worker, share_of, widest_cpus
 from cs_input_analyzer.records import Case, Edit, Finding, Op
 from cs_input_analyzer.units import format_bytes
 
@@ -50,19 +50,12 @@ def serial_map(case: Case) -> Iterator[Finding]:
         station = bottleneck(case, ("serial op",))
         busy = busy_ratio(case, op)
         holds_back = (station is not None and station.op == op.name) or (busy or 0.0) >= BUSY_RATIO
-        yield Finding(
-            severity="warning" if holds_back else "info",
-            message=f"{op.name} makes one call at a time: {why}"
-            + (", and its one thread holds the worker back" if holds_back else ""),
-            op=op.name,
-            evidence={
-                "cpus_per_task": cpus,
-                "share_ratio": cost.share_ratio if cost else None,
-                "busy_ratio": busy,
-            },
-            fix=f"give it num_parallel_calls={AUTOTUNE}",
-            edits=(Edit(kind="parallelize", op=op.name),),
+        message = f"{op.name} makes one call at a time: {why}" + (
+            ", and its one thread holds the worker back" if holds_back else ""
         )
+        fix = f"give it num_parallel_calls={AUTOTUNE}"
+        evidence = {"cpus_per_task": cpus, "share_ratio": cost.share_ratio if cost else None, "busy_ratio": busy}
+        yield finding(op, message, fix, evidence, is_warning=holds_back, edits=(Edit(kind="parallelize", op=op.name),))
 
 
 def _is_worth_a_thread(op: Op, case: Case) -> bool:
@@ -123,7 +116,7 @@ def _too_few(op: Op, calls: int, cpus: int, case: Case) -> Iterator[Finding]:
         return
     effect = ", and that holds the worker back" if holds_back else ""
     message = f"{op.name} makes {calls} call{'s' if calls > 1 else ''} at a time where a task has {cpus} CPUs{effect}"
-    yield _other_number(op, case, "warning" if holds_back else "info", message, calls, cpus, {"busy_ratio": busy})
+    yield _other_number(op, case, holds_back, message, calls, cpus, {"busy_ratio": busy})
 
 
 def _too_many(op: Op, calls: int, cpus: int, case: Case) -> Iterator[Finding]:
@@ -137,25 +130,22 @@ def _too_many(op: Op, calls: int, cpus: int, case: Case) -> Iterator[Finding]:
     is_heavy = held is not None and held > MEMORY_RATIO * case.cluster.memory_bytes_per_node / tasks
     message = f"{op.name} makes {calls} calls at a time where a task has {cpus} CPUs"
     message += f", and holds {format_bytes(held)} in them" if held is not None else ""
-    yield _other_number(op, case, "warning" if is_heavy else "info", message, calls, cpus, {"bytes_in_flight": held})
+    yield _other_number(op, case, is_heavy, message, calls, cpus, {"bytes_in_flight": held})
 
 
 def _other_number(
-    op: Op, case: Case, severity: str, message: str, calls: int, cpus: int, more: dict[str, float | int | None]
+    op: Op, case: Case, is_warning: bool, message: str, calls: int, cpus: int, more: dict[str, float | int | None]
 ) -> Finding:
     is_interleave = op.kind == "ParallelInterleave"
     # Without a cycle_length TensorFlow chooses one by the number of calls, and another order comes of it.
     is_ordered = is_interleave and not has_written_cycle(op, case.pipeline.ops) and freeing_shuffle(op, case.pipeline.ops) is None
-    return Finding(
-        severity="warning" if severity == "warning" else "info",
-        message=message,
-        op=op.name,
-        evidence={"num_parallel_calls": calls, "cpus_per_task": cpus, **more},
-        fix=f"give it num_parallel_calls={AUTOTUNE}"
+    fix = (
+        f"give it num_parallel_calls={AUTOTUNE}"
         + (" in place of num_parallel_batches" if "num_parallel_batches" in (op.code or "") else "")
-        + (", and a cycle_length, which keeps the order" if is_ordered else ""),
-        edits=(Edit(kind="set-parallelism", op=op.name),),
+        + (", and a cycle_length, which keeps the order" if is_ordered else "")
     )
+    evidence = {"num_parallel_calls": calls, "cpus_per_task": cpus, **more}
+    return finding(op, message, fix, evidence, is_warning=is_warning, edits=(Edit(kind="set-parallelism", op=op.name),))
 
 
 # From this share of a full CPU on, and with calls this short, batching first is worth a warning.
@@ -187,36 +177,20 @@ def map_before_batch(case: Case) -> Iterator[Finding]:
         if batch.kind not in ("Batch", "ParallelBatch") or not isinstance(size, int) or size < SMALL_BATCH:
             continue
         op = next(iter(chain_before(batch, ops)), None)
-        if op is None or not is_map(op) or not _is_worth_batching(op, case):
+        if op is None or not is_map(op) or not is_elementwise(op):
             continue
-        if is_elementwise(op):
-            yield _vectorized(op, size, case)
-
-
-def _is_worth_batching(op: Op, case: Case) -> bool:
-    cost = cost_of(op, case.profile)
-    return cost is None or cost.share_ratio is None or cost.share_ratio >= SMALL_RATIO
-
-
-def _vectorized(op: Op, size: int, case: Case) -> Finding:
-    cost = cost_of(op, case.profile)
-    is_short = cost is not None and cost.self_cpu_s_per_sample is not None and cost.self_cpu_s_per_sample < SHORT_CALL_S
-    is_large = cost is not None and (cost.share_ratio or 0.0) >= BATCHED_RATIO
-    is_bound = bottleneck(case, ("CPU", "serial op")) is not None
-    is_parsing = "ParseExampleV2" in op.function_ops
-    how = "parse whole batches with tf.io.parse_example" if is_parsing else "do it once for a whole batch"
-    return Finding(
-        severity="warning" if is_short and is_large and is_bound else "info",
-        message=f"{op.name} is called for each sample, {size} times for each batch, and could take the whole batch",
-        op=op.name,
-        evidence={
-            "batch_size": size,
-            "share_ratio": cost.share_ratio if cost else None,
-            "cpu_s_per_sample": cost.self_cpu_s_per_sample if cost else None,
-        },
-        fix=f"{how}: batch before map, with one dimension more in every shape that the function names",
-        edits=(Edit(kind="vectorize", op=op.name),),
-    )
+        cost = cost_of(op, case.profile)
+        share, cpu_s = (cost.share_ratio, cost.self_cpu_s_per_sample) if cost is not None else (None, None)
+        if share is not None and share < SMALL_RATIO:
+            continue
+        is_costly_call = cpu_s is not None and cpu_s < SHORT_CALL_S and (share or 0.0) >= BATCHED_RATIO
+        is_bad = is_costly_call and bottleneck(case, ("CPU", "serial op")) is not None
+        is_parsing = "ParseExampleV2" in op.function_ops
+        how = "parse whole batches with tf.io.parse_example" if is_parsing else "do it once for a whole batch"
+        message = f"{op.name} is called for each sample, {size} times for each batch, and could take the whole batch"
+        fix = f"{how}: batch before map, with one dimension more in every shape that the function names"
+        evidence = {"batch_size": size, "share_ratio": share, "cpu_s_per_sample": cpu_s}
+        yield finding(op, message, fix, evidence, is_warning=is_bad, edits=(Edit(kind="vectorize", op=op.name),))
 
 
 MANY = 3
@@ -251,13 +225,10 @@ def tiny_maps(case: Case) -> Iterator[Finding]:
         if len(run) < MANY or samples_reaching(run[-1], ops) != 1:
             continue
         first, share = run[-1], share_of(case, run)
-        yield Finding(
-            severity="warning" if share is not None and share >= TINY_RATIO else "info",
-            message=f"{len(run)} small maps in a row ({', '.join(one.name for one in reversed(run))}) are called for each sample",
-            op=first.name,
-            evidence={"maps": len(run), "share_ratio": share},
-            fix="do it all in one function and one map",
-        )
+        message = f"{len(run)} small maps in a row ({', '.join(one.name for one in reversed(run))}) are called for each sample"
+        fix = "do it all in one function and one map"
+        evidence = {"maps": len(run), "share_ratio": share}
+        yield finding(first, message, fix, evidence, is_warning=share is not None and share >= TINY_RATIO)
 
 
 def _is_tiny(op: Op, case: Case) -> bool:

@@ -8,11 +8,11 @@ from itertools import takewhile
 from cs_input_analyzer.pipeline.edits.statement import argument_set
 from cs_input_analyzer.pipeline.lineage import downstream, freeing_shuffle, reads_names_only, upstream
 from cs_input_analyzer.pipeline.op_kinds import BATCHING, HANDS_ON, SHUFFLES, THREADED
-from cs_input_analyzer.pipeline.op_traits import chain_before, cost_of, is_costly, is_map, option, prefetches_by_itself
+from cs_input_analyzer.pipeline.op_traits import chain_before, cost_of, is_costly, is_map, number_of, option, prefetches_by_itself
 from cs_input_analyzer.pipeline.samples import samples_reaching
 from cs_input_analyzer.pipeline.source.code import AUTOTUNE
-from cs_input_analyzer.planning.evidence import bottleneck, rate_of_worker, share_of
-from cs_input_analyzer.records import Case, Edit, EditKind, Finding, Op, WorkerResult
+from cs_input_analyzer.planning.evidence import bottleneck, finding, rate_of_worker, share_of
+from cs_input_analyzer.records import Case, Edit, EditKind, Finding, Op
 from cs_input_analyzer.units import format_count, format_seconds
 
 _ORDERED = ("ParallelMap", "ParallelInterleave", "ParallelBatch", "ParallelFilter")
@@ -38,19 +38,14 @@ def order_forced(case: Case) -> Iterator[Finding]:
         if shuffle is None:
             continue
         cost = cost_of(op, case.profile)
-        yield Finding(
-            severity="info",
-            message=f"{op.name} keeps its elements in order, and {shuffle.name} then shuffles them without a seed",
-            op=op.name,
-            evidence={
-                "deterministic": str(op.parameters.get("deterministic")),
-                "shuffle": shuffle.name,
-                "wait_s_per_sample": cost.wait_s_per_sample if cost else None,
-            },
-            fix="give it deterministic=False",
-            before=op.code,
-            after=argument_set(op, ops, "deterministic", "False"),
-        )
+        message = f"{op.name} keeps its elements in order, and {shuffle.name} then shuffles them without a seed"
+        fix = "give it deterministic=False"
+        evidence = {
+            "deterministic": str(op.parameters.get("deterministic")),
+            "shuffle": shuffle.name,
+            "wait_s_per_sample": cost.wait_s_per_sample if cost else None,
+        }
+        yield finding(op, message, fix, evidence, after=argument_set(op, ops, "deterministic", "False"))
 
 
 def _is_forced(op: Op, case: Case) -> bool:
@@ -99,12 +94,15 @@ def late_filter(case: Case) -> Iterator[Finding]:
         neighbours = list(takewhile(is_map, chain_before(op, case.pipeline.ops)))
         names = " and ".join(one.name for one in reversed(maps))
         how_many = f" {dropped:.0%} of the elements" if dropped is not None else " elements"
-        yield Finding(
-            severity="warning" if wasted is not None and wasted >= WASTED_RATIO else "info",
-            message=f"{op.name} drops{how_many} after {names} worked on them",
-            op=op.name,
-            evidence={"dropped_ratio": dropped, "maps_share_ratio": share, "wasted_ratio": wasted},
-            fix="test what the record itself tells before the costly map, in a filter of its own",
+        message = f"{op.name} drops{how_many} after {names} worked on them"
+        fix = "test what the record itself tells before the costly map, in a filter of its own"
+        evidence = {"dropped_ratio": dropped, "maps_share_ratio": share, "wasted_ratio": wasted}
+        yield finding(
+            op,
+            message,
+            fix,
+            evidence,
+            is_warning=wasted is not None and wasted >= WASTED_RATIO,
             edits=tuple(Edit(kind="swap", op=op.name) for _ in neighbours),
         )
 
@@ -171,13 +169,10 @@ def _last_working(ops: tuple[Op, ...]) -> Op | None:
 
 def _no_prefetch(op: Op, case: Case, message: str, kind: EditKind) -> Finding:
     station = bottleneck(case, ("serial op",))
-    return Finding(
-        severity="warning" if station is not None and station.op == op.name else "info",
-        message=message,
-        op=op.name,
-        evidence={"ceiling_samples_per_s": station.samples_per_s if station else None},
-        fix=f"end the pipeline with .prefetch({AUTOTUNE})",
-        edits=(Edit(kind=kind, op=op.name),),
+    fix = f"end the pipeline with .prefetch({AUTOTUNE})"
+    evidence = {"ceiling_samples_per_s": station.samples_per_s if station else None}
+    return finding(
+        op, message, fix, evidence, is_warning=station is not None and station.op == op.name, edits=(Edit(kind=kind, op=op.name),)
     )
 
 
@@ -201,49 +196,37 @@ def slow_first_batch(case: Case) -> Iterator[Finding]:
     Silent where the first batch comes within two seconds or within twenty times the usual time, which is the mean: where a full
     buffer is drained, most batches come at once and say nothing of those that follow. And without a measurement.
     """
-    slow = [worker for m in case.measurements for worker in m.measured_workers if _is_slow(worker)]
-    if not slow:
+    workers = [worker for m in case.measurements for worker in m.measured_workers]
+    slow = [
+        (worker.first_batch_s, 1 / worker.batches_per_s, worker)
+        for worker in workers
+        if worker.first_batch_s is not None and worker.batches_per_s
+        if worker.first_batch_s > max(QUICK_S, TIMES / worker.batches_per_s)
+    ]
+    if not slow or len(slow) < len(workers) / 2:
         return
     # The quickest of them: a slow one may have met a cold cache or a busy host.
-    worker = min(slow, key=lambda one: one.first_batch_s or 0.0)
-    if len(slow) < sum(len(m.measured_workers) for m in case.measurements) / 2:
-        return
-    first_s, gap_s = worker.first_batch_s or 0.0, _gap_s(worker) or 0.0
-    shuffle = _longest_shuffle(case)
-    count, rate = _buffer(shuffle), worker.samples_per_s.estimate if worker.samples_per_s else 0.0
+    first_s, gap_s, worker = min(slow, key=lambda one: one[0])
+    ops = case.pipeline.ops
+    found = [op for op in ops if op.kind in SHUFFLES and not reads_names_only(op, ops) and samples_reaching(op, ops) == 1]
+    shuffle = max(found, key=_buffer, default=None)
+    count = _buffer(shuffle) if shuffle is not None else 0
+    rate = worker.samples_per_s.estimate if worker.samples_per_s else 0.0
     fill_s = count / rate if rate > 0 else 0.0
     is_fill = shuffle is not None and fill_s >= CAUSE_RATIO * first_s
     cause = f": {shuffle.name} fills its buffer of {count:,} elements first" if shuffle is not None and is_fill else ""
-    yield Finding(
-        severity="warning" if first_s >= LONG_START_S else "info",
-        message=f"the first batch takes {format_seconds(first_s)}, later ones {format_seconds(gap_s)}{cause}",
-        op=shuffle.name if shuffle is not None and is_fill else None,
-        evidence={"first_batch_s": first_s, "batch_gap_mean_s": gap_s, "fill_s": fill_s if is_fill else None},
-        fix="give the shuffle a smaller buffer, or put it before what is costly"
-        if is_fill
-        else "see what runs before the first batch",
+    message = f"the first batch takes {format_seconds(first_s)}, later ones {format_seconds(gap_s)}{cause}"
+    fix = (
+        "give the shuffle a smaller buffer, or put it before what is costly" if is_fill else "see what runs before the first batch"
+    )
+    evidence = {"first_batch_s": first_s, "batch_gap_mean_s": gap_s, "fill_s": fill_s if is_fill else None}
+    yield finding(
+        shuffle.name if shuffle is not None and is_fill else None, message, fix, evidence, is_warning=first_s >= LONG_START_S
     )
 
 
-def _is_slow(worker: WorkerResult) -> bool:
-    gap_s = _gap_s(worker)
-    return gap_s is not None and worker.first_batch_s is not None and worker.first_batch_s > max(QUICK_S, TIMES * gap_s)
-
-
-def _gap_s(worker: WorkerResult) -> float | None:
-    """Mean time from one batch to the next; None where it was not measured."""
-    return 1 / worker.batches_per_s if worker.batches_per_s else None
-
-
-def _longest_shuffle(case: Case) -> Op | None:
-    ops = case.pipeline.ops
-    found = [op for op in ops if op.kind in SHUFFLES and not reads_names_only(op, ops) and samples_reaching(op, ops) == 1]
-    return max(found, key=_buffer, default=None)
-
-
-def _buffer(op: Op | None) -> int:
-    size = op.parameters.get("buffer_size") if op is not None else None
-    return size if isinstance(size, int) else 0
+def _buffer(op: Op) -> int:
+    return number_of(op, "buffer_size") or 0
 
 
 def dataset_ends(case: Case) -> Iterator[Finding]:
@@ -263,13 +246,10 @@ def dataset_ends(case: Case) -> Iterator[Finding]:
     if passes == 0:
         return
     last = case.pipeline.ops[-1] if case.pipeline.ops else None
-    yield Finding(
-        severity="warning",
-        message=f"the dataset ended and was read {passes + 1} times within one window; training input should repeat without end",
-        op=last.name if last else None,
-        evidence={"passes": passes, "elements_per_pass": case.pipeline.cardinality},
-        fix="add .repeat() after shuffle and before prefetch, and set the number of steps in the run",
-    )
+    message = f"the dataset ended and was read {passes + 1} times within one window; training input should repeat without end"
+    fix = "add .repeat() after shuffle and before prefetch, and set the number of steps in the run"
+    evidence = {"passes": passes, "elements_per_pass": case.pipeline.cardinality}
+    yield finding(last, message, fix, evidence, is_warning=True)
 
 
 LONG_SKIP_S = 1.0
@@ -304,13 +284,10 @@ def skip_rereads(case: Case) -> Iterator[Finding]:
         is_repeated = any(later.kind == "Repeat" for later in downstream(op, case.pipeline.ops))
         amount = f"{format_count(samples)} samples" if samples else f"{format_count(count)} elements"
         took = f", about {format_seconds(seconds)}" if seconds is not None else ""
-        yield Finding(
-            severity="warning" if is_long else "info",
-            message=f"{amount} are {_done(op, case)} and dropped at every {'pass' if is_repeated else 'start'}{took}",
-            op=op.name,
-            evidence={"count": count, "samples": samples, "seconds": seconds, "in_every_pass": is_repeated},
-            fix="restore the iterator from a checkpoint, or keep what is skipped in files of its own, in place of skip",
-        )
+        message = f"{amount} are {_done(op, case)} and dropped at every {'pass' if is_repeated else 'start'}{took}"
+        fix = "restore the iterator from a checkpoint, or keep what is skipped in files of its own, in place of skip"
+        evidence = {"count": count, "samples": samples, "seconds": seconds, "in_every_pass": is_repeated}
+        yield finding(op, message, fix, evidence, is_warning=is_long)
 
 
 def _done(op: Op, case: Case) -> str:

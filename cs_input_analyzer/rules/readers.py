@@ -12,7 +12,7 @@ from cs_input_analyzer.pipeline.op_kinds import kinds_with
 from cs_input_analyzer.pipeline.op_traits import cost_of, has_written_cycle, is_made_by_reader, opens_files, reader_call
 from cs_input_analyzer.pipeline.source.code import AUTOTUNE
 from cs_input_analyzer.pipeline.threads import inside
-from cs_input_analyzer.planning.evidence import READING, bottleneck, files_read, reads_at_once, widest_cpus
+from cs_input_analyzer.planning.evidence import READING, bottleneck, files_read, finding, reads_at_once, widest_cpus
 from cs_input_analyzer.records import Case, Edit, EditKind, Finding, Op, Storage
 from cs_input_analyzer.units import format_bytes, format_seconds
 
@@ -149,17 +149,15 @@ def flat_map_over_files(case: Case) -> Iterator[Finding]:
         is_moot = freeing_shuffle(op, ops) is not None
         reads = reads_at_once(case) if is_moot else None
         reads_slowly = station is not None and (station.op in {op.name, *(other.name for other in inside(op, ops)), None})
-        yield Finding(
-            severity="warning" if reads_slowly else "info",
-            message=f"{op.name} reads {read} one after the other" + (", which limits the worker" if reads_slowly else ""),
-            op=op.name,
-            evidence={
-                "files": count,
-                "ceiling_samples_per_s": station.samples_per_s if station and reads_slowly else None,
-                "reads_at_once": reads,
-            },
-            fix=f"use interleave(…, {'' if is_moot else 'cycle_length=1, '}num_parallel_calls={reads or AUTOTUNE})",
-            edits=(Edit(kind="interleave", op=op.name, value=reads),),
+        message = f"{op.name} reads {read} one after the other" + (", which limits the worker" if reads_slowly else "")
+        fix = f"use interleave(…, {'' if is_moot else 'cycle_length=1, '}num_parallel_calls={reads or AUTOTUNE})"
+        evidence = {
+            "files": count,
+            "ceiling_samples_per_s": station.samples_per_s if station and reads_slowly else None,
+            "reads_at_once": reads,
+        }
+        yield finding(
+            op, message, fix, evidence, is_warning=reads_slowly, edits=(Edit(kind="interleave", op=op.name, value=reads),)
         )
 
 
@@ -221,17 +219,9 @@ def _one_at_a_time(op: Op, case: Case, fix: str, edits: tuple[Edit, ...]) -> Fin
     station = bottleneck(case, (*READING, "serial op"))
     names = {op.name, None, *(other.name for other in inside(op, case.pipeline.ops))}
     holds_back = station is not None and station.op in names
-    return Finding(
-        severity="warning" if holds_back else "info",
-        message=f"{op.name} reads one file at a time" + (", which holds the worker back" if holds_back else ""),
-        op=op.name,
-        evidence={
-            "files": files_read(case, op),
-            "ceiling_samples_per_s": station.samples_per_s if station and holds_back else None,
-        },
-        fix=fix,
-        edits=edits,
-    )
+    message = f"{op.name} reads one file at a time" + (", which holds the worker back" if holds_back else "")
+    evidence = {"files": files_read(case, op), "ceiling_samples_per_s": station.samples_per_s if station and holds_back else None}
+    return finding(op, message, fix, evidence, is_warning=holds_back, edits=edits)
 
 
 READERS = kinds_with("reads-list")
@@ -271,13 +261,15 @@ def read_buffer_size(case: Case) -> Iterator[Finding]:
         slowly = f", and a read takes {format_seconds(latency_s)} here" if is_slow else ""
         edits = (Edit(kind="set-buffer", op=op.name, value=better),)
         after = source_change(edits, case.pipeline.ops)
-        yield Finding(
-            severity="warning" if size <= TINY_BYTES or is_waiting else "info",
-            message=f"files are read {format_bytes(size) if size else 'a record'} at a time{slowly}",
-            op=op.name,
-            evidence={"buffer_size": size, "latency_s": latency_s, "is_reading_the_bottleneck": is_waiting},
-            fix=f"read with a buffer of {format_bytes(better)}",
-            before=op.code if after else None,
+        message = f"files are read {format_bytes(size) if size else 'a record'} at a time{slowly}"
+        fix = f"read with a buffer of {format_bytes(better)}"
+        evidence = {"buffer_size": size, "latency_s": latency_s, "is_reading_the_bottleneck": is_waiting}
+        yield finding(
+            op,
+            message,
+            fix,
+            evidence,
+            is_warning=size <= TINY_BYTES or is_waiting,
             after=after,
             edits=edits if op.kind == "TFRecord" else (),
         )

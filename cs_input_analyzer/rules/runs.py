@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from cs_input_analyzer.pipeline.op_kinds import KEEPERS, WRITERS, kinds_with
 from cs_input_analyzer.pipeline.threads import inside, reader_ops
 from cs_input_analyzer.planning.capacity import WORKER_CPU, dataset_bytes_per_node
-from cs_input_analyzer.planning.evidence import READING, bottleneck, widest_cpus
-from cs_input_analyzer.records import Case, Finding, Measurement, WorkerResult
+from cs_input_analyzer.planning.evidence import READING, bottleneck, finding, widest_cpus
+from cs_input_analyzer.records import Case, Finding, Measurement, Scalar, WorkerResult
 from cs_input_analyzer.units import format_bytes, format_count, format_ratio
 
 
@@ -30,12 +30,10 @@ def corrupt_record(case: Case) -> Iterator[Finding]:
             if worker.status != "data_error" or what in seen:
                 continue
             seen.add(what)
-            yield Finding(
-                severity="error",
-                message=f"worker {worker.index} met an element that cannot be read, {worker.message}",
-                evidence={"worker": worker.index, "layout": str(measurement.layout)},
-                fix=f"{_mend(worker.message)}; training stops at this element too",
-            )
+            message = f"worker {worker.index} met an element that cannot be read, {worker.message}"
+            fix = f"{_mend(worker.message)}; training stops at this element too"
+            evidence: dict[str, Scalar] = {"worker": worker.index, "layout": str(measurement.layout)}
+            yield finding(None, message, fix, evidence, severity="error")
 
 
 def _mend(message: str) -> str:
@@ -72,18 +70,16 @@ def worker_lost(case: Case) -> Iterator[Finding]:
         launches = [m for m in case.measurements if str(m.layout) == layout and any(w.index == index for w in m.workers)]
         times = f" in {len(lost)} of {len(launches)} launches" if len(launches) > 1 else ""
         is_lost = any(worker.status == "lost" for worker in lost)
-        yield Finding(
-            severity="warning" if is_lost else "info",
-            message=f"worker {index} of layout {layout} was {'lost' if is_lost else 'not done in time'}{times}: {lost[0].message}",
-            evidence={
-                "worker": index,
-                "layout": layout,
-                "launches_lost": len(lost),
-                "launches": len(launches),
-                "workers_left": min(len(m.measured_workers) for m in launches),
-            },
-            fix=_after_loss(lost[0]),
-        )
+        message = f"worker {index} of layout {layout} was {'lost' if is_lost else 'not done in time'}{times}: {lost[0].message}"
+        fix = _after_loss(lost[0])
+        evidence: dict[str, Scalar] = {
+            "worker": index,
+            "layout": layout,
+            "launches_lost": len(lost),
+            "launches": len(launches),
+            "workers_left": min(len(m.measured_workers) for m in launches),
+        }
+        yield finding(None, message, fix, evidence, is_warning=is_lost)
 
 
 def _is_behind(worker: WorkerResult, measurement: Measurement) -> bool:
@@ -123,12 +119,10 @@ def dataset_exceeds_memory(case: Case) -> Iterator[Finding]:
         return
     is_cold = plan.cache_state == "cold"
     basis = "the plan rests on cold reads" if is_cold else "but the plan rests on files in the cache, which training will not find"
-    yield Finding(
-        severity="info" if is_cold else "warning",
-        message=f"each node reads {format_bytes(need)} and has {format_bytes(max(0, room))} left to keep them in: {basis}",
-        evidence={"bytes_per_node": need, "free_bytes_per_node": max(0, room), "cache_state": plan.cache_state},
-        fix=None if is_cold else "measure with --cache cold, or give --max-seconds more time",
-    )
+    message = f"each node reads {format_bytes(need)} and has {format_bytes(max(0, room))} left to keep them in: {basis}"
+    fix = None if is_cold else "measure with --cache cold, or give --max-seconds more time"
+    evidence = {"bytes_per_node": need, "free_bytes_per_node": max(0, room), "cache_state": plan.cache_state}
+    yield finding(None, message, fix, evidence, severity="info" if is_cold else "warning")
 
 
 WARM_RATIO = 0.9
@@ -167,16 +161,10 @@ def cold_cache(case: Case) -> Iterator[Finding]:
         return
     reading = bottleneck(case, READING) if known[-1] < WARM_RATIO else None
     effect = "and reading them held the worker back: later passes will be faster" if reading else "later passes may be faster"
-    yield Finding(
-        severity="warning" if reading else "info",
-        message=f"only {format_ratio(known[0])} of the files were in memory when measuring began; {effect}",
-        evidence={
-            "page_cache_ratio": known[0],
-            "last_page_cache_ratio": known[-1],
-            "limited_by": reading.kind if reading else None,
-        },
-        fix="measure with --cache warm for the later passes, or with --cache cold for the first",
-    )
+    message = f"only {format_ratio(known[0])} of the files were in memory when measuring began; {effect}"
+    fix = "measure with --cache warm for the later passes, or with --cache cold for the first"
+    evidence = {"page_cache_ratio": known[0], "last_page_cache_ratio": known[-1], "limited_by": reading.kind if reading else None}
+    yield finding(None, message, fix, evidence, is_warning=reading is not None)
 
 
 def _own_cache(case: Case) -> Iterator[Finding]:
@@ -185,13 +173,10 @@ def _own_cache(case: Case) -> Iterator[Finding]:
     if not measured or not all(m.is_filling_cache for m in measured):
         return
     op = next((op for op in case.pipeline.ops if op.kind in KEEPERS and op.within is None), None)
-    yield Finding(
-        severity="warning",
-        message="the cache of the pipeline was not full when measuring ended: all numbers are of the first pass",
-        op=op.name if op else None,
-        evidence={"windows": len(measured)},
-        fix="measure longer (--max-seconds), until a first pass is through, or fewer files",
-    )
+    message = "the cache of the pipeline was not full when measuring ended: all numbers are of the first pass"
+    fix = "measure longer (--max-seconds), until a first pass is through, or fewer files"
+    evidence = {"windows": len(measured)}
+    yield finding(op, message, fix, evidence, is_warning=True)
 
 
 def _fits(case: Case) -> bool:
@@ -229,12 +214,8 @@ def tables_disagree(case: Case) -> Iterator[Finding]:
     Silent where the figures agree within their errors, and where only one of them was measured.
     """
     for message, evidence in (*_cpus(case), *_readers(case), *_limits(case), *_passes(case)):
-        yield Finding(
-            severity="info",
-            message=message,
-            evidence=evidence,
-            fix="measure again for longer (--max-seconds), with nothing else on this host",
-        )
+        fix = "measure again for longer (--max-seconds), with nothing else on this host"
+        yield finding(None, message, fix, evidence)
 
 
 _Contradiction = tuple[str, dict[str, str | float | int | bool | None]]

@@ -8,9 +8,10 @@ from pathlib import PurePath
 
 from cs_input_analyzer.pipeline.lineage import reads_names_only, upstream
 from cs_input_analyzer.pipeline.op_kinds import BATCHING, OPENS, SHUFFLES, TRANSFORMS
+from cs_input_analyzer.pipeline.op_traits import number_of
 from cs_input_analyzer.pipeline.source.code import argument_of, count_calls, with_argument
 from cs_input_analyzer.pipeline.threads import reader_ops
-from cs_input_analyzer.planning.evidence import share_of, workers_of
+from cs_input_analyzer.planning.evidence import finding, share_of, workers_of
 from cs_input_analyzer.records import Case, FileSet, Finding, Op, Severity
 
 FILES_PER_WORKER = 4
@@ -48,14 +49,10 @@ def fewer_files_than_workers(case: Case) -> Iterator[Finding]:
     shard = next((op for op in case.pipeline.ops if op.kind == "Shard"), None)
     wanted = FILES_PER_WORKER * workers
     recipe = _recipe(case.pipeline.ops, files, wanted)
-    yield Finding(
-        severity="warning",
-        message=f"the demand needs more input workers than the {files.count} files can be shared out to",
-        op=shard.name if shard else None,
-        evidence={"files": files.count, "workers": workers, "files_wanted": wanted},
-        fix=f"write the dataset into {wanted} files or more" + (", in a folder `new` for example" if recipe else ""),
-        after=recipe,
-    )
+    message = f"the demand needs more input workers than the {files.count} files can be shared out to"
+    fix = f"write the dataset into {wanted} files or more" + (", in a folder `new` for example" if recipe else "")
+    evidence = {"files": files.count, "workers": workers, "files_wanted": wanted}
+    yield finding(shard.name if shard else None, message, fix, evidence, is_warning=True, after=recipe)
 
 
 def _is_prepared(files: FileSet) -> bool:
@@ -142,27 +139,20 @@ def _wrong_number(case: Case, shard: Op, workers: int) -> Iterator[Finding]:
 
 def _context_tried(case: Case) -> str:
     """What the function did with the numbers of the launch, where it takes them as an input context."""
-    uses = {
-        "given": "; called with input_context",
-        "left": "; its input_context was left at its default, try --input-context",
-    }
+    uses = {"given": "; called with input_context", "left": "; its input_context was left at its default, try --input-context"}
     return uses.get(case.pipeline.input_context or "", "")
 
 
 def _unsharded(case: Case, severity: Severity, message: str, announced: int, workers: int, shard: Op | None = None) -> Finding:
     source = shard or next((op for op in case.pipeline.ops if op.within is None), None)
-    return Finding(
-        severity=severity,
-        message=message,
-        op=source.name if source else None,
-        evidence={
-            "workers": workers,
-            "workers_announced": announced,
-            "files": case.pipeline.files.count if case.pipeline.files else None,
-            **({"input_context": case.pipeline.input_context} if case.pipeline.input_context else {}),
-        },
-        fix=_FIXES.get(case.pipeline.input_context or "", _FIX),
-    )
+    fix = _FIXES.get(case.pipeline.input_context or "", _FIX)
+    evidence = {
+        "workers": workers,
+        "workers_announced": announced,
+        "files": case.pipeline.files.count if case.pipeline.files else None,
+        **({"input_context": case.pipeline.input_context} if case.pipeline.input_context else {}),
+    }
+    return finding(source, message, fix, evidence, severity=severity)
 
 
 def shard_after_unseeded_shuffle(case: Case) -> Iterator[Finding]:
@@ -188,15 +178,14 @@ def shard_after_unseeded_shuffle(case: Case) -> Iterator[Finding]:
         if shuffle is None:
             continue
         after = _seeded(shuffle)
-        yield Finding(
-            severity="warning",
-            message="each worker takes its shard of an order of its own: the shards overlap and miss files",
-            op=shuffle.name,
-            evidence={"seed": None, "num_shards": _number(shard), "workers": case.plan.input_workers if case.plan else None},
-            fix="list the files with shuffle=False, or with one seed for all workers, or shard before the shuffle",
-            before=shuffle.code if after else None,
-            after=after,
-        )
+        message = "each worker takes its shard of an order of its own: the shards overlap and miss files"
+        fix = "list the files with shuffle=False, or with one seed for all workers, or shard before the shuffle"
+        evidence = {
+            "seed": None,
+            "num_shards": number_of(shard, "num_shards"),
+            "workers": case.plan.input_workers if case.plan else None,
+        }
+        yield finding(shuffle, message, fix, evidence, is_warning=True, after=after)
 
 
 def _is_unseeded(op: Op) -> bool:
@@ -210,11 +199,6 @@ def _seeded(shuffle: Op) -> str | None:
         return with_argument(shuffle.code, "list_files", "shuffle", "False")
     given = argument_of(shuffle.code, "shuffle", "seed")
     return with_argument(shuffle.code, "shuffle", "seed", "1") if given is None else None
-
-
-def _number(shard: Op) -> int | None:
-    number = shard.parameters.get("num_shards")
-    return number if isinstance(number, int) else None
 
 
 COSTLY = TRANSFORMS | OPENS | BATCHING
@@ -244,35 +228,22 @@ def late_shard(case: Case) -> Iterator[Finding]:
         if not readers and not makers:
             continue
         files = case.pipeline.files
-        number = shard.parameters.get("num_shards")
-        needed = workers or (number if isinstance(number, int) else 1)
+        number = number_of(shard, "num_shards")
+        needed = workers or number or 1
         is_only_way = not readers or (files is not None and files.count < needed)
         wasted = [op for op in passed if op in readers or op in makers or op.kind in COSTLY]
-        yield Finding(
-            severity="info" if is_only_way else "warning",
-            message=f"every worker {_doing(wasted)} everything and keeps one {_unit(passed)} in {needed}",
-            op=shard.name,
-            evidence={
-                "num_shards": number if isinstance(number, int) else None,
-                "workers": workers,
-                "files": files.count if files else None,
-                "share_ratio_before_shard": share_of(case, passed),
-            },
-            fix=_shard_earlier(files.count if files else None, needed, bool(readers)),
-        )
-
-
-def _doing(ops: list[Op]) -> str:
-    return "reads and transforms" if any(op.kind in TRANSFORMS - BATCHING for op in ops) else "reads"
-
-
-def _unit(passed: tuple[Op, ...]) -> str:
-    return "batch" if any(op.kind in BATCHING for op in passed) else "sample"
-
-
-def _shard_earlier(files: int | None, workers: int, has_readers: bool) -> str:
-    if not has_readers:
-        return "let the Python code make only this worker's part of the data"
-    if files is not None and files < workers:
-        return f"write the data into {4 * workers} files or more, and shard the list of their names"
-    return "shard the list of file names, before anything reads them"
+        doing = "reads and transforms" if any(op.kind in TRANSFORMS - BATCHING for op in wasted) else "reads"
+        unit = "batch" if any(op.kind in BATCHING for op in passed) else "sample"
+        message = f"every worker {doing} everything and keeps one {unit} in {needed}"
+        fix = "shard the list of file names, before anything reads them"
+        if not readers:
+            fix = "let the Python code make only this worker's part of the data"
+        elif is_only_way:
+            fix = f"write the data into {4 * needed} files or more, and shard the list of their names"
+        evidence = {
+            "num_shards": number,
+            "workers": workers,
+            "files": files.count if files else None,
+            "share_ratio_before_shard": share_of(case, passed),
+        }
+        yield finding(shard, message, fix, evidence, is_warning=not is_only_way)

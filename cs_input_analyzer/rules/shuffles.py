@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import takewhile
 
 from cs_input_analyzer.pipeline.edits.statement import argument_set, moved_up
 from cs_input_analyzer.pipeline.lineage import reads_names_only, upstream
 from cs_input_analyzer.pipeline.op_kinds import SHUFFLES
-from cs_input_analyzer.pipeline.op_traits import chain_before, cost_of, decodes, is_map, sample_bytes
+from cs_input_analyzer.pipeline.op_traits import chain_before, cost_of, decodes, is_map, number_of, sample_bytes
 from cs_input_analyzer.pipeline.samples import batching_op, samples_reaching
 from cs_input_analyzer.pipeline.source.code import with_calls_swapped
 from cs_input_analyzer.pipeline.threads import reader_ops
-from cs_input_analyzer.planning.evidence import samples_of_worker, workers_of
+from cs_input_analyzer.planning.evidence import finding, samples_of_worker, workers_of
 from cs_input_analyzer.records import Case, Edit, Finding, Op
 from cs_input_analyzer.units import format_bytes
 
@@ -38,7 +39,7 @@ def shuffle_of_decoded(case: Case) -> Iterator[Finding]:
         count = shuffle.parameters.get("buffer_size")
         if shuffle.kind not in SHUFFLES or not isinstance(count, int) or samples_reaching(shuffle, ops) != 1:
             continue
-        maps = _maps_right_before(shuffle, ops)
+        maps = list(takewhile(is_map, chain_before(shuffle, ops)))  # the last one first
         decoder = next((op for op in maps if decodes(op) or _growth(op, case) >= GROWTH_RATIO), None)
         if decoder is None:
             continue
@@ -47,25 +48,12 @@ def shuffle_of_decoded(case: Case) -> Iterator[Finding]:
         if held is not None and held < SMALL_BYTES:
             continue
         room = case.cluster.memory_bytes_per_node / (case.plan.tasks_per_node if case.plan else 1)
-        crossed = maps[: maps.index(decoder) + 1]
-        yield Finding(
-            severity="warning" if held is not None and held > MEMORY_RATIO * room else "info",
-            message=f"{shuffle.name} keeps {count:,} decoded elements" + (f", {format_bytes(held)}" if held is not None else ""),
-            op=shuffle.name,
-            evidence={"buffer_size": count, "bytes_per_element": each, "buffer_bytes": held, "decoded_by": decoder.name},
-            fix=f"shuffle before {decoder.name}, while the elements are still encoded",
-            edits=tuple(Edit(kind="swap", op=shuffle.name) for _ in crossed),
-        )
-
-
-def _maps_right_before(shuffle: Op, ops: tuple[Op, ...]) -> list[Op]:
-    """The maps between the shuffle and the next other op, the last one first."""
-    found = []
-    for op in chain_before(shuffle, ops):
-        if not is_map(op):
-            break
-        found.append(op)
-    return found
+        message = f"{shuffle.name} keeps {count:,} decoded elements" + (f", {format_bytes(held)}" if held is not None else "")
+        fix = f"shuffle before {decoder.name}, while the elements are still encoded"
+        evidence = {"buffer_size": count, "bytes_per_element": each, "buffer_bytes": held, "decoded_by": decoder.name}
+        edits = tuple(Edit(kind="swap", op=shuffle.name) for _ in maps[: maps.index(decoder) + 1])
+        is_heavy = held is not None and held > MEMORY_RATIO * room
+        yield finding(shuffle, message, fix, evidence, is_warning=is_heavy, edits=edits)
 
 
 def _growth(op: Op, case: Case) -> float:
@@ -117,13 +105,10 @@ def shuffle_exceeds_shard(case: Case) -> Iterator[Finding]:
         gap_s = _gap_s(case)
         share = _gap_share(case, gap_s, samples)
         workers = workers_of(case) if case.is_sharded else None
-        yield Finding(
-            severity="warning" if (gap_s or 0.0) >= LONG_GAP_S and (share or 0.0) >= GAP_RATIO else "info",
-            message=f"the buffer of {op.name} takes {count:,} elements, and a worker has only about {samples:,.0f}",
-            op=op.name,
-            evidence={"buffer_size": count, "samples_of_a_worker": round(samples), "workers": workers, "epoch_gap_s": gap_s},
-            fix="shuffle the file names, and give the buffer some batches or a few percent of a worker's samples",
-        )
+        message = f"the buffer of {op.name} takes {count:,} elements, and a worker has only about {samples:,.0f}"
+        fix = "shuffle the file names, and give the buffer some batches or a few percent of a worker's samples"
+        evidence = {"buffer_size": count, "samples_of_a_worker": round(samples), "workers": workers, "epoch_gap_s": gap_s}
+        yield finding(op, message, fix, evidence, is_warning=(gap_s or 0.0) >= LONG_GAP_S and (share or 0.0) >= GAP_RATIO)
 
 
 def _gap_s(case: Case) -> float | None:
@@ -168,20 +153,14 @@ def shuffle_too_small(case: Case) -> Iterator[Finding]:
     if is_small_part and samples is not None:
         better = max(better, round(SHARD_RATIO * samples))
     limit = f"a batch of {batch}" if count < batch else f"a hundredth of a worker's {samples:,.0f} samples"
-    yield Finding(
-        severity="info",
-        message=f"the buffer of {op.name} takes {count:,} elements, less than {limit}: neighbours stay together",
-        op=op.name,
-        evidence={"buffer_size": count, "batch_size": batch, "samples_of_a_worker": round(samples) if samples else None},
-        fix=f"give it a buffer of {better:,}" + (", and shuffle the file names" if not is_mixed_before and reader_ops(ops) else ""),
-        before=op.code,
-        after=argument_set(op, ops, "buffer_size", str(better)),
-    )
+    message = f"the buffer of {op.name} takes {count:,} elements, less than {limit}: neighbours stay together"
+    fix = f"give it a buffer of {better:,}" + (", and shuffle the file names" if not is_mixed_before and reader_ops(ops) else "")
+    evidence = {"buffer_size": count, "batch_size": batch, "samples_of_a_worker": round(samples) if samples else None}
+    yield finding(op, message, fix, evidence, after=argument_set(op, ops, "buffer_size", str(better)))
 
 
 def _buffer(op: Op) -> int:
-    size = op.parameters.get("buffer_size")
-    return size if isinstance(size, int) else 0
+    return number_of(op, "buffer_size") or 0
 
 
 # A buffer of batches that takes this share of a task's memory is reported even where the samples were mixed.
@@ -216,13 +195,15 @@ def shuffle_after_batch(case: Case) -> Iterator[Finding]:
         if is_mixed and not is_heavy:
             continue
         size = f", up to {format_bytes(held)}" if held is not None else ""
-        yield Finding(
+        message = f"{shuffle.name} mixes whole batches ({count:,} of them{size}), not the samples in them"
+        fix = f"shuffle before {batch.name}, with a buffer counted in samples; the batches will be others"
+        evidence = {"buffer_size": count, "batch_size": case.pipeline.batch_size, "buffer_bytes": held}
+        yield finding(
+            shuffle,
+            message,
+            fix,
+            evidence,
             severity="info" if is_mixed else "warning",
-            message=f"{shuffle.name} mixes whole batches ({count:,} of them{size}), not the samples in them",
-            op=shuffle.name,
-            evidence={"buffer_size": count, "batch_size": case.pipeline.batch_size, "buffer_bytes": held},
-            fix=f"shuffle before {batch.name}, with a buffer counted in samples; the batches will be others",
-            before=shuffle.code,
             after=with_calls_swapped(shuffle.code, "batch", "shuffle"),
         )
 
@@ -262,12 +243,7 @@ def repeat_before_shuffle(case: Case) -> Iterator[Finding]:
         if repeat is None or (count := repeat.parameters.get("count")) in (0, 1) or reads_names_only(repeat, ops):
             continue
         is_near = next(iter(chain_before(shuffle, ops)), None) == repeat
-        yield Finding(
-            severity="info",
-            message=f"{shuffle.name} comes after {repeat.name}, so it mixes samples of different passes",
-            op=shuffle.name,
-            evidence={"repeat": repeat.name, "count": count if isinstance(count, int) else None},
-            fix="shuffle before repeat, if each pass is to hold every sample once",
-            before=shuffle.code,
-            after=moved_up(shuffle, ops) if is_near else None,
-        )
+        message = f"{shuffle.name} comes after {repeat.name}, so it mixes samples of different passes"
+        fix = "shuffle before repeat, if each pass is to hold every sample once"
+        evidence = {"repeat": repeat.name, "count": count if isinstance(count, int) else None}
+        yield finding(shuffle, message, fix, evidence, after=moved_up(shuffle, ops) if is_near else None)

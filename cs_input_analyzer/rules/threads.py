@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from statistics import median
 
 from cs_input_analyzer.pipeline.op_kinds import MAPS
-from cs_input_analyzer.planning.evidence import cpus_of_task, widest_cpus
-from cs_input_analyzer.records import Case, Edit, Finding, Noise, Op
+from cs_input_analyzer.pipeline.op_traits import number_of
+from cs_input_analyzer.planning.evidence import cpus_of_task, finding, widest_cpus
+from cs_input_analyzer.records import Case, Edit, Finding, Noise, Op, Scalar
 from cs_input_analyzer.units import counted, format_ratio
 
 POOL = "threading.private_threadpool_size"
@@ -35,17 +36,17 @@ def starved_threads(case: Case) -> Iterator[Finding]:
     for op in case.pipeline.ops:
         if op.kind not in ("Options", "PrivateThreadPool", "MaxIntraOpParallelism"):
             continue
-        threads = _number(op, POOL if op.kind == "Options" else "num_threads")
+        threads = number_of(op, POOL if op.kind == "Options" else "num_threads")
         if threads is not None and threads > 0:  # 0 lets TensorFlow choose
             yield from _small_pool(case, op, threads)
-        limit = _number(op, INTRA_OP if op.kind == "Options" else "max_intra_op_parallelism")
+        limit = number_of(op, INTRA_OP if op.kind == "Options" else "max_intra_op_parallelism")
         if limit is not None and limit > 0:
             yield from _single_op(case, op, limit)
 
 
 def _small_pool(case: Case, op: Op, threads: int) -> Iterator[Finding]:
     cpus, widest = cpus_of_task(case), widest_cpus(case)
-    calls = [n for other in case.pipeline.ops if (n := _number(other, "num_parallel_calls")) is not None]
+    calls = [n for other in case.pipeline.ops if (n := number_of(other, "num_parallel_calls")) is not None]
     if threads >= max(widest or 1, *calls, 1):
         return
     starved = threads < max(cpus or 1, *calls, 1)
@@ -53,17 +54,20 @@ def _small_pool(case: Case, op: Op, threads: int) -> Iterator[Finding]:
         short = f"for {cpus} CPUs a task"
     else:
         short = f"for {max(calls)} parallel calls" if starved else f"too few for the {widest} CPUs that a task had here"
-    yield Finding(
-        severity="warning" if starved else "info",
-        message=f"a private pool of {counted(threads, 'thread')} runs all ops of this dataset, {short}",
-        op=op.name,
-        evidence={
-            "private_threadpool_size": threads,
-            "cpus_per_task": cpus,
-            "widest_task_cpus": widest,
-            "parallel_calls": max(calls, default=None),
-        },
-        fix="leave options.threading.private_threadpool_size out, or set it to the CPUs of the task",
+    message = f"a private pool of {counted(threads, 'thread')} runs all ops of this dataset, {short}"
+    fix = "leave options.threading.private_threadpool_size out, or set it to the CPUs of the task"
+    evidence = {
+        "private_threadpool_size": threads,
+        "cpus_per_task": cpus,
+        "widest_task_cpus": widest,
+        "parallel_calls": max(calls, default=None),
+    }
+    yield finding(
+        op,
+        message,
+        fix,
+        evidence,
+        is_warning=starved,
         edits=(Edit(kind="use-private-threads", op=op.name, value=cpus),) if cpus is not None and threads < cpus else (),
     )
 
@@ -73,19 +77,13 @@ def _single_op(case: Case, op: Op, limit: int) -> Iterator[Finding]:
     busy = next((other for other in case.pipeline.ops if serial is not None and other.name == serial.op), None)
     if serial is None or busy is None or busy.kind not in MAPS or serial.idle_cpus < limit:
         return
-    yield Finding(
-        severity="info",
-        message=f"each op may use {limit} thread{'s' if limit > 1 else ''}: "
-        f"{busy.name} keeps one busy while {serial.idle_cpus:.1f} CPUs idle",
-        op=op.name,
-        evidence={"max_intra_op_parallelism": limit, "busy_op": busy.name, "idle_cpus": serial.idle_cpus},
-        fix="leave options.threading.max_intra_op_parallelism out, or map over samples with parallel calls",
+    message = (
+        f"each op may use {limit} thread{'s' if limit > 1 else ''}: "
+        f"{busy.name} keeps one busy while {serial.idle_cpus:.1f} CPUs idle"
     )
-
-
-def _number(op: Op, name: str) -> int | None:
-    value = op.parameters.get(name)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    fix = "leave options.threading.max_intra_op_parallelism out, or map over samples with parallel calls"
+    evidence: dict[str, Scalar] = {"max_intra_op_parallelism": limit, "busy_op": busy.name, "idle_cpus": serial.idle_cpus}
+    yield finding(op, message, fix, evidence)
 
 
 STOLEN_RATIO = 0.05
@@ -110,12 +108,10 @@ def oversubscribed_cpus(case: Case) -> Iterator[Finding]:
     today = next((a for a in case.plan.alternatives if a.is_current), None) if case.plan is not None else None
     if today is not None and today.layout.cpus_per_node > case.cluster.cpus_per_node:
         wanted, there = today.layout.cpus_per_node, case.cluster.cpus_per_node
-        yield Finding(
-            severity="warning",
-            message=f"the launch in use today, {today.layout}, wants {wanted} CPUs of nodes that have {there}",
-            evidence={"layout": str(today.layout), "cpus_per_node_wanted": wanted, "cpus_per_node": there},
-            fix=f"keep tasks_per_node x cpus_per_task at {there} or below",
-        )
+        message = f"the launch in use today, {today.layout}, wants {wanted} CPUs of nodes that have {there}"
+        fix = f"keep tasks_per_node x cpus_per_task at {there} or below"
+        evidence: dict[str, Scalar] = {"layout": str(today.layout), "cpus_per_node_wanted": wanted, "cpus_per_node": there}
+        yield finding(None, message, fix, evidence, is_warning=True)
     # A worker alone on the host, so that nobody of ours was in its way.
     alone = [m.noise for m in case.measurements if m.layout.tasks == 1 and m.noise is not None]
     stolen, preempted = _median(alone, "steal_ratio"), _median(alone, "preempted_ratio")
@@ -125,12 +121,10 @@ def oversubscribed_cpus(case: Case) -> Iterator[Finding]:
     if preempted is not None and preempted >= PREEMPTED_RATIO:
         facts.append(f"threads that had lost their CPU waited for {preempted:.1f} times as long as they ran")
     if facts:
-        yield Finding(
-            severity="info",
-            message=f"the measuring host was busy with something else: {' and '.join(facts)}",
-            evidence={"steal_ratio": stolen, "preempted_ratio": preempted, "launches": len(alone)},
-            fix="measure on an idle or exclusive node",
-        )
+        message = f"the measuring host was busy with something else: {' and '.join(facts)}"
+        fix = "measure on an idle or exclusive node"
+        evidence = {"steal_ratio": stolen, "preempted_ratio": preempted, "launches": len(alone)}
+        yield finding(None, message, fix, evidence)
 
 
 def _median(noises: list[Noise], name: str) -> float | None:
@@ -174,17 +168,18 @@ def _from_option(case: Case) -> Iterator[Finding]:
         budget = op.parameters.get(BUDGET)
         if cpus is None or not isinstance(budget, int) or budget <= cpus:
             continue
-        yield Finding(
-            severity="warning" if budget >= TOO_MANY_RATIO * cpus else "info",
-            message=f"AUTOTUNE is told to use {budget} CPUs, and a task has {cpus}",
-            op=op.name,
-            evidence={"cpu_budget": budget, "cpus_per_task": cpus},
-            fix="leave options.autotune.cpu_budget out, or set it to cpus_per_task",
-        )
+        message = f"AUTOTUNE is told to use {budget} CPUs, and a task has {cpus}"
+        fix = "leave options.autotune.cpu_budget out, or set it to cpus_per_task"
+        evidence = {"cpu_budget": budget, "cpus_per_task": cpus}
+        yield finding(op, message, fix, evidence, is_warning=budget >= TOO_MANY_RATIO * cpus)
 
 
 def _from_tuning(case: Case) -> Iterator[Finding]:
-    maps = {op.name: op for op in case.pipeline.ops if op.kind in ("Map", "ParallelMap", "ParallelBatch") and not _is_written(op)}
+    maps = {
+        op.name
+        for op in case.pipeline.ops
+        if op.kind in ("Map", "ParallelMap", "ParallelBatch") and (number_of(op, "num_parallel_calls") or 0) <= 0
+    }
     for measurement in case.measurements:
         cpus = measurement.layout.cpus_per_task
         for worker in measurement.workers:
@@ -193,40 +188,27 @@ def _from_tuning(case: Case) -> Iterator[Finding]:
                     continue
                 pool = next((op for op in case.pipeline.ops if (_threads(op) or 0) > cpus), None)
                 cause = f": {POOL}={_threads(pool)} gives it the threads for them" if pool is not None else ""
-                yield Finding(
-                    severity="warning",
-                    message=f"AUTOTUNE chose {tuned.value:.0f} parallel calls in a task of {cpus} CPUs{cause}",
-                    op=tuned.op if pool is None else pool.name,
-                    evidence={
-                        "parallel_calls": tuned.value,
-                        "cpus_per_task": cpus,
-                        "layout": str(measurement.layout),
-                        "private_threadpool_size": _threads(pool) if pool is not None else None,
-                    },
-                    fix=FIX if pool is None else f"leave options.{POOL} out, or set it to cpus_per_task",
-                )
-
-
-def _is_written(op: Op) -> bool:
-    """Whether the user chose the number of parallel calls."""
-    calls = op.parameters.get("num_parallel_calls")
-    return isinstance(calls, int) and calls > 0
+                message = f"AUTOTUNE chose {tuned.value:.0f} parallel calls in a task of {cpus} CPUs{cause}"
+                fix = FIX if pool is None else f"leave options.{POOL} out, or set it to cpus_per_task"
+                evidence: dict[str, Scalar] = {
+                    "parallel_calls": tuned.value,
+                    "cpus_per_task": cpus,
+                    "layout": str(measurement.layout),
+                    "private_threadpool_size": _threads(pool) if pool is not None else None,
+                }
+                yield finding(tuned.op if pool is None else pool.name, message, fix, evidence, is_warning=True)
 
 
 def _threads(op: Op) -> int | None:
     """Threads of a pool of the dataset's own, which this op gives it."""
     name = {"Options": POOL, "PrivateThreadPool": "num_threads"}.get(op.kind)
-    threads = op.parameters.get(name) if name is not None else None
-    return threads if isinstance(threads, int) and not isinstance(threads, bool) else None
+    return number_of(op, name) if name is not None else None
 
 
 def _from_quota(case: Case) -> Iterator[Finding]:
     host = case.host
     if host is None or "quota" not in host.cpu_budget_source or host.cpu_budget * TOO_MANY_RATIO > host.cpus:
         return
-    yield Finding(
-        severity="info",
-        message=f"a quota gives this process {host.cpu_budget} of {host.cpus} CPUs, which TensorFlow does not see",
-        evidence={"cpu_budget": host.cpu_budget, "cpus": host.cpus, "source": host.cpu_budget_source},
-        fix=FIX,
-    )
+    message = f"a quota gives this process {host.cpu_budget} of {host.cpus} CPUs, which TensorFlow does not see"
+    evidence: dict[str, Scalar] = {"cpu_budget": host.cpu_budget, "cpus": host.cpus, "source": host.cpu_budget_source}
+    yield finding(None, message, FIX, evidence)
