@@ -27,12 +27,7 @@ PARAMS = "params.yaml"
 
 
 def write_sample(
-    name: str,
-    directory: str | Path,
-    *,
-    scale: float = 1.0,
-    seed: int = 0,
-    progress: Callable[[int, int], None] | None = None,
+    name: str, directory: str | Path, *, scale: float = 1.0, seed: int = 0, progress: Callable[[int, int], None] | None = None
 ) -> Path:
     """Writes the data of sample `name` into `directory` and returns the params file that points at it.
 

@@ -29,12 +29,7 @@ NEAR_SIZE = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Domain:
-    """What the fitted runs of a mode cover.
-
-    Attributes:
-        kinds: of networks, as `Network.kind` has them; `systems`: by name.
-        parameters: of the smallest and of the largest network.
-    """
+    """What the fitted runs of a mode cover: kinds of networks, systems, parameters of the smallest and the largest network."""
 
     kinds: tuple[str, ...]
     systems: tuple[str, ...]

@@ -129,12 +129,7 @@ def from_performance(performance: Performance, *, system: str | None = None, mod
             estimate=max(measured, estimated), low=measured, high=max(measured, estimated * (1 + COMPILER_ERROR_RATIO))
         )
     _check_rate(f"{performance.path}: the rate", interval.estimate)
-    return Consumption(
-        samples_per_s=interval,
-        source="performance_json",
-        system=system,
-        mode=mode,
-    )
+    return Consumption(samples_per_s=interval, source="performance_json", system=system, mode=mode)
 
 
 def _within(rate: float, ratio: float) -> Estimate:

@@ -71,9 +71,7 @@ class Layer:
 class Block:
     """The layers that are streamed, or placed as one stage, together.
 
-    Attributes:
-        input_elements: activations that must be kept to run this block again in backward.
-        working_elements: activations alive while this block runs.
+    `input_elements` must be kept to run this block again in backward; `working_elements` are alive while it runs.
     """
 
     name: str
@@ -175,14 +173,7 @@ def _check(layer: str, **counts: object) -> None:
 
 
 def dense(
-    name: str,
-    inputs: int,
-    outputs: int,
-    *,
-    positions: int = 1,
-    bias: bool = True,
-    tied: bool = False,
-    block: str | None = None,
+    name: str, inputs: int, outputs: int, *, positions: int = 1, bias: bool = True, tied: bool = False, block: str | None = None
 ) -> Layer:
     """A matrix product at `positions` places of a sample (tokens, pixels). `tied`: the weights belong to another layer."""
     _check(name, inputs=inputs, outputs=outputs, positions=positions)
@@ -330,10 +321,4 @@ def softmax_loss(name: str, classes: int, *, positions: int = 1, block: str | No
 def bare_parameters(name: str, count: int, *, block: str | None = None) -> Layer:
     """Parameters without arithmetic worth counting: a class token, a relative position bias."""
     _check(name, count=count)
-    return Layer(
-        name=name,
-        kind="parameters",
-        block=block or name,
-        parameters=count,
-        streamed_parameters=count,
-    )
+    return Layer(name=name, kind="parameters", block=block or name, parameters=count, streamed_parameters=count)

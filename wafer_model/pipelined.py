@@ -28,14 +28,7 @@ DOCUMENTED_PARAMETER_LIMIT = 1e9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """A network on the fabric.
-
-    Attributes:
-        samples_per_s: steady state of all replicas, before ingress; `limited_by`, `limiting_row`: the smallest term.
-        rows: every kernel; cores of one replica.
-        active_core_ratio: over the usable cores of the wafer.
-        stages: blocks a sample passes; the pipeline is full at this step.
-    """
+    """A network on the fabric: rates of all replicas, before ingress; rows of one. The pipeline is full at step `stages`."""
 
     samples_per_s: float
     limited_by: str

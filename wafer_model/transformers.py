@@ -90,6 +90,10 @@ def transformer_block(name: str, shape: BlockShape, *, queries: int, keys: int |
     return tuple(layers)
 
 
+def _blocks(depth: int, shape: BlockShape, name: str = "block", **sizes: int) -> list[Layer]:
+    return [layer for index in range(depth) for layer in transformer_block(f"{name}{index + 1}", shape, **sizes)]
+
+
 def bert(size: str = "large", *, sequence_length: int = 128) -> Network:
     """BERT pre-training (masked words and next sentence), Devlin et al. 2018; sizes `base` and `large`."""
     shapes = {
@@ -105,8 +109,7 @@ def bert(size: str = "large", *, sequence_length: int = 128) -> Network:
         embedding("segments", 2, hidden, positions=places, block="embeddings"),
         normalization("embeddings.norm", hidden, positions=places, block="embeddings"),
     ]
-    for index in range(depth):
-        layers += transformer_block(f"block{index + 1}", shape, queries=places)
+    layers += _blocks(depth, shape, queries=places)
     layers += [
         dense("pooler", hidden, hidden, block="heads"),
         dense("next_sentence", hidden, 2, block="heads"),
@@ -185,10 +188,8 @@ def t5(size: str = "base", *, sequence_length: int = 512, target_length: int = 1
     encoder = BlockShape(hidden=hidden, heads=heads, feed_forward=feed_forward, **plain)
     decoder = BlockShape(hidden=hidden, heads=heads, feed_forward=feed_forward, norms=3, cross=True, **plain)
     layers = [embedding("words", T5_VOCABULARY, hidden, positions=sequence_length + target_length, block="embeddings")]
-    for index in range(depth):
-        layers += transformer_block(f"encoder{index + 1}", encoder, queries=sequence_length)
-    for index in range(depth):
-        layers += transformer_block(f"decoder{index + 1}", decoder, queries=target_length, keys=sequence_length)
+    layers += _blocks(depth, encoder, queries=sequence_length, name="encoder")
+    layers += _blocks(depth, decoder, queries=target_length, keys=sequence_length, name="decoder")
     layers += [
         normalization("encoder.norm", hidden, positions=sequence_length, bias=False, kind="rms_norm", block="heads"),
         normalization("decoder.norm", hidden, positions=target_length, bias=False, kind="rms_norm", block="heads"),
@@ -221,8 +222,7 @@ def vit(size: str = "base", *, image: int = 224, patch: int = 16, classes: int =
         embedding("positions", places, hidden, positions=places, block="embeddings"),
         bare_parameters("class_token", hidden, block="embeddings"),
     ]
-    for index in range(depth):
-        layers += transformer_block(f"block{index + 1}", shape, queries=places)
+    layers += _blocks(depth, shape, queries=places)
     layers += [
         normalization("norm", hidden, positions=places, block="heads"),
         dense("classes", hidden, classes, block="heads"),
@@ -243,8 +243,7 @@ def dit(*, latent: int = 32, patch: int = 2) -> Network:
     layers = [
         conv2d("patches", height=latent, width=latent, inputs=4, outputs=2048, kernel=patch, stride=patch, block="embeddings")
     ]
-    for index in range(30):
-        layers += transformer_block(f"block{index + 1}", shape, queries=places)
+    layers += _blocks(30, shape, queries=places)
     layers.append(dense("noise", 2048, patch * patch * 8, positions=places, block="heads"))
     inputs = tensors(latent=(latent * latent * 4, "float"), noise=(latent * latent * 4, "float"), label_and_step=(2, "integer"))
     return Network(name="dit_2b", layers=tuple(layers), inputs=inputs)
@@ -270,8 +269,7 @@ def _decoder(
     layers = [embedding("words", vocabulary, hidden, positions=places, block="embeddings")]
     if learned_positions:
         layers.append(embedding("positions", places, hidden, positions=places, block="embeddings"))
-    for index in range(depth):
-        layers += transformer_block(f"block{index + 1}", shape, queries=places)
+    layers += _blocks(depth, shape, queries=places)
     layers += [
         normalization("norm", hidden, positions=places, bias=shape.norm_bias, block="heads"),
         dense("words.out", hidden, vocabulary, positions=places, bias=head_bias, tied=tied, block="heads"),

@@ -22,12 +22,7 @@ from wafer_model.systems import System
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One optimizer step on one system.
-
-    Attributes:
-        samples: of this system; `step_s` their time.
-        compute_s, weights_s, latency_s: what each term alone would take; `ingress_s`: samples and weights on the wires.
-    """
+    """One optimizer step on one system, and what each term alone would take; `ingress_s`: samples and weights on the wires."""
 
     samples: int
     step_s: float
@@ -87,14 +82,7 @@ def activation_bytes(network: Network, *, dtype: str) -> float:
 
 
 def step_of(
-    network: Network,
-    system: System,
-    constants: Constants,
-    samples: int,
-    *,
-    dtype: str,
-    micro_batch_size: int | None,
-    release: str,
+    network: Network, system: System, constants: Constants, samples: int, *, dtype: str, micro_batch_size: int | None, release: str
 ) -> Step:
     """One step of `samples` on one system.
 

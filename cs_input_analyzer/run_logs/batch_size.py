@@ -10,9 +10,8 @@ from cs_input_analyzer.monitoring.rates import SMOOTHING
 from cs_input_analyzer.run_logs.grammar import Line
 from cs_input_analyzer.run_logs.steps import Floats, StepTable
 
+# Rates are printed with two decimals.
 ROUNDED = 0.005
-"""Rates are printed with two decimals."""
-
 FIT_ERROR_RATIO = 0.02
 WHOLE_RATIO = 0.005
 MOST_BATCH = 10**7

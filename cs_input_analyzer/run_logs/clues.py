@@ -119,13 +119,7 @@ def from_stalls(pace: Pace | None) -> tuple[Clue, ...]:
     elif share < EVEN_SHARE_RATIO and pace.plain_steps >= EVEN_STEPS and not is_bursty:
         says = "no step took much longer than the others: an input that is always late looks the same, so this says little"
         odds = EVEN_ODDS
-    return _clue(
-        odds,
-        says,
-        unexplained_stalls=pace.stall_count,
-        stall_share_ratio=share,
-        stall_every_steps=pace.stall_every_steps,
-    )
+    return _clue(odds, says, unexplained_stalls=pace.stall_count, stall_share_ratio=share, stall_every_steps=pace.stall_every_steps)
 
 
 def from_bursts(pace: Pace | None) -> tuple[Clue, ...]:

@@ -32,11 +32,7 @@ class Span:
 
 @dataclass(slots=True)
 class LoggedRun:
-    """One run as the log has it.
-
-    Attributes:
-        rates: the last rates without a step, each number as it was printed last; `streamed` those of an input worker.
-    """
+    """One run as the log has it. `rates`: the last ones without a step; `streamed`: those of an input worker."""
 
     writers: list[Writer] = field(default_factory=list)
     spans: list[Span] = field(default_factory=list)

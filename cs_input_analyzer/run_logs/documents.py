@@ -9,14 +9,10 @@ from pathlib import Path
 
 from cs_input_analyzer.errors import UsageError
 
+# YAML takes a second for so much.
 LARGEST_BYTES = 1 << 16
-"""YAML takes a second for so much."""
 # Where releases keep each number, the older ones first.
-_BATCH = (
-    ("train_input", "batch_size"),
-    ("train_input", "train_batch_size"),
-    ("trainer", "fit", "train_dataloader", "batch_size"),
-)
+_BATCH = (("train_input", "batch_size"), ("train_input", "train_batch_size"), ("trainer", "fit", "train_dataloader", "batch_size"))
 _CHECKPOINTS = (
     ("runconfig", "checkpoint_steps"),
     ("runconfig", "save_checkpoints_steps"),
@@ -79,7 +75,5 @@ def read_performance_summary(path: Path) -> PerformanceSummary:
     if average is None or slowest is None:
         raise UsageError(f"{path}: not a performance summary: the lines on its steps and their rates are not in it")
     return PerformanceSummary(
-        average_samples_per_s=float(average[1]),
-        slowest_step=int(slowest[1]),
-        slowest_samples_per_s=float(slowest[2]),
+        average_samples_per_s=float(average[1]), slowest_step=int(slowest[1]), slowest_samples_per_s=float(slowest[2])
     )

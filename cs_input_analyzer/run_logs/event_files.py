@@ -87,13 +87,7 @@ class EventScalars:
 def _line(step: int, at_s: float | None, values: dict[str, float]) -> Iterator[Line]:
     if LOCAL in values or AVERAGE in values or ESTIMATOR in values:
         yield Line(
-            "step",
-            at_s,
-            STAMP_S,
-            step=step,
-            rate=values.get(LOCAL),
-            global_rate=values.get(AVERAGE),
-            steps_per_s=values.get(STEPS),
+            "step", at_s, STAMP_S, step=step, rate=values.get(LOCAL), global_rate=values.get(AVERAGE), steps_per_s=values.get(STEPS)
         )
 
 

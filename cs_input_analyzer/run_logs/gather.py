@@ -263,11 +263,7 @@ def _take_parameters(found: list[Found], gathered: Gathered) -> None:
 
 
 def _document(
-    found: tuple[Found, ...],
-    kind: RunSourceKind,
-    read: Callable[[Path], Document],
-    gathered: Gathered,
-    is_folder: bool,
+    found: tuple[Found, ...], kind: RunSourceKind, read: Callable[[Path], Document], gathered: Gathered, is_folder: bool
 ) -> Document | None:
     """The newest document of a kind. One that cannot be read is named; where it is all that was asked for, it is an error."""
     for one in found:

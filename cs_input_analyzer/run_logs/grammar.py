@@ -16,6 +16,8 @@ from typing import Any, Literal, NamedTuple
 
 from cs_input_analyzer.records import RunPhase
 
+# Each line that `parse_line` understands holds one of these; searching for them first is what makes a large log quick to read.
+# The longer a word, the faster it is found.
 NEEDLES: tuple[bytes, ...] = (
     b"Rate=",
     b"steps/sec)",
@@ -33,12 +35,9 @@ NEEDLES: tuple[bytes, ...] = (
     b"Beginning appliance run",
     b"tall detected",
 )
-"""Each line that `parse_line` understands holds one of these; searching for them first is what makes a large log quick to read. The
-longer a word, the faster it is found."""
 
+# A log that has lines of steps, or of their end, holds one of them.
 STEP_NEEDLES = NEEDLES[:6]
-"""A log that has lines of steps, or of their end, holds one of them."""
-
 _MARKS: tuple[tuple[str, RunPhase, Literal["begin", "end"]], ...] = (
     ("Compiling the model", "compile", "begin"),
     ("Compile was successful", "compile", "end"),

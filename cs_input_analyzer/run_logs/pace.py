@@ -22,40 +22,33 @@ from cs_input_analyzer.run_logs.steps import CAUSES, Floats, Intervals, StepTabl
 from cs_input_analyzer.stats.estimates import half_width_of_mean
 from cs_input_analyzer.stats.steady_state import block_means, mser5, rate_of
 
+# Steps that take this many times the usual time each hold a stall.
 STALL_RATIO = 2.0
-"""Steps that take this many times the usual time each hold a stall."""
-
+# Below this share of the usual pace a step was made before it was read; less where the plain intervals differ by more.
 QUICK_RATIO = 0.95
-"""Below this share of the usual pace a step was made before it was read; less where the plain intervals differ by more."""
-
 QUICK_SIGMAS = 3.0
+# A burst that brings back this share of the pause's time shows that the steps were made during the pause. What is left of it may
+# be the checkpoint itself, during which the wafer does stop.
 MADE_UP_RATIO = 0.5
-"""A burst that brings back this share of the pause's time shows that the steps were made during the pause. What is left of it may
-be the checkpoint itself, during which the wafer does stop."""
-
+# From the median of absolute deviations to a standard deviation, for a normal distribution.
 SPREAD_OF_MEDIAN = 1.4826
-"""From the median of absolute deviations to a standard deviation, for a normal distribution."""
-
+# A burst may bring back so much more: the usual pace is known only about.
 OVER_RATIO = 0.1
-"""A burst may bring back so much more: the usual pace is known only about."""
-
 LIKE_STALL_RATIO = 1.5
 FEW_PLAIN_RATIO = 1 / 3
+# Stalls come at regular steps where the standard deviation of their distances is below this share of the mean.
 REGULAR_SPREAD_RATIO = 0.25
-"""Stalls come at regular steps where the standard deviation of their distances is below this share of the mean."""
-
 FINE_STAMP_RATIO = 1e-4
 MOST_SHOWN = 256
 MOST_PORTIONS = 4096
 TRANSIENT_SIGMAS = 5.0
 PRINTED_RATIO = 1.1
+# A steady rate above every rate that was printed, or below half of them, contradicts them. One line's local rate is at most Rate
+# / 0.6.
 PRINTED_LOW_RATIO = 0.5
-"""A steady rate above every rate that was printed, or below half of them, contradicts them. One line's local rate is at most
-Rate / 0.6."""
-
 EVEN_RATIO = 4 / 3
+# How near values are to be called equal, how near to the mean of a log that may end in a pause; shares of steps and of lines.
 CLUSTER_RATIO, MEAN_RATIO, CLUSTER_SHARE_RATIO, EVEN_LINES_RATIO = 1.05, 1.1, 0.1, 0.1
-"""How near values are to be called equal, how near to the mean of a log that may end in a pause; shares of steps and of lines."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,20 +72,16 @@ NOTHING_SAVED = Saved()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """What a series of steps says about speed. Steps per second; samples where a batch size is known.
+    """What a series of steps says about speed. Steps per second; samples where a batch size is known and nothing contradicts it.
 
     Attributes:
-        batch_size: samples of a step, where something says it and nothing contradicts it.
         usual_steps_per_s: what half of the steps reach; between stalls, that is.
         burst_ratio: Rate as logged over the throughput from line to line, the middle one: well above 1 where the steps of one
             interval come in a burst and Rate, sampled at each of them, shows the burst alone. None without a batch size.
         stalls: the longest, by start, which is on the scale of the stamps; `stall_count` and `stall_lost_s` all of them.
-        stall_every_steps: their distance where it is regular.
         explained: the longest intervals that hold a checkpoint, an evaluation or a set-up, and pauses that nothing but the burst
             after them explains; `explained_s` the time of all of the former, `made_up_count` and `made_up_s` all of the latter.
         holds_checkpoints: whether no interval is free of them, so that the steady rate has them in it.
-        contradictions: what of the printed rates, the steps and the times cannot be true together, one sentence each.
-        backward_stamps, jumped_stamps: intervals in no rate, as a clock was set in them.
     """
 
     batch_size: float | None

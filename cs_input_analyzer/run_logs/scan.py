@@ -12,29 +12,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+# Stays in a CPU's second cache while it is searched a dozen times.
 BLOCK_BYTES = 1 << 18
-"""Stays in a CPU's second cache while it is searched a dozen times."""
-
+# Bytes of a line that are read, before and behind the word that was found.
 LONGEST_LINE = 4096
-"""Bytes of a line that are read, before and behind the word that was found."""
-
+# Lines of interest that are all read. A log with more is a sample beyond: the first lines of each block, in one piece.
 READ_WHOLE = 20_000
-"""Lines of interest that are all read. A log with more is a sample beyond: the first lines of each block, in one piece."""
-
+# Of each kind, once that many were read.
 LINES_PER_BLOCK = 8
-"""Of each kind, once that many were read."""
-
 GZIP_MAGIC = b"\x1f\x8b"
 
 
 @dataclass(slots=True)
 class LogFile:
-    """A file that is being read.
-
-    Attributes:
-        trouble: why it ended before its end; empty while all is well.
-        is_sampled: whether it holds more lines of interest than were read.
-    """
+    """A file that is being read. `trouble`: why it ended before its end; `is_sampled`: it holds more lines than were read."""
 
     path: Path
     trouble: str = ""

@@ -18,39 +18,28 @@ from cs_input_analyzer.run_logs.grammar import Line
 
 Floats = npt.NDArray[np.float64]
 
+# An interval ends where it is this much longer than what its time stamps can tell apart.
 FINE_RATIO = 10
-"""An interval ends where it is this much longer than what its time stamps can tell apart."""
-
+# Of steps per second as Estimators print it: two decimals, and in the releases of 2021 rounded to a 16-bit float before.
 HALF_PRECISION_RATIO = 2.0**-11
-"""Of steps per second as Estimators print it: two decimals, and in the releases of 2021 rounded to a 16-bit float before."""
-
+# Estimators of TensorFlow itself print the seconds between two lines with three decimals.
 GAP_S = 0.001
-"""Estimators of TensorFlow itself print the seconds between two lines with three decimals."""
-
+# Rates are printed with two decimals.
 RATE_STEP = 0.01
-"""Rates are printed with two decimals."""
-
+# GlobalRate has a clock of its own. Where the stamps say that this much more, or less, time went by than it says, they jumped.
 CLOCK_RATIO = 2.0
-"""GlobalRate has a clock of its own. Where the stamps say that this much more, or less, time went by than it says, they jumped."""
-
 YEAR_S = 366 * 86_400.0
 RECENT = 64
+# The later one explains more: after a new start no steps of a checkpoint are left over.
 CAUSES: tuple[StallCause, ...] = ("none known", "checkpoint", "evaluation", "set-up")
-"""The later one explains more: after a new start no steps of a checkpoint are left over."""
-
 _NUMBERS = ("t_s", "resolution_s", "step", "rate", "global_rate", "steps_per_s", "gap_s")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intervals:
-    """From one step line to a later one, in order. Shape of each column: [n].
+    """From one step line to a later one, in order. Shape of each column: [n]; `cause` is an index into CAUSES.
 
-    Attributes:
-        start_s: on the scale of the stamps.
-        step: the one that it starts from.
-        cause: index into CAUSES.
-        follows: whether it starts where the one before ended; not after a clock that was set.
-        backward_stamps, jumped_stamps: intervals that are in none of the columns.
+    `follows`: whether it starts where the one before ended; not after a clock that was set, whose intervals are in no column.
     """
 
     start_s: Floats
@@ -67,10 +56,7 @@ class Intervals:
 class Writer:
     """The step lines of one source, in order; their steps rise.
 
-    Attributes:
-        first_index, last_index: places of its lines among all of the log.
-        causes: for each line, what the run was seen to do since the one before (index into CAUSES).
-        pending_cause: the same since the last line.
+    `causes`: for each line, what the run was seen to do since the one before (index into CAUSES); `pending_cause`: since the last.
     """
 
     rank: str | None

@@ -14,11 +14,10 @@ from cs_input_analyzer.run_logs.pace import pace_of
 from cs_input_analyzer.run_logs.step_journal import Journal
 from cs_input_analyzer.run_logs.steps import Writer
 
+# Below this part of the middle worker's rate. Under round-robin a group is as fast as its slowest, so a tenth matters.
 STRAGGLER_RATIO = 0.9
-"""Below this part of the middle worker's rate. Under round-robin a group is as fast as its slowest, so a tenth matters."""
-
+# Writers without a label whose rates, or last steps, differ by more are not of one run.
 APART_RATIO = 1.5
-"""Writers without a label whose rates, or last steps, differ by more are not of one run."""
 
 
 def workers_of(gathered: Gathered) -> tuple[StepWorker, ...]:

@@ -28,12 +28,7 @@ def one_file_cycle(params: Params) -> tf.data.Dataset:
     dataset = (
         listed(section)
         .repeat()
-        .interleave(
-            tf.data.TFRecordDataset,
-            cycle_length=1,
-            num_parallel_calls=tf.data.AUTOTUNE,
-            deterministic=False,
-        )
+        .interleave(tf.data.TFRecordDataset, cycle_length=1, num_parallel_calls=tf.data.AUTOTUNE, deterministic=False)
     )
     return digit_batches(shuffled(dataset, section), section)
 
@@ -79,11 +74,7 @@ def forced_order(params: Params) -> tf.data.Dataset:
         listed(section)
         .repeat()
         .interleave(
-            tf.data.TFRecordDataset,
-            cycle_length=4,
-            block_length=16,
-            num_parallel_calls=tf.data.AUTOTUNE,
-            deterministic=True,
+            tf.data.TFRecordDataset, cycle_length=4, block_length=16, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
         )
     )
     dataset = dataset.shuffle(section["shuffle_buffer"])
@@ -183,10 +174,7 @@ def late_shard(params: Params) -> tf.data.Dataset:
     section = params["train_input"]
     files = tf.data.Dataset.list_files(file_pattern(section["data_dir"]), shuffle=False)
     dataset = files.repeat().interleave(
-        tf.data.TFRecordDataset,
-        cycle_length=4,
-        block_length=16,
-        num_parallel_calls=tf.data.AUTOTUNE,
+        tf.data.TFRecordDataset, cycle_length=4, block_length=16, num_parallel_calls=tf.data.AUTOTUNE
     )
     dataset = shard_files(dataset, section["use_multiple_workers"])
     return digit_batches(shuffled(dataset, section), section)

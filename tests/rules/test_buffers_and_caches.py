@@ -419,14 +419,7 @@ def launch(first_s: float | None, gap_s: float | None = 0.1, rate: float = 1000.
 
 @pytest.mark.parametrize(
     ("first_s", "gap_s", "expected"),
-    [
-        (10.0, 0.1, ["info"]),
-        (100.0, 0.1, ["warning"]),
-        (1.5, 0.01, []),
-        (10.0, 1.0, []),
-        (None, 0.1, []),
-        (10.0, None, []),
-    ],
+    [(10.0, 0.1, ["info"]), (100.0, 0.1, ["warning"]), (1.5, 0.01, []), (10.0, 1.0, []), (None, 0.1, []), (10.0, None, [])],
 )
 def test_a_slow_first_batch_is_told(first_s: float | None, gap_s: float | None, expected: list[str]) -> None:
     case = case_of(*reading(), mapped(JPEG), shuffle(10_000), batch(), measurements=(launch(first_s, gap_s),))

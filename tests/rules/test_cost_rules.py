@@ -28,20 +28,15 @@ from cs_input_analyzer.rules.elements import decode_then_crop, python_in_pipelin
 from cs_input_analyzer.rules.files import compression_tradeoff, file_count_extreme
 from cs_input_analyzer.rules.readers import read_buffer_size
 from cs_input_analyzer.rules.threads import starved_threads
-from tests.rules.lines import Rule, found, only, severities
+from tests.rules.lines import Rule, found, line, only, severities
 
 KIB, MIB, GIB = 2**10, 2**20, 2**30
 
 
 def case_of(*ops: Op, **overrides: Any) -> Case:
     """Each op reads from the one before it, nested ones (`within`) left out; nothing is measured."""
-    linked: list[Op] = []
-    previous: tuple[str, ...] = ()
-    for op in ops:
-        linked.append(op if op.within else replace(op, inputs=previous))
-        previous = previous if op.within else (op.name,)
     pipeline = {name: overrides.pop(name) for name in ("files", "element_spec") if name in overrides}
-    return make_case(pipeline=make_graph(ops=tuple(linked), **pipeline), **({"profile": None, "plan": None} | overrides))
+    return make_case(pipeline=make_graph(ops=line(*ops), **pipeline), **({"profile": None, "plan": None} | overrides))
 
 
 def profile_with(name: str, share: float) -> Any:

@@ -546,8 +546,7 @@ def test_map_and_filter_change_places_where_the_condition_finds_the_same_in_the_
 
 
 @pytest.mark.parametrize(
-    ("share", "kept", "expected"),
-    [(0.8, 0.5, ["warning"]), (0.3, 0.8, ["info"]), (0.8, 0.99, []), (0.1, 0.5, []), (0.8, 1.0, [])],
+    ("share", "kept", "expected"), [(0.8, 0.5, ["warning"]), (0.3, 0.8, ["info"]), (0.8, 0.99, []), (0.1, 0.5, []), (0.8, 1.0, [])]
 )
 def test_what_a_filter_wastes_is_the_cost_of_what_it_drops(share: float, kept: float, expected: list[str]) -> None:
     case = case_of(*reading(), mapped(JPEG), FILTER, *TAIL)

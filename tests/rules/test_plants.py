@@ -153,7 +153,7 @@ def test_plants_are_listed_by_code_and_an_unknown_one_is_refused(tmp_path: Path)
         ("one_call", ".map(parse, num_parallel_calls=tf.data.AUTOTUNE)"),
         ("one_file_cycle", "cycle_length=4,"),
         ("flat_map_files", ".interleave(tf.data.TFRecordDataset, cycle_length=1, num_parallel_calls=tf.data.AUTOTUNE)"),
-        ("forced_order", "deterministic=False,"),
+        ("forced_order", "deterministic=False"),
         ("prefetch_upstream", '.batch(section["batch_size"], drop_remainder=True).prefetch(tf.data.AUTOTUNE)'),
         ("decode_every_pass", ".map(parse, num_parallel_calls=tf.data.AUTOTUNE).cache()"),
         ("partial_cache", "dataset.take(24).cache()"),
@@ -169,9 +169,7 @@ def test_the_users_own_statement_is_shown_changed(name: str, changed: str, graph
     assert changed not in finding.before
 
 
-def test_a_reader_whose_records_are_shuffled_by_seed_is_not_shown_mixing_its_files(
-    graph_of: GraphOf,
-) -> None:
+def test_a_reader_whose_records_are_shuffled_by_seed_is_not_shown_mixing_its_files(graph_of: GraphOf) -> None:
     (finding,) = ours(unmeasured(graph_of("one_reader")))
     assert finding.after is None
     assert "cycle_length=1" in finding.fix

@@ -26,25 +26,15 @@ from cs_input_analyzer.rules.elements import drop_remainder_missing, unknown_sha
 from cs_input_analyzer.rules.files import path_not_shared, skewed_file_sizes
 from cs_input_analyzer.rules.order import skip_rereads
 from cs_input_analyzer.rules.shards import fewer_files_than_workers, late_shard, no_shard, shard_after_unseeded_shuffle
-from tests.rules.lines import Rule, found, only, severities
+from tests.rules.lines import Rule, found, line, only, severities
 
 GIB, MIB = 2**30, 2**20
 LIST = 'files = tf.data.Dataset.list_files("/data/*.tfrecord")'
 
 
-def chained(*ops: Op) -> tuple[Op, ...]:
-    """Each op reads from the one before it, nested ones (`within`) left out."""
-    linked: list[Op] = []
-    previous: tuple[str, ...] = ()
-    for op in ops:
-        linked.append(op if op.within else replace(op, inputs=previous))
-        previous = previous if op.within else (op.name,)
-    return tuple(linked)
-
-
 def case_of(*ops: Op, **overrides: Any) -> Case:
     pipeline = {name: overrides.pop(name) for name in ("files", "element_spec", "batch_size") if name in overrides}
-    return make_case(pipeline=make_graph(ops=chained(*ops), **pipeline), **overrides)
+    return make_case(pipeline=make_graph(ops=line(*ops), **pipeline), **overrides)
 
 
 NAMES = make_op("from_tensor_slices", kind="TensorSlice", parameters={})

@@ -58,7 +58,7 @@ def test_the_list_names_every_module_that_writes_a_dataset() -> None:
         if any(isinstance(node, ast.FunctionDef) and node.name == "write_dataset" for node in ast.parse(path.read_text()).body)
     }
     assert {sample.module for sample in SAMPLES} == {f"sample_pipelines.{stem}" for stem in writers}
-    assert {sample.params_file for sample in SAMPLES} == {f"{stem}.yaml" for stem in writers}
+    assert {sample.params_path.name for sample in SAMPLES} == {f"{stem}.yaml" for stem in writers}
 
 
 def test_names_are_unique_and_found() -> None:
