@@ -8,15 +8,6 @@ from cs_input_analyzer.pipeline.op_kinds import GROUPING, NAMES_PASS, ONE_BY_ONE
 from cs_input_analyzer.pipeline.threads import inside
 from cs_input_analyzer.records import Op
 
-__all__ = [
-    "downstream",
-    "freeing_shuffle",
-    "is_random_order",
-    "reads_names_only",
-    "upstream",
-    "without_end",
-]
-
 
 def upstream(op: Op, ops: Sequence[Op]) -> tuple[Op, ...]:
     """The ops that the inputs of `op` come from, and those in their functions; in the order of the pipeline."""

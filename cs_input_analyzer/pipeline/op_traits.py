@@ -82,13 +82,8 @@ def decodes(op: Op) -> bool:
     return not _DECODERS.isdisjoint(op.function_ops)
 
 
-def is_costly(op: Op) -> bool:
-    """A guess without a measurement: whether the function calls something that takes far longer than calling it."""
-    return calls_costly_ops(op)
-
-
-def calls_costly_ops(op: Op, besides: Collection[str] = ()) -> bool:
-    """Whether its function calls costly ops other than these."""
+def is_costly(op: Op, besides: Collection[str] = ()) -> bool:
+    """A guess without a measurement: whether the function calls something, other than these ops, that takes long."""
     others = [name for name in op.function_ops if name not in besides]
     return any(name in _DECODERS or name in PYTHON_OPS or name.startswith(_COSTLY) for name in others)
 
@@ -133,10 +128,6 @@ def why_not_parallelized(op: Op, ops: Sequence[Op]) -> str | None:
     if calls_python(op):
         return "it calls Python"
     return "its function has state" if any(name.startswith(_STATE) for name in op.function_ops) else None
-
-
-def is_parallelized_by_tensorflow(op: Op, ops: Sequence[Op]) -> bool:
-    return op.kind == "Map" and why_not_parallelized(op, ops) is None
 
 
 def prefetches_by_itself(ops: Sequence[Op]) -> bool:

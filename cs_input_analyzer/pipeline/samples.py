@@ -10,8 +10,6 @@ from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.pipeline.op_kinds import BATCHING, MAPS, OPENS, SOURCES, kinds_with
 from cs_input_analyzer.records import Component, Op, SamplesPerElement
 
-__all__ = ["batch_sizes_in", "batching_op", "check_demand", "element_sentence", "samples_per_element_of", "samples_reaching"]
-
 _OPENS = OPENS | {"GroupByWindow"}
 _COUNTERS = kinds_with("counter")
 # Their elements are what was put there: nothing says whether that were samples or batches.
@@ -28,17 +26,11 @@ class _Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Element:
-    """What is known of the elements that leave an op.
-
-    Attributes:
-        batches: dimensions of samples, the innermost first.
-        over_window: the batch that was made of a window: one sample, or one of each of its elements.
-        is_window: each element is a dataset of neighbours; `reads_window`: of one of these, its elements.
-        apart: the op that took batches apart.
-        elsewhere: the op that takes them from where others put them.
-        clash: what branches hold that do not agree.
-        is_counter: numbers that are counted or drawn: nobody's samples.
-    """
+    """What is known of the elements that leave an op: `batches`, dimensions of samples, the innermost first; `over_window`,
+    the batch that was made of a window: one sample, or one of each of its elements; `is_window`: each is a dataset of
+    neighbours; `reads_window`: of one of these, its elements; `apart`, the op that took batches apart; `elsewhere`: the op
+    that takes them from where others put them; `clash`: what branches hold that do not agree; `is_counter`: numbers that are
+    counted or drawn: nobody's samples."""
 
     batches: tuple[_Batch, ...] = ()
     over_window: _Batch | None = None
@@ -63,13 +55,10 @@ def samples_per_element_of(
     params_sizes: Sequence[int] = (),
     demand_size: int | None = None,
 ) -> SamplesPerElement:
-    """Samples in one element that leaves the pipeline.
+    """Samples in one element that leaves the pipeline with this `spec`.
 
-    Args:
-        spec: of the elements that leave it.
-        said: `--samples-per-element`, which decides.
-        params_sizes: what the params call `batch_size`; `demand_size`: samples of a step of the accelerator. They decide only where
-            the graph leaves two readings and one of these is the second.
+    `said`, `--samples-per-element`, decides. `params_sizes`, what the params call `batch_size`, and `demand_size`, samples of a
+    step of the accelerator, decide only where the graph leaves two readings and one of these is the second.
     """
     if said is not None:
         return SamplesPerElement(value=said, source="--samples-per-element")
@@ -91,22 +80,19 @@ def batching_op(ops: Sequence[Op], reaching: Op | None = None) -> Op | None:
 
     A batch that is made of one window is a sample of several steps as a rule, and none of samples.
     """
-    element = _leaving(ops) if reaching is None else _walk(ops)[reaching.name].reaching
+    element = _leaving(ops) if reaching is None else _walk(ops)[reaching.name][0]
     return element.batches[-1].op if element.batches else None
 
 
 def samples_reaching(op: Op, ops: Sequence[Op]) -> int | None:
     """Samples in one element that reaches `op`: 1 before any batch; None where that is not in the graph."""
-    element = _walk(ops)[op.name].reaching
+    element = _walk(ops)[op.name][0]
     return None if element.over_window is not None or element.clash else element.size
 
 
 def check_demand(found: SamplesPerElement, batch_size: int | None, *, has_demand: bool) -> None:
-    """Raises UsageError where a demand in samples cannot be compared with what the pipeline gives.
-
-    Args:
-        batch_size: samples of a step of the accelerator, where `--batch-size` or the source of the demand says it.
-    """
+    """Raises UsageError where a demand in samples cannot be compared with what the pipeline gives. `batch_size`: samples of
+    a step of the accelerator, where the user or the source of the demand says it."""
     if has_demand and found.is_unknown:
         raise UsageError(
             f"how many samples one element holds is not clear, and the demand is one of samples: {found.source}. Say which, by "
@@ -152,27 +138,20 @@ def _sizes_under(value: object) -> Iterator[int]:
 # --- the walk from the sources to the output -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Passing:
-    """What is known of the elements that an op gets, and of those that it gives."""
-
-    reaching: _Element
-    leaving: _Element
-
-
 def _leaving(ops: Sequence[Op]) -> _Element:
     """What is known of the elements of the op that the consumer reads."""
     read = {name for op in ops for name in op.inputs}
     tops = [op for op in ops if op.within is None]
     last = next((op for op in reversed(tops) if op.name not in read), tops[-1] if tops else None)
-    return _walk(ops)[last.name].leaving if last is not None else _Element()
+    return _walk(ops)[last.name][1] if last is not None else _Element()
 
 
-def _walk(ops: Sequence[Op]) -> dict[str, _Passing]:
+def _walk(ops: Sequence[Op]) -> dict[str, tuple[_Element, _Element]]:
+    """What is known of the elements that each op gets, and of those that it gives."""
     by_name = {op.name: op for op in ops}
     read = {name for op in ops for name in op.inputs}
     found: dict[str, _Element] = {}
-    passing: dict[str, _Passing] = {}
+    passing: dict[str, tuple[_Element, _Element]] = {}
     for op in ops:  # inputs come first, and what is inside an op before it
         holder = by_name.get(op.within or "")
         outer = None if holder is None else _joined([found[name] for name in holder.inputs if name in found])
@@ -185,7 +164,7 @@ def _walk(ops: Sequence[Op]) -> dict[str, _Passing]:
             outer=outer,
             is_grouped=holder is not None and holder.kind == "GroupByWindow",
         )
-        passing[op.name] = _Passing(reaching=_joined(inputs) if inputs else outer or _Element(), leaving=found[op.name])
+        passing[op.name] = (_joined(inputs) if inputs else outer or _Element(), found[op.name])
     return passing
 
 

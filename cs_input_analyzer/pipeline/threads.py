@@ -19,11 +19,8 @@ _READ_WHOLE_FILE = "ReadFile"
 
 
 def as_run(ops: Sequence[Op], tuned: Collection[str]) -> tuple[Op, ...]:
-    """The ops as TensorFlow runs them: it makes a `map` without side effects parallel by itself (`map_parallelization`).
-
-    Args:
-        tuned: names of the ops that have a parallelism in the model of the running iterator; only parallel ones have.
-    """
+    """The ops as TensorFlow runs them: it makes a `map` without side effects parallel by itself (`map_parallelization`),
+    which then has a parallelism in the model of the running iterator: those are in `tuned`."""
     return tuple(replace(op, kind="ParallelMap") if op.kind == "Map" and op.name in tuned else op for op in ops)
 
 

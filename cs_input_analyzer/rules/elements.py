@@ -8,7 +8,7 @@ from math import prod
 from cs_input_analyzer.pipeline.edits.statement import argument_set
 from cs_input_analyzer.pipeline.lineage import upstream, without_end
 from cs_input_analyzer.pipeline.op_kinds import TRANSFORMS
-from cs_input_analyzer.pipeline.op_traits import calls_costly_ops
+from cs_input_analyzer.pipeline.op_traits import is_costly
 from cs_input_analyzer.pipeline.samples import batching_op, samples_reaching
 from cs_input_analyzer.pipeline.threads import costliest, python_ops
 from cs_input_analyzer.planning.evidence import bottleneck, finding, share_of, station_of
@@ -285,7 +285,7 @@ def decode_then_crop(case: Case) -> Iterator[Finding]:
         if DECODES & frozenset(op.shared) or (crop != op and "argument" in crop.shared):
             continue
         share = share_of(case, (op,))
-        does_more = calls_costly_ops(op, besides=DECODES)
+        does_more = is_costly(op, besides=DECODES)
         cost = f" ({op.name} takes {format_ratio(share)} of the CPU time)" if share is not None and not does_more else ""
         message = f"the whole image is decoded and then cropped{cost}"
         fix = "tf.io.decode_and_crop_jpeg with a window computed from tf.io.extract_jpeg_shape, in place of decode and crop"

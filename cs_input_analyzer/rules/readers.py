@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 from cs_input_analyzer.pipeline.edits import source_change
-from cs_input_analyzer.pipeline.edits.set_buffer import DEFAULT_BYTES
+from cs_input_analyzer.pipeline.edits.kinds import DEFAULT_BUFFER_BYTES
 from cs_input_analyzer.pipeline.lineage import freeing_shuffle
 from cs_input_analyzer.pipeline.op_kinds import kinds_with
 from cs_input_analyzer.pipeline.op_traits import cost_of, has_written_cycle, is_made_by_reader, opens_files, reader_call
@@ -251,11 +251,11 @@ def read_buffer_size(case: Case) -> Iterator[Finding]:
     for op in case.pipeline.ops:
         given = op.parameters.get("buffer_size")
         # TensorFlow writes -1, here `AUTOTUNE`, for the default.
-        size = given if isinstance(given, int) and not isinstance(given, bool) else DEFAULT_BYTES
+        size = given if isinstance(given, int) and not isinstance(given, bool) else DEFAULT_BUFFER_BYTES
         is_small = size < SMALL_BYTES
         if op.kind not in READERS or size >= _file_bytes(case) or not (is_small or (is_slow and size < MOST_BYTES // 4)):
             continue
-        better = _better_buffer(case.storage) if is_slow else DEFAULT_BYTES
+        better = _better_buffer(case.storage) if is_slow else DEFAULT_BUFFER_BYTES
         if better <= size:
             continue
         slowly = f", and a read takes {format_seconds(latency_s)} here" if is_slow else ""

@@ -31,13 +31,8 @@ HIGHER_RATIO = 1.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reads:
-    """What is known of a pipeline's reading.
-
-    Attributes:
-        bytes_per_element: of files, for each element of the output; None where readers do not show it.
-        buffered_bytes: what all read buffers hold together.
-        may_read_more: whether Python functions can read files that no reader opens.
-    """
+    """What is known of a pipeline's reading: bytes of files for each element of the output, what all read buffers hold
+    together, and whether Python functions can read files that no reader opens."""
 
     bytes_per_element: float | None = None
     buffered_bytes: int = 0
@@ -66,11 +61,8 @@ def reads_of(ops: Sequence[Op], passed: Mapping[str, OpCounts], looks: Mapping[s
 
 
 def bytes_per_sample(reads: Reads, samples_per_element: float, counted_bytes: float | None, samples: float) -> float | None:
-    """Bytes of files for one sample; None where neither way of counting tells.
-
-    Args:
-        counted_bytes: what the kernel counted within the window, in which `samples` came.
-    """
+    """Bytes of files for one sample; None where neither way of counting tells. `counted_bytes`: by the kernel, within the
+    window in which `samples` came."""
     by_kernel = counted_bytes / samples if counted_bytes is not None and samples else None
     if by_kernel is not None and (counted_bytes or 0.0) < LEAST_BUFFERS * reads.buffered_bytes:
         by_kernel = None

@@ -32,18 +32,12 @@ IDLE_CPUS = 0.3
 class CostEvidence:
     """What is known of the costs of one worker's window.
 
-    Attributes:
-        spent: by op, what one sample of the output took of it.
-        cpu_s_per_sample: of the whole process.
-        merged: op -> the op whose row holds its cost. `absent`: ops that TensorFlow left out.
-        restart_cpu_s_per_sample: of making iterators anew for each pass.
-        buffered: elements in each op's buffer at the end.
-        samples_per_s: of the worker, to find the op that keeps one thread busy; None leaves that out.
-        cached_ratio: share of the files in the page cache after the window: readers of cached files do not block.
-        preempted_ratio: time that threads waited after losing their CPU over the time they ran. It is not used on one CPU: there
-            only a thread's own wake-up call hands its CPU on, which happens in the runtime and not inside an op (measured, see
-            docs/measurements.md).
-        prefixes: CPU per sample that each op adds to the pipeline cut before it.
+    `spent`: by op, what one sample of the output took of it; `cpu_s_per_sample`: of the whole process; `merged`: op -> the op
+    whose row holds its cost; `absent`: ops that TensorFlow left out; `cached_ratio`: share of the files in the page cache after
+    the window, as readers of cached files do not block; `prefixes`: CPU per sample that each op adds to the pipeline cut before
+    it. `preempted_ratio`, time that threads waited after losing their CPU over the time they ran, is not used on one CPU: there
+    only a thread's own wake-up call hands its CPU on, which happens in the runtime and not inside an op (measured, see
+    docs/measurements.md).
     """
 
     layout: Layout
@@ -71,15 +65,6 @@ class CostEvidence:
         return min(self.restart_cpu_s_per_sample, self.cpu_s_per_sample)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Shares:
-    """CPU per sample by op; ops whose cost is marginal, added by a cut; the rows that hold the costs of the others."""
-
-    cpus: Mapping[str, float]
-    marginal: Set[str]
-    held_by: Mapping[str, str]
-
-
 def profile_of(given: CostEvidence) -> Profile:
     """Per-op CPU such that ops + `restart` + `runtime` = process CPU, by identity.
 
@@ -93,20 +78,20 @@ def profile_of(given: CostEvidence) -> Profile:
     at. Where that was not measured, nobody can tell the cost of an unseen op from the runtime's, and the row of both is
     `unattributed`.
     """
-    shares = _shares(given)
+    cpus, marginal, held_by = _shares(given)
     whole_s = given.cpu_s_per_sample
     parallelism = {value.op: value.value for value in given.tuned if value.parameter == "parallelism"}
     running = as_run(given.ops, parallelism)
     rows = [
-        _row(op, op_as_run, running, given, shares, parallelism.get(op.name) or _fixed_parallelism(op))
+        _row(op, op_as_run, running, given, (cpus, marginal, held_by), parallelism.get(op.name) or _fixed_parallelism(op))
         for op, op_as_run in zip(given.ops, running, strict=True)
         if op.kind != "Options"
     ]
-    rest = whole_s - given.restart_cpu_s - sum(shares.cpus.values())
+    rest = whole_s - given.restart_cpu_s - sum(cpus.values())
     if rest < ROUNDING_RATIO * whole_s:  # the ops' rows were scaled to the whole: what differs is rounding, not runtime
         rest = 0.0
     rows += [_no_op(RESTART, given.restart_cpu_s, whole_s)] if given.restart_cpu_s > 0 else []
-    rows.append(_no_op(UNATTRIBUTED if UNATTRIBUTED in shares.held_by.values() else RUNTIME, rest, whole_s))
+    rows.append(_no_op(UNATTRIBUTED if UNATTRIBUTED in held_by.values() else RUNTIME, rest, whole_s))
     serial = None
     if given.samples_per_s is not None:
         idle_cpus = given.layout.cpus_per_task - whole_s * given.samples_per_s
@@ -119,13 +104,8 @@ def profile_of(given: CostEvidence) -> Profile:
 def serial_station(
     ops: Sequence[Op], wall_s_per_sample: Mapping[str, float], samples_per_s: float, idle_cpus: float
 ) -> SerialStation | None:
-    """The station of one server that is busy while CPUs idle; None where there is none.
-
-    Args:
-        ops: as TensorFlow runs them (`threads.as_run`).
-        wall_s_per_sample: thread time by op name, waiting included: a thread that waits for storage is taken, too.
-        idle_cpus: of the worker, on average over the window.
-    """
+    """The station of one server that is busy while CPUs idle; None where there is none. `ops` are as TensorFlow runs them,
+    thread times include waiting: a thread that waits for storage is taken, too."""
     if idle_cpus < IDLE_CPUS:
         return None
     python = python_ops(ops)
@@ -142,6 +122,10 @@ def serial_station(
 _NOT_SEEN = PerSample(wall_s=None, elements=None, bytes_in=None, bytes_out=None)
 
 
+# CPU per sample by op; ops whose cost is marginal, added by a cut; the rows that hold the costs of the others.
+_Shares = tuple[Mapping[str, float], Set[str], Mapping[str, str]]
+
+
 def _shares(given: CostEvidence) -> _Shares:
     walls, room_s = given.walls, given.cpu_s_per_sample - given.restart_cpu_s
     on_cpu_ratio = 1 / (1 + (given.preempted_ratio or 0.0)) if given.layout.cpus_per_task > 1 else 1.0
@@ -154,11 +138,12 @@ def _shares(given: CostEvidence) -> _Shares:
     fits = min(1.0, left_s / total_s) if total_s > 0 else 0.0
     cpus |= {name: cpus.get(name, 0.0) + value * fits for name, value in added.items()}
     held_by = {name: holder for name, holder in held_by.items() if name not in added}
-    return _Shares(cpus=cpus, marginal=added.keys(), held_by=held_by)
+    return cpus, added.keys(), held_by
 
 
 def _row(op: Op, op_as_run: Op, running: Sequence[Op], given: CostEvidence, shares: _Shares, parallelism: float | None) -> OpCost:
-    seen, cpu_s = given.spent.get(op.name, _NOT_SEEN), shares.cpus.get(op.name)
+    cpus, marginal, held_by = shares
+    seen, cpu_s = given.spent.get(op.name, _NOT_SEEN), cpus.get(op.name)
     return OpCost(
         name=op.name,
         kind=op.kind,
@@ -174,8 +159,8 @@ def _row(op: Op, op_as_run: Op, running: Sequence[Op], given: CostEvidence, shar
         buffered_elements=given.buffered.get(op.name),
         prefix_cpu_s_per_sample=given.prefixes.get(op.name),
         is_serial=is_serial(op_as_run, running) if cpu_s is not None else None,
-        merged_into=shares.held_by.get(op.name),
-        is_marginal=op.name in shares.marginal,
+        merged_into=held_by.get(op.name),
+        is_marginal=op.name in marginal,
     )
 
 

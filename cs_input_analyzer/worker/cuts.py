@@ -34,14 +34,8 @@ SOURCE_BATCH_BYTES = 64 << 20
 
 
 def cpu_s_per_element(dataset: Any, ops: Sequence[Op], budget_s: float, harness_s: float) -> Iterator[tuple[str, float]]:
-    """Op name and CPU seconds for each element of the pipeline cut after it, one after the other.
-
-    Ops that could not be cut or read are left out, and the last ones when the time is up.
-
-    Args:
-        budget_s: for all cuts together.
-        harness_s: what handing out one element or window costs by itself.
-    """
+    """Op name and CPU seconds for each element of the pipeline cut after it, less `harness_s` for handing out an element or
+    window. Ops that could not be cut or read are left out, and the last ones when the budget is spent."""
     from cs_input_analyzer.pipeline.edits import prefix
 
     top = [op for op in ops if op.within is None]
@@ -98,11 +92,7 @@ def _for_a_while(loop: Any, iterator: Any, seconds: float, steps: int) -> tuple[
 
 def marginal_s_per_sample(ops: Sequence[Op], cpu_s: Mapping[str, float], visits: Mapping[str, float]) -> dict[str, float]:
     """CPU per sample of the pipeline cut after each op minus that of the one cut before it; where both were measured.
-
-    Args:
-        cpu_s: per element of the cut.
-        visits: elements of each op for one sample.
-    """
+    `cpu_s` is per element of the cut, `visits` the elements of each op for one sample."""
     per_sample = {name: cost_s * visits[name] for name, cost_s in cpu_s.items() if name in visits}
     return {
         op.name: per_sample[op.name] - sum(per_sample[name] for name in op.inputs)

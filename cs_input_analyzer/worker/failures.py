@@ -11,8 +11,6 @@ from pathlib import Path
 
 from cs_input_analyzer.worker.journal import JournalWriter
 
-__all__ = ["MESSAGE_LIMIT", "element_error", "named_message", "plain_message", "report_failure", "user_traceback"]
-
 # A message may hold a whole tensor.
 MESSAGE_LIMIT = 4000
 TRACEBACK_LIMIT = 8000

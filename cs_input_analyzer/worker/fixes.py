@@ -9,6 +9,7 @@ import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import psutil
@@ -60,14 +61,9 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcomes:
-    """All that a process reported of the candidates it was given.
-
-    Attributes:
-        each: by position of the candidate; without a reason and unproven where it was not reached.
-        kept: positions of those that were put together, in that order; `gain`, `elements`, `of`: of them as one.
-        running: the candidate it was at when it ended before it was through; None where it was through.
-        ended: how a process ended that was not through, in words; `was_late`: for no other reason than its time.
-    """
+    """All that a process reported of the candidates it was given, by their positions. `kept` were put together, in that
+    order; `gain`, `elements`, `of` are those of them as one. `running`: the candidate at which a process ended that was not
+    through, `ended` how, `was_late`: for no other reason than its time."""
 
     each: tuple[Outcome, ...]
     kept: tuple[int, ...] = ()
@@ -163,8 +159,12 @@ class _Trial:
                 self._refuse(index, "no time was left to prove it")
                 continue
             self.report("fix_begun", index=index)
-            edited = self._rebuilt(index, candidate) if candidate.texts else self._applied(index, candidate.edits)
+            if candidate.texts:
+                edited, why = self._made(partial(self._built, candidate), "your code fails with it")
+            else:
+                edited, why = self._applied(candidate.edits)
             if edited is None:
+                self._refuse(index, why)
                 continue
             proof = self._proved(self.dataset, edited, share_s)
             if proof.status == "refused":
@@ -222,7 +222,7 @@ class _Trial:
             share_s = max(left_s / (len(rest) - position), LEAST_TOGETHER_S)
             self.report("fix_begun", index=index)
             edits = [edit for one in (*kept, index) for edit in self.candidates[one].edits]
-            both = self._applied(None, edits)
+            both, _ = self._applied(edits)
             if both is None:
                 continue
             proof = self._proved(before, both, min(LONGEST_PROOF_S, share_s * PROOF_SHARE))
@@ -306,26 +306,17 @@ class _Trial:
         self.cache_bytes = max(self.cache_bytes, free_bytes - psutil.virtual_memory().available)
         return "" if is_full else NO_FILLING
 
-    def _applied(self, index: int | None, edits: Sequence[Edit]) -> Any:
+    def _made(self, make: Callable[[], Any], fails: str) -> tuple[Any, str]:
+        """What a change gives, or None and why it gives nothing."""
         try:
-            return apply(self.dataset, edits)
-        except EditError as error:
-            reason = str(error)
-        except Exception as error:  # a graph that TensorFlow does not take back
-            reason = f"TensorFlow refuses the edited pipeline: {type(error).__name__}: {error}"
-        if index is not None:
-            self._refuse(index, reason)
-        return None
+            return make(), ""
+        except (EditError, TargetError) as error:
+            return None, str(error)
+        except Exception as error:  # whatever TensorFlow or the user's functions raise
+            return None, f"{fails}: {named_message(error, MESSAGE_LIMIT)}"
 
-    def _rebuilt(self, index: int, candidate: Candidate) -> Any:
-        try:
-            return self._built(candidate)
-        except Exception as error:  # whatever the user's code makes of the change
-            self._refuse(
-                index,
-                str(error) if isinstance(error, TargetError) else f"your code fails with it: {named_message(error, MESSAGE_LIMIT)}",
-            )
-        return None
+    def _applied(self, edits: Sequence[Edit]) -> tuple[Any, str]:
+        return self._made(lambda: apply(self.dataset, edits), "TensorFlow refuses the edited pipeline")
 
     def _built(self, candidate: Candidate) -> Any:
         if self.rebuild is None:

@@ -28,8 +28,6 @@ from cs_input_analyzer.machines.counters import read_memory
 from cs_input_analyzer.worker import isolation
 from cs_input_analyzer.worker import process as worker
 
-__all__ = ["MESSAGE_BYTES", "main"]
-
 MESSAGE_BYTES = 1 << 16
 
 
@@ -39,24 +37,18 @@ def main(arguments: Sequence[str]) -> NoReturn:
     began_s = time.monotonic()
     parent = socket.socket(fileno=int(arguments[0]))
     worker.die_with(int(arguments[1]))
-    version = _import_everything()
+    import tensorflow as tf
+
+    tf.get_logger().setLevel("ERROR")
     for name in filter(None, arguments[2].split(",")):
         del os.environ[name]
     import_s = time.monotonic() - began_s
     threads = len(os.listdir("/proc/self/task"))
-    _tell(parent, ready=threads == 1, threads=threads, import_s=import_s, tensorflow_version=version)
+    _tell(parent, ready=threads == 1, threads=threads, import_s=import_s, tensorflow_version=str(tf.__version__))
     if threads == 1:
         shared_bytes = read_memory().shared_bytes or 0
         _serve(parent, worker.Inherited(import_s=import_s, shared_bytes=shared_bytes))
     os._exit(0)
-
-
-def _import_everything() -> str:
-    """TensorFlow, and what else every worker needs."""
-    import tensorflow as tf
-
-    tf.get_logger().setLevel("ERROR")
-    return str(tf.__version__)
 
 
 def _serve(parent: socket.socket, inherited: worker.Inherited) -> None:

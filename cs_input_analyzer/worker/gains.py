@@ -110,11 +110,9 @@ def run_rounds(
     most: Mapping[Hashable, float | None] | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[Rounds]:
-    """Rounds until the time is up or every gain `over` that one is conclusive; gives the same, growing record after each round.
-
-    A pipeline that fails, or whose gain is conclusive, is left out from then on. `begin` is called with each one that is about to
-    run; `most`: the largest gain that can be, by name.
-    """
+    """Rounds until the time is up or every gain `over` that one is conclusive; gives the same, growing record after each
+    round. A pipeline that fails, or whose gain is conclusive, is left out from then on. `most`: the largest gain that can
+    be, by name."""
     deadline_s = clock() + seconds
     active = dict(datasets)
     rounds = Rounds(rates={name: [] for name in active})

@@ -28,8 +28,6 @@ import psutil
 
 from cs_input_analyzer.machines.mounts import is_below, is_shared
 
-__all__ = ["NotIsolatedError", "isolate", "main", "why_not"]
-
 # Of linux/sched.h and linux/mount.h.
 CLONE_NEWNS, CLONE_NEWUSER = 0x20000, 0x10000000
 MS_RDONLY, MS_REMOUNT, MS_BIND, MS_REC, MS_SLAVE = 0x1, 0x20, 0x1000, 0x4000, 0x80000
@@ -58,10 +56,8 @@ class NotIsolatedError(Exception):
 
 
 def main(arguments: Sequence[str]) -> None:
-    """`FOLDER MODULE ARGS…`: isolates this process, but for FOLDER, before it imports MODULE, whose libraries may start threads.
-
-    Then calls its `main` with ARGS and, last, why nothing is isolated (empty where it is).
-    """
+    """`FOLDER MODULE ARGS…`: isolates this process, but for FOLDER, before it imports MODULE, whose libraries may start
+    threads. Then calls its `main` with ARGS and, last, why nothing is isolated (empty where it is)."""
     folder, module, *rest = arguments
     not_isolated = why_not(Path(folder))  # first: a process with threads gets no user namespace
     importlib.import_module(module).main([*rest, not_isolated])
@@ -79,15 +75,8 @@ def why_not(folder: Path) -> str:
 
 
 def isolate(place: Path, kept: Sequence[Path] = ()) -> None:
-    """From now on this process, and all that it starts, writes to layers in memory; only `kept` folders are written for real.
-
-    Args:
-        place: an empty folder in one of `kept`, to build the new tree of files on.
-        kept: folders that stay writable and shared.
-
-    Raises:
-        NotIsolatedError: it cannot be had.
-    """
+    """From now on this process, and all that it starts, writes to layers in memory; only `kept` folders, of which one holds
+    the empty folder `place`, are written for real. Raises NotIsolatedError."""
     _unshare()
     try:
         folder = os.getcwd()

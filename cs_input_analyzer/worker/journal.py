@@ -35,12 +35,9 @@ class JournalError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A fix to be tried: edits that belong together, and the finding they are of, for those who read the journal.
-
-    `most_gain` is the largest gain that the costs allow, where they are known: a larger one is measured for longer, and not kept.
-    With `texts`, pairs of a path of the user's source and what stands there instead, it is no edit but the dataset built anew;
-    `only_run`: it is asked whether that works at all, and not what it gives or gains.
-    """
+    """A fix to be tried, and the name of the finding it is of. `most_gain`: the largest that the costs allow; a larger one
+    is not kept. With `texts`, pairs of a path and what stands there instead, the dataset is built anew; `only_run`: it is
+    asked whether that works at all."""
 
     name: str
     edits: tuple[Edit, ...]
@@ -53,19 +50,10 @@ class Candidate:
 class Order:
     """What a worker is to run, once it has imported TensorFlow.
 
-    Attributes:
-        target: as the user wrote it; also the name of a pickled function.
-        pickled: file holding the cloudpickled input function; None where `target` is to be imported.
-        min_window_s, max_window_s: bounds on sampling, first batch excluded.
-        want_graph, want_costs: whether to deliver the PipelineGraph and per-op costs.
-        want_source: whether to run the readers alone after the window, for their ceiling.
-        want_prefixes: whether to run the pipeline cut after each of its ops, after the window.
-        cache: what to do with the page cache of the pipeline's own files before the first batch.
-        candidates: fixes to try after the window, in `fixes_s` seconds from now on.
-        batch_size: samples of a step of the accelerator, where the user gave it; `has_demand`: that it takes samples at some rate.
-        samples_per_element: what the user says that one element holds.
-        input_context: whether one is given to a function that has None for it by default.
-        stand_ins: packages to stand in for where they are not installed.
+    `pickled` is a file with the cloudpickled input function, None where `target` is to be imported; the windows exclude the first
+    batch; `want_source`: the readers alone, for their ceiling; `want_prefixes`: the pipeline cut after each of its ops;
+    `candidates` are tried in `fixes_s` seconds from now on; `batch_size`: samples of a step of the accelerator, where the user
+    gave it.
     """
 
     target: str
@@ -173,11 +161,7 @@ def read_journal(folder: Path) -> Journal:
     stamps = _array(folder / STAMPS, np.float64)
     samples = _array(folder / SAMPLES, np.int64)
     batches = sum(int(event.get("batches", 0)) for event in events if event["event"] == "chunk")
-    return Journal(
-        events=tuple(events),
-        stamps_s=stamps[:batches],
-        samples=samples[:batches] if len(samples) else None,
-    )
+    return Journal(events=tuple(events), stamps_s=stamps[:batches], samples=samples[:batches] if len(samples) else None)
 
 
 def _array(path: Path, dtype: type) -> npt.NDArray[Any]:

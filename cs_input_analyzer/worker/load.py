@@ -99,10 +99,8 @@ def parse_target(text: str) -> TargetName:
 
 
 def find_object(target: TargetName) -> object:
-    """Imports the target's module as Python itself would, and returns the object it names.
-
-    An exception raised by the module itself passes through: it is the user's, with the user's traceback.
-    """
+    """Imports the target's module as Python itself would, and returns the object it names. What the module raises passes
+    through."""
     module = _import_file(target.file) if target.file is not None else _import_module(str(target.module))
     found: object = module
     for part in target.attribute.split("."):
@@ -119,11 +117,8 @@ def find_object(target: TargetName) -> object:
 
 
 def build_dataset(found: object, call: Call, on_context: Callable[[ContextUse], None] = lambda use: None) -> Any:
-    """Calls the input function and returns its `tf.data.Dataset`; `on_context` is called for each input context that it takes.
-
-    Raises:
-        TargetError: no Dataset comes out, or an input context was asked for and nothing takes one.
-    """
+    """Calls the input function and returns its `tf.data.Dataset`; `on_context` is called for each input context that it
+    takes. Raises TargetError where no Dataset comes out, or an input context was asked for and nothing takes one."""
     uses: list[ContextUse] = []
     dataset = _built(found, call, uses)
     if call.input_context and "given" not in uses:
@@ -286,10 +281,8 @@ def _import_file(path: Path) -> ModuleType:
 
 
 def load_params(file: str | None, overrides: tuple[str, ...]) -> dict[str, Any] | None:
-    """The params of `--params FILE.yaml` with each `--set a.b=3` laid over them; None where the user gave neither.
-
-    Values of `--set` are read as YAML, so `3`, `true`, `[1, 2]` and `null` mean what they would in the file. Raises UsageError.
-    """
+    """The params of `--params FILE.yaml` with each `--set a.b=3`, whose value is YAML, laid over them; None without either.
+    Raises UsageError."""
     if file is None and not overrides:
         return None
     params: dict[str, Any] = {}
@@ -334,12 +327,8 @@ def _key(section: Mapping[Any, Any], text: str) -> Any:
 
 
 def params_to_json(params: Mapping[Any, Any], default: Callable[[Any], Any] | None = None) -> str:
-    """The params as JSON from which `params_from_json` makes the same again: JSON has no keys but texts, so that a mapping with
-    others is written as its pairs. `default` makes a plain value of another one.
-
-    Raises:
-        TypeError, ValueError: a value or a key that is not plain, without a `default`.
-    """
+    """The params as JSON from which `params_from_json` makes the same again: a mapping with other keys than texts is written
+    as its pairs. `default` makes a plain value of another one; without it, what is not plain raises TypeError or ValueError."""
 
     def plain(value: Any) -> Any:
         if isinstance(value, Mapping):

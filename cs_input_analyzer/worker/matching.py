@@ -50,11 +50,7 @@ class Match:
 
 
 def match_nodes(model: Any, ops: Sequence[Op]) -> dict[int, Match]:
-    """Model node id -> what it stands for; nodes that TensorFlow added are left out.
-
-    Args:
-        model: a ModelProto, or what has its `output` and its `nodes` with `name` and `inputs`.
-    """
+    """Node of a ModelProto, by id -> what it stands for; nodes that TensorFlow added are left out."""
     by_name = {op.name: op for op in ops}
     top = [op for op in ops if op.within is None]
     matches: dict[int, Match] = {}
@@ -67,11 +63,12 @@ def match_nodes(model: Any, ops: Sequence[Op]) -> dict[int, Match]:
         names = tuple(model.nodes[identity].name for identity in segment)
         chains = [_chain(head, by_name) for head in heads]
         laid = [_laid(names, tuple((op.name, op.kind) for op in chain)) for chain in chains]
-        best = max(range(len(laid)), key=lambda place: laid[place].covered, default=None)  # the first of the best
+        best = max(range(len(laid)), key=lambda place: laid[place][0], default=None)  # the first of the best
         below = heads
-        if best is not None and laid[best].covered:
-            matches |= {segment[place]: match for place, match in laid[best].matches}
-            below = _heads_below(chains[best][laid[best].deepest], ops)
+        if best is not None and laid[best][0]:
+            _, deepest, found = laid[best]
+            matches |= {segment[place]: match for place, match in found}
+            below = _heads_below(chains[best][deepest], ops)
         inputs = model.nodes[segment[-1]].inputs
         pending += [(child, _heads_for(index, len(inputs), below)) for index, child in enumerate(inputs)]
     return matches
@@ -89,18 +86,12 @@ def _segment(start: int, nodes: Any) -> list[int]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Laid:
-    """Nodes along ops: `matches` by the node's place, ops `covered`, and the place of the deepest of these."""
-
-    matches: tuple[tuple[int, Match], ...]
-    covered: int
-    deepest: int
-
-
 @lru_cache(maxsize=4096)
-def _laid(nodes: tuple[str, ...], chain: tuple[tuple[str, str], ...]) -> _Laid:
-    """The way to lay a chain of nodes along a chain of ops (name and kind) that covers most ops; both begin at the consumer."""
+def _laid(nodes: tuple[str, ...], chain: tuple[tuple[str, str], ...]) -> tuple[int, int, tuple[tuple[int, Match], ...]]:
+    """The way to lay a chain of nodes along a chain of ops (name and kind) that covers most ops; both begin at the consumer.
+
+    How much it covers, the place of the deepest op, and what each node stands for, by its place.
+    """
     methods = [method_of(kind) for _, kind in chain]
     # covered[i][j]: the most that the nodes from i on cover of the ops from j on.
     covered = [[0] * (len(chain) + 1) for _ in range(len(nodes) + 1)]
@@ -122,7 +113,7 @@ def _laid(nodes: tuple[str, ...], chain: tuple[tuple[str, str], ...]) -> _Laid:
             i += 1
         else:
             j += 1
-    return _Laid(tuple(matches), covered[0][0], deepest)
+    return covered[0][0], deepest, tuple(matches)
 
 
 def _taken(node: str, methods: Sequence[str], at: int) -> tuple[int, int]:

@@ -21,34 +21,17 @@ from cs_input_analyzer.worker.visits import OpCounts
 NANOSECONDS = 1e-9
 
 
-@dataclass(frozen=True, slots=True)
-class _Counts:
-    """One node's totals since its iterator was made."""
-
-    processing_ns: int = 0
-    elements: int = 0
-    bytes_in: int = 0
-    bytes_out: int = 0
-
-
 @dataclass(slots=True)
 class CostMeter:
-    """Sums what each op's iterators grew by between polls.
-
-    Attributes:
-        ops: of the user's graph.
-        seen: growth since the first poll by op name.
-        passed: elements and bytes since the iterators were made, as far as polls saw them.
-        tuned: last seen value of each tunable parameter.
-        running: ops that had an iterator at the last poll.
-    """
+    """Sums by op what its iterators grew by between polls (`seen`) and since they were made (`passed`), with the last value
+    of each tunable parameter."""
 
     ops: Sequence[Op]
     seen: dict[str, OpCounts] = field(default_factory=dict)
     passed: dict[str, OpCounts] = field(default_factory=dict)
     tuned: dict[tuple[str, str], float] = field(default_factory=dict)
     running: frozenset[str] = frozenset()
-    _last: dict[int, _Counts] = field(default_factory=dict)
+    _last: dict[int, tuple[int, ...]] = field(default_factory=dict)
     _is_started: bool = False
     _iterator: Callable[[], Any] = lambda: None
 
@@ -80,8 +63,8 @@ class CostMeter:
         self._is_started = True
 
     def _add(self, identity: int, node: Any, match: Match | None) -> None:
-        now = _Counts(node.processing_time, node.num_elements, node.bytes_consumed, node.bytes_produced)
-        last = self._last.get(identity, _Counts())
+        now = (node.processing_time, node.num_elements, node.bytes_consumed, node.bytes_produced)  # since its iterator was made
+        wall_ns, *grown = (max(0, count - last) for count, last in zip(now, self._last.get(identity, (0,) * 4), strict=True))
         self._last[identity] = now
         if match is None:
             return
@@ -90,12 +73,12 @@ class CostMeter:
         seen.buffered_bytes += node.buffered_bytes
         sums = [self.passed.setdefault(match.owner, OpCounts(head=match.head))]
         if self._is_started:
-            seen.wall_s += max(0, now.processing_ns - last.processing_ns) * NANOSECONDS
+            seen.wall_s += wall_ns * NANOSECONDS
             sums.append(seen)
         for one in sums:
-            one.elements += max(0, now.elements - last.elements)
-            one.bytes_in += max(0, now.bytes_in - last.bytes_in)
-            one.bytes_out += max(0, now.bytes_out - last.bytes_out)
+            one.elements += grown[0]
+            one.bytes_in += grown[1]
+            one.bytes_out += grown[2]
 
     @property
     def is_filling_cache(self) -> bool:

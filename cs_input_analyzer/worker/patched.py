@@ -22,21 +22,14 @@ from typing import Any
 from cs_input_analyzer.errors import TargetError
 from cs_input_analyzer.pipeline.source.statements import is_installed
 
-__all__ = ["patched_sources"]
-
 _NOT_THE_USERS = frozenset({"__main__", "__mp_main__", "cs_input_analyzer", "wafer_model"})
 
 
 @contextmanager
 def patched_sources(texts: Mapping[str, str]) -> Iterator[None]:
-    """While open, the files of these paths are loaded with these texts, and the user's other modules anew, as they import them.
-
-    For a worker process that builds one more dataset: modules that were loaded before come back at the end, and whoever holds them
-    keeps them.
-
-    Raises:
-        TargetError: at the end, where one of the files was not loaded meanwhile.
-    """
+    """While open, the files of these paths are loaded with these texts, and the user's other modules anew, as they import
+    them; at the end the modules that were loaded before come back. Raises TargetError then, where one of the files was not
+    loaded."""
     changed = {os.path.realpath(path): text for path, text in texts.items()}
     unread = set(changed)
     original: Any = SourceFileLoader.get_code

@@ -19,8 +19,6 @@ from typing import NamedTuple, NoReturn, TextIO
 
 from cs_input_analyzer.worker.journal import EXIT_UNWRITTEN, UNWRITTEN, JournalError, JournalWriter
 
-__all__ = ["Inherited", "die_with", "end_children", "hide_stdin", "leave", "main", "run"]
-
 # For what was killed to be gone.
 CHILDREN_S = 1.0
 PR_SET_PDEATHSIG = 1
@@ -29,10 +27,8 @@ EXIT_FAILED = 70
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
-    """`FOLDER CPU,CPU,… PARENT_PID [NOT_ISOLATED]`: the journal's folder, the CPUs to run on, who started us.
-
-    Of a worker that runs a user's script also why its files are no private copies, empty where they are. Never returns.
-    """
+    """`FOLDER CPU,CPU,… PARENT_PID [NOT_ISOLATED]`: the journal's folder, the CPUs to run on, who started us; of a worker
+    that runs a user's script also why its files are no private copies, empty where they are."""
     cpus = [int(cpu) for cpu in arguments[1].split(",")]
     run(arguments[0], cpus, int(arguments[2]), not_isolated=arguments[3] if len(arguments) > 3 else None)
 

@@ -31,56 +31,39 @@ def redirected_writes(folder: Path) -> Iterator[list[str]]:
     from tensorflow.python.data.ops import load_op, save_op
     from tensorflow.python.ops import gen_dataset_ops, gen_experimental_dataset_ops
 
-    modules = {
-        "gen_dataset_ops": gen_dataset_ops,
-        "gen_experimental_dataset_ops": gen_experimental_dataset_ops,
-        "save_op": save_op,
-    }
+    modules = {"gen_dataset_ops": gen_dataset_ops, "gen_experimental_dataset_ops": gen_experimental_dataset_ops, "save_op": save_op}
     moved: list[str] = []
     places: dict[str, str] = {}
-    originals: list[tuple[Any, str, Any]] = [(load_op, "_load", load_op._load)]
-    load_op._load = _following(load_op._load, places)
-    for module_name, wrapper_name, argument in _WRITERS:
-        module = modules[module_name]
-        original = getattr(module, wrapper_name, None)
-        if original is not None:
-            originals.append((module, wrapper_name, original))
-            setattr(module, wrapper_name, _moving(original, argument, folder, moved, places))
+
+    def elsewhere(path: Any) -> Any:
+        return _elsewhere(path, folder, moved, places)
+
+    def of_what_was_saved(path: Any) -> Any:
+        return places.get(os.fspath(path), path) if isinstance(path, str | os.PathLike) else path
+
+    changed = [(modules[module], name, argument, elsewhere) for module, name, argument in _WRITERS]
+    changed.append((load_op, "_load", "path", of_what_was_saved))
+    originals = [(module, name, getattr(module, name)) for module, name, _, _ in changed if hasattr(module, name)]
+    for module, name, argument, change in changed:
+        if hasattr(module, name):
+            setattr(module, name, _with_other_path(getattr(module, name), argument, change))
     try:
         yield moved
     finally:
-        for module, wrapper_name, original in originals:
-            setattr(module, wrapper_name, original)
+        for module, name, original in originals:
+            setattr(module, name, original)
 
 
-def _moving(
-    original: Callable[..., Any], argument: str, folder: Path, moved: list[str], places: dict[str, str]
-) -> Callable[..., Any]:
+def _with_other_path(original: Callable[..., Any], argument: str, change: Callable[[Any], Any]) -> Callable[..., Any]:
     signature = inspect.signature(original)
 
     @functools.wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
         bound = signature.bind(*args, **kwargs)
-        bound.arguments[argument] = _elsewhere(bound.arguments[argument], folder, moved, places)
+        bound.arguments[argument] = change(bound.arguments[argument])
         checkpoints = bound.arguments.get("checkpoint_args")
         if checkpoints and "directory" in checkpoints:  # `save` may keep its progress in a folder of its own
-            bound.arguments["checkpoint_args"] = {
-                **checkpoints,
-                "directory": _elsewhere(checkpoints["directory"], folder, moved, places),
-            }
-        return original(*bound.args, **bound.kwargs)
-
-    return call
-
-
-def _following(original: Callable[..., Any], places: dict[str, str]) -> Callable[..., Any]:
-    signature = inspect.signature(original)
-
-    @functools.wraps(original)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        bound = signature.bind(*args, **kwargs)
-        path = bound.arguments["path"]
-        bound.arguments["path"] = places.get(os.fspath(path), path) if isinstance(path, str | os.PathLike) else path
+            bound.arguments["checkpoint_args"] = {**checkpoints, "directory": change(checkpoints["directory"])}
         return original(*bound.args, **bound.kwargs)
 
     return call

@@ -9,8 +9,9 @@ ends or breaks.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,19 +22,12 @@ CAPACITY = 1 << 16  # batches in one call of the loop; half a megabyte of stamps
 
 # Between two chunks the journal is written (about a millisecond): at this length that is a fifth of a percent.
 CHUNK_S = 0.5
-_SCALAR = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunk:
-    """One call of the loop.
-
-    Attributes:
-        stamps_s: arrival time of each batch, seconds since the epoch, shape [batches].
-        samples: shape [batches]; None where every batch holds the same, known number.
-        ended: the dataset gave its last element.
-        error: the `tf.errors.OpError` raised instead of an element; None when all went well.
-    """
+    """One call of the loop: arrival times in seconds since the epoch, samples (None where every batch holds the same, known
+    number), whether the dataset ended, and the `tf.errors.OpError` raised instead of an element."""
 
     stamps_s: npt.NDArray[np.float64]
     samples: npt.NDArray[np.int64] | None
@@ -41,13 +35,9 @@ class Chunk:
     error: Any
 
 
-class Loop(Protocol):
-    """`(iterator, batches) -> Chunk`. No batch is asked for after `until_s` (epoch seconds), except the first.
-
-    Watching the clock costs some microseconds a batch, so without `until_s` another loop runs, which does not.
-    """
-
-    def __call__(self, iterator: Any, batches: int, until_s: float = math.inf) -> Chunk: ...
+# `(iterator, batches, until_s) -> Chunk`. No batch is asked for after `until_s` (epoch seconds), except the first. Watching the
+# clock costs some microseconds a batch, so without `until_s` another loop runs, which does not.
+Loop = Callable[..., Chunk]
 
 
 def sampling_loop(element_spec: Any, *, counted_in: int | None = None, rows: int = 1) -> Loop:
@@ -155,25 +145,6 @@ def samples_in(element: Any, found: SamplesPerElement) -> int:
     if found.counted_in is None:
         return found.value or 1
     return found.rows * int(leading_dimension(tf.nest.flatten(element)[found.counted_in]))
-
-
-def counted_component(element_spec: Any) -> int | None:
-    """Position of the component whose leading dimension is the batch: one that varies, else one of unknown or known size.
-
-    None where all components are scalars.
-    """
-    import tensorflow as tf
-
-    def rank(spec: Any) -> int:
-        shape = getattr(spec, "shape", None)
-        if shape is None or shape.rank == 0:
-            return _SCALAR
-        if shape.rank is None:
-            return 1
-        return 0 if shape[0] is None else 2
-
-    ranks = [rank(spec) for spec in tf.nest.flatten(element_spec)]
-    return ranks.index(min(ranks)) if ranks and min(ranks) < _SCALAR else None
 
 
 def bytes_of(element: Any) -> int:

@@ -17,8 +17,6 @@ from typing import Any, NoReturn
 from cs_input_analyzer.worker import process as worker
 from cs_input_analyzer.worker.journal import JournalError, JournalWriter
 
-__all__ = ["HUNG", "main"]
-
 # Where the stacks of a script go that takes too long.
 HUNG = "hung"
 
@@ -47,13 +45,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
 
 
 def _run(
-    journal: JournalWriter,
-    folder: Path,
-    target: str,
-    last: int | None,
-    packages: Sequence[str],
-    is_isolated: bool,
-    own_pid: int,
+    journal: JournalWriter, folder: Path, target: str, last: int | None, packages: Sequence[str], is_isolated: bool, own_pid: int
 ) -> None:
     import tensorflow as tf
 

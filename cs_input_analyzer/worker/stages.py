@@ -23,8 +23,6 @@ from cs_input_analyzer.worker.failures import report_failure
 from cs_input_analyzer.worker.journal import JournalWriter, Order
 from cs_input_analyzer.worker.redirect import redirected_writes
 
-__all__ = ["follow_orders"]
-
 # At most so long is spent on emptying or filling the cache before a window.
 CACHE_S = 10.0
 # For the pipeline cut after one of its ops, tracing included; at most so long for all cuts.
@@ -166,7 +164,12 @@ def _found(order: Order) -> Any:
     """The input function, or the Dataset, that the order is about."""
     with capture.setting_up():
         if order.pickled:
-            return _unpickle(order.pickled)
+            # The user's function, with the modules it names found where the user's script finds them.
+            import cloudpickle
+
+            search_path, function = cloudpickle.loads(Path(order.pickled).read_bytes())
+            sys.path += [folder for folder in search_path if folder not in sys.path]
+            return cloudpickle.loads(function)
         if capture.is_script(order.target):
             return capture.captured(order.target)
         return load.find_object(load.parse_target(order.target))
@@ -244,15 +247,6 @@ def _wait_for_start(journal: JournalWriter, orders: TextIO) -> bool:
         return False
     time.sleep(max(0.0, float(line) - time.time()))
     return True
-
-
-def _unpickle(path: str) -> Any:
-    """The user's function, with the modules it names found where the user's script finds them."""
-    import cloudpickle
-
-    search_path, function = cloudpickle.loads(Path(path).read_bytes())
-    sys.path += [folder for folder in search_path if folder not in sys.path]
-    return cloudpickle.loads(function)
 
 
 def _end_forked_child(own_pid: int) -> None:

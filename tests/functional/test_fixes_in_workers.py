@@ -72,19 +72,6 @@ def candidate(kind: str, op: str) -> Candidate:
     return Candidate(name="CSI000", edits=(Edit(kind=kind, op=op),))  # type: ignore[arg-type]
 
 
-def test_a_worker_tries_what_it_is_given(launcher: LocalLauncher, tmp_path: Path) -> None:
-    found = launched(launcher, tmp_path, "slow", (candidate("insert-cache", "map"), candidate("set-buffer", "map")))
-    assert found.failure is None
-    assert found.outcomes is not None
-    assert found.outcomes.is_over
-    cached, removed = found.outcomes.each
-    assert cached.is_proven
-    assert cached.gain is not None
-    assert cached.gain.low > 1
-    assert found.outcomes.kept == (0,)
-    assert removed.reason == "map is neither a prefetch nor a reader; the buffer of a shuffle decides the order"
-
-
 def test_a_crash_names_the_fix_that_ran_and_keeps_what_was_told(launcher: LocalLauncher, tmp_path: Path) -> None:
     candidates = (candidate("set-buffer", "map"), candidate("insert-prefetch", "map"), candidate("insert-prefetch", "map_2"))
     found = launched(launcher, tmp_path, "crashing", candidates)

@@ -256,19 +256,6 @@ def test_the_patch_is_gone_afterwards_even_after_an_error() -> None:
     assert b"#csia" not in graph.graph_def_of(plain).SerializeToString()
 
 
-def test_a_very_long_pipeline_is_read_whole() -> None:
-    def build() -> Any:
-        dataset = Dataset.range(10)
-        for _ in range(500):  # TensorFlow itself gives up before 1000: its `element_spec` asks input after input
-            dataset = dataset.skip(0)
-        return dataset
-
-    ops = graph_of(build).ops
-    assert [op.name for op in ops[:3]] == ["range", "skip", "skip_2"]
-    assert len(ops) == 501
-    assert ops[-1].inputs == ("skip_499",)
-
-
 def test_no_length_is_too_long_for_the_reader() -> None:
     from tensorflow.core.framework import graph_pb2
 
@@ -355,58 +342,11 @@ def test_an_op_that_nobody_knows_is_shown_by_its_name(has_input: bool) -> None:
     assert ops[-1].inputs == (ops[-2].name,)
 
 
-# --- batch size --------------------------------------------------------------------------------------------------------------
+# --- elements ----------------------------------------------------------------------------------------------------------------
 
 
 def pairs() -> Any:
     return Dataset.range(40).map(lambda x: {"features": {"ids": tf.fill([7], x), "mask": tf.ones([7])}, "label": x})
-
-
-def ragged_rows() -> Any:
-    return Dataset.range(1, 20).map(lambda x: tf.RaggedTensor.from_row_lengths(tf.range(x), [x]))
-
-
-def sparse_rows() -> Any:
-    return Dataset.range(1, 20).map(lambda x: tf.sparse.from_dense(tf.fill([3], x)))
-
-
-def rows() -> Any:
-    return Dataset.range(1, 20).map(lambda x: tf.ones([x]))
-
-
-def length(row: Any) -> Any:
-    return tf.shape(row)[0]
-
-
-@pytest.mark.parametrize(
-    ("build", "size"),
-    [
-        (lambda: pairs().batch(8, drop_remainder=True), 8),
-        (lambda: pairs().batch(8, drop_remainder=True, num_parallel_calls=2).prefetch(AUTOTUNE), 8),
-        (lambda: pairs().batch(8, drop_remainder=True).map(lambda x: (x["features"], x["label"])), 8),
-        (lambda: pairs().batch(8), None),  # the last batch may be smaller
-        (lambda: pairs().repeat().batch(8), None),
-        (pairs, 1),
-        (lambda: rows().padded_batch(4, drop_remainder=True), 4),
-        (lambda: rows().padded_batch(4), None),
-        (lambda: rows().ragged_batch(4, drop_remainder=True), 4),
-        (lambda: ragged_rows().batch(4, drop_remainder=True), 4),
-        (lambda: ragged_rows().batch(4), None),
-        (lambda: sparse_rows().batch(4, drop_remainder=True), 4),
-        (lambda: pairs().batch(8, drop_remainder=True).unbatch(), 1),
-        (lambda: pairs().batch(8, drop_remainder=True).unbatch().batch(3, drop_remainder=True), 3),
-        (lambda: pairs().batch(8, drop_remainder=True).flat_map(Dataset.from_tensor_slices), 1),
-        (lambda: Dataset.range(4).interleave(lambda _: pairs().batch(8, drop_remainder=True)), 8),
-        (lambda: Dataset.range(9).batch(3, drop_remainder=True).batch(2, drop_remainder=True), 6),
-        (lambda: rows().bucket_by_sequence_length(length, [5, 10], [2, 3, 4]), None),
-        (lambda: pairs().group_by_window(lambda x: x["label"] % 2, lambda _, w: w.batch(4), window_size=4), None),
-        (lambda: pairs().batch(8, drop_remainder=True).map(lambda x: (1.0, {"a": x["label"], "splits": tf.zeros([9])})), 8),
-        (lambda: pairs().batch(8, drop_remainder=True).map(lambda x: tf.reduce_sum(x["label"])), 8),
-        (lambda: pairs().batch(8).map(lambda x: tf.py_function(lambda y: y, [x["label"]], tf.int64)), None),
-    ],
-)
-def test_batch_size_from_the_graph(build: Callable[[], Any], size: int | None) -> None:
-    assert graph_of(build).batch_size == size
 
 
 def test_the_caller_knows_better() -> None:
@@ -585,12 +525,6 @@ def test_a_pipeline_without_files_has_none(tmp_path: Path) -> None:
     assert "Generator" in [op.kind for op in made.ops]
     # Text that names no file, and a path that is a folder.
     assert graph_of(lambda: Dataset.from_tensor_slices(["no such file", str(tmp_path), "", "x" * 5000])).files is None
-
-
-def test_a_list_file_pattern_counts_the_file_list_only_once(shards: list[str]) -> None:
-    twice = graph_of(lambda: tf.data.TFRecordDataset([*shards, *shards]))
-    assert twice.files is not None
-    assert twice.files.count == 4
 
 
 @pytest.mark.parametrize(

@@ -44,10 +44,7 @@ CASES: dict[str, tuple[str, tuple[Edit, ...]]] = {
     "map on three threads": (f"ds = Dataset.range(9).map({HALF}).batch(3)", (edit("parallelize", "map", 3),)),
     "the second map": (f"ds = Dataset.range(9).map({HALF}).map({HALF})", (edit("parallelize", "map_2", 2),)),
     "batch": ("ds = Dataset.range(9).batch(3)", (edit("parallelize", "batch", 2),)),
-    "serial interleave": (
-        "ds = Dataset.range(4).interleave(Dataset.range, cycle_length=2)",
-        (edit("parallelize", "interleave"),),
-    ),
+    "serial interleave": ("ds = Dataset.range(4).interleave(Dataset.range, cycle_length=2)", (edit("parallelize", "interleave"),)),
     "number of calls": (
         f"ds = Dataset.range(9).map({HALF}, num_parallel_calls=2).prefetch(1)",
         (edit("set-parallelism", "map", 7),),
@@ -58,10 +55,7 @@ CASES: dict[str, tuple[str, tuple[Edit, ...]]] = {
         (edit("set-cycle-length", "interleave", 4), edit("set-parallelism", "interleave", 4)),
     ),
     "prefetch": ("ds = Dataset.range(9).prefetch(1)", (edit("set-buffer", "prefetch", 5),)),
-    "reader": (
-        "ds = tf.data.TFRecordDataset('none', buffer_size=64)",
-        (edit("set-buffer", "TFRecordDataset", 2 << 20),),
-    ),
+    "reader": ("ds = tf.data.TFRecordDataset('none', buffer_size=64)", (edit("set-buffer", "TFRecordDataset", 2 << 20),)),
     "flat_map": ("ds = Dataset.range(4).flat_map(Dataset.range)", (edit("interleave", "flat_map"),)),
     "flat_map of any order": ("ds = Dataset.range(4).flat_map(Dataset.range).shuffle(9)", (edit("interleave", "flat_map", 3),)),
     "more prefetch": ("ds = Dataset.range(9).batch(3)", (edit("insert-prefetch", "batch"),)),

@@ -78,11 +78,7 @@ def test_an_order_is_random_only_without_any_seed() -> None:
 
 
 MIXED = shuffle(seed=0)
-TAKE, WINDOW, SCAN = (
-    make_one("Take", "take", count=9),
-    make_one("Window", "window", size=9),
-    make_one("Scan", "scan"),
-)
+TAKE, WINDOW, SCAN = (make_one("Take", "take", count=9), make_one("Window", "window", size=9), make_one("Scan", "scan"))
 
 
 @pytest.mark.parametrize(

@@ -48,11 +48,6 @@ def test_every_trait_is_explained_and_used() -> None:
     assert used == set(TRAITS)
 
 
-def test_a_trait_that_nobody_explained_is_refused() -> None:
-    with pytest.raises(KeyError):
-        kinds_with("fast")
-
-
 def test_traits_that_contradict_each_other_stand_in_no_row() -> None:
     assert not kinds_with("batch") & kinds_with("one-for-one")
     assert not kinds_with("batch") & ONE_BY_ONE

@@ -18,11 +18,11 @@ from cs_input_analyzer.pipeline.op_traits import (
     is_costly,
     is_elementwise,
     is_made_by_reader,
-    is_parallelized_by_tensorflow,
     option,
     prefetches_by_itself,
     reader_call,
     sample_bytes,
+    why_not_parallelized,
 )
 from cs_input_analyzer.records import Component
 from tests.builders import make_graph
@@ -185,7 +185,7 @@ def test_tensorflow_makes_those_maps_parallel_that_we_say(function: Callable[[An
         dataset = dataset.with_options(said)
     ops = ops_of(graph_def_of(dataset))
     (one,) = [found for found in ops if found.kind == "Map"]
-    assert is_parallelized_by_tensorflow(one, ops) is any(name.startswith("ParallelMap") for name in running_ops(dataset))
+    assert (why_not_parallelized(one, ops) is None) is any(name.startswith("ParallelMap") for name in running_ops(dataset))
 
 
 @pytest.mark.tf

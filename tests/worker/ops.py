@@ -9,13 +9,7 @@ from cs_input_analyzer.records import Op
 
 def op(name: str, kind: str, *inputs: str, within: str | None = None, calls: tuple[str, ...] = (), **parameters: Any) -> Op:
     return Op(
-        name=name,
-        kind=kind,
-        source=f"data.py:{len(name)}",
-        inputs=inputs,
-        parameters=parameters,
-        within=within,
-        function_ops=calls,
+        name=name, kind=kind, source=f"data.py:{len(name)}", inputs=inputs, parameters=parameters, within=within, function_ops=calls
     )
 
 

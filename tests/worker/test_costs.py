@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cs_input_analyzer.pipeline.threads import is_serial
 from cs_input_analyzer.records import RESTART, RUNTIME, UNATTRIBUTED, Layout, Op, OpCost, Profile, TunedParameter
 from cs_input_analyzer.worker.costs import GIL, CostEvidence, profile_of, serial_station
 from cs_input_analyzer.worker.visits import PerSample
@@ -86,13 +85,6 @@ def test_the_rows_add_up_to_the_process_cpu_whatever_was_seen(
         if row.name in wall_s and not row.is_marginal:
             assert row.wait_s_per_sample is not None
             assert cpu_of(row) + row.wait_s_per_sample == pytest.approx(wall_s[row.name], abs=1e-12)
-
-
-@given(walls, st.floats(min_value=1e-6, max_value=1e3))
-def test_shares_add_up_to_one(wall_s: dict[str, float], cpu_s: float) -> None:
-    shares = [row.share_ratio for row in costed(profiled(wall_s, cpu_s))]
-    assert sum(share for share in shares if share is not None) == pytest.approx(1)
-    assert all(share is not None and 0 <= share <= 1 + 1e-9 for share in shares)
 
 
 @given(walls, seconds, st.floats(min_value=1e-3, max_value=1e3))
@@ -247,14 +239,3 @@ def test_a_serial_station(ops: tuple[Op, ...], wall_s: dict[str, float], idle_cp
     assert (station is None) == (found is None)
     if station is not None and found is not None:
         assert (station.op, station.busy_ratio, station.idle_cpus) == (found[0], pytest.approx(found[1]), idle_cpus)
-
-
-def test_what_is_serial() -> None:
-    nested = (
-        op("TFRecordDataset", "TFRecord", within="interleave"),
-        op("interleave", "ParallelInterleave", num_parallel_calls="AUTOTUNE"),
-        op("map", "ParallelMap", "interleave", num_parallel_calls=1),
-        op("shuffle", "Shuffle", "map"),
-    )
-    # The reader is run by as many threads as the interleave has; the map is parallel in name only.
-    assert [is_serial(one, nested) for one in nested] == [False, False, True, True]

@@ -151,19 +151,6 @@ def test_a_user_without_privileges_writes_to_copies_too(users: Path, tmp_path: P
 
 
 @needs_namespaces
-def test_it_is_isolated_before_its_module_is_imported(tmp_path: Path) -> None:
-    """The libraries of a module may start threads as they are imported: too late for a user namespace, which most users need."""
-    place, module = tmp_path / "place", tmp_path / "modules"
-    place.mkdir()
-    module.mkdir()
-    (module / "told.py").write_text("import os\nseen = os.stat('/').st_dev\ndef main(arguments):\n    print(seen)\n")
-    environment = {**os.environ, "PYTHONPATH": f"{module}:{ROOT}"}
-    run = subprocess.run(command("told", isolated_in=place), capture_output=True, text=True, check=False, env=environment)
-    assert run.returncode == 0, run.stderr
-    assert int(run.stdout) != os.stat("/").st_dev
-
-
-@needs_namespaces
 @needs_root
 def test_what_is_mounted_in_a_folder_of_others_stays_to_be_seen(users: Path, tmp_path: Path) -> None:
     """On the way to the working directory, in a user namespace."""

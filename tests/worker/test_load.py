@@ -150,12 +150,6 @@ def test_unknown_arguments_are_refused_by_name() -> None:
         bind_arguments(lambda first, second: None, call())
 
 
-def test_the_function_gets_a_copy_it_may_change() -> None:
-    params = {"a": 1}
-    called(lambda params: params.update(a=2), params)
-    assert params == {"a": 1}
-
-
 @pytest.mark.parametrize("text", ["", "data.py", ":f", "data.py:", "data.py:not-a-name", "a b:f", "a..b:f", "data.py:f()"])
 def test_targets_that_are_not_understood(text: str) -> None:
     with pytest.raises(TargetError):
@@ -273,23 +267,6 @@ def test_bad_overrides(tmp_path: Path, override: str) -> None:
         load_params(str(file), (override,))
 
 
-@given(st.text(max_size=40))
-def test_any_text_is_a_target_or_a_clear_refusal(text: str) -> None:
-    if _is_understood(text):
-        assert ":" in text
-    else:
-        with pytest.raises(TargetError, match="target"):
-            parse_target(text)
-
-
-def _is_understood(text: str) -> bool:
-    try:
-        parse_target(text)
-    except TargetError:
-        return False
-    return True
-
-
 # --- params as code bases use them -----------------------------------------------------------------------------------------------
 
 
@@ -323,11 +300,3 @@ def test_arguments_that_a_partial_holds_stay() -> None:
     assert called(functools.partial(input_fn, bs=32, mode="mine"), {"bs": 8}) == (8, 32, "mine")
     assert called(functools.partial(functools.partial(input_fn, bs=32), bs=64), {"bs": 8}) == (8, 64, "train")
     assert called(functools.partial(input_fn, {"bs": 1}), {"bs": 8}) == (1, 8, "train")
-
-
-def test_a_name_that_is_not_there_is_told_with_the_users_file(tmp_path: Path) -> None:
-    """Also where the module cannot have its own name, because Python has one of that."""
-    file = tmp_path / "json.py"
-    file.write_text("def train_input_fn():\n    pass\n")
-    with pytest.raises(TargetError, match=rf"{file} has no 'input_fn'; it has: train_input_fn"):
-        find_object(parse_target(f"{file}:input_fn"))

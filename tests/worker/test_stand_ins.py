@@ -505,20 +505,3 @@ def test_a_target_with_imports_of_its_time(tmp_path: Path) -> None:
     assert run.pipeline.stand_ins == ("tensorflow.contrib.training", "tensorflow.estimator", "cerebras.tf.x")
     assert run.options.stand_ins == ("lost_package",)
     assert "tensorflow.estimator, cerebras.tf.x: not installed" in " ".join(render(run, "console", full=True).split())
-
-
-@pytest.mark.tf
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("options", "code", "says"),
-    [
-        (("--set", "batch=8"), 2, "give --stand-in lost_package"),
-        (("--set", "wrong=true", "--stand-in", "lost_package"), 3, "lost_package.size(...) is only a stand-in"),
-        (("--set", "other=1", "--stand-in", "lost_package"), 3, "cs_input_analyzer python run.py"),
-    ],
-)
-def test_targets_that_are_refused(options: tuple[str, ...], code: int, says: str, tmp_path: Path) -> None:
-    done = analyzed(tmp_path, *options)
-    assert done.returncode == code, done.stderr[-3000:]
-    assert says in done.stderr
-    assert done.stdout == ""

@@ -324,12 +324,7 @@ def test_what_changed_before_or_after_the_window_has_not_moved(tmp_path: Path) -
     ],
 )
 def test_gaps_between_passes_and_outliers(
-    tmp_path: Path,
-    gap_s: float,
-    changed: dict[int, float],
-    ends: list[int],
-    gap_between_passes_s: float | None,
-    outliers: int,
+    tmp_path: Path, gap_s: float, changed: dict[int, float], ends: list[int], gap_between_passes_s: float | None, outliers: int
 ) -> None:
     gaps = [changed.get(place, gap_s) for place in range(199)]
     after: dict[int, list[dict[str, Any]]] = {end: [] for end in ends}

@@ -1,9 +1,7 @@
 """Edits of a pipeline, each as a change of TensorFlow's graph and as one of the user's source, from the same `Edit`.
 
-There is one file for each kind of edit, with two functions: `graph` carries it out on a graph, or says why it cannot; `source`
-carries it out on the user's statement, where that can be done for sure. `apply` gives a dataset with all edits, `source_change` a
-statement with all edits. `cuts` ends a pipeline early, for measuring. `comparable` gives the form in which two datasets can be
-compared, or timed side by side.
+`kinds`, `swap` and `vectorize` hold two functions for each kind of edit: for the graph, and for the user's statement. `cuts` ends a
+pipeline early, for measuring. `comparable` gives the form in which two datasets can be compared, or timed side by side.
 """
 
 from __future__ import annotations

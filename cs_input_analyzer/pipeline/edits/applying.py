@@ -3,59 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from cs_input_analyzer.pipeline.edits import (
-    insert_cache,
-    insert_prefetch,
-    interleave,
-    parallelize,
-    set_buffer,
-    set_cycle_length,
-    set_parallelism,
-    swap,
-    traits,
-    use_private_threads,
-    vectorize,
-)
+from cs_input_analyzer.pipeline.edits import kinds, swap, traits, vectorize
 from cs_input_analyzer.pipeline.edits.graph_text import GraphText, dataset_of
 from cs_input_analyzer.pipeline.edits.work import EditError, Work
 from cs_input_analyzer.pipeline.graph import graph_def_of, op_places
 from cs_input_analyzer.records import Edit, EditKind, Op
 
-
-@dataclass(frozen=True, slots=True)
-class _Kind:
-    """What a kind of edit does to a graph, and to the statement of the op that it names."""
-
-    graph: Callable[[Work, Edit], None]
-    source: Callable[[str, Op, Sequence[Op], Edit], str | None]
-
-
+# Kind -> what it does to a graph, and to the statement of the op that it names.
+_Kind = tuple[Callable[[Work, Edit], None], Callable[[str, Op, Sequence[Op], Edit], str | None]]
 _KINDS: Mapping[EditKind, _Kind] = {
-    "set-parallelism": _Kind(set_parallelism.graph, set_parallelism.source),
-    "set-cycle-length": _Kind(set_cycle_length.graph, set_cycle_length.source),
-    "set-buffer": _Kind(set_buffer.graph, set_buffer.source),
-    "parallelize": _Kind(parallelize.graph, parallelize.source),
-    "interleave": _Kind(interleave.graph, interleave.source),
-    "insert-prefetch": _Kind(insert_prefetch.graph, insert_prefetch.source),
-    "insert-cache": _Kind(insert_cache.graph, insert_cache.source),
-    "vectorize": _Kind(vectorize.graph, vectorize.source),
-    "swap": _Kind(swap.graph, swap.source),
-    "use-private-threads": _Kind(use_private_threads.graph, use_private_threads.source),
+    "set-parallelism": (kinds.set_parallelism, kinds.calls_source),
+    "set-cycle-length": (kinds.set_cycle_length, kinds.set_cycle_length_source),
+    "set-buffer": (kinds.set_buffer, kinds.set_buffer_source),
+    "parallelize": (kinds.parallelize, kinds.calls_source),
+    "interleave": (kinds.interleave, kinds.interleave_source),
+    "insert-prefetch": (kinds.insert_prefetch, kinds.insert_prefetch_source),
+    "insert-cache": (kinds.insert_cache, kinds.insert_cache_source),
+    "vectorize": (vectorize.graph, vectorize.source),
+    "swap": (swap.graph, swap.source),
+    "use-private-threads": (kinds.use_private_threads, kinds.no_source),
 }
 
 
 def apply(dataset: Any, edits: Sequence[Edit]) -> Any:
     """`dataset` with all `edits`: the same structure of elements, cardinality and options, and nothing cut off.
 
-    Ops are named as in the PipelineGraph of the dataset as it was given; an edit keeps the names of the nodes that it replaces, so
-    that later edits still find them. Works in the process that made `dataset`; what its functions hold is kept alive. Caches and
-    shuffles start anew: they share nothing with the original's.
-
-    Raises:
-        EditError: a precondition does not hold; nothing was changed.
+    Ops are named as in the PipelineGraph of the dataset as it was given, also for later edits. Works in the process that made
+    `dataset`; what its functions hold is kept alive. Caches and shuffles share nothing with the original's. Raises EditError where
+    a precondition does not hold.
     """
     import tensorflow as tf
 
@@ -68,7 +45,7 @@ def apply(dataset: Any, edits: Sequence[Edit]) -> Any:
         raise EditError(f"the pipeline holds {held}; an edited one would keep a copy of what it holds now")
     traits.use_own_state(text)
     for edit in edits:
-        _KINDS[edit.kind].graph(work, edit)
+        _KINDS[edit.kind][0](work, edit)
     if work.private_threads is not None:
         own = tf.data.Options()
         own.threading.private_threadpool_size = work.private_threads
@@ -80,10 +57,7 @@ def apply(dataset: Any, edits: Sequence[Edit]) -> Any:
 
 def source_change(edits: Sequence[Edit], ops: Sequence[Op]) -> str | None:
     """The user's statement with all `edits`; None where it cannot be said for sure, or more than one statement changes.
-
-    Args:
-        ops: of the pipeline that is edited, with their code.
-    """
+    `ops` have their code."""
     named = {op.name: op for op in ops}
     edited = [named.get(edit.op) for edit in edits]
     first = edited[0] if edited else None
@@ -94,5 +68,5 @@ def source_change(edits: Sequence[Edit], ops: Sequence[Op]) -> str | None:
     for edit, op in zip(edits, edited, strict=True):
         if code is None or op is None or op.code != first.code:
             return None
-        code = _KINDS[edit.kind].source(code, op, ops, edit)
+        code = _KINDS[edit.kind][1](code, op, ops, edit)
     return code if code != first.code else None

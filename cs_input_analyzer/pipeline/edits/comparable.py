@@ -24,13 +24,9 @@ _SEEDED_BY = ("seed", "seed2")
 def deterministic(
     dataset: Any, *, one_pass: bool = False, cut: str | None = None, source: str | None = None, most: int | None = None
 ) -> Any:
-    """`dataset` without chance: fixed seeds, fixed draws of random numbers, and every op in the order that it promises at most.
-
-    Args:
-        one_pass: what repeats without end is given once.
-        cut: name of the node whose elements are wanted instead, as a flat tuple.
-        source, most: name of a node that gives that one its elements, in the end, and how many of its own it may give.
-    """
+    """`dataset` without chance: fixed seeds, fixed draws of random numbers, and every op in the order that it promises at
+    most. With `one_pass` what repeats without end is given once; `cut` names the node whose elements are wanted instead, as
+    a flat tuple, `source` one that gives it its elements in the end, and `most` how many of its own that may give."""
     import tensorflow as tf
 
     text = GraphText.of(graph_def_of(dataset))
@@ -75,38 +71,32 @@ def _bodies(text: GraphText) -> Iterator[Body]:
 
 
 def _fix_order(body: Body, node: Any, *, one_pass: bool) -> None:
-    import tensorflow as tf
-
     arguments = named_inputs(node)
     for name, seed in zip(_SEEDED_BY, SEEDS, strict=True):
         if name in arguments:
-            body.set_argument(node, name, body.constant(seed, tf.int64))
+            body.set_argument(node, name, body.constant(seed))
     if "deterministic" in node.attr:
         node.attr["deterministic"].s = b"true"
     if "sloppy" in node.attr:
         node.attr["sloppy"].b = False
     if "sloppy" in arguments:
-        body.set_argument(node, "sloppy", body.constant(False, tf.bool))
+        body.set_argument(node, "sloppy", body.constant(False, "bool"))
     _shrink_shuffle(body, node)
     _keep_in_memory(body, node)
     if one_pass and kind_of(node.op) in REPEATS and (body.argument(node, "count") or 0) < 0:
-        body.set_argument(node, "count", body.constant(1, tf.int64))
+        body.set_argument(node, "count", body.constant(1))
 
 
 def _keep_in_memory(body: Body, node: Any) -> None:
     """A cache in a file becomes one in memory: two pipelines at once would find each other's lock, and the file is the user's."""
-    import tensorflow as tf
-
     if kind_of(node.op) == "Cache" and body.argument(node, "filename") != b"":
-        body.set_argument(node, "filename", body.constant("", tf.string))
+        body.set_argument(node, "filename", body.constant("", "string"))
 
 
 def _shrink_shuffle(body: Body, node: Any) -> None:
-    import tensorflow as tf
-
     size = body.argument(node, "buffer_size") if kind_of(node.op) in SHUFFLES else None
     if size is not None and size > LARGEST_SHUFFLE:
-        body.set_argument(node, "buffer_size", body.constant(LARGEST_SHUFFLE, tf.int64))
+        body.set_argument(node, "buffer_size", body.constant(LARGEST_SHUFFLE))
 
 
 def _fix_draw(body: Body, node: Any) -> None:
@@ -121,7 +111,7 @@ def _fix_draw(body: Body, node: Any) -> None:
     for key in kept:
         new.attr[key].CopyFrom(node.attr[key])
     if node.op != "RandomShuffle":
-        seed = body.constant([SEEDS[0], zlib.crc32(node.name.encode()) & 0x7FFFFFFF], tf.int32)
+        seed = body.constant([SEEDS[0], zlib.crc32(node.name.encode()) & 0x7FFFFFFF], "int32")
         position = 1 if node.op in ("RandomUniform", "RandomUniformInt", "RandomStandardNormal", "TruncatedNormal") else len(data)
         data.insert(position, seed)
         new.attr["Tseed"].type = tf.int32.as_datatype_enum
@@ -133,8 +123,6 @@ def _fix_draw(body: Body, node: Any) -> None:
 
 def _take(top: Body, name: str, most: int) -> None:
     """Nodes that read `name` get its first elements only."""
-    import tensorflow as tf
-
-    taken = top.add("TakeDataset", [top.tensor(name), top.constant(most, tf.int64)])
+    taken = top.add("TakeDataset", [top.tensor(name), top.constant(most)])
     set_elements(taken, elements_of(top.nodes[name]))
     top.redirect(name, top.tensor(taken.name), keep=[taken.name])

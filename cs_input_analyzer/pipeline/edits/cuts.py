@@ -38,16 +38,13 @@ class _CannotCutError(Exception):
     """The pipeline reads files in a way that the cut does not understand."""
 
 
-def source_only(dataset: Any, *, batch_size: int | None = None) -> Any:
-    """The pipeline cut after its readers: file listing, sharding, interleaving and reading, and nothing after them.
+def source_only(dataset: Any) -> Any:
+    """The pipeline cut after its readers, as raw records (file contents where a `map` reads whole files), with the options of
+    `dataset`.
 
-    Gives a `tf.data.Dataset` of the raw records (of file contents where a `map` reads whole files), with the options of `dataset`.
-    Repeats, shuffles, batches, caches, maps and filters after the readers are gone, also those inside the function of an
-    `interleave` or `flat_map`; those before them (of file names) stay. None where the graph reads no file (a generator, Python
-    code), or reads in a way that cannot be cut. Works in the process that made `dataset`, and as long as `dataset` lives.
-
-    `batch_size` puts that many records together: handed out one by one, 40 µs each, the hand-over and not the reader would be
-    measured. Records of unknown shape stay single.
+    What follows the readers is gone, also inside the function of an `interleave` or `flat_map`; what is before them (of file
+    names) stays. None where the graph reads no file, or reads in a way that cannot be cut. Works in the process that made
+    `dataset`, and as long as that lives.
     """
     text = GraphText.of(graph_def_of(dataset))
     cutter = _Cutter(functions=text.functions)
@@ -62,18 +59,13 @@ def source_only(dataset: Any, *, batch_size: int | None = None) -> Any:
         return None
     text.top.end_at(cut.tensor)
     text.functions |= {function.signature.name: function for function in cutter.made}
-    source = dataset_of(text.written(), spec_of(cut.elements), dataset.options())
-    if batch_size is None or any(shape.unknown_rank or any(dim.size < 0 for dim in shape.dim) for shape in cut.elements.shapes):
-        return source
-    return source.batch(batch_size)
+    return dataset_of(text.written(), spec_of(cut.elements), dataset.options())
 
 
 def prefix(dataset: Any, op: str) -> Any:
-    """The pipeline cut after one of its ops, named as in the PipelineGraph; with the options of `dataset`.
-
-    Elements are flat: a tuple of the tensors of an element, in flattening order. None for an op inside a function, or one that this
-    TensorFlow does not describe. Works in the process that made `dataset`, and as long as `dataset` lives.
-    """
+    """The pipeline cut after one of its ops, named as in the PipelineGraph, as flat tuples of tensors; with the options of
+    `dataset`. None for an op inside a function, or one that this TensorFlow does not describe. Works as long as `dataset`
+    lives."""
     graph_def = graph_def_of(dataset)
     name = top_nodes(graph_def).get(op)
     text = GraphText.of(graph_def)

@@ -38,19 +38,17 @@ _SILENT = ("metadata", SOURCE_NUMBER, "_output_shapes", "_input_shapes", "_user_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parting:
-    """Where the elements of two pipelines can be compared without their order: nodes before a shuffle without a seed, from which
-    on all ops are alike in both; or those that differ, where both may give any order by themselves.
+    """The nodes `original` and `edited` at which the elements of two pipelines can be compared without their order: before a
+    shuffle without a seed, from which on all ops are alike in both; or those that differ, where both may give any order by
+    themselves.
 
-    A shuffle before the difference is none of these. That of a list of files frees the order of the files; the records of one file
-    stay beside each other, in its order, and what looks at neighbours (a batch, a window, a scan) or takes the first ones gives
-    others where that changes. So behind the shuffle there may be batches, which draw lots there anyway, but nothing that shows
-    which element came first, as `take` does.
+    A shuffle before the difference is none of these: that of a list of files frees the order of the files and leaves the records
+    of each beside each other. Behind the shuffle there may be batches, which draw lots there anyway, but nothing that shows which
+    element came first, as `take` does.
 
-    Attributes:
-        original, edited: names of those nodes.
-        sources: names, in the one and in the other, of the nearest nodes before all differences that are alike and all that they
-            come from as well, so that a part of what they give can stand for all: every op after them, up to these nodes, gives of
-            each of their elements what it would give of it alone. None where there are none.
+    `sources`: the nearest nodes before all differences that are alike with all that they come from, where every op from them on
+    gives of each of their elements what it would give of it alone: a part of what they give can stand for all. None where there
+    are none.
     """
 
     original: str

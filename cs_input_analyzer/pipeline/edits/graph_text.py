@@ -134,14 +134,14 @@ class Body:
         self.nodes[name] = node
         return node
 
-    def constant(self, value: object, dtype: Any) -> str:
+    def constant(self, value: object, dtype: Any = "int64") -> str:
         """A new Const; the tensor that it is."""
         import tensorflow as tf
         from tensorflow.core.framework import attr_value_pb2
 
         attributes = {
             "dtype": attr_value_pb2.AttrValue(type=tf.dtypes.as_dtype(dtype).as_datatype_enum),
-            "value": attr_value_pb2.AttrValue(tensor=tf.make_tensor_proto(value, dtype)),
+            "value": attr_value_pb2.AttrValue(tensor=tf.make_tensor_proto(value, tf.dtypes.as_dtype(dtype))),
         }
         return self.tensor(self.add("Const", (), attributes).name, "output")
 

@@ -35,18 +35,12 @@ _HARMLESS = (
     *("PartitionedCall", "StatefulPartitionedCall", "If", "Case", "While", "NoOp", "CheckNumerics", "CheckNumericsV2"),
     *("StatelessRandomGetAlg", "GuaranteeConst", "DeepCopy", "Empty", "IsTensorFloat32Enabled", "DeviceIndex"),
 )
-# At the top: what TensorFlow makes to hold a copy of what a function captured.
-_TABLE_COPY = ("HashTableV2", "LookupTableImportV2")
 _VARIABLES = ("VarHandleOp", "AssignVariableOp", "ReadVariableOp")
 NONDETERMINISTIC_SOURCES = kinds_with("python") | {"Random"}
 
 
 def is_python(node: Any) -> bool:
     return node.op in PYTHON_OPS
-
-
-def is_seeded_draw(node: Any) -> bool:
-    return node.op in DRAWS and bool(node.attr["seed"].i or node.attr["seed2"].i)
 
 
 def state_in(nodes: Iterable[Any]) -> str | None:
@@ -62,7 +56,7 @@ def state_in(nodes: Iterable[Any]) -> str | None:
             return f"a custom op ({node.op})"
         if is_python(node):
             return f"Python ({node.op})"
-        if is_seeded_draw(node):
+        if node.op in DRAWS and (node.attr["seed"].i or node.attr["seed2"].i):
             return f"a random op with a seed ({node.op}), whose draws follow each other in order"
         if definition.is_stateful and node.op not in DRAWS and node.op not in _HARMLESS and not is_dataset_op(node.op):
             return f"a stateful op ({node.op})"
@@ -88,12 +82,8 @@ def use_own_state(text: GraphText) -> None:
     """Caches and shuffles of the graph get memory and generators of their own; else they share those of the dataset it is from."""
     for node in list(text.top.nodes.values()):
         for argument, maker in (("cache", "DummyMemoryCache"), ("seed_generator", "DummySeedGenerator")):
-            if is_dataset_op(node.op) and _has_resource(text.top, node, argument):
+            if is_dataset_op(node.op) and len(named_inputs(node).get(argument, [])) == 1:
                 text.top.set_argument(node, argument, text.top.tensor(text.top.add(maker, ()).name))
-
-
-def _has_resource(body: Body, node: Any, argument: str) -> bool:
-    return len(named_inputs(node).get(argument, [])) == 1
 
 
 def is_unseeded_shuffle(body: Body, node: Any) -> bool:

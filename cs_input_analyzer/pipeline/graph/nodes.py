@@ -10,11 +10,8 @@ _STRIPPED_HOST = "/device::0"
 
 
 def graph_def_of(dataset: Any, evaluated: Callable[[Any], bytes] = lambda tensor: tensor.numpy()) -> Any:
-    """The GraphDef of a dataset. The first version of the op takes stateful functions too, which the second refuses.
-
-    Args:
-        evaluated: gives the value of a tensor, where TensorFlow does not execute eagerly: `session.run`.
-    """
+    """The GraphDef of a dataset; `evaluated` gives the value of a tensor where TensorFlow does not execute eagerly. The
+    first version of the op takes stateful functions too, which the second refuses."""
     from tensorflow.core.framework import graph_pb2
     from tensorflow.python.ops import gen_dataset_ops
 

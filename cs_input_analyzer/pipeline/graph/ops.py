@@ -36,12 +36,8 @@ _MAX_LIST_VALUES = 8
 
 
 def ops_of(graph_def: Any, lines: Mapping[int, Source] | None = None, numbers: Mapping[str, int] | None = None) -> tuple[Op, ...]:
-    """All dataset ops of a GraphDef, sources first; nested ones stand before the op whose function holds them.
-
-    `lines` by serial number; `numbers` of nodes at the top that have none in their metadata.
-
-    An op that this TensorFlow does not know (a custom one) is listed by its name, with positional inputs.
-    """
+    """All dataset ops of a GraphDef, sources first; nested ones stand before the op whose function holds them. `lines` by
+    serial number; `numbers` of nodes at the top that have none in their metadata."""
     return tuple(reader_of(graph_def, lines or {}, numbers or {}).ops)
 
 

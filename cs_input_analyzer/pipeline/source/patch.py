@@ -16,8 +16,6 @@ from pathlib import PurePath
 from cs_input_analyzer.pipeline.source.statements import find_statement
 from cs_input_analyzer.records import Finding
 
-__all__ = ["FilePatch", "SourcePatch", "make_patch", "unified_diff"]
-
 _TOKENS = re.compile(r"\w+|\s+|.", re.DOTALL)
 CONTEXT_LINES = 3
 
@@ -156,11 +154,8 @@ def _parses(text: str) -> bool:
 
 
 def unified_diff(files: Sequence[FilePatch], root: PurePath) -> str:
-    """The patch as text, for `patch -p0` in the folder `root` as for `git apply` there: paths begin with `./`.
-
-    Raises:
-        ValueError: a file is not below `root`.
-    """
+    """The patch as text, for `patch -p0` in the folder `root` as for `git apply` there. Raises ValueError where a file is
+    not below it."""
     lines: list[str] = []
     for file in files:
         name = _quoted(f"./{PurePath(file.path).relative_to(root).as_posix()}")

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from importlib.metadata import distributions
 from typing import Any
 
-# A chain of twenty calls fits; of longer statements only the call at the line is kept.
+# A chain of twenty calls fits; the rest of a longer statement is cut off.
 LONGEST_CODE = 2000
 # `# csi: ignore` or `# csi: ignore=CSI103, CSI2`, also behind another comment.
 _COMMENT = re.compile(r"#\s*csi:\s*ignore\b(?:\s*=\s*(?P<codes>[A-Za-z]\w*(?:\s*,\s*[A-Za-z]\w*)*))?", re.IGNORECASE)
@@ -31,14 +31,9 @@ _PARTS_OF_NO_HEAD = (*_BLOCKS, "handlers", "cases", "decorator_list")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """One statement of a file.
-
-    Attributes:
-        code: as written, with the indentation of its first line; of a compound statement (`for`, `with`) the head alone.
-        begin, end: where `code` stands in the text of the file, in characters.
-        first_line, last_line: counted from 1.
-        ignored: codes of rules, or prefixes of them, that comments on these lines switch off.
-    """
+    """One statement of a file, as written with the indentation of its first line; of a compound one (`for`, `with`) the head
+    alone. `begin`, `end`: characters of the file; `ignored`: codes of rules, or prefixes of them, that comments on its lines
+    switch off."""
 
     code: str
     begin: int
@@ -49,10 +44,7 @@ class Statement:
 
 
 def code_at(source: str | None) -> tuple[str | None, tuple[str, ...]]:
-    """The code of a statement, given as `path:line`, and the rules ignored there; (None, ()) where it cannot be read.
-
-    A statement longer than LONGEST_CODE is given by the call on that line alone, and cut where that is too long as well.
-    """
+    """The code of a statement (cut where it is very long), by `path:line`, and the rules ignored there; (None, ()) without."""
     path, _, line = (source or "").rpartition(":")
     if not path or not line.isdigit():
         return None, ()
@@ -62,16 +54,12 @@ def code_at(source: str | None) -> tuple[str | None, tuple[str, ...]]:
         return None, ()
     if len(found.code) <= LONGEST_CODE:
         return found.code, found.ignored
-    call = _call_at(text, int(line))
-    is_short = call is not None and len(call) <= LONGEST_CODE
-    return (call if is_short else f"{found.code[: LONGEST_CODE - 1]}…"), found.ignored
+    return f"{found.code[: LONGEST_CODE - 1]}…", found.ignored
 
 
 def find_statement(text: str, line: int) -> Statement | None:
-    """The innermost statement of a Python file that stands on a line; None where there is none, or the file does not parse.
-
-    Several on one line, `a = 1; b = 2`, are one.
-    """
+    """The innermost statement of a Python file on a line (several, `a = 1; b = 2`, are one); None where there is none, or
+    the file does not parse."""
     file = _read(text)
     found = _innermost(file.statements, line)
     if not found:
@@ -167,23 +155,6 @@ def _nodes_of(part: object) -> Iterator[Any]:
     for node in part if isinstance(part, list) else [part]:
         if isinstance(node, ast.AST):
             yield from ast.walk(node)
-
-
-def _call_at(text: str, line: int) -> str | None:
-    """Of a chain of calls, the one whose method name stands on a line, from its dot on; None unless it is the only one there."""
-    file = _read(text)
-    calls = [
-        node
-        for statement in _innermost(file.statements, line)
-        for node in ast.walk(statement)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.end_lineno == line
-    ]
-    if len(calls) != 1 or not isinstance(calls[0].func, ast.Attribute):
-        return None
-    name, call = calls[0].func, calls[0]
-    end_of_name = file.offset(line, name.end_col_offset or 0)
-    begin = text.rfind(".", 0, end_of_name - len(name.attr) + 1)
-    return text[begin : file.offset(call.end_lineno or line, call.end_col_offset or 0)]
 
 
 def is_installed(filename: str) -> bool:

@@ -3,11 +3,12 @@
 Workers whose target is a script run it up to there; `worker.script_run` runs it once before, to find all the places there are.
 """
 
+from cs_input_analyzer.planning.train_command import is_python
 from cs_input_analyzer.worker.capture.entry_points import LOOKED_FOR
 from cs_input_analyzer.worker.capture.imports import innermost, missing_advice, standing_in
 from cs_input_analyzer.worker.capture.interceptor import Interceptor
 from cs_input_analyzer.worker.capture.run_script import NotReachedError, beside_scripts, captured, run_script
-from cs_input_analyzer.worker.capture.script import Script, from_command, is_python, is_script, other_python, parse_script
+from cs_input_analyzer.worker.capture.script import Script, from_command, is_script, other_python, parse_script
 from cs_input_analyzer.worker.capture.stand_ins import setting_up
 
 __all__ = [

@@ -22,8 +22,6 @@ from cs_input_analyzer.worker.capture.interceptor import FirstElement, Intercept
 from cs_input_analyzer.worker.capture.source_checks import is_shape_peek
 from cs_input_analyzer.worker.capture.stand_ins import Blank, NoResult, StandIn
 
-__all__ = ["LOOKED_FOR", "patched_entry_points", "patched_one_shot_iterators"]
-
 LOOKED_FOR = (
     "train, compile or evaluate of an Estimator, train_and_evaluate, Keras' fit, evaluate or predict, a loop over a "
     "tf.data.Dataset or iter() of one, make_one_shot_iterator, a strategy's experimental_distribute_dataset"
@@ -92,41 +90,24 @@ class _EntryPoints:
 
     def _estimators(self, module: ModuleType) -> None:
         """Of packages that are installed."""
-        modes: dict[str, Mode] = {"train": "train", "compile": "train", "evaluate": "eval", "predict": "eval"}
         for name, value in list(vars(module).items()):
             if inspect.isclass(value) and "Estimator" in name:
-                for call in [call for call in modes if call in vars(value)]:
-                    self._replace(value, call, self._method(call, modes[call]))
+                for call in [call for call in estimators.CALLS if call in vars(value)]:
+                    self._replace(value, call, estimators.reporting(call))
             elif name == "train_and_evaluate" and callable(value):
                 self._replace(module, name, estimators.train_and_evaluate)
-
-    def _method(self, call: str, mode: Mode) -> Callable[..., Any]:
-        def method(estimator: Any, input_fn: Any = None, *args: Any, **kwargs: Any) -> Any:
-            self.estimator_called(estimator, call, input_fn, "eval" if kwargs.get("mode") == "eval" else mode)
-            return {} if call == "evaluate" else estimator if call != "predict" else iter(())
-
-        return method
 
     # --- Keras -----------------------------------------------------------------------------------------------------------
 
     def _keras(self, model: Any) -> None:
-        def fit(model: Any, x: Any = None, *args: Any, **kwargs: Any) -> Any:
-            self._interceptor.reach("fit", f"{type(model).__name__}.fit", self._taken(x))
-            if kwargs.get("validation_data") is not None:
-                self._interceptor.reach("evaluate", "validation_data of fit", self._taken(kwargs["validation_data"]), "eval")
-            return NoResult()
+        def reporting(name: str, kind: Any, mode: Mode) -> Callable[..., Any]:
+            def method(model: Any, x: Any = None, *args: Any, **kwargs: Any) -> Any:
+                self._interceptor.reach(kind, f"{type(model).__name__}.{name}", self._taken(x), mode)
+                if name == "fit" and kwargs.get("validation_data") is not None:
+                    self._interceptor.reach("evaluate", "validation_data of fit", self._taken(kwargs["validation_data"]), "eval")
+                return NoResult()
 
-        def evaluate(model: Any, x: Any = None, *args: Any, **kwargs: Any) -> Any:
-            self._interceptor.reach("evaluate", f"{type(model).__name__}.evaluate", self._taken(x), "eval")
-            return NoResult()
-
-        def predict(model: Any, x: Any = None, *args: Any, **kwargs: Any) -> Any:
-            self._interceptor.reach("predict", f"{type(model).__name__}.predict", self._taken(x), "eval")
-            return NoResult()
-
-        def on_batch(model: Any, x: Any = None, *args: Any, **kwargs: Any) -> Any:
-            self._interceptor.reach("fit", f"{type(model).__name__}.train_on_batch", self._taken(x))
-            return NoResult()
+            return method
 
         compiled = model.compile
 
@@ -135,9 +116,9 @@ class _EntryPoints:
             if not any(isinstance(value, Blank) for value in (*args, *kwargs.values())):
                 compiled(model, *args, **kwargs)
 
-        for method in (compile, fit, evaluate, predict):
-            self._replace(model, method.__name__, method)
-        self._replace(model, "train_on_batch", on_batch)
+        self._replace(model, "compile", compile)
+        for name, kind in {"fit": "fit", "train_on_batch": "fit", "evaluate": "evaluate", "predict": "predict"}.items():
+            self._replace(model, name, reporting(name, kind, "train" if kind == "fit" else "eval"))
 
     # --- TensorFlow ------------------------------------------------------------------------------------------------------
 
@@ -233,11 +214,8 @@ class _EntryPoints:
             return NoData(self._interceptor, dataset)
 
         def from_function(strategy: Any, dataset_fn: Any, options: Any = None) -> Any:
-            def of_context(input_context: Any) -> Any:
-                return dataset_fn(input_context)
-
             call = f"{type(strategy).__name__}.distribute_datasets_from_function"
-            self._interceptor.reach("distribute", call, self._taken(of_context))
+            self._interceptor.reach("distribute", call, self._taken(lambda input_context: dataset_fn(input_context)))
             return NoData(self._interceptor, NoResult())
 
         self._replace(base, "experimental_distribute_dataset", distribute)

@@ -12,8 +12,6 @@ from typing import Any
 from cs_input_analyzer.records import Mode
 from cs_input_analyzer.worker.capture.stand_ins import Blank
 
-__all__ = ["KNOWN", "OnCall", "listening", "params_of", "train_and_evaluate"]
-
 # (estimator, name of the call, input function, mode)
 OnCall = Callable[[Any, str, Any, Mode], None]
 # The innermost one is called. Not kept by the classes: a user's module holds those for as long as the process lives.
@@ -35,26 +33,26 @@ def _report(estimator: Any, call: str, input_fn: Any, mode: Mode) -> None:
         _listeners[-1](estimator, call, input_fn, mode)
 
 
+CALLS: dict[str, Mode] = {"train": "train", "compile": "train", "evaluate": "eval", "predict": "eval"}
+
+
+def reporting(call: str) -> Callable[..., Any]:
+    """A method of Estimators that only reports that it would take data."""
+
+    def method(estimator: Any, input_fn: Any = None, *args: Any, **kwargs: Any) -> Any:
+        is_eval = any(isinstance(value, str) and value == "eval" for value in (*args, kwargs.get("mode")))
+        _report(estimator, call, input_fn, "eval" if is_eval else CALLS[call])
+        return {} if call == "evaluate" else iter(()) if call == "predict" else estimator
+
+    return method
+
+
 class Estimator(Blank):
     def __init__(self, model_fn: Any = None, model_dir: Any = None, config: Any = None, params: Any = None, **others: Any) -> None:
         vars(self).update(others, model_fn=model_fn, model_dir=model_dir, params=params)
         self.config = config if config is not None else self._next(".config")
 
-    def train(self, input_fn: Any = None, *args: Any, **kwargs: Any) -> Any:
-        _report(self, "train", input_fn, "train")
-        return self
-
-    def compile(self, input_fn: Any = None, validate_only: Any = False, mode: Any = "train", **kwargs: Any) -> Any:
-        _report(self, "compile", input_fn, "eval" if mode == "eval" else "train")
-        return self
-
-    def evaluate(self, input_fn: Any = None, *args: Any, **kwargs: Any) -> Any:
-        _report(self, "evaluate", input_fn, "eval")
-        return {}
-
-    def predict(self, input_fn: Any = None, *args: Any, **kwargs: Any) -> Any:
-        _report(self, "predict", input_fn, "eval")
-        return iter(())
+    train, compile, evaluate, predict = map(reporting, CALLS)
 
     def train_and_evaluate(self, *args: Any, **kwargs: Any) -> Any:
         specs = [one for one in [*args, *kwargs.values()] if hasattr(one, "input_fn") or callable(one)]

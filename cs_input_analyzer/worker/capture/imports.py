@@ -24,8 +24,6 @@ from cs_input_analyzer.worker.capture.estimators import KNOWN
 from cs_input_analyzer.worker.capture.source_checks import expects_import_error
 from cs_input_analyzer.worker.capture.stand_ins import StandIn, made_for
 
-__all__ = ["innermost", "is_vendors", "missing_advice", "patching_on_import", "standing_in"]
-
 _ATTRIBUTE = "estimator"
 _SHRINKING = ("tensorflow", "keras")
 _VENDORS = ("cerebras", "tensorflow_estimator")
@@ -48,12 +46,8 @@ def patching_on_import(is_wanted: Callable[[str], bool], patch: Callable[[Module
 
 @contextmanager
 def standing_in(named: Sequence[str], on_stub: Callable[[str], None]) -> Iterator[None]:
-    """While open, missing modules have stand-ins.
-
-    Args:
-        named: packages for which the user wants stand-ins where they are not installed.
-        on_stub: called with the name of each such module of which something is used, at each use.
-    """
+    """While open, missing modules have stand-ins; of packages other than TensorFlow's and the vendor's those that are
+    `named`. `on_stub` is called with the name of each such module at each use."""
     # Loaded before they are looked at: `import tensorflow.compat.v1` makes another module than `tf.compat.v1` was until then.
     homes = [importlib.import_module(name) for name in ("tensorflow", "tensorflow.compat.v1", "tensorflow.compat.v2")]
     finder = _StandInFinder(tuple(named), on_stub)
@@ -112,7 +106,10 @@ class _StandInFinder(MetaPathFinder, Loader):
             return not (is_question and name.partition(".")[0] == "cerebras")
         if name.partition(".")[0] not in _SHRINKING or "." not in name or importer is None or is_question:
             return False
-        return _is_users(importer) and not expects_import_error(importer.f_code.co_filename, importer.f_lineno)
+        # Packages try for modules that they can do without, TensorFlow among them.
+        return is_users_own(importer.f_code.co_filename) and not expects_import_error(
+            importer.f_code.co_filename, importer.f_lineno
+        )
 
     def create_module(self, spec: Any) -> ModuleType:
         return StandIn(spec.name, KNOWN, self._on_stub)
@@ -141,11 +138,6 @@ def _importer(frame: FrameType | None) -> FrameType | None:
     while frame is not None and frame.f_globals.get("__name__") in _IMPORTING:
         frame = frame.f_back
     return frame
-
-
-def _is_users(frame: FrameType) -> bool:
-    """Whether the code is the user's own: packages try for modules that they can do without, TensorFlow among them."""
-    return is_users_own(frame.f_code.co_filename)
 
 
 class _PatchingFinder(MetaPathFinder):

@@ -24,8 +24,6 @@ from cs_input_analyzer.pipeline.graph import where_built
 from cs_input_analyzer.pipeline.source.statements import code_at
 from cs_input_analyzer.records import CaptureCandidate, CaptureKind, Mode
 
-__all__ = ["FirstElement", "Interceptor", "NoData", "Taken", "audit"]
-
 # A place that is passed so often is a loop that waits for a number of steps, which will never be reached.
 MOST_PASSES = 1000
 _ASKING = ("FOR_ITER", "SEND", "YIELD_FROM")
@@ -48,14 +46,9 @@ class Taken:
 
 
 class Interceptor:
-    """Records where one run of a script would consume data, and ends the script there or later.
-
-    Args:
-        leave: called with the reason where the script ends; it must not return.
-        wanted: number of the candidate at which the script ends; None: it goes on, as far as `is_isolated` allows.
-        on_candidate: called with each candidate as it is found.
-        is_isolated: whether what the script writes goes to private copies.
-    """
+    """Records where one run of a script would consume data, and ends the script there or later. `leave` ends it and must not
+    return; `wanted`: number of the candidate at which it ends, None to go on as far as `is_isolated` (private copies of
+    files) allows."""
 
     def __init__(
         self,

@@ -20,9 +20,6 @@ from cs_input_analyzer.worker.capture.entry_points import patched_entry_points, 
 from cs_input_analyzer.worker.capture.interceptor import Interceptor, Taken, audit
 from cs_input_analyzer.worker.capture.script import Script, parse_script
 
-__all__ = ["NotReachedError", "beside_scripts", "captured", "run_script"]
-
-
 # Signals the main thread to stand still. The default action of this signal is to ignore it.
 STILL = signal.SIGURG
 _jobs: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
@@ -50,10 +47,8 @@ def _do_jobs() -> NoReturn:
 
 
 def captured(target: str) -> Any:
-    """The Dataset that a script would have taken its data from, or a function that gives it; `target` as `Script.target`.
-
-    To be called in what runs `beside_scripts`. Raises what the script raises, and NotReachedError.
-    """
+    """The Dataset that a script would have taken its data from, or a function that gives it; to be called in what runs
+    `beside_scripts`. Raises what the script raises, and NotReachedError."""
     if not _main:
         raise RuntimeError("a script is captured only beside the thread that runs it")
     script, pid = parse_script(target), os.getpid()
@@ -92,11 +87,8 @@ def captured(target: str) -> Any:
 
 
 def run_script(script: Script, interceptor: Interceptor, undone: ExitStack) -> None:
-    """Runs the script in this process, until its end. Raises what it raises, SystemExit too.
-
-    `undone` is to be closed after it: until then calls that take data report to the interceptor. Modules that the script lacks are
-    the caller's task. The script stays this process's `__main__`, which what was captured may need.
-    """
+    """Runs the script in this process, as its `__main__`, until its end. Raises what it raises, SystemExit too. Until
+    `undone` is closed, calls that take data report to the interceptor."""
     audit()
     undone.enter_context(interceptor.running())
     undone.enter_context(patched_entry_points(interceptor))

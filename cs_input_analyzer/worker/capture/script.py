@@ -14,8 +14,6 @@ from pathlib import Path
 from cs_input_analyzer.errors import TargetError
 from cs_input_analyzer.planning.train_command import is_python
 
-__all__ = ["Script", "from_command", "is_python", "is_script", "other_python", "parse_script"]
-
 PREFIX = "script:"
 # By the presence of this module a script sees that weights are streamed; that is what `python-ws` is for.
 _STREAMING = "tfwse"
@@ -26,14 +24,8 @@ _VALUED = ("-W", "-X")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """A command that runs a script, and which of its calls that take data is meant.
-
-    Attributes:
-        number: of the candidate, from 1; None while they are being looked for.
-        python: what Python was called, without its folder.
-        file: the script as typed; None where `module` was given, as after `-m`.
-        arguments: what the script gets, as they are.
-    """
+    """A command that runs a script, by its `file` or `module`, and the number of the call that is meant, None while they are
+    looked for."""
 
     number: int | None = None
     python: str

@@ -5,8 +5,6 @@ from __future__ import annotations
 import ast
 import linecache
 
-__all__ = ["expects_import_error", "is_shape_peek"]
-
 _LOOPS = (ast.For, ast.AsyncFor, ast.While, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _CATCHING = ("ImportError", "ModuleNotFoundError", "Exception", "BaseException")
 

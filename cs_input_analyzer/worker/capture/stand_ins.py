@@ -15,8 +15,6 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any, NoReturn
 
-__all__ = ["Blank", "NoResult", "StandIn", "StandInError", "is_dunder", "made_for", "setting_up"]
-
 AUTOTUNE = -1
 # An origin is a text for people; `a.b(...).c(...)` of a long chain, or of a loop, tells no more than its beginning.
 LONGEST_ORIGIN = 80
@@ -99,35 +97,6 @@ class Blank(metaclass=_HasEveryAttribute):
 
     # --- a value that is asked for ---------------------------------------------------------------------------------------
 
-    def __int__(self) -> int:
-        _refuse(self, "a whole number")
-
-    def __index__(self) -> int:
-        _refuse(self, "a whole number (a size, a count, an index)")
-
-    def __float__(self) -> float:
-        _refuse(self, "a number")
-
-    def __complex__(self) -> complex:
-        _refuse(self, "a number")
-
-    def __len__(self) -> int:
-        _refuse(self, "something that has a length")
-
-    def __fspath__(self) -> str:
-        _refuse(self, "a path")
-
-    def __array__(self, *args: Any, **kwargs: Any) -> Any:
-        _refuse(self, "an array")
-
-    def __tf_tensor__(self, *args: Any, **kwargs: Any) -> Any:
-        _refuse(self, "a tensor")
-
-    def __lt__(self, other: object) -> bool:
-        _refuse(self, "a number to compare")
-
-    __le__ = __gt__ = __ge__ = __lt__
-
     def __iter__(self) -> Iterator[Any]:
         caller = sys._getframe(1)
         is_loop = dis.opname[caller.f_code.co_code[caller.f_lasti]] == "GET_ITER"
@@ -153,10 +122,24 @@ def _same(blank: Blank, *_: object) -> Any:
     return blank
 
 
-for _name in _ARITHMETIC:
-    setattr(Blank, f"__{_name}__", _same)
-    setattr(Blank, f"__r{_name}__", _same)
-for _name in ("neg", "pos", "abs", "invert", "round"):
+def _refusing(what: str) -> Callable[..., NoReturn]:
+    return lambda blank, *args, **kwargs: _refuse(blank, what)
+
+
+_REFUSED = {
+    "a whole number": ("int",),
+    "a whole number (a size, a count, an index)": ("index",),
+    "a number": ("float", "complex"),
+    "something that has a length": ("len",),
+    "a path": ("fspath",),
+    "an array": ("array",),
+    "a tensor": ("tf_tensor",),
+    "a number to compare": ("lt", "le", "gt", "ge"),
+}
+for _what, _names in _REFUSED.items():
+    for _name in _names:
+        setattr(Blank, f"__{_name}__", _refusing(_what))
+for _name in (*_ARITHMETIC, *(f"r{_name}" for _name in _ARITHMETIC), "neg", "pos", "abs", "invert", "round"):
     setattr(Blank, f"__{_name}__", _same)
 
 
@@ -179,12 +162,8 @@ class NoResult(Blank):
 
 
 class StandIn(ModuleType):
-    """A module that has every name: a class where it begins with a capital letter, something that does nothing else.
-
-    Args:
-        known: names that are more than that.
-        on_use: called with the name of the module whenever something of it is used.
-    """
+    """A module that has every name: a class where it begins with a capital letter, something that does nothing else; those
+    in `known` are more than that. `on_use` is called with the name of the module whenever something of it is used."""
 
     def __init__(self, name: str, known: dict[str, Any], on_use: Callable[[str], None]) -> None:
         super().__init__(name)

@@ -1,0 +1,221 @@
+"""Edits of a single op, and of what stands behind it: of each kind what it does to the graph, and to the user's statement.
+
+The function of a kind changes the graph, or says why it cannot. That with `_source` gives the changed statement, None where that
+cannot be said for sure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cs_input_analyzer.pipeline.edits import traits
+from cs_input_analyzer.pipeline.edits.statement import number_text, with_calls, with_reads
+from cs_input_analyzer.pipeline.edits.work import (
+    FUNCTION_KEPT,
+    ORDER_IS_PROMISED,
+    EditError,
+    Work,
+    become,
+    inputs_with,
+    insert_after,
+    number_of,
+    refuse_shuffle,
+    refuse_state,
+    refuse_unrepeatable,
+    set_number,
+)
+from cs_input_analyzer.pipeline.graph import AUTOTUNE
+from cs_input_analyzer.pipeline.lineage import freeing_shuffle, upstream
+from cs_input_analyzer.pipeline.op_kinds import FILE_READERS, INTERLEAVES, KEEPERS, REPEATS, kind_of, method_of
+from cs_input_analyzer.pipeline.op_traits import call_number, freezes_only_mixing, is_made_by_reader
+from cs_input_analyzer.pipeline.op_traits import method_of as method_of_op
+from cs_input_analyzer.pipeline.source.code import (
+    argument_of,
+    count_calls,
+    with_argument,
+    with_call_after,
+    with_method,
+    without_argument,
+)
+from cs_input_analyzer.pipeline.threads import inside
+from cs_input_analyzer.records import Edit, Op
+
+# What TensorFlow's readers take where nothing is said.
+DEFAULT_BUFFER_BYTES = 256 * 2**10
+
+
+def set_parallelism(work: Work, edit: Edit) -> None:
+    """Another number of parallel calls."""
+    body, node = work.find(edit.op)
+    parallel = body.argument(node, "num_parallel_calls")
+    if parallel is None:
+        raise EditError(f"{edit.op} has no constant number of parallel calls")
+    if parallel == 1:
+        refuse_state(work, edit.op, node, "run in parallel")
+    cycle = body.argument(node, "cycle_length")
+    if cycle is not None and 0 < cycle < number_of(edit):
+        raise EditError(f"{edit.op} cannot make {edit.value} calls at once: it opens {cycle} inputs")
+    if cycle == AUTOTUNE and not work.order_is_moot(body, node):
+        raise EditError(
+            f"{edit.op} opens as many inputs as calls are made, and the order, which nothing shuffles, follows from that"
+        )
+    set_number(body, node, "num_parallel_calls", number_of(edit))
+
+
+def parallelize(work: Work, edit: Edit) -> None:
+    """The same op, with several calls at a time."""
+    body, node = work.find(edit.op)
+    kind = kind_of(node.op)
+    calls = body.constant(number_of(edit))
+    if kind == "Map":
+        refuse_state(work, edit.op, node, "run in parallel")
+        if node.attr["force_synchronous"].b:
+            raise EditError(f"{edit.op} has to stay serial")
+        kept = (*FUNCTION_KEPT, "use_inter_op_parallelism", "preserve_cardinality")
+        become(body, node, "ParallelMapDatasetV2", inputs_with(node, calls), kept)
+    elif kind == "Batch":
+        own = ("parallel_copy", "output_types", "output_shapes", "metadata")
+        become(body, node, "ParallelBatchDataset", [*node.input[:2], calls, *node.input[2:]], own)
+    elif kind == "Interleave":
+        refuse_state(work, edit.op, node, "run in parallel")
+        cycle = body.argument(node, "cycle_length")
+        if edit.value is not None and (cycle is None or 0 < cycle < edit.value):
+            raise EditError(f"{edit.op} cannot make {edit.value} calls at once: it opens {cycle} inputs")
+        if cycle == AUTOTUNE and not work.order_is_moot(body, node):
+            raise EditError(
+                f"{edit.op} opens as many inputs as TensorFlow likes, which are others in parallel, and nothing shuffles them"
+            )
+        tuned = [body.constant(AUTOTUNE), body.constant(AUTOTUNE), calls]
+        become(body, node, "ParallelInterleaveDatasetV4", inputs_with(node, *tuned), FUNCTION_KEPT)
+    else:
+        raise EditError(f"{edit.op} is no serial map, batch or interleave")
+
+
+def calls_source(code: str, op: Op, ops: Sequence[Op], edit: Edit) -> str | None:
+    return with_calls(code, op, ops, number_text(edit))
+
+
+def set_cycle_length(work: Work, edit: Edit) -> None:
+    """Another number of inputs that an interleave reads in turn."""
+    body, node = work.find(edit.op)
+    if kind_of(node.op) not in INTERLEAVES:
+        raise EditError(f"{edit.op} has no cycle length")
+    if not work.order_is_moot(body, node):
+        raise EditError(ORDER_IS_PROMISED.format(edit.op))
+    if edit.value is None and node.op.startswith("Legacy"):
+        raise EditError(f"{edit.op} reads a given number of files at once, which TensorFlow cannot tune")
+    refuse_state(work, edit.op, node, "run for other inputs at a time")
+    parallel = body.argument(node, "num_parallel_calls")
+    if parallel is not None and edit.value is not None and parallel > edit.value:
+        raise EditError(f"{edit.op} makes {parallel} calls at once: it must open as many inputs")
+    set_number(body, node, "cycle_length", number_of(edit))
+
+
+def set_cycle_length_source(code: str, op: Op, ops: Sequence[Op], edit: Edit) -> str | None:
+    if is_made_by_reader(op, ops):
+        return with_reads(code, op, ops, number_text(edit))
+    return with_argument(code, "interleave", "cycle_length", number_text(edit), nth=call_number(op, ops))
+
+
+def set_buffer(work: Work, edit: Edit) -> None:
+    """Another buffer of a prefetch, in elements, or of a reader, in bytes."""
+    body, node = work.find(edit.op)
+    kind = kind_of(node.op)
+    if kind != "Prefetch" and kind not in FILE_READERS:
+        raise EditError(f"{edit.op} is neither a prefetch nor a reader; the buffer of a shuffle decides the order")
+    if body.argument(node, "buffer_size") is None:
+        raise EditError(f"{edit.op} has no constant buffer size")
+    if kind != "Prefetch" and edit.value is None:
+        raise EditError(f"the buffer of {edit.op} is a number of bytes, which TensorFlow cannot tune")
+    set_number(body, node, "buffer_size", number_of(edit))
+
+
+def set_buffer_source(code: str, op: Op, ops: Sequence[Op], edit: Edit) -> str | None:
+    """Of a reader only where the user gave a buffer: one that is the default is left out again."""
+    nth, method = call_number(op, ops), method_of(op.kind)
+    if op.kind == "Prefetch":
+        return with_argument(code, method, "buffer_size", number_text(edit), nth=nth)
+    if nth is not None or edit.value is None or argument_of(code, method, "buffer_size") is None:
+        return None
+    if edit.value == DEFAULT_BUFFER_BYTES:
+        return without_argument(code, method, "buffer_size")
+    return with_argument(code, method, "buffer_size", f"{edit.value >> 20} << 20")
+
+
+def interleave(work: Work, edit: Edit) -> None:
+    """A `flat_map` becomes an `interleave`, which opens its inputs ahead, and several at a time where their order is moot."""
+    body, node = work.find(edit.op)
+    if kind_of(node.op) != "FlatMap":
+        raise EditError(f"{edit.op} is no flat_map")
+    refuse_state(work, edit.op, node, "run side by side")
+    is_moot = work.order_is_moot(body, node)
+    if edit.value is not None and edit.value > 1 and not is_moot:
+        raise EditError(ORDER_IS_PROMISED.format(edit.op))
+    cycle = number_of(edit) if is_moot else 1
+    own = [cycle, 1, AUTOTUNE, AUTOTUNE, number_of(edit)]  # cycle, block, two buffers, calls at once
+    become(body, node, "ParallelInterleaveDatasetV4", inputs_with(node, *map(body.constant, own)), FUNCTION_KEPT)
+
+
+def interleave_source(code: str, op: Op, ops: Sequence[Op], edit: Edit) -> str | None:
+    """A reader of several files takes a number of reads instead, which mixes its files."""
+    is_moot = freeing_shuffle(op, ops) is not None
+    if is_made_by_reader(op, ops):
+        return with_reads(code, op, ops, number_text(edit)) if is_moot else None
+    changed = with_method(code, "flat_map", "interleave", nth=call_number(op, ops))
+    if changed is None or count_calls(changed, "interleave") != 1:
+        return None
+    if edit.value is not None or not is_moot:
+        changed = with_argument(changed, "interleave", "cycle_length", str(edit.value or 1))
+    return with_argument(changed, "interleave", "num_parallel_calls", number_text(edit))
+
+
+def insert_prefetch(work: Work, edit: Edit) -> None:
+    body, node = work.find(edit.op)
+    if any(kind_of(other.op) == "Prefetch" for other in (node, *body.readers_of(node.name))):
+        raise EditError(f"there is a prefetch after {edit.op} already")
+    insert_after(body, node, "PrefetchDataset", [body.constant(number_of(edit))])
+
+
+def insert_prefetch_source(code: str, op: Op, ops: Sequence[Op], edit: Edit) -> str | None:
+    return with_call_after(code, method_of_op(op), f"prefetch({number_text(edit)})", nth=call_number(op, ops))
+
+
+def insert_cache(work: Work, edit: Edit) -> None:
+    """One more `cache`, in memory."""
+    body, node = work.find(edit.op)
+    if work.places[edit.op].function is not None:
+        raise EditError(f"{edit.op} is inside a function: each of its datasets would fill a cache of its own")
+    for other in (node, *body.upstream(node)):
+        kind = kind_of(other.op)
+        if kind in REPEATS and body.argument(other, "count") != 1:
+            raise EditError(f"what reaches a cache after {edit.op} is repeated: it would be kept many times, or without end")
+        refuse_shuffle(body, edit.op, other)
+        endless = traits.endless_inside(work.text, other)
+        if endless is not None:
+            raise EditError(f"what reaches a cache after {edit.op} is repeated by {endless} inside a function, maybe without end")
+        if kind in KEEPERS and other is node:
+            raise EditError(f"{edit.op} keeps its elements already")
+        refuse_unrepeatable(work, edit.op, other)
+    if any(kind_of(other.op) == "Cache" for other in body.downstream(node)):
+        raise EditError(f"there is a cache after {edit.op} already")
+    memory = body.tensor(body.add("DummyMemoryCache", ()).name)
+    insert_after(body, node, "CacheDatasetV2", [body.constant("", "string"), memory])
+
+
+def insert_cache_source(code: str, op: Op, ops: Sequence[Op], edit: Edit) -> str | None:
+    """None where the cache would freeze the only mixing that there is."""
+    if freezes_only_mixing(op, (*upstream(op, ops), *inside(op, ops), op), ops):
+        return None
+    return with_call_after(code, method_of_op(op), "cache()", nth=call_number(op, ops))
+
+
+def use_private_threads(work: Work, edit: Edit) -> None:
+    """A thread pool of the dataset's own, with that many threads."""
+    if edit.value is None:
+        raise EditError("a private thread pool needs a number of threads")
+    work.private_threads = number_of(edit)
+
+
+def no_source(code: str, op: Op, ops: Sequence[Op], edit: Edit) -> str | None:
+    """The options of a dataset stand in no one place of the source."""
+    return None
