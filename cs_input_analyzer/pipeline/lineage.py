@@ -42,12 +42,10 @@ def is_random_order(op: Op) -> bool:
 
 
 def freeing_shuffle(op: Op, ops: Sequence[Op]) -> Op | None:
-    """The shuffle that leaves nothing to tell of the order in which `op` gives its elements; None where that order shows.
-
-    It has no seed, comes after `op` (one of the names of files before it mixes no records), and nothing between the two depends on
-    which elements are neighbours: a shuffle of batches mixes no records either. Behind it they may be put together, as any would
-    meet there, but a `take` shows which came first.
-    """
+    """The shuffle that leaves nothing to tell of the order in which `op` gives its elements; None where that order shows. It
+    has no seed, comes after `op` (one of the names of files before it mixes no records), and nothing between the two depends on
+    which elements are neighbours: a shuffle of batches mixes no records either. Behind it they may be put together, as any
+    would meet there, but a `take` shows which came first."""
     by_name = {other.name: other for other in ops}
     found: Op | None = None
     while True:
@@ -69,10 +67,8 @@ def freeing_shuffle(op: Op, ops: Sequence[Op]) -> Op | None:
 
 
 def without_end(ops: Sequence[Op]) -> dict[str, Op]:
-    """The ops whose elements never end, by name; for each the `repeat` that makes it so.
-
-    A `take` ends what comes to it, and what joins several inputs is taken to end with the first of them.
-    """
+    """The ops whose elements never end, by name; for each the `repeat` that makes it so. A `take` ends what comes to it, and
+    what joins several inputs is taken to end with the first of them."""
     found: dict[str, Op] = {}
     read = {name for op in ops for name in op.inputs}
     for op in ops:  # inputs come first, and what is inside an op before it

@@ -111,11 +111,9 @@ def option(ops: Sequence[Op], name: str) -> Scalar | tuple[Scalar, ...]:
 
 
 def why_not_parallelized(op: Op, ops: Sequence[Op]) -> str | None:
-    """Why TensorFlow leaves a `map` on one thread; None where it makes it parallel by itself.
-
-    Seen with TensorFlow 2.21: `map_parallelization` is on by default and takes maps at the top whose functions are stateless; it
-    leaves those that draw random numbers, look up tables, read variables or call Python.
-    """
+    """Why TensorFlow leaves a `map` on one thread; None where it makes it parallel by itself. Seen with TensorFlow 2.21:
+    `map_parallelization` is on by default and takes maps at the top whose functions are stateless; it leaves those that draw
+    random numbers, look up tables, read variables or call Python."""
     if op.within is not None:
         return "it is inside another op's function"
     if option(ops, "autotune.enabled") is False:
@@ -227,10 +225,8 @@ def reader_call(op: Op, ops: Sequence[Op]) -> str | None:
 
 def call_number(op: Op, ops: Sequence[Op]) -> int | None:
     """Which call of its method in its statement made an op, for the edits of `source.code`; None where there is one such call.
-
-    A number that no call has (-1) where the statement's calls and the pipeline's ops do not match one to one: a call in a loop, or
-    in a function that was called twice, makes several ops, and what changes it changes all of them.
-    """
+    A number that no call has (-1) where the statement's calls and the pipeline's ops do not match one to one: a call in a loop,
+    or in a function that was called twice, makes several ops, and what changes it changes all of them."""
     if is_made_by_reader(op, ops):
         return -1
     method = method_of(op)
@@ -243,8 +239,6 @@ def call_number(op: Op, ops: Sequence[Op]) -> int | None:
 
 def has_written_cycle(op: Op, ops: Sequence[Op], code: str | None = None) -> bool:
     """Whether the code says how many inputs an interleave opens: the graph shows what TensorFlow chose as if the user had.
-
-    `code`: the op's statement after other edits.
-    """
+    `code`: the op's statement after other edits."""
     written = argument_of(code or op.code, "interleave", "cycle_length", nth=call_number(op, ops))
     return written is not None and "AUTOTUNE" not in written and written != "None"

@@ -55,11 +55,9 @@ def samples_per_element_of(
     params_sizes: Sequence[int] = (),
     demand_size: int | None = None,
 ) -> SamplesPerElement:
-    """Samples in one element that leaves the pipeline with this `spec`.
-
-    `said`, `--samples-per-element`, decides. `params_sizes`, what the params call `batch_size`, and `demand_size`, samples of a
-    step of the accelerator, decide only where the graph leaves two readings and one of these is the second.
-    """
+    """Samples in one element that leaves the pipeline with this `spec`. `said`, `--samples-per-element`, decides.
+    `params_sizes`, what the params call `batch_size`, and `demand_size`, samples of a step of the accelerator, decide only
+    where the graph leaves two readings and one of these is the second."""
     if said is not None:
         return SamplesPerElement(value=said, source="--samples-per-element")
     element = _leaving(ops)
@@ -77,9 +75,7 @@ def samples_per_element_of(
 
 def batching_op(ops: Sequence[Op], reaching: Op | None = None) -> Op | None:
     """The op that made batches of the samples which leave the pipeline, or reach an op; None where elements are single samples.
-
-    A batch that is made of one window is a sample of several steps as a rule, and none of samples.
-    """
+    A batch that is made of one window is a sample of several steps as a rule, and none of samples."""
     element = _leaving(ops) if reaching is None else _walk(ops)[reaching.name][0]
     return element.batches[-1].op if element.batches else None
 
@@ -169,10 +165,8 @@ def _walk(ops: Sequence[Op]) -> dict[str, tuple[_Element, _Element]]:
 
 
 def _passed(op: Op, inputs: list[_Element], *, inner: list[_Element], outer: _Element | None, is_grouped: bool) -> _Element:
-    """What leaves `op`.
-
-    `inner`: what its function gives. `outer`: what the op that holds it in its function gets, `is_grouped` as groups.
-    """
+    """What leaves `op`. `inner`: what its function gives. `outer`: what the op that holds it in its function gets, `is_grouped`
+    as groups."""
     if op.kind in _FROM_ELSEWHERE:
         return _Element(elsewhere=op)
     if op.kind in _COUNTERS:

@@ -67,10 +67,8 @@ def reader_ops(ops: Sequence[Op]) -> tuple[Op, ...]:
 
 def may_wait_in_pool(ops: Sequence[Op]) -> bool:
     """Whether functions that can wait for something else than a CPU (Python, whole files, files that an interleave opens) are
-    called in parallel: by as many threads as the process has CPUs, whatever `num_parallel_calls` says.
-
-    TensorFlow makes a `map` parallel by itself where its function has no side effects, which of Python only `PyFunc` may have.
-    """
+    called in parallel: by as many threads as the process has CPUs, whatever `num_parallel_calls` says. TensorFlow makes a `map`
+    parallel by itself where its function has no side effects, which of Python only `PyFunc` may have."""
     readers = {op.name for op in ops if op.kind in READERS}
     for op in ops:
         called = {*op.function_ops, *(name for other in inside(op, ops) for name in other.function_ops)}

@@ -195,10 +195,8 @@ def _held_by(given: CostEvidence, walls: Mapping[str, float]) -> dict[str, str]:
 
 
 def _between_tiny_ops(given: CostEvidence, cpus: Mapping[str, float]) -> dict[str, float]:
-    """CPU by which functions of tiny ops add more to the cut pipeline than was seen: the executor's, between these ops.
-
-    Of larger ops the difference says nothing: it is the noise of two measurements, and what the pipeline does to itself.
-    """
+    """CPU by which functions of tiny ops add more to the cut pipeline than was seen: the executor's, between these ops. Of
+    larger ops the difference says nothing: it is the noise of two measurements, and what the pipeline does to itself."""
     found = {}
     for op in given.ops:
         if op.name not in cpus or op.kind not in TRANSFORMS:

@@ -127,9 +127,8 @@ def _in_order_or_without(
 
 def _stands_for_the_rest(read: _Read, texts: tuple[Any, Any]) -> bool:
     """Whether elements that are alike stand for those that were not seen, and for every order in which the files may come.
-
-    Another cycle shows only after as many records as the old one takes in its first round, and in some orders of the files never.
-    """
+    Another cycle shows only after as many records as the old one takes in its first round, and in some orders of the files
+    never."""
     if difference.turns(texts[0]) == difference.turns(texts[1]):
         return True
     return read.is_whole and all(map(difference.has_one_order, texts))

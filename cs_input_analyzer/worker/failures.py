@@ -45,10 +45,8 @@ def element_error(error: BaseException, files: Sequence[tuple[str, int]]) -> str
 
 
 def user_traceback(error: BaseException) -> str:
-    """The traceback of `error` without our frames and TensorFlow's; empty when nothing of the user's is in it.
-
-    An error in a Python function of the pipeline reaches us as TensorFlow's; the function's own traceback is in its text.
-    """
+    """The traceback of `error` without our frames and TensorFlow's; empty when nothing of the user's is in it. An error in a
+    Python function of the pipeline reaches us as TensorFlow's; the function's own traceback is in its text."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_foreign(frame.filename)]
     shown = [*traceback.format_list(frames), *_frames_in(str(error))]
     if not shown and not isinstance(error, SyntaxError):

@@ -20,7 +20,7 @@ from cs_input_analyzer.pipeline.edits.difference import cache_places, read_text
 from cs_input_analyzer.records import Edit, Estimate
 from cs_input_analyzer.worker.equality import MEMORY_CHECK, Proof, is_memory_short, prove
 from cs_input_analyzer.worker.failures import named_message
-from cs_input_analyzer.worker.gains import FEWEST_ROUNDS, BlockError, Stopwatch, is_beyond, is_gain, run_rounds
+from cs_input_analyzer.worker.gains import FEWEST_ROUNDS, BlockError, Stopwatch, gain_in, is_beyond, is_gain, run_rounds
 from cs_input_analyzer.worker.journal import Candidate
 
 # Of the time for all, changed sources are run in the first of these parts. Of what is left, the proofs end by the second, each fix
@@ -199,7 +199,7 @@ class _Trial:
         most = {index: candidate.most_gain for index, candidate in enumerate(self.candidates)}
         for rounds in self._rounds({_ORIGINAL: self.original, **self.timed}, self.left_s(), _ORIGINAL, most):
             for index in self.timed:
-                gain = rounds.gain(index, _ORIGINAL)
+                gain = gain_in(rounds, index, _ORIGINAL)
                 if gain is not None:
                     self.gains[index] = gain
                     self.report("fix_gain", index=index, gain=asdict(gain))
@@ -233,7 +233,7 @@ class _Trial:
                 continue
             three = {_ORIGINAL: self.original, _BEFORE: self.best, index: form}
             seen = list(self._rounds(three, share_s * (1 - PROOF_SHARE), _BEFORE))
-            whole = seen[-1].gain(index, _ORIGINAL) if seen and is_gain(seen[-1].gain(index, _BEFORE)) else None
+            whole = gain_in(seen[-1], index, _ORIGINAL) if seen and is_gain(gain_in(seen[-1], index, _BEFORE)) else None
             if whole is None or not is_gain(whole):
                 continue
             kept.append(index)
@@ -246,7 +246,7 @@ class _Trial:
         if self.best is None or self.compared is None or self.left_s() < LEAST_TOGETHER_S:
             return
         seen = list(self._rounds({_ORIGINAL: self.original, _BEFORE: self.best}, self.left_s(), _ORIGINAL))
-        gain = seen[-1].gain(_BEFORE, _ORIGINAL) if seen else None
+        gain = gain_in(seen[-1], _BEFORE, _ORIGINAL) if seen else None
         if gain is not None and (gain.count or 0) >= FEWEST_ROUNDS:
             self._keep(self.kept if is_gain(gain) else (), self.best, gain, self.compared)
 
@@ -341,28 +341,23 @@ class _Trial:
 def outcomes_of(events: Iterable[Mapping[str, Any]], count: int) -> Outcomes:
     """What the events of a process say of its `count` candidates, wherever they end."""
     each = [Outcome() for _ in range(count)]
-    kept: tuple[int, ...] = ()
-    gain: Estimate | None = None
-    elements, of, running, is_over = 0, None, None, False
+    found = Outcomes(each=())
     for event in events:
-        kind, index = event["event"], event.get("index")
+        kind: str = event["event"]
+        index: Any = event.get("index")
         if kind == "fix_begun":
-            running = index
-        elif kind == "fix_proof" and index is not None:
-            each[index] = Outcome(
-                is_proven=event["proven"],
-                reason="" if event["proven"] else event["reason"],
-                elements=event["elements"],
-                of=event.get("of"),
-            )
-            running = None
-        elif kind == "fix_gain" and index is not None:
+            found = replace(found, running=index)
+        elif kind == "fix_proof":
+            reason = "" if event["proven"] else event["reason"]
+            each[index] = Outcome(is_proven=event["proven"], reason=reason, elements=event["elements"], of=event.get("of"))
+            found = replace(found, running=None)
+        elif kind == "fix_gain":
             each[index] = replace(each[index], gain=Estimate(**event["gain"]))
-        elif kind == "fix_untimed" and index is not None:
+        elif kind == "fix_untimed":
             each[index] = replace(each[index], reason=event["reason"])
         elif kind == "fixes_kept":
-            kept, elements, of = tuple(event["indices"]), event["elements"], event.get("of")
-            gain = Estimate(**event["gain"]) if kept else None
+            gain = Estimate(**event["gain"]) if event["indices"] else None
+            found = replace(found, kept=tuple(event["indices"]), gain=gain, elements=event["elements"], of=event.get("of"))
         elif kind == "fixes_over":
-            is_over, running = True, None
-    return Outcomes(each=tuple(each), kept=kept, gain=gain, elements=elements, of=of, running=running, is_over=is_over)
+            found = replace(found, is_over=True, running=None)
+    return replace(found, each=tuple(each))

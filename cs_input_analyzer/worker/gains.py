@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 from cs_input_analyzer.records import LEAST_GAIN, Estimate
@@ -33,15 +32,13 @@ class BlockError(Exception):
     """A pipeline that fails, or gives nothing, while it is timed."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Rounds:
-    """Elements per second of each pipeline, one number for each whole round."""
+# Elements per second of each pipeline, one number for each whole round.
+Rounds = Mapping[Hashable, Sequence[float]]
 
-    rates: dict[Hashable, list[float]] = field(default_factory=dict)
 
-    def gain(self, of: Hashable, over: Hashable) -> Estimate | None:
-        """Ratio of rates with its interval; None before there are two rounds of both."""
-        return paired_ratio(self.rates.get(of, ()), self.rates.get(over, ()))
+def gain_in(rounds: Rounds, of: Hashable, over: Hashable) -> Estimate | None:
+    """Ratio of rates with its interval; None before there are two rounds of both."""
+    return paired_ratio(rounds.get(of, ()), rounds.get(over, ()))
 
 
 def is_gain(gain: Estimate | None, most: float | None = None) -> bool:
@@ -110,12 +107,11 @@ def run_rounds(
     most: Mapping[Hashable, float | None] | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[Rounds]:
-    """Rounds until the time is up or every gain `over` that one is conclusive; gives the same, growing record after each
-    round. A pipeline that fails, or whose gain is conclusive, is left out from then on. `most`: the largest gain that can
-    be, by name."""
+    """Rounds until the time is up or every gain `over` that one is conclusive; gives the same, growing record after each round.
+    A pipeline that fails, or whose gain is conclusive, is left out from then on. `most`: the largest gain that can be, by name."""
     deadline_s = clock() + seconds
     active = dict(datasets)
-    rounds = Rounds(rates={name: [] for name in active})
+    rounds: dict[Hashable, list[float]] = {name: [] for name in active}
     block_s = SHORTEST_BLOCK_S
     longest_s = block_s * len(active)
     for number in range(MOST_ROUNDS):
@@ -136,13 +132,15 @@ def run_rounds(
         if over not in active:
             return
         for name, rate in round_rates.items():
-            rounds.rates[name].append(rate)
+            rounds[name].append(rate)
         longest_s = max(block_s * len(active), clock() - began_s)
         if number == 0:  # slow pipelines get longer blocks, as far as there is time for enough of them
             share_s = (deadline_s - clock()) / (len(active) * USUAL_ROUNDS)
             block_s = max(block_s, min(LONGEST_BLOCK_S, share_s, ELEMENTS_OF_BLOCK / min(round_rates.values())))
         yield rounds
-        for name in [name for name in active if name != over and is_conclusive(rounds.gain(name, over), (most or {}).get(name))]:
+        for name in [
+            name for name in active if name != over and is_conclusive(gain_in(rounds, name, over), (most or {}).get(name))
+        ]:
             del active[name]
         if len(active) < 2:
             return

@@ -81,7 +81,7 @@ def isolate(place: Path, kept: Sequence[Path] = ()) -> None:
     try:
         folder = os.getcwd()
         _mount(None, "/", flags=MS_REC | MS_SLAVE)
-        _mount("tmpfs", str(place), "tmpfs", data=f"mode=755,size={_layer_bytes()}")
+        _mount("tmpfs", str(place), "tmpfs", data=f"mode=755,size={int(psutil.virtual_memory().available * MEMORY_RATIO)}")
         tree = _Tree(place, folder)
         tree.build("/")
         for path in _of_others(folder, os.path.expanduser("~"), tempfile.gettempdir()):
@@ -203,11 +203,9 @@ class _Tree:
 
 
 def _of_others(*paths: str) -> list[str]:
-    """The folders on the way to `paths` that belong to others, outermost first.
-
-    In a user namespace an overlay cannot copy those up, as their owner has no name there: writing below them fails with EOVERFLOW,
-    unless they are the top of an overlay of their own.
-    """
+    """The folders on the way to `paths` that belong to others, outermost first. In a user namespace an overlay cannot copy
+    those up, as their owner has no name there: writing below them fails with EOVERFLOW, unless they are the top of an overlay
+    of their own."""
     if _is_first_user_namespace():
         return []
     ways = {str(folder) for path in paths for folder in (Path(path), *Path(path).resolve().parents)}
@@ -217,9 +215,8 @@ def _of_others(*paths: str) -> list[str]:
 
 def _fill_with_folders_of_others(path: str, upper: Path) -> None:
     """Makes the folders of others below `path` in the upper layer, where they are merged with what they hold, outermost first.
-
-    For the same reason: a user's own folder is often below one of others that lies on no way we know, as /scratch/users/me does.
-    """
+    For the same reason: a user's own folder is often below one of others that lies on no way we know, as /scratch/users/me
+    does."""
     deadline_s = time.monotonic() + FOLDERS_S
     queued = collections.deque([("", 0)])
     while queued and time.monotonic() < deadline_s:
@@ -271,11 +268,6 @@ def _unshare() -> None:
 
 def _is_first_user_namespace() -> bool:
     return Path("/proc/self/uid_map").read_text().split() == ["0", "0", "4294967295"]
-
-
-def _layer_bytes() -> int:
-    available = re.search(r"MemAvailable:\s+(\d+)", Path("/proc/meminfo").read_text())
-    return int(int(available[1]) * 1024 * MEMORY_RATIO) if available else 2**30
 
 
 def _quoted(path: str) -> str:

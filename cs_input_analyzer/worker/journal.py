@@ -48,13 +48,10 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What a worker is to run, once it has imported TensorFlow.
-
-    `pickled` is a file with the cloudpickled input function, None where `target` is to be imported; the windows exclude the first
-    batch; `want_source`: the readers alone, for their ceiling; `want_prefixes`: the pipeline cut after each of its ops;
-    `candidates` are tried in `fixes_s` seconds from now on; `batch_size`: samples of a step of the accelerator, where the user
-    gave it.
-    """
+    """What a worker is to run, once it has imported TensorFlow. `pickled` is a file with the cloudpickled input function, None
+    where `target` is to be imported; the windows exclude the first batch; `want_source`: the readers alone, for their ceiling;
+    `want_prefixes`: the pipeline cut after each of its ops; `candidates` are tried in `fixes_s` seconds from now on;
+    `batch_size`: samples of a step of the accelerator, where the user gave it."""
 
     target: str
     pickled: str | None

@@ -68,10 +68,8 @@ class TargetName:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """What the input function is called with. `params` None means that the user gave none.
-
-    `input_context`: whether one that is None by default is given, too; one without a default always is.
-    """
+    """What the input function is called with. `params` None means that the user gave none. `input_context`: whether one that is
+    None by default is given, too; one without a default always is."""
 
     params: Mapping[str, Any] | None
     mode: Mode
@@ -187,11 +185,7 @@ def _uses_of_context(arguments: inspect.BoundArguments) -> list[ContextUse]:
     return ["given" if name in arguments.arguments else "left" for name in CONTEXT_NAMES if name in arguments.signature.parameters]
 
 
-class _Leave(enum.Enum):
-    token = 0
-
-
-_LEAVE = _Leave.token
+_LEAVE: Any = object()
 
 
 def _argument_for(parameter: inspect.Parameter, call: Call) -> object:

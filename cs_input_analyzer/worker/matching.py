@@ -39,9 +39,7 @@ _MERGING = TRANSFORMS | kinds_with("filter")
 @dataclass(frozen=True, slots=True)
 class Match:
     """The op that bears a node's cost, the one nearest the consumer that the node stands for, and whom else it stands for.
-
-    `absent` are ops between this one and the next that has a node: TensorFlow left them out, as they did nothing.
-    """
+    `absent` are ops between this one and the next that has a node: TensorFlow left them out, as they did nothing."""
 
     owner: str
     head: str
@@ -89,9 +87,7 @@ def _segment(start: int, nodes: Any) -> list[int]:
 @lru_cache(maxsize=4096)
 def _laid(nodes: tuple[str, ...], chain: tuple[tuple[str, str], ...]) -> tuple[int, int, tuple[tuple[int, Match], ...]]:
     """The way to lay a chain of nodes along a chain of ops (name and kind) that covers most ops; both begin at the consumer.
-
-    How much it covers, the place of the deepest op, and what each node stands for, by its place.
-    """
+    How much it covers, the place of the deepest op, and what each node stands for, by its place."""
     methods = [method_of(kind) for _, kind in chain]
     # covered[i][j]: the most that the nodes from i on cover of the ops from j on.
     covered = [[0] * (len(chain) + 1) for _ in range(len(nodes) + 1)]

@@ -42,10 +42,8 @@ def grown_ratio(begin: float | None, end: float | None, whole_begin: float | Non
 
 
 def moved_parameters(journal: Journal, window: Window) -> tuple[str, ...] | None:
-    """Tunable parameters (`op.parameter`) that took another value inside the window; None where they were never read.
-
-    They are read between chunks, so a change lies somewhere in its chunk: one whose chunk reaches into the window counts.
-    """
+    """Tunable parameters (`op.parameter`) that took another value inside the window; None where they were never read. They are
+    read between chunks, so a change lies somewhere in its chunk: one whose chunk reaches into the window counts."""
     last = window.first + window.batches
     known: dict[str, float] | None = None
     moved = set()
@@ -64,10 +62,8 @@ def moved_parameters(journal: Journal, window: Window) -> tuple[str, ...] | None
 
 
 def epoch_gap_s(journal: Journal, stamps_s: npt.NDArray[np.float64]) -> float | None:
-    """Mean seconds from the last batch of a pass to the first of the next; None where no pass was seen to end.
-
-    A pipeline that repeats inside hides its passes: nothing ends, so nothing is known.
-    """
+    """Mean seconds from the last batch of a pass to the first of the next; None where no pass was seen to end. A pipeline that
+    repeats inside hides its passes: nothing ends, so nothing is known."""
     edges = {int(event["batches"]) for event in journal.events if event["event"] == "epoch"}
     gaps = [float(stamps_s[edge] - stamps_s[edge - 1]) for edge in sorted(edges) if 0 < edge < len(stamps_s)]
     return sum(gaps) / len(gaps) if gaps else None

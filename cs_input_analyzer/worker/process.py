@@ -133,10 +133,8 @@ def _allow_threads() -> None:
 
 
 def die_with(parent_pid: int) -> None:
-    """Asks Linux to kill this process when its parent dies, so that nothing is left running after a killed analyzer.
-
-    And to give it the orphans of what user code starts, so that daemons of its own making can be found and ended too.
-    """
+    """Asks Linux to kill this process when its parent dies, so that nothing is left running after a killed analyzer. And to
+    give it the orphans of what user code starts, so that daemons of its own making can be found and ended too."""
     try:
         libc = ctypes.CDLL(None)
         libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -41,10 +41,8 @@ Loop = Callable[..., Chunk]
 
 
 def sampling_loop(element_spec: Any, *, counted_in: int | None = None, rows: int = 1) -> Loop:
-    """A loop over iterators of this element spec. Traced on its first call.
-
-    For pipelines whose batches vary it records the leading dimension of the component at `counted_in`, times `rows` samples each.
-    """
+    """A loop over iterators of this element spec. Traced on its first call. For pipelines whose batches vary it records the
+    leading dimension of the component at `counted_in`, times `rows` samples each."""
     import tensorflow as tf
 
     unset = tf.zeros([CAPACITY], tf.float64)

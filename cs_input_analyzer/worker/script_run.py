@@ -22,11 +22,9 @@ HUNG = "hung"
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
-    """`FOLDER PARENT_PID SECONDS TARGET LAST [PACKAGE…] NOT_ISOLATED`. Never returns.
-
-    The journal's folder, who started us, how long it may take, the script, the number of the place at which it ends (0: as late as
-    is harmless), what to stand in for where it is not installed, and why its files are no private copies (empty where they are).
-    """
+    """`FOLDER PARENT_PID SECONDS TARGET LAST [PACKAGE…] NOT_ISOLATED`. Never returns. The journal's folder, who started us, how
+    long it may take, the script, the number of the place at which it ends (0: as late as is harmless), what to stand in for
+    where it is not installed, and why its files are no private copies (empty where they are)."""
     folder = Path(arguments[0])
     worker.die_with(int(arguments[1]))
     own_pid = os.getpid()

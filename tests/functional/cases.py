@@ -25,15 +25,10 @@ TWO_WORKERS = ("--cpus", "2", "--probe-layouts", "1x1x1,1x2x1")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """A run and what must come of it.
-
-    Attributes:
-        function: in `file`; `target` in place of both.
-        arguments: of the command line; `{data}` stands for the data folder.
-        says: patterns on stderr; `holds` judges the rest.
-        prepare: fills the data folder; `users_file`, a name and a text, is in the user's folder, where the command runs.
-        within: a command that sets the scene and becomes the one that follows it.
-    """
+    """A run and what must come of it. `function`: in `file`; `target` in place of both; `arguments`: of the command line;
+    `{data}` stands for the data folder; `says`: patterns on stderr; `holds` judges the rest; `prepare`: fills the data folder;
+    `users_file`, a name and a text, is in the user's folder, where the command runs; `within`: a command that sets the scene
+    and becomes the one that follows it."""
 
     name: str
     code: int
@@ -50,10 +45,8 @@ class Case:
 
 
 def records(count: int, files: int = 1, *, corrupt: int | None = None, forbidden: int | None = None) -> Callable[[Path], None]:
-    """TFRecord files of `count` records of 100 bytes each.
-
-    The record numbered `corrupt` of the first file fails its checksum; nobody may read the file numbered `forbidden`.
-    """
+    """TFRecord files of `count` records of 100 bytes each. The record numbered `corrupt` of the first file fails its checksum;
+    nobody may read the file numbered `forbidden`."""
 
     def write(data: Path) -> None:
         import tensorflow as tf

@@ -74,11 +74,9 @@ def run_cli(
     modules: Path | None = None,
     program: str = "cs_input_analyzer",
 ) -> Outcome:
-    """`python -m PROGRAM ARGUMENTS --json …` in `folder/users`, temporary files in `folder/temporary`.
-
-    `cpu` is the only one that the run may use: runs side by side would all choose the first. `within` is a command that sets the
-    scene and becomes the one that follows it; `modules` is a folder whose Python modules come before all others.
-    """
+    """`python -m PROGRAM ARGUMENTS --json …` in `folder/users`, temporary files in `folder/temporary`. `cpu` is the only one
+    that the run may use: runs side by side would all choose the first. `within` is a command that sets the scene and becomes
+    the one that follows it; `modules` is a folder whose Python modules come before all others."""
     users, temporary, json_file = folder / "users", folder / "temporary", folder / "run.json"
     users.mkdir(parents=True, exist_ok=True)
     temporary.mkdir()

@@ -230,8 +230,6 @@ def test_a_combination_that_brings_the_process_down_is_blamed_on_the_newest_of_i
     dies: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each fix by itself runs; what was put together dies: nothing that holds the newest may count as kept."""
-    from cs_input_analyzer.worker.gains import Rounds
-
     events: list[dict[str, Any]] = []
     watch = FakeWatch()
     calls = []
@@ -245,7 +243,7 @@ def test_a_combination_that_brings_the_process_down_is_blamed_on_the_newest_of_i
             if (dies == "when timed" and is_together) or (dies == "at the end" and len(calls) == 3 and name == "before"):
                 raise KilledError
             rates[name] = [{"original": 1.0, "before": 2.0, 0: 2.0, 1: 1.5}.get(name, 1.0) * (2 if is_together else 1)] * 4
-        yield Rounds(rates=rates)
+        yield rates
 
     def fill(dataset: Any, elements: int, deadline_s: float) -> bool:
         if dies == "when filled" and calls:

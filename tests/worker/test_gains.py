@@ -17,6 +17,7 @@ from cs_input_analyzer.worker.gains import (
     MOST_ROUNDS,
     BlockError,
     Stopwatch,
+    gain_in,
     is_beyond,
     is_conclusive,
     is_gain,
@@ -118,8 +119,8 @@ def test_each_round_runs_each_pipeline_once_in_an_order_of_its_own() -> None:
     assert all(sorted(order) == ["original", "same", "twice"] for order in early)
     assert len(set(early)) > 1
     assert watch.ran.count("twice") == FEWEST_ROUNDS < watch.ran.count("same")  # the clear one is left out then
-    assert last.gain("twice", "original").estimate == pytest.approx(2, rel=0.01)
-    assert last.gain("same", "original").low == pytest.approx(1, rel=0.01)
+    assert gain_in(last, "twice", "original").estimate == pytest.approx(2, rel=0.01)
+    assert gain_in(last, "same", "original").low == pytest.approx(1, rel=0.01)
     assert len(watch.ran) <= 30 + 3
 
 
@@ -136,8 +137,8 @@ def test_a_pipeline_that_fails_leaves_the_others() -> None:
     watch = ScriptedWatch({"original": 10.0, "broken": 1.0, "twice": 20.0}, fails="broken")
     (*_, last) = rounds_of(watch, 30)
     assert watch.ran.count("broken") == 1
-    assert last.gain("broken", "original") is None
-    assert last.gain("twice", "original").estimate == pytest.approx(2, rel=0.01)
+    assert gain_in(last, "broken", "original") is None
+    assert gain_in(last, "twice", "original").estimate == pytest.approx(2, rel=0.01)
 
 
 def test_without_the_original_there_is_no_gain() -> None:

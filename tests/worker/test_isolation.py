@@ -61,10 +61,8 @@ def users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def isolated(
     code: str, *, folder: Path, as_user: int | None = None, without: bool = False, mount: str = ""
 ) -> subprocess.CompletedProcess[str]:
-    """Runs Python code in an isolated process of ours, after a shell's `mount` in a user namespace where there is one.
-
-    `why` is the reason why it is not isolated.
-    """
+    """Runs Python code in an isolated process of ours, after a shell's `mount` in a user namespace where there is one. `why` is
+    the reason why it is not isolated."""
     place, module = folder / "place", folder / "modules"
     place.mkdir()
     module.mkdir()

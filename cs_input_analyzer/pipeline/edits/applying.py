@@ -28,12 +28,10 @@ _KINDS: Mapping[EditKind, _Kind] = {
 
 
 def apply(dataset: Any, edits: Sequence[Edit]) -> Any:
-    """`dataset` with all `edits`: the same structure of elements, cardinality and options, and nothing cut off.
-
-    Ops are named as in the PipelineGraph of the dataset as it was given, also for later edits. Works in the process that made
-    `dataset`; what its functions hold is kept alive. Caches and shuffles share nothing with the original's. Raises EditError where
-    a precondition does not hold.
-    """
+    """`dataset` with all `edits`: the same structure of elements, cardinality and options, and nothing cut off. Ops are named
+    as in the PipelineGraph of the dataset as it was given, also for later edits. Works in the process that made `dataset`; what
+    its functions hold is kept alive. Caches and shuffles share nothing with the original's. Raises EditError where a
+    precondition does not hold."""
     import tensorflow as tf
 
     graph_def = graph_def_of(dataset)

@@ -40,12 +40,9 @@ class _CannotCutError(Exception):
 
 def source_only(dataset: Any) -> Any:
     """The pipeline cut after its readers, as raw records (file contents where a `map` reads whole files), with the options of
-    `dataset`.
-
-    What follows the readers is gone, also inside the function of an `interleave` or `flat_map`; what is before them (of file
-    names) stays. None where the graph reads no file, or reads in a way that cannot be cut. Works in the process that made
-    `dataset`, and as long as that lives.
-    """
+    `dataset`. What follows the readers is gone, also inside the function of an `interleave` or `flat_map`; what is before them
+    (of file names) stays. None where the graph reads no file, or reads in a way that cannot be cut. Works in the process that
+    made `dataset`, and as long as that lives."""
     text = GraphText.of(graph_def_of(dataset))
     cutter = _Cutter(functions=text.functions)
     result = next((node for node in text.top.nodes.values() if node.op == "_Retval"), None)

@@ -121,10 +121,8 @@ def changed_promise(original: GraphText, edited: GraphText, unordered: bool, edi
 
 
 def turns(text: GraphText) -> list[tuple[object, ...]]:
-    """For each op that opens several inputs: how many it reads in turn, and how many elements of each at a time.
-
-    Where TensorFlow chooses how many, what that follows from. A flat_map reads one, as does an interleave with a cycle of 1.
-    """
+    """For each op that opens several inputs: how many it reads in turn, and how many elements of each at a time. Where
+    TensorFlow chooses how many, what that follows from. A flat_map reads one, as does an interleave with a cycle of 1."""
     return sorted(
         (*_depth(body, node), *_turn(body, node))
         for body, node in _datasets(text)
@@ -259,9 +257,7 @@ def _before(body: Body, node: Any) -> Any:
 
 def _alike(text: GraphText, node: Any) -> str:
     """What an op does, without the datasets it reads and whether it works in parallel: in order, that changes no element.
-
-    Python is the exception: what it gives may hang on who is called first.
-    """
+    Python is the exception: what it gives may hang on who is called first."""
     body = text.top
     attributes = [attribute for attribute in _attributes(text, node) if not attribute.startswith(_PACE)]
     if any(map(traits.is_python, traits.user_nodes(text, node))):

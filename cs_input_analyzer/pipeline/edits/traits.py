@@ -44,10 +44,8 @@ def is_python(node: Any) -> bool:
 
 
 def state_in(nodes: Iterable[Any]) -> str | None:
-    """The first op with state, named; None where each element gets what it would get alone, in whatever order.
-
-    Reads of tables that cannot change are no state, nor are draws that nobody gave a seed.
-    """
+    """The first op with state, named; None where each element gets what it would get alone, in whatever order. Reads of tables
+    that cannot change are no state, nor are draws that nobody gave a seed."""
     from tensorflow.python.framework import op_def_registry
 
     for node in nodes:
@@ -107,13 +105,11 @@ def is_nondeterministic(body: Body, node: Any, by_default: bool) -> bool:
 
 
 def order_is_free(body: Body, node: Any, by_default: bool) -> bool:
-    """Whether nobody is promised the order in which an op gives its elements, as far as this body goes.
-
-    The op may give any order by itself, or a shuffle without a seed comes after it, and what lies between gives of each element
-    what it would give of it alone. (A shuffle before the op does not do: of the names of files it frees the order of the files, and
-    leaves the records of each beside each other.) Behind the shuffle elements may be put into groups, as any may meet there; behind
-    the op alone, into batches. What shows which came first, as `take` does, may be nowhere.
-    """
+    """Whether nobody is promised the order in which an op gives its elements, as far as this body goes. The op may give any
+    order by itself, or a shuffle without a seed comes after it, and what lies between gives of each element what it would give
+    of it alone. (A shuffle before the op does not do: of the names of files it frees the order of the files, and leaves the
+    records of each beside each other.) Behind the shuffle elements may be put into groups, as any may meet there; behind the op
+    alone, into batches. What shows which came first, as `take` does, may be nowhere."""
     is_free = is_nondeterministic(body, node, by_default)
     allowed = ONE_BY_ONE | BATCHING if is_free else ONE_BY_ONE
     while len(readers := body.readers_of(node.name)) == 1:

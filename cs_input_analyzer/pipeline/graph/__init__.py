@@ -1,8 +1,8 @@
-"""A dataset as data: its graph in TensorFlow's form, and read into a PipelineGraph.
+"""A pipeline's graph, taken from TensorFlow in TensorFlow's form, and read into a PipelineGraph: `nodes` serializes a
+dataset; `lines` records the user's line for each dataset while it is built; `ops` and `files` read what the graph holds;
+`read` puts it together."""
 
-`nodes` serializes a dataset; `lines` records the user's line for each dataset while it is built; `ops` and `files` read what the
-graph holds; `read` puts the PipelineGraph together.
-"""
+# ruff: noqa: F401  (imported for others)
 
 from __future__ import annotations
 
@@ -19,27 +19,3 @@ from cs_input_analyzer.pipeline.graph.lines import (
 from cs_input_analyzer.pipeline.graph.nodes import functions_of, graph_def_of, named_inputs, node_name
 from cs_input_analyzer.pipeline.graph.ops import AUTOTUNE, OpPlace, op_places, ops_of, top_nodes
 from cs_input_analyzer.pipeline.graph.read import counted_for_each, element_components, read_graph
-
-__all__ = [
-    "AUTOTUNE",
-    "SOURCE_NUMBER",
-    "OpPlace",
-    "Source",
-    "SourceLog",
-    "counted_for_each",
-    "element_components",
-    "files_by_reader",
-    "functions_of",
-    "graph_def_of",
-    "is_library",
-    "is_users_own",
-    "named_inputs",
-    "node_name",
-    "op_places",
-    "ops_of",
-    "read_graph",
-    "recorded_sources",
-    "sized_files_of",
-    "top_nodes",
-    "where_built",
-]

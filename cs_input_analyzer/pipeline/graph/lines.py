@@ -53,12 +53,9 @@ class SourceLog:
 
 @contextmanager
 def recorded_sources() -> Iterator[SourceLog]:
-    """While open, every Dataset that is built gets a serial number and its user's source line in the log.
-
-    The number is in the metadata of the op. Ops without metadata (legacy ones, `rebatch`, `list_files` and others) have it in an
-    attribute of their own inside of functions, and at the top, where TensorFlow drops attributes that it does not know, in the
-    Python object.
-    """
+    """While open, every Dataset that is built gets a serial number and its user's source line in the log. The number is in the
+    metadata of the op. Ops without metadata (legacy ones, `rebatch`, `list_files` and others) have it in an attribute of their
+    own inside of functions, and at the top, where TensorFlow drops attributes that it does not know, in the Python object."""
     import tensorflow as tf
     from tensorflow.core.framework import attr_value_pb2
     from tensorflow.python.data.ops import dataset_ops
@@ -97,10 +94,8 @@ def recorded_sources() -> Iterator[SourceLog]:
 
 
 def where_built() -> Source:
-    """The lines that the running code was called from; empty where TensorFlow acts on its own.
-
-    TensorFlow's own stack is read because it maps the code that AutoGraph generated back to the lines the user wrote.
-    """
+    """The lines that the running code was called from; empty where TensorFlow acts on its own. TensorFlow's own stack is read
+    because it maps the code that AutoGraph generated back to the lines the user wrote."""
     from tensorflow.python.util import tf_stack
 
     library = None

@@ -104,9 +104,7 @@ class _Reader:
 
     def read(self, tensor: str, nodes: Mapping[str, Any], scope: _Scope = _TOP) -> str | None:
         """Reads the op behind `tensor` and all it depends on, inputs first; without recursion, for pipelines of any length.
-
-        Gives the name of the op whose dataset the tensor is; None where it is none.
-        """
+        Gives the name of the op whose dataset the tensor is; None where it is none."""
         pending = [(node_name(tensor), False)]
         while pending:
             key, is_expanded = pending.pop()

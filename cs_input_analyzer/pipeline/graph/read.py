@@ -25,9 +25,7 @@ def read_graph(
     redirected: tuple[str, ...] = (),
 ) -> PipelineGraph:
     """The graph of `dataset`, a `tf.data.Dataset` built under `recorded_sources`. Iterates nothing, reads file sizes only.
-
-    `said`, `params_sizes`, `demand_size`: of samples, as `samples_per_element_of` takes them.
-    """
+    `said`, `params_sizes`, `demand_size`: of samples, as `samples_per_element_of` takes them."""
     import tensorflow as tf
 
     graph_def = graph_def_of(dataset)

@@ -55,9 +55,7 @@ def argument_of(code: str | None, method: str, name: str, *, nth: int | None = N
 
 def with_argument(code: str | None, method: str, name: str, value: str, *, nth: int | None = None) -> str | None:
     """The call of `method` with `name=value`: replaces what was given, by keyword or by position, else adds a keyword.
-
-    `ds.map(f)` -> `ds.map(f, num_parallel_calls=tf.data.AUTOTUNE)`. None also where `*args` or `**kwargs` may hold it already.
-    """
+    `ds.map(f)` -> `ds.map(f, num_parallel_calls=tf.data.AUTOTUNE)`. None also where `*args` or `**kwargs` may hold it already."""
     statement, call = _find(code, method, nth)
     if statement is None or call is None or any(argument.star for argument in call.args):
         return None
@@ -101,10 +99,8 @@ def without_argument(code: str | None, method: str, name: str, *, nth: int | Non
 
 
 def with_call_after(code: str | None, method: str, call: str, *, nth: int | None = None) -> str | None:
-    """One more call in the chain: `ds.batch(32)`, `batch`, `prefetch(2)` -> `ds.batch(32).prefetch(2)`.
-
-    In a chain that gives each call a line of its own, the new one gets its own line too, and comments stay with theirs.
-    """
+    """One more call in the chain: `ds.batch(32)`, `batch`, `prefetch(2)` -> `ds.batch(32).prefetch(2)`. In a chain that gives
+    each call a line of its own, the new one gets its own line too, and comments stay with theirs."""
     statement, found = _find_in_chain(code, method, nth)
     if statement is None or found is None:
         return None
@@ -138,11 +134,9 @@ def with_calls_swapped(code: str | None, first: str, second: str) -> str | None:
 
 
 def takes_any_shape(code: str | None, method: str, name: str) -> bool:
-    """Whether a function that is given to the only call of `method` can be seen not to ask for shapes.
-
-    It is a lambda right there that calls TensorFlow only (`tf.…`), and nothing about shapes. What any other function does when it
-    is traced for an argument of another shape, its code alone does not show.
-    """
+    """Whether a function that is given to the only call of `method` can be seen not to ask for shapes. It is a lambda right
+    there that calls TensorFlow only (`tf.…`), and nothing about shapes. What any other function does when it is traced for an
+    argument of another shape, its code alone does not show."""
     _, call = _find(code, method, None)
     given = _argument(call, method, name) if call is not None else None
     if given is None or not isinstance(given.value, cst.Lambda):
@@ -158,10 +152,8 @@ def takes_any_shape(code: str | None, method: str, name: str) -> bool:
 
 
 def looks_at_what_is_passed_on(code: str | None) -> bool:
-    """Whether the predicate of the only `filter` looks at nothing but what the only `map` hands on, at the same place, as it was.
-
-    Only where both are lambdas of as many arguments, and the map's gives a tuple of as many.
-    """
+    """Whether the predicate of the only `filter` looks at nothing but what the only `map` hands on, at the same place, as it
+    was. Only where both are lambdas of as many arguments, and the map's gives a tuple of as many."""
     _, mapped = _find(code, "map", None)
     _, filtered = _find(code, "filter", None)
     first = _argument(mapped, "map", "map_func") if mapped is not None else None
@@ -255,10 +247,8 @@ def _find(code: str | None, method: str, nth: int | None) -> tuple[_Statement | 
 
 
 def _find_in_chain(code: str | None, method: str, nth: int | None) -> tuple[_Statement | None, cst.Call | None]:
-    """As `_find`, the call that gives the dataset: of `ds.apply(tf.data.experimental.unbatch())` that is `apply`.
-
-    None where a function of a module is called that is not given to `apply`: what it gives is not known.
-    """
+    """As `_find`, the call that gives the dataset: of `ds.apply(tf.data.experimental.unbatch())` that is `apply`. None where a
+    function of a module is called that is not given to `apply`: what it gives is not known."""
     statement, call = _find(code, method, nth)
     if statement is None or call is None:
         return statement, call

@@ -57,10 +57,8 @@ Differences = Callable[[str, str], Iterator[_Span]]
 
 def make_patch(findings: Sequence[Finding], texts: Mapping[str, str]) -> SourcePatch:
     """Puts the changes of all findings into the files. `texts`: path, as in `Finding.source`, to text; a file may be missing.
-
     Newlines of a file stay what they are. A changed file that no longer parses is not changed at all. A change is taken as one
-    piece, from its first to its last difference; word by word only where that leaves fewer fixes to be done by hand.
-    """
+    piece, from its first to its last difference; word by word only where that leaves fewer fixes to be done by hand."""
     whole = _make_patch(findings, texts, _one_difference)
     if not whole.by_hand:
         return whole

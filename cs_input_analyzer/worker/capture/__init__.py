@@ -3,6 +3,8 @@
 Workers whose target is a script run it up to there; `worker.script_run` runs it once before, to find all the places there are.
 """
 
+# ruff: noqa: F401  (imported for others)
+
 from cs_input_analyzer.planning.train_command import is_python
 from cs_input_analyzer.worker.capture.entry_points import LOOKED_FOR
 from cs_input_analyzer.worker.capture.imports import innermost, missing_advice, standing_in
@@ -10,22 +12,3 @@ from cs_input_analyzer.worker.capture.interceptor import Interceptor
 from cs_input_analyzer.worker.capture.run_script import NotReachedError, beside_scripts, captured, run_script
 from cs_input_analyzer.worker.capture.script import Script, from_command, is_script, other_python, parse_script
 from cs_input_analyzer.worker.capture.stand_ins import setting_up
-
-__all__ = [
-    "LOOKED_FOR",
-    "Interceptor",
-    "NotReachedError",
-    "Script",
-    "beside_scripts",
-    "captured",
-    "from_command",
-    "innermost",
-    "is_python",
-    "is_script",
-    "missing_advice",
-    "other_python",
-    "parse_script",
-    "run_script",
-    "setting_up",
-    "standing_in",
-]

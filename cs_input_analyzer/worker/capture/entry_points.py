@@ -136,16 +136,13 @@ class _EntryPoints:
 
     def _guarded(self, owner: Any, names: tuple[str, ...], what: str) -> None:
         for name in names:
-            original = getattr(owner, name, None)
-            if original is not None:
-                self._replace(owner, name, self._after_guard(original, what))
+            original = getattr(owner, name)
 
-    def _after_guard(self, original: Callable[..., Any], what: str) -> Callable[..., Any]:
-        def call(*args: Any, **kwargs: Any) -> Any:
-            self._interceptor.guard(what)
-            return original(*args, **kwargs)
+            def call(*args: Any, original: Any = original, **kwargs: Any) -> Any:
+                self._interceptor.guard(what)
+                return original(*args, **kwargs)
 
-        return call
+            self._replace(owner, name, call)
 
     def patch_one_shot_iterators(self) -> None:
         import tensorflow as tf

@@ -129,11 +129,8 @@ class Interceptor:
 
 
 class NoData:
-    """What a script gets instead of data: an iterator, and an iterable, without elements; all else is the dataset's own.
-
-    A loop over it ends at once. A call that asks for one element, as `next(iterator)` does, would go on with what it got:
-    there the script ends.
-    """
+    """What a script gets instead of data: an iterator, and an iterable, without elements; all else is the dataset's own. A
+    loop over it ends at once; where one element is asked for, as by `next(iterator)`, the script ends."""
 
     def __init__(self, interceptor: Interceptor, dataset: Any) -> None:
         self._interceptor = interceptor

@@ -31,10 +31,9 @@ class NotReachedError(Exception):
 
 
 def beside_scripts(life: Callable[[], NoReturn]) -> NoReturn:
-    """Runs `life`, which ends the process, in a thread of its own, and in this one, the main thread, the scripts that it captures.
-
-    A script stands still at its place as long as the process lives: were it unwound, it would do what it does at its end.
-    """
+    """Runs `life`, which ends the process, in a thread of its own, and in this one, the main thread, the scripts that it
+    captures. A script stands still at its place as long as the process lives: were it unwound, it would do what it does at its
+    end."""
     _main.append(threading.get_ident())
     signal.signal(STILL, lambda *_: _do_jobs())
     threading.Thread(target=life, name="worker").start()

@@ -10,11 +10,9 @@ _CATCHING = ("ImportError", "ModuleNotFoundError", "Exception", "BaseException")
 
 
 def is_shape_peek(source: str) -> bool:
-    """Whether the statement at `path:line` takes one element and stands in no loop: a script builds its model by the shape of one.
-
-    That is `name = next(iter(dataset))`, `next(dataset.as_numpy_iterator())`, or a part of these, or a loop over the dataset that
-    breaks in its first round.
-    """
+    """Whether the statement at `path:line` takes one element and stands in no loop: a script builds its model by the shape of
+    one. That is `name = next(iter(dataset))`, `next(dataset.as_numpy_iterator())`, or a part of these, or a loop over the
+    dataset that breaks in its first round."""
     path, _, line = source.rpartition(":")
     if not line.isdigit():
         return False

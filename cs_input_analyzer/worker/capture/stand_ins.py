@@ -35,10 +35,8 @@ class _Setup:
 
 @contextmanager
 def setting_up() -> Iterator[None]:
-    """Around a script, or the import of a module: it may loop over stand-ins and decide by them, as over hooks for the training.
-
-    Not so an input function: what they decide there would be the pipeline.
-    """
+    """Around a script, or the import of a module: it may loop over stand-ins and decide by them, as over hooks for the
+    training. Not so an input function: what they decide there would be the pipeline."""
     was_on, _Setup.is_on = _Setup.is_on, True
     try:
         yield
