@@ -299,51 +299,60 @@ def test_a_look_at_the_data_is_no_training(code: str, is_look: bool, tmp_path: P
 # --- the script --------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.tf
-def test_an_estimator(users: Path) -> None:
-    found, _ = find_captures(script("estimator_style.py", "--mode", "validate_only", "--batch", "8"), SECONDS)
-    assert [(one.kind, one.call, one.mode) for one in found.candidates] == [
-        ("train", "Estimator.train", "train"),
-        ("evaluate", "Estimator.evaluate", "eval"),
-    ]
-    assert found.picked == 1
-    assert found.stand_ins == ("tensorflow.estimator",)
-    assert found.candidates[0].code == "estimator.train(train_input_fn, steps=10)"
-    assert found.candidates[0].source.startswith(str(SCRIPTS / "estimator_style.py:"))
+FIRST_FIVE = [(1, "train", "[ 0  1  2  3  4")]
+ODD, EVEN = "[ 0  2  4  6  8 10 12 14]", "[0 1 2 3 4 5 6 7]"
+# The command, packages that are stood in for by name, the calls that are found, stand-ins, and what the data of some begin with.
+STYLES: dict[str, tuple[tuple[str, ...], tuple[str, ...], list[str], set[str], list[tuple[int, str, str]]]] = {
+    "an Estimator": (
+        ("estimator_style.py", "--mode", "train", "--batch", "8"),
+        *((), ["Estimator.train", "Estimator.evaluate"], {"tensorflow.estimator"}, [(1, "train", ODD), (2, "eval", EVEN)]),
+    ),
+    "the vendor's, compiled": (
+        ("vendor_style.py", "--mode=validate_only"),
+        *((), ["Estimator.compile"], {"cerebras.tf.cs_estimator"}, [(1, "train", "32")]),
+    ),
+    "the vendor's, trained": (
+        ("vendor_style.py", "--mode=train"),
+        *((), ["Estimator.train"], {"cerebras.tf.cs_estimator"}, [(1, "train", "32")]),
+    ),
+    "of 2019, whose Estimator gives the batch size of the mode": (
+        ("style_of_2019.py",),
+        *(("many_accelerators",), ["TPUEstimator.train", "TPUEstimator.evaluate"]),
+        {"tensorflow.contrib.tpu.python.tpu", "many_accelerators.tensorflow"},
+        [(1, "train", "[ 0  3  6  9"), (2, "eval", EVEN)],
+    ),
+    "Keras after peeks": (("keras_style.py",), (), ["peek", "peek", "fit", "evaluate"], set(), [(3, "train", "shape=(32, 1)")]),
+    "removes its data at its end": (("removes_its_data.py",), (), ["fit"], set(), [(1, "train", "shape=(2, 1)")]),
+    "catches everything": (("swallows.py",), (), [""], set(), FIRST_FIVE),
+    "distribute": (("loop_style.py", "distribute"), (), ["distribute"], set(), FIRST_FIVE),
+    **{
+        style: (("loop_style.py", style), (), ["loop"], set(), FIRST_FIVE)
+        for style in ("for", "enumerate", "next", "one_shot", "graph", "function", "until", "thread", "fork")
+    },
+}
 
 
 @pytest.mark.tf
-@pytest.mark.parametrize(("number", "mode", "first"), [(1, "train", "[ 0  2  4  6  8 10 12 14]"), (2, "eval", "[0 1 2 3 4 5 6 7]")])
-def test_an_input_function_gets_what_its_estimator_would_give(
-    users: Path, first_batch: FirstBatch, number: int, mode: str, first: str
-) -> None:
-    """Also where eager execution is off, and where it returns the tensors of an iterator."""
-    arguments = ("--mode", "train", "--batch", "8")
-    found = from_command(["python", str(SCRIPTS / "estimator_style.py"), *arguments], number=number)
-    assert first in first_batch(found, mode)
+@pytest.mark.parametrize("style", STYLES.values(), ids=STYLES)
+def test_a_script_is_captured_where_it_takes_data(users: Path, first_batch: FirstBatch, style: tuple[Any, ...]) -> None:
+    """Also where eager execution is off, and where an input function returns the tensors of an iterator."""
+    (name, *arguments), packages, calls, stand_ins, begins = style
+    one = script(name, *arguments)
+    found, _ = find_captures(one, SECONDS, packages=packages)
+    assert len(found.candidates) == len(calls)
+    for candidate, call in zip(found.candidates, calls, strict=True):
+        assert call in f"{candidate.kind} {candidate.call}"
+        assert candidate.source.startswith(f"{SCRIPTS / name}:")
+    assert found.picked == next(number for number, call in enumerate(calls, start=1) if call != "peek")
+    assert stand_ins <= set(found.stand_ins)
+    for number, mode, first in begins:
+        assert first in first_batch(replace(one, number=number), mode, *packages)
 
 
 @pytest.mark.tf
-@pytest.mark.parametrize(("mode", "call"), [("validate_only", "Estimator.compile"), ("train", "Estimator.train")])
-def test_packages_of_the_vendor_that_are_not_installed(users: Path, first_batch: FirstBatch, mode: str, call: str) -> None:
-    found, _ = find_captures(script("vendor_style.py", f"--mode={mode}"), SECONDS)
-    assert [one.call for one in found.candidates] == [call]
-    assert "cerebras.tf.cs_estimator" in found.stand_ins
-    assert "32" in first_batch(from_command(["python", str(SCRIPTS / "vendor_style.py"), f"--mode={mode}"], number=1))
-
-
-@pytest.mark.tf
-def test_a_script_of_2019(users: Path, first_batch: FirstBatch) -> None:
-    """Its Estimator, whose module is gone, gives the input function the batch size that it was told for the mode."""
-    old = script("style_of_2019.py")
+def test_a_package_that_is_missing_is_told_with_the_option(users: Path) -> None:
     with pytest.raises(InputFunctionError, match=r"No module named 'many_accelerators'.*give --stand-in many_accelerators"):
-        find_captures(old, SECONDS)
-    found, _ = find_captures(old, SECONDS, packages=("many_accelerators",))
-    assert [one.call for one in found.candidates] == ["TPUEstimator.train", "TPUEstimator.evaluate"]
-    assert "tensorflow.contrib.tpu.python.tpu" in found.stand_ins
-    assert "many_accelerators.tensorflow" in found.stand_ins
-    for number, mode, first in ((1, "train", "[ 0  3  6  9"), (2, "eval", "[0 1 2 3 4 5 6 7]")):
-        assert first in first_batch(replace(old, number=number), mode, "many_accelerators")
+        find_captures(script("style_of_2019.py"), SECONDS)
 
 
 ACCELERATORS = """
@@ -373,41 +382,6 @@ def test_keras_with_an_optimizer_of_a_package_that_is_missing(users: Path, tmp_p
     assert found.notes == ()
     with pytest.raises(InputFunctionError, match=r"many_accelerators\.keras\.size\(\.\.\.\) is only a stand-in"):
         find_captures(from_command(["python", str(file), "--shard"]), SECONDS, packages=("many_accelerators",))
-
-
-@pytest.mark.tf
-def test_keras_after_a_look_at_the_data(users: Path, first_batch: FirstBatch) -> None:
-    found, _ = find_captures(script("keras_style.py"), SECONDS)
-    assert [one.kind for one in found.candidates] == ["peek", "peek", "fit", "evaluate"]
-    assert found.picked == 3
-    assert any("numpy.ndarray, no tf.data.Dataset" in note for note in found.notes)
-    assert "shape=(32, 1)" in first_batch(from_command(["python", str(SCRIPTS / "keras_style.py")], number=3))
-
-
-@pytest.mark.tf
-@pytest.mark.parametrize(
-    "style", ["for", "enumerate", "next", "one_shot", "graph", "distribute", "function", "until", "thread", "fork"]
-)
-def test_a_loop(users: Path, first_batch: FirstBatch, style: str) -> None:
-    found, _ = find_captures(script("loop_style.py", style), SECONDS)
-    assert found.candidates[0].kind == ("distribute" if style == "distribute" else "loop")
-    assert len(found.candidates) == 1
-    assert found.candidates[0].source.startswith(str(SCRIPTS / "loop_style.py:"))
-    assert "[ 0  1  2  3  4" in first_batch(from_command(["python", str(SCRIPTS / "loop_style.py"), style], number=1))
-
-
-@pytest.mark.tf
-def test_data_that_a_script_removes_at_its_end_are_there_to_be_measured(users: Path, first_batch: FirstBatch) -> None:
-    found, _ = find_captures(script("removes_its_data.py"), SECONDS)
-    assert [one.kind for one in found.candidates] == ["fit"]
-    assert "shape=(2, 1)" in first_batch(from_command(["python", str(SCRIPTS / "removes_its_data.py")], number=1))
-
-
-@pytest.mark.tf
-def test_a_script_that_catches_everything(users: Path, first_batch: FirstBatch) -> None:
-    found, _ = find_captures(script("swallows.py"), SECONDS)
-    assert len(found.candidates) == 1
-    assert "[ 0  1  2  3  4" in first_batch(from_command(["python", str(SCRIPTS / "swallows.py")], number=1))
 
 
 @pytest.mark.tf

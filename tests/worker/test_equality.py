@@ -20,7 +20,6 @@ from cs_input_analyzer.pipeline.edits.difference import parting, read_text, turn
 from cs_input_analyzer.worker.equality import FEW_INPUTS, Proof, prove  # noqa: E402
 
 Dataset = tf.data.Dataset
-PAIR = (tf.constant(1, tf.int64), tf.constant(0.0))
 
 
 def proof(original: Any, edited: Any, seconds: float = 20) -> Proof:

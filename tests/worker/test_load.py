@@ -161,33 +161,28 @@ def test_a_missing_file_is_said_before_anything_starts(tmp_path: Path) -> None:
         parse_target(f"{tmp_path}/nowhere.py:f")
 
 
-def test_a_file_is_imported_with_its_folder_on_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("files", "value"),
+    [
+        ({"my_neighbour_module.py": "VALUE = 7\n", "my_target_module.py": "from my_neighbour_module import VALUE\n"}, 7),
+        ({"json.py": "VALUE = 'mine'\n"}, "mine"),  # shadows no module of that name
+        (
+            {"my_test_package/__init__.py": "", "my_test_package/shapes.py": "SIDE = 28\n"}
+            | {"my_test_package/data.py": "from .shapes import SIDE as VALUE\n"},
+            28,
+        ),
+    ],
+)
+def test_a_file_is_imported_as_python_would(
+    files: dict[str, str], value: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sys, "path", list(sys.path))
-    (tmp_path / "my_neighbour_module.py").write_text("VALUE = 7\n")
-    (tmp_path / "my_target_module.py").write_text("import my_neighbour_module\ndef f():\n    return my_neighbour_module.VALUE\n")
-    found: Any = find_object(parse_target(f"{tmp_path}/my_target_module.py:f"))
-    assert found() == 7
-
-
-def test_a_file_never_shadows_a_module_of_the_same_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import json
-
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    (tmp_path / "json.py").write_text("def f():\n    return 'mine'\n")
-    found: Any = find_object(parse_target(f"{tmp_path}/json.py:f"))
-    assert found() == "mine"
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(f"{text}def f():\n    return VALUE\n" if "VALUE" in text else text)
+    found: Any = find_object(parse_target(f"{tmp_path / [*files][-1]}:f"))
+    assert found() == value
     assert sys.modules["json"] is json
-
-
-def test_a_file_inside_a_package_may_import_relatively(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    package = tmp_path / "my_test_package"
-    package.mkdir()
-    (package / "__init__.py").touch()
-    (package / "shapes.py").write_text("SIDE = 28\n")
-    (package / "data.py").write_text("from .shapes import SIDE\ndef f():\n    return SIDE\n")
-    found: Any = find_object(parse_target(f"{package}/data.py:f"))
-    assert found() == 28
 
 
 def test_a_missing_module_and_a_missing_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

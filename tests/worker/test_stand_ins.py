@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import itertools
 import re
-import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
@@ -18,7 +17,6 @@ from cs_input_analyzer import api
 from cs_input_analyzer.choices import make_options
 from cs_input_analyzer.cli import main
 from cs_input_analyzer.engines import WorkerFailure
-from cs_input_analyzer.engines.bootstrap import environment
 from cs_input_analyzer.errors import InputFunctionError, LaunchError, UsageError
 from cs_input_analyzer.records import Options
 from cs_input_analyzer.studies.probing.failures import failure_of
@@ -27,7 +25,7 @@ from cs_input_analyzer.worker.capture import innermost, missing_advice, setting_
 from cs_input_analyzer.worker.capture.estimators import listening
 from cs_input_analyzer.worker.capture.source_checks import expects_import_error
 from cs_input_analyzer.worker.capture.stand_ins import Blank, NoResult, StandInError
-from tests.functional.running import BRIEF
+from tests.functional.running import BRIEF, QUICK, run_cli
 
 NUMBERS = itertools.count()
 
@@ -469,27 +467,10 @@ import tensorflow as tf
 from tensorflow.contrib.training import HParams
 
 def input_fn(params, mode=tf.estimator.ModeKeys.TRAIN):
-    if params.get("wrong"):
-        return tf.data.Dataset.range(1000).batch(lost_package.size())
     from cerebras.tf.x import CS_AUTOTUNE
     numbers = tf.data.Dataset.range(100000).map(lambda x: x + 1, num_parallel_calls=CS_AUTOTUNE)
     return numbers.batch(params["batch"], drop_remainder=True)
 """
-
-
-def analyzed(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    (folder / "old.py").write_text(OLD)
-    root = str(Path(__file__).resolve().parents[2])
-    quick = ("--cpus", "1", "--probe-layouts", "1x1x1", "--max-seconds", "40", "--target-error", "0.5", "--no-measure-fixes")
-    return subprocess.run(
-        [sys.executable, "-m", BRIEF, "analyze", "old.py:input_fn", *quick, *options],
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-        cwd=folder,
-        env={**environment(), "PYTHONPATH": root},
-    )
 
 
 @pytest.mark.tf
@@ -497,10 +478,12 @@ def analyzed(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
 def test_a_target_with_imports_of_its_time(tmp_path: Path) -> None:
     from cs_input_analyzer.report import render
 
-    file = tmp_path / "run.json"
-    done = analyzed(tmp_path, "--set", "batch=8", "--stand-in", "lost_package", "--json", str(file))
-    assert done.returncode == 0, done.stderr[-3000:]
-    run = api.load_analysis(file)
+    (tmp_path / "users").mkdir()
+    (tmp_path / "users" / "old.py").write_text(OLD)
+    arguments = ["analyze", "old.py:input_fn", *QUICK, "--set", "batch=8", "--stand-in", "lost_package"]
+    done = run_cli(arguments, tmp_path, program=BRIEF)
+    assert done.code == 0, done.err[-3000:]
+    run = api.load_analysis(tmp_path / "run.json")
     assert run.pipeline.batch_size == 8
     assert run.pipeline.stand_ins == ("tensorflow.contrib.training", "tensorflow.estimator", "cerebras.tf.x")
     assert run.options.stand_ins == ("lost_package",)
