@@ -203,7 +203,7 @@ def _changed(op: Op, element: _Element) -> _Element:
             return replace(element, over_window=made, reads_window=False)
         return _Element(batches=(*element.batches, made), clash=element.clash)
     if op.kind == "Rebatch":
-        return _Element(batches=(*element.batches[:-1], _Batch(size=_rebatched(op, element), op=op)))
+        return _Element(batches=(*element.batches[:-1], _Batch(size=None, op=op)))
     if op.kind == "Unbatch":
         return _taken_apart(op, element)
     if op.kind == "Window":
@@ -215,16 +215,6 @@ def _taken_apart(op: Op, element: _Element) -> _Element:
     if element.over_window is not None:
         return replace(element, over_window=None, apart=op)
     return replace(element, batches=element.batches[:-1], apart=op, clash=())
-
-
-def _rebatched(op: Op, element: _Element) -> int | None:
-    replicas = _whole(op.parameters.get("num_replicas"))
-    if replicas is not None:
-        before = element.batches[-1].size if element.batches else None
-        return None if before is None or before % replicas else before // replicas
-    sizes = op.parameters.get("batch_sizes")
-    different = set(sizes) if isinstance(sizes, tuple) else {sizes}
-    return _whole(different.pop()) if len(different) == 1 else None
 
 
 def _joined(branches: Sequence[_Element]) -> _Element:

@@ -64,7 +64,7 @@ def _cpu_s(cut: Any, seconds: float, harness_s: float) -> float | None:
     if counted is None:
         return None
     counted = _for_a_while(loop, iterator, seconds, counted[2])
-    return max(0.0, counted[1] / counted[0] - harness_s) / elements if counted is not None else None
+    return max(0.0, counted[1] / len(counted[0]) - harness_s) / elements if counted is not None else None
 
 
 def _element_bytes(cut: Any) -> int:
@@ -77,17 +77,17 @@ def _element_bytes(cut: Any) -> int:
     return bytes_of(next(iter(cut)))
 
 
-def _for_a_while(loop: Any, iterator: Any, seconds: float, steps: int) -> tuple[int, float, int] | None:
-    """Steps taken, their CPU, and how many steps fill a tenth of the time."""
-    began_s, began_cpu_s, done = time.monotonic(), time.process_time(), 0
+def _for_a_while(loop: Any, iterator: Any, seconds: float, steps: int) -> tuple[list[float], float, int] | None:
+    """Arrivals, CPU seconds of the process, and the most steps of a chunk; None where the pipeline ends or fails."""
+    began_s, began_cpu_s, arrivals, most = time.monotonic(), time.process_time(), list[float](), steps
     while (elapsed_s := time.monotonic() - began_s) < seconds:
         chunk = loop(iterator, steps)
         if chunk.error is not None or chunk.ended:
             return None
-        done += len(chunk.stamps_s)
-        if time.monotonic() - began_s - elapsed_s < seconds / 20:
-            steps *= 2
-    return done, time.process_time() - began_cpu_s, steps
+        arrivals += chunk.stamps_s.tolist()
+        most = max(most, steps)
+        steps = next_chunk(steps, time.monotonic() - began_s - elapsed_s, seconds - elapsed_s)
+    return arrivals, time.process_time() - began_cpu_s, most
 
 
 def marginal_s_per_sample(ops: Sequence[Op], cpu_s: Mapping[str, float], visits: Mapping[str, float]) -> dict[str, float]:
@@ -114,16 +114,11 @@ def sample_readers(journal: JournalWriter, dataset: Any) -> None:
         del first
         source = source.repeat().batch(records).prefetch(2)
         loop = sampling_loop(source.element_spec)
-        iterator, arrivals, batches = iter(source), [], 1
-        began_s = time.monotonic()
-        while (elapsed_s := time.monotonic() - began_s) < SOURCE_S:
-            chunk = loop(iterator, batches)
-            if chunk.error is not None or chunk.ended:
-                return
-            arrivals += list(chunk.stamps_s)
-            batches = next_chunk(batches, time.monotonic() - began_s - elapsed_s, SOURCE_S - elapsed_s)
+        read = _for_a_while(loop, iter(source), SOURCE_S, 1)
+        if read is None:
+            return
     except Exception as error:  # a reader that cannot be cut out is no failure of the user's pipeline
         journal.event("source", records_per_batch=records, window=None, message=f"{type(error).__name__}: {error}"[:MESSAGE_LIMIT])
         return
-    window = steady_window(np.array(arrivals))
+    window = steady_window(np.array(read[0]))
     journal.event("source", records_per_batch=records, window=asdict(window.gap_s) if window else None, message="")

@@ -109,6 +109,8 @@ def _measure_more(journal: JournalWriter, order: Order, built: _Built, folder: P
 
 def _build(journal: JournalWriter, order: Order, folder: Path, stood_in: Sequence[str]) -> _Built | None:
     """Runs the user's input function. None when it failed; the journal says how."""
+    from pydantic import TypeAdapter
+
     os.environ["TF_CONFIG"] = order.tf_config
     own_pid = os.getpid()
     began_s = time.monotonic()
@@ -144,20 +146,12 @@ def _build(journal: JournalWriter, order: Order, folder: Path, stood_in: Sequenc
         report_failure(journal, "load" if isinstance(error, TargetError) else stage, error)
         return None
     files = graph.sized_files_of(dataset)
-    _report_built(journal, order, pipeline, files, build_s)
-    _prepare_cache(journal, order, [path for path, _ in files])
-    samples = pipeline.samples_per_element
-    return _Built(dataset=dataset, ops=pipeline.ops, samples=samples, files=files, built_s=time.monotonic())
-
-
-def _report_built(
-    journal: JournalWriter, order: Order, pipeline: PipelineGraph, files: Sequence[tuple[str, int]], build_s: float
-) -> None:
-    from pydantic import TypeAdapter
-
     fields = TypeAdapter(PipelineGraph).dump_python(pipeline, mode="json") if order.want_graph else None
     file_count = pipeline.files.count if pipeline.files else None
     journal.event("built", build_s=build_s, pipeline=fields, file_count=file_count, files=files if order.want_graph else ())
+    _prepare_cache(journal, order, [path for path, _ in files])
+    samples = pipeline.samples_per_element
+    return _Built(dataset=dataset, ops=pipeline.ops, samples=samples, files=files, built_s=time.monotonic())
 
 
 def _found(order: Order) -> Any:

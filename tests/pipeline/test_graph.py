@@ -205,19 +205,6 @@ def test_of_an_op_that_a_package_built_the_users_line_stands_first(tmp_path: Pat
     assert ops["map_2"].code is not None
 
 
-def test_a_reduce_inside_a_function_has_its_own_line() -> None:
-    def build() -> Any:
-        def total(window: Any) -> Any:
-            return window.reduce(tf.constant(0, tf.int64), lambda a, b: a + b)  # of each window
-
-        windows = Dataset.range(20).window(5)
-        return windows.map(total)
-
-    ops = ops_by_name(build)
-    assert ops["reduce"].source == line_of(build, "of each window")
-    assert ops["map"].source == line_of(build, "windows.map")
-
-
 def test_a_package_in_a_folder_of_its_own_is_known_by_its_installers_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -242,12 +229,11 @@ def test_where_nothing_is_the_users_own_the_packages_line_stands(tmp_path: Path,
 def test_the_patch_is_gone_afterwards_even_after_an_error() -> None:
     from tensorflow.python.data.ops import dataset_ops
 
-    original, initialize, reduce = dataset_ops.DatasetV2._metadata, dataset_ops.DatasetV2.__init__, dataset_ops.DatasetV2.reduce
+    original, initialize = dataset_ops.DatasetV2._metadata, dataset_ops.DatasetV2.__init__
     with pytest.raises(ZeroDivisionError), graph.recorded_sources():
         raise ZeroDivisionError
     assert dataset_ops.DatasetV2._metadata is original
     assert dataset_ops.DatasetV2.__init__ is initialize
-    assert dataset_ops.DatasetV2.reduce is reduce
     with graph.recorded_sources() as log:
         assert dataset_ops.DatasetV2._metadata is not original
     plain = Dataset.range(3)

@@ -14,7 +14,6 @@ from cs_input_analyzer.pipeline.source.code import (
     with_call_after,
     with_calls_swapped,
     with_method,
-    without_argument,
 )
 
 CHAIN = """    return (
@@ -81,24 +80,6 @@ def test_an_inner_call_is_made_before_the_one_that_holds_it() -> None:
 @pytest.mark.parametrize(
     ("code", "expected"),
     [
-        ("ds = ds.map(f, deterministic=True)", "ds = ds.map(f)"),
-        ("ds = ds.map(f, deterministic=True, name='m')", "ds = ds.map(f, name='m')"),
-        ("ds = ds.map(\n    f,\n    deterministic=True,\n)", "ds = ds.map(\n    f,\n)"),
-        ("ds = ds.map(\n    f,  # fast\n    deterministic=True, name='m')", "ds = ds.map(\n    f,  # fast\n    name='m')"),
-        ("ds = ds.map(\n    f,  # fast\n    deterministic=True)", None),
-        ("ds = ds.map(deterministic=True)", "ds = ds.map()"),
-        ("ds = ds.map(deterministic=True, map_func=f)", "ds = ds.map(map_func=f)"),
-        ("ds = ds.map(f)", None),
-        ("ds = ds.map(f, **more)", None),
-    ],
-)
-def test_a_keyword_is_taken_out(code: str, expected: str | None) -> None:
-    assert without_argument(code, "map", "deterministic") == expected
-
-
-@pytest.mark.parametrize(
-    ("code", "expected"),
-    [
         ("return ds.batch(8)", "return ds.batch(8).prefetch(2)"),
         ("ds = ds.batch(8).map(f)", "ds = ds.batch(8).prefetch(2).map(f)"),
         (CHAIN, CHAIN.replace("32,\n        )", "32,\n        )\n        .prefetch(2)")),
@@ -133,7 +114,6 @@ def test_neighbours_are_exchanged(code: str, expected: str | None) -> None:
 def test_nothing_is_changed_that_is_not_there(code: str | None) -> None:
     assert with_call_after(code, "map", "cache()") is None
     assert with_method(code, "map", "interleave") is None
-    assert without_argument(code, "map", "name") is None
     assert argument_of(code, "map", "name") is None
     assert count_calls(code, "map") == 0
     assert not takes_any_shape(code, "map", "map_func")

@@ -128,8 +128,8 @@ class _Cutter:
             return None
         made = [function for function in found if function is not None]
         if len(made) != len(names):
-            raise _CannotCutError(f"one branch of {node.name} reads files, another does not")
-        elements = _common([function[1] for function in made], node.name)
+            raise _CannotCutError
+        elements = _common([function[1] for function in made])
         copy = body.edited(node.name)
         rename_functions(copy, dict(zip(names, (function[0] for function in made), strict=True)))
         if is_dataset_op(node.op):
@@ -144,9 +144,9 @@ class _Cutter:
             types = tuple(value for cut in cuts.values() for value in cut.elements.types)
             elements = Elements(types=types, shapes=tuple(shape for cut in cuts.values() for shape in cut.elements.shapes))
         elif kind in _MERGES and len(cuts) == len(sources) - (kind == "DirectedInterleave"):
-            elements = _common([cut.elements for cut in cuts.values()], node.name)
+            elements = _common([cut.elements for cut in cuts.values()])
         else:
-            raise _CannotCutError(f"{node.op} joins several readers")
+            raise _CannotCutError
         copy = body.edited(node.name)
         joined = [cuts[index].tensor if index in cuts else source for index, source in enumerate(sources)]
         if kind == "Zip":
@@ -175,7 +175,7 @@ class _Cutter:
     def _cut_map(self, body: Body, node: Any, tensor: str) -> _Cut:
         """A `map` that reads whole files gives their contents, and does nothing else."""
         if kind_of(node.op) not in MAPS:
-            raise _CannotCutError(f"{node.op} reads files in its function")
+            raise _CannotCutError
         (name,) = functions_of(node)
         new_name, count = self._contents_function(name)
         elements = Elements(types=(string_type(),) * count, shapes=(scalar_shape(),) * count)
@@ -195,7 +195,7 @@ class _Cutter:
                 contents.append(f"{node.name}:contents:0")
             elif self._is_file_read(node):
                 if node.op not in _CALLS:
-                    raise _CannotCutError(f"{node.op} reads files in {name}")
+                    raise _CannotCutError
                 (called,) = functions_of(node)
                 new_name, count = self._contents_function(called)
                 copy = body.edited(node.name)
@@ -205,7 +205,7 @@ class _Cutter:
                 calls.add(node.name)
         kept = body.needed(map(node_name, contents))
         if any(node_name(tensor) in calls for node in kept for tensor in node.input if not tensor.startswith("^")):
-            raise _CannotCutError(f"in {name} one file read needs the result of another")
+            raise _CannotCutError
         copy = self._copy_of(function)
         copy.ret.clear()
         del copy.signature.output_arg[:]
@@ -249,13 +249,13 @@ def _returns_dataset(function: Any) -> bool:
     return [argument.type for argument in function.signature.output_arg] == [types_pb2.DT_VARIANT]
 
 
-def _common(found: Sequence[Elements], name: str) -> Elements:
+def _common(found: Sequence[Elements]) -> Elements:
     """Elements of one of several datasets: their types must be the same, their shapes are left open where they differ."""
     from tensorflow.core.framework import tensor_shape_pb2
 
     first = found[0]
     if any(elements.types != first.types for elements in found):
-        raise _CannotCutError(f"{name} joins readers of different types")
+        raise _CannotCutError
     if all(elements.shapes == first.shapes for elements in found):
         return first
     return Elements(types=first.types, shapes=(tensor_shape_pb2.TensorShapeProto(unknown_rank=True),) * len(first.types))

@@ -35,7 +35,6 @@ from cs_input_analyzer.pipeline.source.code import (
     with_argument,
     with_call_after,
     with_method,
-    without_argument,
 )
 from cs_input_analyzer.pipeline.threads import inside
 from cs_input_analyzer.records import Edit, Op
@@ -131,15 +130,14 @@ def set_buffer(work: Work, edit: Edit) -> None:
 
 
 def set_buffer_source(code: str, op: Op, ops: Sequence[Op], edit: Edit) -> str | None:
-    """Of a reader only where the user gave a buffer: one that is the default is left out again."""
+    """Of a reader only where the user gave a buffer."""
     nth, method = call_number(op, ops), method_of(op.kind)
     if op.kind == "Prefetch":
         return with_argument(code, method, "buffer_size", number_text(edit), nth=nth)
     if nth is not None or edit.value is None or argument_of(code, method, "buffer_size") is None:
         return None
-    if edit.value == DEFAULT_BUFFER_BYTES:
-        return without_argument(code, method, "buffer_size")
-    return with_argument(code, method, "buffer_size", f"{edit.value >> 20} << 20")
+    text = f"{edit.value >> 20} << 20" if edit.value >= 2**20 else f"{edit.value >> 10} << 10"
+    return with_argument(code, method, "buffer_size", text)
 
 
 def interleave(work: Work, edit: Edit) -> None:

@@ -56,41 +56,31 @@ def recorded_sources() -> Iterator[SourceLog]:
     """While open, every Dataset that is built gets a serial number and its user's source line in the log. The number is in the
     metadata of the op. Ops without metadata (legacy ones, `rebatch`, `list_files` and others) have it in an attribute of their
     own inside of functions, and at the top, where TensorFlow drops attributes that it does not know, in the Python object."""
-    import tensorflow as tf
     from tensorflow.core.framework import attr_value_pb2
     from tensorflow.python.data.ops import dataset_ops
 
     log = SourceLog()
-    original, initialize, reduce = dataset_ops.DatasetV2._metadata, dataset_ops.DatasetV2.__init__, dataset_ops.DatasetV2.reduce
+    original, initialize = dataset_ops.DatasetV2._metadata, dataset_ops.DatasetV2.__init__
 
     def tagged(dataset: Any) -> Any:
         metadata = original.fget(dataset)
         metadata.name = f"{metadata.name}#csia{log.note()}".encode()
         return metadata
 
-    def number_in_graph(tensor: Any, number: int) -> None:
-        operation = None if hasattr(tensor, "numpy") else tensor.op
-        if operation is not None and is_dataset_op(operation.type) and SOURCE_NUMBER not in operation.node_def.attr:
-            operation._set_attr(SOURCE_NUMBER, attr_value_pb2.AttrValue(i=number))
-
     def noted(dataset: Any, variant_tensor: Any) -> None:
         initialize(dataset, variant_tensor)
         number = log.note()
         setattr(dataset, SOURCE_NUMBER, number)
-        number_in_graph(variant_tensor, number)
-
-    def reduced(dataset: Any, *args: Any, **kwargs: Any) -> Any:  # gives no Dataset, and so has no metadata of one
-        result = reduce(dataset, *args, **kwargs)
-        for tensor in tf.nest.flatten(result, expand_composites=True)[:1]:
-            number_in_graph(tensor, log.note())
-        return result
+        operation = None if hasattr(variant_tensor, "numpy") else variant_tensor.op
+        if operation is not None and is_dataset_op(operation.type) and SOURCE_NUMBER not in operation.node_def.attr:
+            operation._set_attr(SOURCE_NUMBER, attr_value_pb2.AttrValue(i=number))
 
     cls = dataset_ops.DatasetV2
-    cls._metadata, cls.__init__, cls.reduce = property(tagged), noted, reduced
+    cls._metadata, cls.__init__ = property(tagged), noted
     try:
         yield log
     finally:
-        cls._metadata, cls.__init__, cls.reduce = original, initialize, reduce
+        cls._metadata, cls.__init__ = original, initialize
 
 
 def where_built() -> Source:

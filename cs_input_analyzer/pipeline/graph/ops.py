@@ -58,10 +58,7 @@ def reader_of(graph_def: Any, lines: Mapping[int, Source], numbers: Mapping[str,
 
 def top_nodes(graph_def: Any) -> dict[str, str]:
     """Op name, as in `ops_of`, -> name of its node in the GraphDef; the ops at the top of the pipeline only, sources first."""
-    reader = reader_of(graph_def, {}, {})
-    names = {node: op for (scope, node), op in reader.names.items() if scope == _TOP}
-    kinds = {node.name: node.op for node in graph_def.node}
-    return {op: node for node, op in names.items() if is_dataset_op(kinds[node])}
+    return {op: place.node for op, place in op_places(graph_def).items() if place.function is None and place.within is None}
 
 
 class OpPlace(NamedTuple):

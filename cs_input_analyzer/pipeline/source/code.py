@@ -80,24 +80,6 @@ def with_argument(code: str | None, method: str, name: str, value: str, *, nth: 
     return statement.replaced(call, call.with_changes(args=[*arguments, added]))
 
 
-def without_argument(code: str | None, method: str, name: str, *, nth: int | None = None) -> str | None:
-    """The call of `method` without the keyword argument `name`; None where it is not given by keyword."""
-    statement, call = _find(code, method, nth)
-    if statement is None or call is None:
-        return None
-    arguments = list(call.args)
-    place = next((index for index, argument in enumerate(arguments) if _is_keyword(argument, name)), None)
-    if place is None:
-        return None
-    gone = arguments.pop(place)
-    if arguments and place == len(arguments):  # the comma before it goes with it
-        last = arguments[-1]
-        if "#" in _text(last.comma):
-            return None
-        arguments[-1] = last.with_changes(comma=gone.comma, whitespace_after_arg=gone.whitespace_after_arg)
-    return statement.replaced(call, call.with_changes(args=arguments))
-
-
 def with_call_after(code: str | None, method: str, call: str, *, nth: int | None = None) -> str | None:
     """One more call in the chain: `ds.batch(32)`, `batch`, `prefetch(2)` -> `ds.batch(32).prefetch(2)`. In a chain that gives
     each call a line of its own, the new one gets its own line too, and comments stay with theirs."""
