@@ -60,8 +60,7 @@ def render(
         UsageError: there is no such format, or the run holds no plan to write an sbatch file or an env file for.
     """
     if format in ("console", "html", "md"):
-        has_pictures = format == "html" or (format == "console" and full)
-        return _rendered(_document_of(found, has_pictures, run_file), format, width, color, full)
+        return _rendered(_document_of(found, format == "html", run_file), format, width, color, full)
     if format == "json" and isinstance(found, Analysis | Comparison | RunInspection):
         from cs_input_analyzer.report.to_json import to_json
 

@@ -163,18 +163,8 @@ def rates_table(found: Comparison) -> Table:
     columns = (
         layout(),
         WORKERS,
-        number(
-            "old\nsamples/s",
-            "samples per second in the old run, mean of its fresh launches",
-            "old_samples_per_s.estimate",
-            bare_rate,
-        ),
-        number(
-            "new\nsamples/s",
-            "samples per second in the new run, mean of its fresh launches",
-            "new_samples_per_s.estimate",
-            bare_rate,
-        ),
+        number("old\nsamples/s", "in the old run, mean of its fresh launches", "old_samples_per_s.estimate", bare_rate),
+        number("new\nsamples/s", "in the new run, mean of its fresh launches", "new_samples_per_s.estimate", bare_rate),
         number("ratio", "new over old; below 1 is slower", "ratio.estimate", "{:.3g}".format),
         number("90 %\ninterval", together, "ratio", lambda ratio: f"{ratio.low:.3g}–{ratio.high:.3g}"),
         text("change", "faster or slower only where the whole interval lies on one side of 1", "change"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cs_input_analyzer.pipeline.op_kinds import is_known
 from cs_input_analyzer.records import RUNTIME, UNATTRIBUTED, Analysis, LaunchPlan, Op, OpCost, Profile, Station
-from cs_input_analyzer.report.tables import SOURCE, Column, Table, bare_rate, number, source_text, table_of, text
+from cs_input_analyzer.report.tables import SOURCE, Column, Table, bare_rate, number, table_of, text
 from cs_input_analyzer.report.wording import one_line, parameters_text
 from cs_input_analyzer.units import MISSING, counted, format_bytes, format_rate, format_ratio, format_seconds
 
@@ -80,10 +80,6 @@ def _parallel(op: OpCost) -> str:
     return " ".join(part for part in parts if part) or MISSING
 
 
-PREFIX = (
-    "CPU for one sample of the pipeline cut after this op, less that of the one cut before it: what the op adds. These differences "
-    "do not sum to the whole, because a shorter pipeline overlaps differently"
-)
 WAIT = "time threads were in this op without running (waiting for a CPU, storage, a lock), for one sample"
 COST_COLUMNS: tuple[Column, ...] = (
     text("op", "the op; runtime is CPU of no op, unattributed the same with that of ops not seen at work", "name"),
@@ -91,22 +87,8 @@ COST_COLUMNS: tuple[Column, ...] = (
     number("CPU per\nsample", "CPU time in this op itself for one sample", "self_cpu_s_per_sample", format_seconds),
     number("wait per\nsample", WAIT, "wait_s_per_sample", format_seconds),
     number("parallel", "calls that ran at the same time; serial: on one thread, whatever the CPUs", _parallel, str),
-    number(
-        "elements\nper sample",
-        "elements that it gave for each sample that came out of the pipeline",
-        "elements_per_sample",
-        bare_rate,
-        needs_width=WIDE,
-    ),
+    number("elements\nper sample", "that it gave for each sample", "elements_per_sample", bare_rate, needs_width=WIDE),
     number("bytes out\nper sample", "bytes of those elements", "bytes_out_per_sample", format_bytes, needs_width=WIDE),
-    number(
-        "buffered\nelements",
-        "elements that waited in its buffer when measuring ended",
-        "buffered_elements",
-        bare_rate,
-        needs_width=WIDE,
-    ),
-    number("prefix Δ,\nnot additive", PREFIX, "prefix_cpu_s_per_sample", format_seconds, needs_width=WIDE),
     SOURCE,
 )
 
@@ -201,24 +183,24 @@ def _at(op: OpCost) -> str:
 
 
 def pipeline_table(analysis: Analysis) -> Table:
-    """The ops, sources first; one inside the function of another is indented under its depth."""
+    """The ops, sources first, each with its share of the CPU; the costliest stands out. One inside the function of another is
+    indented under its depth."""
     ops = {op.name: op for op in analysis.pipeline.ops}
+    shares = {op.name: op.share_ratio for op in analysis.profile.ops} if analysis.profile is not None else {}
+    known = [shares.get(op.name) or 0.0 for op in analysis.pipeline.ops]
     columns = (
-        text(
-            "op",
-            "in the order in which elements pass; indented: inside the function of the op below",
-            lambda op: f"{'  ' * _depth(op, ops)}{op.name}",
-        ),
+        text("op", "indented: inside the function of the op below", lambda op: f"{'  ' * _depth(op, ops)}{op.name}"),
+        number("share", "of the worker's CPU time", lambda op: shares.get(op.name), format_ratio),
         text("parameters", "as TensorFlow holds them", parameters_text, is_long=True),
-        text("source", "where your code makes the op", source_text, keeps_end=True),
+        SOURCE,
     )
     foreign = tuple(
         f"`{one_line(op.name)}` is of another library (kind {one_line(op.kind)}): its time is measured, what it does is not known"
         for op in analysis.pipeline.ops
         if not is_known(op.kind)
     )
-    caption = "Sources first. Indented: inside the function of the op below."
-    return table_of("Pipeline", columns, analysis.pipeline.ops, remarks=foreign, caption=caption)
+    strong = known.index(max(known)) if any(known) else None
+    return table_of("Pipeline", columns, analysis.pipeline.ops, remarks=foreign, strong=strong, is_sorted=False, chart="pipeline")
 
 
 def _depth(op: Op, ops: dict[str, Op]) -> int:

@@ -29,10 +29,11 @@ class Text:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """Labels with their texts. `folded`: the page shows them on demand, under this title."""
+    """Labels with their texts. `folded`: the page shows them on demand, under this title. `is_large`: the values of the launch."""
 
     pairs: Pairs
     folded: str = ""
+    is_large: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,49 +65,12 @@ class Bars:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Values:
-    """Names with their values, each large: the launch."""
-
-    values: Pairs
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
     """A picture. `has_table`: the same table stands beside it in the section."""
 
     chart: Chart
     has_table: bool = False
     heading: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PipelineRow:
-    """One op of the pipeline's picture. `share`: percent of the CPU time, for its bar; `lanes` are strands by place, `merges` end
-    here. `mark` says what is special about it; `finding` is the anchor of what was found in it; `role`: of the bottleneck."""
-
-    name: str
-    more: str
-    source: str
-    parallel: str
-    cost: str
-    share: float | None
-    edge: str
-    lane: int
-    lanes: tuple[int, ...]
-    merges: tuple[int, ...]
-    depth: int
-    role: Literal["", "bottleneck", "waits"]
-    mark: str
-    finding: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Flow:
-    """The ops of a run: the page draws them as a graph, other formats show the table."""
-
-    rows: tuple[PipelineRow, ...]
-    note: str
-    table: Table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +104,7 @@ class Card:
     is_folded: bool = False
 
 
-Part: TypeAlias = Text | Facts | Bars | Values | Table | Figure | Flow | Copyable | Card
+Part: TypeAlias = Text | Facts | Bars | Table | Figure | Copyable | Card
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,16 +121,8 @@ class Section:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """A report.
-
-    Attributes:
-        kind: what it is of, which is also the name of the record in the page.
-        title: of the page's navigation; `name`: what was looked at.
-        mark: the verdict, or what a change means: the colour of the headline.
-        first: sections of the first screen; `sections`: all others, in order.
-        closing: the answer again in a few words, then commands to type next, one each.
-        record: what the page holds as JSON.
-    """
+    """A report. `kind`: what it is of, and the name of the `record` in the page; `name`: what was looked at; `mark`: the verdict;
+    `first`: the first screen; `closing`: the answer in a few words, then commands to type next."""
 
     kind: str
     title: str
@@ -193,7 +149,7 @@ def section(anchor: str, title: str, *parts: Part | None, **more: Any) -> Sectio
 
 
 def _holds(part: Part) -> bool:
-    content = {Text: "text", Facts: "pairs", Bars: "bars", Values: "values", Table: "rows", Copyable: "text"}.get(type(part))
+    content = {Text: "text", Facts: "pairs", Bars: "bars", Table: "rows", Copyable: "text"}.get(type(part))
     return content is None or bool(getattr(part, content))
 
 
@@ -235,6 +191,6 @@ def _reworded(value: Any) -> Any:
         return {_reworded(key): _reworded(item) for key, item in value.items()}
     if isinstance(value, Copyable | Analysis) or not dataclasses.is_dataclass(value) or isinstance(value, type):
         return value
-    kept = ("record", "anchor", "finding", *(() if isinstance(value, Column) else ("name",)))
+    kept = ("record", "anchor", *(() if isinstance(value, Column) else ("name",)))
     fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.name not in kept}
     return replace(value, **{name: _reworded(item) for name, item in fields.items()})

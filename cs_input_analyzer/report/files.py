@@ -25,21 +25,20 @@ def write_text_atomically(path: Path | str, text: str) -> None:
     """
     target = check_writable(path)
     try:
-        if _is_stream(target):
-            # A half-written pipe is no file that somebody finds later.
+        if _is_stream(target):  # a half-written pipe is no file that somebody finds later
             target.write_text(text, encoding="utf-8", errors="backslashreplace")
         else:
             _write_and_rename(target, text)
     except OSError as error:
-        raise _as_ours(path, error) from None
+        reason = (error.strerror or str(error)).lower()
+        if error.errno in STORAGE_ERRORS:
+            advice = "nothing was replaced; free some space or give another path"
+            raise LaunchError(f"cannot write {path}: {reason}; {advice}") from None
+        raise UsageError(f"cannot write {path}: {reason}") from None
 
 
 def check_writable(path: Path | str) -> Path:
-    """The file that `path` leads to. Cheap enough to ask before measuring for a minute.
-
-    Raises:
-        UsageError: as `write_text_atomically`.
-    """
+    """The file that `path` leads to. Cheap enough to ask before measuring for a minute. Raises UsageError as writing does."""
     try:
         if _is_stream(Path(path)):
             return Path(path)
@@ -48,8 +47,7 @@ def check_writable(path: Path | str) -> Path:
             raise UsageError(f"cannot write {path}: it is a folder; give the name of a file in it")
         if not target.parent.is_dir():
             raise UsageError(f"cannot write {path}: there is no folder {target.parent}; create it first")
-        probed = target if target.exists() else target.parent
-        if not os.access(probed, os.W_OK) or (target.is_file() and not os.access(target.parent, os.W_OK)):
+        if not os.access(target.parent, os.W_OK) or (target.exists() and not os.access(target, os.W_OK)):
             raise UsageError(f"cannot write {path}: permission denied")
     except (OSError, ValueError, TypeError) as error:  # of a type: what was given is no path
         raise UsageError(f"cannot write {path}: {error}") from None
@@ -63,6 +61,10 @@ def _is_stream(path: Path) -> bool:
 
 
 def _write_and_rename(target: Path, text: str) -> None:
+    mask = os.umask(0)
+    os.umask(mask)
+    # What the file has, or what `open` would have given it: mkstemp makes files private.
+    mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o666 & ~mask
     # The name is short and fixed in length, so that a target of the longest legal name still works.
     handle, name = tempfile.mkstemp(prefix=".csia-", suffix=".part", dir=target.parent)
     try:
@@ -71,24 +73,8 @@ def _write_and_rename(target: Path, text: str) -> None:
             file.flush()
             # Rename is atomic, data is not: without this a crash can leave a complete name on an empty file.
             os.fsync(file.fileno())
-        Path(name).chmod(_mode_of(target))
+        Path(name).chmod(mode)
         Path(name).replace(target)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
-
-
-def _mode_of(target: Path) -> int:
-    """What the file has, or what `open` would have given it (mkstemp makes files private)."""
-    if target.exists():
-        return stat.S_IMODE(target.stat().st_mode)
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask
-
-
-def _as_ours(path: Path | str, error: OSError) -> UsageError | LaunchError:
-    reason = (error.strerror or str(error)).lower()
-    if error.errno in STORAGE_ERRORS:
-        return LaunchError(f"cannot write {path}: {reason}; nothing was replaced; free some space or give another path")
-    return UsageError(f"cannot write {path}: {reason}")

@@ -1,4 +1,4 @@
-"""What each figure of the page means: shown on hover and focus, and listed at the end of the page."""
+"""What each figure of the page means: shown on hover and focus."""
 
 from __future__ import annotations
 
@@ -47,28 +47,6 @@ MEANINGS = {
     "not measured": "what did not fit into the time; never guessed",
     "left out": "what this page holds less of than the run it shows",
 }
-
-
-class Glossary:
-    """The terms of one page, each with an anchor of its own."""
-
-    def __init__(self) -> None:
-        self._anchors: dict[tuple[str, str], str] = {}
-
-    def anchor(self, label: str, meaning: str) -> str:
-        """Where the term is explained. The same word with another meaning is another term."""
-        key = (" ".join(label.split()), meaning)
-        if key not in self._anchors:
-            plain, taken = f"term-{slug(key[0])}", self._anchors.values()
-            names = [plain, *(f"{plain}-{number}" for number in range(2, len(taken) + 3))]
-            self._anchors[key] = next(name for name in names if name not in taken)
-        return self._anchors[key]
-
-    @property
-    def entries(self) -> list[tuple[str, str, str]]:
-        """Label, meaning and anchor, by label."""
-        found = [(label, meaning, anchor) for (label, meaning), anchor in self._anchors.items()]
-        return sorted(found, key=lambda entry: (entry[0].lower(), entry[2]))
 
 
 def slug(text: str) -> str:

@@ -169,11 +169,6 @@ def workers_table(found: RunInspection) -> Table:
         number("steps/s", "steady", "steps_per_s", format_rate_short),
         number("last step", "how far it got", "last_step"),
         number("waited", "share of its time that it waited for input", "wait_ratio", format_ratio),
-        text(
-            "note",
-            "a straggler is a tenth slower than the middle one",
-            lambda worker: "straggler" if worker.is_straggler else "",
-            is_long=True,
-        ),
+        text("note", "a straggler is a tenth slower than the middle one", lambda one: "straggler" if one.is_straggler else ""),
     )
     return table_of("Workers", columns, found.workers)

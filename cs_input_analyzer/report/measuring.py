@@ -112,12 +112,7 @@ def reads_table(storage: Storage) -> Table:
         number("bandwidth", "of all streams together", "bytes_per_s", format_bytes_per_s),
         number("latency", "median time of a single read", "latency_s", format_seconds),
         number("read size", "bytes of a single read", "read_bytes", format_bytes),
-        text(
-            "cache",
-            "cold: dropped from this host's page cache first; as found: left as it was",
-            "cache_state",
-            form=CACHE_WORDS.__getitem__,
-        ),
+        text("cache", "cold: dropped from the page cache first; as found: left as it was", "cache_state", form=CACHE_WORDS.get),
     )
     return table_of("Storage", columns, storage.reads, caption="The pipeline's own files, read without TensorFlow.")
 
@@ -162,15 +157,14 @@ def _memory(measurement: Measurement, analysis: Analysis) -> str:
     held, worker = max(holding, key=lambda pair: pair[0], default=(0, None))
     if worker is None or not held:
         return ""
-    sizes = {"private": worker.private_bytes, "PSS": worker.pss_bytes, "peak RSS": worker.peak_rss_bytes}
-    sizes["in buffers"] = worker.buffered_bytes
-    parts = [f"{name} {format_bytes(size)}" for name, size in sizes.items() if size is not None]
-    growth = worker.rss_growth_bytes_per_min
-    if growth is not None:
-        grows = f"{'growing' if growth > 0 else 'shrinking'} {format_bytes(abs(growth))} a minute"
-        parts.append(grows if growth else "not growing")
-    predicted = analysis.recommendation.memory_bytes_per_node if analysis.recommendation is not None else None
-    tail = f"; {format_bytes(predicted)} per node predicted for the plan" if predicted is not None else ""
+    sizes = (worker.private_bytes, worker.pss_bytes, worker.peak_rss_bytes, worker.buffered_bytes)
+    named = zip(("private", "PSS", "peak RSS", "in buffers"), sizes, strict=True)
+    parts = [f"{name} {format_bytes(size)}" for name, size in named if size is not None]
+    if worker.rss_growth_bytes_per_min:
+        grows = "growing" if worker.rss_growth_bytes_per_min > 0 else "shrinking"
+        parts.append(f"{grows} {format_bytes(abs(worker.rss_growth_bytes_per_min))} a minute")
+    plan = analysis.recommendation
+    tail = f"; {format_bytes(plan.memory_bytes_per_node)} per node predicted for the plan" if plan is not None else ""
     return f"{', '.join(parts)} ({_whose(worker.index, measurement, 'largest')}){tail}"
 
 
@@ -214,14 +208,11 @@ def measuring_facts(analysis: Analysis) -> Pairs:
 
 def _script(capture: Capture) -> str:
     """What was captured of the user's script, and what else there was."""
-    taken = [f"{one.call} at {one.source}" for one in capture.candidates if one.number == capture.picked]
-    others = [
-        f"{format_count(one.number)} {one.call} at {one.source}" for one in capture.candidates if one.number != capture.picked
-    ]
-    where = ", ".join([f"capture {format_count(capture.picked)}", *taken])
+    places = {one.number: f"{one.call} at {one.source}" for one in capture.candidates}
+    where = ", ".join([f"capture {capture.picked}", *filter(None, [places.pop(capture.picked, "")])])
+    others = ", ".join(f"{number} {place}" for number, place in places.items())
     parts = [f"{capture.command} was run up to {where}; the training never ran"]
-    if others:
-        parts.append(f"--capture takes another: {', '.join(others)}")
+    parts += [f"--capture takes another: {others}"] if others else []
     if capture.stand_ins:
         parts.append(f"not installed, so a stand-in took its place: {', '.join(capture.stand_ins)}")
     return "; ".join([*parts, *capture.notes])

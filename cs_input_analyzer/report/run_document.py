@@ -6,16 +6,8 @@ import itertools
 import shlex
 
 from cs_input_analyzer.records import Analysis, Estimate, Validation
+from cs_input_analyzer.report import costs, findings, measuring, planned, workers
 from cs_input_analyzer.report.charts import charts_of
-from cs_input_analyzer.report.charts.ops import pipeline_rows
-from cs_input_analyzer.report.costs import (
-    bottleneck_sentence,
-    costliest_sentence,
-    op_cost_table,
-    pipeline_table,
-    serial_sentence,
-    stations_table,
-)
 from cs_input_analyzer.report.document import (
     Bar,
     Bars,
@@ -24,37 +16,15 @@ from cs_input_analyzer.report.document import (
     Document,
     Facts,
     Figure,
-    Flow,
     Part,
     Section,
     Text,
-    Values,
     in_unit_of,
     present,
     section,
 )
-from cs_input_analyzer.report.findings import anchors_of, brief_cards, finding_cards, fixes_facts, ignored_sentence
 from cs_input_analyzer.report.glossary import slug
-from cs_input_analyzer.report.measuring import (
-    measured_facts,
-    measuring_facts,
-    options_facts,
-    pipeline_facts,
-    reads_table,
-    storage_facts,
-)
-from cs_input_analyzer.report.plan import (
-    alternatives_table,
-    cluster_facts,
-    feeding_facts,
-    plan_facts,
-    unknowns,
-    validation_table,
-    wafer_facts,
-    what_if_table,
-)
 from cs_input_analyzer.report.wording import VERDICTS, one_line, shown_measurement, supply_and_demand, supply_of, verdict_sentence
-from cs_input_analyzer.report.workers import excerpt, measured_table, node_facts, node_tables, troubles, workers_table
 from cs_input_analyzer.units import format_estimate
 
 # Room at the right end of the bars, so that the longest does not read as "all there is".
@@ -72,7 +42,7 @@ def run_document(analysis: Analysis, *, has_pictures: bool = False, run_file: st
         has_pictures: whether the format draws any: they take longer than all the rest.
         run_file: what the run was read from, for commands to type next; else what it was written to, as far as its command says it.
     """
-    cards, file = finding_cards(analysis.findings), file_of(analysis, run_file)
+    cards, file = findings.finding_cards(analysis.findings), file_of(analysis, run_file)
     charts = charts_of(analysis) if has_pictures else {}
     figures = {name: Figure(chart=chart) for name, chart in charts.items()}
     found = Document(
@@ -87,15 +57,15 @@ def run_document(analysis: Analysis, *, has_pictures: bool = False, run_file: st
             section(
                 "findings",
                 f"Findings ({len(cards)})",
-                Facts(pairs=fixes_facts(analysis)),
+                Facts(pairs=findings.fixes_facts(analysis)),
                 *(cards or (Text(text="none"),)),
-                Text(text=ignored_sentence(analysis), tone="note"),
+                Text(text=findings.ignored_sentence(analysis), tone="note"),
                 count=len(cards),
             ),
             *_measured(analysis, figures),
             *_pipeline(analysis, figures),
-            section("wafer", "Wafer model", Facts(pairs=wafer_facts(analysis)), is_folded=True),
-            section("feeding", "Feeding simulation", Facts(pairs=feeding_facts(analysis)), figures.get("timeline")),
+            section("wafer", "Wafer model", Facts(pairs=planned.wafer_facts(analysis)), is_folded=True),
+            section("feeding", "Feeding simulation", Facts(pairs=planned.feeding_facts(analysis)), figures.get("timeline")),
             section("memory", "Memory of a node", figures.get("memory")),
             section("layouts", "Which launches feed it", figures.get("layouts")),
             *_planned(analysis, file),
@@ -116,11 +86,11 @@ def _first_screen(analysis: Analysis, cards: tuple[Card, ...], figures: dict[str
     bars = supply_bars(analysis)
     shown = {bar.label for bar in bars}
     others = tuple(pair for pair in supply_and_demand(analysis) if pair[0] not in shown)
-    missing = Facts(pairs=unknowns(analysis, file)[:UNKNOWNS_SHOWN])
+    missing = Facts(pairs=planned.unknowns(analysis, file)[:UNKNOWNS_SHOWN])
     return present(
         section("verdict", "Supply and demand", Bars(bars=bars), Facts(pairs=others), level="both"),
         section("launch", "Launch", *_brief_launch(analysis), level="both"),
-        section("first", f"Findings ({len(cards)})", *brief_cards(cards, "none"), level="brief"),
+        section("first", f"Findings ({len(cards)})", *findings.brief_cards(cards, "none"), level="brief"),
         section("supply", "Supply against demand", figures.get("supply-demand")),
         section("unknown", "What would narrow the interval", missing, level="brief"),
     )
@@ -131,7 +101,7 @@ def _brief_launch(analysis: Analysis) -> tuple[Part, ...]:
     if plan is None:
         return ()
     names = ("nodes", "tasks_per_node", "cpus_per_task")
-    values = Values(values=tuple((name, str(getattr(plan, name))) for name in names))
+    values = Facts(pairs=tuple((name, str(getattr(plan, name))) for name in names), is_large=True)
     if plan.launch is None:
         return (values,)
     if _is_cerebras(analysis):
@@ -201,23 +171,23 @@ def file_of(analysis: Analysis, run_file: str | None = None) -> str:
 
 
 def _measured(analysis: Analysis, figures: dict[str, Figure]) -> tuple[Section, ...]:
-    shown, tables = shown_measurement(analysis), node_tables(analysis)
+    shown, tables = shown_measurement(analysis), workers.node_tables(analysis)
     pictures = [Figure(chart=figures[name].chart, heading=True) for name in ("rate-over-time", "batch-gaps") if name in figures]
     return present(
         section(
             "measured",
             "Measured",
             Text(text="" if analysis.measurements else "nothing"),
-            measured_table(analysis),
-            *(Text(text=trouble, tone="notice") for trouble in troubles(analysis)),
-            Facts(pairs=measured_facts(analysis)),
+            workers.measured_table(analysis),
+            *(Text(text=trouble, tone="notice") for trouble in workers.troubles(analysis)),
+            Facts(pairs=measuring.measured_facts(analysis)),
             *pictures,
-            workers_table(shown) if shown is not None and len(shown.workers) > 1 else None,
+            workers.workers_table(shown) if shown is not None and len(shown.workers) > 1 else None,
         ),
         section(
             "nodes",
             "Several nodes" if tables else "The engine",
-            Facts(pairs=node_facts(analysis)),
+            Facts(pairs=workers.node_facts(analysis)),
             *tables,
             is_folded=True,
         ),
@@ -225,35 +195,29 @@ def _measured(analysis: Analysis, figures: dict[str, Figure]) -> tuple[Section, 
 
 
 def _pipeline(analysis: Analysis, figures: dict[str, Figure]) -> tuple[Section, ...]:
-    profile, storage, stations = analysis.profile, analysis.storage, stations_table(analysis.stations)
-    costs = op_cost_table(profile) if profile is not None and profile.ops else None
-    rows, note = pipeline_rows(analysis, anchors_of(analysis.findings))
-    drawn = figures.get("op-costs")
+    profile, storage, stations = analysis.profile, analysis.storage, costs.stations_table(analysis.stations)
+    table = costs.op_cost_table(profile) if profile is not None and profile.ops else None
+    drawn, limit = figures.get("op-costs"), costs.bottleneck_sentence(analysis.stations, analysis.recommendation)
     return present(
-        section("bottleneck", stations.title, Text(text=bottleneck_sentence(analysis.stations, analysis.recommendation)), stations),
+        section("bottleneck", stations.title, Text(text=limit), stations),
         section(
             "costs",
-            costs.title,
-            Text(text=costliest_sentence(profile)),
-            Text(text=serial_sentence(profile), tone="notice"),
-            costs,
+            table.title,
+            Text(text=costs.costliest_sentence(profile)),
+            Text(text=costs.serial_sentence(profile), tone="notice"),
+            table,
             None if drawn is None else Figure(chart=drawn.chart, has_table=True),
         )
-        if profile is not None and costs is not None
+        if profile is not None and table is not None
         else None,
         section(
             "storage",
             "Storage",
-            Facts(pairs=storage_facts(storage)),
-            reads_table(storage) if storage is not None else None,
+            Facts(pairs=measuring.storage_facts(storage)),
+            measuring.reads_table(storage) if storage is not None else None,
             is_folded=True,
         ),
-        section(
-            "pipeline",
-            "Pipeline",
-            Facts(pairs=pipeline_facts(analysis)),
-            Flow(rows=rows, note=note, table=pipeline_table(analysis)),
-        ),
+        section("pipeline", "Pipeline", Facts(pairs=measuring.pipeline_facts(analysis)), costs.pipeline_table(analysis)),
     )
 
 
@@ -264,10 +228,10 @@ def _planned(analysis: Analysis, file: str) -> tuple[Section, ...]:
     plan, tables = analysis.recommendation, []
     parts: list[Part] = []
     if plan is not None:
-        tables = [alternatives_table(plan), what_if_table(plan)]
+        tables = [planned.alternatives_table(plan), planned.what_if_table(plan)]
         lines = plan.launch
         parts = [
-            Facts(pairs=plan_facts(plan, analysis)),
+            Facts(pairs=planned.plan_facts(plan, analysis)),
             Copyable(label="Defaults of the launcher", text=f"{lines.defaults}\n{plan.variables}" if lines else plan.variables),
         ]
         if lines is not None:
@@ -279,7 +243,7 @@ def _planned(analysis: Analysis, file: str) -> tuple[Section, ...]:
                 Copyable(label="As a batch file", text=lines.sbatch, instead=instead),
             ]
     if analysis.validation is not None:
-        tables.append(validation_table(analysis.validation))
+        tables.append(planned.validation_table(analysis.validation))
     return present(
         section("plan", "The launch in full", *parts),
         *(section(slug(table.title).lower(), table.title, table, is_folded=True) for table in tables),
@@ -287,16 +251,16 @@ def _planned(analysis: Analysis, file: str) -> tuple[Section, ...]:
 
 
 def _method(analysis: Analysis) -> tuple[Section, ...]:
-    options = options_facts(analysis.options)
-    left_out = excerpt(analysis).left_out
+    options = measuring.options_facts(analysis.options)
+    left_out = workers.excerpt(analysis).left_out
     notice = f"This page holds an excerpt of its run. Left out: {'; '.join(left_out)}." if left_out else ""
     return present(
-        section("cluster", "Cluster", Facts(pairs=cluster_facts(analysis.cluster)), is_folded=True),
+        section("cluster", "Cluster", Facts(pairs=planned.cluster_facts(analysis.cluster)), is_folded=True),
         section(
             "method",
             "How it was measured",
             Text(text=notice, tone="notice"),
-            Facts(pairs=measuring_facts(analysis)),
+            Facts(pairs=measuring.measuring_facts(analysis)),
             Facts(pairs=options, folded=f"Options that are not the defaults ({len(options)})"),
             Copyable(label="the command", text=analysis.command),
             is_folded=True,
@@ -306,5 +270,5 @@ def _method(analysis: Analysis) -> tuple[Section, ...]:
 
 def validation_document(found: Validation) -> Document:
     """Predicted against measured, without the rest of the report."""
-    table = validation_table(found)
+    table = planned.validation_table(found)
     return Document(kind="validation", title=table.title, first=present(section("validation", table.title, table)))

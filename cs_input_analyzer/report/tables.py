@@ -18,15 +18,8 @@ Getter = str | Callable[[Any], Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A column.
-
-    Attributes:
-        name: the head; a newline in it is where a narrow table may break it.
-        meaning: explains the figure.
-        of: what it shows of a record, and `form`: how that is written.
-        is_long: text that is folded rather than cut; `keeps_end`: a path, of which a narrow line shows the end.
-        needs_width: characters that a line must have for this column to be worth its room; the page always shows it.
-    """
+    """A column: what it shows `of` a record, in which `form`. `is_long`: folded rather than cut; `keeps_end`: a path, of which a
+    narrow line shows the end; `needs_width`: characters that a line must have for it; the page always shows it."""
 
     name: str
     meaning: str
@@ -40,14 +33,8 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """Rows of texts, with what stands below them.
-
-    Attributes:
-        strong: the row that stands out, by its place; None where none does.
-        remarks: sentences to put below; `caption`: the page's own.
-        minor: rows that a console folds into one line, by their places.
-        marks: what the change in each row means; empty where rows are no changes.
-    """
+    """Rows of texts. `strong`: the place of the row that stands out; `remarks`: sentences below it, `caption` one of the page only;
+    `minor`: places of rows that a console folds into one line; `marks`: what changes mean; `chart`: the picture that it is."""
 
     title: str
     columns: tuple[Column, ...]
@@ -58,6 +45,7 @@ class Table:
     minor: tuple[int, ...] = ()
     marks: tuple[str, ...] = ()
     heading: bool = False
+    chart: str = ""
     is_sorted: bool = True
 
 

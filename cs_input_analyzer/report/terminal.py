@@ -1,4 +1,4 @@
-"""Pieces of a console report: headings, paragraphs, facts, tables, bars, and lines to copy, on a terminal of any width.
+"""Pieces of a console report: headings, paragraphs, facts, tables, and lines to copy, on a terminal of any width.
 
 User text reaches rich only as `Text`, never as markup, and without control characters.
 """
@@ -10,7 +10,6 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from cs_input_analyzer.report.charts.view import Chart
 from cs_input_analyzer.report.tables import Column, Table
 from cs_input_analyzer.report.wording import Pairs, visible
 
@@ -29,11 +28,6 @@ _WORD = re.compile(r"^\s*\S+|\S+")
 GAP = 2
 # A column of text may get as narrow as this, so that numbers beside it stay whole.
 LEAST_TEXT = 8
-# Room at the right end of the bars, so that the longest does not read as "all there is".
-MARGIN_RATIO = 1.08
-LEVELS = " ▁▂▃▄▅▆▇█"
-EIGHTHS = ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")
-MARK = "│"
 
 
 def console_on(out: io.StringIO, width: int | None, color: bool) -> Console:
@@ -181,50 +175,3 @@ def _shortened(text: str, longest: int, column: Column) -> str:
 
 def _cut(text: str) -> str:
     return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}… ({len(text) - LONGEST_TEXT} characters more in the JSON)"
-
-
-# --- pictures ----------------------------------------------------------------------------------------------------------------
-
-
-def chart_on(console: Console, chart: Chart, *, heading: bool = False) -> None:
-    """The picture of the page in characters: its caption, then a bar or a line of heights in each row."""
-    from rich.table import Table as Grid
-    from rich.text import Text
-
-    if heading:
-        heading_on(console, chart.title, is_apart=False)
-    width, limit = max(console.width * 2 // 7, 8), chart.limit[0] if chart.limit is not None else None
-    lengths = [value for _, value, _ in chart.drawn if not isinstance(value, tuple)]
-    whole = max([*lengths, *([limit] if limit is not None else [])], default=0.0) * MARGIN_RATIO
-    line_on(console, chart.caption + (f" The line {MARK} is {chart.limit[1]}." if chart.limit is not None else ""))
-    grid = Grid.grid(padding=(0, GAP, 0, 0))
-    grid.add_column(no_wrap=True, overflow="ellipsis", max_width=max(console.width // 4, 10), style="dim")
-    grid.add_column(no_wrap=True, overflow="crop")
-    grid.add_column(overflow="fold")
-    for label, value, text in chart.drawn:
-        if isinstance(value, tuple):
-            drawing = sparkline(value, width)
-        else:
-            drawing = bar(value / whole, width, None if limit is None else limit / whole) if whole > 0 else ""
-        grid.add_row(Text(_cut(visible(label))), Text(drawing), Text(_cut(visible(text))))
-    console.print(grid)
-
-
-def sparkline(values: Sequence[float], width: int) -> str:
-    """One character for each value, by its height over zero; means of neighbours where there are more than `width`."""
-    step = max(1, -(-len(values) // width))
-    chunks = [values[at : at + step] for at in range(0, len(values), step)]
-    means = [sum(value / len(chunk) for value in chunk) for chunk in chunks]  # which cannot overflow
-    highest = max(means, default=0.0)
-    # What is not zero is seen.
-    return "".join(LEVELS[0] if mean <= 0 else LEVELS[max(1, round(8 * min(mean / highest, 1.0)))] for mean in means)
-
-
-def bar(share: float, width: int, mark: float | None = None) -> str:
-    """A bar over `share` of the width, to an eighth of a character; a line at `mark`, another share."""
-    eighths = round(min(max(share, 0.0), 1.0) * width * 8)
-    drawn = ("█" * (eighths // 8) + EIGHTHS[eighths % 8]).ljust(width)
-    if mark is None:
-        return drawn.rstrip()
-    at = min(int(min(max(mark, 0.0), 1.0) * width), width - 1)
-    return f"{drawn[:at]}{MARK}{drawn[at + 1 :]}".rstrip()

@@ -12,9 +12,9 @@ import textwrap
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from cs_input_analyzer.report.document import Bars, Card, Copyable, Document, Facts, Figure, Flow, Part, Text, Values
+from cs_input_analyzer.report.document import Bars, Card, Copyable, Document, Facts, Part, Text
 from cs_input_analyzer.report.tables import Table
-from cs_input_analyzer.report.terminal import chart_on, console_on, copyable_on, facts_on, heading_on, line_on, table_on, text_of
+from cs_input_analyzer.report.terminal import console_on, copyable_on, facts_on, heading_on, line_on, table_on, text_of
 from cs_input_analyzer.report.wording import one_line
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def _brief_part(console: Console, part: Part, most: int) -> None:
         line_on(console, _shortened(part.message, console.width - 2, 2), indent="  ")
         if part.fix:
             line_on(console, _shortened(f"→ {part.fix}", console.width - 2, most), indent="  ")
-    elif isinstance(part, Facts | Bars):
+    elif isinstance(part, Bars) or (isinstance(part, Facts) and not part.is_large):
         pairs = part.pairs if isinstance(part, Facts) else tuple((bar.label, bar.text) for bar in part.bars)
         room = console.width - max((len(label) for label, _ in pairs), default=0) - 4
         facts_on(console, tuple((label, _shortened(_PATH.sub(r"…\1", text), room, most)) for label, text in pairs))
@@ -109,14 +109,10 @@ def _full(document: Document, width: int | None, color: bool) -> str:
     for notice in document.notices:
         line_on(console, notice, style="bold yellow")
     for number, section in enumerate(document.shown(full=True)):
-        # Pictures that only a page can draw have a table beside them, or one that stands elsewhere here.
-        shown = [part for part in section.parts if not (isinstance(part, Figure) and not part.chart.drawn)]
-        if not shown:
-            continue
         if number or not document.headline:
             heading_on(console, section.title)
-        for place, part in enumerate(shown):
-            if place and not (isinstance(part, Text) and isinstance(shown[place - 1], Text)):
+        for place, part in enumerate(section.parts):
+            if place and not (isinstance(part, Text) and isinstance(section.parts[place - 1], Text)):
                 console.print()
             _part(console, part)
     return text_of(out)
@@ -125,23 +121,19 @@ def _full(document: Document, width: int | None, color: bool) -> str:
 def _part(console: Console, part: Part) -> None:
     if isinstance(part, Text):
         line_on(console, part.text, style=TONES.get(part.tone, ""))
+    elif isinstance(part, Facts) and part.is_large:
+        copyable_on(console, "\n".join(f"{name}: {value}" for name, value in part.pairs))
     elif isinstance(part, Facts):
         facts_on(console, part.pairs)
     elif isinstance(part, Bars):
         facts_on(console, () if part.has_table else tuple((bar.label, bar.text) for bar in part.bars))
-    elif isinstance(part, Values):
-        copyable_on(console, "\n".join(f"{name}: {value}" for name, value in part.values))
     elif isinstance(part, Table):
         _table(console, part)
-    elif isinstance(part, Flow):
-        table_on(console, part.table)
-    elif isinstance(part, Figure):
-        chart_on(console, part.chart, heading=part.heading)
     elif isinstance(part, Card):
         _card(console, part)
-    elif part.instead:
+    elif isinstance(part, Copyable) and part.instead:
         line_on(console, f"{part.label}: {part.instead}", style="dim")
-    else:
+    elif isinstance(part, Copyable):
         copyable_on(console, part.text, part.label)
 
 

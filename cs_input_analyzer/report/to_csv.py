@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Union
 from cs_input_analyzer import records
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.records import Analysis, Layout, Measurement, Station, WorkerResult
-from cs_input_analyzer.report.plan import as_alternative
+from cs_input_analyzer.report.planned import as_alternative
 from cs_input_analyzer.report.to_json import plain
 from cs_input_analyzer.report.wording import visible
 

@@ -16,8 +16,8 @@ from cs_input_analyzer.errors import AnalyzerError
 from cs_input_analyzer.records import Analysis
 from cs_input_analyzer.report.charts.view import CONFIG, Chart
 from cs_input_analyzer.report.document import Document, Figure
-from cs_input_analyzer.report.glossary import MEANINGS, Glossary
-from cs_input_analyzer.report.to_json import script_safe, to_embedded_json
+from cs_input_analyzer.report.glossary import MEANINGS
+from cs_input_analyzer.report.to_json import script_safe, to_json
 from cs_input_analyzer.report.wording import visible
 from cs_input_analyzer.report.workers import excerpt
 
@@ -45,9 +45,8 @@ def to_html(document: Document) -> str:
         .get_template(PAGE)
         .render(
             document=document,
-            glossary=Glossary(),
             meanings=MEANINGS,
-            record=Markup(to_embedded_json(record)),
+            record=Markup(script_safe(to_json(record, indent=None).strip())),
             specs=Markup(_specs(charts)),
             library=Markup(_library() if charts else ""),
         )

@@ -1,7 +1,6 @@
 """Analysis <-> JSON: the run file. Its keys are the field names of the records; docs/run-schema.json describes it.
 
-Every report can be rendered again from this file, so reading is the careful half: what does not fit is refused with the name of
-the file and the place in it, and never half understood. pydantic is loaded only to read, not to write.
+Reading is the careful half: what does not fit is refused with the name of the file and the place in it, and never half understood.
 
 `python -m cs_input_analyzer.report.to_json` prints the JSON Schema.
 """
@@ -58,11 +57,6 @@ def to_json(analysis: Analysis | Comparison | RunInspection, *, indent: int | No
     return json.dumps(plain(analysis), indent=indent, allow_nan=False, ensure_ascii=False) + "\n"
 
 
-def to_embedded_json(analysis: Analysis | Comparison | RunInspection) -> str:
-    """The same on one line, safe inside an HTML `<script>`: no `<`, `>` or `&`, so no tag can begin or end in it."""
-    return script_safe(to_json(analysis, indent=None).strip())
-
-
 def script_safe(text: str) -> str:
     """JSON that no HTML reader takes for a tag, or for a mistake: those characters as JSON's own escapes."""
     return NOT_IN_SCRIPT.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
@@ -99,36 +93,25 @@ def load(path: Path | str) -> Analysis:
         UsageError: the file is missing, unreadable, not text, or not a run.
     """
     try:
-        text = _read(Path(path)).decode("utf-8-sig")
+        with Path(path).open("rb") as file:  # of a device that never ends, no more than a run can be
+            content = file.read(LARGEST_RUN_BYTES + 1)
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise UsageError(f"{path}: not a run of cs_input_analyzer: the file is not UTF-8 text") from None
     except (OSError, ValueError, TypeError) as error:  # of a type: what was given is no path
         raise UsageError(f"{path}: cannot be read: {_reason(error)}") from None
+    if len(content) > LARGEST_RUN_BYTES:
+        raise UsageError(f"{path}: not a run of cs_input_analyzer: the file is larger than {format_bytes(LARGEST_RUN_BYTES)}")
     read = from_html if text.lstrip()[:1] == "<" else from_json
     return read(text, origin=str(path))
 
 
-def _read(path: Path) -> bytes:
-    """All of a file, and of a device that never ends no more than a run can be."""
-    with path.open("rb") as file:
-        content = file.read(LARGEST_RUN_BYTES + 1)
-    if len(content) > LARGEST_RUN_BYTES:
-        raise UsageError(f"{path}: not a run of cs_input_analyzer: the file is larger than {format_bytes(LARGEST_RUN_BYTES)}")
-    return content
-
-
 def from_html(text: str, *, origin: str) -> Analysis:
-    """The run that an HTML report holds. `origin` names the file in messages.
-
-    Raises:
-        UsageError: there is no run in the page, or it does not read.
-    """
+    """The run that an HTML report holds. Raises UsageError as `from_json`, and where there is no run in the page."""
     match = EMBEDDED_RUN.search(text)
+    if match is None and re.search(r"<script\b[^>]*\bid=[\"']?run\b", text, re.IGNORECASE):
+        raise UsageError(f"{origin}: the page is truncated inside its data; copy it again, or use the JSON file of that run")
     if match is None:
-        if re.search(r"<script\b[^>]*\bid=[\"']?run\b", text, re.IGNORECASE):
-            raise UsageError(
-                f"{origin}: the page ends inside its data: it is truncated; copy it again, or use the JSON file of that run"
-            )
         raise UsageError(f"{origin}: an HTML page without a run of cs_input_analyzer in it")
     return from_json(match[1], origin=origin)
 
@@ -145,7 +128,6 @@ def from_json(text: str, *, origin: str) -> Analysis:
     from pydantic import ValidationError
 
     document = _parse(text, origin)
-    _check_version(document, origin)
     for place, problem in _unreadable_values(document, ()):
         raise UsageError(f"{origin}: {_path(place)}: {problem}")
     try:
@@ -162,16 +144,21 @@ def _parse(text: str, origin: str) -> dict[str, object]:
     try:
         document = json.loads(text)
     except json.JSONDecodeError as error:
-        rest = text[error.pos :].rstrip()
-        if _is_cut(error.msg, rest):
-            raise UsageError(
-                f"{origin}: the JSON ends too early, at line {error.lineno}: the file is truncated; write it again or copy it whole"
-            ) from None
+        if _is_cut(error.msg, text[error.pos :].rstrip()):
+            raise UsageError(f"{origin}: the JSON ends too early: the file is truncated; write it again or copy it whole") from None
         raise UsageError(f"{origin}: not JSON: {error.msg} at line {error.lineno}, column {error.colno}") from None
     except (RecursionError, ValueError) as error:
         raise UsageError(f"{origin}: not a run of cs_input_analyzer: {_reason(error)}") from None
     if not isinstance(document, dict) or "schema_version" not in document:
         raise UsageError(f"{origin}: JSON, but not a run of cs_input_analyzer: it has no schema_version")
+    version = document["schema_version"]
+    if not isinstance(version, int) or isinstance(version, bool):
+        raise UsageError(f"{origin}: schema_version: a whole number is needed, got {_shown(version)}")
+    if version != SCHEMA_VERSION:
+        age, advice = ("a newer", "upgrade") if version > SCHEMA_VERSION else ("an older", "run again")
+        raise UsageError(
+            f"{origin}: this file was written by {age} version: schema {version}, this tool reads {SCHEMA_VERSION}; {advice}"
+        )
     return document
 
 
@@ -182,20 +169,6 @@ def _is_cut(message: str, rest: str) -> bool:
     is_number = re.fullmatch(r"-|[.eE][+-]?", rest) is not None
     is_escape = message.startswith("Invalid \\u") and re.fullmatch(r"u?[0-9a-fA-F]{0,4}", rest) is not None
     return is_word or is_number or is_escape or message.startswith("Unterminated string")
-
-
-def _check_version(document: Mapping[str, object], origin: str) -> None:
-    version = document["schema_version"]
-    if not isinstance(version, int) or isinstance(version, bool):
-        raise UsageError(f"{origin}: schema_version: a whole number is needed, got {_shown(version)}")
-    if version > SCHEMA_VERSION:
-        raise UsageError(
-            f"{origin}: this file was written by a newer version: schema {version}, this tool reads up to {SCHEMA_VERSION}; upgrade"
-        )
-    if version < SCHEMA_VERSION:
-        raise UsageError(
-            f"{origin}: this file was written by an older version: schema {version}, this tool reads {SCHEMA_VERSION}; run again"
-        )
 
 
 def _unreadable_values(value: object, place: Place) -> Iterator[tuple[Place, str]]:
@@ -220,17 +193,15 @@ def _mistakes(error: ValidationError, document: object) -> str:
     found: dict[str, str] = {}
     for detail in error.errors(include_url=False, include_context=False):
         place, value = _place_in(document, detail["loc"])
-        if detail["type"] == "missing":
-            place = (*place, detail["loc"][-1])
-        message = detail["msg"].removeprefix("Value error, ")
-        if detail["type"] == "missing":
-            message = "missing"
-        elif detail["type"] != "value_error":
+        message, kind = detail["msg"].removeprefix("Value error, "), detail["type"]
+        if kind == "missing":
+            place, message = (*place, detail["loc"][-1]), "missing"
+        elif kind != "value_error":
             message = f"{message[:1].lower()}{message[1:]}, got {_shown(value)}"
         found.setdefault(_path(place), message)
-    shown = [f"{path}: {message}" for path, message in list(found.items())[:MISTAKES_SHOWN]]
-    more = len(found) - len(shown)
-    return "; ".join(shown) + (f"; and {more} more" if more else "")
+    spelled = "; ".join(f"{path}: {message}" for path, message in list(found.items())[:MISTAKES_SHOWN])
+    more = len(found) - MISTAKES_SHOWN
+    return spelled + (f"; and {more} more" if more > 0 else "")
 
 
 def _place_in(document: object, loc: Sequence[str | int]) -> tuple[Place, object]:
@@ -263,9 +234,8 @@ def _shown(value: object) -> str:
 def _reason(error: Exception) -> str:
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror.lower()
-    return str(error).partition("\n")[0]
+    said = error.strerror.lower() if isinstance(error, OSError) and error.strerror else str(error)
+    return said.partition("\n")[0]
 
 
 # --- runs of release 0.1 -----------------------------------------------------------------------------------------------------
@@ -309,30 +279,24 @@ def _adapter() -> TypeAdapter[Analysis]:
 def json_schema() -> str:
     """The JSON Schema (draft 2020-12) of what `to_json` writes, as text ending in a newline."""
     schema: dict[str, Any] = _adapter().json_schema(mode="serialization")
-    definitions = schema["$defs"]
-    definitions["ValidationRow"]["properties"]["error_ratio"] = {
+    schema["$defs"]["ValidationRow"]["properties"]["error_ratio"] = {
         "type": "number",
         "readOnly": True,
         "description": "(predicted - measured) / measured; derived, ignored when read",
     }
-    for definition in (schema, *definitions.values()):
-        _tidy(definition)
+    for definition in (schema, *schema["$defs"].values()):
+        # What the generator made up: titles that repeat the key, and docstrings that Python wrote (`Tool(*, name: 'str')`).
+        if re.match(r"\w+\(\*?", definition.get("description", "")):
+            del definition["description"]
+        for titled in (definition, *definition.get("properties", {}).values()):
+            titled.pop("title", None)
     head = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A run of cs_input_analyzer",
         "description": f"Schema version {SCHEMA_VERSION}. Every Estimate is a 90 % interval. Readers ignore unknown keys.",
     }
     body = {key: value for key, value in schema.items() if key not in head}
-    return json.dumps(head | body, indent=1, ensure_ascii=False, sort_keys=False) + "\n"
-
-
-def _tidy(definition: dict[str, Any]) -> None:
-    """Drops what the generator made up: titles that repeat the key, and docstrings that Python wrote (`Tool(*, name: 'str')`)."""
-    if re.match(r"\w+\(\*?", definition.get("description", "")):
-        del definition["description"]
-    definition.pop("title", None)
-    for field in definition.get("properties", {}).values():
-        field.pop("title", None)
+    return json.dumps(head | body, indent=1, ensure_ascii=False) + "\n"
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from typing import Any
 
 from cs_input_analyzer.records import Analysis, Estimate, Finding, LaunchPlan
 from cs_input_analyzer.report.findings import FINDINGS_SHOWN, by_gain
-from cs_input_analyzer.report.plan import unknowns
+from cs_input_analyzer.report.planned import unknowns
 from cs_input_analyzer.report.run_document import UNKNOWNS_SHOWN, next_command
 from cs_input_analyzer.report.wording import supply_of
 

@@ -60,20 +60,10 @@ def wafer_table(found: WaferPrediction) -> Table:
     alike = [(members[0] if len(members) == 1 else one, members) for one, members in groups.items()]
     transmission = "what moving activations or weights alone would allow"
     columns = (
-        text(
-            "kernel" if found.fill_steps is not None else "block",
-            "a layer, or the equal layers of many blocks",
-            lambda at: at[0].name,
-        ),
+        text("kernel" if found.fill_steps is not None else "block", "a layer, or equal layers", lambda at: at[0].name),
         number("times", "how many there are of it", lambda at: len(at[1])),
         number("samples/s", "samples per second that it alone would allow", lambda at: at[0].samples_per_s, bare_rate),
-        number(
-            "compute,\nsamples/s",
-            "what arithmetic alone would allow",
-            lambda at: at[0].compute_samples_per_s,
-            bare_rate,
-            needs_width=96,
-        ),
+        number("compute,\nsamples/s", "by arithmetic alone", lambda at: at[0].compute_samples_per_s, bare_rate, needs_width=96),
         number("transmission,\nsamples/s", transmission, lambda at: at[0].transmission_samples_per_s, bare_rate),
         number("cores\neach", "cores that it gets", lambda at: at[0].cores, needs_width=88),
         text("limited by", "which of the two is lower", lambda at: at[0].limited_by or None),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from cs_input_analyzer.records import Analysis, Measurement, Scaling, WorkerResult
+from cs_input_analyzer.records import Analysis, Measurement, Scaling, ScalingPoint, WorkerResult
 from cs_input_analyzer.report.tables import STATUS_WORDS, Table, bare_rate, layout, number, rates, table_of, text, value_of
 from cs_input_analyzer.report.wording import Pairs, one_line, workers_text
 from cs_input_analyzer.units import counted, format_bytes, format_bytes_per_s, format_count, format_ratio, format_seconds
@@ -32,24 +32,11 @@ def measured_table(analysis: Analysis) -> Table:
     columns = (
         layout(of=lambda launch: f"{launch.layout}{' validate' if launch.role == 'validate' else ''}"),
         number(
-            "workers",
-            "workers started, of those that TF_CONFIG announced",
-            lambda launch: workers_text(len(launch.workers), launch.num_workers),
-            str,
+            "workers", "started, of those that TF_CONFIG announced", lambda at: workers_text(len(at.workers), at.num_workers), str
         ),
         *TOGETHER,
-        number(
-            "CPU per\nsample",
-            "user and system CPU time of all threads for one sample, the costliest worker",
-            _worst("cpu_s_per_sample"),
-            format_seconds,
-        ),
-        number(
-            "first\nbatch",
-            "from the start of iterating to the first batch, the slowest worker",
-            _worst("first_batch_s"),
-            format_seconds,
-        ),
+        number("CPU per\nsample", "user and system, all threads, the costliest worker", _worst("cpu_s_per_sample"), format_seconds),
+        number("first\nbatch", "since iterating began, the slowest worker", _worst("first_batch_s"), format_seconds),
         number("private\nmemory", "memory that one worker holds alone, the largest of them", _worst("private_bytes"), format_bytes),
         number("peak\nRSS", "peak resident memory, shared pages included", _worst("peak_rss_bytes"), format_bytes, needs_width=92),
         text("status", "whether the workers lived to the end", _status, is_long=True),
@@ -91,13 +78,7 @@ WORKER_COLUMNS = (
     number("first\nbatch", "from the start of iterating to its first batch", "first_batch_s", format_seconds, needs_width=120),
     number("gap\np50", "time between two batches that half of them stay under", "batch_gap_s.p50", format_seconds, needs_width=120),
     number("gap\np99", "time between two batches that 99 % of them stay under", "batch_gap_s.p99", format_seconds, needs_width=72),
-    number(
-        "read per\nsample",
-        "bytes that it asked the file system for, for one sample",
-        "bytes_read_per_sample",
-        format_bytes,
-        needs_width=120,
-    ),
+    number("read per\nsample", "asked of the file system", "bytes_read_per_sample", format_bytes, needs_width=120),
     number("private\nmemory", "memory that it holds alone", "private_bytes", format_bytes),
 )
 
@@ -187,46 +168,36 @@ def straggler_text(launch: Measurement) -> str:
 
 def node_table(launch: Measurement) -> Table:
     """One row for each node of a launch."""
-
-    def of_rates(merge: Callable[[list[float]], float]) -> Callable[[Any], float | None]:
-        def merged(node: tuple[str, list[WorkerResult]]) -> float | None:
-            found = [worker.samples_per_s.estimate for worker in node[1] if worker.samples_per_s is not None]
-            return merge(found) if found else None
-
-        return merged
-
-    def delivered(node: tuple[str, list[WorkerResult]]) -> str:
-        return f"{sum(worker.samples_per_s is not None for worker in node[1])} of {len(node[1])}"
-
+    rows = []
+    for node, workers in sorted(_by_node(launch.workers).items()):
+        found = [worker.samples_per_s.estimate for worker in workers if worker.samples_per_s is not None]
+        together = (sum(found), min(found), max(found)) if found else (None, None, None)
+        rows.append((node, f"{len(found)} of {len(workers)}", *together))
     columns = (
-        text("node", "as Slurm calls it", lambda node: node[0]),
-        number("workers", "that delivered, of those started there", delivered, str),
-        number("samples/s", "samples per second of all workers together", of_rates(sum), bare_rate),
-        number("slowest\nworker", "samples per second of the slowest worker there", of_rates(min), bare_rate),
-        number("fastest\nworker", "samples per second of the fastest worker there", of_rates(max), bare_rate),
+        text("node", "as Slurm calls it", lambda row: row[0]),
+        number("workers", "that delivered, of those started there", lambda row: row[1], str),
+        number("samples/s", "of all its workers together", lambda row: row[2], bare_rate),
+        number("slowest\nworker", "its samples per second", lambda row: row[3], bare_rate),
+        number("fastest\nworker", "its samples per second", lambda row: row[4], bare_rate),
     )
-    nodes = sorted(_by_node(launch.workers).items())
-    return table_of(f"Nodes of {launch.layout}", columns, nodes, heading=True, caption="What cannot be known is a dash.")
+    return table_of(f"Nodes of {launch.layout}", columns, rows, heading=True)
 
 
 def scaling_table(scaling: Scaling) -> Table:
     """The same workers on more and more nodes."""
     first = scaling.points[0]
     alone = first.samples_per_s.estimate / first.nodes if first.nodes else 0.0
+
+    def kept(at: ScalingPoint) -> float | None:
+        return at.samples_per_s.estimate / at.nodes / alone if alone > 0 and at.nodes else None
+
     columns = (
         number("nodes", "that ran at once", "nodes"),
         number("workers", "on all of them", "workers"),
         *TOGETHER,
         number("read", "bytes per second that all workers asked for together", "bytes_per_s.estimate", format_bytes_per_s),
-        number(
-            "per node",
-            "of the rate per node on the fewest",
-            lambda at: at.samples_per_s.estimate / at.nodes / alone if alone > 0 and at.nodes else None,
-            format_ratio,
-        ),
-        number(
-            "waiting", "share of their CPUs' time in which workers neither ran nor queued for a CPU", "wait_ratio", format_ratio
-        ),
+        number("per node", "of the rate per node on the fewest", kept, format_ratio),
+        number("waiting", "share of their CPUs' time in which workers neither ran nor queued", "wait_ratio", format_ratio),
     )
     return table_of("More nodes", columns, scaling.points, heading=True)
 

@@ -1,7 +1,6 @@
-// --- tables: sort, filter ---------------------------------------------------------------------------------------------------
+// --- tables are sorted ------------------------------------------------------------------------------------------------------
 
 const LEAST_ROWS_TO_SORT = 2;
-const LEAST_ROWS_TO_FILTER = 8;
 const FACTORS = {
   "": 1, k: 1e3, M: 1e6, G: 1e9, T: 1e12, ns: 1e-9, "µs": 1e-6, ms: 1e-3, s: 1, min: 60, h: 3600, "%": 0.01,
   B: 1, KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30, TiB: 2 ** 40, PiB: 2 ** 50,
@@ -29,12 +28,6 @@ function compare(one, other, isNumber, sign) {
   return sign * one.localeCompare(other, "en", { numeric: true });
 }
 
-function sortRows(table, place, isNumber, sign) {
-  const body = table.tBodies[0];
-  const text = (row) => row.cells[place].textContent.trim();
-  body.append(...[...body.rows].sort((one, other) => compare(text(one), text(other), isNumber, sign)));
-}
-
 function addSorting(table) {
   const heads = [...table.tHead.rows[0].cells];
   heads.forEach((head, place) => {
@@ -56,41 +49,13 @@ function addSorting(table) {
       }
       head.setAttribute("aria-sort", next);
       button.textContent = next === "ascending" ? "↑" : "↓";
-      sortRows(table, place, isNumber, next === "ascending" ? 1 : -1);
+      const body = table.tBodies[0], text = (row) => row.cells[place].textContent.trim(), sign = next === "ascending" ? 1 : -1;
+      body.append(...[...body.rows].sort((one, other) => compare(text(one), text(other), isNumber, sign)));
     });
     head.append(button);
   });
 }
 
-function addFilter(table) {
-  const rows = [...table.tBodies[0].rows];
-  const tools = document.createElement("div");
-  tools.className = "tools";
-  const input = document.createElement("input");
-  input.type = "search";
-  input.placeholder = "Filter rows";
-  const label = table.closest("[aria-label]")?.getAttribute("aria-label") ?? "the table";
-  input.setAttribute("aria-label", `Filter rows of ${label}`);
-  const count = document.createElement("span");
-  count.setAttribute("role", "status");
-  const show = () => {
-    const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
-    let shown = 0;
-    for (const row of rows) {
-      const text = row.textContent.toLowerCase();
-      row.hidden = !words.every((word) => text.includes(word));
-      shown += row.hidden ? 0 : 1;
-    }
-    count.textContent = words.length ? `${shown} of ${rows.length} rows` : `${rows.length} rows`;
-  };
-  input.addEventListener("input", show);
-  tools.append(input, count);
-  (table.closest(".scroll") ?? table).before(tools);
-  show();
-}
-
 for (const table of document.querySelectorAll("table[data-table]")) {
-  const count = table.tBodies[0].rows.length;
-  if (count >= LEAST_ROWS_TO_SORT) addSorting(table);
-  if (count >= LEAST_ROWS_TO_FILTER) addFilter(table);
+  if (table.tBodies[0].rows.length >= LEAST_ROWS_TO_SORT) addSorting(table);
 }

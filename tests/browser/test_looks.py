@@ -26,7 +26,6 @@ PARTS = {
     "layouts": "[data-plot='layouts-1']",
     "memory": "[data-plot='memory-0']",
     "timeline": "[data-plot='timeline-0']",
-    "pipeline": ".flow",
 }
 SMALL = (48, 32)
 # Of 255, mean over a picture: another font moves an edge by a pixel, a mark that is gone or of another colour moves far more.

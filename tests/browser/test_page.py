@@ -106,18 +106,6 @@ def test_figures_are_read_as_they_are_written(opened: Any) -> None:
         assert not page.evaluate("([one, other]) => figure(one) < figure(other)", [larger, smaller]), (smaller, larger)
 
 
-def test_rows_are_filtered(opened: Any) -> None:
-    page = opened(run_of_a_long_pipeline(40)).page
-    field = page.get_by_role("searchbox", name=re.compile("Filter rows of Cost of each op"))
-    field.fill("map_17")
-    shown = page.locator("#costs tbody tr:visible")
-    assert shown.count() == 1
-    assert "map_17" in shown.first.text_content()
-    assert page.locator("#costs [role=status]").text_content() == "1 of 41 rows"
-    field.fill("")
-    assert shown.count() == 41
-
-
 def test_launch_lines_are_copied(opened: Any) -> None:
     run = usual_run()
     page = opened(run).page
@@ -132,21 +120,15 @@ def test_launch_lines_are_copied(opened: Any) -> None:
 
 def test_figures_are_explained_on_hover_and_on_focus(opened: Any) -> None:
     page = opened(usual_run()).page
-    term = page.locator("#plan a.term", has_text="extrapolation")
-    term.scroll_into_view_if_needed()
-    page.wait_for_timeout(300)  # what scrolls hides the text
-    tip = page.locator("#tip")
-    assert not tip.is_visible()
+    term = page.locator("#plan .term", has_text="extrapolation")
+    shown = "term => getComputedStyle(term, '::after').content"
+    assert term.evaluate(shown) == "none"
     for point in (term.hover, term.focus):
         point()
-        assert "outside of what was measured" in tip.text_content()
-        assert tip.is_visible()
-        assert term.get_attribute("aria-describedby") == "tip"
+        assert "outside of what was measured" in term.evaluate(shown)
         page.mouse.move(0, 0)
-        page.keyboard.press("Escape")
-        assert not tip.is_visible()
-    term.click()
-    assert page.locator("#term-extrapolation").is_visible()
+        page.locator("body > a.skip").focus()
+        assert term.evaluate(shown) == "none"
 
 
 def test_a_picture_tells_its_numbers_under_the_mouse(opened: Any) -> None:
@@ -171,8 +153,8 @@ def test_all_controls_are_reached_by_keyboard(opened: Any) -> None:
     assert len(reached) >= wanted - 5
 
 
-@pytest.mark.parametrize("anchor", ["#finding-CSI204-prefetch", "#term-extrapolation"])
-def test_a_link_leads_to_its_place(opened: Any, anchor: str) -> None:
+def test_a_link_leads_to_its_place(opened: Any) -> None:
+    anchor = "#finding-CSI204-prefetch"
     found = opened(usual_run(), anchor=anchor)
     assert found.page.locator(anchor).is_visible()
     assert -1 <= found.page.locator(anchor).evaluate("place => place.getBoundingClientRect().top") < 900
@@ -194,7 +176,7 @@ def test_without_javascript_all_text_is_there(opened: Any) -> None:
         "num_parallel_calls=8",
     ):
         assert expected in text
-    assert page.locator(".flow .op").count() == len(run.pipeline.ops)
+    assert page.locator("[data-chart=pipeline] tbody tr").count() == len(run.pipeline.ops)
     page.locator("#supply summary").click()
     assert page.locator("#supply table").is_visible()
 
@@ -215,9 +197,7 @@ def test_it_prints_dark_on_white(opened: Any, scheme: str) -> None:
 # --- very large runs ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("large", "says"), [(run_of_many_workers, "10,000 workers"), (run_of_a_long_pipeline, "of 500 ops are drawn")]
-)
+@pytest.mark.parametrize(("large", "says"), [(run_of_many_workers, "10,000 workers"), (run_of_a_long_pipeline, "map_497")])
 def test_a_large_run_opens_and_says_what_it_leaves_out(opened: Any, large: Any, says: str) -> None:
     text = to_html(large())
     assert len(text.encode()) <= 5_000_000

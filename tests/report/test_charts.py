@@ -1,4 +1,4 @@
-"""The pictures: what they are made of is what the records say, and what cannot be drawn is left out, also on a console."""
+"""The pictures: what they are made of is what the records say, and what cannot be drawn is left out."""
 
 from __future__ import annotations
 
@@ -16,19 +16,14 @@ from builders import (
     make_consumption,
     make_estimate,
     make_plan,
-    make_station,
-    make_stations,
 )
 from hostile import HOSTILE, hostile
 from hypothesis import HealthCheck, given, settings
 from page_runs import CHARTS, run_of_a_long_pipeline, run_of_many_workers, usual_run
 from record_strategies import analyses
-from rendered import to_console
-from rich.cells import cell_len
 
 from cs_input_analyzer.records import Analysis
 from cs_input_analyzer.report.charts import charts_of
-from cs_input_analyzer.report.charts.ops import pipeline_rows
 
 MARKS = {"area", "bar", "line", "point", "rect", "rule", "text"}
 
@@ -98,19 +93,6 @@ def test_hostile_text_is_data_and_nothing_else(name: str) -> None:
         assert len(values(chart, "bar")) == len(values(expected[chart.name], "bar"))
 
 
-@pytest.mark.parametrize("width", [40, 80, 200])
-@pytest.mark.parametrize("make", [usual_run, lambda: run_of_many_workers(300), run_of_a_long_pipeline])
-def test_the_console_draws_them_within_its_width(make: Any, width: int) -> None:
-    run = make()
-    plan = run.recommendation.launch
-    copied = {run.command, *plan.csrun_wse.split("\n"), *plan.srun.split("\n"), *plan.defaults.split("\n")}
-    lines = to_console(run, width=width).split("\n")
-    assert [line for line in lines if cell_len(line) > width and line not in copied] == []
-    assert any(level in "".join(lines) for level in "▁▂▃▄▅▆▇█")
-    for chart in charts_of(run).values():
-        assert (chart.caption in " ".join(" ".join(lines).split())) or not chart.drawn or width < 200
-
-
 # --- one by one --------------------------------------------------------------------------------------------------------------
 
 
@@ -125,10 +107,9 @@ def test_the_curve_rises_to_the_whole_cluster_and_marks_the_plan_and_the_demand(
     assert points[str(run.recommendation.layout)] == run.recommendation.predicted_samples_per_s.estimate
     assert "2x4x2" in points
     (demand,) = [row for row in values(chart, "rule") if str(row.get("label", "")).startswith("demand")]
-    assert demand["rate"] == chart.limit[0] == run.consumption.samples_per_s.estimate
+    assert demand["rate"] == run.consumption.samples_per_s.estimate
     free = charts_of(usual_run(consumption=None, verdict="unknown"))
     assert {row["label"] for row in values(free["supply-demand"], "text")} == {"plan 2x16x2", "in use today"}
-    assert free["supply-demand"].limit is None
     assert "timeline" not in free
     assert {row["what"] for row in values(free["layouts"], "rect")} <= {"can run", "cannot run"}
 
@@ -190,7 +171,7 @@ def test_memory_is_split_as_the_model_says_and_stands_beside_its_limit() -> None
     chart = charts_of(run)["memory"]
     plan = [row for row in values(chart, "bar") if "(plan)" in row["launch"]]
     assert sum(row["GiB"] for row in plan) * 2**30 == run.recommendation.memory_bytes_per_node
-    assert values(chart, "rule")[0]["limit"] * 2**30 == chart.limit[0] == run.cluster.memory_bytes_per_node
+    assert values(chart, "rule")[0]["limit"] * 2**30 == run.cluster.memory_bytes_per_node
     whole = charts_of(replace(run, capacity=None))["memory"]
     assert {row["what"] for row in values(whole, "bar")} == {"in all"}
 
@@ -223,40 +204,3 @@ def test_a_model_of_nonsense_draws_nothing() -> None:
     nonsense = usual_run(capacity=make_capacity_model(workers=(), contention=()), recommendation=plan)
     assert not {"supply-demand", "layouts"} & set(charts_of(nonsense))
     assert "op-costs" in charts_of(nonsense)
-
-
-# --- the pipeline ------------------------------------------------------------------------------------------------------------
-
-
-def test_the_pipeline_is_drawn_op_by_op_with_what_flows() -> None:
-    run = usual_run()
-    rows, note = pipeline_rows(run, {1: "finding-CSI101-map"})
-    assert ([row.name for row in rows], note) == ([op.name for op in run.pipeline.ops], "")
-    by_name = {row.name: row for row in rows}
-    # 1,000 samples/s in the worker that was profiled, an element for each.
-    assert by_name["map"].edge == "1,000 elements/s, 301 MB/s"
-    assert by_name["batch"].edge.startswith("3.91 elements/s")
-    assert (by_name["map"].parallel, by_name["batch"].parallel) == ("× 1.9", "serial")
-    assert by_name["map"].finding == "finding-CSI101-map"
-    assert by_name["tf_record"].depth == 1
-    assert [row.name for row in rows if row.role == "bottleneck"] == ["map"]
-    assert [row.name for row in rows if row.role == "waits"] == ["shuffle", "batch", "prefetch"]
-
-
-@pytest.mark.parametrize(
-    ("stations", "expected"),
-    [
-        ((make_station("serial op", op="batch", utilization_ratio=0.9),), "bottleneck"),
-        ((make_station("serial op", op="batch", utilization_ratio=0.5),), "most CPU time"),
-        (make_stations(), "most CPU time"),
-    ],
-)
-def test_only_a_station_near_its_limit_is_called_a_bottleneck(stations: Any, expected: str) -> None:
-    assert [row.mark for row in pipeline_rows(usual_run(stations=stations), {})[0] if row.mark] == [expected]
-
-
-def test_of_a_long_pipeline_the_costliest_ops_are_drawn() -> None:
-    rows, note = pipeline_rows(run_of_a_long_pipeline(500), {})
-    assert len(rows) == 120
-    assert (rows[0].name, rows[-1].name) == ("tf_record", "batch")
-    assert "120 of 500" in note

@@ -116,7 +116,7 @@ def test_memory_that_was_not_read_is_left_out() -> None:
     assert "memory" not in measured(make_analysis(measurements=(nothing,), **ALONE))
 
 
-@pytest.mark.parametrize(("growth", "said"), [(2.0**20, "growing 1 MiB"), (-(2.0**20), "shrinking 1 MiB"), (0.0, "not growing")])
+@pytest.mark.parametrize(("growth", "said"), [(2.0**20, "growing 1 MiB"), (-(2.0**20), "shrinking 1 MiB")])
 def test_growth_has_a_direction(growth: float, said: str) -> None:
     run = workers({"rss_growth_bytes_per_min": growth})
     assert said in measured(make_analysis(measurements=(run,), **ALONE))["memory"]

@@ -50,7 +50,7 @@ def heads(table_profile: Profile) -> list[str]:
 
 def test_a_narrow_line_holds_what_is_needed_first_and_a_wide_one_all() -> None:
     narrow, edge, wide = (to_console(make_analysis(), width=width) for width in (80, 119, 120))
-    for head in ("elements", "bytes out", "buffered", "prefix Δ", "not additive"):
+    for head in ("elements", "bytes out"):
         assert head not in narrow.split("Cost of each op")[1].split("Storage")[0]
         assert head not in edge.split("Cost of each op")[1].split("Storage")[0]
         assert head in wide.split("Cost of each op")[1].split("Storage")[0]
@@ -69,8 +69,6 @@ def test_the_page_has_every_column() -> None:
     [
         ("elements_per_sample", "elements\nper sample"),
         ("bytes_out_per_sample", "bytes out\nper sample"),
-        ("buffered_elements", "buffered\nelements"),
-        ("prefix_cpu_s_per_sample", "prefix Δ,\nnot additive"),
     ],
 )
 def test_a_detail_is_a_column_where_one_op_has_it(field: str, head: str) -> None:
@@ -80,12 +78,6 @@ def test_a_detail_is_a_column_where_one_op_has_it(field: str, head: str) -> None
     first, second = (row[len(NARROW)] for row in op_cost_table(with_one).rows)
     assert first == MISSING
     assert second.startswith("3")
-
-
-def test_prefix_costs_are_marked_as_not_additive() -> None:
-    (prefix,) = [column for column in DETAILS if "prefix" in column.name]
-    assert "not additive" in prefix.name
-    assert "do not sum" in prefix.meaning
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ from cs_input_analyzer.report.costs import (
     stations_table,
 )
 from cs_input_analyzer.report.measuring import measuring_facts, options_facts, reads_table, storage_facts
-from cs_input_analyzer.report.plan import (
+from cs_input_analyzer.report.planned import (
     alternatives_table,
     cluster_facts,
     feeding_facts,

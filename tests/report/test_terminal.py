@@ -1,4 +1,4 @@
-"""Tables, bars and lines of heights on a terminal: whatever the width, no digit is lost, and every length is true."""
+"""Tables on a terminal: whatever the width, no digit is lost, and no number is broken where there is room for it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cs_input_analyzer.report.tables import Column, Table
-from cs_input_analyzer.report.terminal import GAP, LEAST_TEXT, LEVELS, bar, console_on, sparkline, table_on
+from cs_input_analyzer.report.terminal import GAP, LEAST_TEXT, console_on, table_on
 from cs_input_analyzer.units import MISSING, format_rate_short
 
 NUMBERS = st.from_regex(r"[1-9][0-9]{0,4}(\.[0-9]{1,2})?k?( to [1-9][0-9]{0,6})?", fullmatch=True)
@@ -50,30 +50,6 @@ def test_no_digit_is_lost_and_where_there_is_room_no_number_and_no_word_is_broke
     if beside_words <= width:
         shown = {word for line in lines[2:] for word in line.split()}
         assert {word for row in table.rows for cell in row for word in cell.split()} <= shown
-
-
-@given(st.lists(st.floats(0, 1.7e308), max_size=200), st.integers(1, 80))
-def test_a_sparkline_has_the_heights_of_its_numbers(values: list[float], width: int) -> None:
-    line = sparkline(values, width)
-    assert len(line) <= width
-    assert bool(line) == bool(values)
-    if len(values) <= width:
-        heights = [LEVELS.index(character) for character in line]
-        assert all((height == 0) == (value == 0) for height, value in zip(heights, values, strict=True))
-        ranked = sorted(zip(values, heights, strict=True))
-        assert [height for _, height in ranked] == sorted(heights)
-        assert not any(values) or max(heights) == 8
-
-
-@given(st.floats(-1, 2), st.floats(-1, 2), st.integers(1, 60))
-def test_a_bar_grows_with_its_share_and_shows_its_mark(one: float, other: float, width: int) -> None:
-    small, large = (bar(share, width) for share in sorted((one, other)))
-    assert len(small) <= len(large) <= width
-    assert small.count("█") <= large.count("█")
-    marked = bar(one, width, mark=other)
-    assert len(marked) <= width
-    assert marked.count("│") == 1
-    assert abs(marked.index("│") - min(max(other, 0), 1) * width) <= 1
 
 
 @given(st.floats(min_value=1e-5, max_value=1e15))

@@ -18,7 +18,7 @@ from rendered import to_console, to_html
 from cs_input_analyzer.errors import AnalyzerError
 from cs_input_analyzer.records import Analysis, Estimate
 from cs_input_analyzer.report import to_html as module
-from cs_input_analyzer.report.glossary import MEANINGS, Glossary
+from cs_input_analyzer.report.glossary import MEANINGS
 from cs_input_analyzer.report.to_html import templates_dir
 from cs_input_analyzer.report.to_json import from_html
 from cs_input_analyzer.report.wording import visible
@@ -245,16 +245,8 @@ def test_missing_is_never_none() -> None:
     assert "worker 0 on probe-01: lost: killed by signal 9" in text
 
 
-def test_terms_are_explained_once_each() -> None:
-    text = to_html(usual_run())
-    for term, anchor in (("extrapolation", "term-extrapolation"), ("steady state", "term-steady-state")):
-        assert f'<dt id="{anchor}">{term}</dt>' in text
-    glossary = Glossary()
-    terms = (("rate", "one"), ("rate", "other"), ("rate", "one"), ("a\nrate", "one"), ("rate 2", "x"))
-    places = [glossary.anchor(*term) for term in terms]
-    assert places[0] == places[2]
-    assert len(set(places)) == 4
-    assert [label for label, _, _ in glossary.entries] == ["a rate", "rate", "rate", "rate 2"]
+def test_figures_are_explained() -> None:
+    assert f'<span class="term" tabindex="0" data-tip="{MEANINGS["extrapolation"]}">extrapolation</span>' in to_html(usual_run())
     assert all(meaning and not meaning.endswith(".") for meaning in MEANINGS.values())
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from cs_input_analyzer.planning.curves import current_prediction, feeds, launch_grid, throughput_curve
-from cs_input_analyzer.records import Alternative, Analysis, Estimate, LaunchPlan, Prediction
+from cs_input_analyzer.records import Analysis, Estimate, LaunchPlan, Prediction
 from cs_input_analyzer.report.charts.view import (
     Chart,
     Panel,
@@ -16,26 +14,23 @@ from cs_input_analyzer.report.charts.view import (
     field,
     labels,
     layer,
-    panel,
     rate_form,
+    shown,
     tooltip,
 )
-from cs_input_analyzer.report.tables import LIMITED_BY, WORKERS, YES_OR_NO, layout, number, rates, table_of, text
+from cs_input_analyzer.report.tables import YES_OR_NO
 from cs_input_analyzer.report.wording import one_line
-from cs_input_analyzer.units import MISSING, counted, format_bytes, format_count, format_estimate, format_rate
+from cs_input_analyzer.units import MISSING, counted, format_bytes, format_count, format_estimate
 
 HEIGHT, BAR_HEIGHT, CELL_HEIGHT = 230, 38, 22
 GIB = 2**30
 # Room above the demand; a curve that goes on for decades above it would press all else to the floor.
 HEADROOM = 1.8
-# Rows that a terminal has room for.
-MOST_BARS = 12
 FEEDS, SHORT, CANNOT, RUNS = "feeds the accelerator", "falls short", "cannot run", "can run"
 COLORS = {FEEDS: "var(--good-fill)", RUNS: "var(--supply)", SHORT: "var(--bad-fill)", CANNOT: "var(--track)"}
 # The faintest cell that runs is still told from one that does not.
 FAINTEST = 0.25
-
-PREDICTED = rates("samples/s", "predicted samples per second", "samples_per_s")
+TIPS = ("launch", "predicted", "limited by", "meets demand")
 
 
 # --- supply against demand ---------------------------------------------------------------------------------------------------
@@ -47,94 +42,68 @@ def supply_demand(analysis: Analysis) -> Chart | None:
     if plan is None or not curve:
         return None
     demand = analysis.consumption.samples_per_s if analysis.consumption is not None else None
-    shown = _near(curve, plan.predicted_samples_per_s, demand, plan.input_workers)
-    meets = text("meets\ndemand", "headroom included, at a probability of 0.9", lambda at: YES_OR_NO[feeds(at, analysis)])
-    left_out = len(curve) - len(shown)
+    near = len(curve)
+    if demand is not None:  # up to well above the demand and past the plan, and one more, so that the curve is seen to go on
+        enough = HEADROOM * max(demand.high, plan.predicted_samples_per_s.high)
+        near = sum(at.samples_per_s.estimate <= enough or at.input_workers <= plan.input_workers for at in curve)
+    rows = [_point(at, feeds(at, analysis)) for at in curve[: max(near + 1, 3)]]
+    left_out = len(curve) - len(rows)
     return Chart(
         name="supply-demand",
         title="Supply against demand",
-        caption=f"What launches of {counted(plan.cpus_per_task, 'CPU')} a task deliver, and what the accelerator takes.",
-        panels=(panel(_supply_layers(analysis, plan, shown, demand), HEIGHT),),
-        table=table_of("Supply against demand", (layout(), WORKERS, *PREDICTED, meets, LIMITED_BY), shown),
+        caption=f"What launches of {counted(plan.cpus_per_task, 'CPU')} a task deliver, with the 90 % band, and what the "
+        "accelerator takes.",
+        panels=(Panel(layers=_supply_layers(analysis, plan, rows, demand), height=HEIGHT),),
+        table=shown("Supply against demand", rows, "launch", "streaming", *TIPS[1:]),
         note=f"{format_count(left_out)} larger launches, far above the demand, are not drawn." if left_out else "",
-        drawn=tuple(
-            (f"{at.layout}{' (plan)' if at.layout == plan.layout else ''}", at.samples_per_s.estimate, _rate_text(at, analysis))
-            for at in _few(shown, plan)
-        ),
-        limit=None if demand is None else (demand.estimate, f"the demand, {format_rate(demand.estimate)}"),
     )
 
 
-def _near(curve: tuple[Prediction, ...], plan: Estimate, demand: Estimate | None, workers: int) -> tuple[Prediction, ...]:
-    """The part of the curve that matters: up to well above the demand and past the plan, and one more: it is seen to go on."""
-    if demand is None:
-        return curve
-    enough = HEADROOM * max(demand.high, plan.high)
-    near = sum(at.samples_per_s.estimate <= enough or at.input_workers <= workers for at in curve)
-    return curve[: max(near + 1, 3)]
-
-
-def _few(curve: Sequence[Prediction], plan: LaunchPlan) -> list[Prediction]:
-    """At most as many as a terminal has room for: evenly, the plan among them."""
-    places = {step * (len(curve) - 1) // (MOST_BARS - 2) for step in range(MOST_BARS - 1)}
-    return [at for place, at in enumerate(curve) if place in places or at.layout == plan.layout]
-
-
-def _rate_text(at: Prediction, analysis: Analysis) -> str:
-    return f"{format_estimate(at.samples_per_s)}{', short' if feeds(at, analysis) is False else ''}"
-
-
-def _supply_layers(analysis: Analysis, plan: LaunchPlan, shown: Sequence[Prediction], demand: Estimate | None) -> list[Spec]:
-    rows = [_point(at.input_workers, at.samples_per_s, at.layout, at.limited_by, feeds(at, analysis)) for at in shown]
-    tips = tooltip("launch", "predicted", "limited by", "meets demand")
+def _supply_layers(analysis: Analysis, plan: LaunchPlan, rows: list[Row], demand: Estimate | None) -> list[Spec]:
     x = field("workers", axis=axis("input workers", ",d", tickMinStep=1), scale={"nice": False, "zero": False})
-    low = field("low", axis=axis("samples/s", rate_form(max(at.samples_per_s.high for at in shown))))
-    band = {"color": "var(--supply)", "opacity": 0.18, "interpolate": "monotone"}
+    low = field("low", axis=axis("samples/s", rate_form(max(float(str(row["high"])) for row in rows))))
+    across, rate, tips = {"x": x, "y": low, "y2": {"field": "high"}}, field("rate"), tooltip(*TIPS)
+    curve = {"color": "var(--supply)", "interpolate": "monotone"}
     dots = {"filled": True, "size": 28, "color": "var(--supply)"}
-    line = {"color": "var(--supply)", "strokeWidth": 2.5, "interpolate": "monotone", "point": dots}
     layers = [
-        layer(rows, "area", band, x=x, y=low, y2={"field": "high"}),
-        layer(rows, "line", line, x=x, y=field("rate"), tooltip=tips),
-        *([] if demand is None else _demand_layers(demand)),
+        layer(rows, "area", {**curve, "opacity": 0.18}, **across),
+        layer(rows, "line", {**curve, "strokeWidth": 2.5, "point": dots}, x=x, y=rate, tooltip=tips),
     ]
-    marked = [_point(plan.input_workers, plan.predicted_samples_per_s, plan.layout, plan.limited_by, plan.meets_demand)]
-    marked[0] |= {"label": f"plan {plan.layout}", "color": "var(--plan)", "shape": "diamond", "size": 220}
+    if demand is not None:
+        row: Row = {**_rates(demand), "label": f"demand {format_estimate(demand)}"}
+        if demand.low < demand.high:
+            layers.append(layer([row], "rect", {"color": "var(--demand)", "opacity": 0.16}, y=field("low"), y2={"field": "high"}))
+        layers.append(layer([row], "rule", {"color": "var(--demand)", "strokeDash": [6, 4], "strokeWidth": 2}, y=rate))
+        beside = {"align": "right", "baseline": "bottom", "dx": -2, "dy": -5}
+        layers += labels([row], "var(--soft)", mark=beside, y=rate, x={"value": "width"})
+    marked = [(_point(plan, plan.meets_demand), f"plan {plan.layout}", "var(--plan)", {"shape": "diamond", "size": 220})]
     current = current_prediction(analysis)
     if current is not None and current.layout != plan.layout:
-        used = _point(current.input_workers, current.samples_per_s, current.layout, current.limited_by, feeds(current, analysis))
-        marked.append(used | {"label": "in use today", "color": "var(--ink)", "shape": "circle", "size": 110})
-    for row in marked:
-        color = str(row["color"])
-        dot = {"filled": True, "opacity": 1, "stroke": "var(--card)", "shape": row["shape"], "size": row["size"], "color": color}
+        dot = {"shape": "circle", "size": 110}
+        marked.append((_point(current, feeds(current, analysis)), "in use today", "var(--ink)", dot))
+    for point, label, color, shape in marked:
+        row, look = point | {"label": label}, {"color": color, "filled": True, "opacity": 1, "stroke": "var(--card)", **shape}
         layers.append(layer([row], "rule", {"color": color, "strokeWidth": 2}, x=x, y=field("low"), y2={"field": "high"}))
-        layers.append(layer([row], "point", dot, x=x, y=field("rate"), tooltip=tips))
-        layers += labels([row], color, mark={"fontWeight": 600, "dx": 12, "dy": 14}, x=x, y=field("rate"))
+        layers.append(layer([row], "point", look, x=x, y=rate, tooltip=tips))
+        layers += labels([row], color, mark={"fontWeight": 600, "dx": 12, "dy": 14}, x=x, y=rate)
     return layers
 
 
-def _point(workers: int, rate: Estimate, where: object, limited_by: str, meets: bool | None) -> Row:
+def _point(at: Prediction | LaunchPlan, meets: bool | None) -> Row:
+    rate = at.samples_per_s if isinstance(at, Prediction) else at.predicted_samples_per_s
     return {
-        "workers": workers,
-        "rate": rate.estimate,
-        "low": rate.low,
-        "high": rate.high,
-        "launch": str(where),
+        "workers": at.input_workers,
+        **_rates(rate),
+        "launch": str(at.layout),
+        "streaming": format_count(at.input_workers),
         "predicted": format_estimate(rate),
-        "limited by": one_line(limited_by),
+        "limited by": one_line(at.limited_by),
         "meets demand": YES_OR_NO[meets],
     }
 
 
-def _demand_layers(demand: Estimate) -> list[Spec]:
-    row: Row = {"rate": demand.estimate, "low": demand.low, "high": demand.high, "label": f"demand {format_estimate(demand)}"}
-    rule = {"color": "var(--demand)", "strokeDash": [6, 4], "strokeWidth": 2}
-    band = layer([row], "rect", {"color": "var(--demand)", "opacity": 0.16}, y=field("low"), y2={"field": "high"})
-    beside = {"align": "right", "baseline": "bottom", "dx": -2, "dy": -5}
-    return [
-        *([band] if demand.low < demand.high else []),
-        layer([row], "rule", rule, y=field("rate")),
-        *labels([row], "var(--soft)", mark=beside, y=field("rate"), x={"value": "width"}),
-    ]
+def _rates(rate: Estimate) -> Row:
+    return {"rate": rate.estimate, "low": rate.low, "high": rate.high}
 
 
 # --- memory ------------------------------------------------------------------------------------------------------------------
@@ -142,68 +111,52 @@ def _demand_layers(demand: Estimate) -> list[Spec]:
 
 def memory(analysis: Analysis) -> Chart | None:
     """Memory of a node, by launch, against what a node has: the plan first, then its alternatives, each layout once."""
-    plan, limit, shared = analysis.recommendation, analysis.cluster.memory_bytes_per_node, None
+    plan, limit, model = analysis.recommendation, analysis.cluster.memory_bytes_per_node, analysis.capacity
     if plan is None:
         return None
-    held: list[LaunchPlan | Alternative] = [plan, *(other for other in plan.alternatives if other.layout != plan.layout)]
-    held = [launch for launch in held if launch.memory_bytes_per_node is not None]
-    if not held or limit <= 0:
+    sizes = {other.layout: other.memory_bytes_per_node for other in reversed(plan.alternatives) if other.layout != plan.layout}
+    sizes[plan.layout] = plan.memory_bytes_per_node
+    names = {analysis.options.current: " (in use)", plan.layout: " (plan)"}
+    shared = model.shared_bytes if model is not None and model.private_bytes is not None else None
+    rows: list[Row] = []
+    for place, size in reversed(sizes.items()):
+        if size is None:
+            continue
+        parts = {"in all": size}
+        if shared is not None and 0 <= shared <= size:
+            parts = {"private to each task": size - shared, "shared by the tasks of a node": shared}
+        common: Row = {"launch": f"{place}{names.get(place, '')}", "in all": format_bytes(size)}
+        rows += [
+            {**common, "what": what, "GiB": part / GIB, "order": order, "size": format_bytes(part)}
+            for order, (what, part) in enumerate(parts.items())
+        ]
+    if not rows:
         return None
-    if analysis.capacity is not None and analysis.capacity.private_bytes is not None:
-        shared = analysis.capacity.shared_bytes
-    names = {plan.layout: f"{plan.layout} (plan)"}
-    if analysis.options.current is not None:
-        names.setdefault(analysis.options.current, f"{analysis.options.current} (in use)")
-    sizes = [(names.get(launch.layout, str(launch.layout)), launch.memory_bytes_per_node or 0) for launch in held]
-    rows = [row for name, size in sizes for row in _memory_rows(name, size, shared)]
     colors = {"private to each task": "var(--supply)", "shared by the tasks of a node": "var(--wait)", "in all": "var(--supply)"}
     used = {what: color for what, color in colors.items() if any(row["what"] == what for row in rows)}
-    columns = (
-        text("launch", "nodes x tasks per node x CPUs per task", lambda pair: pair[0]),
-        number("memory\nper node", "private memory of every task, and once what they share", lambda pair: pair[1], format_bytes),
-        number("limit", "memory of a node", lambda _: limit, format_bytes),
+    names_axis = {"title": None, "labelColor": "var(--ink)", "labelLimit": 220}
+    above = {"align": "right", "baseline": "bottom", "dx": 0, "dy": -3, "color": "var(--bad)"}
+    end: Row = {"limit": limit / GIB, "label": f"a node has {format_bytes(limit)}"}
+    bars = layer(
+        rows,
+        "bar",
+        {"cornerRadius": 2},
+        y=field("launch", "nominal", sort=None, axis=names_axis),
+        x=field("GiB", axis=axis("GiB on each node", ",~r", grid=True), stack="zero"),
+        color=coloured(used),
+        order={"field": "order"},
+        tooltip=tooltip("launch", "what", "size", "in all"),
     )
+    rule = layer([end], "rule", {"color": "var(--bad)", "strokeWidth": 2}, x=field("limit"), tooltip=tooltip("label"))
+    text = layer([end], "text", above, x=field("limit"), y={"value": 0}, text={"field": "label"})
     return Chart(
         name="memory",
         title="Memory of a node",
-        caption="What the workers of a node hold, by launch, and what a node has.",
-        panels=(panel(_memory_layers(rows, used, limit), BAR_HEIGHT * len(held) + 10, room=70),),
-        table=table_of("Memory of a node", columns, sizes),
+        caption=f"What the workers of a node hold, by launch, and what a node has, {format_bytes(limit)}.",
+        panels=(Panel(layers=[bars, rule, text], height=BAR_HEIGHT * len({row["launch"] for row in rows}) + 10),),
+        table=shown("Memory of a node", rows, "launch", "what", "size", "in all"),
         key=tuple(used.items()) if len(used) > 1 else (),
-        drawn=tuple(
-            (name, float(size), f"{format_bytes(size)}{'' if size <= limit else ', more than a node has'}")
-            for name, size in sizes[:MOST_BARS]
-        ),
-        limit=(float(limit), f"what a node has, {format_bytes(limit)}"),
     )
-
-
-def _memory_rows(name: str, size: int, shared: int | None) -> list[Row]:
-    parts = [("in all", size, 0)]
-    if shared is not None and 0 <= shared <= size:
-        parts = [("private to each task", size - shared, 0), ("shared by the tasks of a node", shared, 1)]
-    common: Row = {"launch": name, "in all": format_bytes(size)}
-    return [{**common, "what": what, "GiB": part / GIB, "order": order, "size": format_bytes(part)} for what, part, order in parts]
-
-
-def _memory_layers(rows: list[Row], colors: dict[str, str], limit: int) -> list[Spec]:
-    row: Row = {"limit": limit / GIB, "label": f"a node has {format_bytes(limit)}"}
-    above = {"align": "right", "baseline": "bottom", "dx": 0, "dy": -3, "color": "var(--bad)"}
-    names = {"title": None, "labelColor": "var(--ink)", "labelLimit": 220}
-    return [
-        layer(
-            rows,
-            "bar",
-            {"cornerRadius": 2},
-            y=field("launch", "nominal", sort=None, axis=names),
-            x=field("GiB", axis=axis("GiB on each node", ",~r", grid=True), stack="zero"),
-            color=coloured(colors),
-            order={"field": "order"},
-            tooltip=tooltip("launch", "what", "size", "in all"),
-        ),
-        layer([row], "rule", {"color": "var(--bad)", "strokeWidth": 2}, x=field("limit"), tooltip=tooltip("label")),
-        layer([row], "text", above, x=field("limit"), y={"value": 0}, text={"field": "label"}),
-    ]
 
 
 # --- which launches feed it --------------------------------------------------------------------------------------------------
@@ -214,55 +167,43 @@ def layouts(analysis: Analysis) -> Chart | None:
     grid, plan = launch_grid(analysis), analysis.recommendation
     if plan is None or not grid:
         return None
-    panels = [_cpus_panel(count, grid, plan, analysis) for count in sorted({at.layout.cpus_per_task for at in grid})]
+    highest = max(at.samples_per_s.estimate for at in grid)
+    panels = []
+    for cpus in sorted({at.layout.cpus_per_task for at in grid}):
+        cells = [at for at in grid if at.layout.cpus_per_task == cpus]
+        # A row in which nothing can run says nothing.
+        running = sorted({at.layout.tasks_per_node for at in cells if at.problem is None}, reverse=True)
+        rows = [_cell(at, highest, analysis) for at in cells if at.layout.tasks_per_node in running]
+        if rows:
+            height, title = CELL_HEIGHT * len(running) + 10, f"{counted(cpus, 'CPU')} per task"
+            panels.append(Panel(layers=_grid_layers(rows, running, str(plan.layout)), height=height, title=title))
     asked = "" if analysis.consumption is None else " It feeds the accelerator where it is sure of the demand with headroom."
-    rate, interval = rates("samples/s", "predicted samples per second", "samples_per_s")
-    columns = (
-        layout(),
-        number(rate.name, rate.meaning, lambda at: None if at.problem is not None else at.samples_per_s, rate.form),
-        number(interval.name, interval.meaning, lambda at: None if at.problem is not None else at.samples_per_s, interval.form),
-        text("meets\ndemand", "headroom included, at a probability of 0.9", lambda at: YES_OR_NO[feeds(at, analysis)]),
-        text(
-            "limited by", "the resource to add for more, or why it cannot run", lambda at: at.problem or at.limited_by, is_long=True
-        ),
-    )
     # What no node has CPUs for is most of the cube.
-    fitting = [at for at in grid if at.layout.cpus_per_node <= analysis.cluster.cpus_per_node]
+    fitting = [_cell(at, highest, analysis) for at in grid if at.layout.cpus_per_node <= analysis.cluster.cpus_per_node]
     return Chart(
         name="layouts",
         title="Which launches feed it",
-        caption=(
-            f"Each cell is a launch: the stronger its colour, the higher its predicted rate.{asked} The outlined cell is the "
-            "recommended one; numbers between those shown were left out, evenly."
-        ),
-        panels=tuple(shown for shown in panels if shown is not None),
-        table=table_of("Which launches feed it", columns, fitting),
+        caption=f"Each cell is a launch: the stronger its colour, the higher its predicted rate.{asked} The outlined cell is the "
+        "recommended one; numbers between those shown were left out, evenly.",
+        panels=tuple(panels),
+        table=shown("Which launches feed it", fitting, "launch", "what", "predicted", "limited by"),
         key=tuple((what, COLORS[what]) for what in ((RUNS, CANNOT) if analysis.consumption is None else (FEEDS, SHORT, CANNOT))),
     )
 
 
-def _cpus_panel(cpus: int, grid: tuple[Prediction, ...], plan: LaunchPlan, analysis: Analysis) -> Panel | None:
-    cells = [at for at in grid if at.layout.cpus_per_task == cpus]
-    # A row in which nothing can run says nothing.
-    running = sorted({at.layout.tasks_per_node for at in cells if at.problem is None}, reverse=True)
-    shown = [at for at in cells if at.layout.tasks_per_node in running]
-    if not shown:
-        return None
-    highest = max(at.samples_per_s.estimate for at in grid)
-    rows = [_cell(at, highest, analysis) for at in shown]
-    nodes = sorted({at.layout.nodes for at in shown})
+def _grid_layers(rows: list[Row], tasks: list[int], plan: str) -> list[Spec]:
     scale = {"paddingInner": 0.06, "paddingOuter": 0.03}
     across = {"title": "nodes", "labelAngle": 0, "domain": False, "ticks": False}
-    x = field("nodes", "ordinal", sort=nodes, scale=scale, axis=across)
-    y = field("tasks", "ordinal", sort=running, scale=scale, axis={"title": "tasks per node"})
+    where = {
+        "x": field("nodes", "ordinal", scale=scale, axis=across),
+        "y": field("tasks", "ordinal", sort=tasks, scale=scale, axis={"title": "tasks per node"}),
+        "tooltip": tooltip("launch", "what", "predicted", "limited by"),
+    }
     strength = {**field("strength"), "scale": {"domain": [0, 1], "range": [0, 1]}, "legend": None}
-    tips = tooltip("launch", "what", "predicted", "limited by")
-    layers = [layer(rows, "rect", {"cornerRadius": 3}, x=x, y=y, color=coloured(COLORS), opacity=strength, tooltip=tips)]
-    planned = [row for row in rows if row["launch"] == str(plan.layout)]
-    if planned:
-        rim = {"fill": None, "stroke": "var(--ink)", "strokeWidth": 2.5, "cornerRadius": 3}
-        layers.append(layer(planned, "rect", rim, x=x, y=y, tooltip=tips))
-    return panel(layers, CELL_HEIGHT * len(running) + 10, title=f"{counted(cpus, 'CPU')} per task")
+    cells = layer(rows, "rect", {"cornerRadius": 3}, **where, color=coloured(COLORS), opacity=strength)
+    rim = {"fill": None, "stroke": "var(--ink)", "strokeWidth": 2.5, "cornerRadius": 3}
+    planned = [row for row in rows if row["launch"] == plan]
+    return [cells, *([layer(planned, "rect", rim, **where)] if planned else [])]
 
 
 def _cell(at: Prediction, highest: float, analysis: Analysis) -> Row:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from cs_input_analyzer.planning.curves import FeedingCurve, GapBin, feeding_curve, gap_bins, wanted_gap_s
-from cs_input_analyzer.records import Analysis, BatchGap, LaunchPlan, Measurement, SteadyState, WorkerResult
+from cs_input_analyzer.records import Analysis, BatchGap, Measurement, WorkerResult
 from cs_input_analyzer.report.charts.view import (
     Chart,
+    Panel,
     Row,
     Spec,
     axis,
@@ -13,15 +14,14 @@ from cs_input_analyzer.report.charts.view import (
     field,
     labels,
     layer,
-    panel,
     rate_form,
+    shown,
     time_unit,
     tooltip,
 )
-from cs_input_analyzer.report.tables import number, table_of, text
-from cs_input_analyzer.report.wording import shown_measurement, whose_workers
+from cs_input_analyzer.report.wording import shown_measurement
 from cs_input_analyzer.report.workers import workers_to_show
-from cs_input_analyzer.units import format_count, format_estimate, format_rate, format_ratio, format_seconds
+from cs_input_analyzer.units import counted, format_count, format_estimate, format_rate, format_ratio, format_seconds
 
 HEIGHT = 240
 MOST_GAPS = 20_000
@@ -42,41 +42,23 @@ def batch_gaps(analysis: Analysis) -> Chart | None:
     measurement = shown_measurement(analysis)
     gaps = [] if measurement is None else [gap for worker in measurement.workers for gap in worker.batch_gaps_s]
     # Evenly through the workers: each is in order of time, and all are alike in length.
-    shown = gaps[:: max(1, -(-len(gaps) // MOST_GAPS))]
-    bins = gap_bins(shown)
+    step = max(1, -(-len(gaps) // MOST_GAPS))
+    bins = gap_bins(gaps[::step])
     if measurement is None or not bins:
         return None
     wanted = wanted_gap_s(analysis)
     needs = f" To feed the accelerator, each worker of the plan must give a batch every {format_seconds(wanted)}." if wanted else ""
-    columns = (
-        number("from", "time since the batch before", "low_s", format_seconds),
-        number("to", "end of this bin", "high_s", format_seconds),
-        number("batches", "how many took so long", "count"),
-        number("share", "of all batches that were recorded", "share_ratio", format_ratio),
-    )
-    heights = tuple(float(bin.count) for bin in bins)
+    unit_s, unit = time_unit(bins[len(bins) // 2].high_s)
+    rows = [_bin(bin, unit_s) for bin in bins if bin.count]
+    whose = f"{counted(len(measurement.measured_workers), 'worker')} of {measurement.layout}"
     return Chart(
         name="batch-gaps",
         title="Time between batches",
-        caption=f"Batches of {whose_workers(measurement)} by the time since the one before. A wafer stalls on the tail.{needs}",
-        panels=(panel(_gap_layers(bins, measurement, wanted), HEIGHT),),
-        table=table_of("Time between batches", columns, bins),
-        note=_gap_note(len(gaps), len(shown), measurement),
-        drawn=(
-            (
-                f"{format_seconds(bins[0].low_s)} …",
-                heights,
-                f"… {format_seconds(bins[-1].high_s)}, {format_count(len(gaps))} batches",
-            ),
-        ),
+        caption=f"Batches of {whose} by the time since the one before. A wafer stalls on the tail.{needs}",
+        panels=(Panel(layers=_gap_layers(rows, bins[-1].low_s, unit_s, unit, measurement, wanted), height=HEIGHT),),
+        table=shown("Time between batches", rows, "time", "batches", "of all"),
+        note=f"The last {format_count(len(gaps))} batches that were recorded{f', one of {step}' if step > 1 else ''}.",
     )
-
-
-def _gap_note(found: int, shown: int, measurement: Measurement) -> str:
-    batches = measurement.steady_state.batches if measurement.steady_state is not None else None
-    of = f" of {format_count(batches)} in the window of one worker" if batches and batches > found else ""
-    taken = f"; every {round(found / shown)}th of them is counted" if shown < found else ""
-    return f"The last {format_count(found)} batches that were recorded{of}{taken}."
 
 
 def longest_tail(measurement: Measurement) -> tuple[BatchGap, WorkerResult] | None:
@@ -85,44 +67,45 @@ def longest_tail(measurement: Measurement) -> tuple[BatchGap, WorkerResult] | No
     return max(gaps, key=lambda pair: pair[0].p99, default=None)
 
 
-def _gap_layers(bins: tuple[GapBin, ...], measurement: Measurement, wanted: float | None) -> list[Spec]:
-    unit_s, unit = time_unit(bins[len(bins) // 2].high_s)
-    log_scale = {"type": "log", "nice": False}
-    rows: list[Row] = [
-        {
-            "low": bin.low_s / unit_s,
-            "high": bin.high_s / unit_s,
-            "share": bin.share_ratio,
-            "time": f"{format_seconds(bin.low_s)} to {format_seconds(bin.high_s)}",
-            "batches": format_count(bin.count),
-            "of all": format_ratio(bin.share_ratio),
-            "none": 0,
-        }
-        for bin in bins
-        if bin.count
+def _bin(bin: GapBin, unit_s: float) -> Row:
+    return {
+        "low": bin.low_s / unit_s,
+        "high": bin.high_s / unit_s,
+        "share": bin.share_ratio,
+        "time": f"{format_seconds(bin.low_s)} to {format_seconds(bin.high_s)}",
+        "batches": format_count(bin.count),
+        "of all": format_ratio(bin.share_ratio),
+        "none": 0,
+    }
+
+
+def _gap_layers(
+    rows: list[Row], last_s: float, unit_s: float, unit: str, measurement: Measurement, wanted: float | None
+) -> list[Spec]:
+    x = field("low", scale={"type": "log", "nice": False})
+    layers = [
+        layer(
+            rows,
+            "rect",
+            {"color": "var(--supply)", "opacity": 0.85},
+            x={**x, "axis": axis(f"{unit} (log scale)", ",~r", tickCount=6)},
+            x2={"field": "high"},
+            y=field("none", axis=axis("share of the batches", "~%"), scale={"zero": True}),
+            y2={"field": "share"},
+            tooltip=tooltip("time", "batches", "of all"),
+        )
     ]
-    bars = layer(
-        rows,
-        "rect",
-        {"color": "var(--supply)", "opacity": 0.85},
-        x=field("low", scale=log_scale, axis=axis(f"{unit} (log scale)", ",~r", tickCount=6)),
-        x2={"field": "high"},
-        y=field("none", axis=axis("share of the batches", "~%"), scale={"zero": True}),
-        y2={"field": "share"},
-        tooltip=tooltip("time", "batches", "of all"),
-    )
     tail = longest_tail(measurement)
     marks = [] if tail is None else [(name, getattr(tail[0], name), "var(--soft)") for name in ("p50", "p95", "p99")]
-    layers, x = [bars], field("low", scale=log_scale)
-    for place, (name, seconds, color) in enumerate([*marks, *([("needed", wanted, "var(--bad)")] if wanted is not None else [])]):
-        if seconds <= 0:
-            continue
-        row: Row = {"low": seconds / unit_s, "label": f"{name} {format_seconds(seconds)}"}
-        # At the right end of the picture its text stands before it. One below the other: quantiles lie close together.
-        side = {"align": "right", "dx": -5} if name == "needed" and seconds > bins[-1].low_s else {"align": "left", "dx": 5}
-        written = {"fontWeight": 600, "baseline": "top", "dy": 16 * place, **side}
-        layers.append(layer([row], "rule", {"color": color, "strokeDash": [4, 3], "strokeWidth": 1.5}, x=x))
-        layers += labels([row], color, mark=written, x=x, y={"value": 0})
+    marks += [] if wanted is None else [("needed", wanted, "var(--bad)")]
+    for place, (name, seconds, color) in enumerate(marks):
+        if seconds > 0:
+            row: Row = {"low": seconds / unit_s, "label": f"{name} {format_seconds(seconds)}"}
+            # At the right end of the picture its text stands before it. One below the other: quantiles lie close together.
+            side = {"align": "right", "dx": -5} if name == "needed" and seconds > last_s else {"align": "left", "dx": 5}
+            layers.append(layer([row], "rule", {"color": color, "strokeDash": [4, 3], "strokeWidth": 1.5}, x=x))
+            written = {"fontWeight": 600, "baseline": "top", "dy": 16 * place, **side}
+            layers += labels([row], color, mark=written, x=x, y={"value": 0})
     return layers
 
 
@@ -132,74 +115,53 @@ def _gap_layers(bins: tuple[GapBin, ...], measurement: Measurement, wanted: floa
 def rate_over_time(analysis: Analysis) -> Chart | None:
     """The transient that was cut off, and the window that was kept."""
     measurement = shown_measurement(analysis)
-    workers = () if measurement is None else measurement.workers
+    found = () if measurement is None else measurement.workers
     timed = tuple(
         worker
-        for worker in workers
+        for worker in found
         if worker.block_samples_per_s and worker.steady_state is not None and worker.steady_state.window_s > 0
     )
     if measurement is None or not timed:
         return None
-    shown = workers_to_show(timed, MOST_LINES)
-    rows = [row for worker in shown for row in _blocks(worker)]
-    columns = (
-        text("worker", "by its index in TF_CONFIG", lambda row: row["worker"]),
-        number("time", "since iterating began", lambda row: row["time"], str),
-        number("samples/s", "rate of that worker in that stretch of its window", lambda row: row["shown"], str),
-    )
+    workers = workers_to_show(timed, MOST_LINES)
+    rows = [row for worker in workers for row in _blocks(worker)]
     return Chart(
         name="rate-over-time",
         title="Throughput over time",
-        caption=f"{'Each worker' if len(timed) > 1 else 'The worker'} of {measurement.layout} through the window that was kept.",
-        panels=(panel(_rate_layers(shown, rows), HEIGHT, room=50),),
-        table=table_of("Throughput over time", columns, rows),
-        note=f"{format_count(len(shown))} of {format_count(len(timed))} workers are drawn." if len(shown) < len(timed) else "",
-        drawn=tuple((f"worker {worker.index}", worker.block_samples_per_s, _span(worker.block_samples_per_s)) for worker in shown),
+        caption=f"The workers of {measurement.layout}, from the first batch on. What lies in the shaded part was cut off (MSER-5): "
+        "buffers fill and AUTOTUNE searches there. The band is the 90 % interval of the rest.",
+        panels=(Panel(layers=_rate_layers(workers, rows), height=HEIGHT),),
+        table=shown("Throughput over time", rows, "worker", "time", "throughput"),
+        note=f"{format_count(len(workers))} of {format_count(len(timed))} workers are drawn." if len(workers) < len(timed) else "",
     )
-
-
-def _span(values: tuple[float, ...]) -> str:
-    return f"{format_rate(min(values), '').strip()} to {format_rate(max(values))}"
 
 
 def _blocks(worker: WorkerResult) -> list[Row]:
     """The blocks of the window, which are of equal length."""
-    state, found = worker.steady_state, worker.block_samples_per_s
+    state = worker.steady_state
     assert state is not None
-    length_s = state.window_s / len(found)
-    starts = [state.transient_s + place * length_s for place in range(len(found))]
-    return [
-        {
-            "worker": f"worker {worker.index}",
-            "begin": start,
-            "end": start + length_s,
-            "middle": start + length_s / 2,
-            "rate": rate,
-            "time": f"{format_seconds(start)} to {format_seconds(start + length_s)}",
-            "shown": format_rate(rate),
-        }
-        for start, rate in zip(starts, found, strict=True)
-    ]
+    length_s = state.window_s / len(worker.block_samples_per_s)
+    rows: list[Row] = []
+    for place, rate in enumerate(worker.block_samples_per_s):
+        begin_s, end_s = (state.transient_s + at * length_s for at in (place, place + 1))
+        text = {"time": f"{format_seconds(begin_s)} to {format_seconds(end_s)}", "throughput": format_rate(rate)}
+        middle_s = begin_s + length_s / 2
+        rows.append({"worker": f"worker {worker.index}", "begin": begin_s, "end": end_s, "middle": middle_s, "rate": rate, **text})
+    return rows
 
 
 def _rate_layers(workers: tuple[WorkerResult, ...], rows: list[Row]) -> list[Spec]:
     states = [worker.steady_state for worker in workers if worker.steady_state is not None]
     # The longest of them: from its end on, every worker is in its window.
-    first: SteadyState = max(states, key=lambda state: state.transient_s)
-    said = f"{format_seconds(first.transient_s)}, {format_count(first.transient_batches)} batches: buffers fill, AUTOTUNE searches"
-    cut: Row = {"from": 0, "to": first.transient_s, "label": "cut off (MSER-5)", "what": said}
+    first = max(states, key=lambda state: state.transient_s)
+    said = f"{format_seconds(first.transient_s)}, {format_count(first.transient_batches)} batches cut off"
+    cut: Row = {"from": 0, "to": first.transient_s, "label": "cut off", "what": said}
     x = field("from", scale={"nice": False, "zero": True}, axis=axis("seconds since iterating began", ",~r"))
-    bands: list[Row] = [
-        {
-            "begin": worker.steady_state.transient_s,
-            "end": worker.steady_state.transient_s + worker.steady_state.window_s,
-            "low": worker.samples_per_s.low,
-            "high": worker.samples_per_s.high,
-            "interval": format_estimate(worker.samples_per_s),
-        }
-        for worker in workers
-        if worker.steady_state is not None and worker.samples_per_s is not None
-    ]
+    bands: list[Row] = []
+    for state, rate in ((worker.steady_state, worker.samples_per_s) for worker in workers):
+        if state is not None and rate is not None:
+            times = {"begin": state.transient_s, "end": state.transient_s + state.window_s}
+            bands.append({**times, "low": rate.low, "high": rate.high, "interval": format_estimate(rate)})
     sides = {"x": field("begin"), "x2": {"field": "end"}, "y": field("low"), "y2": {"field": "high"}}
     highest = max(max(worker.block_samples_per_s) for worker in workers)
     dots = {"filled": True, "size": 22, "color": "var(--supply)"}
@@ -214,7 +176,7 @@ def _rate_layers(workers: tuple[WorkerResult, ...], rows: list[Row]) -> list[Spe
             x=field("middle"),
             y=field("rate", axis=axis("samples/s of one worker", rate_form(highest)), scale={"zero": True}),
             detail={"field": "worker"},
-            tooltip=tooltip("worker", "time", "shown"),
+            tooltip=tooltip("worker", "time", "throughput"),
         ),
     ]
 
@@ -224,47 +186,12 @@ def _rate_layers(workers: tuple[WorkerResult, ...], rows: list[Row]) -> list[Spe
 
 def timeline(analysis: Analysis) -> Chart | None:
     """Supply and demand from moment to moment, with a pause as a checkpoint makes one."""
-    shown, plan = shown_measurement(analysis), analysis.recommendation
-    if shown is None or plan is None:
+    measured, plan = shown_measurement(analysis), analysis.recommendation
+    if measured is None or plan is None:
         return None
-    curve = feeding_curve(analysis, [worker.batch_gaps_s for worker in shown.workers])
+    curve = feeding_curve(analysis, [worker.batch_gaps_s for worker in measured.workers])
     if curve is None:
         return None
-    wanted, taken = (tuple(getattr(point, f"{name}_samples_per_s") for point in curve.points) for name in ("wanted", "taken"))
-    is_far = plan.predicted_samples_per_s.estimate > FAR_ABOVE * max(wanted)
-    columns = (
-        number("time", "of the simulation, after its warm-up", "begin_s", format_seconds),
-        number("taken", "what the accelerator got then", "taken_samples_per_s", format_rate),
-        number("wanted", "what it would have taken", "wanted_samples_per_s", format_rate),
-    )
-    return Chart(
-        name="timeline",
-        title="Feeding the accelerator",
-        caption=(
-            "What the accelerator would take, and what it gets: measured batches of the workers, replayed through their buffers of "
-            f"{format_count(curve.depth)} batches each. Where they part, it waits for input. The pause in the middle is as a "
-            "checkpoint makes one; its length is assumed."
-        ),
-        panels=(panel(_feed_layers(curve, None if is_far else plan.predicted_samples_per_s.estimate), HEIGHT),),
-        table=table_of("Feeding the accelerator", columns, curve.points[::POINTS_PER_ROW]),
-        key=tuple(FEED_COLORS.items())[: 2 if is_far else 3],
-        note=_feed_note(plan, curve, is_far),
-        drawn=(("wanted", wanted, f"up to {format_rate(max(wanted))}"), ("taken", taken, f"up to {format_rate(max(taken))}")),
-    )
-
-
-def _feed_note(plan: LaunchPlan, curve: FeedingCurve, is_far: bool) -> str:
-    notes = []
-    if is_far:
-        notes.append(f"The predicted supply, {format_rate(plan.predicted_samples_per_s.estimate)}, lies far above the picture.")
-    if curve.simulated_workers < plan.input_workers:
-        few, all_of_them = format_count(curve.simulated_workers), format_count(plan.input_workers)
-        notes.append(f"{few} workers stand for the {all_of_them} of the plan, at the rate of all.")
-    return " ".join(notes)
-
-
-def _feed_layers(curve: FeedingCurve, supply: float | None) -> list[Spec]:
-    x = field("time", axis=axis("seconds, warm-up left out", ",~r"), scale={"nice": False})
     rows: list[Row] = [
         {
             "time": (point.begin_s + point.end_s) / 2,
@@ -276,24 +203,39 @@ def _feed_layers(curve: FeedingCurve, supply: float | None) -> list[Spec]:
         }
         for point in curve.points
     ]
+    supply, notes = plan.predicted_samples_per_s.estimate, []
+    is_far = supply > FAR_ABOVE * max(point.wanted_samples_per_s for point in curve.points)
+    if is_far:
+        notes.append(f"The predicted supply, {format_rate(supply)}, lies far above the picture.")
+    if curve.simulated_workers < plan.input_workers:
+        few, all_of_them = format_count(curve.simulated_workers), format_count(plan.input_workers)
+        notes.append(f"{few} workers stand for the {all_of_them} of the plan, at the rate of all.")
+    return Chart(
+        name="timeline",
+        title="Feeding the accelerator",
+        caption="What the accelerator would take, and what it gets: measured batches of the workers, replayed through buffers "
+        f"of {format_count(curve.depth)} batches each. Where the areas part, it waits for input. The pause in the middle is as a "
+        "checkpoint makes one; its length is assumed.",
+        panels=(Panel(layers=_feed_layers(rows, curve, None if is_far else supply), height=HEIGHT),),
+        table=shown("Feeding the accelerator", rows[::POINTS_PER_ROW], "when", "got", "would take"),
+        key=tuple(FEED_COLORS.items())[: 2 if is_far else 3],
+        note=" ".join(notes),
+    )
+
+
+def _feed_layers(rows: list[Row], curve: FeedingCurve, supply: float | None) -> list[Spec]:
+    x = field("time", axis=axis("seconds, warm-up left out", ",~r"), scale={"nice": False})
     y = field("wanted", axis=axis("samples/s", rate_form(curve.points[0].wanted_samples_per_s)), scale={"zero": True})
-    common = {"x": x, "color": coloured(FEED_COLORS), "tooltip": tooltip("when", "got", "would take")}
-    pause: Row = {"time": curve.pause_begin_s, "end": curve.pause_end_s, "label": "checkpoint (assumed)"}
+    color, tips = coloured(FEED_COLORS), tooltip("when", "got", "would take")
+    wanted, taken = ([{**row, "what": what} for row in rows] for what in ("wanted", "taken"))
     layers = [
-        layer([{**row, "what": "wanted"} for row in rows], "area", {"opacity": 0.35, "interpolate": "step"}, y=y, **common),
-        layer(
-            [{**row, "what": "taken"} for row in rows],
-            "line",
-            {"strokeWidth": 2, "interpolate": "step"},
-            y=field("taken"),
-            **common,
-        ),
+        layer(wanted, "area", {"opacity": 0.35, "interpolate": "step"}, x=x, y=y, color=color, tooltip=tips),
+        layer(taken, "line", {"strokeWidth": 2, "interpolate": "step"}, x=x, y=field("taken"), color=color, tooltip=tips),
     ]
     if supply is not None:
-        predicted: Row = {"supply": supply, "what": "supply, as predicted", "rate": format_rate(supply)}
+        row: Row = {"supply": supply, "what": "supply, as predicted", "rate": format_rate(supply)}
         rule = {"strokeDash": [6, 4], "strokeWidth": 1.5}
-        layers.append(
-            layer([predicted], "rule", rule, y=field("supply"), color=coloured(FEED_COLORS), tooltip=tooltip("what", "rate"))
-        )
+        layers.append(layer([row], "rule", rule, y=field("supply"), color=color, tooltip=tooltip("what", "rate")))
+    pause: Row = {"time": curve.pause_begin_s, "end": curve.pause_end_s, "label": "checkpoint (assumed)"}
     layers.append(layer([pause], "rect", {"color": "var(--quiet)", "opacity": 0.25}, x=x, x2={"field": "end"}))
     return [*layers, *labels([pause], "var(--soft)", mark={"baseline": "top", "dx": 5, "dy": 4}, x=x, y={"value": 0})]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cs_input_analyzer.report.tables import Table
+from cs_input_analyzer.report.tables import Column, Table
 
 Spec = Mapping[str, object]
 Row = dict[str, object]
@@ -48,27 +48,21 @@ CONFIG: Spec = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Panel:
-    """One drawing of a picture. `title`: empty where it has only one."""
+    """One drawing of a picture, as wide as its place. `title`: empty where it has only one."""
 
-    spec: Spec
+    layers: Sequence[Spec]
     height: int
     title: str = ""
+
+    @property
+    def spec(self) -> Spec:
+        autosize = {"type": "fit-x", "contains": "padding"}
+        return {"width": "container", "height": self.height, "autosize": autosize, "layer": [*self.layers]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """A picture.
-
-    Attributes:
-        name: the `data-chart` of its element.
-        title: what it shows, `caption` how to read it.
-        panels: drawings that belong together.
-        table: the same as text.
-        key: the name of each colour, and the colour; empty where one says nothing.
-        note: what was left out or put together; empty where it shows all.
-        drawn: what a terminal shows of it, row by row: label, length of a bar or heights of a line, text.
-        limit: a line across the bars of a terminal, and what it is.
-    """
+    """A picture. `name`: the `data-chart` of its element; `table`: the same as text; `key`: names and colours."""
 
     name: str
     title: str
@@ -77,16 +71,13 @@ class Chart:
     table: Table
     key: tuple[tuple[str, str], ...] = ()
     note: str = ""
-    drawn: tuple[tuple[str, float | tuple[float, ...], str], ...] = ()
-    limit: tuple[float, str] | None = None
 
 
-def panel(layers: Sequence[Spec], height: int, *, room: int = 60, title: str = "") -> Panel:
-    """A drawing as wide as its place; `room`: what its axes take."""
-    autosize = {"type": "fit-x", "contains": "padding"}
-    return Panel(
-        spec={"width": "container", "height": height, "autosize": autosize, "layer": [*layers]}, height=height + room, title=title
-    )
+def shown(title: str, rows: Sequence[Row], *fields: str) -> Table:
+    """The rows of a picture as a table: those of their fields that hold text."""
+    columns = tuple(Column(name=name, meaning="") for name in fields)
+    cells = tuple(tuple(str(row[name]) for name in fields) for row in rows)
+    return Table(title=title, columns=columns, rows=cells, is_sorted=False)
 
 
 def layer(rows: Sequence[Row], kind: str, mark: Spec, /, **encoding: object) -> Spec:

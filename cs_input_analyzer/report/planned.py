@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cs_input_analyzer.records import Alternative, Analysis, Cluster, Estimate, LaunchPlan, Options, Validation
+from cs_input_analyzer.records import Alternative, Analysis, Cluster, Estimate, LaunchPlan, Options, Validation, ValidationRow
 from cs_input_analyzer.report.tables import LIMITED_BY, MEETS, PREDICTED, WORKERS, Table, layout, number, rates, table_of, text
 from cs_input_analyzer.report.wording import GIVE_A_DEMAND, Pairs, confirming_measurement, one_line, pairs
 from cs_input_analyzer.units import (
@@ -114,9 +114,7 @@ def alternatives_table(plan: LaunchPlan) -> Table:
         *PREDICTED,
         MEETS,
         number("chance", "probability that it reaches the demand with headroom", "probability", format_probability, needs_width=72),
-        number(
-            "memory\nper node", "memory that the workers of one node need", "memory_bytes_per_node", format_bytes, needs_width=92
-        ),
+        number("memory\nper node", "that the workers of one node need", "memory_bytes_per_node", format_bytes, needs_width=92),
         LIMITED_BY,
         text("note", "what speaks for it or against it", "note", is_long=True),
     )
@@ -157,24 +155,22 @@ def what_if_table(plan: LaunchPlan) -> Table:
 
 def validation_table(validation: Validation) -> Table:
     """Predicted against measured, and how good that is."""
+
+    def error(row: ValidationRow) -> float | None:  # nothing delivered is no base for one
+        return row.error_ratio if row.measured_samples_per_s.estimate else None
+
     columns = (
         layout(),
         text("role", "all workers of the plan that stream, the part of them that fits here, or a neighbour of either", "role"),
         *rates("predicted\nsamples/s", "what the model said before the launch", "predicted_samples_per_s"),
         *rates("measured\nsamples/s", "what real workers delivered", "measured_samples_per_s"),
-        # Nothing delivered is no base for a relative error.
-        number(
-            "error",
-            "(predicted - measured) / measured",
-            lambda row: row.error_ratio if row.measured_samples_per_s.estimate else None,
-            format_ratio,
-        ),
+        number("error", "(predicted - measured) / measured", error, format_ratio),
         number("launches", "fresh launches behind the measured rate", "measured_samples_per_s.count", needs_width=92),
     )
     count, inside = format_count(len(validation.rows)), format_count(validation.inside_count)
-    error = f"median error {format_ratio(validation.median_error_ratio)}"
+    median = format_ratio(validation.median_error_ratio)
     remarks = (
-        f"{error}; {inside} of {count} measured rates lie inside the predicted interval",
+        f"median error {median}; {inside} of {count} measured rates lie inside the predicted interval",
         *(("INTERRUPTED: this holds what was measured until then.",) if validation.interrupted else ()),
         *map(one_line, validation.notes),
     )
@@ -253,27 +249,21 @@ def unknowns(analysis: Analysis, run_file: str) -> Pairs:
     plan, cluster, consumption = analysis.recommendation, analysis.cluster, analysis.consumption
     samples = analysis.pipeline.samples_per_element
     beyond = plan.extrapolation_ratio if plan is not None else 0.0
-    extrapolated = "the demand: the model was extrapolated beyond the runs that it was fitted to"
-    missing = (
-        (consumption is None, "--demand SAMPLES_PER_S", "the accelerator's rate (or --step-time S --batch-size N)"),
-        (consumption is not None and consumption.is_extrapolated, "--calibrate SAMPLES_PER_S", extrapolated),
-        (samples is not None and samples.is_unknown, "--samples-per-element N", "how many samples an element holds"),
-        (analysis.interrupted or not analysis.measurements, "--max-seconds S", "the rates that were not measured"),
-        (
-            beyond > NEAR,
-            f"validate {run_file}",
-            f"the launch itself: it lies {format_rate(beyond, 'times')} beyond what was measured",
-        ),
-        (
-            plan is not None and plan.storage == "unverified",
-            "--storage-bandwidth B/s",
-            "what the storage gives to all nodes together",
-        ),
-        (
-            cluster.speed_ratio is None and not cluster.is_measured,
-            "--node-speed R",
-            "how fast a CPU of a node is beside one of this host",
-        ),
-        (cluster.threads_per_core is None, "--threads-per-core N", "whether two CPUs of a node share one core"),
-    )
-    return pairs((option, text) for is_missing, option, text in missing if is_missing)
+    found: list[tuple[str, str]] = []
+    if consumption is None:
+        found.append(("--demand SAMPLES_PER_S", "the accelerator's rate (or --step-time S --batch-size N)"))
+    elif consumption.is_extrapolated:
+        found.append(("--calibrate SAMPLES_PER_S", "the demand: the model was extrapolated beyond the runs that it was fitted to"))
+    if samples is not None and samples.is_unknown:
+        found.append(("--samples-per-element N", "how many samples an element holds"))
+    if analysis.interrupted or not analysis.measurements:
+        found.append(("--max-seconds S", "the rates that were not measured"))
+    if beyond > NEAR:
+        found.append((f"validate {run_file}", f"the launch: it lies {format_rate(beyond, 'times')} beyond what was measured"))
+    if plan is not None and plan.storage == "unverified":
+        found.append(("--storage-bandwidth B/s", "what the storage gives to all nodes together"))
+    if cluster.speed_ratio is None and not cluster.is_measured:
+        found.append(("--node-speed R", "how fast a CPU of a node is beside one of this host"))
+    if cluster.threads_per_core is None:
+        found.append(("--threads-per-core N", "whether two CPUs of a node share one core"))
+    return pairs(found)
