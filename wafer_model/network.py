@@ -53,14 +53,14 @@ class Layer:
     name: str
     kind: str
     block: str
-    parameters: int = 0
-    streamed_parameters: int = 0
-    forward_flops: float = 0.0
-    backward_flops: float = 0.0
-    input_elements: int = 0
-    output_elements: int = 0
-    port_elements: int = 0
-    scratch_elements: int = 0
+    parameters: int
+    streamed_parameters: int
+    forward_flops: float
+    backward_flops: float
+    input_elements: int
+    output_elements: int
+    port_elements: int
+    scratch_elements: int
 
     @property
     def training_flops(self) -> float:
@@ -132,11 +132,7 @@ class Network:
         return sum(layer.training_flops for layer in self.layers)
 
     def sample_bytes(self, dtype: str = "fp16") -> int:
-        """Bytes of one uncompressed sample on the wire.
-
-        Raises:
-            WaferModelError: unknown dtype.
-        """
+        """Bytes of one uncompressed sample on the wire. Raises WaferModelError: unknown dtype."""
         if dtype not in FLOAT_BYTES:
             raise WaferModelError(f"unknown dtype {dtype!r}: one of {', '.join(FLOAT_BYTES)}")
         width = {"integer": INTEGER_BYTES, "float": FLOAT_BYTES[dtype]}
@@ -172,6 +168,34 @@ def _check(layer: str, **counts: object) -> None:
         check_count(f"layer {layer!r}: {what}", value)
 
 
+def _layer(
+    name: str,
+    kind: str,
+    block: str | None,
+    *,
+    parameters: int = 0,
+    streamed: int | None = None,
+    flops: tuple[float, float] = (0.0, 0.0),
+    elements: tuple[int, int] = (0, 0),
+    port: int = 0,
+    scratch: int = 0,
+) -> Layer:
+    """A kernel whose parameters are all streamed, where `streamed` does not say otherwise; (forward, backward), (in, out)."""
+    return Layer(
+        name=name,
+        kind=kind,
+        block=block or name,
+        parameters=parameters,
+        streamed_parameters=parameters if streamed is None else streamed,
+        forward_flops=flops[0],
+        backward_flops=flops[1],
+        input_elements=elements[0],
+        output_elements=elements[1],
+        port_elements=port,
+        scratch_elements=scratch,
+    )
+
+
 def dense(
     name: str, inputs: int, outputs: int, *, positions: int = 1, bias: bool = True, tied: bool = False, block: str | None = None
 ) -> Layer:
@@ -179,17 +203,15 @@ def dense(
     _check(name, inputs=inputs, outputs=outputs, positions=positions)
     weights = inputs * outputs
     flops = 2.0 * weights * positions
-    return Layer(
-        name=name,
-        kind="dense",
-        block=block or name,
+    return _layer(
+        name,
+        "dense",
+        block,
         parameters=(0 if tied else weights) + (outputs if bias else 0),
-        streamed_parameters=weights + (outputs if bias else 0),
-        forward_flops=flops,
-        backward_flops=2 * flops,
-        input_elements=inputs * positions,
-        output_elements=outputs * positions,
-        port_elements=min(inputs, outputs) * positions,
+        streamed=weights + (outputs if bias else 0),
+        flops=(flops, 2 * flops),
+        elements=(inputs * positions, outputs * positions),
+        port=min(inputs, outputs) * positions,
     )
 
 
@@ -200,32 +222,21 @@ def attention(name: str, *, heads: int, head_size: int, queries: int, keys: int 
     scores = heads * queries * keys
     products = 4.0 * scores * head_size
     softmax = 5.0 * scores  # maximum, subtract, exponential, sum, divide
-    return Layer(
-        name=name,
-        kind="attention",
-        block=block or name,
-        forward_flops=products + softmax,
-        backward_flops=2 * products + softmax,
-        input_elements=(queries + 2 * keys) * heads * head_size,
-        output_elements=queries * heads * head_size,
-        port_elements=max(queries, keys) * heads * head_size,
-        scratch_elements=scores,
+    return _layer(
+        name,
+        "attention",
+        block,
+        flops=(products + softmax, 2 * products + softmax),
+        elements=((queries + 2 * keys) * heads * head_size, queries * heads * head_size),
+        port=max(queries, keys) * heads * head_size,
+        scratch=scores,
     )
 
 
 def embedding(name: str, vocabulary: int, size: int, *, positions: int, block: str | None = None) -> Layer:
     """A look-up: parameters and traffic, no arithmetic worth counting."""
     _check(name, vocabulary=vocabulary, size=size, positions=positions)
-    return Layer(
-        name=name,
-        kind="embedding",
-        block=block or name,
-        parameters=vocabulary * size,
-        streamed_parameters=vocabulary * size,
-        input_elements=positions,
-        output_elements=positions * size,
-        port_elements=positions,
-    )
+    return _layer(name, "embedding", block, parameters=vocabulary * size, elements=(positions, positions * size), port=positions)
 
 
 def normalization(
@@ -235,17 +246,14 @@ def normalization(
     _check(name, size=size, positions=positions)
     elements = size * positions
     parameters = 2 * size if bias else size
-    return Layer(
-        name=name,
-        kind=kind,
-        block=block or name,
+    return _layer(
+        name,
+        kind,
+        block,
         parameters=parameters,
-        streamed_parameters=parameters,
-        forward_flops=8.0 * elements,
-        backward_flops=16.0 * elements,
-        input_elements=elements,
-        output_elements=elements,
-        port_elements=positions if kind == "batch_norm" else elements,
+        flops=(8.0 * elements, 16.0 * elements),
+        elements=(elements, elements),
+        port=positions if kind == "batch_norm" else elements,
     )
 
 
@@ -271,17 +279,14 @@ def conv2d(
         out_pixels = math.ceil(height / stride) * math.ceil(width / stride)
         products = out_pixels
     flops = 2.0 * weights * products
-    return Layer(
-        name=name,
-        kind="transposed_conv" if transposed else "conv2d",
-        block=block or name,
+    return _layer(
+        name,
+        "transposed_conv" if transposed else "conv2d",
+        block,
         parameters=weights + (outputs if bias else 0),
-        streamed_parameters=weights + (outputs if bias else 0),
-        forward_flops=flops,
-        backward_flops=2 * flops,
-        input_elements=height * width * inputs,
-        output_elements=out_pixels * outputs,
-        port_elements=max(height * width, out_pixels),
+        flops=(flops, 2 * flops),
+        elements=(height * width * inputs, out_pixels * outputs),
+        port=max(height * width, out_pixels),
     )
 
 
@@ -290,35 +295,17 @@ def pooling(name: str, *, height: int, width: int, channels: int, stride: int = 
     _check(name, height=height, width=width, channels=channels, stride=stride)
     elements = height * width * channels
     out = math.ceil(height / stride) * math.ceil(width / stride) * channels
-    return Layer(
-        name=name,
-        kind="pooling",
-        block=block or name,
-        forward_flops=float(elements),
-        backward_flops=float(elements),
-        input_elements=elements,
-        output_elements=out,
-        port_elements=height * width,
-    )
+    return _layer(name, "pooling", block, flops=(float(elements), float(elements)), elements=(elements, out), port=height * width)
 
 
 def softmax_loss(name: str, classes: int, *, positions: int = 1, block: str | None = None) -> Layer:
     """Softmax and cross entropy: 5 operations per logit forward, 2 back."""
     _check(name, classes=classes, positions=positions)
     logits = classes * positions
-    return Layer(
-        name=name,
-        kind="loss",
-        block=block or name,
-        forward_flops=5.0 * logits,
-        backward_flops=2.0 * logits,
-        input_elements=logits,
-        output_elements=positions,
-        port_elements=positions,
-    )
+    return _layer(name, "loss", block, flops=(5.0 * logits, 2.0 * logits), elements=(logits, positions), port=positions)
 
 
 def bare_parameters(name: str, count: int, *, block: str | None = None) -> Layer:
     """Parameters without arithmetic worth counting: a class token, a relative position bias."""
     _check(name, count=count)
-    return Layer(name=name, kind="parameters", block=block or name, parameters=count, streamed_parameters=count)
+    return _layer(name, "parameters", block, parameters=count)

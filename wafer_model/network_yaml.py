@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -79,43 +80,31 @@ def read_network(path: Path) -> Network:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, yaml.YAMLError) as error:  # ValueError: not UTF-8, a date that there is not
         raise WaferModelError(f"{path}: cannot be read as a network: {error}") from error
-    if not isinstance(document, dict):
-        raise WaferModelError(f"{path}: a network file is a mapping with 'base', or with 'inputs' and 'layers'")
     try:
-        return _network(document, path)
+        return _network(document, path.stem)
     except WaferModelError as error:
-        if str(error).startswith(str(path)):
-            raise
         raise WaferModelError(f"{path}: {error}") from error
 
 
-def _network(document: dict[str, Any], path: Path) -> Network:
+def _network(document: object, stem: str) -> Network:
+    if not isinstance(document, dict):
+        raise WaferModelError("a network file is a mapping with 'base', or with 'inputs' and 'layers'")
     if "base" in document:
-        return _from_base(document, path)
+        sizes = {key: value for key, value in document.items() if key not in ("base", "name")}
+        base = find_builtin(str(document["base"]), "base")
+        network: Network = _call(BUILDERS[base], sizes, f"base {base!r}")
+        length = sizes.get("sequence_length", own_sequence_length(base))
+        return replace(network, name=str(document.get("name", network.name)), sequence_length=length)
     unknown = sorted(str(key) for key in document if key not in ("name", "inputs", "layers"))
     if unknown:
-        raise WaferModelError(f"{path}: unknown field {unknown[0]!r}; known: name, inputs, layers, or base with its sizes")
+        raise WaferModelError(f"unknown field {unknown[0]!r}; known: name, inputs, layers, or base with its sizes")
     layers: list[Layer] = []
-    for index, entry in enumerate(_list(document, "layers", path), start=1):
-        layers += _layers(entry, f"{path}: layer {index}")
+    for index, entry in enumerate(_list(document, "layers"), start=1):
+        layers += _layers(entry, f"layer {index}")
         if len(layers) > MOST_LAYERS:
-            raise WaferModelError(f"{path}: more than {MOST_LAYERS:,} layers")
-    inputs = []
-    for index, entry in enumerate(_list(document, "inputs", path), start=1):
-        inputs.append(_call(InputTensor, entry, f"{path}: input {index}"))
-    return Network(name=str(document.get("name", path.stem)), layers=tuple(layers), inputs=tuple(inputs))
-
-
-def _from_base(document: dict[str, Any], path: Path) -> Network:
-    sizes = {key: value for key, value in document.items() if key not in ("base", "name")}
-    name = find_builtin(str(document["base"]), "base")
-    network: Network = _call(BUILDERS[name], sizes, f"{path}: base {name!r}")
-    return Network(
-        name=str(document.get("name", network.name)),
-        layers=network.layers,
-        inputs=network.inputs,
-        sequence_length=sizes.get("sequence_length", own_sequence_length(name)),
-    )
+            raise WaferModelError(f"more than {MOST_LAYERS:,} layers")
+    inputs = [_call(InputTensor, entry, f"input {index}") for index, entry in enumerate(_list(document, "inputs"), start=1)]
+    return Network(name=str(document.get("name", stem)), layers=tuple(layers), inputs=tuple(inputs))
 
 
 def _layers(entry: object, where: str) -> tuple[Layer, ...]:
@@ -150,14 +139,12 @@ def _call(function: Callable[..., Any], fields: object, where: str) -> Any:
         raise WaferModelError(f"{where}: unknown field {unknown[0]!r}; known: {', '.join(known)}")
     try:
         return function(**fields)
-    except (TypeError, ZeroDivisionError) as error:
-        raise WaferModelError(f"{where}: {error}") from error
-    except WaferModelError as error:
+    except (TypeError, ZeroDivisionError, WaferModelError) as error:
         raise WaferModelError(f"{where}: {error}") from error
 
 
-def _list(document: dict[str, Any], key: str, path: Path) -> list[Any]:
+def _list(document: dict[str, Any], key: str) -> list[Any]:
     value = document.get(key)
     if not isinstance(value, list) or not value:
-        raise WaferModelError(f"{path}: {key!r} must be a list with at least one entry")
+        raise WaferModelError(f"{key!r} must be a list with at least one entry")
     return value

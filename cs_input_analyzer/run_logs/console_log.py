@@ -49,10 +49,6 @@ class LoggedRun:
     _open: dict[RunPhase, Line] = field(default_factory=dict)
     _evaluated: Line | None = None
 
-    @property
-    def has_steps(self) -> bool:
-        return bool(self.writers)
-
     def add(self, line: Line, index: int = 0) -> None:
         """The next line; `index` is its place among all of the log."""
         if line.kind == "stall":
@@ -92,13 +88,10 @@ class LoggedRun:
 
     def newest_writers(self) -> list[Writer]:
         """The writers that were at work last."""
-        return self._writer_groups()[-1]
+        return self.writer_groups()[-1]
 
-    def older_groups(self) -> int:
-        """How many groups of writers, one after the other, were at work before the newest one."""
-        return len(self._writer_groups()) - 1
-
-    def _writer_groups(self) -> list[list[Writer]]:
+    def writer_groups(self) -> list[list[Writer]]:
+        """Those that were at work at a time, one group after the other; an empty one where there is none."""
         groups: list[list[Writer]] = []
         reach = -1
         for writer in sorted(self.writers, key=lambda each: each.first_index):
@@ -172,7 +165,7 @@ def read_console_log(lines: Iterable[bytes]) -> tuple[list[LoggedRun], int]:
             continue
         count += 1
         run = runs[-1]
-        if line.phase in SETTING_UP and run.has_steps:
+        if line.phase in SETTING_UP and run.writers:
             starting.append(line)  # of this run or of the next: the step after it decides
             continue
         if starting and line.kind in ("step", "evaluation"):

@@ -20,7 +20,17 @@ LARGEST_DOCUMENT_BYTES = 1 << 28
 
 # `model.ckpt-500.index` of TensorFlow, `checkpoint_500.mdl` of PyTorch; later releases leave the ending out.
 _CHECKPOINT_NAME = re.compile(r"model[.-]ckpt-(\d{1,18})(?:\..*)?$|checkpoint_(\d{1,18})(?:\.mdl)?$")
-_LOG_NAME = re.compile(r"\.(log|out|err|txt|stdout|stderr)(\.\d+)?(\.gz)?$|^(stdout|stderr|nohup\.out|log)$|\.o\d+$", re.IGNORECASE)
+_NAMES: dict[RunSourceKind, re.Pattern[str]] = {
+    "performance.json": re.compile(r"^performance\.json$"),
+    "performance summary": re.compile(r"^global_perf_summary\.txt$"),
+    "parameters": re.compile(r"\.ya?ml$"),
+    "event files": re.compile(r"\.tfevents\."),
+    "step journal": re.compile(r"\.jsonl$"),
+    "compile report": re.compile(r"compile_report.*\.txt$"),
+    "console log": re.compile(
+        r"\.(log|out|err|txt|stdout|stderr)(\.\d+)?(\.gz)?$|^(stdout|stderr|nohup\.out|log)$|\.o\d+$", re.IGNORECASE
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,19 +123,7 @@ def _stat(path: Path, kind: RunSourceKind) -> Found | None:
 
 
 def _kind_by_name(name: str) -> RunSourceKind | None:
-    if name == "performance.json":
-        return "performance.json"
-    if name == "global_perf_summary.txt":
-        return "performance summary"
-    if name.endswith((".yaml", ".yml")):
-        return "parameters"
-    if ".tfevents." in name:
-        return "event files"
-    if name == "steps.jsonl" or name.endswith(".jsonl"):
-        return "step journal"
-    if "compile_report" in name and name.endswith(".txt"):
-        return "compile report"
-    return "console log" if _LOG_NAME.search(name) else None
+    return next((kind for kind, pattern in _NAMES.items() if pattern.search(name)), None)
 
 
 def _kind_of_file(path: Path) -> RunSourceKind:

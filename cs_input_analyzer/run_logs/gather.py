@@ -83,7 +83,7 @@ def gather(path: Path) -> Gathered:
     recent = _recent(found, gathered) if is_folder else found
     _take_logs([one for one in recent if one.kind == "console log"], gathered, is_folder)
     aside = _take_journals([one for one in recent if one.kind == "step journal"], gathered)
-    has_steps = bool(gathered.journals) or any(run.has_steps for _, run in gathered.logs)
+    has_steps = bool(gathered.journals) or any(run.writers for _, run in gathered.logs)
     _take_events([one for one in recent if one.kind == "event files"], gathered, has_steps)
     recent = tuple(one for one in recent if one.kind != "performance.json" or one.path.parent not in aside)
     gathered.performance = _document(recent, "performance.json", read_performance_json, gathered, is_folder)
@@ -114,9 +114,6 @@ def _recent(found: tuple[Found, ...], gathered: Gathered) -> tuple[Found, ...]:
     return fresh
 
 
-# --- console logs ------------------------------------------------------------------------------------------------------------
-
-
 def _take_logs(found: list[Found], gathered: Gathered, is_folder: bool) -> None:
     chosen = [one for one in found[:MOST_FILES] if may_hold_steps(one.path)] if is_folder else found
     read = 0
@@ -135,7 +132,7 @@ def _take_logs(found: list[Found], gathered: Gathered, is_folder: bool) -> None:
             continue
         gathered.sources.append(source)
         gathered.logs.append((one.path, run))
-        gathered.runs_found = max(gathered.runs_found, len(runs) + run.older_groups())
+        gathered.runs_found = max(gathered.runs_found, len(runs) + len(run.writer_groups()) - 1)
 
 
 def _read_log(path: Path) -> tuple[list[LoggedRun], bool, RunSource]:
@@ -161,16 +158,13 @@ def _is_same_run(one: LoggedRun, other: LoggedRun) -> bool:
     return one.first_s <= other.last_s and other.first_s <= one.last_s
 
 
-# --- journals and events -----------------------------------------------------------------------------------------------------
-
-
 def _take_journals(found: list[Found], gathered: Gathered) -> set[Path]:
     """The folders of journals that were left aside: what else their monitors wrote there is of no use either."""
     read: list[tuple[Found, Journal, str]] = []
     for one in found[:MOST_FILES]:
         file = LogFile(one.path)
         journal = read_step_journal(file.lines(step_journal.NEEDLES))
-        if journal.runs or journal.best.has_steps:
+        if journal.runs or journal.best.writers:
             cut = f"{journal.bad_lines} line(s) are no JSON" if journal.bad_lines else ""
             read.append((one, journal, "; ".join(text for text in (file.trouble, cut) if text)))
         else:
@@ -232,16 +226,14 @@ def _take_events(found: list[Found], gathered: Gathered, has_steps: bool) -> Non
             for line in scalars.lines():
                 count += 1
                 run.add(line, count)
-            note = (
-                scalars.trouble if scalars.found_tags else "; ".join(filter(None, (scalars.trouble, "none of our scalars in it")))
-            )
+            note = "; ".join(filter(None, (scalars.trouble, "" if scalars.found_tags else "none of our scalars in it")))
             gathered.sources.append(RunSource(path=str(one.path), kind="event files", note=note))
             if scalars.wait_ratio is not None:
                 gathered.events_wait_ratio = scalars.wait_ratio
-        if run.has_steps:
+        if run.writers:
             run.end()
             gathered.events = run
-            gathered.runs_found = max(gathered.runs_found, 1 + run.older_groups())
+            gathered.runs_found = max(gathered.runs_found, len(run.writer_groups()))
             return
         tried.append(folder)
     gathered.notes.append(f"the event files hold none of {', '.join(TAGS[:3])}")
@@ -257,9 +249,6 @@ def _take_parameters(found: list[Found], gathered: Gathered) -> None:
         if gathered.parameters is not None:
             gathered.sources.append(RunSource(path=str(one.path), kind="parameters"))
             return
-
-
-# --- documents ---------------------------------------------------------------------------------------------------------------
 
 
 def _document(

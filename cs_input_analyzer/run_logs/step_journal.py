@@ -6,7 +6,7 @@ Its own verdict and wait share count for more than anything that a log can say: 
 from __future__ import annotations
 
 import json
-import math
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -117,13 +117,8 @@ def _share(value: object) -> Estimate | None:
 
 def _number(value: object) -> float | None:
     """A finite number that is not negative; None for everything else, `true` included."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        number = float(value)
-    except OverflowError:
-        return None
-    return number if math.isfinite(number) and number >= 0 else None
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= sys.float_info.max
+    return float(value) if is_number else None  # type: ignore[arg-type]
 
 
 def _whole(value: object) -> int | None:
