@@ -158,8 +158,6 @@ def pace_of(writer: Writer, finished: Line | None, *, batch_size: float | None =
     )
 
 
-# --- pauses and bursts -------------------------------------------------------------------------------------------------------
-
 # What an interval is. Up to `_STALL` it counts for the steady rate; from `_MADE_UP` on it is a pause that something explains.
 _PLAIN, _STALL, _LEFT_OUT, _MADE_UP, _EXPLAINED = range(5)
 
@@ -277,9 +275,6 @@ def _regular_distance(steps: npt.NDArray[np.int64]) -> float | None:
     return mean if mean > 0 and float(distances.std()) <= REGULAR_SPREAD_RATIO * mean else None
 
 
-# --- steady rate -------------------------------------------------------------------------------------------------------------
-
-
 def _steady(steps: Floats, seconds: Floats) -> Estimate | None:
     """Steps per second with its interval: the intervals as equal portions of steps, their transient cut, in batch means."""
     if len(steps) == 0:
@@ -307,9 +302,6 @@ def _transient(portions_s: Floats) -> int:
         return 0
     error = float(rest.std(ddof=1)) * math.sqrt(1 / len(start) + 1 / len(rest))
     return cut if abs(float(start.mean() - rest.mean())) > TRANSIENT_SIGMAS * error else 0
-
-
-# --- samples of a step, and what was printed ---------------------------------------------------------------------------------
 
 
 def _batch_size(

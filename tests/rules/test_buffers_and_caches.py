@@ -47,9 +47,6 @@ def only(rule: Rule, *ops: Op) -> list[str]:
     return severities(rule, case_of(*ops))
 
 
-# --- CSI201 -----------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("ops", "edits"),
     [
@@ -74,8 +71,6 @@ def test_a_missing_prefetch_is_a_warning_where_the_last_thread_is_the_bottleneck
         stations = (make_station("serial op", op=name, utilization_ratio=0.95),)
         assert severities(prefetch_missing, replace(case, stations=stations)) == [expected]
 
-
-# --- CSI202 -----------------------------------------------------------------------------------------------------------------
 
 PICTURES = (*reading(), mapped(JPEG), shuffle(), repeat(), batch(), prefetch())
 TAKE = op("Take", "take", count=100)
@@ -164,9 +159,6 @@ def test_reading_alone_is_worth_a_cache_only_where_the_storage_is_the_bottleneck
         assert severities(cache_missing, replace(case, stations=(make_station(kind, utilization_ratio=0.95),))) == expected
 
 
-# --- CSI204 -----------------------------------------------------------------------------------------------------------------
-
-
 def test_randomness_inside_an_interleave_counts_and_a_shuffle_of_names_does_not() -> None:
     inner = replace(mapped(RANDOM), within="interleave")
     assert only(cache_after_randomness, *reading()[:3], inner, reading()[3], cache(), batch()) == ["warning"]
@@ -191,9 +183,6 @@ def test_a_cache_goes_before_what_is_random_only_where_nothing_lies_between(func
     first = mapped(functions, code="ds = ds.map(augment)")
     (far,) = found(cache_after_randomness, case_of(*reading(), first, mapped(CAST, code=code), cache(code=code), batch()))
     assert far.after is None
-
-
-# --- CSI205 -----------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -239,9 +228,6 @@ def test_a_dataset_of_file_names_without_end_never_completes_a_cache_of_what_the
     assert only(cache_misplaced, names, repeat(), *reading()[1:], cache(), batch()) == ["warning"]
 
 
-# --- CSI206 -----------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("ops", "swaps"),
     [
@@ -281,9 +267,6 @@ def test_a_shuffle_of_elements_of_unknown_size_is_told_without_a_size() -> None:
     (finding,) = found(shuffle_of_decoded, replace(case, pipeline=replace(case.pipeline, element_spec=spec)))
     assert finding.evidence["buffer_bytes"] is None
     assert finding.severity == "info"
-
-
-# --- CSI207 -----------------------------------------------------------------------------------------------------------------
 
 
 def of_shards(*ops: Op, gap_s: float | None = None, rate: float = 1000.0, **overrides: object) -> Case:
@@ -332,9 +315,6 @@ def test_files_that_are_read_in_slices_do_not_tell_how_many_samples_there_are() 
     assert severities(shuffle_exceeds_shard, whole) == ["info"]
 
 
-# --- CSI208 -----------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("ops", "fires"),
     [
@@ -368,9 +348,6 @@ def test_names_that_are_shuffled_and_names_that_are_not_there_need_no_shuffle() 
         assert finding.fix == "give it a buffer of 2,560"
 
 
-# --- CSI209 -----------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("ops", "expected"),
     [
@@ -386,9 +363,6 @@ def test_a_shuffle_of_batches_is_told(ops: tuple[Op, ...], expected: list[str]) 
     case = case_of(*reading(), *ops, prefetch())
     assert severities(shuffle_after_batch, case) == expected
     assert severities(shuffle_after_batch, replace(case, mode="eval")) == []
-
-
-# --- CSI210 -----------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -407,9 +381,6 @@ def test_repeat_before_shuffle_is_told(ops: tuple[Op, ...], fires: bool) -> None
     case = case_of(*ops, batch(), prefetch())
     assert severities(repeat_before_shuffle, case) == (["info"] if fires else [])
     assert severities(repeat_before_shuffle, replace(case, mode="eval")) == []
-
-
-# --- CSI211 -----------------------------------------------------------------------------------------------------------------
 
 
 def launch(first_s: float | None, gap_s: float | None = 0.1, rate: float = 1000.0) -> Measurement:
@@ -446,8 +417,6 @@ def test_the_shuffle_is_named_where_filling_it_explains_the_wait(buffer_size: in
     (finding,) = found(slow_first_batch, case)
     assert finding.op == op_name
 
-
-# --- how loud each rule is -------------------------------------------------------------------------------------------------------
 
 JUDGED = (
     # A prefetch that is there or is added by tensorflow is not asked for.

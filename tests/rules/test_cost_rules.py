@@ -58,9 +58,6 @@ def busy(kind: str, utilization: float = 0.97, **overrides: Any) -> tuple[Any, .
     return (make_station(kind, utilization_ratio=utilization, **overrides),)
 
 
-# --- CSI401 Python ------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("evidence", "severity"),
     [
@@ -113,9 +110,6 @@ def test_a_generator_is_python() -> None:
     assert only(python_in_pipeline, case_of(NAMES, generator, flat, BATCH)).op == "from_generator"
 
 
-# --- CSI402 wide types --------------------------------------------------------------------------------------------------------
-
-
 def part(dtype: str, *shape: int | None, name: str = "x", kind: str = "tensor") -> Component:
     return Component(name=name, shape=shape, dtype=dtype, kind=kind)
 
@@ -164,9 +158,6 @@ def test_never_more_is_saved_than_there_is(parts: list[tuple[str, int]]) -> None
         assert 0 < saved < whole
 
 
-# --- CSI403 decode, then crop -------------------------------------------------------------------------------------------------
-
-
 def decoder(*called: str, name: str = "map") -> Op:
     return make_op("map", name=name, function_ops=called)
 
@@ -196,8 +187,6 @@ def test_what_an_interleave_calls_is_told_once() -> None:
     assert only(decode_then_crop, case_of(NAMES, inner, outer, BATCH)).op == "map"
 
 
-# --- CSI404 compression -------------------------------------------------------------------------------------------------------
-
 CPU_BOUND = {"stations": busy("CPU"), "profile": profile_with("TFRecordDataset", 0.4)}
 DECODE = make_op("map", function_ops=("DecodeJpeg",))
 
@@ -218,9 +207,6 @@ def test_plain_records_before_a_slow_storage_are_told() -> None:
     assert (finding.severity, finding.evidence["is_storage_the_bottleneck"]) == ("info", True)
 
 
-# --- CSI405 one file, or thousands --------------------------------------------------------------------------------------------
-
-
 def files(count: int, mean: float, **overrides: Any) -> Case:
     held = make_files(count=count, bytes=int(count * mean), largest_bytes=int(mean), smallest_bytes=int(mean))
     return case_of(NAMES, reader(), INTERLEAVE, files=held, **({"is_sharded": False} | overrides))
@@ -238,8 +224,6 @@ def test_waiting_for_files_is_counted_from_the_storage() -> None:
     finding = only(file_count_extreme, files(5_000, 100_000.0, storage=storage))
     assert finding.evidence["waiting_ratio"] == pytest.approx(0.75)  # 3 ms for the first byte, 1 ms for the rest
 
-
-# --- CSI406 read buffer -------------------------------------------------------------------------------------------------------
 
 SLOW = make_storage(reads=(make_read_rate(1, latency_s=0.02, bytes_per_s=100e6),))
 WAITING = {"storage": SLOW, "stations": busy("storage latency")}
@@ -279,8 +263,6 @@ def test_on_a_fast_one_tensorflows_own_is_enough() -> None:
     assert finding.edits[0].value == 256 * KIB
 
 
-# --- CSI407 thread pools ------------------------------------------------------------------------------------------------------
-
 POOL, INTRA_OP = "threading.private_threadpool_size", "threading.max_intra_op_parallelism"
 
 
@@ -315,8 +297,6 @@ def test_one_thread_for_an_op_that_does_all_the_work_is_for_information() -> Non
     profile = make_profile(serial=make_serial_station(op="map", idle_cpus=3.0))
     assert severities(starved_threads, case_of(NAMES, make_op("map"), limited, profile=profile)) == ["info"]
 
-
-# --- how loud each rule is -------------------------------------------------------------------------------------------------------
 
 JUDGED = (
     # Python for whole batches costs less.

@@ -37,9 +37,6 @@ from tests.rules.lines import Rule, found, only, severities
 GIB = 2**30
 
 
-# --- CSI504 temporary folders -------------------------------------------------------------------------------------------------
-
-
 def placed(directory: str | None, *, nodes: int = 1, is_shared: bool | None = False, file_system: str = "ext4") -> Case:
     return make_case(
         pipeline=make_graph(files=make_files(directory=directory)),
@@ -63,9 +60,6 @@ def test_memory_taken_by_the_dataset_is_told(directory: str, file_system: str, i
 def test_one_place_is_never_two_findings(directory: str | None, nodes: int, is_shared: bool | None) -> None:
     case = placed(directory, nodes=nodes, is_shared=is_shared)
     assert len([*found(dataset_in_tmp, case), *found(path_not_shared, case)]) <= 1
-
-
-# --- CSI505 cold cache --------------------------------------------------------------------------------------------------------
 
 
 def measured(*ratios: float | None, memory_gib: int = 256, **overrides: Any) -> Case:
@@ -94,9 +88,6 @@ def test_a_cache_that_was_never_full_is_told() -> None:
     assert "first pass" in finding.message
 
 
-# --- CSI506 oversubscribed CPUs -----------------------------------------------------------------------------------------------
-
-
 def today(layout: str, is_current: bool = True, **overrides: Any) -> Case:
     plan = make_plan(alternatives=(make_alternative(layout, is_current=is_current),))
     return make_case(plan=plan, cluster=make_cluster(cpus_per_node=16), **overrides)
@@ -111,9 +102,6 @@ def test_a_launch_larger_than_its_nodes_is_told() -> None:
     finding = only(oversubscribed_cpus, today("2x8x4"))
     assert finding.severity == "warning"
     assert (finding.evidence["cpus_per_node_wanted"], finding.evidence["cpus_per_node"]) == (32, 16)
-
-
-# --- CSI507 AUTOTUNE and the host's CPUs --------------------------------------------------------------------------------------
 
 
 def budgeted(cpus: int, layout: str = "2x8x4", **overrides: Any) -> Case:
@@ -137,9 +125,6 @@ def test_the_cause_is_told_and_not_its_effect_again() -> None:
     case = budgeted(64)
     case = replace(case, measurements=tuned(64.0).measurements, host=quota(4).host)
     assert only(autotune_sees_host, case).op == "with_options"
-
-
-# --- CSI508 figures that contradict each other ----------------------------------------------------------------------------------
 
 
 def with_workers(*layouts: tuple[str, float, float], **fields: Any) -> Case:
@@ -231,8 +216,6 @@ def test_where_each_batch_is_a_pass_gaps_and_rate_agree() -> None:
     worker = replace(worker, batches_per_s=1 / 0.15, batch_gap_s=gap)
     assert not found(tables_disagree, replace(case, measurements=(make_measurement("1x1x2", workers=(worker,)),)))
 
-
-# --- how loud each rule is -------------------------------------------------------------------------------------------------------
 
 JUDGED = (
     # A folder for temporary files is told.

@@ -42,9 +42,6 @@ def serial(functions: tuple[str, ...] = RANDOM, code: str | None = None) -> Op:
     return mapped(functions, kind="Map", code=code)
 
 
-# --- CSI101 -----------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("ops", "reason"),
     [
@@ -117,9 +114,6 @@ def test_a_map_that_ran_in_parallel_after_all_is_not_told() -> None:
     assert severities(serial_map, measured(case, cost("map", 0.8, parallelism=2.0))) == []
 
 
-# --- CSI102 -----------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("calls", "functions", "expected"),
     [
@@ -184,8 +178,6 @@ def test_the_calls_of_an_interleave_decide_its_cycle_where_none_is_written(cycle
     assert ("cycle_length" in finding.fix) is not is_shown
     assert finding.edits == (Edit(kind="set-parallelism", op="interleave"),)
 
-
-# --- CSI103 -----------------------------------------------------------------------------------------------------------------
 
 FIXED = "ds = files.interleave(read, cycle_length=2, num_parallel_calls=tf.data.AUTOTUNE)"
 
@@ -297,9 +289,6 @@ def test_reads_of_an_interleave_that_only_wait_get_more_company(
 def test_reads_that_nearly_keep_the_cpus_busy_are_left_alone() -> None:
     case = with_files(case_of(*reading(cycle_length=8, num_parallel_calls=8, code=AUTO), shuffle(seed=0), *TAIL), 9)
     assert found(short_cycle, replace(case, stations=waiting("interleave"))) == []
-
-
-# --- CSI104 and CSI105 --------------------------------------------------------------------------------------------------------
 
 
 def list_reader(code: str | None = "ds = tf.data.TFRecordDataset(files)") -> tuple[Op, ...]:
@@ -414,9 +403,6 @@ def test_a_flat_map_that_follows_a_reader_of_many_files_is_not_the_readers() -> 
     assert finding.after == code.replace("(files)", "(files, num_parallel_reads=tf.data.AUTOTUNE)")
 
 
-# --- CSI106 -----------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("functions", [CAST, ("DecodeRaw", "Cast"), PARSE, (*PARSE, "Cast")])
 def test_a_map_that_could_take_a_batch_is_told(functions: tuple[str, ...]) -> None:
     (finding,) = found(map_before_batch, case_of(*reading(), mapped(functions), *TAIL))
@@ -476,9 +462,6 @@ def test_a_map_and_a_batch_of_a_loop_are_not_changed_for_all_its_rounds() -> Non
     assert [finding.after for finding in findings] == [None, None]
 
 
-# --- CSI107 -----------------------------------------------------------------------------------------------------------------
-
-
 def ordered(said: str = "true", code: str | None = None) -> tuple[Op, ...]:
     return reading(deterministic=said, code=code)
 
@@ -495,8 +478,6 @@ def test_the_order_is_never_given_up_by_an_edit() -> None:
     assert finding.edits == ()
     assert finding.after == "ds = files.interleave(read, deterministic=False)"
 
-
-# --- CSI108 -----------------------------------------------------------------------------------------------------------------
 
 FILTER = op("Filter", "filter", ("Less",))
 
@@ -554,17 +535,11 @@ def test_what_a_filter_wastes_is_the_cost_of_what_it_drops(share: float, kept: f
     assert severities(late_filter, case) == expected
 
 
-# --- CSI109 -----------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("share", "each_s", "expected"), [(0.2, 3e-6, ["warning"]), (0.01, 3e-6, ["info"]), (0.2, 1e-3, [])])
 def test_small_is_what_was_measured_so(share: float, each_s: float, expected: list[str]) -> None:
     case = case_of(*reading(), mapped(JPEG), mapped(), mapped(), *TAIL)
     rows = [cost(name, share, self_cpu_s_per_sample=each_s) for name in ("map", "map_2", "map_3")]
     assert severities(tiny_maps, measured(case, *rows)) == expected
-
-
-# --- busy_ratio ---------------------------------------------------------------------------------------------------------------
 
 
 def test_an_op_is_busy_for_its_cpu_time_by_the_rate_on_workers_that_have_more_cpus_than_calls() -> None:
@@ -575,8 +550,6 @@ def test_an_op_is_busy_for_its_cpu_time_by_the_rate_on_workers_that_have_more_cp
     assert busy_ratio(replace(case, measurements=(one,)), serial()) is None
     assert busy_ratio(replace(case, profile=None), serial()) is None
 
-
-# --- how loud each rule is -------------------------------------------------------------------------------------------------------
 
 JUDGED = (
     # A map that is parallel or python is not told.

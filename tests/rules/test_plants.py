@@ -199,8 +199,6 @@ def test_the_recipe_for_more_files_keeps_every_record(graph_of: GraphOf, tmp_pat
     assert max(sizes) - min(sizes) <= max(sizes) / 100
 
 
-# --- what the rules propose for readers of real files ---------------------------------------------------------------------------
-
 STATEMENT = "ds = tf.data.TFRecordDataset(files, num_parallel_reads=2)"
 
 

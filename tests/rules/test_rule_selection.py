@@ -102,9 +102,6 @@ def test_what_options_leave_out_is_not_counted_as_ignored(case: Case) -> None:
     assert rules.sift(with_comment(case, "map", "CSI"), ignore=("CSI1",)).ignored_count == 1
 
 
-# --- codes that are no codes ---------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("code", ["CSI9", "CSI6", "E501", "", "csi-203", "CSI2030", "CSI203 "])
 def test_unknown_codes_are_refused(code: str) -> None:
     with pytest.raises(UsageError, match="there is no rule"):
@@ -125,9 +122,6 @@ def test_the_command_line_blames_the_option(command: list[str], option: str, cap
     said = capsys.readouterr().err
     assert option in said
     assert "CSI9" in said
-
-
-# --- pages of the rules ----------------------------------------------------------------------------------------------------------
 
 
 def test_the_rules_are_in_order_of_code_and_each_has_its_own_name() -> None:

@@ -49,9 +49,6 @@ def shuffle(seed: int, seed2: int, **overrides: Any) -> Op:
     return make_op("shuffle", parameters={"buffer_size": 64, "seed": seed, "seed2": seed2}, **overrides)
 
 
-# --- CSI301 fewer files than workers ------------------------------------------------------------------------------------------
-
-
 def test_too_few_files_come_with_a_count_and_lines_that_write_them() -> None:
     case = make_case(pipeline=make_graph(files=make_files(count=8)), plan=make_plan(input_workers=16))
     finding = only(fewer_files_than_workers, case)
@@ -81,8 +78,6 @@ def test_files_are_too_few_exactly_below_the_workers(files: int, workers: int) -
     assert bool(findings) is (files < workers)
     assert all(finding.evidence["files_wanted"] >= workers for finding in findings)
 
-
-# --- CSI303 no shard ----------------------------------------------------------------------------------------------------------
 
 UNSHARDED = (NAMES, READER, INTERLEAVE, BATCH)
 
@@ -141,9 +136,6 @@ def test_python_code_that_divides_once_and_once_not_is_an_error() -> None:
     assert severities(no_shard, case_of(*UNSHARDED, is_sharded=True, measurements=launches)) == ["error"]
 
 
-# --- CSI304 shard after an unseeded shuffle -----------------------------------------------------------------------------------
-
-
 def test_a_shard_of_a_random_list_of_files_is_told_at_the_list() -> None:
     listed = shuffle(0, 0, code=LIST, source="/home/ada/x.py:7")
     finding = only(shard_after_unseeded_shuffle, case_of(NAMES, listed, SHARD, READER, INTERLEAVE))
@@ -162,9 +154,6 @@ def test_what_is_not_understood_is_advice_without_code() -> None:
     finding = only(shard_after_unseeded_shuffle, case_of(NAMES, shuffle(0, 0, code="files = names(params)"), SHARD))
     assert (finding.before, finding.after, finding.edits) == (None, None, ())
     assert finding.fix
-
-
-# --- CSI305 late shard --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -197,8 +186,6 @@ def test_elements_of_python_code_cannot_be_divided_before() -> None:
     assert severities(late_shard, case) == ["info"]
 
 
-# --- CSI306 skewed file sizes -------------------------------------------------------------------------------------------------
-
 SKEWED = make_files(count=16, bytes=16 * GIB, largest_bytes=8 * GIB, smallest_bytes=GIB // 2)
 
 
@@ -216,8 +203,6 @@ def test_skew_that_averages_out_is_for_information() -> None:
     case = replace(case, stations=(make_station("slowest shard", utilization_ratio=0.95),))
     assert severities(skewed_file_sizes, case) == ["warning"]
 
-
-# --- CSI307 drop_remainder ----------------------------------------------------------------------------------------------------
 
 OPEN_SPEC = (Component(name="image", shape=(None, 224, 224, 3), dtype="float16"),)
 
@@ -253,9 +238,6 @@ def test_where_a_batch_is_full_or_may_be_the_argument_is_added(case: Case) -> No
     assert only(drop_remainder_missing, case).after == "ds = ds.batch(32, drop_remainder=True)"
 
 
-# --- CSI308 unknown shapes ----------------------------------------------------------------------------------------------------
-
-
 def spec(*shapes: tuple[int | None, ...] | None, dtype: str = "int32", kind: str = "tensor") -> tuple[Component, ...]:
     return tuple(Component(name=f"x{number}", shape=shape, dtype=dtype, kind=kind) for number, shape in enumerate(shapes))
 
@@ -275,9 +257,6 @@ def test_a_shape_that_no_compiler_knows_is_told(parts: tuple[Component, ...], to
     assert finding.severity == "warning"
     assert told in finding.message
     assert finding.evidence["components"] == 1
-
-
-# --- CSI309 skip --------------------------------------------------------------------------------------------------------------
 
 
 def skip(count: int, **overrides: Any) -> Op:
@@ -301,9 +280,6 @@ def test_skipped_batches_count_their_samples() -> None:
     assert finding.severity == "warning"
 
 
-# --- CSI310 path not shared ---------------------------------------------------------------------------------------------------
-
-
 def placed(directory: str, is_shared: bool | None, *, nodes: int = 4, source: str = "Slurm: partition cpu") -> Case:
     file_system = {True: "nfs4", False: "ext4", None: "overlay"}[is_shared]
     return make_case(
@@ -313,8 +289,6 @@ def placed(directory: str, is_shared: bool | None, *, nodes: int = 4, source: st
         cluster=make_cluster(source=source),
     )
 
-
-# --- how loud each rule is -------------------------------------------------------------------------------------------------------
 
 JUDGED = (
     # No word about shards where they are right or unknown.

@@ -36,9 +36,6 @@ def rates_of(lines: list[str]) -> set[float]:
     return {float(part.split(" ")[0]) for line in lines for part in line.split("Rate=")[1:]}
 
 
-# --- what is written reads back ----------------------------------------------------------------------------------------------
-
-
 @given(GAPS)
 def test_a_log_gives_back_its_steps_and_times(gaps: list[float]) -> None:
     run = read(text(logs.smoothed_log(gaps)))[-1]
@@ -86,9 +83,6 @@ def test_unlabelled_ranks_in_turn_are_told_apart(ranks: int, lines: int) -> None
     run = read(text(mixed))[-1]
     assert len(run.writers) == ranks
     assert {writer.last("rate") for writer in run.writers} == {64.0 + rank for rank in range(ranks)}
-
-
-# --- several runs ------------------------------------------------------------------------------------------------------------
 
 
 def test_of_two_runs_one_after_the_other_the_newest_counts(tmp_path: Path) -> None:
@@ -160,9 +154,6 @@ def test_training_and_evaluation_in_turn_are_one_run(tmp_path: Path) -> None:
     assert found.rates.rate_samples_per_s == 64.0, "an evaluation's rate is none of training"
 
 
-# --- stalls ------------------------------------------------------------------------------------------------------------------
-
-
 def stalled(gap_s: float, every: int, count: int = 60) -> list[float]:
     return [gap_s if place % every == every - 1 else 2.0 for place in range(count)]
 
@@ -198,9 +189,6 @@ def test_even_steps_and_one_stall_alone_are_not_enough(longest_s: float, tmp_pat
     gaps = [2.0] * 40
     gaps[20] = longest_s
     assert logs.inspected(tmp_path, logs.smoothed_log(gaps)).verdict == "unknown"
-
-
-# --- hostile logs ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("ending", ["\n", "\r\n", "\r", " \t\n"])

@@ -95,9 +95,6 @@ def test_a_performance_summary_is_read(tmp_path: Path) -> None:
     assert found.verdict == "unknown"
 
 
-# --- printed rates are evidence ----------------------------------------------------------------------------------------------
-
-
 def test_a_cut_log_never_gives_more_than_it_printed(tmp_path: Path) -> None:
     """As the vendor's published excerpt: its totals over the steps that are left would be a hundred times too many."""
     ends = [
@@ -119,9 +116,6 @@ def test_rates_that_contradict_the_steps_and_times_are_said_and_none_goes_beyond
     assert any("the latter are used" in note or "not believed" in note for note in found.notes)
     assert rates.steady_samples_per_s is None or rates.steady_samples_per_s.estimate <= 5.0 * 1.1
     assert rates.global_rate_samples_per_s == 5.0
-
-
-# --- bad input ---------------------------------------------------------------------------------------------------------------
 
 
 RATES_ALONE = (

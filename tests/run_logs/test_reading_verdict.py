@@ -59,9 +59,6 @@ def test_a_prediction_is_never_enough_alone(rate: float, supply: float, demand: 
     assert name != "input_bound" or 0.9 * 0.9 * supply <= rate <= 1.1 * 1.1 * supply < 1.1 * demand
 
 
-# --- performance.json --------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("key", ["suspected_input_bottleneck", "suspected_input_bottleneck (beta)"])
 def test_not_applicable_with_a_low_rate_is_unknown(tmp_path: Path, key: str) -> None:
     performance(tmp_path, samples_per_sec=100.0, est_samples_per_sec=1000.0, **{key: "Not Applicable"})
@@ -99,8 +96,6 @@ def test_ordinals_are_workers_and_the_slow_one_is_named(tmp_path: Path) -> None:
     found = inspect_run(performance(tmp_path, samples_per_sec=36.1, ordinals=ordinals))
     assert [worker.is_straggler for worker in found.workers] == [False, False, True, False]
 
-
-# --- the change of the launch ------------------------------------------------------------------------------------------------
 
 STARVED = {"samples_per_sec": 400.0, "est_samples_per_sec": 1000.0, "suspected_input_bottleneck": "true"}
 

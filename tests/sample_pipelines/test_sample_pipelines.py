@@ -48,9 +48,6 @@ def modification_times(directory: Path) -> dict[str, int]:
     return {str(path): path.stat().st_mtime_ns for path in directory.rglob("*") if path.is_file() and path.name != ".lock"}
 
 
-# --- the list ----------------------------------------------------------------------------------------------------------------
-
-
 def test_the_list_names_every_module_that_writes_a_dataset() -> None:
     writers = {
         path.stem
@@ -83,9 +80,6 @@ def test_default_params_are_yaml_with_the_sections_of_a_model_zoo(sample: Sample
 def test_importing_the_package_imports_no_tensorflow() -> None:
     code = "import sys, sample_pipelines, sample_pipelines.sharding; sys.exit('tensorflow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=PACKAGE.parent, check=False).returncode == 0
-
-
-# --- sharding, without TensorFlow --------------------------------------------------------------------------------------------
 
 
 class FileList(list[str]):
@@ -134,9 +128,6 @@ def test_an_impossible_tf_config_is_refused(monkeypatch: pytest.MonkeyPatch, tex
     monkeypatch.setenv("TF_CONFIG", text)
     with pytest.raises(ValueError, match="TF_CONFIG"):
         worker_shard()
-
-
-# --- writing once, without TensorFlow ----------------------------------------------------------------------------------------
 
 
 class FakeWriter:
@@ -270,9 +261,6 @@ def test_a_scale_that_is_no_positive_number_is_refused(writer: FakeWriter, tmp_p
     with pytest.raises(ValueError, match="scale"):
         write_sample("gpt2", tmp_path / "data", scale=scale)
     assert not (tmp_path / "data").exists()
-
-
-# --- the real thing ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -433,9 +421,6 @@ def test_bytes_do_not_depend_on_the_process(written: Any, tmp_path: Path) -> Non
     )
     subprocess.run([sys.executable, "-c", code], cwd=PACKAGE.parent, check=True, capture_output=True)
     assert digests(tmp_path) == digests(written("bert_pretrain").parent)
-
-
-# --- what is in the batches --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.long

@@ -29,8 +29,6 @@ from tests.studies.test_analysis import CLUSTER, analyzed, job, linear
 WS, PIPELINED = "weight_streaming", "pipelined"
 THIS_HOST = Cluster(nodes=1, cpus_per_node=2, memory_bytes_per_node=16 * 2**30, name="this host", source="this host")
 
-# --- one mode -----------------------------------------------------------------------------------------------------------------
-
 MODES = (None, PIPELINED, WS)
 
 
@@ -121,9 +119,6 @@ def test_a_model_in_weight_streaming_refuses_one_single_task_node(root: Path, mo
         settled(wafer="gptj", batch_size=120, single_task_nodes=1, nodes=8)
 
 
-# --- the plan -----------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("demand", [None, 10.0, 30_000.0])
 def test_a_plan_streams_from_a_third_node_on(demand: float | None) -> None:
     plan = analyzed(FakeLauncher(linear), job(demand=demand, wafer_mode=WS)).recommendation
@@ -158,9 +153,6 @@ def test_a_mode_counts_without_a_demand_and_a_demands_without_an_option() -> Non
     assert single_task_nodes(8, make_consumption(5, mode=WS), Options()) == 2
     assert single_task_nodes(8, None, Options(wafer_mode=WS, single_task_nodes=3)) == 3
     assert [single_task_nodes(nodes, None, Options()) for nodes in (1, 2)] == [0, 1]
-
-
-# --- this host, which is one node ----------------------------------------------------------------------------------------------
 
 
 def without_a_plan(**options: Any) -> Analysis:
@@ -201,9 +193,6 @@ def test_every_report_of_a_run_without_a_plan_says_why_or_refuses_with_the_reaso
     assert render(run, "log")
     assert from_json(render(run, "json"), origin="test") == run
     assert max(map(len, render(run, "console", full=True).splitlines()[:-1])) <= 80
-
-
-# --- the lines ----------------------------------------------------------------------------------------------------------------
 
 
 def lines(train: str | None, mode: str | None, **options: Any) -> Any:
