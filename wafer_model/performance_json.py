@@ -18,15 +18,6 @@ KNOWN_KEYS = (*NUMBERS, "global_rate", "flops_utilization", "ordinals", *BOTTLEN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerPerformance:
-    """One entry of `ordinals`."""
-
-    total_samples: float | None
-    total_time_s: float | None
-    samples_per_s: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Performance:
     """What a run says about itself. Missing keys are None.
 
@@ -35,6 +26,7 @@ class Performance:
         recent_samples_per_s: the smoothed rate at the end (2.x `rate`).
         estimated_samples_per_s: what the compiler expected.
         suspected_input_bottleneck: the assessment as written; None where there was none (`Not Applicable`).
+        worker_samples_per_s: of each of the `ordinals`.
     """
 
     path: str
@@ -46,7 +38,7 @@ class Performance:
     compile_time_s: float | None = None
     programming_time_s: float | None = None
     suspected_input_bottleneck: str | None = None
-    workers: tuple[WorkerPerformance, ...] = ()
+    worker_samples_per_s: tuple[float | None, ...] = ()
 
     @property
     def is_input_bound(self) -> bool | None:
@@ -74,19 +66,17 @@ def read_performance_json(path: Path | str) -> Performance:
     if document and not any(key in document for key in KNOWN_KEYS):
         raise WaferModelError(f"{file}: none of the keys of a performance.json: {', '.join(sorted(map(str, document))[:4])}")
     numbers = {key: _number(document, key, file) for key in (*NUMBERS, "global_rate")}
-    samples, seconds = numbers["total_samples"], numbers["total_time"]
-    averages = (numbers["samples_per_sec"], numbers["global_rate"], samples / seconds if samples is not None and seconds else None)
     return Performance(
         path=str(file),
-        total_samples=samples,
-        total_time_s=seconds,
-        samples_per_s=next((rate for rate in averages if rate is not None), None),
+        total_samples=numbers["total_samples"],
+        total_time_s=numbers["total_time"],
+        samples_per_s=_rate(numbers),
         recent_samples_per_s=numbers["rate"],
         estimated_samples_per_s=numbers["est_samples_per_sec"],
         compile_time_s=numbers["compile_time"],
         programming_time_s=numbers["programming_time"],
         suspected_input_bottleneck=_bottleneck(document, file),
-        workers=_workers(document.get("ordinals"), file),
+        worker_samples_per_s=_workers(document.get("ordinals"), file),
     )
 
 
@@ -114,16 +104,20 @@ def _bottleneck(document: dict[str, Any], file: Path) -> str | None:
     return None if value is None or value.strip().lower() in NOT_ASSESSED else value
 
 
-def _workers(entries: object, file: Path) -> tuple[WorkerPerformance, ...]:
+def _workers(entries: object, file: Path) -> tuple[float | None, ...]:
     if entries is None:
         return ()
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise WaferModelError(f"{file}: ordinals must be a list of objects")
-    return tuple(
-        WorkerPerformance(
-            total_samples=_number(entry, "total_samples", file),
-            total_time_s=_number(entry, "total_time", file),
-            samples_per_s=_number(entry, "samples_per_sec", file),
-        )
-        for entry in entries
+    return tuple(_rate({key: _number(entry, key, file) for key in NUMBERS}) for entry in entries)
+
+
+def _rate(numbers: dict[str, float | None]) -> float | None:
+    """The average as it is stated, else samples over seconds."""
+    samples, seconds = numbers["total_samples"], numbers["total_time"]
+    stated = (
+        numbers["samples_per_sec"],
+        numbers.get("global_rate"),
+        samples / seconds if samples is not None and seconds else None,
     )
+    return next((rate for rate in stated if rate is not None), None)

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from cs_input_analyzer.records import RunPhase, StallCause
+from cs_input_analyzer.records import PhaseSpan, RunPhase, StallCause
 from cs_input_analyzer.run_logs.grammar import Line, parse_line
 from cs_input_analyzer.run_logs.steps import Writer, clock_of
 
@@ -20,22 +20,12 @@ MOST_SPANS = 1000
 SETTING_UP: tuple[RunPhase, ...] = ("compile", "weights", "programming", "priming", "train")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
-    """A phase on the scale of the stamps."""
-
-    phase: RunPhase
-    begin_s: float | None
-    duration_s: float | None
-    step: int | None
-
-
 @dataclass(slots=True)
 class LoggedRun:
-    """One run as the log has it. `rates`: the last ones without a step; `streamed`: those of an input worker."""
+    """One run as the log has it, on the scale of its stamps. `rates`: the last ones without a step; `streamed`: of a worker."""
 
     writers: list[Writer] = field(default_factory=list)
-    spans: list[Span] = field(default_factory=list)
+    spans: list[PhaseSpan] = field(default_factory=list)
     finished: Line | None = None
     checkpoint_count: int = 0
     unplaced_lines: int = 0
@@ -152,7 +142,7 @@ class LoggedRun:
             begin_s = end_s - (duration_s or 0.0)
         step = next((each.step for each in (began, ended) if each is not None and each.step is not None), None)
         if len(self.spans) < MOST_SPANS:
-            self.spans.append(Span(phase=phase, begin_s=begin_s, duration_s=duration_s, step=step))
+            self.spans.append(PhaseSpan(phase=phase, start_s=begin_s, duration_s=duration_s, step=step))
 
 
 def read_console_log(lines: Iterable[bytes]) -> tuple[list[LoggedRun], int]:

@@ -13,8 +13,11 @@ from cs_input_analyzer.records import (
     Analysis,
     Estimate,
     Layout,
+    PhaseSpan,
     RunInspection,
+    RunPhase,
     RunRates,
+    Stall,
     StepWorker,
     Tool,
     VerdictName,
@@ -27,9 +30,11 @@ from cs_input_analyzer.run_logs.gather import Gathered, gather
 from cs_input_analyzer.run_logs.grammar import Line
 from cs_input_analyzer.run_logs.pace import Pace, pace_of
 from cs_input_analyzer.run_logs.steps import Writer
-from cs_input_analyzer.run_logs.timeline import shown_stalls, timeline_of
 from cs_input_analyzer.run_logs.workers import is_mixed, middle_wait, missing_journals, workers_of
 from wafer_model.performance_json import Performance
+
+MOST_STALLS = 20
+ORDER: tuple[RunPhase, ...] = ("compile", "weights", "programming", "priming", "train", "checkpoint", "evaluation")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +69,7 @@ def inspect_run(path: Path | str, *, current: Layout | None = None, analysis: An
         analysis = supply = None
     estimated, source = _estimated(gathered, analysis)
     pace, share = steps.pace if steps is not None else None, middle_wait(gathered)
-    timeline = timeline_of(steps.run if steps is not None else gathered.logs[0][1] if gathered.logs else None, gathered.performance)
+    timeline = _timeline(steps.run if steps is not None else gathered.logs[0][1] if gathered.logs else None, gathered.performance)
     found = (
         *evidence.from_wait(share),
         *evidence.from_suspicion(None if _is_our_own(gathered) else gathered.performance),
@@ -98,7 +103,7 @@ def inspect_run(path: Path | str, *, current: Layout | None = None, analysis: An
         reasons=tuple(clue.says for clue in evidence.ordered(found) if clue.says),
         timeline=timeline,
         rates=rates,
-        stalls=shown_stalls(steps.run, steps.pace) if steps is not None else (),
+        stalls=_shown_stalls(steps.run, steps.pace) if steps is not None else (),
         stall_count=steps.pace.stall_count if steps is not None else 0,
         workers=workers,
         change=change,
@@ -253,3 +258,51 @@ def _notes(steps: Steps | None, rates: RunRates) -> list[str]:
 
 def _first(*values: float | None) -> float | None:
     return next((value for value in values if value is not None), None)
+
+
+def _timeline(run: LoggedRun | None, performance: Performance | None) -> tuple[PhaseSpan, ...]:
+    """By start; phases without one first, in the order in which runs have them."""
+    spans: list[PhaseSpan] = []
+    if run is not None:
+        spans = [replace(span, start_s=_since_first(run, span.start_s)) for span in (*run.spans, *_training(run))]
+    if performance is not None:
+        stated = (("compile", performance.compile_time_s), ("programming", performance.programming_time_s))
+        for phase, seconds in stated:
+            if seconds is not None and not any(span.phase == phase and span.duration_s is not None for span in spans):
+                spans.append(PhaseSpan(phase=phase, start_s=None, duration_s=seconds))  # type: ignore[arg-type]
+    return tuple(sorted(spans, key=lambda span: (span.start_s is not None, span.start_s or 0.0, ORDER.index(span.phase))))
+
+
+def _since_first(run: LoggedRun, at_s: float | None) -> float | None:
+    """None also where the stamp lies before the first one: a clock that was set."""
+    return at_s - run.first_s if at_s is not None and run.first_s is not None and at_s >= run.first_s else None
+
+
+def _training(run: LoggedRun) -> list[PhaseSpan]:
+    """From the line that announces it, else from the first step line, to the last step line."""
+    writers = run.newest_writers()
+    if not writers:
+        return []
+    stamps = [writer.lines[0].t_s for writer in writers if writer.lines[0].t_s is not None]
+    began_s = run.train_began_s if run.train_began_s is not None else min(stamps, default=None)
+    ends = [writer.lines[-1].t_s for writer in writers if writer.lines[-1].t_s is not None]
+    duration_s = max(ends) - began_s if ends and began_s is not None and max(ends) >= began_s else None
+    if not stamps and run.finished is not None:
+        duration_s = run.finished.duration_s
+    return [
+        PhaseSpan(
+            phase="train",
+            start_s=began_s,
+            duration_s=duration_s,
+            step=max(writer.last_step for writer in writers),
+        )
+    ]
+
+
+def _shown_stalls(run: LoggedRun, pace: Pace) -> tuple[Stall, ...]:
+    """The longest of both kinds, by start: those without a cause, and the pauses that have one."""
+    lost = [stall for stall in (*pace.stalls, *pace.explained) if stall.lost_s > 0]
+    longest = sorted(lost, key=lambda stall: -stall.lost_s)[:MOST_STALLS]
+    return tuple(
+        replace(stall, start_s=_since_first(run, stall.start_s)) for stall in sorted(longest, key=lambda stall: stall.step)
+    )

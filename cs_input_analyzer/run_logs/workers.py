@@ -33,10 +33,7 @@ def workers_of(gathered: Gathered) -> tuple[StepWorker, ...]:
                 _of_writer(path if has_files else None, writer, run, place) for place, (path, writer, run) in enumerate(logged)
             ]
         elif gathered.performance is not None:
-            found = [
-                _worker(f"ordinal {place}", each.samples_per_s or _ratio(each.total_samples, each.total_time_s))
-                for place, each in enumerate(gathered.performance.workers)
-            ]
+            found = [_worker(f"ordinal {place}", rate) for place, rate in enumerate(gathered.performance.worker_samples_per_s)]
     return _with_stragglers(tuple(sorted(found, key=lambda worker: (len(worker.name), worker.name)))) if len(found) > 1 else ()
 
 
@@ -112,7 +109,3 @@ def is_mixed(gathered: Gathered) -> bool:
 
 def _apart(values: Sequence[float]) -> bool:
     return len(values) > 1 and max(values) > APART_RATIO * min(values)
-
-
-def _ratio(samples: float | None, seconds: float | None) -> float | None:
-    return samples / seconds if samples is not None and seconds else None

@@ -41,7 +41,7 @@ def test_the_keys_of_1_x_are_read(tmp_path: Path) -> None:
     assert (found.samples_per_s, found.estimated_samples_per_s) == (6500, 7000)
     assert (found.total_samples, found.total_time_s) == (1024000, 157.5)
     assert (found.compile_time_s, found.programming_time_s) == (120.5, 60)
-    assert (found.suspected_input_bottleneck, found.is_input_bound, found.workers) == (None, None, ())
+    assert (found.suspected_input_bottleneck, found.is_input_bound, found.worker_samples_per_s) == (None, None, ())
 
 
 def test_the_keys_of_2_x_are_read(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_both_spellings_of_the_suspicion_are_read(tmp_path: Path, key: str, valu
 
 def test_several_workers_are_listed_with_what_they_miss_missing(tmp_path: Path) -> None:
     found = read(tmp_path, {**ONE, "ordinals": [{"total_samples": 5, "total_time": 2.0, "samples_per_sec": 2.5}, {}]})
-    assert [worker.samples_per_s for worker in found.workers] == [2.5, None]
+    assert found.worker_samples_per_s == (2.5, None)
 
 
 def test_a_rate_that_was_not_written_follows_from_samples_and_time(tmp_path: Path) -> None:
