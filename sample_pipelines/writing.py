@@ -21,7 +21,6 @@ __all__ = ["write_sample"]
 FORMAT_VERSION = 1
 
 MARKER = "complete.json"
-STARTED = "incomplete.json"
 LOCK = ".lock"
 PARAMS = "params.yaml"
 
@@ -53,12 +52,10 @@ def write_sample(
     directory.mkdir(parents=True, exist_ok=True)
     with _locked(directory):
         if not _is_complete(directory, key):
-            (directory / STARTED).write_text(json.dumps(key) + "\n")
             (directory / MARKER).unlink(missing_ok=True)
             importlib.import_module(sample.module).write_dataset(directory, scale=scale, seed=seed, progress=progress)
             _write_params(sample, directory)
             _replace(directory / MARKER, json.dumps(key | {"files": _sizes(directory)}, indent=1) + "\n")
-            (directory / STARTED).unlink()
         elif not _params_point_at(directory):
             _write_params(sample, directory)
     return directory / PARAMS
@@ -67,7 +64,7 @@ def write_sample(
 def _refuse_foreign(directory: Path) -> None:
     # Listed once: another writer may be adding to the folder meanwhile, its lock first.
     present = {path.name for path in directory.iterdir()} if directory.exists() else set()
-    if present and not present & {MARKER, STARTED, LOCK}:
+    if present and not present & {MARKER, LOCK}:
         raise FileExistsError(f"{directory} is not empty and holds no sample data; give a new or empty directory")
 
 

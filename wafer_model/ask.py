@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from wafer_model.calibration import calibrate
-from wafer_model.constants import LATEST, constants_of
+from wafer_model.constants import constants_of
 from wafer_model.errors import WaferModelError
 from wafer_model.model import predict, why_mode
 from wafer_model.network_yaml import load_network
@@ -25,11 +25,9 @@ def ask(
     systems: int = 1,
     dtype: str = "fp16",
     optimizer: str = "adam",
-    replicas: int = 1,
-    micro_batch_size: int | None = None,
-    release: str = LATEST,
     calibrate_samples_per_s: float | None = None,
     system_file: Path | None = None,
+    **more: Any,
 ) -> WaferPrediction:
     """The prediction for a built-in network or a YAML file.
 
@@ -37,6 +35,7 @@ def ask(
         mode: `pipelined`, `weight_streaming` (a hyphen will do), or None for whichever fits.
         calibrate_samples_per_s: a rate measured with exactly these arguments; it replaces what the public runs say.
         system_file: YAML with systems of the user's own.
+        more: replicas, micro_batch_size, release, as `predict` takes them.
 
     Raises:
         WaferModelError, DoesNotFitError: whatever cannot be, named.
@@ -51,9 +50,7 @@ def ask(
         "systems": systems,
         "dtype": dtype,
         "optimizer": optimizer,
-        "replicas": replicas,
-        "micro_batch_size": micro_batch_size,
-        "release": release,
+        **more,
     }
     found = predict(network, box, wanted, **step)
     why = why_mode(network, box, wanted, dtype=dtype, optimizer=optimizer, systems=systems)

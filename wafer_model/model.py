@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from wafer_model import pipelined, weight_streaming
-from wafer_model.constants import LATEST, MODES, Constants, constants_of
+from wafer_model.constants import LATEST, Constants, constants_of
 from wafer_model.errors import WaferModelError, check_count
 from wafer_model.estimate import Estimate
 from wafer_model.network import FLOAT_BYTES, Network
-from wafer_model.pipelined import Placement
 from wafer_model.prediction import RateLimit, WaferPrediction
 from wafer_model.systems import System, find_system
-from wafer_model.weight_streaming import Step
 
 # The original installation keeps nodes that run one task and stream nothing: the chief's, and one more in weight streaming (the
 # weight-streaming quickstart of R1.4 asks for at least two).
@@ -44,40 +42,19 @@ def predict(
         release: software release, for what changed with it; unknown ones count as the latest.
         constants: of the mode, where not the fitted ones (see `calibration.calibrate`).
 
-    Raises:
-        DoesNotFitError: the network needs more memory or cores than the system has.
-        WaferModelError: anything else that cannot be; the message names it.
+    Raises WaferModelError for whatever cannot be, by name; DoesNotFitError where memory or cores do not suffice.
     """
     box = find_system(system) if isinstance(system, str) else system
-    for what, value in (("batch_size", batch_size), ("systems", systems), ("replicas", replicas)):
-        check_count(what, value)
-    if dtype not in FLOAT_BYTES:
-        raise WaferModelError(f"unknown dtype {dtype!r}: one of {', '.join(FLOAT_BYTES)}")
-    if optimizer not in pipelined.OPTIMIZER_BYTES:
-        raise WaferModelError(f"unknown optimizer {optimizer!r}: one of {', '.join(pipelined.OPTIMIZER_BYTES)}")
-    if batch_size < systems * replicas:
-        raise WaferModelError(f"a batch of {batch_size} cannot be divided among {systems} system(s) with {replicas} replica(s)")
+    _check(batch_size, systems, replicas, dtype, optimizer)
     needs_streaming = _needs_streaming(network, box, dtype, optimizer, systems)
     chosen = mode or ("weight_streaming" if needs_streaming else "pipelined")
-    if chosen not in MODES:
-        raise WaferModelError(f"unknown mode {chosen!r}: one of {', '.join(MODES)}")
     fitted = constants or constants_of(chosen)
     beyond = fitted.domain.beyond(chosen, network.kind, network.parameters, box.name)
+    step: dict[str, Any] = {"batch_size": batch_size, "systems": systems, "replicas": replicas, "release": release, "dtype": dtype}
     if chosen == "pipelined":
-        if micro_batch_size is not None:
-            raise WaferModelError("pipelined execution has no micro-batches")
-        if systems != 1:
-            raise WaferModelError("pipelined execution runs on one system; several need weight streaming")
-        placement = pipelined.place(network, box, fitted, dtype=dtype, optimizer=optimizer, replicas=replicas, release=release)
-        rate, ceiling, found = _pipelined(placement, box.io_bytes_per_s / network.sample_bytes(dtype), batch_size, replicas)
+        rate, ceiling, found = _pipelined(network, box, fitted, **step, optimizer=optimizer, micro_batch_size=micro_batch_size)
     else:
-        if replicas != 1:
-            raise WaferModelError("weight streaming has no replicas on one wafer; use several systems")
-        share = -(-batch_size // systems)  # the slowest system has the most samples
-        step = weight_streaming.step_of(
-            network, box, fitted, share, dtype=dtype, micro_batch_size=micro_batch_size, release=release
-        )
-        rate, ceiling, found = _streaming(step, batch_size)
+        rate, ceiling, found = _streaming(network, box, fitted, **step, micro_batch_size=micro_batch_size)
     # A published wire speed caps the high end, since it is no matter of fitting.
     factor = fitted.interval_factor(calibrated=calibrated, beyond=beyond)
     because = (f"weight streaming, because {needs_streaming}",) if chosen != "pipelined" and not mode else ()
@@ -104,8 +81,35 @@ def predict(
     )
 
 
-def _pipelined(placement: Placement, ingress: float, batch_size: int, replicas: int) -> tuple[float, float, dict[str, Any]]:
+def _check(batch_size: int, systems: int, replicas: int, dtype: str, optimizer: str) -> None:
+    for what, value in (("batch_size", batch_size), ("systems", systems), ("replicas", replicas)):
+        check_count(what, value)
+    if dtype not in FLOAT_BYTES:
+        raise WaferModelError(f"unknown dtype {dtype!r}: one of {', '.join(FLOAT_BYTES)}")
+    if optimizer not in pipelined.OPTIMIZER_BYTES:
+        raise WaferModelError(f"unknown optimizer {optimizer!r}: one of {', '.join(pipelined.OPTIMIZER_BYTES)}")
+    if batch_size < systems * replicas:
+        raise WaferModelError(f"a batch of {batch_size} cannot be divided among {systems} system(s) with {replicas} replica(s)")
+
+
+def _pipelined(
+    network: Network,
+    box: System,
+    fitted: Constants,
+    *,
+    batch_size: int,
+    systems: int,
+    replicas: int,
+    micro_batch_size: int | None,
+    **how: str,
+) -> tuple[float, float, dict[str, Any]]:
     """Samples per second, what the wires carry, and what a prediction says of this mode alone."""
+    if micro_batch_size is not None:
+        raise WaferModelError("pipelined execution has no micro-batches")
+    if systems != 1:
+        raise WaferModelError("pipelined execution runs on one system; several need weight streaming")
+    placement = pipelined.place(network, box, fitted, replicas=replicas, **how)
+    ingress = box.io_bytes_per_s / network.sample_bytes(how["dtype"])
     steady = min(placement.samples_per_s, ingress)
     # Weights change at the end of every batch, so the pipeline fills again: a batch of B takes (B + fill) / rate.
     fill = (placement.stages - 1) * replicas
@@ -128,8 +132,14 @@ def _pipelined(placement: Placement, ingress: float, batch_size: int, replicas: 
     )
 
 
-def _streaming(step: Step, batch_size: int) -> tuple[float, float, dict[str, Any]]:
+def _streaming(
+    network: Network, box: System, fitted: Constants, *, batch_size: int, systems: int, replicas: int, **how: Any
+) -> tuple[float, float, dict[str, Any]]:
     """As `_pipelined`."""
+    if replicas != 1:
+        raise WaferModelError("weight streaming has no replicas on one wafer; use several systems")
+    share = -(-batch_size // systems)  # the slowest system has the most samples
+    step = weight_streaming.step_of(network, box, fitted, share, **how)
     terms = {"compute": step.compute_s, "weights": step.weights_s, "latency": step.latency_s, "ingress": step.ingress_s}
     return (
         batch_size / step.step_s,

@@ -68,30 +68,15 @@ def inspect_run(path: Path | str, *, current: Layout | None = None, analysis: An
         notes.append(f"the analysis is of another network or input, as it seems, and is not used: {doubt}")
         analysis = supply = None
     estimated, source = _estimated(gathered, analysis)
-    pace, share = steps.pace if steps is not None else None, middle_wait(gathered)
     timeline = _timeline(steps.run if steps is not None else gathered.logs[0][1] if gathered.logs else None, gathered.performance)
-    found = (
-        *evidence.from_wait(share),
-        *evidence.from_suspicion(None if _is_our_own(gathered) else gathered.performance),
-        *evidence.from_estimate(rate, estimated, source),
-        *evidence.from_bursts(pace),
-        *evidence.from_stalls(pace),
-        *evidence.without_weight(
-            pace,
-            steps.run.checkpoint_count if steps is not None else 0,
-            sum(run.stalls_said for _, run in gathered.logs),
-            gathered.summary,
-            max((span.duration_s or 0.0 for span in timeline if span.phase == "priming"), default=0.0),
-        ),
-        *evidence.from_prediction(rate, supply, estimated),
-    )
+    found = _clues(gathered, steps, rate, (estimated, source), supply, timeline)
     verdict, confidence = _verdict(found, gathered)
     if is_mixed(gathered):
         notes.append("steps of several runs are mixed in this log, without a label: no verdict on them together")
     if missing:
         notes.append(f"{missing} of the workers left no journal here: the rates are those of the others alone")
     notes += _notes(steps, rates)
-    change = change_of(verdict, rate, _demand(estimated, source, rates, share), current, analysis)
+    change = change_of(verdict, rate, _demand(estimated, source, rates, middle_wait(gathered)), current, analysis)
     return RunInspection(
         schema_version=SCHEMA_VERSION,
         tool=Tool(name="cs_input_analyzer", version=cs_input_analyzer.__version__),
@@ -109,6 +94,32 @@ def inspect_run(path: Path | str, *, current: Layout | None = None, analysis: An
         change=change,
         runs_found=gathered.runs_found,
         notes=tuple(notes),
+    )
+
+
+def _clues(
+    gathered: Gathered,
+    steps: Steps | None,
+    rate: float | None,
+    estimate: tuple[float | None, str],
+    supply: Estimate | None,
+    timeline: tuple[PhaseSpan, ...],
+) -> tuple[evidence.Clue, ...]:
+    pace = steps.pace if steps is not None else None
+    return (
+        *evidence.from_wait(middle_wait(gathered)),
+        *evidence.from_suspicion(None if _is_our_own(gathered) else gathered.performance),
+        *evidence.from_estimate(rate, *estimate),
+        *evidence.from_bursts(pace),
+        *evidence.from_stalls(pace),
+        *evidence.without_weight(
+            pace,
+            steps.run.checkpoint_count if steps is not None else 0,
+            sum(run.stalls_said for _, run in gathered.logs),
+            gathered.summary,
+            max((span.duration_s or 0.0 for span in timeline if span.phase == "priming"), default=0.0),
+        ),
+        *evidence.from_prediction(rate, supply, estimate[0]),
     )
 
 

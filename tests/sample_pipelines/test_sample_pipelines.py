@@ -193,7 +193,6 @@ def test_an_interrupted_writing_is_started_again(writer: FakeWriter, tmp_path: P
     write_sample("gpt2", tmp_path)
     assert len(digests(tmp_path)) == 2
     assert (tmp_path / "complete.json").exists()
-    assert not (tmp_path / "incomplete.json").exists()
 
 
 def test_an_interrupted_rewriting_does_not_pass_for_the_old_data(writer: FakeWriter, tmp_path: Path) -> None:

@@ -225,12 +225,3 @@ def test_weight_streaming_has_its_python_in_every_line_and_nothing_to_compile_fi
 def test_the_compiling_line_sees_the_same_folders() -> None:
     found = lines("python run.py --mode=train", PIPELINED, mount_dirs=("/a", "/b c"))
     assert shlex.split(found.csrun_cpu) == ["csrun_cpu", "--mount-dirs", "/a,/b c", "python", "run.py", "--mode=compile_only"]
-
-
-def test_what_is_no_python_script_has_no_compiling_line() -> None:
-    assert lines("./train.sh --fast", PIPELINED).csrun_cpu is None
-
-
-def test_a_launcher_without_a_python_is_refused_before_measuring() -> None:
-    with pytest.raises(UsageError, match="--train-command starts with csrun_wse"):
-        make_options(train_command="csrun_wse --total-nodes 3 ./train.sh")
