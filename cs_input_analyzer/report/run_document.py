@@ -51,7 +51,7 @@ def run_document(analysis: Analysis, *, has_pictures: bool = False, run_file: st
         name=analysis.pipeline.target,
         mark=analysis.verdict,
         headline=verdict_sentence(analysis.verdict, analysis.confidence),
-        notices=("INTERRUPTED: this holds what was measured until then.",) if analysis.interrupted else (),
+        notices=_notices(analysis),
         first=_first_screen(analysis, cards, figures, file),
         sections=present(
             section(
@@ -77,6 +77,16 @@ def run_document(analysis: Analysis, *, has_pictures: bool = False, run_file: st
         record=analysis,
     )
     return in_unit_of(analysis, found)
+
+
+def _notices(analysis: Analysis) -> tuple[str, ...]:
+    """What a reader must know before the answer: what was interrupted, and who did not end well."""
+    stopped = ("INTERRUPTED: this holds what was measured until then.",) if analysis.interrupted else ()
+    bad = [worker for launch in analysis.measurements for worker in launch.workers if worker.status != "done"]
+    if not bad or analysis.interrupted:
+        return stopped
+    more = f" ({len(bad) - 1} more workers did not either)" if len(bad) > 1 else ""
+    return (f"A worker did not end well: {one_line(workers.troubles(analysis)[0])}{more}",)
 
 
 # --- the first screen --------------------------------------------------------------------------------------------------------

@@ -61,7 +61,7 @@ def _brief(document: Document, width: int | None, color: bool, most: int) -> str
     console = console_on(out, width, color)
     line_on(console, _shortened(document.headline, console.width, most), style=HEADLINE_STYLES.get(document.mark, "bold"))
     for notice in document.notices:
-        line_on(console, notice, style="bold yellow")
+        line_on(console, _shortened(notice, console.width, most), style="bold yellow")
     for number, section in enumerate(document.shown(full=False)):
         if number:
             heading_on(console, section.title, is_apart=False)

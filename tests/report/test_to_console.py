@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from builders import (
-    make_alternative,
     make_analysis,
     make_bare_analysis,
     make_budget,
@@ -29,7 +28,6 @@ from rendered import to_console
 from rich.cells import cell_len
 
 from cs_input_analyzer.records import Analysis, Options, SamplesPerElement
-from cs_input_analyzer.report import render
 from cs_input_analyzer.report.wording import visible
 
 ESCAPE = "\x1b"
@@ -151,112 +149,102 @@ def test_the_three_lines_are_there_without_launch_text() -> None:
     assert {"nodes: 3", "tasks_per_node: 5", "cpus_per_task: 7"} <= set(lines)
 
 
-@pytest.mark.parametrize(
-    ("verdict", "expected"),
-    [
-        ("input_bound", "starves"),
-        ("balanced", "supply lies between the demand"),
-        ("accelerator_bound", "keeps up"),
-        ("unknown", "cannot be said"),
-    ],
-)
-def test_the_first_line_answers(verdict: str, expected: str) -> None:
-    first = to_console(make_analysis(verdict=verdict, confidence=0.93)).split("\n")[0]
-    assert expected in first
-    assert ("93 % sure" in first) == (verdict != "unknown")
-
-
-def test_what_an_element_holds_and_why_is_in_the_first_lines() -> None:
-    samples = SamplesPerElement(value=256, source="batch(256), data.py:3")
-    run = make_analysis(pipeline=make_graph(samples_per_element=samples), options=Options(batch_size=1024))
-    for shape in ("console", "html"):
-        text = " ".join(render(run, shape, full=True).split())
-        assert "1 element = 256 samples (batch(256), data.py:3); a step of 1024 samples is 4 elements" in text
-    assert "1 element = 256 samples" in "".join(to_console(run).splitlines()[1:6])
-
-
-def test_a_run_of_before_whose_batch_size_was_typed_says_so() -> None:
-    typed, stepped = Options(batch_size=1024), Options(batch_size=1024, step_time_s=0.1)
-    assert "1024 samples an element, as --batch-size said then" in " ".join(to_console(make_analysis(options=typed)).split())
-    assert "as --batch-size said then" not in " ".join(to_console(make_analysis(options=stepped)).split())
-
-
-def test_supply_and_demand_stand_beside_the_verdict() -> None:
-    top = to_console(make_analysis()).split("── Launch")[0]
-    assert "supply  14,500 samples/s (13,340 to 15,660), recommended launch 2x16x2" in top
-    assert "demand  7,000 samples/s" in top
-    assert "--demand" not in top
-
-
-def test_the_supply_of_a_launch_in_use_is_that_of_its_layout() -> None:
-    used = make_layout("2x8x2")
-    report = to_console(make_analysis(verdict_layout=used, options=Options(current=used), verdict="balanced"))
-    assert "supply  7,400 samples/s (7,252 to 7,548), launch in use 2x8x2" in report
-
-
-def test_a_step_time_says_where_the_demand_comes_from() -> None:
-    report = to_console(
-        make_analysis(options=Options(step_time_s=0.05), consumption=make_consumption(5120.0, source="step_time", batch_size=256))
-    )
-    assert "demand  5,120 samples/s from 50 ms a step of 256 samples" in report
-
-
-def test_without_a_demand_it_says_how_to_give_one() -> None:
-    report = words(
-        to_console(
-            make_analysis(
-                consumption=None,
-                verdict="unknown",
-                confidence=None,
-                recommendation=make_plan(meets_demand=None, headroom_ratio=None),
-            )
+USED = make_layout("2x8x2")
+TYPED, STEPPED = Options(batch_size=1024), Options(batch_size=1024, step_time_s=0.1)
+HOLDS = SamplesPerElement(value=256, source="batch(256), data.py:3")
+BY_STEPS = make_consumption(5120.0, source="step_time", batch_size=256)
+NO_DEMAND = make_plan(meets_demand=None, headroom_ratio=None)
+UNMET = make_plan(meets_demand=False, probability=0.23, limited_by="declared storage ceiling")
+CASES: list[tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]]] = [
+    ({"verdict": "input_bound", "confidence": 0.93}, ("starves", "93 % sure"), ()),
+    ({"verdict": "balanced", "confidence": 0.93}, ("supply lies between the demand", "93 % sure"), ()),
+    ({"verdict": "accelerator_bound", "confidence": 0.93}, ("keeps up", "93 % sure"), ()),
+    ({"verdict": "unknown", "confidence": 0.93}, ("cannot be said",), ("% sure",)),
+    (
+        {"pipeline": make_graph(samples_per_element=HOLDS), "options": Options(batch_size=1024)},
+        ("1 element = 256 samples (batch(256), data.py:3); a step of 1024 samples is 4 elements",),
+        (),
+    ),
+    ({"options": TYPED}, ("1024 samples an element, as --batch-size said then",), ()),
+    ({"options": STEPPED}, (), ("as --batch-size said then",)),
+    (
+        {},
+        (
+            "supply 14,500 samples/s (13,340 to 15,660), recommended launch 2x16x2",
+            "demand 7,000 samples/s",
+            "demand met (10 % headroom asked for)",
+            "4 of 16",
+            "82 %",
+            "num_parallel_calls=8",
+            "input_fn.py:24",
+            "warning CSI101:",
+            "input_fn.py:23 (map)",
+            "share_ratio=0.82",
+            "1.8 times (1.71 to 1.89) the rate",
+            "budget 49.8 s of 60 s: warm-up 9.1 s, probes 38 s; before that, 7.4 s to import and to build",
+            "not measured storage ceiling, fixes",
+        ),
+        ("NOT met", "--demand SAMPLES_PER_S", "not proven", "INTERRUPTED", "Compile first", "None"),
+    ),
+    (
+        {"verdict_layout": USED, "options": Options(current=USED), "verdict": "balanced"},
+        ("supply 7,400 samples/s (7,252 to 7,548), launch in use 2x8x2",),
+        (),
+    ),
+    (
+        {"options": Options(step_time_s=0.05), "consumption": BY_STEPS},
+        ("demand 5,120 samples/s from 50 ms a step of 256 samples",),
+        (),
+    ),
+    (
+        {"consumption": None, "verdict": "unknown", "confidence": None, "recommendation": NO_DEMAND},
+        ("--demand SAMPLES_PER_S", "--step-time SECONDS --batch-size N"),
+        (),
+    ),
+    (
+        {"recommendation": UNMET},
+        ("NOT met: reached with a probability of 0.23 only (10 % headroom asked for)", "limited by declared storage ceiling"),
+        (),
+    ),
+    ({"recommendation": make_plan(meets_demand=True, probability=0.97)}, ("met with a probability of 0.97",), ("NOT met",)),
+    ({"recommendation": make_plan(storage="measured")}, ("was measured",), ()),
+    ({"recommendation": make_plan(storage="declared")}, ("declared one",), ()),
+    ({"recommendation": make_plan(storage="unverified")}, ("unverified",), ()),
+    *(
+        (
+            {"recommendation": make_plan(confirmed_by=confirmed_by, extrapolation_ratio=1.0)},
+            ("none: the plan lies inside what was measured; not measured again",),
+            (),
         )
-    )
-    assert "--demand SAMPLES_PER_S" in report
-    assert "--step-time SECONDS --batch-size N" in report
+        for confirmed_by in (None, 99, -1)
+    ),
+    ({"profile": None}, ("Pipeline",), ("Cost of each op",)),
+    ({"budget": make_budget(not_measured=())}, ("nothing was left out",), ()),
+    ({"findings": (make_finding(measured_gain=None),), "fixes": None, "validation": None}, ("CSI101",), ("1.8 times",)),
+    ({"pipeline": make_graph(ops=(make_op("map", name="a", within="b"), make_op("map", name="b", within="a")))}, ("Pipeline",), ()),
+    (
+        {"pipeline": make_graph(ops=(make_op("map", name="a"), make_op("map", name="b"), make_op("zip", inputs=("a", "b"))))},
+        ("joins a + b",),
+        (),
+    ),
+]
+
+
+@pytest.mark.parametrize(("given", "said", "not_said"), CASES)
+def test_what_the_run_holds_is_said(given: dict[str, Any], said: tuple[str, ...], not_said: tuple[str, ...]) -> None:
+    report = words(to_console(make_analysis(**given)))
+    assert [part for part in said if part not in report] == []
+    assert [part for part in not_said if part in report] == []
 
 
 def test_a_demand_that_nothing_was_measured_for_is_still_shown() -> None:
     report = words(to_console(make_bare_analysis(consumption=make_consumption(), command="demo")))
     assert "demand 7,000 samples/s" in report
     assert "nothing was measured" in report
-    assert "--demand SAMPLES_PER_S" not in report
-
-
-@pytest.mark.parametrize(
-    ("plan", "said"),
-    [
-        (
-            {"meets_demand": False, "probability": 0.23},
-            "NOT met: reached with a probability of 0.23 only (10 % headroom asked for)",
-        ),
-        ({"meets_demand": True, "probability": 0.997}, "met with a probability of > 0.99 (10 % headroom asked for)"),
-        ({"meets_demand": True}, "met (10 % headroom asked for)"),  # a run of before
-    ],
-)
-def test_whether_the_plan_meets_the_demand_is_said_with_its_probability(plan: dict[str, Any], said: str) -> None:
-    report = words(to_console(make_analysis(recommendation=make_plan(limited_by="declared storage ceiling", **plan))))
-    assert said in report
-    assert ("no launch of this cluster does better, limited by declared storage ceiling" in report) is (not plan["meets_demand"])
-
-
-def test_a_host_that_was_busy_is_said_beside_the_verdict() -> None:
-    busy = make_finding("CSI506", message="the measuring host was busy with something else")
-    report = words(to_console(make_analysis(findings=(busy,)), full=False))
-    assert "busy with something else; repeat, or give --max-seconds 120" in report.partition("Launch")[0]
-
-
-@pytest.mark.parametrize(
-    ("basis", "expected"), [("measured", "was measured"), ("declared", "declared one"), ("unverified", "unverified")]
-)
-def test_the_basis_of_the_storage_is_said(basis: str, expected: str) -> None:
-    assert expected in words(to_console(make_analysis(recommendation=make_plan(storage=basis))))
-
-
-@pytest.mark.parametrize("confirmed_by", [None, 99, -1])
-def test_a_plan_that_was_not_confirmed(confirmed_by: int | None) -> None:
-    report = words(to_console(make_analysis(recommendation=make_plan(confirmed_by=confirmed_by, extrapolation_ratio=1.0))))
-    assert "none: the plan lies inside what was measured; not measured again" in report
+    assert "INTERRUPTED" in report
+    assert "nothing was left out" not in report
+    for absent in ("--demand SAMPLES_PER_S", "Alternatives", "Validation"):
+        assert absent not in report
 
 
 def test_workers_that_did_not_end_well_are_told_with_their_message() -> None:
@@ -281,89 +269,7 @@ def test_a_thousand_lost_workers_are_counted() -> None:
     assert report.count("worker ") < 20
 
 
-def test_a_worker_count_that_was_only_announced_is_shown() -> None:
-    assert "4 of 16" in to_console(make_analysis())
-    announced_as_started = to_console(make_analysis(measurements=(make_measurement("1x2x1"),)))
-    (row,) = [line for line in announced_as_started.split("\n") if line.startswith("1x2x1")]
-    assert " of " not in row
-
-
-def test_op_costs_need_a_profile() -> None:
-    with_profile, without = to_console(make_analysis()), to_console(make_analysis(profile=None))
-    assert "Cost of each op" in with_profile
-    assert "82 %" in with_profile
-    assert "Cost of each op" not in without
-
-
 def test_ops_inside_another_are_indented() -> None:
     report = to_console(make_analysis(profile=None))
     assert re.search(r"^  tf_record ", report, re.MULTILINE)
     assert re.search(r"^interleave ", report, re.MULTILINE)
-    assert "num_parallel_calls=8" in report
-    assert "input_fn.py:24" in report
-
-
-def test_ops_that_hold_each_other_end() -> None:
-    circle = (make_op("map", name="a", within="b"), make_op("map", name="b", within="a"))
-    assert "Pipeline" in to_console(make_analysis(pipeline=make_graph(ops=circle)))
-
-
-def test_an_op_that_joins_says_what() -> None:
-    ops = (make_op("map", name="a"), make_op("map", name="b"), make_op("zip", inputs=("a", "b"), parameters={}))
-    assert "joins a + b" in to_console(make_analysis(pipeline=make_graph(ops=ops)))
-
-
-def test_findings_carry_source_evidence_fix_and_gain() -> None:
-    report = words(to_console(make_analysis()))
-    for part in (
-        "warning CSI101:",
-        "input_fn.py:23 (map)",
-        "share_ratio=0.82",
-        "tf.data.AUTOTUNE",
-        "1.8 times (1.71 to 1.89) the rate",
-    ):
-        assert part in report
-    assert "not proven" not in report
-
-
-def test_a_gain_that_was_not_measured_is_not_claimed() -> None:
-    report = to_console(make_analysis(findings=(make_finding(measured_gain=None),)))
-    assert "times" not in report.split("── Findings")[1].split("── Measured")[0]
-
-
-def test_alternatives_and_validation_are_shown_where_they_exist() -> None:
-    report = to_console(make_analysis(), width=200)
-    for part in ("Alternatives", "3x8x2", "one node more, half the memory per node", "Validation", "-2.9 %"):
-        assert part in report
-    bare = to_console(make_bare_analysis(), width=200)
-    assert "Alternatives" not in bare
-    assert "Validation" not in bare
-
-
-def test_an_alternative_that_fails_says_no() -> None:
-    plan = make_plan(alternatives=(make_alternative("4x4x4", meets_demand=False),))
-    table = to_console(make_analysis(recommendation=plan), width=200).split("── Alternatives")[1]
-    (line,) = [line for line in table.split("\n") if line.startswith("4x4x4")]
-    assert " no " in line
-
-
-def test_the_budget_names_what_was_not_measured() -> None:
-    report = words(to_console(make_analysis()))
-    assert "budget 49.8 s of 60 s: warm-up 9.1 s, probes 38 s; before that, 7.4 s to import and to build" in report
-    assert "not measured storage ceiling, fixes" in report
-    assert "nothing was left out" in words(to_console(make_analysis(budget=make_budget(not_measured=()))))
-
-
-def test_an_interrupted_run_says_so() -> None:
-    assert "INTERRUPTED" in to_console(make_bare_analysis())
-    assert "nothing was left out" not in to_console(make_bare_analysis())
-    assert "INTERRUPTED" not in to_console(make_analysis())
-
-
-def test_missing_is_never_none() -> None:
-    sparse = make_analysis(
-        measurements=(make_measurement("1x1x1", (None,)),),
-        recommendation=make_plan(memory_bytes_per_node=None, expected_accelerator_utilization=None, launch=None, alternatives=()),
-        findings=(make_finding(op=None, source=None, fix=None, evidence={}),),
-    )
-    assert "None" not in to_console(sparse)
