@@ -206,7 +206,7 @@ CASES: list[tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]]] = [
         ("NOT met: reached with a probability of 0.23 only (10 % headroom asked for)", "limited by declared storage ceiling"),
         (),
     ),
-    ({"recommendation": make_plan(meets_demand=True, probability=0.97)}, ("met with a probability of 0.97",), ("NOT met",)),
+    ({"recommendation": make_plan(meets_demand=True, probability=0.997)}, ("met with a probability of > 0.99",), ("NOT met",)),
     ({"recommendation": make_plan(storage="measured")}, ("was measured",), ()),
     ({"recommendation": make_plan(storage="declared")}, ("declared one",), ()),
     ({"recommendation": make_plan(storage="unverified")}, ("unverified",), ()),
@@ -245,6 +245,12 @@ def test_a_demand_that_nothing_was_measured_for_is_still_shown() -> None:
     assert "nothing was left out" not in report
     for absent in ("--demand SAMPLES_PER_S", "Alternatives", "Validation"):
         assert absent not in report
+
+
+def test_a_host_that_was_busy_is_said_beside_the_verdict() -> None:
+    busy = make_finding("CSI506", message="the measuring host was busy with something else")
+    report = words(to_console(make_analysis(findings=(busy,)), full=False))
+    assert "busy with something else; repeat, or give --max-seconds 120" in report.partition("Launch")[0]
 
 
 def test_workers_that_did_not_end_well_are_told_with_their_message() -> None:
