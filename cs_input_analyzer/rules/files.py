@@ -180,19 +180,12 @@ def file_count_extreme(case: Case) -> Iterator[Finding]:
     reader = next(iter(reader_ops(case.pipeline.ops)), None)
     waiting = _waiting_ratio(mean, case.storage) if is_tiny else None
     wait = f": {format_ratio(waiting)} of the reading is waiting for the next file to open" if waiting is not None else ""
-    message = f"{format_count(files.count)} files of {format_bytes(mean)} each{wait}" if is_tiny else _huge(files)
-    fix = f"write the data into {_target(files, workers)} files or so"
+    message = f"{format_count(files.count)} files of {format_bytes(mean)} each{wait}"
+    if not is_tiny:
+        message = f"one file holds all {format_bytes(files.bytes)}: one thread reads it, and workers cannot divide it"
+    fix = f"write the data into {max(-(-files.bytes // GOOD_BYTES), 4 * (workers or 1))} files or so"
     evidence = {"files": files.count, "mean_bytes": mean, "waiting_ratio": waiting, "workers": workers}
     yield finding(reader, message, fix, evidence, is_warning=is_bad)
-
-
-def _huge(files: FileSet) -> str:
-    return f"one file holds all {format_bytes(files.bytes)}: one thread reads it, and workers cannot divide it"
-
-
-def _target(files: FileSet, workers: int | None) -> int:
-    """Files of about 128 MiB, but at least four for each worker."""
-    return max(-(-files.bytes // GOOD_BYTES), 4 * (workers or 1), 1)
 
 
 def _waiting_ratio(mean_bytes: float, storage: Storage | None) -> float | None:

@@ -282,14 +282,11 @@ def skip_rereads(case: Case) -> Iterator[Finding]:
         seconds = samples / rate if samples and rate else None
         is_long = seconds >= LONG_SKIP_S if seconds is not None else (samples or count) >= MANY_SAMPLES
         is_repeated = any(later.kind == "Repeat" for later in downstream(op, case.pipeline.ops))
+        kinds = {earlier.kind for earlier in upstream(op, case.pipeline.ops)}
+        done = "read and decoded" if kinds & {"Map", "ParallelMap", "ParseExample"} else "read"
         amount = f"{format_count(samples)} samples" if samples else f"{format_count(count)} elements"
         took = f", about {format_seconds(seconds)}" if seconds is not None else ""
-        message = f"{amount} are {_done(op, case)} and dropped at every {'pass' if is_repeated else 'start'}{took}"
+        message = f"{amount} are {done} and dropped at every {'pass' if is_repeated else 'start'}{took}"
         fix = "restore the iterator from a checkpoint, or keep what is skipped in files of its own, in place of skip"
         evidence = {"count": count, "samples": samples, "seconds": seconds, "in_every_pass": is_repeated}
         yield finding(op, message, fix, evidence, is_warning=is_long)
-
-
-def _done(op: Op, case: Case) -> str:
-    kinds = {earlier.kind for earlier in upstream(op, case.pipeline.ops)}
-    return "read and decoded" if kinds & {"Map", "ParallelMap", "ParseExample"} else "read"

@@ -14,7 +14,7 @@ from cs_input_analyzer.pipeline.source.code import AUTOTUNE
 from cs_input_analyzer.pipeline.threads import inside
 from cs_input_analyzer.planning.evidence import READING, bottleneck, files_read, finding, reads_at_once, widest_cpus
 from cs_input_analyzer.records import Case, Edit, EditKind, Finding, Op, Storage
-from cs_input_analyzer.units import format_bytes, format_seconds
+from cs_input_analyzer.units import counted, format_bytes, format_seconds
 
 # Four readers keep a local disk or a page cache busy; beyond that it is the storage that decides.
 ENOUGH_READERS = 4
@@ -68,29 +68,24 @@ def _fixed(op: Op, cycle: int, case: Case) -> Iterator[Finding]:
         wanted.append(("set-cycle-length", "cycle_length"))
     if isinstance(calls, int) and 0 < calls < better:
         wanted.append(("set-parallelism", "num_parallel_calls"))
-    yield Finding(
-        severity="info",  # until the gain has been measured: on small records a fixed cycle can be the faster one
-        message=f"{op.name} reads from {_files(now)} at a time, {better} at a time may draw more",
-        op=op.name,
-        evidence={"cycle_length": cycle, "reads_at_once_now": now, "files": files_read(case, op), "times": drawn},
-        fix=f"give it {' and '.join(f'{argument}={better}' for _, argument in wanted)}"
-        + (", if you need no order of its elements" if cycle < better else ""),
-        edits=tuple(Edit(kind=kind, op=op.name, value=better) for kind, _ in wanted),
-    )
+    # For information until the gain has been measured: on small records a fixed cycle can be the faster one.
+    message = f"{op.name} reads from {counted(now, 'file')} at a time, {better} at a time may draw more"
+    fix = f"give it {' and '.join(f'{argument}={better}' for _, argument in wanted)}"
+    fix += ", if you need no order of its elements" if cycle < better else ""
+    evidence = {"cycle_length": cycle, "reads_at_once_now": now, "files": files_read(case, op), "times": drawn}
+    yield finding(op, message, fix, evidence, edits=tuple(Edit(kind=kind, op=op.name, value=better) for kind, _ in wanted))
 
 
 def _waiting(op: Op, now: float, reads: int, case: Case) -> Finding:
+    # A reader with `num_parallel_reads` makes as many calls as its cycle is long, and has no number of them.
     has_calls = "num_parallel_calls" in op.parameters
-    calls = (Edit(kind="set-parallelism", op=op.name, value=reads),) if has_calls else ()
-    return Finding(
-        severity="warning",
-        message=f"{op.name} reads from {_files(round(now))} at a time and mostly waits for them; {reads} would keep the CPUs busy",
-        op=op.name,
-        evidence={"reads_at_once_now": now, "reads_at_once": reads, "files": files_read(case, op)},
-        fix=f"read {reads} files at once: the storage answers slowly, and AUTOTUNE stops at the number of CPUs",
-        # A reader with `num_parallel_reads` makes as many calls as its cycle is long, and has no number of them.
-        edits=(Edit(kind="set-cycle-length", op=op.name, value=reads), *calls),
-    )
+    kinds: tuple[EditKind, ...] = ("set-cycle-length", "set-parallelism") if has_calls else ("set-cycle-length",)
+    few = counted(round(now), "file")
+    message = f"{op.name} reads from {few} at a time and mostly waits for them; {reads} would keep the CPUs busy"
+    fix = f"read {reads} files at once: the storage answers slowly, and AUTOTUNE stops at the number of CPUs"
+    evidence = {"reads_at_once_now": now, "reads_at_once": reads, "files": files_read(case, op)}
+    edits = tuple(Edit(kind=kind, op=op.name, value=reads) for kind in kinds)
+    return finding(op, message, fix, evidence, is_warning=True, edits=edits)
 
 
 def _reads_now(op: Op, cycle: int, case: Case) -> float:
@@ -117,10 +112,6 @@ def _better_cycle(op: Op, cycle: int, case: Case) -> tuple[int, float | None]:
         return min(best, most or best), drawn[best] / now
     better = max(ENOUGH_READERS, -(-(widest_cpus(case) or 1) // THREADS_PER_FILE))
     return min(better, most or better), None
-
-
-def _files(count: int) -> str:
-    return f"{count} file{'s' if count > 1 else ''}"
 
 
 def flat_map_over_files(case: Case) -> Iterator[Finding]:
@@ -182,18 +173,14 @@ def sequential_reads(case: Case) -> Iterator[Finding]:
         if op.within is not None or (count is not None and count < 2) or not opens_files(op, ops):
             continue
         if op.kind == "FlatMap" and is_made_by_reader(op, ops):
-            edits = (Edit(kind="interleave", op=op.name, value=_reads(op, case)),)
-            yield _one_at_a_time(op, case, _reader_fix(op, case), edits)
+            reads = _reads(op, case)
+            fix = f"give it num_parallel_reads={reads or AUTOTUNE}"
+            if freeing_shuffle(op, ops) is None:
+                call = f"interleave(…, cycle_length=1, num_parallel_calls={AUTOTUNE})"
+                fix = f"call {reader_call(op, ops) or 'the reader'} for each file in an {call}, which keeps the order"
+            yield _one_at_a_time(op, case, fix, (Edit(kind="interleave", op=op.name, value=reads),))
         elif op.kind == "Interleave":
             yield _one_at_a_time(op, case, *_interleave_fix(op, case))
-
-
-def _reader_fix(op: Op, case: Case) -> str:
-    if freeing_shuffle(op, case.pipeline.ops) is None:
-        name = reader_call(op, case.pipeline.ops) or "the reader"
-        call = f"interleave(…, cycle_length=1, num_parallel_calls={AUTOTUNE})"
-        return f"call {name} for each file in an {call}, which keeps the order"
-    return f"give it num_parallel_reads={_reads(op, case) or AUTOTUNE}"
 
 
 def _interleave_fix(op: Op, case: Case) -> tuple[str, tuple[Edit, ...]]:

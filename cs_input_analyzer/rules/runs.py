@@ -110,12 +110,8 @@ def dataset_exceeds_memory(case: Case) -> Iterator[Finding]:
 
     Silent where the files fit, where no files were found, and without a plan.
     """
-    files, plan = case.pipeline.files, case.plan
-    if files is None or plan is None:
-        return
-    need = dataset_bytes_per_node(files, plan, is_sharded=case.is_sharded)
-    room = case.cluster.memory_bytes_per_node - (plan.memory_bytes_per_node or 0)
-    if need <= room:
+    plan, (need, room) = case.plan, _need_and_room(case)
+    if plan is None or case.pipeline.files is None or need <= room:
         return
     is_cold = plan.cache_state == "cold"
     basis = "the plan rests on cold reads" if is_cold else "but the plan rests on files in the cache, which training will not find"
@@ -153,7 +149,8 @@ def cold_cache(case: Case) -> Iterator[Finding]:
     yield from _own_cache(case)
     if case.plan is not None and case.plan.cache_state != "as-is":
         return
-    if any(measurement.cache_state != "as-is" for measurement in case.measurements) or not _fits(case):
+    need, room = _need_and_room(case)
+    if any(one.cache_state != "as-is" for one in case.measurements) or case.pipeline.files is None or need > room:
         return
     known = [m.page_cache_ratio for m in case.measurements if m.page_cache_ratio is not None]
     is_filling = len(known) == 1 or (len(known) > 1 and max(known) >= known[0] + FILLING_RATIO)
@@ -179,14 +176,13 @@ def _own_cache(case: Case) -> Iterator[Finding]:
     yield finding(op, message, fix, evidence, is_warning=True)
 
 
-def _fits(case: Case) -> bool:
-    """Whether a node keeps its part of the files in memory after the first pass."""
+def _need_and_room(case: Case) -> tuple[float, int]:
+    """Bytes of the files that a node reads, and those of its memory that the workers of the plan leave for them."""
     files, plan = case.pipeline.files, case.plan
-    if files is None:
-        return False
-    need = dataset_bytes_per_node(files, plan, is_sharded=case.is_sharded) if plan is not None else files.bytes
-    used = plan.memory_bytes_per_node or 0 if plan is not None else 0
-    return need <= case.cluster.memory_bytes_per_node - used
+    if files is None or plan is None:
+        return files.bytes if files is not None else 0, case.cluster.memory_bytes_per_node
+    need = dataset_bytes_per_node(files, plan, is_sharded=case.is_sharded)
+    return need, case.cluster.memory_bytes_per_node - (plan.memory_bytes_per_node or 0)
 
 
 # CPU time is counted by the scheduler's ticks, and readers run alone for a second: so far apart, neither explains the difference.
