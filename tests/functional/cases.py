@@ -136,9 +136,6 @@ def judge(case: Case, outcome: Outcome) -> None:
     case.holds(outcome)
 
 
-# --- what must hold of the outcome -------------------------------------------------------------------------------------------
-
-
 def finding(outcome: Outcome, code: str) -> dict[str, Any]:
     found = [finding for finding in outcome.run["findings"] if finding["code"] == code]
     assert found, outcome.run["findings"]

@@ -18,9 +18,6 @@ from input_functions import task_index
 Dataset = tf.data.Dataset
 
 
-# --- files -------------------------------------------------------------------------------------------------------------------
-
-
 def reads_shards(params: dict[str, Any]) -> Any:
     """One shard after the other."""
     files = Dataset.list_files(f"{params['folder']}/*.tfrecord", shuffle=False)
@@ -46,9 +43,6 @@ def shrinks(params: dict[str, Any]) -> Any:
     return records.repeat().batch(2, drop_remainder=True)
 
 
-# --- sizes -------------------------------------------------------------------------------------------------------------------
-
-
 def one_element() -> Any:
     return Dataset.from_tensors(tf.zeros([4])).batch(1, drop_remainder=True)
 
@@ -63,9 +57,6 @@ def huge_elements(params: dict[str, Any]) -> Any:
     dataset = Dataset.range(1 << 40).map(lambda x: tf.fill([count], tf.cast(x, tf.float32)))
     dataset = dataset.shuffle(params["shuffle"]) if "shuffle" in params else dataset
     return dataset.batch(1, drop_remainder=True).prefetch(tf.data.AUTOTUNE)
-
-
-# --- the system --------------------------------------------------------------------------------------------------------------
 
 
 def without_proc() -> Any:
@@ -99,9 +90,6 @@ def killed_as_second_worker() -> Any:
     counted = _counter()
     dataset = _numbers()
     return dataset if task_index() != 1 else dataset.map(lambda x: tf.ensure_shape(tf.numpy_function(die, [x], tf.int64), [8]))
-
-
-# --- blocking for ever -------------------------------------------------------------------------------------------------------
 
 
 def blocks_at_once() -> Any:

@@ -51,9 +51,6 @@ def tells_its_draws(params: dict[str, Any]) -> Any:
     return endless({})
 
 
-# --- what an input function may take and return ------------------------------------------------------------------------------
-
-
 def wants_the_impossible(params: dict[str, Any], tokenizer: Any, vocabulary: Any) -> Any:
     return endless(params)
 
@@ -68,9 +65,6 @@ def returns_tensors() -> Any:
 
 def returns_an_iterator() -> Any:
     return iter(endless({}))
-
-
-# --- data that is missing, empty, short or broken ----------------------------------------------------------------------------
 
 
 def no_file_matches() -> Any:
@@ -91,9 +85,6 @@ def ends() -> Any:
 
 def reads_records(params: dict[str, Any]) -> Any:
     return tf.data.TFRecordDataset(tf.io.gfile.glob(f"{params['folder']}/*.tfrecord")).batch(2)
-
-
-# --- functions that fail -----------------------------------------------------------------------------------------------------
 
 
 def raises() -> Any:
@@ -165,9 +156,6 @@ def prints_a_lot() -> Any:
     return endless({})
 
 
-# --- functions that start processes, or read where they should not -----------------------------------------------------------
-
-
 def forks() -> Any:
     """The child comes back from the input function too, and would go on as a second worker."""
     os.fork()
@@ -200,9 +188,6 @@ def numpy_function_and_threads() -> Any:
 
     dataset = Dataset.range(1 << 40).map(lambda x: tf.numpy_function(slow, [x], tf.int64), num_parallel_calls=4)
     return dataset.map(lambda x: tf.ensure_shape(x, [])).batch(4, drop_remainder=True).prefetch(2)
-
-
-# --- several workers ---------------------------------------------------------------------------------------------------------
 
 
 def fails_as_second_worker() -> Any:
@@ -242,9 +227,6 @@ def tells_what_it_sees(params: dict[str, Any]) -> Any:
     with open(f"{params['to']}{task_index()}.json", "w", encoding="utf-8") as file:
         json.dump(seen, file)
     return endless(params)
-
-
-# --- files of the user's -----------------------------------------------------------------------------------------------------
 
 
 def caches_in_a_file() -> Any:

@@ -74,9 +74,6 @@ def python(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-# --- the run file ------------------------------------------------------------------------------------------------------------
-
-
 def test_the_run_file_keeps_to_its_schema(first: Outcome, demanding: dict[str, Outcome], root: Path) -> None:
     schema = json.loads((root / "docs" / "run-schema.json").read_text(encoding="utf-8"))
     for outcome in (first, *demanding.values()):
@@ -120,9 +117,6 @@ def test_overrides_reach_the_workers(demanding: dict[str, Outcome]) -> None:
     assert demanding["a tenth"].run["pipeline"]["batch_size"] == 128
 
 
-# --- the same run, rendered again --------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("source", ["json", "html"])
 def test_reports_are_rendered_without_tensorflow(first: Outcome, source: str, tmp_path: Path) -> None:
     run = tmp_path / f"run.{source}"
@@ -141,9 +135,6 @@ def test_reports_are_rendered_without_tensorflow(first: Outcome, source: str, tm
     assert f"tasks_per_node: {recommendation['tasks_per_node']}" in done.stdout
     assert "csrun_wse" in done.stdout
     assert json.loads((tmp_path / "again.json").read_text())["measurements"] == first.run["measurements"]
-
-
-# --- demands -----------------------------------------------------------------------------------------------------------------
 
 
 def test_a_larger_demand_needs_more_workers(demanding: dict[str, Outcome]) -> None:
@@ -168,8 +159,6 @@ def test_a_demand_that_is_met_does_not_trip(demanding: dict[str, Outcome]) -> No
     assert demanding["a tenth"].run["verdict"] != "input_bound"
     assert demanding["a tenth"].code == 0
 
-
-# --- patience -----------------------------------------------------------------------------------------------------------------
 
 SLOW_IMPORT = """
 import sys, time
@@ -208,8 +197,6 @@ def test_an_import_that_is_slower_than_the_budget(
         assert budget["import_s"] > import_s
         assert budget["total_s"] - budget["import_s"] > 0
 
-
-# --- Python ------------------------------------------------------------------------------------------------------------------
 
 SCRIPT = """
 import json, threading

@@ -28,9 +28,6 @@ from tests.functional.running import FUNCTIONS, QUICK, Outcome, Stop, run_here
 AT_ONCE = 4  # two of the first four only wait
 
 
-# --- before anything is started ----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("target", "arguments", "says"),
     [
@@ -60,9 +57,6 @@ def test_wrong_use(
     given = ["analyze", target or f"{FUNCTIONS}:endless", *QUICK, "--full", *arguments]
     outcome = run_here(given, tmp_path, monkeypatch, capsys)
     judge(Case(name="", code=2, says=(re.escape(says),), holds=nothing_written), outcome)
-
-
-# --- runs --------------------------------------------------------------------------------------------------------------------
 
 
 def dataset_ends(outcome: Outcome) -> None:

@@ -75,7 +75,6 @@ def candidate(kind: str, op: str) -> Candidate:
 def test_a_crash_names_the_fix_that_ran_and_keeps_what_was_told(launcher: LocalLauncher, tmp_path: Path) -> None:
     candidates = (candidate("set-buffer", "map"), candidate("insert-prefetch", "map"), candidate("insert-prefetch", "map_2"))
     found = launched(launcher, tmp_path, "crashing", candidates)
-    assert found.outcomes is not None
     assert not found.outcomes.is_over
     assert found.outcomes.each[0].reason == "map is neither a prefetch nor a reader; the buffer of a shuffle decides the order"
     assert found.outcomes.running == 1
@@ -91,7 +90,6 @@ def test_a_changed_source_is_run_in_the_worker(launcher: LocalLauncher, tmp_path
     ]
     candidates = tuple(Candidate(name="CSI307", edits=(), texts=((path, text),), only_run=True) for text in texts)
     found = launched(launcher, tmp_path, "slow", candidates)
-    assert found.outcomes is not None
     runs, fails = found.outcomes.each
     assert (runs.is_proven, runs.reason) == (True, "")
     assert not fails.is_proven

@@ -270,7 +270,6 @@ def test_each_op_of_a_chain_has_the_whole_statement_and_its_comments() -> None:
     assert ops["range"].ignored == ()
     for name in ("map", "batch"):
         code = ops[name].code
-        assert code is not None
         assert [line.strip() for line in code.split("\n")] == [
             "return (",
             "files.map(lambda x: x + 1)  # csi: ignore=CSI101",
@@ -500,7 +499,6 @@ def test_files_of_every_kind_of_reader(shards: list[str]) -> None:
 
 def test_files_that_are_sharded_in_python_are_fewer_and_sizes_follow_the_paths(shards: list[str]) -> None:
     mine = graph_of(lambda: tf.data.TFRecordDataset(shards[1::2]))
-    assert mine.files is not None
     assert (mine.files.count, mine.files.bytes) == (2, 600)
     assert [size for _, size in graph.sized_files_of(tf.data.TFRecordDataset(shards[::-1]))] == [100, 200, 300, 400]
 
@@ -512,7 +510,6 @@ def test_a_vocabulary_is_no_data(shards: list[str], tmp_path: Path) -> None:
     filled = tf.lookup.TextFileInitializer(str(words), tf.string, whole, tf.int64, number)
     table = tf.lookup.StaticVocabularyTable(filled, 1)
     made = graph_of(lambda: tf.data.TFRecordDataset(shards).map(table.lookup))
-    assert made.files is not None
     assert (made.files.count, made.files.directory) == (4, os.path.dirname(shards[0]))
     assert ops_by_name(lambda: tf.data.TFRecordDataset(shards).map(table.lookup))["TFRecordDataset"].files == made.files
 
@@ -528,8 +525,6 @@ def test_each_reader_has_its_own_files(shards: list[str]) -> None:
 
     made = ops_by_name(two)
     left, right = made["TFRecordDataset"].files, made["TextLineDataset"].files
-    assert left is not None
-    assert right is not None
     assert (left.count, left.bytes) == (3, 600)
     assert (right.count, right.bytes) == (1, 400)
     assert made["zip"].files is None
@@ -545,7 +540,6 @@ def test_a_file_with_names_in_it_is_no_file_of_those_who_open_them(shards: list[
 
 def test_files_that_a_map_reads_whole_are_the_map_s(shards: list[str]) -> None:
     made = ops_by_name(lambda: Dataset.from_tensor_slices(shards).map(tf.io.read_file))["map"].files
-    assert made is not None
     assert made.count == 4
 
 

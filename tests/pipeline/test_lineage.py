@@ -66,9 +66,6 @@ def test_a_list_stays_a_list_until_something_reads(chain: str, op: str, expected
     assert reads_names_only(next(found for found in ops if found.name == op), ops) is expected
 
 
-# --- which order is nobody's ------------------------------------------------------------------------------------------------
-
-
 def test_an_order_is_random_only_without_any_seed() -> None:
     assert is_random_order(shuffle(seed=0))
     assert not is_random_order(shuffle(seed=1))

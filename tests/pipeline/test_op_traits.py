@@ -135,9 +135,6 @@ def test_bytes_of_a_sample_are_those_of_its_tensors() -> None:
         assert sample_bytes(make_graph(element_spec=unknown, batch_size=8)) is None
 
 
-# --- what TensorFlow does by itself ------------------------------------------------------------------------------------------
-
-
 def running_ops(dataset: Any) -> list[str]:
     """Names of the ops that run, after TensorFlow's own rewriting."""
     import tensorflow as tf

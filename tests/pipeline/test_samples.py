@@ -35,9 +35,6 @@ def batched(size: int = 8) -> tuple[Op, ...]:
     return (*source(), make_op("batch", kind="Batch", name="batch", inputs=("source",), parameters={"batch_size": size}))
 
 
-# --- without TensorFlow ------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("shapes", "value"),
     [
@@ -117,9 +114,6 @@ def test_sizes_in_params_are_found_at_any_depth() -> None:
 
 def test_a_count_that_varies_says_so() -> None:
     assert "as it is long" in element_sentence(SamplesPerElement(value=None, source="bucket", counted_in=0))
-
-
-# --- shapes that pipelines have ----------------------------------------------------------------------------------------------
 
 
 def table() -> list[tuple[str, Callable[[Any], Any], tuple[int | None, bool]]]:
@@ -244,11 +238,7 @@ def test_what_an_element_of_a_pipeline_holds(build: Callable[[Any], Any], wanted
     with graph.recorded_sources() as log:
         dataset = build(tf)
     found = graph.read_graph(dataset, log, target="t").samples_per_element
-    assert found is not None
     assert (found.value, found.counted_in is not None) == wanted, found
-
-
-# --- what reaches an op, which rules ask ------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -36,13 +36,11 @@ CHAIN, LONG = 5, 7
 
 def finding(line: int, after: str | None, text: str = FILE, path: str = "/data/x.py", **more: object) -> Finding:
     found = find_statement(text.replace("\r\n", "\n"), line)
-    assert found is not None
     return make_finding(source=f"{path}:{line}", before=found.code, after=after, **more)
 
 
 def code(line: int) -> str:
     found = find_statement(FILE, line)
-    assert found is not None
     return found.code
 
 
@@ -78,7 +76,6 @@ def test_fixes_with_parts_between_them_are_put_together() -> None:
     swapped = with_calls_swapped(before, "batch", "shuffle")
     both = with_argument(before, "map", "num_parallel_calls", "2")
     assert swapped is not None
-    assert both is not None
     wide = finding(CHAIN, both.replace("shuffle(9)", "shuffle(99)"))  # from the map to the shuffle
     inner = finding(CHAIN, before.replace("batch(32)", "batch(64)"))
     assert ".map(parse, num_parallel_calls=2).batch(64).shuffle(99)" in patched(wide, inner)
@@ -134,8 +131,6 @@ SEVERAL = (
 def test_the_order_of_findings_does_not_matter(findings: list[Finding], count: int) -> None:
     assert patched(*findings[:count]) == patched(*reversed(findings[:count]))
 
-
-# --- by the programs that apply patches ----------------------------------------------------------------------------------------
 
 NAMES = ["x.py", "deep/er/x.py", "a b/x y.py", "größe/数据.py", 'q"uote\\.py', "a\tb.py", "-x.py"]
 

@@ -76,7 +76,6 @@ def line_of(text: str) -> int:
 )
 def test_the_innermost_statement_is_found_with_its_comments(at: str, code: str | None, ignored: tuple[str, ...]) -> None:
     found = find_statement(FILE, line_of(at))
-    assert found is not None
     if code is not None:
         assert found.code == code
     assert found.ignored == ignored
@@ -84,7 +83,6 @@ def test_the_innermost_statement_is_found_with_its_comments(at: str, code: str |
 
 def test_a_chain_is_given_as_it_is_written() -> None:
     found = find_statement(FILE, line_of(".batch("))
-    assert found is not None
     lines = FILE.split("\n")[line_of("ds = (") - 1 : line_of("# CSI: Ignore")]
     assert found.code == "\n".join(lines).removesuffix("  # CSI: Ignore")
 
@@ -127,6 +125,5 @@ def test_a_very_long_statement_is_cut(tmp_path: Path) -> None:
     path = tmp_path / "list.py"
     path.write_text(f"ds = tf.data.Dataset.from_tensor_slices({list(range(2000))})\n")
     code, _ = code_at(f"{path}:1")
-    assert code is not None
     assert len(code) == LONGEST_CODE
     assert code.startswith("ds = tf.data.Dataset.from_tensor_slices([0, 1,")

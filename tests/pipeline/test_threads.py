@@ -98,9 +98,6 @@ def test_inside_is_deep() -> None:
     assert inside(chain[0], chain) == ()
 
 
-# --- what TensorFlow really does ----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.tf
 @pytest.mark.parametrize(("is_stateful", "tuned"), [(False, {"map"}), (True, set())])
 def test_only_a_map_without_side_effects_gets_a_parallelism(is_stateful: bool, tuned: set[str]) -> None:

@@ -113,9 +113,6 @@ def test_a_pipeline_without_readers_is_left_to_the_kernel_and_one_that_nobody_co
     assert bytes_per_sample(Reads(), 1, 5000, 0) is None
 
 
-# --- into the files --------------------------------------------------------------------------------------------------------------
-
-
 def lines_of(count: int) -> bytes:
     return b"".join(b'%d,"two\nlines",%d\n' % (10**6 + number, zlib.crc32(b"%d" % number)) for number in range(count))
 
@@ -125,7 +122,6 @@ def test_a_look_tells_records_from_lines(tmp_path: Path) -> None:
     for path in paths:
         path.write_bytes(lines_of(1000))
     look = look_into([str(path) for path in paths])
-    assert look is not None
     assert look.packed_ratio == 1
     records = sum(1 for _ in csv.reader(lines_of(1000).decode().splitlines(keepends=True)))
     assert look.line_bytes == pytest.approx(len(lines_of(1000)) / records)
@@ -136,7 +132,6 @@ def test_a_look_tells_how_far_files_are_packed(tmp_path: Path, pack: Any) -> Non
     content = lines_of(40_000)
     (tmp_path / "packed").write_bytes(pack(content))
     look = look_into([str(tmp_path / "packed")])
-    assert look is not None
     assert look.packed_ratio == pytest.approx(len(pack(content)) / len(content), rel=0.02)
     assert look.line_bytes == pytest.approx(len(pack(content)) / 40_000, rel=0.02)
 
@@ -147,5 +142,4 @@ def test_files_that_are_gone_empty_or_no_text_are_no_trouble(tmp_path: Path) -> 
     assert look_into([str(tmp_path / "gone"), str(tmp_path / "empty")]) is None
     (tmp_path / "binary").write_bytes(b"\x1f\x8b\x08" + bytes(range(256)) * 4)  # says gzip, and is none
     look = look_into([str(tmp_path / "binary"), str(tmp_path)])
-    assert look is not None
     assert look.packed_ratio == 1

@@ -88,7 +88,6 @@ def first_batch() -> Iterator[FirstBatch]:
         env={**environment(), "PYTHONPATH": ROOT, **one_thread},
     )
     assert process.stdin is not None
-    assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     stdin, stdout = process.stdin, process.stdout
 

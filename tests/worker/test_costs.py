@@ -54,9 +54,6 @@ def cpu_of(row: OpCost) -> float:
     return row.self_cpu_s_per_sample
 
 
-# --- laws --------------------------------------------------------------------------------------------------------------------
-
-
 @given(
     wall_s=walls,
     cpu_s=seconds,
@@ -101,9 +98,6 @@ def test_lost_cpus_never_raise_an_ops_share(wall_s: dict[str, float], cpu_s: flo
         assert cpu_of(row) <= cpu_of(other) * (1 + 1e-9)
 
 
-# --- wall time as CPU --------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("wall_s", "cpu_s", "evidence", "cpus", "waits"),
     [
@@ -140,9 +134,6 @@ def test_parallelism_is_what_autotune_chose_else_what_the_user_wrote() -> None:
     tuned = (TunedParameter(op="map_2", parameter="parallelism", value=3.0),)
     profile = profiled({"map": 1.0, "map_2": 1.0}, 4.0, ops=ops, tuned=tuned)
     assert [row.parallelism for row in profile.ops] == [8.0, 3.0, None]
-
-
-# --- ops whose cost stands elsewhere -----------------------------------------------------------------------------------------
 
 
 def test_every_op_has_a_row_with_its_line() -> None:
@@ -212,8 +203,6 @@ def test_what_a_maps_function_iterates_itself_is_part_of_the_map() -> None:
     assert (rows["map"].merged_into, rows["reduce"].merged_into) == ("map_2", "map_2")
     assert RUNTIME in rows
 
-
-# --- one thread that is the limit --------------------------------------------------------------------------------------------
 
 READS = op("read", "TFRecord")
 SERIAL = (READS, op("map", "Map", "read"), op("batch", "Batch", "map"), op("prefetch", "Prefetch", "batch"))

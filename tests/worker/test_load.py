@@ -262,9 +262,6 @@ def test_bad_overrides(tmp_path: Path, override: str) -> None:
         load_params(str(file), (override,))
 
 
-# --- params as code bases use them -----------------------------------------------------------------------------------------------
-
-
 def test_params_are_a_dictionary_and_attributes() -> None:
     given = {"batch_size": 8, "train_input": {"shuffle": True, "files": [{"path": "a"}]}, "items": 3}
     params = called(lambda params: params, given)

@@ -53,9 +53,6 @@ def sampled(dataset: Any, batches: int, counted_in: int | None = None) -> Any:
     return sampling_loop(dataset.element_spec, counted_in=counted_in)(iter(dataset), batches)
 
 
-# --- stamps against a clock outside the graph --------------------------------------------------------------------------------
-
-
 def test_stamps_agree_with_a_clock_outside_the_graph() -> None:
     made_s: list[tuple[float, float]] = []
     one_by_one = tf.data.Options()  # TensorFlow would put a prefetch behind the map, which begins the next element by itself
@@ -101,9 +98,6 @@ def test_the_loop_consumes_exactly_what_it_stamps() -> None:
 
 def test_the_harness_knows_its_own_cost() -> None:
     assert 0 < harness_us_per_batch(200) < 1e5
-
-
-# --- the end, and errors -----------------------------------------------------------------------------------------------------
 
 
 def test_the_end_keeps_the_stamps_before_it() -> None:
@@ -152,9 +146,6 @@ def test_an_error_of_the_users_function_is_an_error_and_not_the_end() -> None:
     assert len(chunk.stamps_s) == 4
     assert not chunk.ended
     assert isinstance(chunk.error, tf.errors.InvalidArgumentError)
-
-
-# --- counting samples --------------------------------------------------------------------------------------------------------
 
 
 def growing() -> Any:
@@ -211,9 +202,6 @@ def test_a_first_dimension_that_cannot_be_the_batch_is_not_counted(shape: list[i
     assert found.value == 8
 
 
-# --- bytes -------------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("make", "size"),
     [
@@ -228,9 +216,6 @@ def test_a_first_dimension_that_cannot_be_the_batch_is_not_counted(shape: list[i
 )
 def test_bytes_of_an_element(make: Callable[[], Any], size: int) -> None:
     assert bytes_of(make()) == size
-
-
-# --- short passes ------------------------------------------------------------------------------------------------------------
 
 
 def test_short_passes_are_written_together_and_nothing_of_them_is_lost(tmp_path: Path) -> None:
