@@ -131,9 +131,6 @@ def _sizes_under(value: object) -> Iterator[int]:
             yield from _sizes_under(part)
 
 
-# --- the walk from the sources to the output -----------------------------------------------------------------------------------
-
-
 def _leaving(ops: Sequence[Op]) -> _Element:
     """What is known of the elements of the op that the consumer reads."""
     read = {name for op in ops for name in op.inputs}
@@ -236,9 +233,6 @@ def _whole(value: object) -> int | None:
 def _product(batches: Sequence[_Batch]) -> int | None:
     sizes = [one.size for one in batches]
     return math.prod(size for size in sizes if size is not None) if None not in sizes else None
-
-
-# --- what that says of one element ---------------------------------------------------------------------------------------------
 
 
 def _of_batches(batches: tuple[_Batch, ...], spec: Sequence[Component]) -> SamplesPerElement:

@@ -35,7 +35,9 @@ def is_serial(op: Op, ops: Sequence[Op]) -> bool:
 
 def segments(ops: Sequence[Op]) -> tuple[tuple[Op, ...], ...]:
     """Runs of serial ops that one thread walks through, each in the order of the pipeline."""
-    asked_by = _asked_by(ops)
+    by_name = {op.name: op for op in ops}
+    # Who asks an op for its elements: the op that reads it; for the result of a function, the op that holds the function.
+    asked_by = {op.name: by_name[op.within] for op in ops if op.within in by_name} | {name: op for op in ops for name in op.inputs}
     found: dict[str, list[Op]] = {}
     for op in ops:
         if op.kind in THREADED or op.kind in IDLE or (op.within is not None and not is_serial(op, ops)):
@@ -82,13 +84,6 @@ def may_wait_in_pool(ops: Sequence[Op]) -> bool:
 def costliest(members: Sequence[Op], seconds: Mapping[str, float]) -> Op:
     """The one that takes most of the time."""
     return max(members, key=lambda op: seconds.get(op.name, 0.0))
-
-
-def _asked_by(ops: Sequence[Op]) -> dict[str, Op]:
-    """Who asks an op for its elements: the op that reads it; for the result of a function, the op that holds the function."""
-    by_name = {op.name: op for op in ops}
-    askers = {name: op for op in ops for name in op.inputs}
-    return {op.name: by_name[op.within] for op in ops if op.within in by_name} | askers
 
 
 def _thread_of(op: Op, asked_by: Mapping[str, Op]) -> str:

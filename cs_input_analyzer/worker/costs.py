@@ -83,7 +83,7 @@ def profile_of(given: CostEvidence) -> Profile:
     parallelism = {value.op: value.value for value in given.tuned if value.parameter == "parallelism"}
     running = as_run(given.ops, parallelism)
     rows = [
-        _row(op, op_as_run, running, given, (cpus, marginal, held_by), parallelism.get(op.name) or _fixed_parallelism(op))
+        _row(op, op_as_run, running, given, (cpus, marginal, held_by), parallelism.get(op.name))
         for op, op_as_run in zip(given.ops, running, strict=True)
         if op.kind != "Options"
     ]
@@ -143,6 +143,9 @@ def _shares(given: CostEvidence) -> _Shares:
 
 def _row(op: Op, op_as_run: Op, running: Sequence[Op], given: CostEvidence, shares: _Shares, parallelism: float | None) -> OpCost:
     cpus, marginal, held_by = shares
+    fixed = op.parameters.get("num_parallel_calls")
+    if not parallelism and isinstance(fixed, int | float) and not isinstance(fixed, bool):
+        parallelism = float(fixed)
     seen, cpu_s = given.spent.get(op.name, _NOT_SEEN), cpus.get(op.name)
     return OpCost(
         name=op.name,
@@ -224,8 +227,3 @@ def _can_block(op: Op, cached_ratio: float | None) -> bool:
     reads = op.kind in READERS or READ_FILE in op.function_ops
     reads_storage = reads and (cached_ratio is None or cached_ratio < CACHED_RATIO)
     return reads_storage or any(called in PYTHON_OPS for called in op.function_ops)
-
-
-def _fixed_parallelism(op: Op) -> float | None:
-    value = op.parameters.get("num_parallel_calls")
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

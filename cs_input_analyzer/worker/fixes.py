@@ -214,7 +214,9 @@ class _Trial:
             return
         self._keep(kept, self.timed[kept[0]], self.gains[kept[0]], self.verified[kept[0]])
         before = self.proven[kept[0]]
-        rest = [index for index in ranked if index not in kept and not self._is_beyond(index)]
+        rest = [
+            index for index in ranked if index not in kept and not is_beyond(self.gains[index], self.candidates[index].most_gain)
+        ]
         for position, index in enumerate(rest):
             left_s = until_s - self.clock()
             if left_s < LEAST_TOGETHER_S:
@@ -252,9 +254,6 @@ class _Trial:
 
     def _is_gain(self, index: int) -> bool:
         return is_gain(self.gains[index], self.candidates[index].most_gain)
-
-    def _is_beyond(self, index: int) -> bool:
-        return is_beyond(self.gains[index], self.candidates[index].most_gain)
 
     def _rounds(
         self, datasets: Mapping[Any, Any], seconds: float, over: Any, most: Mapping[Any, float | None] | None = None

@@ -108,17 +108,12 @@ def _become_worker(
         os.close(descriptor)
     os.environ["TMPDIR"] = wanted["folder"]
     tempfile.tempdir = None
-    _draw_anew()
-    not_isolated = isolation.why_not(Path(wanted["folder"])) if wanted["isolated"] else None
-    worker.run(wanted["folder"], wanted["cpus"], server_pid, inherited, not_isolated=not_isolated)
-
-
-def _draw_anew() -> None:
-    """Forked processes would all draw the same numbers. Hashing of strings stays alike, which only sets and dicts' order shows."""
     import numpy as np
 
-    random.seed()
+    random.seed()  # else all would draw the same numbers; hashing of strings stays alike, which only sets and dicts' order shows
     np.random.seed()
+    not_isolated = isolation.why_not(Path(wanted["folder"])) if wanted["isolated"] else None
+    worker.run(wanted["folder"], wanted["cpus"], server_pid, inherited, not_isolated=not_isolated)
 
 
 def _tell(parent: socket.socket, **message: Any) -> None:

@@ -142,7 +142,8 @@ def _built(found: object, call: Call, uses: list[ContextUse]) -> Any:
             result = result[call.mode]
         elif callable(result) and not isinstance(result, tf.Tensor):
             arguments = bind_arguments(result, call)
-            uses += _uses_of_context(arguments)
+            taken = [name for name in CONTEXT_NAMES if name in arguments.signature.parameters]
+            uses += ["given" if name in arguments.arguments else "left" for name in taken]
             result = result(*arguments.args, **arguments.kwargs)
         else:
             _refuse(result)
@@ -178,11 +179,6 @@ def bind_arguments(function: Callable[..., object], call: Call) -> inspect.Bound
     # BoundArguments lists positional ones in signature order only when its dict is in that order.
     arguments.arguments = {name: chosen[name] for name in signature.parameters if name in chosen}
     return arguments
-
-
-def _uses_of_context(arguments: inspect.BoundArguments) -> list[ContextUse]:
-    """Of the input contexts that the function takes: whether each is given, or left at its default."""
-    return ["given" if name in arguments.arguments else "left" for name in CONTEXT_NAMES if name in arguments.signature.parameters]
 
 
 _LEAVE: Any = object()

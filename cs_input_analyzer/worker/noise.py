@@ -23,13 +23,14 @@ GROWTH_WINDOW_S = 60.0
 def noise_of(journal: Journal, begin: Counters, end: Counters) -> Noise:
     """Waiting and theft between two readings, and the reference loop's speed after the run over that before it."""
     pressure = grown_ratio(begin.host_pressure_s, end.host_pressure_s, begin.at_s, end.at_s)
+    runs = [Reference(cpu_s=event["cpu_s"], wall_s=event["wall_s"]) for event in journal.events if event["event"] == "reference"]
     queued = grown_ratio(begin.queued_s, end.queued_s, begin.run_s, end.run_s)
     preempted = grown_ratio(begin.preempted_switches, end.preempted_switches, begin.switches, end.switches)
     return Noise(
         run_queue_wait_ratio=queued,
         steal_ratio=grown_ratio(begin.host_steal_s, end.host_steal_s, begin.host_cpu_s, end.host_cpu_s),
         pressure_ratio=min(1.0, pressure) if pressure is not None else None,  # read a moment before the time is
-        reference_ratio=_reference_ratio(journal),
+        reference_ratio=speed_ratio(runs[0], runs[-1]) if len(runs) > 1 else None,
         preempted_ratio=queued * preempted if queued is not None and preempted is not None else None,
     )
 
@@ -91,8 +92,3 @@ def rss_growth_bytes_per_min(journal: Journal, window: Window) -> float | None:
     points = [(c.at_s, float(c.rss_bytes)) for c in inside if c.at_s is not None and c.rss_bytes is not None]
     slope = theil_sen(np.array([at_s for at_s, _ in points]), np.array([rss for _, rss in points]))
     return slope * 60.0 if slope is not None else None
-
-
-def _reference_ratio(journal: Journal) -> float | None:
-    runs = [Reference(cpu_s=event["cpu_s"], wall_s=event["wall_s"]) for event in journal.events if event["event"] == "reference"]
-    return speed_ratio(runs[0], runs[-1]) if len(runs) > 1 else None

@@ -67,14 +67,6 @@ def _users_modules(changed: Mapping[str, str]) -> list[str]:
     files = {name: str(file) for name, module in list(sys.modules.items()) if (file := getattr(module, "__file__", None))}
     packages = {name.partition(".")[0] for name, file in files.items() if os.path.realpath(file) in changed}
     compiled = {name.partition(".")[0] for name, file in files.items() if not file.endswith(".py")}
-    stay = compiled | _NOT_THE_USERS
-    return [
-        name
-        for name, file in files.items()
-        if (top := name.partition(".")[0]) in packages or (top not in stay and not _is_in_a_library(file))
-    ]
-
-
-def _is_in_a_library(file: str) -> bool:
-    path = Path(file)
-    return is_installed(file) or path.is_relative_to(sysconfig.get_path("stdlib"))
+    stay, stdlib = compiled | _NOT_THE_USERS, sysconfig.get_path("stdlib")
+    own = {name for name, file in files.items() if not is_installed(file) and not Path(file).is_relative_to(stdlib)}
+    return [name for name in files if (top := name.partition(".")[0]) in packages or (top not in stay and name in own)]

@@ -80,7 +80,10 @@ def _work(journal: JournalWriter, orders: TextIO, folder: Path, began_s: float, 
         import_s = inherited.import_s if inherited else time.monotonic() - began_s
         journal.event("imported", import_s=import_s, tensorflow_version=tf.__version__)
         if inherited:
-            _allow_threads()
+            import threadpoolctl
+
+            # As many threads for BLAS as a process that loads it here would have; the fork server held it to one.
+            threadpoolctl.threadpool_limits(len(os.sched_getaffinity(0)))
         follow_orders(journal, orders, folder, inherited.shared_bytes if inherited else 0)
         return 0
     except JournalError:
@@ -123,13 +126,6 @@ def hide_stdin() -> None:
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
-
-
-def _allow_threads() -> None:
-    """As many threads for BLAS as there are CPUs, as a process that loads it here would have; the fork server held it to one."""
-    import threadpoolctl
-
-    threadpoolctl.threadpool_limits(len(os.sched_getaffinity(0)))
 
 
 def die_with(parent_pid: int) -> None:

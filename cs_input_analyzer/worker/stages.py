@@ -47,7 +47,9 @@ def follow_orders(journal: JournalWriter, orders: TextIO, folder: Path, inherite
     if not line:  # the parent needs this worker no more
         return
     order, stood_in = Order.from_line(line), list[str]()
-    with capture.standing_in(_stand_ins_of(order), stood_in.append):  # until the end: what is sampled may import, too
+    # Packages to stand in for where they are not installed: those that the user names, and what the script's Python has.
+    pythons = capture.parse_script(order.target).stand_ins if capture.is_script(order.target) else ()
+    with capture.standing_in((*order.stand_ins, *pythons), stood_in.append):  # until the end: what is sampled may import, too
         built = _build(journal, order, folder, stood_in)
         if built is not None and _measure(journal, orders, order, built, inherited_shared_bytes):
             _measure_more(journal, order, built, folder)
@@ -167,11 +169,6 @@ def _found(order: Order) -> Any:
         if capture.is_script(order.target):
             return capture.captured(order.target)
         return load.find_object(load.parse_target(order.target))
-
-
-def _stand_ins_of(order: Order) -> tuple[str, ...]:
-    """Packages to stand in for where they are not installed: those that the user names, and what the script's Python has."""
-    return (*order.stand_ins, *(capture.parse_script(order.target).stand_ins if capture.is_script(order.target) else ()))
 
 
 def _call_of(order: Order) -> load.Call:

@@ -93,7 +93,8 @@ def _put_filter_first(work: Work, body: Body, map_: Any, filter_: Any) -> None:
     given = elements_before(body, map_)
     functions = work.text.functions
     mapped, predicate = (functions[functions_of(node)[0]] for node in (map_, filter_))
-    passed, used = _passed_on(mapped), _names_used(predicate)
+    passed = _passed_on(mapped)
+    used = {node_name(tensor) for node in predicate.node_def for tensor in node.input} | set(map(node_name, predicate.ret.values()))
     count = len(mapped.signature.output_arg)
     renamed: dict[str, str] = {}
     for position, argument in enumerate(predicate.signature.input_arg[:count]):
@@ -132,11 +133,6 @@ def _passed_on(function: Any) -> dict[int, int]:
         if name not in nodes and name in arguments:
             found[position] = arguments.index(name)
     return found
-
-
-def _names_used(function: Any) -> set[str]:
-    given = [tensor for node in function.node_def for tensor in node.input]
-    return {node_name(tensor) for tensor in (*given, *function.ret.values())}
 
 
 def _renamed(tensor: str, names: Mapping[str, str]) -> str:

@@ -126,9 +126,6 @@ def exchange(body: Body, first: Any, second: Any) -> None:
     first.input[0] = body.tensor(second.name)
 
 
-# --- preconditions -----------------------------------------------------------------------------------------------------------
-
-
 def refuse_state(work: Work, op: str, node: Any, what: str) -> None:
     state = traits.state_in(traits.user_nodes(work.text, node))
     if state is not None:

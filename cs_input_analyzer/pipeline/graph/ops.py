@@ -140,7 +140,9 @@ class _Reader:
                 self.datasets |= {(scope, node_name(tensor)) for tensor in tensors}
 
     def _add(self, node: Any, nodes: Mapping[str, Any], upstream: list[str], scope: _Scope) -> str:
-        name = self._fresh_name(node.op)
+        method = method_of(kind_of(node.op))
+        self.counts[method] = self.counts.get(method, 0) + 1
+        name = method if self.counts[method] == 1 else f"{method}_{self.counts[method]}"
         functions = self._functions_of(node)
         for function in functions:
             self._read_function(function, name)
@@ -166,11 +168,6 @@ class _Reader:
             )
         )
         return name
-
-    def _fresh_name(self, op: str) -> str:
-        method = method_of(kind_of(op))
-        self.counts[method] = self.counts.get(method, 0) + 1
-        return method if self.counts[method] == 1 else f"{method}_{self.counts[method]}"
 
     def _source_of(self, node: Any, scope: _Scope) -> Source | None:
         number = number_in_metadata(node)

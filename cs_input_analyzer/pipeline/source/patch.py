@@ -148,9 +148,6 @@ def _parses(text: str) -> bool:
     return True
 
 
-# --- as a diff ---------------------------------------------------------------------------------------------------------------
-
-
 def unified_diff(files: Sequence[FilePatch], root: PurePath) -> str:
     """The patch as text, for `patch -p0` in the folder `root` as for `git apply` there. Raises ValueError where a file is
     not below it."""

@@ -65,8 +65,6 @@ class _EntryPoints:
         setattr(owner, name, new)
         self._stack.callback(*((delattr, owner, name) if old is missing else (setattr, owner, name, old)))
 
-    # --- modules that are patched once they are loaded -------------------------------------------------------------------
-
     def is_patched_on_import(self, name: str) -> bool:
         is_estimators = is_vendors(name) and name.rpartition(".")[2].startswith(_ESTIMATORS)
         return name in _KERAS or is_estimators
@@ -77,8 +75,6 @@ class _EntryPoints:
             self._keras(getattr(module, _KERAS[name]))
         elif not isinstance(module, StandIn):
             self._estimators(module)
-
-    # --- Estimators ------------------------------------------------------------------------------------------------------
 
     def estimator_called(self, estimator: Any, call: str, input_fn: Any, mode: Mode) -> None:
         kind: Any = "train" if call in ("train", "compile") and mode == "train" else "predict" if call == "predict" else "evaluate"
@@ -96,8 +92,6 @@ class _EntryPoints:
                     self._replace(value, call, estimators.reporting(call))
             elif name == "train_and_evaluate" and callable(value):
                 self._replace(module, name, estimators.train_and_evaluate)
-
-    # --- Keras -----------------------------------------------------------------------------------------------------------
 
     def _keras(self, model: Any) -> None:
         def reporting(name: str, kind: Any, mode: Mode) -> Callable[..., Any]:
@@ -120,15 +114,14 @@ class _EntryPoints:
         for name, kind in {"fit": "fit", "train_on_batch": "fit", "evaluate": "evaluate", "predict": "predict"}.items():
             self._replace(model, name, reporting(name, kind, "train" if kind == "fit" else "eval"))
 
-    # --- TensorFlow ------------------------------------------------------------------------------------------------------
-
     def patch_tensorflow(self) -> None:
         from tensorflow.python.client import session
         from tensorflow.python.data.ops import dataset_ops
         from tensorflow.python.eager import backprop
 
         self.patch_one_shot_iterators()
-        self._loops(dataset_ops.DatasetV2)
+        for name in ("__iter__", "as_numpy_iterator"):
+            self._replace(dataset_ops.DatasetV2, name, self._iteration(getattr(dataset_ops.DatasetV2, name)))
         self._autograph()
         self._strategies()
         self._guarded(session.BaseSession, ("run", "make_callable"), "run a step of a session")
@@ -157,10 +150,6 @@ class _EntryPoints:
                 return NoData(self._interceptor, dataset) if tf.executing_eagerly() else original(dataset, *args, **kwargs)
 
             self._replace(dataset_ops.DatasetV1, name, make)
-
-    def _loops(self, dataset_class: Any) -> None:
-        for name in ("__iter__", "as_numpy_iterator"):
-            self._replace(dataset_class, name, self._iteration(getattr(dataset_class, name)))
 
     def _iteration(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
         def iterate(dataset: Any) -> Any:
@@ -221,8 +210,6 @@ class _EntryPoints:
         for name in ("CollectiveAllReduceStrategy", "CollectiveAllReduceStrategyV1"):
             strategy = getattr(collective_all_reduce_strategy, name)
             self._replace(strategy, "__init__", _alone(strategy.__init__))
-
-    # --- what is taken ---------------------------------------------------------------------------------------------------
 
     def _taken(self, subject: Any) -> Taken | str:
         """What can be analyzed of what a call was given, or why nothing can."""

@@ -93,7 +93,9 @@ class _StandInFinder(MetaPathFinder, Loader):
         self._made: dict[str, Any] = {}
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> Any:
-        importer = _importer(sys._getframe(1))
+        importer: FrameType | None = sys._getframe(1)  # of the code that imports, or asks whether it could
+        while importer is not None and importer.f_globals.get("__name__") in _IMPORTING:
+            importer = importer.f_back
         return importlib.machinery.ModuleSpec(name, self, is_package=True) if self._stands_in(name, importer) else None
 
     def _stands_in(self, name: str, importer: FrameType | None) -> bool:
@@ -131,13 +133,6 @@ class _StandInFinder(MetaPathFinder, Loader):
             holder = sys.modules.get(parent)
             if holder is not None and vars(holder).get(last) is made:
                 delattr(holder, last)
-
-
-def _importer(frame: FrameType | None) -> FrameType | None:
-    """The frame of the code that imports, or asks whether it could."""
-    while frame is not None and frame.f_globals.get("__name__") in _IMPORTING:
-        frame = frame.f_back
-    return frame
 
 
 class _PatchingFinder(MetaPathFinder):

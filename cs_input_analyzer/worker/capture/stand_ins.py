@@ -93,8 +93,6 @@ class Blank(metaclass=_HasEveryAttribute):
     def __format__(self, how: str) -> str:
         return str(self)
 
-    # --- a value that is asked for ---------------------------------------------------------------------------------------
-
     def __iter__(self) -> Iterator[Any]:
         caller = sys._getframe(1)
         is_loop = dis.opname[caller.f_code.co_code[caller.f_lasti]] == "GET_ITER"
