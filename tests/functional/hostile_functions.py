@@ -24,11 +24,6 @@ def reads_shards(params: dict[str, Any]) -> Any:
     return files.interleave(tf.data.TFRecordDataset, cycle_length=1).repeat().batch(2, drop_remainder=True)
 
 
-def own_shard(params: dict[str, Any]) -> Any:
-    """Each worker reads the shard of its number, round and round."""
-    return tf.data.TFRecordDataset(f"{params['folder']}/part-{task_index()}.tfrecord").repeat().batch(2, drop_remainder=True)
-
-
 def shrinks(params: dict[str, Any]) -> Any:
     """Another program rewrites the file when the reader has got some way into it; the cut goes through a record."""
     path = f"{params['folder']}/part-0.tfrecord"
@@ -90,10 +85,6 @@ def killed_as_second_worker() -> Any:
     counted = _counter()
     dataset = _numbers()
     return dataset if task_index() != 1 else dataset.map(lambda x: tf.ensure_shape(tf.numpy_function(die, [x], tf.int64), [8]))
-
-
-def blocks_at_once() -> Any:
-    return _generated(0)
 
 
 def blocks_later() -> Any:

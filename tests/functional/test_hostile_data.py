@@ -142,11 +142,6 @@ def second_killed(outcome: Outcome) -> None:
     assert "worker 1" in outcome.out
 
 
-def second_forbidden(outcome: Outcome) -> None:
-    denied = "Permission denied"
-    two_workers(outcome, "lost", rf"part-1\.tfrecord; {denied}", f"worker 1 of layout 1x2x1 .*{denied}")
-
-
 def hostile(name: str, function: str, code: int, *arguments: str, **others: Any) -> Case:
     return Case(name=name, file=FUNCTIONS, function=function, code=code, arguments=arguments, **others)
 
@@ -171,15 +166,6 @@ CASES = (
         prepare=records(3000, forbidden=0),
         within=obeying_modes,
         says=(r"part-0\.tfrecord; Permission denied",),
-    ),
-    hostile(
-        "one worker's shard forbidden",
-        "own_shard",
-        0,
-        *(*TWO_WORKERS, *DATA),
-        prepare=records(3000, files=2, forbidden=1),
-        within=obeying_modes,
-        holds=second_forbidden,
     ),
     hostile("a file shrinks", "shrinks", 0, *DATA, prepare=records(5000), holds=shrunk),
     hostile("no /proc", "without_proc", 0, holds=without_what_proc_shows),
@@ -216,13 +202,6 @@ CASES = (
         3,
         *("--set", "megabytes=300", "--set", "shuffle=100", "--worker-memory", "2GB"),
         says=("the worker was lost: ended while waiting for the first batch: it used more memory than allowed",),
-    ),
-    hostile(
-        "blocks at once",
-        "blocks_at_once",
-        3,
-        *("--max-seconds", "8"),
-        says=("hung: a worker was ended by us at its deadline while waiting for the first batch; --max-seconds is 8",),
     ),
     hostile("blocks later", "blocks_later", 0, *("--max-seconds", "20"), holds=kept_until_it_blocked),
     hostile("the second worker blocks", "blocks_as_second_worker", 0, *(*TWO_WORKERS, "--max-seconds", "25"), holds=second_blocks),

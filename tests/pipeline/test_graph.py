@@ -134,16 +134,6 @@ def test_datasets_inside_a_tf_function_and_a_condition_are_seen() -> None:
     assert sorted(op.kind for op in ops.values() if op.within == "flat_map") == ["Range", "Range", "Shuffle", "Take"]
 
 
-def test_a_users_folder_called_tensorflow_is_the_users(tmp_path: Path) -> None:
-    folder = tmp_path / "tensorflow" / "keras"
-    folder.mkdir(parents=True)
-    file = folder / "data.py"
-    file.write_text("import tensorflow as tf\n\ndef build():\n    return tf.data.Dataset.range(3)\n")
-    scope: dict[str, Any] = {}
-    exec(compile(file.read_text(), str(file), "exec"), scope)
-    assert graph_of(scope["build"]).ops[0].source == f"{file}:4"
-
-
 def test_ops_without_metadata_have_their_lines_at_the_top_and_inside_of_functions(tmp_path: Path) -> None:
     file = tmp_path / "a.csv"
     file.write_text("1\n2\n")
@@ -278,19 +268,6 @@ def test_each_op_of_a_chain_has_the_whole_statement_and_its_comments() -> None:
             ")",
         ]
         assert ops[name].ignored == ("CSI101",)
-
-
-def test_ops_inside_functions_have_theirs() -> None:
-    def build() -> Any:
-        def inner(number: Any) -> Any:
-            return tf.data.Dataset.range(number).repeat(2)  # csi: ignore
-
-        return tf.data.Dataset.range(4).interleave(inner, cycle_length=2)
-
-    ops = ops_by_name(build)
-    assert ops["repeat"].ignored == ("CSI",)
-    assert (ops["repeat"].code or "").strip() == "return tf.data.Dataset.range(number).repeat(2)"
-    assert ops["interleave"].ignored == ()
 
 
 def test_code_that_no_file_holds_is_none() -> None:
@@ -453,13 +430,9 @@ def test_ops_of_a_function_are_counted_with_those_of_functions_that_it_calls() -
 
     ops = ops_by_name(lambda: Dataset.range(5).map(lambda x: twice(x) - tf.constant(1, tf.int64)).batch(2))
     assert ops["map"].function_op_count == 4  # the call, and Mul, AddV2, Sub
-    assert ops["batch"].function_op_count == 0
-
-
-def test_function_ops_name_what_the_users_function_calls() -> None:
-    ops = ops_by_name(lambda: Dataset.range(3).map(lambda x: tf.numpy_function(lambda y: y, [x], tf.int64) + 1))
-    assert {"PyFunc", "AddV2"} <= set(ops["map"].function_ops)
+    assert {"Mul", "AddV2"} <= set(ops["map"].function_ops)
     assert "Const" not in ops["map"].function_ops
+    assert ops["batch"].function_op_count == 0
 
 
 # --- files -------------------------------------------------------------------------------------------------------------------
@@ -495,12 +468,6 @@ def test_files_of_every_kind_of_reader(shards: list[str]) -> None:
         assert files is not None, name
         assert (files.count, files.bytes, files.smallest_bytes, files.largest_bytes) == (4, 1000, 100, 400), name
         assert files.directory == folder, name
-
-
-def test_files_that_are_sharded_in_python_are_fewer_and_sizes_follow_the_paths(shards: list[str]) -> None:
-    mine = graph_of(lambda: tf.data.TFRecordDataset(shards[1::2]))
-    assert (mine.files.count, mine.files.bytes) == (2, 600)
-    assert [size for _, size in graph.sized_files_of(tf.data.TFRecordDataset(shards[::-1]))] == [100, 200, 300, 400]
 
 
 def test_a_vocabulary_is_no_data(shards: list[str], tmp_path: Path) -> None:

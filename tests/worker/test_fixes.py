@@ -10,8 +10,7 @@ import pytest
 from cs_input_analyzer.records import Edit, Estimate
 from cs_input_analyzer.worker.equality import Proof
 from cs_input_analyzer.worker.fixes import Outcome, outcomes_of, try_fixes
-from cs_input_analyzer.worker.gains import is_gain
-from cs_input_analyzer.worker.journal import Candidate, Order
+from cs_input_analyzer.worker.journal import Candidate
 
 GAIN = {"estimate": 1.5, "low": 1.2, "high": 1.9, "count": 5}
 STORY: list[dict[str, Any]] = [
@@ -47,22 +46,6 @@ def test_a_story_that_breaks_off_keeps_what_was_told_and_names_who_ran(length: i
     assert (told.each[0].gain is not None) == (length >= 10)
 
 
-def make_order(**overrides: Any) -> Order:
-    what = {"target": "a.py:f", "pickled": None, "params_json": None, "mode": "train", "num_workers": 1, "worker_index": 0}
-    how = {"tf_config": "{}", "batch_size": None, "target_error_ratio": 0.02, "min_window_s": 1.0, "max_window_s": 2.0}
-    fields: dict[str, Any] = {**what, **how, "want_graph": True, "want_costs": True}
-    return Order(**{**fields, **overrides})
-
-
-def test_an_order_carries_candidates() -> None:
-    candidates = (
-        Candidate(name="CSI101", edits=(Edit(kind="parallelize", op="map"), Edit(kind="set-buffer", op="prefetch", value=2))),
-    )
-    order = make_order(candidates=candidates, fixes_s=9.5)
-    assert Order.from_line(order.to_line()) == order
-    assert Order.from_line(make_order().to_line()).candidates == ()
-
-
 def candidate(*edits: tuple[Any, str, int | None]) -> Candidate:
     return Candidate(name="X", edits=tuple(Edit(kind=kind, op=op, value=value) for kind, op, value in edits))
 
@@ -95,17 +78,6 @@ def test_a_slow_map_is_cached_and_the_rest_is_refused_by_name() -> None:
     assert "is repeated" in told.each[1].reason
     assert told.each[3].reason == "map has no cycle length"
     assert told.elements > 0
-
-
-@pytest.mark.tf
-def test_a_fix_that_does_nothing_is_not_kept() -> None:
-    tf = pytest.importorskip("tensorflow")
-    dataset = tf.data.Dataset.range(100).repeat().batch(10).prefetch(2)
-    nothing = candidate(("use-private-threads", "batch", 2), ("set-buffer", "prefetch", 3))
-    told = tried(dataset, nothing)
-    assert told.each[0].is_proven
-    assert told.each[0].gain is not None
-    assert told.kept == ((0,) if is_gain(told.each[0].gain) else ())
 
 
 @pytest.mark.tf

@@ -43,12 +43,6 @@ def test_a_constant_factor_is_found_whatever_the_host_does(factor: float, below:
     assert gain.high - gain.low == pytest.approx(0, abs=1e-6)
 
 
-def test_one_pair_has_no_interval() -> None:
-    assert paired_ratio([2.0], [1.0]) is None
-    assert paired_ratio([], []) is None
-    assert not is_gain(None)
-
-
 def test_the_interval_covers_the_truth_as_often_as_it_says() -> None:
     draw = random.Random(5)
     hits = 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -11,13 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cs_input_analyzer.records import RUNTIME, Layout, Op
-from cs_input_analyzer.worker.costs import CostEvidence, profile_of
+from cs_input_analyzer.records import Op
 from cs_input_analyzer.worker.matching import match_nodes
 from cs_input_analyzer.worker.meter import CostMeter
 from tests.builders import make_graph
 from tests.worker.ops import CHAIN, op
-from tests.worker.test_costs import costed, cpu_of, spent
 
 
 def model(*nodes: tuple[str, list[int]] | str) -> Any:
@@ -218,25 +215,6 @@ AUTOTUNE = -1
 def test_the_heavy_op_has_the_largest_cost(build: Callable[[Any], Any], owner: str) -> None:
     walls = walls_of(metered(build))
     assert max(walls, key=lambda name: walls[name]) == owner
-
-
-@pytest.mark.tf
-def test_a_real_profile_adds_up_to_the_process_cpu() -> None:
-    def cpu_s() -> float:
-        usage = resource.getrusage(resource.RUSAGE_SELF)
-        return usage.ru_utime + usage.ru_stime
-
-    before_s = cpu_s()
-    meter = metered(lambda D: D.range(10**6).map(light).map(heavy).batch(4))
-    cpu = cpu_s() - before_s
-    evidence = CostEvidence(
-        layout=Layout.parse("1x1x1"), ops=meter.ops, spent=spent(walls_of(meter)), cpu_s_per_sample=cpu, tuned=meter.parameters()
-    )
-    profile = profile_of(evidence)
-    assert sum(map(cpu_of, costed(profile))) == pytest.approx(cpu, rel=1e-9)
-    rows = {row.name: row for row in profile.ops}
-    assert rows.keys() == {"range", "map", "map_2", "batch", RUNTIME}
-    assert rows["map_2"].source.startswith(__file__)
 
 
 @pytest.mark.tf

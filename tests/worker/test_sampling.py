@@ -74,15 +74,6 @@ def test_stamps_agree_with_a_clock_outside_the_graph() -> None:
         assert ready_s - CLOCK_GRAIN_S <= stamp_s <= next_s + CLOCK_GRAIN_S
 
 
-def test_chunks_follow_each_other_in_order() -> None:
-    dataset = Dataset.range(10).repeat()
-    loop = sampling_loop(dataset.element_spec)
-    iterator = iter(dataset)
-    stamps = np.concatenate([loop(iterator, count).stamps_s for count in (1, 7, 500, 3)])
-    assert len(stamps) == 511
-    assert np.all(np.diff(stamps) >= 0)
-
-
 def test_one_call_takes_at_most_what_its_memory_holds() -> None:
     chunk = sampled(Dataset.from_tensors(0).repeat(), CAPACITY + 5)
     assert len(chunk.stamps_s) == CAPACITY
