@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -82,6 +83,14 @@ def slow_to_build(outcome: Outcome) -> None:
     assert outcome.run["budget"]["import_s"] > 10
 
 
+def corrupt_half_way(outcome: Outcome) -> None:
+    data_error(outcome, r"after 149 batches: corrupted record at \d+.*")
+
+
+def second_lost(outcome: Outcome) -> None:
+    two_workers(outcome, "lost", "shard 1", "shard 1 is not mounted")
+
+
 def interrupted_with_numbers(outcome: Outcome) -> None:
     assert outcome.run["interrupted"] is True
     assert outcome.run["measurements"][0]["samples_per_s"]["estimate"] > 0
@@ -96,101 +105,66 @@ USERS = "data.py:train_input_fn"
 HALF_A_CACHE = ("cache/store_0.lockfile", "Created at: 1700000000")
 ENDLESS = ("--max-seconds", "60", "--target-error", "0.0001")
 
+
+def bad(name: str, function: str, code: int, *says: str, **others: Any) -> Case:
+    return Case(name=name, function=function, code=code, says=says, **others)
+
+
+def users_own(name: str, text: str, *says: str) -> Case:
+    return Case(name=name, target=USERS, users_file=("data.py", text), code=2, says=says)
+
+
+DATA = ("--set", "folder={data}")
 CASES = (
     # the target
     Case(name="no such module", target="no_such_package.data:train_input_fn", code=2, says=("no module 'no_such_package'",)),
-    Case(name="no such function", function="no_such_function", code=2, says=("has no 'no_such_function'; it has: blocks_after",)),
-    Case(
-        name="import fails",
-        target=USERS,
-        users_file=("data.py", RAISES_AT_IMPORT),
-        code=2,
-        says=("cannot be imported", "no_such_dependency", r"data\.py:1"),
-    ),
-    Case(
-        name="wrong syntax",
-        target=USERS,
-        users_file=("data.py", WRONG_SYNTAX),
-        code=2,
-        says=("cannot be imported", "SyntaxError", r"data\.py"),
-    ),
-    Case(name="a script without a guard", target=USERS, users_file=("data.py", SCRIPT), code=2, says=("sys.exit", "__main__")),
-    Case(name="wrong signature", function="wants_the_impossible", code=2, says=("tokenizer, vocabulary",)),
-    Case(name="returns nothing", function="returns_nothing", code=2, says=("returned nothing", "return")),
-    Case(name="returns tensors", function="returns_tensors", code=2, says=("not the tensors",)),
-    Case(name="returns an iterator", function="returns_an_iterator", code=2, says=("not an iterator",)),
+    bad("no such function", "no_such_function", 2, "has no 'no_such_function'; it has: blocks_after"),
+    users_own("import fails", RAISES_AT_IMPORT, "cannot be imported", "no_such_dependency", r"data\.py:1"),
+    users_own("wrong syntax", WRONG_SYNTAX, "cannot be imported", "SyntaxError", r"data\.py"),
+    users_own("a script without a guard", SCRIPT, "sys.exit", "__main__"),
+    bad("wrong signature", "wants_the_impossible", 2, "tokenizer, vocabulary"),
+    bad("returns nothing", "returns_nothing", 2, "returned nothing", "return"),
+    bad("returns tensors", "returns_tensors", 2, "not the tensors"),
+    bad("returns an iterator", "returns_an_iterator", 2, "not an iterator"),
     # the data
-    Case(name="no file matches", function="no_file_matches", code=2, says=(r"no file matches: shards/part-\*\.tfrecord \(",)),
-    Case(name="a missing file", function="missing_file", code=2, says=("no file matches", "shards/part-0.tfrecord")),
-    Case(name="empty", function="empty", code=3, says=("no element",), holds=nothing_written),
-    Case(name="ends", function="ends", code=0, holds=dataset_ends),
-    Case(
-        name="corrupt half-way",
-        function="reads_records",
-        arguments=("--set", "folder={data}"),
-        prepare=records(400, corrupt=300),
-        code=0,
-        holds=lambda outcome: data_error(outcome, r"after 149 batches: corrupted record at \d+.*"),
-    ),
-    Case(
-        name="corrupt at once",
-        function="reads_records",
-        arguments=("--set", "folder={data}"),
-        prepare=records(10, corrupt=0),
-        code=3,
-        says=("corrupted record",),
-    ),
+    bad("no file matches", "no_file_matches", 2, r"no file matches: shards/part-\*\.tfrecord \("),
+    bad("a missing file", "missing_file", 2, "no file matches", "shards/part-0.tfrecord"),
+    bad("empty", "empty", 3, "no element", holds=nothing_written),
+    bad("ends", "ends", 0, holds=dataset_ends),
+    bad("corrupt half-way", "reads_records", 0, arguments=DATA, prepare=records(400, corrupt=300), holds=corrupt_half_way),
+    bad("corrupt at once", "reads_records", 3, "corrupted record", arguments=DATA, prepare=records(10, corrupt=0)),
     # the function
-    Case(name="raises", function="raises", code=3, says=("the crop is larger than the picture",), holds=own_frames_only),
-    Case(name="a generator raises", function="raises_while_iterating", code=3, says=("the database went away",)),
-    Case(name="hangs", function="hangs", arguments=("--start-timeout", "30"), code=3, says=("hung: .* --start-timeout is 30",)),
-    Case(
-        name="a generator blocks",
-        function="generator_blocks",
-        arguments=("--max-seconds", "8"),
-        code=3,
-        says=("hung: .* --max-seconds is 8",),
-    ),
-    Case(name="slow to build", function="slow_to_build", arguments=("--max-seconds", "8"), code=0, holds=slow_to_build),
-    Case(name="sys.exit", function="calls_sys_exit", code=3, says=("sys.exit",)),
-    Case(name="os._exit", function="calls_os_exit", code=3, says=("exited with status 0", "building")),
-    Case(name="dies of a signal", function="dies_of_a_signal", code=3, says=("lost: killed by signal 11",)),
-    Case(name="eats memory", function="eats_memory", arguments=("--worker-memory", "1500MB"), code=3, says=("more memory",)),
-    Case(name="prints a lot", function="prints_a_lot", code=0, holds=small_parent),
-    Case(name="forks", function="forks", code=0, holds=lambda outcome: done(outcome) and None),
-    Case(name="hangs at shutdown", function="numpy_function_and_threads", code=0, holds=lambda outcome: done(outcome) and None),
+    bad("raises", "raises", 3, "the crop is larger than the picture", holds=own_frames_only),
+    bad("a generator raises", "raises_while_iterating", 3, "the database went away"),
+    bad("hangs", "hangs", 3, "hung: .* --start-timeout is 30", arguments=("--start-timeout", "30")),
+    bad("a generator blocks", "generator_blocks", 3, "hung: .* --max-seconds is 8", arguments=("--max-seconds", "8")),
+    bad("slow to build", "slow_to_build", 0, arguments=("--max-seconds", "8"), holds=slow_to_build),
+    bad("sys.exit", "calls_sys_exit", 3, "sys.exit"),
+    bad("os._exit", "calls_os_exit", 3, "exited with status 0", "building"),
+    bad("dies of a signal", "dies_of_a_signal", 3, "lost: killed by signal 11"),
+    bad("eats memory", "eats_memory", 3, "more memory", arguments=("--worker-memory", "1500MB")),
+    bad("prints a lot", "prints_a_lot", 0, holds=small_parent),
+    bad("forks", "forks", 0, holds=lambda outcome: done(outcome) and None),
+    bad("hangs at shutdown", "numpy_function_and_threads", 0, holds=lambda outcome: done(outcome) and None),
     # several workers, and what ends a run from outside
-    Case(
-        name="one worker lost",
-        function="fails_as_second_worker",
-        arguments=TWO_WORKERS,
-        code=0,
-        holds=lambda outcome: two_workers(outcome, "lost", "shard 1", "shard 1 is not mounted") and None,
-    ),
-    Case(
-        name="Ctrl-C",
-        function="caches_in_a_file",
+    bad("one worker lost", "fails_as_second_worker", 0, arguments=TWO_WORKERS, holds=second_lost),
+    bad(
+        *("Ctrl-C", "caches_in_a_file", 130),
         arguments=(*TWO_WORKERS, *ENDLESS),
         users_file=HALF_A_CACHE,
         stop=Stop(number=signal.SIGINT, text="measuring 1x2x1", wait_s=1.0),
-        code=130,
         holds=interrupted_with_numbers,
     ),
-    Case(
-        name="scancel before anything was measured",
-        function="endless",
+    bad(
+        *("scancel before anything was measured", "endless", 130, "interrupted before anything was measured"),
         stop=Stop(number=signal.SIGTERM, text="importing TensorFlow", wait_s=0.5),
-        code=130,
-        says=("interrupted before anything was measured",),
         holds=nothing_written,
     ),
-    Case(
-        name="kill -9",
-        function="caches_in_a_file",
+    bad(
+        *("kill -9", "caches_in_a_file", -signal.SIGKILL),
         arguments=ENDLESS,
         users_file=HALF_A_CACHE,
         stop=Stop(number=signal.SIGKILL, text="measuring 1x1x1", wait_s=6.0),
-        code=-signal.SIGKILL,
     ),
 )
 

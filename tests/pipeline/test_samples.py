@@ -134,6 +134,15 @@ def table() -> list[tuple[str, Callable[[Any], Any], tuple[int | None, bool]]]:
     def sequences(tf: Any) -> Any:
         return tf.data.Dataset.range(1, 64).map(lambda i: tf.range(i))
 
+    def D(tf: Any) -> Any:
+        return tf.data.Dataset
+
+    def eights(tf: Any) -> Any:
+        return steps(tf).batch(8, drop_remainder=True)
+
+    def windows(tf: Any, size: int = 5, **kept: bool) -> Any:
+        return steps(tf).window(size).flat_map(lambda w: w.batch(size, **kept))
+
     return [
         ("batch, last one dropped", lambda tf: images(tf).batch(8, drop_remainder=True), (8, False)),
         ("batch", lambda tf: images(tf).batch(8), (8, True)),
@@ -141,36 +150,32 @@ def table() -> list[tuple[str, Callable[[Any], Any], tuple[int | None, bool]]]:
         ("padded batch", lambda tf: sequences(tf).padded_batch(4), (4, True)),
         ("ragged batch", lambda tf: sequences(tf).ragged_batch(4), (4, True)),
         ("map_and_batch", lambda tf: steps(tf).apply(tf.data.experimental.map_and_batch(lambda i: i, 4)), (4, True)),
-        ("batches of batches", lambda tf: steps(tf).batch(8, drop_remainder=True).batch(4, drop_remainder=True), (32, False)),
-        ("open batches of batches", lambda tf: steps(tf).batch(8, drop_remainder=True).batch(4), (32, True)),
+        ("batches of batches", lambda tf: eights(tf).batch(4, drop_remainder=True), (32, False)),
+        ("open batches of batches", lambda tf: eights(tf).batch(4), (32, True)),
         ("rebatch", lambda tf: images(tf).batch(8).rebatch(3), (None, True)),
         ("unbatch", lambda tf: images(tf).batch(8).unbatch(), (1, False)),
         ("unbatch of what came in batches", lambda tf: prebatched(tf).map(lambda x, y: x).unbatch(), (1, False)),
         ("unbatch, batch", lambda tf: images(tf).batch(8).unbatch().batch(5, drop_remainder=True), (5, False)),
-        ("slices in flat_map", lambda tf: steps(tf).batch(8).flat_map(tf.data.Dataset.from_tensor_slices), (1, False)),
+        ("slices in flat_map", lambda tf: steps(tf).batch(8).flat_map(D(tf).from_tensor_slices), (1, False)),
         (
             "batches of each file",
-            lambda tf: tf.data.Dataset.from_tensor_slices(["a", "b"]).interleave(lambda f: tf.data.TFRecordDataset(f).batch(16)),
-            (16, True),
+            *(
+                lambda tf: D(tf).from_tensor_slices(["a", "b"]).interleave(lambda f: tf.data.TFRecordDataset(f).batch(16)),
+                (16, True),
+            ),
         ),
         ("a list of files, batched", lambda tf: tf.data.TFRecordDataset(["a", "b"]).batch(16, drop_remainder=True), (16, False)),
         (
             "time first",
-            lambda tf: steps(tf).map(lambda i: tf.zeros([20, 16])).batch(8, drop_remainder=True).map(transposed(tf)),
-            (8, False),
+            *(lambda tf: steps(tf).map(lambda i: tf.zeros([20, 16])).batch(8, drop_remainder=True).map(transposed(tf)), (8, False)),
         ),
-        ("two views stacked", lambda tf: steps(tf).batch(8, drop_remainder=True).map(lambda x: tf.stack([x, x])), (8, False)),
-        ("two views in one", lambda tf: steps(tf).batch(8, drop_remainder=True).map(lambda x: tf.concat([x, x], 0)), (8, False)),
-        ("a window that is batched", lambda tf: steps(tf).window(5).flat_map(lambda w: w.batch(5)), (None, False)),
-        (
-            "windows in batches",
-            lambda tf: steps(tf).window(60).flat_map(lambda w: w.batch(60)).batch(32, drop_remainder=True),
-            (32, False),
-        ),
+        ("two views stacked", lambda tf: eights(tf).map(lambda x: tf.stack([x, x])), (8, False)),
+        ("two views in one", lambda tf: eights(tf).map(lambda x: tf.concat([x, x], 0)), (8, False)),
+        ("a window that is batched", windows, (None, False)),
+        ("windows in batches", lambda tf: windows(tf, 60).batch(32, drop_remainder=True), (32, False)),
         (
             "a window split into past and next",
-            lambda tf: steps(tf).window(5).flat_map(lambda w: w.batch(5, drop_remainder=True)).map(lambda w: (w[:-1], w[-1])),
-            (1, False),
+            *(lambda tf: windows(tf, drop_remainder=True).map(lambda w: (w[:-1], w[-1])), (1, False)),
         ),
         ("a window of several columns, in batches", lambda tf: two_columns(tf).batch(4, drop_remainder=True), (4, False)),
         ("a window undone", lambda tf: steps(tf).window(5).flat_map(lambda w: w).batch(4, drop_remainder=True), (4, False)),
@@ -181,21 +186,12 @@ def table() -> list[tuple[str, Callable[[Any], Any], tuple[int | None, bool]]]:
         ),
         (
             "buckets by length",
-            lambda tf: sequences(tf).bucket_by_sequence_length(lambda x: tf.shape(x)[0], [5, 10], [2, 3, 4]),
-            (None, True),
+            *(lambda tf: sequences(tf).bucket_by_sequence_length(lambda x: tf.shape(x)[0], [5, 10], [2, 3, 4]), (None, True)),
         ),
-        ("numbered batches", lambda tf: steps(tf).batch(8, drop_remainder=True).enumerate(), (8, False)),
-        ("branches that agree", lambda tf: tf.data.Dataset.zip((images(tf).batch(8), images(tf).batch(8))), (8, True)),
-        (
-            "samples beside batches",
-            lambda tf: tf.data.Dataset.zip((images(tf).batch(8, drop_remainder=True), images(tf))),
-            (None, False),
-        ),
-        (
-            "a mixture of batches",
-            lambda tf: tf.data.Dataset.sample_from_datasets([steps(tf).batch(8), steps(tf).batch(8)]),
-            (8, True),
-        ),
+        ("numbered batches", lambda tf: eights(tf).enumerate(), (8, False)),
+        ("branches that agree", lambda tf: D(tf).zip((images(tf).batch(8), images(tf).batch(8))), (8, True)),
+        ("samples beside batches", lambda tf: D(tf).zip((images(tf).batch(8, drop_remainder=True), images(tf))), (None, False)),
+        ("a mixture of batches", lambda tf: D(tf).sample_from_datasets([steps(tf).batch(8), steps(tf).batch(8)]), (8, True)),
         ("batches of different size", lambda tf: steps(tf).batch(8).concatenate(steps(tf).batch(4)), (None, True)),
         ("images with labels", images, (1, False)),
         ("a generator of batches", lambda tf: generated(tf, ([256, 64], [256])), (None, False)),
@@ -203,16 +199,8 @@ def table() -> list[tuple[str, Callable[[Any], Any], tuple[int | None, bool]]]:
         ("a generator of samples", lambda tf: generated(tf, ([28, 28], [])), (1, False)),
         ("a generator of samples, batched", lambda tf: generated(tf, ([28, 28], [10])).batch(4), (4, True)),
         ("one batch for ever", lambda tf: prebatched(tf).repeat(), (None, False)),
-        (
-            "slices of batches",
-            lambda tf: tf.data.Dataset.from_tensor_slices((tf.zeros([9, 256, 64]), tf.zeros([9, 256]))),
-            (None, False),
-        ),
-        (
-            "batches through Python",
-            lambda tf: steps(tf).batch(8).map(lambda x: tf.py_function(lambda y: y, [x], tf.int64)),
-            (8, True),
-        ),
+        ("slices of batches", lambda tf: D(tf).from_tensor_slices((tf.zeros([9, 256, 64]), tf.zeros([9, 256]))), (None, False)),
+        ("through Python", lambda tf: steps(tf).batch(8).map(lambda x: tf.py_function(lambda y: y, [x], tf.int64)), (8, True)),
         ("a batch reduced to a number", lambda tf: steps(tf).batch(8).map(tf.reduce_sum), (8, False)),
     ]
 
