@@ -1,12 +1,10 @@
-"""A pipeline's graph, taken from TensorFlow in TensorFlow's form, and read into a PipelineGraph: `nodes` serializes a
-dataset; `lines` records the user's line for each dataset while it is built; `ops` and `files` read what the graph holds;
-`read` puts it together."""
+"""A pipeline's graph, taken from TensorFlow in TensorFlow's form, and read into a PipelineGraph: `nodes` serializes a dataset;
+`lines` records the user's line for each dataset while it is built; `ops` reads what the graph holds; `read` puts it together."""
 
 # ruff: noqa: F401  (imported for others)
 
 from __future__ import annotations
 
-from cs_input_analyzer.pipeline.graph.files import files_by_reader, sized_files_of
 from cs_input_analyzer.pipeline.graph.lines import (
     SOURCE_NUMBER,
     Source,
@@ -18,4 +16,4 @@ from cs_input_analyzer.pipeline.graph.lines import (
 )
 from cs_input_analyzer.pipeline.graph.nodes import functions_of, graph_def_of, named_inputs, node_name
 from cs_input_analyzer.pipeline.graph.ops import AUTOTUNE, OpPlace, op_places, ops_of, top_nodes
-from cs_input_analyzer.pipeline.graph.read import counted_for_each, element_components, read_graph
+from cs_input_analyzer.pipeline.graph.read import counted_for_each, element_components, files_by_reader, read_graph, sized_files_of

@@ -1,17 +1,24 @@
-"""Dataset -> PipelineGraph: its ops, its elements, its files."""
+"""Dataset -> PipelineGraph: its ops, its elements, its files, and which reader reads which of them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+import stat
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
-from cs_input_analyzer.pipeline.graph.files import file_set, files_by_reader, files_of
+import numpy as np
+
 from cs_input_analyzer.pipeline.graph.lines import SourceLog, numbers_at_top
-from cs_input_analyzer.pipeline.graph.nodes import graph_def_of
-from cs_input_analyzer.pipeline.graph.ops import ops_of
+from cs_input_analyzer.pipeline.graph.nodes import functions_of, graph_def_of, node_name
+from cs_input_analyzer.pipeline.graph.ops import OpPlace, op_places, ops_of, reader_of
+from cs_input_analyzer.pipeline.op_kinds import is_dataset_op
 from cs_input_analyzer.pipeline.samples import samples_per_element_of
-from cs_input_analyzer.records import Component, PipelineGraph, SamplesPerElement
+from cs_input_analyzer.pipeline.threads import inside, reader_ops
+from cs_input_analyzer.records import Component, FileSet, PipelineGraph, SamplesPerElement
+
+_MAX_FILES = 1_000_000
 
 
 def read_graph(
@@ -41,7 +48,7 @@ def read_graph(
         samples_per_element=samples,
         element_spec=spec,
         ops=ops,
-        files=files_of(graph_def),
+        files=file_set(_sized_files(graph_def)),
         cardinality=cardinality if cardinality >= 0 else None,
         is_infinite=cardinality == int(tf.data.INFINITE_CARDINALITY),
         redirected=redirected,
@@ -75,3 +82,93 @@ def element_components(element_spec: Any) -> tuple[Component, ...]:
 
     visit(element_spec, "")
     return tuple(found)
+
+
+def file_set(sized: Sequence[tuple[str, int]]) -> FileSet | None:
+    if not sized:
+        return None
+    sizes = [size for _, size in sized]
+    folder = os.path.commonpath([os.path.dirname(os.path.abspath(path)) for path, _ in sized])
+    return FileSet(count=len(sizes), bytes=sum(sizes), largest_bytes=max(sizes), smallest_bytes=min(sizes), directory=folder)
+
+
+def sized_files_of(dataset: Any) -> tuple[tuple[str, int], ...]:
+    """The existing files that a graph names in string constants, with their sizes, in the order of their paths."""
+    return _sized_files(graph_def_of(dataset))
+
+
+def files_by_reader(graph_def: Any) -> dict[str, tuple[tuple[str, int], ...]]:
+    """Name of each op that reads files, as in `ops_of` -> the files that are named to it, with their sizes."""
+    reader = reader_of(graph_def, {}, {})
+    readers = reader_ops(reader.ops)
+    # The lines of a list of files are no files of who opens them: what is behind another reader is not looked at.
+    holding = [op for op in reader.ops if any(one in readers for one in (op, *inside(op, reader.ops)))]
+    nodes = {"": {node.name: node for node in graph_def.node}}
+    nodes |= {function.signature.name: {node.name: node for node in function.node_def} for function in graph_def.library.function}
+    places, found = op_places(graph_def), {}
+    ends = {(places[op.name].function or "", places[op.name].node) for op in holding}
+    for op in readers:
+        behind, place = list[Any](), places.get(op.name)
+        while place is not None:  # what its function is called with comes from the op that holds it
+            behind += _nodes_behind(place, nodes, ends)
+            place = places.get(place.within) if place.within is not None else None
+        found[op.name] = _existing(_strings_in(behind))
+    return found
+
+
+def _nodes_behind(place: OpPlace, nodes: Mapping[str, Mapping[str, Any]], ends: Set[tuple[str, str]]) -> list[Any]:
+    """All nodes that the one at `place` depends on, itself included, up to `ends`; and those of functions called on the way."""
+    scope = place.function or ""
+    found, pending, seen = [], [place.node], set[str]()
+    while pending:
+        key = pending.pop()
+        node = nodes[scope].get(key)
+        if node is None or key in seen or (key != place.node and (scope, key) in ends):
+            continue
+        seen.add(key)
+        found.append(node)
+        if not is_dataset_op(node.op):
+            found += [inner for name in functions_of(node) for inner in nodes.get(name, {}).values()]
+        pending += [node_name(tensor) for tensor in node.input if not tensor.startswith("^")]
+    return found
+
+
+def _sized_files(graph_def: Any) -> tuple[tuple[str, int], ...]:
+    """The existing files that a graph names, but for those that fill lookup tables: a vocabulary is no data."""
+    scopes = [graph_def.node, *(function.node_def for function in graph_def.library.function)]
+    kept = []
+    for scope in scopes:
+        tables = {node_name(name) for node in scope if node.op.startswith("InitializeTable") for name in node.input}
+        kept += [node for node in scope if node.name not in tables]
+    return _existing(_strings_in(kept))
+
+
+def _existing(names: Iterable[str]) -> tuple[tuple[str, int], ...]:
+    """Regular files among these, with their sizes, by path; one that vanishes meanwhile is none."""
+    found = []
+    for path in sorted(set(names)):
+        try:
+            status = os.stat(path)
+        except (OSError, ValueError):  # not a path at all, or gone
+            continue
+        if stat.S_ISREG(status.st_mode):
+            found.append((path, status.st_size))
+    return tuple(found)
+
+
+def _strings_in(nodes: Iterable[Any]) -> Iterator[str]:
+    """What the string constants among these nodes hold."""
+    import tensorflow as tf
+    from tensorflow.core.framework import types_pb2
+
+    seen = 0
+    for node in nodes:
+        if node.op != "Const" or node.attr["dtype"].type != types_pb2.DT_STRING:
+            continue
+        # C++ packs strings in a way that only TensorFlow's own kernel unpacks.
+        for value in np.asarray(tf.io.parse_tensor(node.attr["value"].tensor.SerializeToString(), tf.string).numpy()).ravel():
+            seen += 1
+            if seen > _MAX_FILES:
+                return
+            if 0 < len(value) < 4096 and b"\0" not in value:
+                yield value.decode(errors="surrogateescape")

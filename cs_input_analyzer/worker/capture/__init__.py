@@ -9,6 +9,15 @@ from cs_input_analyzer.planning.train_command import is_python
 from cs_input_analyzer.worker.capture.entry_points import LOOKED_FOR
 from cs_input_analyzer.worker.capture.imports import innermost, missing_advice, standing_in
 from cs_input_analyzer.worker.capture.interceptor import Interceptor
-from cs_input_analyzer.worker.capture.run_script import NotReachedError, beside_scripts, captured, run_script
-from cs_input_analyzer.worker.capture.script import Script, from_command, is_script, other_python, parse_script
+from cs_input_analyzer.worker.capture.script import (
+    NotReachedError,
+    Script,
+    beside_scripts,
+    captured,
+    from_command,
+    is_script,
+    other_python,
+    parse_script,
+    run_script,
+)
 from cs_input_analyzer.worker.capture.stand_ins import setting_up

@@ -1,18 +1,30 @@
-"""The user's own command line, `python run.py ARGS`, as a target that names a script."""
+"""A user's script: its command line, `python run.py ARGS`, as a target; and how it is run, unmodified, until it takes data."""
 
 from __future__ import annotations
 
+import functools
+import importlib
+import importlib.util
 import os
+import queue
 import re
 import shlex
 import shutil
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any, NoReturn
 
 from cs_input_analyzer.errors import TargetError
 from cs_input_analyzer.planning.train_command import is_python
+from cs_input_analyzer.worker.capture.entry_points import patched_entry_points, patched_one_shot_iterators
+from cs_input_analyzer.worker.capture.interceptor import Interceptor, Taken, audit
 
 PREFIX = "script:"
 # By the presence of this module a script sees that weights are streamed; that is what `python-ws` is for.
@@ -96,3 +108,176 @@ def from_command(words: Sequence[str], number: int | None = None) -> Script:
     if not Path(rest[0]).is_file():
         raise TargetError(f"{python} {rest[0]}: there is no file {rest[0]} (looked from {Path.cwd()})")
     return Script(number=number, python=name, file=rest[0], module=None, arguments=tuple(rest[1:]))
+
+
+# Signals the main thread to stand still. The default action of this signal is to ignore it.
+STILL = signal.SIGURG
+_jobs: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+_main: list[int] = []  # the thread that does them
+
+
+class NotReachedError(Exception):
+    """The script ended before the place that was chosen."""
+
+
+def beside_scripts(life: Callable[[], NoReturn]) -> NoReturn:
+    """Runs `life`, which ends the process, in a thread of its own, and in this one, the main thread, the scripts that it
+    captures. A script stands still at its place as long as the process lives: were it unwound, it would do what it does at its
+    end."""
+    _main.append(threading.get_ident())
+    signal.signal(STILL, lambda *_: _do_jobs())
+    threading.Thread(target=life, name="worker").start()
+    _do_jobs()
+
+
+def _do_jobs() -> NoReturn:
+    while True:
+        _jobs.get()()
+
+
+def captured(target: str) -> Any:
+    """The Dataset that a script would have taken its data from, or a function that gives it; to be called in what runs
+    `beside_scripts`. Raises what the script raises, and NotReachedError."""
+    if not _main:
+        raise RuntimeError("a script is captured only beside the thread that runs it")
+    script, pid = parse_script(target), os.getpid()
+    over: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
+    undone = ExitStack()
+
+    def stand_still(why: str) -> NoReturn:
+        over.put(None)
+        if threading.get_ident() != _main[0]:
+            signal.pthread_kill(_main[0], STILL)
+            threading.Event().wait()
+        _do_jobs()
+
+    def run() -> None:
+        error: BaseException | None = None
+        try:
+            run_script(script, interceptor, undone)
+        except BaseException as raised:
+            error = raised
+        if os.getpid() != pid:  # a child that the script forked
+            os._exit(0)
+        over.put(error)
+
+    interceptor = Interceptor(stand_still, script.number or 1)
+    _jobs.put(run)
+    error = over.get()
+    undone.close()
+    if interceptor.taken is None:
+        if error is not None:
+            raise error
+        raise NotReachedError(
+            f"`{script.command}` ended before capture {script.number}" + (f": {interceptor.why}" if interceptor.why else "")
+        )
+    make_eager()
+    return _dataset_or_function(interceptor.taken)
+
+
+def run_script(script: Script, interceptor: Interceptor, undone: ExitStack) -> None:
+    """Runs the script in this process, as its `__main__`, until its end. Raises what it raises, SystemExit too. Until
+    `undone` is closed, calls that take data report to the interceptor."""
+    audit()
+    undone.enter_context(interceptor.running())
+    undone.enter_context(patched_entry_points(interceptor))
+    main, code = _prepared(script)
+    exec(code, vars(main))
+
+
+def _prepared(script: Script) -> tuple[ModuleType, CodeType]:
+    """The module `__main__` and its code; arguments and search path as Python sets them."""
+    main = ModuleType("__main__")
+    if script.file is not None:
+        path = os.path.abspath(script.file)
+        folder, first = os.path.dirname(os.path.realpath(path)), script.file
+    else:
+        folder, first = os.getcwd(), "-m"
+    sys.path[:] = [folder, *(entry for entry in sys.path if entry != folder)]
+    sys.argv = [first, *script.arguments]
+    importlib.invalidate_caches()
+    if script.file is not None:
+        # A loader's, so that a changed copy of the script can be tried as that of a module can.
+        code = SourceFileLoader("__main__", path).get_code("__main__")
+        assert code is not None
+    else:
+        spec, code = _of_module(str(script.module))
+        path = spec.origin or ""
+        main.__spec__, main.__package__ = spec, spec.parent
+        sys.argv[0] = path
+    main.__file__ = path
+    sys.modules["__main__"] = main
+    return main, code
+
+
+def _of_module(name: str) -> tuple[Any, CodeType]:
+    """As `python -m` finds it: of a package, its `__main__`."""
+    spec = importlib.util.find_spec(name)
+    if spec is not None and spec.submodule_search_locations is not None:
+        spec = importlib.util.find_spec(f"{name}.__main__")
+    loader: Any = spec.loader if spec is not None else None
+    code = loader.get_code(spec.name) if spec is not None and hasattr(loader, "get_code") else None
+    if code is None:
+        raise ModuleNotFoundError(f"there is no module {name} to run (looked in {os.getcwd()} and on PYTHONPATH)", name=name)
+    return spec, code
+
+
+def make_eager() -> None:
+    """Undoes `disable_eager_execution`, which scripts of TensorFlow 1 begin with: what is captured is measured eagerly."""
+    from tensorflow.python.eager import context
+
+    context.default_execution_mode = context.EAGER_MODE
+    context.context()._thread_local_data.is_eager = True
+
+
+def _dataset_or_function(taken: Taken) -> Any:
+    import tensorflow as tf
+
+    if isinstance(taken.subject, tf.data.Dataset):
+        return _eager(taken.subject)
+    bound = functools.partial(taken.subject, **taken.arguments)
+
+    class IteratorMade(BaseException):
+        """The function has made an iterator: what it makes of its tensors is not wanted. No Exception, so that it is not caught."""
+
+    def leave(why: str) -> NoReturn:
+        raise IteratorMade
+
+    @functools.wraps(bound)
+    def build(*args: Any, **kwargs: Any) -> Any:
+        interceptor = Interceptor(leave, 1)
+        _seed()
+        try:
+            with interceptor.running(), patched_one_shot_iterators(interceptor):
+                return bound(*args, **kwargs)
+        except IteratorMade:
+            assert interceptor.taken is not None
+            return _eager(interceptor.taken.subject)
+
+    return build
+
+
+def _seed() -> None:
+    """As an Estimator does before it calls its input function: where ops are deterministic, random ones want a seed."""
+    import tensorflow as tf
+    from tensorflow.python.eager import context
+    from tensorflow.python.framework import config
+
+    if config.is_op_determinism_enabled() and context.global_seed() is None:
+        tf.random.set_seed(1)
+
+
+def _eager(dataset: Any) -> Any:
+    """A dataset that was built in a graph, as one that can be iterated here; its ops keep the lines they were made on."""
+    import tensorflow as tf
+    from tensorflow.python.data.ops import dataset_ops
+    from tensorflow.python.ops import gen_dataset_ops
+
+    variant = dataset._variant_tensor
+    if hasattr(variant, "numpy"):
+        return dataset
+    with variant.graph.as_default(), tf.compat.v1.Session(graph=variant.graph) as session:
+        content = gen_dataset_ops.dataset_to_graph(variant, allow_stateful=True, strip_device_assignment=True)
+        session.run(tf.compat.v1.tables_initializer())
+        serialized = session.run(content)
+    return dataset_ops._VariantDataset(tf.raw_ops.DatasetFromGraph(graph_def=serialized), dataset.element_spec)
