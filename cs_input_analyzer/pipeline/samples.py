@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cs_input_analyzer.errors import UsageError
@@ -117,18 +117,11 @@ def element_sentence(found: SamplesPerElement, batch_size: int | None = None) ->
 
 def batch_sizes_in(params: object) -> tuple[int, ...]:
     """Every `batch_size` of the params, at any depth."""
-    return tuple(_sizes_under(params))
-
-
-def _sizes_under(value: object) -> Iterator[int]:
-    if isinstance(value, Mapping):
-        for key, part in value.items():
-            if key == "batch_size" and isinstance(part, int) and not isinstance(part, bool):
-                yield part
-            yield from _sizes_under(part)
-    elif isinstance(value, list | tuple):
-        for part in value:
-            yield from _sizes_under(part)
+    if isinstance(params, Mapping):
+        own = params.get("batch_size")
+        sizes = (own,) if isinstance(own, int) and not isinstance(own, bool) else ()
+        return (*sizes, *(size for part in params.values() for size in batch_sizes_in(part)))
+    return tuple(size for part in params for size in batch_sizes_in(part)) if isinstance(params, list | tuple) else ()
 
 
 def _leaving(ops: Sequence[Op]) -> _Element:

@@ -193,7 +193,14 @@ def _argument_for(parameter: inspect.Parameter, call: Call) -> object:
         return call.mode == "train"
     if name in CONTEXT_NAMES:
         is_wanted = not has_default or (call.input_context and parameter.default is None)
-        return _input_context(call) if is_wanted else _LEAVE
+        if not is_wanted:
+            return _LEAVE
+        import tensorflow as tf
+
+        count = call.num_workers
+        return tf.distribute.InputContext(
+            num_input_pipelines=count, input_pipeline_id=call.worker_index, num_replicas_in_sync=count
+        )
     if name in PARAMS_NAMES:
         if call.params is None:
             return _LEAVE if has_default else {}
@@ -210,14 +217,6 @@ def _mode_like(default: object, mode: Mode) -> object:
             if mode in (member.name.lower(), member.value):
                 return member
     return mode
-
-
-def _input_context(call: Call) -> object:
-    import tensorflow as tf
-
-    return tf.distribute.InputContext(
-        num_input_pipelines=call.num_workers, input_pipeline_id=call.worker_index, num_replicas_in_sync=call.num_workers
-    )
 
 
 def _refuse(result: object) -> Any:

@@ -158,7 +158,7 @@ def parting(original: GraphText, edited: GraphText, unordered: bool) -> Parting 
             break
         passed.add(kind_of(first.op))
         is_shuffle = traits.is_unseeded_shuffle(original.top, first)
-        first, second = _before(original.top, first), _before(edited.top, second)
+        first, second = _working(original.top, original.top.input_of(first)), _working(edited.top, edited.top.input_of(second))
         if is_shuffle and passed <= ONE_BY_ONE | GROUPING and first is not None and second is not None:
             behind = first, second
     if behind is None and first is not None and second is not None and passed <= ONE_BY_ONE | BATCHING:
@@ -249,10 +249,6 @@ def _working(body: Body, node: Any) -> Any:
     while node is not None and kind_of(node.op) in _HAND_ON:
         node = body.input_of(node)
     return node
-
-
-def _before(body: Body, node: Any) -> Any:
-    return _working(body, body.input_of(node))
 
 
 def _alike(text: GraphText, node: Any) -> str:

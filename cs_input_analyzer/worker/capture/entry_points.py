@@ -80,7 +80,11 @@ class _EntryPoints:
         kind: Any = "train" if call in ("train", "compile") and mode == "train" else "predict" if call == "predict" else "evaluate"
         taken = self._taken(input_fn)
         if isinstance(taken, Taken) and callable(input_fn):
-            own = {"params": estimators.params_of(estimator, mode), "config": _own(estimator, "config"), "mode": mode}
+            own = {
+                "params": estimators.params_of(estimator, mode),
+                "config": vars(estimator).get("config", vars(estimator).get("_config")),
+                "mode": mode,
+            }
             taken = Taken(subject=input_fn, arguments={name: value for name, value in own.items() if name in _names(input_fn)})
         self._interceptor.reach(kind, f"{type(estimator).__name__}.{call}", taken, mode)
 
@@ -238,10 +242,6 @@ def _is_small(dataset: Any) -> bool:
     count = getattr(dataset, "_count", None) if type(dataset).__name__.lstrip("_").startswith("Take") else None
     known = tf.get_static_value(count) if count is not None else None
     return known is not None and 0 <= int(known) <= MOST_PEEKED_AT
-
-
-def _own(estimator: Any, name: str) -> Any:
-    return vars(estimator).get(name, vars(estimator).get(f"_{name}"))
 
 
 def _names(function: Any) -> set[str]:

@@ -150,23 +150,15 @@ class _PatchingFinder(MetaPathFinder):
                 and (spec := finder.find_spec(name, path, None)) is not None
             ):
                 if spec.loader is not None:
-                    spec.loader = _PatchingLoader(spec.loader, self._patch)
+                    self._patch_after(spec.loader)
                 return spec
         return None
 
+    def _patch_after(self, loader: Any) -> None:
+        execute = loader.exec_module
 
-class _PatchingLoader(Loader):
-    """Loads by another loader, then patches."""
+        def exec_module(module: ModuleType) -> None:
+            execute(module)
+            self._patch(module)
 
-    def __init__(self, loader: Any, patch: Callable[[ModuleType], None]) -> None:
-        self._loader, self._patch = loader, patch
-
-    def create_module(self, spec: Any) -> Any:
-        return self._loader.create_module(spec)
-
-    def exec_module(self, module: ModuleType) -> None:
-        self._loader.exec_module(module)
-        self._patch(module)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._loader, name)
+        loader.exec_module = exec_module
