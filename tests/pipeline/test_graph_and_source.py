@@ -15,6 +15,7 @@ tf: Any = pytest.importorskip("tensorflow")
 
 from cs_input_analyzer.pipeline.edits import apply, source_change  # noqa: E402
 from cs_input_analyzer.pipeline.graph import graph_def_of, ops_of  # noqa: E402
+from tests.pipeline.test_edits import edit  # noqa: E402
 
 # What both say alike; the graph's edits also promise an order that users leave to the default.
 SHOWN = ("num_parallel_calls", "cycle_length", "buffer_size", "batch_size", "count", "filename")
@@ -34,42 +35,36 @@ def shown(dataset: Any) -> list[tuple[str, dict[str, Any]]]:
     return [(op.kind, {name: op.parameters[name] for name in SHOWN if name in op.parameters}) for op in ops(dataset)]
 
 
-def edit(kind: Any, op: str, value: int | None = None) -> Edit:
-    return Edit(kind=kind, op=op, value=value)
-
-
 HALF = "lambda x: tf.cast(x, tf.float32) / 2"
+HALVED = f"ds = Dataset.range(9).map({HALF})"
+PAIRS = "ds = Dataset.zip((Dataset.range(9), Dataset.range(9)))"
+IN_CYCLES = "ds = Dataset.range(4).interleave(Dataset.range, cycle_length=2"
+ANY_ORDER = "ds = Dataset.range(4).flat_map(Dataset.range).shuffle(9)"
 CASES: dict[str, tuple[str, tuple[Edit, ...]]] = {
-    "map": (f"ds = Dataset.range(9).map({HALF}).batch(3)", (edit("parallelize", "map"),)),
-    "map on three threads": (f"ds = Dataset.range(9).map({HALF}).batch(3)", (edit("parallelize", "map", 3),)),
-    "the second map": (f"ds = Dataset.range(9).map({HALF}).map({HALF})", (edit("parallelize", "map_2", 2),)),
+    "map": (f"{HALVED}.batch(3)", (edit("parallelize", "map"),)),
+    "map on three threads": (f"{HALVED}.batch(3)", (edit("parallelize", "map", 3),)),
+    "the second map": (f"{HALVED}.map({HALF})", (edit("parallelize", "map_2", 2),)),
     "batch": ("ds = Dataset.range(9).batch(3)", (edit("parallelize", "batch", 2),)),
-    "serial interleave": ("ds = Dataset.range(4).interleave(Dataset.range, cycle_length=2)", (edit("parallelize", "interleave"),)),
-    "number of calls": (
-        f"ds = Dataset.range(9).map({HALF}, num_parallel_calls=2).prefetch(1)",
-        (edit("set-parallelism", "map", 7),),
-    ),
-    "calls, tuned": (f"ds = Dataset.range(9).map({HALF}, num_parallel_calls=2)", (edit("set-parallelism", "map"),)),
+    "serial interleave": (f"{IN_CYCLES})", (edit("parallelize", "interleave"),)),
+    "number of calls": (f"{HALVED[:-1]}, num_parallel_calls=2).prefetch(1)", (edit("set-parallelism", "map", 7),)),
+    "calls, tuned": (f"{HALVED[:-1]}, num_parallel_calls=2)", (edit("set-parallelism", "map"),)),
     "cycle and calls": (
-        "ds = Dataset.range(4).interleave(Dataset.range, cycle_length=2, num_parallel_calls=2).shuffle(9)",
+        f"{IN_CYCLES}, num_parallel_calls=2).shuffle(9)",
         (edit("set-cycle-length", "interleave", 4), edit("set-parallelism", "interleave", 4)),
     ),
     "prefetch": ("ds = Dataset.range(9).prefetch(1)", (edit("set-buffer", "prefetch", 5),)),
     "reader": ("ds = tf.data.TFRecordDataset('none', buffer_size=64)", (edit("set-buffer", "TFRecordDataset", 2 << 20),)),
     "flat_map": ("ds = Dataset.range(4).flat_map(Dataset.range)", (edit("interleave", "flat_map"),)),
-    "flat_map of any order": ("ds = Dataset.range(4).flat_map(Dataset.range).shuffle(9)", (edit("interleave", "flat_map", 3),)),
+    "flat_map of any order": (ANY_ORDER, (edit("interleave", "flat_map", 3),)),
     "more prefetch": ("ds = Dataset.range(9).batch(3)", (edit("insert-prefetch", "batch"),)),
-    "more cache": (f"ds = Dataset.range(9).map({HALF}).shuffle(4)", (edit("insert-cache", "map"),)),
-    "batch first": (f"ds = Dataset.range(9).map({HALF}).batch(3)", (edit("vectorize", "map"),)),
-    "filter first": (
-        "ds = Dataset.zip((Dataset.range(9), Dataset.range(9))).map(lambda x, y: (x, y * 2)).filter(lambda x, y: x > 3)",
-        (edit("swap", "filter"),),
-    ),
-    "shuffle first": (f"ds = Dataset.range(9).map({HALF}).shuffle(4, seed=1)", (edit("swap", "shuffle"),)),
+    "more cache": (f"{HALVED}.shuffle(4)", (edit("insert-cache", "map"),)),
+    "batch first": (f"{HALVED}.batch(3)", (edit("vectorize", "map"),)),
+    "filter first": (f"{PAIRS}.map(lambda x, y: (x, y * 2)).filter(lambda x, y: x > 3)", (edit("swap", "filter"),)),
+    "shuffle first": (f"{HALVED}.shuffle(4, seed=1)", (edit("swap", "shuffle"),)),
     "cache first": ("ds = Dataset.range(9).repeat().cache().take(20)", (edit("swap", "cache"),)),
     "take first": ("ds = Dataset.range(9).cache().take(4)", (edit("swap", "take"),)),
     "several": (
-        f"ds = Dataset.range(9).map({HALF}).batch(3)",
+        f"{HALVED}.batch(3)",
         (edit("parallelize", "map"), edit("parallelize", "batch", 2), edit("insert-prefetch", "batch", 1)),
     ),
 }

@@ -8,10 +8,7 @@ import pytest
 
 from cs_input_analyzer.pipeline.threads import as_run, inside, is_serial, may_wait_in_pool, python_ops, reader_ops, segments
 from cs_input_analyzer.records import Op
-
-
-def op(name: str, kind: str, *inputs: str, within: str | None = None, calls: tuple[str, ...] = (), **parameters: Any) -> Op:
-    return Op(name=name, kind=kind, inputs=inputs, parameters=parameters, within=within, function_ops=calls)
+from tests.worker.ops import op
 
 
 def names(ops: tuple[Op, ...]) -> list[list[str]]:
