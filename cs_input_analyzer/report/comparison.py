@@ -103,9 +103,6 @@ def headline(found: Comparison) -> str:
     return f"{'SLOWER' if slower else 'FASTER'}: {said}"
 
 
-# --- the two sides -----------------------------------------------------------------------------------------------------------
-
-
 def _two_sides(first: Column) -> tuple[Column, ...]:
     old = text("old", "the first run", lambda row: row[1], is_long=True)
     return first, old, text("new", "the second run", lambda row: row[2], is_long=True)
@@ -144,8 +141,6 @@ def _side(run: ComparedRun) -> tuple[tuple[str, str], ...]:
         ("bottleneck", MISSING if station is None else f"{station.kind}{op} ({STATION_MEANINGS[station.kind]})"),
     )
 
-
-# --- what changed ------------------------------------------------------------------------------------------------------------
 
 WORKERS = number("workers", "as TF_CONFIG announced them", lambda row: workers_text(row.layout.tasks, row.num_workers), str)
 

@@ -33,9 +33,6 @@ STATION_MEANINGS = {
 }
 
 
-# --- stations ----------------------------------------------------------------------------------------------------------------
-
-
 def stations_table(stations: tuple[Station, ...]) -> Table:
     """Every ceiling of one worker, the bottleneck first and standing out."""
     columns = (
@@ -66,9 +63,6 @@ def bottleneck_sentence(stations: tuple[Station, ...], plan: LaunchPlan | None =
     if first.utilization_ratio >= NEAR_RATIO:
         return f"bottleneck: {named}"
     return f"nothing that was looked at is near its limit, or the host was busy with other work; nearest: {named}"
-
-
-# --- costs -------------------------------------------------------------------------------------------------------------------
 
 
 def _share(op: OpCost) -> str:
@@ -177,9 +171,6 @@ def serial_sentence(profile: Profile) -> str:
 
 def _at(op: OpCost) -> str:
     return f", at {one_line(op.source)}" if op.source else ""
-
-
-# --- the pipeline ------------------------------------------------------------------------------------------------------------
 
 
 def pipeline_table(analysis: Analysis) -> Table:

@@ -157,8 +157,6 @@ def present(*sections: Section | None) -> tuple[Section, ...]:
     return tuple(found for found in sections if found is not None)
 
 
-# --- units -------------------------------------------------------------------------------------------------------------------
-
 ELEMENT_WORDS = (
     ("samples/s", "elements/s"),
     ("samples per second", "elements per second"),

@@ -34,9 +34,6 @@ SEVERITIES = {"error": 0, "warning": 1, "info": 2}
 FINDINGS_SHOWN = 3
 
 
-# --- cards -------------------------------------------------------------------------------------------------------------------
-
-
 def anchors_of(findings: Sequence[Finding]) -> dict[int, str]:
     """`finding-CSI104-map` for each, by its place; a second one of the same op gets a number."""
     anchors: dict[int, str] = {}
@@ -135,9 +132,6 @@ def change_of(before: str | None, after: str | None) -> Pairs:
     return tuple((mark, line if len(line) <= LONGEST_LINE else f"{line[: LONGEST_LINE - 1]}…") for mark, line in marked)
 
 
-# --- all of them -------------------------------------------------------------------------------------------------------------
-
-
 def ignored_sentence(analysis: Analysis) -> str:
     """What comments in the user's code left out; empty where they left out nothing."""
     return f"{counted(analysis.ignored_count, 'finding')} ignored by comments in your code" if analysis.ignored_count else ""
@@ -161,9 +155,6 @@ def fixes_facts(analysis: Analysis) -> Pairs:
         rate = format_estimate(then.predicted_samples_per_s)
         facts.append(("then", f"{fewer}{then.layout}, {rate} predicted{f'; {said}' if said else ''}"))
     return pairs(facts)
-
-
-# --- tune --------------------------------------------------------------------------------------------------------------------
 
 
 def tuning_document(analysis: Analysis) -> Document:

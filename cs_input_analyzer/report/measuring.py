@@ -33,9 +33,6 @@ HARDLY_CACHED = 0.1
 CACHE_WORDS = {"warm": "cached", "cold": "cold", "as-is": "as found"}
 
 
-# --- the pipeline and its files ----------------------------------------------------------------------------------------------
-
-
 def pipeline_facts(analysis: Analysis) -> Pairs:
     """What the pipeline is and reads."""
     pipeline, files = analysis.pipeline, analysis.pipeline.files
@@ -117,9 +114,6 @@ def reads_table(storage: Storage) -> Table:
     return table_of("Storage", columns, storage.reads, caption="The pipeline's own files, read without TensorFlow.")
 
 
-# --- beside the measurements -------------------------------------------------------------------------------------------------
-
-
 def measured_facts(analysis: Analysis) -> Pairs:
     """What the time of a sample is made of, the tail of the batch gaps, the memory, what neighbours on the host cost."""
     parts, shown = analysis.decomposition, shown_measurement(analysis)
@@ -172,9 +166,6 @@ def _whose(index: int, measurement: Measurement, why: str) -> str:
     if len(measurement.workers) == 1:
         return f"the worker of {measurement.layout}"
     return f"worker {index} of {measurement.layout}, the {why}"
-
-
-# --- how it was measured -----------------------------------------------------------------------------------------------------
 
 
 def measuring_facts(analysis: Analysis) -> Pairs:

@@ -102,9 +102,6 @@ def _extrapolation(plan: LaunchPlan, analysis: Analysis) -> str:
     return f"{said}; not measured again with the planned worker count"
 
 
-# --- alternatives ------------------------------------------------------------------------------------------------------------
-
-
 def alternatives_table(plan: LaunchPlan) -> Table:
     """Other layouts, by nodes, with the recommended one among them."""
     columns = (
@@ -175,9 +172,6 @@ def validation_table(validation: Validation) -> Table:
         *map(one_line, validation.notes),
     )
     return table_of("Validation", columns, validation.rows, remarks=remarks, caption=CAPTION)
-
-
-# --- the accelerator and the cluster -----------------------------------------------------------------------------------------
 
 
 def wafer_facts(analysis: Analysis) -> Pairs:

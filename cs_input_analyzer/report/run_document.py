@@ -89,9 +89,6 @@ def _notices(analysis: Analysis) -> tuple[str, ...]:
     return (f"A worker did not end well: {one_line(workers.troubles(analysis)[0])}{more}",)
 
 
-# --- the first screen --------------------------------------------------------------------------------------------------------
-
-
 def _first_screen(analysis: Analysis, cards: tuple[Card, ...], figures: dict[str, Figure], file: str) -> tuple[Section, ...]:
     bars = supply_bars(analysis)
     shown = {bar.label for bar in bars}
@@ -177,9 +174,6 @@ def file_of(analysis: Analysis, run_file: str | None = None) -> str:
     return shlex.quote(one_line(after[-1])) if after else UNSAVED
 
 
-# --- what the answer rests on ------------------------------------------------------------------------------------------------
-
-
 def _measured(analysis: Analysis, figures: dict[str, Figure]) -> tuple[Section, ...]:
     shown, tables = shown_measurement(analysis), workers.node_tables(analysis)
     pictures = [Figure(chart=figures[name].chart, heading=True) for name in ("rate-over-time", "batch-gaps") if name in figures]
@@ -229,9 +223,6 @@ def _pipeline(analysis: Analysis, figures: dict[str, Figure]) -> tuple[Section, 
         ),
         section("pipeline", "Pipeline", Facts(pairs=measuring.pipeline_facts(analysis)), costs.pipeline_table(analysis)),
     )
-
-
-# --- the plan in full, and how it was measured -------------------------------------------------------------------------------
 
 
 def _planned(analysis: Analysis, file: str) -> tuple[Section, ...]:

@@ -96,9 +96,6 @@ def copyable_on(console: Console, text: str, label: str = "") -> None:
         console.print(Text(line, style="bold"), soft_wrap=True)
 
 
-# --- tables ------------------------------------------------------------------------------------------------------------------
-
-
 def table_on(console: Console, table: Table, styles: Sequence[str] = ()) -> None:
     """`styles`: of the rows, one for each; none: the row that stands out is bold."""
     from rich.table import Table as Grid

@@ -98,9 +98,6 @@ def _shortened(text: str, width: int, most: int) -> str:
     )
 
 
-# --- all of it ---------------------------------------------------------------------------------------------------------------
-
-
 def _full(document: Document, width: int | None, color: bool) -> str:
     out = io.StringIO()
     console = console_on(out, width, color)

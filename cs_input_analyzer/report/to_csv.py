@@ -65,8 +65,6 @@ def _safe(cell: Any) -> Any:
     return f"'{shown}" if shown.lstrip().startswith(FORMULA_STARTS) else shown
 
 
-# --- tables ------------------------------------------------------------------------------------------------------------------
-
 Table = Callable[[Analysis], tuple[Iterable[str], Iterable[Cells]]]
 
 
@@ -162,9 +160,6 @@ TABLES: dict[str, Table] = {
     "findings": _of(records.Finding, lambda run: run.findings),
     "validation": _validation,
 }
-
-
-# --- one record --------------------------------------------------------------------------------------------------------------
 
 
 def _flat(record: type, value: Any) -> Cells:

@@ -45,9 +45,6 @@ LARGEST_COUNT = 10**300
 MISTAKES_SHOWN = 3
 
 
-# --- writing -----------------------------------------------------------------------------------------------------------------
-
-
 def to_json(analysis: Analysis | Comparison | RunInspection, *, indent: int | None = 1) -> str:
     """The run file, ending in a newline. `indent=None` writes it on one line.
 
@@ -81,9 +78,6 @@ def plain(value: object, place: Place = ()) -> object:
             document["error_ratio"] = value.error_ratio
         return document
     raise ValueError(f"{_path(place)} is a {type(value).__name__}, which a run file cannot hold")
-
-
-# --- reading -----------------------------------------------------------------------------------------------------------------
 
 
 def load(path: Path | str) -> Analysis:
@@ -238,9 +232,6 @@ def _reason(error: Exception) -> str:
     return said.partition("\n")[0]
 
 
-# --- runs of release 0.1 -----------------------------------------------------------------------------------------------------
-
-
 def _completed(run: Analysis, document: Mapping[str, object]) -> Analysis:
     """The run with what release 0.1 did not store: it stood in a text, or was searched for again. `document` is its JSON."""
     if "supply" in document:
@@ -264,9 +255,6 @@ def searched_supply(run: Analysis) -> Estimate | None:
             return predicted[layout]
     probes = (launch for launch in reversed(run.measurements) if launch.role == "probe" and launch.layout == layout)
     return next((launch.samples_per_s for launch in probes), None)
-
-
-# --- schema ------------------------------------------------------------------------------------------------------------------
 
 
 @functools.cache

@@ -42,9 +42,6 @@ def pairs(facts: Iterable[tuple[str, str | None]]) -> Pairs:
     return tuple((label, one_line(text)) for label, text in facts if text)
 
 
-# --- verdict -----------------------------------------------------------------------------------------------------------------
-
-
 def verdict_sentence(verdict: str, confidence: float | None) -> str:
     """Is the accelerator starved, and how sure is that."""
     word, meaning, _ = VERDICTS[verdict]
@@ -114,9 +111,6 @@ def demand_text(consumption: Consumption, options: Options) -> str:
     return one_line(" ".join(parts))
 
 
-# --- what was measured -------------------------------------------------------------------------------------------------------
-
-
 def confirming_measurement(analysis: Analysis) -> Measurement | None:
     """The run that measured with the planned worker count. (An edited file may point beside the list.)"""
     index = analysis.recommendation.confirmed_by if analysis.recommendation is not None else None
@@ -141,9 +135,6 @@ def whose_workers(launch: Measurement) -> str:
 def workers_text(started: int, announced: int) -> str:
     """`2`, or `2 of 5` where TF_CONFIG announced more than were started."""
     return format_count(started) if announced == started else f"{format_count(started)} of {format_count(announced)}"
-
-
-# --- ops and findings --------------------------------------------------------------------------------------------------------
 
 
 def short_source(source: str | None) -> str:

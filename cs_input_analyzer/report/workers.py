@@ -68,8 +68,6 @@ def troubles(analysis: Analysis) -> tuple[str, ...]:
     return tuple(lines)
 
 
-# --- one by one --------------------------------------------------------------------------------------------------------------
-
 WORKER_COLUMNS = (
     number("worker", "its index in TF_CONFIG, among those that stream", "index"),
     text("node", "the host it ran on", "node"),
@@ -124,9 +122,6 @@ def workers_to_show(workers: tuple[WorkerResult, ...], most: int) -> tuple[Worke
     room = most - len(kept)
     kept |= {others[step * len(others) // room] for step in range(room)} if others else set()
     return tuple(worker for place, worker in enumerate(workers) if place in kept)
-
-
-# --- several nodes -----------------------------------------------------------------------------------------------------------
 
 
 def shown_launch(analysis: Analysis) -> Measurement | None:
@@ -214,9 +209,6 @@ def _by_node(workers: Sequence[WorkerResult]) -> dict[str, list[WorkerResult]]:
     for worker in workers:
         found.setdefault(worker.node, []).append(worker)
     return found
-
-
-# --- a run that fits a page --------------------------------------------------------------------------------------------------
 
 
 def excerpt(analysis: Analysis) -> Analysis:

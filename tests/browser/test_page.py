@@ -66,9 +66,6 @@ def test_a_bare_run_opens_too(opened: Any) -> None:
     assert found.page.locator("[data-plot]").count() == 0
 
 
-# --- controls ----------------------------------------------------------------------------------------------------------------
-
-
 def test_tables_are_sorted_by_what_figures_mean(opened: Any) -> None:
     page = opened(usual_run()).page
     table = page.locator("#costs table")
@@ -160,9 +157,6 @@ def test_a_link_leads_to_its_place(opened: Any) -> None:
     assert -1 <= found.page.locator(anchor).evaluate("place => place.getBoundingClientRect().top") < 900
 
 
-# --- without JavaScript, on paper --------------------------------------------------------------------------------------------
-
-
 def test_without_javascript_all_text_is_there(opened: Any) -> None:
     run = usual_run()
     page = opened(run, javascript=False).page
@@ -192,9 +186,6 @@ def test_it_prints_dark_on_white(opened: Any, scheme: str) -> None:
     assert page.evaluate("getComputedStyle(document.body).color") == "rgb(0, 0, 0)"
     assert not page.locator("nav").is_visible()
     assert page.locator("[data-plot='supply-demand-0'] svg").is_visible()
-
-
-# --- very large runs ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("large", "says"), [(run_of_many_workers, "10,000 workers"), (run_of_a_long_pipeline, "map_497")])

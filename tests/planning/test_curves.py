@@ -6,17 +6,15 @@ import itertools
 import math
 
 import pytest
-from builders import make_capacity_model, make_cluster, make_consumption, make_graph, make_layout, make_op, make_plan, make_stations
+from builders import make_capacity_model, make_cluster, make_consumption, make_graph, make_layout, make_plan
 from hypothesis import given
 from hypothesis import strategies as st
 from page_runs import gaps, usual_run
 
 from cs_input_analyzer.planning.curves import (
-    bottleneck_op,
     current_prediction,
     feeding_curve,
     feeds,
-    flow_rows,
     gap_bins,
     launch_grid,
     spread,
@@ -24,9 +22,7 @@ from cs_input_analyzer.planning.curves import (
     wanted_gap_s,
 )
 from cs_input_analyzer.planning.recommend.verdict import chance
-from cs_input_analyzer.records import Estimate, PipelineGraph
-
-# --- numbers of a spread -----------------------------------------------------------------------------------------------------
+from cs_input_analyzer.records import Estimate
 
 
 @given(st.integers(1, 10**9), st.integers(0, 10**9), st.integers(2, 40), st.sets(st.integers(-5, 2 * 10**9), max_size=3))
@@ -42,9 +38,6 @@ def test_a_spread_holds_its_ends_what_is_wanted_and_not_much_more(first: int, le
 
 def test_nothing_is_between_ends_that_have_changed_places() -> None:
     assert spread(2, 1, 5) == ()
-
-
-# --- launches ----------------------------------------------------------------------------------------------------------------
 
 
 def test_the_curve_runs_through_the_plan_and_never_falls() -> None:
@@ -91,9 +84,6 @@ def test_a_launch_in_use_that_cannot_run_has_no_prediction() -> None:
     assert current_prediction(usual_run(capacity=make_capacity_model(), options=type(run.options)())) is None
 
 
-# --- gaps --------------------------------------------------------------------------------------------------------------------
-
-
 @given(st.lists(st.floats(0, 1e4), max_size=300))
 def test_every_gap_is_in_one_bin(gaps_s: list[float]) -> None:
     bins = gap_bins(gaps_s)
@@ -113,51 +103,6 @@ def test_the_gap_that_feeds_the_accelerator_follows_from_little() -> None:
     assert run.recommendation.input_workers * 256 / wanted == pytest.approx(7000)
     assert wanted_gap_s(usual_run(consumption=None)) is None
     assert wanted_gap_s(usual_run(pipeline=make_graph(batch_size=None))) is None
-
-
-# --- flow --------------------------------------------------------------------------------------------------------------------
-
-
-def zipped() -> PipelineGraph:
-    ops = (
-        make_op("tf_record", inputs=()),
-        make_op("tensor_slices", inputs=()),
-        make_op("map", inputs=("tensor_slices",)),
-        make_op("zip", inputs=("tf_record", "map")),
-        make_op("batch", inputs=("zip",)),
-    )
-    return make_graph("batch", ops=ops)
-
-
-def test_strands_run_beside_each_other_until_they_are_joined() -> None:
-    rows = {row.op.name: row for row in flow_rows(usual_run(pipeline=zipped()))}
-    assert {name: row.lane for name, row in rows.items()} == {"tf_record": 0, "tensor_slices": 1, "map": 1, "zip": 0, "batch": 0}
-    assert rows["map"].lanes == (0, 1)
-    assert rows["zip"].merges == (1,)
-    assert rows["batch"].lanes == (0,)
-
-
-def test_what_is_inside_a_function_flows_into_its_op() -> None:
-    rows = {row.op.name: row for row in flow_rows(usual_run())}
-    assert rows["tf_record"].depth == 1
-    assert rows["interleave"].depth == 0
-    assert all(len(row.lanes) <= 2 for row in rows.values())
-    assert rows["prefetch"].lanes == (0,)
-
-
-def test_the_bottleneck_is_the_first_station_that_is_an_op_else_the_dearest() -> None:
-    cpu, batch, readers = make_stations()
-    assert bottleneck_op(usual_run(stations=(batch, cpu))) == "batch"
-    assert bottleneck_op(usual_run(stations=(cpu, batch, readers))) == "map"
-    assert bottleneck_op(usual_run(stations=(), profile=None)) is None
-
-
-def test_a_circle_ends() -> None:
-    ops = (make_op("map", inputs=("batch",), within="batch"), make_op("batch", inputs=("map",), within="map"))
-    assert len(flow_rows(usual_run(pipeline=make_graph("batch", ops=ops)))) == 2
-
-
-# --- feeding -----------------------------------------------------------------------------------------------------------------
 
 
 def test_a_fed_accelerator_takes_what_it_wants_and_pauses_once() -> None:

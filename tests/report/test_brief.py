@@ -121,9 +121,6 @@ def test_no_name_acts_in_markdown(name: str) -> None:
     assert "\x1b" not in text
 
 
-# --- in a notebook -----------------------------------------------------------------------------------------------------------
-
-
 def test_the_card_of_a_notebook_answers() -> None:
     run = usual_run(confidence=0.97, findings=tuple(make_finding(f"CSI1{at:02d}", op=f"map_{at}") for at in range(12)))
     page = Page(render_card(run))

@@ -40,9 +40,6 @@ def specs_of(run: Analysis) -> str:
     return json.dumps([panel.spec for chart in charts_of(run).values() for panel in chart.panels], allow_nan=False)
 
 
-# --- all of them -------------------------------------------------------------------------------------------------------------
-
-
 def test_a_usual_run_has_every_picture_whole_and_asking_for_no_file() -> None:
     found = charts_of(usual_run())
     assert {*found, "pipeline"} == set(CHARTS)
@@ -91,9 +88,6 @@ def test_hostile_text_is_data_and_nothing_else(name: str) -> None:
         text = json.dumps([panel.spec for panel in chart.panels], ensure_ascii=False)
         assert not re.search(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\ud800-\udfff]", text)
         assert len(values(chart, "bar")) == len(values(expected[chart.name], "bar"))
-
-
-# --- one by one --------------------------------------------------------------------------------------------------------------
 
 
 def test_the_curve_rises_to_the_whole_cluster_and_marks_the_plan_and_the_demand() -> None:

@@ -39,9 +39,6 @@ def words(analysis: Analysis, form: str) -> str:
 both = pytest.mark.parametrize("form", ["console", "html"])
 
 
-# --- the change of the code ------------------------------------------------------------------------------------------------------
-
-
 def test_a_change_shows_what_changes_with_a_line_around_it() -> None:
     assert change_of(BEFORE, AFTER) == (
         (" ", "ds = ("),
@@ -95,9 +92,6 @@ def test_the_page_marks_the_change_for_who_does_not_see_colors() -> None:
     assert 'class="change"' not in render(make_analysis(findings=(make_finding(),)), "html")
 
 
-# --- order and anchors ------------------------------------------------------------------------------------------------------
-
-
 def test_findings_stand_by_gain_and_then_by_severity() -> None:
     findings = (
         make_finding("CSI001", severity="info", measured_gain=None, proven=False),
@@ -132,8 +126,6 @@ def test_any_names_make_good_anchors(names: list[tuple[str, str | None]]) -> Non
     assert len(set(anchors.values())) == len(names)
     assert all(re.fullmatch(r"finding-[A-Za-z0-9_-]+", anchor) for anchor in anchors.values())
 
-
-# --- whether to believe it -------------------------------------------------------------------------------------------------------
 
 STANDINGS = [
     (make_finding(edits=(EDIT,), proven=True), "same elements", "advice only"),
@@ -199,9 +191,6 @@ def test_findings_that_comments_left_out_are_counted(form: str, count: int, said
     assert said is None or said in text
 
 
-# --- the log ---------------------------------------------------------------------------------------------------------------------
-
-
 def log(analysis: Analysis) -> list[str]:
     return render(analysis, "log").rstrip("\n").split("\n")
 
@@ -265,9 +254,6 @@ def test_habits_and_greps_work() -> None:
     for pattern, count in (("^WARNING.*input_fn", 1), ("^ERROR.*input_fn", 1), ("End of input_fn suggestions", 1)):
         done = subprocess.run(["grep", "-c", pattern], input=text, capture_output=True, text=True, timeout=20, check=False)
         assert done.stdout.strip() == str(count), pattern
-
-
-# --- tune ------------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -39,9 +39,6 @@ def noise(value: Noise) -> str:
     return dict(measuring_facts(run_with(noise=value)))["noise"]
 
 
-# --- which run ---------------------------------------------------------------------------------------------------------------
-
-
 def test_the_confirming_run_is_shown_else_the_last_lone_worker() -> None:
     runs = (make_measurement("1x1x1"), make_measurement("1x1x2"), make_measurement("1x4x2"))
     last, lone = runs[2], runs[1]
@@ -65,9 +62,6 @@ def test_nothing_measured_says_nothing() -> None:
     assert measured_facts(make_bare_analysis()) == ()
     labels = {label for label, _ in measuring_facts(make_bare_analysis())}
     assert labels == {"host", "budget", "not measured"}
-
-
-# --- batch gaps and memory ---------------------------------------------------------------------------------------------------
 
 
 def workers(*fields: dict[str, object]) -> Measurement:
@@ -122,9 +116,6 @@ def test_growth_has_a_direction(growth: float, said: str) -> None:
     assert said in measured(make_analysis(measurements=(run,), **ALONE))["memory"]
 
 
-# --- decomposition -----------------------------------------------------------------------------------------------------------
-
-
 def test_the_shares_of_a_sample_are_on_one_line() -> None:
     text = measured(make_analysis(decomposition=make_decomposition()))["sample time"]
     assert text == "hand-over 2 %, preparation 71 %, fetch bandwidth 20 %, fetch latency 7 %"
@@ -135,9 +126,6 @@ def test_a_decomposition_of_cached_data_says_so() -> None:
     text = measured(make_analysis(decomposition=parts))["sample time"]
     assert text == "hand-over 10 %, preparation 90 %; reading cold was not measured"
     assert "sample time" not in measured(make_analysis(decomposition=None))
-
-
-# --- the window --------------------------------------------------------------------------------------------------------------
 
 
 def test_parameters_that_moved_are_a_warning_in_words() -> None:
@@ -163,9 +151,6 @@ def test_what_the_window_did_not_show_is_not_said() -> None:
     shown = window(moved=None, outliers=None, epoch_gap_s=None)
     assert not {"AUTOTUNE", "outliers", "epoch gap"} & set(shown)
     assert window(epoch_gap_s=0.84)["epoch gap"].startswith("840 ms")
-
-
-# --- noise -------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

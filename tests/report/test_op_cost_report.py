@@ -45,9 +45,6 @@ def heads(table_profile: Profile) -> list[str]:
     return [column.name for column in op_cost_table(table_profile).columns]
 
 
-# --- columns -----------------------------------------------------------------------------------------------------------------
-
-
 def test_a_narrow_line_holds_what_is_needed_first_and_a_wide_one_all() -> None:
     narrow, edge, wide = (to_console(make_analysis(), width=width) for width in (80, 119, 120))
     for head in ("elements", "bytes out"):
@@ -87,9 +84,6 @@ def test_a_detail_is_a_column_where_one_op_has_it(field: str, head: str) -> None
 def test_serial_ops_are_marked(parallelism: float | None, is_serial: bool | None, cell: str) -> None:
     (row,) = op_cost_table(profile_of(plain_op(parallelism=parallelism, is_serial=is_serial))).rows
     assert row[4] == cell
-
-
-# --- the costliest op ----------------------------------------------------------------------------------------------------------
 
 
 @given(st.lists(st.none() | st.floats(0, 1), max_size=6), st.floats(0, 1))
@@ -155,9 +149,6 @@ def test_a_profile_without_ops_has_no_section() -> None:
     assert "Cost of each op" not in to_console(make_analysis(profile=make_profile(ops=(), serial=None)))
 
 
-# --- the serial station ------------------------------------------------------------------------------------------------------
-
-
 def test_a_serial_station_says_that_cpus_do_not_help() -> None:
     profile = make_profile(serial=make_serial_station(op="map", busy_ratio=0.95, idle_cpus=1.0))
     sentence = "`map` runs on one thread that is busy 95 % of the time while 1 CPU idles: more CPUs per task cannot help it"
@@ -190,9 +181,6 @@ def test_long_names_keep_the_width(width: int) -> None:
     )
     part = to_console(make_analysis(profile=profile), width=width).split("Cost of each op")[1].split("Storage")[0]
     assert max(len(line) for line in part.split("\n")) <= width
-
-
-# --- costs that stand elsewhere ----------------------------------------------------------------------------------------------
 
 
 def unplaced_cost(share_ratio: float = 0.4) -> OpCost:

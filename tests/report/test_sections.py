@@ -137,9 +137,6 @@ def test_only_options_that_were_chosen_are_named() -> None:
     assert options_facts(Options(nodes=8, mount_dirs=("a", "b\n"))) == (("nodes", "8"), ("mount_dirs", "a, b\\n"))
 
 
-# --- the launch --------------------------------------------------------------------------------------------------------------
-
-
 def test_the_recommended_launch_stands_among_its_alternatives_by_nodes() -> None:
     others = tuple(make_alternative(layout, note="") for layout in ("1x16x2", "3x8x2", "3x16x2"))
     today = make_alternative("9x1x1", note="current launch", is_current=True, predicted_samples_per_s=Estimate.exact(77.0))
@@ -159,9 +156,6 @@ def test_a_what_if_says_its_plan_and_what_it_changes() -> None:
     assert column(table, "layout") == ["5x8x2", "3x16x2"]
     assert column(table, "meets demand") == ["yes", "no"]
     assert column(table, "change")[0] == "8 nodes -> 5"
-
-
-# --- what was measured -------------------------------------------------------------------------------------------------------
 
 
 def test_workers_that_differ_are_shown_by_the_worst_and_what_none_delivered_is_missing() -> None:
@@ -218,9 +212,6 @@ def test_a_usual_run_is_kept_whole_and_a_huge_one_is_cut_to_size_and_says_so() -
     assert excerpt(back) == back
 
 
-# --- several nodes -----------------------------------------------------------------------------------------------------------
-
-
 def launch(*rates: float | None, tasks: int = 2) -> Measurement:
     """`tasks` workers on each node, in order."""
     measurement = make_measurement(Layout(nodes=len(rates) // tasks, tasks_per_node=tasks, cpus_per_task=1), list(rates))
@@ -268,9 +259,6 @@ def test_who_lags_is_named_with_its_node(rates: tuple[float, ...], said: str) ->
     assert column(workers_table(measurement), "status").count("done, straggler") == len(measurement.stragglers)
 
 
-# --- stations ----------------------------------------------------------------------------------------------------------------
-
-
 def test_stations_keep_their_order_and_the_first_stands_out() -> None:
     table = stations_table(make_stations())
     assert [row[0] for row in table.rows] == ["CPU", "serial op", "readers"]
@@ -309,8 +297,6 @@ def test_an_op_that_nobody_knows_is_named_plainly() -> None:
     assert pipeline_table(known).remarks[0].startswith("`kafka` is of another library (kind Kafka)")
     assert pipeline_table(analysis).remarks == ()
 
-
-# --- storage and cluster -----------------------------------------------------------------------------------------------------
 
 ADVICE = "--cache cold measures"
 
@@ -385,8 +371,6 @@ def test_of_storage_only_the_known_is_said() -> None:
 def test_each_number_of_the_cluster_is_said_and_what_an_unknown_one_means(given: dict[str, Any], label: str, expected: str) -> None:
     assert dict(cluster_facts(make_cluster(**given)))[label] == expected
 
-
-# --- validation --------------------------------------------------------------------------------------------------------------
 
 RATES = st.floats(1e-3, 1e12)
 

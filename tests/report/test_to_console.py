@@ -52,9 +52,6 @@ def words(text: str) -> str:
     return re.sub(r"\s+", " ", text)
 
 
-# --- layout ------------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("width", [40, 60, 80, 120, 200])
 @pytest.mark.parametrize("analysis", [make_analysis(), make_bare_analysis()], ids=["usual", "bare"])
 def test_no_line_is_longer_than_the_width(analysis: Analysis, width: int) -> None:
@@ -96,9 +93,6 @@ def test_no_line_ends_in_spaces() -> None:
     assert [line for line in to_console(make_analysis()).split("\n") if line != line.rstrip()] == []
 
 
-# --- hostile text ------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("color", [False, True])
 @pytest.mark.parametrize("name", HOSTILE)
 def test_nothing_from_outside_acts_on_the_terminal(name: str, color: bool) -> None:
@@ -112,9 +106,6 @@ def test_nothing_from_outside_acts_on_the_terminal(name: str, color: bool) -> No
 def test_markup_is_shown_and_not_obeyed() -> None:
     report = to_console(make_analysis(findings=(make_finding(message="[red]x[/red] [/] [bold"),)), color=True)
     assert "[red]x[/red] [/] [bold" in report
-
-
-# --- content -----------------------------------------------------------------------------------------------------------------
 
 
 def test_launch_lines_can_be_copied() -> None:

@@ -53,9 +53,6 @@ def counts(run: Analysis) -> dict[str, int]:
     }
 
 
-# --- all tables --------------------------------------------------------------------------------------------------------------
-
-
 def test_every_record_has_its_row_and_columns_do_not_depend_on_the_run() -> None:
     columns = []
     for run in (usual_run(), make_bare_analysis()):
@@ -115,9 +112,6 @@ def test_a_formula_is_text_and_plain_text_and_negative_numbers_are_left_alone(st
     assert "'" not in to_csv(make_analysis())
 
 
-# --- workers -----------------------------------------------------------------------------------------------------------------
-
-
 def test_one_row_for_each_worker() -> None:
     analysis = make_analysis()
     table = rows(analysis)
@@ -156,9 +150,6 @@ def test_the_bottleneck_stands_in_the_rows_of_its_layout() -> None:
     assert (own["bottleneck.kind"], own["bottleneck.op"], own["bottleneck.source"]) == ("serial op", "map", "data.py:9")
     assert (own["bottleneck.samples_per_s"], own["bottleneck.utilization_ratio"]) == ("2500.0", "0.97")
     assert {other[name] for name in other if name.startswith("bottleneck.")} == {""}
-
-
-# --- the command and the notebook --------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -75,9 +75,6 @@ def shape(page: Page) -> list[tuple[str, list[str]]]:
     return [(tag, sorted(attributes)) for tag, attributes in page.tags]
 
 
-# --- one file ----------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("analysis", [make_analysis(), make_bare_analysis()], ids=["usual", "bare"])
 def test_nothing_is_fetched(analysis: Analysis) -> None:
     text = without_library(to_html(analysis))
@@ -154,9 +151,6 @@ def test_a_usual_page_is_small_and_our_own_part_of_it_is_smaller() -> None:
     assert own < 80_000
 
 
-# --- hostile text ------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", HOSTILE)
 def test_no_text_gets_out_of_its_place(name: str) -> None:
     analysis = make_analysis(measurements=(make_measurement("1x2x1", (900.0, None)),))
@@ -182,9 +176,6 @@ def test_any_analysis_makes_a_page(analysis: Analysis) -> None:
     text = to_html(analysis)
     assert Page(text).kinds in (["run", None], ["run", "charts", "library", None])
     assert from_html(text, origin="x") == analysis
-
-
-# --- content -----------------------------------------------------------------------------------------------------------------
 
 
 def test_the_launch_values_and_lines_are_there_without_javascript() -> None:
@@ -248,9 +239,6 @@ def test_missing_is_never_none() -> None:
 def test_figures_are_explained() -> None:
     assert f'<span class="term" tabindex="0" data-tip="{MEANINGS["extrapolation"]}">extrapolation</span>' in to_html(usual_run())
     assert all(meaning and not meaning.endswith(".") for meaning in MEANINGS.values())
-
-
-# --- templates ---------------------------------------------------------------------------------------------------------------
 
 
 def test_templates_are_found_in_a_checkout(root: Path) -> None:

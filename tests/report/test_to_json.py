@@ -45,9 +45,6 @@ def refusal(text: str) -> str:
     return message
 
 
-# --- round trip --------------------------------------------------------------------------------------------------------------
-
-
 @any_analysis
 @given(analyses())
 def test_any_analysis_comes_back_as_it_was(analysis: Analysis) -> None:
@@ -135,9 +132,6 @@ def test_a_number_that_is_none_is_never_written(value: float) -> None:
 def test_a_value_that_json_has_no_word_for_is_never_written() -> None:
     with pytest.raises(ValueError, match=r"^host\.cpu_model is a bytes"):
         to_json(make_analysis(host=make_host(cpu_model=b"EPYC")))
-
-
-# --- bad files ---------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kept", [0.01, 0.1, 0.37, 0.5, 0.83, 0.99, 0.9999])
@@ -256,9 +250,6 @@ def test_many_mistakes_are_counted_and_not_listed() -> None:
     assert len(message) < 200
 
 
-# --- files -------------------------------------------------------------------------------------------------------------------
-
-
 def test_load_goes_by_content_and_not_by_name(tmp_path: Path) -> None:
     analysis = make_analysis()
     (tmp_path / "page.json").write_text(to_html(analysis), encoding="utf-8")
@@ -312,9 +303,6 @@ def test_load_of_what_is_not_there(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "none.json", tmp_path / "a\0b"):
         with pytest.raises(UsageError, match="cannot be read"):
             load(path)
-
-
-# --- schema ------------------------------------------------------------------------------------------------------------------
 
 
 def test_the_schema_in_the_docs_is_in_step(root: Path) -> None:

@@ -33,9 +33,6 @@ FAINTEST = 0.25
 TIPS = ("launch", "predicted", "limited by", "meets demand")
 
 
-# --- supply against demand ---------------------------------------------------------------------------------------------------
-
-
 def supply_demand(analysis: Analysis) -> Chart | None:
     """Throughput against input workers: the interval band, the demand, the plan, the launch in use."""
     curve, plan = throughput_curve(analysis), analysis.recommendation
@@ -106,9 +103,6 @@ def _rates(rate: Estimate) -> Row:
     return {"rate": rate.estimate, "low": rate.low, "high": rate.high}
 
 
-# --- memory ------------------------------------------------------------------------------------------------------------------
-
-
 def memory(analysis: Analysis) -> Chart | None:
     """Memory of a node, by launch, against what a node has: the plan first, then its alternatives, each layout once."""
     plan, limit, model = analysis.recommendation, analysis.cluster.memory_bytes_per_node, analysis.capacity
@@ -157,9 +151,6 @@ def memory(analysis: Analysis) -> Chart | None:
         table=shown("Memory of a node", rows, "launch", "what", "size", "in all"),
         key=tuple(used.items()) if len(used) > 1 else (),
     )
-
-
-# --- which launches feed it --------------------------------------------------------------------------------------------------
 
 
 def layouts(analysis: Analysis) -> Chart | None:

@@ -34,9 +34,6 @@ POINTS_PER_ROW = 6
 FEED_COLORS = {"wanted": "var(--demand)", "taken": "var(--supply)", "supply, as predicted": "var(--plan)"}
 
 
-# --- time between batches ----------------------------------------------------------------------------------------------------
-
-
 def batch_gaps(analysis: Analysis) -> Chart | None:
     """How the time between two batches scatters, and how that stands to what the accelerator needs."""
     measurement = shown_measurement(analysis)
@@ -109,9 +106,6 @@ def _gap_layers(
     return layers
 
 
-# --- rate over time ----------------------------------------------------------------------------------------------------------
-
-
 def rate_over_time(analysis: Analysis) -> Chart | None:
     """The transient that was cut off, and the window that was kept."""
     measurement = shown_measurement(analysis)
@@ -179,9 +173,6 @@ def _rate_layers(workers: tuple[WorkerResult, ...], rows: list[Row]) -> list[Spe
             tooltip=tooltip("worker", "time", "throughput"),
         ),
     ]
-
-
-# --- feeding -----------------------------------------------------------------------------------------------------------------
 
 
 def timeline(analysis: Analysis) -> Chart | None:
