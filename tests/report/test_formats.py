@@ -75,16 +75,6 @@ def test_env_needs_a_plan_and_no_launch_lines() -> None:
         render(make_bare_analysis(recommendation=None, no_plan="the reason"), "env")
 
 
-@pytest.mark.parametrize("path", [".env", "a/.env", "plan.env", "PLAN.ENV"])
-def test_a_file_that_is_all_ending_names_a_format_too(path: str) -> None:
-    assert format_of(path) == "env"
-
-
-def test_width_and_color_reach_the_console() -> None:
-    assert render(make_analysis(), "console", full=True, width=120) != render(make_analysis(), "console", full=True)
-    assert "\x1b" in render(make_analysis(), "console", full=True, color=True)
-
-
 @pytest.mark.parametrize("format", ["html", "json"])
 def test_a_saved_report_renders_again_to_the_same_text(tmp_path: Path, format: Format) -> None:
     path = tmp_path / "saved"

@@ -16,7 +16,7 @@ from builders import (
 )
 from rendered import to_console, to_html
 
-from cs_input_analyzer.records import Analysis, BatchGap, Measurement, Noise, SteadyState
+from cs_input_analyzer.records import Analysis, BatchGap, Measurement, Noise
 from cs_input_analyzer.report.measuring import measured_facts, measuring_facts
 from cs_input_analyzer.report.wording import shown_measurement
 
@@ -78,14 +78,6 @@ def test_the_batch_gaps_are_those_of_the_longest_tail() -> None:
     assert "tail" in text
 
 
-def test_a_lone_worker_is_not_called_the_worst() -> None:
-    assert "(the worker of 1x1x1)" in measured(run_with())["batch gaps"]
-
-
-def test_gaps_that_were_not_measured_are_not_there() -> None:
-    assert "batch gaps" not in measured(make_analysis(measurements=(workers({"batch_gap_s": None}),), **ALONE))
-
-
 def test_the_memory_is_that_of_the_largest_worker() -> None:
     run = workers({"private_bytes": 2**30}, {"private_bytes": 2**31})
     text = measured(make_analysis(measurements=(run,), **ALONE))["memory"]
@@ -108,12 +100,6 @@ def test_memory_that_was_not_read_is_left_out() -> None:
     assert text == "private 1 GiB (the worker of 1x1x1)"
     nothing = workers(unread | {"private_bytes": None})
     assert "memory" not in measured(make_analysis(measurements=(nothing,), **ALONE))
-
-
-@pytest.mark.parametrize(("growth", "said"), [(2.0**20, "growing 1 MiB"), (-(2.0**20), "shrinking 1 MiB")])
-def test_growth_has_a_direction(growth: float, said: str) -> None:
-    run = workers({"rss_growth_bytes_per_min": growth})
-    assert said in measured(make_analysis(measurements=(run,), **ALONE))["memory"]
 
 
 def test_the_shares_of_a_sample_are_on_one_line() -> None:
@@ -147,12 +133,6 @@ def test_outliers_are_counted(outliers: int, said: str) -> None:
     assert "not dropped" in text
 
 
-def test_what_the_window_did_not_show_is_not_said() -> None:
-    shown = window(moved=None, outliers=None, epoch_gap_s=None)
-    assert not {"AUTOTUNE", "outliers", "epoch gap"} & set(shown)
-    assert window(epoch_gap_s=0.84)["epoch gap"].startswith("840 ms")
-
-
 @pytest.mark.parametrize(
     ("field", "said"),
     [
@@ -179,17 +159,3 @@ def test_how_far_launches_differ_is_said_where_it_is_known() -> None:
     known = make_analysis(capacity=make_capacity_model(launch_spread_ratio=0.085))
     assert "8.5 % (standard deviation)" in dict(measuring_facts(known))["launches"]
     assert "launches" not in dict(measuring_facts(make_analysis(capacity=make_capacity_model(launch_spread_ratio=0.0))))
-
-
-def test_a_window_of_before_these_fields_is_still_told() -> None:
-    old = SteadyState(
-        transient_s=1.0,
-        transient_batches=2,
-        window_s=3.0,
-        batches=40,
-        blocks=5,
-        lag1_autocorrelation=None,
-        epochs=0,
-        stopped_by="budget",
-    )
-    assert "40 batches in 3 s" in dict(measuring_facts(run_with(steady_state=old)))["steady state"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from dataclasses import replace
 from html import unescape
 from typing import Any, get_args
@@ -22,7 +21,6 @@ from builders import (
     make_station,
     make_stations,
     make_storage,
-    make_validation,
     make_what_if,
     make_worker,
 )
@@ -64,7 +62,7 @@ from cs_input_analyzer.report.planned import (
     what_if_table,
 )
 from cs_input_analyzer.report.tables import STATUS_WORDS, Table
-from cs_input_analyzer.report.to_json import from_html, from_json, to_json
+from cs_input_analyzer.report.to_json import from_html
 from cs_input_analyzer.report.wording import shown_measurement
 from cs_input_analyzer.report.workers import (
     MOST_HELD,
@@ -411,10 +409,3 @@ def test_console_and_page_have_the_summary_the_notes_and_the_end() -> None:
             assert part in " ".join(text.split())
     assert alone.strip() in to_console(analysis)
     assert "INTERRUPTED" not in to_console(make_analysis(validation=Validation(rows=rows)))
-
-
-def test_a_run_file_without_notes_of_its_validation_still_reads() -> None:
-    document = json.loads(to_json(make_analysis()))
-    for key in ("notes", "interrupted"):
-        del document["validation"][key]
-    assert from_json(json.dumps(document), origin="x").validation == make_validation()

@@ -69,10 +69,6 @@ def test_any_analysis_keeps_the_width(analysis: Analysis) -> None:
     assert too_long(analysis, 80) == []
 
 
-def test_without_a_width_it_is_eighty() -> None:
-    assert to_console(make_analysis()) == to_console(make_analysis(), width=80)
-
-
 def test_the_surroundings_do_not_change_it(monkeypatch: pytest.MonkeyPatch) -> None:
     before = to_console(make_analysis())
     for name, value in {"COLUMNS": "33", "FORCE_COLOR": "1", "TERM": "dumb", "NO_COLOR": "1", "TTY_COMPATIBLE": "1"}.items():
@@ -87,10 +83,6 @@ def test_color_is_all_that_color_changes() -> None:
     assert ESCAPE in colored
     stripped = re.sub(r"\x1b\[[\d;]*m", "", colored)
     assert [line.rstrip() for line in stripped.split("\n")] == plain.split("\n")
-
-
-def test_no_line_ends_in_spaces() -> None:
-    assert [line for line in to_console(make_analysis()).split("\n") if line != line.rstrip()] == []
 
 
 @pytest.mark.parametrize("color", [False, True])

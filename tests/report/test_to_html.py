@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from builders import make_analysis, make_bare_analysis, make_consumption, make_finding, make_measurement, make_plan, make_worker
+from builders import make_analysis, make_bare_analysis, make_finding, make_measurement, make_plan, make_worker
 from hostile import HOSTILE, hostile
 from hypothesis import HealthCheck, given, settings
 from page_runs import run_of_a_long_pipeline, usual_run
@@ -218,12 +218,6 @@ def test_a_supply_of_zero_draws_no_bar() -> None:
     assert '<div class="bars">' not in to_html(make_analysis(consumption=None, verdict="unknown", recommendation=plan))
 
 
-def test_an_exact_demand_has_no_interval_drawn() -> None:
-    plan = make_plan(predicted_samples_per_s=Estimate.exact(9000.0))
-    assert '<line class="interval"' not in to_html(make_analysis(recommendation=plan, consumption=make_consumption(7000.0)))
-    assert '<line class="interval"' in to_html(make_analysis())
-
-
 def test_missing_is_never_none() -> None:
     lost = make_measurement("1x1x1", (None,), workers=(make_worker(None, message="killed by signal 9"),))
     sparse = make_analysis(
@@ -239,10 +233,6 @@ def test_missing_is_never_none() -> None:
 def test_figures_are_explained() -> None:
     assert f'<span class="term" tabindex="0" data-tip="{MEANINGS["extrapolation"]}">extrapolation</span>' in to_html(usual_run())
     assert all(meaning and not meaning.endswith(".") for meaning in MEANINGS.values())
-
-
-def test_templates_are_found_in_a_checkout(root: Path) -> None:
-    assert templates_dir() == root / "reports/templates"
 
 
 def test_templates_are_found_in_a_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

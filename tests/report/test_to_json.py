@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import jsonschema
 import pytest
-from builders import make_analysis, make_bare_analysis, make_budget, make_finding, make_host, make_measurement, make_validation
+from builders import make_analysis, make_bare_analysis, make_budget, make_host, make_measurement, make_validation
 from hostile import HOSTILE, hostile
 from hypothesis import HealthCheck, given, settings
 from record_strategies import analyses
@@ -63,11 +62,6 @@ def test_any_analysis_comes_back_out_of_a_page(analysis: Analysis) -> None:
     assert from_html(page, origin="x") == analysis
 
 
-@pytest.mark.parametrize("name", COMPLETE)
-def test_complete_analyses_come_back(name: str) -> None:
-    assert from_json(to_json(COMPLETE[name]), origin="x") == COMPLETE[name]
-
-
 @pytest.mark.parametrize("name", [name for name in HOSTILE if name != "not utf-8"])
 def test_hostile_text_comes_back(name: str) -> None:
     analysis = hostile(make_analysis(), HOSTILE[name])
@@ -81,23 +75,8 @@ def test_half_a_surrogate_pair_is_written_so_that_it_can_be_read() -> None:
     assert from_json(text.encode().decode(), origin="x").pipeline.target == "caf\\udce9"
 
 
-def test_a_read_only_mapping_is_written_as_a_mapping() -> None:
-    analysis = make_analysis(findings=(make_finding(evidence=MappingProxyType({"share_ratio": 0.5})),))
-    assert from_json(to_json(analysis), origin="x") == analysis
-
-
-def test_indentation_changes_no_value() -> None:
-    analysis = make_analysis()
-    assert from_json(to_json(analysis, indent=None), origin="x") == from_json(to_json(analysis, indent=4), origin="x") == analysis
-
-
 def test_unknown_keys_are_ignored() -> None:
     text = edited(lambda run: (run.update(later=1), run["host"].update(moon="full"), run["pipeline"]["ops"][0].update(x=[])))
-    assert from_json(text, origin="x") == make_analysis()
-
-
-def test_whole_numbers_are_rates_too() -> None:
-    text = edited(lambda run: run["options"].update(demand_samples_per_s=7000))
     assert from_json(text, origin="x") == make_analysis()
 
 
@@ -134,12 +113,6 @@ def test_a_value_that_json_has_no_word_for_is_never_written() -> None:
         to_json(make_analysis(host=make_host(cpu_model=b"EPYC")))
 
 
-@pytest.mark.parametrize("kept", [0.01, 0.1, 0.37, 0.5, 0.83, 0.99, 0.9999])
-def test_a_truncated_file(kept: float) -> None:
-    text = to_json(make_analysis()).strip()
-    assert "truncated" in refusal(text[: max(1, int(len(text) * kept))])
-
-
 @pytest.mark.parametrize("first", range(7))
 def test_every_truncation_is_called_one(first: int) -> None:
     """Also inside numbers and escapes."""
@@ -173,10 +146,6 @@ def test_json_nested_beyond_all_sense() -> None:
 def test_a_newer_file() -> None:
     message = refusal(edited(lambda run: run.update(schema_version=2)))
     assert message == "run.json: this file was written by a newer version: schema 2, this tool reads 1; upgrade"
-
-
-def test_a_newer_file_is_told_before_anything_else_in_it() -> None:
-    assert "newer version: schema 7" in refusal('{"schema_version": 7, "all": "else is different"}')
 
 
 def test_an_older_file() -> None:
