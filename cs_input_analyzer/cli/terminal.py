@@ -29,7 +29,8 @@ class Progress:
             from rich.console import Console
 
             text = live.TextColumn("{task.description}", markup=False)
-            columns = (live.SpinnerColumn(), text, live.BarColumn(), live.TimeElapsedColumn())
+            times = (live.TimeElapsedColumn(), live.TextColumn("left"), live.TimeRemainingColumn())
+            columns = (live.SpinnerColumn(), text, live.BarColumn(), *times)
             self._bar = live.Progress(*columns, console=Console(stderr=True), transient=True)
             self._task = self._bar.add_task("starting", total=1.0)
             self._bar.start()
