@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Floats", "Pixels", "cloud", "photograph", "surface_with_defects"]
-
 Floats = np.ndarray[Any, np.dtype[np.float32]]
 Pixels = np.ndarray[Any, np.dtype[np.uint8]]
 

@@ -10,8 +10,6 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["WorkerShard", "shard_files", "worker_shard"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerShard:

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import tensorflow as tf
 
-__all__ = ["Progress", "file_pattern", "scaled_count", "write_shards"]
-
 Progress = Callable[[int, int], None]
 
 

@@ -15,8 +15,6 @@ import yaml
 
 from sample_pipelines.catalogue import Sample, find
 
-__all__ = ["write_sample"]
-
 # Raised whenever the bytes that a writer makes change, so that folders of an older version are written anew.
 FORMAT_VERSION = 1
 

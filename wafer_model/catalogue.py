@@ -50,11 +50,7 @@ ALIASES: Mapping[str, str] = MappingProxyType({"gpt3_xl": "gpt3_1.3b"})
 
 
 def build_network(name: str, *, sequence_length: int | None = None) -> Network:
-    """The built-in network that `name` means, as people write it: `gpt-j`, `FC-MNIST`.
-
-    Raises:
-        WaferModelError: no such network, or several; a length that is not positive, or for a network without one.
-    """
+    """The built-in network that `name` means, as people write it: `gpt-j`, `FC-MNIST`. Raises WaferModelError: no such thing."""
     found = find_builtin(name, otherwise=", or a YAML file that describes yours")
     own = own_sequence_length(found)
     if sequence_length is None:

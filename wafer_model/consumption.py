@@ -29,13 +29,10 @@ class Consumption:
     """The accelerator's consumption.
 
     Attributes:
-        samples_per_s: samples per second, with its 90 % interval.
         source: where the number came from: `declared`, `step_time`, `model`, `compile_report`, `performance_json`.
         system: `CS-1`, `CS-2`, `CS-3`; None where the number was declared.
         mode: `pipelined` or `weight_streaming`; None where unknown.
         limited_by: what limits the wafer; None where the number was declared.
-        batch_size: samples per step; None where unknown.
-        notes: what was assumed, one sentence each.
         is_extrapolated: whether no public run covers the network or the system of a model.
     """
 
@@ -50,11 +47,7 @@ class Consumption:
 
 
 def from_rate(samples_per_s: float, *, mode: str | None = None) -> Consumption:
-    """A declared demand.
-
-    Raises:
-        WaferModelError: the rate is zero, negative, NaN, infinite or absurd.
-    """
+    """A declared demand. Raises WaferModelError: the rate is zero, negative, NaN, infinite or absurd."""
     _check_rate("the demand", samples_per_s)
     return Consumption(samples_per_s=Estimate.exact(float(samples_per_s)), source="declared", mode=mode)
 
@@ -86,11 +79,7 @@ def from_model(prediction: WaferPrediction) -> Consumption:
 
 
 def from_compile_report(report: CompileReport, *, system: str | None = None) -> Consumption:
-    """What the closed compiler estimates; it overrides the analytical model. The file does not name the system.
-
-    Raises:
-        WaferModelError: the rate is absurd.
-    """
+    """What the closed compiler estimates; it overrides the analytical model. The file does not name the system."""
     rate = report.samples_per_s
     _check_rate(f"{report.path}: the estimate", rate)
     return Consumption(

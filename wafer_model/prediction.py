@@ -20,13 +20,11 @@ class KernelRow:
     """One line of the table: a kernel of the pipelined mode, a block of weight streaming.
 
     Attributes:
-        parameters, training_flops: per kernel, the latter per sample.
         samples_per_s: of this row alone; None for a row that takes no time.
         compute_samples_per_s: what arithmetic alone would allow.
         transmission_samples_per_s: what moving activations (pipelined) or weights (weight streaming) alone would allow.
         cores: allocated (pipelined); None where the whole wafer works on every block.
         step_s: time per optimizer step, all micro-batches, forward and backward (weight streaming).
-        limited_by: `compute`, `transmission`, `weights`, `latency`; None for a row that takes no time.
     """
 
     name: str
@@ -51,16 +49,13 @@ class WaferPrediction:
         limiting_row: the kernel that decides (pipelined), the slowest block (weight streaming).
         limits: all bounds, smallest first; the estimate is below each.
         active_core_ratio: share of the usable cores that work; 1 in weight streaming.
-        fill_steps: step at which every stage is busy (pipelined); None in weight streaming.
-        fill_s: time until then.
+        fill_steps: step at which every stage is busy (pipelined); None in weight streaming. `fill_s`: time until then.
         micro_batches, micro_batch_size: per system and step.
-        memory_bytes: on-wafer memory that this placement needs, of one system.
-        sample_bytes: one sample on the wire.
-        ingress_bytes_per_s: sample traffic into all systems at this rate.
+        memory_bytes: on-wafer memory of one system; `sample_bytes`: one sample on the wire, whose traffic into all systems is
+            `ingress_bytes_per_s`.
         single_task_nodes: nodes of the original installation that run one task and stream nothing.
         calibrated: whether a measured point of the user replaced the fitted efficiency.
         notes: assumptions a reader should know, one sentence each.
-        sequence_length: tokens of a sample; None for a network without that, or one that does not say.
         beyond_fit: how network and system lie outside of what was fitted, one sentence each; the interval is wider for it.
         choices: what was asked for or taken, and why: (mode, batch size, sequence length, precision) with a sentence each.
     """

@@ -52,11 +52,7 @@ class System:
     derived: tuple[str, ...]
 
     def peak(self, dtype: str) -> float:
-        """Dense FLOP/s of the whole wafer in `dtype`.
-
-        Raises:
-            WaferModelError: unknown dtype, or no peak known for it.
-        """
+        """Dense FLOP/s of the whole wafer in `dtype`. Raises WaferModelError: unknown dtype, or no peak known for it."""
         if dtype not in DTYPES:
             raise WaferModelError(f"unknown dtype {dtype!r}: one of {', '.join(DTYPES)}")
         if dtype not in self.peak_flops_per_s:
@@ -65,11 +61,7 @@ class System:
 
 
 def load_systems(path: Path = OWN_FILE) -> dict[str, System]:
-    """Systems by name, from a YAML file of the shape of `systems.yaml`.
-
-    Raises:
-        WaferModelError: the file cannot be read, or a number is missing, negative or not a number (names file and field).
-    """
+    """Systems by name, from a YAML file of the shape of `systems.yaml`. Raises WaferModelError, which names file and field."""
     import yaml  # here and not above: a declared demand needs no YAML
 
     try:
@@ -88,11 +80,7 @@ def own_systems() -> Mapping[str, System]:
 
 
 def find_system(name: str, more: Mapping[str, System] | None = None) -> System:
-    """The system that `name` means (`cs2` is CS-2), among the user's `more` first.
-
-    Raises:
-        WaferModelError: no such system, or several.
-    """
+    """The system that `name` means (`cs2` is CS-2), among the user's `more` first. Raises WaferModelError: none, or several."""
     known = {**own_systems(), **(more or {})}
     return known[find_name(name, known, "system", otherwise=", or one of a YAML file of yours (--system-file)")]
 
