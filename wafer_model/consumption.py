@@ -29,10 +29,13 @@ class Consumption:
     """The accelerator's consumption.
 
     Attributes:
+        samples_per_s: samples per second, with its 90 % interval.
         source: where the number came from: `declared`, `step_time`, `model`, `compile_report`, `performance_json`.
         system: `CS-1`, `CS-2`, `CS-3`; None where the number was declared.
         mode: `pipelined` or `weight_streaming`; None where unknown.
         limited_by: what limits the wafer; None where the number was declared.
+        batch_size: samples per step; None where unknown.
+        notes: what was assumed, one sentence each.
         is_extrapolated: whether no public run covers the network or the system of a model.
     """
 
