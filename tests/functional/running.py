@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import uuid
 from collections.abc import Iterator, Sequence
@@ -17,9 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-import pytest
-
-from cs_input_analyzer.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
 FUNCTIONS = Path(__file__).with_name("input_functions.py")
@@ -104,34 +100,6 @@ def run_cli(
         is_tree_untouched=tree_of(users) == before,
         run=json.loads(json_file.read_text()) if json_file.exists() else None,
     )
-
-
-def run_here(arguments: Sequence[str], folder: Path, patch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Outcome:
-    """The same in this process, for what ends before any worker starts."""
-    users, temporary, json_file = folder / "users", folder / "temporary", folder / "run.json"
-    users.mkdir(parents=True, exist_ok=True)
-    temporary.mkdir()
-    before = tree_of(users)
-    with patch.context() as scene:
-        scene.chdir(users)
-        scene.setattr(tempfile, "tempdir", str(temporary))
-        scene.setattr(subprocess, "Popen", _no_process)
-        code = main([*arguments, "--json", str(json_file)])
-    out, err = capsys.readouterr()
-    return Outcome(
-        code=code,
-        out=out,
-        err=err,
-        peak_bytes=0,
-        left_processes=(),
-        left_files=tuple(str(file.relative_to(temporary)) for file in temporary.rglob("*")),
-        is_tree_untouched=tree_of(users) == before,
-        run=json.loads(json_file.read_text()) if json_file.exists() else None,
-    )
-
-
-def _no_process(*_: object, **__: object) -> None:
-    raise AssertionError("a process was started")
 
 
 @contextmanager

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import signal
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,40 +23,9 @@ from tests.functional.cases import (
     records,
     two_workers,
 )
-from tests.functional.running import FUNCTIONS, QUICK, Outcome, Stop, run_here
+from tests.functional.running import FUNCTIONS, Outcome, Stop
 
 AT_ONCE = 4  # two of the first four only wait
-
-
-@pytest.mark.parametrize(
-    ("target", "arguments", "says"),
-    [
-        ("nowhere.py:train_input_fn", [], "no file nowhere.py"),
-        ("just words", [], "package.module:function"),
-        ("", ["--params", "p.yaml"], "no file p.yaml"),
-        ("", ["--params", "wrong.yaml"], "wrong.yaml is not YAML"),
-        ("", ["--nodes", "0"], "nodes"),
-        ("", ["--cpus-per-node", "-4"], "--cpus-per-node -4: must be 1 or more"),
-        ("", ["--memory-per-node", "0GiB"], "memory"),
-        ("", ["--cpus", "100000"], "--cpus 100000"),
-        ("", ["--cluster", "atlantis"], "atlantis"),
-        ("", ["--demand", "-1"], "demand"),
-        ("", ["--html", "nowhere/a.html"], "nowhere"),
-    ],
-)
-def test_wrong_use(
-    target: str,
-    arguments: list[str],
-    says: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    (tmp_path / "users").mkdir()
-    (tmp_path / "users" / "wrong.yaml").write_text("train_input: [1,\n")
-    given = ["analyze", target or f"{FUNCTIONS}:endless", *QUICK, "--full", *arguments]
-    outcome = run_here(given, tmp_path, monkeypatch, capsys)
-    judge(Case(name="", code=2, says=(re.escape(says),), holds=nothing_written), outcome)
 
 
 def dataset_ends(outcome: Outcome) -> None:
