@@ -46,7 +46,6 @@ class Bar:
     label: str
     text: str
     role: str
-    begin: float = 0.0
     length: float = 0.0
     low: float | None = None
     high: float | None = None

@@ -173,6 +173,8 @@ def tuning_document(analysis: Analysis) -> Document:
     noun = "finding is" if others == 1 else "findings are"
     rest = f"{format_count(others)} more {noun} not among them: `analyze` shows all, with what became of each" if others else ""
     patch = fixes.patch if fixes is not None else None
+    diff = patch.diff if patch is not None and patch.proven else ""
+    where = f"in {one_line(patch.folder) if patch is not None else ''}, with patch -p0 or git apply"
     return Document(
         kind="tuning",
         title="Fixes",
@@ -187,14 +189,9 @@ def tuning_document(analysis: Analysis) -> Document:
                 Text(text=rest),
                 Text(text=ignored_sentence(analysis)),
             ),
-            None if patch is None else section("patch", "Patch", Facts(pairs=patch_facts(patch)), _patch_text(patch)),
+            None if patch is None else section("patch", "Patch", Facts(pairs=patch_facts(patch)), Copyable(label=where, text=diff)),
         ),
     )
-
-
-def _patch_text(patch: Patch) -> Copyable:
-    label = f"in {one_line(patch.folder)}, with patch -p0 or git apply"
-    return Copyable(label=label, text=patch.diff if patch.proven else "")
 
 
 def patch_facts(patch: Patch) -> Pairs:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from cs_input_analyzer.records import PhaseSpan, RunInspection
+from cs_input_analyzer.records import RunInspection
 from cs_input_analyzer.report.document import Bar, Bars, Document, Facts, present, section
 from cs_input_analyzer.report.run_document import BAR_MARGIN_RATIO, percent, rate_bar
 from cs_input_analyzer.report.tables import Table, number, table_of, text
@@ -20,14 +20,11 @@ from cs_input_analyzer.units import (
 )
 
 PHASES_SHOWN = 24
-# A phase that is shorter could not be seen.
-LEAST_PERCENT = 0.4
 
 
 def inspection_document(found: RunInspection) -> Document:
     """The verdict with its reasons, the rates, the phases and the workers."""
     bars = Bars(bars=_rate_bars(found), name="supply-demand", has_table=True)
-    phases = Bars(bars=_stretches(found.timeline), name="timeline", has_table=True)
     return Document(
         kind="inspection",
         title="Inspected run",
@@ -37,7 +34,7 @@ def inspection_document(found: RunInspection) -> Document:
         first=present(section("verdict", "Verdict", bars, Facts(pairs=verdict_facts(found)), level="both")),
         sections=present(
             section("rates", "Rates", Facts(pairs=rate_facts(found)), level="both"),
-            section("timeline", "Timeline", phases, timeline_table(found)),
+            section("timeline", "Timeline", timeline_table(found)),
             section("pauses", "Pauses", stalls_table(found)),
             section("workers", "Workers", workers_table(found)),
             section("sources", "What was read", Facts(pairs=source_facts(found))),
@@ -58,24 +55,6 @@ def _rate_bars(found: RunInspection) -> tuple[Bar, ...]:
     if steady is not None and widest > 0:
         bars.append(rate_bar("took", format_estimate(steady), "supply", steady, widest))
     return tuple(bars)
-
-
-def _stretches(timeline: tuple[PhaseSpan, ...]) -> tuple[Bar, ...]:
-    """Phases whose begin and length are known, as many as the table shows."""
-    shown = timeline[:PHASES_SHOWN]
-    known = [(span, span.start_s, span.duration_s) for span in shown if span.start_s is not None and span.duration_s is not None]
-    whole_s = max((start + length for _, start, length in known), default=0.0)
-    return tuple(
-        Bar(
-            label=span.phase if span.phase != "checkpoint" or span.step is None else f"checkpoint {span.step}",
-            text=format_seconds(length),
-            role=f"stretch {span.phase}",
-            begin=percent(start, whole_s),
-            length=max(percent(length, whole_s), LEAST_PERCENT),
-        )
-        for span, start, length in known
-        if whole_s > 0
-    )
 
 
 def verdict_facts(found: RunInspection) -> Pairs:
@@ -147,7 +126,7 @@ def timeline_table(found: RunInspection) -> Table:
     )
     left = len(found.timeline) - PHASES_SHOWN
     remarks = (f"{counted(left, 'more phase')} in the JSON.",) if left > 0 else ()
-    return table_of("Timeline", columns, found.timeline[:PHASES_SHOWN], remarks=remarks)
+    return table_of("Timeline", columns, found.timeline[:PHASES_SHOWN], remarks=remarks, chart="timeline")
 
 
 def stalls_table(found: RunInspection) -> Table:
