@@ -25,19 +25,8 @@ Format = Literal["console", "html", "json", "csv", "sbatch", "env", "log", "md",
 FORMATS: tuple[Format, ...] = ("console", "html", "json", "csv", "sbatch", "env", "log", "md", "summary")
 
 # What a file's ending says about the format wanted in it.
-ENDINGS: dict[str, Format] = {
-    ".html": "html",
-    ".htm": "html",
-    ".json": "json",
-    ".csv": "csv",
-    ".sbatch": "sbatch",
-    ".sh": "sbatch",
-    ".slurm": "sbatch",
-    ".env": "env",
-    ".txt": "console",
-    ".log": "log",
-    ".md": "md",
-}
+ENDINGS: dict[str, Format] = {f".{form}": form for form in FORMATS if form not in ("console", "summary")}
+ENDINGS |= {".htm": "html", ".sh": "sbatch", ".slurm": "sbatch", ".txt": "console"}
 
 
 def render(

@@ -25,10 +25,8 @@ MARKS = {
     "new": "other",
     "gone": "other",
 }
-# The picture reaches at least from this ratio to its inverse, so that noise looks like noise.
-LEAST_SPAN = 1.25
-MOST_SPAN = 8.0
-MARGIN_RATIO = 1.05
+# The picture reaches at least from the first ratio to its inverse, so that noise looks like noise, and at most to the second.
+LEAST_SPAN, MOST_SPAN, MARGIN_RATIO = 1.25, 8.0, 1.05
 # Ops that are named; a table of hundreds is one of noise.
 OPS_SHOWN = 25
 # Two runs always differ in these.

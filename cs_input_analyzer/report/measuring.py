@@ -28,8 +28,7 @@ STOP_REASONS = {
 # Parameters that are named in a sentence; more are counted.
 PARAMETERS_NAMED = 4
 # From here on the rates are those of memory; below the other one, those of storage; between them, of a mixture.
-MOSTLY_CACHED = 0.9
-HARDLY_CACHED = 0.1
+MOSTLY_CACHED, HARDLY_CACHED = 0.9, 0.1
 CACHE_WORDS = {"warm": "cached", "cold": "cold", "as-is": "as found"}
 
 

@@ -2,55 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import make_analysis, make_estimate, make_finding, make_measurement
-from page_runs import usual_run
 
-from cs_input_analyzer.records import Comparison, Tool
 from cs_input_analyzer.report import render
-from cs_input_analyzer.studies.compare import compare
 
 pytestmark = pytest.mark.browser
 
 
-def changed() -> Comparison:
-    new = make_analysis(
-        measurements=(
-            make_measurement("1x1x1", (200.0,), samples_per_s=make_estimate(200.0)),
-            make_measurement("1x1x2", (3000.0,), samples_per_s=make_estimate(3000.0)),
-        ),
-        findings=(make_finding("CSI104", op="map_7"),),
-        verdict="input_bound",
-    )
-    return compare(usual_run(), new, tool=Tool(name="cs_input_analyzer", version="0.1.0"))
-
-
 @pytest.fixture
-def page_of(browser: Any, tmp_path: Path) -> Iterator[Any]:
-    contexts = []
-    path = tmp_path / "compare.html"
-    path.write_text(render(changed(), "html"), encoding="utf-8")
+def page_of(opened: Any) -> Any:
+    from test_comparison_report import changed
 
     def open_page(width: int, scheme: str, javascript: bool = True) -> tuple[Any, list[str]]:
-        context = browser.new_context(
-            viewport={"width": width, "height": 900}, color_scheme=scheme, java_script_enabled=javascript, offline=True
-        )
-        contexts.append(context)
-        page = context.new_page()
-        told: list[str] = []
-        page.on("console", lambda message: told.append(message.text))
-        page.on("pageerror", lambda error: told.append(str(error)))
-        page.on("request", lambda request: told.append(request.url))
-        page.goto(path.as_uri())
-        return page, [text for text in told if text != path.as_uri()]
+        text = render(changed(), "html")
+        found = opened(text=text, width=width, dark=scheme == "dark", javascript=javascript)
+        return found.page, [*found.complaints, *(url for url in found.requests if not url.startswith(("file:", "data:")))]
 
-    yield open_page
-    for context in contexts:
-        context.close()
+    return open_page
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -59,7 +29,7 @@ def test_it_opens_quietly_and_fits_at_any_width(page_of: Any, scheme: str) -> No
         page, told = page_of(width, scheme)
         assert told == []
         assert page.evaluate("document.documentElement.scrollWidth") <= width
-        assert page.locator("[data-chart='rate-changes'] svg").count() == 2
+        assert page.locator("[data-chart='rate-changes'] svg").count() == 3
         assert page.locator(".chip.worse").count() >= 1
 
 
