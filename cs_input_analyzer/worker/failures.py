@@ -101,11 +101,5 @@ def _changed_file(files: Sequence[tuple[str, int]]) -> str:
 
 def _is_foreign(filename: str) -> bool:
     package = str(Path(__file__).parent.parent)
-    foreign = (
-        package,
-        "<frozen importlib",
-        "__autograph_generated_file",
-        f"{os.sep}tensorflow{os.sep}python{os.sep}",
-        f"{os.sep}keras{os.sep}src{os.sep}",
-    )
-    return any(part in filename for part in foreign)
+    libraries = (f"{os.sep}tensorflow{os.sep}python{os.sep}", f"{os.sep}keras{os.sep}src{os.sep}")
+    return any(part in filename for part in (package, "<frozen importlib", "__autograph_generated_file", *libraries))

@@ -32,7 +32,7 @@ class CostMeter:
     tuned: dict[tuple[str, str], float] = field(default_factory=dict)
     running: frozenset[str] = frozenset()
     _last: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    _is_started: bool = False
+    has_model: bool = False
     _iterator: Callable[[], Any] = lambda: None
 
     def poll(self, iterator: Any) -> None:
@@ -60,7 +60,7 @@ class CostMeter:
                     key = match.owner if match else node.name, parameter.name
                     tuned[key] = max(tuned.get(key, 0.0), parameter.state_value or parameter.value)
         self.tuned.update(tuned)
-        self._is_started = True
+        self.has_model = True
 
     def _add(self, identity: int, node: Any, match: Match | None) -> None:
         now = (node.processing_time, node.num_elements, node.bytes_consumed, node.bytes_produced)  # since its iterator was made
@@ -72,7 +72,7 @@ class CostMeter:
         seen.buffered_elements += node.buffered_elements
         seen.buffered_bytes += node.buffered_bytes
         sums = [self.passed.setdefault(match.owner, OpCounts(head=match.head))]
-        if self._is_started:
+        if self.has_model:
             seen.wall_s += wall_ns * NANOSECONDS
             sums.append(seen)
         for one in sums:
@@ -89,11 +89,6 @@ class CostMeter:
     def begin_again(self) -> None:
         """Forgets the growth so far: what came before was another state of the pipeline."""
         self.seen.clear()
-
-    @property
-    def has_model(self) -> bool:
-        """Whether the model was ever read."""
-        return self._is_started
 
     def parameters(self) -> tuple[TunedParameter, ...]:
         return tuple(

@@ -109,13 +109,7 @@ def status_of(journal: Journal, ending: Ending) -> tuple[WorkerStatus, str]:
 
 def stage_of(journal: Journal) -> str:
     """What the worker was doing when it wrote its last event."""
-    stages = {
-        "chunk": "sampling",
-        "epoch": "sampling",
-        "tuned": "sampling",
-        "reference": "sampling",
-        "costs": "sampling",
-        "sampling": "sampling",
+    stages = dict.fromkeys(("chunk", "epoch", "tuned", "reference", "costs", "sampling"), "sampling") | {
         "ready": "waiting to sample",
         "first_batch": "waiting to sample",
         "built": "waiting for the first batch",

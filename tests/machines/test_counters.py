@@ -248,6 +248,8 @@ def test_shared_pages_count_in_proportion() -> None:
     assert memory.private_bytes is not None
     assert memory.shared_bytes is not None
     assert memory.pss_bytes is not None
+    assert memory.peak_rss_bytes is not None
+    assert memory.peak_rss_bytes >= memory.private_bytes > 0
     # One smaps_rollup: PSS is what is private and a part of what is shared.
     assert memory.private_bytes <= memory.pss_bytes <= memory.private_bytes + memory.shared_bytes
 

@@ -25,7 +25,7 @@ from cs_input_analyzer.engines.script import find_captures, pick
 from cs_input_analyzer.errors import InputFunctionError, TargetError, UsageError
 from cs_input_analyzer.records import Capture, CaptureCandidate
 from cs_input_analyzer.worker.capture import Script, from_command, is_script, parse_script
-from cs_input_analyzer.worker.capture.source_checks import is_shape_peek
+from cs_input_analyzer.worker.capture.imports import is_shape_peek
 from tests.functional.running import BRIEF
 
 SCRIPTS = Path(__file__).parents[1] / "functional" / "scripts"

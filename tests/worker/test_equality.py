@@ -390,16 +390,6 @@ def test_a_part_of_a_shuffled_pass_proves_nothing() -> None:
     assert "whole pass" in found.reason
 
 
-def test_a_pass_over_a_few_files_stands_for_all_where_they_are_read_alike() -> None:
-    def reader() -> Any:
-        return Dataset.range(20_000).flat_map(lambda value: Dataset.from_tensors(value).repeat(60)).shuffle(100)
-
-    found = proof(reader(), edited(reader(), ("interleave", "flat_map", 4)), seconds=8)
-    assert found.status == "proven"
-    assert "the first" in found.reason
-    assert found.elements in [inputs * 60 for inputs in FEW_INPUTS]
-
-
 def test_what_the_two_have_in_common_may_lie_further_up_than_what_differs() -> None:
     """Ops after the edited one are alike, and a part of what comes before it stands for all of that."""
 
@@ -410,6 +400,7 @@ def test_what_the_two_have_in_common_may_lie_further_up_than_what_differs() -> N
 
     found = proof(reader(), edited(reader(), ("interleave", "flat_map", 4)), seconds=8)
     assert found.status == "proven"
+    assert "the first" in found.reason
     assert found.elements in [inputs // 2 * 60 for inputs in FEW_INPUTS]
 
 
@@ -426,14 +417,6 @@ def test_the_users_own_dataset_is_not_moved() -> None:
     dataset, fresh = build(), build()
     proof(dataset, edited(dataset, ("insert-prefetch", "batch", None)))
     assert [batch.numpy().tolist() for batch in dataset] == [batch.numpy().tolist() for batch in fresh]
-
-
-def test_an_endless_pipeline_is_compared_up_to_a_limit() -> None:
-    dataset = numbers().repeat().batch(5)
-    found = proof(dataset, edited(dataset, ("parallelize", "batch", 2)), seconds=2)
-    assert found.status == "proven"
-    assert found.reason == "the first ones, in order"
-    assert found.elements > 100
 
 
 def test_too_few_elements_prove_nothing() -> None:

@@ -23,7 +23,7 @@ from cs_input_analyzer.studies.probing.failures import failure_of
 from cs_input_analyzer.worker import load
 from cs_input_analyzer.worker.capture import innermost, missing_advice, setting_up, standing_in
 from cs_input_analyzer.worker.capture.estimators import listening
-from cs_input_analyzer.worker.capture.source_checks import expects_import_error
+from cs_input_analyzer.worker.capture.imports import expects_import_error
 from cs_input_analyzer.worker.capture.stand_ins import Blank, NoResult, StandInError
 from tests.functional.running import BRIEF, QUICK, run_cli
 

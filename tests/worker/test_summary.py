@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cs_input_analyzer.machines.counters import Counters, Memory, read_counters, read_memory
+from cs_input_analyzer.machines.counters import Counters, Memory
 from cs_input_analyzer.records import Layout, Noise, SteadyState, WorkerResult
 from cs_input_analyzer.worker.journal import EVENTS, STAMPS, Journal, JournalWriter, read_journal
 from cs_input_analyzer.worker.summary import Ending, Killed, between_processes_ratio, measurement_of, status_of, worker_result
@@ -182,29 +182,6 @@ def test_a_launch_is_the_sum_of_those_that_delivered(tmp_path: Path) -> None:
 def test_a_launch_where_all_were_lost_has_no_rate(tmp_path: Path) -> None:
     lost = worker_result(read_journal(tmp_path), Ending(returncode=1, killed_for=None, output_tail=""), index=0, node="n")
     assert measurement_of(Layout.parse("1x1x1"), 1, [lost]).samples_per_s is None
-
-
-def test_this_process_can_be_counted() -> None:
-    before = read_counters()
-    total = sum(number * number for number in range(200_000))
-    after = read_counters()
-    assert total > 0
-    assert after.cpu_s > before.cpu_s
-    memory = read_memory()
-    assert memory.peak_rss_bytes is not None
-    assert memory.private_bytes is not None
-    assert memory.peak_rss_bytes >= memory.private_bytes > 0
-
-
-def test_an_unreadable_proc_gives_none_and_not_zero(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cs_input_analyzer.machines.counters.PROC", tmp_path)
-    counters, memory = read_counters(), read_memory()
-    assert counters.read_bytes is None
-    assert counters.run_s is None
-    assert counters.host_steal_s is None
-    assert memory.private_bytes is None
-    assert memory.peak_rss_bytes is None
-    assert counters.cpu_s > 0
 
 
 # --- how far the window can be trusted --------------------------------------------------------------------------------------------

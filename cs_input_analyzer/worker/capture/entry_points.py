@@ -17,9 +17,8 @@ from typing import Any
 from cs_input_analyzer.pipeline.graph import is_library, where_built
 from cs_input_analyzer.records import Mode
 from cs_input_analyzer.worker.capture import estimators
-from cs_input_analyzer.worker.capture.imports import is_vendors, patching_on_import
+from cs_input_analyzer.worker.capture.imports import is_shape_peek, is_vendors, patching_on_import
 from cs_input_analyzer.worker.capture.interceptor import FirstElement, Interceptor, NoData, Taken
-from cs_input_analyzer.worker.capture.source_checks import is_shape_peek
 from cs_input_analyzer.worker.capture.stand_ins import Blank, NoResult, StandIn
 
 LOOKED_FOR = (
