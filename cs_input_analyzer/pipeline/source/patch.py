@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import difflib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
@@ -52,26 +52,14 @@ class _Span:
         return self.begin <= other.end and other.begin <= self.end
 
 
-Differences = Callable[[str, str], Iterator[_Span]]
-
-
 def make_patch(findings: Sequence[Finding], texts: Mapping[str, str]) -> SourcePatch:
     """Puts the changes of all findings into the files. `texts`: path, as in `Finding.source`, to text; a file may be missing.
-    Newlines of a file stay what they are. A changed file that no longer parses is not changed at all. A change is taken as one
-    piece, from its first to its last difference; word by word only where that leaves fewer fixes to be done by hand."""
-    whole = _make_patch(findings, texts, _one_difference)
-    if not whole.by_hand:
-        return whole
-    by_word = _make_patch(findings, texts, _differences)
-    return by_word if len(by_word.by_hand) < len(whole.by_hand) else whole
-
-
-def _make_patch(findings: Sequence[Finding], texts: Mapping[str, str], differences: Differences) -> SourcePatch:
+    Newlines of a file stay what they are. A changed file that no longer parses is not changed at all."""
     spans: dict[str, list[_Span]] = {}
     applied: list[Finding] = []
     by_hand: list[tuple[Finding, str]] = []
     for finding in findings:
-        path, found = _spans_of(finding, texts, spans, differences)
+        path, found = _spans_of(finding, texts, spans)
         if isinstance(found, str):
             by_hand.append((finding, found))
         else:
@@ -89,9 +77,7 @@ def _make_patch(findings: Sequence[Finding], texts: Mapping[str, str], differenc
     return SourcePatch(files=tuple(files), applied=tuple(applied), by_hand=tuple(by_hand))
 
 
-def _spans_of(
-    finding: Finding, texts: Mapping[str, str], taken: Mapping[str, list[_Span]], differences: Differences
-) -> tuple[str, list[_Span] | str]:
+def _spans_of(finding: Finding, texts: Mapping[str, str], taken: Mapping[str, list[_Span]]) -> tuple[str, list[_Span] | str]:
     """The file of a finding, and what changes in it, or why nothing can."""
     path, line = _place(finding)
     if finding.before is None or finding.after is None:
@@ -106,7 +92,7 @@ def _spans_of(
     newline = "\r\n" if plain != text else "\n"
     before, after = (code.replace("\n", newline) for code in (finding.before, finding.after))
     begin = statement.begin + (len(newline) - 1) * plain.count("\n", 0, statement.begin)
-    found = [_Span(begin + span.begin, begin + span.end, span.text) for span in differences(before, after)]
+    found = [_Span(begin + span.begin, begin + span.end, span.text) for span in _differences(before, after)]
     if any(span.clashes_with(other) for span in found for other in taken.get(path, [])):
         return path, "it changes the same part of the statement as another fix"
     return path, found
@@ -117,16 +103,8 @@ def _place(finding: Finding) -> tuple[str, int | None]:
     return path, int(line) if line.isdigit() else None
 
 
-def _one_difference(before: str, after: str) -> Iterator[_Span]:
-    """What is left between the longest common beginning and the longest common end."""
-    shortest = min(len(before), len(after))
-    begin = next((place for place in range(shortest) if before[place] != after[place]), shortest)
-    end = next((place for place in range(shortest - begin) if before[-1 - place] != after[-1 - place]), shortest - begin)
-    yield _Span(begin, len(before) - end, after[begin : len(after) - end])
-
-
 def _differences(before: str, after: str) -> Iterator[_Span]:
-    """The same word by word, in as many pieces as there are."""
+    """What changes, word by word: fixes of one statement meet only where they change the same words."""
     old, new = _TOKENS.findall(before), _TOKENS.findall(after)
     for tag, begin, end, new_begin, new_end in difflib.SequenceMatcher(a=old, b=new, autojunk=False).get_opcodes():
         if tag != "equal":
