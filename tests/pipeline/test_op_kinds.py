@@ -21,26 +21,17 @@ from cs_input_analyzer.pipeline.op_kinds import (
 
 
 @pytest.mark.tf
-def test_no_dataset_op_of_tensorflow_is_missing() -> None:
-    from tensorflow.core.framework import op_def_pb2
-    from tensorflow.python.client import pywrap_tf_session
-
-    registered = op_def_pb2.OpList.FromString(pywrap_tf_session.TF_GetBuffer(pywrap_tf_session.TF_GetAllOpList()))
-    names = {op.name for op in registered.op if is_dataset_op(op.name)}
-    assert {"MapDataset", "ExperimentalMapAndBatchDataset", "LegacyParallelInterleaveDatasetV2", "CSVDatasetV2"} <= names
-    assert {name: kind_of(name) for name in names if not is_known(kind_of(name))} == {}
-
-
-@pytest.mark.tf
-def test_sources_are_what_tensorflow_gives_no_dataset_to() -> None:
+def test_no_dataset_op_of_tensorflow_is_missing_and_sources_are_what_it_gives_no_dataset_to() -> None:
     from tensorflow.core.framework import op_def_pb2, types_pb2
     from tensorflow.python.client import pywrap_tf_session
 
     registered = op_def_pb2.OpList.FromString(pywrap_tf_session.TF_GetBuffer(pywrap_tf_session.TF_GetAllOpList()))
-    for op in registered.op:
-        if is_dataset_op(op.name):
-            takes = any(arg.type == types_pb2.DT_VARIANT and "dataset" in arg.name for arg in op.input_arg)
-            assert takes != (kind_of(op.name) in SOURCES), op.name
+    ops = {op.name: op for op in registered.op if is_dataset_op(op.name)}
+    assert {"MapDataset", "ExperimentalMapAndBatchDataset", "LegacyParallelInterleaveDatasetV2", "CSVDatasetV2"} <= ops.keys()
+    assert {name: kind_of(name) for name in ops if not is_known(kind_of(name))} == {}
+    for name, op in ops.items():
+        takes = any(arg.type == types_pb2.DT_VARIANT and "dataset" in arg.name for arg in op.input_arg)
+        assert takes != (kind_of(name) in SOURCES), name
 
 
 def test_every_trait_is_explained_and_used() -> None:

@@ -145,37 +145,24 @@ def running_ops(dataset: Any) -> list[str]:
     return [node.name.rpartition("::")[2] for node in model.nodes.values()]
 
 
-def pure(x: Any) -> Any:
-    return x + 1
-
-
-def random(x: Any) -> Any:
-    import tensorflow as tf
-
-    return tf.cast(x, tf.float32) + tf.random.uniform([])
-
-
-def by_seed(x: Any) -> Any:
-    import tensorflow as tf
-
-    return tf.cast(x, tf.float32) + tf.random.stateless_uniform([], [1, 2])
-
-
-def python(x: Any) -> Any:
-    import tensorflow as tf
-
-    return tf.numpy_function(lambda value: value, [x], tf.int64)
+# Of TensorFlow, and an element.
+FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
+    "pure": lambda tf, x: x + 1,
+    "random": lambda tf, x: tf.cast(x, tf.float32) + tf.random.uniform([]),
+    "by seed": lambda tf, x: tf.cast(x, tf.float32) + tf.random.stateless_uniform([], [1, 2]),
+    "python": lambda tf, x: tf.numpy_function(lambda value: value, [x], tf.int64),
+}
 
 
 @pytest.mark.tf
-@pytest.mark.parametrize("function", [pure, random, by_seed, python])
+@pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS)
 @pytest.mark.parametrize("switched_off", [False, True])
-def test_tensorflow_makes_those_maps_parallel_that_we_say(function: Callable[[Any], Any], switched_off: bool) -> None:
+def test_tensorflow_makes_those_maps_parallel_that_we_say(function: Callable[[Any, Any], Any], switched_off: bool) -> None:
     import tensorflow as tf
 
     from cs_input_analyzer.pipeline.graph import graph_def_of, ops_of
 
-    dataset = tf.data.Dataset.range(100).map(function).prefetch(1)
+    dataset = tf.data.Dataset.range(100).map(lambda x: function(tf, x)).prefetch(1)
     if switched_off:
         said = tf.data.Options()
         said.experimental_optimization.map_parallelization = False

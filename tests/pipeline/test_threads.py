@@ -15,44 +15,43 @@ def names(ops: tuple[Op, ...]) -> list[list[str]]:
     return [[member.name for member in segment] for segment in segments(ops)]
 
 
-def test_without_threads_of_their_own_all_ops_are_one_thread() -> None:
-    chain = (op("read", "TFRecord"), op("map", "Map", "read"), op("shuffle", "Shuffle", "map"), op("batch", "Batch", "shuffle"))
-    assert names(chain) == [["read", "map", "shuffle", "batch"]]
+READ, MAP = op("read", "TFRecord"), op("map", "Map", "read")
+IN_INTERLEAVE = (op("files", "Shuffle"), op("read", "TFRecord", within="flat_map"), op("flat_map", "FlatMap", within="interleave"))
+BATCH = op("batch", "Batch", "interleave")
 
 
-@pytest.mark.parametrize("kind", ["Prefetch", "ParallelMap", "MapAndBatch"])
-def test_an_op_with_threads_parts_what_is_before_it_from_what_is_behind(kind: str) -> None:
-    chain = (op("read", "TFRecord"), op("map", "Map", "read"), op("cut", kind, "map"), op("batch", "Batch", "cut"))
-    assert names(chain) == [["read", "map"], ["batch"]]
-
-
-def test_ops_that_do_nothing_belong_to_no_thread() -> None:
-    assert names((op("range", "Range"), op("repeat", "Repeat", "range"), op("take", "Take", "repeat"))) == []
-
-
-def test_two_branches_are_walked_by_the_thread_that_joins_them_unless_they_have_their_own() -> None:
-    joined = (op("a", "TFRecord"), op("b", "TextLine"), op("zip", "Zip", "a", "b"))
-    assert names(joined) == [["a", "b", "zip"]]
-    apart = (op("a", "TFRecord"), op("b", "TextLine"), op("prefetch", "Prefetch", "b"), op("zip", "Zip", "a", "prefetch"))
-    assert names(apart) == [["a", "zip"], ["b"]]
-
-
-def test_a_flat_map_and_what_is_in_its_function_are_one_thread() -> None:
-    chain = (op("read", "TFRecord", within="flat_map"), op("flat_map", "FlatMap"), op("map", "Map", "flat_map"))
-    assert names(chain) == [["read", "flat_map", "map"]]
-
-
-def test_what_is_called_in_parallel_is_no_segment() -> None:
-    chain = (
-        op("files", "Shuffle"),
-        op("read", "TFRecord", within="flat_map"),
-        op("flat_map", "FlatMap", within="interleave"),
-        op("interleave", "ParallelInterleave", "files", num_parallel_calls="AUTOTUNE"),
-        op("batch", "Batch", "interleave"),
-    )
-    assert names(chain) == [["files"], ["batch"]]
-    once = (*chain[:3], op("interleave", "ParallelInterleave", "files", num_parallel_calls=1), chain[4])
-    assert names(once) == [["files"], ["read", "flat_map"], ["batch"]]
+@pytest.mark.parametrize(
+    ("chain", "expected"),
+    [
+        ((READ, MAP, op("shuffle", "Shuffle", "map"), op("batch", "Batch", "shuffle")), [["read", "map", "shuffle", "batch"]]),
+        *(
+            ((READ, MAP, op("cut", kind, "map"), op("batch", "Batch", "cut")), [["read", "map"], ["batch"]])
+            for kind in ("Prefetch", "ParallelMap", "MapAndBatch")
+        ),
+        ((op("range", "Range"), op("repeat", "Repeat", "range"), op("take", "Take", "repeat")), []),
+        # Two branches are walked by the thread that joins them unless they have their own.
+        ((READ, op("b", "TextLine"), op("zip", "Zip", "read", "b")), [["read", "b", "zip"]]),
+        (
+            (READ, op("b", "TextLine"), op("prefetch", "Prefetch", "b"), op("zip", "Zip", "read", "prefetch")),
+            [["read", "zip"], ["b"]],
+        ),
+        (
+            (op("read", "TFRecord", within="flat_map"), op("flat_map", "FlatMap"), op("map", "Map", "flat_map")),
+            [["read", "flat_map", "map"]],
+        ),
+        # What is called in parallel is no segment.
+        (
+            (*IN_INTERLEAVE, op("interleave", "ParallelInterleave", "files", num_parallel_calls="AUTOTUNE"), BATCH),
+            [["files"], ["batch"]],
+        ),
+        (
+            (*IN_INTERLEAVE, op("interleave", "ParallelInterleave", "files", num_parallel_calls=1), BATCH),
+            [["files"], ["read", "flat_map"], ["batch"]],
+        ),
+    ],
+)
+def test_ops_between_two_with_threads_of_their_own_are_one_thread(chain: tuple[Op, ...], expected: list[list[str]]) -> None:
+    assert names(chain) == expected
 
 
 def test_tensorflow_makes_a_map_parallel_that_has_a_parallelism_to_tune() -> None:

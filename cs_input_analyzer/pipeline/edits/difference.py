@@ -38,18 +38,10 @@ _SILENT = ("metadata", SOURCE_NUMBER, "_output_shapes", "_input_shapes", "_user_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parting:
-    """The nodes `original` and `edited` at which the elements of two pipelines can be compared without their order: before a
-    shuffle without a seed, from which on all ops are alike in both; or those that differ, where both may give any order by
-    themselves.
-
-    A shuffle before the difference is none of these: that of a list of files frees the order of the files and leaves the records
-    of each beside each other. Behind the shuffle there may be batches, which draw lots there anyway, but nothing that shows which
-    element came first, as `take` does.
-
-    `sources`: the nearest nodes before all differences that are alike with all that they come from, where every op from them on
-    gives of each of their elements what it would give of it alone: a part of what they give can stand for all. None where there
-    are none.
-    """
+    """The nodes at which the elements of two pipelines can be compared without their order: before a shuffle without a seed, from
+    which on all ops are alike in both; or those that differ, where both may give any order by themselves. `order_is_free` says why
+    a shuffle before the difference is none of these. `sources`: the nearest nodes before all differences that are alike with all
+    that they come from, where a part of what they give can stand for all; None where there are none."""
 
     original: str
     edited: str

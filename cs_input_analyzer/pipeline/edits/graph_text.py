@@ -267,14 +267,12 @@ class GraphText:
         return Body(nodes={node.name: node for node in definition.node_def}, function=definition)
 
     def own_copy(self, key: str | None, function: str) -> Body:
-        """A body of its own for one user (`key`) of a function, under a new name; the same one when asked again."""
-        if (key, function) not in self.own:
-            copy = type(self.functions[function])()
-            copy.CopyFrom(self.functions[function])
-            copy.signature.name = f"{function}_edited_{len(self.functions)}"
-            self.functions[copy.signature.name] = copy
-            self.own[key, function] = Body(nodes={node.name: node for node in list(copy.node_def)}, function=copy)
-        return self.own[key, function]
+        """A body of its own for one user (`key`) of a function, under a new name."""
+        copy = type(self.functions[function])()
+        copy.CopyFrom(self.functions[function])
+        copy.signature.name = f"{function}_edited_{len(self.functions)}"
+        self.functions[copy.signature.name] = copy
+        return self.own.setdefault((key, function), Body(nodes={node.name: node for node in list(copy.node_def)}, function=copy))
 
     def open(self, function: str) -> Body:
         """A function's nodes, to be changed for all who call it."""

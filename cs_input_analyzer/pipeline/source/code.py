@@ -254,12 +254,8 @@ def _called(call: cst.Call) -> str | None:
     return call.func.value if isinstance(call.func, cst.Name) and call.func.value[:1].isupper() else None
 
 
-def _is_keyword(argument: cst.Arg, name: str) -> bool:
-    return argument.keyword is not None and argument.keyword.value == name
-
-
 def _argument(call: cst.Call, method: str, name: str) -> cst.Arg | None:
-    by_keyword = next((argument for argument in call.args if _is_keyword(argument, name)), None)
+    by_keyword = next((argument for argument in call.args if argument.keyword and argument.keyword.value == name), None)
     names = _POSITIONS.get(method, ())
     if by_keyword is not None or name not in names:
         return by_keyword
