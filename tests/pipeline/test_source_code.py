@@ -53,14 +53,17 @@ def test_an_argument_is_not_set_where_that_is_not_sure(code: str | None) -> None
     assert with_argument(code, "map", "num_parallel_calls", "2") is None
 
 
-def test_an_argument_is_not_added_that_the_method_does_not_take() -> None:
-    assert with_argument("ds = ds.map(f)", "map", "cycle_length", "2") is None
-    assert with_argument("ds = ds.mine(f)", "mine", "num_parallel_calls", "2") is None
-    assert with_argument("ds = ds.map(f)", "map", "num_parallel_calls", ")") is None
-
-
-def test_an_empty_call_takes_an_argument() -> None:
-    assert with_argument("ds = ds.repeat()", "repeat", "count", "2") == "ds = ds.repeat(count=2)"
+@pytest.mark.parametrize(
+    ("code", "method", "name", "value", "expected"),
+    [
+        ("ds = ds.map(f)", "map", "cycle_length", "2", None),  # the method does not take it
+        ("ds = ds.mine(f)", "mine", "num_parallel_calls", "2", None),
+        ("ds = ds.map(f)", "map", "num_parallel_calls", ")", None),
+        ("ds = ds.repeat()", "repeat", "count", "2", "ds = ds.repeat(count=2)"),
+    ],
+)
+def test_an_argument_is_added_that_the_method_takes(code: str, method: str, name: str, value: str, expected: str | None) -> None:
+    assert with_argument(code, method, name, value) == expected
 
 
 def test_nth_says_which_of_several_calls_is_meant_in_the_order_of_the_chain() -> None:
