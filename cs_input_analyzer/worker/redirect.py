@@ -11,7 +11,7 @@ import functools
 import inspect
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -43,15 +43,12 @@ def redirected_writes(folder: Path) -> Iterator[list[str]]:
 
     changed = [(modules[module], name, argument, elsewhere) for module, name, argument in _WRITERS]
     changed.append((load_op, "_load", "path", of_what_was_saved))
-    originals = [(module, name, getattr(module, name)) for module, name, _, _ in changed if hasattr(module, name)]
-    for module, name, argument, change in changed:
-        if hasattr(module, name):
-            setattr(module, name, _with_other_path(getattr(module, name), argument, change))
-    try:
+    with ExitStack() as undone:
+        for module, name, argument, change in changed:
+            if (original := getattr(module, name, None)) is not None:
+                setattr(module, name, _with_other_path(original, argument, change))
+                undone.callback(setattr, module, name, original)
         yield moved
-    finally:
-        for module, name, original in originals:
-            setattr(module, name, original)
 
 
 def _with_other_path(original: Callable[..., Any], argument: str, change: Callable[[Any], Any]) -> Callable[..., Any]:

@@ -93,14 +93,14 @@ def status_of(journal: Journal, ending: Ending) -> tuple[WorkerStatus, str]:
     if journal.last("done") is not None:  # whatever it did at exit, its work was done
         return "done", ""
     stage = stage_of(journal)
-    if ending.killed_for == "start":
-        return "deadline", f"ended by us, as it had not built its pipeline in time, while {stage}"
-    if ending.killed_for == "deadline":
-        return "deadline", f"ended by us at its deadline while {stage}"
-    if ending.killed_for == "interrupt":
-        return "interrupted", f"interrupted while {stage}"
-    if ending.killed_for == "memory":
-        return "lost", f"ended while {stage}: it used more memory than allowed"
+    killed: dict[Killed, tuple[WorkerStatus, str]] = {
+        "start": ("deadline", f"ended by us, as it had not built its pipeline in time, while {stage}"),
+        "deadline": ("deadline", f"ended by us at its deadline while {stage}"),
+        "interrupt": ("interrupted", f"interrupted while {stage}"),
+        "memory": ("lost", f"ended while {stage}: it used more memory than allowed"),
+    }
+    if ending.killed_for is not None:
+        return killed[ending.killed_for]
     if ending.returncode is not None and ending.returncode < 0:
         reason = "; the kernel may have run out of memory" if ending.returncode == -9 else ""
         return "lost", f"killed by signal {-ending.returncode} while {stage}{reason}"

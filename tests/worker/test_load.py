@@ -87,15 +87,6 @@ def test_a_context_that_is_none_by_default_is_given_where_it_is_asked_for(functi
     assert (context.num_input_pipelines, context.input_pipeline_id) == (3, 1)
 
 
-@pytest.mark.tf
-@pytest.mark.parametrize("call_as", [call(PARAMS), wanting_context()])
-def test_a_context_without_a_default_is_always_given(call_as: Call) -> None:
-    def function(input_context: Any) -> Any:
-        return input_context
-
-    assert bind_arguments(function, call_as).arguments["input_context"].num_input_pipelines == 3
-
-
 def test_a_default_that_is_no_none_is_the_functions_own() -> None:
     assert "ctx" not in bind_arguments(lambda params, ctx="cpu": ctx, wanting_context()).arguments
 
@@ -112,6 +103,7 @@ def test_what_became_of_the_context_is_told() -> None:
     assert told(lambda input_context=None: tf.data.Dataset.range(3), call()) == ["left"]
     assert told(lambda input_context=None: tf.data.Dataset.range(3), wanting_context()) == ["given"]
     assert told(lambda input_context: tf.data.Dataset.range(3), call()) == ["given"]
+    assert told(lambda input_context: tf.data.Dataset.range(input_context.num_input_pipelines), wanting_context()) == ["given"]
     assert told(lambda: lambda ctx=None: tf.data.Dataset.range(3), wanting_context()) == ["given"]  # through a factory
     assert told(lambda params: tf.data.Dataset.range(3), call()) == []
     assert told(tf.data.Dataset.range(3), call()) == []
