@@ -50,7 +50,8 @@ def predict(
     chosen = mode or ("weight_streaming" if needs_streaming else "pipelined")
     fitted = constants or constants_of(chosen)
     beyond = fitted.domain.beyond(chosen, network.kind, network.parameters, box.name)
-    step: dict[str, Any] = {"batch_size": batch_size, "systems": systems, "replicas": replicas, "release": release, "dtype": dtype}
+    asked: dict[str, Any] = {"batch_size": batch_size, "systems": systems, "replicas": replicas, "dtype": dtype}
+    step = {**asked, "release": release}
     if chosen == "pipelined":
         rate, ceiling, found = _pipelined(network, box, fitted, **step, optimizer=optimizer, micro_batch_size=micro_batch_size)
     else:
@@ -62,10 +63,6 @@ def predict(
         network=network.name,
         system=box.name,
         mode=chosen,
-        dtype=dtype,
-        batch_size=batch_size,
-        systems=systems,
-        replicas=replicas,
         samples_per_s=Estimate(estimate=rate, low=rate / factor, high=max(rate, min(rate * factor, ceiling))),
         step_s=batch_size / rate,
         parameters=network.parameters,
@@ -77,6 +74,7 @@ def predict(
         notes=(*because, *_notes(box, dtype)),
         sequence_length=network.sequence_length,
         beyond_fit=() if calibrated else tuple(said for said, _ in beyond),
+        **asked,
         **found,
     )
 

@@ -170,7 +170,7 @@ def test_text_is_shown_as_it_is_and_nothing_invisible_is_in_the_page(name: str) 
     text.encode("utf-8")
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(analyses())
 def test_any_analysis_makes_a_page(analysis: Analysis) -> None:
     text = to_html(analysis)
