@@ -79,7 +79,8 @@ class CounterReader:
     def read(self) -> Counters:
         own = resource.getrusage(resource.RUSAGE_SELF)
         reaped = resource.getrusage(resource.RUSAGE_CHILDREN)
-        io, own_bytes = _key_values(self._kept("self/io")), self._own_bytes
+        own_bytes = self._own_bytes  # what this reading itself takes is in the next one's total
+        io = _key_values(self._kept("self/io"))
         run_s, queued_s = self._schedstat()
         host_cpu_s, host_steal_s = self._host_cpu()
         return Counters(
