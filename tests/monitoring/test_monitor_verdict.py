@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 
 import pytest
 from hypothesis import given
@@ -116,9 +115,7 @@ def test_one_rate_alone_is_unknown(training: float | None, alone: float | None) 
 def test_the_text_for_performance_json_reads_back_as_what_it_says(low: float, high: float, expected: bool | None) -> None:
     text = bottleneck_text(by_wait(within(low, (low + high) / 2, high), steps=9))
     assessed = None if text == "Not Applicable" else text
-    numbers = dict.fromkeys(field.name for field in fields(Performance))
-    performance = Performance(**numbers | {"suspected_input_bottleneck": assessed, "workers": ()})  # type: ignore[arg-type]
-    assert performance.is_input_bound is expected
+    assert Performance(path="performance.json", suspected_input_bottleneck=assessed).is_input_bound is expected
 
 
 @given(RATES, st.floats(min_value=0, max_value=0.99))

@@ -209,4 +209,4 @@ def test_a_run_of_a_newer_schema_is_refused_with_what_to_do(tmp_path: Path, caps
     run = saved(tmp_path, None, ('"schema_version": 1', '"schema_version": 2'))
     for command in (["report", run], ["validate", run]):
         assert main(command) == 2
-        assert "written by a newer version: schema 2, this tool reads up to 1; upgrade" in capsys.readouterr().err
+        assert "written by a newer version: schema 2, this tool reads 1; upgrade" in capsys.readouterr().err
