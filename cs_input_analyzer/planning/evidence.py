@@ -18,6 +18,7 @@ __all__ = [
     "files_read",
     "finding",
     "free_bytes_per_node",
+    "node_local_folder",
     "rate_of_worker",
     "reads_at_once",
     "samples_of_worker",
@@ -95,6 +96,15 @@ def reads_at_once(case: Case, now: float = 1) -> int | None:
     files = case.pipeline.files.count if case.pipeline.files else MOST_READS
     wanted = min(files, MOST_READS, math.ceil(PAST_THE_KNEE_RATIO * now * cpu.samples_per_s / slow.samples_per_s))
     return wanted if wanted > now else None
+
+
+# By the Filesystem Hierarchy Standard 3.0 and systemd's `file-hierarchy(7)`: each host's own, whatever lies below them elsewhere.
+_NODE_LOCAL = ("/tmp", "/var/tmp", "/dev/shm", "/run", "/proc")
+
+
+def node_local_folder(path: str) -> str | None:
+    """The folder above `path` that is each node's own by its name; None where the name does not tell."""
+    return next((folder for folder in _NODE_LOCAL if f"{path}/".startswith(f"{folder}/")), None)
 
 
 def cpus_of_task(case: Case) -> int | None:

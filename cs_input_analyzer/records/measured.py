@@ -107,6 +107,7 @@ class WorkerResult:
         block_samples_per_s: rates of equal blocks of the steady window, in time order.
         batch_gaps_s: seconds between the last batches of that window, in order, at most 512 of them: to replay the worker.
         file_count: files in this worker's own pipeline; fewer than in `PipelineGraph.files` where Python code shards the list.
+        writes: what its caches, snapshots and saves would write, as the input function names it; a complete cache is not in it.
         pss_bytes: its memory with shared pages divided among their holders.
         rss_growth_bytes_per_min: slope of its memory; None for windows under a minute, where it would be the fill of buffers.
         buffered_bytes: elements that wait in the buffers of the pipeline (shuffle, prefetch, interleave), at the end of the window.
@@ -136,6 +137,7 @@ class WorkerResult:
     block_samples_per_s: tuple[float, ...] = ()
     batch_gaps_s: tuple[float, ...] = ()
     file_count: int | None = None
+    writes: tuple[str, ...] = ()
     pss_bytes: int | None = None
     rss_growth_bytes_per_min: float | None = None
     buffered_bytes: int | None = None

@@ -75,6 +75,7 @@ _CODES = (
     ("CSI308", elements.unknown_shapes),
     ("CSI309", order.skip_rereads),
     ("CSI310", files.path_not_shared),
+    ("CSI311", caches.cache_path_shared),
     ("CSI401", elements.python_in_pipeline),
     ("CSI402", elements.wide_dtypes),
     ("CSI403", elements.decode_then_crop),

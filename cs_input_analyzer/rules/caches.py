@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import PurePath
 
-from cs_input_analyzer.pipeline.edits.statement import moved_up
+from cs_input_analyzer.pipeline.edits.statement import argument_set, moved_up
 from cs_input_analyzer.pipeline.lineage import downstream, reads_names_only, upstream, without_end
 from cs_input_analyzer.pipeline.op_kinds import KEEPERS, REPEATS, SHUFFLES, WRITERS
 from cs_input_analyzer.pipeline.op_traits import (
@@ -19,8 +20,15 @@ from cs_input_analyzer.pipeline.op_traits import (
     is_map,
 )
 from cs_input_analyzer.pipeline.threads import inside, reader_ops
-from cs_input_analyzer.planning.evidence import bottleneck, cache_bytes_per_node, finding, free_bytes_per_node, share_of
-from cs_input_analyzer.records import Case, Edit, Finding, Op
+from cs_input_analyzer.planning.evidence import (
+    bottleneck,
+    cache_bytes_per_node,
+    finding,
+    free_bytes_per_node,
+    node_local_folder,
+    share_of,
+)
+from cs_input_analyzer.records import Case, Edit, Finding, Op, Scalar
 from cs_input_analyzer.units import format_bytes
 
 # Maps that take this share of the CPU time are worth doing once.
@@ -110,7 +118,8 @@ def file_cache_redirected(case: Case) -> Iterator[Finding]:
     Measuring never touches your files: the target was a private folder that is gone now. So the window shows the first pass, which
     writes the cache, and not the later passes, which read it.
 
-    Fix: none is needed. To measure the passes that read, let a training run finish the cache once: a complete one is read in place.
+    Fix: none is needed for measuring (CSI311 says where several workers would write one path). To measure the passes that read, let
+    a training run finish the cache once: a complete one is read in place.
 
     Silent where nothing is written, or the cache is complete.
     """
@@ -120,6 +129,39 @@ def file_cache_redirected(case: Case) -> Iterator[Finding]:
     message = f"writes to {', '.join(case.pipeline.redirected)} went to a private folder; the rate is that of a first pass"
     evidence = {"paths": len(case.pipeline.redirected)}
     yield finding(op, message, None, evidence)
+
+
+def cache_path_shared(case: Case) -> Iterator[Finding]:
+    """Several workers write a file cache under one path.
+
+    `cache("path")` takes a lock file while the first pass fills it. The second worker that comes finds that lock and stops with
+    `AlreadyExistsError: There appears to be a concurrent caching iterator running`; the first one may then miss its own files
+    (`NotFoundError`). The lock stays where a job was ended, and stops the next one, too. Measuring does not show it, as each worker
+    wrote into a private folder.
+
+    Fix: a path with the worker's index in it (`f"{path}-{index}"`, of `TF_CONFIG` or `input_context.input_pipeline_id`); or
+    `cache()` in memory, which is shown where a node has room for it; or let one task complete the cache before the others start: a
+    complete one is only read.
+
+    Silent where the workers of a launch had paths of their own or no launch had several, where one worker streams, where each node
+    has one task and the path is the node's own (`/tmp`), for complete caches, and for `snapshot`, whose runs are kept apart.
+    """
+    plan, launches = case.plan, [[worker.writes for worker in m.workers if worker.writes] for m in case.measurements]
+    shared = next((set.intersection(*map(set, written)) for written in launches if len(written) > 1), set[str]())
+    for op in case.pipeline.ops:
+        target = str(op.parameters.get("filename") or "")
+        path = next((one for one in sorted(shared) if target == one or target.endswith(f"-{PurePath(one).name}")), None)
+        if op.kind != "Cache" or path is None or plan is None or plan.input_workers < 2:
+            continue
+        if plan.streaming.tasks_per_node == 1 and node_local_folder(path):
+            continue
+        need = cache_bytes_per_node(case, op)
+        fits = need is not None and need <= MEMORY_RATIO * free_bytes_per_node(case)
+        evidence: dict[str, Scalar] = {"path": path, "workers": plan.input_workers, "cache_bytes_per_node": need}
+        message = f"all {plan.input_workers} workers cache to {path}: the second one stops at the lock file of the first"
+        fix = "give each worker a path with its index in it" + (", or no path: the cache fits into memory" if fits else "")
+        after = argument_set(op, case.pipeline.ops, "filename", '""') if fits else None
+        yield finding(op, message, fix, evidence, severity="error", after=after)
 
 
 def cache_after_randomness(case: Case) -> Iterator[Finding]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cs_input_analyzer.pipeline.threads import reader_ops
-from cs_input_analyzer.planning.evidence import READING, bottleneck, finding, share_of, workers_of
+from cs_input_analyzer.planning.evidence import READING, bottleneck, finding, node_local_folder, share_of, workers_of
 from cs_input_analyzer.records import Case, FileSet, Finding, StationKind, Storage
 from cs_input_analyzer.units import format_bytes, format_count, format_ratio
 
@@ -61,10 +61,6 @@ def _largest_shard_ratio(files: FileSet, workers: int) -> float:
     return (files.largest_bytes + (in_shard - 1) * rest) / (files.bytes / workers)
 
 
-# By the Filesystem Hierarchy Standard 3.0 and systemd's `file-hierarchy(7)`: each host's own, whatever lies below them elsewhere.
-NODE_LOCAL = ("/tmp", "/var/tmp", "/dev/shm", "/run", "/proc")
-
-
 def path_not_shared(case: Case) -> Iterator[Finding]:
     """The data are on this machine's own disk, and the plan has several nodes.
 
@@ -85,7 +81,7 @@ def path_not_shared(case: Case) -> Iterator[Finding]:
     if nodes < 2 or files is None or directory is None:
         return
     is_shared = storage.is_shared if storage is not None else None
-    by_name = next((folder for folder in NODE_LOCAL if f"{directory}/".startswith(f"{folder}/")), None)
+    by_name = node_local_folder(directory)
     if is_shared or (is_shared is None and by_name is None):
         return
     file_system = storage.file_system if storage is not None else None

@@ -150,7 +150,8 @@ def _build(journal: JournalWriter, order: Order, folder: Path, stood_in: Sequenc
     files = graph.sized_files_of(dataset)
     fields = TypeAdapter(PipelineGraph).dump_python(pipeline, mode="json") if order.want_graph else None
     file_count = pipeline.files.count if pipeline.files else None
-    journal.event("built", build_s=build_s, pipeline=fields, file_count=file_count, files=files if order.want_graph else ())
+    listed = files if order.want_graph else ()
+    journal.event("built", build_s=build_s, pipeline=fields, file_count=file_count, files=listed, writes=pipeline.redirected)
     _prepare_cache(journal, order, [path for path, _ in files])
     samples = pipeline.samples_per_element
     return _Built(dataset=dataset, ops=pipeline.ops, samples=samples, files=files, built_s=time.monotonic())

@@ -75,6 +75,7 @@ def worker_result(journal: Journal, ending: Ending, *, index: int, node: str, un
         tuned=_tuned(journal),
         buffered_bytes=_buffered_bytes(journal),
         file_count=built["file_count"] if built else None,
+        writes=tuple(built.get("writes", ())) if built else (),
     )
     per_batch = _samples_per_batch(journal, window) if window else None
     if window is None or per_batch is None or first is None:

@@ -59,6 +59,7 @@ PATHOLOGIES: Mapping[str, Pathology] = MappingProxyType(
         "open_batches": Pathology(raises="CSI307"),
         "unknown_shape": Pathology(raises="CSI308"),
         "skip_to_step": Pathology(raises="CSI309"),
+        "one_cache_file": Pathology(raises="CSI311", sample="unet"),
         "python_decode": Pathology(raises="CSI401"),
         "wide_numbers": Pathology(raises="CSI402"),
         "decode_then_crop": Pathology(raises="CSI403", sample="resnet50"),

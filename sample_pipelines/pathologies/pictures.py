@@ -66,6 +66,15 @@ def partial_cache(params: Params) -> tf.data.Dataset:
     return picture_batches(dataset.repeat(), section["train_batch_size"])
 
 
+def one_cache_file(params: Params) -> tf.data.Dataset:
+    """All workers cache their pictures to one path, at which the second one finds the lock of the first."""
+    section = params["train_input"]
+    dataset = read(listed(section), block_length=1).map(cell_parser(is_augmented=False), num_parallel_calls=tf.data.AUTOTUNE)
+    dataset = dataset.cache(section["data_dir"] + "-cache")
+    dataset = dataset.shuffle(48, seed=section["shuffle_seed"]).repeat()
+    return picture_batches(dataset, section["train_batch_size"])
+
+
 def shuffle_of_pictures(params: Params) -> tf.data.Dataset:
     """The shuffle buffer is full of decoded pictures."""
     section = params["train_input"]

@@ -81,7 +81,9 @@ def planned(pipeline: PipelineGraph) -> Case:
     unknown = dict.fromkeys(
         ("bytes_read_per_sample", "bytes_out_per_sample", "cpu_s_per_sample", "buffered_bytes", "first_batch_s")
     )
-    workers = tuple(make_worker(index=n, file_count=count, tuned=(), steady_state=state, **unknown) for n in range(WORKERS))
+    paths = tuple(str(op.parameters["filename"]) for op in pipeline.ops if op.kind == "Cache" and op.parameters.get("filename"))
+    known = {"file_count": count, "writes": paths, "tuned": (), "steady_state": state}
+    workers = tuple(make_worker(index=n, **known, **unknown) for n in range(WORKERS))
     return make_case(
         pipeline=pipeline,
         is_sharded=pipeline.is_sharded,

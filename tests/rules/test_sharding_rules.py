@@ -13,7 +13,9 @@ from builders import (
     make_graph,
     make_measurement,
     make_op,
+    make_op_cost,
     make_plan,
+    make_profile,
     make_station,
     make_storage,
     make_worker,
@@ -22,6 +24,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cs_input_analyzer.records import Case, Component, Op
+from cs_input_analyzer.rules.caches import cache_path_shared
 from cs_input_analyzer.rules.elements import drop_remainder_missing, unknown_shapes
 from cs_input_analyzer.rules.files import path_not_shared, skewed_file_sizes
 from cs_input_analyzer.rules.order import skip_rereads
@@ -290,7 +293,41 @@ def placed(directory: str, is_shared: bool | None, *, nodes: int = 4, source: st
     )
 
 
+def caching(*paths: str, folder: str = "", layout: str = "3x4x2", **overrides: Any) -> Case:
+    """A pipeline with a file cache, of which each worker of a launch named its own path."""
+    op = make_op("cache", parameters={"filename": f"/private/1-{paths[0].rsplit('/')[-1]}" if paths else folder}, code=CACHED)
+    workers = tuple(make_worker(index=number, writes=(path,)) for number, path in enumerate(paths))
+    launch = replace(make_measurement(f"1x{len(paths) or 1}x1"), workers=workers)
+    return case_of(NAMES, READER, INTERLEAVE, op, **({"measurements": (launch,), "plan": make_plan(layout)} | overrides))
+
+
+CACHED = 'ds = ds.cache("/data/c")'
+ROOM = {"profile": make_profile(ops=(make_op_cost("cache", bytes_out_per_sample=10.0),))}
+
+
+@pytest.mark.parametrize(("profile", "after"), [({}, None), (ROOM, 'ds = ds.cache("")')])
+def test_one_path_of_several_workers_is_an_error_and_memory_is_shown_where_there_is_room(profile: Any, after: str | None) -> None:
+    finding = only(cache_path_shared, caching("/data/c", "/data/c", **profile))
+    assert (finding.severity, finding.op, finding.after) == ("error", "cache", after)
+    assert finding.evidence["path"] == "/data/c"
+
+
 JUDGED = (
+    # A cache of each worker's own, or of one worker, is right.
+    *(
+        (cache_path_shared, case, [])
+        for case in [
+            caching("/data/c-0", "/data/c-1"),
+            caching("/data/c"),  # no launch of several was measured
+            caching("/data/c", "/data/c", plan=make_plan("3x4x2", input_workers=1)),
+            caching("/data/c", "/data/c", plan=None),
+            caching("/tmp/c", "/tmp/c", layout="3x1x2"),
+            caching(),  # in memory
+            caching(folder="/data/complete"),
+        ]
+    ),
+    (cache_path_shared, caching("/tmp/c", "/tmp/c"), ["error"]),  # several tasks of a node
+    (cache_path_shared, caching("/data/c", "/data/c", layout="3x1x2"), ["error"]),
     # No word about shards where they are right or unknown.
     *(
         (no_shard, case, [])
