@@ -5,18 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from cs_input_analyzer.pipeline.lineage import downstream
-from cs_input_analyzer.pipeline.op_kinds import HANDS_ON, MAPS, OPENS, SHUFFLES, THREADED, kinds_with
+from cs_input_analyzer.pipeline.op_kinds import HANDS_ON, MAPS, OPENS, RANDOM_STATE, SHUFFLES, THREADED, kinds_with
 from cs_input_analyzer.pipeline.source.code import argument_of, count_calls
 from cs_input_analyzer.pipeline.threads import PYTHON_OPS, inside
 from cs_input_analyzer.records import Op, OpCost, PipelineGraph, Profile, Scalar
 
 # Parallel ops that may give any order where options allow it.
 _MAY_REORDER = THREADED - {"Prefetch"}
-# Random ops that keep a state, so that each pass draws other numbers; the `Stateless…` ones draw what their seed says.
-_RANDOM = (
-    *("Random", "Multinomial", "TruncatedNormal", "ParameterizedTruncatedNormal", "SampleDistortedBoundingBox"),
-    *("RngReadAndSkip", "RngSkip", "StatefulUniform", "StatefulStandardNormal", "StatefulTruncatedNormal", "StatefulRandom"),
-)
 _DRAWS_BY_SEED = (
     *("StatelessRandom", "StatelessMultinomial", "StatelessTruncatedNormal", "StatelessSampleDistorted", "StatelessShuffle"),
     "StatelessParameterized",
@@ -64,7 +59,7 @@ def is_map(op: Op) -> bool:
 
 def draws_random_numbers(op: Op) -> bool:
     """Whether its function draws numbers that are others in each pass."""
-    return any(name.startswith(_RANDOM) for name in op.function_ops)
+    return any(name.startswith(RANDOM_STATE) for name in op.function_ops)
 
 
 def draws_by_seed(op: Op) -> bool:

@@ -18,6 +18,15 @@ Severity = Literal["info", "warning", "error"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Training:
+    """What the params say of the training. `half`: its type of 16 bits (`float16`, `bfloat16`, `cbfloat16`); None: nothing said."""
+
+    steps: int | None = None
+    epochs: int | None = None
+    half: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
     """All that a rule may look at. `is_sharded`: each worker reads its own files, by a `shard` op or by Python code."""
 
@@ -32,6 +41,7 @@ class Case:
     storage: Storage | None = None
     stations: tuple[Station, ...] = ()
     capacity: CapacityModel | None = None
+    training: Training = Training()
 
 
 # A fix is kept where the low end of its gain lies above this: less is not worth another line, and near what noise shows.

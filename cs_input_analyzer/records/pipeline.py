@@ -53,6 +53,9 @@ class Op:
             built the op.
         ignored: codes, or prefixes of codes, of the rules that a comment in that statement switches off.
         files: those that it reads; None where it reads none, or the graph does not name them.
+        constant_bytes: of the numbers that the graph itself holds for it: arrays that it was given, or that its function uses.
+        layers: Keras layers that its function calls, by the names of their scopes: `random_flip`, `rescaling`.
+        is_seeded: whether its function draws random numbers that keep a state, and a seed was given for them.
     """
 
     name: str
@@ -68,6 +71,9 @@ class Op:
     code: str | None = None
     ignored: tuple[str, ...] = ()
     files: FileSet | None = None
+    constant_bytes: int = 0
+    layers: tuple[str, ...] = ()
+    is_seeded: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

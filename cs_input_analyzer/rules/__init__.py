@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.pipeline.edits import source_change
 from cs_input_analyzer.records import Case, Finding
-from cs_input_analyzer.rules import caches, elements, files, maps, order, readers, runs, shards, shuffles, threads
+from cs_input_analyzer.rules import caches, elements, files, maps, memory, order, readers, runs, shards, shuffles, threads
 
 # What the hundreds of a code say.
 TOPICS = {
@@ -54,6 +54,7 @@ _CODES = (
     ("CSI107", order.order_forced),
     ("CSI108", order.late_filter),
     ("CSI109", maps.tiny_maps),
+    ("CSI110", maps.random_calls_in_parallel),
     ("CSI201", order.prefetch_missing),
     ("CSI202", caches.cache_missing),
     ("CSI203", caches.file_cache_redirected),
@@ -65,6 +66,7 @@ _CODES = (
     ("CSI209", shuffles.shuffle_after_batch),
     ("CSI210", shuffles.repeat_before_shuffle),
     ("CSI211", order.slow_first_batch),
+    ("CSI212", shuffles.shuffle_missing),
     ("CSI301", shards.fewer_files_than_workers),
     ("CSI302", order.dataset_ends),
     ("CSI303", shards.no_shard),
@@ -83,6 +85,8 @@ _CODES = (
     ("CSI405", files.file_count_extreme),
     ("CSI406", readers.read_buffer_size),
     ("CSI407", threads.starved_threads),
+    ("CSI408", maps.keras_layers_in_map),
+    ("CSI409", memory.arrays_in_graph),
     ("CSI501", runs.corrupt_record),
     ("CSI502", runs.worker_lost),
     ("CSI503", runs.dataset_exceeds_memory),

@@ -13,7 +13,7 @@ from cs_input_analyzer.pipeline.samples import batching_op, samples_reaching
 from cs_input_analyzer.pipeline.threads import costliest, python_ops
 from cs_input_analyzer.planning.evidence import bottleneck, finding, share_of, station_of
 from cs_input_analyzer.records import Case, Component, Finding, Op, OpCost, Scalar, StationKind
-from cs_input_analyzer.units import format_bytes, format_bytes_per_s, format_rate, format_ratio
+from cs_input_analyzer.units import format_bytes, format_count, format_rate, format_ratio
 
 KINDS = ("Batch", "ParallelBatch", "PaddedBatch")
 # Samples of a batch are a quotient of two measured rates: rounding is no missing sample.
@@ -181,59 +181,77 @@ def _is_called_for_each(op: Op, ops: Sequence[Op], row: OpCost | None) -> bool:
     return samples_reaching(op, ops) == 1
 
 
-NARROWER = {"float64": ("float16", 2), "int64": ("int32", 4), "uint64": ("uint32", 4)}
+NARROWER = {"float64": "float16", "int64": "int32", "uint64": "uint32"}
 # Bytes of one value.
 SIZES = {"bool": 1, "int8": 1, "uint8": 1, "int16": 2, "uint16": 2, "float16": 2, "bfloat16": 2, "int32": 4, "uint32": 4}
 SIZES |= {"float32": 4, "float64": 8, "int64": 8, "uint64": 8, "complex64": 8, "complex128": 16}
-SAVED = {dtype: SIZES[dtype] - size for dtype, (_, size) in NARROWER.items()}
 WIDE_RATIO = 0.1
 LEAST_RATIO = 0.01
+# The network is named where it could move less than so many times the planned rate.
+NEAR_RATIO = 10
+# TensorFlow has no cbfloat16: it is made of float16 or float32 where the model is compiled.
+IN_TENSORFLOW = {"bfloat16": "bfloat16"}
+SCALING = "; training in float16 wants dynamic loss scaling, with cbfloat16 many networks do without"
 
 
 def wide_dtypes(case: Case) -> Iterator[Finding]:
-    """64-bit numbers are sent to the accelerator where 16 or 32 bits would do.
+    """Numbers are sent to the accelerator in more bits than it computes with.
 
     Labels and token numbers are int64 because `tf.train.Example` knows no other integer; float64 comes from NumPy. The accelerator
-    computes in neither. Until the cast, every byte is copied by each op, held in buffers, and sent over the network to the
-    accelerator.
+    computes in neither. Where the params (`mixed_precision`, `fp16_type`, `precision` and the like), or the wafer model that the
+    demand is from, say 16 bits, float32 features are twice as wide as what they become. Until the cast, every byte is copied by
+    each op, held in buffers, and sent over the network to the accelerator: half the bytes are twice the samples on the same link.
 
     Fix: `tf.cast(x, tf.int32)` and `tf.cast(x, tf.float16)` (or float32) in the function that parses them, as early as possible.
-    int64 must stay where values exceed 2,147,483,647.
+    int64 must stay where values exceed 2,147,483,647. A model that computes in float16 wants dynamic loss scaling; with cbfloat16,
+    which has a bit more of exponent, many networks do without. It is advice only: the types of the elements become others, and
+    whether 16 bits are precise enough is the model's affair.
 
-    A warning where it makes a sample smaller by a tenth or more; else for your information.
+    A warning where it makes a sample smaller by a tenth or more; else for your information. The message has the bytes of a sample
+    before and after, and the samples that the network of one node can move, where that is less than ten times the planned rate.
 
-    Silent for types of 32 bits and less, and where less than a hundredth of a sample could be saved. Whether
-    float16 in place of float32 is precise enough is the model's affair: that is not judged.
+    Silent for types of 32 bits and less where nothing says 16 bits, and where less than a hundredth of a sample could be saved.
     """
-    wide = [part for part in case.pipeline.element_spec if part.dtype in NARROWER]
+    half, is_batched = case.training.half, batching_op(case.pipeline.ops) is not None
+    narrower = NARROWER | ({"float32": IN_TENSORFLOW.get(half, "float16")} if half else {})
+    wide = [part for part in case.pipeline.element_spec if part.dtype in narrower]
     if not wide:
         return
-    is_batched = batching_op(case.pipeline.ops) is not None
     measured = (w.bytes_out_per_sample for m in case.measurements for w in m.workers if w.bytes_out_per_sample is not None)
-    saved = _bytes(wide, SAVED, is_batched)
+    saved = _bytes(wide, {dtype: SIZES[dtype] - SIZES[other] for dtype, other in narrower.items()}, is_batched)
     whole = _bytes(case.pipeline.element_spec, SIZES, is_batched) or next(measured, None)
     ratio = saved / whole if saved is not None and whole else None
     if ratio is not None and ratio < LEAST_RATIO:
         return
-    rate = case.plan.predicted_samples_per_s.estimate if case.plan is not None else None
-    saved_per_s = saved * rate if saved is not None and rate is not None else None
-    amount = f": {format_bytes(saved)} of {format_bytes(whole)} of a sample could be saved" if saved is not None and whole else ""
-    per_s = f", {format_bytes_per_s(saved_per_s)} at the planned rate" if amount and saved_per_s is not None else ""
-    maps = [op for op in case.pipeline.ops if op.kind in TRANSFORMS]
-    message = f"{', '.join(f'{part.name} is {part.dtype}' for part in wide[:4])}{amount}{per_s}"
-    fix = (
-        "cast them where they are parsed: "
-        + ", ".join(f"{part.name} to {NARROWER[part.dtype][0]}" for part in wide[:4])
-        + (" and so on" if len(wide) > 4 else "")
+    amount, evidence = (
+        "",
+        {"components": len(wide), "saved_bytes_per_sample": saved, "bytes_per_sample": whole, "saved_ratio": ratio},
     )
-    evidence = {
-        "components": len(wide),
-        "saved_bytes_per_sample": saved,
-        "bytes_per_sample": whole,
-        "saved_ratio": ratio,
-        "saved_bytes_per_s": saved_per_s,
+    evidence |= _moved(case, saved, whole)
+    if saved is not None and whole:
+        amount = f": {format_bytes(whole)} a sample, {format_bytes(whole - saved)} after the cast"
+        before, after = evidence["network_samples_per_s"], evidence["network_samples_per_s_after"]
+        rate = case.plan.predicted_samples_per_s.estimate if case.plan is not None else 0.0
+        if before is not None and after is not None and before < NEAR_RATIO * rate:
+            amount += f"; the network of a node can move {format_count(before)} samples/s, then {format_count(after)}"
+    is_half = half is not None and any(part.dtype in ("float32", "float64") for part in wide)
+    maps = [op for op in case.pipeline.ops if op.kind in TRANSFORMS]
+    message = f"{', '.join(f'{part.name} is {part.dtype}' for part in wide[:4])}" + (f", the model {half}" if is_half else "")
+    fix = "cast them where they are parsed: " + ", ".join(f"{part.name} to {narrower[part.dtype]}" for part in wide[:4])
+    fix += (" and so on" if len(wide) > 4 else "") + (SCALING if is_half and half != "bfloat16" else "")
+    is_bad = ratio is not None and ratio >= WIDE_RATIO
+    yield finding(maps[-1].name if maps else None, message + amount, fix, evidence, is_warning=is_bad)
+
+
+def _moved(case: Case, saved: float | None, whole: float | None) -> dict[str, float | None]:
+    """What the cast saves at the planned rate, and the samples that a node's network can move before and after it."""
+    rate = case.plan.predicted_samples_per_s.estimate if case.plan is not None else None
+    network = case.cluster.network_bytes_per_s_per_node
+    return {
+        "saved_bytes_per_s": saved * rate if saved is not None and rate is not None else None,
+        "network_samples_per_s": network / whole if network and whole else None,
+        "network_samples_per_s_after": network / (whole - saved) if network and whole and saved is not None else None,
     }
-    yield finding(maps[-1].name if maps else None, message, fix, evidence, is_warning=ratio is not None and ratio >= WIDE_RATIO)
 
 
 def _bytes(parts: Iterable[Component], sizes: Mapping[str, int], is_batched: bool) -> float | None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import takewhile
+from math import prod
 
 from cs_input_analyzer.pipeline.edits.statement import argument_set
 from cs_input_analyzer.pipeline.lineage import downstream, freeing_shuffle, reads_names_only, upstream
-from cs_input_analyzer.pipeline.op_kinds import BATCHING, HANDS_ON, SHUFFLES, THREADED
+from cs_input_analyzer.pipeline.op_kinds import BATCHING, HANDS_ON, REPEATS, SHUFFLES, THREADED
 from cs_input_analyzer.pipeline.op_traits import chain_before, cost_of, is_costly, is_map, number_of, option, prefetches_by_itself
-from cs_input_analyzer.pipeline.samples import samples_reaching
+from cs_input_analyzer.pipeline.samples import batching_op, samples_reaching
 from cs_input_analyzer.pipeline.source.code import AUTOTUNE
-from cs_input_analyzer.planning.evidence import bottleneck, finding, rate_of_worker, share_of
+from cs_input_analyzer.planning.evidence import bottleneck, finding, rate_of_worker, samples_of_worker, share_of, workers_of
 from cs_input_analyzer.records import Case, Edit, EditKind, Finding, Op
 from cs_input_analyzer.units import format_count, format_seconds
 
@@ -229,27 +230,54 @@ def _buffer(op: Op) -> int:
     return number_of(op, "buffer_size") or 0
 
 
+# Batches that are worked out from bytes of files are too few only where they are so much fewer than the steps.
+SURELY_FEWER_RATIO = 0.8
+
+
 def dataset_ends(case: Case) -> Iterator[Finding]:
-    """The dataset ends, so training would stop or wait at the end of each pass.
+    """The dataset ends before the training does.
 
     An accelerator that streams wants an endless input: `repeat()` without a count, with the number of steps set in the run. Here
-    the data ended within the measuring window and were read again from the start, so the rate includes that restart.
+    the elements of all workers are fewer than the steps that the params ask for (`max_steps` and the like; times the epochs, where
+    they name them), so that training stops with `OUT_OF_RANGE: End of sequence`, or "ran out of data". Or the data ended within
+    the measuring window and were read again from the start, so the rate includes that restart.
 
     Fix: `dataset.repeat()` (after `shuffle`, before `prefetch`).
 
-    Silent for infinite datasets, in evaluation, where one pass is meant, and where the data did not end while we measured.
+    Silent for infinite datasets, in evaluation, where one pass is meant, and where the data did not end while we measured and the
+    params name no steps, or no more than there are batches. Where TensorFlow does not know the number of elements, it is worked
+    out from the bytes of the files and of a sample, and counts only where a fifth of the steps or more has no batch.
     """
     if case.pipeline.is_infinite or case.mode == "eval":
         return
-    states = [worker.steady_state for m in case.measurements for worker in m.workers if worker.steady_state is not None]
-    passes = max((state.epochs for state in states), default=0)
-    if passes == 0:
-        return
     last = case.pipeline.ops[-1] if case.pipeline.ops else None
-    message = f"the dataset ended and was read {passes + 1} times within one window; training input should repeat without end"
     fix = "add .repeat() after shuffle and before prefetch, and set the number of steps in the run"
-    evidence = {"passes": passes, "elements_per_pass": case.pipeline.cardinality}
+    states = [worker.steady_state for m in case.measurements for worker in m.workers if worker.steady_state is not None]
+    passes, steps, batches = max((state.epochs for state in states), default=0), case.training.steps, _batches(case)
+    evidence = {"passes": passes, "elements_per_pass": case.pipeline.cardinality, "steps": steps, "batches": batches}
+    if steps is not None and batches is not None and batches < steps:
+        message = f"all workers together have {format_count(batches)} batches for the {format_count(steps)} steps of the params"
+    elif passes:
+        message = f"the dataset ended and was read {passes + 1} times within one window; training input should repeat without end"
+    else:
+        return
     yield finding(last, message, fix, evidence, is_warning=True)
+
+
+def _batches(case: Case) -> float | None:
+    """Of all workers and epochs together, as many as there are for sure; None where that is not known."""
+    pipeline, ops = case.pipeline, case.pipeline.ops
+    workers, epochs = workers_of(case) or 1, case.training.epochs or 1
+    if batching_op(ops) is None:
+        return None
+    if pipeline.cardinality is not None:  # of one of the workers that the first launch announced
+        announced = case.measurements[0].num_workers if case.measurements else 1
+        return pipeline.cardinality * epochs * (announced if case.is_sharded else workers)
+    samples = samples_of_worker(case)
+    if samples is None or not pipeline.batch_size:
+        return None
+    passes = prod(number_of(op, "count") or 1 for op in ops if op.kind in REPEATS)
+    return samples * workers * passes * epochs / pipeline.batch_size / SURELY_FEWER_RATIO
 
 
 LONG_SKIP_S = 1.0

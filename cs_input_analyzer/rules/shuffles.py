@@ -7,7 +7,7 @@ from itertools import takewhile
 
 from cs_input_analyzer.pipeline.edits.statement import argument_set, moved_up
 from cs_input_analyzer.pipeline.lineage import reads_names_only, upstream
-from cs_input_analyzer.pipeline.op_kinds import SHUFFLES
+from cs_input_analyzer.pipeline.op_kinds import BATCHING, GROUPING, INTERLEAVES, SHUFFLES, kinds_with
 from cs_input_analyzer.pipeline.op_traits import chain_before, cost_of, decodes, is_map, number_of, sample_bytes
 from cs_input_analyzer.pipeline.samples import batching_op, samples_reaching
 from cs_input_analyzer.pipeline.source.code import with_calls_swapped
@@ -123,6 +123,12 @@ def _gap_share(case: Case, gap_s: float | None, samples: float) -> float | None:
     return gap_s / (gap_s + samples / min(rates)) if gap_s is not None and rates and min(rates) > 0 else None
 
 
+# Where these are, order is meant, or is not that of samples of a file.
+ORDERED_KINDS = (
+    GROUPING - BATCHING
+    | {"Scan", "TextLine", "CSV", "Sql", "Load", "DataService", "GlobalShuffle", "Random"}
+    | kinds_with("python")
+)
 # A buffer of so many batches mixes what stands together in a file.
 SHARD_RATIO = 0.01
 
@@ -247,3 +253,32 @@ def repeat_before_shuffle(case: Case) -> Iterator[Finding]:
         fix = "shuffle before repeat, if each pass is to hold every sample once"
         evidence = {"repeat": repeat.name, "count": count if isinstance(count, int) else None}
         yield finding(shuffle, message, fix, evidence, after=moved_up(shuffle, ops) if is_near else None)
+
+
+def shuffle_missing(case: Case) -> Iterator[Finding]:
+    """Nothing shuffles the samples of a training.
+
+    The samples then come in the order in which they stand in the files, the same in every pass and every run: neighbours of the
+    writing, often of one class or one source, are neighbours in each batch, and the gradient of a batch is that of a part of the
+    data. A shuffle of file names alone changes which file comes first and nothing inside it.
+
+    Fix: `shuffle(buffer)` of some batches before `batch`, together with a shuffle of file names. It is advice only: the order
+    becomes another.
+
+    Silent in evaluation, where anything is shuffled (names of files too, where several are read in turn), for elements that Python,
+    another pipeline or a counter makes, for text and tables read line by line, for pipelines whose order matters (`window`,
+    `group_by_window`, `scan`) and without a batch: whatever puts batches together may shuffle.
+    """
+    ops = case.pipeline.ops
+    batch = batching_op(ops)
+    if case.mode == "eval" or batch is None or {op.kind for op in ops} & ORDERED_KINDS or not reader_ops(ops):
+        return
+    shuffles = [op for op in ops if op.kind in SHUFFLES]
+    if any(not reads_names_only(op, ops) for op in shuffles) or (shuffles and any(op.kind in INTERLEAVES for op in ops)):
+        return
+    samples = samples_of_worker(case)
+    names = "only names of files are shuffled, and one file is read after the other" if shuffles else "nothing is shuffled"
+    message = f"{names}: samples that stand together in a file are together in each batch, in every pass"
+    better = BATCHES * (case.pipeline.batch_size or 1)
+    fix = f"put .shuffle({max(better, round(SHARD_RATIO * samples) if samples else 0):,}) before {batch.name}"
+    yield finding(batch, message, fix, {"shuffles_of_names": len(shuffles), "samples_of_a_worker": samples})

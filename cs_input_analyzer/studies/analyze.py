@@ -16,6 +16,7 @@ from cs_input_analyzer.errors import Interrupted, LaunchError, UsageError
 from cs_input_analyzer.planning import capacity, feeding, recommend
 from cs_input_analyzer.planning.gain_bounds import most_gain
 from cs_input_analyzer.planning.launch_lines import launch_lines
+from cs_input_analyzer.planning.params import training_of
 from cs_input_analyzer.records import (
     SCHEMA_VERSION,
     Analysis,
@@ -36,6 +37,7 @@ from cs_input_analyzer.records import (
 from cs_input_analyzer.studies import prove
 from cs_input_analyzer.studies.demand import with_mode, with_pipelines_batch
 from cs_input_analyzer.studies.probing import Probing, Results
+from cs_input_analyzer.worker.load import params_from_json
 
 MAX_ROUNDS = 4
 Progress = Callable[[str, float], None]
@@ -269,9 +271,10 @@ def findings_of(job: Job, results: Results, plan: LaunchPlan | None) -> rules.Si
 
 def _case(job: Job, results: Results, plan: LaunchPlan | None) -> Case:
     assert results.pipeline is not None
+    options = job.options
     return Case(
         pipeline=results.pipeline,
-        mode=job.options.mode,
+        mode=options.mode,
         is_sharded=results.is_sharded,
         measurements=tuple(results.measurements),
         profile=results.profile_of(plan.cpus_per_task if plan else None),
@@ -281,4 +284,5 @@ def _case(job: Job, results: Results, plan: LaunchPlan | None) -> Case:
         storage=results.storage,
         stations=results.stations(),
         capacity=results.model(),
+        training=training_of(params_from_json(options.params_json or "null"), options.dtype if options.wafer else None),
     )

@@ -148,6 +148,32 @@ def repeat_then_shuffle(params: Params) -> tf.data.Dataset:
     return digit_batches(dataset, section)
 
 
+def unshuffled(params: Params) -> tf.data.Dataset:
+    """Samples come in the order of the files, in each pass."""
+    section = params["train_input"]
+    dataset = read(listed(section).repeat()).batch(section["batch_size"], drop_remainder=True)
+    dataset = dataset.map(digit_decoder(section["batch_size"]), num_parallel_calls=tf.data.AUTOTUNE)
+    return dataset.prefetch(tf.data.AUTOTUNE)
+
+
+def two_passes(params: Params) -> tf.data.Dataset:
+    """Two passes over a few batches, where the params ask for many thousands of steps."""
+    section = params["train_input"]
+    records = [bytes(1 + PIXELS)] * 10_240
+    dataset = shard_files(tf.data.Dataset.from_tensor_slices(records), section["use_multiple_workers"])
+    return digit_batches(shuffled(dataset, section).repeat(2), section)
+
+
+def array_in_graph(params: Params) -> tf.data.Dataset:
+    """All samples are one array of NumPy, which every worker has in its graph."""
+    section = params["train_input"]
+    pixels, labels = np.zeros([50_000, PIXELS], np.uint8), np.zeros([50_000], np.int32)
+    dataset = shard_files(tf.data.Dataset.from_tensor_slices((pixels, labels)), section["use_multiple_workers"])
+    dataset = shuffled(dataset, section).repeat().batch(section["batch_size"], drop_remainder=True)
+    dataset = dataset.map(lambda image, label: (tf.cast(image, tf.float16) / 255, label), num_parallel_calls=tf.data.AUTOTUNE)
+    return dataset.prefetch(tf.data.AUTOTUNE)
+
+
 def no_repeat(params: Params) -> tf.data.Dataset:
     """The data end after one pass, in the middle of training."""
     section = params["train_input"]
@@ -233,6 +259,14 @@ def wide_numbers(params: Params) -> tf.data.Dataset:
     dataset = shuffled(read(listed(section).repeat()), section)
     dataset = dataset.batch(section["batch_size"], drop_remainder=True)
     dataset = dataset.map(decode, num_parallel_calls=tf.data.AUTOTUNE)
+    return dataset.prefetch(tf.data.AUTOTUNE)
+
+
+def single_precision(params: Params) -> tf.data.Dataset:
+    """Pixels leave as float32, though the params say that the model works in 16 bits."""
+    section = params["train_input"]
+    dataset = shuffled(read(listed(section).repeat()), section).batch(section["batch_size"], drop_remainder=True)
+    dataset = dataset.map(digit_decoder(section["batch_size"], tf.float32), num_parallel_calls=tf.data.AUTOTUNE)
     return dataset.prefetch(tf.data.AUTOTUNE)
 
 

@@ -21,6 +21,33 @@ def serial_augmentation(params: Params) -> tf.data.Dataset:
     return picture_batches(dataset, section["train_batch_size"])
 
 
+def seeded_draws(params: Params) -> tf.data.Dataset:
+    """Pictures are turned by random numbers that have a seed, and parallel calls draw them in any order."""
+    section = params["train_input"]
+    dataset = shuffled(read(listed(section).repeat(), block_length=1), section)
+    dataset = dataset.map(cell_parser(is_augmented=False), num_parallel_calls=tf.data.AUTOTUNE)
+
+    def flip(image: tf.Tensor, mask: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        both = tf.image.random_flip_left_right(tf.concat([image, mask], axis=-1), seed=7)
+        return both[..., :1], both[..., 1:]
+
+    return picture_batches(dataset.map(flip, num_parallel_calls=tf.data.AUTOTUNE), section["train_batch_size"])
+
+
+def keras_layers(params: Params) -> tf.data.Dataset:
+    """Layers of Keras turn and scale each picture by itself."""
+    section = params["train_input"]
+    flip, rescale = tf.keras.layers.RandomFlip("horizontal"), tf.keras.layers.Rescaling(2.0)
+    dataset = shuffled(read(listed(section).repeat(), block_length=1), section)
+    dataset = dataset.map(cell_parser(is_augmented=False), num_parallel_calls=tf.data.AUTOTUNE)
+
+    def augment(image: tf.Tensor, mask: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        both = tf.cast(rescale(flip(tf.concat([image, mask], axis=-1), training=True)), tf.float16)
+        return both[..., :1], both[..., 1:]
+
+    return picture_batches(dataset.map(augment, num_parallel_calls=tf.data.AUTOTUNE), section["train_batch_size"])
+
+
 def one_call(params: Params) -> tf.data.Dataset:
     """A number of parallel calls that was right on a laptop with one CPU."""
     section = params["train_input"]
@@ -63,7 +90,7 @@ def partial_cache(params: Params) -> tf.data.Dataset:
     section = params["train_input"]
     dataset = read(listed(section), block_length=1).map(cell_parser(is_augmented=False), num_parallel_calls=tf.data.AUTOTUNE)
     dataset = dataset.cache().take(24)
-    return picture_batches(dataset.repeat(), section["train_batch_size"])
+    return picture_batches(dataset.shuffle(24, seed=section["shuffle_seed"]).repeat(), section["train_batch_size"])
 
 
 def one_cache_file(params: Params) -> tf.data.Dataset:

@@ -13,6 +13,7 @@ from cs_input_analyzer.rules.shuffles import (
     repeat_before_shuffle,
     shuffle_after_batch,
     shuffle_exceeds_shard,
+    shuffle_missing,
     shuffle_of_decoded,
     shuffle_too_small,
 )
@@ -418,7 +419,30 @@ def test_the_shuffle_is_named_where_filling_it_explains_the_wait(buffer_size: in
     assert finding.op == op_name
 
 
+NAMES = op("TensorSlice", "names")
+TEXT = (op("TextLine", "lines"), NAMES)
+
+
 JUDGED = (
+    # Samples that nothing mixes are told, once.
+    *(
+        (shuffle_missing, replace(case_of(*ops, prefetch()), mode=mode), expected)
+        for ops, mode, expected in [
+            ((*reading(), batch()), "train", ["info"]),
+            ((*reading(), mapped(JPEG), cache(), repeat(), batch()), "train", ["info"]),
+            ((NAMES, shuffle(), *reading("FlatMap")[1:], batch()), "train", ["info"]),  # one file after the other
+            ((*reading(), batch()), "eval", []),
+            ((*reading(), shuffle(), batch()), "train", []),
+            ((*reading(), batch(), shuffle()), "train", []),  # CSI209 is about that
+            ((NAMES, shuffle(), *reading()[1:], batch()), "train", []),
+            ((*reading(), op("Window", "window"), batch()), "train", []),
+            ((*reading(), op("GroupByWindow", "group_by_window"), batch()), "train", []),
+            ((*reading(),), "train", []),
+            ((op("Range", "range"), mapped(CAST), batch()), "train", []),
+            ((op("Generator", "from_generator", within="flat_map"), op("FlatMap", "flat_map"), batch()), "train", []),
+            ((*TEXT, batch()), "train", []),
+        ]
+    ),
     # A prefetch that is there or is added by tensorflow is not asked for.
     *(
         (prefetch_missing, case_of(*reading(), *ops), [])

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from builders import (
     make_case,
+    make_cluster,
     make_files,
     make_graph,
     make_measurement,
@@ -23,9 +24,10 @@ from builders import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cs_input_analyzer.records import Case, Component, Edit, Op
+from cs_input_analyzer.records import Case, Component, Edit, Op, Training
 from cs_input_analyzer.rules.elements import decode_then_crop, python_in_pipeline, wide_dtypes
 from cs_input_analyzer.rules.files import compression_tradeoff, file_count_extreme
+from cs_input_analyzer.rules.memory import arrays_in_graph
 from cs_input_analyzer.rules.readers import read_buffer_size
 from cs_input_analyzer.rules.threads import starved_threads
 from tests.rules.lines import Rule, found, line, only, severities
@@ -298,7 +300,44 @@ def test_one_thread_for_an_op_that_does_all_the_work_is_for_information() -> Non
     assert severities(starved_threads, case_of(NAMES, make_op("map"), limited, profile=profile)) == ["info"]
 
 
+HALVES = {"float16": "float16", "cbfloat16": "float16", "bfloat16": "bfloat16"}
+
+
+@pytest.mark.parametrize("half", HALVES)
+def test_single_precision_is_told_where_the_model_works_in_16_bits(half: str) -> None:
+    spec = (part("float32", 32, 100, name="image"), part("int32", 32, name="label"))
+    finding = only(wide_dtypes, case_of(NAMES, BATCH, element_spec=spec, training=Training(half=half)))
+    assert (finding.severity, finding.edits, finding.after) == ("warning", (), None)
+    assert f"image to {HALVES[half]}" in (finding.fix or "")
+    assert ("loss scaling" in (finding.fix or "")) is (half != "bfloat16")
+    assert finding.evidence["network_samples_per_s"] == pytest.approx(12.5e9 / 404)
+    assert finding.evidence["network_samples_per_s_after"] == pytest.approx(12.5e9 / 204)
+    assert "404 B a sample, 204 B after the cast" in finding.message
+
+
+def holding(size: int, layout: str = "1x1x1", **of_op: Any) -> Case:
+    source = replace(NAMES, constant_bytes=size, **of_op)
+    return case_of(source, BATCH, plan=make_plan(layout), cluster=make_cluster(memory_bytes_per_node=GIB))
+
+
 JUDGED = (
+    # An array in the graph is as bad as the part of a node that it takes, times the tasks.
+    *(
+        (arrays_in_graph, case, expected)
+        for case, expected in [
+            (holding(40 * MIB), ["info"]),
+            (holding(40 * MIB, "2x4x1"), ["warning"]),
+            (holding(200 * MIB), ["warning"]),
+            (holding(31 * MIB, "2x16x1"), []),
+            (holding(0), []),
+            (replace(holding(GIB), pipeline=replace(make_graph(), ops=())), []),
+        ]
+    ),
+    # Where the model works in 16 bits, these are right.
+    *(
+        (wide_dtypes, case_of(NAMES, BATCH, element_spec=(part(dtype, 32, 100),), training=Training(half="float16")), [])
+        for dtype in ["float16", "bfloat16", "int32", "uint8"]
+    ),
     # Python for whole batches costs less.
     (python_in_pipeline, case_of(NAMES, BATCH, PYTHON), ["info"]),
     # Functions of tensorflow alone are right.

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from cs_input_analyzer.planning.evidence import busy_ratio
 from cs_input_analyzer.records import Case, Edit, Op, Station
-from cs_input_analyzer.rules.maps import map_before_batch, parallelism_far_off, serial_map, tiny_maps
+from cs_input_analyzer.rules.maps import (
+    keras_layers_in_map,
+    map_before_batch,
+    parallelism_far_off,
+    random_calls_in_parallel,
+    serial_map,
+    tiny_maps,
+)
 from cs_input_analyzer.rules.order import late_filter, order_forced
 from cs_input_analyzer.rules.readers import flat_map_over_files, sequential_reads, short_cycle
 from tests.builders import make_files, make_measurement, make_plan, make_read_rate, make_station, make_storage
@@ -551,7 +559,44 @@ def test_an_op_is_busy_for_its_cpu_time_by_the_rate_on_workers_that_have_more_cp
     assert busy_ratio(replace(case, profile=None), serial()) is None
 
 
+def drawing(**more: Any) -> Op:
+    return replace(mapped(RANDOM, **more), is_seeded=True)
+
+
+def layered(*names: str) -> Op:
+    return replace(mapped(CAST), layers=names or ("random_flip", "rescaling"))
+
+
+BUSY = (make_station(utilization_ratio=0.97),)
+
+
 JUDGED = (
+    # A seed asks for the same numbers again, which parallel calls do not give.
+    *(
+        (random_calls_in_parallel, case_of(*reading(), *ops, *TAIL), expected)
+        for ops, expected in [
+            ((drawing(),), ["info"]),
+            ((drawing(num_parallel_calls=8),), ["info"]),
+            ((drawing(num_parallel_calls=1),), []),
+            ((replace(drawing(), kind="Map"),), []),
+            ((mapped(RANDOM),), []),  # no seed: nothing is to repeat
+            ((replace(drawing(), function_ops=("StatelessRandomUniformV2",), is_seeded=False),), []),
+            ((replace(drawing(), within="interleave"),), ["info"]),
+        ]
+    ),
+    # Layers of Keras for each sample are as bad as they cost.
+    *(
+        (keras_layers_in_map, measured(case_of(*reading(), *ops), *rows, stations=stations), expected)
+        for ops, rows, stations, expected in [
+            ((layered(), *TAIL), (), (), ["info"]),
+            ((layered(), *TAIL), (cost("map", 0.5),), BUSY, ["warning"]),
+            ((layered(), *TAIL), (cost("map", 0.5),), (), ["info"]),
+            ((layered(), *TAIL), (cost("map", 0.1),), BUSY, ["info"]),
+            ((layered(), *TAIL), (cost("map", 0.01),), BUSY, []),
+            ((batch(), layered()), (cost("map", 0.5),), BUSY, []),
+            ((mapped(RANDOM), *TAIL), (cost("map", 0.5),), BUSY, []),
+        ]
+    ),
     # A map that is parallel or python is not told.
     *(
         (serial_map, case_of(*reading(), *ops, *TAIL), [])

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from cs_input_analyzer import rules
-from cs_input_analyzer.records import Case, Finding, PipelineGraph
+from cs_input_analyzer.records import Case, Finding, PipelineGraph, Training
 from sample_pipelines import SAMPLES, find, write_sample
 from sample_pipelines.pathologies import PATHOLOGIES, target_of, write_pathology
 from tests.builders import (
@@ -91,6 +91,7 @@ def planned(pipeline: PipelineGraph) -> Case:
         profile=None,
         plan=make_plan("3x2x2", input_workers=WORKERS, alternatives=()),
         cluster=make_cluster(source="this host, with nodes from flags"),
+        training=Training(steps=100_000, half="float16"),
         storage=make_storage(is_shared=True, file_system="nfs4", reads=(), source_samples_per_s=None),
     )
 

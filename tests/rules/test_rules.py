@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cs_input_analyzer import rules
-from cs_input_analyzer.records import Case, Finding
+from cs_input_analyzer.records import Case, Finding, Training
 from tests.builders import (
     make_case,
     make_cluster,
@@ -113,6 +113,33 @@ def test_a_dataset_that_ended_in_training_is_told(epochs: int, is_infinite: bool
     measurement = replace(make_measurement("1x1x1"), workers=(worker,))
     pipeline = replace(roomy().pipeline, is_infinite=is_infinite)
     assert bool(found("CSI302", roomy(measurements=(measurement,), pipeline=pipeline, mode=mode))) is fires
+
+
+@pytest.mark.parametrize(
+    ("cardinality", "training", "others", "batches"),
+    [
+        (100, Training(steps=10_000), {"is_sharded": False}, 100 * 79),  # each worker has all of them
+        (10, Training(steps=1000), {"is_sharded": False}, 10 * 79),
+        (10, Training(steps=1000), {"is_sharded": True}, 10),  # the first launch had one worker
+        (10, Training(steps=1000, epochs=100), {"is_sharded": True}, None),
+        (1000, Training(steps=1000), {"is_sharded": True}, None),
+        (10, Training(steps=1000), {"is_sharded": True, "mode": "eval"}, None),
+        (10, Training(), {"is_sharded": True}, None),
+        (None, Training(steps=1000), {"measurements": ()}, None),
+        (None, Training(steps=10_000), {}, 64 * GIB / 146_800 / 256 / 0.8),
+        (None, Training(steps=2_000), {}, None),  # as many as that, roughly
+    ],
+)
+def test_data_that_end_before_the_steps_do_are_told(
+    cardinality: int | None, training: Training, others: dict[str, Any], batches: float | None
+) -> None:
+    pipeline = replace(roomy().pipeline, is_infinite=False, cardinality=cardinality)
+    worker = make_worker(steady_state=make_steady_state(epochs=0))
+    launch = replace(make_measurement("1x1x1"), workers=(worker,))
+    findings = found("CSI302", roomy(**({"pipeline": pipeline, "training": training, "measurements": (launch,)} | others)))
+    wanted = batches is not None and training.steps is not None and batches < training.steps
+    assert [finding.severity for finding in findings] == (["warning"] if wanted else [])
+    assert all(finding.evidence["batches"] == pytest.approx(batches) for finding in findings)
 
 
 @pytest.mark.parametrize(("directory", "fires"), [("/data/mnist/3.0.1", False), ("/data/v3", True), ("/data/3.0.1/train", True)])

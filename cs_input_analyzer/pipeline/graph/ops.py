@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from cs_input_analyzer.pipeline.graph.lines import SOURCE_NUMBER, Source, number_in_metadata
 from cs_input_analyzer.pipeline.graph.nodes import functions_of, named_inputs, node_name
-from cs_input_analyzer.pipeline.op_kinds import is_dataset_op, kind_of, method_of
+from cs_input_analyzer.pipeline.op_kinds import RANDOM_STATE, is_dataset_op, kind_of, method_of
 from cs_input_analyzer.pipeline.source.statements import code_at
 from cs_input_analyzer.records import Op, Scalar
 
@@ -33,6 +34,13 @@ _WRAPPERS = ("Identity", "_Retval", "WrapDatasetVariant", "UnwrapDatasetVariant"
 _ASKS_SHAPE = frozenset({"Shape", "ShapeN", "Rank", "Size"})
 _SAME_SIZE = frozenset({"Cast", "Mul", "Sub", "AddV2", "RealDiv", "Div", "EnsureShape", "Maximum", "Minimum", "Identity"})
 _MAX_LIST_VALUES = 8
+# Scopes of Keras' preprocessing layers (keras.layers, Keras 3), but for those that `tf.image` has, too.
+_LAYER = re.compile(
+    r"(?:^|/)(random_(?:flip|rotation|zoom|translation|shear|perspective|grayscale|elastic_transform|gaussian_blur|posterization|"
+    r"erasing|sharpness|color_jitter|color_degeneration|invert)|rand_augment|aug_mix|auto_contrast|cut_mix|mix_up|solarization|"
+    r"equalization|rescaling|resizing|normalization|center_crop|max_num_bounding_boxes|mel_spectrogram|stft_spectrogram|"
+    r"category_encoding|discretization|hashed_crossing|integer_lookup|string_lookup|text_vectorization)(?:_\d+)?/"
+)
 
 
 def ops_of(graph_def: Any, lines: Mapping[int, Source] | None = None, numbers: Mapping[str, int] | None = None) -> tuple[Op, ...]:
@@ -146,7 +154,10 @@ class _Reader:
         functions = self._functions_of(node)
         for function in functions:
             self._read_function(function, name)
-        called = self._ops_called(functions)
+        bodies = self._with_called(functions)
+        called = Counter(node.op for body in bodies for node in body.node_def if node.op not in ("Const", "Identity", "NoOp"))
+        within = [node for body in bodies for node in body.node_def]
+        given = [nodes[key] for key in map(node_name, node.input) if key in nodes]
         built = self._source_of(node, scope)
         source = (built.line or None) if built else None
         library = built.library if built else None
@@ -163,6 +174,11 @@ class _Reader:
                 function_ops=tuple(sorted(called)),
                 function_op_count=called.total(),
                 shared=_shared(functions),
+                constant_bytes=_constant_bytes((*given, *within)),
+                layers=tuple(sorted({name for node in within for name in _LAYER.findall(node.name)})),
+                is_seeded=any(
+                    node.op.startswith(RANDOM_STATE) and (node.attr["seed"].i or node.attr["seed2"].i) for node in within
+                ),
                 code=None if library else code,  # it holds the call of the library, not of this op
                 ignored=ignored,
             )
@@ -190,18 +206,24 @@ class _Reader:
         results = [self.read(tensor, nodes, scope) for tensor in function.ret.values()]
         return next((name for name in results if name is not None), None)
 
-    def _ops_called(self, functions: list[Any]) -> Counter[str]:
-        called: Counter[str] = Counter()
-        pending, seen = list(functions), set()
+    def _with_called(self, functions: list[Any]) -> list[Any]:
+        """The functions, and those that they call, each once."""
+        found: dict[str, Any] = {}
+        pending = list(functions)
         while pending:
             function = pending.pop()
-            if function.signature.name in seen:
-                continue
-            seen.add(function.signature.name)
-            for node in function.node_def:
-                called[node.op] += node.op not in ("Const", "Identity", "NoOp")
-                pending += self._functions_of(node)
-        return +called
+            if function.signature.name not in found:
+                found[function.signature.name] = function
+                pending += [other for node in function.node_def for other in self._functions_of(node)]
+        return list(found.values())
+
+
+def _constant_bytes(nodes: Iterable[Any]) -> int:
+    """Of the constants among these nodes that are numbers: texts are names of files as a rule."""
+    from tensorflow.core.framework import types_pb2
+
+    numbers = (node for node in nodes if node.op == "Const" and node.attr["dtype"].type != types_pb2.DT_STRING)
+    return sum(len(node.attr["value"].tensor.tensor_content) for node in numbers)
 
 
 def _shared(functions: list[Any]) -> tuple[str, ...]:
