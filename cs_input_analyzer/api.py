@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import html
 import os
 import reprlib
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,7 @@ from cs_input_analyzer.studies.demand import consumption_of, with_mode
 from cs_input_analyzer.studies.tune import analyze_and_patch
 from cs_input_analyzer.studies.validate import Trial
 from cs_input_analyzer.studies.validate import validate as launch_and_compare
+from cs_input_analyzer.units import format_seconds
 from cs_input_analyzer.worker import capture, load
 
 PICKLED = "function.pkl"
@@ -97,9 +100,8 @@ class Analysis(records.Analysis):
         Raises:
             As the function `analyze`; Interrupted holds the run with what was measured.
         """
-        found = validate(
-            self, layouts=layouts, rounds=rounds, max_seconds=max_seconds, cpus=cpus, progress=progress or _silent, **choices
-        )
+        with _shown(progress, max_seconds) as shown:
+            found = validate(self, layouts=layouts, rounds=rounds, max_seconds=max_seconds, cpus=cpus, progress=shown, **choices)
         if found.validation is not None and found.validation.interrupted:
             raise _interrupted(found)
         return found
@@ -175,7 +177,7 @@ def analyze(
         params: what the function is called with; None calls it without.
         cluster: the nodes to plan for: a Cluster or a dictionary of its fields, a YAML file, a preset's name, `slurm`, `local`;
             None is this host, or with `launcher="slurm"` what Slurm has.
-        progress: called with what is going on and the share of the time budget that is spent.
+        progress: called with what is going on and the share of the time budget that is spent; None shows a bar in a notebook.
         choices: the options of the command line, as in `records.Options`; `demand` (samples/s), `step_time` (s) with
             `batch_size`, or a `wafer` model say how fast the accelerator consumes; both may be texts (`7k`, `160ms`), as may
             `current` and `probe_layouts`, `NxTxC`.
@@ -199,7 +201,8 @@ def analyze(
     check(target, options, mistakes, declared=declared)
     mistakes.raise_any()
     assert options is not None
-    found = run(target, options, declared=declared, progress=progress or _silent, command="cs_input_analyzer.analyze(…)")
+    with _shown(progress, options.max_seconds) as shown:
+        found = run(target, options, declared=declared, progress=shown, command="cs_input_analyzer.analyze(…)")
     if found.interrupted:
         raise _interrupted(found)
     return found
@@ -539,5 +542,21 @@ def _public(found: records.Analysis) -> Analysis:
     return Analysis(**{field.name: getattr(found, field.name) for field in fields(found)})
 
 
-def _silent(what: str, spent_ratio: float) -> None:
-    del what, spent_ratio
+@contextlib.contextmanager
+def _shown(progress: analysis.Progress | None, max_seconds: float) -> Iterator[analysis.Progress]:
+    """The caller's function; without one a bar that lasts as long as the run does in a notebook, and nothing elsewhere."""
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    if progress is not None or not hasattr(shell, "kernel"):
+        yield progress or (lambda what, spent_ratio: None)
+        return
+    notebook = sys.modules["IPython.display"]
+    bar = notebook.display(notebook.HTML(""), display_id=True)
+
+    def show(what: str, spent_ratio: float) -> None:
+        left = f", up to {format_seconds(round(max_seconds * (1 - spent_ratio)))} left" if spent_ratio > 0 else ""
+        bar.update(notebook.HTML(f'<progress max="1" value="{spent_ratio:.3f}"></progress> {html.escape(what + left)}'))
+
+    try:
+        yield show
+    finally:
+        bar.update(notebook.HTML(""))

@@ -126,7 +126,10 @@ def _analyze(
         typed = [*typed, "--json", outputs["json"]]
     command = shlex.join(["cs_input_analyzer", *typed])
     found = measured(
-        is_quiet, is_verbose, lambda progress: api.run(target, options, declared=None, progress=progress, command=command)
+        is_quiet,
+        is_verbose,
+        options.max_seconds,
+        lambda progress: api.run(target, options, declared=None, progress=progress, command=command),
     )
     if known is not None:
         found = replace(found, consumption=replace(known, mode=found.options.wafer_mode or known.mode))

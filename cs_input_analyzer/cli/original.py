@@ -111,11 +111,13 @@ def original(words: tuple[str, ...], available_nodes: int | None, number: int | 
     if not is_quiet and (other := capture.other_python(words[0])) is not None:
         complain(f"the script runs in {sys.executable}, where cs_input_analyzer is installed, and not in {other}")
     if list_captures:
-        places, _ = measured(is_quiet, is_verbose, lambda progress: _places(script, number, options, progress))
+        places, _ = measured(is_quiet, is_verbose, options.max_seconds, lambda progress: _places(script, number, options, progress))
         print_text("\n".join(listed(places)))
         return 0
     line = shlex.join(["cs_input_analyzer", *sys.argv[1:]])
-    found = measured(is_quiet, is_verbose, lambda progress: _captured(script, number, options, progress, line, is_quiet))
+    found = measured(
+        is_quiet, is_verbose, options.max_seconds, lambda progress: _captured(script, number, options, progress, line, is_quiet)
+    )
     deliver(found, outputs, is_quiet, lambda **shape: reports.render(found, "console", full=is_full, **shape), is_full=is_full)
     if found.interrupted:
         return interrupted()

@@ -37,11 +37,13 @@ def check_outputs(outputs: dict[Format, str], mistakes: Mistakes) -> None:
             check_writable(path)
 
 
-def measured(is_quiet: bool, is_verbose: bool, measure: Callable[[Callable[[str, float], None]], Found]) -> Found:
-    """What `measure` found. `measure` takes the function that shows progress; it may be stopped by Ctrl-C or SIGTERM."""
+def measured(
+    is_quiet: bool, is_verbose: bool, max_seconds: float, measure: Callable[[Callable[[str, float], None]], Found]
+) -> Found:
+    """What `measure` found in a budget of `max_seconds`. It is given what shows progress; Ctrl-C or SIGTERM may stop it."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # Slurm's way to say stop: keep what was measured
     try:
-        with Progress(is_quiet) as progress:
+        with Progress(is_quiet, max_seconds) as progress:
             return measure(progress)
     except AnalyzerError:
         if is_verbose:

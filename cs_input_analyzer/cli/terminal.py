@@ -6,33 +6,45 @@ import contextlib
 import os
 import shutil
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
+
+from cs_input_analyzer.units import format_seconds
 
 if TYPE_CHECKING:
     from cs_input_analyzer.records import Analysis
 
 
 class Progress:
-    """Progress on stderr: a live bar on a terminal, one plain line per step elsewhere, nothing when quiet."""
+    """Progress on stderr: one live line on a terminal, one plain line per step elsewhere, nothing when quiet.
 
-    def __init__(self, is_quiet: bool) -> None:
+    `max_seconds`: the time budget, of which `done_ratio` is spent; None where there is none.
+    """
+
+    def __init__(self, is_quiet: bool, max_seconds: float | None = None, clock: Callable[[], float] | None = None) -> None:
         self._is_quiet = is_quiet
+        self._max_seconds = max_seconds
+        self._clock = clock
         self._bar: Any = None
-        self._task: Any = None
         self._last = ""
 
     def __enter__(self) -> Progress:
         if not self._is_quiet and is_terminal(sys.stderr):
             from rich import progress as live
             from rich.console import Console
+            from rich.text import Text
 
-            text = live.TextColumn("{task.description}", markup=False)
-            times = (live.TimeElapsedColumn(), live.TextColumn("left"), live.TimeRemainingColumn())
-            columns = (live.SpinnerColumn(), text, live.BarColumn(), *times)
-            self._bar = live.Progress(*columns, console=Console(stderr=True), transient=True)
-            self._task = self._bar.add_task("starting", total=1.0)
+            class What(live.ProgressColumn):
+                def render(self, task: Any) -> Text:  # the time left counts down between two steps
+                    end_s = task.fields["end_s"]
+                    left = "" if end_s is None else f"{time_left(end_s - task.get_time())}, "
+                    return Text(left + task.description, no_wrap=True, overflow="ellipsis")
+
+            columns = (live.SpinnerColumn(), live.BarColumn(bar_width=12), What())
+            self._bar = live.Progress(*columns, console=Console(stderr=True), transient=True, get_time=self._clock)
+            self._bar.add_task("starting", total=1.0, end_s=None)
             self._bar.start()
         return self
 
@@ -41,11 +53,17 @@ class Progress:
             self._bar.stop()
 
     def __call__(self, what: str, done_ratio: float) -> None:
+        left_s = self._max_seconds * (1 - done_ratio) if self._max_seconds and done_ratio > 0 else None
         if self._bar is not None:
-            self._bar.update(self._task, description=_harmless(what), completed=min(1.0, done_ratio))
+            end_s = None if left_s is None else self._bar.get_time() + left_s
+            self._bar.update(0, description=_harmless(what), completed=min(1.0, done_ratio), end_s=end_s)
         elif not self._is_quiet and what != self._last:
-            complain(what)
+            complain(what if left_s is None else f"{what}, {time_left(left_s)}")
         self._last = what
+
+
+def time_left(seconds: float) -> str:
+    return f"up to {format_seconds(max(0, round(seconds)))} left"
 
 
 def warn_of_version(found: Analysis) -> None:

@@ -61,7 +61,12 @@ def tune(target: str, params_file: str | None, overrides: tuple[str, ...], patch
     found_wrong.raise_any()
     assert options is not None
     command = shlex.join(["cs_input_analyzer", *sys.argv[1:]])
-    found = measured(is_quiet, is_verbose, lambda progress: api.tune_source(target, options, progress=progress, command=command))
+    found = measured(
+        is_quiet,
+        is_verbose,
+        options.max_seconds,
+        lambda progress: api.tune_source(target, options, progress=progress, command=command),
+    )
     write_patch = None if patch_file is None else partial(_write_patch, found, patch_file)
     deliver(found, outputs, is_quiet, lambda **shape: reports.render_tuning(found, **shape), write_patch)
     return interrupted() if found.interrupted else 0

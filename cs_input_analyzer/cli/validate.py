@@ -44,7 +44,12 @@ def validate(run_file: str, layouts: tuple[Layout, ...] | None, target: str | No
     outputs, is_quiet, is_verbose = taken_outputs(choices), choices.pop("quiet"), choices.pop("verbose")
     check_outputs(outputs, found_wrong)
     found_wrong.raise_any()
-    found = measured(is_quiet, is_verbose, lambda progress: api.validate(run, layouts=layouts or (), progress=progress, **choices))
+    found = measured(
+        is_quiet,
+        is_verbose,
+        choices["max_seconds"],
+        lambda progress: api.validate(run, layouts=layouts or (), progress=progress, **choices),
+    )
     tried = found.validation
     assert tried is not None
     deliver(found, outputs, is_quiet, lambda **shape: reports.render(tried, "console", full=True, **shape))

@@ -18,6 +18,7 @@ from cs_input_analyzer.planning import capacity
 from cs_input_analyzer.records import Analysis, Cluster, Layout, Options, ReadRate, SamplesPerElement, Tool
 from cs_input_analyzer.studies.analyze import Job, analyze
 from cs_input_analyzer.studies.probing import Probing, failure_of, shard_indices
+from cs_input_analyzer.units import format_rate
 from tests.builders import make_cluster, make_estimate, make_files, make_graph, make_host, make_read_rate, make_storage
 from tests.fakes import FakeLauncher
 from wafer_model import from_rate
@@ -502,7 +503,10 @@ def test_without_time_to_read_the_files_it_is_told_where_they_are_and_what_the_r
     for number in range(3):
         (tmp_path / f"{number}.tfrecord").write_bytes(bytes(1000))
     launcher = FakeLauncher(linear, files=tuple((str(path), 1000) for path in tmp_path.iterdir()))
-    probing = Probing("t", None, Options(max_seconds=60.0), make_host(cpu_budget=2), launcher, lambda what, spent: None)  # type: ignore[arg-type]
+    told: list[str] = []
+    probing = Probing(
+        "t", None, Options(max_seconds=60.0), make_host(cpu_budget=2), launcher, lambda what, spent: told.append(what)
+    )  # type: ignore[arg-type]
     probing.measure_first((Layout.parse("1x1x1"),))
     probing.results.source_samples_per_s = make_estimate(21_000.0)
     launcher.clock_s = 62.0  # the first launch took 3 s to start, and these do not count
@@ -512,3 +516,6 @@ def test_without_time_to_read_the_files_it_is_told_where_they_are_and_what_the_r
     assert probing.results.storage.reads == ()
     assert probing.results.storage.source_samples_per_s == make_estimate(21_000.0)
     assert "the storage by itself" in probing.seconds.budget().not_measured
+    rate = probing.results.measurements[0].samples_per_s
+    assert rate is not None
+    assert told[-1] == f"reading the files without TensorFlow (1x1x1 gave {format_rate(rate.estimate)})"

@@ -28,6 +28,7 @@ from cs_input_analyzer.studies.probing.seconds import (
     Seconds,
     shortest_round_s,
 )
+from cs_input_analyzer.units import format_rate
 from cs_input_analyzer.worker.capture import is_script
 from cs_input_analyzer.worker.journal import Candidate
 
@@ -272,7 +273,7 @@ class Probing:
         failed. No window is longer than `longest_s`."""
         waiting: dict[int, LaunchHandle] = {}
         workers = 0
-        self._report("importing TensorFlow")
+        self._progress("importing TensorFlow", 0.0)  # its seconds are not of the budget
         began_s = self._launcher.now_s()
         for position, wanted in enumerate(order):
             workers += wanted.layout.tasks
@@ -354,4 +355,11 @@ class Probing:
         )
 
     def _report(self, what: str) -> None:
+        """What runs now, and the rate that was measured last."""
+        found = self.results
+        last = next((one for one in reversed(found.measurements) if one.samples_per_s is not None), None)
+        if last is not None and last.samples_per_s is not None:
+            samples = found.pipeline.samples_per_element if found.pipeline is not None else None
+            unit = "elements/s" if samples is not None and samples.is_unknown else "samples/s"
+            what = f"{what} ({last.layout} gave {format_rate(last.samples_per_s.estimate, unit)})"
         self._progress(what, self.seconds.spent_ratio)
