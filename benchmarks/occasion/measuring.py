@@ -35,7 +35,7 @@ READ_LATENCY_S, STORAGE_FILES = 0.005, 8
 LAYOUTS = ((1, 1), (2, 1), (1, 2))  # tasks, CPUs of each: 1x1x1, 1x2x1, 1x1x2
 COLUMNS = ("at_s", "pipeline", "tasks", "cpus", "launch", "task", "slice", "samples", "wall_us", "cpu_us", "queue_us")
 HOST_COLUMNS = ("host_cpu_ms", "steal_ms", "load")
-REFERENCE_COLUMNS = tuple(f"{when}_{what}_us" for when in ("before", "after") for what in ("arithmetic", "arithmetic_cpu", "copy"))
+REFERENCE_COLUMNS = ("others_ratio", "loop_us", "undisturbed_us")
 LAUNCHES, SLICES, SLICE_S = 2, 3, 0.9
 MAX_SECONDS = 280.0
 START_PATIENCE_S, SLICE_PATIENCE_S = 90.0, 20.0
@@ -146,9 +146,7 @@ def _generation(plan: Plan, params: dict[str, str], number: int, began_s: float,
                     if answer is None:
                         notes.append(f"{launch.name}, launch {number}: a process was lost in slice {index}")
                         continue
-                    *own, reference = answer.values()
-                    where = (at_s, launch.pipeline, launch.tasks, launch.cpus, number, task, index)
-                    rows.append([*where, *own, *reference])
+                    rows.append([at_s, launch.pipeline, launch.tasks, launch.cpus, number, task, index, *answer.values()])
         return True
     finally:
         for launch in launches:

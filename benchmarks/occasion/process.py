@@ -17,14 +17,16 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from cs_input_analyzer.machines.counters import CounterReader
+from cs_input_analyzer.machines.reference import SpeedWatch, undisturbed_s
+from cs_input_analyzer.worker.noise import noise_between
+
 # Buffers that filled between slices are emptied for so long, before a slice counts.
 DRAIN_S = 0.25
 # AUTOTUNE and caches find their places for so long, before the first slice.
 WARM_S = 1.5
 # Idle is who uses less than this part of a CPU for so long; after the patience it answers anyway.
 IDLE_RATIO, IDLE_S, IDLE_PATIENCE_S = 0.1, 0.05, 4.0
-REFERENCE_LOOPS = 5
-COPIED_BYTES = 4 * 2**20
 JIFFY_S = 1 / os.sysconf("SC_CLK_TCK")
 
 
@@ -36,37 +38,46 @@ def main() -> None:
     loop(WARM_S)
     _wait_until_idle()
     _tell(ready_s=round(time.monotonic() - began_s, 2))
+    loops_s: list[float] = []
     for order in sys.stdin:
         word, _, seconds = order.strip().partition(" ")
         if word != "slice":
             break
-        answer = one_slice(loop, samples, float(seconds))
+        answer = one_slice(loop, samples, float(seconds), loops_s)
         _wait_until_idle()
         _tell(**answer)
     os._exit(0)  # interpreters with a running pipeline are known to hang at shutdown
 
 
-def one_slice(loop: Callable[[float], int], samples_per_element: int, seconds: float) -> dict[str, Any]:
-    """What one slice gave: samples and, over the same time, wall, CPU, run-queue wait; the host's; the reference before and after.
+def one_slice(loop: Callable[[float], int], samples_per_element: int, seconds: float, loops_s: list[float]) -> dict[str, Any]:
+    """What one slice gave: samples and, over the same time, wall, CPU, run-queue wait; the host's; the reference loop beside it.
 
-    It counts from one batch to another, so the edges cut no batch in two.
+    It counts from one batch to another, so the edges cut no batch in two. `loops_s` gathers the reference loops of all slices.
     """
-    before = _reference()
     loop(DRAIN_S)
+    watch = SpeedWatch()
+    watch.start()
+    counters = CounterReader(speed=watch)
     host_busy_s, host_steal_s = _host()
-    wait_s, cpu_s, began_s = _run_queue_wait_s(), time.process_time(), time.monotonic()
+    before, began_s = counters.read(), time.monotonic()
     batches = loop(seconds)
-    wall_s, cpu_s, wait_s = time.monotonic() - began_s, time.process_time() - cpu_s, _run_queue_wait_s() - wait_s
+    wall_s, after = time.monotonic() - began_s, counters.read()
+    watch.stop()
+    counters.close()
+    loops_s += watch.loops_s()
     busy_after_s, steal_after_s = _host()
+    noise = noise_between(before, after, undisturbed_s(loops_s))
     return {
         "samples": batches * samples_per_element,
         "wall_us": round(wall_s * 1e6),
-        "cpu_us": round(cpu_s * 1e6),
-        "queue_us": round(wait_s * 1e6),
+        "cpu_us": round((after.cpu_s - before.cpu_s) * 1e6),
+        "queue_us": round(((after.queued_s or 0.0) - (before.queued_s or 0.0)) * 1e6),
         "host_cpu_ms": round((busy_after_s - host_busy_s) * 1e3),
         "steal_ms": round((steal_after_s - host_steal_s) * 1e3),
         "load": round(os.getloadavg()[0], 1),
-        "reference": [*before, *_reference()],
+        "others_ratio": None if noise.others_ratio is None else round(noise.others_ratio, 3),
+        "loop_us": None if noise.reference_s is None else round(noise.reference_s * 1e6, 2),
+        "undisturbed_us": None if noise.undisturbed_s is None else round(noise.undisturbed_s * 1e6, 2),
     }
 
 
@@ -92,30 +103,6 @@ def _loop(pipeline: str, params: dict[str, Any]) -> tuple[Callable[[float], int]
     return lambda seconds: int(run(tf.constant(time.time() + seconds, tf.float64))), samples
 
 
-def _reference() -> tuple[int, int, int]:
-    """Medians over some loops, in microseconds: arithmetic by the wall, arithmetic by this thread's CPU time, copying memory.
-
-    After a slice the pipeline fills its buffers on the same CPUs: there the CPU time of the arithmetic still tells their speed.
-    """
-    import numpy as np
-
-    source = np.zeros(COPIED_BYTES, np.uint8)
-    target = np.empty_like(source)
-    seen = []
-    for _ in range(REFERENCE_LOOPS):
-        wall_s, cpu_s = time.perf_counter(), time.thread_time()
-        total = 0
-        for number in range(30_000):
-            total += number * number
-        computed_s, computed_cpu_s = time.perf_counter() - wall_s, time.thread_time() - cpu_s
-        wall_s = time.perf_counter()
-        for _ in range(4):
-            np.copyto(target, source)
-        seen.append((computed_s, computed_cpu_s, time.perf_counter() - wall_s))
-    wall_us, cpu_us, copy_us = (round(float(value) * 1e6) for value in np.median(np.array(seen), axis=0))
-    return wall_us, cpu_us, copy_us
-
-
 def _wait_until_idle() -> None:
     until_s = time.monotonic() + IDLE_PATIENCE_S
     while time.monotonic() < until_s:
@@ -123,18 +110,6 @@ def _wait_until_idle() -> None:
         time.sleep(IDLE_S)
         if time.process_time() - cpu_s < IDLE_RATIO * (time.monotonic() - began_s):
             return
-
-
-def _run_queue_wait_s() -> float:
-    """Of all threads that live: how long they were ready to run and had no CPU (/proc/PID/task/TID/schedstat, second number)."""
-    waited_ns = 0
-    for thread in os.listdir("/proc/self/task"):
-        try:
-            with open(f"/proc/self/task/{thread}/schedstat") as file:
-                waited_ns += int(file.read().split()[1])
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-    return waited_ns * 1e-9
 
 
 def _host() -> tuple[float, float]:

@@ -21,6 +21,9 @@ from scipy import stats
 
 from benchmarks.occasion.measuring import QUIET_OTHERS_RATIO
 from benchmarks.paired import CONFIDENCE, middle, show
+from cs_input_analyzer.planning.capacity import at_quiet_level
+from cs_input_analyzer.records import Estimate, Layout, Measurement, Noise, WorkerResult
+from cs_input_analyzer.worker.summary import measurement_of
 
 
 class Slice(NamedTuple):
@@ -30,6 +33,7 @@ class Slice(NamedTuple):
     layout: str
     launch: int
     samples_per_s: float
+    quiet_samples_per_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,16 +77,42 @@ def read(path: Path) -> Occasion:
 
 
 def _slices(rows: Iterable[Sequence[Any]], at: Mapping[str, int]) -> Iterable[Slice]:
-    together: dict[tuple[Any, ...], list[float]] = defaultdict(list)
-    tasks_of = {}
+    together: dict[tuple[Any, ...], list[WorkerResult]] = defaultdict(list)
     for row in rows:
         key = tuple(row[at[name]] for name in ("pipeline", "tasks", "cpus", "launch", "slice"))
-        together[key].append(row[at["samples"]] / row[at["wall_us"]] * 1e6)
-        tasks_of[key] = row[at["tasks"]]
-    for key, rates in together.items():
-        pipeline, tasks, cpus, launch, _ = key
-        if len(rates) == tasks_of[key] and all(rate > 0 for rate in rates):
-            yield Slice(pipeline, f"1x{tasks}x{cpus}", launch, sum(rates))
+        if row[at["samples"]] > 0:
+            together[key].append(_worker(row, at))
+    has_reference = "loop_us" in at
+    for pipeline in dict.fromkeys(key[0] for key in together):
+        keys = [key for key, workers in together.items() if key[0] == pipeline and len(workers) == key[1]]
+        measured = [_measurement(tasks, cpus, together[key]) for key in keys for _, tasks, cpus, _, _ in [key]]
+        for key, launch, quiet in zip(keys, measured, at_quiet_level(measured), strict=True):
+            assert launch.samples_per_s is not None
+            assert quiet.samples_per_s is not None
+            at_quiet = quiet.samples_per_s.estimate if has_reference else None
+            yield Slice(pipeline, str(launch.layout), key[3], launch.samples_per_s.estimate, at_quiet)
+
+
+def _worker(row: Sequence[Any], at: Mapping[str, int]) -> WorkerResult:
+    """One task in one slice, as the product has it."""
+    noise = None
+    if "loop_us" in at:
+        others, loop_us, undisturbed_us = (row[at[name]] for name in ("others_ratio", "loop_us", "undisturbed_us"))
+        noise = Noise(
+            run_queue_wait_ratio=None,
+            steal_ratio=None,
+            others_ratio=others,
+            reference_s=loop_us and loop_us * 1e-6,
+            undisturbed_s=undisturbed_us and undisturbed_us * 1e-6,
+        )
+    rate = Estimate.exact(row[at["samples"]] / row[at["wall_us"]] * 1e6)
+    cpu_s = row[at["cpu_us"]] * 1e-6 / row[at["samples"]]
+    return WorkerResult(index=row[at["task"]], node="", status="done", samples_per_s=rate, cpu_s_per_sample=cpu_s, noise=noise)
+
+
+def _measurement(tasks: int, cpus: int, workers: Sequence[WorkerResult]) -> Measurement:
+    layout = Layout(nodes=1, tasks_per_node=tasks, cpus_per_task=cpus)
+    return measurement_of(layout, tasks, workers)
 
 
 def around(groups: Iterable[Sequence[float]]) -> Spread:
@@ -135,15 +165,24 @@ LEVELS: dict[str, Callable[[Sequence[float]], float]] = {
 
 
 def levels(occasions: Sequence[Occasion]) -> dict[str, Spread]:
-    """How far occasions lie apart in what a launch shape gives, pooled over pipelines and layouts, by how that is estimated."""
+    """How far occasions lie apart in what a launch shape gives, pooled over pipelines and layouts, by how that is estimated; also by
+    the product's quiet level where all slices have one."""
     rates: dict[tuple[str, str], dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    quiet: dict[tuple[str, str], dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     for number, occasion in enumerate(occasions):
         for one in occasion.slices:
             rates[one.pipeline, one.layout][number].append(one.samples_per_s)
-    return {
-        name: around([math.log(level(values)) for values in seen.values()] for seen in rates.values())
-        for name, level in LEVELS.items()
-    }
+            if one.quiet_samples_per_s is not None:
+                quiet[one.pipeline, one.layout][number].append(one.quiet_samples_per_s)
+    found = {name: _apart(rates.values(), level) for name, level in LEVELS.items()}
+    if all(one.quiet_samples_per_s is not None for occasion in occasions for one in occasion.slices):
+        found["quiet level, mean"] = _apart(quiet.values(), LEVELS["mean"])
+        found["quiet level, median"] = _apart(quiet.values(), LEVELS["median"])
+    return found
+
+
+def _apart(rates: Iterable[Mapping[int, Sequence[float]]], level: Callable[[Sequence[float]], float]) -> Spread:
+    return around([math.log(level(values)) for values in seen.values()] for seen in rates)
 
 
 def show_all(folder: Path) -> dict[str, Any]:
@@ -166,11 +205,10 @@ def show_all(folder: Path) -> dict[str, Any]:
             rows = [_row(*item) for item in found.items() if is_shown(item[1])]
             show(f"{title}: one standard deviation in per cent (90 % interval)", columns, rows)
         by_level = levels(own)
-        show(
-            "Occasions apart, by how a launch's rate is estimated",
-            ("estimate", "occasions"),
-            [*zip(by_level, map(str, by_level.values()), strict=True)],
-        )
+        beside = [one for one in own if any(each.quiet_samples_per_s is not None for each in one.slices)]
+        for title, table in ((f"all {len(own)}", by_level), (f"{len(beside)} with the reference loop beside", levels(beside))):
+            rows = [*zip(table, map(str, table.values()), strict=True)]
+            show(f"Occasions apart ({title}), by how a launch's rate is estimated", ("estimate", "occasions"), rows)
         numbers[host] = {
             "occasions": [one.time for one in own],
             "levels": {name: _plain(value) for name, value in by_level.items()},

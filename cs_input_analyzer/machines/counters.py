@@ -11,11 +11,15 @@ from pathlib import Path
 
 import psutil
 
+from cs_input_analyzer.machines.reference import SpeedWatch
+
 PROC = Path("/proc")
 NANOSECONDS = 1e-9
 MICROSECONDS = 1e-6
 # Finding the descendants means reading every process of the host: milliseconds, on a busy node tens of them.
 CHILD_SCAN_S = 2.0
+# Lines of a thousand CPUs.
+STAT_BYTES = 1 << 17
 # Threads whose files are kept open; the files of others are opened each time, so that user code does not run out of descriptors.
 KEPT_FILES = 256
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -26,7 +30,8 @@ class Counters:
     """Totals since the process began; differences of two of them describe a window.
 
     Attributes:
-        cpu_s: user + system of all threads, finished ones too, plus the live and the reaped child processes.
+        cpu_s: user + system of all threads, finished ones too, plus the live and the reaped child processes; without the
+            reference loops.
         read_bytes: asked for by read calls (`rchar`), but for what was read to count; `physical_read_bytes`: fetched from storage.
         run_s, queued_s: time the threads alive now ran, and waited for a CPU (schedstat).
         host_cpu_s, host_steal_s: CPU time of the whole host, and what its hypervisor took.
@@ -35,6 +40,9 @@ class Counters:
         rss_bytes: not a total but the memory held now.
         at_s: when these were read, monotonic clock.
         switches: times that a thread gave up its CPU, or lost it; `preempted_switches`: lost it while it had work.
+        own_cpus_s: time of the CPUs that this process may use, `own_cpus_busy_s` that in which they were not idle: for whomever
+            they worked, or the hypervisor had them.
+        reference_s: CPU time of all reference loops, of which there were `reference_loops`; None where none runs.
     """
 
     cpu_s: float
@@ -49,6 +57,10 @@ class Counters:
     at_s: float | None = None
     switches: int | None = None
     preempted_switches: int | None = None
+    own_cpus_s: float | None = None
+    own_cpus_busy_s: float | None = None
+    reference_s: float | None = None
+    reference_loops: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,10 +77,13 @@ class CounterReader:
     """Reads this process's counters, cheaply enough to do so between two batches: some 0.2 ms in a worker.
 
     It keeps files of /proc open, which halves the cost, and remembers the child processes; one reader belongs to one process.
+    `speed`: the reference loop that runs in it.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic, speed: SpeedWatch | None = None) -> None:
         self._clock = clock
+        self._speed = speed
+        self._own_cpus = {b"cpu%d" % number for number in os.sched_getaffinity(0)}
         self._proc = str(PROC)
         self._files: dict[str, int] = {}
         self._threads: dict[str, int] = {}
@@ -82,9 +97,11 @@ class CounterReader:
         own_bytes = self._own_bytes  # what this reading itself takes is in the next one's total
         io = _key_values(self._kept("self/io"))
         run_s, queued_s = self._schedstat()
-        host_cpu_s, host_steal_s = self._host_cpu()
+        host_cpu_s, host_steal_s, own_cpus_s, own_cpus_busy_s = self._cpus()
+        reference_s, loops = self._speed.total() if self._speed is not None else (None, None)
+        cpu_s = own.ru_utime + own.ru_stime + reaped.ru_utime + reaped.ru_stime + self._live_children_cpu_s()
         return Counters(
-            cpu_s=own.ru_utime + own.ru_stime + reaped.ru_utime + reaped.ru_stime + self._live_children_cpu_s(),
+            cpu_s=cpu_s - (reference_s or 0.0),
             read_bytes=io["rchar"] - own_bytes if "rchar" in io else None,
             physical_read_bytes=io.get("read_bytes"),
             run_s=run_s,
@@ -96,6 +113,10 @@ class CounterReader:
             at_s=self._clock(),
             switches=own.ru_nvcsw + own.ru_nivcsw,
             preempted_switches=own.ru_nivcsw,
+            own_cpus_s=own_cpus_s,
+            own_cpus_busy_s=own_cpus_busy_s,
+            reference_s=reference_s,
+            reference_loops=loops,
         )
 
     def close(self) -> None:
@@ -104,12 +125,12 @@ class CounterReader:
                 os.close(file)
             files.clear()
 
-    def _kept(self, name: str) -> bytes:
+    def _kept(self, name: str, size: int = 512) -> bytes:
         """The start of a file of /proc that stays open; empty when unreadable."""
         try:
             if name not in self._files:
                 self._files[name] = os.open(f"{self._proc}/{name}", os.O_RDONLY | os.O_CLOEXEC)
-            return self._own(os.pread(self._files[name], 512, 0))
+            return self._own(os.pread(self._files[name], size, 0))
         except OSError:
             return b""
 
@@ -149,14 +170,28 @@ class CounterReader:
                 os.close(self._threads.pop(thread))
             return b""
 
-    def _host_cpu(self) -> tuple[float | None, float | None]:
+    def _cpus(self) -> tuple[float | None, float | None, float | None, float | None]:
+        """CPU time of the host, what its hypervisor took, and time of our own CPUs, all of it and busy.
+
+        user, nice, system, idle, iowait, irq, softirq and steal are the first eight fields of a line of /proc/stat.
+        """
+        own: list[list[int]] = []
+        host: list[int] = []
         try:
-            fields = [int(field) for field in self._kept("stat").split(b"\n", 1)[0].split()[1:9]]
+            for line in self._kept("stat", STAT_BYTES).split(b"\n"):
+                name, *fields = line.split()[:9] or [b""]
+                if name == b"cpu":
+                    host = [int(field) for field in fields]
+                elif name in self._own_cpus:
+                    own.append([int(field) for field in fields])
         except ValueError:
-            return None, None
-        if not fields:
-            return None, None
-        return sum(fields) / _TICKS_PER_S, fields[7] / _TICKS_PER_S if len(fields) > 7 else None
+            return None, None, None, None
+        if not host:
+            return None, None, None, None
+        whole = sum(map(sum, own)) / _TICKS_PER_S if own else None
+        idle = sum(sum(fields[3:5]) for fields in own) / _TICKS_PER_S
+        busy = None if whole is None else whole - idle
+        return sum(host) / _TICKS_PER_S, host[7] / _TICKS_PER_S if len(host) > 7 else None, whole, busy
 
     def _host_pressure_s(self) -> float | None:
         """`some avg10=… total=MICROSECONDS` (Linux 4.20 and later, where not switched off)."""

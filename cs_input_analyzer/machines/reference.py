@@ -1,15 +1,16 @@
-"""A fixed piece of work that tells how fast this CPU is now: before sampling, and after it.
+"""A fixed piece of work that tells how fast a CPU is: of a node, and of a worker's own CPUs while it runs.
 
-Turbo clocks, a busy neighbour on the same core and a throttled virtual machine slow the loop and the pipeline alike. The ratio of
-the two runs is a flag and a covariate. Rates are never divided by it: a loop of integers in one thread says nothing about memory
-bandwidth, and correcting by it was not shown to bring any rate nearer to the truth.
+A busy neighbour on the same core, the clock and a throttled virtual machine slow the loop and the pipeline alike, for some
+milliseconds or for minutes. Only a loop that runs beside the pipeline, on the same CPUs and at the same time, meets what it meets.
 """
 
 from __future__ import annotations
 
 import statistics
+import threading
 import time
-from collections.abc import Callable
+from array import array
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 # 5 runs of some 3 ms: long against the clocks' grain, short against the start of a worker; their median ignores one that was hit.
@@ -40,14 +41,62 @@ def time_reference(
     return Reference(cpu_s=statistics.median(cpu), wall_s=statistics.median(wall))
 
 
-def speed_ratio(start: Reference, end: Reference) -> float | None:
-    """Speed at the end over speed at the start, by CPU time: waiting for a CPU has counters of its own. None without a time."""
-    return start.cpu_s / end.cpu_s if start.cpu_s > 0 and end.cpu_s > 0 else None
-
-
 def spin(steps: int, seed: int = 1) -> int:
     """`steps` steps of the generator from `seed`."""
     value = seed
     for _ in range(steps):
         value = (value * _FACTOR + _ADDEND) & _MASK
     return value
+
+
+# A loop of a tenth of a millisecond fifty times a second is half a percent of a CPU, and a hundred loops in a window of two
+# seconds.
+WATCH_STEPS = 700
+WATCH_EVERY_S = 0.02
+# Undisturbed are loops that are at most so much slower than the fastest twentieth.
+FASTEST_RATIO = 0.05
+UNDISTURBED_RATIO = 1.15
+# Fewer say nothing of how fast the CPU can be.
+LEAST_LOOPS = 20
+
+
+class SpeedWatch:
+    """The loop every 20 ms in a thread of this process, so on the CPUs of this process.
+
+    What counts is the CPU time of the thread: waiting for a CPU, or for the interpreter's lock, is no part of it.
+    """
+
+    def __init__(self) -> None:
+        self._loops_s = array("d")
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="csia-speed", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._ended.set()
+
+    def loops_s(self) -> tuple[float, ...]:
+        """CPU seconds of each loop so far."""
+        return tuple(self._loops_s[:])
+
+    def total(self) -> tuple[float, int]:
+        """CPU seconds of all loops so far, and how many they are."""
+        loops_s = self.loops_s()
+        return sum(loops_s), len(loops_s)
+
+    def _watch(self) -> None:
+        while not self._ended.wait(WATCH_EVERY_S):
+            began_s = time.thread_time()
+            spin(WATCH_STEPS)
+            self._loops_s.append(time.thread_time() - began_s)
+
+
+def undisturbed_s(loops_s: Sequence[float]) -> float | None:
+    """Mean of the loops that are about as fast as the fastest twentieth of them; None of fewer than `LEAST_LOOPS`."""
+    if len(loops_s) < LEAST_LOOPS:
+        return None
+    ordered = sorted(loops_s)
+    most_s = ordered[int(FASTEST_RATIO * len(ordered))] * UNDISTURBED_RATIO
+    return statistics.fmean(loop_s for loop_s in ordered if loop_s <= most_s)

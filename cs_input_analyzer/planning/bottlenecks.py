@@ -372,13 +372,16 @@ def _sum(seconds: Mapping[str, float], members: Iterable[Op]) -> float:
     return sum(seconds.get(op.name, 0.0) for op in members)
 
 
-def ceilings(stations: Iterable[Station]) -> tuple[Limit, ...]:
-    """Those that no number of CPUs lifts a worker above: what holds beyond the largest probed CPU count."""
+def ceilings(stations: Iterable[Station], quiet_factor: float = 1.0) -> tuple[Limit, ...]:
+    """Those that no number of CPUs lifts a worker above: what holds beyond the largest probed CPU count.
+
+    `quiet_factor`: so much more CPUs would give that nobody else uses; storage would not.
+    """
     lasting: tuple[StationKind, ...] = ("serial op", "fixed parallelism", "Python (GIL)", "storage latency")
     return tuple(
         Limit(
             name=f"{station.kind}{f' {station.op}' if station.op else ''}",
-            samples_per_s=station.samples_per_s,
+            samples_per_s=station.samples_per_s * (1.0 if station.kind == "storage latency" else quiet_factor),
             is_storage=station.kind == "storage latency",
         )
         for station in stations

@@ -76,7 +76,10 @@ class Noise:
         run_queue_wait_ratio: time the worker's threads waited for a CPU over the time they ran (schedstat); None if unreadable.
         steal_ratio: share of CPU time that the hypervisor took; None if unreadable.
         pressure_ratio: share of the window in which some task of the host waited for a CPU (PSI `some`); None if unreadable.
-        reference_ratio: speed of a fixed loop during the window over its speed at the start of the run; None if not run.
+        reference_ratio: speed of a fixed loop that ran beside the pipeline, on its CPUs, over its speed when nothing slowed it down
+            (of release 0.1: over its speed at the start of the run); None if not run. `reference_s`: CPU seconds of the loop, mean
+            of the window; `undisturbed_s`: when nothing slowed it down.
+        others_ratio: share of the worker's CPUs that others had, or the hypervisor; None if unreadable.
         between_processes_ratio: standard deviation over mean of the rates of fresh processes of one layout; None for one process.
         preempted_ratio: the part of `run_queue_wait_ratio` that threads waited after they had lost their CPU in the middle of their
             work: waits taken alike, it is the share of such switches among all; None if unreadable.
@@ -88,6 +91,9 @@ class Noise:
     reference_ratio: float | None = None
     between_processes_ratio: float | None = None
     preempted_ratio: float | None = None
+    reference_s: float | None = None
+    undisturbed_s: float | None = None
+    others_ratio: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

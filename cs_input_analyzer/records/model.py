@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from cs_input_analyzer.records.machine import Layout
 from wafer_model import Estimate
 
+AS_QUIET = Estimate.exact(1.0)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerPoint:
@@ -70,6 +72,8 @@ class CapacityModel:
             runs of versions that did not keep it apart.
         launch_spread_ratio: standard deviation over mean of the rates of fresh launches of one layout: workers of a launch are
             correlated, as they share the state of their host. 0 in runs of versions that did not know it.
+        host_ratio: what launches on the measuring host get of its quiet level, at which all other rates here are: of CPUs that
+            nobody else uses, and that run as fast as they can. 1 in runs of versions that did not know it.
     """
 
     workers: tuple[WorkerPoint, ...]
@@ -91,6 +95,7 @@ class CapacityModel:
     host_threads_per_core: int | None = None
     whole_slowest_ratio: float | None = None
     launch_spread_ratio: float = 0.0
+    host_ratio: Estimate = AS_QUIET
 
     @property
     def largest_cpus_probed(self) -> int:

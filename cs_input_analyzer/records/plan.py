@@ -66,6 +66,8 @@ class LaunchPlan:
         cache_state: which measurements the plan rests on: `cold` where a node cannot hold its part of the dataset in memory.
         alternatives: the launch in use today, if any, then what would be used on more and on fewer nodes, and the smallest launch
             on the plan's nodes that would do.
+        quiet_samples_per_s: what it delivers on CPUs that nobody else uses, where `predicted_samples_per_s` is of the host that
+            measured, as that is; the same on other nodes, which are planned for as exclusive; None in runs of versions before 0.2.
         why: one or two sentences: what decided, and why not one node fewer.
         what_if: the plans under one change each.
         confirmed_by: index in `Analysis.measurements` of the run that announced the planned workers, within a tenth; None if none.
@@ -91,6 +93,7 @@ class LaunchPlan:
     cache_state: CacheChoice = "as-is"
     what_if: tuple[WhatIf, ...] = ()
     probability: float | None = None
+    quiet_samples_per_s: Estimate | None = None
 
     @property
     def layout(self) -> Layout:

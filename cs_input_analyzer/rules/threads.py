@@ -87,7 +87,7 @@ def _single_op(case: Case, op: Op, limit: int) -> Iterator[Finding]:
 
 
 STOLEN_RATIO = 0.05
-PREEMPTED_RATIO = 1.0  # 0.55 at most in workers alone on a quiet host, all their CPUs busy
+TAKEN_RATIO = 0.1
 
 
 def oversubscribed_cpus(case: Case) -> Iterator[Finding]:
@@ -100,8 +100,7 @@ def oversubscribed_cpus(case: Case) -> Iterator[Finding]:
     Fix: tasks_per_node x cpus_per_task at most the CPUs of a node; measure on an idle or exclusive node (`--exclusive`).
 
     A warning for the launch in use today (`--current`) where it does not fit its nodes. For your information where the host was
-    busy: the hypervisor took 5 % of the CPU time or more, or threads that had lost their CPU in the middle of work waited for
-    another one longer than they ran. (A worker whose own threads outnumber its CPUs waits for half as long.)
+    busy: the hypervisor took 5 % of the CPU time or more, or others had 10 % of the worker's CPUs.
 
     Silent on a quiet host, where such numbers were not read, and for launches that fit.
     """
@@ -114,16 +113,16 @@ def oversubscribed_cpus(case: Case) -> Iterator[Finding]:
         yield finding(None, message, fix, evidence, is_warning=True)
     # A worker alone on the host, so that nobody of ours was in its way.
     alone = [m.noise for m in case.measurements if m.layout.tasks == 1 and m.noise is not None]
-    stolen, preempted = _median(alone, "steal_ratio"), _median(alone, "preempted_ratio")
+    stolen, taken = _median(alone, "steal_ratio"), _median(alone, "others_ratio")
     facts = []
     if stolen is not None and stolen >= STOLEN_RATIO:
         facts.append(f"the hypervisor took {format_ratio(stolen)} of the CPU time")
-    if preempted is not None and preempted >= PREEMPTED_RATIO:
-        facts.append(f"threads that had lost their CPU waited for {preempted:.1f} times as long as they ran")
+    if taken is not None and taken >= TAKEN_RATIO:
+        facts.append(f"others had {format_ratio(taken)} of the worker's CPUs")
     if facts:
         message = f"the measuring host was busy with something else: {' and '.join(facts)}"
         fix = "measure on an idle or exclusive node"
-        evidence = {"steal_ratio": stolen, "preempted_ratio": preempted, "launches": len(alone)}
+        evidence = {"steal_ratio": stolen, "others_ratio": taken, "launches": len(alone)}
         yield finding(None, message, fix, evidence)
 
 

@@ -6,7 +6,6 @@ import numpy as np
 import numpy.typing as npt
 
 from cs_input_analyzer.machines.counters import Counters
-from cs_input_analyzer.machines.reference import Reference, speed_ratio
 from cs_input_analyzer.records import Noise
 from cs_input_analyzer.stats.steady_state import Window, far_outliers, theil_sen
 from cs_input_analyzer.worker.journal import Journal
@@ -21,17 +20,28 @@ GROWTH_WINDOW_S = 60.0
 
 
 def noise_of(journal: Journal, begin: Counters, end: Counters) -> Noise:
-    """Waiting and theft between two readings, and the reference loop's speed after the run over that before it."""
+    """Waiting and theft between two readings, what others took of the CPUs, and how fast those ran."""
+    reference = journal.last("reference")
+    return noise_between(begin, end, reference["undisturbed_s"] if reference else None)
+
+
+def noise_between(begin: Counters, end: Counters, undisturbed_s: float | None) -> Noise:
+    """The same of two readings. `undisturbed_s`: a reference loop that nothing slowed down."""
     pressure = grown_ratio(begin.host_pressure_s, end.host_pressure_s, begin.at_s, end.at_s)
-    runs = [Reference(cpu_s=event["cpu_s"], wall_s=event["wall_s"]) for event in journal.events if event["event"] == "reference"]
     queued = grown_ratio(begin.queued_s, end.queued_s, begin.run_s, end.run_s)
     preempted = grown_ratio(begin.preempted_switches, end.preempted_switches, begin.switches, end.switches)
+    loop_s = grown_ratio(begin.reference_s, end.reference_s, begin.reference_loops, end.reference_loops)
+    busy = grown_ratio(begin.own_cpus_busy_s, end.own_cpus_busy_s, begin.own_cpus_s, end.own_cpus_s)
+    own = grown_ratio(begin.cpu_s, end.cpu_s, begin.own_cpus_s, end.own_cpus_s)
     return Noise(
         run_queue_wait_ratio=queued,
         steal_ratio=grown_ratio(begin.host_steal_s, end.host_steal_s, begin.host_cpu_s, end.host_cpu_s),
         pressure_ratio=min(1.0, pressure) if pressure is not None else None,  # read a moment before the time is
-        reference_ratio=speed_ratio(runs[0], runs[-1]) if len(runs) > 1 else None,
+        reference_ratio=undisturbed_s / loop_s if loop_s and undisturbed_s else None,
         preempted_ratio=queued * preempted if queued is not None and preempted is not None else None,
+        reference_s=loop_s,
+        undisturbed_s=undisturbed_s,
+        others_ratio=None if busy is None or own is None else max(0.0, busy - own),
     )
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from cs_input_analyzer.machines.counters import CounterReader, read_memory
 from cs_input_analyzer.machines.raw_reads import Look, look_into
-from cs_input_analyzer.machines.reference import time_reference
+from cs_input_analyzer.machines.reference import SpeedWatch, undisturbed_s
 from cs_input_analyzer.records import Op, SamplesPerElement, StopReason
 from cs_input_analyzer.stats.steady_state import steady_window
 from cs_input_analyzer.worker.bytes_read import needs_look, reads_of
@@ -63,7 +63,6 @@ def sample(journal: JournalWriter, given: Sampling) -> None:
     loop = sampling_loop(given.dataset.element_spec, counted_in=counted_in, rows=rows)
     for until_s in (0.0, math.inf):  # traces both forms now: in the window it would be a pause, and a burst after it
         loop(given.iterator, 0, until_s)
-    journal.event("reference", **asdict(time_reference()))
     if given.wait_for_start is not None and not given.wait_for_start():  # the parent needs this worker no more
         return
     sampler = _Sampler(journal=journal, given=given, loop=loop, iterator=given.iterator)
@@ -91,7 +90,8 @@ class _Sampler:
     loop: Loop
     iterator: Any
     meter: CostMeter = field(init=False)
-    counters: CounterReader = field(default_factory=CounterReader)
+    speed: SpeedWatch = field(default_factory=SpeedWatch)
+    counters: CounterReader = field(init=False)
     arrivals: list[Any] = field(default_factory=list)
     passes: list[int] = field(default_factory=list)
     unwritten: list[Chunk] = field(default_factory=list)
@@ -109,8 +109,10 @@ class _Sampler:
 
     def __post_init__(self) -> None:
         self.meter = CostMeter(ops=self.given.ops)
+        self.counters = CounterReader(speed=self.speed)
 
     def begin(self) -> None:
+        self.speed.start()
         self.began_s = self.checked_s = self.written_s = self.state_began_s = time.monotonic()
         self.journal.event("sampling", counters=asdict(self.counters.read()), at_s=time.time())
         self.meter.poll(self.iterator)
@@ -147,11 +149,12 @@ class _Sampler:
         if self.unwritten:
             self._write(time.monotonic())
         self.counters.close()
+        self.speed.stop()
+        self.journal.event("reference", undisturbed_s=undisturbed_s(self.speed.loops_s()))
         if not self.given.want_costs and self.batches > 0:
             self.meter.poll(self.iterator)
         looks = _looks(self.given.dataset, self.given.ops)
         self.journal.event("reads", **asdict(reads_of(self.given.ops, self.meter.passed, looks)))
-        self.journal.event("reference", **asdict(time_reference()))
         self.journal.event("memory", **asdict(read_memory(self.given.inherited_shared_bytes)))
         if self.given.want_costs:
             self._write_costs(harness_us_per_batch() if stopped_by != "error" else None)

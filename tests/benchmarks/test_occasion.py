@@ -70,6 +70,14 @@ def test_what_two_layouts_share_is_not_in_their_ratio(tmp_path: Path) -> None:
     assert found["a 1x1x2"]["between"].sd > 0.5
 
 
+def test_what_others_took_is_no_part_of_the_quiet_level(tmp_path: Path) -> None:
+    usual = {"cpu_us": 1_000_000, "loop_us": 80.0, "undisturbed_us": 80.0}
+    rows = [row("a", 100, **usual), row("a", 40, **usual | {"cpu_us": 400_000, "others_ratio": 0.6}, slice=1)]
+    found = report.read(occasion(tmp_path, 0, rows)).slices
+    assert [one.samples_per_s for one in found] == [100, 40]
+    assert [one.quiet_samples_per_s for one in found] == [pytest.approx(100), pytest.approx(100)]
+
+
 def test_tasks_of_a_launch_are_added_and_one_that_lacks_a_task_is_left_out(tmp_path: Path) -> None:
     together = [row("a", 100, tasks=2, task=0), row("a", 50, tasks=2, task=1), row("a", 100, tasks=2, task=0, slice=1)]
     assert [one.samples_per_s for one in report.read(occasion(tmp_path, 0, together)).slices] == [150]

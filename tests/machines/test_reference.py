@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cs_input_analyzer.machines.reference import RUNS, STEPS, Reference, speed_ratio, spin, time_reference
+from cs_input_analyzer.machines.reference import LEAST_LOOPS, RUNS, STEPS, SpeedWatch, spin, time_reference, undisturbed_s
 
 times = st.floats(1e-6, 1e3)
 
@@ -44,16 +46,26 @@ def test_the_real_clocks_move() -> None:
     assert found.wall_s > 0
 
 
-@given(times, times, st.floats(0.01, 100), times)
-def test_the_ratio_is_that_of_the_cpu_times_whatever_the_waiting(
-    cpu_s: float, wall_s: float, times_longer: float, other_s: float
-) -> None:
-    start = Reference(cpu_s=cpu_s, wall_s=wall_s)
-    end = Reference(cpu_s=cpu_s * times_longer, wall_s=other_s)
-    assert speed_ratio(start, end) == pytest.approx(1 / times_longer)
+@given(st.floats(1e-6, 1e-2), st.integers(LEAST_LOOPS, 200), st.integers(0, 100), st.floats(1.2, 10))
+def test_loops_that_something_slowed_down_do_not_count(loop_s: float, good: int, slow: int, times_longer: float) -> None:
+    if good >= slow:  # else too little is left of the fast ones
+        assert undisturbed_s([loop_s] * good + [loop_s * times_longer] * slow) == pytest.approx(loop_s)
 
 
-def test_a_clock_that_stands_still_gives_no_ratio() -> None:
-    still, good = Reference(cpu_s=0.0, wall_s=1.0), Reference(cpu_s=1.0, wall_s=1.0)
-    assert speed_ratio(still, good) is None
-    assert speed_ratio(good, still) is None
+def test_few_loops_say_nothing() -> None:
+    assert undisturbed_s([1e-4] * (LEAST_LOOPS - 1)) is None
+
+
+def test_a_watch_counts_the_cpu_time_of_its_own_loops() -> None:
+    watch = SpeedWatch()
+    assert watch.total() == (0, 0)
+    watch.start()
+    until_s = time.monotonic() + 20
+    while watch.total()[1] < LEAST_LOOPS and time.monotonic() < until_s:
+        time.sleep(0.05)
+    watch.stop()
+    seconds, loops = watch.total()
+    assert loops >= LEAST_LOOPS
+    found = undisturbed_s(watch.loops_s())
+    assert found is not None
+    assert 0 < found <= seconds / loops * 1.001

@@ -337,15 +337,26 @@ def test_pressure_is_the_share_of_the_window_and_at_most_the_whole(tmp_path: Pat
     assert noise(lived(tmp_path, CONSTANT, counters=waiting)).pressure_ratio == pytest.approx(ratio)
 
 
-def test_the_reference_is_the_first_run_over_the_last_and_never_touches_the_rate(tmp_path: Path) -> None:
-    def ran(cpu_s: float) -> dict[str, Any]:
-        return {"event": "reference", "cpu_s": cpu_s, "wall_s": 9.0}
+@pytest.mark.parametrize(("loop_s", "ratio"), [(1e-4, 1.0), (2e-4, 0.5)])
+def test_the_reference_is_the_loop_beside_the_window_and_never_touches_the_rate(
+    tmp_path: Path, loop_s: float, ratio: float
+) -> None:
+    def beside(batches: int) -> Counters:
+        return replace(ZERO, reference_s=loop_s * batches, reference_loops=batches)
 
-    (tmp_path / "again").mkdir()
-    once = lived(tmp_path, CONSTANT, after={0: [ran(0.003)]})
-    twice = lived(tmp_path / "again", CONSTANT, after={0: [ran(0.003)], 200: [ran(0.004)]})
-    assert (noise(once).reference_ratio, noise(twice).reference_ratio) == (None, pytest.approx(0.75))
-    assert once.samples_per_s == twice.samples_per_s
+    found = lived(tmp_path, CONSTANT, counters=beside, after={200: [{"event": "reference", "undisturbed_s": 1e-4}]})
+    assert noise(found).reference_s == pytest.approx(loop_s)
+    assert noise(found).reference_ratio == pytest.approx(ratio)
+    (tmp_path / "alone").mkdir()
+    assert found.samples_per_s == lived(tmp_path / "alone", CONSTANT).samples_per_s
+
+
+@pytest.mark.parametrize(("busy_s", "own_s", "others"), [(0.01, 0.01, 0.0), (0.01, 0.004, 0.6), (0.004, 0.006, 0.0)])
+def test_others_had_what_was_busy_and_not_our_own(tmp_path: Path, busy_s: float, own_s: float, others: float) -> None:
+    def shared(batches: int) -> Counters:
+        return replace(ZERO, cpu_s=own_s * batches, own_cpus_s=0.01 * batches, own_cpus_busy_s=busy_s * batches)
+
+    assert noise(lived(tmp_path, CONSTANT, counters=shared)).others_ratio == pytest.approx(others)
 
 
 @given(st.lists(st.floats(1.0, 1e6), min_size=2, max_size=8), st.floats(1e-3, 1e3))

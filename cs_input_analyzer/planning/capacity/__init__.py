@@ -11,9 +11,9 @@ ACM Computing Surveys 10(3), 1978): no system is faster than its slowest station
 
 and three things that stop a launch outright: CPUs per node, memory per node, fewer files than workers.
 
-`fitting` makes the model from measurements, `worker` and `prediction` predict from it, `probes` names the layouts
-to measure, `scaling` finds the ceiling of a storage that several nodes share, and `assumptions` holds the names of limits and all
-numbers that were not measured.
+`quiet` takes away what others on the host did to the measurements, `fitting` makes the model from them, `worker` and `prediction`
+predict from it, `probes` names the layouts to measure, `scaling` finds the ceiling of a storage that several nodes share, and
+`assumptions` holds the names of limits and all numbers that were not measured.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from cs_input_analyzer.planning.capacity.assumptions import (
 from cs_input_analyzer.planning.capacity.fitting import fit
 from cs_input_analyzer.planning.capacity.prediction import dataset_bytes_per_node, predict
 from cs_input_analyzer.planning.capacity.probes import first_probes, next_probe
+from cs_input_analyzer.planning.capacity.quiet import at_quiet_level, slowed_log
 from cs_input_analyzer.planning.capacity.scaling import scaling_of
 
 __all__ = [
@@ -54,10 +55,12 @@ __all__ = [
     "UNEVEN_RATIO",
     "WORKER_CPU",
     "WORKER_SERIAL",
+    "at_quiet_level",
     "dataset_bytes_per_node",
     "first_probes",
     "fit",
     "next_probe",
     "predict",
     "scaling_of",
+    "slowed_log",
 ]

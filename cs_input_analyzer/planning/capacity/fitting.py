@@ -27,6 +27,7 @@ from cs_input_analyzer.planning.capacity.assumptions import (
     PROCESS_SPREAD_WEIGHT,
     UNEVEN_RATIO,
 )
+from cs_input_analyzer.planning.capacity.quiet import at_quiet_level, host_ratio
 from cs_input_analyzer.planning.capacity.worker import alone, kept, used_cpus
 from cs_input_analyzer.records import (
     CapacityModel,
@@ -115,7 +116,7 @@ LONE_SEED, TOGETHER_SEED, SHARD_SEED = 1, 2, 3
 
 
 def fit(pipeline: PipelineGraph, measurements: Sequence[Measurement], host_cpus: int) -> CapacityModel:
-    """The capacity model of one pipeline from probes of one host.
+    """The capacity model of one pipeline from probes of one host, at that host's quiet level.
 
     Lone workers (layouts 1x1xC) give the rate at C CPUs, over fresh processes; workers that ran together (1xTxC) give the
     share of that rate they keep and how far the slowest stays behind; workers to which more workers were announced than ran beside
@@ -128,12 +129,13 @@ def fit(pipeline: PipelineGraph, measurements: Sequence[Measurement], host_cpus:
     Raises:
         UsageError: no probe holds the rate of a worker that ran alone.
     """
-    probes = [m for m in measurements if m.layout.nodes == 1 and m.role == "probe" and m.isolation == "process"]
+    measured = [m for m in measurements if m.layout.nodes == 1 and m.role == "probe" and m.isolation == "process"]
+    probes = at_quiet_level(measured)
     whole = [m for m in probes if m.num_workers <= m.layout.tasks]
     on_shards = [m for m in probes if m.num_workers > m.layout.tasks and m.measured_workers]
     on_shards = [m for m in on_shards if m.num_workers == on_shards[-1].num_workers]
     model = _fit(pipeline, whole, host_cpus)
-    model = replace(model, whole_slowest_ratio=model.slowest_ratio)
+    model = replace(model, whole_slowest_ratio=model.slowest_ratio, host_ratio=host_ratio(measured, probes))
     if not on_shards:
         return model
     values = _shard_ratio(model, on_shards)
@@ -141,7 +143,8 @@ def fit(pipeline: PipelineGraph, measurements: Sequence[Measurement], host_cpus:
     slowest = min(_persistent_slowest_ratio(m.measured_workers) for m in on_shards)
     # No difference seen, neither from the whole nor from each other: they are more processes of the same kind.
     if ratio.low <= 1 <= ratio.high and slowest >= UNEVEN_RATIO:
-        return replace(_fit(pipeline, [*whole, *on_shards], host_cpus), whole_slowest_ratio=model.whole_slowest_ratio)
+        again = _fit(pipeline, [*whole, *on_shards], host_cpus)
+        return replace(again, whole_slowest_ratio=model.whole_slowest_ratio, host_ratio=model.host_ratio)
     return replace(
         model,
         shard_ratio=ratio,

@@ -76,7 +76,7 @@ def worker_rates(model: CapacityModel, cluster: Cluster, tasks: int, cpus: int) 
     neighbours_ratio = (tasks - 1) * used_cpus(model.workers, cpus) / cluster.cpus_per_node
     rate = rate * kept(model.workers, model.contention, neighbours_ratio)
     rate = rate * vector(model.shard_ratio, model.shard_replicates, GROWTH_SEED)
-    rate = rate * _where_busy(model.workers, cpus, _speed(cluster) * _threads(model, cluster, tasks, cpus))
+    rate = rate * _where_busy(model.workers, cpus, _speed(model, cluster) * _threads(model, cluster, tasks, cpus))
     rate.setflags(write=False)
     return rate, _extrapolation(model, tasks, cpus)
 
@@ -123,10 +123,11 @@ def _where_busy(points: tuple[WorkerPoint, ...], cpus: int, cpu_speed: Vector) -
     return np.asarray(cpu_speed / (busy + (1 - busy) * cpu_speed))
 
 
-def _speed(cluster: Cluster) -> Vector:
-    """Speed of one CPU of a node over one of this host: 1 here, else as stated or measured; unknown, anything around 1."""
+def _speed(model: CapacityModel, cluster: Cluster) -> Vector:
+    """Speed of one CPU of a node over one of this host at its quiet level: as stated or measured; unknown, anything around 1. Here,
+    what workers get of that level."""
     if cluster.source == THIS_HOST:
-        return np.ones(1 + REPLICATES)
+        return vector(model.host_ratio, (), SPEED_SEED)
     if cluster.speed_ratio is not None:
         return vector(cluster.speed_ratio, (), SPEED_SEED)
     unknown = Estimate(estimate=1.0, low=1 / UNKNOWN_SPEED_RATIO, high=UNKNOWN_SPEED_RATIO)

@@ -107,6 +107,7 @@ def recommend(
         limited_by=choice.limited_by,
         meets_demand=choice.meets,
         probability=choice.chance,
+        quiet_samples_per_s=_at_quiet_level(problem, best),
         headroom_ratio=None if consumption is None else best.samples_per_s.low / consumption.samples_per_s.estimate - 1,
         memory_bytes_per_node=best.memory_bytes_per_node,
         storage=storage,
@@ -114,6 +115,17 @@ def recommend(
         alternatives=alternatives(problem, choice, today),
         why=why(problem, choice),
         what_if=what_if(problem, choice, gain=gain, cached=cached),
+    )
+
+
+def _at_quiet_level(problem: PlanningProblem, best: Prediction) -> Estimate:
+    """What a launch delivers on CPUs that nobody else uses: only on the host that measured is that not what is planned with."""
+    quiet = replace(problem, model=replace(problem.model, host_ratio=Estimate.exact(1.0)), worker_rates={})
+    layout = best.layout
+    return (
+        best.samples_per_s
+        if problem.cluster.source != THIS_HOST
+        else predicted(quiet, layout.nodes, layout.tasks_per_node, layout.cpus_per_task).samples_per_s
     )
 
 

@@ -8,10 +8,10 @@ where w is how differently the hosts were busy with other work (`disturbance_log
 of comparisons of equal runs one in ten, at most, names a change in any row. A rate that was measured once has n = 1, and the same
 law.
 
-v is pooled over all groups of launches alike that both runs hold. For when few were seen, the error of each and an assumption are
-mixed in; that may only widen. Threads that others keep from a CPU make a launch slower by as much, whatever its pipeline: one whose
-threads waited as long as they ran is half as fast as on a quiet host. That is not corrected for (waiting is not all that others do
-to a launch), it widens the interval: how far the two runs are apart in it counts as one standard deviation of the ratio.
+Rates are those at the hosts' quiet level (`planning.capacity.quiet`), so that what others did in one of the runs is no change; how
+far the two were disturbed differently widens the interval. v is pooled over all groups of launches alike that both runs hold. For
+when few were seen, the error of each and an assumption are mixed in; that may only widen. Runs of release 0.1 do not hold what
+others had of the CPUs: there, how far the two are apart in the time that threads waited for a CPU counts as one standard deviation.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from cs_input_analyzer.planning.capacity import at_quiet_level, slowed_log
 from cs_input_analyzer.records import Analysis, CacheChoice, Estimate, Layout, Measurement, Noise, RateChange, RateDirection
 from cs_input_analyzer.stats.estimates import from_log, log_error, student_t
 from cs_input_analyzer.units import counted
@@ -94,7 +95,7 @@ def is_whole(launch: Measurement) -> bool:
 def _by_key(run: Analysis) -> dict[Key, list[Measurement]]:
     """Those that delivered; launches that lost a worker only where there is no whole one."""
     found: dict[Key, list[Measurement]] = {}
-    for launch in run.measurements:
+    for launch in at_quiet_level(run.measurements):
         if rate_of(launch) is not None and launch.isolation == "process":
             found.setdefault((launch.layout, launch.num_workers), []).append(launch)
     return {key: [launch for launch in launches if is_whole(launch)] or launches for key, launches in found.items()}
@@ -158,10 +159,15 @@ def mean(values: Sequence[float]) -> float:
 
 # Threads of one worker also wait for each other, as the pipeline has it: runs that differ by less say nothing about the host.
 OWN_LOG = 0.1
+# What others did is taken away from a rate but for such a part of it.
+CORRECTED_RATIO = 0.2
 
 
 def disturbance_log(pair: Pair) -> float:
     """Standard deviation that it adds to the logarithm of the ratio; 0 where both hosts were alike, or it was not recorded."""
+    old, new = (slowed_log(side) for side in (pair.old, pair.new))
+    if old is not None and new is not None:
+        return CORRECTED_RATIO * abs(old - new)
     waits = waits_of(pair)
     return 0.0 if waits is None else max(0.0, abs(math.log1p(waits[1]) - math.log1p(waits[0])) - OWN_LOG)
 

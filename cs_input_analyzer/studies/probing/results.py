@@ -133,8 +133,17 @@ class Results:
         rate wherever it is shown."""
         if self._saved_model is not None:
             return self._saved_model
-        lasting = bottlenecks.ceilings(self.stations())
+        lasting = bottlenecks.ceilings(self.stations(), self._quiet_factor())
         return replace(self.fit(), ceilings=lasting, host_threads_per_core=self.host.threads_per_core)
+
+    def _quiet_factor(self) -> float:
+        """Rate at the host's quiet level over the measured one, of the worker that the stations are of."""
+        found = self.widest()
+        if found is None:
+            return 1.0
+        quiet = capacity.at_quiet_level(self.measurements)[self.measurements.index(found[1])].workers[0].samples_per_s
+        measured = found[1].workers[0].samples_per_s
+        return quiet.estimate / measured.estimate if quiet is not None and measured is not None else 1.0
 
     def stations(self) -> tuple[Station, ...]:
         """What limits a lone worker of the most CPUs; empty where none was measured."""

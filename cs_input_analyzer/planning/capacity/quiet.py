@@ -1,0 +1,107 @@
+"""What workers would have delivered on CPUs that they had to themselves: the level that plans for exclusive nodes rest on. Pure.
+
+Two things that are not the pipeline's make a worker slower, and both are measured while it runs. Others had a share of its CPUs
+(the kernel's own account). And its CPUs were slower than they can be: a neighbour on the same core, which no counter of a virtual
+machine shows, the clock, a throttled host; a reference loop beside the pipeline meets what the pipeline meets. Of a loop that takes
+x times as long a pipeline feels x to the power of `FELT_EXPONENT`: it was between 0.5 and 0.9 in four pipelines
+(docs/measurements.md).
+
+The loop is compared with itself in launches of the same layout only: what workers of one launch do to each other is the pipeline's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from cs_input_analyzer.records import Estimate, Layout, Measurement, WorkerResult
+from cs_input_analyzer.stats.estimates import NORMAL_95, from_log, log_error, student_t, total
+
+__all__ = ["at_quiet_level", "host_ratio", "slowed_log"]
+
+FELT_EXPONENT, FELT_ERROR = 0.75, 0.15
+# Of what others had, such a share is not known to have been the worker's loss: one standard deviation.
+OTHERS_ERROR_RATIO = 0.1
+# Assumption: at another hour the same host gives so much more or less (one standard deviation); where it is busy now, it may then
+# be quiet, or as much busier again.
+HOUR_SPREAD_RATIO = 0.05
+
+
+def at_quiet_level(measurements: Sequence[Measurement]) -> tuple[Measurement, ...]:
+    """The same launches at the rates and the CPU times that their workers would have had; as they are where nothing was seen."""
+    undisturbed: dict[Layout, float] = {}
+    for launch in measurements:
+        for worker in launch.workers:
+            loop_s = worker.noise.undisturbed_s if worker.noise is not None else None
+            if loop_s:
+                undisturbed[launch.layout] = min(loop_s, undisturbed.get(launch.layout, math.inf))
+    return tuple(_launch(launch, undisturbed.get(launch.layout)) for launch in measurements)
+
+
+def _launch(launch: Measurement, undisturbed_s: float | None) -> Measurement:
+    workers = tuple(_quiet(worker, launch.layout, undisturbed_s) for worker in launch.workers)
+    rates = [worker.samples_per_s for worker in workers if worker.samples_per_s is not None]
+    is_as_it_was = workers == launch.workers or not rates
+    return launch if is_as_it_was else replace(launch, workers=workers, samples_per_s=total(rates))
+
+
+def _quiet(worker: WorkerResult, layout: Layout, undisturbed_s: float | None) -> WorkerResult:
+    rate, noise = worker.samples_per_s, worker.noise
+    if rate is None or rate.estimate <= 0 or noise is None:
+        return worker
+    slow_log = max(0.0, math.log(noise.reference_s / undisturbed_s)) if noise.reference_s and undisturbed_s else 0.0
+    left_ratio = 1 - min(noise.others_ratio or 0.0, MOST_TAKEN_RATIO)
+    speed = math.exp(-FELT_EXPONENT * slow_log)
+    # Of a sample's time, the part that the CPUs had to do with (Amdahl's law); a worker whose CPU time is unknown is taken as busy.
+    used = layout.cpus_per_task if worker.cpu_s_per_sample is None else rate.estimate * worker.cpu_s_per_sample
+    busy = min(1.0, used / (left_ratio * layout.cpus_per_task))
+    factor = 1 / (1 - busy + busy * left_ratio * speed)
+    error = busy * math.hypot(FELT_ERROR * slow_log, OTHERS_ERROR_RATIO * math.log(left_ratio))
+    wider = NORMAL_95 * math.hypot(log_error(rate), error)
+    return replace(
+        worker,
+        samples_per_s=from_log(math.log(rate.estimate * factor), wider, rate.count),
+        cpu_s_per_sample=None if worker.cpu_s_per_sample is None else worker.cpu_s_per_sample * speed,
+    )
+
+
+def slowed_log(launches: Sequence[Measurement]) -> float | None:
+    """Natural logarithm of what CPUs that others use, and that run slower, leave of a busy worker's rate, mean of all workers of
+    the launches; None where it was not recorded."""
+    found = [
+        math.log(1 - min(noise.others_ratio, MOST_TAKEN_RATIO)) + FELT_EXPONENT * math.log(noise.reference_ratio or 1.0)
+        for launch in launches
+        for worker in launch.workers
+        if (noise := worker.noise) is not None and noise.others_ratio is not None
+    ]
+    return math.fsum(found) / len(found) if found else None
+
+
+# A worker that was left less says nothing of a quiet host.
+MOST_TAKEN_RATIO = 0.9
+
+
+def host_ratio(measured: Sequence[Measurement], quiet: Sequence[Measurement]) -> Estimate:
+    """What launches on this host get of their quiet level, now and at another hour; exactly 1 where nothing was seen.
+
+    Args:
+        quiet: the same launches `at_quiet_level`.
+    """
+    logs = [
+        math.log(mine.samples_per_s.estimate / theirs.samples_per_s.estimate)
+        for one, other in zip(measured, quiet, strict=True)
+        for mine, theirs in zip(one.workers, other.workers, strict=True)
+        if mine.samples_per_s is not None
+        and theirs.samples_per_s is not None
+        and theirs.samples_per_s.estimate > 0
+        and mine.noise
+        and mine.noise.others_ratio is not None
+    ]
+    if not logs:
+        return Estimate.exact(1.0)
+    mean = math.fsum(logs) / len(logs)
+    apart = math.sqrt(math.fsum((log - mean) ** 2 for log in logs) / max(1, len(logs) - 1))
+    error = math.hypot(apart, max(HOUR_SPREAD_RATIO, abs(mean) / NORMAL_95))
+    found = from_log(mean, student_t(len(logs)) * error, len(logs))
+    return replace(found, high=max(found.estimate, min(found.high, 1.0)))  # no host gives more than its quiet level

@@ -1,0 +1,133 @@
+"""The quiet level: what workers would deliver on CPUs that they had to themselves."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cs_input_analyzer.planning import capacity
+from cs_input_analyzer.planning.capacity.quiet import FELT_EXPONENT, MOST_TAKEN_RATIO, at_quiet_level, host_ratio
+from cs_input_analyzer.records import Estimate, Measurement, Noise, WorkerResult
+from cs_input_analyzer.stats.estimates import log_error
+from tests.builders import make_cluster, make_graph, make_measurement, make_worker
+
+LOOP_S = 1e-4
+TAKEN = st.floats(0, MOST_TAKEN_RATIO)
+SLOWER = st.floats(1, 3)
+CPUS = st.integers(1, 8)
+
+
+def disturbed(quiet_rate: float, cpus: int, taken: float = 0.0, slower: float = 1.0, busy: float = 1.0) -> WorkerResult:
+    """A worker that would keep `busy` of its CPUs at work, with others on them and a slower clock."""
+    felt = slower**-FELT_EXPONENT
+    sample_s = 1 / quiet_rate
+    rate = 1 / (sample_s * (1 - busy) + sample_s * busy / (felt * (1 - taken)))
+    cpu_s = busy * cpus * sample_s / felt
+    noise = Noise(
+        run_queue_wait_ratio=None, steal_ratio=None, others_ratio=taken, reference_s=LOOP_S * slower, undisturbed_s=LOOP_S
+    )
+    estimate = Estimate(estimate=rate, low=rate * 0.98, high=rate * 1.02, count=12)
+    return make_worker(rate, samples_per_s=estimate, cpu_s_per_sample=cpu_s, noise=noise)
+
+
+def launched(cpus: int, *workers: WorkerResult) -> Measurement:
+    return make_measurement(f"1x{len(workers)}x{cpus}", workers=workers)
+
+
+def rates(launch: Measurement) -> list[float]:
+    return [worker.samples_per_s.estimate for worker in launch.workers if worker.samples_per_s is not None]
+
+
+@given(st.floats(1, 1e6), CPUS, TAKEN, SLOWER)
+def test_a_busy_worker_is_given_back_what_others_took(rate: float, cpus: int, taken: float, slower: float) -> None:
+    (found,) = at_quiet_level([launched(cpus, disturbed(rate, cpus, taken, slower))])
+    assert rates(found) == [pytest.approx(rate, rel=1e-6)]
+    (worker,) = found.workers
+    assert worker.cpu_s_per_sample is not None
+    assert rates(found)[0] * worker.cpu_s_per_sample == pytest.approx(cpus)
+
+
+@given(st.floats(1, 1e6), CPUS, TAKEN, SLOWER, st.floats(0, 1))
+def test_it_is_never_slower_nor_surer_than_measured_nor_beyond_its_cpus(
+    rate: float, cpus: int, taken: float, slower: float, busy: float
+) -> None:
+    before = disturbed(rate, cpus, taken, slower, busy)
+    after = at_quiet_level([launched(cpus, before)])[0].workers[0]
+    assert before.samples_per_s is not None
+    assert after.samples_per_s is not None
+    assert after.cpu_s_per_sample is not None
+    assert after.samples_per_s.estimate >= before.samples_per_s.estimate * (1 - 1e-9)
+    assert log_error(after.samples_per_s) >= log_error(before.samples_per_s) * (1 - 1e-9)
+    assert after.samples_per_s.estimate * after.cpu_s_per_sample <= cpus * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        None,
+        Noise(run_queue_wait_ratio=1.4, steal_ratio=0.0),
+        Noise(run_queue_wait_ratio=None, steal_ratio=None, others_ratio=0.0, reference_s=LOOP_S, undisturbed_s=LOOP_S),
+        Noise(run_queue_wait_ratio=None, steal_ratio=None, others_ratio=0.0, reference_s=LOOP_S * 0.99, undisturbed_s=LOOP_S),
+    ],
+)
+def test_where_nothing_was_seen_nothing_changes(noise: Noise | None) -> None:
+    launch = launched(1, make_worker(1000.0, noise=noise))
+    assert rates(at_quiet_level([launch])[0]) == [pytest.approx(1000)]
+
+
+def test_a_worker_that_waits_for_its_data_stays_as_it_is() -> None:
+    launch = launched(2, disturbed(500.0, 2, taken=0.5, slower=2.0, busy=0.0))
+    assert rates(at_quiet_level([launch])[0]) == [pytest.approx(500)]
+
+
+def test_what_workers_of_a_launch_do_to_each_other_stays() -> None:
+    alone = launched(1, disturbed(1000.0, 1))
+    slow = make_worker(
+        700.0,
+        noise=Noise(run_queue_wait_ratio=None, steal_ratio=None, others_ratio=0.0, reference_s=1.4e-4, undisturbed_s=1.4e-4),
+    )
+    found = at_quiet_level([alone, launched(1, slow, slow)])
+    assert rates(found[1]) == [pytest.approx(700), pytest.approx(700)]
+
+
+def test_a_launch_that_met_no_quiet_moment_is_compared_with_one_of_its_layout_that_did() -> None:
+    good, bad = disturbed(1000.0, 1), disturbed(1000.0, 1, slower=1.5)
+    assert bad.noise is not None
+    never = make_worker(
+        rates(launched(1, bad))[0],
+        cpu_s_per_sample=bad.cpu_s_per_sample,
+        noise=Noise(run_queue_wait_ratio=None, steal_ratio=None, others_ratio=0.0, reference_s=1.5e-4, undisturbed_s=1.5e-4),
+    )
+    assert rates(at_quiet_level([launched(1, good), launched(1, never)])[1]) == [pytest.approx(1000)]
+
+
+@given(st.lists(st.tuples(TAKEN, SLOWER), min_size=1, max_size=6))
+def test_what_the_host_gives_holds_what_it_gave_and_its_quiet_level(seen: list[tuple[float, float]]) -> None:
+    measured = [launched(1, disturbed(1000.0, 1, taken, slower)) for taken, slower in seen]
+    found = host_ratio(measured, at_quiet_level(measured))
+    assert found.low <= found.estimate <= found.high
+    gave = math.exp(math.fsum(math.log(rates(launch)[0] / 1000) for launch in measured) / len(measured))
+    assert found.estimate == pytest.approx(gave)
+    assert found.high >= 1
+
+
+def test_runs_without_such_numbers_predict_as_before() -> None:
+    measured = [launched(1, make_worker(1000.0, noise=None))]
+    assert host_ratio(measured, at_quiet_level(measured)) == Estimate.exact(1.0)
+
+
+def test_plans_for_other_nodes_rest_on_the_quiet_level_and_those_for_this_host_on_what_it_gives() -> None:
+    measured = [launched(1, disturbed(1000.0, 1, taken=0.5)) for _ in range(3)]
+    model = capacity.fit(make_graph(), measured, 4)
+    layout = measured[0].layout
+
+    def predicted(source: str) -> Estimate:
+        cluster = make_cluster(nodes=1, cpus_per_node=4, threads_per_core=1, source=source, speed_ratio=Estimate.exact(1.0))
+        return capacity.predict(model, cluster, layout, single_task_nodes=0, feed="first-come", has_chief=False).samples_per_s
+
+    assert predicted("declared").estimate == pytest.approx(1000, rel=0.01)
+    assert predicted("this host").estimate == pytest.approx(500, rel=0.01)
+    assert predicted("this host").low < 400 < 1000 < predicted("this host").high * 1.05
