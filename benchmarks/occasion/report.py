@@ -165,8 +165,10 @@ LEVELS: dict[str, Callable[[Sequence[float]], float]] = {
 
 
 def levels(occasions: Sequence[Occasion]) -> dict[str, Spread]:
-    """How far occasions lie apart in what a launch shape gives, pooled over pipelines and layouts, by how that is estimated; also by
-    the product's quiet level where all slices have one."""
+    """How far occasions lie apart in what a launch shape gives, pooled over pipelines and layouts, by how that is estimated.
+
+    The product's quiet level is among them where all slices have one.
+    """
     rates: dict[tuple[str, str], dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     quiet: dict[tuple[str, str], dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     for number, occasion in enumerate(occasions):

@@ -44,6 +44,7 @@ def _launch(plan: LaunchPlan) -> dict[str, Any]:
     return {
         **dataclasses.asdict(plan.layout),
         "predicted": _rate(plan.predicted_samples_per_s),
+        "quiet": _rate(plan.quiet_samples_per_s),
         "meets_demand": plan.meets_demand,
         "probability": plan.probability,
         "limited_by": plan.limited_by,

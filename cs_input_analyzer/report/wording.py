@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from cs_input_analyzer.pipeline.samples import element_sentence
-from cs_input_analyzer.records import Analysis, Consumption, Estimate, Finding, Measurement, Op, Options, Scalar
+from cs_input_analyzer.records import Analysis, Consumption, Estimate, Finding, LaunchPlan, Measurement, Op, Options, Scalar
 from cs_input_analyzer.units import format_count, format_estimate, format_rate, format_ratio, format_seconds
 
 Pairs = tuple[tuple[str, str], ...]
@@ -70,6 +70,8 @@ def supply_and_demand(analysis: Analysis) -> Pairs:
         facts.append(("supply", f"{format_estimate(supply)}, {origin} {analysis.verdict_layout}"))
     elif supply is not None:
         facts.append(("supply", f"{format_estimate(supply)}, recommended launch {plan.layout if plan is not None else ''}"))
+    if plan is not None and analysis.verdict_layout in (None, plan.layout):
+        facts += _at_quiet_level(plan)
     if consumption is not None:
         facts.append(("demand", demand_text(consumption, options)))
     if analysis.no_plan is not None:
@@ -81,6 +83,17 @@ def supply_and_demand(analysis: Analysis) -> Pairs:
     elif analysis.no_plan is None and analysis.verdict == "unknown":
         facts.append(("why", "nothing was measured that a supply could be predicted from"))
     return pairs(facts)
+
+
+# The quiet level is shown where it differs by more than that from what is expected of the host as it is.
+SHOWN_QUIET_RATIO = 1.05
+
+
+def _at_quiet_level(plan: LaunchPlan) -> list[tuple[str, str]]:
+    quiet = plan.quiet_samples_per_s
+    if quiet is None or quiet.estimate < SHOWN_QUIET_RATIO * plan.predicted_samples_per_s.estimate:
+        return []
+    return [("quiet host", f"{format_estimate(quiet)}, on CPUs that nobody else uses")]
 
 
 def _settles(supply: Estimate, demand: Estimate) -> str:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cs_input_analyzer.planning.capacity import at_quiet_level, slowed_log
 from cs_input_analyzer.records import Analysis, CacheChoice, Estimate, Layout, Measurement, Noise, RateChange, RateDirection
@@ -64,10 +64,17 @@ def pairs_of(old: Analysis, new: Analysis) -> tuple[Pair, ...]:
         common = sorted({launch.cache_state for launch in one} & {launch.cache_state for launch in other})
         states = [(state, state) for state in common] or [(one[0].cache_state, other[0].cache_state)]
         found += [
-            Pair(layout=layout, num_workers=workers, old=_in_state(one, mine), new=_in_state(other, theirs))
+            _at_quiet_level(Pair(layout=layout, num_workers=workers, old=_in_state(one, mine), new=_in_state(other, theirs)))
             for mine, theirs in states
         ]
     return tuple(found)
+
+
+def _at_quiet_level(pair: Pair) -> Pair:
+    """As it is where one of the runs does not hold what its host was disturbed by: then both rates are of busy hosts, or none."""
+    if slowed_log(pair.old) is None or slowed_log(pair.new) is None:
+        return pair
+    return replace(pair, old=at_quiet_level(pair.old), new=at_quiet_level(pair.new))
 
 
 def not_compared(old: Analysis, new: Analysis) -> tuple[str, ...]:
@@ -95,7 +102,7 @@ def is_whole(launch: Measurement) -> bool:
 def _by_key(run: Analysis) -> dict[Key, list[Measurement]]:
     """Those that delivered; launches that lost a worker only where there is no whole one."""
     found: dict[Key, list[Measurement]] = {}
-    for launch in at_quiet_level(run.measurements):
+    for launch in run.measurements:
         if rate_of(launch) is not None and launch.isolation == "process":
             found.setdefault((launch.layout, launch.num_workers), []).append(launch)
     return {key: [launch for launch in launches if is_whole(launch)] or launches for key, launches in found.items()}
