@@ -18,7 +18,7 @@ from cs_input_analyzer.choices import SHORT, as_cluster, as_codes, as_count, as_
 from cs_input_analyzer.engines import Launcher
 from cs_input_analyzer.engines import selection as engine
 from cs_input_analyzer.errors import Interrupted, Mistakes, TargetError, UsageError
-from cs_input_analyzer.machines import host
+from cs_input_analyzer.machines import history, host
 from cs_input_analyzer.monitoring.in_process import Recommendation
 from cs_input_analyzer.monitoring.in_process import recommend_for as measured_here
 from cs_input_analyzer.planning.recommend import check_streaming_nodes
@@ -256,6 +256,9 @@ def run(
         found = story(job, launcher, progress)
     finally:
         launcher.close()
+    if options.host_history and options.launcher == "local":
+        with contextlib.suppress(OSError):  # without a cache folder every run stands alone
+            history.remember(opened.host, found.measurements)
     return _public(found)
 
 

@@ -217,6 +217,11 @@ MEASURE = (
         show_default=True,
         help="Page cache of the pipeline's own files before each window: left, filled, or emptied.",
     ),
+    click.option(
+        "--host-history/--no-host-history",
+        default=True,
+        help="Use, and add to, what earlier runs saw of this host when it was quiet.",
+    ),
     CPUS,
     click.option("--worker-memory", "worker_memory_bytes", callback=SIZE, metavar="8GiB", help="End a worker that holds more."),
     click.option(

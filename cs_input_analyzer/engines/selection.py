@@ -11,7 +11,7 @@ from pathlib import Path
 from cs_input_analyzer.engines import LocalLauncher
 from cs_input_analyzer.engines.slurm import AllocationRequest, SlurmLauncher
 from cs_input_analyzer.errors import Interrupted, Mistakes, UsageError
-from cs_input_analyzer.machines import cluster, host, node_speed
+from cs_input_analyzer.machines import cluster, history, host, node_speed
 from cs_input_analyzer.planning import recommend
 from cs_input_analyzer.planning.node_list import expand_nodelist
 from cs_input_analyzer.records import Cluster, Estimate, Host, Options
@@ -70,6 +70,8 @@ def open_engine(options: Options, *, declared: Cluster | None, on_status: Callab
 
 def _here(options: Options, declared: Cluster | None, isolates: bool) -> Engine:
     this_host = host.read_host(options.cpus)
+    if options.host_history:
+        this_host = replace(this_host, quiet_loops=history.known_loops(this_host))
     _check_probes(options, this_host)
     nodes = cluster.resolve(options, this_host, declared=declared, loop=_loop(this_host))
     recommend.check_single_task_nodes(nodes, options)

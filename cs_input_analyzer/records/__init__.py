@@ -37,7 +37,7 @@ from cs_input_analyzer.records.inspection import (
     StallCause,
     StepWorker,
 )
-from cs_input_analyzer.records.machine import Cluster, Host, Layout
+from cs_input_analyzer.records.machine import Cluster, Host, Layout, QuietLoop
 from cs_input_analyzer.records.measured import (
     RESTART,
     RUNTIME,

@@ -119,11 +119,20 @@ class Cluster:
                 raise UsageError(f"the {name} bandwidth must be a positive number of bytes per second, got {said}")
 
 
+@dataclass(frozen=True, slots=True)
+class QuietLoop:
+    """CPU seconds of the reference loop when nothing slowed it down, and CPUs of the node that the launch beside it used."""
+
+    cpus: int
+    cpu_s: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
     """The machine that measured.
 
     `threads_per_core`: how many of the CPUs that may be used share a core, 1 where each has one of its own; None where unknown.
+    `quiet_loops`: what earlier runs saw here of it.
     """
 
     hostname: str
@@ -135,3 +144,4 @@ class Host:
     python_version: str
     tensorflow_version: str | None
     threads_per_core: int | None = None
+    quiet_loops: tuple[QuietLoop, ...] = ()

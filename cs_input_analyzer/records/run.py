@@ -112,6 +112,7 @@ class Options:
     probe_layouts: tuple[Layout, ...] = ()
     cpus: int | None = None
     cache: CacheChoice = "as-is"
+    host_history: bool = True
     launcher: Launcher = "local"
     worker_memory_bytes: int | None = None
     measure_fixes: bool = True

@@ -238,7 +238,7 @@ def _noise(noise: Noise) -> str:
         "the hypervisor took {}": noise.steal_ratio,
         "some task of the host waited for one {} of the window (PSI)": noise.pressure_ratio,
         "others had {} of the worker's CPUs": noise.others_ratio,
-        "those ran at {} of their full speed": noise.reference_ratio,
+        "its CPUs ran at {} of their full speed": noise.reference_ratio,
         "fresh processes differ by {} (standard deviation)": noise.between_processes_ratio,
     }
     known = [sentence.format(format_ratio(ratio)) for sentence, ratio in parts.items() if ratio is not None]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
+from builders import make_cluster, make_graph, make_measurement, make_worker
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,7 +13,6 @@ from cs_input_analyzer.planning import capacity
 from cs_input_analyzer.planning.capacity.quiet import FELT_EXPONENT, MOST_TAKEN_RATIO, at_quiet_level, host_ratio
 from cs_input_analyzer.records import Estimate, Measurement, Noise, WorkerResult
 from cs_input_analyzer.stats.estimates import log_error
-from tests.builders import make_cluster, make_graph, make_measurement, make_worker
 
 LOOP_S = 1e-4
 TAKEN = st.floats(0, MOST_TAKEN_RATIO)

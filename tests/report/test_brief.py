@@ -96,6 +96,13 @@ def test_it_says_that_the_training_of_a_captured_script_never_ran() -> None:
         assert "its training never ran" not in render(usual_run(), form)
 
 
+@pytest.mark.parametrize(("quiet", "is_said"), [(None, False), (14_600.0, False), (20_000.0, True)])
+def test_the_quiet_level_is_said_where_it_is_another(quiet: float | None, is_said: bool) -> None:
+    plan = make_plan("1x4x2", quiet_samples_per_s=None if quiet is None else make_estimate(quiet, spread=0.1))
+    run = make_analysis(recommendation=plan, verdict_layout=plan.layout)
+    assert ("on CPUs that nobody else uses" in dict(supply_and_demand(run)).get("quiet host", "")) == is_said
+
+
 def test_no_rate_is_in_samples_where_nobody_knows_how_many_an_element_holds() -> None:
     unknown = make_graph(samples_per_element=SamplesPerElement(value=None, source="a generator"))
     run: Any = usual_run(pipeline=unknown, findings=())

@@ -139,7 +139,8 @@ def test_outliers_are_counted(outliers: int, said: str) -> None:
         ("run_queue_wait_ratio", "threads waited for a CPU 12.3 %"),
         ("steal_ratio", "hypervisor took 12.3 %"),
         ("pressure_ratio", "12.3 % of the window (PSI)"),
-        ("reference_ratio", "fixed loop ran at 12.3 %"),
+        ("reference_ratio", "CPUs ran at 12.3 % of their full speed"),
+        ("others_ratio", "others had 12.3 %"),
         ("between_processes_ratio", "fresh processes differ by 12.3 %"),
     ],
 )

@@ -93,8 +93,8 @@ def today(layout: str, is_current: bool = True, **overrides: Any) -> Case:
     return make_case(plan=plan, cluster=make_cluster(cpus_per_node=16), **overrides)
 
 
-def noisy(*steals: float | None, layout: str = "1x1x2", preempted: float | None = None) -> Case:
-    launches = [make_measurement(layout, noise=make_noise(steal_ratio=steal, preempted_ratio=preempted)) for steal in steals]
+def noisy(*steals: float | None, layout: str = "1x1x2", others: float | None = None) -> Case:
+    launches = [make_measurement(layout, noise=make_noise(steal_ratio=steal, others_ratio=others)) for steal in steals]
     return make_case(measurements=tuple(launches))
 
 
@@ -261,7 +261,7 @@ JUDGED = (
     # Windows of a full cache are right.
     *((cold_cache, of_a_cache(*fills), []) for fills in [(False,), (True, False)]),
     # A busy host is told once.
-    *((oversubscribed_cpus, case, ["info"]) for case in [noisy(0.2, 0.3), noisy(0.0, preempted=1.4), noisy(0.1, preempted=2.0)]),
+    *((oversubscribed_cpus, case, ["info"]) for case in [noisy(0.2, 0.3), noisy(0.0, others=0.1), noisy(0.1, others=0.6)]),
     # Cpus for all threads are right.
     *(
         (oversubscribed_cpus, case, [])
@@ -272,7 +272,7 @@ JUDGED = (
             noisy(0.3, 0.0, 0.0),  # one bad moment
             noisy(None, None),
             noisy(0.3, layout="1x4x2"),  # our own workers stood in each other's way
-            noisy(0.0, preempted=0.55),  # a worker with more threads than CPUs
+            noisy(0.0, others=0.09),
             make_case(measurements=(), plan=None),
         ]
     ),

@@ -391,6 +391,17 @@ def test_a_host_that_was_busier_makes_it_less_sure(measure: str) -> None:
     assert against(quiet, waiting(250.0, **{measure: 0.15})).doubts == ()
 
 
+def test_what_others_had_of_the_cpus_is_no_change_of_the_pipeline() -> None:
+    quiet, loud = waiting(1000.0, others_ratio=0.0), waiting(500.0, others_ratio=0.5)
+    found = against(quiet, loud)
+    assert [row.change for row in found.rates] == ["no difference seen"]
+    assert found.rates[0].ratio.estimate == pytest.approx(1, rel=0.01)
+    # A run that does not hold what others had is compared as both were measured.
+    assert against(waiting(500.0), loud).rates[0].ratio.estimate == pytest.approx(1, rel=0.01)
+    # Half the rate on a host that was as quiet is a change.
+    assert against(quiet, waiting(500.0, others_ratio=0.0)).slower
+
+
 def test_a_busier_host_makes_costs_less_sure() -> None:
     quiet, loud = waiting(500.0, preempted_ratio=0.1), waiting(250.0, preempted_ratio=1.3)
     layout = make_layout("1x1x1")

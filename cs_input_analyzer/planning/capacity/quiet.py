@@ -6,7 +6,8 @@ machine shows, the clock, a throttled host; a reference loop beside the pipeline
 x times as long a pipeline feels x to the power of `FELT_EXPONENT`: it was between 0.5 and 0.9 in four pipelines
 (docs/measurements.md).
 
-The loop is compared with itself in launches of the same layout only: what workers of one launch do to each other is the pipeline's.
+The loop is compared with its fastest in launches that use as many CPUs of a node, or more: what workers of one launch do to each
+other is the pipeline's.
 """
 
 from __future__ import annotations
@@ -15,28 +16,47 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from cs_input_analyzer.records import Estimate, Layout, Measurement, WorkerResult
+from cs_input_analyzer.records import Estimate, Layout, Measurement, Noise, QuietLoop, WorkerResult
 from cs_input_analyzer.stats.estimates import NORMAL_95, from_log, log_error, student_t, total
 
-__all__ = ["at_quiet_level", "host_ratio", "slowed_log"]
+__all__ = ["at_quiet_level", "host_ratio", "slowed_log", "with_known_loops"]
 
 FELT_EXPONENT, FELT_ERROR = 0.75, 0.15
 # Of what others had, such a share is not known to have been the worker's loss: one standard deviation.
 OTHERS_ERROR_RATIO = 0.1
+# A worker that was left less says nothing of a quiet host.
+MOST_TAKEN_RATIO = 0.9
 # Assumption: at another hour the same host gives so much more or less (one standard deviation); where it is busy now, it may then
 # be quiet, or as much busier again.
 HOUR_SPREAD_RATIO = 0.05
 
 
+def with_known_loops(launch: Measurement, known: Sequence[QuietLoop]) -> Measurement:
+    """The same launch, its loops compared with the fastest that earlier runs saw on this host, too."""
+    fastest_s = min((loop.cpu_s for loop in known if loop.cpus >= launch.layout.cpus_per_node), default=math.inf)
+
+    def compared(noise: Noise | None) -> Noise | None:
+        if noise is None or noise.undisturbed_s is None or noise.reference_s is None or noise.undisturbed_s <= fastest_s:
+            return noise
+        return replace(noise, undisturbed_s=fastest_s, reference_ratio=fastest_s / noise.reference_s)
+
+    workers = tuple(replace(worker, noise=compared(worker.noise)) for worker in launch.workers)
+    return replace(launch, workers=workers, noise=compared(launch.noise))
+
+
 def at_quiet_level(measurements: Sequence[Measurement]) -> tuple[Measurement, ...]:
     """The same launches at the rates and the CPU times that their workers would have had; as they are where nothing was seen."""
-    undisturbed: dict[Layout, float] = {}
+    fastest_s: dict[int, float] = {}
     for launch in measurements:
         for worker in launch.workers:
             loop_s = worker.noise.undisturbed_s if worker.noise is not None else None
             if loop_s:
-                undisturbed[launch.layout] = min(loop_s, undisturbed.get(launch.layout, math.inf))
-    return tuple(_launch(launch, undisturbed.get(launch.layout)) for launch in measurements)
+                cpus = launch.layout.cpus_per_node
+                fastest_s[cpus] = min(loop_s, fastest_s.get(cpus, math.inf))
+    return tuple(
+        _launch(launch, min((s for cpus, s in fastest_s.items() if cpus >= launch.layout.cpus_per_node), default=None))
+        for launch in measurements
+    )
 
 
 def _launch(launch: Measurement, undisturbed_s: float | None) -> Measurement:
@@ -52,6 +72,8 @@ def _quiet(worker: WorkerResult, layout: Layout, undisturbed_s: float | None) ->
         return worker
     slow_log = max(0.0, math.log(noise.reference_s / undisturbed_s)) if noise.reference_s and undisturbed_s else 0.0
     left_ratio = 1 - min(noise.others_ratio or 0.0, MOST_TAKEN_RATIO)
+    if left_ratio == 1 and not slow_log:
+        return worker
     speed = math.exp(-FELT_EXPONENT * slow_log)
     # Of a sample's time, the part that the CPUs had to do with (Amdahl's law); a worker whose CPU time is unknown is taken as busy.
     used = layout.cpus_per_task if worker.cpu_s_per_sample is None else rate.estimate * worker.cpu_s_per_sample
@@ -76,10 +98,6 @@ def slowed_log(launches: Sequence[Measurement]) -> float | None:
         if (noise := worker.noise) is not None and noise.others_ratio is not None
     ]
     return math.fsum(found) / len(found) if found else None
-
-
-# A worker that was left less says nothing of a quiet host.
-MOST_TAKEN_RATIO = 0.9
 
 
 def host_ratio(measured: Sequence[Measurement], quiet: Sequence[Measurement]) -> Estimate:

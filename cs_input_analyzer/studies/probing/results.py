@@ -77,7 +77,7 @@ class Results:
 
     def keep(self, launched: LaunchResult) -> None:
         """What a launch gave."""
-        self.measurements.append(launched.measurement)
+        self.measurements.append(capacity.with_known_loops(launched.measurement, self.host.quiet_loops))
         self.source_samples_per_s = self.source_samples_per_s or launched.source_samples_per_s
         self._saw_shard |= launched.pipeline is not None and launched.pipeline.is_sharded  # some functions shard only among several
         if self.pipeline is None:

@@ -1,0 +1,104 @@
+"""What earlier runs saw of a host: kept, forgotten, and never a reason to fail."""
+
+from __future__ import annotations
+
+import math
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import make_host, make_measurement, make_worker
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cs_input_analyzer.machines.history import FILE, RUNS, known_loops, remember
+from cs_input_analyzer.planning.capacity import at_quiet_level, with_known_loops
+from cs_input_analyzer.records import Measurement, Noise, QuietLoop
+
+
+def launched(layout: str, loop_s: float, undisturbed_s: float, rate: float = 1000.0) -> Measurement:
+    noise = Noise(
+        run_queue_wait_ratio=None,
+        steal_ratio=None,
+        others_ratio=0.0,
+        reference_s=loop_s,
+        undisturbed_s=undisturbed_s,
+        reference_ratio=undisturbed_s / loop_s,
+    )
+    return make_measurement(layout, noise=noise, workers=(make_worker(rate, noise=noise, cpu_s_per_sample=1 / rate),))
+
+
+def test_the_fastest_of_the_last_runs_is_known_by_the_cpus_in_use(tmp_path: Path) -> None:
+    host = make_host()
+    assert known_loops(host, tmp_path) == ()
+    remember(host, [launched("1x1x1", 2e-4, 1e-4), launched("1x1x2", 2e-4, 1.5e-4)], tmp_path)
+    remember(host, [launched("1x1x1", 2e-4, 1.2e-4), launched("1x2x1", 2e-4, 1.4e-4)], tmp_path)
+    assert known_loops(host, tmp_path) == (QuietLoop(1, 1e-4), QuietLoop(2, 1.4e-4))
+
+
+@pytest.mark.parametrize("other", [{"cpu_model": "another"}, {"python_version": "3.99.1"}, {"hostname": "b"}, {"cpus": 3}])
+def test_another_host_is_another_host(other: dict[str, Any], tmp_path: Path) -> None:
+    remember(make_host(), [launched("1x1x1", 2e-4, 1e-4)], tmp_path)
+    assert known_loops(replace(make_host(), **other), tmp_path) == ()
+
+
+def test_a_host_that_became_slower_for_good_is_believed_in_the_end(tmp_path: Path) -> None:
+    host = make_host()
+    remember(host, [launched("1x1x1", 1e-4, 1e-4)], tmp_path)
+    for _ in range(2 * RUNS):
+        here = replace(host, quiet_loops=known_loops(host, tmp_path))
+        remember(here, [with_known_loops(launched("1x1x1", 2e-4, 2e-4), here.quiet_loops)], tmp_path)
+    assert known_loops(host, tmp_path) == (QuietLoop(1, 2e-4),)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"a": [[{"cpus": 1}]]}', "\x00\xff", '{"a": 1}'])
+def test_a_damaged_file_counts_as_none_and_is_replaced(text: str, tmp_path: Path) -> None:
+    (tmp_path / FILE).write_text(text)
+    host = make_host()
+    assert known_loops(host, tmp_path) == ()
+    remember(host, [launched("1x1x1", 2e-4, 1e-4)], tmp_path)
+    assert known_loops(host, tmp_path) == (QuietLoop(1, 1e-4),)
+
+
+@given(loop_s=st.one_of(st.floats(max_value=0), st.just(math.nan), st.just(math.inf)))
+def test_no_number_that_is_none_is_kept(loop_s: float, tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("history")
+    remember(make_host(), [launched("1x1x1", 2e-4, loop_s)], folder)
+    assert known_loops(make_host(), folder) == ()
+
+
+def test_a_folder_that_cannot_be_written_is_told_to_the_caller(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError):  # noqa: PT011
+        remember(make_host(), [], tmp_path / "file")
+    assert known_loops(make_host(), tmp_path / "file") == ()
+
+
+def test_runs_that_end_at_once_leave_a_file_that_can_be_read(tmp_path: Path) -> None:
+    host = make_host()
+    threads = [
+        threading.Thread(target=remember, args=(host, [launched("1x1x1", 1.0, loop_s)], tmp_path)) for loop_s in (1e-4, 2e-4) * 8
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert known_loops(host, tmp_path)[0].cpu_s in (1e-4, 2e-4)
+    assert [path.name for path in tmp_path.iterdir()] == [FILE]
+
+
+def test_a_run_that_met_no_quiet_moment_is_held_against_those_of_before() -> None:
+    launch = launched("1x1x1", 2e-4, 2e-4)
+    compared = with_known_loops(launch, (QuietLoop(1, 1.5e-4), QuietLoop(2, 1.8e-4)))
+    assert compared.workers[0].noise is not None
+    assert compared.workers[0].noise.undisturbed_s == 1.5e-4
+    assert compared.noise is not None
+    assert compared.noise.reference_ratio == pytest.approx(0.75)
+    (quiet,) = at_quiet_level([compared])
+    assert quiet.samples_per_s is not None
+    assert quiet.samples_per_s.estimate > 1150
+    # What more CPUs in use do to each other is the pipeline's own: a lone worker's loop says nothing of it.
+    assert with_known_loops(launched("1x1x4", 2e-4, 2e-4), (QuietLoop(1, 1e-4),)) == launched("1x1x4", 2e-4, 2e-4)
+    assert with_known_loops(launch, ()) == launch
