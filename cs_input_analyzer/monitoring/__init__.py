@@ -29,7 +29,10 @@ another at work there writes into `monitor-2` below:
     `error` (at_s, step, kind): the iterator raised
   - `verdict` (at_s, step, verdict, why, wait_ratio{estimate, low, high}): each time that it changes
   - `end`, after each pass over the data and in the end; the last one counts: at_s, steps, samples, rate, global_rate, verdict, why,
-    wait_ratio, and `phases`, seconds by phase
+    wait_ratio, `phases`, seconds by phase, and dropped_lines, for which a slow or stalled file system left no room
+
+  Of a long run not every line is written: of each kind but `start`, `verdict`, `end` and `error` the first 131,072, then every
+  second one up to twice as many, every fourth up to four times as many, and so on.
 
 - `performance.json`: compile_time, est_samples_per_sec, programming_time, samples_per_sec, suspected_input_bottleneck,
   total_samples, total_time; null where not known. `suspected_input_bottleneck` is `Not Applicable`, or begins with `true` or
@@ -40,7 +43,7 @@ another at work there writes into `monitor-2` below:
 from __future__ import annotations
 
 from cs_input_analyzer.monitoring.input_monitor import InputMonitor
-from cs_input_analyzer.monitoring.summary import Summary
+from cs_input_analyzer.monitoring.monitor import Summary
 from cs_input_analyzer.monitoring.verdict import Verdict
 
 __all__ = ["InputMonitor", "Summary", "Verdict"]

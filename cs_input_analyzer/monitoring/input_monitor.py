@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from cs_input_analyzer.monitoring.counting import Count, contradiction, counter_for
 from cs_input_analyzer.monitoring.monitor import Monitor
 from cs_input_analyzer.monitoring.outputs import LOG
-from cs_input_analyzer.monitoring.settings import Options, Settings
+from cs_input_analyzer.monitoring.settings import Settings
 from cs_input_analyzer.monitoring.watch import Watch
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 Batch = TypeVar("Batch")
 
@@ -36,15 +33,15 @@ class InputMonitor(Monitor, Generic[Batch]):
     Args:
         iterable: what the loop iterates over; None where the loop fetches by itself, inside `with monitor.waiting():`.
         batch_size: samples in a full batch. Batches that have a size of their own (a `shape`) are counted; None: only those.
-        options: the fields of `settings.Settings`: log_dir, log_every, smoothing, device, console, tensorboard, analysis,
-            est_samples_per_sec, clock, environ.
+        options: log_dir, log_every, smoothing, device, console, tensorboard, analysis, est_samples_per_sec, clock, environ, as
+            `monitoring.settings.Settings` has them.
 
     Raises:
         UsageError: a number above makes no sense. Nothing else raises later on.
     """
 
-    def __init__(self, iterable: Iterable[Batch] | None = None, batch_size: int | None = None, **options: Unpack[Options]) -> None:
-        self._begin(Settings(source="iterator", batch_size=batch_size, **options))
+    def __init__(self, iterable: Iterable[Batch] | None = None, batch_size: int | None = None, **options: Any) -> None:
+        self._begin(Settings(source="iterator", batch_size=batch_size, **options), iterable, batch_size, **options)
         self._iterable = iterable
         self._counter = _Counter(batch_size)
         self._pass: _Pass[Batch] | None = None

@@ -10,20 +10,15 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import keras
 
 from cs_input_analyzer.errors import UsageError, typed
 from cs_input_analyzer.monitoring.alone import Alone, measure_alone
 from cs_input_analyzer.monitoring.monitor import Monitor
-from cs_input_analyzer.monitoring.settings import Options, Settings
-from cs_input_analyzer.monitoring.training_rate import Comparison, verdict_of
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
-MEASURE_S = 5.0
+from cs_input_analyzer.monitoring.settings import Settings
+from cs_input_analyzer.monitoring.training_rate import verdict_of
 
 
 class KerasInputMonitor(Monitor, keras.callbacks.Callback):  # type: ignore[misc]
@@ -51,21 +46,22 @@ class KerasInputMonitor(Monitor, keras.callbacks.Callback):  # type: ignore[misc
         dataset: Any = None,
         *,
         measure: Literal["after", "before"] = "after",
-        measure_s: float = MEASURE_S,
-        **options: Unpack[Options],
+        measure_s: float = 5.0,
+        **options: Any,
     ) -> None:
         keras.callbacks.Callback.__init__(self)
         if measure not in ("after", "before"):
             raise UsageError(f"measure={measure!r}: `after` the training or `before` it")
         if not 0 < typed("measure_s", measure_s, float) < math.inf:
             raise UsageError(f"measure_s {measure_s}: seconds, more than 0")
-        self._begin(Settings(source="keras", batch_size=batch_size, **options))
+        settings = Settings(source="keras", batch_size=batch_size, **options)
+        self._begin(settings, batch_size, dataset, measure=measure, measure_s=measure_s, **options)
         self._dataset = dataset
         self._when = measure
         self._measure_s = measure_s
+        self.input_alone: Alone | None = None  # what was measured of the dataset by itself
         missing = "no dataset was given to compare with" if dataset is None else "the dataset is read alone after training"
-        watch, self._compared = self._watch, Comparison(missing)
-        watch.judge = functools.partial(verdict_of, watch, self._compared)  # it may not hold `self`, which then would never go
+        self._compare(Alone(missing=missing))
         self._call: tuple[int, float] | None = None
         self._is_loaded = False
         self._began_s: float | None = None
@@ -108,11 +104,6 @@ class KerasInputMonitor(Monitor, keras.callbacks.Callback):  # type: ignore[misc
         if self._when == "after":
             self._measure()
         self._watch.finish()
-
-    @property
-    def input_alone(self) -> Alone | None:
-        """What was measured of the dataset by itself; None before that."""
-        return self._compared.alone
 
     # --- behind them ------------------------------------------------------------------------------------------------------------
 
@@ -159,7 +150,10 @@ class KerasInputMonitor(Monitor, keras.callbacks.Callback):  # type: ignore[misc
         if self._dataset is None:
             return
         try:
-            alone = measure_alone(self._dataset, self._watch.settings.batch_size or 1, max_s=self._measure_s)
+            self.input_alone = measure_alone(self._dataset, self._watch.settings.batch_size or 1, max_s=self._measure_s)
         except Exception as error:
-            alone = Alone(missing=f"measuring the dataset failed: {type(error).__name__}: {error}")
-        self._compared.alone = alone
+            self.input_alone = Alone(missing=f"measuring the dataset failed: {type(error).__name__}: {error}")
+        self._compare(self.input_alone)
+
+    def _compare(self, alone: Alone) -> None:
+        self._watch.judge = functools.partial(verdict_of, self._watch, alone)  # it may not hold `self`, which then would never go

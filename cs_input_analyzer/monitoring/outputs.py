@@ -1,6 +1,8 @@
 """What a monitored run leaves behind: TensorBoard events, `performance.json`, the steps, lines on the console.
 
-Nothing here may stop a training: an output that fails says so once, on the log, and is not tried again.
+One thread does all that touches the file system, from making the folder on, as any of it may stall for hours. The training puts
+blocks of lines on a queue of bounded length and counts the lines that found no room. An output that fails is said once on the log,
+and is not tried again.
 """
 
 from __future__ import annotations
@@ -11,9 +13,14 @@ import json
 import logging
 import math
 import os
-from collections.abc import Callable, Mapping
+import queue
+import socket
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from cs_input_analyzer.monitoring.rates import Rates
 from cs_input_analyzer.monitoring.task import TrainingTask
@@ -23,77 +30,98 @@ LOG = logging.getLogger("cs_input_analyzer.monitoring")
 STEPS = "steps.jsonl"
 PERFORMANCE = "performance.json"
 SCALARS = ("local_samples_per_sec", "avg_samples_per_sec", "input_wait_ratio")
-MOST_STEP_LINES = 2_000_000
-"""Some 200 MB of them; after that only what else happens is written."""
 MOST_FOLDERS = 1000
+MOST_QUEUED = 50_000
+"""Lines that wait for the file system, about 10 MB; what comes when so many wait is dropped."""
+ALL_WRITTEN_BITS = 17
+"""So many times (2^17) each kind of line is written; after twice as many every second one, then every fourth, and so on."""
+ALWAYS_WRITTEN = ("start", "verdict", "end", "error")
+MOST_BYTES = 1 << 30
+"""Of one file, whatever happens."""
+SETTLE_S, CLOSE_S = 1.0, 5.0
+"""How long the end of a pass, and of the run, wait for the file system."""
 
 _folders_in_use: set[Path] = set()
 
 
 def console_line(device: str, step: int, loss: float | None, rate_per_s: float | None, global_per_s: float | None) -> str:
     """`| Train Device=…, Step=…, Loss=…, Rate=… samples/sec, GlobalRate=… samples/sec`; what is not known is left out."""
-    parts = [f"Device={device}", f"Step={step}"]
-    if loss is not None:
-        parts.append(f"Loss={loss:.5f}")
-    parts += [
-        f"{name}={_rate(rate)} samples/sec"
-        for name, rate in (("Rate", rate_per_s), ("GlobalRate", global_per_s))
-        if rate is not None
-    ]
-    return f"| Train {', '.join(parts)}"
+    loss_text = "" if loss is None else f", Loss={loss:.5f}"
+    known = [(name, rate) for name, rate in (("Rate", rate_per_s), ("GlobalRate", global_per_s)) if rate is not None]
+    texts = [f", {name}={rate:{'.3g' if 0 < rate < 1 else '.2f'}} samples/sec" for name, rate in known]
+    return f"| Train Device={device}, Step={step}{loss_text}{''.join(texts)}"
 
 
-def _rate(per_s: float) -> str:
-    return f"{per_s:.3g}" if 0 < per_s < 1 else f"{per_s:.2f}"
-
-
-def performance(seen: Rates | None, verdict: Verdict, *, compile_s: float | None, expected_per_s: float | None) -> dict[str, Any]:
-    """The keys of `performance.json` as 1.x runs write them. Time and samples since the executable was loaded."""
-    samples, elapsed_s = (seen.samples, seen.elapsed_s) if seen is not None else (None, None)
-    return {
+def performance(seen: Rates | None, verdict: Verdict, *, compile_s: float | None, expected_per_s: float | None) -> str:
+    """`performance.json` with the keys that 1.x runs write. Time and samples since the executable was loaded."""
+    samples = seen.samples if seen is not None else None
+    content = {
         "compile_time": compile_s,
         "est_samples_per_sec": expected_per_s,
         "programming_time": None,
         "samples_per_sec": seen.global_per_s if seen is not None else None,
         "suspected_input_bottleneck": bottleneck_text(verdict),
         "total_samples": int(samples) if samples is not None and float(samples).is_integer() else samples,
-        "total_time": elapsed_s,
+        "total_time": seen.elapsed_s if seen is not None else None,
     }
+    return json.dumps(content, indent=4) + "\n"
 
 
 class Outputs:
-    """The files of one monitor in one folder; without a folder, none.
+    """The record of one monitor in one folder; without a folder, none.
 
-    A second monitor that is given the same folder, of this process or of another, writes into `monitor-2` in it, and so on.
+    A second monitor that is given the same folder, of this process or of another, writes into `monitor-2` in it, and so on. A
+    forked child of the process that made this writes nothing.
+
+    Attributes:
+        dropped: lines that found no room in the queue.
     """
 
     def __init__(self, log_dir: str | Path | None, task: TrainingTask, *, tensorboard: bool) -> None:
-        self.folder: Path | None = None
+        self.dropped = 0
         self._is_warned = False
         self._lines: list[str] = []
-        self._step_lines = 0
-        self._file: IO[str] | None = None
-        self._events: Any = None
-        self._owner_pid = os.getpid()
+        self._seen: Counter[str] = Counter()
+        # Put by the training and taken by the thread, each with its own count, so that neither ever waits for the other.
+        self._queue: queue.SimpleQueue[Callable[[_Files], object] | None] = queue.SimpleQueue()
+        self._put_lines = self._taken_lines = 0
+        self._owner_pid: int | None = os.getpid() if log_dir is not None else None
+        self._thread: threading.Thread | None = None
+        self._settled = threading.Event()
+        self._settled.set()
         if log_dir is not None:
-            self._try("its folder", lambda: self._open(Path(log_dir), task, tensorboard))
+            folder = Path(log_dir).expanduser().absolute()
+            folders = _folders(folder / task.name if task.workers > 1 else folder)
+            arguments = (next(folders), folders, tensorboard)
+            self._thread = threading.Thread(target=self._write_all, args=arguments, daemon=True, name="csia-monitor")
+            self._thread.start()
 
     def line(self, event: str, **fields: Any) -> None:
-        """One line of `steps.jsonl`, kept until the next `flush`. That of a step is formatted here, as there are so many."""
-        if self._file is None:
+        """One line of `steps.jsonl`, kept until the next `flush`."""
+        if not self._is_due(event):
             return
         if event != "step":
             fields = {key: _plain(value) for key, value in fields.items()}
             self._lines.append(json.dumps({"event": event, **fields}, default=str))
-        elif self._step_lines < MOST_STEP_LINES:
-            self._step_lines += 1
-            samples, wait_s = fields["samples"], fields["wait_s"]
-            held = "null" if samples is None else f"{samples:g}" if samples < 1e5 else repr(samples)
-            wait = "null" if wait_s is None else f"{wait_s:.7g}"
-            self._lines.append(
-                f'{{"event": "step", "step": {fields["step"]}, "steps": {fields["steps"]}, "at_s": {fields["at_s"]:.6f}, '
-                f'"samples": {held}, "wait_s": {wait}, "step_s": {fields["step_s"]:.7g}, "phase": "{fields["phase"]}"}}'
-            )
+            return
+        # There are so many of these that they are formatted here.
+        samples, wait_s = fields["samples"], fields["wait_s"]
+        held = "null" if samples is None else f"{samples:g}" if samples < 1e5 else repr(samples)
+        wait = "null" if wait_s is None else f"{wait_s:.7g}"
+        self._lines.append(
+            f'{{"event": "step", "step": {fields["step"]}, "steps": {fields["steps"]}, "at_s": {fields["at_s"]:.6f}, '
+            f'"samples": {held}, "wait_s": {wait}, "step_s": {fields["step_s"]:.7g}, "phase": "{fields["phase"]}"}}'
+        )
+
+    def scalars(self, step: int, values: Mapping[str, float | None]) -> None:
+        """To TensorBoard, those that are known."""
+        seen = {tag: value for tag, value in values.items() if value is not None and math.isfinite(value)}
+        if seen and self._is_due("scalars"):
+            at_s = time.time()
+            self._put(lambda files: files.add_scalars(step, at_s, seen), 1)
+
+    def performance(self, content: str) -> None:
+        self._put(lambda files: _replace(files.folder / PERFORMANCE, content), 1)
 
     @property
     def pending(self) -> int:
@@ -101,42 +129,29 @@ class Outputs:
         return len(self._lines)
 
     def flush(self) -> None:
-        if self._lines and self._file is not None and os.getpid() == self._owner_pid:
-            lines, self._lines = self._lines, []
-            self._try(STEPS, lambda: self._write(lines))
+        """Gives the lines to the thread."""
+        lines, self._lines = self._lines, []
+        if lines:
+            self._put(lambda files: files.add_lines(lines), len(lines))
 
-    def flush_all(self) -> None:
-        """`flush`, and TensorBoard's events too."""
+    def settle(self, longest_s: float = SETTLE_S) -> None:
+        """`flush`, and waits until all is written, but not for a file system that stalls."""
         self.flush()
-        if self._events is not None and os.getpid() == self._owner_pid:
-            self._try("TensorBoard events", self._events.flush)
-
-    def scalars(self, step: int, values: Mapping[str, float | None]) -> None:
-        """To TensorBoard, those that are known."""
-        seen = {tag: value for tag, value in values.items() if value is not None and math.isfinite(value)}
-        if self._events is not None and seen:
-            self._try("TensorBoard events", lambda: self._add(step, seen))
-
-    def performance(self, content: Mapping[str, Any]) -> None:
-        if self.folder is None or os.getpid() != self._owner_pid:
-            return
-        path = self.folder / PERFORMANCE
-        self._try(PERFORMANCE, lambda: _replace(path, json.dumps(content, indent=4, sort_keys=True) + "\n"))
+        if self._is_open() and self._settled.is_set():  # else it stalled the last time, and has not gone on since
+            done = self._settled = threading.Event()
+            self._put(lambda files: done.set(), 0)
+            done.wait(longest_s)
 
     def close(self) -> None:
-        """Writes what is left. A forked child of the process that opened them leaves the files to it."""
-        if os.getpid() != self._owner_pid:
-            self.folder, self._file, self._events = None, None, None
-            return
+        """Writes what is left. May be called by the garbage collector, in any thread."""
         self.flush()
-        if self._file is not None:
-            _unlock(self._file)
-        for close in (self._events, self._file):
-            if close is not None:
-                self._try("its files", close.close)
-        if self.folder is not None:
-            _folders_in_use.discard(self.folder)
-        self.folder, self._file, self._events = None, None, None
+        if self._is_open() and self._thread is not None:
+            self._queue.put(None)
+            if threading.current_thread() is not self._thread:
+                self._thread.join(CLOSE_S)
+                if self._thread.is_alive():
+                    self.warn("the input monitor leaves its record unfinished: the folder of the log takes nothing any more")
+        self._owner_pid = None
 
     def warn(self, message: str) -> None:
         """The one warning of this monitor; those after it are not shown."""
@@ -144,78 +159,131 @@ class Outputs:
             self._is_warned = True
             LOG.warning("%s", message)
 
-    def _open(self, log_dir: Path, task: TrainingTask, tensorboard: bool) -> None:
-        folder = log_dir.expanduser().absolute()
-        if task.workers > 1:
-            folder = folder / task.name
-        self.folder, self._file = _free_folder(folder)
-        _folders_in_use.add(self.folder)
-        # A run that goes on in the folder of an earlier one adds to its record; that one may have been killed within a line.
-        if self._file.tell() > 0:
-            self._file.write("\n")
-        if tensorboard:
-            import tensorflow as tf
+    def _is_open(self) -> bool:
+        return self._owner_pid is not None and self._owner_pid == os.getpid()
 
-            with tf.Graph().as_default():  # there this writer touches no device: a monitor must not be what initialises a GPU
-                self._events = tf.compat.v1.summary.FileWriter(str(self.folder))
+    def _is_due(self, event: str) -> bool:
+        """Whether this one of its kind is written: there are fewer, the longer a run goes on."""
+        if not self._is_open():
+            return False
+        self._seen[event] += 1
+        seen = self._seen[event]
+        return event in ALWAYS_WRITTEN or seen % (1 << max(0, seen.bit_length() - 1 - ALL_WRITTEN_BITS)) == 0
 
-    def _add(self, step: int, values: Mapping[str, float]) -> None:
-        import tensorflow as tf
+    def _put(self, write: Callable[[_Files], object], lines: int) -> None:
+        if not self._is_open():
+            return
+        if self._put_lines - self._taken_lines + lines > MOST_QUEUED:
+            self.dropped += lines
+            self.warn("the input monitor drops lines of its record, training goes on: the folder of the log is too slow for it")
+            return
+        self._put_lines += lines
 
-        entries = [tf.compat.v1.Summary.Value(tag=tag, simple_value=value) for tag, value in values.items()]
-        self._events.add_summary(tf.compat.v1.Summary(value=entries), step)
+        def counted(files: _Files) -> None:
+            try:
+                write(files)
+            finally:
+                self._taken_lines += lines
 
-    def _write(self, lines: list[str]) -> None:
-        assert self._file is not None
-        self._file.write("\n".join(lines) + "\n")
-        self._file.flush()
+        self._queue.put(counted)
 
-    def _try(self, what: str, action: Callable[[], object]) -> None:
+    def _write_all(self, folder: Path, others: Iterator[Path], tensorboard: bool) -> None:
+        """The thread."""
+        files: _Files | None = None
         try:
-            action()
+            files = _Files(folder, others, tensorboard)
+            while (write := self._queue.get()) is not None:
+                write(files)
         except Exception as error:  # a full disk, a folder that is a file, a library that cannot be loaded
-            self._file = self._events = None
-            if self.folder is not None:
-                _folders_in_use.discard(self.folder)
-            self.folder = None
-            self.warn(f"the input monitor cannot write {what}, training goes on without: {type(error).__name__}: {error}")
+            self._owner_pid = None
+            self._settled.set()
+            self.warn(f"the input monitor cannot write its record, training goes on without: {type(error).__name__}: {error}")
+        finally:
+            if files is not None:
+                files.close()
+            else:
+                _folders_in_use.discard(folder)
 
 
-def _free_folder(folder: Path) -> tuple[Path, IO[str]]:
-    """The folder itself, or the first `monitor-N` in it that no other monitor writes into; and its journal, opened and locked."""
-    for taken in range(1, MOST_FOLDERS + 1):
-        chosen = folder if taken == 1 else folder / f"monitor-{taken}"
-        if chosen in _folders_in_use:
-            continue
-        chosen.mkdir(parents=True, exist_ok=True)
-        file = open(chosen / STEPS, "a", encoding="utf-8")  # noqa: SIM115 - lives as long as the monitor
-        if _is_ours(file):
-            return chosen, file
-        file.close()
+class _Files:
+    """The files of one monitor; only the thread has them.
+
+    They are not buffered: Python would wait for a buffer's lock when it ends, and the thread may hold that for ever.
+    """
+
+    def __init__(self, folder: Path, others: Iterator[Path], tensorboard: bool) -> None:
+        while (steps := _opened(folder)) is None:
+            _folders_in_use.discard(folder)
+            folder = next(others)
+        self.folder, self._steps, self._tensorboard = folder, steps, tensorboard
+        self._events: Any = None
+        # A run that goes on in the folder of an earlier one adds to its record; that one may have been killed within a line.
+        self._bytes = os.fstat(self._steps).st_size
+        if self._bytes:
+            os.write(self._steps, b"\n")
+
+    def add_lines(self, lines: list[str]) -> None:
+        text = memoryview(("\n".join(lines) + "\n").encode())
+        if self._bytes > MOST_BYTES:
+            return
+        self._bytes += len(text)
+        while len(text):  # a disk that is nearly full takes a part
+            text = text[os.write(self._steps, text) :]
+
+    def add_scalars(self, step: int, at_s: float, values: Mapping[str, float]) -> None:
+        if not self._tensorboard:
+            return
+        from tensorboard.compat.proto import event_pb2, summary_pb2  # type: ignore[import-untyped]
+        from tensorboard.summary.writer.record_writer import RecordWriter  # type: ignore[import-untyped]
+
+        if self._events is None:
+            name = f"events.out.tfevents.{int(at_s):010d}.{socket.gethostname()}.{os.getpid()}"
+            self._events = RecordWriter((self.folder / name).open("ab", buffering=0))
+            self._events.write(event_pb2.Event(wall_time=at_s, file_version="brain.Event:2").SerializeToString())
+        summary = summary_pb2.Summary(value=[{"tag": tag, "simple_value": value} for tag, value in values.items()])
+        self._events.write(event_pb2.Event(wall_time=at_s, step=step, summary=summary).SerializeToString())
+
+    def close(self) -> None:
+        # Closing alone would not unlock: processes that were forked meanwhile hold the file as well.
+        with contextlib.suppress(OSError):
+            fcntl.flock(self._steps, fcntl.LOCK_UN)
+        with contextlib.suppress(OSError):
+            os.close(self._steps)
+            if self._events is not None:
+                self._events.close()
+        _folders_in_use.discard(self.folder)
+
+
+def _folders(folder: Path) -> Iterator[Path]:
+    """The folder itself, `monitor-2` in it, and so on: each that no other monitor of this process has, and from now on this one."""
+    for number in range(1, MOST_FOLDERS + 1):
+        chosen = folder if number == 1 else folder / f"monitor-{number}"
+        if chosen not in _folders_in_use:
+            _folders_in_use.add(chosen)
+            yield chosen
     raise OSError(f"{MOST_FOLDERS} monitors write there already")
 
 
-def _is_ours(file: IO[str]) -> bool:
-    """Whether no other process writes there: ranks of a launch that we do not know, say, each of which takes itself for alone."""
+def _opened(folder: Path) -> int | None:
+    """The journal in the folder, locked; None where another process writes there: a rank of a launch that we do not know, say."""
+    folder.mkdir(parents=True, exist_ok=True)
+    file = os.open(folder / STEPS, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        return False
+        os.close(file)
+        return None
     except OSError:  # file systems of a network that lock nothing: then it is not known, and mostly nobody does
-        return True
-    return True
-
-
-def _unlock(file: IO[str]) -> None:
-    """Closing alone would not: processes that were forked meanwhile hold the file as well."""
-    with contextlib.suppress(OSError):
-        fcntl.flock(file, fcntl.LOCK_UN)
+        pass
+    return file
 
 
 def _replace(path: Path, text: str) -> None:
-    """Whole or not at all: another process may read it while training goes on."""
+    """Whole or not at all, as another process may read it meanwhile; through no link that somebody has laid there."""
     new = path.with_name(f".{path.name}.{os.getpid()}")
-    new.write_text(text, encoding="utf-8")
+    new.unlink(missing_ok=True)
+    with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666), "wb", buffering=0) as file:
+        file.write(text.encode())
     os.replace(new, path)
 
 

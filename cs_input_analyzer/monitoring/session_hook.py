@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
 from cs_input_analyzer.monitoring.monitor import Monitor
-from cs_input_analyzer.monitoring.settings import Options, Settings
-from cs_input_analyzer.monitoring.training_rate import Comparison, verdict_of
+from cs_input_analyzer.monitoring.settings import Settings
+from cs_input_analyzer.monitoring.verdict import Verdict
 
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
-DEPRECATED = (
-    "InputMonitorHook goes with the next release, as Estimators left TensorFlow: it still shows rates, and gives no verdict any "
-    "more; use csia.InputMonitor(dataset) around a training loop, or csia.KerasInputMonitor with model.fit"
+DEPRECATED = Verdict(
+    name="unknown",
+    why="InputMonitorHook goes with the next release, as Estimators left TensorFlow: it still shows rates, and gives no verdict "
+    "any more; use csia.InputMonitor(dataset) around a training loop, or csia.KerasInputMonitor with model.fit",
 )
 
 
@@ -27,12 +25,12 @@ class InputMonitorHook(Monitor, tf.compat.v1.train.SessionRunHook):  # type: ign
     input_alone = None
 
     def __init__(
-        self, batch_size: int, input_fn: Callable[[], Any] | None = None, *, measure_s: float = 5.0, **options: Unpack[Options]
+        self, batch_size: int, input_fn: Callable[[], Any] | None = None, *, measure_s: float = 5.0, **options: Any
     ) -> None:
-        warnings.warn(DEPRECATED, DeprecationWarning, stacklevel=2)
-        self._begin(Settings(source="session", batch_size=batch_size, **options))
-        watch, self._batch_size, self._step = self._watch, batch_size, 0
-        watch.judge = lambda: verdict_of(watch, Comparison(DEPRECATED))
+        warnings.warn(DEPRECATED.why, DeprecationWarning, stacklevel=2)
+        self._begin(Settings(source="session", batch_size=batch_size, **options), batch_size, input_fn, **options)
+        self._watch.judge = lambda: DEPRECATED
+        self._batch_size, self._step = batch_size, 0
 
     def begin(self) -> None:
         self._global_step = tf.compat.v1.train.get_or_create_global_step()

@@ -3,39 +3,15 @@
 from __future__ import annotations
 
 import math
-import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import Any, Literal
 
 from cs_input_analyzer.errors import UsageError, typed
 from cs_input_analyzer.monitoring.outputs import print_line
 from cs_input_analyzer.monitoring.rates import SMOOTHING
-
-if TYPE_CHECKING:
-    from cs_input_analyzer.records import Analysis
-
-Clock = Callable[[], float]
-Console = Callable[[str], object]
-
-LOG_EVERY = 100
-
-
-class Options(TypedDict, total=False):
-    """The keyword arguments that all monitors take; `Settings` has their meaning and defaults."""
-
-    log_dir: str | Path | None
-    log_every: int
-    smoothing: float
-    device: str | None
-    console: Console | None
-    tensorboard: bool
-    analysis: str | Path | Analysis | None
-    est_samples_per_sec: float | None
-    clock: Clock
-    environ: Mapping[str, str] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,14 +39,14 @@ class Settings:
     source: Literal["iterator", "keras", "session"]
     batch_size: int | None = None
     log_dir: str | Path | None = None
-    log_every: int = LOG_EVERY
+    log_every: int = 100
     smoothing: float = SMOOTHING
     device: str | None = None
-    console: Console | None = print_line
+    console: Callable[[str], object] | None = print_line
     tensorboard: bool = True
     analysis: Any = None
     est_samples_per_sec: float | None = None
-    clock: Clock = time.perf_counter
+    clock: Callable[[], float] = time.perf_counter
     environ: Mapping[str, str] | None = None
 
     def __post_init__(self) -> None:
@@ -87,12 +63,3 @@ class Settings:
             raise UsageError(f"smoothing {self.smoothing}: 0 or more and below 1 (0.4 is usual)")
         if self.log_every < 0:
             raise UsageError(f"log_every {self.log_every}: a number of steps, or 0 for never")
-
-
-def visible_device() -> str:
-    """`GPU` where this process has TensorFlow and that sees one; asks without initialising any device."""
-    tensorflow = sys.modules.get("tensorflow")
-    try:
-        return "GPU" if tensorflow is not None and tensorflow.config.list_physical_devices("GPU") else "CPU"
-    except Exception:
-        return "CPU"

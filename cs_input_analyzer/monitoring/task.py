@@ -39,7 +39,7 @@ def _from_tf_config(text: str) -> TrainingTask | None:
         cluster, task = config["cluster"], config["task"]
         counts = [(kind, len(cluster[kind])) for kind in TRAINING_TASKS if kind in cluster]
         kind, index = str(task["type"]), int(task["index"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):  # also for an index of Infinity
         return None
     before = 0
     for name, count in counts:

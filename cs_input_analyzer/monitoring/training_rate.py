@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import multimode
 from typing import TYPE_CHECKING
 
@@ -18,14 +17,6 @@ if TYPE_CHECKING:
     from cs_input_analyzer.monitoring.watch import Watch
 
 FEWEST_CALLS = 8
-
-
-@dataclass(slots=True)
-class Comparison:
-    """What a run whose waits are out of sight is compared with: its input alone; while there is none, `missing` says why."""
-
-    missing: str
-    alone: Alone | None = None
 
 
 def training_rate(calls: Sequence[tuple[float, int]], batch_size: int) -> Estimate | None:
@@ -45,10 +36,7 @@ def training_rate(calls: Sequence[tuple[float, int]], batch_size: int) -> Estima
     return None if window is None or window.gap_s.estimate <= 0 else rate_of(window.gap_s, float(batch_size))
 
 
-def verdict_of(watch: Watch, compared: Comparison) -> Verdict:
-    """The verdict on a run whose waits are out of sight."""
+def verdict_of(watch: Watch, alone: Alone) -> Verdict:
+    """The verdict on a run whose waits are out of sight, by the rate of its input alone."""
     rate = training_rate(tuple(watch.accounting.calls), watch.settings.batch_size or 1) if watch.steps else None
-    alone = compared.alone
-    if alone is None:
-        return by_rates(rate, None, is_overlapped=None, missing=compared.missing)
     return by_rates(rate, alone.samples_per_s, is_overlapped=alone.is_overlapped, missing=alone.missing)

@@ -48,6 +48,10 @@ class Verdict:
     wait_ratio: Estimate | None = None
     evidence: Mapping[str, Scalar] = field(default_factory=dict)
 
+    def text(self, advice: str = "") -> str:
+        """In one line, and the advice where there is any."""
+        return "\n".join(part for part in (f"{self.name.replace('_', '-')}: {self.why}", advice) if part)
+
 
 def by_wait(share: Estimate | None, *, steps: int) -> Verdict:
     """The verdict on a wait share over `steps` steps.

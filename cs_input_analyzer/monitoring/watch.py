@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import os
 import socket
+import sys
 import time
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -18,8 +19,7 @@ import cs_input_analyzer
 from cs_input_analyzer.monitoring import advice, rates
 from cs_input_analyzer.monitoring.accounting import Event, RunAccounting, Took
 from cs_input_analyzer.monitoring.outputs import SCALARS, Outputs, console_line, performance
-from cs_input_analyzer.monitoring.settings import Settings, visible_device
-from cs_input_analyzer.monitoring.summary import Summary, verdict_text
+from cs_input_analyzer.monitoring.settings import Settings
 from cs_input_analyzer.monitoring.task import training_task
 from cs_input_analyzer.monitoring.verdict import Verdict, by_wait
 
@@ -57,7 +57,7 @@ class Watch:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.clock = settings.clock
-        self.device = settings.device or visible_device()
+        self.device = settings.device or _visible_device()
         self.is_watching = True
         self.task = training_task(os.environ if settings.environ is None else settings.environ)
         self.outputs = Outputs(settings.log_dir, self.task, tensorboard=settings.tensorboard)
@@ -79,40 +79,45 @@ class Watch:
         self._next_log = settings.log_every
         self._written: tuple[int, Verdict] | None = None
         self._over: tuple[float | None, float] = (0.0, self.began_s)
-        self._write_start()
+        self.outputs.line(
+            "start",
+            format=FORMAT,
+            tool=f"cs_input_analyzer {cs_input_analyzer.__version__}",
+            worker=self.task.name,
+            rank=self.task.rank,
+            workers=self.task.workers,
+            host=socket.gethostname(),
+            time_unix_s=time.time(),
+            source=settings.source,
+            batch_size=settings.batch_size,
+            device=self.device,
+            smoothing=settings.smoothing,
+        )
 
     # --- during a step ------------------------------------------------------------------------------------------------------
 
+    @_never_raises
     def took(self, asked_s: float, got_s: float | None, samples: float | None, count: int = 1) -> None:
         """`count` steps begin: their input was asked for, and there (None: out of sight), at these times."""
-        if not self.is_watching:
-            return
-        try:
-            if self._rates is None:
-                self._rates = rates.started(asked_s, smoothing=self.settings.smoothing)
-            self._over = (self.samples, asked_s)
-            if 0 < self._next_log <= self.steps:
-                self._next_log = self.steps + self.settings.log_every
-                self._log(self.steps, None, asked_s)
-            self._entries.append(Took(asked_s, got_s, samples, count, self._opens_pass))
-            self._opens_pass = False
-            self.steps += count
-            self.samples = None if self.samples is None or samples is None else self.samples + samples
-            if len(self._entries) >= CHUNK:
-                self._digest()
-        except Exception as error:
-            self.give_up(error)
+        if self._rates is None:
+            self._rates = rates.started(asked_s, smoothing=self.settings.smoothing)
+        self._over = (self.samples, asked_s)
+        if 0 < self._next_log <= self.steps:
+            self._next_log = self.steps + self.settings.log_every
+            self._log(self.steps, None, asked_s)
+        self._entries.append(Took(asked_s, got_s, samples, count, self._opens_pass))
+        self._opens_pass = False
+        self.steps += count
+        self.samples = None if self.samples is None or samples is None else self.samples + samples
+        if len(self._entries) >= CHUNK:
+            self._digest()
 
-    def sync(self, at_s: float | None = None) -> None:
+    @_never_raises
+    def sync(self) -> None:
         """The user's code has waited for the accelerator: it is idle now."""
-        if not self.is_watching:
-            return
-        try:
-            self._entries.append(Event("sync", self.clock() if at_s is None else at_s))
-            if len(self._entries) >= CHUNK:
-                self._digest()
-        except Exception as error:
-            self.give_up(error)
+        self._entries.append(Event("sync", self.clock()))
+        if len(self._entries) >= CHUNK:
+            self._digest()
 
     def now(self) -> float:
         """The clock; one that fails ends the watching."""
@@ -183,6 +188,11 @@ class Watch:
         """Brings everything on disk up to date. May be called again."""
         self._write_all()
 
+    @_never_raises
+    def bring_up_to_date(self) -> None:
+        self._digest()
+        self._judge()
+
     def close(self) -> None:
         """`finish`, and the files closed."""
         if self.steps:
@@ -190,19 +200,9 @@ class Watch:
         self.is_watching = False
         self.outputs.close()
 
-    def summary(self) -> Summary:
-        """What was seen so far."""
-        self._up_to_date()
-        seen = self.seen
-        return Summary(
-            steps=self.steps,
-            samples=self.samples,
-            rate_per_s=seen.rate_per_s if seen else None,
-            global_per_s=seen.global_per_s if seen else None,
-            verdict=self.verdict,
-            advice=self.advice,
-            phases_s=dict(self.accounting.phases_s),
-        )
+    def give_up(self, error: Exception) -> None:
+        self.is_watching = False
+        self.outputs.warn(f"the input monitor stopped, training goes on: {type(error).__name__}: {error}")
 
     @property
     def seen(self) -> rates.Rates | None:
@@ -211,10 +211,6 @@ class Watch:
         if self._rates is None or samples is None:
             return None
         return rates.sampled(self._rates, samples, at_s)
-
-    def give_up(self, error: Exception) -> None:
-        self.is_watching = False
-        self.outputs.warn(f"the input monitor stopped, training goes on: {type(error).__name__}: {error}")
 
     # --- for many steps at once ---------------------------------------------------------------------------------------------
 
@@ -226,11 +222,6 @@ class Watch:
             self._judge()
         if self.outputs.pending >= FLUSH_LINES:
             self.outputs.flush()
-
-    @_never_raises
-    def _up_to_date(self) -> None:
-        self._digest()
-        self._judge()
 
     def _by_wait(self) -> Verdict:
         return by_wait(self.accounting.wait_share(), steps=self.accounting.counted_steps() or self.steps)
@@ -244,7 +235,7 @@ class Watch:
             self.advice = advice.of_run(self._saved, rate, self.verdict.wait_ratio, self.task.workers)
         self.outputs.line("verdict", at_s=self._since(self.clock()), step=self.steps, **self._verdict_fields())
         if "input_bound" in (before.name, self.verdict.name):
-            self._print(verdict_text(self.verdict, self.advice))
+            self._print(self.verdict.text(self.advice))
 
     def _log(self, step: int, loss: float | None, now_s: float) -> None:
         self._digest()
@@ -283,26 +274,11 @@ class Watch:
                 global_rate=seen.global_per_s if seen else None,
                 **self._verdict_fields(),
                 phases={phase: round(seconds, 6) for phase, seconds in self.accounting.phases_s.items()},
+                dropped_lines=self.outputs.dropped,
             )
             expected_per_s = self.settings.est_samples_per_sec or advice.expected_per_s(self._saved)
             self.outputs.performance(performance(seen, self.verdict, compile_s=self.compile_s, expected_per_s=expected_per_s))
-        self.outputs.flush_all()
-
-    def _write_start(self) -> None:
-        self.outputs.line(
-            "start",
-            format=FORMAT,
-            tool=f"cs_input_analyzer {cs_input_analyzer.__version__}",
-            worker=self.task.name,
-            rank=self.task.rank,
-            workers=self.task.workers,
-            host=socket.gethostname(),
-            time_unix_s=time.time(),
-            source=self.settings.source,
-            batch_size=self.settings.batch_size,
-            device=self.device,
-            smoothing=self.settings.smoothing,
-        )
+        self.outputs.settle()
 
     def _verdict_fields(self) -> dict[str, Any]:
         share = self.verdict.wait_ratio
@@ -311,6 +287,15 @@ class Watch:
 
     def _since(self, at_s: float) -> float:
         return round(at_s - self.began_s, 6)
+
+
+def _visible_device() -> str:
+    """`GPU` where this process has TensorFlow and that sees one; asks without initialising any device."""
+    tensorflow = sys.modules.get("tensorflow")
+    try:
+        return "GPU" if tensorflow is not None and tensorflow.config.list_physical_devices("GPU") else "CPU"
+    except Exception:
+        return "CPU"
 
 
 def _number(loss: Any) -> float | None:

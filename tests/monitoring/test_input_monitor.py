@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cs_input_analyzer as csia
-from cs_input_analyzer.monitoring.outputs import STEPS, Outputs
+from cs_input_analyzer.monitoring.outputs import STEPS
 from tests.monitoring.loops import Batch, FakeClock, Loop
 from wafer_model.performance_json import read_performance_json
 
@@ -428,14 +428,14 @@ def test_a_console_that_fails_is_warned_of_once(caplog: pytest.LogCaptureFixture
 
 @pytest.mark.parametrize(("tensorboard", "is_full"), [(False, False), (True, False), (False, True)])
 def test_a_folder_that_cannot_be_written_is_warned_of_once(
-    tensorboard: bool, is_full: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tensorboard: bool, is_full: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     loop = loop_of(batches=50)
     with caplog.at_level(logging.WARNING):
         monitor = monitor_of(loop, log_dir=tmp_path / ("logs" if is_full else "file/logs"), tensorboard=tensorboard)
         if is_full:
-            monitor._watch.outputs._write = broken  # type: ignore[method-assign]
+            monkeypatch.setattr(os, "write", broken)
         train(loop, monitor, log_every=1)
         monitor.close()
     assert loop.given == 50
@@ -495,6 +495,7 @@ def test_a_folder_that_vanishes_does_not_matter(tmp_path: Path) -> None:
     loop, folder = loop_of(batches=30), tmp_path / "logs"
     monitor = monitor_of(loop, log_dir=folder)
     next(iter(monitor))
+    monitor._watch.outputs.settle()
     (folder / STEPS).unlink()
     folder.rmdir()
     train(loop, monitor)
@@ -605,13 +606,10 @@ def test_a_forked_child_leaves_the_files_alone(tmp_path: Path) -> None:
 
 
 def test_the_folder_is_free_again_after_closing(tmp_path: Path) -> None:
-    from cs_input_analyzer.monitoring.task import TrainingTask
-
-    first = Outputs(tmp_path, TrainingTask(), tensorboard=False)
-    second = Outputs(tmp_path, TrainingTask(), tensorboard=False)
-    assert second.folder == tmp_path / "monitor-2"
+    first, second = monitor_of(loop_of(), log_dir=tmp_path), monitor_of(loop_of(), log_dir=tmp_path)
     first.close()
-    third = Outputs(tmp_path, TrainingTask(), tensorboard=False)
-    assert third.folder == tmp_path
-    for outputs in (second, third):
-        outputs.close()
+    third = monitor_of(loop_of(), log_dir=tmp_path)
+    for monitor in (second, third):
+        monitor.close()
+    assert len(events(tmp_path, "start")) == 2
+    assert len(events(tmp_path / "monitor-2", "start")) == 1

@@ -80,6 +80,8 @@ def test_a_process_finds_its_task(environ: dict[str, str], expected: TrainingTas
         {"TF_CONFIG": "not json"},
         {"TF_CONFIG": "[1]"},
         {"TF_CONFIG": "null"},
+        {"TF_CONFIG": '{"cluster": {"worker": ["a", "b"]}, "task": {"type": "worker", "index": Infinity}}'},
+        {"TF_CONFIG": "[" * 100_000},
         tf_config("evaluator", 0, chief=1, worker=6),
         tf_config("worker", 9, worker=2),
         tf_config("worker", "x", worker=2),

@@ -1,0 +1,189 @@
+"""The record of a monitor on file systems that stall or are full, in forked and copied processes, and over a week."""
+
+from __future__ import annotations
+
+import copy
+import json
+import logging
+import os
+import pickle
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+import cs_input_analyzer as csia
+from cs_input_analyzer.monitoring import outputs
+from cs_input_analyzer.monitoring.outputs import STEPS, Outputs
+from cs_input_analyzer.monitoring.task import TrainingTask
+from tests.monitoring.loops import Batch, FakeClock
+
+DAY_S = 86_400
+
+
+@pytest.fixture
+def stalled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder whose journal is a pipe that nobody reads: opening it for writing waits until somebody does."""
+    monkeypatch.setattr(outputs, "SETTLE_S", 0.2)
+    monkeypatch.setattr(outputs, "CLOSE_S", 0.2)
+    os.mkfifo(tmp_path / STEPS)
+    yield tmp_path
+    threads = [thread for thread in threading.enumerate() if thread.name == "csia-monitor"]
+    with open(os.open(tmp_path / STEPS, os.O_RDONLY | os.O_NONBLOCK), "rb") as reader:
+        until_s = time.monotonic() + 10
+        while any(thread.is_alive() for thread in threads) and time.monotonic() < until_s:
+            reader.read()
+            time.sleep(0.01)
+
+
+def watched(steps: int, folder: Path, **options: Any) -> csia.InputMonitor[Batch]:
+    settings: dict[str, Any] = {"console": None, "environ": {}, "tensorboard": False} | options
+    return csia.InputMonitor([Batch()] * steps, 8, log_dir=folder, **settings)
+
+
+def test_a_file_system_that_stalls_stops_no_training(stalled: Path, caplog: pytest.LogCaptureFixture) -> None:
+    began_s = time.monotonic()
+    with caplog.at_level(logging.WARNING):
+        monitor = watched(2 * outputs.MOST_QUEUED, stalled)
+        for _ in range(3):  # the end of a pass waits for it once
+            assert sum(1 for _ in monitor) == 2 * outputs.MOST_QUEUED
+        monitor.close()
+    assert time.monotonic() - began_s < 60
+    assert monitor.summary().steps == 6 * outputs.MOST_QUEUED
+    assert monitor._watch.outputs.dropped > 0
+    assert [record.message.partition(",")[0] for record in caplog.records] == ["the input monitor drops lines of its record"]
+
+
+def test_what_waits_for_a_file_system_is_bounded_and_what_was_dropped_is_said(stalled: Path) -> None:
+    record = Outputs(stalled, TrainingTask(), tensorboard=False)
+    for _ in range(200):
+        for _ in range(1000):
+            record.line("log", step=1)
+        record.flush()
+    assert record.dropped == 200_000 - outputs.MOST_QUEUED - record.pending
+    with open(stalled / STEPS, "rb") as reader:  # it goes on: what had waited is written, and new lines have room again
+        lines = 0
+        while lines < outputs.MOST_QUEUED:
+            lines += reader.read1(1 << 20).count(b"\n")
+        assert lines == outputs.MOST_QUEUED
+        record.line("end", dropped_lines=record.dropped)
+        record.close()
+        assert json.loads(reader.read()) == {"event": "end", "dropped_lines": record.dropped}
+
+
+def test_a_stalled_file_system_holds_up_the_end_for_a_bounded_time(stalled: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        monitor = watched(10, stalled)
+        assert len(list(monitor)) == 10
+        began_s = time.monotonic()
+        monitor.close()
+    assert time.monotonic() - began_s < 2
+    assert "unfinished" in caplog.text
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
+@pytest.mark.parametrize("tensorboard", [False, True])
+def test_a_full_file_system_stops_no_training(tensorboard: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(tmp_path)], capture_output=True, check=False)
+    if mounted.returncode:
+        pytest.skip("no tmpfs can be mounted here")
+    try:
+        with caplog.at_level(logging.WARNING):
+            monitor = watched(5000, tmp_path, tensorboard=tensorboard, log_every=10)
+            assert len(list(monitor)) == 5000
+            monitor.close()
+        assert [record.message.partition(":")[0] for record in caplog.records] == [
+            "the input monitor cannot write its record, training goes on without"
+        ]
+        first = (tmp_path / STEPS).read_text(encoding="utf-8").splitlines()[0]
+        assert json.loads(first)["event"] == "start"
+        assert (tmp_path / STEPS).stat().st_size <= 65_536
+    finally:
+        subprocess.run(["umount", "-l", str(tmp_path)], check=True)
+
+
+def test_a_forked_child_keeps_no_lines_of_a_record_that_it_does_not_write(tmp_path: Path) -> None:
+    monitor = watched(3000, tmp_path)
+    assert len(list(monitor)) == 3000
+    before = (tmp_path / STEPS).read_bytes()
+    child = os.fork()
+    if child == 0:
+        is_right = len(list(monitor)) == 3000 and monitor._watch.outputs.pending == 0
+        monitor.close()
+        os._exit(0 if is_right else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert (tmp_path / STEPS).read_bytes() == before
+    monitor.close()
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda monitor: pickle.loads(pickle.dumps(monitor))])
+def test_a_copy_watches_anew_with_a_record_of_its_own(copied: Any, tmp_path: Path) -> None:
+    monitor = csia.InputMonitor([1, 2, 3], 8, console=None, environ={}, tensorboard=False, log_dir=tmp_path)
+    assert list(monitor) == [1, 2, 3]
+    other = copied(monitor)
+    assert (other.summary().steps, list(other), other.summary().steps) == (0, [1, 2, 3], 3)
+    other.close()
+    monitor.close()
+    for folder in (tmp_path, tmp_path / "monitor-2"):
+        assert sum('"start"' in line for line in (folder / STEPS).read_text(encoding="utf-8").splitlines()) == 1
+
+
+def test_no_link_that_somebody_has_laid_is_followed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    folder, victim = tmp_path / "logs", tmp_path / "victim"
+    folder.mkdir()
+    victim.write_text("mine", encoding="utf-8")
+    (folder / f".performance.json.{os.getpid()}").symlink_to(victim)
+    with watched(5, folder) as monitor:
+        assert len(list(monitor)) == 5
+    assert json.loads((folder / "performance.json").read_text(encoding="utf-8"))["total_samples"] is not None
+    (folder / STEPS).unlink()
+    (folder / STEPS).symlink_to(victim)
+    with watched(5, folder) as monitor:
+        assert len(list(monitor)) == 5
+    assert victim.read_text(encoding="utf-8") == "mine"
+    assert "cannot write its record" in caplog.text
+
+
+def test_each_kind_of_line_becomes_rarer_as_a_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outputs, "ALL_WRITTEN_BITS", 3)
+    record = Outputs(tmp_path, TrainingTask(), tensorboard=False)
+    for number in range(1, 65):
+        record.line("log", number=number)
+        record.line("end", number=number)
+    record.close()
+    lines = [json.loads(line) for line in (tmp_path / STEPS).read_text(encoding="utf-8").splitlines()]
+    numbers = [line["number"] for line in lines if line["event"] == "log"]
+    assert numbers == [*range(1, 17), *range(18, 33, 2), *range(36, 65, 4)]
+    assert len(lines) == len(numbers) + 64
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_a_week_of_training_keeps_memory_and_files_bounded(tmp_path: Path) -> None:
+    """Ten steps and a synchronised log a second, with a checkpoint every hour, on an invented clock."""
+    clock, process = FakeClock(), psutil.Process()
+    monitor = csia.InputMonitor(batch_size=8, clock=clock, console=None, environ={}, log_dir=tmp_path)
+    day_bytes: list[tuple[int, int]] = []
+    for _ in range(7):
+        for second in range(DAY_S):
+            for _ in range(10):
+                with monitor.waiting():
+                    clock.sleep(0.02)
+                clock.sleep(0.08)
+            monitor.log(loss=1.0)
+            if second % 3600 == 0:
+                with monitor.checkpoint():
+                    clock.sleep(5.0)
+        monitor._watch.outputs.settle(60.0)
+        files_bytes = sum(path.stat().st_size for path in tmp_path.iterdir())
+        day_bytes.append((process.memory_info().rss, files_bytes))
+    monitor.close()
+    assert monitor.summary().steps == 7 * DAY_S * 10
+    assert monitor.verdict.name == "input_bound"
+    assert day_bytes[-1][0] < day_bytes[0][0] + 64 * 2**20, day_bytes
+    assert day_bytes[-1][1] < 300e6, day_bytes
