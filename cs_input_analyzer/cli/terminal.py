@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import sys
+import textwrap
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -58,7 +59,7 @@ class Progress:
             end_s = None if left_s is None else self._bar.get_time() + left_s
             self._bar.update(0, description=_harmless(what), completed=min(1.0, done_ratio), end_s=end_s)
         elif not self._is_quiet and what != self._last:
-            complain(what if left_s is None else f"{what}, {time_left(left_s)}")
+            complain(what if not left_s or left_s < 1 else f"{what}, {time_left(left_s)}")
         self._last = what
 
 
@@ -79,10 +80,14 @@ def warn_of_version(found: Analysis) -> None:
 
 
 def complain(message: str, details: str = "") -> None:
-    """One line of ours on stderr, after the details."""
+    """One line of ours on stderr, after the details; on a terminal folded between words."""
     if details:
         print_on_stderr(details.rstrip())
-    print_on_stderr(f"cs_input_analyzer: {message}")
+    line = f"cs_input_analyzer: {message}"
+    if sys.stderr.isatty():
+        parts = (textwrap.wrap(part, width(), break_long_words=False, break_on_hyphens=False) for part in line.split("\n"))
+        line = "\n".join("\n".join(part) for part in parts)
+    print_on_stderr(line)
 
 
 def print_on_stderr(text: str) -> None:
@@ -141,5 +146,6 @@ def is_terminal(stream: Any) -> bool:
     return bool(stream.isatty()) and "NO_COLOR" not in os.environ
 
 
-def width() -> int | None:
-    return None if sys.stdout.isatty() else int(os.environ.get("COLUMNS", "") or 80)
+def width() -> int:
+    """Columns of the terminal that the report goes to; 80 in a pipe. `COLUMNS` says otherwise."""
+    return shutil.get_terminal_size().columns

@@ -75,8 +75,9 @@ def _brief(document: Document, width: int | None, color: bool, most: int) -> str
 
 def _brief_part(console: Console, part: Part, most: int) -> None:
     if isinstance(part, Card):
-        place, gain = part.at or part.op or "the pipeline", part.gain or "gain not measured"
-        line_on(console, _shortened(f"{place}: {gain} ({part.code})", console.width, 1), style="bold")
+        line_on(
+            console, _shortened(" ".join(filter(None, (part.code, part.at or part.op, part.gain))), console.width, 1), style="bold"
+        )
         line_on(console, _shortened(part.message, console.width - 2, 2), indent="  ")
         if part.fix:
             line_on(console, _shortened(f"→ {part.fix}", console.width - 2, most), indent="  ")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,10 +24,13 @@ from cs_input_analyzer.report.workers import excerpt
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+    from markupsafe import Markup
 
 PAGE = "report.html.j2"
 # What draws the pictures, in the order in which one needs the other.
 LIBRARY = ("vega.min.js", "vega-lite.min.js", "vega-embed.min.js")
+# A word with two slashes; one has a unit, too.
+PATH = re.compile(r"\S*/\S*/\S+")
 
 
 def to_html(document: Document) -> str:
@@ -77,7 +81,7 @@ def templates_dir() -> Path:
 def _environment() -> Environment:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    return Environment(
+    environment = Environment(
         loader=FileSystemLoader(templates_dir()),
         autoescape=True,
         undefined=StrictUndefined,
@@ -86,11 +90,20 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    environment.filters["breakable"] = _breakable
+    return environment
 
 
 def _shown(value: object) -> object:
     """What an expression of the template prints: plain text without control characters, markup as it is."""
     return visible(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
+
+
+def _breakable(text: str) -> Markup:
+    """A text whose paths may go on in the next line behind a `/`, so that a narrow column breaks no name in them."""
+    from markupsafe import Markup, escape
+
+    return Markup(PATH.sub(lambda match: match[0].replace("/", "/<wbr>"), str(escape(visible(text)))))
 
 
 def _specs(charts: list[Chart]) -> str:

@@ -20,7 +20,7 @@ INVISIBLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u2
 # Before and after how sure it is, and the same in five words.
 VERDICTS = {
     "input_bound": ("INPUT-BOUND", "the accelerator starves: it waits for input.", "The accelerator waits for input"),
-    "balanced": ("BALANCED", "supply lies between the demand and the demand with headroom.", "Supply is near the demand"),
+    "balanced": ("BALANCED", "supply lies between demand and demand with headroom.", "Supply is near the demand"),
     "accelerator_bound": ("ACCELERATOR-BOUND", "the input keeps up with the accelerator.", "The input feeds the accelerator"),
     "unknown": ("UNKNOWN", "whether the accelerator starves cannot be said.", "No verdict could be reached"),
 }
@@ -118,10 +118,9 @@ def demand_text(consumption: Consumption, options: Options) -> str:
         parts.append(f"from {format_seconds(options.step_time_s)} a step of {format_count(consumption.batch_size)} samples")
     else:
         parts.append(f"({consumption.source.replace('_', ' ')}{', extrapolated' if consumption.is_extrapolated else ''})")
-    parts += [text for text in (consumption.system, (consumption.mode or "").replace("_", " ")) if text]
-    if consumption.limited_by:
-        parts.append(f"limited by {consumption.limited_by}")
-    return one_line(" ".join(parts))
+    machine = " ".join(filter(None, (consumption.system, (consumption.mode or "").replace("_", " "))))
+    limit = consumption.limited_by and f"limited by {consumption.limited_by}"
+    return one_line(", ".join(filter(None, (" ".join(parts), machine, limit))))
 
 
 def confirming_measurement(analysis: Analysis) -> Measurement | None:

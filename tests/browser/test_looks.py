@@ -79,3 +79,4 @@ def test_the_page_is_laid_out_as_it_was(opened: Any) -> None:
     # In five seconds: the verdict, the launch and its lines are on the first screen.
     assert wide.box("#answer .values")["y"] + wide.box("#answer .values")["height"] < 900
     assert narrow.box("#answer h1")["y"] < 300
+    assert wide.box("#answer h1")["height"] < 40  # one line

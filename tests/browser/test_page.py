@@ -37,6 +37,8 @@ def test_it_opens_quietly_and_draws_everything_at_any_width(opened: Any, scheme:
             assert 0.5 * place["width"] < drawn["width"] <= place["width"] + 1
         # Wide tables scroll in their own frame; the page itself does not.
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        # A line to copy breaks between words only.
+        assert page.evaluate("[...document.querySelectorAll('#launch .word')].every((word) => word.getClientRects().length <= 1)")
     assert found.complaints == []
     assert [url for url in found.requests if not url.startswith(("file:", "data:"))] == []
 
@@ -182,6 +184,8 @@ def test_it_prints_dark_on_white(opened: Any, scheme: str) -> None:
     assert pdf.startswith(b"%PDF")
     assert 2 <= len(re.findall(rb"/Type\s*/Page\b", pdf)) <= 20
     page.emulate_media(media="print")
+    page.set_viewport_size({"width": 720, "height": 1000})  # of A4, within its margins
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert page.evaluate("getComputedStyle(document.body).color") == "rgb(0, 0, 0)"
     assert not page.locator("nav").is_visible()

@@ -140,7 +140,7 @@ NO_DEMAND = make_plan(meets_demand=None, headroom_ratio=None)
 UNMET = make_plan(meets_demand=False, probability=0.23, limited_by="declared storage ceiling")
 CASES: list[tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]]] = [
     ({"verdict": "input_bound", "confidence": 0.93}, ("starves", "93 % sure"), ()),
-    ({"verdict": "balanced", "confidence": 0.93}, ("supply lies between the demand", "93 % sure"), ()),
+    ({"verdict": "balanced", "confidence": 0.93}, ("supply lies between demand", "93 % sure"), ()),
     ({"verdict": "accelerator_bound", "confidence": 0.93}, ("keeps up", "93 % sure"), ()),
     ({"verdict": "unknown", "confidence": 0.93}, ("cannot be said",), ("% sure",)),
     (

@@ -44,7 +44,6 @@ def supply_demand(analysis: Analysis) -> Chart | None:
         enough = HEADROOM * max(demand.high, plan.predicted_samples_per_s.high)
         near = sum(at.samples_per_s.estimate <= enough or at.input_workers <= plan.input_workers for at in curve)
     rows = [_point(at, feeds(at, analysis)) for at in curve[: max(near + 1, 3)]]
-    left_out = len(curve) - len(rows)
     return Chart(
         name="supply-demand",
         title="Supply against demand",
@@ -52,7 +51,7 @@ def supply_demand(analysis: Analysis) -> Chart | None:
         "accelerator takes.",
         panels=(Panel(layers=_supply_layers(analysis, plan, rows, demand), height=HEIGHT),),
         table=shown("Supply against demand", rows, "launch", "streaming", *TIPS[1:]),
-        note=f"{format_count(left_out)} larger launches, far above the demand, are not drawn." if left_out else "",
+        note="Larger launches, far above the demand, are not drawn." if len(rows) < len(curve) else "",
     )
 
 

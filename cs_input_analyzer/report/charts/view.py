@@ -97,8 +97,8 @@ def field(name: str, kind: str = "quantitative", **more: object) -> Spec:
 
 
 def axis(title: str, form: str = "~s", **more: object) -> Spec:
-    """`form`: of d3-format; `~s` writes 12k for 12,000."""
-    return {"title": title, "format": form, **more}
+    """`form`: of d3-format; `~s` writes 12k for 12,000, and would write 0k."""
+    return {"title": title, "format": form, "labelExpr": "datum.value === 0 ? '0' : datum.label", **more}
 
 
 def tooltip(*names: str) -> list[Spec]:
