@@ -283,6 +283,8 @@ def _check_speed(options: Options) -> None:
 
 
 def _check_slurm(options: Options) -> None:
+    if options.launcher == "slurm" and options.egress != "none":
+        raise UsageError("--egress measure sends on this host, which does not measure with --launcher slurm: leave one of them out")
     if options.launcher == "slurm":
         return
     only = {"--slurm-nodes": options.slurm_nodes, "--shared-dir": options.shared_dir}

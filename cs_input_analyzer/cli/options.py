@@ -218,6 +218,13 @@ MEASURE = (
         help="Page cache of the pipeline's own files before each window: left, filled, or emptied.",
     ),
     click.option(
+        "--egress",
+        type=click.Choice(["none", "measure"]),
+        default="none",
+        show_default=True,
+        help="Measure what serializing batches and writing them to a socket costs, and plan with it.",
+    ),
+    click.option(
         "--host-history/--no-host-history",
         default=True,
         help="Use, and add to, what earlier runs saw of this host when it was quiet.",

@@ -18,6 +18,7 @@ SCHEMA_VERSION = 1
 # TensorFlow's import takes a minute from a cold network file system, and building may list many files.
 START_TIMEOUT_S = 300.0
 Feed = Literal["round-robin", "first-come"]
+Egress = Literal["none", "measure"]
 VerdictName = Literal["input_bound", "balanced", "accelerator_bound", "unknown"]
 CaptureKind = Literal["train", "fit", "distribute", "loop", "peek", "evaluate", "predict"]
 
@@ -113,6 +114,7 @@ class Options:
     cpus: int | None = None
     cache: CacheChoice = "as-is"
     host_history: bool = True
+    egress: Egress = "none"
     launcher: Launcher = "local"
     worker_memory_bytes: int | None = None
     measure_fixes: bool = True

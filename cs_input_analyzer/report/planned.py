@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from cs_input_analyzer.records import Alternative, Analysis, Cluster, Estimate, LaunchPlan, Options, Validation, ValidationRow
+from cs_input_analyzer.records import (
+    Alternative,
+    Analysis,
+    CapacityModel,
+    Cluster,
+    Estimate,
+    LaunchPlan,
+    Options,
+    Validation,
+    ValidationRow,
+)
 from cs_input_analyzer.report.tables import LIMITED_BY, MEETS, PREDICTED, WORKERS, Table, layout, number, rates, table_of, text
 from cs_input_analyzer.report.wording import GIVE_A_DEMAND, Pairs, confirming_measurement, one_line, pairs
 from cs_input_analyzer.units import (
@@ -15,6 +25,7 @@ from cs_input_analyzer.units import (
     format_probability,
     format_rate,
     format_ratio,
+    format_seconds,
 )
 
 # What a limit's name means, where it does not say so itself.
@@ -50,12 +61,21 @@ def plan_facts(plan: LaunchPlan, analysis: Analysis) -> Pairs:
             ("limited by", LIMITS.get(plan.limited_by, plan.limited_by)),
             ("why", plan.why),
             ("input workers", _input_workers(plan)),
+            ("sending", _sending(analysis.capacity)),
             ("memory", memory),
             ("storage", _storage(plan, analysis)),
             ("extrapolation", _extrapolation(plan, analysis)),
             ("accelerator", None if used is None else busy_text(used)),
         )
     )
+
+
+def _sending(model: CapacityModel | None) -> str | None:
+    """Where it was measured."""
+    if model is None or not model.sending_cpu_s_per_sample:
+        return None
+    of = "" if model.bytes_out_per_sample is None else f", {format_bytes(model.bytes_out_per_sample)}"
+    return f"{format_seconds(model.sending_cpu_s_per_sample)} of CPU a sample{of}: in the rates of the plan"
 
 
 def busy_text(ratio: Estimate) -> str:
@@ -260,4 +280,6 @@ def unknowns(analysis: Analysis, run_file: str) -> Pairs:
         found.append(("--node-speed R", "how fast a CPU of a node is beside one of this host"))
     if cluster.threads_per_core is None:
         found.append(("--threads-per-core N", "whether two CPUs of a node share one core"))
+    if analysis.options.egress == "none" and analysis.options.launcher == "local":
+        found.append(("--egress measure", "what sending its batches costs a worker"))
     return pairs(found)

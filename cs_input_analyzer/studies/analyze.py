@@ -76,6 +76,7 @@ def analyze(job: Job, launcher: Launcher, progress: Progress) -> Analysis:
         if any(finding.edits or finding.after for finding in findings_of(job, probing.results, None).findings):
             probing.seconds.keep_for_fixes()
         probing.measure_storage()
+        probing.measure_egress()
         probing.measure_next_probes(job.cluster)
         for _ in range(MAX_ROUNDS):
             plan = _plan(job, probing)

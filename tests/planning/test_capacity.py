@@ -953,3 +953,33 @@ def test_replicates_are_the_same_each_time_and_surround_the_mean(rates: list[flo
     assert min(point.replicates) > 0
     assert point.samples_per_s.low <= sum(rates) / len(rates) * (1 + 1e-9)
     assert point.samples_per_s.high >= sum(rates) / len(rates) * (1 - 1e-9)
+
+
+# --- sending -----------------------------------------------------------------------------------------------------------------
+
+
+@given(st.floats(1, 1e6), st.integers(1, 8), st.floats(0, 1), st.floats(0, 1e-3))
+def test_a_worker_that_sends_has_its_cpus_in_turns_with_the_pipeline(rate: float, cpus: int, busy: float, cost_s: float) -> None:
+    launch = make_measurement(f"1x1x{cpus}", workers=(make_worker(rate, cpu_s_per_sample=busy * cpus / rate),))
+    (sent,) = capacity.with_sending([launch], cost_s)[0].workers
+    assert sent.samples_per_s is not None
+    assert sent.cpu_s_per_sample is not None
+    assert sent.samples_per_s.estimate <= rate * (1 + 1e-9)
+    assert sent.samples_per_s.estimate * sent.cpu_s_per_sample <= cpus * (1 + 1e-9)  # no more CPUs than it has
+    # A worker that keeps its CPUs busy keeps them as busy.
+    if busy == 1:
+        assert sent.samples_per_s.estimate * sent.cpu_s_per_sample == pytest.approx(cpus)
+
+
+def test_sending_is_in_the_rates_of_the_model_and_in_none_where_it_was_not_measured() -> None:
+    launch = make_measurement("1x1x1", workers=(make_worker(1000.0, bytes_out_per_sample=500_000.0),))
+    plain, sending = (capacity.fit(make_graph(), [launch], 1, per_byte) for per_byte in (0.0, 1e-9))
+    assert plain.workers[0].samples_per_s.estimate == 1000.0
+    assert plain.sending_cpu_s_per_sample == 0
+    assert sending.sending_cpu_s_per_sample == pytest.approx(5e-4)
+    assert sending.workers[0].samples_per_s.estimate == pytest.approx(1000 / 1.5)
+
+
+def test_a_launch_that_delivered_nothing_sends_nothing() -> None:
+    lost = make_measurement("1x1x1", workers=(make_worker(None),), samples_per_s=None)
+    assert capacity.with_sending([lost], 1e-3)[0].samples_per_s is None

@@ -34,7 +34,7 @@ from cs_input_analyzer.planning.capacity.assumptions import (
     WORKER_CPU,
     WORKER_SERIAL,
 )
-from cs_input_analyzer.planning.capacity.fitting import fit
+from cs_input_analyzer.planning.capacity.fitting import fit, with_sending
 from cs_input_analyzer.planning.capacity.prediction import dataset_bytes_per_node, predict
 from cs_input_analyzer.planning.capacity.probes import first_probes, next_probe
 from cs_input_analyzer.planning.capacity.quiet import at_quiet_level, slowed_log, with_known_loops
@@ -64,4 +64,5 @@ __all__ = [
     "scaling_of",
     "slowed_log",
     "with_known_loops",
+    "with_sending",
 ]

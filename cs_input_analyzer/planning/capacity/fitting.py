@@ -14,6 +14,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -38,7 +39,16 @@ from cs_input_analyzer.records import (
     WorkerPoint,
     WorkerResult,
 )
-from cs_input_analyzer.stats.estimates import NORMAL_95, REPLICATES, Vector, estimate_of_draws, log_error, standard_error, student_t
+from cs_input_analyzer.stats.estimates import (
+    NORMAL_95,
+    REPLICATES,
+    Vector,
+    estimate_of_draws,
+    log_error,
+    standard_error,
+    student_t,
+    total,
+)
 
 __all__ = ["fit"]
 
@@ -115,7 +125,9 @@ LEAST_SHARE_RATIO = 0.5
 LONE_SEED, TOGETHER_SEED, SHARD_SEED = 1, 2, 3
 
 
-def fit(pipeline: PipelineGraph, measurements: Sequence[Measurement], host_cpus: int) -> CapacityModel:
+def fit(
+    pipeline: PipelineGraph, measurements: Sequence[Measurement], host_cpus: int, sending_cpu_s_per_byte: float = 0.0
+) -> CapacityModel:
     """The capacity model of one pipeline from probes of one host, at that host's quiet level.
 
     Lone workers (layouts 1x1xC) give the rate at C CPUs, over fresh processes; workers that ran together (1xTxC) give the
@@ -125,17 +137,22 @@ def fit(pipeline: PipelineGraph, measurements: Sequence[Measurement], host_cpus:
 
     Args:
         host_cpus: CPUs of the measuring host that the workers could use.
+        sending_cpu_s_per_byte: what sending a batch costs, which no probe did.
 
     Raises:
         UsageError: no probe holds the rate of a worker that ran alone.
     """
     measured = [m for m in measurements if m.layout.nodes == 1 and m.role == "probe" and m.isolation == "process"]
-    probes = at_quiet_level(measured)
+    quiet = at_quiet_level(measured)
+    sending_s = sending_cpu_s_per_byte * (_mean(w.bytes_out_per_sample for m in measured for w in m.workers) or 0.0)
+    probes = with_sending(quiet, sending_s)
     whole = [m for m in probes if m.num_workers <= m.layout.tasks]
     on_shards = [m for m in probes if m.num_workers > m.layout.tasks and m.measured_workers]
     on_shards = [m for m in on_shards if m.num_workers == on_shards[-1].num_workers]
     model = _fit(pipeline, whole, host_cpus)
-    model = replace(model, whole_slowest_ratio=model.slowest_ratio, host_ratio=host_ratio(measured, probes))
+    whole_slowest_ratio, here = model.slowest_ratio, host_ratio(measured, quiet)
+    known = partial(replace, whole_slowest_ratio=whole_slowest_ratio, host_ratio=here, sending_cpu_s_per_sample=sending_s)
+    model = known(model)
     if not on_shards:
         return model
     values = _shard_ratio(model, on_shards)
@@ -144,13 +161,33 @@ def fit(pipeline: PipelineGraph, measurements: Sequence[Measurement], host_cpus:
     # No difference seen, neither from the whole nor from each other: they are more processes of the same kind.
     if ratio.low <= 1 <= ratio.high and slowest >= UNEVEN_RATIO:
         again = _fit(pipeline, [*whole, *on_shards], host_cpus)
-        return replace(again, whole_slowest_ratio=model.whole_slowest_ratio, host_ratio=model.host_ratio)
+        return known(again)
     return replace(
         model,
         shard_ratio=ratio,
         shard_replicates=stored(values),
         slowest_ratio=min(model.slowest_ratio, slowest),
     )
+
+
+def with_sending(measurements: Sequence[Measurement], cpu_s_per_sample: float) -> tuple[Measurement, ...]:
+    """The same launches as if their workers had sent what they made: their CPUs do that in turns with the pipeline."""
+    if cpu_s_per_sample == 0:
+        return tuple(measurements)
+
+    def sent(worker: WorkerResult, cpus: int) -> WorkerResult:
+        rate, cost = worker.samples_per_s, worker.cpu_s_per_sample
+        if rate is None:
+            return worker
+        slower = rate.scaled(1 / (1 + rate.estimate * cpu_s_per_sample / cpus))
+        return replace(worker, samples_per_s=slower, cpu_s_per_sample=None if cost is None else cost + cpu_s_per_sample)
+
+    def launch_of(launch: Measurement) -> Measurement:
+        workers = tuple(sent(worker, launch.layout.cpus_per_task) for worker in launch.workers)
+        rates = [worker.samples_per_s for worker in workers if worker.samples_per_s is not None]
+        return replace(launch, workers=workers, samples_per_s=total(rates) if rates else None)
+
+    return tuple(map(launch_of, measurements))
 
 
 def _fit(pipeline: PipelineGraph, probes: Sequence[Measurement], host_cpus: int) -> CapacityModel:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import psutil
 
 from cs_input_analyzer.engines import Launcher, LaunchHandle, LaunchResult, WorkPlan
+from cs_input_analyzer.errors import LaunchError
 from cs_input_analyzer.machines.storage import STREAMS, probe_storage
 from cs_input_analyzer.planning import capacity
 from cs_input_analyzer.records import CacheChoice, Cluster, Host, LaunchPlan, Layout, Options
@@ -30,6 +31,7 @@ from cs_input_analyzer.studies.probing.seconds import (
 )
 from cs_input_analyzer.units import format_rate
 from cs_input_analyzer.worker.capture import is_script
+from cs_input_analyzer.worker.egress import sending_cpu_s_per_byte
 from cs_input_analyzer.worker.journal import Candidate
 
 __all__ = ["MOST_NEXT_PROBES", "Probing"]
@@ -159,6 +161,19 @@ class Probing:
         if storage is not None:
             before = self.results.measurements[0].page_cache_ratio  # our own reads came after
             self.results.storage = replace(storage, cached_ratio=before, source_samples_per_s=self.results.source_samples_per_s)
+
+    def measure_egress(self) -> None:
+        """What sending elements of the pipeline's size costs, where that was asked for."""
+        sizes = [w.bytes_out_per_sample for m in self.results.measurements for w in m.workers if w.bytes_out_per_sample]
+        if self._options.egress == "none" or not sizes or self.results.pipeline is None:
+            return
+        self._report("sending elements to a socket of this host")
+        counted = self.results.pipeline.samples_per_element
+        samples = counted.value if counted is not None and counted.value else 1
+        try:
+            self.results.sending_cpu_s_per_byte = sending_cpu_s_per_byte(round(sizes[0] * samples))
+        except LaunchError as error:
+            self.seconds.leave_out(str(error))
 
     def measure_decomposition(self) -> None:
         """After cold windows, one with the files in the cache, and what the difference between the two says."""

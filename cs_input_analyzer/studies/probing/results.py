@@ -56,6 +56,7 @@ class Results:
         self.storage: Storage | None = None
         self.decomposition: Decomposition | None = None
         self.source_samples_per_s: Estimate | None = None
+        self.sending_cpu_s_per_byte = 0.0
         self._profiles: list[tuple[Profile, Measurement]] = []
         self._saw_shard = False
         self._saved_model: CapacityModel | None = None
@@ -123,7 +124,7 @@ class Results:
 
     def fit(self) -> CapacityModel:
         """The capacity model of all that was measured so far, without the ceilings of the stations; fitted once for each state."""
-        state = (len(self.measurements), self.cache, self.storage)
+        state = (len(self.measurements), self.cache, self.storage, self.sending_cpu_s_per_byte)
         if self._fitted is None or self._fitted[0] != state:
             self._fitted = state, self._fit()
         return self._fitted[1]
@@ -163,7 +164,7 @@ class Results:
 
     def _fit(self) -> CapacityModel:
         assert self.pipeline is not None
-        model = capacity.fit(self.pipeline, self.alike, self.cpu_budget)
+        model = capacity.fit(self.pipeline, self.alike, self.cpu_budget, self.sending_cpu_s_per_byte)
         profile = self.profile_of(None)
         moved = [cost.bytes_out_per_sample for cost in profile.ops if cost.bytes_out_per_sample is not None] if profile else []
         return replace(
