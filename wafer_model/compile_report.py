@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wafer_model.errors import WaferModelError
+from wafer_model.foreign import text_of
 
 RATES = ("Samples/s", "Compute Samples/s", "Transmission Samples/s")
 
@@ -41,8 +42,8 @@ def read_compile_report(path: Path | str) -> CompileReport:
     """
     file = Path(path)
     try:
-        lines = file.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
+        lines = text_of(file, is_cut=True).splitlines()
+    except (OSError, ValueError) as error:
         raise WaferModelError(f"{file}: cannot be read as a compile report: {error}") from error
     found: dict[str, float | None] = {}
     for number, line in enumerate(lines, start=1):

@@ -22,11 +22,13 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from reprlib import repr as short
 from types import MappingProxyType
 from typing import Any
 
 from wafer_model.catalogue import BUILDERS, build_network, find_builtin, own_sequence_length
 from wafer_model.errors import WaferModelError
+from wafer_model.foreign import text_of, yaml_of
 from wafer_model.network import (
     InputTensor,
     Layer,
@@ -70,11 +72,9 @@ def load_network(name_or_path: str, *, sequence_length: int | None = None) -> Ne
 
 def read_network(path: Path) -> Network:
     """Raises WaferModelError: see `load_network`."""
-    import yaml
-
     try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError) as error:  # ValueError: not UTF-8, a date that there is not
+        document = yaml_of(text_of(path))
+    except (OSError, ValueError) as error:
         raise WaferModelError(f"{path}: cannot be read as a network: {error}") from error
     try:
         return _network(document, path.stem)
@@ -105,14 +105,14 @@ def _network(document: object, stem: str) -> Network:
 
 def _layers(entry: object, where: str) -> tuple[Layer, ...]:
     if not isinstance(entry, dict):
-        raise WaferModelError(f"{where}: a layer is a mapping with 'kind' and 'name', got {entry!r}")
+        raise WaferModelError(f"{where}: a layer is a mapping with 'kind' and 'name', got {short(entry)}")
     fields = dict(entry)
     kind, repeat = fields.pop("kind", None), fields.pop("repeat", 1)
     name = fields.get("name")
     if not isinstance(name, str) or not name:
         raise WaferModelError(f"{where}: a layer needs a name")
     if isinstance(repeat, bool) or not isinstance(repeat, int) or not 0 < repeat <= MOST_LAYERS:
-        raise WaferModelError(f"{where} {name!r}: repeat must be a whole number from 1 to {MOST_LAYERS:,}, got {repeat!r}")
+        raise WaferModelError(f"{where} {name!r}: repeat must be a whole number from 1 to {MOST_LAYERS:,}, got {short(repeat)}")
     names = [name] if repeat == 1 else [f"{name}{index + 1}" for index in range(repeat)]
     if kind == BLOCK_KIND:
         fields.pop("name")
@@ -122,13 +122,13 @@ def _layers(entry: object, where: str) -> tuple[Layer, ...]:
         blocks = [_call(transformer_block, {"name": each, "shape": shape, **sizes}, f"{where} {name!r}") for each in names]
         return tuple(layer for block in blocks for layer in block)
     if kind not in LAYER_KINDS:
-        raise WaferModelError(f"{where} {name!r}: unknown kind {kind!r}: one of {', '.join((*LAYER_KINDS, BLOCK_KIND))}")
+        raise WaferModelError(f"{where} {name!r}: unknown kind {short(kind)}: one of {', '.join((*LAYER_KINDS, BLOCK_KIND))}")
     return tuple(_call(LAYER_KINDS[kind], {**fields, "name": each}, f"{where} {name!r}") for each in names)
 
 
 def _call(function: Callable[..., Any], fields: object, where: str) -> Any:
     if not isinstance(fields, dict):
-        raise WaferModelError(f"{where}: must be a mapping, got {fields!r}")
+        raise WaferModelError(f"{where}: must be a mapping, got {short(fields)}")
     known = inspect.signature(function).parameters
     unknown = sorted(str(key) for key in fields if key not in known)
     if unknown:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import math
+import reprlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from wafer_model.errors import WaferModelError
+from wafer_model.foreign import text_of
 
 # The documentation writes the key without the suffix, the code that writes the file with it.
 BOTTLENECK_KEYS = ("suspected_input_bottleneck", "suspected_input_bottleneck (beta)")
+MOST_BYTES = 1 << 22  # thousands of workers are a tenth of it
 NOT_ASSESSED = ("not applicable", "n/a", "")
 NUMBERS = ("compile_time", "est_samples_per_sec", "programming_time", "samples_per_sec", "total_samples", "total_time", "rate")
 KNOWN_KEYS = (*NUMBERS, "global_rate", "flops_utilization", "ordinals", *BOTTLENECK_KEYS)
@@ -56,7 +59,7 @@ def read_performance_json(path: Path | str) -> Performance:
     """
     file = Path(path)
     try:
-        document = json.loads(file.read_text(encoding="utf-8"))
+        document = json.loads(text_of(file, most_bytes=MOST_BYTES))
     except json.JSONDecodeError as error:
         raise WaferModelError(f"{file}:{error.lineno}: this is no JSON: {error.msg}") from error
     except (OSError, ValueError, RecursionError) as error:  # no UTF-8, a number of thousands of digits, nested without end
@@ -85,7 +88,7 @@ def _number(document: dict[str, Any], key: str, file: Path) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise WaferModelError(f"{file}: {key} must be a number, got {value!r}")
+        raise WaferModelError(f"{file}: {key} must be a number, got {reprlib.repr(value)}")
     try:
         number = float(value)
     except OverflowError:  # digits without an end; 1e999 reads as infinity
@@ -100,7 +103,7 @@ def _bottleneck(document: dict[str, Any], file: Path) -> str | None:
     if isinstance(value, bool):
         return str(value).lower()
     if value is not None and not isinstance(value, str):
-        raise WaferModelError(f"{file}: {BOTTLENECK_KEYS[0]} must be text, got {value!r}")
+        raise WaferModelError(f"{file}: {BOTTLENECK_KEYS[0]} must be text, got {reprlib.repr(value)}")
     return None if value is None or value.strip().lower() in NOT_ASSESSED else value
 
 

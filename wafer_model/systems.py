@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from wafer_model.errors import WaferModelError
+from wafer_model.foreign import text_of, yaml_of
 from wafer_model.names import find_name
 
 DTYPES = ("fp16", "cbfloat16", "fp32")
@@ -62,11 +63,9 @@ class System:
 
 def load_systems(path: Path = OWN_FILE) -> dict[str, System]:
     """Systems by name, from a YAML file of the shape of `systems.yaml`. Raises WaferModelError, which names file and field."""
-    import yaml  # here and not above: a declared demand needs no YAML
-
     try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError) as error:  # ValueError: not UTF-8, a date that there is not
+        document = yaml_of(text_of(path))
+    except (OSError, ValueError) as error:
         raise WaferModelError(f"{path}: cannot be read as a system file: {error}") from error
     if not isinstance(document, dict) or not document:
         raise WaferModelError(f"{path}: a system file maps names to systems")

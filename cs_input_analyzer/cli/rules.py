@@ -16,7 +16,7 @@ def list_rules() -> int:
     from cs_input_analyzer.report import rule_pages
 
     # Elsewhere than on a terminal a rule is one line, however long: to be searched.
-    print_text(rule_pages.rules_table(width=width() if sys.stdout.isatty() else None, color=is_terminal(sys.stdout)))
+    print_text(rule_pages.rules_table(width=width() if is_terminal(sys.stdout) else None, color=is_terminal(sys.stdout)))
     return 0
 
 

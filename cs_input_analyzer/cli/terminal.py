@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from cs_input_analyzer.records import Analysis
 
 
+MOST_COLUMNS = 1000  # of nobody's terminal
+
+
 class Progress:
     """Progress on stderr: one live line on a terminal, one plain line per step elsewhere, nothing when quiet.
 
@@ -121,7 +124,10 @@ def print_text(text: str, *, is_paged: bool = False) -> None:
         OutputError, ReaderLeft: it cannot be printed.
     """
     try:
-        if is_paged and sys.stdin.isatty() and sys.stdout.isatty() and text.count("\n") > shutil.get_terminal_size().lines:
+        if sys.stdout is None:
+            raise OutputError("standard output is closed")
+        is_shown = is_paged and sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
+        if is_shown and text.count("\n") > shutil.get_terminal_size().lines:
             os.environ.setdefault("LESS", "-FRX")
             click.echo_via_pager(text, color=is_terminal(sys.stdout))
             return
@@ -138,14 +144,14 @@ def hide_stdout() -> None:
 
 
 def _hide(stream: TextIO) -> None:
-    with contextlib.suppress(OSError, ValueError):  # a stream of somebody else's may have no file
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # a stream of somebody else's may have no file
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def is_terminal(stream: Any) -> bool:
-    return bool(stream.isatty()) and "NO_COLOR" not in os.environ
+    return stream is not None and bool(stream.isatty()) and "NO_COLOR" not in os.environ
 
 
 def width() -> int:
     """Columns of the terminal that the report goes to; 80 in a pipe. `COLUMNS` says otherwise."""
-    return shutil.get_terminal_size().columns
+    return min(shutil.get_terminal_size().columns, MOST_COLUMNS)

@@ -31,7 +31,7 @@ another at work there writes into `monitor-2` below:
   - `end`, after each pass over the data and in the end; the last one counts: at_s, steps, samples, rate, global_rate, verdict, why,
     wait_ratio, `phases`, seconds by phase, and dropped_lines, for which a slow or stalled file system left no room
 
-  Of a long run not every line is written: of each kind but `start`, `verdict`, `end` and `error` the first 131,072, then every
+  Of a long run not every line is written: of each kind but `start`, `verdict`, `end` and `error` the first 262,144, then every
   second one up to twice as many, every fourth up to four times as many, and so on.
 
 - `performance.json`: compile_time, est_samples_per_sec, programming_time, samples_per_sec, suspected_input_bottleneck,

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from cs_input_analyzer.monitoring.rates import Rates
+from cs_input_analyzer.monitoring.rates import Rates, is_kept
 from cs_input_analyzer.monitoring.task import TrainingTask
 from cs_input_analyzer.monitoring.verdict import Verdict, bottleneck_text
 
@@ -33,8 +33,6 @@ SCALARS = ("local_samples_per_sec", "avg_samples_per_sec", "input_wait_ratio")
 MOST_FOLDERS = 1000
 MOST_QUEUED = 50_000
 """Lines that wait for the file system, about 10 MB; what comes when so many wait is dropped."""
-ALL_WRITTEN_BITS = 17
-"""So many times (2^17) each kind of line is written; after twice as many every second one, then every fourth, and so on."""
 ALWAYS_WRITTEN = ("start", "verdict", "end", "error")
 MOST_BYTES = 1 << 30
 """Of one file, whatever happens."""
@@ -167,8 +165,7 @@ class Outputs:
         if not self._is_open():
             return False
         self._seen[event] += 1
-        seen = self._seen[event]
-        return event in ALWAYS_WRITTEN or seen % (1 << max(0, seen.bit_length() - 1 - ALL_WRITTEN_BITS)) == 0
+        return event in ALWAYS_WRITTEN or is_kept(self._seen[event])
 
     def _put(self, write: Callable[[_Files], object], lines: int) -> None:
         if not self._is_open():

@@ -14,6 +14,17 @@ SMOOTHING = 0.4
 """Weight of the Rate before; what model-zoo runs use by default."""
 
 
+ALL_KEPT_BITS = 18
+
+
+def is_kept(number: int) -> bool:
+    """Whether the `number`-th of its kind (from 1) is kept, where there may be any number of them.
+
+    The first 2^18 all are, then every second one up to twice as many, every fourth up to four times as many, and so on.
+    """
+    return number % (1 << max(0, (number - 1).bit_length() - ALL_KEPT_BITS)) == 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
     """What was seen up to the last sampling point.

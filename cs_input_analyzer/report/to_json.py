@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.records import SCHEMA_VERSION, Analysis, Comparison, Estimate, RunInspection, ValidationRow
+from cs_input_analyzer.report.wording import INVISIBLE
 from cs_input_analyzer.units import format_bytes
 
 if TYPE_CHECKING:
@@ -33,7 +34,9 @@ LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
 NOT_IN_SCRIPT = re.compile("[<>&\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufdd0-\ufdef\ufffe\uffff]")
 
 # Where the HTML report keeps its run. Quotes and attribute order vary once a browser has saved the page.
-EMBEDDED_RUN = re.compile(r"<script\b[^>]*\bid=[\"']?run[\"']?[^>]*>(.*?)</script>", re.DOTALL | re.IGNORECASE)
+SCRIPT = re.compile(r"<script\b([^<>]*)>?", re.IGNORECASE)
+SCRIPT_END = re.compile("</script>", re.IGNORECASE)
+RUN_ID = re.compile(r"\bid=[\"']?run\b", re.IGNORECASE)
 
 # Ten thousand workers with their traces are a tenth of this.
 LARGEST_RUN_BYTES = 2**30
@@ -51,18 +54,23 @@ def to_json(analysis: Analysis | Comparison | RunInspection, *, indent: int | No
     Raises:
         ValueError: a number is NaN or infinite (missing is `None`): our own bug, told with its place.
     """
-    return json.dumps(plain(analysis), indent=indent, allow_nan=False, ensure_ascii=False) + "\n"
+    text = json.dumps(plain(analysis), indent=indent, allow_nan=False, ensure_ascii=False) + "\n"
+    return INVISIBLE.sub(_escaped, text)  # a terminal would act on some of them
 
 
 def script_safe(text: str) -> str:
     """JSON that no HTML reader takes for a tag, or for a mistake: those characters as JSON's own escapes."""
-    return NOT_IN_SCRIPT.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    return NOT_IN_SCRIPT.sub(_escaped, text)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return f"\\u{ord(match[0]):04x}"
 
 
 def plain(value: object, place: Place = ()) -> object:
     """Records, mappings and tuples as what `json` writes; derived numbers that readers expect are added here."""
     if isinstance(value, str):
-        return LONE_SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", value)
+        return LONE_SURROGATE.sub(_escaped, value)
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError(f"{_path(place)} is {value}: a run file holds finite numbers, and null for what is missing")
     if value is None or isinstance(value, (bool, int, float)):
@@ -102,12 +110,13 @@ def load(path: Path | str) -> Analysis:
 
 def from_html(text: str, *, origin: str) -> Analysis:
     """The run that an HTML report holds. Raises UsageError as `from_json`, and where there is no run in the page."""
-    match = EMBEDDED_RUN.search(text)
-    if match is None and re.search(r"<script\b[^>]*\bid=[\"']?run\b", text, re.IGNORECASE):
-        raise UsageError(f"{origin}: the page is truncated inside its data; copy it again, or use the JSON file of that run")
-    if match is None:
+    begin = next((tag for tag in SCRIPT.finditer(text) if RUN_ID.search(tag[1])), None)
+    if begin is None:
         raise UsageError(f"{origin}: an HTML page without a run of cs_input_analyzer in it")
-    return from_json(match[1], origin=origin)
+    end = SCRIPT_END.search(text, begin.end())
+    if end is None:
+        raise UsageError(f"{origin}: the page is truncated inside its data; copy it again, or use the JSON file of that run")
+    return from_json(text[begin.end() : end.start()], origin=origin)
 
 
 def from_json(text: str, *, origin: str) -> Analysis:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cs_input_analyzer.errors import UsageError
+from wafer_model.foreign import text_of, yaml_of
 
 # YAML takes a second for so much.
 LARGEST_BYTES = 1 << 16
@@ -39,14 +40,10 @@ class PerformanceSummary:
 
 def read_parameters(path: Path) -> RunParameters | None:
     """None for YAML that holds none of the numbers. Raises UsageError: no YAML, or too large for parameters."""
-    import yaml
-
-    if path.stat().st_size > LARGEST_BYTES:
-        raise UsageError(f"{path}: too large for the parameters of a run")
     try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (ValueError, yaml.YAMLError, RecursionError) as error:
-        raise UsageError(f"{path}: not read as YAML: {str(error).splitlines()[0]}") from None
+        document = yaml_of(text_of(path, most_bytes=LARGEST_BYTES))
+    except ValueError as error:
+        raise UsageError(f"{path}: not read as the parameters of a run: {error}") from None
     batch, every = (_first(document, places) for places in (_BATCH, _CHECKPOINTS))
     return None if batch is None and every is None else RunParameters(batch_size=batch, checkpoint_every=every)
 
@@ -61,16 +58,17 @@ def _first(document: object, places: tuple[tuple[str, ...], ...]) -> int | None:
     return None
 
 
-_RATE = r"(\d+(?:\.\d+)?(?:e[-+]?\d+)?)"
+_RATE = r"(\d{1,40}(?:\.\d{1,40})?(?:e[-+]?\d{1,3})?)"
 _AVERAGE = re.compile(rf"^Average steady state samples per second: {_RATE}, median: {_RATE}\s*$", re.MULTILINE)
-_SLOWEST = re.compile(rf"^Slowest step: step (\d+), rate: {_RATE} \(", re.MULTILINE)
+_SLOWEST = re.compile(rf"^Slowest step: step (\d{{1,18}}), rate: {_RATE} \(", re.MULTILINE)
 
 
 def read_performance_summary(path: Path) -> PerformanceSummary:
     """Raises UsageError: not such a file, as releases from 2.4 on write it."""
-    if path.stat().st_size > LARGEST_BYTES:
-        raise UsageError(f"{path}: too large for a performance summary")
-    text = path.read_text(encoding="utf-8", errors="replace")
+    try:
+        text = text_of(path, most_bytes=LARGEST_BYTES)
+    except ValueError as error:
+        raise UsageError(f"{path}: not read as a performance summary: {error}") from None
     average, slowest = _AVERAGE.search(text), _SLOWEST.search(text)
     if average is None or slowest is None:
         raise UsageError(f"{path}: not a performance summary: the lines on its steps and their rates are not in it")

@@ -1,16 +1,19 @@
 """TensorBoard event files -> the same step lines, and checkpoints, that a console log gives.
 
-TensorBoard's own reader in Python reads them, so that TensorFlow need not be loaded.
+The records are read here, so that a damaged length takes no memory; TensorBoard's protocol buffers parse them, without TensorFlow.
 """
 
 from __future__ import annotations
 
 import math
+import os
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cs_input_analyzer.monitoring.rates import is_kept
 from cs_input_analyzer.run_logs.grammar import Line
 
 LOCAL, AVERAGE, STEPS, WAIT = "local_samples_per_sec", "avg_samples_per_sec", "avg_steps_per_sec", "input_wait_ratio"
@@ -18,6 +21,10 @@ ESTIMATOR = "global_step/sec"
 TAGS = (LOCAL, AVERAGE, STEPS, WAIT, ESTIMATOR)
 # When an event was made, not when it was written; finer than what hosts keep in step.
 STAMP_S = 1e-3
+# Graphs and pictures are larger, and hold none of our scalars.
+LONGEST_RECORD = 1 << 20
+# Of a tensor, by its DataType: where its values are, and how one is packed.
+TENSORS = {1: ("float_val", "<f"), 2: ("double_val", "<d"), 3: ("int_val", "<i"), 9: ("int64_val", "<q")}
 
 
 @dataclass(slots=True)
@@ -52,21 +59,37 @@ class EventScalars:
         """(time, step, tag, value); without a tag for a checkpoint."""
         from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
         from tensorboard.compat.proto import event_pb2  # type: ignore[import-untyped]
-        from tensorboard.compat.tensorflow_stub import errors  # type: ignore[import-untyped]
-        from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import PyRecordReader_New  # type: ignore[import-untyped]
 
         try:
-            reader = PyRecordReader_New(str(self.path))
-            while True:
-                reader.GetNext()
+            for record in self._records():
                 self.events += 1
-                yield from self._of_event(event_pb2.Event.FromString(reader.record()))
-        except errors.OutOfRangeError:
-            pass  # read to its end
-        except (errors.OpError, DecodeError, OverflowError, MemoryError):
+                if is_kept(self.events):
+                    yield from self._of_event(event_pb2.Event.FromString(record))
+        except DecodeError:
             self.trouble = "damaged or cut: read until there"
         except OSError as error:
             self.trouble = f"read until an error: {(error.strerror or str(error)).lower()}"
+
+    def _records(self) -> Iterator[bytes]:
+        """Those that are no longer than LONGEST_RECORD, up to the first one that is cut or damaged."""
+        from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import masked_crc32c  # type: ignore[import-untyped]
+
+        with self.path.open("rb") as file:
+            while head := file.read(12):
+                (length,) = struct.unpack("<Q", head[:8].ljust(8, b"\0"))
+                if len(head) < 12 or struct.pack("<I", masked_crc32c(head[:8])) != head[8:]:
+                    break
+                if length > LONGEST_RECORD:
+                    if file.seek(min(length + 4, 1 << 62), os.SEEK_CUR) > os.fstat(file.fileno()).st_size:
+                        break
+                    continue
+                record, check = file.read(length), file.read(4)
+                if len(record) < length or struct.pack("<I", masked_crc32c(record)) != check:
+                    break
+                yield record
+            else:
+                return
+        self.trouble = "damaged or cut: read until there"
 
     def _of_event(self, event: Any) -> Iterator[tuple[float | None, int, str | None, float]]:
         at_s = event.wall_time if math.isfinite(event.wall_time) and event.wall_time > 0 else None
@@ -92,16 +115,18 @@ def _line(step: int, at_s: float | None, values: dict[str, float]) -> Iterator[L
 
 
 def _number(summary: Any) -> float | None:
-    """The scalar of one summary, in the form of TensorFlow 1 or 2; None where it is none, or no finite number."""
-    from tensorboard.util.tensor_util import make_ndarray  # type: ignore[import-untyped]
+    """The scalar of one summary, in the form of TensorFlow 1 or 2; None where it is none, or no finite number.
 
+    Of a tensor its first value is taken as it lies there: what shape it claims to have costs no memory.
+    """
+    number = math.nan
     if summary.HasField("simple_value"):
         number = float(summary.simple_value)
-    elif summary.HasField("tensor"):
-        try:
-            number = float(make_ndarray(summary.tensor).reshape(-1)[0])
-        except (TypeError, ValueError, IndexError):
-            return None
-    else:
-        return None
+    elif summary.tensor.dtype in TENSORS:
+        name, form = TENSORS[summary.tensor.dtype]
+        values, content = getattr(summary.tensor, name), summary.tensor.tensor_content
+        if values:
+            number = float(values[0])
+        elif len(content) >= struct.calcsize(form):
+            number = float(struct.unpack_from(form, content)[0])
     return number if math.isfinite(number) and number >= 0 else None

@@ -63,7 +63,7 @@ _MARKS: tuple[tuple[str, RunPhase, Literal["begin", "end"]], ...] = (
     ("after saving checkpoint", "checkpoint", "end"),
     ("Saved checkpoint", "checkpoint", "end"),
 )
-_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|inf)"
+_NUMBER = r"[-+]?(?:\d{1,40}(?:\.\d{0,40})?|\.\d{1,40})(?:[eE][-+]?\d{1,4})?|[-+]?(?:nan|inf)"  # bounded: of text without an end
 # The names of the groups are fields of `Line`.
 _DEVICE_LINE = re.compile(
     r"\| (?P<mode>Train|Eval) Device=(?P<device>[^,|]{0,80}), "
@@ -87,7 +87,7 @@ _FINISHED = re.compile(
 _RATES = (
     re.compile(rf"\bRate=(?P<rate>{_NUMBER})(?= samples/sec|,|\s*$)"),
     re.compile(rf"\bGlobalRate=(?P<global_rate>{_NUMBER})(?= samples/sec|,|\s*$)"),
-    re.compile(r"global_step/sec: (?P<steps_per_s>\d+(?:\.\d+)?(?:e[-+]?\d+)?)\s*$"),
+    re.compile(r"global_step/sec: (?P<steps_per_s>\d{1,40}(?:\.\d{1,40})?(?:e[-+]?\d{1,4})?)\s*$"),
 )
 _EVALUATED = "Saving dict for "  # results of an Estimator's evaluation, the global step among them
 _STAMP = re.compile(r"(?P<day>\d{4}-\d\d-\d\d)[ T](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?")

@@ -20,6 +20,7 @@ LONGEST_LINE = 4096
 READ_WHOLE = 20_000
 # Of each kind, once that many were read.
 LINES_PER_BLOCK = 8
+SURELY_UNPACKED_BYTES, MOST_UNPACKED_RATIO = 1 << 28, 300
 GZIP_MAGIC = b"\x1f\x8b"
 
 
@@ -41,6 +42,9 @@ class LogFile:
                         # `read` would lose what it has unpacked when it meets the damage.
                         while block := unpacked.read1(BLOCK_BYTES):
                             yield block
+                            if unpacked.tell() > max(SURELY_UNPACKED_BYTES, MOST_UNPACKED_RATIO * raw.tell()):
+                                self.trouble = "it unpacks to hundreds of times its size, as no log does: read until there"
+                                return
                 else:
                     while block := raw.read(BLOCK_BYTES):
                         yield block

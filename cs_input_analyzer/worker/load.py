@@ -25,6 +25,7 @@ import yaml
 
 from cs_input_analyzer.errors import TargetError, UsageError
 from cs_input_analyzer.records import ContextUse, Mode
+from wafer_model.foreign import text_of, yaml_of
 
 PARAMS_NAMES = ("params", "hparams", "parameters", "config", "cfg", "conf")
 MODE_NAMES = ("mode",)
@@ -277,13 +278,13 @@ def load_params(file: str | None, overrides: tuple[str, ...]) -> dict[str, Any] 
     params: dict[str, Any] = {}
     if file is not None:
         try:
-            read = yaml.safe_load(Path(file).read_text(encoding="utf-8"))
+            read = yaml_of(text_of(Path(file)))
         except FileNotFoundError:
             raise UsageError(f"--params: there is no file {file}") from None
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"--params: {file} cannot be read: {error}") from None
-        except (yaml.YAMLError, ValueError) as error:  # a date that there is not, a number of thousands of digits
-            raise UsageError(f"--params: {file} is not YAML: {' '.join(str(error).split())}") from None
+        except ValueError as error:
+            raise UsageError(f"--params: {file} is not YAML: {error}") from None
         if read is not None and not isinstance(read, dict):
             raise UsageError(f"--params: {file} must hold a mapping at its top, not a {type(read).__name__}")
         params = read or {}
@@ -293,8 +294,8 @@ def load_params(file: str | None, overrides: tuple[str, ...]) -> dict[str, Any] 
         if not equals or not all(path):
             raise UsageError(f"--set {override!r} is not understood: write key=value or section.key=value")
         try:
-            value = yaml.safe_load(text)
-        except (yaml.YAMLError, ValueError):
+            value = yaml_of(text)
+        except ValueError:
             raise UsageError(f"--set {override!r}: the value is not YAML; quote it") from None
         _put(params, path, value, override)
     return params

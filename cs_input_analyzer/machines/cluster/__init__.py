@@ -36,6 +36,7 @@ from cs_input_analyzer.planning.recommend import THIS_HOST
 from cs_input_analyzer.records import Cluster, Estimate, Host, Options
 from cs_input_analyzer.units import parse_bytes, parse_bytes_per_s, parse_estimate
 from wafer_model import WaferModelError
+from wafer_model.foreign import text_of, yaml_of
 from wafer_model.names import find_name
 
 __all__ = [
@@ -153,13 +154,13 @@ def _reference_in(path: Path, host: Host) -> Estimate | None:
 
 def _read(path: Path) -> object:
     try:
-        data: object = yaml.safe_load(path.read_text(encoding="utf-8"))
+        data: object = yaml_of(text_of(path))
     except OSError as error:
         raise UsageError(f"cannot read the cluster file {path}: {error.strerror or error}") from None
     except UnicodeDecodeError:
         raise UsageError(f"the cluster file {path} is not UTF-8 text") from None
-    except (yaml.YAMLError, ValueError) as error:  # a date that there is not, a number of thousands of digits
-        raise UsageError(f"the cluster file {path} is not YAML: {' '.join(str(error).split())}") from None
+    except ValueError as error:
+        raise UsageError(f"the cluster file {path} is not YAML: {error}") from None
     return data
 
 

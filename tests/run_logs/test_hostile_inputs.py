@@ -1,0 +1,176 @@
+"""Files of others that are made to hang, to fill memory, or to end in a traceback: each ends in exit code 2 and one line."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from benchmarks import hostile_inputs
+from cs_input_analyzer.cli import main
+from cs_input_analyzer.errors import UsageError
+from cs_input_analyzer.run_logs import event_files, inspect_run
+from cs_input_analyzer.run_logs.documents import read_parameters
+from wafer_model.foreign import MOST_BYTES, yaml_of
+
+BOMB = "a0: &a0 [x]\n" + "".join(f"a{i}: &a{i} [{','.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 12))
+MERGES = "a0: &a0 {x: 1}\n" + "".join(f"a{i}: &a{i} {{<<: [{','.join([f'*a{i - 1}'] * 9)}]}}\n" for i in range(1, 12))
+YAML = {
+    "an alias of itself": "&a [*a]",
+    "3000 levels": "[" * 3000 + "]" * 3000,
+    "aliases of aliases": BOMB,
+    "merges of merges": MERGES,
+    "a number by sixties": "a: " + "1:" * 100_000 + "1",
+    "a number without an end": "a: " + "9" * 100_000,
+    "a tag that does not fit": "a: !!bool x",
+    "code": "!!python/object/apply:os.system [ls]",
+    "too long": "# " + "x" * MOST_BYTES,
+    "no date": "a: 2024-13-45",
+}
+FILES = {
+    "page of begun tags": ("run.html", b"<html>" + b"<script id=run" * 8000),
+    "page of open tags": ("run.html", b"<html>" + b"<script " * 8000),
+    "record of 2^44 bytes": ("a.tfevents.1", struct.pack("<Q", 2**44) + bytes(100)),
+    "nested performance.json": ("performance.json", b"[" * 100_000),
+    "large performance.json": ("performance.json", b'{"rate": 1,' + b" " * (5 << 20) + b'"a": 1}'),
+    "packed digits": ("run.log.gz", gzip.compress(b"| Train Device=CPU, Step=1, Rate=" + b"1" * 3_000_000 + b"Rate=\n")),
+}
+
+
+def refused(capsys: pytest.CaptureFixture[str], *line: str) -> str:
+    """The one line with which a command refuses, in time."""
+    began_s = time.monotonic()
+    assert main(line) == 2
+    assert time.monotonic() - began_s < hostile_inputs.LONGEST_S
+    (said,) = capsys.readouterr().err.splitlines()
+    return said
+
+
+@pytest.mark.parametrize("text", YAML.values(), ids=YAML)
+def test_hostile_yaml_is_refused_wherever_yaml_is_read(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "file.yaml"
+    file.write_text(text, encoding="utf-8")
+    assert "cannot be read" in refused(capsys, "wafer", str(file), "--batch-size", "8")
+    assert "file.yaml" in refused(capsys, "wafer", "fc_mnist", "--batch-size", "8", "--system-file", str(file))
+    (tmp_path / "target.py").write_text("def f(params):\n    return None\n", encoding="utf-8")
+    assert "not YAML" in refused(capsys, "analyze", f"{tmp_path}/target.py:f", "--params", str(file))
+    with pytest.raises(UsageError, match=r"^[^\n]+$"):
+        read_parameters(file)
+
+
+@pytest.mark.parametrize(("name", "content"), FILES.values(), ids=FILES)
+def test_hostile_files_are_refused_in_time(name: str, content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / name).write_bytes(content)
+    assert name in refused(capsys, "report" if name.endswith("html") else "inspect-run", str(tmp_path / name))
+
+
+def test_a_packed_log_of_nothing_is_read_until_it_is_no_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from cs_input_analyzer.run_logs import scan
+
+    monkeypatch.setattr(scan, "SURELY_UNPACKED_BYTES", 1 << 22)
+    (tmp_path / "run.log.gz").write_bytes(gzip.compress(bytes(100 << 20)))
+    log = scan.LogFile(tmp_path / "run.log.gz")
+    assert (1 << 22) < sum(map(len, log.blocks())) < 50 << 20
+    assert "hundreds of times" in log.trouble
+
+
+def test_a_tensor_of_a_vast_shape_takes_no_memory(tmp_path: Path) -> None:
+    from tensorboard.compat.proto import event_pb2
+    from tensorboard.summary.writer.record_writer import RecordWriter
+
+    with (tmp_path / "a.tfevents.1").open("wb") as file:
+        for step in range(1, 20):
+            event = event_pb2.Event(wall_time=1e9 + step, step=step)
+            tensor = event.summary.value.add(tag=event_files.LOCAL).tensor
+            tensor.dtype = 1
+            tensor.float_val.append(64.0)
+            tensor.tensor_shape.dim.add(size=2**40)
+            RecordWriter(file).write(event.SerializeToString())
+    assert inspect_run(tmp_path).rates.rate_samples_per_s == 64.0
+
+
+def test_a_long_record_is_passed_over(tmp_path: Path) -> None:
+    from tensorboard.compat.proto import event_pb2
+    from tensorboard.summary.writer.record_writer import RecordWriter
+
+    with (tmp_path / "a.tfevents.1").open("wb") as file:
+        RecordWriter(file).write(event_pb2.Event(graph_def=bytes(event_files.LONGEST_RECORD + 1)).SerializeToString())
+        for step in range(1, 20):
+            event = event_pb2.Event(wall_time=1e9 + step, step=step)
+            event.summary.value.add(tag=event_files.LOCAL, simple_value=64.0)
+            RecordWriter(file).write(event.SerializeToString())
+    found = inspect_run(tmp_path)
+    assert found.rates.rate_samples_per_s == 64.0
+    assert found.sources[0].note == ""
+
+
+def test_no_control_character_is_printed_raw(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = json.loads((Path(__file__).parents[1] / "report" / "run_0.1.0.json").read_text(encoding="utf-8"))
+    name = "a\x9b31m\u202egnp\x7f\u2066.py:f"
+    run["pipeline"]["target"] = name
+    (tmp_path / "run.json").write_text(json.dumps(run), encoding="utf-8")
+    assert main(["report", str(tmp_path / "run.json"), "--format", "json"]) == 0
+    printed = capsys.readouterr().out
+    assert not any(character in printed for character in "\x9b\u202e\x7f\u2066")
+    assert json.loads(printed)["pipeline"]["target"] == name
+
+
+@pytest.mark.parametrize("columns", ["abc", "-1", "", "99999999999"])
+def test_a_width_that_is_none_loses_no_report(columns: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    assert main(["explain", "CSI101"]) == 0
+
+
+def test_a_closed_standard_output_is_said() -> None:
+    line = [sys.executable, "-m", "cs_input_analyzer", "rules"]
+    done = subprocess.run(line, preexec_fn=lambda: os.close(1), stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 4
+    assert "standard output is closed" in done.stderr
+
+
+@given(st.text(alphabet="[]{}&*a:<->?!|'\" \n0.e_#%@`,", max_size=60))
+def test_no_text_is_yaml_that_raises_otherwise(text: str) -> None:
+    said = ""
+    try:
+        yaml_of(text)
+    except ValueError as error:
+        said = str(error)
+    assert "\n" not in said
+
+
+@pytest.fixture(scope="module")
+def kinds() -> tuple[hostile_inputs.Sort, ...]:
+    return hostile_inputs.sorts()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("place", range(11))
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_what_hypothesis_makes_of_real_files_is_read_or_refused(
+    kinds: tuple[hostile_inputs.Sort, ...], place: int, tmp_path: Path, data: st.DataObject
+) -> None:
+    sort = kinds[place]
+    real = data.draw(st.sampled_from(sort.real))
+    first, last = sorted(data.draw(st.lists(st.integers(0, len(real)), min_size=2, max_size=2)))
+    middle = data.draw(st.one_of(st.binary(max_size=40), st.sampled_from(hostile_inputs.TOKENS)))
+    outcome = hostile_inputs.Outcome()
+    hostile_inputs.tried(sort, tmp_path / sort.file, real[:first] + middle + real[last:], False, outcome)
+    assert outcome.failures == []
+
+
+@pytest.mark.long
+def test_mutated_real_files_are_read_or_refused() -> None:
+    """`python -m benchmarks.hostile_inputs` tries 100,000."""
+    for outcome in hostile_inputs.fuzz(2000, seed=1):
+        assert outcome.failures == []
+        assert outcome.peak_bytes < hostile_inputs.MOST_BYTES
