@@ -88,9 +88,11 @@ def reads_at_once(case: Case, now: float = 1) -> int | None:
     """Files to read at once, so that the CPUs and no longer the waiting set the pace; None where reads do not wait for an answer.
 
     Little's law: outstanding reads = rate x latency, here those of `now` times the rate that the CPUs allow over the one that they
-    draw; and some to spare. AUTOTUNE stops at the number of CPUs, which is too early for reads that only wait.
+    draw; and some to spare. AUTOTUNE stops at the number of CPUs, which is too early for reads that only wait. Readers of an object
+    store wait for its answers: they are measured alone.
     """
-    slow, cpu = bottleneck(case, ("storage latency",)), station_of(case, ("CPU",))
+    is_store = case.pipeline.files is not None and case.pipeline.files.store is not None
+    slow, cpu = bottleneck(case, ("storage latency", "readers") if is_store else ("storage latency",)), station_of(case, ("CPU",))
     if slow is None or cpu is None or slow.samples_per_s <= 0:
         return None
     files = case.pipeline.files.count if case.pipeline.files else MOST_READS

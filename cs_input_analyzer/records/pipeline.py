@@ -78,13 +78,20 @@ class Op:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSet:
-    """The files that the pipeline reads, as one unsharded worker sees them."""
+    """The files that the pipeline reads, as one unsharded worker sees them. Of thousands on a store a sample was asked for its
+    size, and the others count with the mean."""
 
     count: int
     bytes: int
     largest_bytes: int
     smallest_bytes: int
     directory: str | None = None
+
+    @property
+    def store(self) -> str | None:
+        """The scheme of the object store that holds them (`gs`); None where a file system does."""
+        scheme, mark, _ = (self.directory or "").partition("://")
+        return scheme if mark and "/" not in scheme and scheme != "file" else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

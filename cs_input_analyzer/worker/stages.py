@@ -28,6 +28,8 @@ CACHE_S = 10.0
 # For the pipeline cut after one of its ops, tracing included; at most so long for all cuts.
 PREFIX_S = 0.9
 PREFIXES_S = 12.0
+# Of more files the journal lists so many, evenly spread: what is asked of them (shards, sizes, reads) is asked of a sample then.
+LISTED_FILES = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +115,8 @@ def _build(journal: JournalWriter, order: Order, folder: Path, stood_in: Sequenc
     """Runs the user's input function. None when it failed; the journal says how."""
     from pydantic import TypeAdapter
 
+    from cs_input_analyzer.machines.page_cache import evenly
+
     os.environ["TF_CONFIG"] = order.tf_config
     own_pid = os.getpid()
     began_s = time.monotonic()
@@ -127,10 +131,12 @@ def _build(journal: JournalWriter, order: Order, folder: Path, stood_in: Sequenc
             dataset = load.build_dataset(found, _call_of(order), uses.append)
         _end_forked_child(own_pid)
         build_s = time.monotonic() - began_s
+        files = graph.sized_files_of(dataset)
         pipeline = graph.read_graph(
             dataset,
             log,
             target=order.target,
+            sized=files,
             said=order.samples_per_element,
             params_sizes=batch_sizes_in(load.params_from_json(order.params_json or "null")),
             demand_size=order.batch_size,
@@ -147,10 +153,9 @@ def _build(journal: JournalWriter, order: Order, folder: Path, stood_in: Sequenc
         _end_forked_child(own_pid)
         report_failure(journal, "load" if isinstance(error, TargetError) else stage, error)
         return None
-    files = graph.sized_files_of(dataset)
     fields = TypeAdapter(PipelineGraph).dump_python(pipeline, mode="json") if order.want_graph else None
     file_count = pipeline.files.count if pipeline.files else None
-    listed = files if order.want_graph else ()
+    listed = evenly(files, LISTED_FILES) if order.want_graph else ()
     journal.event("built", build_s=build_s, pipeline=fields, file_count=file_count, files=listed, writes=pipeline.redirected)
     _prepare_cache(journal, order, [path for path, _ in files])
     samples = pipeline.samples_per_element

@@ -219,6 +219,9 @@ def test_files_seen_by_a_worker_of_several_betray_sharding_in_python() -> None:
     assert found.recommendation.input_workers > 3  # nothing said that the files are shared out
 
 
+REQUEST, READING = "Error executing an HTTP request:", "\n\t when reading metadata of gs://bucket/x"
+
+
 @pytest.mark.parametrize(
     ("failure", "error", "words"),
     [
@@ -234,6 +237,11 @@ def test_files_seen_by_a_worker_of_several_betray_sharding_in_python() -> None:
         (("exit", "building the pipeline", "exited with status 7", ""), InputFunctionError, "status 7"),
         (("exit", "importing TensorFlow", "exited with status 1", "libfoo"), LaunchError, "libfoo"),
         (("build", "KeyError", "'batch_size'", ""), InputFunctionError, "KeyError"),
+        (("build", "UnimplementedError", "File system scheme 's3' not implemented (file: 's3://b/x')", ""), UsageError, "fsspec"),
+        (("first_batch", "PermissionDeniedError", f"{REQUEST} HTTP response code 403 {READING}", ""), UsageError, "GOOGLE_APPL"),
+        (("build", "FailedPreconditionError", f"{REQUEST} libcurl code 6 meaning 'no host' {READING}", ""), UsageError, "reached"),
+        (("first_batch", "PermissionDeniedError", "/data/x; Permission denied", ""), InputFunctionError, "Permission denied"),
+        (("build", "UnavailableError", f"{REQUEST} HTTP response code 503 {READING}", ""), InputFunctionError, "503"),
     ],
 )
 def test_every_failure_becomes_the_right_error(failure: tuple[str, str, str, str], error: type[AnalyzerError], words: str) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any
@@ -13,6 +11,7 @@ import numpy as np
 from cs_input_analyzer.pipeline.graph.lines import SourceLog, numbers_at_top
 from cs_input_analyzer.pipeline.graph.nodes import functions_of, graph_def_of, node_name
 from cs_input_analyzer.pipeline.graph.ops import OpPlace, op_places, ops_of, reader_of
+from cs_input_analyzer.pipeline.graph.sizes import Sized, existing, folder_of
 from cs_input_analyzer.pipeline.op_kinds import is_dataset_op
 from cs_input_analyzer.pipeline.samples import samples_per_element_of
 from cs_input_analyzer.pipeline.threads import inside, reader_ops
@@ -30,13 +29,15 @@ def read_graph(
     params_sizes: Sequence[int] = (),
     demand_size: int | None = None,
     redirected: tuple[str, ...] = (),
+    sized: Sized | None = None,
 ) -> PipelineGraph:
-    """The graph of `dataset`, a `tf.data.Dataset` built under `recorded_sources`. Iterates nothing, reads file sizes only.
-    `said`, `params_sizes`, `demand_size`: of samples, as `samples_per_element_of` takes them."""
+    """The graph of `dataset`, a `tf.data.Dataset` built under `recorded_sources`. Iterates nothing, reads file sizes only; `sized`
+    are those that were read before. `said`, `params_sizes`, `demand_size`: of samples, as `samples_per_element_of` takes them."""
     import tensorflow as tf
 
     graph_def = graph_def_of(dataset)
-    own = {name: file_set(sized) for name, sized in files_by_reader(graph_def).items()}
+    sized = _sized_files(graph_def) if sized is None else sized
+    own = {name: file_set(files) for name, files in files_by_reader(graph_def, dict(sized)).items()}
     found = ops_of(graph_def, log.lines, numbers_at_top(graph_def, dataset, log.lines))
     ops = tuple(replace(op, files=own.get(op.name)) for op in found)
     spec = element_components(dataset.element_spec)
@@ -48,7 +49,7 @@ def read_graph(
         samples_per_element=samples,
         element_spec=spec,
         ops=ops,
-        files=file_set(_sized_files(graph_def)),
+        files=file_set(sized),
         cardinality=cardinality if cardinality >= 0 else None,
         is_infinite=cardinality == int(tf.data.INFINITE_CARDINALITY),
         redirected=redirected,
@@ -88,17 +89,18 @@ def file_set(sized: Sequence[tuple[str, int]]) -> FileSet | None:
     if not sized:
         return None
     sizes = [size for _, size in sized]
-    folder = os.path.commonpath([os.path.dirname(os.path.abspath(path)) for path, _ in sized])
+    folder = folder_of([path for path, _ in sized])
     return FileSet(count=len(sizes), bytes=sum(sizes), largest_bytes=max(sizes), smallest_bytes=min(sizes), directory=folder)
 
 
-def sized_files_of(dataset: Any) -> tuple[tuple[str, int], ...]:
+def sized_files_of(dataset: Any) -> Sized:
     """The existing files that a graph names in string constants, with their sizes, in the order of their paths."""
     return _sized_files(graph_def_of(dataset))
 
 
-def files_by_reader(graph_def: Any) -> dict[str, tuple[tuple[str, int], ...]]:
-    """Name of each op that reads files, as in `ops_of` -> the files that are named to it, with their sizes."""
+def files_by_reader(graph_def: Any, known: Mapping[str, int] | None = None) -> dict[str, Sized]:
+    """Name of each op that reads files, as in `ops_of` -> the files that are named to it, with their sizes. `known`: sizes that
+    were asked for before."""
     reader = reader_of(graph_def, {}, {})
     readers = reader_ops(reader.ops)
     # The lines of a list of files are no files of who opens them: what is behind another reader is not looked at.
@@ -112,7 +114,7 @@ def files_by_reader(graph_def: Any) -> dict[str, tuple[tuple[str, int], ...]]:
         while place is not None:  # what its function is called with comes from the op that holds it
             behind += _nodes_behind(place, nodes, ends)
             place = places.get(place.within) if place.within is not None else None
-        found[op.name] = _existing(_strings_in(behind))
+        found[op.name] = existing(_strings_in(behind), known)
     return found
 
 
@@ -133,27 +135,14 @@ def _nodes_behind(place: OpPlace, nodes: Mapping[str, Mapping[str, Any]], ends: 
     return found
 
 
-def _sized_files(graph_def: Any) -> tuple[tuple[str, int], ...]:
+def _sized_files(graph_def: Any) -> Sized:
     """The existing files that a graph names, but for those that fill lookup tables: a vocabulary is no data."""
     scopes = [graph_def.node, *(function.node_def for function in graph_def.library.function)]
     kept = []
     for scope in scopes:
         tables = {node_name(name) for node in scope if node.op.startswith("InitializeTable") for name in node.input}
         kept += [node for node in scope if node.name not in tables]
-    return _existing(_strings_in(kept))
-
-
-def _existing(names: Iterable[str]) -> tuple[tuple[str, int], ...]:
-    """Regular files among these, with their sizes, by path; one that vanishes meanwhile is none."""
-    found = []
-    for path in sorted(set(names)):
-        try:
-            status = os.stat(path)
-        except (OSError, ValueError):  # not a path at all, or gone
-            continue
-        if stat.S_ISREG(status.st_mode):
-            found.append((path, status.st_size))
-    return tuple(found)
+    return existing(_strings_in(kept))
 
 
 def _strings_in(nodes: Iterable[Any]) -> Iterator[str]:

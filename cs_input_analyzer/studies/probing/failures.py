@@ -16,6 +16,11 @@ _PARAMS = (
     "; where it is a key of the params, give it by --set KEY=VALUE, or analyze the script that trains, "
     "cs_input_analyzer python run.py ARGS: scripts add to the params before they use them"
 )
+# What TensorFlow 2.21 says of a store: the first of a scheme that its wheel has no file system for, the others of `gs://`.
+_NO_SCHEME = re.compile(r"File system scheme '([^']+)' not implemented(?: \(file: '([^']*)'\))?")
+_REFUSED = re.compile(r"HTTP response code 40[13]|Anonymous caller|does not have storage\.|PERMISSION_DENIED|UNAUTHENTICATED")
+_UNREACHED = re.compile(r"Error executing an HTTP request: libcurl code \d+[^\n]*")
+_STORED = re.compile(r"gs://[^\s'\"]+")
 _NO_FILE = ("No files matched", "No such file or directory", "does not exist")
 
 
@@ -40,6 +45,8 @@ def failure_of(
         pattern = re.search(r"No files matched pattern: ([^'\n]+)", failure.message)
         what = pattern.group(1) if pattern else failure.message.splitlines()[0]
         return UsageError(f"no file matches: {what} (relative paths are taken from the current folder)")
+    if (about_store := _of_store(failure.message)) is not None:
+        return UsageError(about_store)
     if failure.kind == "Empty":
         return InputFunctionError(
             "the dataset gave no element: its file list is empty, a filter drops everything, or a shard has no file"
@@ -70,3 +77,23 @@ def _where(details: str) -> str:
         return ""
     path, _, rest = lines[-1].removeprefix('File "').partition('", line ')
     return f" ({path}:{rest.split(',')[0]})"
+
+
+def _of_store(message: str) -> str | None:
+    """What the user can do where the data are in an object store that could not be read; None where it is something else."""
+    if (scheme := _NO_SCHEME.search(message)) is not None:
+        name = scheme.group(2) or f"{scheme.group(1)}://…"
+        return (
+            f"this TensorFlow cannot read {name}: it reads mounted file systems and gs://. Mount the store, copy the data to a "
+            "file system, install a file system for it (tensorflow-io), or read it in a generator with fsspec"
+        )
+    path = _STORED.search(message)
+    if path is not None and _REFUSED.search(message):
+        return (
+            f"the store refused {path.group()}: no credentials, or none that may read it. Give GOOGLE_APPLICATION_CREDENTIALS "
+            "the path of a service account's key (on every node of the plan), or run `gcloud auth application-default login`"
+        )
+    unreached = _UNREACHED.search(message)
+    if path is not None and unreached is not None:
+        return f"the store of {path.group()} cannot be reached from this host: {unreached.group()}"
+    return None

@@ -14,7 +14,7 @@ from cs_input_analyzer.engines import Launcher, LaunchHandle, LaunchResult, Work
 from cs_input_analyzer.errors import LaunchError
 from cs_input_analyzer.machines.storage import STREAMS, probe_storage
 from cs_input_analyzer.planning import capacity
-from cs_input_analyzer.records import CacheChoice, Cluster, Host, LaunchPlan, Layout, Options
+from cs_input_analyzer.records import CacheChoice, Cluster, Host, LaunchPlan, Layout, Options, Storage
 from cs_input_analyzer.studies.demand import has_demand
 from cs_input_analyzer.studies.probing.decompose import decompose
 from cs_input_analyzer.studies.probing.failures import failure_of
@@ -137,8 +137,21 @@ class Probing:
         Where workers run on other nodes, what this machine draws from it says nothing of them: it is not read then. Nor is it where
         there is no time; what it is, and what the readers alone gave, is recorded all the same.
         """
-        paths = [path for path, _ in self.results.files]
-        if not paths:
+        paths, files = [path for path, _ in self.results.files], self.results.pipeline.files if self.results.pipeline else None
+        if not paths or files is None:
+            return
+        if files.store is not None:
+            self.results.storage = Storage(
+                directory=files.directory or "",
+                file_system=files.store,
+                is_shared=True,
+                dataset_bytes=files.bytes,
+                cached_ratio=None,
+                evicted=None,
+                reads=(),
+                source_samples_per_s=self.results.source_samples_per_s,
+            )
+            self.seconds.leave_out(f"the storage by itself: {files.store}:// is read through TensorFlow only")
             return
         began_s = self._launcher.now_s()
         reading_s = self.seconds.left_for_storage_s
@@ -153,7 +166,7 @@ class Probing:
             deadline_s=began_s + reading_s,
             clock=self._launcher.now_s,
             streams=STREAMS if is_read else (),
-            dataset_bytes=sum(size for _, size in self.results.files),
+            dataset_bytes=files.bytes,
         )
         if not is_here:
             self.seconds.leave_out("the storage by itself: the workers run on other nodes than this one")
