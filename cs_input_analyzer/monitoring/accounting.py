@@ -31,16 +31,20 @@ class Took(NamedTuple):
     opens_pass: bool
 
 
+EventKind = Literal["sync", "log", "checkpoint", "pass", "end", "error", "loaded", "pause"]
+
+
 class Event(NamedTuple):
     """Something else; of a stretch, `began_s` to `at_s`.
 
-    `sync` and `log`: the user's code waited for the accelerator. `end`: of a pass. `pass`: one begins, `number` of them by now.
+    `sync` and `log`: the user's code waited for the accelerator. `pass`: one over the data begins, `end`: it is over. `error`: the
+    iterator raised, `text` says what; the step that it was asked for never began. `loaded`: the executable is, rates count from
+    here. `pause`: what comes until the next step is not training.
     """
 
-    kind: Literal["sync", "log", "checkpoint", "pass", "end", "error", "loaded", "pause"]
+    kind: EventKind
     at_s: float
     began_s: float = 0.0
-    number: int = 0
     text: str = ""
 
 
@@ -63,6 +67,7 @@ class RunAccounting:
     _history: phases.History = field(default_factory=phases.History)
     _interval: waiting.OpenInterval = field(default_factory=waiting.OpenInterval)
     _open: Took | None = None
+    _passes: int = 0
     _is_marked: bool = False
     _is_first: bool = True
     _seen_intervals: int = 0
@@ -75,7 +80,7 @@ class RunAccounting:
             self._open = entry
             self.steps += entry.steps
             return
-        if entry.kind == "sync" or entry.kind == "log" or entry.kind == "end":
+        if entry.kind in ("sync", "log", "end"):
             self._end_step(entry.at_s, entry.kind)
             return
         if entry.kind == "checkpoint":
@@ -85,11 +90,10 @@ class RunAccounting:
             self._drop()  # of a loop that was left in the middle, nobody saw when its last step was over
         known = {"at_s": self._since(entry.at_s), "step": self.steps}
         if entry.kind == "pass":
-            self.on_event("epoch", **known, epoch=entry.number)
-        elif entry.kind == "error":
-            self.on_event("error", **known, kind=entry.text)
-        elif entry.kind == "loaded":
-            self.on_event("loaded", **known)
+            self._passes += 1
+            self.on_event("epoch", **known, epoch=self._passes)
+        elif entry.kind in ("error", "loaded"):
+            self.on_event(entry.kind, **known, **({"kind": entry.text} if entry.text else {}))
 
     def wait_share(self) -> Estimate | None:
         return waiting.wait_share(tuple(self.intervals))
@@ -126,9 +130,9 @@ class RunAccounting:
         )
         self._is_marked = False
         if not (_runs_forwards(step.wait_s or 0.0) and _runs_forwards(step.body_s)):
-            waiting.spoil(self._interval)  # the clock was set back: what lies across that is not known
+            self._interval.is_sound = False  # the clock was set back: what lies across that is not known
             if ended_by in ("sync", "log"):
-                self._interval = waiting.OpenInterval()
+                self._interval.reset()
             return
         phase, self._history = phases.label(self._history, step)
         self._is_first = False
@@ -213,7 +217,7 @@ class RunAccounting:
 
     def _drop(self) -> None:
         self._open, self._is_marked = None, False
-        self._interval = waiting.OpenInterval()
+        self._interval.reset()
 
 
 def _runs_forwards(seconds: float) -> bool:

@@ -34,23 +34,20 @@ def expected_per_s(found: Analysis | None) -> float | None:
 
 
 def of_run(found: Analysis, rate_per_s: float | None, wait_ratio: Estimate | None, workers: int) -> str:
-    """Advice for a run that one of `workers` watches: its rate, and the share of time that its accelerator waited."""
-    demand = None
-    if rate_per_s is not None and wait_ratio is not None:
-        demand = accelerator_rate(Estimate.exact(rate_per_s * workers), wait_ratio)
-    return advise(found, demand)
-
-
-def advise(found: Analysis, demand: Estimate | None) -> str:
     """One paragraph: the launch that feeds the accelerator, and what else would change that.
 
     Args:
-        demand: what the accelerator took, or would have taken without waiting, of all workers together, in samples per second; the
+        rate_per_s: of this worker, one of `workers`; with the share of time waited it says what the accelerator would take. The
             demand of the analysis counts where it is larger (a run that starves shows only part of its demand), or alone.
     """
     if found.capacity is None:
         return "the saved analysis holds no capacity model; analyze again with more --max-seconds for advice"
-    wanted = _larger(demand, found.consumption)
+    wanted, demand = found.consumption, None
+    if rate_per_s is not None and wait_ratio is not None:
+        demand = accelerator_rate(Estimate.exact(rate_per_s * workers), wait_ratio)
+    if demand is not None and (wanted is None or wanted.samples_per_s.estimate < demand.estimate):
+        base = wanted or Consumption(samples_per_s=demand, source="declared")
+        wanted = replace(base, samples_per_s=demand, source="declared", limited_by=None)
     if wanted is None:
         return "no demand is known: pass log steps that read the loss, or analyze with --demand"
     return planned(found, wanted, found.options.current)[1]
@@ -66,15 +63,6 @@ def planned(found: Analysis, wanted: Consumption, current: Layout | None) -> tup
     except AnalyzerError as error:
         return None, f"no launch of the saved analysis fits: {error}"
     return plan, _sentence(plan, wanted, current)
-
-
-def _larger(seen: Estimate | None, declared: Consumption | None) -> Consumption | None:
-    if seen is None:
-        return declared
-    if declared is not None and declared.samples_per_s.estimate >= seen.estimate:
-        return declared
-    base = declared or Consumption(samples_per_s=seen, source="declared")
-    return replace(base, samples_per_s=seen, source="declared", limited_by=None)
 
 
 def _sentence(plan: LaunchPlan, wanted: Consumption, current: Layout | None) -> str:

@@ -50,7 +50,7 @@ class InputMonitor(Monitor, Generic[Batch]):
         if self._iterable is None:
             raise TypeError("this InputMonitor wraps nothing; fetch inside `with monitor.waiting():`")
         self._pass = _Pass(iter(self._iterable), self._watch, self._counter)
-        self._watch.begin_pass()
+        self._watch.mark("pass")
         return self._pass
 
     def __next__(self) -> Batch:
@@ -81,7 +81,7 @@ class InputMonitor(Monitor, Generic[Batch]):
 
     def sync(self) -> None:
         """The loop has just waited until the accelerator was done (it read a result, say)."""
-        self._watch.sync()
+        self._watch.mark("sync")
 
     def log(self, *, loss: Any = None, step: int | None = None) -> None:
         """A log step: prints the line, writes the scalars, judges. As `sync`, it says that the accelerator is done.
@@ -95,7 +95,7 @@ class InputMonitor(Monitor, Generic[Batch]):
 
     def loaded(self) -> None:
         """The executable is loaded (a first step has compiled it): GlobalRate counts time and samples from here."""
-        self._watch.loaded()
+        self._watch.mark("loaded")
 
 
 class _Counter:
@@ -156,7 +156,6 @@ class _Pass(Iterator[Batch]):
         if not self._is_over:  # an iterator may be asked again after its end
             self._is_over = True
             self._watch.end_pass(asked_s)
-            self._watch.finish()
 
 
 class _Waiting(AbstractContextManager[None]):
@@ -172,6 +171,5 @@ class _Waiting(AbstractContextManager[None]):
             self._watch.took(self._asked_s, self._watch.now(), None if self._samples is None else float(self._samples))
         elif isinstance(error, StopIteration) or type(error).__name__ == "OutOfRangeError":
             self._watch.end_pass(self._asked_s)
-            self._watch.finish()
         else:
             self._watch.failed(self._asked_s, error)

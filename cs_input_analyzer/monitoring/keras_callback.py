@@ -79,7 +79,7 @@ class KerasInputMonitor(Monitor, keras.callbacks.Callback):  # type: ignore[misc
     def on_epoch_begin(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
         self._call, self._epoch_steps = None, 0
         self._iterations = self._read_iterations()
-        self._watch.begin_pass()
+        self._watch.mark("pass")
 
     def on_train_batch_begin(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
         now = self._watch.now()
@@ -96,7 +96,7 @@ class KerasInputMonitor(Monitor, keras.callbacks.Callback):  # type: ignore[misc
     def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
         self._end_epoch()
         self._watch.log(None, (logs or {}).get("loss"), then_every=self._watch.settings.log_every)
-        self._watch.pause()
+        self._watch.mark("pause")
         self._watch.finish()
 
     def on_train_end(self, logs: Mapping[str, Any] | None = None) -> None:
@@ -111,7 +111,7 @@ class KerasInputMonitor(Monitor, keras.callbacks.Callback):  # type: ignore[misc
         self._is_loaded = True
         if self._began_s is not None and now_s >= self._began_s:
             self._watch.compile_s = now_s - self._began_s
-        self._watch.loaded(now_s)
+        self._watch.mark("loaded", now_s)
 
     def _end_epoch(self) -> None:
         """The last call of a pass is over; only now is it known how many steps it held."""
@@ -124,10 +124,10 @@ class KerasInputMonitor(Monitor, keras.callbacks.Callback):  # type: ignore[misc
         # or all, this optimizer counts something else: steps without an overflow, say, or nothing where a GAN uses others.
         if 0 < missing < min(2 * self._steps_per_call(), self._epoch_steps):
             self._watch.uncount(missing, float(missing * (self._watch.settings.batch_size or 1)))
-            self._watch.pause()  # a call that was shorter than it seemed is no measure of a step
+            self._watch.mark("pause")  # a call that was shorter than it seemed is no measure of a step
         if not self._is_loaded:
             self._loaded(now)
-        self._watch.end_pass(now)
+        self._watch.mark("end", now)
 
     def _steps_per_call(self) -> int:
         try:

@@ -92,10 +92,10 @@ class _Checkpoint(AbstractContextManager[None]):
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
         self._began_s = watch.now()
-        watch.checkpoint(self._began_s, self._began_s)
+        watch.mark("checkpoint", self._began_s, self._began_s)
 
     def __enter__(self) -> None:
         self._began_s = self._watch.now()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
-        self._watch.checkpoint(self._began_s, self._watch.now())
+        self._watch.mark("checkpoint", began_s=self._began_s)

@@ -37,7 +37,7 @@ class InputMonitorHook(Monitor, tf.compat.v1.train.SessionRunHook):  # type: ign
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         self._step = int(session.run(self._global_step))
-        self._watch.begin_pass()
+        self._watch.mark("pass")
 
     def before_run(self, run_context: Any) -> Any:
         self._asked_s = self._watch.now()
@@ -50,7 +50,6 @@ class InputMonitorHook(Monitor, tf.compat.v1.train.SessionRunHook):  # type: ign
 
     def end(self, session: Any) -> None:
         self._watch.end_pass(self._watch.now())
-        self._watch.finish()
 
     def checkpoint_listener(self) -> Any:
         """A listener for `CheckpointSaverHook`, which does nothing: pauses are found by their length."""

@@ -7,10 +7,9 @@ an input that cannot give more than is taken is what training waits for (utiliza
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from cs_input_analyzer.records import Estimate, Scalar, VerdictName
+from cs_input_analyzer.records import Estimate, VerdictName
 from cs_input_analyzer.units import format_rate, format_ratio
 
 INPUT_BOUND_RATIO = 0.10
@@ -35,18 +34,14 @@ IMPLAUSIBLE_RATIO = 1.10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """A statement and what it rests on.
+    """A statement and, in one sentence, the numbers that it rests on.
 
-    Attributes:
-        wait_ratio: share of time that the accelerator waited for input; None where that was not seen.
-        why: one sentence with the numbers.
-        evidence: the same numbers by name.
+    `wait_ratio`: share of time that the accelerator waited for input; None where that was not seen.
     """
 
     name: VerdictName
     why: str
     wait_ratio: Estimate | None = None
-    evidence: Mapping[str, Scalar] = field(default_factory=dict)
 
     def text(self, advice: str = "") -> str:
         """In one line, and the advice where there is any."""
@@ -54,22 +49,19 @@ class Verdict:
 
 
 def by_wait(share: Estimate | None, *, steps: int) -> Verdict:
-    """The verdict on a wait share over `steps` steps.
-
-    `input_bound` and `accelerator_bound` are said when the whole interval of the share is on that side; `unknown` where it reaches
-    from one side to the other.
-    """
+    """The verdict on a wait share over `steps` steps; `unknown` where its interval reaches from one side to the other."""
     if share is None:
-        return Verdict(name="unknown", why=_unseen(steps))
-    name = _judged(share)
-    if steps < FEWEST_STEPS:
-        name = "unknown"
+        unseen = (
+            "a host that waits for input says nothing about the accelerator until both are at one point: call log(loss=…) or "
+            "sync() where the loop has read a result"
+        )
+        return Verdict(name="unknown", why=unseen if steps else "no step was seen")
+    name = _judged(share) if steps >= FEWEST_STEPS else "unknown"
     span = f"{format_ratio(share.low)} to {format_ratio(share.high)}"
     why = f"the accelerator waited {format_ratio(share.estimate)} of the time for input ({span}, over {steps} steps)"
     if name == "unknown":
         why += ", too uncertain to call" if steps >= FEWEST_STEPS else ", too few to call"
-    evidence = {"wait_ratio": share.estimate, "wait_ratio_low": share.low, "wait_ratio_high": share.high, "steps": steps}
-    return Verdict(name=name, why=why, wait_ratio=share, evidence=evidence)
+    return Verdict(name=name, why=why, wait_ratio=share)
 
 
 def _judged(share: Estimate) -> VerdictName:
@@ -77,17 +69,7 @@ def _judged(share: Estimate) -> VerdictName:
         return "input_bound"
     if share.high < ACCELERATOR_BOUND_RATIO:
         return "accelerator_bound"
-    spans_both = share.low < ACCELERATOR_BOUND_RATIO and share.high >= INPUT_BOUND_RATIO
-    return "unknown" if spans_both else "balanced"
-
-
-def _unseen(steps: int) -> str:
-    if steps == 0:
-        return "no step was seen"
-    return (
-        "a host that waits for input says nothing about the accelerator until both are at one point: call log(loss=…) or sync() "
-        "where the loop has read a result"
-    )
+    return "unknown" if share.low < ACCELERATOR_BOUND_RATIO and share.high >= INPUT_BOUND_RATIO else "balanced"
 
 
 def by_rates(training: Estimate | None, alone: Estimate | None, *, is_overlapped: bool | None, missing: str = "") -> Verdict:
@@ -98,36 +80,25 @@ def by_rates(training: Estimate | None, alone: Estimate | None, *, is_overlapped
             input takes is time that the accelerator waits. None where that was not seen.
         missing: why there is no rate of the input alone.
     """
-    if training is None:
-        return Verdict(name="unknown", why="too few steady steps for a rate of training")
-    if alone is None:
-        return Verdict(
-            name="unknown", why=missing or "the rate of the input alone was not measured", evidence=_rates(training, None)
-        )
+    if training is None or alone is None:
+        why = missing or "the rate of the input alone was not measured"
+        return Verdict(name="unknown", why=why if training is not None else "too few steady steps for a rate of training")
     used = Estimate(estimate=training.estimate / alone.estimate, low=training.low / alone.high, high=training.high / alone.low)
     numbers = (
         f"training took {format_rate(training.estimate)}, the input alone gives {format_rate(alone.estimate)} "
         f"(used: {format_ratio(used.estimate)})"
     )
-    evidence = _rates(training, alone) | {"input_used_ratio": used.estimate, "is_overlapped": is_overlapped}
     if used.low > IMPLAUSIBLE_RATIO:
-        return Verdict(name="unknown", why=f"{numbers}: it was slower alone, so the two did not read the same", evidence=evidence)
+        return Verdict(name="unknown", why=f"{numbers}: it was slower alone, so the two did not read the same")
     if used.estimate >= SATURATED_RATIO:
-        return Verdict(name="input_bound", why=f"{numbers}: training runs at the pace of its input", evidence=evidence)
+        return Verdict(name="input_bound", why=f"{numbers}: training runs at the pace of its input")
     if is_overlapped is False:
-        waited = Estimate(estimate=min(1.0, used.estimate), low=min(1.0, used.low), high=min(1.0, used.high))
+        waited = used.capped(1.0)
         why = f"{numbers}: nothing prepares batches ahead (no prefetch at the end), so that is the share of time spent waiting"
-        return Verdict(name=_judged(waited), why=why, wait_ratio=waited, evidence=evidence)
+        return Verdict(name=_judged(waited), why=why, wait_ratio=waited)
     if used.high < SPARE_RATIO:
-        return Verdict(name="accelerator_bound", why=f"{numbers}: the input has room to spare", evidence=evidence)
-    return Verdict(name="balanced", why=numbers, evidence=evidence)
-
-
-def _rates(training: Estimate, alone: Estimate | None) -> dict[str, Scalar]:
-    return {
-        "training_samples_per_s": training.estimate,
-        "input_alone_samples_per_s": None if alone is None else alone.estimate,
-    }
+        return Verdict(name="accelerator_bound", why=f"{numbers}: the input has room to spare")
+    return Verdict(name="balanced", why=numbers)
 
 
 def bottleneck_text(verdict: Verdict) -> str:

@@ -53,7 +53,10 @@ class Interval(NamedTuple):
 
 @dataclass(slots=True)
 class OpenInterval:
-    """An interval in the making, on a clock that stands still while the data begin again."""
+    """An interval in the making, on a clock that stands still while the data begin again.
+
+    `is_sound`: all of it was seen, on a clock that ran forwards; otherwise it ends as any other, and does not count.
+    """
 
     began_s: float | None = None
     dispatches: list[tuple[float, int]] = field(default_factory=list)
@@ -65,6 +68,10 @@ class OpenInterval:
     phase: Phase = "steady"
     is_sound: bool = True
 
+    def reset(self) -> None:
+        """Begins the next one."""
+        self.__init__()  # type: ignore[misc]
+
 
 def add(interval: OpenInterval, step: Step, phase: Phase) -> Interval | None:
     """Adds a step, in order; gives the interval where the step ended it.
@@ -72,7 +79,7 @@ def add(interval: OpenInterval, step: Step, phase: Phase) -> Interval | None:
     The first step of the run is left out. Of one that opens a pass only the wait is: the interval goes on around it.
     """
     if phase in ("start_up", "fill") or step.wait_s is None:
-        _reset(interval)
+        interval.reset()
         return None
     if interval.began_s is None:
         interval.began_s = step.asked_s
@@ -91,13 +98,8 @@ def add(interval: OpenInterval, step: Step, phase: Phase) -> Interval | None:
     if step.ended_by not in ("sync", "log"):
         return None
     closed = _close(interval, step)
-    _reset(interval)
+    interval.reset()
     return closed
-
-
-def spoil(interval: OpenInterval) -> None:
-    """Something in it was not seen, or not on a clock that runs forwards: it ends as any other, and does not count."""
-    interval.is_sound = False
 
 
 def _close(interval: OpenInterval, step: Step) -> Interval:
@@ -124,13 +126,6 @@ def _compute_s(dispatches: Sequence[tuple[float, int]], end_s: float) -> float:
         steps += count
         least = min(least, (end_s - dispatched_s) / steps)
     return max(0.0, least)
-
-
-def _reset(interval: OpenInterval) -> None:
-    interval.began_s, interval.steps, interval.samples = None, 0, 0.0
-    interval.dispatches.clear()
-    interval.wait_s = interval.wait_square_s2 = interval.removed_s = 0.0
-    interval.phase, interval.is_sound = "steady", True
 
 
 def starved_s(intervals: Sequence[Interval]) -> tuple[float, ...]:

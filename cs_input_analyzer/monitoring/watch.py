@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import cs_input_analyzer
 from cs_input_analyzer.monitoring import advice, rates
-from cs_input_analyzer.monitoring.accounting import Event, RunAccounting, Took
+from cs_input_analyzer.monitoring.accounting import Event, EventKind, RunAccounting, Took
 from cs_input_analyzer.monitoring.outputs import SCALARS, Outputs, console_line, performance
 from cs_input_analyzer.monitoring.settings import Settings
 from cs_input_analyzer.monitoring.task import training_task
@@ -75,7 +75,6 @@ class Watch:
         self._console = settings.console
         self._entries: list[Took | Event] = []
         self._opens_pass = True
-        self._passes = 0
         self._next_log = settings.log_every
         self._written: tuple[int, Verdict] | None = None
         self._over: tuple[float | None, float] = (0.0, self.began_s)
@@ -112,13 +111,6 @@ class Watch:
         if len(self._entries) >= CHUNK:
             self._digest()
 
-    @_never_raises
-    def sync(self) -> None:
-        """The user's code has waited for the accelerator: it is idle now."""
-        self._entries.append(Event("sync", self.clock()))
-        if len(self._entries) >= CHUNK:
-            self._digest()
-
     def now(self) -> float:
         """The clock; one that fails ends the watching."""
         try:
@@ -130,39 +122,17 @@ class Watch:
     # --- now and then -------------------------------------------------------------------------------------------------------
 
     @_never_raises
-    def begin_pass(self) -> None:
-        self._passes += 1
-        self._opens_pass = True
-        self._entries.append(Event("pass", self.clock(), number=self._passes))
-
-    @_never_raises
-    def end_pass(self, at_s: float) -> None:
-        """The data are at their end: the last step is over."""
-        self._over = (self.samples, at_s)
-        self._entries.append(Event("end", at_s))
-
-    @_never_raises
-    def checkpoint(self, began_s: float, ended_s: float) -> None:
-        self._entries.append(Event("checkpoint", ended_s, began_s))
-
-    @_never_raises
-    def pause(self) -> None:
-        """What comes until the next step is not training, and does not count."""
-        self._entries.append(Event("pause", self.clock()))
-
-    @_never_raises
-    def failed(self, at_s: float, error: BaseException) -> None:
-        """The iterator raised; the step that it was asked for never began."""
-        self._over = (self.samples, at_s)
-        self._entries.append(Event("error", at_s, text=type(error).__name__))
-        self._write_all()
-
-    @_never_raises
-    def loaded(self, at_s: float | None = None) -> None:
-        """The executable is loaded: the rates count from here."""
+    def mark(self, kind: EventKind, at_s: float | None = None, began_s: float = 0.0, text: str = "") -> None:
+        """Something else than a step, now or at `at_s`; the kinds are those of `accounting.Event`."""
         now = self.clock() if at_s is None else at_s
-        self._rates = rates.started(now, total_samples=self.samples or 0.0, smoothing=self.settings.smoothing)
-        self._entries.append(Event("loaded", now))
+        if kind == "loaded":
+            self._rates = rates.started(now, total_samples=self.samples or 0.0, smoothing=self.settings.smoothing)
+        self._opens_pass |= kind == "pass"
+        if kind in ("end", "error"):
+            self._over = (self.samples, now)
+        self._entries.append(Event(kind, now, began_s, text))
+        if len(self._entries) >= CHUNK:
+            self._digest()
 
     @_never_raises
     def uncount(self, steps: int, samples: float | None) -> None:
@@ -182,6 +152,15 @@ class Watch:
         self._over = (self.samples, now)
         self._entries.append(Event("log", now))
         self._log(self.steps if step is None else step, value, now)
+
+    def end_pass(self, at_s: float) -> None:
+        """The data are at their end: the last step is over."""
+        self.mark("end", at_s)
+        self.finish()
+
+    def failed(self, at_s: float, error: BaseException) -> None:
+        self.mark("error", at_s, text=type(error).__name__)
+        self.finish()
 
     @_never_raises
     def finish(self) -> None:

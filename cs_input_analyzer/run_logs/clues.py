@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from cs_input_analyzer.monitoring.verdict import ACCELERATOR_BOUND_RATIO, INPUT_BOUND_RATIO
 from cs_input_analyzer.records import Estimate, Scalar, VerdictName
+from cs_input_analyzer.run_logs.change import Demand
 from cs_input_analyzer.run_logs.documents import PerformanceSummary
 from cs_input_analyzer.run_logs.pace import Pace
 from cs_input_analyzer.units import format_rate, format_ratio, format_seconds
@@ -55,11 +56,6 @@ def verdict_of(clues: tuple[Clue, ...]) -> tuple[VerdictName, float | None]:
     return "unknown", None
 
 
-def ordered(clues: tuple[Clue, ...]) -> tuple[Clue, ...]:
-    """The strongest first."""
-    return tuple(sorted(clues, key=lambda clue: -abs(math.log(clue.odds))))
-
-
 def _clue(odds: float, says: str, **values: Scalar) -> tuple[Clue, ...]:
     return (Clue(odds=odds, says=says, values=values),)
 
@@ -90,17 +86,18 @@ def from_suspicion(performance: Performance | None) -> tuple[Clue, ...]:
     return _clue(odds, f"performance.json {says}", suspected_input_bottleneck=words)
 
 
-def from_estimate(rate: float | None, estimated: float | None, source: str) -> tuple[Clue, ...]:
+def from_estimate(rate: float | None, estimate: Demand | None) -> tuple[Clue, ...]:
     """The rate beside what the accelerator should reach. A low one has many causes, and is weak alone."""
-    if rate is None or not estimated:
+    if rate is None or estimate is None:
         return ()
-    reached = rate / estimated
+    reached = rate / estimate.samples_per_s
     odds, effect = 1.0, ""
     if reached >= REACHED_RATIO:
         odds, effect = REACHED_ODDS, ": there was little to wait for"
     elif reached < SLOW_RATIO:
         odds, effect = SLOW_ODDS, ": something held it back, not necessarily its input"
-    numbers = f"{format_rate(rate)} is {format_ratio(reached)} of the {format_rate(estimated)} that {source} expects"
+    expected = f"the {format_rate(estimate.samples_per_s)} that {estimate.source} expects"
+    numbers = f"{format_rate(rate)} is {format_ratio(reached)} of {expected}"
     return _clue(odds, f"{numbers}{effect}", reached_ratio=reached)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from cs_input_analyzer.monitoring.rates import is_kept
-from cs_input_analyzer.run_logs.grammar import Line
+from cs_input_analyzer.run_logs.grammar import Line, number_of
 
 LOCAL, AVERAGE, STEPS, WAIT = "local_samples_per_sec", "avg_samples_per_sec", "avg_steps_per_sec", "input_wait_ratio"
 ESTIMATOR = "global_step/sec"
@@ -129,4 +129,4 @@ def _number(summary: Any) -> float | None:
             number = float(values[0])
         elif len(content) >= struct.calcsize(form):
             number = float(struct.unpack_from(form, content)[0])
-    return number if math.isfinite(number) and number >= 0 else None
+    return number_of(number)

@@ -16,7 +16,6 @@ HEAD_BYTES = 1 << 16
 # A folder may be a home directory; what is beyond is said to be.
 MOST_ENTRIES = 50_000
 DEEPEST = 8
-LARGEST_DOCUMENT_BYTES = 1 << 28
 
 # `model.ckpt-500.index` of TensorFlow, `checkpoint_500.mdl` of PyTorch; later releases leave the ending out.
 _CHECKPOINT_NAME = re.compile(r"model[.-]ckpt-(\d{1,18})(?:\..*)?$|checkpoint_(\d{1,18})(?:\.mdl)?$")
@@ -156,10 +155,3 @@ def may_hold_steps(path: Path) -> bool:
     except OSError:
         last = b""
     return any(needle in first or needle in last for needle in STEP_NEEDLES)
-
-
-def check_size(path: Path) -> None:
-    """Raises UsageError for a document that is read whole and too large for one."""
-    size = path.stat().st_size
-    if size > LARGEST_DOCUMENT_BYTES:
-        raise UsageError(f"{path}: {size:,} bytes, which no such file has")

@@ -14,11 +14,10 @@ from typing import TypeVar
 
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.records import RunSource, RunSourceKind
-from cs_input_analyzer.run_logs import step_journal
 from cs_input_analyzer.run_logs.console_log import LoggedRun, read_console_log
 from cs_input_analyzer.run_logs.documents import PerformanceSummary, RunParameters, read_parameters, read_performance_summary
 from cs_input_analyzer.run_logs.event_files import TAGS, EventScalars
-from cs_input_analyzer.run_logs.files import Found, check_size, find_files, may_hold_steps
+from cs_input_analyzer.run_logs.files import Found, find_files, may_hold_steps
 from cs_input_analyzer.run_logs.grammar import NEEDLES
 from cs_input_analyzer.run_logs.pace import Saved
 from cs_input_analyzer.run_logs.scan import READ_WHOLE, LogFile
@@ -49,7 +48,7 @@ class Gathered:
     sources: list[RunSource] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     logs: list[tuple[Path, LoggedRun]] = field(default_factory=list)
-    journals: list[tuple[Path, Journal]] = field(default_factory=list)
+    journals: list[Journal] = field(default_factory=list)
     events: LoggedRun | None = None
     events_wait_ratio: float | None = None
     performance: Performance | None = None
@@ -160,55 +159,47 @@ def _is_same_run(one: LoggedRun, other: LoggedRun) -> bool:
 
 def _take_journals(found: list[Found], gathered: Gathered) -> set[Path]:
     """The folders of journals that were left aside: what else their monitors wrote there is of no use either."""
-    read: list[tuple[Found, Journal, str]] = []
+    read: list[Journal] = []
     for one in found[:MOST_FILES]:
-        file = LogFile(one.path)
-        journal = read_step_journal(file.lines(step_journal.NEEDLES))
+        journal = read_step_journal(one.path, one.modified_s)
         if journal.runs or journal.best.writers:
-            cut = f"{journal.bad_lines} line(s) are no JSON" if journal.bad_lines else ""
-            read.append((one, journal, "; ".join(text for text in (file.trouble, cut) if text)))
+            read.append(journal)
         else:
             gathered.sources.append(RunSource(path=str(one.path), kind="step journal", note="no steps of the monitor in it"))
-    if not read:
-        return set()
-    newest_s = max(_began(one, journal) for one, journal, _ in read)
-    together = [(one, journal) for one, journal, _ in read if newest_s - _began(one, journal) <= TOGETHER_S]
-    launch = _launch(together)
-    for one, journal, note in read:
-        if one.path in launch:
-            gathered.sources.append(RunSource(path=str(one.path), kind="step journal", note=note))
-            gathered.journals.append((one.path, journal))
+    newest_s = max((journal.began_s for journal in read), default=0.0)
+    together = [journal for journal in read if newest_s - journal.began_s <= TOGETHER_S]
+    launch = _launch(together) if together else []
+    for journal in read:
+        if journal in launch:
+            gathered.sources.append(RunSource(path=str(journal.path), kind="step journal", note=journal.note))
+            gathered.journals.append(journal)
             gathered.runs_found = max(gathered.runs_found, journal.runs)
-            continue
-        of = "another monitor" if any(each is journal for _, each in together) else "an older run"
-        gathered.notes.append(f"left aside: {one.path}, the journal of {of}")
-    return {one.path.parent for one, _, _ in read} - {path.parent for path in launch}
+        else:
+            of = "another monitor" if journal in together else "an older run"
+            gathered.notes.append(f"left aside: {journal.path}, the journal of {of}")
+    return {journal.path.parent for journal in read} - {journal.path.parent for journal in launch}
 
 
-def _launch(together: list[tuple[Found, Journal]]) -> set[Path]:
+def _launch(together: list[Journal]) -> list[Journal]:
     """The journals of the newest launch. Workers of one agree in how many they are, and each has a name of its own."""
-    first = _leading(together)[1]
+    first = _leading(together)
     if (first.workers or 1) == 1:
-        return {one.path for one, journal in together if journal is first}
-    by_name: dict[str, list[tuple[Found, Journal]]] = {}
-    for one, journal in together:
+        return [first]
+    by_name: dict[str, list[Journal]] = {}
+    for journal in together:
         if journal.workers == first.workers:
-            by_name.setdefault(journal.worker or str(one.path.parent), []).append((one, journal))
-    return {_leading(of_one)[0].path for of_one in by_name.values()}
+            by_name.setdefault(journal.worker or str(journal.path.parent), []).append(journal)
+    return [_leading(of_one) for of_one in by_name.values()]
 
 
-def _leading(journals: list[tuple[Found, Journal]]) -> tuple[Found, Journal]:
+def _leading(journals: list[Journal]) -> Journal:
     """The newest one; where others were still at work when it began, the one of most workers, then steps: that is the training.
 
     A loop over validation data has a monitor of its own beside that, and so has an evaluator, which is no worker.
     """
-    newest_s = max(_began(one, journal) for one, journal in journals)
-    at_work = [each for each in journals if _began(*each) == newest_s or _began(*each) + each[1].last_step_s > newest_s]
-    return max(at_work, key=lambda each: (each[1].workers or 1, each[1].steps, _began(*each)))
-
-
-def _began(one: Found, journal: Journal) -> float:
-    return journal.began_unix_s if journal.began_unix_s is not None else one.modified_s
+    newest_s = max(journal.began_s for journal in journals)
+    at_work = [each for each in journals if each.began_s == newest_s or each.began_s + each.last_step_s > newest_s]
+    return max(at_work, key=lambda each: (each.workers or 1, each.steps, each.began_s))
 
 
 def _take_events(found: list[Found], gathered: Gathered, has_steps: bool) -> None:
@@ -259,7 +250,6 @@ def _document(
         if one.kind != kind:
             continue
         try:
-            check_size(one.path)
             document = read(one.path)
         except (WaferModelError, UsageError, OSError) as error:
             if not is_folder:

@@ -186,7 +186,7 @@ def _mark(text: str) -> Line | None:
                 place,
                 phase=phase,
                 step=int(step[1]) if step else None,
-                duration_s=_number(seconds[1]) if seconds else None,
+                duration_s=number_of(float(seconds[1])) if seconds else None,
             )
     return None
 
@@ -196,7 +196,7 @@ def _line(kind: Kind, text: str, end: int, *matches: re.Match[str], **fields: An
     for match in matches:
         for name, value in match.groupdict().items():
             if value is not None and name in Line._fields and name not in fields:
-                fields[name] = int(value) if name in ("step", "samples") else _number(value)
+                fields[name] = int(value) if name in ("step", "samples") else number_of(float(value))
     t_s, resolution_s = _stamp(text, end)
     return Line(kind, t_s, resolution_s, _rank(text), **fields)
 
@@ -235,7 +235,9 @@ def _rank(text: str) -> str | None:
     return None if match is None else str(int(match[1] or match[2] or match[3]))
 
 
-def _number(text: str) -> float | None:
-    """None for NaN, infinity, and less than zero: nothing here can be negative."""
-    value = float(text)
-    return value if math.isfinite(value) and value >= 0 else None
+def number_of(value: object) -> float | None:
+    """None for what is no number, for NaN, infinity, `true`, and less than zero: nothing here can be negative."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    number = float(value) if not isinstance(value, int) or value.bit_length() < 1024 else math.inf
+    return number if math.isfinite(number) and number >= 0 else None

@@ -67,16 +67,16 @@ def inspect_run(path: Path | str, *, current: Layout | None = None, analysis: An
     if analysis is not None and (doubt := doubt_of(analysis, rate, rates.batch_size, supply)):
         notes.append(f"the analysis is of another network or input, as it seems, and is not used: {doubt}")
         analysis = supply = None
-    estimated, source = _estimated(gathered, analysis)
+    estimate = _estimated(gathered, analysis)
     timeline = _timeline(steps.run if steps is not None else gathered.logs[0][1] if gathered.logs else None, gathered.performance)
-    found = _clues(gathered, steps, rate, (estimated, source), supply, timeline)
+    found = _clues(gathered, steps, rate, estimate, supply, timeline)
     verdict, confidence = _verdict(found, gathered)
     if is_mixed(gathered):
         notes.append("steps of several runs are mixed in this log, without a label: no verdict on them together")
     if missing:
         notes.append(f"{missing} of the workers left no journal here: the rates are those of the others alone")
     notes += _notes(steps, rates)
-    change = change_of(verdict, rate, _demand(estimated, source, rates, middle_wait(gathered)), current, analysis)
+    change = change_of(verdict, rate, estimate or _demand(rates, middle_wait(gathered)), current, analysis)
     return RunInspection(
         schema_version=SCHEMA_VERSION,
         tool=Tool(name="cs_input_analyzer", version=cs_input_analyzer.__version__),
@@ -85,7 +85,7 @@ def inspect_run(path: Path | str, *, current: Layout | None = None, analysis: An
         verdict=verdict,
         confidence=confidence,
         evidence={name: value for clue in found for name, value in clue.values.items()},
-        reasons=tuple(clue.says for clue in evidence.ordered(found) if clue.says),
+        reasons=tuple(clue.says for clue in sorted(found, key=lambda clue: -abs(math.log(clue.odds))) if clue.says),
         timeline=timeline,
         rates=rates,
         stalls=_shown_stalls(steps.run, steps.pace) if steps is not None else (),
@@ -101,7 +101,7 @@ def _clues(
     gathered: Gathered,
     steps: Steps | None,
     rate: float | None,
-    estimate: tuple[float | None, str],
+    estimate: Demand | None,
     supply: Estimate | None,
     timeline: tuple[PhaseSpan, ...],
 ) -> tuple[evidence.Clue, ...]:
@@ -109,7 +109,7 @@ def _clues(
     return (
         *evidence.from_wait(middle_wait(gathered)),
         *evidence.from_suspicion(None if _is_our_own(gathered) else gathered.performance),
-        *evidence.from_estimate(rate, *estimate),
+        *evidence.from_estimate(rate, estimate),
         *evidence.from_bursts(pace),
         *evidence.from_stalls(pace),
         *evidence.without_weight(
@@ -119,7 +119,7 @@ def _clues(
             gathered.summary,
             max((span.duration_s or 0.0 for span in timeline if span.phase == "priming"), default=0.0),
         ),
-        *evidence.from_prediction(rate, supply, estimate[0]),
+        *evidence.from_prediction(rate, supply, estimate.samples_per_s if estimate is not None else None),
     )
 
 
@@ -127,20 +127,20 @@ def _verdict(found: tuple[evidence.Clue, ...], gathered: Gathered) -> tuple[Verd
     verdict, confidence = evidence.verdict_of(found)
     if is_mixed(gathered):
         return "unknown", None
-    is_balanced = bool(gathered.journals) and all(journal.verdict == "balanced" for _, journal in gathered.journals)
+    is_balanced = bool(gathered.journals) and all(journal.verdict == "balanced" for journal in gathered.journals)
     return ("balanced", evidence.SURE) if verdict == "unknown" and is_balanced else (verdict, confidence)
 
 
 def _steps(gathered: Gathered) -> Steps | None:
     """The log where it has steps, else the journal, else the events; of several writers the one that got furthest."""
-    runs = [run for _, run in gathered.logs] + [journal.best for _, journal in gathered.journals]
+    runs = [run for _, run in gathered.logs] + [journal.best for journal in gathered.journals]
     if gathered.events is not None:
         runs.append(gathered.events)
     for run in runs:
         writers = run.newest_writers()
         if writers:
             writer = max(writers, key=lambda each: len(each.lines))
-            stated = next((journal.batch_size for _, journal in gathered.journals if journal.best is run), None)
+            stated = next((journal.batch_size for journal in gathered.journals if journal.best is run), None)
             if stated is None and gathered.parameters is not None:
                 stated = gathered.parameters.batch_size
             pace = pace_of(writer, run.finished, batch_size=stated, saved=gathered.saved)
@@ -217,20 +217,19 @@ def _reached(rates: RunRates) -> float | None:
     return _first(rates.global_rate_samples_per_s, rates.average_samples_per_s, rates.rate_samples_per_s)
 
 
-def _estimated(gathered: Gathered, analysis: Analysis | None) -> tuple[float | None, str]:
+def _estimated(gathered: Gathered, analysis: Analysis | None) -> Demand | None:
     """What the accelerator should take, and who says so; the run's own compiler first."""
     if gathered.performance is not None and gathered.performance.estimated_samples_per_s:
-        return gathered.performance.estimated_samples_per_s, "est_samples_per_sec"
+        return Demand(samples_per_s=gathered.performance.estimated_samples_per_s, source="est_samples_per_sec")
     if gathered.compile_report is not None:
-        return gathered.compile_report.samples_per_s, "the compile report"
+        return Demand(samples_per_s=gathered.compile_report.samples_per_s, source="the compile report")
     if analysis is not None and analysis.consumption is not None:
-        return analysis.consumption.samples_per_s.estimate, "the demand of the analysis"
-    return None, ""
+        return Demand(samples_per_s=analysis.consumption.samples_per_s.estimate, source="the demand of the analysis")
+    return None
 
 
-def _demand(estimated: float | None, source: str, rates: RunRates, share: Estimate | None) -> Demand | None:
-    if estimated is not None:
-        return Demand(samples_per_s=estimated, source=source)
+def _demand(rates: RunRates, share: Estimate | None) -> Demand | None:
+    """What the accelerator would have taken, by the run itself."""
     steady = rates.steady_samples_per_s
     unhindered = accelerator_rate(steady, share) if steady is not None and share is not None else None
     if unhindered is not None:
@@ -243,7 +242,7 @@ def _demand(estimated: float | None, source: str, rates: RunRates, share: Estima
 def _is_our_own(gathered: Gathered) -> bool:
     """Whether the monitor wrote performance.json: what that suspects is its journal's verdict, and would count twice."""
     performance = gathered.performance
-    return performance is not None and any(path.parent == Path(performance.path).parent for path, _ in gathered.journals)
+    return performance is not None and any(one.path.parent == Path(performance.path).parent for one in gathered.journals)
 
 
 def _notes(steps: Steps | None, rates: RunRates) -> list[str]:

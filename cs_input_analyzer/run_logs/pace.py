@@ -78,9 +78,9 @@ class Pace:
         usual_steps_per_s: what half of the steps reach; between stalls, that is.
         burst_ratio: Rate as logged over the throughput from line to line, the middle one: well above 1 where the steps of one
             interval come in a burst and Rate, sampled at each of them, shows the burst alone. None without a batch size.
-        stalls: the longest, by start, which is on the scale of the stamps; `stall_count` and `stall_lost_s` all of them.
-        explained: the longest intervals that hold a checkpoint, an evaluation or a set-up, and pauses that nothing but the burst
-            after them explains; `explained_s` the time of all of the former, `made_up_count` and `made_up_s` all of the latter.
+        stalls: the longest, by start, which is on the scale of the stamps; `stall_count` and `stall_lost_s` are of all of them.
+        explained: the longest of those with a checkpoint, an evaluation or a set-up, and of those that only their burst explains;
+            `explained_s` is the time of all of the former, `made_up_count` and `made_up_s` are of all of the latter.
         holds_checkpoints: whether no interval is free of them, so that the steady rate has them in it.
     """
 

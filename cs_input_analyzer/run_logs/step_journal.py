@@ -6,14 +6,14 @@ Its own verdict and wait share count for more than anything that a log can say: 
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from cs_input_analyzer.records import Estimate, StallCause, VerdictName
 from cs_input_analyzer.run_logs.console_log import LoggedRun
-from cs_input_analyzer.run_logs.grammar import Line
+from cs_input_analyzer.run_logs.grammar import Line, number_of
+from cs_input_analyzer.run_logs.scan import LogFile
 
 EVENTS = ("start", "log", "phase", "checkpoint", "verdict", "end", "step")
 NEEDLES: tuple[bytes, ...] = tuple(f'"event":{space}"{name}"'.encode() for name in EVENTS for space in (" ", ""))
@@ -29,14 +29,22 @@ PHASES: dict[str, StallCause] = {
 }
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Journal:
-    """One worker's newest run. A second `start` in the file begins another one. `last_step_s`: since its beginning."""
+    """One worker's newest run. A second `start` in the file begins another one.
 
+    Attributes:
+        began_s: on the clock of Unix; that of the file where the run does not say it.
+        last_step_s: since its beginning.
+        note: on how the file was read.
+    """
+
+    path: Path
+    began_s: float
+    note: str = ""
     worker: str | None = None
     batch_size: float | None = None
     workers: int | None = None
-    began_unix_s: float | None = None
     verdict: VerdictName | None = None
     wait_ratio: Estimate | None = None
     steps: int = 0
@@ -53,10 +61,10 @@ class Journal:
         return self.by_log_steps if writers and len(writers[0].lines) > 2 else self.by_steps
 
 
-def read_step_journal(lines: Iterable[bytes]) -> Journal:
+def read_step_journal(path: Path, modified_s: float) -> Journal:
     """The newest run of a journal. Lines that are no JSON, or not of this kind, are counted and left out. Never raises."""
-    journal = Journal()
-    for index, raw in enumerate(lines):
+    file, journal = LogFile(path), Journal(path=path, began_s=modified_s)
+    for index, raw in enumerate(file.lines(NEEDLES)):
         try:
             entry = json.loads(raw)
         except (ValueError, RecursionError):
@@ -69,23 +77,29 @@ def read_step_journal(lines: Iterable[bytes]) -> Journal:
                 _add(journal, entry, index)
     journal.by_log_steps.end()
     journal.by_steps.end()
+    bad = f"{journal.bad_lines} line(s) are no JSON" if journal.bad_lines else ""
+    journal.note = "; ".join(text for text in (file.trouble, bad) if text)
     return journal
 
 
 def _started(before: Journal, entry: dict[str, Any]) -> Journal:
-    journal = Journal(runs=before.runs, bad_lines=before.bad_lines) if before.runs else before
+    journal = before
+    if before.runs:
+        journal = Journal(path=before.path, began_s=before.began_s, runs=before.runs, bad_lines=before.bad_lines)
     journal.runs += 1
     journal.worker = str(entry["worker"]) if entry.get("worker") is not None else None
-    journal.batch_size = _number(entry.get("batch_size")) or None
+    journal.batch_size = number_of(entry.get("batch_size")) or None
     journal.workers = _whole(entry.get("workers"))
-    journal.began_unix_s = _number(entry.get("time_unix_s"))
+    journal.began_s = number_of(entry.get("time_unix_s")) or journal.began_s
     return journal
 
 
 def _add(journal: Journal, entry: dict[str, Any], index: int) -> None:
-    event, at_s, step = entry.get("event"), _number(entry.get("at_s")), _whole(entry.get("step"))
+    event, at_s, step = entry.get("event"), number_of(entry.get("at_s")), _whole(entry.get("step"))
     cause = PHASES.get(str(entry.get("phase")))
-    line = Line("step", at_s, STAMP_S, step=step, rate=_number(entry.get("rate")), global_rate=_number(entry.get("global_rate")))
+    line = Line(
+        "step", at_s, STAMP_S, step=step, rate=number_of(entry.get("rate")), global_rate=number_of(entry.get("global_rate"))
+    )
     if event == "log" and step is not None:
         journal.by_log_steps.add(line, index)
     elif event == "step" and step is not None and at_s is not None:
@@ -96,7 +110,7 @@ def _add(journal: Journal, entry: dict[str, Any], index: int) -> None:
     elif event == "phase" and cause is not None:
         journal.by_log_steps.explain(cause)
     elif event == "checkpoint":
-        seconds = _number(entry.get("duration_s"))
+        seconds = number_of(entry.get("duration_s"))
         end_s = None if at_s is None or seconds is None else at_s + seconds
         for run in (journal.by_log_steps, journal.by_steps):
             run.add(Line("begin", at_s, phase="checkpoint", step=step))
@@ -109,18 +123,12 @@ def _add(journal: Journal, entry: dict[str, Any], index: int) -> None:
 def _share(value: object) -> Estimate | None:
     if not isinstance(value, dict):
         return None
-    estimate, low, high = (_number(value.get(key)) for key in ("estimate", "low", "high"))
+    estimate, low, high = (number_of(value.get(key)) for key in ("estimate", "low", "high"))
     if estimate is None or low is None or high is None or not low <= estimate <= high <= 1:
         return None
     return Estimate(estimate=estimate, low=low, high=high)
 
 
-def _number(value: object) -> float | None:
-    """A finite number that is not negative; None for everything else, `true` included."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= sys.float_info.max
-    return float(value) if is_number else None  # type: ignore[arg-type]
-
-
 def _whole(value: object) -> int | None:
-    number = _number(value)
+    number = number_of(value)
     return int(number) if number is not None and number == int(number) else None

@@ -24,7 +24,7 @@ def workers_of(gathered: Gathered) -> tuple[StepWorker, ...]:
     """The workers, by name; empty where the files are of one alone."""
     found: list[StepWorker] = []
     if len(gathered.journals) > 1:
-        found = [_of_journal(path, journal) for path, journal in gathered.journals]
+        found = [_of_journal(journal) for journal in gathered.journals]
     else:
         logged = [(path, writer, run) for path, run in gathered.logs for writer in run.newest_writers()]
         if len(logged) > 1:
@@ -37,7 +37,7 @@ def workers_of(gathered: Gathered) -> tuple[StepWorker, ...]:
     return _with_stragglers(tuple(sorted(found, key=lambda worker: (len(worker.name), worker.name)))) if len(found) > 1 else ()
 
 
-def _of_journal(path: Path, journal: Journal) -> StepWorker:
+def _of_journal(journal: Journal) -> StepWorker:
     writer = next(iter(journal.best.newest_writers()), None)
     pace = pace_of(writer, None, batch_size=journal.batch_size) if writer is not None else None
     steady = pace.steady_steps_per_s.estimate if pace is not None and pace.steady_steps_per_s is not None else None
@@ -45,7 +45,7 @@ def _of_journal(path: Path, journal: Journal) -> StepWorker:
     if steady is not None and journal.batch_size:
         rate = steady * journal.batch_size
     return replace(
-        _worker(journal.worker or path.parent.name, rate),
+        _worker(journal.worker or journal.path.parent.name, rate),
         steps_per_s=steady,
         last_step=writer.last_step if writer is not None else None,
         wait_ratio=journal.wait_ratio.estimate if journal.wait_ratio is not None else None,
@@ -85,13 +85,13 @@ def _speed(worker: StepWorker) -> float | None:
 
 def middle_wait(gathered: Gathered) -> Estimate | None:
     """The wait share that decides: of the worker in the middle; all of them wait for the slowest input in synchronous training."""
-    shares = sorted((journal.wait_ratio for _, journal in gathered.journals if journal.wait_ratio), key=lambda one: one.estimate)
+    shares = sorted((journal.wait_ratio for journal in gathered.journals if journal.wait_ratio), key=lambda one: one.estimate)
     return shares[len(shares) // 2] if shares else None
 
 
 def missing_journals(gathered: Gathered) -> int:
     """Workers that the launch announced and that left no journal, but for one: the chief need not take input."""
-    announced = max((journal.workers or 0 for _, journal in gathered.journals), default=0)
+    announced = max((journal.workers or 0 for journal in gathered.journals), default=0)
     return max(0, announced - 1 - len(gathered.journals))
 
 

@@ -22,6 +22,11 @@ def run_of(demand: float | None = 7000.0, **overrides: Any) -> Analysis:
     )
 
 
+def advise(found: Analysis, demand: Estimate | None) -> str:
+    """For a run that never waited, whose rate is its demand."""
+    return advice.of_run(found, demand and demand.estimate, demand and Estimate.exact(0.0), 1)
+
+
 def plan_of(found: Analysis, demand: float) -> Layout:
     from cs_input_analyzer.planning import recommend
 
@@ -31,37 +36,37 @@ def plan_of(found: Analysis, demand: float) -> Layout:
 
 def test_the_launch_is_the_one_that_the_capacity_model_gives_for_the_demand_seen() -> None:
     found = run_of(1000.0)
-    text = advice.advise(found, Estimate.exact(9000.0))
+    text = advise(found, Estimate.exact(9000.0))
     assert str(plan_of(found, 9000.0)) in text
     assert "9,000 samples/s" in text
 
 
 def test_a_starved_run_shows_only_part_of_its_demand_so_the_larger_one_counts() -> None:
     found = run_of(9000.0)
-    assert str(plan_of(found, 9000.0)) in advice.advise(found, Estimate.exact(500.0))
+    assert str(plan_of(found, 9000.0)) in advise(found, Estimate.exact(500.0))
 
 
 def test_the_demand_of_the_analysis_counts_where_none_was_seen() -> None:
     found = run_of(7000.0)
-    assert str(plan_of(found, 7000.0)) in advice.advise(found, None)
+    assert str(plan_of(found, 7000.0)) in advise(found, None)
 
 
 def test_the_change_from_the_launch_of_today_is_named() -> None:
     found = run_of(7000.0, options=Options(current=Layout(nodes=2, tasks_per_node=4, cpus_per_task=2)))
-    assert "2x4x2 -> " in advice.advise(found, None)
+    assert "2x4x2 -> " in advise(found, None)
 
 
 def test_a_launch_that_is_right_already_is_not_changed() -> None:
     found = run_of(7000.0)
     found = run_of(7000.0, options=Options(current=plan_of(found, 7000.0)))
-    text = advice.advise(found, None)
+    text = advise(found, None)
     assert "->" not in text
     assert "is what the analysis would choose" in text
 
 
 def test_a_demand_out_of_reach_says_what_limits_it_and_what_would_help() -> None:
     found = run_of(7000.0, cluster=make_cluster(nodes=2))
-    text = advice.advise(found, Estimate.exact(1e7))
+    text = advise(found, Estimate.exact(1e7))
     assert "does not meet" in text
     assert "one more node" in text
 
@@ -72,11 +77,11 @@ def test_a_demand_out_of_reach_says_what_limits_it_and_what_would_help() -> None
     ids=["no model", "no demand"],
 )
 def test_what_is_missing_is_said(found: Analysis, expected: str) -> None:
-    assert expected in advice.advise(found, None)
+    assert expected in advise(found, None)
 
 
 def test_no_room_for_any_launch_is_said() -> None:
-    text = advice.advise(run_of(cluster=make_cluster(nodes=1, cpus_per_node=1)), None)
+    text = advise(run_of(cluster=make_cluster(nodes=1, cpus_per_node=1)), None)
     assert "no launch" in text
 
 

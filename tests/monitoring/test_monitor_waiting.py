@@ -170,7 +170,7 @@ def test_start_up_is_left_out_and_what_follows_counts() -> None:
 def test_a_spoilt_interval_does_not_count_and_the_next_one_does() -> None:
     open_interval = OpenInterval()
     waiting.add(open_interval, Step(asked_s=0.0, wait_s=0.01, body_s=0.01), "steady")
-    waiting.spoil(open_interval)
+    open_interval.is_sound = False
     spoilt = waiting.add(open_interval, Step(asked_s=0.02, wait_s=0.01, body_s=0.01, ended_by="sync"), "steady")
     sound = waiting.add(open_interval, Step(asked_s=0.04, wait_s=0.01, body_s=0.01, ended_by="sync"), "steady")
     assert spoilt is not None

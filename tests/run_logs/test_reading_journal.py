@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cs_input_analyzer.run_logs import inspect_run
-from cs_input_analyzer.run_logs.step_journal import read_step_journal
+from cs_input_analyzer.run_logs.step_journal import Journal, read_step_journal
 from tests.run_logs import logs
 
 
@@ -175,10 +176,17 @@ KEYS = st.sampled_from(
 EVENTS = st.sampled_from(("start", "step", "log", "interval", "checkpoint", "verdict", "end", "epoch", "new in a later version"))
 
 
+def read(lines: list[bytes]) -> Journal:
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(b"\n".join(lines))
+        file.flush()
+        return read_step_journal(Path(file.name), 0.0)
+
+
 @given(st.lists(st.tuples(EVENTS, st.dictionaries(KEYS, JSON, max_size=6)), max_size=30))
 def test_no_content_raises_or_invents_a_rate(entries: list[tuple[str, dict[str, Any]]]) -> None:
     lines = [json.dumps({**values, "event": event}).encode() for event, values in entries]
-    found = read_step_journal(lines)
+    found = read(lines)
     given_rates = {float(v) for _, values in entries for v in values.values() if isinstance(v, int | float) and abs(v) < 1e300}
     for writer in found.by_log_steps.writers:
         assert writer.last("rate") is None or writer.last("rate") in given_rates
@@ -186,7 +194,7 @@ def test_no_content_raises_or_invents_a_rate(entries: list[tuple[str, dict[str, 
 
 @given(st.lists(st.binary(max_size=40), max_size=20))
 def test_no_bytes_raise(lines: list[bytes]) -> None:
-    read_step_journal(lines)
+    read(lines)
 
 
 def test_journals_of_some_of_the_workers_are_not_taken_for_all(tmp_path: Path) -> None:
