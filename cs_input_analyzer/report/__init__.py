@@ -6,23 +6,33 @@ Importing this loads no renderer: each brings its own library (rich, jinja2, pan
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
+from typing import Literal, TypeAlias, get_args
 
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.records import Analysis, Comparison, RunInspection, Validation
+from cs_input_analyzer.report.comparison import comparison_document
+from cs_input_analyzer.report.document import Document
+from cs_input_analyzer.report.files import write_text_atomically
+from cs_input_analyzer.report.findings import tuning_document
+from cs_input_analyzer.report.inspection import inspection_document
+from cs_input_analyzer.report.run_document import file_of, run_document, validation_document
+from cs_input_analyzer.report.to_console import to_card, to_console
+from cs_input_analyzer.report.to_csv import frames, to_csv
+from cs_input_analyzer.report.to_html import to_html
+from cs_input_analyzer.report.to_json import load, to_json
+from cs_input_analyzer.report.to_log import to_log
+from cs_input_analyzer.report.to_markdown import to_markdown
+from cs_input_analyzer.report.to_summary import to_summary
+from cs_input_analyzer.report.wafer import wafer_document, wafer_json
+from wafer_model.prediction import WaferPrediction
 
-if TYPE_CHECKING:
-    import pandas as pd
+__all__ = ["ENDINGS", "FORMATS", "Format", "format_of", "frames", "load", "render", "render_card", "render_tuning", "to_csv"]
+__all__ += ["write_text_atomically"]
 
-    from cs_input_analyzer.report.document import Document
-    from wafer_model.prediction import WaferPrediction
-
-    Found: TypeAlias = Analysis | Comparison | RunInspection | Validation | WaferPrediction
-
-Part = TypeVar("Part")
+Found: TypeAlias = Analysis | Comparison | RunInspection | Validation | WaferPrediction
 Format = Literal["console", "html", "json", "csv", "sbatch", "env", "log", "md", "summary"]
 
-FORMATS: tuple[Format, ...] = ("console", "html", "json", "csv", "sbatch", "env", "log", "md", "summary")
+FORMATS: tuple[Format, ...] = get_args(Format)
 
 # What a file's ending says about the format wanted in it.
 ENDINGS: dict[str, Format] = {f".{form}": form for form in FORMATS if form not in ("console", "summary")}
@@ -48,15 +58,15 @@ def render(
     Raises:
         UsageError: there is no such format, or the run holds no plan to write an sbatch file or an env file for.
     """
-    if format in ("console", "html", "md"):
-        return _rendered(_document_of(found, format == "html", run_file), format, width, color, full)
+    if format == "console":
+        return to_console(_document_of(found, run_file=run_file), full=full, width=width, color=color)
+    if format == "md":
+        return to_markdown(_document_of(found, run_file=run_file), full=full)
+    if format == "html":
+        return to_html(_document_of(found, has_pictures=True, run_file=run_file))
     if format == "json" and isinstance(found, Analysis | Comparison | RunInspection):
-        from cs_input_analyzer.report.to_json import to_json
-
         return to_json(found)
-    if format == "json" and not isinstance(found, Analysis | Comparison | RunInspection | Validation):
-        from cs_input_analyzer.report.wafer import wafer_json
-
+    if format == "json" and isinstance(found, WaferPrediction):
         return wafer_json(found)
     if isinstance(found, Analysis) and format in FORMATS:
         return _of_a_run(found, format, run_file)
@@ -66,83 +76,39 @@ def render(
 
 def _of_a_run(analysis: Analysis, format: Format, run_file: str | None) -> str:
     if format == "summary":
-        from cs_input_analyzer.report.run_document import file_of
-        from cs_input_analyzer.report.to_summary import to_summary
-
         return to_summary(analysis, file_of(analysis, run_file))
     if format == "csv":
-        return render_table(analysis, "workers")
-    if format == "sbatch":
-        launch = analysis.recommendation.launch if analysis.recommendation is not None else None
-        return _or_refuse(launch, "sbatch file", analysis).sbatch
-    if format == "env":
-        plan = _or_refuse(analysis.recommendation, "value of DEF_NODES", analysis)
-        return "".join(f"export {word}\n" for word in plan.variables.splitlines())
-    from cs_input_analyzer.report.to_log import to_log
+        return to_csv(analysis)
+    if format == "log":
+        return to_log(analysis)
+    plan = analysis.recommendation
+    if plan is None or (format == "sbatch" and plan.launch is None):
+        what = "sbatch file" if format == "sbatch" else "value of DEF_NODES"
+        why = analysis.no_plan or "analyze again with more --max-seconds"
+        raise UsageError(f"this run holds no recommended launch, so there is no {what} for it: {why}")
+    if format == "sbatch" and plan.launch is not None:
+        return plan.launch.sbatch
+    return "".join(f"export {word}\n" for word in plan.variables.splitlines())
 
-    return to_log(analysis)
 
-
-def _document_of(found: Found, has_pictures: bool, run_file: str | None) -> Document:
-    from cs_input_analyzer.report import run_document
-
+def _document_of(found: Found, *, has_pictures: bool = False, run_file: str | None = None) -> Document:
     if isinstance(found, Analysis):
-        return run_document.run_document(found, has_pictures=has_pictures, run_file=run_file)
+        return run_document(found, has_pictures=has_pictures, run_file=run_file)
     if isinstance(found, Validation):
-        return run_document.validation_document(found)
+        return validation_document(found)
     if isinstance(found, Comparison):
-        from cs_input_analyzer.report.comparison import comparison_document
-
         return comparison_document(found)
-    if isinstance(found, RunInspection):
-        from cs_input_analyzer.report.inspection import inspection_document
-
-        return inspection_document(found)
-    from cs_input_analyzer.report.wafer import wafer_document
-
-    return wafer_document(found)
-
-
-def _rendered(document: Document, format: str, width: int | None, color: bool, full: bool) -> str:
-    if format == "html":
-        from cs_input_analyzer.report.to_html import to_html
-
-        return to_html(document)
-    if format == "md":
-        from cs_input_analyzer.report.to_markdown import to_markdown
-
-        return to_markdown(document, full=full)
-    from cs_input_analyzer.report.to_console import to_console
-
-    return to_console(document, full=full, width=width, color=color)
+    return inspection_document(found) if isinstance(found, RunInspection) else wafer_document(found)
 
 
 def render_card(found: Analysis | Comparison) -> str:
     """The short report as a piece of HTML, for notebooks."""
-    from cs_input_analyzer.report.to_html import to_card
-
-    return to_card(_document_of(found, False, None))
+    return to_card(_document_of(found))
 
 
 def render_tuning(analysis: Analysis, *, width: int | None = None, color: bool = False) -> str:
     """The fixes that were kept and the patch, for a terminal."""
-    from cs_input_analyzer.report.findings import tuning_document
-
-    return _rendered(tuning_document(analysis), "console", width, color, full=True)
-
-
-def render_table(analysis: Analysis, table: str) -> str:
-    """One table of a run as CSV, by its name in `to_csv.TABLES`. Raises UsageError where there is no such table."""
-    from cs_input_analyzer.report.to_csv import to_csv
-
-    return to_csv(analysis, table)
-
-
-def data_frames(analysis: Analysis) -> dict[str, pd.DataFrame]:
-    """All tables of a run by their names, as pandas has them."""
-    from cs_input_analyzer.report.to_csv import frames
-
-    return frames(analysis)
+    return to_console(tuning_document(analysis), full=True, width=width, color=color)
 
 
 def format_of(path: Path | str) -> Format:
@@ -153,25 +119,3 @@ def format_of(path: Path | str) -> Format:
             f"which format is {path}? Name it with --format {'|'.join(FORMATS)}, or use an ending: {' '.join(ENDINGS)}"
         )
     return ENDINGS[ending]
-
-
-def load(path: Path | str) -> Analysis:
-    """A saved run: a JSON file, or an HTML report, which holds one. Raises UsageError as `to_json.load`."""
-    from cs_input_analyzer.report.to_json import load
-
-    return load(path)
-
-
-def write_text_atomically(path: Path | str, text: str) -> None:
-    """Puts a report on disk whole or not at all. Raises UsageError and LaunchError as `files.write_text_atomically`."""
-    from cs_input_analyzer.report.files import write_text_atomically
-
-    write_text_atomically(path, text)
-
-
-def _or_refuse(found: Part | None, what: str, analysis: Analysis) -> Part:
-    """A part of the plan that is to be written. Raises UsageError where there is none."""
-    if found is None:
-        why = analysis.no_plan or "analyze again with more --max-seconds"
-        raise UsageError(f"this run holds no recommended launch, so there is no {what} for it: {why}")
-    return found

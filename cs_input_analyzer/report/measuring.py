@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 
 from cs_input_analyzer.records import Analysis, Capture, Estimate, FileSet, Measurement, Noise, Options, SteadyState, Storage
-from cs_input_analyzer.report.charts.times import longest_tail
 from cs_input_analyzer.report.tables import Table, number, table_of, text
 from cs_input_analyzer.report.wording import Pairs, one_line, pairs, shown_measurement
+from cs_input_analyzer.report.workers import longest_tail
 from cs_input_analyzer.units import (
     MISSING,
     counted,

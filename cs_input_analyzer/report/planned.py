@@ -13,7 +13,19 @@ from cs_input_analyzer.records import (
     Validation,
     ValidationRow,
 )
-from cs_input_analyzer.report.tables import LIMITED_BY, MEETS, PREDICTED, WORKERS, Table, layout, number, rates, table_of, text
+from cs_input_analyzer.report.tables import (
+    LIMITED_BY,
+    MEETS,
+    PREDICTED,
+    WORKERS,
+    YES_OR_NO,
+    Table,
+    layout,
+    number,
+    rates,
+    table_of,
+    text,
+)
 from cs_input_analyzer.report.wording import GIVE_A_DEMAND, Pairs, confirming_measurement, one_line, pairs
 from cs_input_analyzer.units import (
     MISSING,
@@ -65,7 +77,7 @@ def plan_facts(plan: LaunchPlan, analysis: Analysis) -> Pairs:
             ("memory", memory),
             ("storage", _storage(plan, analysis)),
             ("extrapolation", _extrapolation(plan, analysis)),
-            ("accelerator", None if used is None else busy_text(used)),
+            ("accelerator", None if used is None else _busy(used)),
         )
     )
 
@@ -78,7 +90,7 @@ def _sending(model: CapacityModel | None) -> str | None:
     return f"{format_seconds(model.sending_cpu_s_per_sample)} of CPU a sample{of}: in the rates of the plan"
 
 
-def busy_text(ratio: Estimate) -> str:
+def _busy(ratio: Estimate) -> str:
     """`busy 99.7 to 100 % of the time`: only the interval, as its estimate is mostly one of its ends."""
     low, high = format_ratio(ratio.low), format_ratio(ratio.high)
     span = low if low == high else f"{low.removesuffix(' %')} to {high}"
@@ -127,10 +139,9 @@ def alternatives_table(plan: LaunchPlan) -> Table:
     columns = (
         layout(),
         number("workers", "tasks that stream", "input_workers", needs_width=72),
-        number("CPUs", "of all nodes together", "layout.cpus"),
+        number("CPUs", "of all nodes together", "layout.cpus", needs_width=92),
         *PREDICTED,
-        MEETS,
-        number("chance", "probability that it reaches the demand with headroom", "probability", format_probability, needs_width=72),
+        text("meets\ndemand", "headroom included, and with which probability", _meets),
         number("memory\nper node", "that the workers of one node need", "memory_bytes_per_node", format_bytes, needs_width=92),
         LIMITED_BY,
         text("note", "what speaks for it or against it", "note", is_long=True),
@@ -140,6 +151,11 @@ def alternatives_table(plan: LaunchPlan) -> Table:
     place = sum(other.layout.nodes < plan.nodes or other.is_current for other in plan.alternatives)
     launches = (*plan.alternatives[:place], as_alternative(plan, "recommended"), *plan.alternatives[place:])
     return table_of("Alternatives", columns, launches, strong=place, caption=CAPTION)
+
+
+def _meets(other: Alternative) -> str:
+    sure = "" if other.probability is None else f" ({format_probability(other.probability)})"
+    return f"{YES_OR_NO[other.meets_demand]}{sure}"
 
 
 def as_alternative(plan: LaunchPlan, note: str) -> Alternative:
@@ -217,7 +233,7 @@ def feeding_facts(analysis: Analysis) -> Pairs:
     plan = analysis.recommendation
     if plan is None or plan.expected_accelerator_utilization is None:
         return ()
-    return (("accelerator", busy_text(plan.expected_accelerator_utilization)), ("feed", FEEDS[analysis.options.feed]))
+    return (("accelerator", _busy(plan.expected_accelerator_utilization)), ("feed", FEEDS[analysis.options.feed]))
 
 
 def cluster_facts(cluster: Cluster) -> Pairs:

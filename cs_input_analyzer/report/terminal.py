@@ -6,7 +6,6 @@ User text reaches rich only as `Text`, never as markup, and without control char
 from __future__ import annotations
 
 import io
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -22,12 +21,10 @@ DEFAULT_WIDTH = 80
 SMALLEST_WIDTH = 40
 # Names and messages of thousands of characters are cut here; the JSON has them whole.
 LONGEST_TEXT = 2000
-# What stays on one line: the indent of a text goes with its first word.
-_WORD = re.compile(r"^\s*\S+|\S+")
 # Blank columns between two columns of a table.
 GAP = 2
 # A column of text may get as narrow as this, so that numbers beside it stay whole.
-LEAST_TEXT = 8
+LEAST_TEXT = 6
 
 
 def console_on(out: io.StringIO, width: int | None, color: bool) -> Console:
@@ -98,6 +95,7 @@ def copyable_on(console: Console, text: str, label: str = "") -> None:
 
 def table_on(console: Console, table: Table, styles: Sequence[str] = ()) -> None:
     """`styles`: of the rows, one for each; none: the row that stands out is bold."""
+    from rich.cells import cell_len
     from rich.table import Table as Grid
     from rich.text import Text
 
@@ -109,14 +107,17 @@ def table_on(console: Console, table: Table, styles: Sequence[str] = ()) -> None
     shown = [index for index, column in enumerate(table.columns) if column.needs_width <= console.width]
     columns = [table.columns[index] for index in shown]
     rows = [[_shortened(row[index], max(console.width // 3, 16), table.columns[index]) for index in shown] for row in table.rows]
-    widths = _widths(columns, rows, console.width)
+    # Numbers stay whole where all of them fit beside a few letters of each text.
+    least = GAP * len(columns)
     for place, column in enumerate(columns):
+        cells = [*column.name.split("\n"), *(row[place] for row in rows)]
+        least += max(map(cell_len, cells)) if column.is_number else LEAST_TEXT
+    for column in columns:
         grid.add_column(
             Text(column.name),
             justify="right" if column.is_number else "left",
             overflow="fold",
-            no_wrap=column.is_number and widths is not None,
-            width=widths[place] if widths is not None else None,
+            no_wrap=column.is_number and least <= console.width,
         )
     for number, row in enumerate(rows):
         style = styles[number] if styles else "bold" if number == table.strong else ""
@@ -126,35 +127,6 @@ def table_on(console: Console, table: Table, styles: Sequence[str] = ()) -> None
         console.print()
     for remark in table.remarks:
         line_on(console, remark)
-
-
-def _widths(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> list[int] | None:
-    """Widths at which no number is broken, and no word where that can be; what is left over is shared by the texts that can use it.
-
-    None where numbers must fold, too, rather than lose digits.
-    """
-    from rich.cells import cell_len
-
-    cells = [[*column.name.split("\n"), *texts] for column, texts in zip(columns, zip(*rows, strict=True), strict=True)]
-    longest = [max(map(cell_len, texts)) for texts in cells]
-    words = [max((cell_len(word) for text in texts for word in _WORD.findall(text)), default=0) for texts in cells]
-    for most in (width, LEAST_TEXT):
-        found = [
-            whole if column.is_number else min(word, most) for column, whole, word in zip(columns, longest, words, strict=True)
-        ]
-        left = width - GAP * (len(columns) - 1) - sum(found)
-        if left >= 0:
-            break
-    else:
-        return None
-    folding = sorted(
-        (place for place in range(len(columns)) if longest[place] > found[place]), key=lambda at: longest[at] - found[at]
-    )
-    for done, place in enumerate(folding):
-        more = min(longest[place] - found[place], left // (len(folding) - done))
-        found[place] += more
-        left -= more
-    return found
 
 
 def _shortened(text: str, longest: int, column: Column) -> str:

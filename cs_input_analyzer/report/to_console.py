@@ -6,6 +6,7 @@ control characters.
 
 from __future__ import annotations
 
+import html
 import io
 import re
 import textwrap
@@ -54,6 +55,12 @@ def to_console(document: Document, *, full: bool = False, width: int | None = No
         if len(text.splitlines()) <= MOST_LINES:
             break
     return text
+
+
+def to_card(document: Document) -> str:
+    """The short report as a piece of HTML, for notebooks, whose own colours it keeps."""
+    text = f"{one_line(document.name)}\n{to_console(document)}"
+    return f'<div class="cs-input-analyzer"><pre style="white-space: pre-wrap">{html.escape(text)}</pre></div>\n'
 
 
 def _brief(document: Document, width: int | None, color: bool, most: int) -> str:

@@ -57,11 +57,6 @@ def to_html(document: Document) -> str:
     )
 
 
-def to_card(document: Document) -> str:
-    """What a notebook shows: a `<div>` with the short report, without scripts. Raises AnalyzerError as `to_html`."""
-    return _environment().get_template("card.html.j2").render(document=document, sections=document.shown(full=False))
-
-
 def templates_dir() -> Path:
     """The folder of the templates: inside the package in a wheel, `reports/templates` in a checkout or an editable install.
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from cs_input_analyzer.records import Analysis, Measurement, Scaling, ScalingPoint, WorkerResult
+from cs_input_analyzer.records import Analysis, BatchGap, Measurement, Scaling, ScalingPoint, WorkerResult
 from cs_input_analyzer.report.tables import STATUS_WORDS, Table, bare_rate, layout, number, rates, table_of, text, value_of
 from cs_input_analyzer.report.wording import Pairs, one_line, workers_text
 from cs_input_analyzer.units import counted, format_bytes, format_bytes_per_s, format_count, format_ratio, format_seconds
@@ -122,6 +122,12 @@ def workers_to_show(workers: tuple[WorkerResult, ...], most: int) -> tuple[Worke
     room = most - len(kept)
     kept |= {others[step * len(others) // room] for step in range(room)} if others else set()
     return tuple(worker for place, worker in enumerate(workers) if place in kept)
+
+
+def longest_tail(measurement: Measurement) -> tuple[BatchGap, WorkerResult] | None:
+    """The gaps of the worker with the longest tail."""
+    gaps = [(worker.batch_gap_s, worker) for worker in measurement.workers if worker.batch_gap_s is not None]
+    return max(gaps, key=lambda pair: pair[0].p99, default=None)
 
 
 def shown_launch(analysis: Analysis) -> Measurement | None:

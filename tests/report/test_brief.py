@@ -132,7 +132,7 @@ def test_the_card_of_a_notebook_answers() -> None:
     run = usual_run(confidence=0.97, findings=tuple(make_finding(f"CSI1{at:02d}", op=f"map_{at}") for at in range(12)))
     page = Page(render_card(run))
     assert run_document(run).headline in page.text
-    assert "nodes 2, tasks_per_node 16, cpus_per_task 2" in page.text
+    assert "nodes: 2\ntasks_per_node: 16\ncpus_per_task: 2" in page.text
     assert all(text in page.text for _, text in supply_and_demand(run))
     assert "+9 more" in page.text
     assert "×1.8" in page.text

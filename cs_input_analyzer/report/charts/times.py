@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cs_input_analyzer.planning.curves import FeedingCurve, GapBin, feeding_curve, gap_bins, wanted_gap_s
-from cs_input_analyzer.records import Analysis, BatchGap, Measurement, WorkerResult
+from cs_input_analyzer.records import Analysis, Measurement, WorkerResult
 from cs_input_analyzer.report.charts.view import (
     Chart,
     Panel,
@@ -20,7 +20,7 @@ from cs_input_analyzer.report.charts.view import (
     tooltip,
 )
 from cs_input_analyzer.report.wording import shown_measurement
-from cs_input_analyzer.report.workers import workers_to_show
+from cs_input_analyzer.report.workers import longest_tail, workers_to_show
 from cs_input_analyzer.units import counted, format_count, format_estimate, format_rate, format_ratio, format_seconds
 
 HEIGHT = 240
@@ -56,12 +56,6 @@ def batch_gaps(analysis: Analysis) -> Chart | None:
         table=shown("Time between batches", rows, "time", "batches", "of all"),
         note=f"The last {format_count(len(gaps))} batches that were recorded{f', one of {step}' if step > 1 else ''}.",
     )
-
-
-def longest_tail(measurement: Measurement) -> tuple[BatchGap, WorkerResult] | None:
-    """The gaps of the worker with the longest tail."""
-    gaps = [(worker.batch_gap_s, worker) for worker in measurement.workers if worker.batch_gap_s is not None]
-    return max(gaps, key=lambda pair: pair[0].p99, default=None)
 
 
 def _bin(bin: GapBin, unit_s: float) -> Row:
