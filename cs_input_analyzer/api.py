@@ -61,11 +61,11 @@ class Analysis(records.Analysis):
 
     def to_csv(self, path: str | Path, table: str = "workers") -> None:
         """Writes one row per worker and layout; or another `table`, by its name in `tables()`."""
-        report.write_text_atomically(path, report.to_csv(self, table))
+        report.write_text_atomically(path, report.render_table(self, table))
 
     def tables(self) -> dict[str, Any]:
         """Every table of the run as a pandas DataFrame: workers, measurements, ops, costs, launches, findings and more."""
-        return report.frames(self)
+        return report.data_frames(self)
 
     def _repr_html_(self) -> str:
         """The card that a notebook shows: the verdict, the launch, the findings with their gains."""

@@ -71,7 +71,7 @@ def _tables(found: Analysis, table: str, form: Format | None, output: str | None
     if form not in (None, "csv"):
         raise UsageError(f"--table {table}: tables are CSV, not {form}; leave --format out")
     if table != "all":
-        text = reports.to_csv(found, table)
+        text = reports.render_table(found, table)
         if output is None:
             print_text(text)
         else:
@@ -85,5 +85,5 @@ def _tables(found: Analysis, table: str, form: Format | None, output: str | None
     except OSError as error:
         raise UsageError(f"cannot write into the folder {output}: {(error.strerror or str(error)).lower()}") from None
     for name in TABLES:
-        reports.write_text_atomically(folder / f"{name}.csv", reports.to_csv(found, name))
+        reports.write_text_atomically(folder / f"{name}.csv", reports.render_table(found, name))
     return 0

@@ -10,24 +10,21 @@ from typing import Literal, TypeAlias, get_args
 
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.records import Analysis, Comparison, RunInspection, Validation
+from cs_input_analyzer.report import to_console, to_html, to_json, to_log, to_markdown, to_summary
 from cs_input_analyzer.report.comparison import comparison_document
 from cs_input_analyzer.report.document import Document
 from cs_input_analyzer.report.files import write_text_atomically
 from cs_input_analyzer.report.findings import tuning_document
 from cs_input_analyzer.report.inspection import inspection_document
 from cs_input_analyzer.report.run_document import file_of, run_document, validation_document
-from cs_input_analyzer.report.to_console import to_card, to_console
-from cs_input_analyzer.report.to_csv import frames, to_csv
-from cs_input_analyzer.report.to_html import to_html
-from cs_input_analyzer.report.to_json import load, to_json
-from cs_input_analyzer.report.to_log import to_log
-from cs_input_analyzer.report.to_markdown import to_markdown
-from cs_input_analyzer.report.to_summary import to_summary
+from cs_input_analyzer.report.to_csv import frames as data_frames
+from cs_input_analyzer.report.to_csv import to_csv as render_table
+from cs_input_analyzer.report.to_json import load
 from cs_input_analyzer.report.wafer import wafer_document, wafer_json
 from wafer_model.prediction import WaferPrediction
 
-__all__ = ["ENDINGS", "FORMATS", "Format", "format_of", "frames", "load", "render", "render_card", "render_tuning", "to_csv"]
-__all__ += ["write_text_atomically"]
+__all__ = ["ENDINGS", "FORMATS", "Format", "data_frames", "format_of", "load", "render", "render_card", "render_table"]
+__all__ += ["render_tuning", "write_text_atomically"]
 
 Found: TypeAlias = Analysis | Comparison | RunInspection | Validation | WaferPrediction
 Format = Literal["console", "html", "json", "csv", "sbatch", "env", "log", "md", "summary"]
@@ -59,13 +56,13 @@ def render(
         UsageError: there is no such format, or the run holds no plan to write an sbatch file or an env file for.
     """
     if format == "console":
-        return to_console(_document_of(found, run_file=run_file), full=full, width=width, color=color)
+        return to_console.to_console(_document_of(found, run_file=run_file), full=full, width=width, color=color)
     if format == "md":
-        return to_markdown(_document_of(found, run_file=run_file), full=full)
+        return to_markdown.to_markdown(_document_of(found, run_file=run_file), full=full)
     if format == "html":
-        return to_html(_document_of(found, has_pictures=True, run_file=run_file))
+        return to_html.to_html(_document_of(found, has_pictures=True, run_file=run_file))
     if format == "json" and isinstance(found, Analysis | Comparison | RunInspection):
-        return to_json(found)
+        return to_json.to_json(found)
     if format == "json" and isinstance(found, WaferPrediction):
         return wafer_json(found)
     if isinstance(found, Analysis) and format in FORMATS:
@@ -76,11 +73,11 @@ def render(
 
 def _of_a_run(analysis: Analysis, format: Format, run_file: str | None) -> str:
     if format == "summary":
-        return to_summary(analysis, file_of(analysis, run_file))
+        return to_summary.to_summary(analysis, file_of(analysis, run_file))
     if format == "csv":
-        return to_csv(analysis)
+        return render_table(analysis)
     if format == "log":
-        return to_log(analysis)
+        return to_log.to_log(analysis)
     plan = analysis.recommendation
     if plan is None or (format == "sbatch" and plan.launch is None):
         what = "sbatch file" if format == "sbatch" else "value of DEF_NODES"
@@ -103,12 +100,12 @@ def _document_of(found: Found, *, has_pictures: bool = False, run_file: str | No
 
 def render_card(found: Analysis | Comparison) -> str:
     """The short report as a piece of HTML, for notebooks."""
-    return to_card(_document_of(found))
+    return to_console.to_card(_document_of(found))
 
 
 def render_tuning(analysis: Analysis, *, width: int | None = None, color: bool = False) -> str:
     """The fixes that were kept and the patch, for a terminal."""
-    return to_console(tuning_document(analysis), full=True, width=width, color=color)
+    return to_console.to_console(tuning_document(analysis), full=True, width=width, color=color)
 
 
 def format_of(path: Path | str) -> Format:

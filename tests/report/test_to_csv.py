@@ -19,13 +19,13 @@ from cs_input_analyzer.api import load_analysis
 from cs_input_analyzer.cli import main
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.records import Analysis, Finding, Op, OpCost
-from cs_input_analyzer.report import render, to_csv
+from cs_input_analyzer.report import render, render_table
 from cs_input_analyzer.report.to_csv import TABLES, frames, to_csv
 from cs_input_analyzer.report.wording import visible
 
 
 def rows(analysis: Analysis, table: str = "workers") -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(to_csv(analysis, table), newline="")))
+    return list(csv.DictReader(io.StringIO(render_table(analysis, table), newline="")))
 
 
 def counts(run: Analysis) -> dict[str, int]:
@@ -161,9 +161,9 @@ def saved(tmp_path: Path) -> str:
 
 def test_the_command_writes_one_table_or_all(saved: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", saved, "--table", "findings"]) == 0
-    assert capsys.readouterr().out.rstrip("\n") == to_csv(usual_run(), "findings").rstrip("\n")
+    assert capsys.readouterr().out.rstrip("\n") == render_table(usual_run(), "findings").rstrip("\n")
     assert main(["report", saved, "--table", "ops", "-o", str(tmp_path / "ops.txt")]) == 0
-    assert (tmp_path / "ops.txt").read_text() == to_csv(usual_run(), "ops")
+    assert (tmp_path / "ops.txt").read_text() == render_table(usual_run(), "ops")
     folder = tmp_path / "tables"
     assert main(["report", saved, "--table", "all", "-o", str(folder)]) == 0
     assert {path.name for path in folder.iterdir()} == {f"{name}.csv" for name in TABLES}
@@ -193,6 +193,6 @@ def test_from_python(saved: str, tmp_path: Path) -> None:
     assert set(run.tables()) == set(TABLES)
     for table in ("findings", "workers"):
         run.to_csv(tmp_path / "table.csv", table=table)
-        assert (tmp_path / "table.csv").read_text() == to_csv(usual_run(), table)
+        assert (tmp_path / "table.csv").read_text() == render_table(usual_run(), table)
     with pytest.raises(UsageError, match="there is no table"):
         run.to_csv(tmp_path / "none.csv", table="none")
