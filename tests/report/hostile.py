@@ -37,6 +37,7 @@ OURS = {
     "mode",
     "feed",
     "launcher",
+    "egress",
     "speed_basis",
 }
 
