@@ -22,11 +22,12 @@ from cs_input_analyzer.machines import history, host
 from cs_input_analyzer.monitoring.in_process import Recommendation
 from cs_input_analyzer.monitoring.in_process import recommend_for as measured_here
 from cs_input_analyzer.planning.recommend import check_streaming_nodes
-from cs_input_analyzer.records import Cluster, Consumption, Layout, Options, Tool
+from cs_input_analyzer.records import START_TIMEOUT_S, Cluster, Consumption, Layout, Options, Tool
 from cs_input_analyzer.studies import analyze as analysis
 from cs_input_analyzer.studies import prove, replan
 from cs_input_analyzer.studies.compare import compare as compare_runs
 from cs_input_analyzer.studies.demand import consumption_of, with_mode
+from cs_input_analyzer.studies.remeasure import measured_in_turns
 from cs_input_analyzer.studies.tune import analyze_and_patch
 from cs_input_analyzer.studies.validate import Trial
 from cs_input_analyzer.studies.validate import validate as launch_and_compare
@@ -149,16 +150,47 @@ class Comparison(records.Comparison):
         return report.render(self, "console")
 
 
-def compare(old: records.Analysis | str | Path, new: records.Analysis | str | Path) -> Comparison:
+def compare(
+    old: records.Analysis | str | Path,
+    new: records.Analysis | str | Path,
+    *,
+    measure: bool = False,
+    layouts: Sequence[Layout | str] | str = (),
+    rounds: int = VALIDATE_ROUNDS,
+    max_seconds: float = VALIDATE_SECONDS,
+    cpus: int | None = None,
+    start_timeout_s: float = START_TIMEOUT_S,
+    progress: analysis.Progress | None = None,
+) -> Comparison:
     """What changed between two runs beyond noise: two analyses, or the files that they were written to.
+
+    Args:
+        measure: launch both input functions again, in turns, on this host, so that neither meets a quieter one. Imports and runs
+            the code that the runs name: of files, trust their origin first. What follows is of these launches.
+        layouts, rounds, max_seconds, cpus, start_timeout_s, progress: as `Analysis.validate`; without layouts, what both have
+            measured.
 
     Raises:
         UsageError: a file cannot be read, or the two have no launch in common.
+        As `Analysis.validate`, with `measure`.
     """
-    runs = [report.load(run) if isinstance(run, str | Path) else run for run in (old, new)]
+    one, other = (report.load(run) if isinstance(run, str | Path) else run for run in (old, new))
     names = [str(run) if isinstance(run, str | Path) else name for run, name in ((old, "old"), (new, "new"))]
+    done = 0
+    if measure:
+        with _shown(progress, max_seconds) as shown:
+            one, other, done = remeasure(
+                one,
+                other,
+                layouts=layouts,
+                rounds=rounds,
+                max_seconds=max_seconds,
+                cpus=cpus,
+                start_timeout_s=start_timeout_s,
+                progress=shown,
+            )
     tool = Tool(name="cs_input_analyzer", version=__version__)
-    found = compare_runs(runs[0], runs[1], tool=tool, old_path=names[0], new_path=names[1])
+    found = compare_runs(one, other, tool=tool, old_path=names[0], new_path=names[1], rounds=done)
     return Comparison(**{field.name: getattr(found, field.name) for field in fields(found)})
 
 
@@ -288,36 +320,7 @@ def validate(
     **choices: Any,
 ) -> Analysis:
     """The validation of a run by real workers. An interrupted one comes back marked; see `Analysis.validate`."""
-    mistakes = Mistakes()
-    wanted: tuple[Layout, ...] = ()
-    with mistakes:
-        wanted = as_layouts("layouts", layouts)
-    with mistakes:
-        as_count("rounds", rounds)
-    with mistakes:
-        _check_progress(progress)
-    with mistakes:
-        _check_importable(found.pipeline.target)
-    with mistakes:
-        unknown = sorted(set(choices) - {*PLACE_CHOICES, *SLURM_CHOICES})
-        if unknown:
-            raise UsageError(f"unknown option {', '.join(unknown)}; there are: {', '.join((*PLACE_CHOICES, *SLURM_CHOICES))}")
-    limit = found.options.cpus
-    if cpus is None and limit is not None:
-        is_local = choices.get("launcher", "local") == "local"
-        cpus = max(1, min(limit, len(os.sched_getaffinity(0)))) if is_local else limit
-    options = read_options(
-        mistakes,
-        cpus=cpus,
-        max_seconds=max_seconds,
-        worker_memory_bytes=found.options.worker_memory_bytes,
-        current=_NO_LAUNCH,
-        **{name: choice for name, choice in choices.items() if name not in unknown},
-    )
-    if options is not None:
-        engine.check(options, mistakes)
-    mistakes.raise_any()
-    assert options is not None
+    options, wanted = _launching_again((found,), layouts, rounds, max_seconds, cpus, progress, choices)
     isolates = capture.is_script(found.pipeline.target)
     opened = engine.open_engine(options, declared=None, on_status=lambda what: progress(what, 0.0), isolates=isolates)
     trial = Trial(
@@ -331,6 +334,80 @@ def validate(
     )
     try:
         return _public(launch_and_compare(trial, opened.launcher, progress))
+    finally:
+        opened.launcher.close()
+
+
+def _launching_again(
+    runs: Sequence[records.Analysis],
+    layouts: Sequence[Layout | str] | str,
+    rounds: int,
+    max_seconds: float,
+    cpus: int | None,
+    progress: analysis.Progress,
+    choices: Mapping[str, Any],
+) -> tuple[Options, tuple[Layout, ...]]:
+    """How workers of saved runs are launched, and what is asked for. Raises UsageError, TargetError: all that is wrong, at once."""
+    mistakes = Mistakes()
+    wanted: tuple[Layout, ...] = ()
+    with mistakes:
+        wanted = as_layouts("layouts", layouts)
+    with mistakes:
+        as_count("rounds", rounds)
+    with mistakes:
+        _check_progress(progress)
+    with mistakes:
+        for run in runs:
+            _check_importable(run.pipeline.target)
+    with mistakes:
+        unknown = sorted(set(choices) - {*PLACE_CHOICES, *SLURM_CHOICES})
+        if unknown:
+            raise UsageError(f"unknown option {', '.join(unknown)}; there are: {', '.join((*PLACE_CHOICES, *SLURM_CHOICES))}")
+    limit = runs[0].options.cpus
+    if cpus is None and limit is not None:
+        is_local = choices.get("launcher", "local") == "local"
+        cpus = max(1, min(limit, len(os.sched_getaffinity(0)))) if is_local else limit
+    options = read_options(
+        mistakes,
+        cpus=cpus,
+        max_seconds=max_seconds,
+        worker_memory_bytes=runs[0].options.worker_memory_bytes,
+        current=_NO_LAUNCH,
+        **{name: choice for name, choice in choices.items() if name not in unknown},
+    )
+    if options is not None:
+        engine.check(options, mistakes)
+    mistakes.raise_any()
+    assert options is not None
+    return options, wanted
+
+
+def remeasure(
+    old: records.Analysis,
+    new: records.Analysis,
+    *,
+    layouts: Sequence[Layout | str] | str,
+    rounds: int,
+    max_seconds: float,
+    cpus: int | None,
+    start_timeout_s: float = START_TIMEOUT_S,
+    progress: analysis.Progress,
+) -> tuple[records.Analysis, records.Analysis, int]:
+    """Both runs with fresh launches, in turns, and how many rounds those were; see `compare`."""
+    choices = {"start_timeout_s": start_timeout_s}
+    options, wanted = _launching_again((old, new), layouts, rounds, max_seconds, cpus, progress, choices)
+    isolates = any(capture.is_script(run.pipeline.target) for run in (old, new))
+    opened = engine.open_engine(options, declared=None, on_status=lambda what: progress(what, 0.0), isolates=isolates)
+    try:
+        return measured_in_turns(
+            (old, new),
+            wanted,
+            rounds=rounds,
+            max_seconds=options.max_seconds,
+            host=opened.host,
+            launcher=opened.launcher,
+            progress=progress,
+        )
     finally:
         opened.launcher.close()
 

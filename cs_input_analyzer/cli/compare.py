@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import sys
-from typing import Literal
+from typing import Any, Literal
 
 import click
 
 from cs_input_analyzer.cli import options as shared
 from cs_input_analyzer.cli.command import Command
-from cs_input_analyzer.cli.running import EXIT_TRIPPED
+from cs_input_analyzer.cli.running import EXIT_TRIPPED, check_trusted, measured
 from cs_input_analyzer.cli.terminal import complain, is_terminal, print_text, width
 from cs_input_analyzer.errors import AnalyzerError, UsageError
 
@@ -27,17 +27,31 @@ from cs_input_analyzer.errors import AnalyzerError, UsageError
     metavar="PCT",
     help="Exit 1 if a launch is slower by more than PCT percent, and that for sure: with its whole interval.",
 )
+@click.option("--measure", is_flag=True, help="Launch both input functions again, in turns, and compare these launches.")
+@click.option("--layouts", callback=shared.LAYOUTS, metavar="NxTxC,…", help="What --measure launches; default: what both measured.")
+@click.option("--rounds", type=int, default=3, show_default=True, help="Fresh launches of each with --measure, if there is time.")
+@click.option("--yes", is_flag=True, help="With --measure, run what the files name without a question.")
+@shared.with_options((shared.CPUS,), shared.max_seconds(120.0))
 @shared.FULL
 @click.option("-q", "--quiet", is_flag=True, help="No report: only files and the exit code.")
 def compare(
-    old_file: str, new_file: str, json_file: str | None, html_file: str | None, percent: float | None, full: bool, quiet: bool
+    old_file: str,
+    new_file: str,
+    json_file: str | None,
+    html_file: str | None,
+    percent: float | None,
+    full: bool,
+    quiet: bool,
+    measure: bool,
+    yes: bool,
+    **choices: Any,
 ) -> int:
     """Say what changed between two saved runs, and distinguish change from noise.
 
     Compared are the launches that both measured. Equal pipelines are wrongly called faster or slower in one comparison of ten, at
     most.
     """
-    from cs_input_analyzer import __version__, report
+    from cs_input_analyzer import __version__, api, report
     from cs_input_analyzer.records import Tool
     from cs_input_analyzer.report.files import check_writable
     from cs_input_analyzer.studies import compare as story
@@ -49,7 +63,16 @@ def compare(
         if file is not None:
             check_writable(file)
     tool = Tool(name="cs_input_analyzer", version=__version__)
-    found = story.compare(report.load(old_file), report.load(new_file), tool=tool, old_path=old_file, new_path=new_file)
+    old, new = report.load(old_file), report.load(new_file)
+    rounds = 0
+    if measure:
+        for file, run in ((old_file, old), (new_file, new)):
+            check_trusted("compare --measure", file, run.pipeline.target, None, yes)
+        choices["layouts"] = choices["layouts"] or ()
+        old, new, rounds = measured(
+            quiet, False, choices["max_seconds"], lambda progress: api.remeasure(old, new, progress=progress, **choices)
+        )
+    found = story.compare(old, new, tool=tool, old_path=old_file, new_path=new_file, rounds=rounds)
     failures: list[AnalyzerError] = []
     for file, form in outputs:
         try:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import click
+
 from cs_input_analyzer.cli.terminal import Progress, complain, is_terminal, print_on_stderr, print_text, width
-from cs_input_analyzer.errors import AnalyzerError, Mistakes
+from cs_input_analyzer.errors import AnalyzerError, Mistakes, UsageError
 
 if TYPE_CHECKING:
     from cs_input_analyzer.records import Analysis
@@ -94,3 +97,20 @@ def deliver(
         complain(str(failure))
     if failures:
         raise failures[-1]
+
+
+def check_trusted(command: str, run_file: str, named: str, typed: str | None, is_trusted: bool) -> None:
+    """A run file may be a stranger's: the code that it names is run when the user names it too, or has seen it and says yes.
+
+    Raises UsageError.
+    """
+    from cs_input_analyzer.worker import capture
+
+    shown = capture.parse_script(named).command if capture.is_script(named) else named
+    if typed is not None and typed.split() != shown.split():
+        raise UsageError(f"--target {typed}: {run_file} is a run of {shown}")
+    if typed is not None or is_trusted:
+        return
+    print_on_stderr(f"{run_file} names this code, which would be run here:\n  {shown}\n  in {os.getcwd()}")
+    if not (sys.stdin.isatty() and sys.stderr.isatty() and click.confirm("Run it?", err=True)):
+        raise UsageError(f"{command} runs the code that {run_file} names: add --yes if you trust it")

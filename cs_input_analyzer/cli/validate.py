@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from cs_input_analyzer.cli import options as shared
 from cs_input_analyzer.cli.command import Command
-from cs_input_analyzer.cli.running import check_outputs, deliver, interrupted, measured, taken_outputs
+from cs_input_analyzer.cli.running import check_outputs, check_trusted, deliver, interrupted, measured, taken_outputs
 from cs_input_analyzer.cli.terminal import print_on_stderr
 from cs_input_analyzer.errors import Mistakes, UsageError
 
@@ -39,7 +37,7 @@ def validate(run_file: str, layouts: tuple[Layout, ...] | None, target: str | No
     if layouts == ():
         raise UsageError("--layouts names no layout; write for example --layouts 1x1x1,1x2x1")
     run = reports.load(run_file)
-    _check_trusted(run_file, run.pipeline.target, target, yes)
+    check_trusted("validate", run_file, run.pipeline.target, target, yes)
     found_wrong = Mistakes()
     outputs, is_quiet, is_verbose = taken_outputs(choices), choices.pop("quiet"), choices.pop("verbose")
     check_outputs(outputs, found_wrong)
@@ -56,20 +54,3 @@ def validate(run_file: str, layouts: tuple[Layout, ...] | None, target: str | No
     if not outputs and not is_quiet:
         print_on_stderr("this is written nowhere: --json FILE writes the run with it, --html FILE its report")
     return interrupted() if tried.interrupted else 0
-
-
-def _check_trusted(run_file: str, named: str, typed: str | None, is_trusted: bool) -> None:
-    """A run file may be a stranger's: the code that it names is run when the user names it too, or has seen it and says yes.
-
-    Raises UsageError.
-    """
-    from cs_input_analyzer.worker import capture
-
-    shown = capture.parse_script(named).command if capture.is_script(named) else named
-    if typed is not None and typed.split() != shown.split():
-        raise UsageError(f"--target {typed}: {run_file} is a run of {shown}")
-    if typed is not None or is_trusted:
-        return
-    print_on_stderr(f"{run_file} names this code, which would be run here:\n  {shown}\n  in {os.getcwd()}")
-    if not (sys.stdin.isatty() and sys.stderr.isatty() and click.confirm("Run it?", err=True)):
-        raise UsageError(f"validate runs the code that {run_file} names: add --yes if you trust it")

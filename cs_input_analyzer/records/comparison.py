@@ -118,6 +118,7 @@ class Comparison:
         findings: new ones first.
         doubts: what makes the comparison doubtful; empty where nothing does.
         not_compared: launches that only one of the runs holds, a sentence each.
+        rounds: fresh launches of both, in turns, that the rates are of; 0 where they are those that the runs hold.
     """
 
     schema_version: int
@@ -131,6 +132,7 @@ class Comparison:
     findings: tuple[FindingChange, ...]
     doubts: tuple[Difference, ...]
     not_compared: tuple[str, ...] = ()
+    rounds: int = 0
 
     @property
     def smallest_slowdown_ratio(self) -> float:

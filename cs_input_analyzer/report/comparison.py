@@ -171,6 +171,8 @@ def rates_table(found: Comparison) -> Table:
         f"Fresh launches alike differ by {seen} (standard deviation, as measured and assumed), so a slowdown of less than "
         f"about {least} would not be seen here. The intervals of the ratios hold together with 90 % probability."
     )
+    if found.rounds:
+        precision = f"Both were launched again, in turns, in {counted(found.rounds, 'round')}. {precision}"
     remarks = (precision, *(f"not compared: {one_line(said)}" for said in found.not_compared))
     return table_of("Rates", columns, found.rates, remarks=remarks, marks=_marks(row.change for row in found.rates))
 

@@ -14,12 +14,15 @@ from cs_input_analyzer.studies.changes.rates import launches_in_words, not_compa
 __all__ = ["compare", "is_slower_by"]
 
 
-def compare(old: Analysis, new: Analysis, *, tool: Tool, old_path: str = "old", new_path: str = "new") -> Comparison:
+def compare(
+    old: Analysis, new: Analysis, *, tool: Tool, old_path: str = "old", new_path: str = "new", rounds: int = 0
+) -> Comparison:
     """What is in the new run beside what is in the old one.
 
     Args:
         tool: who compares.
         old_path, new_path: where the runs come from, for readers.
+        rounds: of launches of both in turns, where they were measured so (`remeasure`).
 
     Raises:
         UsageError: there is no launch that both runs measured, or they count different things as a sample.
@@ -36,7 +39,7 @@ def compare(old: Analysis, new: Analysis, *, tool: Tool, old_path: str = "old", 
             f"no launch was measured in both runs: {old_path} has {launches_in_words(old)}, {new_path} has "
             f"{launches_in_words(new)}; analyze both with the same --probe-layouts, for example --probe-layouts 1x1x1,1x2x1"
         )
-    rates, spread_ratio = rate_changes(pairs)
+    rates, spread_ratio = rate_changes(pairs, are_in_turns=rounds > 0)
     return Comparison(
         schema_version=SCHEMA_VERSION,
         tool=tool,
@@ -49,6 +52,7 @@ def compare(old: Analysis, new: Analysis, *, tool: Tool, old_path: str = "old", 
         findings=finding_changes(old.findings, new.findings),
         doubts=doubts(old, new, pairs),
         not_compared=not_compared(old, new),
+        rounds=rounds,
     )
 
 

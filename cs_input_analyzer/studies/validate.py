@@ -34,8 +34,8 @@ from cs_input_analyzer.records import (
     ValidationRow,
 )
 from cs_input_analyzer.stats.estimates import half_width_of_mean, mean_of
-from cs_input_analyzer.studies.probing import Probing, Results, shortest_round_s
-from cs_input_analyzer.units import format_ratio, format_seconds
+from cs_input_analyzer.studies.probing import Probing, Results, check_round, shortest_round_s
+from cs_input_analyzer.units import format_ratio
 
 __all__ = ["Trial", "delivered", "pooled", "validate"]
 
@@ -88,7 +88,7 @@ def validate(trial: Trial, launcher: Launcher, progress: Progress) -> Analysis:
     probing = Probing(trial.run.pipeline.target, None, _options(trial), trial.host, launcher, progress, role="validate")
     stopped: AnalyzerError | None = None
     try:
-        probing.measure_rounds(choice.layouts, trial.rounds)
+        probing.measure_rounds(choice.layouts, trial.rounds, "a launch that was predicted")
     except LaunchError as error:  # the disk is full, no process can be started: what was measured before stands
         stopped = error
     except KeyboardInterrupt:
@@ -189,12 +189,7 @@ def _given(trial: Trial, model: CapacityModel, launcher: Launcher) -> _Choice:
         problem = _problem(trial, model, layout)
         if problem is not None:
             raise UsageError(f"--layouts {layout}: {problem}")
-    workers, needed_s = sum(layout.tasks for layout in layouts), shortest_round_s(layouts, launcher)
-    if needed_s > trial.max_seconds:
-        raise UsageError(
-            f"--max-seconds {trial.max_seconds:g}: one round of these layouts, {workers} workers, takes about "
-            f"{format_seconds(needed_s)}; give more time, or fewer --layouts"
-        )
+    check_round(layouts, launcher, trial.max_seconds)
     plan = trial.run.recommendation
     return _Choice(layouts=layouts, part=None if plan is None else _streaming_part(plan, trial.nodes))
 

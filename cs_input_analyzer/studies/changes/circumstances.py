@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 
 from cs_input_analyzer.pipeline.samples import element_sentence
+from cs_input_analyzer.planning.capacity import slowed_log
 from cs_input_analyzer.records import Analysis, Component, Difference, Measurement
 from cs_input_analyzer.studies.changes.rates import Pair, disturbance_log, is_whole, waits_of
 from cs_input_analyzer.units import format_count, format_ratio
@@ -16,6 +18,8 @@ __all__ = ["counted_otherwise", "doubts"]
 STEAL_RATIO, REFERENCE_RATIO, BETWEEN_RATIO = 0.01, 0.05, 0.1
 # A cached share of the files that differs by more is another experiment.
 CACHED_RATIO = 0.1
+# Of a disturbance that makes a comparison less sure by less, nothing is said.
+SAID_LOG = 0.02
 
 
 def doubts(old: Analysis, new: Analysis, pairs: Sequence[Pair]) -> tuple[Difference, ...]:
@@ -33,7 +37,7 @@ def doubts(old: Analysis, new: Analysis, pairs: Sequence[Pair]) -> tuple[Differe
     noise = [_noise(side) for side in sides]
     if any(noise):
         found.append(Difference(name="noise", old=noise[0] or "quiet", new=noise[1] or "quiet"))
-    found += [_waits(pair) for pair in pairs if disturbance_log(pair) > 0]
+    found += [_disturbed(pair) for pair in pairs if disturbance_log(pair) > SAID_LOG]
     lost = [sum(not is_whole(launch) for launch in side) for side in sides]
     if any(lost):
         found.append(Difference(name="launches that lost workers", old=str(lost[0]), new=str(lost[1])))
@@ -131,11 +135,15 @@ def _noise(launches: Sequence[Measurement]) -> str:
     return "; ".join(text for text, is_noisy in words if is_noisy)
 
 
-def _waits(pair: Pair) -> Difference:
+def _disturbed(pair: Pair) -> Difference:
+    old, new = slowed_log(pair.old), slowed_log(pair.new)
+    if old is not None and new is not None:
+        words = [f"others and slower CPUs took {format_ratio(1 - math.exp(log))} of the rate" for log in (old, new)]
+        return Difference(name=f"host beside {pair.layout}", old=words[0], new=words[1])
     waits = waits_of(pair)
     assert waits is not None
-    old, new = (f"{format_ratio(wait)} of the time they ran" for wait in waits)
-    return Difference(name=f"CPU waits of {pair.layout}", old=old, new=new)
+    words = [f"{format_ratio(wait)} of the time they ran" for wait in waits]
+    return Difference(name=f"CPU waits of {pair.layout}", old=words[0], new=words[1])
 
 
 def _yes_or_no(flag: bool) -> str:

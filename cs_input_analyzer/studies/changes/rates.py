@@ -207,18 +207,22 @@ def _noises(launches: Sequence[Measurement]) -> list[Noise]:
 # --------------------------------------------------------------------------------------------------------------------------
 
 
-def rate_changes(pairs: Sequence[Pair]) -> tuple[tuple[RateChange, ...], float]:
-    """A row for each pair, of at least one, and the spread (relative standard deviation of launches alike) that they rest on."""
+def rate_changes(pairs: Sequence[Pair], *, are_in_turns: bool = False) -> tuple[tuple[RateChange, ...], float]:
+    """A row for each pair, of at least one, and the spread (relative standard deviation of launches alike) that they rest on.
+
+    Args:
+        are_in_turns: the launches of both sides took turns on one host: nothing holds for one of them only.
+    """
     groups = [_logs(side) for pair in pairs for side in (pair.old, pair.new)]
     rates = [rate for pair in pairs for launch in (*pair.old, *pair.new) if (rate := rate_of(launch)) is not None]
     spread = pooled(groups, mean([log_error(rate) ** 2 for rate in rates]))
-    return tuple(_change(pair, spread, len(pairs)) for pair in pairs), math.sqrt(spread.variance)
+    between_runs = 0.0 if are_in_turns else 2 * RUN_SPREAD_RATIO**2
+    return tuple(_change(pair, spread, len(pairs), between_runs) for pair in pairs), math.sqrt(spread.variance)
 
 
-def _change(pair: Pair, spread: Spread, places: int) -> RateChange:
+def _change(pair: Pair, spread: Spread, places: int, between_runs: float) -> RateChange:
     old, new = _logs(pair.old), _logs(pair.new)
-    between_runs = 2 * RUN_SPREAD_RATIO**2 + disturbance_log(pair) ** 2
-    error = math.sqrt(spread.variance * (1 / len(old) + 1 / len(new)) + between_runs)
+    error = math.sqrt(spread.variance * (1 / len(old) + 1 / len(new)) + between_runs + disturbance_log(pair) ** 2)
     ratio = from_log(mean(new) - mean(old), spread.t(places) * error, len(old) + len(new))
     change: RateDirection = "no difference seen"
     if ratio.low > 1:

@@ -10,7 +10,14 @@ from cs_input_analyzer.studies.probing.failures import failure_of
 from cs_input_analyzer.studies.probing.launches import scaling_nodes, shard_indices
 from cs_input_analyzer.studies.probing.probing import MOST_NEXT_PROBES, Probing
 from cs_input_analyzer.studies.probing.results import Results
-from cs_input_analyzer.studies.probing.seconds import LAUNCH_OVERHEAD_S, LEAST_BATCHES, LEAST_FIXES_S, Seconds, shortest_round_s
+from cs_input_analyzer.studies.probing.seconds import (
+    LAUNCH_OVERHEAD_S,
+    LEAST_BATCHES,
+    LEAST_FIXES_S,
+    Seconds,
+    check_round,
+    shortest_round_s,
+)
 
 __all__ = [
     "LAUNCH_OVERHEAD_S",
@@ -20,6 +27,7 @@ __all__ = [
     "Probing",
     "Results",
     "Seconds",
+    "check_round",
     "failure_of",
     "scaling_nodes",
     "shard_indices",

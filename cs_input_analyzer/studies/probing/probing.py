@@ -85,19 +85,27 @@ class Probing:
         order.sort(key=lambda layout: (layout.tasks_per_node, layout.cpus_per_task) != (1, widest))
         self._run_all([probe_of(layout) for layout in order])
 
-    def measure_rounds(self, layouts: Sequence[Layout], rounds: int) -> None:
-        """Rounds of fresh processes, each layout once in each, in an order drawn anew; as many whole rounds as there is time for.
+    def measure_rounds(self, layouts: Sequence[Layout], rounds: int, why: str, other: Probing | None = None) -> int:
+        """Rounds of fresh processes, each layout once in each, in an order drawn anew; as many whole ones as there is time for, of
+        which the number is returned.
 
         Every launch announces as many workers as it starts. Windows are as long in the first round as in the last.
+
+        Args:
+            other: takes its turn in each round, too, before or after.
         """
-        wanted = [replace(probe_of(layout), why="a launch that was predicted") for layout in layouts]
-        sampling_s = self.seconds.left_s / rounds - self._launcher.starting_s(sum(layout.tasks for layout in layouts))
+        sides = [self] if other is None else [self, other]
+        wanted = [replace(probe_of(layout), why=why) for layout in layouts]
+        sampling_s = self.seconds.left_s / rounds / len(sides) - self._launcher.starting_s(sum(layout.tasks for layout in layouts))
         longest_s = max(ROUND_WINDOW_S, sampling_s / len(wanted) - LAUNCH_OVERHEAD_S)
         for done in range(rounds):
-            if done and self.seconds.left_s < shortest_round_s(layouts, self._launcher):
-                return
-            self._random.shuffle(wanted)
-            self._run_all(wanted, longest_s)
+            if done and self.seconds.left_s < len(sides) * shortest_round_s(layouts, self._launcher):
+                return done
+            self._random.shuffle(sides)
+            for side in sides:
+                self._random.shuffle(wanted)
+                side._run_all(wanted, longest_s)
+        return rounds
 
     def measure_next_probes(self, cluster: Cluster) -> None:
         """One after the other, the layouts that may be faster than all that were measured, as far as the model predicts."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cs_input_analyzer.engines import Launcher
+from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.records import Budget, Layout, Options
+from cs_input_analyzer.units import format_seconds
 
 __all__ = [
     "FIXES_WINDOW_S",
@@ -141,3 +143,14 @@ def shortest_round_s(layouts: Sequence[Layout], launcher: Launcher) -> float:
     """Seconds that a round of these layouts takes at least."""
     starting_s = launcher.starting_s(sum(layout.tasks for layout in layouts))
     return starting_s + len(layouts) * (LAUNCH_OVERHEAD_S + MIN_WINDOW_S)
+
+
+def check_round(layouts: Sequence[Layout], launcher: Launcher, max_seconds: float, sides: int = 1) -> None:
+    """Raises UsageError where there is no time for one round of each of the `sides`."""
+    workers, needed_s = sum(layout.tasks for layout in layouts), sides * shortest_round_s(layouts, launcher)
+    if needed_s > max_seconds:
+        of = "both" if sides > 1 else "these layouts"
+        raise UsageError(
+            f"--max-seconds {max_seconds:g}: one round of {of}, {sides * workers} workers, takes about {format_seconds(needed_s)}; "
+            "give more time, or fewer --layouts"
+        )

@@ -1,0 +1,77 @@
+"""The story of `compare --measure`: input functions of two runs launched again, in turns on one host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from cs_input_analyzer.engines import Launcher
+from cs_input_analyzer.errors import AnalyzerError, InputFunctionError, Interrupted, LaunchError, UsageError
+from cs_input_analyzer.records import Analysis, Host, Layout
+from cs_input_analyzer.studies.changes.rates import pairs_of
+from cs_input_analyzer.studies.probing import Probing, check_round, shortest_round_s
+
+__all__ = ["measured_in_turns"]
+
+
+def measured_in_turns(
+    runs: tuple[Analysis, Analysis],
+    layouts: Sequence[Layout],
+    *,
+    rounds: int,
+    max_seconds: float,
+    host: Host,
+    launcher: Launcher,
+    progress: Callable[[str, float], None],
+) -> tuple[Analysis, Analysis, int]:
+    """The runs with fresh launches in place of those that they hold, and how many rounds of them there was time for.
+
+    Ctrl-C (KeyboardInterrupt) ends the measuring; what there is by then is kept, and both are marked `interrupted`.
+
+    Args:
+        layouts: what to launch; empty for what both runs have measured, as far as it fits the host and the time.
+
+    Raises:
+        UsageError: no layout can be launched here, or not in this time.
+        InputFunctionError, LaunchError, Interrupted: one of the two could not be measured.
+    """
+    chosen = layouts or _common(runs, host)
+    while len(chosen) > 1 and not layouts and 2 * shortest_round_s(chosen, launcher) > max_seconds:
+        chosen = chosen[:-1]
+    _check(chosen, host, launcher, max_seconds)
+    sides = [
+        Probing(run.pipeline.target, None, replace(run.options, max_seconds=max_seconds), host, launcher, progress, "validate")
+        for run in runs
+    ]
+    stopped: AnalyzerError | None = None
+    done = rounds
+    try:
+        done = sides[0].measure_rounds(chosen, rounds, "the same of two runs, in turns", sides[1])
+    except LaunchError as error:  # the disk is full, no process can be started: what was measured before stands
+        stopped = error
+    except KeyboardInterrupt:
+        stopped = Interrupted("interrupted before both were measured")
+    for run, side in zip(runs, sides, strict=True):
+        if not side.results.has_rate:
+            raise stopped or InputFunctionError(f"no launch of {run.pipeline.target} had a rate")
+    is_interrupted = isinstance(stopped, Interrupted)
+    old, new = (
+        replace(run, measurements=side.results.finished(), host=host, interrupted=run.interrupted or is_interrupted)
+        for run, side in zip(runs, sides, strict=True)
+    )
+    return old, new, done
+
+
+def _common(runs: tuple[Analysis, Analysis], host: Host) -> tuple[Layout, ...]:
+    """Launches on one node that both have measured whole and that fit this host, by rising size."""
+    pairs = [pair for pair in pairs_of(*runs) if pair.num_workers == pair.layout.tasks and pair.layout.nodes == 1]
+    return tuple(dict.fromkeys(pair.layout for pair in pairs if pair.layout.cpus_per_node <= host.cpu_budget))
+
+
+def _check(layouts: Sequence[Layout], host: Host, launcher: Launcher, max_seconds: float) -> None:
+    if not layouts:
+        raise UsageError("the runs have no launch in common that fits this host; say what to launch: --layouts 1x1x1,1x2x1")
+    for layout in layouts:
+        if layout.nodes > 1 or layout.cpus_per_node > host.cpu_budget:
+            raise UsageError(f"--layouts {layout}: this host is one node, of which {host.cpu_budget} CPUs may be used")
+    check_round(layouts, launcher, max_seconds, sides=2)
