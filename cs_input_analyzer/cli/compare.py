@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -13,6 +13,9 @@ from cs_input_analyzer.cli.command import Command
 from cs_input_analyzer.cli.running import EXIT_TRIPPED, check_trusted, measured
 from cs_input_analyzer.cli.terminal import complain, is_terminal, print_text, width
 from cs_input_analyzer.errors import AnalyzerError, UsageError
+
+if TYPE_CHECKING:
+    from cs_input_analyzer.records import Comparison
 
 
 @click.command(cls=Command)
@@ -87,10 +90,17 @@ def compare(
         complain(str(failure))
     if failures:
         raise failures[-1]
-    if percent is not None and story.is_slower_by(found, percent / 100):
+    return 0 if percent is None else _gate(found, percent)
+
+
+def _gate(found: Comparison, percent: float) -> int:
+    """The exit code of `--fail-if-slower`, with a line that says why."""
+    from cs_input_analyzer.studies.compare import is_slower_by
+
+    if is_slower_by(found, percent / 100):
         complain(f"--fail-if-slower {percent:g}: the new run is slower by more than that")
         return EXIT_TRIPPED
-    if percent is not None and found.smallest_slowdown_ratio > percent / 100:
+    if found.smallest_slowdown_ratio > percent / 100:
         seen = f"a slowdown of less than about {found.smallest_slowdown_ratio:.0%} would not have been seen"
         complain(
             f"--fail-if-slower {percent:g}: not tripped, but {seen}; more launches (--max-seconds) on a quiet host see smaller ones"
