@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import resource
 import socket
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timezone
@@ -18,11 +19,13 @@ from cs_input_analyzer.records import Host
 CGROUP = Path("/sys/fs/cgroup")
 OWN_GROUPS = Path("/proc/self/cgroup")
 CPUS = Path("/sys/devices/system/cpu")
+KERNEL = Path("/proc/sys/kernel")
 
 
 def read_host(cpus: int | None = None) -> Host:
     """The machine, with its CPU budget. `cpus` is the user's own limit. Raises UsageError when that exceeds what there is."""
     budget, source = cpu_budget(cpus)
+    limit, limited_by = thread_limit()
     return Host(
         hostname=socket.gethostname(),
         cpus=os.cpu_count() or 1,
@@ -33,6 +36,8 @@ def read_host(cpus: int | None = None) -> Host:
         python_version=platform.python_version(),
         tensorflow_version=tensorflow_version(),
         threads_per_core=threads_per_core(budget_cpus(budget)),
+        thread_limit=limit,
+        thread_limit_source=limited_by,
     )
 
 
@@ -78,6 +83,19 @@ def cgroup_quota_cpus(root: Path = CGROUP) -> float | None:
                 if quota and period and int(quota) > 0:
                     quotas.append(int(quota) / int(period))
     return min(quotas, default=None)  # the tightest level binds
+
+
+def thread_limit(groups: Path = OWN_GROUPS, root: Path = CGROUP, kernel: Path = KERNEL) -> tuple[int | None, str]:
+    """Threads that the processes of this user, or of our control group, may have together, and what says so; the tightest."""
+    own = _own_groups(groups)
+    limits = [(int(text), f"kernel.{name}") for name in ("threads-max", "pid_max") if (text := _read(kernel / name)).isdigit()]
+    soft, _ = resource.getrlimit(resource.RLIMIT_NPROC)
+    if soft != resource.RLIM_INFINITY and os.geteuid() != 0:  # root is not held to it
+        limits.append((soft, "ulimit -u"))
+    for base, name in ((root, ""), (root / "pids", "pids")):
+        for folder in (base / own[name], base) if name in own else (base,):
+            limits += [(int(text), "pids.max") for level in _levels(folder, root) if (text := _read(level / "pids.max")).isdigit()]
+    return min(limits, default=(None, ""))
 
 
 def oom_kills(groups: Path = OWN_GROUPS, root: Path = CGROUP) -> int:

@@ -133,6 +133,7 @@ class Host:
 
     `threads_per_core`: how many of the CPUs that may be used share a core, 1 where each has one of its own; None where unknown.
     `quiet_loops`: what earlier runs saw here of it.
+    `thread_limit`: threads that the user's processes may have together, and what says so; None where nothing limits them.
     """
 
     hostname: str
@@ -145,3 +146,5 @@ class Host:
     tensorflow_version: str | None
     threads_per_core: int | None = None
     quiet_loops: tuple[QuietLoop, ...] = ()
+    thread_limit: int | None = None
+    thread_limit_source: str = ""

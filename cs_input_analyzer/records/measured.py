@@ -117,6 +117,7 @@ class WorkerResult:
         pss_bytes: its memory with shared pages divided among their holders.
         rss_growth_bytes_per_min: slope of its memory; None for windows under a minute, where it would be the fill of buffers.
         buffered_bytes: elements that wait in the buffers of the pipeline (shuffle, prefetch, interleave), at the end of the window.
+        threads: of its process, at the end of the window.
         clock_ahead_s: the clock of its node minus the launcher's, where they are on different machines and it was measured.
     """
 
@@ -147,6 +148,7 @@ class WorkerResult:
     pss_bytes: int | None = None
     rss_growth_bytes_per_min: float | None = None
     buffered_bytes: int | None = None
+    threads: int | None = None
     clock_ahead_s: float | None = None
 
 

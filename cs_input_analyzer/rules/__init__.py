@@ -67,6 +67,7 @@ _CODES = (
     ("CSI210", shuffles.repeat_before_shuffle),
     ("CSI211", order.slow_first_batch),
     ("CSI212", shuffles.shuffle_missing),
+    ("CSI213", memory.buffers_exceed_memory),
     ("CSI301", shards.fewer_files_than_workers),
     ("CSI302", order.dataset_ends),
     ("CSI303", shards.no_shard),
@@ -78,6 +79,8 @@ _CODES = (
     ("CSI309", order.skip_rereads),
     ("CSI310", files.path_not_shared),
     ("CSI311", caches.cache_path_shared),
+    ("CSI312", shards.auto_shard),
+    ("CSI313", shards.from_service),
     ("CSI401", elements.python_in_pipeline),
     ("CSI402", elements.wide_dtypes),
     ("CSI403", elements.decode_then_crop),
@@ -95,6 +98,8 @@ _CODES = (
     ("CSI506", threads.oversubscribed_cpus),
     ("CSI507", threads.autotune_sees_host),
     ("CSI508", runs.tables_disagree),
+    ("CSI509", threads.too_many_threads),
+    ("CSI510", files.slow_build),
 )
 RULES = tuple(Rule(code, find.__name__.replace("_", "-"), find, inspect.cleandoc(find.__doc__ or "")) for code, find in _CODES)
 _ORDER = {"error": 0, "warning": 1, "info": 2}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from cs_input_analyzer.pipeline.op_traits import number_of
+from cs_input_analyzer.planning.buffers import Buffer, buffers_of
 from cs_input_analyzer.planning.evidence import finding
 from cs_input_analyzer.records import Case, Finding
 from cs_input_analyzer.units import format_bytes
@@ -38,3 +40,97 @@ def arrays_in_graph(case: Case) -> Iterator[Finding]:
         fix = "write the samples to TFRecord files, or read them with np.load(path, mmap_mode='r') in a generator"
         evidence = {"constant_bytes": held, "bytes_per_node": of_node, "memory_bytes_per_node": room}
         yield finding(op, message, fix, evidence, is_warning=of_node >= NODE_RATIO * room)
+
+
+RAM_BUDGET = "autotune.ram_budget"
+# A buffer that is so full grows no more.
+FULL_RATIO = 0.9
+# Memory that would be gone within so many minutes at the measured growth is worth a warning.
+SOON_MIN = 60.0
+
+
+def buffers_exceed_memory(case: Case) -> Iterator[Finding]:
+    """The buffers of the tasks of a node may grow until its memory is gone, and the kernel ends a worker.
+
+    A `shuffle`, a `prefetch` and a `cache` in memory fill as training goes on, in every task of the node: a run of a minute ends
+    long before that. Buffers that AUTOTUNE sizes may grow up to its budget of memory, which is half of what was free when the
+    process began, and each of the tasks of a node believes to have that half for itself.
+
+    Fix: a smaller buffer; `shuffle` before what decodes, or of file names or keys instead of samples; `cache` to a file, or before
+    the decoding. For AUTOTUNE, `options.autotune.ram_budget`: the message gives what a task may have.
+
+    A warning where what is measured, and what the buffers still take until they are full, exceeds the memory of a node; where the
+    budgets that the options give to AUTOTUNE do together; and where memory grew so fast in a window of a minute or more, all
+    other buffers full, that a node has none left within an hour.
+
+    Silent where the full buffers fit, and where the size of elements is not known.
+    """
+    tasks, room = (case.plan.tasks_per_node if case.plan else 1), case.cluster.memory_bytes_per_node
+    yield from [*_full(case, tasks, room), *_budgets(case, tasks, room), *_growing(case, tasks, room)][:1]
+
+
+def _used(case: Case) -> int:
+    return (case.plan.memory_bytes_per_node or 0) if case.plan else 0
+
+
+def _full(case: Case, tasks: int, room: int) -> Iterator[Finding]:
+    buffers = buffers_of(case)
+    need = _used(case) + tasks * sum(buffer.growth_bytes for buffer in buffers)
+    if need <= room or not buffers:
+        return
+    worst = max(buffers, key=lambda buffer: buffer.growth_bytes)
+    each = f" in each of {tasks} tasks" if tasks > 1 else ""
+    held = f", {format_bytes(worst.held_bytes)} so far" if worst.held_bytes else ""
+    message = f"{worst.op.name} holds {format_bytes(worst.full_bytes)} when it is full{each}{held}; a node has {format_bytes(room)}"
+    fix = "cache before what decodes, or to a file" if worst.op.kind == "Cache" else "give it a smaller buffer"
+    if worst.op.kind == "Shuffle":
+        fix += ", shuffle before what decodes, or shuffle file names"
+    yield finding(worst.op, message, fix, _evidence(worst, tasks, need, room), is_warning=True)
+
+
+def _evidence(buffer: Buffer, tasks: int, need: float, room: int) -> dict[str, float | int | None]:
+    full = None if buffer.full_bytes is None else round(buffer.full_bytes)
+    return {
+        "held_bytes": round(buffer.held_bytes),
+        "full_bytes": full,
+        "tasks_per_node": tasks,
+        "bytes_per_node_when_full": round(need),
+        "memory_bytes_per_node": room,
+    }
+
+
+def _budgets(case: Case, tasks: int, room: int) -> Iterator[Finding]:
+    for op in case.pipeline.ops:
+        budget = number_of(op, RAM_BUDGET)
+        if budget is None or budget * tasks <= room:
+            continue
+        many = f" to each of {tasks} tasks" if tasks > 1 else ""
+        message = f"AUTOTUNE may fill {format_bytes(budget)} with buffers{many}, and a node has {format_bytes(room)}"
+        evidence = {"ram_budget_bytes": budget, "tasks_per_node": tasks, "memory_bytes_per_node": room}
+        yield finding(op, message, _budget_fix(case, tasks, room), evidence, is_warning=True)
+
+
+def _budget_fix(case: Case, tasks: int, room: int) -> str:
+    return f"set options.{RAM_BUDGET} to {max(0, room - _used(case)) // 2 // tasks} or less (half of what the tasks leave)"
+
+
+def _growing(case: Case, tasks: int, room: int) -> Iterator[Finding]:
+    buffers = buffers_of(case)
+    if any(buffer.held_bytes < FULL_RATIO * buffer.full_bytes for buffer in buffers if buffer.full_bytes is not None):
+        return
+    slopes = [worker.rss_growth_bytes_per_min or 0.0 for m in case.measurements for worker in m.measured_workers]
+    slope = max(slopes, default=0.0)
+    free = max(0, room - _used(case))
+    if slope * tasks * SOON_MIN <= free:
+        return
+    tuned = max((one for one in buffers if one.full_bytes is None), key=lambda one: one.held_bytes, default=None)
+    cause = f"; {tuned.op.name}, which AUTOTUNE sizes, holds {format_bytes(tuned.held_bytes)}" if tuned else ""
+    message = f"the memory of a worker grows by {format_bytes(slope)} a minute, with all other buffers full{cause}"
+    fix = _budget_fix(case, tasks, room) if tuned else "look for what Python keeps: lists that grow, closures over elements"
+    evidence = {
+        "rss_growth_bytes_per_min": slope,
+        "held_bytes": tuned.held_bytes if tuned else None,
+        "tasks_per_node": tasks,
+        "free_bytes_per_node": free,
+    }
+    yield finding(tuned.op if tuned else None, message, fix, evidence, is_warning=True)

@@ -12,9 +12,10 @@ from cs_input_analyzer.pipeline.op_kinds import BATCHING, HANDS_ON, REPEATS, SHU
 from cs_input_analyzer.pipeline.op_traits import chain_before, cost_of, is_costly, is_map, number_of, option, prefetches_by_itself
 from cs_input_analyzer.pipeline.samples import batching_op, samples_reaching
 from cs_input_analyzer.pipeline.source.code import AUTOTUNE
+from cs_input_analyzer.planning.buffers import buffers_of, checkpoint_bytes
 from cs_input_analyzer.planning.evidence import bottleneck, finding, rate_of_worker, samples_of_worker, share_of, workers_of
 from cs_input_analyzer.records import Case, Edit, EditKind, Finding, Op
-from cs_input_analyzer.units import format_count, format_seconds
+from cs_input_analyzer.units import format_bytes, format_count, format_seconds
 
 _ORDERED = ("ParallelMap", "ParallelInterleave", "ParallelBatch", "ParallelFilter")
 
@@ -291,7 +292,8 @@ def skip_rereads(case: Case) -> Iterator[Finding]:
     also decoding, everything that is skipped, before the first batch comes; again at each restart of the job, and again in each
     pass if the `repeat` comes after it. Skipping to where the last run stopped costs more the longer the training is.
 
-    Fix: save and restore the iterator (`tf.train.Checkpoint(iterator=...)`) instead of skipping to a step; put validation samples
+    Fix: save and restore the iterator (`tf.train.Checkpoint(iterator=...)`) instead of skipping to a step; its file holds the
+    elements of the shuffle and prefetch buffers, whose bytes the finding gives, for each worker. Put validation samples
     into files of their own instead of skipping them; at least skip before the expensive `map`, and before the `batch`.
 
     A warning where what is skipped takes a second or more at the measured rate, or (where nothing was measured) is a thousand
@@ -316,5 +318,13 @@ def skip_rereads(case: Case) -> Iterator[Finding]:
         took = f", about {format_seconds(seconds)}" if seconds is not None else ""
         message = f"{amount} are {done} and dropped at every {'pass' if is_repeated else 'start'}{took}"
         fix = "restore the iterator from a checkpoint, or keep what is skipped in files of its own, in place of skip"
-        evidence = {"count": count, "samples": samples, "seconds": seconds, "in_every_pass": is_repeated}
+        saved = checkpoint_bytes(buffers_of(case))
+        fix += f" (a checkpoint holds the full buffers, {format_bytes(saved)} for each worker)" if saved else ""
+        evidence = {
+            "count": count,
+            "samples": samples,
+            "seconds": seconds,
+            "in_every_pass": is_repeated,
+            "checkpoint_bytes": round(saved) if saved else None,
+        }
         yield finding(op, message, fix, evidence, is_warning=is_long)

@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator
 from pathlib import PurePath
 
-from cs_input_analyzer.pipeline.lineage import reads_names_only, upstream
+from cs_input_analyzer.pipeline.lineage import downstream, reads_names_only, upstream
 from cs_input_analyzer.pipeline.op_kinds import BATCHING, OPENS, SHUFFLES, TRANSFORMS
 from cs_input_analyzer.pipeline.op_traits import number_of
 from cs_input_analyzer.pipeline.source.code import argument_of, count_calls, with_argument
 from cs_input_analyzer.pipeline.threads import reader_ops
 from cs_input_analyzer.planning.evidence import finding, share_of, workers_of
-from cs_input_analyzer.records import Case, FileSet, Finding, Op, Severity
+from cs_input_analyzer.records import Case, FileSet, Finding, Op, Scalar, Severity
 
 FILES_PER_WORKER = 4
 RECIPE = """\
@@ -98,11 +98,11 @@ def no_shard(case: Case) -> Iterator[Finding]:
     every worker. A number of shards that is not that of the plan's workers, and was not that of the measured launch either, is a
     warning.
 
-    Silent without a plan or with one worker, where workers read their own files (a `shard` op, or Python code), and where no files
-    were found.
+    Silent without a plan or with one worker, where workers read their own files (a `shard` op, or Python code), where the options
+    leave it to `tf.distribute` (CSI312 is about that), and where no files were found.
     """
     workers = case.plan.input_workers if case.plan is not None else 1
-    if workers < 2 or case.pipeline.files is None:
+    if workers < 2 or case.pipeline.files is None or _auto_sharded(case) is not None:
         return
     shard = next((op for op in case.pipeline.ops if op.kind == "Shard"), None)
     if shard is not None:
@@ -247,3 +247,91 @@ def late_shard(case: Case) -> Iterator[Finding]:
             "share_ratio_before_shard": share_of(case, passed),
         }
         yield finding(shard, message, fix, evidence, is_warning=not is_only_way)
+
+
+AUTO_SHARD = "distribute.auto_shard_policy"
+# `tf.data.experimental.AutoShardPolicy`, and what was seen of it with TensorFlow 2.21.
+AUTO, FILE, DATA = 0, 1, 2
+_POLICIES = {AUTO: "AUTO", FILE: "FILE", DATA: "DATA"}
+
+
+def auto_shard(case: Case) -> Iterator[Finding]:
+    """`tf.distribute` cannot shard the dataset as its `auto_shard_policy` says, or reads all of it in every worker.
+
+    `strategy.experimental_distribute_dataset` and `model.fit` under a strategy divide a dataset among the workers. With `FILE` each
+    worker gets files of its own: with fewer files than workers it stops (`Could not apply FILE based sharding`), and so it does
+    for data that are not in files. `AUTO`, the default, does the same where there are files. With `DATA`, and with `AUTO` where no
+    files are, a shard is put behind the whole pipeline: every worker reads, decodes and batches everything, and keeps a batch in n.
+
+    Fix: as many files as workers or more; or your own `shard` of the file names by `input_context` in
+    `strategy.distribute_datasets_from_function`, with the policy `OFF`.
+
+    An error where it would stop, a warning where every worker reads all.
+
+    Silent where the options set no policy (training may divide the data in another way), for `OFF` and `HINT`, where a `shard` is
+    in the pipeline, and for a single worker.
+    """
+    holder, workers = _auto_sharded(case), workers_of(case) or 1
+    if holder is None or workers < 2 or case.pipeline.is_sharded:
+        return
+    policy = number_of(holder, AUTO_SHARD) or AUTO
+    files = case.pipeline.files.count if case.pipeline.files is not None and reader_ops(case.pipeline.ops) else 0
+    name = _POLICIES[policy]
+    evidence: dict[str, Scalar] = {"auto_shard_policy": name, "files": files, "workers": workers}
+    fix = f"write the data into {FILES_PER_WORKER * workers} files or more, or shard the list of file names yourself and set OFF"
+    if policy == DATA or (policy == AUTO and not files):
+        message = (
+            f"with {_POLICIES[policy]} each of {workers} workers reads and transforms everything and keeps one batch in {workers}"
+        )
+        fix = "shard what is cheap to divide (names, keys, indices) yourself, and set the policy OFF" if not files else fix
+        yield finding(holder, message, fix, evidence, is_warning=True)
+    elif files < workers:
+        there = f"{files} files" if files else "no files"
+        message = f"with {name} tf.distribute stops: there are {there} for {workers} workers"
+        yield finding(holder, message, fix, evidence, severity="error")
+
+
+def _auto_sharded(case: Case) -> Op | None:
+    """The options that leave the dividing to `tf.distribute`."""
+    return next((op for op in case.pipeline.ops if op.within is None and number_of(op, AUTO_SHARD) in _POLICIES), None)
+
+
+# By `ProcessingModeDef.ShardingPolicy`, which the graph holds serialized: nothing for OFF, else one field.
+_MODES = {"": "OFF", "\x08\x01": "DYNAMIC", "\x08\x02": "FILE", "\x08\x03": "DATA", "\x08\x04": "FILE_OR_DATA", "\x08\x05": "HINT"}
+
+
+def from_service(case: Case) -> Iterator[Finding]:
+    """The elements come from a tf.data service, whose pipeline runs elsewhere.
+
+    What reads and transforms the data runs in the service's own workers. The graph shows one op that fetches elements, so that no
+    rule sees what is before it, its CPUs and memory are not in the plan, and the rate is that of the service as it was while we
+    measured: shared with whoever else used it, and no faster for more input workers of ours. With the processing mode `OFF` every
+    service worker delivers the whole dataset, in an order of its own: each sample comes as often in a pass as there are workers.
+
+    Fix: analyze the input function without `distribute(...)` to see its ops, and to size the service: workers of it = demand over
+    the rate of one. `processing_mode=ShardingPolicy.DYNAMIC` gives each element once in a pass.
+
+    Silent for pipelines that use no tf.data service.
+    """
+    ops = case.pipeline.ops
+    for op in ops:
+        if op.kind != "DataService":
+            continue
+        mode = _MODES.get(str(op.parameters.get("processing_mode", "")), "unknown")
+        before = "its pipeline is not in this graph: what was measured is how fast this process fetches elements"
+        passes = "; with OFF each of the service's workers gives the whole dataset" if mode == "OFF" else ""
+        job = op.parameters.get("job_name")
+        evidence = {
+            "processing_mode": mode,
+            "address": _text(op.parameters.get("address")),
+            "protocol": _text(op.parameters.get("protocol")),
+            "job_name": _text(job),
+            "ops_here": len(ops) - 1,
+        }
+        fix = "analyze the input function without distribute(...), and give the service as many workers as the demand needs"
+        shown = next((one for one in (op, *downstream(op, ops)) if one.source), op)  # TensorFlow keeps no line of the op itself
+        yield finding(shown, f"{op.name} takes elements from a tf.data service ({mode}); {before}{passes}", fix, evidence)
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None

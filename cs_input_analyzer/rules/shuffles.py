@@ -12,6 +12,7 @@ from cs_input_analyzer.pipeline.op_traits import chain_before, cost_of, decodes,
 from cs_input_analyzer.pipeline.samples import batching_op, samples_reaching
 from cs_input_analyzer.pipeline.source.code import with_calls_swapped
 from cs_input_analyzer.pipeline.threads import reader_ops
+from cs_input_analyzer.planning.buffers import element_bytes
 from cs_input_analyzer.planning.evidence import finding, samples_of_worker, workers_of
 from cs_input_analyzer.records import Case, Edit, Finding, Op
 from cs_input_analyzer.units import format_bytes
@@ -43,7 +44,7 @@ def shuffle_of_decoded(case: Case) -> Iterator[Finding]:
         decoder = next((op for op in maps if decodes(op) or _growth(op, case) >= GROWTH_RATIO), None)
         if decoder is None:
             continue
-        each = _element_bytes(maps[0], case)
+        each = element_bytes(maps[0], case)
         held = count * each if each is not None else None
         if held is not None and held < SMALL_BYTES:
             continue
@@ -61,14 +62,6 @@ def _growth(op: Op, case: Case) -> float:
     if cost is None or not cost.bytes_in_per_sample or cost.bytes_out_per_sample is None:
         return 1.0
     return cost.bytes_out_per_sample / cost.bytes_in_per_sample
-
-
-def _element_bytes(op: Op, case: Case) -> int | None:
-    """Bytes of an element that `op` gives: as measured, else as the pipeline's own elements are."""
-    cost = cost_of(op, case.profile)
-    if cost is not None and cost.bytes_out_per_sample is not None and cost.elements_per_sample:
-        return round(cost.bytes_out_per_sample / cost.elements_per_sample)
-    return sample_bytes(case.pipeline)
 
 
 # A gap between two passes that takes this share of a pass, and is long enough to be felt, is worth a warning.

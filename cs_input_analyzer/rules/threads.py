@@ -211,3 +211,48 @@ def _from_quota(case: Case) -> Iterator[Finding]:
     message = f"a quota gives this process {host.cpu_budget} of {host.cpus} CPUs, which TensorFlow does not see"
     evidence: dict[str, Scalar] = {"cpu_budget": host.cpu_budget, "cpus": host.cpus, "source": host.cpu_budget_source}
     yield finding(None, message, FIX, evidence)
+
+
+# So near to the limit, Python, the file system's client and the training itself have no room for threads of theirs.
+NEAR_LIMIT_RATIO = 0.8
+POOLS_RATIO = 4
+
+
+def too_many_threads(case: Case) -> Iterator[Finding]:
+    """The tasks of a node start more threads than the node allows, or than its CPUs are for.
+
+    Each task has TensorFlow's pools (as many threads as CPUs that it sees, several times), the pool of the dataset's options, and
+    a thread for each parallel call. All threads of a user together are limited (`ulimit -u`), and those of a container
+    (`pids.max`): at the limit a task ends with `pthread_create failed` or `Resource temporarily unavailable`, often after hours.
+
+    Fix: fewer tasks for each node, smaller `private_threadpool_size` and `num_parallel_calls`; or raise the limit (`ulimit -u`,
+    `--pids-limit` of the container).
+
+    A warning where the threads of the plan's tasks, as many as a measured worker had, come to four fifths of the measuring host's
+    limit, which the nodes are taken to have, too. For your information where the private pools of the tasks have four times as
+    many threads as the node has CPUs.
+
+    Silent where no limit is known, without a plan, and where the threads were not counted.
+    """
+    plan, host = case.plan, case.host
+    if plan is None:
+        return
+    tasks, counts = plan.tasks_per_node, [w.threads for m in case.measurements for w in m.workers if w.threads is not None]
+    limit, each = host.thread_limit if host is not None else None, max(counts, default=0)
+    pool = max((op for op in case.pipeline.ops if _threads(op)), key=lambda op: _threads(op) or 0, default=None)
+    size = (_threads(pool) or 0) if pool is not None else 0
+    evidence = {
+        "threads_per_task": each or None,
+        "tasks_per_node": tasks,
+        "thread_limit": limit,
+        "private_threadpool_size": size or None,
+        "cpus_per_node": case.cluster.cpus_per_node,
+    }
+    fix = f"start fewer tasks on a node, or give {POOL} and num_parallel_calls smaller numbers"
+    if limit is not None and each * tasks >= NEAR_LIMIT_RATIO * limit:
+        source = host.thread_limit_source if host is not None else ""
+        message = f"{tasks} tasks of {each} threads each come to {each * tasks:,} on a node; the limit is {limit:,} ({source})"
+        yield finding(pool, message, f"{fix}, or raise the limit", evidence, is_warning=True)
+    elif size * tasks > POOLS_RATIO * case.cluster.cpus_per_node:
+        message = f"{tasks} tasks with a private pool of {size} threads each run on the {case.cluster.cpus_per_node} CPUs of a node"
+        yield finding(pool, message, f"leave options.{POOL} out, or set it to cpus_per_task", evidence)

@@ -72,6 +72,7 @@ def worker_result(journal: Journal, ending: Ending, *, index: int, node: str, un
         shared_bytes=memory.shared_bytes if memory else None,
         peak_rss_bytes=memory.peak_rss_bytes if memory else None,
         pss_bytes=memory.pss_bytes if memory else None,
+        threads=memory.threads if memory else None,
         tuned=_tuned(journal),
         buffered_bytes=_buffered_bytes(journal),
         file_count=built["file_count"] if built else None,

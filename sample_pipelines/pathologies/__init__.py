@@ -52,6 +52,7 @@ PATHOLOGIES: Mapping[str, Pathology] = MappingProxyType(
         "repeat_then_shuffle": Pathology(raises="CSI210"),
         "long_fill": Pathology(raises="CSI211", sample="resnet50"),
         "unshuffled": Pathology(raises="CSI212"),
+        "endless_prefetch": Pathology(raises="CSI213"),
         "too_few_files": Pathology(raises="CSI301", records=(1_024,) * 2, function="healthy"),
         "no_repeat": Pathology(raises="CSI302"),
         "two_passes": Pathology(raises="CSI302"),
@@ -63,6 +64,8 @@ PATHOLOGIES: Mapping[str, Pathology] = MappingProxyType(
         "unknown_shape": Pathology(raises="CSI308"),
         "skip_to_step": Pathology(raises="CSI309"),
         "one_cache_file": Pathology(raises="CSI311", sample="unet"),
+        "auto_sharded": Pathology(raises="CSI312", records=(1_024,) * 2),
+        "from_a_service": Pathology(raises="CSI313"),
         "python_decode": Pathology(raises="CSI401"),
         "wide_numbers": Pathology(raises="CSI402"),
         "single_precision": Pathology(raises="CSI402"),
@@ -74,6 +77,7 @@ PATHOLOGIES: Mapping[str, Pathology] = MappingProxyType(
         "keras_layers": Pathology(raises="CSI408", sample="unet"),
         "array_in_graph": Pathology(raises="CSI409"),
         "host_wide_autotune": Pathology(raises="CSI507"),
+        "wide_pool": Pathology(raises="CSI509"),
     }
 )
 

@@ -304,6 +304,47 @@ def host_wide_autotune(params: Params) -> tf.data.Dataset:
     return dataset.with_options(options)
 
 
+def endless_prefetch(params: Params) -> tf.data.Dataset:
+    """A prefetch of a million batches, which fills for as long as the accelerator is slower than the pipeline."""
+    section = params["train_input"]
+    return digit_batches(shuffled(read(listed(section).repeat()), section), section).prefetch(1_000_000)
+
+
+def auto_sharded(params: Params) -> tf.data.Dataset:
+    """Dividing by file is left to tf.distribute, and there are fewer files than workers."""
+    section = params["train_input"]
+    files = tf.data.Dataset.list_files(file_pattern(section["data_dir"]), shuffle=True, seed=section["shuffle_seed"])
+    dataset = digit_batches(shuffled(read(files.repeat()), section), section)
+    options = tf.data.Options()
+    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.FILE
+    return dataset.with_options(options)
+
+
+def from_a_service(params: Params) -> tf.data.Dataset:
+    """A tf.data service of one worker makes the batches; it lives as long as this process."""
+    section = params["train_input"]
+    if not _SERVICE:
+        dispatcher = tf.data.experimental.service.DispatchServer()
+        address = dispatcher.target.partition("://")[2]
+        config = tf.data.experimental.service.WorkerConfig(dispatcher_address=address)
+        _SERVICE.extend([dispatcher, tf.data.experimental.service.WorkerServer(config)])
+    dataset = digit_batches(shuffled(read(listed(section).repeat()), section), section)
+    off = tf.data.experimental.service.ShardingPolicy.OFF
+    return dataset.apply(tf.data.experimental.service.distribute(off, _SERVICE[0].target)).prefetch(tf.data.AUTOTUNE)
+
+
+_SERVICE: list[Any] = []
+
+
+def wide_pool(params: Params) -> tf.data.Dataset:
+    """Each task runs its parallel calls on a pool of a thousand threads."""
+    section = params["train_input"]
+    dataset = digit_batches(shuffled(read(listed(section).repeat()), section), section)
+    options = tf.data.Options()
+    options.threading.private_threadpool_size = 1_024
+    return dataset.with_options(options)
+
+
 def _in_python(record: bytes) -> tuple[Any, Any]:
     values = np.frombuffer(record, np.uint8)
     return (values[1:] / 255).astype(np.float16), values[0].astype(np.int32)

@@ -266,3 +266,18 @@ def test_a_thread_that_gives_up_its_cpu_is_counted_as_a_switch() -> None:
     assert before.preempted_switches is not None
     assert after.preempted_switches is not None
     assert 0 <= after.preempted_switches - before.preempted_switches <= after.switches - before.switches
+
+
+def test_threads_are_counted_with_the_memory() -> None:
+    before = read_memory().threads
+    release = threading.Event()
+    waiting = [threading.Thread(target=release.wait) for _ in range(5)]
+    for thread in waiting:
+        thread.start()
+    during = read_memory().threads
+    release.set()
+    for thread in waiting:
+        thread.join()
+    assert before is not None
+    assert during is not None
+    assert during >= before + 5
