@@ -19,7 +19,7 @@ from cs_input_analyzer.records import Host, Measurement, QuietLoop
 
 __all__ = ["known_loops", "remember"]
 
-# As many runs as tell a quiet moment from none. A host that became slower for good is believed after as many.
+# As many runs as tell a quiet moment from none. One that became slower for good is believed after three quarters of them.
 RUNS = 20
 FILE = "hosts.json"
 Loops = tuple[QuietLoop, ...]
@@ -27,26 +27,32 @@ _HOSTS: TypeAdapter[dict[str, list[Loops]]] = TypeAdapter(dict[str, list[Loops]]
 
 
 def known_loops(host: Host, folder: Path | None = None) -> Loops:
-    """The fastest that runs of before saw on this host; empty where there is nothing that can be read.
+    """What runs of before saw on this host: the lower quartile, as some never met a quiet moment; of a few runs, the fastest. Empty
+    where there is nothing that can be read.
 
     Args:
         folder: of the file; None is the user's cache folder.
     """
-    return _fastest(loop for run in _read(folder or _folder()).get(_name(host), []) for loop in run)
+    seen: dict[int, list[float]] = {}
+    for run in _read(folder or _folder()).get(_name(host), []):
+        for loop in run:
+            seen.setdefault(loop.cpus, []).append(loop.cpu_s)
+    return tuple(QuietLoop(cpus, sorted(values)[(len(values) - 1) // 4]) for cpus, values in sorted(seen.items()))
 
 
 def remember(host: Host, measurements: Iterable[Measurement], folder: Path | None = None) -> None:
-    """Adds what workers of a run saw themselves, beside what was known before. Raises OSError where the file cannot be written."""
+    """Adds the fastest that workers of a run saw. Raises OSError where the file cannot be written."""
     folder = folder or _folder()
-    known = {loop.cpu_s for loop in host.quiet_loops}
-    seen = _fastest(
-        QuietLoop(launch.layout.cpus_per_node, loop_s)
-        for launch in measurements
-        for worker in launch.workers
-        if worker.noise is not None and (loop_s := worker.noise.undisturbed_s) is not None and loop_s not in known
-    )
+    fastest: dict[int, float] = {}
+    for launch in measurements:
+        for worker in launch.workers:
+            loop_s = worker.noise.undisturbed_s if worker.noise is not None else None
+            if loop_s is not None and 0 < loop_s < math.inf:
+                cpus = launch.layout.cpus_per_node
+                fastest[cpus] = min(loop_s, fastest.get(cpus, math.inf))
     hosts = _read(folder)
-    hosts[_name(host)] = [*hosts.get(_name(host), []), seen][-RUNS:]
+    run = tuple(QuietLoop(cpus, cpu_s) for cpus, cpu_s in sorted(fastest.items()))
+    hosts[_name(host)] = [*hosts.get(_name(host), []), run][-RUNS:]
     folder.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=folder, prefix=FILE)
     try:
@@ -56,14 +62,6 @@ def remember(host: Host, measurements: Iterable[Measurement], folder: Path | Non
     except OSError:
         Path(name).unlink(missing_ok=True)
         raise
-
-
-def _fastest(loops: Iterable[QuietLoop]) -> Loops:
-    found: dict[int, float] = {}
-    for loop in loops:
-        if loop.cpu_s > 0 and math.isfinite(loop.cpu_s):
-            found[loop.cpus] = min(loop.cpu_s, found.get(loop.cpus, math.inf))
-    return tuple(QuietLoop(cpus, cpu_s) for cpus, cpu_s in sorted(found.items()))
 
 
 def _read(folder: Path) -> dict[str, list[Loops]]:

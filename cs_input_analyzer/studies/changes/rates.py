@@ -20,7 +20,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from cs_input_analyzer.planning.capacity import at_quiet_level, slowed_log
+from cs_input_analyzer.planning.capacity import at_quiet_level, slowed_log, with_known_loops
 from cs_input_analyzer.records import Analysis, CacheChoice, Estimate, Layout, Measurement, Noise, RateChange, RateDirection
 from cs_input_analyzer.stats.estimates import from_log, log_error, student_t
 from cs_input_analyzer.units import counted
@@ -102,7 +102,7 @@ def is_whole(launch: Measurement) -> bool:
 def _by_key(run: Analysis) -> dict[Key, list[Measurement]]:
     """Those that delivered; launches that lost a worker only where there is no whole one."""
     found: dict[Key, list[Measurement]] = {}
-    for launch in run.measurements:
+    for launch in (with_known_loops(launch, run.host.quiet_loops) for launch in run.measurements):
         if rate_of(launch) is not None and launch.isolation == "process":
             found.setdefault((launch.layout, launch.num_workers), []).append(launch)
     return {key: [launch for launch in launches if is_whole(launch)] or launches for key, launches in found.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 from cs_input_analyzer.engines import LaunchResult
@@ -78,7 +79,7 @@ class Results:
 
     def keep(self, launched: LaunchResult) -> None:
         """What a launch gave."""
-        self.measurements.append(capacity.with_known_loops(launched.measurement, self.host.quiet_loops))
+        self.measurements.append(launched.measurement)
         self.source_samples_per_s = self.source_samples_per_s or launched.source_samples_per_s
         self._saw_shard |= launched.pipeline is not None and launched.pipeline.is_sharded  # some functions shard only among several
         if self.pipeline is None:
@@ -142,9 +143,13 @@ class Results:
         found = self.widest()
         if found is None:
             return 1.0
-        quiet = capacity.at_quiet_level(self.measurements)[self.measurements.index(found[1])].workers[0].samples_per_s
+        quiet_launches = capacity.at_quiet_level(self._compared(self.measurements))
+        quiet = quiet_launches[self.measurements.index(found[1])].workers[0].samples_per_s
         measured = found[1].workers[0].samples_per_s
         return quiet.estimate / measured.estimate if quiet is not None and measured is not None else 1.0
+
+    def _compared(self, measurements: Sequence[Measurement]) -> list[Measurement]:
+        return [capacity.with_known_loops(measurement, self.host.quiet_loops) for measurement in measurements]
 
     def stations(self) -> tuple[Station, ...]:
         """What limits a lone worker of the most CPUs; empty where none was measured."""
@@ -164,7 +169,7 @@ class Results:
 
     def _fit(self) -> CapacityModel:
         assert self.pipeline is not None
-        model = capacity.fit(self.pipeline, self.alike, self.cpu_budget, self.sending_cpu_s_per_byte)
+        model = capacity.fit(self.pipeline, self._compared(self.alike), self.cpu_budget, self.sending_cpu_s_per_byte)
         profile = self.profile_of(None)
         moved = [cost.bytes_out_per_sample for cost in profile.ops if cost.bytes_out_per_sample is not None] if profile else []
         return replace(
