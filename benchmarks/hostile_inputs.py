@@ -58,13 +58,17 @@ TOKENS = [
 
 @dataclass(frozen=True, slots=True)
 class Sort:
-    """A kind of file: its name, real ones, its reader, and the command that reads it (`{}` is the file)."""
+    """A kind of file: its name, real ones, its reader, and the command that reads it (`{}` is the file).
+
+    `wrapped`: what is done to a mutated content, so that it gets past the first check of its reader.
+    """
 
     name: str
     file: str
     real: tuple[bytes, ...]
     read: Callable[[Path], object]
     line: tuple[str, ...]
+    wrapped: Callable[[bytes], bytes] = bytes
 
 
 @dataclass(slots=True)
@@ -83,6 +87,16 @@ def _events(folder: Path) -> bytes:
     plant = run_logs.healthy(4)
     run_logs.write_events(plant, run_logs.simulate(plant), folder / "events")
     return (folder / "events").read_bytes()
+
+
+def _recorded(content: bytes) -> bytes:
+    """An event file of one record, many times."""
+    from tensorboard.summary.writer.record_writer import RecordWriter
+
+    file = io.BytesIO()
+    for _ in range(20):
+        RecordWriter(file).write(content)
+    return file.getvalue()
 
 
 def _journal(folder: Path) -> bytes:
@@ -146,8 +160,10 @@ def sorts() -> tuple[Sort, ...]:
     return (
         Sort("console log", "run.log", logs, inspect_run, inspecting),
         Sort("packed log", "run.log.gz", tuple(gzip.compress(log) for log in logs), inspect_run, inspecting),
+        Sort("log, then packed", "run.log.gz", logs, inspect_run, inspecting, gzip.compress),
         Sort("journal", "steps.jsonl", (journal[:9000],), inspect_run, inspecting),
         Sort("event file", "a.tfevents.1", (events[:9000],), inspect_run, inspecting),
+        Sort("record, right sums", "a.tfevents.1", (events[12 : 12 + events[0]],), inspect_run, inspecting, _recorded),
         Sort("performance.json", "performance.json", (json.dumps(many).encode(),), inspect_run, inspecting),
         Sort("compile report", "compile_report.txt", (compile_report,), inspect_run, inspecting),
         Sort("run file", "run.json", (run_file.read_bytes(),), planned, ("report", "{}")),
@@ -234,7 +250,13 @@ def batch(place: int, seed: int, count: int) -> tuple[int, Outcome]:
         contextlib.redirect_stderr(said),
     ):
         for number in range(count):
-            tried(sort, Path(folder) / sort.file, mutated(draw, draw.choice(sort.real), others), number % 10 == 0, outcome)
+            tried(
+                sort,
+                Path(folder) / sort.file,
+                sort.wrapped(mutated(draw, draw.choice(sort.real), others)),
+                number % 10 == 0,
+                outcome,
+            )
             said.truncate(0)
     faulthandler.cancel_dump_traceback_later()
     outcome.peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -153,7 +153,7 @@ def kinds() -> tuple[hostile_inputs.Sort, ...]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("place", range(11))
+@pytest.mark.parametrize("place", range(13))
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_what_hypothesis_makes_of_real_files_is_read_or_refused(
@@ -164,7 +164,7 @@ def test_what_hypothesis_makes_of_real_files_is_read_or_refused(
     first, last = sorted(data.draw(st.lists(st.integers(0, len(real)), min_size=2, max_size=2)))
     middle = data.draw(st.one_of(st.binary(max_size=40), st.sampled_from(hostile_inputs.TOKENS)))
     outcome = hostile_inputs.Outcome()
-    hostile_inputs.tried(sort, tmp_path / sort.file, real[:first] + middle + real[last:], False, outcome)
+    hostile_inputs.tried(sort, tmp_path / sort.file, sort.wrapped(real[:first] + middle + real[last:]), False, outcome)
     assert outcome.failures == []
 
 
