@@ -190,7 +190,7 @@ def mutated(draw: random.Random, real: bytes, others: tuple[bytes, ...]) -> byte
         if change == 0:
             content[at:end] = b""
         elif change == 1:
-            content[at:at] = draw.choice(TOKENS) * draw.choice((1, 1, 2, 20))
+            content[at:at] = draw.choice(TOKENS) * draw.choice((1, 1, 2, 20, 5000))
         elif change == 2:
             content[at:end] = content[at:end] * draw.choice((2, 3, 50))
         elif change == 3:

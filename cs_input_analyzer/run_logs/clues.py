@@ -105,7 +105,7 @@ def from_stalls(pace: Pace | None) -> tuple[Clue, ...]:
     """Long steps that nothing explains, among quick ones."""
     if pace is None or pace.usual_steps_per_s is None:
         return ()
-    share = pace.stall_share_ratio or 0.0
+    share = pace.stall_share_ratio
     odds, says = 1.0, f"stalls took {format_ratio(share)} of the training time" if pace.stall_count else ""
     is_bursty = pace.burst_ratio is not None and pace.burst_ratio > EVEN_BURST_RATIO
     if pace.stall_count and share >= STALL_SHARE_RATIO:

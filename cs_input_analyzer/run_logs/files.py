@@ -71,42 +71,26 @@ def find_files(path: Path) -> RunFiles:
     except (OSError, ValueError) as error:
         reason = (getattr(error, "strerror", None) or str(error)).lower()
         raise UsageError(f"{path}: cannot be read: {reason}; give a log, or the folder of a run") from None
-    return RunFiles(found=(Found(path=path, kind=_kind_of_file(path), modified_s=modified_s),), saved_steps=_saved_beside(path))
+    found = (Found(path=path, kind=_kind_of_file(path), modified_s=modified_s),)
+    return RunFiles(found=found, saved_steps=_files_in_folder(path.parent, deepest=0).saved_steps)
 
 
-def _saved_beside(path: Path) -> tuple[int, ...]:
-    steps: set[int] = set()
-    try:
-        with os.scandir(path.parent) as entries:
-            for _, entry in zip(range(MOST_ENTRIES), entries, strict=False):
-                steps.update(_saved_step(entry.name))
-    except OSError:
-        pass
-    return tuple(sorted(steps))
-
-
-def _saved_step(name: str) -> tuple[int, ...]:
-    match = _CHECKPOINT_NAME.match(name)
-    return () if match is None else (int(match[1] or match[2]),)
-
-
-def _files_in_folder(folder: Path) -> RunFiles:
+def _files_in_folder(folder: Path, deepest: int = DEEPEST) -> RunFiles:
     found: list[Found] = []
     steps: set[int] = set()
     entries, note = 0, ""
-    folder_depth = len(folder.parts)
     for here, below, names in os.walk(folder, onerror=None):
+        for name in (*below, *names):  # newer releases write a folder for each checkpoint
+            if (match := _CHECKPOINT_NAME.match(name)) is not None:
+                steps.add(int(match[1] or match[2]))
         below.sort()
-        if len(Path(here).parts) - folder_depth >= DEEPEST:
+        if len(Path(here).parts) - len(folder.parts) >= deepest:
             below.clear()
-        for name in below:  # newer releases write a folder for each checkpoint
-            steps.update(_saved_step(name))
-        for name in names:
-            entries += 1
-            steps.update(_saved_step(name))
+        for name in names if deepest else ():
             kind = _kind_by_name(name)
             if kind is not None and (one := _stat(Path(here) / name, kind)) is not None:
                 found.append(one)
+        entries += len(names)
         if entries > MOST_ENTRIES:
             note = f"the folder holds more than {MOST_ENTRIES:,} files: only the first were searched"
             break

@@ -115,32 +115,21 @@ def _recent(found: tuple[Found, ...], gathered: Gathered) -> tuple[Found, ...]:
 
 def _take_logs(found: list[Found], gathered: Gathered, is_folder: bool) -> None:
     chosen = [one for one in found[:MOST_FILES] if may_hold_steps(one.path)] if is_folder else found
-    read = 0
     for place, one in enumerate(chosen):
         if place and not _may_be_ranks(chosen[0], one):
             gathered.notes.append(f"left aside: {one.path}, an older log" if place == 1 else f"and {one.path}")
             continue
-        read += 1
-        runs, says_something, source = _read_log(one.path)
-        run = runs[-1]
-        if not says_something:
-            gathered.sources.append(RunSource(path=source.path, kind=source.kind, note="none of the lines that were looked for"))
-            continue
-        if gathered.logs and not _is_same_run(gathered.logs[0][1], run):
+        file = LogFile(one.path)
+        runs, count = read_console_log(file.lines(NEEDLES))
+        sampled = f"beyond the first {READ_WHOLE:,} lines that count, a sample of them was read" if file.is_sampled else ""
+        note = "; ".join(filter(None, (file.trouble, sampled))) if count else "none of the lines that were looked for"
+        if count and gathered.logs and not _is_same_run(gathered.logs[0][1], runs[-1]):
             gathered.notes.append(f"left aside: {one.path}, the log of another run")
             continue
-        gathered.sources.append(source)
-        gathered.logs.append((one.path, run))
-        gathered.runs_found = max(gathered.runs_found, len(runs) + len(run.writer_groups()) - 1)
-
-
-def _read_log(path: Path) -> tuple[list[LoggedRun], bool, RunSource]:
-    file = LogFile(path)
-    runs, count = read_console_log(file.lines(NEEDLES))
-    notes = [file.trouble] if file.trouble else []
-    if file.is_sampled:
-        notes.append(f"beyond the first {READ_WHOLE:,} lines that count, a sample of them was read")
-    return runs, count > 0, RunSource(path=str(path), kind="console log", note="; ".join(notes))
+        gathered.sources.append(RunSource(path=str(one.path), kind="console log", note=note))
+        if count:
+            gathered.logs.append((one.path, runs[-1]))
+            gathered.runs_found = max(gathered.runs_found, len(runs) + len(runs[-1].writer_groups()) - 1)
 
 
 def _may_be_ranks(newest: Found, other: Found) -> bool:

@@ -205,7 +205,7 @@ def _undisturbed(pace: Pace) -> float | None:
     if pace.batch_size is None or pace.usual_steps_per_s is None:
         return None
     is_bursty = pace.burst_ratio is not None and pace.burst_ratio >= evidence.BURST_RATIO
-    if not is_bursty and (pace.stall_share_ratio or 0.0) < evidence.STALL_SHARE_RATIO:
+    if not is_bursty and pace.stall_share_ratio < evidence.STALL_SHARE_RATIO:
         return None
     return pace.usual_steps_per_s * pace.batch_size * (pace.burst_ratio if is_bursty and pace.burst_ratio else 1.0)
 
@@ -247,23 +247,20 @@ def _is_our_own(gathered: Gathered) -> bool:
 
 def _notes(steps: Steps | None, rates: RunRates) -> list[str]:
     if steps is None:
-        said = (rates.rate_samples_per_s, rates.global_rate_samples_per_s, rates.printed_steps_per_s)
-        alone = ": its rates are shown as they were printed" if any(rate is not None for rate in said) else ""
+        printed = (rates.rate_samples_per_s, rates.global_rate_samples_per_s, rates.printed_steps_per_s)
+        alone = ": its rates are shown as they were printed" if any(rate is not None for rate in printed) else ""
         return [f"no line of a training step was found{alone}"]
-    notes, pace = list(steps.pace.contradictions), steps.pace
-    if pace.backward_stamps:
-        notes.append(f"time stamps that run backwards: {pace.backward_stamps:,}; those intervals are in no rate")
-    if pace.jumped_stamps:
-        notes.append(f"time stamps that jump against GlobalRate's clock: {pace.jumped_stamps:,}; those intervals are in no rate")
-    if steps.run.unplaced_lines:
-        notes.append(f"step lines of more writers than are told apart, left out: {steps.run.unplaced_lines:,}")
-    if pace.holds_checkpoints:
-        notes.append("no interval between lines is free of checkpoints: the steady rate holds them, too")
-    if steps.pace.steady_steps_per_s is None:
-        notes.append("too few lines with times for a steady rate")
-    elif steps.pace.batch_size is None:
-        notes.append("the samples of a step are not in the log: its steady rate is in steps")
-    return notes
+    pace, lines = steps.pace, steps.run.unplaced_lines
+    backward, jumped, is_rated = pace.backward_stamps, pace.jumped_stamps, pace.steady_steps_per_s is not None
+    said = (
+        (backward, f"time stamps that run backwards: {backward:,}; those intervals are in no rate"),
+        (jumped, f"time stamps that jump against GlobalRate's clock: {jumped:,}; those intervals are in no rate"),
+        (lines, f"step lines of more writers than are told apart, left out: {lines:,}"),
+        (pace.holds_checkpoints, "no interval between lines is free of checkpoints: the steady rate holds them, too"),
+        (not is_rated, "too few lines with times for a steady rate"),
+        (is_rated and pace.batch_size is None, "the samples of a step are not in the log: its steady rate is in steps"),
+    )
+    return [*pace.contradictions, *(text for is_so, text in said if is_so)]
 
 
 def _first(*values: float | None) -> float | None:
@@ -293,26 +290,16 @@ def _training(run: LoggedRun) -> list[PhaseSpan]:
     writers = run.newest_writers()
     if not writers:
         return []
-    stamps = [writer.lines[0].t_s for writer in writers if writer.lines[0].t_s is not None]
-    began_s = run.train_began_s if run.train_began_s is not None else min(stamps, default=None)
-    ends = [writer.lines[-1].t_s for writer in writers if writer.lines[-1].t_s is not None]
-    duration_s = max(ends) - began_s if ends and began_s is not None and max(ends) >= began_s else None
-    if not stamps and run.finished is not None:
+    began, ended = ([stamp for writer in writers if (stamp := writer.lines[place].t_s) is not None] for place in (0, -1))
+    began_s = run.train_began_s if run.train_began_s is not None else min(began, default=None)
+    duration_s = max(ended) - began_s if ended and began_s is not None and max(ended) >= began_s else None
+    if not began and run.finished is not None:
         duration_s = run.finished.duration_s
-    return [
-        PhaseSpan(
-            phase="train",
-            start_s=began_s,
-            duration_s=duration_s,
-            step=max(writer.last_step for writer in writers),
-        )
-    ]
+    return [PhaseSpan(phase="train", start_s=began_s, duration_s=duration_s, step=max(writer.last_step for writer in writers))]
 
 
 def _shown_stalls(run: LoggedRun, pace: Pace) -> tuple[Stall, ...]:
     """The longest of both kinds, by start: those without a cause, and the pauses that have one."""
     lost = [stall for stall in (*pace.stalls, *pace.explained) if stall.lost_s > 0]
-    longest = sorted(lost, key=lambda stall: -stall.lost_s)[:MOST_STALLS]
-    return tuple(
-        replace(stall, start_s=_since_first(run, stall.start_s)) for stall in sorted(longest, key=lambda stall: stall.step)
-    )
+    longest = sorted(sorted(lost, key=lambda stall: -stall.lost_s)[:MOST_STALLS], key=lambda stall: stall.step)
+    return tuple(replace(stall, start_s=_since_first(run, stall.start_s)) for stall in longest)

@@ -78,7 +78,8 @@ class Pace:
         usual_steps_per_s: what half of the steps reach; between stalls, that is.
         burst_ratio: Rate as logged over the throughput from line to line, the middle one: well above 1 where the steps of one
             interval come in a burst and Rate, sampled at each of them, shows the burst alone. None without a batch size.
-        stalls: the longest, by start, which is on the scale of the stamps; `stall_count` and `stall_lost_s` are of all of them.
+        stalls: the longest, by start, which is on the scale of the stamps; `stall_count` is of all of them, `stall_share_ratio` the
+            share of the plain time that they took beyond the usual time of their steps.
         explained: the longest of those with a checkpoint, an evaluation or a set-up, and of those that only their burst explains;
             `explained_s` is the time of all of the former, `made_up_count` and `made_up_s` are of all of the latter.
         holds_checkpoints: whether no interval is free of them, so that the steady rate has them in it.
@@ -88,11 +89,10 @@ class Pace:
     steady_steps_per_s: Estimate | None
     usual_steps_per_s: float | None
     burst_ratio: float | None
-    plain_s: float
     plain_steps: int
     stalls: tuple[Stall, ...]
     stall_count: int
-    stall_lost_s: float
+    stall_share_ratio: float
     stall_every_steps: float | None
     explained: tuple[Stall, ...]
     explained_s: float
@@ -104,11 +104,6 @@ class Pace:
     contradictions: tuple[str, ...] = ()
     backward_stamps: int = 0
     jumped_stamps: int = 0
-
-    @property
-    def stall_share_ratio(self) -> float | None:
-        """Share of the plain time that the stalls took beyond the usual time of their steps."""
-        return self.stall_lost_s / self.plain_s if self.plain_s > 0 else None
 
 
 def pace_of(writer: Writer, finished: Line | None, *, batch_size: float | None = None, saved: Saved = NOTHING_SAVED) -> Pace:
@@ -132,6 +127,7 @@ def pace_of(writer: Writer, finished: Line | None, *, batch_size: float | None =
     lost = intervals.seconds[stalled] - (usual_s or 0.0) * intervals.steps[stalled]
     excused = np.flatnonzero(kinds >= _MADE_UP)
     made_up = kinds == _MADE_UP
+    plain_s = float(intervals.seconds[plain].sum())
     bursts = _bursts(table, intervals, kinds, batch) if batch else np.empty(0)
     errors = _rate_errors(table, batch) if batch else []
     return Pace(
@@ -139,11 +135,10 @@ def pace_of(writer: Writer, finished: Line | None, *, batch_size: float | None =
         steady_steps_per_s=steady,
         usual_steps_per_s=1 / usual_s if usual_s else None,
         burst_ratio=_burst_ratio(bursts),
-        plain_s=float(intervals.seconds[plain].sum()),
         plain_steps=int(intervals.steps[plain].sum()),
         stalls=_longest(intervals, kinds, stalled, usual_s),
         stall_count=len(stalled),
-        stall_lost_s=float(lost.sum()),
+        stall_share_ratio=float(lost.sum()) / plain_s if plain_s > 0 else 0.0,
         stall_every_steps=_regular_distance(intervals.step[stalled]),
         explained=_longest(intervals, kinds, excused, usual_s),
         explained_s=float(intervals.seconds[kinds == _EXPLAINED].sum()),

@@ -134,8 +134,7 @@ class StepTable:
 
     def intervals(self) -> Intervals:
         """Between lines that are far enough apart for their stamps, without those that a clock that was set made."""
-        rows: list[tuple[float, float, float, int, int, bool]] = []
-        clocks: list[float] = []
+        rows: list[tuple[float, ...]] = []
         backward, follows, cause = 0, False, 0
         at_s, resolution_s, step, rate = (column.tolist() for column in (*self.clock, self.step, self.global_rate))
         anchor: int | None = None
@@ -152,21 +151,20 @@ class StepTable:
                 backward += 1
                 anchor, cause, follows = place, 0, False
             elif seconds > 0 and seconds >= FINE_RATIO * coarse_s:  # else too near to tell: the interval goes on
-                rows.append((at_s[anchor], seconds, steps, int(step[anchor]), cause, follows))
-                clocks.append(_by_global_rate(step[anchor], rate[anchor], step[place], rate[place]) / seconds)
+                clock = _by_global_rate(step[anchor], rate[anchor], step[place], rate[place]) / seconds
+                rows.append((at_s[anchor], seconds, steps, step[anchor], cause, follows, clock))
                 anchor, cause, follows = place, 0, True
-        columns = [np.asarray(column) for column in zip(*rows, strict=True)] if rows else [np.empty(0)] * 6
-        start_s, seconds_s, steps_, first, causes, following = columns
-        jumped = _jumped(np.asarray(clocks), seconds_s, steps_)
-        kept = ~jumped
-        follows_jump = np.concatenate((np.zeros(1, dtype=bool), jumped))[: len(jumped)]
+        found = np.asarray(rows, dtype=np.float64).reshape(-1, 7).T
+        jumped = _jumped(found[6], found[1], found[2])
+        found[5, 1:] *= ~jumped[:-1]  # nothing follows a jump
+        start_s, seconds_s, steps_, first, causes, following = found[:6, ~jumped]
         return Intervals(
-            start_s=start_s[kept],
-            seconds=seconds_s[kept],
-            steps=steps_[kept],
-            step=first[kept].astype(np.int64),
-            cause=causes[kept].astype(np.int64),
-            follows=(following.astype(bool) & ~follows_jump)[kept],
+            start_s=start_s,
+            seconds=seconds_s,
+            steps=steps_,
+            step=first.astype(np.int64),
+            cause=causes.astype(np.int64),
+            follows=following.astype(bool),
             backward_stamps=backward,
             jumped_stamps=int(jumped.sum()),
         )
@@ -182,8 +180,6 @@ def _by_global_rate(step: float, rate: float, later_step: float, later_rate: flo
 
 
 def _jumped(clocks: Floats, seconds: Floats, steps: Floats) -> npt.NDArray[np.bool_]:
-    if len(clocks) == 0:
-        return np.zeros(0, dtype=bool)
     jumped = seconds > YEAR_S
     known = np.isfinite(clocks)
     if known.sum() > 2:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from statistics import median
 
 from cs_input_analyzer.records import Estimate, StepWorker
@@ -22,18 +21,17 @@ APART_RATIO = 1.5
 
 def workers_of(gathered: Gathered) -> tuple[StepWorker, ...]:
     """The workers, by name; empty where the files are of one alone."""
-    found: list[StepWorker] = []
     if len(gathered.journals) > 1:
         found = [_of_journal(journal) for journal in gathered.journals]
+    elif len(logged := [(path, writer, run) for path, run in gathered.logs for writer in run.newest_writers()]) > 1:
+        has_files = len(gathered.logs) > 1
+        found = [
+            _of_writer(path.name if has_files else f"writer {place}", writer, run)
+            for place, (path, writer, run) in enumerate(logged)
+        ]
     else:
-        logged = [(path, writer, run) for path, run in gathered.logs for writer in run.newest_writers()]
-        if len(logged) > 1:
-            has_files = len(gathered.logs) > 1
-            found = [
-                _of_writer(path if has_files else None, writer, run, place) for place, (path, writer, run) in enumerate(logged)
-            ]
-        elif gathered.performance is not None:
-            found = [_worker(f"ordinal {place}", rate) for place, rate in enumerate(gathered.performance.worker_samples_per_s)]
+        rates = gathered.performance.worker_samples_per_s if gathered.performance is not None else ()
+        found = [_worker(f"ordinal {place}", rate) for place, rate in enumerate(rates)]
     return _with_stragglers(tuple(sorted(found, key=lambda worker: (len(worker.name), worker.name)))) if len(found) > 1 else ()
 
 
@@ -42,20 +40,17 @@ def _of_journal(journal: Journal) -> StepWorker:
     pace = pace_of(writer, None, batch_size=journal.batch_size) if writer is not None else None
     steady = pace.steady_steps_per_s.estimate if pace is not None and pace.steady_steps_per_s is not None else None
     rate = writer.last("rate") if writer is not None else None
-    if steady is not None and journal.batch_size:
-        rate = steady * journal.batch_size
     return replace(
-        _worker(journal.worker or journal.path.parent.name, rate),
+        _worker(journal.worker or journal.path.parent.name, steady * journal.batch_size if steady and journal.batch_size else rate),
         steps_per_s=steady,
         last_step=writer.last_step if writer is not None else None,
         wait_ratio=journal.wait_ratio.estimate if journal.wait_ratio is not None else None,
     )
 
 
-def _of_writer(path: Path | None, writer: Writer, run: LoggedRun, place: int) -> StepWorker:
+def _of_writer(unlabelled: str, writer: Writer, run: LoggedRun) -> StepWorker:
     """Of a console log: its rates are those of the whole job, as the rank saw them."""
     steady = pace_of(writer, run.finished).steady_steps_per_s
-    unlabelled = path.name if path is not None else f"writer {place}"
     return replace(
         _worker(f"rank {writer.rank}" if writer.rank is not None else unlabelled, writer.last("global_rate")),
         steps_per_s=steady.estimate if steady is not None else writer.last("steps_per_s"),
@@ -69,7 +64,7 @@ def _worker(name: str, samples_per_s: float | None) -> StepWorker:
 
 
 def _with_stragglers(workers: tuple[StepWorker, ...]) -> tuple[StepWorker, ...]:
-    speeds = [_speed(worker) for worker in workers]
+    speeds = [worker.steps_per_s if worker.is_whole_job else worker.samples_per_s for worker in workers]
     known = [speed for speed in speeds if speed is not None]
     if len(known) < 2:
         return workers
@@ -77,10 +72,6 @@ def _with_stragglers(workers: tuple[StepWorker, ...]) -> tuple[StepWorker, ...]:
     return tuple(
         replace(worker, is_straggler=speed is not None and speed < limit) for worker, speed in zip(workers, speeds, strict=True)
     )
-
-
-def _speed(worker: StepWorker) -> float | None:
-    return worker.steps_per_s if worker.is_whole_job else worker.samples_per_s
 
 
 def middle_wait(gathered: Gathered) -> Estimate | None:
