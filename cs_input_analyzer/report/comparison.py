@@ -102,8 +102,8 @@ def headline(found: Comparison) -> str:
 
 
 def _two_sides(first: Column) -> tuple[Column, ...]:
-    old = text("old", "the first run", lambda row: row[1], is_long=True)
-    return first, old, text("new", "the second run", lambda row: row[2], is_long=True)
+    old = text("old", "the first run", lambda row: row[1])
+    return first, old, text("new", "the second run", lambda row: row[2])
 
 
 def sides_table(found: Comparison) -> Table:
@@ -112,13 +112,13 @@ def sides_table(found: Comparison) -> Table:
     marks = tuple("same" if one == other or name in NO_CHANGE else "other" for name, one, other in rows)
     columns = _two_sides(text("", "what is compared", lambda row: row[0]))
     caption = "Rows in which they differ are marked at their left."
-    return table_of("The runs", columns, rows, marks=marks, caption=caption, is_sorted=False)
+    return table_of("The runs", columns, rows, marks=marks, caption=caption)
 
 
 def doubts_table(found: Comparison) -> Table:
     """What makes it doubtful, old and new."""
     columns = _two_sides(text("", "what is not the same, or was not quiet", lambda row: row[0]))
-    return table_of("Doubts", columns, [(item.name, item.old, item.new) for item in found.doubts], is_sorted=False)
+    return table_of("Doubts", columns, [(item.name, item.old, item.new) for item in found.doubts])
 
 
 def _side(run: ComparedRun) -> tuple[tuple[str, str], ...]:
@@ -149,9 +149,6 @@ def rates_table(found: Comparison) -> Table:
     def launches(row: RateChange) -> str:
         return ", ".join(format_count(rate.count) for rate in (row.old_samples_per_s, row.new_samples_per_s))
 
-    def cache(row: RateChange) -> str:
-        return " / ".join(dict.fromkeys((row.old_cache_state, row.new_cache_state)))
-
     together = "where the true ratios of all rows lie together, with 90 % probability"
     columns = (
         layout(),
@@ -162,9 +159,6 @@ def rates_table(found: Comparison) -> Table:
         number("90 %\ninterval", together, "ratio", lambda ratio: f"{ratio.low:.3g}–{ratio.high:.3g}"),
         text("change", "faster or slower only where the whole interval lies on one side of 1", "change"),
         number("launches", "fresh launches behind each side, old and new", launches, str, needs_width=92),
-        number("old\nCPU", "CPU time for one sample in the old run", "old_cpu_s_per_sample", format_seconds, needs_width=120),
-        number("new\nCPU", "CPU time for one sample in the new run", "new_cpu_s_per_sample", format_seconds, needs_width=120),
-        text("page\ncache", "state of the page cache before the launches", cache, needs_width=120),
     )
     least, seen = format_ratio(found.smallest_slowdown_ratio), format_ratio(found.spread_ratio)
     precision = (
@@ -191,7 +185,6 @@ def ops_table(found: Comparison) -> Table:
         number("difference", "new minus old", difference, str),
         number("noise", "how far the two may lie apart by chance", "noise_s", format_seconds),
         text("change", "dearer or cheaper only where the difference is beyond noise", "change"),
-        text("source", "where your code makes the op", "source", keeps_end=True, needs_width=100),
     )
     ranked = sorted(range(len(found.ops)), key=lambda place: found.ops[place].change not in MARKS)[:OPS_SHOWN]
     shown = [found.ops[place] for place in sorted(ranked)]

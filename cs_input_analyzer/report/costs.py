@@ -5,7 +5,7 @@ from __future__ import annotations
 from cs_input_analyzer.pipeline.op_kinds import is_known
 from cs_input_analyzer.records import RUNTIME, UNATTRIBUTED, Analysis, LaunchPlan, Op, OpCost, Profile, Station
 from cs_input_analyzer.report.tables import SOURCE, Column, Table, bare_rate, number, table_of, text
-from cs_input_analyzer.report.wording import one_line, parameters_text
+from cs_input_analyzer.report.wording import one_line, parameters_text, short_source
 from cs_input_analyzer.units import MISSING, counted, format_bytes, format_rate, format_ratio, format_seconds
 
 # A station that is used less is no bottleneck: something that was not looked at holds the worker back, or the host was busy.
@@ -40,7 +40,7 @@ def stations_table(stations: tuple[Station, ...]) -> Table:
         text("op", "the op that is the station, where it is one", "op"),
         number("ceiling,\nsamples/s", "samples per second that it alone would allow one worker", "samples_per_s", bare_rate),
         number("used", "the measured rate over that ceiling: the bottleneck is near 100 %", "utilization_ratio", format_ratio),
-        text("source", "where your code makes the op", "source", keeps_end=True),
+        text("source", "where your code makes the op", lambda at: at.source and short_source(at.source)),
     )
     layout = next((station.layout for station in stations if station.layout is not None), None)
     title = f"Bottleneck{f' (one worker of {layout})' if layout is not None else ''}"
@@ -182,7 +182,7 @@ def pipeline_table(analysis: Analysis) -> Table:
     columns = (
         text("op", "indented: inside the function of the op below", lambda op: f"{'  ' * _depth(op, ops)}{op.name}"),
         number("share", "of the worker's CPU time", lambda op: shares.get(op.name), format_ratio),
-        text("parameters", "as TensorFlow holds them", parameters_text, is_long=True),
+        text("parameters", "as TensorFlow holds them", parameters_text),
         SOURCE,
     )
     foreign = tuple(
@@ -191,7 +191,7 @@ def pipeline_table(analysis: Analysis) -> Table:
         if not is_known(op.kind)
     )
     strong = known.index(max(known)) if any(known) else None
-    return table_of("Pipeline", columns, analysis.pipeline.ops, remarks=foreign, strong=strong, is_sorted=False, chart="pipeline")
+    return table_of("Pipeline", columns, analysis.pipeline.ops, remarks=foreign, strong=strong, chart="pipeline")
 
 
 def _depth(op: Op, ops: dict[str, Op]) -> int:

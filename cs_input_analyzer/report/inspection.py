@@ -135,7 +135,7 @@ def stalls_table(found: RunInspection) -> Table:
         number("at", "time since the first line with a time stamp", "start_s", format_seconds),
         number("took", "from one step line to the next", "duration_s", format_seconds),
         number("lost", "beyond the usual time of so many steps", "lost_s", format_seconds),
-        text("cause", "what the run was seen to do meanwhile", "cause", is_long=True),
+        text("cause", "what the run was seen to do meanwhile", "cause"),
     )
     return table_of("Pauses", columns, found.stalls)
 

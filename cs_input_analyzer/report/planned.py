@@ -144,7 +144,7 @@ def alternatives_table(plan: LaunchPlan) -> Table:
         text("meets\ndemand", "headroom included, and with which probability", _meets),
         number("memory\nper node", "that the workers of one node need", "memory_bytes_per_node", format_bytes, needs_width=92),
         LIMITED_BY,
-        text("note", "what speaks for it or against it", "note", is_long=True),
+        text("note", "what speaks for it or against it", "note"),
     )
     if not plan.alternatives:
         return table_of("Alternatives", columns, ())
@@ -175,13 +175,13 @@ def as_alternative(plan: LaunchPlan, note: str) -> Alternative:
 def what_if_table(plan: LaunchPlan) -> Table:
     """The plans under one change each."""
     columns = (
-        text("with", "the one thing that would be different", "name", is_long=True),
+        text("with", "the one thing that would be different", "name"),
         layout("the launch that would be recommended then: nodes x tasks per node x CPUs per task"),
         WORKERS,
         *PREDICTED,
         MEETS,
         LIMITED_BY,
-        text("change", "against the recommended launch", "note", is_long=True),
+        text("change", "against the recommended launch", "note"),
     )
     return table_of("What if", columns, plan.what_if, caption=CAPTION)
 

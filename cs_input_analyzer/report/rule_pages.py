@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 
-from cs_input_analyzer.report.terminal import console_on, text_of
+from cs_input_analyzer.report.tables import table_of, text
+from cs_input_analyzer.report.terminal import console_on, table_on, text_of
 from cs_input_analyzer.rules import RULES, Rule
 
 # Wider than any line of the list.
@@ -13,17 +14,10 @@ UNFOLDED = 10_000
 
 def rules_table(*, width: int | None = None, color: bool = False) -> str:
     """Code, name, topic and first sentence of every rule; one line each, folded only where a `width` is given."""
-    from rich.table import Table
-    from rich.text import Text
-
     out = io.StringIO()
-    console = console_on(out, width or UNFOLDED, color)
-    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="underline")
-    for name in ("code", "name", "topic", "finds"):
-        grid.add_column(name, no_wrap=name in ("code", "name"), overflow="fold")
-    for rule in RULES:
-        grid.add_row(Text(rule.code, style="bold"), rule.name, rule.topic, rule.first_line)
-    console.print(grid)
+    names = {"code": "code", "name": "name", "topic": "topic", "finds": "first_line"}
+    columns = [text(name, "", of) for name, of in names.items()]
+    table_on(console_on(out, width or UNFOLDED, color), table_of("Rules", columns, RULES))
     return text_of(out)
 
 

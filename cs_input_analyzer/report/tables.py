@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cs_input_analyzer.records import Estimate, Op, OpCost
-from cs_input_analyzer.report.wording import one_line
+from cs_input_analyzer.report.wording import one_line, short_source
 from cs_input_analyzer.units import MISSING, format_count, format_rate, format_rate_short
 
 STATUS_WORDS = {"done": "done", "data_error": "data error", "deadline": "deadline", "interrupted": "interrupted", "lost": "lost"}
@@ -18,16 +18,14 @@ Getter = str | Callable[[Any], Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A column: what it shows `of` a record, in which `form`. `is_long`: folded rather than cut; `keeps_end`: a path, of which a
-    narrow line shows the end; `needs_width`: characters that a line must have for it; the page always shows it."""
+    """A column: what it shows `of` a record, in which `form`. `needs_width`: characters that a line must have for it; the page
+    always shows it."""
 
     name: str
     meaning: str
     of: Getter = ""
     form: Callable[[Any], str] = str
     is_number: bool = False
-    is_long: bool = False
-    keeps_end: bool = False
     needs_width: int = 0
 
 
@@ -46,7 +44,6 @@ class Table:
     marks: tuple[str, ...] = ()
     heading: bool = False
     chart: str = ""
-    is_sorted: bool = True
 
 
 def table_of(title: str, columns: Iterable[Column], records: Iterable[Any], **more: Any) -> Table:
@@ -97,10 +94,10 @@ def bare_rate(value: float | None) -> str:
 
 
 def source_text(op: Op | OpCost) -> str | None:
-    """The user's line, and beside it that of the package which built the op; of its path, the package and the file are enough."""
+    """The user's line, and beside it that of the package which built the op."""
     if op.source is None or op.library_source is None:
-        return op.source
-    return f"{op.source} (in {'/'.join(op.library_source.split('/')[-2:])})"
+        return op.source and short_source(op.source)
+    return f"{short_source(op.source)} (in {short_source(op.library_source)})"
 
 
 def layout(meaning: str = "nodes x tasks per node x CPUs per task", of: Getter = "layout") -> Column:
@@ -110,5 +107,5 @@ def layout(meaning: str = "nodes x tasks per node x CPUs per task", of: Getter =
 WORKERS = number("workers", "tasks that stream", "input_workers")
 PREDICTED = rates("samples/s", "predicted samples per second", "predicted_samples_per_s")
 MEETS = text("meets\ndemand", "headroom included, at a probability of 0.9", "meets_demand", form=YES_OR_NO.__getitem__)
-LIMITED_BY = text("limited by", "the resource to add for more", "limited_by", is_long=True)
-SOURCE = text("source", "where your code makes the op", source_text, keeps_end=True)
+LIMITED_BY = text("limited by", "the resource to add for more", "limited_by")
+SOURCE = text("source", "where your code makes the op", source_text)

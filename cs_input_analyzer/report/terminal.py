@@ -9,7 +9,7 @@ import io
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from cs_input_analyzer.report.tables import Column, Table
+from cs_input_analyzer.report.tables import Table
 from cs_input_analyzer.report.wording import Pairs, visible
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ DEFAULT_WIDTH = 80
 # Below this a table with an interval in it is a column of single letters.
 SMALLEST_WIDTH = 40
 # Names and messages of thousands of characters are cut here; the JSON has them whole.
-LONGEST_TEXT = 2000
+LONGEST_TEXT, LONGEST_CELL = 2000, 400
 # Blank columns between two columns of a table.
 GAP = 2
 # A column of text may get as narrow as this, so that numbers beside it stay whole.
@@ -106,12 +106,12 @@ def table_on(console: Console, table: Table, styles: Sequence[str] = ()) -> None
     grid = Grid(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="underline")
     shown = [index for index, column in enumerate(table.columns) if column.needs_width <= console.width]
     columns = [table.columns[index] for index in shown]
-    rows = [[_shortened(row[index], max(console.width // 3, 16), table.columns[index]) for index in shown] for row in table.rows]
+    rows = [[_cut(row[index], LONGEST_CELL) for index in shown] for row in table.rows]
     # Numbers stay whole where all of them fit beside a few letters of each text.
-    least = GAP * len(columns)
+    least = GAP * (len(columns) - 1)
     for place, column in enumerate(columns):
-        cells = [*column.name.split("\n"), *(row[place] for row in rows)]
-        least += max(map(cell_len, cells)) if column.is_number else LEAST_TEXT
+        longest = max(map(cell_len, [*column.name.split("\n"), *(row[place] for row in rows)]))
+        least += longest if column.is_number else min(longest, LEAST_TEXT)
     for column in columns:
         grid.add_column(
             Text(column.name),
@@ -129,18 +129,5 @@ def table_on(console: Console, table: Table, styles: Sequence[str] = ()) -> None
         line_on(console, remark)
 
 
-def _shortened(text: str, longest: int, column: Column) -> str:
-    if column.is_long or column.is_number:
-        return _cut(text)
-    if len(text) <= longest:
-        return text
-    if not column.keeps_end:
-        return text[: longest - 1] + "…"
-    # Of a path, whole names from its end: `…/input_fn.py:42`.
-    end = text[-longest + 1 :]
-    _, slash, names = end.partition("/")
-    return f"…/{names}" if slash and names else f"…{end}"
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}… ({len(text) - LONGEST_TEXT} characters more in the JSON)"
+def _cut(text: str, most: int = LONGEST_TEXT) -> str:
+    return text if len(text) <= most else f"{text[:most]}… ({len(text) - most} characters more in the JSON)"

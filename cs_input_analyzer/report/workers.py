@@ -39,8 +39,8 @@ def measured_table(analysis: Analysis) -> Table:
         number("first\nbatch", "since iterating began, the slowest worker", _worst("first_batch_s"), format_seconds),
         number("private\nmemory", "memory that one worker holds alone, the largest of them", _worst("private_bytes"), format_bytes),
         number("peak\nRSS", "peak resident memory, shared pages included", _worst("peak_rss_bytes"), format_bytes, needs_width=92),
-        text("status", "whether the workers lived to the end", _status, is_long=True),
-        text("why", "what this layout was to tell", lambda launch: launch.why or None, is_long=True, needs_width=132),
+        text("status", "whether the workers lived to the end", _status),
+        text("why", "what this layout was to tell", lambda launch: launch.why or None, needs_width=132),
     )
     caption = "Every layout that ran: nodes x tasks per node x CPUs per task."
     return table_of("Measured", columns, analysis.measurements, caption=caption)
@@ -94,7 +94,6 @@ def workers_table(launch: Measurement) -> Table:
         "status",
         "whether it lived to the end, and whether it stayed clearly behind the others",
         lambda worker: f"{STATUS_WORDS[worker.status]}{', straggler' if worker.index in slow else ''}",
-        is_long=True,
     )
     timed = [(worker.samples_per_s.estimate, place) for place, worker in enumerate(shown) if worker.samples_per_s is not None]
     return table_of(

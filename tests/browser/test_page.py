@@ -68,43 +68,6 @@ def test_a_bare_run_opens_too(opened: Any) -> None:
     assert found.page.locator("[data-plot]").count() == 0
 
 
-def test_tables_are_sorted_by_what_figures_mean(opened: Any) -> None:
-    page = opened(usual_run()).page
-    table = page.locator("#costs table")
-    head = table.locator("th", has_text="CPU per")
-    column = "[...document.querySelectorAll('#costs tbody tr')].map((row) => row.cells[2].textContent)"
-    # 1.57 ms is more than 170 µs and 80 µs.
-    rising = ["80 µs", "100 µs", "170 µs", "1.57 ms"]
-    for direction, expected in (("descending", rising[::-1]), ("ascending", rising)):
-        head.get_by_role("button").click()
-        assert head.get_attribute("aria-sort") == direction
-        assert page.evaluate(column) == expected
-    table.locator("th").first.get_by_role("button").click()
-    assert head.get_attribute("aria-sort") is None
-    names = page.evaluate("[...document.querySelectorAll('#costs tbody tr')].map((row) => row.cells[0].textContent)")
-    assert names == sorted(names)
-
-
-SMALLER_AND_LARGER = (
-    ("999 µs", "1 ms"),
-    ("59.9 s", "2 min 05 s"),
-    ("1 min 59 s", "1 h 02 min"),
-    ("1,234", "13.98k"),
-    ("900 KiB", "1.5 MiB"),
-    ("< 0.1 %", "0.2 %"),
-    ("85.2 MB/s", "1.2 GB/s"),
-    ("-3 %", "2 %"),
-    ("0 s", "3 ns"),
-)
-
-
-def test_figures_are_read_as_they_are_written(opened: Any) -> None:
-    page = opened(make_bare_analysis()).page
-    for smaller, larger in SMALLER_AND_LARGER:
-        assert page.evaluate("([one, other]) => figure(one) < figure(other)", [smaller, larger]), (smaller, larger)
-        assert not page.evaluate("([one, other]) => figure(one) < figure(other)", [larger, smaller]), (smaller, larger)
-
-
 def test_launch_lines_are_copied(opened: Any) -> None:
     run = usual_run()
     page = opened(run).page

@@ -175,4 +175,4 @@ def test_a_cost_that_was_taken_of_the_cut_pipeline_is_said_to_be() -> None:
 
 def test_beside_the_users_line_stands_that_of_the_package_which_built_the_op() -> None:
     built = plain_op("map", source="/home/me/data.py:7", library_source="/venv/lib/site-packages/tree/__init__.py:435")
-    assert op_cost_table(profile_of(built)).rows[0][-1] == "/home/me/data.py:7 (in tree/__init__.py:435)"
+    assert op_cost_table(profile_of(built)).rows[0][-1] == "…/me/data.py:7 (in …/tree/__init__.py:435)"

@@ -30,7 +30,7 @@ def charts_of(analysis: Analysis) -> dict[str, Chart]:
             with np.errstate(all="raise"):
                 chart = draw(analysis)
             json.dumps([panel.spec for panel in chart.panels] if chart is not None else None, allow_nan=False)
-        except (ArithmeticError, ValueError, LookupError, TypeError):
+        except (ArithmeticError, ValueError, LookupError, TypeError, Warning):
             # A run edited by hand can hold numbers that no model can be asked with. The page says all that it holds anyway.
             continue
         if chart is not None:

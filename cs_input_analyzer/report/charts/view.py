@@ -77,7 +77,7 @@ def shown(title: str, rows: Sequence[Row], *fields: str) -> Table:
     """The rows of a picture as a table: those of their fields that hold text."""
     columns = tuple(Column(name=name, meaning="") for name in fields)
     cells = tuple(tuple(str(row[name]) for name in fields) for row in rows)
-    return Table(title=title, columns=columns, rows=cells, is_sorted=False)
+    return Table(title=title, columns=columns, rows=cells)
 
 
 def layer(rows: Sequence[Row], kind: str, mark: Spec, /, **encoding: object) -> Spec:
