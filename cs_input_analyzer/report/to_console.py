@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from cs_input_analyzer.report.document import Bars, Card, Copyable, Document, Facts, Part, Text
 from cs_input_analyzer.report.tables import Table
 from cs_input_analyzer.report.terminal import console_on, copyable_on, facts_on, heading_on, line_on, table_on, text_of
-from cs_input_analyzer.report.wording import one_line
+from cs_input_analyzer.report.wording import Pairs, one_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -48,10 +48,10 @@ def to_console(document: Document, *, full: bool = False, width: int | None = No
     Without `full` it has at most `MOST_LINES` lines, lines to copy counted once. With `color=False` there is no escape sequence.
     """
     if full:
-        return _full(document, width, color)
+        return _printed(document, width, color, None)
     text = ""
     for most in LINES_OF_A_TEXT:
-        text = _brief(document, width, color, most)
+        text = _printed(document, width, color, most)
         if len(text.splitlines()) <= MOST_LINES:
             break
     return text
@@ -63,83 +63,72 @@ def to_card(document: Document) -> str:
     return f'<div class="cs-input-analyzer"><pre style="white-space: pre-wrap">{html.escape(text)}</pre></div>\n'
 
 
-def _brief(document: Document, width: int | None, color: bool, most: int) -> str:
-    out = io.StringIO()
+def _printed(document: Document, width: int | None, color: bool, most: int | None) -> str:
+    """`most`: lines that one text may take in a short report; None is the long one."""
+    out, is_full = io.StringIO(), most is None
     console = console_on(out, width, color)
-    line_on(console, _shortened(document.headline, console.width, most), style=HEADLINE_STYLES.get(document.mark, "bold"))
+    if document.headline:
+        style = HEADLINE_STYLES.get(document.mark, "bold")
+        line_on(console, _shortened(document.headline, console.width, most), style=style)
     for notice in document.notices:
         line_on(console, _shortened(notice, console.width, most), style="bold yellow")
-    for number, section in enumerate(document.shown(full=False)):
-        if number:
-            heading_on(console, section.title, is_apart=False)
-        for part in section.parts:
-            _brief_part(console, part, most)
-    if document.closing:
+    for number, section in enumerate(document.shown(full=is_full)):
+        if number or not document.headline:
+            heading_on(console, section.title, is_apart=is_full)
+        for place, part in enumerate(section.parts):
+            if is_full and place and not (isinstance(part, Text) and isinstance(section.parts[place - 1], Text)):
+                console.print()
+            _part(console, part, most)
+    if document.closing and not is_full:
         heading_on(console, document.closing[0], is_apart=False)
         copyable_on(console, "\n".join(document.closing[1:]))
     return text_of(out)
 
 
-def _brief_part(console: Console, part: Part, most: int) -> None:
-    if isinstance(part, Card):
-        line_on(
-            console, _shortened(" ".join(filter(None, (part.code, part.at or part.op, part.gain))), console.width, 1), style="bold"
-        )
-        line_on(console, _shortened(part.message, console.width - 2, 2), indent="  ")
-        if part.fix:
-            line_on(console, _shortened(f"→ {part.fix}", console.width - 2, most), indent="  ")
-    elif isinstance(part, Bars) or (isinstance(part, Facts) and not part.is_large):
-        pairs = part.pairs if isinstance(part, Facts) else tuple((bar.label, bar.text) for bar in part.bars)
-        room = console.width - max((len(label) for label, _ in pairs), default=0) - 4
-        facts_on(console, tuple((label, _shortened(_PATH.sub(r"…\1", text), room, most)) for label, text in pairs))
-    elif isinstance(part, Copyable):
-        copyable_on(console, part.text)
-    else:
-        _part(console, part)
-
-
-def _shortened(text: str, width: int, most: int) -> str:
-    """As much of a text as `most` lines of that width hold."""
-    return (
-        "\n".join(textwrap.wrap(one_line(text), max(width, 8), max_lines=most, placeholder=" …", break_on_hyphens=False))
-        or text[:width]
-    )
-
-
-def _full(document: Document, width: int | None, color: bool) -> str:
-    out = io.StringIO()
-    console = console_on(out, width, color)
-    if document.headline:
-        line_on(console, document.headline, style=HEADLINE_STYLES.get(document.mark, "bold"))
-    for notice in document.notices:
-        line_on(console, notice, style="bold yellow")
-    for number, section in enumerate(document.shown(full=True)):
-        if number or not document.headline:
-            heading_on(console, section.title)
-        for place, part in enumerate(section.parts):
-            if place and not (isinstance(part, Text) and isinstance(section.parts[place - 1], Text)):
-                console.print()
-            _part(console, part)
-    return text_of(out)
-
-
-def _part(console: Console, part: Part) -> None:
+def _part(console: Console, part: Part, most: int | None) -> None:
     if isinstance(part, Text):
         line_on(console, part.text, style=TONES.get(part.tone, ""))
     elif isinstance(part, Facts) and part.is_large:
         copyable_on(console, "\n".join(f"{name}: {value}" for name, value in part.pairs))
     elif isinstance(part, Facts):
-        facts_on(console, part.pairs)
+        _facts(console, part.pairs, most)
     elif isinstance(part, Bars):
-        facts_on(console, () if part.has_table else tuple((bar.label, bar.text) for bar in part.bars))
+        _facts(console, () if part.has_table and most is None else tuple((bar.label, bar.text) for bar in part.bars), most)
     elif isinstance(part, Table):
         _table(console, part)
+    elif isinstance(part, Card) and part.is_brief:
+        _brief_card(console, part, most)
     elif isinstance(part, Card):
         _card(console, part)
     elif isinstance(part, Copyable) and part.instead:
         line_on(console, f"{part.label}: {part.instead}", style="dim")
     elif isinstance(part, Copyable):
-        copyable_on(console, part.text, part.label)
+        copyable_on(console, part.text, part.label if most is None else "")
+
+
+def _facts(console: Console, pairs: Pairs, most: int | None) -> None:
+    if most is not None:
+        room = console.width - max((len(label) for label, _ in pairs), default=0) - 4
+        pairs = tuple((label, _shortened(_PATH.sub(r"…\1", text), room, most)) for label, text in pairs)
+    facts_on(console, pairs)
+
+
+def _brief_card(console: Console, card: Card, most: int | None) -> None:
+    head = " ".join(filter(None, (card.code, card.at or card.op, card.gain)))
+    line_on(console, _shortened(head, console.width, 1), style="bold")
+    line_on(console, _shortened(card.message, console.width - 2, 2), indent="  ")
+    if card.fix:
+        line_on(console, _shortened(f"→ {card.fix}", console.width - 2, most), indent="  ")
+
+
+def _shortened(text: str, width: int, most: int | None) -> str:
+    """As much of a text as `most` lines of that width hold."""
+    if most is None:
+        return text
+    return (
+        "\n".join(textwrap.wrap(one_line(text), max(width, 8), max_lines=most, placeholder=" …", break_on_hyphens=False))
+        or text[:width]
+    )
 
 
 def _card(console: Console, card: Card) -> None:

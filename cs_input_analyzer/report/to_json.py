@@ -147,7 +147,9 @@ def _parse(text: str, origin: str) -> dict[str, object]:
     try:
         document = json.loads(text)
     except json.JSONDecodeError as error:
-        if _is_cut(error.msg, text[error.pos :].rstrip()):
+        is_open = re.search(r"[}\]]", text[error.pos :]) is None or error.msg.startswith("Unterminated string")
+        # Nothing is closed behind the place where the reader stumbled, and something was left to be.
+        if is_open and text.lstrip().startswith("{") and error.msg != "Extra data":
             raise UsageError(f"{origin}: the JSON ends too early: the file is truncated; write it again or copy it whole") from None
         raise UsageError(f"{origin}: not JSON: {error.msg} at line {error.lineno}, column {error.colno}") from None
     except (RecursionError, ValueError) as error:
@@ -163,15 +165,6 @@ def _parse(text: str, origin: str) -> dict[str, object]:
             f"{origin}: this file was written by {age} version: schema {version}, this tool reads {SCHEMA_VERSION}; {advice}"
         )
     return document
-
-
-def _is_cut(message: str, rest: str) -> bool:
-    """Whether the text ends where the reader stumbled, with `rest` to go: after a whole value, or inside a word (`fals` is no
-    value), a number (`1.`), a text, an escape (`\\u00`)."""
-    is_word = any(word.startswith(rest) for word in ("true", "false", "null"))
-    is_number = re.fullmatch(r"-|[.eE][+-]?", rest) is not None
-    is_escape = message.startswith("Invalid \\u") and re.fullmatch(r"u?[0-9a-fA-F]{0,4}", rest) is not None
-    return is_word or is_number or is_escape or message.startswith("Unterminated string")
 
 
 def _unreadable_values(value: object, place: Place) -> Iterator[tuple[Place, str]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -160,14 +159,12 @@ def test_the_plan_is_outlined_once() -> None:
     assert [row["launch"] for unit in units for row in unit["data"]["values"]] == ["3x16x2"]
 
 
-def test_memory_is_split_as_the_model_says_and_stands_beside_its_limit() -> None:
+def test_memory_stands_beside_its_limit() -> None:
     run = usual_run()
     chart = charts_of(run)["memory"]
-    plan = [row for row in values(chart, "bar") if "(plan)" in row["launch"]]
-    assert sum(row["GiB"] for row in plan) * 2**30 == run.recommendation.memory_bytes_per_node
+    (plan,) = [row for row in values(chart, "bar") if "(plan)" in row["launch"]]
+    assert plan["GiB"] * 2**30 == run.recommendation.memory_bytes_per_node
     assert values(chart, "rule")[0]["limit"] * 2**30 == run.cluster.memory_bytes_per_node
-    whole = charts_of(replace(run, capacity=None))["memory"]
-    assert {row["what"] for row in values(whole, "bar")} == {"in all"}
 
 
 def test_nothing_is_taken_in_the_middle_of_the_pause_and_never_more_than_wanted_for_long() -> None:

@@ -104,41 +104,29 @@ def _rates(rate: Estimate) -> Row:
 
 def memory(analysis: Analysis) -> Chart | None:
     """Memory of a node, by launch, against what a node has: the plan first, then its alternatives, each layout once."""
-    plan, limit, model = analysis.recommendation, analysis.cluster.memory_bytes_per_node, analysis.capacity
+    plan, limit = analysis.recommendation, analysis.cluster.memory_bytes_per_node
     if plan is None:
         return None
     sizes = {other.layout: other.memory_bytes_per_node for other in reversed(plan.alternatives) if other.layout != plan.layout}
     sizes[plan.layout] = plan.memory_bytes_per_node
     names = {analysis.options.current: " (in use)", plan.layout: " (plan)"}
-    shared = model.shared_bytes if model is not None and model.private_bytes is not None else None
-    rows: list[Row] = []
-    for place, size in reversed(sizes.items()):
-        if size is None:
-            continue
-        parts = {"in all": size}
-        if shared is not None and 0 <= shared <= size:
-            parts = {"private to each task": size - shared, "shared by the tasks of a node": shared}
-        common: Row = {"launch": f"{place}{names.get(place, '')}", "in all": format_bytes(size)}
-        rows += [
-            {**common, "what": what, "GiB": part / GIB, "order": order, "size": format_bytes(part)}
-            for order, (what, part) in enumerate(parts.items())
-        ]
+    rows: list[Row] = [
+        {"launch": f"{place}{names.get(place, '')}", "GiB": size / GIB, "size": format_bytes(size)}
+        for place, size in reversed(sizes.items())
+        if size is not None
+    ]
     if not rows:
         return None
-    colors = {"private to each task": "var(--supply)", "shared by the tasks of a node": "var(--wait)", "in all": "var(--supply)"}
-    used = {what: color for what, color in colors.items() if any(row["what"] == what for row in rows)}
     names_axis = {"title": None, "labelColor": "var(--ink)", "labelLimit": 220}
     above = {"align": "right", "baseline": "bottom", "dx": 0, "dy": -3, "color": "var(--bad)"}
     end: Row = {"limit": limit / GIB, "label": f"a node has {format_bytes(limit)}"}
     bars = layer(
         rows,
         "bar",
-        {"cornerRadius": 2},
+        {"cornerRadius": 2, "color": "var(--supply)"},
         y=field("launch", "nominal", sort=None, axis=names_axis),
-        x=field("GiB", axis=axis("GiB on each node", ",~r", grid=True), stack="zero"),
-        color=coloured(used),
-        order={"field": "order"},
-        tooltip=tooltip("launch", "what", "size", "in all"),
+        x=field("GiB", axis=axis("GiB on each node", ",~r", grid=True)),
+        tooltip=tooltip("launch", "size"),
     )
     rule = layer([end], "rule", {"color": "var(--bad)", "strokeWidth": 2}, x=field("limit"), tooltip=tooltip("label"))
     text = layer([end], "text", above, x=field("limit"), y={"value": 0}, text={"field": "label"})
@@ -146,9 +134,8 @@ def memory(analysis: Analysis) -> Chart | None:
         name="memory",
         title="Memory of a node",
         caption=f"What the workers of a node hold, by launch, and what a node has, {format_bytes(limit)}.",
-        panels=(Panel(layers=[bars, rule, text], height=BAR_HEIGHT * len({row["launch"] for row in rows}) + 10),),
-        table=shown("Memory of a node", rows, "launch", "what", "size", "in all"),
-        key=tuple(used.items()) if len(used) > 1 else (),
+        panels=(Panel(layers=[bars, rule, text], height=BAR_HEIGHT * len(rows) + 10),),
+        table=shown("Memory of a node", rows, "launch", "size"),
     )
 
 
