@@ -21,16 +21,6 @@ OnEvent = Callable[..., object]
 """`(event, **fields)`: called with each event that belongs in the record of the run."""
 
 
-class Took(NamedTuple):
-    """`steps` of them began: their input was asked for, and there (None: out of sight)."""
-
-    asked_s: float
-    got_s: float | None
-    samples: float | None
-    steps: int
-    opens_pass: bool
-
-
 EventKind = Literal["sync", "log", "checkpoint", "pass", "end", "error", "loaded", "pause"]
 
 
@@ -66,16 +56,16 @@ class RunAccounting:
     phases_s: dict[str, float] = field(default_factory=dict)
     _history: phases.History = field(default_factory=phases.History)
     _interval: waiting.OpenInterval = field(default_factory=waiting.OpenInterval)
-    _open: Took | None = None
+    _open: Step | None = None
     _passes: int = 0
     _is_marked: bool = False
     _is_first: bool = True
     _seen_intervals: int = 0
     _judge_at: int = FIRST_JUDGED
 
-    def add(self, entry: Took | Event) -> None:
+    def add(self, entry: Step | Event) -> None:
         """The next entry. One that belongs nowhere (a mark where no step is under way) is passed over."""
-        if isinstance(entry, Took):
+        if isinstance(entry, Step):
             self._end_step(entry.asked_s, "next")
             self._open = entry
             self.steps += entry.steps
@@ -114,20 +104,12 @@ class RunAccounting:
 
     def _end_step(self, at_s: float, ended_by: EndedBy) -> None:
         """The step under way is over, by the next one's beginning or by a mark."""
-        took, self._open = self._open, None
-        if took is None:
+        step, self._open = self._open, None
+        if step is None:
             return
-        step = Step(
-            asked_s=took.asked_s,
-            wait_s=None if took.got_s is None else took.got_s - took.asked_s,
-            body_s=at_s - (took.asked_s if took.got_s is None else took.got_s),
-            samples=took.samples,
-            steps=took.steps,
-            ended_by=ended_by,
-            is_first=self._is_first,
-            opens_pass=took.opens_pass,
-            is_marked=self._is_marked,
-        )
+        body_s = at_s - step.asked_s - (step.wait_s or 0.0)
+        asked_s, wait_s, samples, steps, opens_pass = step.asked_s, step.wait_s, step.samples, step.steps, step.opens_pass
+        step = Step(asked_s, wait_s, body_s, samples, steps, ended_by, self._is_first, opens_pass, self._is_marked)
         self._is_marked = False
         if not (_runs_forwards(step.wait_s or 0.0) and _runs_forwards(step.body_s)):
             self._interval.is_sound = False  # the clock was set back: what lies across that is not known

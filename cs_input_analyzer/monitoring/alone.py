@@ -1,4 +1,4 @@
-"""Measures the rate of an input by itself, read in this process while nothing else takes from it.
+"""Measures the rate of an input by itself, read in this process while nothing else takes from it, and compares training with it.
 
 Not isolated: it has every CPU that this process has, the caches of what was read before, and whatever else runs here. So it is
 marked `isolation: none`, serves to compare with what the same process then does, and is never part of a capacity model.
@@ -6,28 +6,32 @@ marked `isolation: none`, serves to compare with what the same process then does
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from statistics import multimode
+from typing import TYPE_CHECKING, Any, Literal
 
 from cs_input_analyzer.machines.counters import read_counters
 from cs_input_analyzer.monitoring.outputs import LOG
+from cs_input_analyzer.monitoring.verdict import Verdict, by_rates
 from cs_input_analyzer.pipeline.op_kinds import WRITERS
 from cs_input_analyzer.pipeline.samples import element_sentence, samples_per_element_of
 from cs_input_analyzer.records import Estimate, SamplesPerElement
 
+if TYPE_CHECKING:
+    from cs_input_analyzer.monitoring.watch import Watch
+
 GRACE_S = 10.0
 """Added to the time for measuring before a pipeline that gives nothing is left alone."""
 
-FEWEST_BATCHES = 8
+FEWEST_BATCHES, FEWEST_CALLS = 8, 8
 PAUSES = 5
 SHORTEST_PAUSE_S = 0.005
 OVERLAPPED_RATIO = 0.5
-# Contradictions that were warned of.
-_warned: set[tuple[int, int]] = set()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,11 +153,14 @@ def samples_of(dataset: Any, batch_size: int) -> SamplesPerElement:
     found = samples_per_element_of(ops_of(graph_def_of(dataset)), spec, demand_size=batch_size)
     if found.value == batch_size or (found.value is None and not found.is_unknown):
         return found
-    is_dimension = any(component.shape and component.shape[0] == batch_size for component in spec)
-    if found.value is not None and not is_dimension and (batch_size, found.value) not in _warned:
-        _warned.add((batch_size, found.value))
-        LOG.warning("batch_size=%d is used, though the dataset says: %s", batch_size, element_sentence(found))
+    if found.value is not None and not any(component.shape and component.shape[0] == batch_size for component in spec):
+        _warn_of_batch_size(batch_size, element_sentence(found))
     return SamplesPerElement(value=batch_size, source="batch_size of the monitor")
+
+
+@functools.cache
+def _warn_of_batch_size(batch_size: int, said: str) -> None:
+    LOG.warning("batch_size=%d is used, though the dataset says: %s", batch_size, said)
 
 
 def _is_overlapped(take_one: Callable[[], object], gap_s: float) -> bool | None:
@@ -170,3 +177,30 @@ def _is_overlapped(take_one: Callable[[], object], gap_s: float) -> bool | None:
             return None
         waits.append(time.perf_counter() - asked_s)
     return sorted(waits)[PAUSES // 2] < OVERLAPPED_RATIO * gap_s
+
+
+def training_rate(calls: Sequence[tuple[float, int]], batch_size: int) -> Estimate | None:
+    """Samples per second with its interval, over steady calls of (seconds, steps); None with fewer than eight of them.
+
+    The calls are laid end to end, without what lay between them (checkpoints, validation), and judged as the arrival of batches is;
+    those of another number of steps than most, at the end of a pass, are left out.
+    Of a host that runs ahead of its accelerator single steps show little; their sum does, as it cannot run ahead for long.
+    """
+    if len(calls) < FEWEST_CALLS:
+        return None
+    import numpy as np
+
+    from cs_input_analyzer.stats.steady_state import rate_of, steady_window
+
+    usual = multimode(steps for _, steps in calls)[-1]
+    whole = [seconds / steps for seconds, steps in calls if steps == usual]
+    if len(whole) < FEWEST_CALLS or sum(whole) <= 0:
+        return None
+    window = steady_window(np.concatenate(([0.0], np.cumsum(np.asarray(whole, dtype=np.float64)))))
+    return None if window is None or window.gap_s.estimate <= 0 else rate_of(window.gap_s, float(batch_size))
+
+
+def verdict_of(watch: Watch, alone: Alone) -> Verdict:
+    """The verdict on a run whose waits are out of sight, by the rate of its input alone."""
+    rate = training_rate(tuple(watch.accounting.calls), watch.settings.batch_size or 1) if watch.steps else None
+    return by_rates(rate, alone.samples_per_s, is_overlapped=alone.is_overlapped, missing=alone.missing)

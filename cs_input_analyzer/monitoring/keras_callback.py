@@ -15,10 +15,9 @@ from typing import Any, Literal
 import keras
 
 from cs_input_analyzer.errors import UsageError, typed
-from cs_input_analyzer.monitoring.alone import Alone, measure_alone
+from cs_input_analyzer.monitoring.alone import Alone, measure_alone, verdict_of
 from cs_input_analyzer.monitoring.monitor import Monitor
 from cs_input_analyzer.monitoring.settings import Settings
-from cs_input_analyzer.monitoring.training_rate import verdict_of
 
 
 class KerasInputMonitor(Monitor, keras.callbacks.Callback):  # type: ignore[misc]

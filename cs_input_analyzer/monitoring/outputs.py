@@ -42,6 +42,19 @@ SETTLE_S, CLOSE_S = 1.0, 5.0
 _folders_in_use: set[Path] = set()
 
 
+class _Process:
+    """Which fork of the first process this is. Asking the system for each line would take as long as the line."""
+
+    number = 0
+
+    def forked(self) -> None:
+        self.number += 1
+
+
+_process = _Process()
+os.register_at_fork(after_in_child=_process.forked)
+
+
 def console_line(device: str, step: int, loss: float | None, rate_per_s: float | None, global_per_s: float | None) -> str:
     """`| Train Device=…, Step=…, Loss=…, Rate=… samples/sec, GlobalRate=… samples/sec`; what is not known is left out."""
     loss_text = "" if loss is None else f", Loss={loss:.5f}"
@@ -83,7 +96,7 @@ class Outputs:
         # Put by the training and taken by the thread, each with its own count, so that neither ever waits for the other.
         self._queue: queue.SimpleQueue[Callable[[_Files], object] | None] = queue.SimpleQueue()
         self._put_lines = self._taken_lines = 0
-        self._owner_pid: int | None = os.getpid() if log_dir is not None else None
+        self._made_in: int | None = _process.number if log_dir is not None else None
         self._thread: threading.Thread | None = None
         self._settled = threading.Event()
         self._settled.set()
@@ -99,11 +112,10 @@ class Outputs:
         if not self._is_due(event):
             return
         if event != "step":
-            fields = {key: _plain(value) for key, value in fields.items()}
-            self._lines.append(json.dumps({"event": event, **fields}, default=str))
+            plain = {key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in fields.items()}
+            self._lines.append(json.dumps({"event": event, **plain}, default=str))
             return
-        # There are so many of these that they are formatted here.
-        samples, wait_s = fields["samples"], fields["wait_s"]
+        samples, wait_s = fields["samples"], fields["wait_s"]  # there are so many steps that their lines are formatted here
         held = "null" if samples is None else f"{samples:g}" if samples < 1e5 else repr(samples)
         wait = "null" if wait_s is None else f"{wait_s:.7g}"
         self._lines.append(
@@ -143,13 +155,13 @@ class Outputs:
     def close(self) -> None:
         """Writes what is left. May be called by the garbage collector, in any thread."""
         self.flush()
-        if self._is_open() and self._thread is not None:
+        if self._thread is not None and self._thread.is_alive():
             self._queue.put(None)
             if threading.current_thread() is not self._thread:
                 self._thread.join(CLOSE_S)
                 if self._thread.is_alive():
                     self.warn("the input monitor leaves its record unfinished: the folder of the log takes nothing any more")
-        self._owner_pid = None
+        self._made_in = None
 
     def warn(self, message: str) -> None:
         """The one warning of this monitor; those after it are not shown."""
@@ -158,7 +170,7 @@ class Outputs:
             LOG.warning("%s", message)
 
     def _is_open(self) -> bool:
-        return self._owner_pid is not None and self._owner_pid == os.getpid()
+        return self._made_in == _process.number
 
     def _is_due(self, event: str) -> bool:
         """Whether this one of its kind is written: there are fewer, the longer a run goes on."""
@@ -192,7 +204,7 @@ class Outputs:
             while (write := self._queue.get()) is not None:
                 write(files)
         except Exception as error:  # a full disk, a folder that is a file, a library that cannot be loaded
-            self._owner_pid = None
+            self._made_in = None
             self._settled.set()
             self.warn(f"the input monitor cannot write its record, training goes on without: {type(error).__name__}: {error}")
         finally:
@@ -282,11 +294,6 @@ def _replace(path: Path, text: str) -> None:
     with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666), "wb", buffering=0) as file:
         file.write(text.encode())
     os.replace(new, path)
-
-
-def _plain(value: Any) -> Any:
-    """What JSON can say: NaN and infinity are no numbers there."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def print_line(line: str) -> None:

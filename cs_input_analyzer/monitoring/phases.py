@@ -17,7 +17,6 @@ from typing import Literal, NamedTuple
 Phase = Literal["start_up", "fill", "steady", "checkpoint", "spike", "epoch_edge"]
 EndedBy = Literal["next", "sync", "log", "end"]
 
-PHASES: tuple[Phase, ...] = ("start_up", "fill", "steady", "checkpoint", "spike", "epoch_edge")
 PAUSE_RATIO = 5.0
 SHORTEST_PAUSE_S = 0.2
 """Below, a long step is the host's business with others; a checkpoint that quick hides nothing."""
@@ -38,7 +37,7 @@ class Step(NamedTuple):
     Attributes:
         asked_s: when its input was asked for, on the caller's clock.
         wait_s: until the input was there; None where that happens out of sight.
-        body_s: from then on until the next input was asked for, or until the mark that ended it.
+        body_s: from then on until the next input was asked for, or until the mark that ended it; 0 while it is under way.
         ended_by: `sync` and `log` are marks of the user's: the accelerator had finished.
         opens_pass: the first one of a pass over the data; `is_first`: of the run.
         is_marked: the user marked a checkpoint in it, or it followed one.

@@ -70,7 +70,10 @@ class OpenInterval:
 
     def reset(self) -> None:
         """Begins the next one."""
-        self.__init__()  # type: ignore[misc]
+        self.began_s, self.steps, self.samples = None, 0, 0.0
+        self.dispatches.clear()
+        self.wait_s = self.wait_square_s2 = self.removed_s = 0.0
+        self.phase, self.is_sound = "steady", True
 
 
 def add(interval: OpenInterval, step: Step, phase: Phase) -> Interval | None:

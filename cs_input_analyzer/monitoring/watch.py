@@ -17,8 +17,9 @@ from typing import Any, TypeVar
 
 import cs_input_analyzer
 from cs_input_analyzer.monitoring import advice, rates
-from cs_input_analyzer.monitoring.accounting import Event, EventKind, RunAccounting, Took
+from cs_input_analyzer.monitoring.accounting import Event, EventKind, RunAccounting
 from cs_input_analyzer.monitoring.outputs import SCALARS, Outputs, console_line, performance
+from cs_input_analyzer.monitoring.phases import Step
 from cs_input_analyzer.monitoring.settings import Settings
 from cs_input_analyzer.monitoring.task import training_task
 from cs_input_analyzer.monitoring.verdict import Verdict, by_wait
@@ -73,7 +74,7 @@ class Watch:
         self._saved = advice.saved_run(settings.analysis)
         self._rates: rates.Rates | None = None
         self._console = settings.console
-        self._entries: list[Took | Event] = []
+        self._entries: list[Step | Event] = []
         self._opens_pass = True
         self._next_log = settings.log_every
         self._written: tuple[int, Verdict] | None = None
@@ -104,7 +105,8 @@ class Watch:
         if 0 < self._next_log <= self.steps:
             self._next_log = self.steps + self.settings.log_every
             self._log(self.steps, None, asked_s)
-        self._entries.append(Took(asked_s, got_s, samples, count, self._opens_pass))
+        wait_s = None if got_s is None else got_s - asked_s
+        self._entries.append(Step(asked_s, wait_s, 0.0, samples, count, "next", False, self._opens_pass))
         self._opens_pass = False
         self.steps += count
         self.samples = None if self.samples is None or samples is None else self.samples + samples
@@ -127,8 +129,9 @@ class Watch:
         now = self.clock() if at_s is None else at_s
         if kind == "loaded":
             self._rates = rates.started(now, total_samples=self.samples or 0.0, smoothing=self.settings.smoothing)
-        self._opens_pass |= kind == "pass"
-        if kind in ("end", "error"):
+        elif kind == "pass":
+            self._opens_pass = True
+        elif kind in ("end", "error"):
             self._over = (self.samples, now)
         self._entries.append(Event(kind, now, began_s, text))
         if len(self._entries) >= CHUNK:

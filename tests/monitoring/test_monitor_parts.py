@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cs_input_analyzer.monitoring.alone import training_rate
 from cs_input_analyzer.monitoring.counting import contradiction, counter_for
 from cs_input_analyzer.monitoring.outputs import console_line
 from cs_input_analyzer.monitoring.task import TrainingTask, training_task
-from cs_input_analyzer.monitoring.training_rate import training_rate
 
 
 def tf_config(kind: str, index: object, **cluster: int) -> dict[str, str]:

@@ -97,8 +97,7 @@ def test_training_is_compared_with_its_input_alone(
 ) -> None:
     """The input alone is made `faster` times as fast as training was, so that nothing depends on how busy this host is."""
     from cs_input_analyzer.monitoring import keras_callback
-    from cs_input_analyzer.monitoring.alone import Alone
-    from cs_input_analyzer.monitoring.training_rate import training_rate
+    from cs_input_analyzer.monitoring.alone import Alone, training_rate
 
     def alone(dataset: Any, batch_size: int, *, max_s: float) -> Alone:
         rate = training_rate(tuple(monitor._watch.accounting.calls), batch_size)
@@ -313,7 +312,7 @@ def measured(dataset: Any, seconds: float = 0.5) -> Any:
 def test_a_batch_size_that_the_dataset_contradicts_is_used_and_warned_of_once(tf: Any, caplog: pytest.LogCaptureFixture) -> None:
     from cs_input_analyzer.monitoring import alone
 
-    alone._warned.clear()
+    alone._warn_of_batch_size.cache_clear()
     dataset = tf.data.Dataset.range(1 << 20).map(lambda x: x).batch(3 * BATCH, drop_remainder=True)
     agreed, contradicted = alone.samples_of(dataset, 3 * BATCH), [alone.samples_of(dataset, BATCH) for _ in range(2)]
     assert (agreed.value, [each.value for each in contradicted]) == (3 * BATCH, [BATCH, BATCH])
