@@ -24,7 +24,7 @@ from cs_input_analyzer.records.comparison import (
     RateChange,
     RateDirection,
 )
-from cs_input_analyzer.records.findings import LEAST_GAIN, Case, Finding, Fixes, Mode, Patch, Severity, Training
+from cs_input_analyzer.records.findings import LEAST_GAIN, Case, Finding, Fixes, FunctionUse, Mode, Patch, Severity, Training
 from cs_input_analyzer.records.inspection import (
     PhaseSpan,
     PlanChange,

@@ -92,6 +92,25 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FunctionUse:
+    """One row of the function table of an input function.
+
+    Attributes:
+        name: what the function is for: `shard`, `interleave`, `file shuffle`, `deterministic`, …
+        is_set: whether the input function has it.
+        value: its parameters as the graph holds them; of several ops one after the other.
+        advised: the fix of a finding about it, with its code; empty where nothing is to be changed.
+        source: `path:line` of the first op that is it.
+    """
+
+    name: str
+    is_set: bool
+    value: str
+    advised: str
+    source: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Patch:
     """Kept fixes as a change of the user's source files, which themselves are never written.
 

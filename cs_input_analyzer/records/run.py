@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Literal
 
-from cs_input_analyzer.records.findings import Finding, Fixes, Mode
+from cs_input_analyzer.records.findings import Finding, Fixes, FunctionUse, Mode
 from cs_input_analyzer.records.machine import Cluster, Host, Launcher, Layout
 from cs_input_analyzer.records.measured import Budget, CacheChoice, Decomposition, Measurement, Profile, Scaling, Station, Storage
 from cs_input_analyzer.records.model import CapacityModel
@@ -195,6 +195,7 @@ class Analysis:
     `left_out`: what an excerpt holds less of than the run it is of (the page of a huge run does); empty for the run itself.
     `no_plan`: why there is no recommendation, and what to type for one; None where there is one.
     `capture`: where the input was found, of a run of the user's own script; None where the input function was named.
+    `functions`: the function table of the input function; empty in runs saved before it was made.
     `parent`: the run whose measurements these are, where nothing was measured for this one; None where it measured.
     """
 
@@ -229,3 +230,4 @@ class Analysis:
     scaling: Scaling | None = None
     capture: Capture | None = None
     parent: Parent | None = None
+    functions: tuple[FunctionUse, ...] = ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cs_input_analyzer.pipeline.op_kinds import is_known
 from cs_input_analyzer.records import RUNTIME, UNATTRIBUTED, Analysis, LaunchPlan, Op, OpCost, Profile, Station
-from cs_input_analyzer.report.tables import SOURCE, Column, Table, bare_rate, number, table_of, text
+from cs_input_analyzer.report.tables import SOURCE, YES_OR_NO, Column, Table, bare_rate, number, table_of, text
 from cs_input_analyzer.report.wording import one_line, parameters_text, short_source
 from cs_input_analyzer.units import MISSING, counted, format_bytes, format_rate, format_ratio, format_seconds
 
@@ -192,6 +192,20 @@ def pipeline_table(analysis: Analysis) -> Table:
     )
     strong = known.index(max(known)) if any(known) else None
     return table_of("Pipeline", columns, analysis.pipeline.ops, remarks=foreign, strong=strong, chart="pipeline")
+
+
+def functions_table(analysis: Analysis) -> Table | None:
+    """Which functions the input function has and lacks; None for runs that were saved before this was asked."""
+    columns = (
+        text("function", "what an input function should do", "name"),
+        text("set", "whether it does", lambda use: YES_OR_NO[use.is_set]),
+        text("value", "as TensorFlow holds it", lambda use: use.value or MISSING),
+        text("advised", "the fix of a finding", lambda use: use.advised or MISSING),
+        text("source", "the first line that has it", lambda use: short_source(use.source) if use.source else None),
+    )
+    if not analysis.functions:
+        return None
+    return table_of("Functions of the input function", columns, analysis.functions)
 
 
 def _depth(op: Op, ops: dict[str, Op]) -> int:

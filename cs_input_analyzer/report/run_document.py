@@ -222,6 +222,7 @@ def _pipeline(analysis: Analysis, figures: dict[str, Figure]) -> tuple[Section, 
             is_folded=True,
         ),
         section("pipeline", "Pipeline", Facts(pairs=measuring.pipeline_facts(analysis)), costs.pipeline_table(analysis)),
+        section("functions", "Functions of the input function", costs.functions_table(analysis)),
     )
 
 

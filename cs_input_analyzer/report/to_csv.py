@@ -157,6 +157,7 @@ TABLES: dict[str, Table] = {
     "scaling": _of(records.ScalingPoint, lambda run: run.scaling.points if run.scaling is not None else ()),
     "launches": _behind(("role",), records.Alternative, _launches),
     "what_if": _of(records.WhatIf, lambda run: run.recommendation.what_if if run.recommendation is not None else ()),
+    "functions": _of(records.FunctionUse, lambda run: run.functions),
     "findings": _of(records.Finding, lambda run: run.findings),
     "validation": _validation,
 }

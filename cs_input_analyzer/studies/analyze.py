@@ -14,6 +14,7 @@ from cs_input_analyzer import rules
 from cs_input_analyzer.engines import Launcher
 from cs_input_analyzer.errors import Interrupted, LaunchError, UsageError
 from cs_input_analyzer.planning import capacity, feeding, recommend
+from cs_input_analyzer.planning.function_table import function_table
 from cs_input_analyzer.planning.gain_bounds import most_gain
 from cs_input_analyzer.planning.launch_lines import launch_lines
 from cs_input_analyzer.planning.params import training_of
@@ -226,6 +227,7 @@ def _assemble(
         interrupted=is_interrupted,
         ignored_count=ignored_count,
         scaling=results.scaling(),
+        functions=function_table(results.pipeline, tried.findings, is_sharded=results.is_sharded),
     )
 
 

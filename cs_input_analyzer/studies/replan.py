@@ -14,6 +14,7 @@ from cs_input_analyzer.errors import Mistakes, UsageError
 from cs_input_analyzer.machines import cluster
 from cs_input_analyzer.pipeline.samples import check_demand
 from cs_input_analyzer.planning import recommend
+from cs_input_analyzer.planning.function_table import function_table
 from cs_input_analyzer.records import Analysis, Cluster, Estimate, Finding, Fixes, LaunchPlan, Options, Parent, Validation
 from cs_input_analyzer.studies import prove
 from cs_input_analyzer.studies.analyze import Job, findings_of, plan_for, verdict_of, with_demand, with_utilization
@@ -76,6 +77,7 @@ def plan_again(run: Analysis, job: Job, changed: Sequence[str], *, declared: Clu
     plan = with_utilization(job, results, plan)
     judged = verdict_of(job, results, plan)
     sifted = findings_of(job, results, plan)
+    found = _with_proofs(sifted.findings, run.findings)
     return replace(
         run,
         tool=job.tool,
@@ -86,7 +88,8 @@ def plan_again(run: Analysis, job: Job, changed: Sequence[str], *, declared: Clu
         consumption=job.consumption,
         recommendation=plan,
         no_plan=no_plan,
-        findings=_with_proofs(sifted.findings, run.findings),
+        findings=found,
+        functions=function_table(run.pipeline, found, is_sharded=results.is_sharded),
         ignored_count=sifted.ignored_count,
         fixes=_fixes(run.fixes, plan),
         verdict=judged.verdict,

@@ -10,8 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rendered import to_console, to_html
 
-from cs_input_analyzer.records import OpCost, Profile
-from cs_input_analyzer.report.costs import COST_COLUMNS, costliest_op, costliest_sentence, op_cost_table, serial_sentence
+from cs_input_analyzer.records import FunctionUse, OpCost, Profile
+from cs_input_analyzer.report.costs import (
+    COST_COLUMNS,
+    costliest_op,
+    costliest_sentence,
+    functions_table,
+    op_cost_table,
+    serial_sentence,
+)
 from cs_input_analyzer.units import MISSING
 
 DETAILS = [column for column in COST_COLUMNS if column.needs_width]
@@ -176,3 +183,16 @@ def test_a_cost_that_was_taken_of_the_cut_pipeline_is_said_to_be() -> None:
 def test_beside_the_users_line_stands_that_of_the_package_which_built_the_op() -> None:
     built = plain_op("map", source="/home/me/data.py:7", library_source="/venv/lib/site-packages/tree/__init__.py:435")
     assert op_cost_table(profile_of(built)).rows[0][-1] == "…/me/data.py:7 (in …/tree/__init__.py:435)"
+
+
+def test_the_functions_that_an_input_function_has_and_lacks_are_a_table() -> None:
+    uses = (
+        FunctionUse(name="shard", is_set=False, value="", advised="shard the names (CSI303)"),
+        FunctionUse(name="batch", is_set=True, value="batch_size 256", advised="", source="/home/ada/input_fn.py:25"),
+    )
+    table = functions_table(make_analysis(functions=uses))
+    assert table is not None
+    missing = ("shard", "no", MISSING, "shard the names (CSI303)", MISSING)
+    assert table.rows == (missing, ("batch", "yes", "batch_size 256", MISSING, "…/ada/input_fn.py:25"))
+    assert functions_table(make_analysis(functions=())) is None  # of a run saved before
+    assert "Functions of the input function" in to_console(make_analysis(functions=uses), full=True)

@@ -48,6 +48,7 @@ def counts(run: Analysis) -> dict[str, int]:
         "scaling": len(run.scaling.points) if run.scaling else 0,
         "launches": 1 + len(plan.alternatives) if plan else 0,
         "what_if": len(plan.what_if) if plan else 0,
+        "functions": len(run.functions),
         "findings": len(run.findings),
         "validation": len(run.validation.rows) if run.validation else 0,
     }
