@@ -14,12 +14,12 @@ import click
 
 from cs_input_analyzer.cli import options as shared
 from cs_input_analyzer.cli.command import Command, mistakes
-from cs_input_analyzer.cli.running import EXIT_TRIPPED, check_outputs, deliver, interrupted, measured, taken_outputs
+from cs_input_analyzer.cli.running import Output
 from cs_input_analyzer.cli.terminal import Progress, complain
 from cs_input_analyzer.errors import LaunchError, Mistakes, UsageError
 
 if TYPE_CHECKING:
-    from cs_input_analyzer.records import Analysis, Consumption, Layout, Options
+    from cs_input_analyzer.records import Consumption, Layout, Options
 
 # What the demo plans for: a public run that waited for no input, so that the wafer was seen to take that much, and the nodes beside
 # that wafer.
@@ -110,33 +110,24 @@ def _analyze(
 ) -> int:
     """`known`: whose rate the demand is, where it says more than `--demand` can."""
     from cs_input_analyzer import api
-    from cs_input_analyzer import report as reports
 
     found_wrong = mistakes()
-    outputs = taken_outputs(choices)
-    fail_on, is_quiet, is_verbose = choices.pop("fail_on"), choices.pop("quiet"), choices.pop("verbose")
-    is_full = choices.pop("full")
-    options = options_of(params_file, overrides, choices, found_wrong, is_quiet=is_quiet)
-    check_outputs(outputs, found_wrong)
+    output = Output.taken(choices, found_wrong)
+    options = options_of(params_file, overrides, choices, found_wrong, is_quiet=output.is_quiet)
     api.check(target, options, found_wrong)
     found_wrong.raise_any()
     assert options is not None
     typed = sys.argv[1:]
-    if "json" in outputs and not any(word.startswith("--json") for word in typed):  # `demo` saves its run without being asked
-        typed = [*typed, "--json", outputs["json"]]
+    if "json" in output.files and not any(word.startswith("--json") for word in typed):  # `demo` saves its run without being asked
+        typed = [*typed, "--json", output.files["json"]]
     command = shlex.join(["cs_input_analyzer", *typed])
-    found = measured(
-        is_quiet,
-        is_verbose,
-        options.max_seconds,
-        lambda progress: api.run(target, options, declared=None, progress=progress, command=command),
+    found = output.measured(
+        options.max_seconds, lambda progress: api.run(target, options, declared=None, progress=progress, command=command)
     )
     if known is not None:
         found = replace(found, consumption=replace(known, mode=found.options.wafer_mode or known.mode))
-    deliver(found, outputs, is_quiet, lambda **shape: reports.render(found, "console", full=is_full, **shape), is_full=is_full)
-    if found.interrupted:
-        return interrupted()
-    return EXIT_TRIPPED if is_tripped(found, fail_on) else 0
+    output.deliver(found)
+    return output.exit_code(found, is_interrupted=found.interrupted)
 
 
 def options_of(
@@ -174,12 +165,6 @@ def _tell_installed(packages: str) -> None:
     for name in packages.split(","):
         if name.strip().isidentifier() and importlib.util.find_spec(name.strip()) is not None:
             complain(f"--stand-in {name.strip()}: it is installed, so it is used itself")
-
-
-def is_tripped(found: Analysis, fail_on: str | None) -> bool:
-    if fail_on == "input-bound":
-        return found.verdict == "input_bound"
-    return fail_on == "warning" and any(finding.severity in ("warning", "error") for finding in found.findings)
 
 
 def _write_sample(sample: str, folder: Path, progress: Callable[[str, float], None]) -> Path:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-import sys
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from cs_input_analyzer.cli import options as shared
 from cs_input_analyzer.cli.command import Command
-from cs_input_analyzer.cli.running import EXIT_TRIPPED, check_trusted, measured
-from cs_input_analyzer.cli.terminal import complain, is_terminal, print_text, width
-from cs_input_analyzer.errors import AnalyzerError, UsageError
+from cs_input_analyzer.cli.running import EXIT_TRIPPED, Output, check_trusted
+from cs_input_analyzer.cli.terminal import complain
+from cs_input_analyzer.errors import Mistakes, UsageError
 
 if TYPE_CHECKING:
     from cs_input_analyzer.records import Comparison
@@ -40,11 +39,7 @@ if TYPE_CHECKING:
 def compare(
     old_file: str,
     new_file: str,
-    json_file: str | None,
-    html_file: str | None,
     percent: float | None,
-    full: bool,
-    quiet: bool,
     measure: bool,
     yes: bool,
     **choices: Any,
@@ -56,15 +51,13 @@ def compare(
     """
     from cs_input_analyzer import __version__, api, report
     from cs_input_analyzer.records import Tool
-    from cs_input_analyzer.report.files import check_writable
     from cs_input_analyzer.studies import compare as story
 
     if percent is not None and not (math.isfinite(percent) and 0 <= percent < 100):
         raise UsageError(f"--fail-if-slower {percent:g}: percent of the old rate, from 0 to below 100, for example 5")
-    outputs: tuple[tuple[str | None, Literal["json", "html"]], ...] = ((json_file, "json"), (html_file, "html"))
-    for file, _ in outputs:
-        if file is not None:
-            check_writable(file)
+    found_wrong = Mistakes()
+    output = Output.taken(choices, found_wrong)
+    found_wrong.raise_any()
     tool = Tool(name="cs_input_analyzer", version=__version__)
     old, new = report.load(old_file), report.load(new_file)
     rounds = 0
@@ -72,24 +65,11 @@ def compare(
         for file, run in ((old_file, old), (new_file, new)):
             check_trusted("compare --measure", file, run.pipeline.target, None, yes)
         choices["layouts"] = choices["layouts"] or ()
-        old, new, rounds = measured(
-            quiet, False, choices["max_seconds"], lambda progress: api.remeasure(old, new, progress=progress, **choices)
+        old, new, rounds = output.measured(
+            choices["max_seconds"], lambda progress: api.remeasure(old, new, progress=progress, **choices)
         )
     found = story.compare(old, new, tool=tool, old_path=old_file, new_path=new_file, rounds=rounds)
-    failures: list[AnalyzerError] = []
-    for file, form in outputs:
-        try:
-            if file is not None:
-                report.write_text_atomically(file, report.render(found, form))
-        except AnalyzerError as error:
-            failures.append(error)
-    if failures or not quiet:
-        shown = report.render(found, "console", width=width(), color=is_terminal(sys.stdout), full=full)
-        print_text(shown, is_paged=full)
-    for failure in failures[:-1]:
-        complain(str(failure))
-    if failures:
-        raise failures[-1]
+    output.deliver(found)
     return 0 if percent is None else _gate(found, percent)
 
 

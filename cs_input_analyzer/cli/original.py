@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cs_input_analyzer.cli import options as shared
-from cs_input_analyzer.cli.analyze import is_tripped, options_of
+from cs_input_analyzer.cli.analyze import options_of
 from cs_input_analyzer.cli.command import Command, mistakes
-from cs_input_analyzer.cli.running import EXIT_TRIPPED, check_outputs, deliver, interrupted, measured, taken_outputs
+from cs_input_analyzer.cli.running import Output
 from cs_input_analyzer.cli.terminal import complain, print_text
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.planning.train_command import is_python, trained, without_launcher
@@ -77,7 +77,6 @@ def check_begins_with_python(words: Sequence[str]) -> None:
 def original(words: tuple[str, ...], available_nodes: int | None, number: int | None, list_captures: bool, **choices: Any) -> int:
     """Run your own training script up to the input function it would train on, and analyze that. The training never runs."""
     from cs_input_analyzer import api
-    from cs_input_analyzer import report as reports
     from cs_input_analyzer.studies.demand import with_mode
     from cs_input_analyzer.worker import capture
 
@@ -90,14 +89,11 @@ def original(words: tuple[str, ...], available_nodes: int | None, number: int | 
         return 0
     check_begins_with_python(words)
     found_wrong, script = mistakes(), None
-    outputs = taken_outputs(choices)
-    fail_on, is_quiet, is_verbose = choices.pop("fail_on"), choices.pop("quiet"), choices.pop("verbose")
-    is_full = choices.pop("full")
+    output = Output.taken(choices, found_wrong)
     with found_wrong:
         choices["nodes"] = _nodes(available_nodes, choices)
     choices["train_command"] = choices["train_command"] or shlex.join(trained(words))
-    options = options_of(None, (), choices, found_wrong, is_quiet=is_quiet)
-    check_outputs(outputs, found_wrong)
+    options = options_of(None, (), choices, found_wrong, is_quiet=output.is_quiet)
     if number is not None and number < 1:
         found_wrong.note(f"--capture {number}: candidates are counted from 1")
     with found_wrong:
@@ -108,20 +104,18 @@ def original(words: tuple[str, ...], available_nodes: int | None, number: int | 
     assert script is not None
     assert options is not None
     options = with_mode(options, script=(script.python,))
-    if not is_quiet and (other := capture.other_python(words[0])) is not None:
+    if not output.is_quiet and (other := capture.other_python(words[0])) is not None:
         complain(f"the script runs in {sys.executable}, where cs_input_analyzer is installed, and not in {other}")
     if list_captures:
-        places, _ = measured(is_quiet, is_verbose, options.max_seconds, lambda progress: _places(script, number, options, progress))
+        places, _ = output.measured(options.max_seconds, lambda progress: _places(script, number, options, progress))
         print_text("\n".join(listed(places)))
         return 0
     line = shlex.join(["cs_input_analyzer", *sys.argv[1:]])
-    found = measured(
-        is_quiet, is_verbose, options.max_seconds, lambda progress: _captured(script, number, options, progress, line, is_quiet)
+    found = output.measured(
+        options.max_seconds, lambda progress: _captured(script, number, options, progress, line, output.is_quiet)
     )
-    deliver(found, outputs, is_quiet, lambda **shape: reports.render(found, "console", full=is_full, **shape), is_full=is_full)
-    if found.interrupted:
-        return interrupted()
-    return EXIT_TRIPPED if is_tripped(found, fail_on) else 0
+    output.deliver(found)
+    return output.exit_code(found, is_interrupted=found.interrupted)
 
 
 def _before(words: Sequence[str]) -> list[str]:

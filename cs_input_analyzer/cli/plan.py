@@ -10,9 +10,9 @@ import click
 from click.core import ParameterSource
 
 from cs_input_analyzer.cli import options as shared
-from cs_input_analyzer.cli.analyze import is_tripped, one_layout
+from cs_input_analyzer.cli.analyze import one_layout
 from cs_input_analyzer.cli.command import Command, mistakes
-from cs_input_analyzer.cli.running import EXIT_TRIPPED, check_outputs, deliver, taken_outputs
+from cs_input_analyzer.cli.running import Output
 from cs_input_analyzer.cli.terminal import print_on_stderr
 
 
@@ -28,10 +28,7 @@ def plan(run_file: str, **choices: Any) -> int:
     from cs_input_analyzer import report as reports
 
     found_wrong = mistakes()
-    outputs = taken_outputs(choices)
-    fail_on, is_quiet, is_full = choices.pop("fail_on"), choices.pop("quiet"), choices.pop("full")
-    choices.pop("verbose")
-    check_outputs(outputs, found_wrong)
+    output = Output.taken(choices, found_wrong)
     choices["current"] = one_layout(choices["current"], found_wrong)
     source_of = click.get_current_context().get_parameter_source
     typed = {name: choice for name, choice in choices.items() if source_of(name) is ParameterSource.COMMANDLINE}
@@ -43,7 +40,7 @@ def plan(run_file: str, **choices: Any) -> int:
         raise AssertionError("a run that cannot be read is a mistake")
     command = shlex.join(["cs_input_analyzer", *sys.argv[1:]])
     found = api.plan(run, path=run_file, command=command, mistakes=found_wrong, **typed)
-    deliver(found, outputs, is_quiet, lambda **shape: reports.render(found, "console", full=is_full, **shape), is_full=is_full)
-    if not outputs and not is_quiet:
+    output.deliver(found)
+    if not output.files and not output.is_quiet:
         print_on_stderr("this is written nowhere: --json FILE writes the run with this plan, --html FILE its report")
-    return EXIT_TRIPPED if is_tripped(found, fail_on) else 0
+    return output.exit_code(found, is_interrupted=False)

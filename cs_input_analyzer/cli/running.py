@@ -7,6 +7,8 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -24,79 +26,83 @@ EXIT_TRIPPED = 1
 EXIT_INTERRUPTED = 130
 
 
-def taken_outputs(choices: dict[str, Any]) -> dict[Format, str]:
-    """The files to write, taken out of the choices."""
-    from cs_input_analyzer import report as reports
+@dataclass(frozen=True)
+class Output:
+    """Where what a command finds goes: `files` by their formats, and the terminal, in full or in short, unless it is quiet."""
 
-    return {form: file for form in reports.FORMATS if (file := choices.pop(f"{form}_file", None))}
+    files: dict[Format, str]
+    is_quiet: bool
+    is_verbose: bool = False
+    is_full: bool = False
+    fail_on: str | None = None
 
+    @classmethod
+    def taken(cls, choices: dict[str, Any], mistakes: Mistakes) -> Output:
+        """Taken out of the choices of a command; files that cannot be written are noted."""
+        from cs_input_analyzer.report import FORMATS
+        from cs_input_analyzer.report.files import check_writable
 
-def check_outputs(outputs: dict[Format, str], mistakes: Mistakes) -> None:
-    """Notes those that cannot be written."""
-    from cs_input_analyzer.report.files import check_writable
+        files = {form: file for form in FORMATS if (file := choices.pop(f"{form}_file", None))}
+        for path in files.values():
+            with mistakes:
+                check_writable(path)
+        taken = {name: choices.pop(name, None) for name in ("quiet", "verbose", "full", "fail_on")}
+        return cls(files, bool(taken["quiet"]), bool(taken["verbose"]), bool(taken["full"]), taken["fail_on"])
 
-    for path in outputs.values():
-        with mistakes:
-            check_writable(path)
-
-
-def measured(
-    is_quiet: bool, is_verbose: bool, max_seconds: float, measure: Callable[[Callable[[str, float], None]], Found]
-) -> Found:
-    """What `measure` found in a budget of `max_seconds`. It is given what shows progress; Ctrl-C or SIGTERM may stop it."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # Slurm's way to say stop: keep what was measured
-    try:
-        with Progress(is_quiet, max_seconds) as progress:
-            return measure(progress)
-    except AnalyzerError:
-        if is_verbose:
-            print_on_stderr(traceback.format_exc().rstrip())
-        raise
-
-
-def interrupted() -> int:
-    complain("interrupted: the report holds what was measured until then")
-    return EXIT_INTERRUPTED
-
-
-def deliver(
-    found: Analysis,
-    outputs: dict[Format, str],
-    is_quiet: bool,
-    rendered: Callable[..., str],
-    write_more: Callable[[], None] | None = None,
-    *,
-    is_full: bool = False,
-) -> None:
-    """Writes all the files, and what else `write_more` writes, and prints what is `rendered`.
-
-    One that cannot be written does not take the others along, nor what was measured: then the report is printed even if quiet was
-    asked for. Raises the last failure.
-    """
-    from cs_input_analyzer import report as reports
-
-    written: list[str] = []
-    failures: list[AnalyzerError] = []
-    for form, path in outputs.items():
+    def measured(self, max_seconds: float, measure: Callable[[Callable[[str, float], None]], Found]) -> Found:
+        """What `measure` found in a budget of `max_seconds`. It is given what shows progress; Ctrl-C or SIGTERM may stop it."""
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # Slurm's way to say stop: keep what was measured
         try:
-            reports.write_text_atomically(path, reports.render(found, form))
-            written.append(f"{form} written to {path}")
-        except AnalyzerError as error:
-            failures.append(error)
-    try:
-        if write_more is not None:
-            write_more()
-    except AnalyzerError as error:
-        failures.append(error)
-    if failures or not is_quiet:
-        print_text(rendered(width=width(), color=is_terminal(sys.stdout)), is_paged=is_full)
-    if not is_quiet:
-        for line in written:
+            with Progress(self.is_quiet, max_seconds) as progress:
+                return measure(progress)
+        except AnalyzerError:
+            if self.is_verbose:
+                print_on_stderr(traceback.format_exc().rstrip())
+            raise
+
+    def deliver(self, found: Any, rendered: Callable[..., str] | None = None, write_more: Callable[[], None] | None = None) -> None:
+        """Writes all the files, and what else `write_more` writes, and prints what is `rendered`, else the report.
+
+        One that cannot be written does not take the others along, nor what was measured: then the report is printed even if quiet
+        was asked for. Raises the last failure.
+        """
+        from cs_input_analyzer import report as reports
+
+        writes: list[tuple[Callable[[], None], str]] = [
+            (partial(_write, path, found, form), f"{form} written to {path}") for form, path in self.files.items()
+        ]
+        writes += [] if write_more is None else [(write_more, "")]
+        written: list[str] = []
+        failures: list[AnalyzerError] = []
+        for write, said in writes:
+            try:
+                write()
+                written.append(said)
+            except AnalyzerError as error:
+                failures.append(error)
+        if failures or not self.is_quiet:
+            show = rendered or partial(reports.render, found, "console", full=self.is_full)
+            print_text(show(width=width(), color=is_terminal(sys.stdout)), is_paged=self.is_full)
+        for line in filter(None, () if self.is_quiet else written):
             print_on_stderr(line)
-    for failure in failures[:-1]:
-        complain(str(failure))
-    if failures:
-        raise failures[-1]
+        for failure in failures[:-1]:
+            complain(str(failure))
+        if failures:
+            raise failures[-1]
+
+    def exit_code(self, found: Analysis, *, is_interrupted: bool) -> int:
+        if is_interrupted:
+            complain("interrupted: the report holds what was measured until then")
+            return EXIT_INTERRUPTED
+        warned = any(finding.severity in ("warning", "error") for finding in found.findings)
+        is_tripped = {"input-bound": found.verdict == "input_bound", "warning": warned}.get(self.fail_on or "", False)
+        return EXIT_TRIPPED if is_tripped else 0
+
+
+def _write(path: str, found: Any, form: Format) -> None:
+    from cs_input_analyzer import report as reports
+
+    reports.write_text_atomically(path, reports.render(found, form))
 
 
 def check_trusted(command: str, run_file: str, named: str, typed: str | None, is_trusted: bool) -> None:

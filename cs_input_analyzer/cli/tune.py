@@ -13,7 +13,7 @@ import click
 from cs_input_analyzer.cli import options as shared
 from cs_input_analyzer.cli.analyze import options_of
 from cs_input_analyzer.cli.command import Command, mistakes
-from cs_input_analyzer.cli.running import check_outputs, deliver, interrupted, measured, taken_outputs
+from cs_input_analyzer.cli.running import Output
 from cs_input_analyzer.cli.terminal import complain
 
 if TYPE_CHECKING:
@@ -45,9 +45,8 @@ def tune(target: str, params_file: str | None, overrides: tuple[str, ...], patch
     from cs_input_analyzer.report.files import check_writable
 
     found_wrong = mistakes()
-    outputs, is_quiet, is_verbose = taken_outputs(choices), choices.pop("quiet"), choices.pop("verbose")
+    output = Output.taken(choices, found_wrong)
     options = options_of(params_file, overrides, choices, found_wrong)
-    check_outputs(outputs, found_wrong)
     if patch_file is not None:
         with found_wrong:
             check_writable(patch_file)
@@ -61,15 +60,12 @@ def tune(target: str, params_file: str | None, overrides: tuple[str, ...], patch
     found_wrong.raise_any()
     assert options is not None
     command = shlex.join(["cs_input_analyzer", *sys.argv[1:]])
-    found = measured(
-        is_quiet,
-        is_verbose,
-        options.max_seconds,
-        lambda progress: api.tune_source(target, options, progress=progress, command=command),
+    found = output.measured(
+        options.max_seconds, lambda progress: api.tune_source(target, options, progress=progress, command=command)
     )
     write_patch = None if patch_file is None else partial(_write_patch, found, patch_file)
-    deliver(found, outputs, is_quiet, lambda **shape: reports.render_tuning(found, **shape), write_patch)
-    return interrupted() if found.interrupted else 0
+    output.deliver(found, partial(reports.render_tuning, found), write_patch)
+    return output.exit_code(found, is_interrupted=found.interrupted)
 
 
 def _write_patch(found: Analysis, path: str) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from cs_input_analyzer.cli import options as shared
 from cs_input_analyzer.cli.command import Command
-from cs_input_analyzer.cli.running import check_outputs, check_trusted, deliver, interrupted, measured, taken_outputs
+from cs_input_analyzer.cli.running import Output, check_trusted
 from cs_input_analyzer.cli.terminal import print_on_stderr
 from cs_input_analyzer.errors import Mistakes, UsageError
 
@@ -39,18 +40,15 @@ def validate(run_file: str, layouts: tuple[Layout, ...] | None, target: str | No
     run = reports.load(run_file)
     check_trusted("validate", run_file, run.pipeline.target, target, yes)
     found_wrong = Mistakes()
-    outputs, is_quiet, is_verbose = taken_outputs(choices), choices.pop("quiet"), choices.pop("verbose")
-    check_outputs(outputs, found_wrong)
+    output = Output.taken(choices, found_wrong)
     found_wrong.raise_any()
-    found = measured(
-        is_quiet,
-        is_verbose,
+    found = output.measured(
         choices["max_seconds"],
         lambda progress: api.validate(run, layouts=layouts or (), progress=progress, **choices),
     )
     tried = found.validation
     assert tried is not None
-    deliver(found, outputs, is_quiet, lambda **shape: reports.render(tried, "console", full=True, **shape))
-    if not outputs and not is_quiet:
+    output.deliver(found, partial(reports.render, tried, "console", full=True))
+    if not output.files and not output.is_quiet:
         print_on_stderr("this is written nowhere: --json FILE writes the run with it, --html FILE its report")
-    return interrupted() if tried.interrupted else 0
+    return output.exit_code(found, is_interrupted=tried.interrupted)

@@ -218,6 +218,7 @@ def test_a_file_that_cannot_be_written_does_not_take_the_patch_along(tmp_path: P
         patch.write_text("diff")
 
     with pytest.raises(UsageError, match="no folder"):
-        running.deliver(make_analysis(), {"json": str(tmp_path / "gone" / "run.json")}, True, lambda **_: "the report", write)
+        output = running.Output({"json": str(tmp_path / "gone" / "run.json")}, is_quiet=True)
+        output.deliver(make_analysis(), lambda **_: "the report", write)
     assert patch.read_text() == "diff"
     assert capsys.readouterr().out == "the report\n"
