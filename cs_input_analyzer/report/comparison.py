@@ -34,7 +34,6 @@ NO_CHANGE = ("file", "made")
 
 
 def comparison_document(found: Comparison) -> Document:
-    """What changed, how sure that is, and what of it."""
     cards = tuple(card_of(item.finding, f"finding-{at}", item.change) for at, item in enumerate(found.findings))
     note = "New rate over old, with its interval, on a log scale; the dashed line is no change, to its left is slower."
     files = " ".join(shlex.quote(one_line(run.path)) for run in (found.old, found.new))
@@ -88,7 +87,6 @@ def _ratios(found: Comparison) -> tuple[Bar, ...]:
 
 
 def headline(found: Comparison) -> str:
-    """What changed, in one line."""
     slower, faster, count = len(found.slower), len(found.faster), len(found.rates)
     of = f"of {format_count(count)} launch{'' if count == 1 else 'es'} that both measured"
     if slower and faster:
@@ -107,7 +105,6 @@ def _two_sides(first: Column) -> tuple[Column, ...]:
 
 
 def sides_table(found: Comparison) -> Table:
-    """Old and new beside each other; a row in which they differ is marked."""
     rows = [(name, one, other) for (name, one), (_, other) in zip(_side(found.old), _side(found.new), strict=True)]
     marks = tuple("same" if one == other or name in NO_CHANGE else "other" for name, one, other in rows)
     columns = _two_sides(text("", "what is compared", lambda row: row[0]))
@@ -116,7 +113,6 @@ def sides_table(found: Comparison) -> Table:
 
 
 def doubts_table(found: Comparison) -> Table:
-    """What makes it doubtful, old and new."""
     columns = _two_sides(text("", "what is not the same, or was not quiet", lambda row: row[0]))
     return table_of("Doubts", columns, [(item.name, item.old, item.new) for item in found.doubts])
 

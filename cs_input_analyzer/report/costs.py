@@ -88,7 +88,6 @@ COST_COLUMNS: tuple[Column, ...] = (
 
 
 def op_cost_table(profile: Profile) -> Table:
-    """The ops in the order in which elements pass, the costliest one standing out."""
     costliest = costliest_op(profile)
     return table_of(
         f"Cost of each op (one worker of {profile.layout})",
@@ -113,7 +112,6 @@ def costliest_op(profile: Profile) -> OpCost | None:
 
 
 def costliest_sentence(profile: Profile) -> str:
-    """Which op to look at first; empty where no share is known."""
     costliest, unseen = costliest_op(profile), _unseen_sentence(profile)
     if costliest is None:
         return unseen

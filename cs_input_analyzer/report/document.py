@@ -136,7 +136,6 @@ class Document:
     record: Any = None
 
     def shown(self, *, full: bool) -> tuple[Section, ...]:
-        """The sections of a long or of a short report."""
         other = "brief" if full else "full"
         return tuple(section for section in (*self.first, *self.sections) if section.level != other)
 

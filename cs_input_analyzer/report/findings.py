@@ -45,7 +45,6 @@ def anchors_of(findings: Sequence[Finding]) -> dict[int, str]:
 
 
 def finding_cards(findings: tuple[Finding, ...]) -> tuple[Card, ...]:
-    """One card for each, in the order of `by_gain`."""
     named = {id(findings[place]): anchor for place, anchor in anchors_of(findings).items()}
     return tuple(card_of(finding, named[id(finding)]) for finding in by_gain(findings))
 
@@ -195,7 +194,6 @@ def tuning_document(analysis: Analysis) -> Document:
 
 
 def patch_facts(patch: Patch) -> Pairs:
-    """What is in it, how it was checked, and what is left to be done by hand."""
     apply = f"cd {shlex.quote(patch.folder)} && patch -p0 < FILE (--write-patch FILE)"
     return pairs(
         (

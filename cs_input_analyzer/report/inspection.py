@@ -23,7 +23,6 @@ PHASES_SHOWN = 24
 
 
 def inspection_document(found: RunInspection) -> Document:
-    """The verdict with its reasons, the rates, the phases and the workers."""
     bars = Bars(bars=_rate_bars(found), name="supply-demand", has_table=True)
     return Document(
         kind="inspection",
@@ -58,7 +57,6 @@ def _rate_bars(found: RunInspection) -> tuple[Bar, ...]:
 
 
 def verdict_facts(found: RunInspection) -> Pairs:
-    """Why, and what to change."""
     change, reasons = found.change, found.reasons or ("the files hold nothing that speaks for either side",)
     takes = change.demand_samples_per_s if change.demand_source else None
     return pairs(
@@ -106,7 +104,6 @@ def rate_facts(found: RunInspection) -> Pairs:
 
 
 def source_facts(found: RunInspection) -> Pairs:
-    """What was read, and what was not."""
     newest = f"{format_count(found.runs_found)} in these files; this is the newest" if found.runs_found > 1 else None
     return pairs(
         (

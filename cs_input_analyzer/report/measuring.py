@@ -33,7 +33,6 @@ CACHE_WORDS = {"warm": "cached", "cold": "cold", "as-is": "as found"}
 
 
 def pipeline_facts(analysis: Analysis) -> Pairs:
-    """What the pipeline is and reads."""
     pipeline, files = analysis.pipeline, analysis.pipeline.files
     moved, missing = ", ".join(pipeline.redirected), ", ".join(pipeline.stand_ins)
     if analysis.capture is not None:  # what is said of a script names them
@@ -102,7 +101,6 @@ def _eviction(storage: Storage) -> str:
 
 
 def reads_table(storage: Storage) -> Table:
-    """The raw probe: the pipeline's own files, read without TensorFlow."""
     columns = (
         number("streams", "readers at the same time", "streams"),
         number("bandwidth", "of all streams together", "bytes_per_s", format_bytes_per_s),
@@ -168,7 +166,6 @@ def _whose(index: int, measurement: Measurement, why: str) -> str:
 
 
 def measuring_facts(analysis: Analysis) -> Pairs:
-    """Host, window, noise and budget."""
     host, parent, shown, budget = analysis.host, analysis.parent, shown_measurement(analysis), analysis.budget
     tensorflow = f"TensorFlow {host.tensorflow_version or 'unknown'}, Python {host.python_version}"
     cpus = f"{format_count(host.cpu_budget)} of {format_count(host.cpus)} CPUs ({host.cpu_budget_source})"
@@ -197,7 +194,6 @@ def measuring_facts(analysis: Analysis) -> Pairs:
 
 
 def _script(capture: Capture) -> str:
-    """What was captured of the user's script, and what else there was."""
     places = {one.number: f"{one.call} at {one.source}" for one in capture.candidates}
     where = ", ".join([f"capture {capture.picked}", *filter(None, [places.pop(capture.picked, "")])])
     others = ", ".join(f"{number} {place}" for number, place in places.items())

@@ -63,7 +63,6 @@ NEAR = 1.5
 
 
 def plan_facts(plan: LaunchPlan, analysis: Analysis) -> Pairs:
-    """What the recommended launch will do, and what that rests on."""
     used = plan.expected_accelerator_utilization
     memory = f"{format_bytes(plan.memory_bytes_per_node)} per node of {format_bytes(analysis.cluster.memory_bytes_per_node)}"
     return pairs(
@@ -83,7 +82,6 @@ def plan_facts(plan: LaunchPlan, analysis: Analysis) -> Pairs:
 
 
 def _sending(model: CapacityModel | None) -> str | None:
-    """Where it was measured."""
     if model is None or not model.sending_cpu_s_per_sample:
         return None
     of = "" if model.bytes_out_per_sample is None else f", {format_bytes(model.bytes_out_per_sample)}"
@@ -159,7 +157,6 @@ def _meets(other: Alternative) -> str:
 
 
 def as_alternative(plan: LaunchPlan, note: str) -> Alternative:
-    """The plan as one of its alternatives."""
     return Alternative(
         layout=plan.layout,
         input_workers=plan.input_workers,
@@ -173,7 +170,6 @@ def as_alternative(plan: LaunchPlan, note: str) -> Alternative:
 
 
 def what_if_table(plan: LaunchPlan) -> Table:
-    """The plans under one change each."""
     columns = (
         text("with", "the one thing that would be different", "name"),
         layout("the launch that would be recommended then: nodes x tasks per node x CPUs per task"),
@@ -187,7 +183,6 @@ def what_if_table(plan: LaunchPlan) -> Table:
 
 
 def validation_table(validation: Validation) -> Table:
-    """Predicted against measured, and how good that is."""
 
     def error(row: ValidationRow) -> float | None:  # nothing delivered is no base for one
         return row.error_ratio if row.measured_samples_per_s.estimate else None
@@ -211,11 +206,12 @@ def validation_table(validation: Validation) -> Table:
 
 
 def wafer_facts(analysis: Analysis) -> Pairs:
-    """What the accelerator takes, and how that is known; empty without a demand."""
-    consumption = analysis.consumption
+    """What the accelerator takes, how that is known, and how the plan feeds it, as simulated; empty without a demand."""
+    consumption, plan = analysis.consumption, analysis.recommendation
     if consumption is None:
         return ()
     limit = consumption.limited_by
+    used = plan.expected_accelerator_utilization if plan is not None else None
     return pairs(
         (
             ("consumes", format_estimate(consumption.samples_per_s)),
@@ -224,16 +220,10 @@ def wafer_facts(analysis: Analysis) -> Pairs:
             ("limited by", LIMITS.get(limit, limit) if limit else ""),
             ("batch size", "" if consumption.batch_size is None else f"{format_count(consumption.batch_size)} samples in one step"),
             *(("assumed", note) for note in consumption.notes),
+            ("accelerator", None if used is None else _busy(used)),
+            ("feed", None if used is None else FEEDS[analysis.options.feed]),
         )
     )
-
-
-def feeding_facts(analysis: Analysis) -> Pairs:
-    """How the plan feeds the accelerator, as simulated; empty where that was not."""
-    plan = analysis.recommendation
-    if plan is None or plan.expected_accelerator_utilization is None:
-        return ()
-    return (("accelerator", _busy(plan.expected_accelerator_utilization)), ("feed", FEEDS[analysis.options.feed]))
 
 
 def cluster_facts(cluster: Cluster) -> Pairs:

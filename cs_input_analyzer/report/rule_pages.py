@@ -22,7 +22,6 @@ def rules_table(*, width: int | None = None, color: bool = False) -> str:
 
 
 def explanation(rule: Rule, *, width: int | None = None, color: bool = False) -> str:
-    """The rule's docstring, read as Markdown."""
     from rich.markdown import Markdown
     from rich.text import Text
 

@@ -64,8 +64,7 @@ def run_document(analysis: Analysis, *, has_pictures: bool = False, run_file: st
             ),
             *_measured(analysis, figures),
             *_pipeline(analysis, figures),
-            section("wafer", "Wafer model", Facts(pairs=planned.wafer_facts(analysis)), is_folded=True),
-            section("feeding", "Feeding simulation", Facts(pairs=planned.feeding_facts(analysis)), figures.get("timeline")),
+            section("feeding", "The accelerator", Facts(pairs=planned.wafer_facts(analysis)), figures.get("timeline")),
             section("memory", "Memory of a node", figures.get("memory")),
             section("layouts", "Which launches feed it", figures.get("layouts")),
             *_planned(analysis, file),
@@ -117,7 +116,6 @@ def _brief_launch(analysis: Analysis) -> tuple[Part, ...]:
 
 
 def _is_cerebras(analysis: Analysis) -> bool:
-    """Whether the cluster, the script or the accelerator is one of Cerebras."""
     consumption, options = analysis.consumption, analysis.options
     named = f"{analysis.cluster.name} {analysis.cluster.source} {options.train_command or ''}".lower()
     return (consumption is not None and consumption.system is not None) or "csrun" in named or "cerebras" in named
@@ -271,6 +269,5 @@ def _method(analysis: Analysis) -> tuple[Section, ...]:
 
 
 def validation_document(found: Validation) -> Document:
-    """Predicted against measured, without the rest of the report."""
     table = planned.validation_table(found)
     return Document(kind="validation", title=table.title, first=present(section("validation", table.title, table)))

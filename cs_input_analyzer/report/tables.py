@@ -74,7 +74,6 @@ def number(name: str, meaning: str, of: Getter, form: Callable[[Any], str] = for
 
 
 def text(name: str, meaning: str, of: Getter, **more: Any) -> Column:
-    """A column of names or sentences."""
     return Column(name=name, meaning=meaning, of=of, **more)
 
 
@@ -89,7 +88,6 @@ def interval_text(rate: Estimate) -> str:
 
 
 def bare_rate(value: float | None) -> str:
-    """A rate whose unit stands in the column's head."""
     return format_rate(value, "").strip()
 
 

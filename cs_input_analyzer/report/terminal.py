@@ -69,7 +69,6 @@ def line_on(console: Console, text: str, *, style: str = "", indent: str = "") -
 
 
 def facts_on(console: Console, facts: Pairs) -> None:
-    """`label  text`, the text folded in its own column."""
     from rich.table import Table as Grid
     from rich.text import Text
 

@@ -81,7 +81,6 @@ def _behind(first: Sequence[str], record: type, items: Callable[[Analysis], Iter
 
 
 def _traces(name: str, value: str, field: str) -> Table:
-    """A list of numbers that each worker has, one row for each number."""
     return lambda run: (
         ("measurement", "index", name, value),
         (

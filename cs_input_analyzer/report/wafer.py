@@ -17,14 +17,12 @@ _BLOCK = re.compile(r"(?<=block)\d+")
 
 
 def wafer_document(found: WaferPrediction) -> Document:
-    """The prediction in a few lines, and its rows."""
     table = wafer_table(found)
     only = section("wafer", table.title, Facts(pairs=wafer_facts(found)), table)
     return Document(kind="wafer", title="Wafer model", name=found.network, first=present(only))
 
 
 def wafer_facts(found: WaferPrediction) -> Pairs:
-    """Label and text of each line, the answer first."""
     basis = f"fitted to {'one measured point of yours' if found.calibrated else 'public runs'}"
     if found.beyond_fit:
         basis = f"extrapolated: {'; '.join(found.beyond_fit)}"

@@ -173,12 +173,10 @@ def _value(value: Scalar | tuple[Scalar, ...]) -> str:
 
 
 def times_text(gain: Estimate | None) -> str:
-    """`1.8 times (1.71 to 1.89)`."""
     return format_estimate(gain, lambda ratio: format_rate(ratio, "times"))
 
 
 def gain_text(finding: Finding) -> str:
-    """What the fix was measured to gain; empty where it was not."""
     if finding.measured_gain is None:
         return ""
     same = verified_text(finding.verified_elements, finding.pass_elements) if finding.proven else NOT_VERIFIED

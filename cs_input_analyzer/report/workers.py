@@ -23,12 +23,10 @@ TOGETHER = rates("samples/s", "samples per second of all workers together", "sam
 
 
 def _worst(of: str) -> Callable[[Measurement], Any]:
-    """The largest of the workers: what a plan must reckon with."""
     return lambda launch: max((value for worker in launch.workers if (value := value_of(worker, of)) is not None), default=None)
 
 
 def measured_table(analysis: Analysis) -> Table:
-    """Every layout that ran, in the order in which it ran."""
     columns = (
         layout(of=lambda launch: f"{launch.layout}{' validate' if launch.role == 'validate' else ''}"),
         number(
@@ -152,7 +150,6 @@ def node_facts(analysis: Analysis) -> Pairs:
 
 
 def straggler_text(launch: Measurement) -> str:
-    """Names them, whole nodes first."""
     slow = launch.stragglers
     if not slow:
         return "none: no worker lies clearly below the others"
@@ -167,7 +164,6 @@ def straggler_text(launch: Measurement) -> str:
 
 
 def node_table(launch: Measurement) -> Table:
-    """One row for each node of a launch."""
     rows = []
     for node, workers in sorted(_by_node(launch.workers).items()):
         found = [worker.samples_per_s.estimate for worker in workers if worker.samples_per_s is not None]
@@ -184,7 +180,6 @@ def node_table(launch: Measurement) -> Table:
 
 
 def scaling_table(scaling: Scaling) -> Table:
-    """The same workers on more and more nodes."""
     first = scaling.points[0]
     alone = first.samples_per_s.estimate / first.nodes if first.nodes else 0.0
 
@@ -203,7 +198,6 @@ def scaling_table(scaling: Scaling) -> Table:
 
 
 def node_tables(analysis: Analysis) -> tuple[Table, ...]:
-    """All tables of the nodes; none where everything ran on one."""
     launch = shown_launch(analysis)
     scaled = (scaling_table(analysis.scaling),) if analysis.scaling is not None and analysis.scaling.points else ()
     return (*scaled, node_table(launch)) if launch is not None else scaled
@@ -222,12 +216,12 @@ def excerpt(analysis: Analysis) -> Analysis:
     Every number that a prediction, the plan or a finding rests on stays: they are in records of their own.
     """
     workers = sum(len(launch.workers) for launch in analysis.measurements)
-    numbers = sum(_numbers(worker) for launch in analysis.measurements for worker in launch.workers)
+    traces = ((at.batch_gaps_s, at.block_samples_per_s) for launch in analysis.measurements for at in launch.workers)
+    numbers = sum(len(gaps) + len(blocks) for gaps, blocks in traces)
     if workers <= MOST_HELD and numbers <= MOST_NUMBERS:
         return analysis
-    launches = len(analysis.measurements)
-    most = MOST_HELD if workers <= MOST_HELD else max(8, MOST_HELD // launches)
-    cut = tuple(_cut(launch, most, MOST_NUMBERS // launches) for launch in analysis.measurements)
+    most = MOST_HELD if workers <= MOST_HELD else max(TRACED_WORKERS, MOST_HELD // len(analysis.measurements))
+    cut = tuple(_cut(launch, most) for launch in analysis.measurements)
     missing, left_out = workers - sum(len(launch.workers) for launch in cut), ["the traces of most workers"]
     if missing:
         kept = "kept: those that did not end well, the slowest, and some evenly from slow to fast"
@@ -235,14 +229,8 @@ def excerpt(analysis: Analysis) -> Analysis:
     return replace(analysis, measurements=cut, left_out=(*analysis.left_out, *left_out))
 
 
-def _numbers(worker: WorkerResult) -> int:
-    return len(worker.batch_gaps_s) + len(worker.block_samples_per_s)
-
-
-def _cut(launch: Measurement, most: int, numbers: int) -> Measurement:
+def _cut(launch: Measurement, most: int) -> Measurement:
     kept = workers_to_show(launch.workers, most)
-    if len(kept) == len(launch.workers) and sum(map(_numbers, kept)) <= numbers:
-        return launch
     traced = {worker.index for worker in workers_to_show(kept, TRACED_WORKERS)}
     bare = (worker if worker.index in traced else replace(worker, batch_gaps_s=(), block_samples_per_s=()) for worker in kept)
     return replace(launch, workers=tuple(bare))

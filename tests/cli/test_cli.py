@@ -217,8 +217,8 @@ def test_a_file_that_cannot_be_written_does_not_take_the_patch_along(tmp_path: P
     def write() -> None:
         patch.write_text("diff")
 
+    output = running.Output({"json": str(tmp_path / "gone" / "run.json")}, is_quiet=True)
     with pytest.raises(UsageError, match="no folder"):
-        output = running.Output({"json": str(tmp_path / "gone" / "run.json")}, is_quiet=True)
         output.deliver(make_analysis(), lambda **_: "the report", write)
     assert patch.read_text() == "diff"
     assert capsys.readouterr().out == "the report\n"

@@ -56,7 +56,6 @@ from cs_input_analyzer.report.measuring import measuring_facts, options_facts, r
 from cs_input_analyzer.report.planned import (
     alternatives_table,
     cluster_facts,
-    feeding_facts,
     validation_table,
     wafer_facts,
     what_if_table,
@@ -115,7 +114,7 @@ def test_every_row_fills_every_column_every_column_is_explained_and_stands_in_bo
             assert " ".join(cell.split()) in console, cell
             assert " ".join(cell.split()) in page, cell
     assert run.storage is not None
-    facts = (*wafer_facts(run), *feeding_facts(run), *options_facts(run.options), *storage_facts(run.storage))
+    facts = (*wafer_facts(run), *options_facts(run.options), *storage_facts(run.storage))
     assert all(text in page and " ".join(text.split()) in console for _, text in (*facts, *cluster_facts(run.cluster)))
     assert page.index('id="bottleneck"') < page.index('id="costs"')
 
@@ -127,7 +126,7 @@ def test_sections_that_hold_nothing_are_not_there() -> None:
         assert f"#{anchor}" not in page
         assert title not in console
     bare = usual_run(consumption=None, recommendation=None)
-    assert wafer_facts(bare) == feeding_facts(bare) == ()
+    assert wafer_facts(bare) == ()
 
 
 def test_only_options_that_were_chosen_are_named() -> None:

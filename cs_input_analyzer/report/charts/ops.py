@@ -15,7 +15,6 @@ LONGEST_NAME = 34
 
 
 def op_costs(analysis: Analysis) -> Chart | None:
-    """CPU and wait of each op, as bars."""
     profile = analysis.profile
     known = [] if profile is None else [op for op in profile.ops if _time_s(op) > 0]
     if profile is None or not known:

@@ -21,7 +21,7 @@ from cs_input_analyzer.report.charts.view import (
 )
 from cs_input_analyzer.report.wording import shown_measurement
 from cs_input_analyzer.report.workers import longest_tail, workers_to_show
-from cs_input_analyzer.units import counted, format_count, format_estimate, format_rate, format_ratio, format_seconds
+from cs_input_analyzer.units import counted, format_count, format_rate, format_ratio, format_seconds
 
 HEIGHT = 240
 MOST_GAPS = 20_000
@@ -117,7 +117,7 @@ def rate_over_time(analysis: Analysis) -> Chart | None:
         name="rate-over-time",
         title="Throughput over time",
         caption=f"The workers of {measurement.layout}, from the first batch on. What lies in the shaded part was cut off (MSER-5): "
-        "buffers fill and AUTOTUNE searches there. The band is the 90 % interval of the rest.",
+        "buffers fill and AUTOTUNE searches there.",
         panels=(Panel(layers=_rate_layers(workers, rows), height=HEIGHT),),
         table=shown("Throughput over time", rows, "worker", "time", "throughput"),
         note=f"{format_count(len(workers))} of {format_count(len(timed))} workers are drawn." if len(workers) < len(timed) else "",
@@ -125,7 +125,6 @@ def rate_over_time(analysis: Analysis) -> Chart | None:
 
 
 def _blocks(worker: WorkerResult) -> list[Row]:
-    """The blocks of the window, which are of equal length."""
     state = worker.steady_state
     assert state is not None
     length_s = state.window_s / len(worker.block_samples_per_s)
@@ -145,18 +144,11 @@ def _rate_layers(workers: tuple[WorkerResult, ...], rows: list[Row]) -> list[Spe
     said = f"{format_seconds(first.transient_s)}, {format_count(first.transient_batches)} batches cut off"
     cut: Row = {"from": 0, "to": first.transient_s, "label": "cut off", "what": said}
     x = field("from", scale={"nice": False, "zero": True}, axis=axis("seconds since iterating began", ",~r"))
-    bands: list[Row] = []
-    for state, rate in ((worker.steady_state, worker.samples_per_s) for worker in workers):
-        if state is not None and rate is not None:
-            times = {"begin": state.transient_s, "end": state.transient_s + state.window_s}
-            bands.append({**times, "low": rate.low, "high": rate.high, "interval": format_estimate(rate)})
-    sides = {"x": field("begin"), "x2": {"field": "end"}, "y": field("low"), "y2": {"field": "high"}}
     highest = max(max(worker.block_samples_per_s) for worker in workers)
     dots = {"filled": True, "size": 22, "color": "var(--supply)"}
     return [
         layer([cut], "rect", {"color": "var(--quiet)", "opacity": 0.2}, x=x, x2={"field": "to"}, tooltip=tooltip("what")),
         *labels([cut], "var(--soft)", mark={"baseline": "top", "dx": 6, "dy": 4}, x=x, y={"value": 0}),
-        layer(bands, "rect", {"color": "var(--supply)", "opacity": 0.15}, **sides, tooltip=tooltip("interval")),
         layer(
             rows,
             "line",
