@@ -100,12 +100,17 @@ class Outputs:
         self._thread: threading.Thread | None = None
         self._settled = threading.Event()
         self._settled.set()
-        if log_dir is not None:
+        if log_dir is None:
+            return
+        try:
             folder = Path(log_dir).expanduser().absolute()
             folders = _folders(folder / task.name if task.workers > 1 else folder)
             arguments = (next(folders), folders, tensorboard)
-            self._thread = threading.Thread(target=self._write_all, args=arguments, daemon=True, name="csia-monitor")
-            self._thread.start()
+            thread = threading.Thread(target=self._write_all, args=arguments, daemon=True, name="csia-monitor")
+            thread.start()
+            self._thread = thread
+        except Exception as error:  # no home, no thread
+            self._give_up(error)
 
     def line(self, event: str, **fields: Any) -> None:
         """One line of `steps.jsonl`, kept until the next `flush`."""
@@ -196,6 +201,11 @@ class Outputs:
 
         self._queue.put(counted)
 
+    def _give_up(self, error: Exception) -> None:
+        self._made_in = None
+        self._settled.set()
+        self.warn(f"the input monitor cannot write its record, training goes on without: {type(error).__name__}: {error}")
+
     def _write_all(self, folder: Path, others: Iterator[Path], tensorboard: bool) -> None:
         """The thread."""
         files: _Files | None = None
@@ -204,9 +214,7 @@ class Outputs:
             while (write := self._queue.get()) is not None:
                 write(files)
         except Exception as error:  # a full disk, a folder that is a file, a library that cannot be loaded
-            self._made_in = None
-            self._settled.set()
-            self.warn(f"the input monitor cannot write its record, training goes on without: {type(error).__name__}: {error}")
+            self._give_up(error)
         finally:
             if files is not None:
                 files.close()

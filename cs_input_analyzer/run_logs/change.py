@@ -70,36 +70,35 @@ def change_of(
     if current is None and analysis is not None:
         current = analysis.options.current
     factor = demand.samples_per_s / rate if demand is not None and rate else None
+    plan, text = None, ""
+    if verdict == "accelerator_bound":
+        text = "None: the accelerator had what it could take, and more input would gain nothing."
+    elif demand is None:
+        bound = (
+            "The input held the run back, but" if verdict == "input_bound" else "Nothing here says how fast the accelerator is, so"
+        )
+        text = (
+            f"{bound} how much more it would take is not in these files: performance.json with est_samples_per_sec, a compile "
+            "report, or --analysis RUN.json of an analysis with a demand would say."
+        )
+    elif factor is None:
+        text = "The files hold no rate of training, so how much more input it needs cannot be said."
+    elif factor < ENOUGH_RATIO:
+        text = "None: the run took what the accelerator takes."
+    elif analysis is not None and analysis.capacity is not None:
+        mode = analysis.consumption.mode if analysis.consumption is not None else None
+        plan, text = planned(analysis, from_rate(demand.samples_per_s, mode=mode), current)
+        text = f"{text[0].upper()}{text[1:]}"
     change = PlanChange(
         demand_samples_per_s=demand.samples_per_s if demand is not None else None,
         demand_source=demand.source if demand is not None else "",
         input_factor=factor,
         current=current,
-        layout=None,
-        predicted_samples_per_s=None,
-        text="",
+        layout=plan.layout if plan is not None else None,
+        predicted_samples_per_s=plan.predicted_samples_per_s if plan is not None else None,
+        text=text,
     )
-    if verdict == "accelerator_bound":
-        return replace(change, text="None: the accelerator had what it could take, and more input would gain nothing.")
-    if demand is None:
-        held = (
-            "The input held the run back, but" if verdict == "input_bound" else "Nothing here says how fast the accelerator is, so"
-        )
-        text = (
-            f"{held} how much more it would take is not in these files: performance.json with est_samples_per_sec, a compile "
-            "report, or --analysis RUN.json of an analysis with a demand would say."
-        )
-        return replace(change, text=text)
-    if factor is None:
-        return replace(change, text="The files hold no rate of training, so how much more input it needs cannot be said.")
-    if factor < ENOUGH_RATIO:
-        return replace(change, text="None: the run took what the accelerator takes.")
-    if analysis is None or analysis.capacity is None:
-        return _in_proportion(change, factor, verdict)
-    mode = analysis.consumption.mode if analysis.consumption is not None else None
-    plan, text = planned(analysis, from_rate(demand.samples_per_s, mode=mode), current)
-    change = replace(change, text=f"{text[0].upper()}{text[1:]}")
-    return change if plan is None else replace(change, layout=plan.layout, predicted_samples_per_s=plan.predicted_samples_per_s)
+    return change if text or factor is None else _in_proportion(change, factor, verdict)
 
 
 def _in_proportion(change: PlanChange, factor: float, verdict: VerdictName) -> PlanChange:

@@ -175,20 +175,15 @@ def _rates(text: str) -> Line | None:
 
 
 def _mark(text: str) -> Line | None:
-    for words, phase, edge in _MARKS:
-        place = text.find(words)
-        if place >= 0:
-            step = _MARK_STEP.search(text, place) if phase == "checkpoint" else None
-            seconds = _MARK_SECONDS.search(text, place) if edge == "end" else None
-            return _line(
-                edge,
-                text,
-                place,
-                phase=phase,
-                step=int(step[1]) if step else None,
-                duration_s=number_of(float(seconds[1])) if seconds else None,
-            )
-    return None
+    found = next((mark for mark in _MARKS if mark[0] in text), None)
+    if found is None:
+        return None
+    words, phase, edge = found
+    place = text.find(words)
+    step = _MARK_STEP.search(text, place) if phase == "checkpoint" else None
+    seconds = _MARK_SECONDS.search(text, place) if edge == "end" else None
+    duration_s = number_of(float(seconds[1])) if seconds else None
+    return _line(edge, text, place, phase=phase, step=int(step[1]) if step else None, duration_s=duration_s)
 
 
 def _line(kind: Kind, text: str, end: int, *matches: re.Match[str], **fields: Any) -> Line:

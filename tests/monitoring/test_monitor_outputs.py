@@ -133,6 +133,22 @@ def test_a_copy_watches_anew_with_a_record_of_its_own(copied: Any, tmp_path: Pat
         assert sum('"start"' in line for line in (folder / STEPS).read_text(encoding="utf-8").splitlines()) == 1
 
 
+@pytest.mark.parametrize("fault", ["no thread", "no home"])
+def test_a_record_that_cannot_be_begun_stops_no_training(
+    fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def start(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    if fault == "no thread":
+        monkeypatch.setattr(threading.Thread, "start", start)
+    with watched(5, tmp_path if fault == "no thread" else Path("~nobody-of-this-name/logs")) as monitor:
+        assert len(list(monitor)) == 5
+    assert [record.message.partition(":")[0] for record in caplog.records] == [
+        "the input monitor cannot write its record, training goes on without"
+    ]
+
+
 def test_no_link_that_somebody_has_laid_is_followed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     folder, victim = tmp_path / "logs", tmp_path / "victim"
     folder.mkdir()
