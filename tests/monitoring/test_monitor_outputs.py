@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import logging
+import multiprocessing
 import os
 import pickle
 import subprocess
@@ -131,6 +132,28 @@ def test_a_copy_watches_anew_with_a_record_of_its_own(copied: Any, tmp_path: Pat
     monitor.close()
     for folder in (tmp_path, tmp_path / "monitor-2"):
         assert sum('"start"' in line for line in (folder / STEPS).read_text(encoding="utf-8").splitlines()) == 1
+
+
+def watch_there(monitor: csia.InputMonitor[int]) -> None:
+    """What a process that was spawned does with its copy."""
+    assert sum(1 for _ in monitor) == 300
+    monitor.close()
+
+
+def test_spawned_processes_that_do_not_know_of_each_other_share_a_folder(tmp_path: Path) -> None:
+    monitor = csia.InputMonitor(range(300), 8, console=None, environ={}, tensorboard=False, log_dir=tmp_path)
+    context = multiprocessing.get_context("spawn")
+    processes = [context.Process(target=watch_there, args=(monitor,)) for _ in range(3)]
+    for process in processes:
+        process.start()
+    watch_there(monitor)
+    for process in processes:
+        process.join(60)
+    assert [process.exitcode for process in processes] == [0, 0, 0]
+    journals = [[json.loads(line) for line in file.read_text().splitlines() if line] for file in tmp_path.rglob(STEPS)]
+    starts = [sum(line["event"] == "start" for line in lines) for lines in journals]
+    assert sum(starts) == 4
+    assert [sum(line["event"] == "step" for line in lines) for lines in journals] == [300 * count for count in starts]
 
 
 @pytest.mark.parametrize("fault", ["no thread", "no home"])
