@@ -54,6 +54,18 @@ TOKENS = [
     *(b"<script id=run", b"<script ", b"</script>", b"<!--", b"Rate=", b"GlobalRate=1,", b"1" * 3000, b"." * 3000, b"2024-13-45 "),
     *(b"| Train Device=", b"global step ", b'"event": "start"', b'"schema_version": 1', b"base: gpt2_small", b"repeat: 99999"),
 ]
+COMPILE_REPORT = b"Estimated Overall Performance\nSamples/s:   860.3\nCompute Samples/s: 861.1\nActive PEs: 92%\n+---+\n| a |\n"
+NETWORK = b"name: n\ninputs:\n- {name: i, elements: 784, kind: float}\nlayers:\n- {kind: dense, name: a, inputs: 784, outputs: 9}\n"
+BLOCK = b"- {kind: transformer_block, name: b, repeat: 4, hidden: 64, heads: 4, feed_forward: 256, queries: 8, keys: 8}\n"
+CLUSTER = b"name: c\nnodes: 8\ncpus_per_node: 64\nmemory_per_node: 128GiB\nstorage_bandwidth: 5GB/s\nthreads_per_core: 2\n"
+PARAMS = b"train_input:\n  batch_size: 256\n  files: [a, b]\n  date: 2024-01-01\nrun: &r {max_steps: 1_000, lr: 1e-4}\nmore: *r\n"
+WORKER = {"samples_per_sec": 450.5, "total_samples": 64000, "total_time": 142}
+PERFORMANCE = WORKER | {
+    "compile_time": 9.5,
+    "est_samples_per_sec": 900.0,
+    "ordinals": [WORKER] * 4,
+    "suspected_input_bottleneck": "true",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +130,6 @@ def sorts() -> tuple[Sort, ...]:
 
     run_file = ROOT / "tests" / "report" / "run_0.1.0.json"
     saved = report.load(run_file)
-    compile_report = b"Estimated Overall Performance\nSamples/s:   860.3\nCompute Samples/s: 861.1\nActive PEs: 92%\n+---+\n| a |\n"
-    network = (
-        b"name: n\ninputs:\n- {name: i, elements: 784, kind: float}\nlayers:\n- {kind: dense, name: a, inputs: 784, outputs: 9}\n"
-    )
-    block = b"- {kind: transformer_block, name: b, repeat: 4, hidden: 64, heads: 4, feed_forward: 256, queries: 8, keys: 8}\n"
     with tempfile.TemporaryDirectory() as text:
         folder = Path(text)
         logs = tuple(
@@ -131,14 +138,6 @@ def sorts() -> tuple[Sort, ...]:
             if plant.form == "console"
         )
         events, journal = _events(folder), _journal(folder / "journal")
-    performance = {
-        "compile_time": 9.5,
-        "est_samples_per_sec": 900.0,
-        "samples_per_sec": 450.5,
-        "total_samples": 64000,
-        "total_time": 142,
-    }
-    many = performance | {"ordinals": [performance] * 4, "suspected_input_bottleneck": "true: slow"}
     inspecting = ("inspect-run", "{}")
     wafer = ("wafer", "{}", "--batch-size", "8")
 
@@ -151,10 +150,6 @@ def sorts() -> tuple[Sort, ...]:
     def given(path: Path) -> object:
         return load_params(str(path), ())
 
-    params = (
-        b"train_input:\n  batch_size: 256\n  files: [a, b]\n  date: 2024-01-01\nrun: &r {max_steps: 1_000, lr: 1e-4}\nmore: *r\n"
-    )
-    cluster = b"name: c\nnodes: 8\ncpus_per_node: 64\nmemory_per_node: 128GiB\nstorage_bandwidth: 5GB/s\nthreads_per_core: 2\n"
     page = report.render(saved, "html").encode()
     run = page.rindex(b"<script", 0, page.index(b'id="run"'))
     return (
@@ -164,8 +159,8 @@ def sorts() -> tuple[Sort, ...]:
         Sort("journal", "steps.jsonl", (journal[:9000],), inspect_run, inspecting),
         Sort("event file", "a.tfevents.1", (events[:9000],), inspect_run, inspecting),
         Sort("record, right sums", "a.tfevents.1", (events[12 : 12 + events[0]],), inspect_run, inspecting, _recorded),
-        Sort("performance.json", "performance.json", (json.dumps(many).encode(),), inspect_run, inspecting),
-        Sort("compile report", "compile_report.txt", (compile_report,), inspect_run, inspecting),
+        Sort("performance.json", "performance.json", (json.dumps(PERFORMANCE).encode(),), inspect_run, inspecting),
+        Sort("compile report", "compile_report.txt", (COMPILE_REPORT,), inspect_run, inspecting),
         Sort("run file", "run.json", (run_file.read_bytes(),), planned, ("report", "{}")),
         Sort(
             "page",
@@ -174,9 +169,9 @@ def sorts() -> tuple[Sort, ...]:
             planned,
             ("report", "{}", "--format", "json"),
         ),
-        Sort("network", "net.yaml", (network, network + block), predicted, wafer),
-        Sort("cluster", "c.yaml", (cluster,), from_file, ("plan", str(run_file), "--cluster", "{}")),
-        Sort("params", "p.yaml", (params,), given, ("analyze", "none.py:f", "--params", "{}")),
+        Sort("network", "net.yaml", (NETWORK, NETWORK + BLOCK), predicted, wafer),
+        Sort("cluster", "c.yaml", (CLUSTER,), from_file, ("plan", str(run_file), "--cluster", "{}")),
+        Sort("params", "p.yaml", (PARAMS,), given, ("analyze", "none.py:f", "--params", "{}")),
     )
 
 

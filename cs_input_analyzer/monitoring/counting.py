@@ -23,7 +23,7 @@ def counter_for(batch: Any, batch_size: int | None) -> Count:
     shapes = list(_shapes(batch))
     if batch_size is None:
         found = next((path for path, shape in shapes if shape), None)
-        return _by_axis(found, 0, None) if found is not None else _unknown
+        return _by_axis(found, 0, None) if found is not None else lambda batch: None
     by_axis = sorted(
         (axis, position) for position, (_, shape) in enumerate(shapes) for axis, size in enumerate(shape) if size == batch_size
     )
@@ -62,11 +62,6 @@ def _by_axis(path: Path, axis: int, declared: float | None) -> Count:
             return declared
 
     return count
-
-
-def _unknown(batch: Any) -> float | None:
-    del batch
-    return None
 
 
 def _shapes(batch: Any, path: Path = ()) -> Iterator[tuple[Path, tuple[int, ...]]]:

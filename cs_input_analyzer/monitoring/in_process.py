@@ -115,17 +115,30 @@ def recommend_for(
     alone = measure_alone(dataset, samples, max_s=seconds)
     if alone.samples_per_s is None:
         raise UsageError(f"nothing can be recommended: {alone.missing}")
-    host = read_host()
-    measurement = _measurement(alone, alone.samples_per_s, host)
-    verdict, confidence = recommend.judge(alone.samples_per_s, consumption, headroom_ratio)
+    host, rate = read_host(), alone.samples_per_s
+    measurement = _measurement(alone, rate, host)
+    needed = None
+    if consumption is not None and rate.low > 0:
+        needed = max(1, math.ceil(recommend.needed_per_s(consumption, headroom_ratio).estimate / rate.low))
+    verdict, confidence = recommend.judge(rate, consumption, headroom_ratio)
+    case = Case(
+        pipeline=pipeline,
+        mode="train",
+        is_sharded=pipeline.is_sharded,
+        measurements=(measurement,),
+        profile=None,
+        plan=None,
+        cluster=this_host(host),
+        host=host,
+    )
     return Recommendation(
         pipeline=pipeline,
         measurement=measurement,
         consumption=consumption,
-        workers_needed=_workers(alone.samples_per_s, consumption, headroom_ratio),
+        workers_needed=needed,
         verdict=verdict,
         confidence=confidence,
-        findings=rules.find(_case(pipeline, measurement, host)),
+        findings=rules.find(case),
         notes=(NOT_A_PLAN,),
     )
 
@@ -143,23 +156,4 @@ def _measurement(alone: Alone, rate: Estimate, host: Host) -> Measurement:
         workers=(worker,),
         samples_per_s=rate,
         why="read inside the process that uses it",
-    )
-
-
-def _workers(rate: Estimate, consumption: Consumption | None, headroom_ratio: float) -> int | None:
-    if consumption is None or rate.low <= 0:
-        return None
-    return max(1, math.ceil(recommend.needed_per_s(consumption, headroom_ratio).estimate / rate.low))
-
-
-def _case(pipeline: PipelineGraph, measurement: Measurement, host: Host) -> Case:
-    return Case(
-        pipeline=pipeline,
-        mode="train",
-        is_sharded=pipeline.is_sharded,
-        measurements=(measurement,),
-        profile=None,
-        plan=None,
-        cluster=this_host(host),
-        host=host,
     )
