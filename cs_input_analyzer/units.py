@@ -60,6 +60,12 @@ def parse_seconds(text: str | float) -> float:
     return value * _SECONDS["s" if unit.startswith("sec") else "min" if unit.startswith("min") else unit]
 
 
+def parse_duration(text: str | float) -> float:
+    """As `parse_seconds`; `10m` are minutes, as nothing that takes so long is given in milliseconds. Raises UsageError."""
+    written = str(text).strip()
+    return parse_seconds(f"{written}in" if re.fullmatch(r"[0-9.]+m", written) else text)
+
+
 def _plain_number(text: str) -> float | None:
     """`7000`, `7,000`, `1e3`; None where it is no number, or a comma stands elsewhere than before three digits."""
     try:

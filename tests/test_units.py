@@ -188,3 +188,17 @@ def test_any_text_is_a_positive_size_or_a_usage_error(text: str) -> None:
         assert not re.fullmatch(r"[1-9]\d{0,9}(GiB|GB|B)|[1-9]\d{6,9}", text, re.ASCII) or int(text) < 2**20
     else:
         assert size >= 1
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("10m", 600.0), ("1.5m", 90.0), ("90", 90.0), ("90s", 90.0), ("2min", 120.0), ("1h", 3600.0)],
+)
+def test_durations_may_be_minutes(text: str, seconds: float) -> None:
+    assert units.parse_duration(text) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("text", ["", "m", "ten m", "5m5"])
+def test_what_is_no_duration_is_refused(text: str) -> None:
+    with pytest.raises(UsageError):
+        units.parse_duration(text)

@@ -225,6 +225,13 @@ MEASURE = (
         help="Measure what serializing batches and writing them to a socket costs, and plan with it.",
     ),
     click.option(
+        "--soak",
+        "soak_s",
+        callback=parsed(units.parse_duration),
+        metavar="10m",
+        help="Also follow the memory of one worker for so long, beside --max-seconds; names the op whose buffer grew.",
+    ),
+    click.option(
         "--host-history/--no-host-history",
         default=True,
         help="Use, and add to, what earlier runs saw of this host when it was quiet.",

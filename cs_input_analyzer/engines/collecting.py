@@ -14,6 +14,7 @@ from cs_input_analyzer.engines.interface import LaunchResult, WorkerFailure, Wor
 from cs_input_analyzer.records import Layout, PipelineGraph, WorkerResult
 from cs_input_analyzer.worker.fixes import Outcomes, outcomes_of
 from cs_input_analyzer.worker.journal import EXIT_UNWRITTEN, UNWRITTEN, Journal, Order
+from cs_input_analyzer.worker.soak import soak_of
 from cs_input_analyzer.worker.summary import Ending, measurement_of, profile_from, source_rate, stage_of, status_of, worker_result
 
 __all__ = ["how_it_ended", "launch_result", "order_of", "results_of", "storage_advice"]
@@ -100,6 +101,7 @@ def launch_result(
         source_samples_per_s=source_rate(first, pipeline) if pipeline else None,
         is_interrupted=is_interrupted,
         outcomes=_outcomes(plan, first, ending),
+        soak=soak_of(first, layout, plan.max_window_s, workers[0].message) if plan.is_soak else None,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from cs_input_analyzer.records import CacheChoice, Estimate, Layout, Measurement, Mode, PipelineGraph, Profile
+from cs_input_analyzer.records import CacheChoice, Estimate, Layout, Measurement, Mode, PipelineGraph, Profile, Soak
 from cs_input_analyzer.worker.fixes import Outcomes
 from cs_input_analyzer.worker.journal import Candidate
 
@@ -21,6 +21,7 @@ class WorkPlan:
         want_source: whether the first worker is to run the readers alone, too.
         candidates: fixes that the first worker is to try after its window, in `fixes_s` seconds from when its pipeline is built.
         input_context: whether one is given to a function that has None for it by default.
+        is_soak: whether what the memory of the first worker did is asked for.
         stand_ins: packages to stand in for where they are not installed.
         batch_size: samples of a step of the accelerator, where that was said; `has_demand`: that it takes samples at some rate.
         role, why: of the measurement: what it is for, and what this layout is to show.
@@ -45,6 +46,7 @@ class WorkPlan:
     want_prefixes: bool = False
     candidates: tuple[Candidate, ...] = ()
     fixes_s: float = 0.0
+    is_soak: bool = False
     input_context: bool = False
     stand_ins: tuple[str, ...] = ()
     samples_per_element: int | None = None
@@ -73,6 +75,7 @@ class LaunchResult:
         files: paths and sizes of the files that the first worker's pipeline names, in order of their paths.
         starting_s: from the call of `run` until the workers had imported TensorFlow and built their pipelines.
         is_interrupted: Ctrl-C ended it; what the workers had measured by then is here.
+        soak: what the memory of the first worker did, where the plan asks for it.
         outcomes: of the plan's candidates, in their order; None where an engine does not try them.
     """
 
@@ -86,6 +89,7 @@ class LaunchResult:
     source_samples_per_s: Estimate | None = None
     is_interrupted: bool = False
     outcomes: Outcomes | None = None
+    soak: Soak | None = None
 
 
 class LaunchHandle(Protocol):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -43,6 +44,7 @@ class Counters:
         own_cpus_s: time of the CPUs that this process may use, `own_cpus_busy_s` that in which they were not idle: for whomever
             they worked, or the hypervisor had them.
         reference_s: CPU time of all reference loops, of which there were `reference_loops`; None where none runs.
+        python_blocks: blocks of memory that Python's heap holds now.
     """
 
     cpu_s: float
@@ -61,6 +63,7 @@ class Counters:
     own_cpus_busy_s: float | None = None
     reference_s: float | None = None
     reference_loops: int | None = None
+    python_blocks: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +122,7 @@ class CounterReader:
             own_cpus_busy_s=own_cpus_busy_s,
             reference_s=reference_s,
             reference_loops=loops,
+            python_blocks=sys.getallocatedblocks(),
         )
 
     def close(self) -> None:

@@ -54,6 +54,8 @@ from cs_input_analyzer.records.measured import (
     Scaling,
     ScalingPoint,
     SerialStation,
+    Soak,
+    SoakPoint,
     Station,
     StationKind,
     SteadyState,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from cs_input_analyzer.records.machine import Cluster, Host, Layout
-from cs_input_analyzer.records.measured import Measurement, Profile, Station, Storage
+from cs_input_analyzer.records.measured import Measurement, Profile, Soak, Station, Storage
 from cs_input_analyzer.records.model import CapacityModel
 from cs_input_analyzer.records.pipeline import Edit, PipelineGraph, Scalar
 from cs_input_analyzer.records.plan import Alternative, LaunchPlan
@@ -42,6 +42,7 @@ class Case:
     stations: tuple[Station, ...] = ()
     capacity: CapacityModel | None = None
     training: Training = Training()
+    soak: Soak | None = None
 
 
 # A fix is kept where the low end of its gain lies above this: less is not worth another line, and near what noise shows.

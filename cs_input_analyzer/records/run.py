@@ -8,7 +8,17 @@ from typing import Literal
 
 from cs_input_analyzer.records.findings import Finding, Fixes, FunctionUse, Mode
 from cs_input_analyzer.records.machine import Cluster, Host, Launcher, Layout
-from cs_input_analyzer.records.measured import Budget, CacheChoice, Decomposition, Measurement, Profile, Scaling, Station, Storage
+from cs_input_analyzer.records.measured import (
+    Budget,
+    CacheChoice,
+    Decomposition,
+    Measurement,
+    Profile,
+    Scaling,
+    Soak,
+    Station,
+    Storage,
+)
 from cs_input_analyzer.records.model import CapacityModel
 from cs_input_analyzer.records.pipeline import PipelineGraph
 from cs_input_analyzer.records.plan import LaunchPlan
@@ -109,6 +119,7 @@ class Options:
     headroom_ratio: float = 0.1
     max_seconds: float = 60.0
     start_timeout_s: float = START_TIMEOUT_S
+    soak_s: float | None = None
     target_error_ratio: float = 0.02
     probe_layouts: tuple[Layout, ...] = ()
     cpus: int | None = None
@@ -196,6 +207,7 @@ class Analysis:
     `no_plan`: why there is no recommendation, and what to type for one; None where there is one.
     `capture`: where the input was found, of a run of the user's own script; None where the input function was named.
     `functions`: the function table of the input function; empty in runs saved before it was made.
+    `soak`: what the memory of one worker did over `--soak`; None where that was not asked for.
     `parent`: the run whose measurements these are, where nothing was measured for this one; None where it measured.
     """
 
@@ -231,3 +243,4 @@ class Analysis:
     capture: Capture | None = None
     parent: Parent | None = None
     functions: tuple[FunctionUse, ...] = ()
+    soak: Soak | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from cs_input_analyzer.records import Analysis, Capture, Estimate, FileSet, Measurement, Noise, Options, SteadyState, Storage
+from cs_input_analyzer.records import Analysis, Capture, Estimate, FileSet, Measurement, Noise, Options, Soak, SteadyState, Storage
 from cs_input_analyzer.report.tables import Table, number, table_of, text
 from cs_input_analyzer.report.wording import Pairs, one_line, pairs, shown_measurement
 from cs_input_analyzer.report.workers import longest_tail
@@ -57,6 +57,28 @@ def _files(files: FileSet) -> str:
 
 def _shape(shape: tuple[int | None, ...] | None) -> str:
     return "[?]" if shape is None else f"[{', '.join('?' if size is None else str(size) for size in shape)}]"
+
+
+def soak_facts(soak: Soak | None) -> Pairs:
+    """What the memory of one worker did over a long time."""
+    if soak is None:
+        return ()
+    known = [point.rss_bytes for point in soak.points if point.rss_bytes is not None]
+    first, last = soak.points[0].buffered_bytes, soak.points[-1].buffered_bytes
+    buffers = [f"{name} {format_bytes(first.get(name, 0))} to {format_bytes(size)}" for name, size in last.items()]
+    slope = soak.rss_growth_bytes_per_min
+    blocks = [point.python_blocks for point in soak.points if point.python_blocks is not None]
+    ended = f" of {format_seconds(soak.asked_s)}: {soak.ended}" if soak.ended else ""
+    return pairs(
+        (
+            ("followed", f"{format_seconds(soak.seconds)}{ended}, one worker of {soak.layout}"),
+            ("memory", f"{format_bytes(known[0])} to {format_bytes(known[-1])}" if known else ""),
+            ("grows by", f"{format_bytes(slope)} a minute" if slope is not None and slope > 0 else ""),
+            ("what grew", soak.grown or ""),
+            ("buffers", ", ".join(buffers)),
+            ("Python's heap", f"{format_count(blocks[0])} to {format_count(blocks[-1])} blocks" if blocks else ""),
+        )
+    )
 
 
 def storage_facts(storage: Storage | None) -> Pairs:

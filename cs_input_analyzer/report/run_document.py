@@ -186,6 +186,7 @@ def _measured(analysis: Analysis, figures: dict[str, Figure]) -> tuple[Section, 
             *pictures,
             workers.workers_table(shown) if shown is not None and len(shown.workers) > 1 else None,
         ),
+        section("soak", "Memory over a long time", Facts(pairs=measuring.soak_facts(analysis.soak))),
         section(
             "nodes",
             "Several nodes" if tables else "The engine",

@@ -8,7 +8,7 @@ from cs_input_analyzer.pipeline.op_traits import number_of
 from cs_input_analyzer.planning.buffers import Buffer, buffers_of
 from cs_input_analyzer.planning.evidence import finding
 from cs_input_analyzer.records import Case, Finding
-from cs_input_analyzer.units import format_bytes
+from cs_input_analyzer.units import format_bytes, format_seconds
 
 LARGE_BYTES = 32 * 2**20
 # From this share of a node's memory on, arrays of all tasks of a node are worth a warning.
@@ -61,7 +61,7 @@ def buffers_exceed_memory(case: Case) -> Iterator[Finding]:
 
     A warning where what is measured, and what the buffers still take until they are full, exceeds the memory of a node; where the
     budgets that the options give to AUTOTUNE do together; and where memory grew so fast in a window of a minute or more, all
-    other buffers full, that a node has none left within an hour.
+    other buffers full, or over a `--soak`, that a node has none left within an hour.
 
     Silent where the full buffers fit, and where the size of elements is not known.
     """
@@ -115,17 +115,25 @@ def _budget_fix(case: Case, tasks: int, room: int) -> str:
 
 
 def _growing(case: Case, tasks: int, room: int) -> Iterator[Finding]:
-    buffers = buffers_of(case)
-    if any(buffer.held_bytes < FULL_RATIO * buffer.full_bytes for buffer in buffers if buffer.full_bytes is not None):
+    buffers, soak = buffers_of(case), case.soak
+    limited = [buffer for buffer in buffers if buffer.full_bytes is not None]
+    if soak is not None:
+        is_filling = any(buffer.op.name == soak.grown for buffer in limited)  # it ends where that one is full
+        slope = soak.rss_growth_bytes_per_min or 0.0
+    else:
+        is_filling = any(buffer.held_bytes < FULL_RATIO * (buffer.full_bytes or 0.0) for buffer in limited)
+        slopes = [worker.rss_growth_bytes_per_min or 0.0 for m in case.measurements for worker in m.measured_workers]
+        slope = max(slopes, default=0.0)
+    if is_filling:
         return
-    slopes = [worker.rss_growth_bytes_per_min or 0.0 for m in case.measurements for worker in m.measured_workers]
-    slope = max(slopes, default=0.0)
     free = max(0, room - _used(case))
     if slope * tasks * SOON_MIN <= free:
         return
-    tuned = max((one for one in buffers if one.full_bytes is None), key=lambda one: one.held_bytes, default=None)
+    free_ones = [one for one in buffers if one.full_bytes is None and (soak is None or soak.grown == one.op.name)]
+    tuned = max(free_ones, key=lambda one: one.held_bytes, default=None)
     cause = f"; {tuned.op.name}, which AUTOTUNE sizes, holds {format_bytes(tuned.held_bytes)}" if tuned else ""
-    message = f"the memory of a worker grows by {format_bytes(slope)} a minute, with all other buffers full{cause}"
+    basis = f"over {format_seconds(soak.seconds)}" if soak is not None else "with all other buffers full"
+    message = f"the memory of a worker grows by {format_bytes(slope)} a minute, {basis}{cause}"
     fix = _budget_fix(case, tasks, room) if tuned else "look for what Python keeps: lists that grow, closures over elements"
     evidence = {
         "rss_growth_bytes_per_min": slope,

@@ -90,6 +90,7 @@ def analyze(job: Job, launcher: Launcher, progress: Progress) -> Analysis:
             job = _with_shared_storage(job, probing.results)
         probing.measure_decomposition()
         probing.measure_prefixes(plan)
+        probing.measure_soak(plan)
         plan = _plan(job, probing)
     except LaunchError as error:  # the disk is full, no process can be started: what was measured before stands
         if not probing.results.has_rate:
@@ -227,6 +228,7 @@ def _assemble(
         interrupted=is_interrupted,
         ignored_count=ignored_count,
         scaling=results.scaling(),
+        soak=results.soak,
         functions=function_table(results.pipeline, tried.findings, is_sharded=results.is_sharded),
     )
 
@@ -287,5 +289,6 @@ def _case(job: Job, results: Results, plan: LaunchPlan | None) -> Case:
         storage=results.storage,
         stations=results.stations(),
         capacity=results.model(),
+        soak=results.soak,
         training=training_of(params_from_json(options.params_json or "null"), options.dtype if options.wafer else None),
     )

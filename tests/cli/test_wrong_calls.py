@@ -209,6 +209,8 @@ LINES: dict[tuple[str, ...], str] = {
     (*ANALYZE, "--node-speed", "1.2"): "--node-speed sets nodes apart from this host",
     (*ANALYZE, "--max-seconds", "1"): "--max-seconds 1: too short",
     (*ANALYZE, "--max-seconds", "soon"): "not a number of seconds",
+    (*ANALYZE, "--soak", "1s"): "--soak 1: memory that grows shows in minutes",
+    (*ANALYZE, "--soak", "soon"): "not a number of seconds",
     (*ANALYZE, "--target-error", "0"): "--target-error 0",
     (*ANALYZE, "--probe-layouts", "2x1x1"): "this host is one node",
     (*ANALYZE, "--cpus", "0"): "--cpus 0",

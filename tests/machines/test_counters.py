@@ -227,7 +227,7 @@ def test_pressure_that_says_nothing_is_none(tmp_path: Path, monkeypatch: pytest.
     assert read_counters().host_pressure_s is None
 
 
-NOT_OF_PROC = {"cpu_s", "at_s", "switches", "preempted_switches"}
+NOT_OF_PROC = {"cpu_s", "at_s", "python_blocks", "switches", "preempted_switches"}
 
 
 def test_an_unreadable_proc_gives_none_for_all_that_it_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cs_input_analyzer.planning.buffers import buffers_of, checkpoint_bytes
-from cs_input_analyzer.records import Case, Op
+from cs_input_analyzer.records import Case, Op, Soak
 from cs_input_analyzer.rules.files import slow_build
 from cs_input_analyzer.rules.memory import buffers_exceed_memory
 from cs_input_analyzer.rules.order import skip_rereads
@@ -83,6 +83,33 @@ def test_growth_that_no_full_buffer_explains_names_the_one_that_autotune_sizes()
     (leak,) = found(buffers_exceed_memory, holding(batch(), slope=2.0 * GIB))
     assert leak.op is None
     assert "Python" in (leak.fix or "")
+
+
+def after_soak(grown: str | None, *ops: Op, per_min: float = 2.0 * GIB) -> Case:
+    soak = Soak(
+        layout=make_measurement("1x1x2").layout,
+        asked_s=600.0,
+        seconds=600.0,
+        points=(),
+        rss_growth_bytes_per_min=per_min,
+        grown=grown,
+    )
+    return holding(*(ops or (shuffle(1000), batch(), prefetch())), held=10, soak=soak)
+
+
+@pytest.mark.parametrize(
+    ("case", "named"),
+    [
+        (after_soak("prefetch"), "prefetch"),
+        (after_soak("Python"), None),
+        (after_soak(None), None),
+    ],
+)
+def test_a_soak_says_what_grew(case: Case, named: str | None) -> None:
+    (finding,) = found(buffers_exceed_memory, case)
+    assert finding.op == named
+    assert "over 10 min" in finding.message
+    assert ("Python" in (finding.fix or "")) is (named is None)
 
 
 def test_a_checkpoint_holds_full_buffers_and_no_cache() -> None:
@@ -182,6 +209,9 @@ JUDGED = (
             (holding(*SMALL, held=10, slope=2.0 * GIB), []),  # the shuffle still fills
             (case_of(*reading(), shuffle(10**9), mapped(JPEG), batch(), measurements=(UNREAD,)), []),  # of records, size unknown
             (case_of(op("TensorSlice", "names"), shuffle(10**9), *reading()[1:], batch(), measurements=(UNREAD,)), []),
+            (after_soak("shuffle"), []),  # it ends where that one is full
+            (after_soak("prefetch", per_min=10.0 * MIB), []),
+            (after_soak(None, per_min=-1.0 * GIB), []),
             (holding(cache(), repeat(), *SMALL), []),  # how many samples there are is not known
         ]
     ),

@@ -29,7 +29,7 @@ from cs_input_analyzer.studies.probing.seconds import (
     Seconds,
     shortest_round_s,
 )
-from cs_input_analyzer.units import format_rate
+from cs_input_analyzer.units import format_rate, format_seconds
 from cs_input_analyzer.worker.capture import is_script
 from cs_input_analyzer.worker.egress import sending_cpu_s_per_byte
 from cs_input_analyzer.worker.journal import Candidate
@@ -275,6 +275,34 @@ class Probing:
         self._report("starting one more worker, for marginal costs")
         wanted = replace(probe_of(layout), why="the pipeline cut after each of its ops")
         self._run(self._launcher.start(layout), wanted, 1, import_s=self._launcher.starting_s(1) + PREFIXES_S, want_prefixes=True)
+
+    def measure_soak(self, plan: LaunchPlan | None) -> None:
+        """One worker of the planned size, sampled for as long as `--soak` says, beside the budget: what its memory does."""
+        asked_s = self._options.soak_s
+        if asked_s is None:
+            return
+        began_s = self._launcher.now_s()
+        cpus = min(plan.cpus_per_task if plan else 1, self.results.cpu_budget)
+        self._report(f"following the memory of one worker for {format_seconds(asked_s)}")
+        launched = self._launcher.run(
+            self._launcher.start(Layout(nodes=1, tasks_per_node=1, cpus_per_task=cpus)),
+            self._work(
+                batch_size=self._options.batch_size,
+                cache="as-is",
+                num_workers=1,
+                worker_indices=(0,),
+                min_window_s=asked_s,
+                max_window_s=asked_s,
+                deadline_s=began_s + asked_s + self._options.start_timeout_s,
+                is_soak=True,
+            ),
+        )
+        self.results.soak = launched.soak
+        self.seconds.soak_s += self._launcher.now_s() - began_s
+        if launched.soak is None:
+            self.seconds.leave_out("the soak: its worker gave no batch")
+        if launched.is_interrupted:
+            raise KeyboardInterrupt
 
     def measure_fixes(self, candidates: Sequence[Candidate], layout: Layout) -> LaunchResult | None:
         """One fresh worker that tries fixes side by side in what is left of the time; None where that is too little.

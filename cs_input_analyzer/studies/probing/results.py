@@ -23,6 +23,7 @@ from cs_input_analyzer.records import (
     PipelineGraph,
     Profile,
     Scaling,
+    Soak,
     Station,
     Storage,
 )
@@ -55,6 +56,7 @@ class Results:
         self.pipeline: PipelineGraph | None = None
         self.files: tuple[tuple[str, int], ...] = ()
         self.storage: Storage | None = None
+        self.soak: Soak | None = None
         self.decomposition: Decomposition | None = None
         self.source_samples_per_s: Estimate | None = None
         self.sending_cpu_s_per_byte = 0.0
@@ -70,6 +72,7 @@ class Results:
         results = cls(run.options, run.host)
         results.measurements = [m for m in run.measurements if m.role == "probe"]
         results.pipeline, results.storage, results.decomposition = run.pipeline, run.storage, run.decomposition
+        results.soak = run.soak
         results.cache = run.options.cache if run.recommendation is None else run.recommendation.cache_state
         results._saw_shard = run.pipeline.is_sharded or (run.capacity is not None and run.capacity.is_sharded)
         if run.profile is not None:
