@@ -108,8 +108,7 @@ def sides_table(found: Comparison) -> Table:
     rows = [(name, one, other) for (name, one), (_, other) in zip(_side(found.old), _side(found.new), strict=True)]
     marks = tuple("same" if one == other or name in NO_CHANGE else "other" for name, one, other in rows)
     columns = _two_sides(text("", "what is compared", lambda row: row[0]))
-    caption = "Rows in which they differ are marked at their left."
-    return table_of("The runs", columns, rows, marks=marks, caption=caption)
+    return table_of("The runs", columns, rows, marks=marks)
 
 
 def doubts_table(found: Comparison) -> Table:

@@ -44,8 +44,7 @@ def stations_table(stations: tuple[Station, ...]) -> Table:
     )
     layout = next((station.layout for station in stations if station.layout is not None), None)
     title = f"Bottleneck{f' (one worker of {layout})' if layout is not None else ''}"
-    caption = "Every ceiling of one worker: what each resource alone would allow."
-    return table_of(title, columns, stations, strong=0 if stations else None, caption=caption)
+    return table_of(title, columns, stations, strong=0 if stations else None)
 
 
 def bottleneck_sentence(stations: tuple[Station, ...], plan: LaunchPlan | None = None) -> str:
@@ -95,7 +94,6 @@ def op_cost_table(profile: Profile) -> Table:
         profile.ops,
         strong=profile.ops.index(costliest) if costliest is not None else None,
         minor=tuple(place for place, op in enumerate(profile.ops) if _is_minor(op)),
-        caption="CPU time for one sample, op by op; runtime is CPU that belongs to no op.",
     )
 
 
@@ -172,14 +170,10 @@ def _at(op: OpCost) -> str:
 
 
 def pipeline_table(analysis: Analysis) -> Table:
-    """The ops, sources first, each with its share of the CPU; the costliest stands out. One inside the function of another is
-    indented under its depth."""
+    """The ops, sources first. One inside the function of another is indented under its depth."""
     ops = {op.name: op for op in analysis.pipeline.ops}
-    shares = {op.name: op.share_ratio for op in analysis.profile.ops} if analysis.profile is not None else {}
-    known = [shares.get(op.name) or 0.0 for op in analysis.pipeline.ops]
     columns = (
         text("op", "indented: inside the function of the op below", lambda op: f"{'  ' * _depth(op, ops)}{op.name}"),
-        number("share", "of the worker's CPU time", lambda op: shares.get(op.name), format_ratio),
         text("parameters", "as TensorFlow holds them", parameters_text),
         SOURCE,
     )
@@ -188,8 +182,7 @@ def pipeline_table(analysis: Analysis) -> Table:
         for op in analysis.pipeline.ops
         if not is_known(op.kind)
     )
-    strong = known.index(max(known)) if any(known) else None
-    return table_of("Pipeline", columns, analysis.pipeline.ops, remarks=foreign, strong=strong, chart="pipeline")
+    return table_of("Pipeline", columns, analysis.pipeline.ops, remarks=foreign, chart="pipeline")
 
 
 def functions_table(analysis: Analysis) -> Table | None:

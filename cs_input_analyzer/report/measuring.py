@@ -124,13 +124,13 @@ def _eviction(storage: Storage) -> str:
 
 def reads_table(storage: Storage) -> Table:
     columns = (
-        number("streams", "readers at the same time", "streams"),
+        number("streams", "readers at the same time of the pipeline's own files, without TensorFlow", "streams"),
         number("bandwidth", "of all streams together", "bytes_per_s", format_bytes_per_s),
         number("latency", "median time of a single read", "latency_s", format_seconds),
         number("read size", "bytes of a single read", "read_bytes", format_bytes),
         text("cache", "cold: dropped from the page cache first; as found: left as it was", "cache_state", form=CACHE_WORDS.get),
     )
-    return table_of("Storage", columns, storage.reads, caption="The pipeline's own files, read without TensorFlow.")
+    return table_of("Storage", columns, storage.reads)
 
 
 def measured_facts(analysis: Analysis) -> Pairs:

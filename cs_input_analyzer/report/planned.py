@@ -57,7 +57,6 @@ FEEDS = {
     "round-robin": "in turn: the accelerator waits for the worker whose turn it is",
     "first-come": "first come, first served: the accelerator takes whichever batch is ready",
 }
-CAPTION = "Rates in samples per second, with their 90 % intervals."
 # An extrapolation up to this far adds little to the interval.
 NEAR = 1.5
 
@@ -148,7 +147,7 @@ def alternatives_table(plan: LaunchPlan) -> Table:
         return table_of("Alternatives", columns, ())
     place = sum(other.layout.nodes < plan.nodes or other.is_current for other in plan.alternatives)
     launches = (*plan.alternatives[:place], as_alternative(plan, "recommended"), *plan.alternatives[place:])
-    return table_of("Alternatives", columns, launches, strong=place, caption=CAPTION)
+    return table_of("Alternatives", columns, launches, strong=place)
 
 
 def _meets(other: Alternative) -> str:
@@ -179,7 +178,7 @@ def what_if_table(plan: LaunchPlan) -> Table:
         LIMITED_BY,
         text("change", "against the recommended launch", "note"),
     )
-    return table_of("What if", columns, plan.what_if, caption=CAPTION)
+    return table_of("What if", columns, plan.what_if)
 
 
 def validation_table(validation: Validation) -> Table:
@@ -202,7 +201,7 @@ def validation_table(validation: Validation) -> Table:
         *(("INTERRUPTED: this holds what was measured until then.",) if validation.interrupted else ()),
         *map(one_line, validation.notes),
     )
-    return table_of("Validation", columns, validation.rows, remarks=remarks, caption=CAPTION)
+    return table_of("Validation", columns, validation.rows, remarks=remarks)
 
 
 def wafer_facts(analysis: Analysis) -> Pairs:

@@ -40,8 +40,7 @@ def measured_table(analysis: Analysis) -> Table:
         text("status", "whether the workers lived to the end", _status),
         text("why", "what this layout was to tell", lambda launch: launch.why or None, needs_width=132),
     )
-    caption = "Every layout that ran: nodes x tasks per node x CPUs per task."
-    return table_of("Measured", columns, analysis.measurements, caption=caption)
+    return table_of("Measured", columns, analysis.measurements)
 
 
 def _status(launch: Measurement) -> str | None:
@@ -100,7 +99,6 @@ def workers_table(launch: Measurement) -> Table:
         shown,
         strong=min(timed)[1] if len(timed) > 1 else None,
         remarks=remarks,
-        caption="One row for each worker, the slowest standing out.",
         heading=True,
     )
 
