@@ -82,17 +82,11 @@ def test_the_chain_ends_where_several_inputs_meet() -> None:
 
 
 def test_which_call_of_a_statement_made_an_op() -> None:
+    """In a loop, or in a function that is called twice, one call is several ops; the same words on another line are not."""
     code = "ds = ds.map(a).map(b)"
     ops = line(*reading(), mapped(code=code), mapped(code=code), mapped(code="ds = ds.map(c)"), mapped())
     assert [call_number(one, ops) for one in ops[4:]] == [0, 1, None, -1]
-    twice = line(*(mapped(code=code) for _ in range(4)))
-    assert {call_number(one, twice) for one in twice} == {-1}
-
-
-def test_a_call_that_made_several_ops_is_none_to_change_for_one_of_them() -> None:
-    """In a loop, or in a function that is called twice, one call is several ops; the same words on another line are not."""
-    code = "ds = ds.map(f)"
-    looped = line(*reading(), mapped(code=code), mapped(code=code))
+    looped = line(*reading(), *(mapped(code="ds = ds.map(f)") for _ in range(2)))
     assert {call_number(one, looped) for one in looped[4:]} == {-1}
     apart = (*looped[:5], replace(looped[5], source="input_fn.py:99"))
     assert [call_number(one, apart) for one in apart[4:]] == [None, None]
@@ -157,33 +151,19 @@ FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
 @pytest.mark.tf
 @pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS)
 @pytest.mark.parametrize("switched_off", [False, True])
-def test_tensorflow_makes_those_maps_parallel_that_we_say(function: Callable[[Any, Any], Any], switched_off: bool) -> None:
+def test_tensorflow_adds_parallel_maps_and_a_prefetch_where_we_say(function: Callable[[Any, Any], Any], switched_off: bool) -> None:
     import tensorflow as tf
 
     from cs_input_analyzer.pipeline.graph import graph_def_of, ops_of
 
-    dataset = tf.data.Dataset.range(100).map(lambda x: function(tf, x)).prefetch(1)
+    dataset = tf.data.Dataset.range(100).map(lambda x: function(tf, x)).shuffle(3)
     if switched_off:
         said = tf.data.Options()
         said.experimental_optimization.map_parallelization = False
-        dataset = dataset.with_options(said)
-    ops = ops_of(graph_def_of(dataset))
-    (one,) = [found for found in ops if found.kind == "Map"]
-    assert (why_not_parallelized(one, ops) is None) is any(name.startswith("ParallelMap") for name in running_ops(dataset))
-
-
-@pytest.mark.tf
-@pytest.mark.parametrize("switched_off", [False, True])
-def test_tensorflow_appends_a_prefetch_where_we_say(switched_off: bool) -> None:
-    import tensorflow as tf
-
-    from cs_input_analyzer.pipeline.graph import graph_def_of, ops_of
-
-    dataset = tf.data.Dataset.range(100).shuffle(3).batch(2)
-    if switched_off:
-        said = tf.data.Options()
         said.experimental_optimization.inject_prefetch = False
         dataset = dataset.with_options(said)
     ops = ops_of(graph_def_of(dataset))
-    assert "prefetch" not in {one.name for one in ops}
-    assert prefetches_by_itself(ops) is ("Prefetch" in running_ops(dataset))
+    (one,) = [found for found in ops if found.kind == "Map"]
+    running = running_ops(dataset)
+    assert (why_not_parallelized(one, ops) is None) is any(name.startswith("ParallelMap") for name in running)
+    assert prefetches_by_itself(ops) is ("Prefetch" in running)

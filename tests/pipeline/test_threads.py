@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from cs_input_analyzer.pipeline.threads import as_run, inside, is_serial, may_wait_in_pool, python_ops, reader_ops, segments
+from cs_input_analyzer.pipeline.threads import as_run, is_serial, may_wait_in_pool, python_ops, reader_ops, segments
 from cs_input_analyzer.records import Op
 from tests.worker.ops import op
 
@@ -82,38 +80,6 @@ def test_readers_are_ops_that_open_files() -> None:
         op("whole", "ParallelMap", "interleave", calls=("DecodeJpeg", "ReadFile")),
     )
     assert [one.name for one in reader_ops(chain)] == ["read", "whole"]
-
-
-def test_inside_is_deep() -> None:
-    chain = (
-        op("read", "TFRecord", within="flat_map"),
-        op("flat_map", "FlatMap", within="interleave"),
-        op("interleave", "Interleave"),
-    )
-    assert [one.name for one in inside(chain[2], chain)] == ["read", "flat_map"]
-    assert inside(chain[0], chain) == ()
-
-
-@pytest.mark.tf
-@pytest.mark.parametrize(("is_stateful", "tuned"), [(False, {"map"}), (True, set())])
-def test_only_a_map_without_side_effects_gets_a_parallelism(is_stateful: bool, tuned: set[str]) -> None:
-    import tensorflow as tf
-
-    from cs_input_analyzer.pipeline import graph
-    from cs_input_analyzer.worker.meter import CostMeter
-
-    def function(x: Any) -> Any:
-        return tf.cast(x, tf.float32) + (tf.random.uniform([]) if is_stateful else 1.0)
-
-    with graph.recorded_sources() as log:
-        dataset = tf.data.Dataset.range(1 << 40).map(function).prefetch(2)
-    meter = CostMeter(ops=graph.read_graph(dataset, log, target="here").ops)
-    iterator = iter(dataset)
-    for _ in range(50):
-        next(iterator)
-    meter.poll(iterator)
-    assert meter.has_model
-    assert {value.op for value in meter.parameters() if value.parameter == "parallelism"} == tuned
 
 
 @pytest.mark.parametrize(
