@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cs_input_analyzer.pipeline.op_kinds import GROUPING, NAMES_PASS, ONE_BY_ONE, OPENS, REPEATS, SHUFFLES
+from cs_input_analyzer.pipeline.op_kinds import BATCHING, GROUPING, NAMES_PASS, ONE_BY_ONE, OPENS, REPEATS, SHUFFLES
 from cs_input_analyzer.pipeline.threads import inside
 from cs_input_analyzer.records import Op
 
@@ -39,6 +39,21 @@ def is_random_order(op: Op) -> bool:
     """Whether it is a shuffle whose order is another in each run: no seed of its own, no global one, and more than one to draw."""
     is_seeded = bool(op.parameters.get("seed") or op.parameters.get("seed2"))
     return op.kind in SHUFFLES and not is_seeded and op.parameters.get("buffer_size") != 1
+
+
+def may_reorder(op: Op, by_default: bool) -> bool:
+    """Whether the order of an op's elements may change from run to run because it works in parallel. `by_default`: what the
+    options say where the op does not."""
+    said = op.parameters.get("deterministic")
+    return said == "false" or (said in ("", "default") and by_default) or op.parameters.get("sloppy") is True
+
+
+def order_is_free(op: Op, ops: Sequence[Op], by_default: bool) -> bool:
+    """Whether nobody is promised the order in which an op gives its elements: a shuffle leaves nothing of it, or the op may give
+    any order by itself, and what comes after it gives of each element what it would give of it alone, or puts it into a batch."""
+    free = ONE_BY_ONE | BATCHING
+    is_loose = may_reorder(op, by_default) and all(one.kind in free and len(one.inputs) == 1 for one in downstream(op, ops))
+    return is_loose or freeing_shuffle(op, ops) is not None
 
 
 def freeing_shuffle(op: Op, ops: Sequence[Op]) -> Op | None:

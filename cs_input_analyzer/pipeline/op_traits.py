@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from cs_input_analyzer.pipeline.lineage import downstream
-from cs_input_analyzer.pipeline.op_kinds import HANDS_ON, MAPS, OPENS, RANDOM_STATE, SHUFFLES, THREADED, kinds_with
+from cs_input_analyzer.pipeline.lineage import downstream, may_reorder
+from cs_input_analyzer.pipeline.op_kinds import HANDS_ON, MAPS, OPENS, RANDOM_STATE, SHUFFLES, kinds_with
 from cs_input_analyzer.pipeline.source.code import argument_of, count_calls
 from cs_input_analyzer.pipeline.threads import PYTHON_OPS, inside
 from cs_input_analyzer.records import Op, OpCost, PipelineGraph, Profile, Scalar
 
-# Parallel ops that may give any order where options allow it.
-_MAY_REORDER = THREADED - {"Prefetch"}
 _DRAWS_BY_SEED = (
     *("StatelessRandom", "StatelessMultinomial", "StatelessTruncatedNormal", "StatelessSampleDistorted", "StatelessShuffle"),
     "StatelessParameterized",
@@ -131,9 +129,7 @@ def prefetches_by_itself(ops: Sequence[Op]) -> bool:
 
 def gives_another_order(op: Op, ops: Sequence[Op]) -> bool:
     """Whether its elements come in another order in each pass: those of a shuffle, and of a parallel op that may give any order."""
-    said = op.parameters.get("deterministic")
-    may_vary = op.kind in _MAY_REORDER and option(ops, "deterministic") is False and said != "true"
-    return op.kind in SHUFFLES or said == "false" or op.parameters.get("sloppy") is True or may_vary
+    return op.kind in SHUFFLES or may_reorder(op, option(ops, "deterministic") is False)
 
 
 def freezes_only_mixing(op: Op, upstream: Sequence[Op], ops: Sequence[Op]) -> bool:

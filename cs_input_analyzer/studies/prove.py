@@ -351,16 +351,16 @@ def tune(dataset: Any, *, seconds: float, select: Sequence[str] = (), ignore: Se
     from cs_input_analyzer.pipeline import edits as rewrite
     from cs_input_analyzer.pipeline import graph
     from cs_input_analyzer.pipeline.edits import traits
-    from cs_input_analyzer.pipeline.edits.difference import calls_python, incomparable, read_text
+    from cs_input_analyzer.pipeline.edits.difference import incomparable, read
 
     if not isinstance(dataset, tf.data.Dataset):
         raise UsageError(f"tune takes a tf.data.Dataset, not a {type(dataset).__name__}")
     if not tf.executing_eagerly():
         raise UsageError("tune measures, which cannot be done inside a tf.function; call it outside")
-    text = read_text(dataset)
-    held = traits.held_state(text)
-    why = incomparable(text, dataset.element_spec) or (f"it holds {held}" if held else None)
-    if why is None and calls_python(text):
+    copy = read(dataset)
+    held = traits.held_state(copy.text)
+    why = incomparable(copy) or (f"it holds {held}" if held else None)
+    if why is None and copy.calls_python:
         why = "it calls Python, which may not be run more often than training does"
     pipeline = graph.read_graph(dataset, graph.SourceLog(), target="a dataset in this process")
     findings = rules.find(_case(pipeline), select, ignore)

@@ -40,18 +40,19 @@ _PYTHON = "; its Python code may give something else each time it is called"
 _OTHER_TURNS = "the two take turns between their files in different ways, and the order that comes of it is promised"
 
 
+_Pair = tuple[difference.Pipeline, difference.Pipeline]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
     """`elements`: how many were compared, `of`: of how many, None where a pass has no end or was not seen whole. `reason`: why it
-    was refused, or what the proof rests on. `pass_elements`: of one pass, where a cache shows only in the second. `is_late`: more
-    time may have proven it."""
+    was refused, or what the proof rests on. `pass_elements`: of one pass, where a cache shows only in the second."""
 
     status: Literal["proven", "refused"]
     reason: str
     elements: int = 0
     of: int | None = None
     pass_elements: int | None = None
-    is_late: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,24 +71,19 @@ def prove(original: Any, edited: Any, *, seconds: float, clock: Callable[[], flo
         return _refused(f"the elements are of another kind: {edited.element_spec} instead of {original.element_spec}"[:500])
     if int(original.cardinality()) != int(edited.cardinality()):
         return _refused(f"{_count(edited)} elements in a pass instead of {_count(original)}")
-    texts = difference.read_text(original), difference.read_text(edited)
-    unordered = original.options().deterministic is False
-    for text in texts:
-        why = difference.incomparable(text, original.element_spec)
-        if why is not None:
-            return _refused(why)
-    why = difference.changed_promise(*texts, unordered, edited.options().deterministic is False)
+    pipelines = difference.read(original), difference.read(edited)
+    why = difference.incomparable(pipelines[0]) or difference.incomparable(pipelines[1]) or difference.changed_promise(*pipelines)
     if why is not None:
         return _refused(why)
     deadline_s = clock() + seconds
-    python = _PYTHON if difference.calls_python(texts[0]) else ""
-    if difference.cache_places(texts[0]) != difference.cache_places(texts[1]):
-        return _two_passes(original, edited, texts, deadline_s, clock, python)
-    return _in_order_or_without(original, edited, texts, unordered, deadline_s, clock, python)
+    python = _PYTHON if pipelines[0].calls_python else ""
+    if difference.cache_places(pipelines[0].ops) != difference.cache_places(pipelines[1].ops):
+        return _two_passes(original, edited, pipelines, deadline_s, clock, python)
+    return _in_order_or_without(original, edited, pipelines, deadline_s, clock, python)
 
 
 def _in_order_or_without(
-    original: Any, edited: Any, texts: tuple[Any, Any], unordered: bool, deadline_s: float, clock: Callable[[], float], python: str
+    original: Any, edited: Any, pipelines: _Pair, deadline_s: float, clock: Callable[[], float], python: str
 ) -> Proof:
     until_s = clock() + min(LONGEST_IN_ORDER_S, (deadline_s - clock()) / 2)
     read = _side_by_side(deterministic(original), deterministic(edited), until_s, clock, latest_s=deadline_s)
@@ -96,12 +92,12 @@ def _in_order_or_without(
     if not read.difference:
         if read.elements < (1 if read.is_whole else LEAST_ELEMENTS):
             few = f"{'no element' if read.elements == 0 else f'only {read.elements}'} came to be compared"
-            return _refused(few, read.elements) if read.is_whole else _late(f"{few} in the time there was", read.elements)
-        if _stands_for_the_rest(read, texts):
+            return _refused(few if read.is_whole else f"{few} in the time there was", read.elements)
+        if _stands_for_the_rest(read, pipelines):
             what = "a whole pass" if read.is_whole else "the first ones"
             of = read.elements if read.is_whole else _cardinality(original)
             return Proof(status="proven", reason=f"{what}, in order", elements=read.elements, of=of)
-    where = difference.parting(*texts, unordered)
+    where = difference.parting(*pipelines)
     if where is None:
         return _refused(read.difference + python if read.difference else _OTHER_TURNS, read.elements)
     counted = 0
@@ -122,21 +118,19 @@ def _in_order_or_without(
             return Proof(
                 status="proven", reason=f"{part}, in any order, as the original promises none there", elements=read.elements, of=of
             )
-    return _late("the order changes, so a whole pass must be compared, and that takes longer than there is time", counted)
+    return _refused("the order changes, so a whole pass must be compared, and that takes longer than there is time", counted)
 
 
-def _stands_for_the_rest(read: _Read, texts: tuple[Any, Any]) -> bool:
+def _stands_for_the_rest(read: _Read, pipelines: _Pair) -> bool:
     """Whether elements that are alike stand for those that were not seen, and for every order in which the files may come.
     Another cycle shows only after as many records as the old one takes in its first round, and in some orders of the files
     never."""
-    if difference.turns(texts[0]) == difference.turns(texts[1]):
+    if difference.turns(pipelines[0].ops) == difference.turns(pipelines[1].ops):
         return True
-    return read.is_whole and all(map(difference.has_one_order, texts))
+    return read.is_whole and all(map(difference.has_one_order, pipelines))
 
 
-def _two_passes(
-    original: Any, edited: Any, texts: tuple[Any, Any], deadline_s: float, clock: Callable[[], float], python: str
-) -> Proof:
+def _two_passes(original: Any, edited: Any, pipelines: _Pair, deadline_s: float, clock: Callable[[], float], python: str) -> Proof:
     """A cache shows in the second pass only, and only after a first one that was read to its end."""
     forms = deterministic(original, one_pass=True), deterministic(edited, one_pass=True)
     total = pass_elements = 0
@@ -146,9 +140,9 @@ def _two_passes(
         if read.failure or read.difference:
             return _refused(read.failure or read.difference + python, total)
         if not read.is_whole:
-            return _late("a cache shows in the second pass, and reading two takes longer than there is time", total)
+            return _refused("a cache shows in the second pass, and reading two takes longer than there is time", total)
         pass_elements = pass_elements or read.elements
-        if not _stands_for_the_rest(read, texts):
+        if not _stands_for_the_rest(read, pipelines):
             return _refused(_OTHER_TURNS, total)
     if pass_elements == 0:
         return _refused("no element came to be compared")
@@ -256,10 +250,6 @@ def _where(one: tuple[_Part, ...], other: tuple[_Part, ...]) -> str:
 
 def _refused(reason: str, elements: int = 0) -> Proof:
     return Proof(status="refused", reason=reason, elements=elements)
-
-
-def _late(reason: str, elements: int) -> Proof:
-    return Proof(status="refused", reason=reason, elements=elements, is_late=True)
 
 
 def _cardinality(dataset: Any) -> int | None:

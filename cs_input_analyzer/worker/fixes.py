@@ -16,7 +16,8 @@ import psutil
 
 from cs_input_analyzer.errors import TargetError
 from cs_input_analyzer.pipeline.edits import EditError, apply, deterministic, timed
-from cs_input_analyzer.pipeline.edits.difference import cache_places, read_text
+from cs_input_analyzer.pipeline.graph import graph_def_of, ops_of
+from cs_input_analyzer.pipeline.op_kinds import KEEPERS
 from cs_input_analyzer.records import Edit, Estimate
 from cs_input_analyzer.worker.equality import MEMORY_CHECK, Proof, is_memory_short, prove
 from cs_input_analyzer.worker.failures import named_message
@@ -28,10 +29,7 @@ from cs_input_analyzer.worker.journal import Candidate
 # original once more. The best of many is best by luck, too: what chose it may not judge it.
 RUNS_END = 0.2
 PROOFS_END, SINGLES_END, TOGETHER_END = 0.3, 0.62, 0.82
-# Where nothing was proven there is nothing to time, and what was only too slow to be compared gets this part of the time as well.
-LATE_PROOFS_END = 0.6
 LONGEST_PROOF_S = 6.0
-LONGEST_LATE_PROOF_S = 15.0
 SHORTEST_PROOF_S = 0.5
 PROOF_SHARE = 0.3
 # Fewer seconds than this report nothing of two more pipelines.
@@ -94,9 +92,7 @@ def try_fixes(
     until_s = began_s + seconds * (RUNS_END if fixes else 1.0)
     trial.run_sources([index for index in range(len(candidates)) if index not in fixes], until_s)
     began_s, seconds = clock(), trial.left_s()
-    late = trial.prove_each(fixes, began_s + seconds * PROOFS_END, LONGEST_PROOF_S)
-    if late and not trial.proven:
-        trial.prove_each(late, began_s + seconds * LATE_PROOFS_END, LONGEST_LATE_PROOF_S)
+    trial.prove_each(fixes, began_s + seconds * PROOFS_END)
     trial.time_each(began_s + seconds * SINGLES_END)
     trial.put_together(began_s + seconds * TOGETHER_END)
     trial.confirm()
@@ -149,12 +145,10 @@ class _Trial:
             else:
                 self._refuse(index, "no element comes with it")
 
-    def prove_each(self, indices: Sequence[int], until_s: float, longest_s: float) -> list[int]:
-        """Proves what can be proven; gives those that took longer than their share of the time."""
-        late = []
+    def prove_each(self, indices: Sequence[int], until_s: float) -> None:
         for position, index in enumerate(indices):
             candidate = self.candidates[index]
-            share_s = min(longest_s, max(SHORTEST_PROOF_S, (until_s - self.clock()) / (len(indices) - position)))
+            share_s = min(LONGEST_PROOF_S, max(SHORTEST_PROOF_S, (until_s - self.clock()) / (len(indices) - position)))
             if self.left_s() < share_s:
                 self._refuse(index, "no time was left to prove it")
                 continue
@@ -169,14 +163,12 @@ class _Trial:
             proof = self._proved(self.dataset, edited, share_s)
             if proof.status == "refused":
                 self._refuse(index, proof.reason, proof.elements)
-                late += [index] if proof.is_late else []
                 continue
             self.report("fix_proof", index=index, proven=True, reason=proof.reason, elements=proof.elements, of=proof.of)
             self.proven[index] = edited
             self.verified[index] = proof
             if proof.pass_elements is not None:  # a cache must be full before it is timed
                 self.fills[index] = proof.pass_elements + 2
-        return late
 
     def time_each(self, until_s: float) -> None:
         """Each by itself against the original; longer, as long as none gains."""
@@ -269,7 +261,7 @@ class _Trial:
 
     def _why_not_filled(self) -> str:
         """Fills the caches of the original, so that no fix is compared with its first pass; why it cannot be, or nothing."""
-        if not cache_places(read_text(self.dataset)):
+        if not any(op.kind in KEEPERS for op in ops_of(graph_def_of(self.dataset))):
             return ""
         known = next(iter(self.fills.values()), None)
         self.fills_of_all = self._pass_elements() + 2 if known is None else known

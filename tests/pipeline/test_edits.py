@@ -313,10 +313,10 @@ REFUSED: list[tuple[Build, tuple[Any, ...], str]] = [
     (
         lambda: Dataset.range(4).interleave(endless_inside, cycle_length=2).map(pair).take(9),
         ("insert-cache", "map"),
-        "inside a function, maybe without end",
+        "by repeat inside a function",
     ),
     (mapped(stateful_python), ("insert-cache", "map"), r"freeze what Python \(PyFunc"),
-    (made_by_python, ("insert-cache", "map"), "GeneratorDataset|Python"),
+    (made_by_python, ("insert-cache", "map"), "what Generator gave"),
     (read_in_turn, ("insert-cache", "map"), "inside a function"),
     (lambda: Dataset.range(3).map(pair).cache(), ("insert-cache", "map"), "a cache after map already"),
     (lambda: drawn().batch(2), ("vectorize", "map"), "one draw for each sample"),

@@ -8,7 +8,7 @@ from typing import Any
 from cs_input_analyzer.pipeline.edits import kinds, swap, traits, vectorize
 from cs_input_analyzer.pipeline.edits.graph_text import GraphText, dataset_of
 from cs_input_analyzer.pipeline.edits.work import EditError, Work
-from cs_input_analyzer.pipeline.graph import graph_def_of, op_places
+from cs_input_analyzer.pipeline.graph import graph_def_of, op_places, ops_of
 from cs_input_analyzer.records import Edit, EditKind, Op
 
 # Kind -> what it does to a graph, and to the statement of the op that it names.
@@ -37,7 +37,7 @@ def apply(dataset: Any, edits: Sequence[Edit]) -> Any:
     graph_def = graph_def_of(dataset)
     options = dataset.options()
     text = GraphText.of(graph_def)
-    work = Work(text=text, places=op_places(graph_def), unordered=options.deterministic is False)
+    work = Work(text=text, ops=ops_of(graph_def), places=op_places(graph_def), unordered=options.deterministic is False)
     held = traits.held_state(text)
     if held is not None:
         raise EditError(f"the pipeline holds {held}; an edited one would keep a copy of what it holds now")

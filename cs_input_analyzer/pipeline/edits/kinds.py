@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cs_input_analyzer.pipeline.edits import traits
 from cs_input_analyzer.pipeline.edits.statement import number_text, with_calls, with_reads
 from cs_input_analyzer.pipeline.edits.work import (
     FUNCTION_KEPT,
@@ -19,7 +18,6 @@ from cs_input_analyzer.pipeline.edits.work import (
     inputs_with,
     insert_after,
     number_of,
-    refuse_shuffle,
     refuse_state,
     refuse_unrepeatable,
     set_number,
@@ -54,7 +52,7 @@ def set_parallelism(work: Work, edit: Edit) -> None:
     cycle = body.argument(node, "cycle_length")
     if cycle is not None and 0 < cycle < number_of(edit):
         raise EditError(f"{edit.op} cannot make {edit.value} calls at once: it opens {cycle} inputs")
-    if cycle == AUTOTUNE and not work.order_is_moot(body, node):
+    if cycle == AUTOTUNE and not work.order_is_moot(edit.op):
         raise EditError(
             f"{edit.op} opens as many inputs as calls are made, and the order, which nothing shuffles, follows from that"
         )
@@ -80,7 +78,7 @@ def parallelize(work: Work, edit: Edit) -> None:
         cycle = body.argument(node, "cycle_length")
         if edit.value is not None and (cycle is None or 0 < cycle < edit.value):
             raise EditError(f"{edit.op} cannot make {edit.value} calls at once: it opens {cycle} inputs")
-        if cycle == AUTOTUNE and not work.order_is_moot(body, node):
+        if cycle == AUTOTUNE and not work.order_is_moot(edit.op):
             raise EditError(
                 f"{edit.op} opens as many inputs as TensorFlow likes, which are others in parallel, and nothing shuffles them"
             )
@@ -99,7 +97,7 @@ def set_cycle_length(work: Work, edit: Edit) -> None:
     body, node = work.find(edit.op)
     if kind_of(node.op) not in INTERLEAVES:
         raise EditError(f"{edit.op} has no cycle length")
-    if not work.order_is_moot(body, node):
+    if not work.order_is_moot(edit.op):
         raise EditError(ORDER_IS_PROMISED.format(edit.op))
     if edit.value is None and node.op.startswith("Legacy"):
         raise EditError(f"{edit.op} reads a given number of files at once, which TensorFlow cannot tune")
@@ -146,7 +144,7 @@ def interleave(work: Work, edit: Edit) -> None:
     if kind_of(node.op) != "FlatMap":
         raise EditError(f"{edit.op} is no flat_map")
     refuse_state(work, edit.op, node, "run side by side")
-    is_moot = work.order_is_moot(body, node)
+    is_moot = work.order_is_moot(edit.op)
     if edit.value is not None and edit.value > 1 and not is_moot:
         raise EditError(ORDER_IS_PROMISED.format(edit.op))
     cycle = number_of(edit) if is_moot else 1
@@ -181,19 +179,18 @@ def insert_prefetch_source(code: str, op: Op, ops: Sequence[Op], edit: Edit) -> 
 def insert_cache(work: Work, edit: Edit) -> None:
     """One more `cache`, in memory."""
     body, node = work.find(edit.op)
-    if work.places[edit.op].function is not None:
+    op = work.op(edit.op)
+    if op.within is not None:
         raise EditError(f"{edit.op} is inside a function: each of its datasets would fill a cache of its own")
-    for other in (node, *body.upstream(node)):
-        kind = kind_of(other.op)
-        if kind in REPEATS and body.argument(other, "count") != 1:
-            raise EditError(f"what reaches a cache after {edit.op} is repeated: it would be kept many times, or without end")
-        refuse_shuffle(body, edit.op, other)
-        endless = traits.endless_inside(work.text, other)
-        if endless is not None:
-            raise EditError(f"what reaches a cache after {edit.op} is repeated by {endless} inside a function, maybe without end")
-        if kind in KEEPERS and other is node:
-            raise EditError(f"{edit.op} keeps its elements already")
-        refuse_unrepeatable(work, edit.op, other)
+    if op.kind in KEEPERS:
+        raise EditError(f"{edit.op} keeps its elements already")
+    before = (op, *inside(op, work.ops), *upstream(op, work.ops))
+    for other in before:
+        count = other.parameters.get("count") if other.kind in REPEATS else 1
+        if count != 1 and not (other.within and isinstance(count, int) and count > 0):
+            where = f"{other.name} inside a function" if other.within else other.name
+            raise EditError(f"what reaches a cache after {edit.op} is repeated by {where}: it would be kept many times or for ever")
+    refuse_unrepeatable(edit.op, before)
     if any(kind_of(other.op) == "Cache" for other in body.downstream(node)):
         raise EditError(f"there is a cache after {edit.op} already")
     memory = body.tensor(body.add("DummyMemoryCache", ()).name)

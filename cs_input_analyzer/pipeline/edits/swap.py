@@ -14,7 +14,6 @@ from cs_input_analyzer.pipeline.edits.work import (
     exchange,
     refuse_cycle,
     refuse_several_readers,
-    refuse_shuffle,
     refuse_state,
     refuse_unrepeatable,
 )
@@ -42,7 +41,7 @@ def graph(work: Work, edit: Edit) -> None:
         map_, name = (source, f"the map before {edit.op}") if pair[0] == "Map" else (node, edit.op)
         refuse_state(work, name, map_, "change places")
     if pair == ("Cache", "Map"):
-        refuse_unrepeatable(work, edit.op, node)
+        refuse_unrepeatable(edit.op, [work.op(edit.op)])
     if pair == ("Map", "Filter"):
         refuse_state(work, edit.op, node, "change places")
     try:
@@ -73,9 +72,7 @@ def _refuse_freezing(work: Work, body: Body, op: str, cache: Any) -> None:
     """Where a cache becomes complete that was not before, all that reaches it must be the same in each pass."""
     if body.argument(cache, "filename") != b"":
         raise EditError(f"{op} or its neighbour keeps elements in a file, which holds them as they are now")
-    for other in body.upstream(cache):
-        refuse_shuffle(body, op, other)
-        refuse_unrepeatable(work, op, other)
+    refuse_unrepeatable(op, upstream(work.op(op), work.ops))
 
 
 def _put_first(body: Body, first: Any, second: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,8 +17,9 @@ from cs_input_analyzer.pipeline.edits.graph_text import (
     set_elements,
 )
 from cs_input_analyzer.pipeline.graph import AUTOTUNE, OpPlace, functions_of, node_name
+from cs_input_analyzer.pipeline.lineage import is_random_order, order_is_free
 from cs_input_analyzer.pipeline.op_kinds import SHUFFLES, kind_of
-from cs_input_analyzer.records import Edit
+from cs_input_analyzer.records import Edit, Op
 
 ORDER_IS_PROMISED = (
     "the order after {} is promised: no shuffle without a seed comes after it, with nothing that shows the order around it"
@@ -33,10 +34,11 @@ class EditError(Exception):
 
 @dataclass(slots=True, kw_only=True)
 class Work:
-    """A graph that is being edited. `places`: of the ops as they were; `unordered`: the options allow any order where an op says
-    nothing; `private_threads`: of a pool that the dataset's options are to have."""
+    """A graph that is being edited, with the ops as they were. `unordered`: the options allow any order where an op says nothing;
+    `private_threads`: of a pool that the dataset's options are to have."""
 
     text: GraphText
+    ops: Sequence[Op]
     places: Mapping[str, OpPlace]
     unordered: bool
     private_threads: int | None = None
@@ -63,8 +65,11 @@ class Work:
             rename_functions(holder, {place.function: known.function.signature.name})
         return known
 
-    def order_is_moot(self, body: Body, node: Any) -> bool:
-        return traits.order_is_free(body, node, self.unordered)
+    def op(self, name: str) -> Op:
+        return next(op for op in self.ops if op.name == name)
+
+    def order_is_moot(self, op: str) -> bool:
+        return order_is_free(self.op(op), self.ops, self.unordered)
 
 
 def number_of(edit: Edit) -> int:
@@ -132,25 +137,16 @@ def refuse_state(work: Work, op: str, node: Any, what: str) -> None:
         raise EditError(f"the function of {op} calls {state}, so it cannot {what}")
 
 
-def refuse_unrepeatable(work: Work, op: str, node: Any) -> None:
+def refuse_unrepeatable(op: str, others: Iterable[Op]) -> None:
     """A cache keeps what the first pass gave: each pass must give the same."""
-    if kind_of(node.op).startswith(("DataService", "Random", "Generator")):
-        raise EditError(
-            f"a cache after {op} would keep what {node.op} gave in the first pass; the next one may give other elements"
-        )
-    nodes = list(traits.user_nodes(work.text, node))
-    drawn = traits.draws_in(nodes) or traits.state_in(nodes)
-    inner = next((other.op for other in nodes if kind_of(other.op) in SHUFFLES | traits.NONDETERMINISTIC_SOURCES), None)
-    if drawn is not None:
-        raise EditError(f"a cache after {op} would freeze what {drawn} gave in the first pass")
-    if inner is not None:
-        raise EditError(f"a cache after {op} would freeze what {inner} inside a function gave in the first pass")
-
-
-def refuse_shuffle(body: Body, op: str, node: Any) -> None:
-    """A cache would keep the order of the first pass."""
-    if kind_of(node.op) in SHUFFLES and (traits.is_unseeded_shuffle(body, node) or node.attr["reshuffle_each_iteration"].b):
-        raise EditError(f"a cache after {op} would freeze the order of the shuffle before it")
+    for other in others:
+        if other.kind.startswith(("DataService", "Random", "Generator")):
+            raise EditError(f"a cache after {op} would keep what {other.kind} gave in the first pass; the next may give another")
+        drawn = next((name for name in other.function_ops if name in traits.DRAWS), None) or traits.state_of(other.function_ops)
+        if drawn is not None:
+            raise EditError(f"a cache after {op} would freeze what {drawn} gave in the first pass")
+        if other.kind in SHUFFLES and (other.within or is_random_order(other) or other.parameters.get("reshuffle_each_iteration")):
+            raise EditError(f"a cache after {op} would freeze the order of the shuffle before it")
 
 
 def refuse_several_readers(body: Body, node: Any) -> None:
