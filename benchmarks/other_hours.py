@@ -4,8 +4,8 @@
     python -m benchmarks.other_hours run_*.json
 
 Plans: of each run for 20 demands, from half a worker's worth to twenty, on 16 nodes of 64 CPUs; what the demand truly needs is what
-the model of all runs together says. Predictions: of one run for its own host, against what the others measured there. Comparisons: of each
-two, which are of equal code, so that any change that is called is a false alarm. The intervals are over runs (bootstrap).
+the model of all runs together says. Predictions: of one run for its own host, against what the others measured there. Comparisons:
+of each two, which are of equal code, so that any change that is called is a false alarm. The intervals are over runs (bootstrap).
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def supply(model: CapacityModel, cluster: Cluster, layout: Layout) -> float:
 
 
 def elsewhen(runs: Sequence[csia.Analysis]) -> dict[str, list[tuple[int, int, float, float, bool]]]:
-    """By layout: predicting run, measuring run, logarithms of predicted and of measured here over measured there, inside the interval.
+    """By layout: predicting run, measuring run, logarithms of predicted and of measured over measured there, inside.
 
     The last is of all layouts.
     """
