@@ -136,18 +136,3 @@ def test_the_card_of_a_notebook_answers() -> None:
     assert all(text in page.text for _, text in supply_and_demand(run))
     assert "+9 more" in page.text
     assert "×1.8" in page.text
-    bare = Page(render_card(make_bare_analysis())).text
-    assert "UNKNOWN" in bare
-    assert "INTERRUPTED" in bare
-    assert "Launch" not in bare
-    assert "None" not in bare
-    best = render_card(usual_run(findings=(*usual_run().findings, make_finding("CSI999", measured_gain=make_estimate(5.0)))))
-    assert best.index("CSI999") < best.index("CSI204") < best.index("CSI101")
-
-
-@pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_names_act_nowhere_in_it(name: str) -> None:
-    plain, page = (Page(render_card(hostile(usual_run(), text))) for text in ("plain", HOSTILE[name]))
-    assert [tag for tag, _ in page.tags] == [tag for tag, _ in plain.tags]
-    assert page.kinds == []
-    assert visible(HOSTILE[name]) in page.text

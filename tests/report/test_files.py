@@ -54,32 +54,25 @@ def test_half_a_surrogate_pair_does_not_stop_the_report(tmp_path: Path) -> None:
     assert (tmp_path / "run.csv").read_text() == "caf\\udce9"
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
-def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+@pytest.mark.parametrize(
+    "failure", [KeyboardInterrupt(), *(OSError(n, os.strerror(n)) for n in (errno.ENOSPC, errno.EDQUOT, errno.EIO))]
+)
+def test_a_full_disk_or_an_interruption_leaves_the_old_file_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: BaseException
+) -> None:
     path = tmp_path / "run.json"
     path.write_text("old")
 
-    def full(_: int) -> None:
-        raise OSError(number, os.strerror(number))
+    def fail(_: int) -> None:
+        raise failure
 
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(LaunchError, match="nothing was replaced") as caught:
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises((KeyboardInterrupt, LaunchError)) as caught:
         write_text_atomically(path, "new")
-    assert caught.value.exit_code == 4
-    assert path.read_text() == "old"
-    assert entries(tmp_path) == ["run.json"]
-
-
-def test_an_interruption_leaves_the_old_file_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "run.json"
-    path.write_text("old")
-
-    def interrupted(_: int) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(os, "fsync", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        write_text_atomically(path, "new")
+    if isinstance(caught.value, LaunchError):
+        assert "nothing was replaced" in str(caught.value)
+        assert caught.value.exit_code == 4
+    assert isinstance(failure, KeyboardInterrupt) == (caught.type is KeyboardInterrupt)
     assert path.read_text() == "old"
     assert entries(tmp_path) == ["run.json"]
 

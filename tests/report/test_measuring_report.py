@@ -103,27 +103,22 @@ def test_memory_that_was_not_read_is_left_out() -> None:
 
 
 def test_the_shares_of_a_sample_are_on_one_line() -> None:
-    text = measured(make_analysis(decomposition=make_decomposition()))["sample time"]
-    assert text == "hand-over 2 %, preparation 71 %, fetch bandwidth 20 %, fetch latency 7 %"
-
-
-def test_a_decomposition_of_cached_data_says_so() -> None:
-    parts = make_decomposition(consumer_ratio=0.1, prep_ratio=0.9, fetch_ratio=None, latency_ratio=None)
-    text = measured(make_analysis(decomposition=parts))["sample time"]
-    assert text == "hand-over 10 %, preparation 90 %; reading cold was not measured"
-    assert "sample time" not in measured(make_analysis(decomposition=None))
+    cached = make_decomposition(consumer_ratio=0.1, prep_ratio=0.9, fetch_ratio=None, latency_ratio=None)
+    for parts, said in (
+        (make_decomposition(), "hand-over 2 %, preparation 71 %, fetch bandwidth 20 %, fetch latency 7 %"),
+        (cached, "hand-over 10 %, preparation 90 %; reading cold was not measured"),
+        (None, None),
+    ):
+        assert measured(make_analysis(decomposition=parts)).get("sample time") == said
 
 
 def test_parameters_that_moved_are_a_warning_in_words() -> None:
     text = window(moved=("map.num_parallel_calls", "prefetch.buffer_size"))["AUTOTUNE"]
     assert "WARNING: changed map.num_parallel_calls, prefetch.buffer_size inside the window" in text
     assert "--max-seconds" in text
-    assert "and 6 more" in window(moved=tuple(f"map_{number}.n" for number in range(10)))["AUTOTUNE"]
-
-
-def test_parameters_that_stood_still_are_no_warning() -> None:
     assert "WARNING" not in window(moved=())["AUTOTUNE"]
     assert "AUTOTUNE" not in window(moved=None)
+    assert "and 6 more" in window(moved=tuple(f"map_{number}.n" for number in range(10)))["AUTOTUNE"]
 
 
 @pytest.mark.parametrize(("outliers", "said"), [(1, "1 batch gap beyond"), (7, "7 batch gaps beyond")])

@@ -140,14 +140,9 @@ def test_a_serial_station_says_that_cpus_do_not_help() -> None:
     sentence = "`map` runs on one thread that is busy 95 % of the time while 1 CPU idles: more CPUs per task cannot help it"
     assert serial_sentence(profile) == sentence
     assert sentence in " ".join(to_console(make_analysis(profile=profile)).split())
-    assert sentence in to_html(make_analysis(profile=profile))
     assert "1.5 CPUs idle:" in serial_sentence(make_profile(serial=make_serial_station(idle_cpus=1.5)))
-
-
-def test_the_lock_of_python_is_told_as_such() -> None:
-    sentence = serial_sentence(make_profile(serial=make_serial_station(op="GIL", busy_ratio=0.9, idle_cpus=3.0)))
-    assert sentence.startswith("Python functions share the interpreter's lock: it is busy 90 % of the time while 3 CPUs idle")
-    assert "one thread" not in sentence
+    lock = serial_sentence(make_profile(serial=make_serial_station(op="GIL", busy_ratio=0.9, idle_cpus=3.0)))
+    assert lock.startswith("Python functions share the interpreter's lock: it is busy 90 % of the time while 3 CPUs idle")
 
 
 def unplaced_cost(share_ratio: float = 0.4) -> OpCost:
