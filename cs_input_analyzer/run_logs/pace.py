@@ -24,14 +24,11 @@ from cs_input_analyzer.stats.steady_state import block_means, mser5, rate_of
 
 # Steps that take this many times the usual time each hold a stall.
 STALL_RATIO = 2.0
-# Below this share of the usual pace a step was made before it was read; less where the plain intervals differ by more.
+# Below this share of the usual pace a step was made before it was read.
 QUICK_RATIO = 0.95
-QUICK_SIGMAS = 3.0
 # A burst that brings back this share of the pause's time shows that the steps were made during the pause. What is left of it may
 # be the checkpoint itself, during which the wafer does stop.
 MADE_UP_RATIO = 0.5
-# From the median of absolute deviations to a standard deviation, for a normal distribution.
-SPREAD_OF_MEDIAN = 1.4826
 # A burst may bring back so much more: the usual pace is known only about.
 OVER_RATIO = 0.1
 LIKE_STALL_RATIO = 1.5
@@ -46,7 +43,6 @@ PRINTED_RATIO = 1.1
 # A steady rate above every rate that was printed, or below half of them, contradicts them. One line's local rate is at most Rate
 # / 0.6.
 PRINTED_LOW_RATIO = 0.5
-EVEN_RATIO = 4 / 3
 # How near values are to be called equal, how near to the mean of a log that may end in a pause; shares of steps and of lines.
 CLUSTER_RATIO, MEAN_RATIO, CLUSTER_SHARE_RATIO, EVEN_LINES_RATIO = 1.05, 1.1, 0.1, 0.1
 
@@ -186,7 +182,7 @@ def _kinds(intervals: Intervals, usual_s: float) -> npt.NDArray[np.int64]:
     late = intervals.seconds - expected
     causes, follows = intervals.cause, intervals.follows
     is_pause = (causes > 0) | (intervals.seconds > STALL_RATIO * expected)
-    is_quick = intervals.seconds < _quick_ratio(intervals.seconds / expected) * expected
+    is_quick = intervals.seconds < QUICK_RATIO * expected
     kinds = np.zeros(len(late), dtype=np.int64)
     count, place, last = len(late), 0, 0
     while place < count:
@@ -235,14 +231,6 @@ def _like_stalls(intervals: Intervals, kinds: npt.NDArray[np.int64], usual_s: fl
         return np.zeros(len(kinds), dtype=bool)
     alike: npt.NDArray[np.bool_] = (kinds == _EXPLAINED) & saved & (late <= LIKE_STALL_RATIO * stalls.max())
     return alike | left_out
-
-
-def _quick_ratio(relative: Floats) -> float:
-    """The share of the usual pace that only a burst goes below, by how much intervals that are neither burst nor pause differ."""
-    even = relative[(relative > 1 / EVEN_RATIO) & (relative < EVEN_RATIO)]
-    if len(even) == 0:
-        return QUICK_RATIO
-    return min(QUICK_RATIO, 1 - QUICK_SIGMAS * SPREAD_OF_MEDIAN * float(np.median(np.abs(even - np.median(even)))))
 
 
 def _longest(
