@@ -591,20 +591,6 @@ def test_a_monitor_that_nobody_closes_writes_when_it_goes(tmp_path: Path) -> Non
     assert events(tmp_path, "end")[-1]["steps"] == 21
 
 
-def test_a_forked_child_leaves_the_files_alone(tmp_path: Path) -> None:
-    loop = loop_of(batches=30)
-    monitor = monitor_of(loop, log_dir=tmp_path)
-    train(loop, monitor)
-    child = os.fork()
-    if child == 0:
-        monitor.close()
-        os._exit(0)
-    os.waitpid(child, 0)
-    before = len(events(tmp_path, "step"))
-    monitor.close()
-    assert before == len(events(tmp_path, "step")) == 30
-
-
 def test_the_folder_is_free_again_after_closing(tmp_path: Path) -> None:
     first, second = monitor_of(loop_of(), log_dir=tmp_path), monitor_of(loop_of(), log_dir=tmp_path)
     first.close()
