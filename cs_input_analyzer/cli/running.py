@@ -26,6 +26,25 @@ EXIT_TRIPPED = 1
 EXIT_INTERRUPTED = 130
 
 
+def _interrupt_once() -> None:
+    """The first Ctrl-C, or Slurm's SIGTERM, or the SIGHUP of a lost connection, interrupts; while what was measured is being saved
+    the others are ignored, but for the third Ctrl-C, which ends this process: its workers die with it, and a guard tidies up."""
+    seen: list[int] = []
+
+    def handle(number: int, frame: object) -> None:
+        seen.append(number)
+        if len(seen) == 1:
+            raise KeyboardInterrupt
+        if number == signal.SIGINT:
+            if seen.count(signal.SIGINT) > 2:
+                os._exit(EXIT_INTERRUPTED)
+            os.write(2, b"\ncs_input_analyzer: saving what was measured; a third Ctrl-C gives it up\n")
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN or number == signal.SIGTERM:  # as `nohup` leaves SIGHUP
+            signal.signal(number, handle)
+
+
 @dataclass(frozen=True)
 class Output:
     """Where what a command finds goes: `files` by their formats, and the terminal, in full or in short, unless it is quiet."""
@@ -50,8 +69,8 @@ class Output:
         return cls(files, bool(taken["quiet"]), bool(taken["verbose"]), bool(taken["full"]), taken["fail_on"])
 
     def measured(self, max_seconds: float, measure: Callable[[Callable[[str, float], None]], Found]) -> Found:
-        """What `measure` found in a budget of `max_seconds`. It is given what shows progress; Ctrl-C or SIGTERM may stop it."""
-        signal.signal(signal.SIGTERM, signal.default_int_handler)  # Slurm's way to say stop: keep what was measured
+        """What `measure` found in a budget of `max_seconds`. It is given what shows progress; Ctrl-C, SIGTERM or SIGHUP may stop it."""
+        _interrupt_once()
         try:
             with Progress(self.is_quiet, max_seconds) as progress:
                 return measure(progress)

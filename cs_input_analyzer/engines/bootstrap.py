@@ -8,7 +8,10 @@ from pathlib import Path
 
 import cs_input_analyzer
 
-__all__ = ["command", "environment"]
+__all__ = ["MARK", "command", "environment"]
+
+# Names the folder of the command that a process was started for.
+MARK = "CS_INPUT_ANALYZER_FOLDER"
 
 # The package may be a plain checkout: its root goes last on the path, where it can shadow nothing of the user's.
 _BOOTSTRAP = (
@@ -24,10 +27,12 @@ def command(module: str, *arguments: str, isolated_in: Path | None = None) -> li
     return [sys.executable, "-c", _BOOTSTRAP, root, *first, module, *arguments]
 
 
-def environment() -> dict[str, str]:
-    """The user's environment without accelerators, and without TensorFlow's chatter in the output we keep."""
+def environment(folder: Path) -> dict[str, str]:
+    """The user's environment without accelerators, and without TensorFlow's chatter in the output we keep, marked as that of a
+    process for the command whose private folder this is."""
     return {
         **os.environ,
+        MARK: str(folder),
         "CUDA_VISIBLE_DEVICES": "-1",
         "TPU_VISIBLE_CHIPS": "",
         "TF_CPP_MIN_LOG_LEVEL": "3",

@@ -49,9 +49,10 @@ class ForkedProcess:
 
 
 class ForkServer:
-    """One process with TensorFlow imported. It cannot be used where it did not come up single-threaded."""
+    """One process with TensorFlow imported, for the command with this private folder. It cannot be used where it did not come up
+    single-threaded."""
 
-    def __init__(self) -> None:
+    def __init__(self, scratch: Path) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         held = [name for name in _THREADS if name not in os.environ]
         try:
@@ -60,7 +61,7 @@ class ForkServer:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                env=environment() | dict.fromkeys(held, "1"),
+                env=environment(scratch) | dict.fromkeys(held, "1"),
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
             )

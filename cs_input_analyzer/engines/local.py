@@ -17,6 +17,7 @@ from cs_input_analyzer.engines.collecting import launch_result, order_of, result
 from cs_input_analyzer.engines.forking import ForkedProcess, ForkServer
 from cs_input_analyzer.engines.interface import LaunchHandle, LaunchResult, WorkPlan
 from cs_input_analyzer.engines.memory_watch import ProcessTree
+from cs_input_analyzer.engines.scratch import Scratch
 from cs_input_analyzer.engines.tf_config import free_ports, local_tf_config
 from cs_input_analyzer.engines.worker_process import POLL_S, WorkerProcess, fresh_process
 from cs_input_analyzer.errors import LaunchError
@@ -67,7 +68,7 @@ class LocalLauncher:
         self._worker_memory_bytes = worker_memory_bytes
         self._clock = clock
         try:
-            self._folder = Path(tempfile.mkdtemp(prefix="cs_input_analyzer-"))
+            self._scratch = Scratch(Path(tempfile.gettempdir()))
         except OSError as error:
             raise LaunchError(f"no temporary folder can be made: {storage_advice(error.strerror or str(error))}") from None
         self._started: list[WorkerProcess] = []
@@ -79,7 +80,7 @@ class LocalLauncher:
     @property
     def folder(self) -> Path:
         """Private scratch space, removed by `close`."""
-        return self._folder
+        return self._scratch.folder
 
     @property
     def nodes(self) -> int:
@@ -96,7 +97,7 @@ class LocalLauncher:
         self._next_cpu += layout.cpus_per_node
         processes = []
         for cpus in sets:
-            folder = self._folder / f"worker-{len(self._started)}"
+            folder = self.folder / f"worker-{len(self._started)}"
             try:
                 folder.mkdir()
             except OSError as error:
@@ -114,7 +115,7 @@ class LocalLauncher:
     def _process(self, folder: Path, cpus: Sequence[int]) -> subprocess.Popen[bytes] | ForkedProcess:
         """A worker forked from one that has imported TensorFlow; where that cannot be had, one that imports it by itself."""
         if self._server is None and self._forks is None:
-            self._server = ForkServer()
+            self._server = ForkServer(self.folder)
             self._forks = self._server.is_usable(self._start_timeout_s)
         if self._server is not None and self._forks:
             try:
@@ -183,7 +184,7 @@ class LocalLauncher:
             process.finish()
         if self._server is not None:
             self._server.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._scratch.close()
 
     def _wait(
         self, processes: Sequence[WorkerProcess], kinds: tuple[str, ...], deadline_s: float, late: Killed = "deadline"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-import shutil
 import subprocess
 import tempfile
 import time
@@ -16,6 +15,7 @@ from pathlib import Path
 import psutil
 
 from cs_input_analyzer.engines.bootstrap import command, environment
+from cs_input_analyzer.engines.scratch import Scratch
 from cs_input_analyzer.engines.worker_process import POLL_S, WorkerProcess
 from cs_input_analyzer.errors import InputFunctionError, Interrupted, LaunchError, UsageError
 from cs_input_analyzer.records import Capture, CaptureCandidate
@@ -61,13 +61,13 @@ def find_captures(
     """
     began_s = time.monotonic()
     try:
-        folder = Path(tempfile.mkdtemp(prefix="cs_input_analyzer-"))
+        scratch = Scratch(Path(tempfile.gettempdir()))
     except OSError as error:
         raise LaunchError(f"no temporary folder can be made: {error.strerror or error}") from None
     try:
-        ending, journal, hung = _run(script, seconds, worker_memory_bytes, folder, (str(last or 0), *packages))
+        ending, journal, hung = _run(script, seconds, worker_memory_bytes, scratch.folder, (str(last or 0), *packages))
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        scratch.close()
     candidates = tuple(
         CaptureCandidate(**{name: value for name, value in event.items() if name != "event"})
         for event in journal.events
@@ -110,7 +110,7 @@ def _run(
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env={**environment(), "TMPDIR": str(folder)},
+            env={**environment(folder), "TMPDIR": str(folder)},
             start_new_session=True,
         )
     except OSError as error:

@@ -165,7 +165,7 @@ def fresh_process(folder: Path, cpus: Sequence[int], *, is_isolated: bool = Fals
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env={**environment(), "TMPDIR": str(folder)},
+            env={**environment(folder.parent), "TMPDIR": str(folder)},
             start_new_session=True,  # Ctrl-C is the parent's to handle; and the whole group can be ended at once
         )
     except OSError as error:

@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
+from cs_input_analyzer.engines import scratch
 from cs_input_analyzer.engines.slurm import AllocationRequest, allocation, jobs, results
 from cs_input_analyzer.engines.slurm.agent import OUTPUT, RESULT
 from cs_input_analyzer.engines.slurm.clocks import Exchange, Offset, offset_of, offsets_of_nodes, skew_s
@@ -442,8 +443,8 @@ class Slurm:
 def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Slurm:
     made = Slurm(tmp_path)
     monkeypatch.setenv("PATH", f"{made.programs}:{os.environ['PATH']}")
-    monkeypatch.setattr(allocation, "CANCEL_S", "0 0")
-    monkeypatch.setattr(allocation, "CANCEL_LATE_S", "0.1")
+    monkeypatch.setattr(scratch, "CANCEL_S", "0 0")
+    monkeypatch.setattr(scratch, "CANCEL_LATE_S", "0.1")
     return made
 
 

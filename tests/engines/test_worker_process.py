@@ -304,7 +304,7 @@ def test_a_forked_worker_that_was_told_of_by_a_server_that_is_gone_has_ended(
 ) -> None:
     """It may go between telling of a worker and being asked for its end, and then nobody tells of that."""
     monkeypatch.setattr(forking, "command", lambda *_: ["sleep", "60"])
-    server = ForkServer()
+    server = ForkServer(tmp_path)
     try:
         server._take({"ready": True})
         server._take({"worker": "w", "pid": 2**22 + 1})

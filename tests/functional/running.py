@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,11 +39,12 @@ Tree = dict[str, tuple[int, bytes | None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stop:
-    """A signal to send, `wait_s` after `text` has appeared on stderr."""
+    """A signal to send, or what else is to be done to the process, `wait_s` after `text` has appeared on stderr."""
 
-    number: signal.Signals
     text: str
     wait_s: float = 0.0
+    number: signal.Signals = signal.SIGINT
+    strike: Callable[[psutil.Process], None] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +76,7 @@ def run_cli(
     the one that follows it; `modules` is a folder whose Python modules come before all others."""
     users, temporary, json_file = folder / "users", folder / "temporary", folder / "run.json"
     users.mkdir(parents=True, exist_ok=True)
-    temporary.mkdir()
+    temporary.mkdir(exist_ok=True)
     mark = uuid.uuid4().hex
     path = os.pathsep.join(filter(None, [modules and str(modules), str(ROOT), os.environ.get("PYTHONPATH")]))
     inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
@@ -129,7 +130,10 @@ def _wait(process: subprocess.Popen[bytes], err: Path, stop: Stop | None) -> int
         peak_bytes = max(peak_bytes, _high_water_bytes(process.pid))
         if stop is not None and stop.text in err.read_text(errors="replace"):
             time.sleep(stop.wait_s)
-            process.send_signal(stop.number)
+            if stop.strike is not None:
+                stop.strike(psutil.Process(process.pid))
+            else:
+                process.send_signal(stop.number)
             stop = None
         if time.monotonic() > deadline_s:
             process.kill()

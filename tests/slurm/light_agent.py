@@ -36,7 +36,7 @@ def _light_process(folder: Path, cpus: Sequence[int], *, is_isolated: bool = Fal
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        env={**environment(), "TMPDIR": str(folder)},
+        env={**environment(folder.parent), "TMPDIR": str(folder)},
         start_new_session=True,
     )
 

@@ -81,7 +81,7 @@ def test_workers_come_up_by_themselves_when_the_server_was_killed() -> None:
 def test_a_server_that_cannot_import_is_not_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "tensorflow.py").write_text("raise ImportError('broken on purpose')")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    server = ForkServer()
+    server = ForkServer(tmp_path)
     assert not server.is_usable(60.0)
     server.close()
 

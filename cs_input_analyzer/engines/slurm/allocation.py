@@ -1,28 +1,25 @@
 """Allocates the nodes to measure on: those of the allocation that we run in, or of a job that we submit and cancel.
 
-Nothing outlives the launcher. `close` cancels the job. If the launcher is killed, or Slurm has not answered it, its guard, a shell
-that waits for the end of a pipe, cancels the job by its name and removes the shared folder. If its whole machine is gone, the job's
+Nothing outlives the launcher. `close` cancels the job. If the launcher is killed, or Slurm has not answered it, the guard of its
+private folder cancels the job by its name and removes the folder. If its whole machine is gone, the job's
 own script misses the sign of life within a minute and lets the nodes go; and after all that there is the job's time limit.
 """
 
 from __future__ import annotations
 
 import math
-import os
-import shutil
-import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from cs_input_analyzer.engines.scratch import PREFIX, Scratch
 from cs_input_analyzer.engines.slurm import jobs
 from cs_input_analyzer.engines.slurm.command_lines import ALIVE, KEEPER, KEEPER_LOOK_S, keeper_script, sbatch_words
 from cs_input_analyzer.engines.slurm.jobs import is_hopeless, is_over, is_waiting
 from cs_input_analyzer.errors import LaunchError
-from cs_input_analyzer.machines.cluster.slurm_commands import Unanswered, our_environment
+from cs_input_analyzer.machines.cluster.slurm_commands import Unanswered
 
 __all__ = ["Allocation", "AllocationRequest", "open_allocation"]
 
@@ -37,25 +34,6 @@ SPARE_S = 180.0
 
 # So long may Slurm be silent about a job that waits: its controller is restarted, or busy, now and then.
 UNANSWERED_S = 90.0
-# The guard cancels after these seconds, one by one; where Slurm did not answer, and may queue the job later than that, also after
-# the latter ones.
-CANCEL_S = "0 2 5"
-CANCEL_LATE_S = "10 20 30"
-
-_GUARD = """
-waits=$3
-while read -r word; do
-    case "$word" in
-        over) exit 0 ;;
-        unsure) waits="$3 $4" ;;
-    esac
-done
-for wait_s in $waits; do
-    sleep "$wait_s"
-    [ -z "$1" ] || scancel --quiet --name="$1" --user="$(id -un)"
-done >/dev/null 2>&1
-rm -rf -- "$2"
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,9 +62,9 @@ class AllocationRequest:
 class Allocation:
     """Nodes of a Slurm job, and a private folder that they share with us."""
 
-    def __init__(self, folder: Path, job_id: str, nodes: int, guard: subprocess.Popen[bytes] | None, *, is_ours: bool) -> None:
-        self.folder, self.job_id, self.nodes, self.is_ours = folder, job_id, nodes, is_ours
-        self._guard = guard
+    def __init__(self, scratch: Scratch, job_id: str, nodes: int, *, is_ours: bool) -> None:
+        self.folder, self.job_id, self.nodes, self.is_ours = scratch.folder, job_id, nodes, is_ours
+        self._scratch = scratch
         self._stopped = threading.Event()
         self._pulse = threading.Thread(target=self._show_life, daemon=True)
         self._pulse.start()
@@ -106,8 +84,7 @@ class Allocation:
         self._stopped.set()
         is_sure = jobs.cancel(self.job_id) if self.is_ours else True
         self._pulse.join()
-        _remove(self.folder)
-        _dismiss(self._guard, is_sure=is_sure)
+        self._scratch.close(has_job=not is_sure)
 
 
 def open_allocation(
@@ -115,28 +92,25 @@ def open_allocation(
 ) -> Allocation:
     """Raises LaunchError where there are no such nodes, not in time, or no folder that can be shared."""
     jobs.check_installed()
-    folder = _shared_folder(request.shared_dir)
     outer = environ.get("SLURM_JOB_ID") or environ.get("SLURM_JOBID")
-    name = f"cs_input_analyzer-{folder.name[-8:]}"
-    guard, job_id, is_sure = None, "", True  # that no job of ours is left when this fails
+    scratch = _shared_folder(request.shared_dir, "" if outer else PREFIX)
+    job_id, is_sure = "", True  # that no job of ours is left when this fails
     try:
-        guard = _guard("" if outer else name, folder)
         if outer:
             nodes = _nodes_of_this(environ, request)
-            return Allocation(folder, outer, nodes, guard, is_ours=False)
+            return Allocation(scratch, outer, nodes, is_ours=False)
         nodes = _nodes_wanted(request)
-        words = _job(request, folder, name, nodes)
+        words = _job(request, scratch.folder, scratch.job_name, nodes)
         is_sure = False
         job_id = jobs.submit(words)
         _wait_in_queue(job_id, request.queue_s, on_status, clock)
-        return Allocation(folder, job_id, nodes, guard, is_ours=True)
+        return Allocation(scratch, job_id, nodes, is_ours=True)
     except BaseException as error:
         if job_id:
             is_sure = jobs.cancel(job_id)
         elif isinstance(error, LaunchError) and not isinstance(error, Unanswered):  # no Ctrl-C in the middle either
             is_sure = True
-        _remove(folder)
-        _dismiss(guard, is_sure=is_sure)
+        scratch.close(has_job=not is_sure)
         raise
 
 
@@ -219,51 +193,12 @@ def _nodes_of_this(environ: Mapping[str, str], request: AllocationRequest) -> in
     return request.nodes or have
 
 
-def _shared_folder(parent: Path | None) -> Path:
+def _shared_folder(parent: Path | None, job_prefix: str) -> Scratch:
     place = parent if parent is not None else Path.cwd()
     try:
-        return Path(tempfile.mkdtemp(prefix=".cs_input_analyzer-", dir=place)).resolve()
+        return Scratch(place, f".{PREFIX}", job_prefix)
     except OSError as error:
         raise LaunchError(
             f"no folder can be made in {place} ({(error.strerror or str(error)).lower()}): workers on other nodes report "
             "through one; --shared-dir FOLDER names one that you can write and all nodes see"
         ) from None
-
-
-def _guard(job_name: str, folder: Path) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        ["/bin/sh", "-c", _GUARD, "sh", job_name, str(folder), CANCEL_S, CANCEL_LATE_S],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env=our_environment(os.environ),
-        start_new_session=True,  # neither Ctrl-C nor a closed terminal ends it before its time
-    )
-
-
-def _dismiss(guard: subprocess.Popen[bytes] | None, *, is_sure: bool) -> None:
-    """Where it is not sure that our job is gone, the guard cancels it, after us if need be."""
-    if guard is None or guard.stdin is None:
-        return
-    try:
-        guard.stdin.write(b"over\n" if is_sure else b"unsure\n")
-        guard.stdin.close()
-    except OSError:
-        pass
-    if not is_sure:
-        return
-    try:
-        guard.wait(5.0)
-    except subprocess.TimeoutExpired:
-        guard.kill()
-        guard.wait()
-
-
-def _remove(folder: Path, patience_s: float = 5.0) -> None:
-    """Tasks that are being ended may still write for a moment."""
-    deadline_s = time.monotonic() + patience_s
-    while True:
-        shutil.rmtree(folder, ignore_errors=True)
-        if not folder.exists() or time.monotonic() > deadline_s:
-            return
-        time.sleep(0.1)

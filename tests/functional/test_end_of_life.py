@@ -1,0 +1,151 @@
+"""Every way in which a run may end, at every moment of it: what was measured is saved, nothing is left (docs/reliability.md).
+
+One table: a fault, and where it strikes. The input function leaves two processes behind, one in a session of its own and one without
+a parent. Each row runs as often as FAULT_RUNS says, once by default.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+
+from cs_input_analyzer.engines.scratch import Scratch
+from tests.functional.cases import refusal_of
+from tests.functional.running import FUNCTIONS, QUICK, Outcome, Stop, run_cli
+
+pytestmark = [pytest.mark.tf, pytest.mark.slow, pytest.mark.long]
+
+# Text on stderr, and the seconds from then on. There is a rate once the second layout is measured.
+MOMENTS = {
+    "at the start": ("importing TensorFlow", 0.0),
+    "importing": ("importing TensorFlow", 2.0),
+    "building": ("measuring 1x1x1", 0.0),
+    "sampling": ("measuring 1x1x1", 3.0),
+    "with a rate": ("measuring 1x2x1", 2.0),
+}
+MEASURED = "with a rate"
+ARGUMENTS = (
+    *("--cpus", "2", "--probe-layouts", "1x1x1,1x2x1", "--max-seconds", "24", "--target-error", "0.05", "--no-measure-fixes"),
+    *("--nodes", "1", "--cpus-per-node", "2", "--memory-per-node", "16GiB"),
+)
+RUNS = range(int(os.environ.get("FAULT_RUNS", "1")))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """`strike` is given the process of the command; `codes`: exit codes that are right; `saves`: whether a rate that was measured
+    is in the report; `sweeps`: only the next run can remove the folder."""
+
+    name: str
+    strike: Callable[[psutil.Process], None]
+    codes: tuple[int, ...]
+    saves: bool = True
+    sweeps: bool = False
+
+
+def send(*numbers: signal.Signals) -> Callable[[psutil.Process], None]:
+    def strike(command: psutil.Process) -> None:
+        for number in numbers:
+            command.send_signal(number)
+            time.sleep(0.05)
+
+    return strike
+
+
+def end(*names: str, number: signal.Signals = signal.SIGKILL) -> Callable[[psutil.Process], None]:
+    """Ends the guard, the fork server, the workers and the command, in this order, where they are named and there."""
+
+    def strike(command: psutil.Process) -> None:
+        children = command.children()
+        found = {
+            "guard": [child for child in children if child.name() == "sh"],
+            "server": [child for child in children if child.name() != "sh"],
+            "worker": [grandchild for child in children if child.name() != "sh" for grandchild in child.children()],
+            "command": [command],
+        }
+        for name in names:
+            for process in found[name]:
+                process.send_signal(number)
+
+    return strike
+
+
+INT, TERM, HUP, KILL = signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL
+GOES_ON = (0, 3, 4)  # with what is left; or it says why it cannot
+FAULTS = (
+    Fault(name="Ctrl-C", strike=send(INT), codes=(130,)),
+    Fault(name="two Ctrl-C", strike=send(INT, INT), codes=(130,)),
+    Fault(name="three Ctrl-C", strike=send(INT, INT, INT), codes=(130,), saves=False),
+    Fault(name="SIGTERM", strike=send(TERM), codes=(130,)),
+    Fault(name="SIGTERM, then Ctrl-C", strike=send(TERM, INT), codes=(130,)),
+    Fault(name="SIGHUP", strike=send(HUP), codes=(130,)),
+    Fault(name="SIGHUP twice, then SIGTERM", strike=send(HUP, HUP, TERM), codes=(130,)),
+    Fault(name="kill -9 of the command", strike=send(KILL), codes=(-9,), saves=False),
+    Fault(name="kill -9 of the guard", strike=end("guard"), codes=(0,)),
+    Fault(name="kill -9 of guard and command", strike=end("guard", "command"), codes=(-9,), saves=False, sweeps=True),
+    Fault(name="kill -9 of all at once", strike=end("guard", "server", "worker", "command"), codes=(-9,), saves=False, sweeps=True),
+    Fault(name="kill -9 of the fork server", strike=end("server"), codes=GOES_ON, saves=False),
+    Fault(name="kill -9 of workers", strike=end("worker"), codes=GOES_ON, saves=False),
+)
+
+
+TARGET = f"{FUNCTIONS}:leaves_processes_behind"
+
+
+@pytest.mark.parametrize("number", RUNS)
+@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def test_a_run_that_ends_early_saves_what_it_has_and_leaves_nothing(fault: Fault, moment: str, number: int, tmp_path: Path) -> None:
+    text, wait_s = MOMENTS[moment]
+    outcome = run_cli(("analyze", TARGET, *ARGUMENTS), tmp_path, stop=Stop(strike=fault.strike, text=text, wait_s=wait_s))
+    left = outcome.left_files
+    if fault.sweeps and left:
+        Scratch(tmp_path / "temporary").close()  # as the next command begins
+        left = tuple(path.name for path in (tmp_path / "temporary").iterdir())
+    judge(outcome, fault.codes, left)
+    if moment == MEASURED and fault.saves and fault.codes == (130,):
+        assert outcome.run["interrupted"] is True
+        assert outcome.run["measurements"][0]["samples_per_s"]["estimate"] > 0
+
+
+def judge(outcome: Outcome, codes: Sequence[int], left_files: Sequence[str]) -> None:
+    context = f"exit {outcome.code}\n{outcome.err[-3000:]}"
+    assert outcome.code in codes, context
+    assert outcome.left_processes == (), context
+    assert tuple(left_files) == (), context
+    assert outcome.is_tree_untouched
+    assert "Traceback" not in outcome.err, context
+
+
+# Where the disk is full, or the folder cannot be used: what happens before anything is started, and the report still comes out.
+FULL = 'mount -t tmpfs -o size=64k none "{folder}" && head -c 57344 /dev/zero >"{folder}/data"; exec "$@"'
+READ_ONLY = 'mount -t tmpfs -o ro none "{folder}"; exec "$@"'
+
+
+@pytest.mark.parametrize("number", RUNS)
+@pytest.mark.parametrize(
+    ("place", "codes"), [("temporary", (4,)), ("cache", (0,)), ("reports", (4,)), ("users", (0,))], ids=lambda value: str(value)
+)
+@pytest.mark.parametrize("scene", [FULL, READ_ONLY], ids=["full", "read-only"])
+def test_a_folder_that_takes_nothing(
+    scene: str, place: str, codes: tuple[int, ...], number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / place
+    within = ("unshare", "--mount", "sh", "-c", scene.format(folder=folder), "sh")
+    if why := refusal_of(lambda: ("unshare", "--mount", "sh", "-c", 'exec "$@"', "sh")):
+        pytest.skip(why)
+    for name in ("temporary", "cache", "reports", "users"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    report = ("--html", str(tmp_path / "reports" / "report.html"))
+    outcome = run_cli(("analyze", TARGET, *QUICK, *report), tmp_path, within=within, program="tests.functional.brief")
+    # Before the measuring a folder that may not be written is the user's choice; one that fills up is the storage's.
+    right = (2, 4) if place == "reports" and scene == READ_ONLY else codes
+    judge(outcome, right, outcome.left_files)
