@@ -34,7 +34,6 @@ from cs_input_analyzer.studies.validate import validate as launch_and_compare
 from cs_input_analyzer.units import format_seconds
 from cs_input_analyzer.worker import capture, load
 
-PICKLED = "function.pkl"
 VALIDATE_SECONDS = 120.0
 TUNE_SECONDS = 30.0
 RECOMMEND_SECONDS = 10.0
@@ -613,9 +612,7 @@ def _pickle(function: Callable[..., object], folder: Path) -> Path:
             f"the input function cannot travel to the workers: {type(error).__name__}: {error}. Define it in a module, and let it "
             "build datasets, tables and locks itself instead of capturing them"
         ) from None
-    path = folder / PICKLED
-    path.write_bytes(content)
-    return path
+    return load.write_pickled(content, folder)
 
 
 def _public(found: records.Analysis) -> Analysis:

@@ -69,7 +69,7 @@ class Output:
         return cls(files, bool(taken["quiet"]), bool(taken["verbose"]), bool(taken["full"]), taken["fail_on"])
 
     def measured(self, max_seconds: float, measure: Callable[[Callable[[str, float], None]], Found]) -> Found:
-        """What `measure` found in a budget of `max_seconds`. It is given what shows progress; Ctrl-C, SIGTERM or SIGHUP may stop it."""
+        """What `measure` found in a budget of `max_seconds`. It is given what shows progress; a signal may stop it."""
         _interrupt_once()
         try:
             with Progress(self.is_quiet, max_seconds) as progress:

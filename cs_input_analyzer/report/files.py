@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import secrets
 import stat
-import tempfile
 from pathlib import Path
 
 from cs_input_analyzer.errors import LaunchError, UsageError
@@ -42,6 +42,11 @@ def check_writable(path: Path | str) -> Path:
     try:
         if _is_stream(Path(path)):
             return Path(path)
+        if (owner := _foreign_link(Path(path))) is not None:
+            raise UsageError(
+                f"cannot write {path}: it is a symbolic link that user {owner} has made in a folder where everybody may; "
+                "give another path"
+            )
         target = Path(os.path.realpath(path))
         if target.is_dir():
             raise UsageError(f"cannot write {path}: it is a folder; give the name of a file in it")
@@ -54,6 +59,17 @@ def check_writable(path: Path | str) -> Path:
     return target
 
 
+def _foreign_link(path: Path) -> int | None:
+    """The user who made this link, where that is neither us nor the owner of the folder and everybody may make links there, as in
+    /tmp: what it leads to is not the user's choice. None for all else. (The rule of Linux' `protected_symlinks`.)"""
+    if not path.is_symlink():
+        return None
+    folder, owner = path.parent.stat(), path.lstat().st_uid
+    if not folder.st_mode & stat.S_ISVTX or not folder.st_mode & stat.S_IWOTH:
+        return None
+    return None if owner in (os.geteuid(), folder.st_uid) else owner
+
+
 def _is_stream(path: Path) -> bool:
     """A device, a pipe, or one of this process's own open files (`/dev/stdout`), which a rename would take away from its reader."""
     is_open_file = str(path).startswith(("/dev/fd/", "/dev/std", "/proc/self/fd/"))
@@ -61,20 +77,18 @@ def _is_stream(path: Path) -> bool:
 
 
 def _write_and_rename(target: Path, text: str) -> None:
-    mask = os.umask(0)
-    os.umask(mask)
-    # What the file has, or what `open` would have given it: mkstemp makes files private.
-    mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o666 & ~mask
     # The name is short and fixed in length, so that a target of the longest legal name still works.
-    handle, name = tempfile.mkstemp(prefix=".csia-", suffix=".part", dir=target.parent)
+    name = target.parent / f".csia-{secrets.token_hex(8)}.part"
+    handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
     try:
         with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
             file.write(text)
             file.flush()
             # Rename is atomic, data is not: without this a crash can leave a complete name on an empty file.
             os.fsync(file.fileno())
-        Path(name).chmod(mode)
-        Path(name).replace(target)
+        if target.exists():
+            name.chmod(stat.S_IMODE(target.stat().st_mode))
+        name.replace(target)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        name.unlink(missing_ok=True)
         raise

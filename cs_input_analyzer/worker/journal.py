@@ -22,7 +22,6 @@ from cs_input_analyzer.records import CacheChoice, Edit
 EVENTS = "events.jsonl"
 STAMPS = "stamps.f64"
 SAMPLES = "samples.i64"
-PICKLED = "function.pkl"
 # What a worker leaves with when its journal cannot be written (EX_IOERR of sysexits.h), and what it prints before the reason.
 EXIT_UNWRITTEN = 74
 UNWRITTEN = "cs_input_analyzer: the journal cannot be written: "

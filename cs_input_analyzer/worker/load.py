@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 import functools
+import hashlib
 import importlib
 import importlib.util
 import inspect
@@ -95,6 +96,22 @@ def parse_target(text: str) -> TargetName:
     if not all(part.isidentifier() for part in where.split(".")):
         raise TargetError(f"target {text!r}: {where!r} is neither a .py file nor a dotted module name")
     return TargetName(file=None, module=where, attribute=attribute)
+
+
+def write_pickled(content: bytes, folder: Path) -> Path:
+    """Writes a pickled function into a new file, and gives its path, in which the content's digest is."""
+    path = folder / f"function-{hashlib.sha256(content).hexdigest()}.pickle"
+    path.write_bytes(content)
+    return path
+
+
+def read_pickled(path: Path) -> bytes:
+    """What `write_pickled` wrote. The path comes with the order; the file is in a folder that a shared parent lets others replace,
+    and whoever writes what is unpickled has the user's rights. Raises TargetError for any other content."""
+    content = path.read_bytes()
+    if path.stem.rpartition("-")[2] != hashlib.sha256(content).hexdigest():
+        raise TargetError(f"{path} is not the input function that was sent to the workers: it was changed, and is not run")
+    return content
 
 
 def find_object(target: TargetName) -> object:

@@ -169,7 +169,7 @@ def _found(order: Order) -> Any:
             # The user's function, with the modules it names found where the user's script finds them.
             import cloudpickle
 
-            search_path, function = cloudpickle.loads(Path(order.pickled).read_bytes())
+            search_path, function = cloudpickle.loads(load.read_pickled(Path(order.pickled)))
             sys.path += [folder for folder in search_path if folder not in sys.path]
             return cloudpickle.loads(function)
         if capture.is_script(order.target):

@@ -18,6 +18,7 @@ from cs_input_analyzer.engines.tf_config import free_ports, local_tf_config
 from cs_input_analyzer.engines.worker_process import OUTPUT_TAIL_BYTES
 from cs_input_analyzer.errors import LaunchError
 from cs_input_analyzer.records import Layout
+from cs_input_analyzer.worker.load import write_pickled
 
 FUNCTIONS = Path(__file__).parents[1] / "functional" / "input_functions.py"
 # Of one launch: far more than it takes, so that only a hang meets it.
@@ -158,12 +159,25 @@ def test_a_function_that_cannot_be_imported_travels_pickled(launcher: LocalLaunc
 
         return tf.data.Dataset.range(1 << 40).map(lambda x: x + 1).batch(size + params["more"], drop_remainder=True)
 
-    file = tmp_path / "function.pkl"
-    file.write_bytes(cloudpickle.dumps(([], cloudpickle.dumps(local_function))))
+    file = write_pickled(cloudpickle.dumps(([], cloudpickle.dumps(local_function))), tmp_path)
     found = launched(launcher, "local_function", pickled=str(file), params_json='{"more": 1}')
     assert found.failure is None
     assert found.pipeline is not None
     assert found.pipeline.batch_size == 7
+
+
+@needs_tf
+def test_a_pickled_function_that_somebody_has_replaced_is_not_run(launcher: LocalLauncher, tmp_path: Path) -> None:
+    import cloudpickle
+
+    (tmp_path / "sent").mkdir()
+    file = write_pickled(cloudpickle.dumps(([], cloudpickle.dumps(lambda: None))), tmp_path / "sent")
+    ran = tmp_path / "ran"
+    file.write_bytes(cloudpickle.dumps(([], cloudpickle.dumps(ran.touch))))
+    found = launched(launcher, "local_function", pickled=str(file))
+    assert found.failure is not None
+    assert "is not the input function that was sent" in found.failure.message
+    assert not ran.exists()
 
 
 # --- how workers end ---------------------------------------------------------------------------------------------------------

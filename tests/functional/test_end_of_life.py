@@ -1,7 +1,7 @@
 """Every way in which a run may end, at every moment of it: what was measured is saved, nothing is left (docs/reliability.md).
 
-One table: a fault, and where it strikes. The input function leaves two processes behind, one in a session of its own and one without
-a parent. Each row runs as often as FAULT_RUNS says, once by default.
+One table: a fault, and where it strikes. The input function leaves two processes behind, one in a session of its own and one
+without a parent. Each row runs as often as FAULT_RUNS says, once by default.
 """
 
 from __future__ import annotations
@@ -41,13 +41,12 @@ RUNS = range(int(os.environ.get("FAULT_RUNS", "1")))
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
     """`strike` is given the process of the command; `codes`: exit codes that are right; `saves`: whether a rate that was measured
-    is in the report; `sweeps`: only the next run can remove the folder."""
+    is in the report."""
 
     name: str
     strike: Callable[[psutil.Process], None]
     codes: tuple[int, ...]
     saves: bool = True
-    sweeps: bool = False
 
 
 def send(*numbers: signal.Signals) -> Callable[[psutil.Process], None]:
@@ -77,6 +76,18 @@ def end(*names: str, number: signal.Signals = signal.SIGKILL) -> Callable[[psuti
     return strike
 
 
+def end_before_the_next_run(*names: str) -> Callable[[psutil.Process], None]:
+    """Where the guard is gone, too, it is the next run that tidies up, as it begins."""
+
+    def strike(command: psutil.Process) -> None:
+        temporary = Path(command.environ()["TMPDIR"])
+        end(*names)(command)
+        psutil.wait_procs([command], timeout=20.0)
+        Scratch(temporary).close()
+
+    return strike
+
+
 INT, TERM, HUP, KILL = signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL
 GOES_ON = (0, 3, 4)  # with what is left; or it says why it cannot
 FAULTS = (
@@ -89,8 +100,13 @@ FAULTS = (
     Fault(name="SIGHUP twice, then SIGTERM", strike=send(HUP, HUP, TERM), codes=(130,)),
     Fault(name="kill -9 of the command", strike=send(KILL), codes=(-9,), saves=False),
     Fault(name="kill -9 of the guard", strike=end("guard"), codes=(0,)),
-    Fault(name="kill -9 of guard and command", strike=end("guard", "command"), codes=(-9,), saves=False, sweeps=True),
-    Fault(name="kill -9 of all at once", strike=end("guard", "server", "worker", "command"), codes=(-9,), saves=False, sweeps=True),
+    Fault(name="kill -9 of guard and command", strike=end_before_the_next_run("guard", "command"), codes=(-9,), saves=False),
+    Fault(
+        name="kill -9 of all at once",
+        strike=end_before_the_next_run("guard", "server", "worker", "command"),
+        codes=(-9,),
+        saves=False,
+    ),
     Fault(name="kill -9 of the fork server", strike=end("server"), codes=GOES_ON, saves=False),
     Fault(name="kill -9 of workers", strike=end("worker"), codes=GOES_ON, saves=False),
 )
@@ -105,21 +121,17 @@ TARGET = f"{FUNCTIONS}:leaves_processes_behind"
 def test_a_run_that_ends_early_saves_what_it_has_and_leaves_nothing(fault: Fault, moment: str, number: int, tmp_path: Path) -> None:
     text, wait_s = MOMENTS[moment]
     outcome = run_cli(("analyze", TARGET, *ARGUMENTS), tmp_path, stop=Stop(strike=fault.strike, text=text, wait_s=wait_s))
-    left = outcome.left_files
-    if fault.sweeps and left:
-        Scratch(tmp_path / "temporary").close()  # as the next command begins
-        left = tuple(path.name for path in (tmp_path / "temporary").iterdir())
-    judge(outcome, fault.codes, left)
+    judge(outcome, fault.codes)
     if moment == MEASURED and fault.saves and fault.codes == (130,):
         assert outcome.run["interrupted"] is True
         assert outcome.run["measurements"][0]["samples_per_s"]["estimate"] > 0
 
 
-def judge(outcome: Outcome, codes: Sequence[int], left_files: Sequence[str]) -> None:
+def judge(outcome: Outcome, codes: Sequence[int]) -> None:
     context = f"exit {outcome.code}\n{outcome.err[-3000:]}"
     assert outcome.code in codes, context
     assert outcome.left_processes == (), context
-    assert tuple(left_files) == (), context
+    assert outcome.left_files == (), context
     assert outcome.is_tree_untouched
     assert "Traceback" not in outcome.err, context
 
@@ -148,4 +160,4 @@ def test_a_folder_that_takes_nothing(
     outcome = run_cli(("analyze", TARGET, *QUICK, *report), tmp_path, within=within, program="tests.functional.brief")
     # Before the measuring a folder that may not be written is the user's choice; one that fills up is the storage's.
     right = (2, 4) if place == "reports" and scene == READ_ONLY else codes
-    judge(outcome, right, outcome.left_files)
+    judge(outcome, right)

@@ -16,6 +16,7 @@ from builders import make_work_plan
 from cs_input_analyzer.engines import LaunchResult, LocalLauncher
 from cs_input_analyzer.machines.host import CGROUP
 from cs_input_analyzer.records import Layout
+from cs_input_analyzer.worker.load import write_pickled
 
 CPUS = len(os.sched_getaffinity(0))
 
@@ -68,11 +69,10 @@ def launcher() -> Iterator[LocalLauncher]:
 def launched(launcher: LocalLauncher, cpus: int, to: Path) -> LaunchResult:
     import cloudpickle
 
-    pickled = to.with_suffix(".pkl")
     # By value: the worker cannot import this test.
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     try:
-        pickled.write_bytes(cloudpickle.dumps(([], cloudpickle.dumps(tells_what_autotune_sees))))
+        pickled = write_pickled(cloudpickle.dumps(([], cloudpickle.dumps(tells_what_autotune_sees))), to.parent)
     finally:
         cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
     plan = make_work_plan(

@@ -122,3 +122,38 @@ def test_a_folder_that_may_not_be_written(tmp_path: Path) -> None:
                 ask(tmp_path / "run.json")
     finally:
         tmp_path.chmod(0o700)
+
+
+@pytest.mark.skipif(not is_root, reason="only root can make links of other users")
+@pytest.mark.parametrize(("mode", "owner", "is_refused"), [(0o1777, 12345, True), (0o1777, 0, False), (0o755, 12345, False)])
+def test_a_link_that_somebody_else_made_where_everybody_may_is_refused(
+    tmp_path: Path, mode: int, owner: int, is_refused: bool
+) -> None:
+    victim, shared = tmp_path / "victim", tmp_path / "shared"
+    victim.write_text("precious")
+    shared.mkdir()
+    shared.chmod(mode)
+    link = shared / "run.json"
+    link.symlink_to(victim)
+    os.lchown(link, owner, owner)
+    if is_refused:
+        with pytest.raises(UsageError, match="a symbolic link that user 12345 has made"):
+            write_text_atomically(link, "x")
+        assert victim.read_text() == "precious"
+    else:
+        write_text_atomically(link, "x")
+        assert victim.read_text() == "x"
+
+
+def test_a_file_that_another_thread_makes_meanwhile_is_not_open_to_all(tmp_path: Path) -> None:
+    """Nothing changes the mask of the process, which all its threads share."""
+    mask = os.umask(0o027)
+    try:
+        changed: list[int] = []
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(os, "umask", lambda new: changed.append(new) or mask)
+            write_text_atomically(tmp_path / "run.json", "x")
+    finally:
+        os.umask(mask)
+    assert changed == []
+    assert stat.S_IMODE((tmp_path / "run.json").stat().st_mode) == 0o640
