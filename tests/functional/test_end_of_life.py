@@ -82,7 +82,8 @@ def end_before_the_next_run(*names: str) -> Callable[[psutil.Process], None]:
     def strike(command: psutil.Process) -> None:
         temporary = Path(command.environ()["TMPDIR"])
         end(*names)(command)
-        psutil.wait_procs([command], timeout=20.0)
+        while command.status() != psutil.STATUS_ZOMBIE:  # whoever started it learns how it ended
+            time.sleep(0.05)
         Scratch(temporary).close()
 
     return strike
