@@ -11,7 +11,7 @@ from cs_input_analyzer.records import Op
 
 def upstream(op: Op, ops: Sequence[Op]) -> tuple[Op, ...]:
     """The ops that the inputs of `op` come from, and those in their functions; in the order of the pipeline."""
-    by_name = {other.name: other for other in ops}
+    by_name, holders = {other.name: other for other in ops}, {other.within for other in ops}
     found: set[str] = set()
     pending = list(op.inputs)
     while pending:
@@ -19,7 +19,8 @@ def upstream(op: Op, ops: Sequence[Op]) -> tuple[Op, ...]:
         if name in by_name and name not in found:
             found.add(name)
             pending += by_name[name].inputs
-            pending += [other.name for other in inside(by_name[name], ops)]
+            if name in holders:
+                pending += [other.name for other in inside(by_name[name], ops)]
     return tuple(other for other in ops if other.name in found)
 
 

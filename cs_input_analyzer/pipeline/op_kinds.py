@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
 
 TRAITS: Mapping[str, str] = {
     "source": "makes elements, and takes none from another dataset",
@@ -106,6 +107,7 @@ _METHODS = {
 }
 
 
+@cache
 def kinds_with(trait: str) -> frozenset[str]:
     """All kinds that have a trait. Raises KeyError for a trait that `TRAITS` does not explain."""
     TRAITS[trait]

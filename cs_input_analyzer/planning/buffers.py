@@ -14,6 +14,7 @@ from cs_input_analyzer.records import Case, Op
 
 # Each call of these works on an element of its own, and keeps it until its turn comes.
 _CALLING = kinds_with("threads") & (kinds_with("transforms") | BATCHING)
+_HOLDING = SHUFFLES | _CALLING | {"Prefetch"}
 _KEEPS_SIZE = BATCHING | ((ONE_BY_ONE | ONE_FOR_ONE) - kinds_with("transforms") - kinds_with("opens") - {"Unbatch"})
 
 
@@ -34,14 +35,16 @@ def buffers_of(case: Case) -> tuple[Buffer, ...]:
     """Those whose elements have a known size, in the order of the pipeline; of file names none is worth counting."""
     found = []
     for op in case.pipeline.ops:
-        each = element_bytes(op, case)
-        if op.within is not None or each is None or reads_names_only(op, case.pipeline.ops):
-            continue
         row = cost_of(op, case.profile)
         held = (row.buffered_elements if row is not None else None) or 0.0
-        buffer = "AUTOTUNE" in (op.parameters.get("buffer_size"), op.parameters.get("num_parallel_calls"))
-        full = _full_bytes(op, each, case)
-        if full is not None or (buffer and held > 0):
+        sizes = (op.parameters.get("buffer_size"), op.parameters.get("num_parallel_calls"))
+        is_tuned = "AUTOTUNE" in sizes and held > 0
+        is_limited = op.kind in KEEPERS or (op.kind in _HOLDING and any(isinstance(size, int) and size > 0 for size in sizes))
+        if op.within is not None or not (is_tuned or is_limited):
+            continue
+        each = element_bytes(op, case)
+        full = _full_bytes(op, each, case) if each is not None and is_limited else None
+        if each is not None and (full is not None or is_tuned) and not reads_names_only(op, case.pipeline.ops):
             found.append(Buffer(op=op, held_bytes=held * each, full_bytes=full))
     return tuple(found)
 
@@ -58,8 +61,10 @@ def element_bytes(op: Op, case: Case) -> float | None:
     if row is not None and row.bytes_out_per_sample is not None and row.elements_per_sample:
         return row.bytes_out_per_sample / row.elements_per_sample
     each, later = sample_bytes(case.pipeline), downstream(op, case.pipeline.ops)
+    if not each or any(other.kind not in _KEEPS_SIZE for other in later):
+        return None
     batch = samples_reaching(op, case.pipeline.ops) if op.kind not in BATCHING else number_of(op, "batch_size")
-    return each * batch if each and batch and all(other.kind in _KEEPS_SIZE for other in later) else None
+    return each * batch if batch else None
 
 
 def _full_bytes(op: Op, each: float, case: Case) -> float | None:

@@ -78,8 +78,8 @@ class Op:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSet:
-    """The files that the pipeline reads, as one unsharded worker sees them. Of thousands on a store a sample was asked for its
-    size, and the others count with the mean."""
+    """The files that the pipeline reads, as one unsharded worker sees them. Of thousands on a store, and of a hundred thousand
+    elsewhere, a sample was asked for its size, and the others count with the mean."""
 
     count: int
     bytes: int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from cs_input_analyzer.pipeline.op_traits import number_of
 from cs_input_analyzer.planning.buffers import Buffer, buffers_of
@@ -66,15 +66,16 @@ def buffers_exceed_memory(case: Case) -> Iterator[Finding]:
     Silent where the full buffers fit, and where the size of elements is not known.
     """
     tasks, room = (case.plan.tasks_per_node if case.plan else 1), case.cluster.memory_bytes_per_node
-    yield from [*_full(case, tasks, room), *_budgets(case, tasks, room), *_growing(case, tasks, room)][:1]
+    buffers = buffers_of(case)
+    found = [*_full(case, buffers, tasks, room), *_budgets(case, tasks, room), *_growing(case, buffers, tasks, room)]
+    yield from found[:1]
 
 
 def _used(case: Case) -> int:
     return (case.plan.memory_bytes_per_node or 0) if case.plan else 0
 
 
-def _full(case: Case, tasks: int, room: int) -> Iterator[Finding]:
-    buffers = buffers_of(case)
+def _full(case: Case, buffers: Sequence[Buffer], tasks: int, room: int) -> Iterator[Finding]:
     need = _used(case) + tasks * sum(buffer.growth_bytes for buffer in buffers)
     if need <= room or not buffers:
         return
@@ -114,8 +115,8 @@ def _budget_fix(case: Case, tasks: int, room: int) -> str:
     return f"set options.{RAM_BUDGET} to {max(0, room - _used(case)) // 2 // tasks} or less (half of what the tasks leave)"
 
 
-def _growing(case: Case, tasks: int, room: int) -> Iterator[Finding]:
-    buffers, soak = buffers_of(case), case.soak
+def _growing(case: Case, buffers: Sequence[Buffer], tasks: int, room: int) -> Iterator[Finding]:
+    soak = case.soak
     limited = [buffer for buffer in buffers if buffer.full_bytes is not None]
     if soak is not None:
         is_filling = any(buffer.op.name == soak.grown for buffer in limited)  # it ends where that one is full

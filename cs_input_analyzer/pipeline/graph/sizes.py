@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 # A network file system answers in a millisecond, a store in tens of them: many questions are asked at a time.
 ASKING_THREADS = 32
 ASKED_AT_ONCE = 512
-# Of more files of a store so many are asked about, evenly spread; the others count with the mean size of these.
+# Of more files than these so many are asked about, evenly spread; the others count with the mean size of these.
+ASKED_LOCAL = 100_000
 ASKED_REMOTE = 2048
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
@@ -24,7 +25,10 @@ def existing(names: Iterable[str], known: Mapping[str, int] | None = None) -> Si
     paths = sorted(set(names))
     asked = [path for path in paths if path not in known]
     local, remote = [path for path in asked if not _SCHEME.match(path)], [path for path in asked if _SCHEME.match(path)]
-    found = {**_sizes(local), **_sizes_of_remote(remote), **{path: known[path] for path in paths if path in known}}
+    # The first of a store is asked about alone: one that cannot be reached, or refuses, is not asked two thousand times.
+    is_answering = bool(remote) and _remote_size(remote[0]) is not None
+    stored = _sizes(remote, _remote_size, ASKED_REMOTE) if is_answering else {}
+    found = _sizes(local, _local_size, ASKED_LOCAL) | stored | {path: known[path] for path in paths if path in known}
     return tuple(sorted(found.items()))
 
 
@@ -39,36 +43,28 @@ def folder_of(paths: Sequence[str]) -> str:
     return scheme + os.path.commonpath([os.path.dirname(path.removeprefix(scheme)) for path in paths])
 
 
-def _sizes(paths: Sequence[str]) -> dict[str, int]:
-    if len(paths) <= ASKED_AT_ONCE:
-        return dict(_sized(paths))
-    parts = [paths[start : start + ASKED_AT_ONCE] for start in range(0, len(paths), ASKED_AT_ONCE)]
-    with ThreadPoolExecutor(ASKING_THREADS) as pool:
-        return {path: size for part in pool.map(lambda part: list(_sized(part)), parts) for path, size in part}
-
-
-def _sized(paths: Iterable[str]) -> Iterator[tuple[str, int]]:
-    for path in paths:
-        try:
-            status = os.stat(path)
-        except (OSError, ValueError):  # not a path at all, or gone
-            continue
-        if stat.S_ISREG(status.st_mode):
-            yield path, status.st_size
-
-
-def _sizes_of_remote(paths: Sequence[str]) -> dict[str, int]:
-    """The first file is asked about alone: a store that cannot be reached, or refuses, is not asked two thousand times."""
-    if not paths or (first := _remote_size(paths[0])) is None:
-        return {}
-    step = max(1, -(-len(paths) // ASKED_REMOTE))
-    others = paths[step::step]
-    with ThreadPoolExecutor(ASKING_THREADS) as pool:
-        asked = dict(zip([paths[0], *others], [first, *pool.map(_remote_size, others)], strict=True))
-    found = {path: size for path, size in asked.items() if size is not None and size >= 0}
+def _sizes(paths: Sequence[str], size_of: Callable[[str], int | None], most: int) -> dict[str, int]:
+    """Sizes of the files among these, of which at most so many are asked about."""
+    step = max(1, -(-len(paths) // most))
+    asked = paths[::step]
+    parts = [asked[start : start + ASKED_AT_ONCE] for start in range(0, len(asked), ASKED_AT_ONCE)]
+    if size_of is _remote_size:
+        parts = [[path] for path in asked]
+    with ThreadPoolExecutor(ASKING_THREADS if len(parts) > 1 else 1) as pool:
+        answers = pool.map(lambda part: [(path, size_of(path)) for path in part], parts)
+        found = {path: size for part in answers for path, size in part if size is not None and size >= 0}
     if step == 1 or len(found) < len(asked):  # some are no files, so that nothing can be said of the others
         return found
     return dict.fromkeys(paths, sum(found.values()) // len(found)) | found
+
+
+def _local_size(path: str) -> int:
+    """Bytes of the file, -1 for what is none: no regular file, not a path at all, or gone."""
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return -1
+    return status.st_size if stat.S_ISREG(status.st_mode) else -1
 
 
 def _remote_size(path: str) -> int | None:
