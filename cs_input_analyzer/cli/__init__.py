@@ -15,7 +15,7 @@ import click
 
 from cs_input_analyzer import __version__
 from cs_input_analyzer.cli import analyze, compare, hosts, inspect_run, original, plan, report, rules, tune, validate, wafer
-from cs_input_analyzer.cli.running import EXIT_INTERRUPTED
+from cs_input_analyzer.cli.running import EXIT_INTERRUPTED, ignore_late_signals
 from cs_input_analyzer.cli.terminal import OutputError, ReaderLeft, complain, hide_stdout, print_on_stderr
 from cs_input_analyzer.errors import AnalyzerError, LaunchError
 
@@ -95,6 +95,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception:
         complain("this is a bug of cs_input_analyzer; please report it with the lines above", traceback.format_exc())
         return EXIT_BUG
+    finally:
+        ignore_late_signals()
 
 
 def _outcome(command: click.Command, arguments: Sequence[str]) -> Any:

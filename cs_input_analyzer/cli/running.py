@@ -24,25 +24,35 @@ Found = TypeVar("Found")
 
 EXIT_TRIPPED = 1
 EXIT_INTERRUPTED = 130
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def _interrupt_once() -> None:
+class _Interrupts:
     """The first Ctrl-C, or Slurm's SIGTERM, or the SIGHUP of a lost connection, interrupts; while what was measured is being saved
     the others are ignored, but for the third Ctrl-C, which ends this process: its workers die with it, and a guard tidies up."""
-    seen: list[int] = []
 
-    def handle(number: int, frame: object) -> None:
-        seen.append(number)
-        if len(seen) == 1:
+    def __init__(self) -> None:
+        self.seen: list[int] = []
+        for number in SIGNALS:
+            if signal.getsignal(number) is not signal.SIG_IGN or number == signal.SIGTERM:  # as `nohup` leaves SIGHUP
+                signal.signal(number, self)
+
+    def __call__(self, number: int, frame: object) -> None:
+        self.seen.append(number)
+        if len(self.seen) == 1:
             raise KeyboardInterrupt
         if number == signal.SIGINT:
-            if seen.count(signal.SIGINT) > 2:
+            if self.seen.count(signal.SIGINT) > 2:
                 os._exit(EXIT_INTERRUPTED)
             os.write(2, b"\ncs_input_analyzer: saving what was measured; a third Ctrl-C gives it up\n")
 
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN or number == signal.SIGTERM:  # as `nohup` leaves SIGHUP
-            signal.signal(number, handle)
+
+def ignore_late_signals() -> None:
+    """Once all is saved: the interpreter takes its handlers away before it ends, and a late signal would change the exit code."""
+    for number in SIGNALS:
+        handler = signal.getsignal(number)
+        if isinstance(handler, _Interrupts) and handler.seen:
+            signal.signal(number, signal.SIG_IGN)
 
 
 @dataclass(frozen=True)
@@ -70,7 +80,7 @@ class Output:
 
     def measured(self, max_seconds: float, measure: Callable[[Callable[[str, float], None]], Found]) -> Found:
         """What `measure` found in a budget of `max_seconds`. It is given what shows progress; a signal may stop it."""
-        _interrupt_once()
+        _Interrupts()
         try:
             with Progress(self.is_quiet, max_seconds) as progress:
                 return measure(progress)

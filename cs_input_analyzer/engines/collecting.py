@@ -15,7 +15,16 @@ from cs_input_analyzer.records import Layout, PipelineGraph, WorkerResult
 from cs_input_analyzer.worker.fixes import Outcomes, outcomes_of
 from cs_input_analyzer.worker.journal import EXIT_UNWRITTEN, UNWRITTEN, Journal, Order
 from cs_input_analyzer.worker.soak import soak_of
-from cs_input_analyzer.worker.summary import Ending, measurement_of, profile_from, source_rate, stage_of, status_of, worker_result
+from cs_input_analyzer.worker.summary import (
+    FILLED,
+    Ending,
+    measurement_of,
+    profile_from,
+    source_rate,
+    stage_of,
+    status_of,
+    worker_result,
+)
 
 __all__ = ["how_it_ended", "launch_result", "order_of", "results_of", "storage_advice"]
 
@@ -116,6 +125,7 @@ def _outcomes(plan: WorkPlan, journal: Journal, ending: Ending) -> Outcomes | No
 def how_it_ended(ending: Ending) -> str:
     """Describes how a process ended: by what, and the last line that it printed."""
     ways = {"deadline": "the time of this run was over", "memory": "it used more memory than allowed", "interrupt": "interrupted"}
+    ways["storage"] = FILLED
     code = ending.returncode
     if ending.killed_for is not None:
         return ways[ending.killed_for]

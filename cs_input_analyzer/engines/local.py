@@ -195,7 +195,7 @@ class LocalLauncher:
                 if self._clock() > deadline_s:
                     process.kill(late)
                 else:
-                    process.watch_memory()
+                    process.watch()
             time.sleep(POLL_S)
 
     def _memory_limit(self, workers: int) -> int:

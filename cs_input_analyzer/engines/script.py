@@ -126,7 +126,7 @@ def _run(
                 deadline_s = min(deadline_s, now_s + max(OTHERS_S, now_s - began_s))
             if time.monotonic() > deadline_s:
                 process.kill("deadline")
-            process.watch_memory()
+            process.watch()
             time.sleep(POLL_S)
     except KeyboardInterrupt:
         process.kill("interrupt")
@@ -198,6 +198,8 @@ def _copy_advice(message: str) -> str:
 
 
 def _gone(ending: Ending) -> str:
+    if ending.killed_for == "storage":
+        return "it was ended because its files took half of what was free in the folder for temporary files"
     if ending.killed_for == "memory":
         return "it was ended because it held too much memory"
     if ending.returncode is not None and ending.returncode < 0:

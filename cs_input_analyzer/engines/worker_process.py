@@ -26,10 +26,11 @@ __all__ = ["EXIT_GRACE_S", "OUTPUT_TAIL_BYTES", "POLL_S", "WorkerProcess", "fres
 POLL_S = 0.03
 OUTPUT_TAIL_BYTES = 64 * 1024
 EXIT_GRACE_S = 5.0
+SPACE_S = 0.1
 
 
 class WorkerProcess:
-    """Controls one worker: sends its order, watches its memory, keeps the tail of what it prints, ends it.
+    """Controls one worker: sends its order, watches its memory and its files, keeps the tail of what it prints, ends it.
 
     `memory_limit_bytes` may change with what there is. Who starts several workers gives each the same `tree`.
     """
@@ -47,6 +48,8 @@ class WorkerProcess:
         self.memory_limit_bytes = memory_limit_bytes
         self._memory = MemoryWatch(process.pid, tree or ProcessTree())
         self._events = EventTail(folder)
+        self._free_bytes = _free_bytes(folder)
+        self._look_again_s = 0.0
         self._is_cleared = False
         self._ending: Ending | None = None
         self._tail: collections.deque[bytes] = collections.deque()
@@ -84,12 +87,25 @@ class WorkerProcess:
         self._clear_away()
         return True
 
-    def watch_memory(self) -> None:
-        """Ends the worker when it and its children hold more than their limit: before the kernel ends something else."""
-        if self.memory_limit_bytes is None or self.is_over:
+    def watch(self) -> None:
+        """Ends the worker when it and its children hold more memory than their limit, before the kernel ends something else, and
+        when the files in its folder (caches and snapshots are redirected there) take more than what they leave free."""
+        if self.is_over:
             return
-        if self._memory.is_above(self.memory_limit_bytes):
+        if self.memory_limit_bytes is not None and self._memory.is_above(self.memory_limit_bytes):
             self.kill("memory")
+        elif self._fills_its_disk():
+            self.kill("storage")
+
+    def _fills_its_disk(self) -> bool:
+        now_s = time.monotonic()
+        if now_s < self._look_again_s:
+            return False
+        free_bytes = _free_bytes(self.folder)
+        self._look_again_s = now_s + SPACE_S
+        if free_bytes is None or self._free_bytes is None or free_bytes > self._free_bytes / 2:
+            return False  # whatever its files take, they leave more
+        return _bytes_below(self.folder) > free_bytes
 
     def kill(self, reason: Killed) -> None:
         """Ends the worker and everything it started."""
@@ -112,7 +128,7 @@ class WorkerProcess:
             pass
         deadline_s = time.monotonic() + EXIT_GRACE_S
         while not self.is_over and time.monotonic() < deadline_s:
-            self.watch_memory()
+            self.watch()
             time.sleep(POLL_S)
         if not self.is_over:
             self._end_group()
@@ -154,6 +170,27 @@ class WorkerProcess:
             self._tail_bytes += len(block)
             while self._tail_bytes > 2 * OUTPUT_TAIL_BYTES and len(self._tail) > 1:
                 self._tail_bytes -= len(self._tail.popleft())
+
+
+def _free_bytes(folder: Path) -> int | None:
+    """Of the file system, for this user; None where that is not known."""
+    try:
+        found = os.statvfs(folder)
+    except OSError:
+        return None
+    return found.f_bavail * found.f_frsize
+
+
+def _bytes_below(folder: Path) -> int:
+    """Space on the disk that the files of a folder take."""
+    total = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            try:
+                total += os.lstat(os.path.join(place, name)).st_blocks * 512
+            except OSError:
+                continue
+    return total
 
 
 def fresh_process(folder: Path, cpus: Sequence[int], *, is_isolated: bool = False) -> subprocess.Popen[bytes]:

@@ -40,7 +40,10 @@ TRACE = 512
 LEAST_STAMPS = 10
 # The stage of a worker that has written nothing yet.
 IMPORTING = "importing TensorFlow"
-Killed = Literal["start", "deadline", "memory", "interrupt"]
+FILLED = (
+    "its files (caches and snapshots are redirected while measuring) took half of what was free in the folder for temporary files"
+)
+Killed = Literal["start", "deadline", "memory", "storage", "interrupt"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +103,7 @@ def status_of(journal: Journal, ending: Ending) -> tuple[WorkerStatus, str]:
         "deadline": ("deadline", f"ended by us at its deadline while {stage}"),
         "interrupt": ("interrupted", f"interrupted while {stage}"),
         "memory": ("lost", f"ended while {stage}: it used more memory than allowed"),
+        "storage": ("lost", f"ended while {stage}: {FILLED}"),
     }
     if ending.killed_for is not None:
         return killed[ending.killed_for]

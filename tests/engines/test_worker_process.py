@@ -210,15 +210,46 @@ def test_shares_are_added_up_now_and_then_and_when_much_has_come(monkeypatch: py
 def test_a_worker_over_its_limit_is_ended_with_its_children(tmp_path: Path) -> None:
     with worker_of(TREE, tmp_path) as worker:
         children = psutil.Process(worker.pid).children(recursive=True)
-        worker.watch_memory()
+        worker.watch()
         worker.memory_limit_bytes = 1 << 30
-        worker.watch_memory()
+        worker.watch()
         assert not worker.is_over
         worker.memory_limit_bytes = 1 << 10
-        worker.watch_memory()
+        worker.watch()
         ending = worker.finish()
     assert (ending.killed_for, ending.returncode) == ("memory", -signal.SIGKILL)
     assert not psutil.wait_procs(children, timeout=PATIENCE_S)[1]
+
+
+FILLS = 'mkdir deep; while head -c 200000 /dev/zero >"deep/$((n += 1))" 2>/dev/null; do sleep 0.02; done'
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small file system")
+def test_a_worker_whose_cache_fills_the_disk_is_ended_while_there_is_room(tmp_path: Path) -> None:
+    own = tmp_path / "worker"
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=10m", "tmpfs", str(tmp_path)], capture_output=True, check=False)
+    if mounted.returncode != 0:
+        pytest.skip("no tmpfs can be mounted here")
+    try:
+        own.mkdir()
+        (tmp_path / "others").write_bytes(b"x" * 3_000_000)  # what others hold is not counted against it
+        with worker_of(f"cd {own}; {FILLS}; sleep 60", own) as worker:
+            assert wait_until(lambda: worker.watch() or worker.is_over)
+            ending = worker.finish()
+        assert ending.killed_for == "storage"
+        assert "took half of what was free" in how_it_ended(ending)
+        assert os.statvfs(tmp_path).f_bavail * os.statvfs(tmp_path).f_frsize > 1_000_000
+    finally:
+        subprocess.run(["umount", "--lazy", str(tmp_path)], check=False)
+
+
+def test_a_worker_is_not_ended_for_what_others_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with worker_of("sleep 60", tmp_path) as worker:
+        (tmp_path / "stamps").write_bytes(b"x" * 100_000)
+        monkeypatch.setattr(worker_process, "_free_bytes", lambda _: 1_000_000)
+        worker.watch()
+        assert not worker.is_over
+        assert worker.killed_for is None
 
 
 # --- what the workers of a launch may hold ------------------------------------------------------------------------------------

@@ -215,7 +215,7 @@ class _Agent:
             _say("heard", kinds=heard)
         if "built" in heard:
             self._is_built, self._deadline_s = True, time.monotonic() + self._sample_s
-        self._worker.watch_memory()
+        self._worker.watch()
         if self._deadline_s is not None and time.monotonic() > self._deadline_s:
             self._worker.kill("deadline" if self._is_built else "start")
         if self._worker.is_over or self._is_leaving:
