@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
+import tarfile
 import zipfile
 from email.parser import Parser
 from importlib import metadata
@@ -23,26 +25,31 @@ pytestmark = [pytest.mark.long, pytest.mark.slow]
 PACKAGES = ("cs_input_analyzer", "wafer_model", "sample_pipelines")
 
 
+def built(what: str, source: Path, folder: Path) -> Path:
+    """The wheel or sdist of a source tree. The build backend is one of the test extras, so no network is needed."""
+    folder.mkdir()
+    environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "SOURCE_DATE_EPOCH")}
+    code = f"import hatchling.build as b; b.build_{what}({str(folder)!r})"
+    run = subprocess.run(
+        [sys.executable, "-c", code], cwd=source, env=environment, capture_output=True, text=True, timeout=200, check=False
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+    (found,) = folder.iterdir()
+    return found
+
+
 @pytest.fixture(scope="module")
 def wheel(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
-    # Without isolation: the build backend is one of the test extras, so this needs no network.
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "wheel",
-        "--quiet",
-        "--no-deps",
-        "--no-build-isolation",
-        "--wheel-dir",
-        str(folder),
-        str(root),
-    ]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
-    assert run.returncode == 0, run.stdout + run.stderr
-    (built,) = folder.glob("*.whl")
-    return built
+    return built("wheel", root, tmp_path_factory.mktemp("wheel") / "built")
+
+
+def test_a_second_build_and_one_from_the_sdist_give_the_same_bytes(wheel: Path, root: Path, tmp_path: Path) -> None:
+    sdist = built("sdist", root, tmp_path / "sdist")
+    assert built("sdist", root, tmp_path / "again").read_bytes() == sdist.read_bytes()
+    with tarfile.open(sdist) as archive:
+        archive.extractall(tmp_path / "unpacked", filter="data")
+    (source,) = (tmp_path / "unpacked").iterdir()
+    assert built("wheel", source, tmp_path / "wheel").read_bytes() == wheel.read_bytes()
 
 
 @pytest.fixture(scope="module")
@@ -91,8 +98,13 @@ def test_the_wheel_says_what_it_is(wheel: Path) -> None:
         (metadata,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
         fields = Parser().parsestr(archive.read(metadata).decode())
         entry_points = archive.read(metadata.replace("METADATA", "entry_points.txt")).decode()
-        assert any(name.endswith("/licenses/LICENSE") for name in archive.namelist())
-    assert fields["License-Expression"] == "Apache-2.0"
+        licences = [name for name in archive.namelist() if "/licenses/" in name]
+        (vendored,) = [archive.read(name).decode() for name in licences if name.endswith("/vendor/LICENSES.txt")]
+    assert any(name.endswith("/licenses/LICENSE") for name in licences)
+    # Ours, and those of the JavaScript that it brings along.
+    names = set(re.findall(r"^\S+ [\d.]+ \(([\w.-]+)\)$", vendored, re.MULTILINE))
+    assert set(fields["License-Expression"].split(" AND ")) == {"Apache-2.0", *names}
+    assert len(names) > 3
     assert "cs_input_analyzer = cs_input_analyzer.cli:main" in entry_points
     assert "cs-input-analyzer = cs_input_analyzer.cli:main" in entry_points
 
