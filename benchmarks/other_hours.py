@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 
 import cs_input_analyzer as csia
+from benchmarks.occasion.report import around
 from benchmarks.paired import middle, save, show
 from cs_input_analyzer.machines.cluster import this_host
 from cs_input_analyzer.planning import capacity
@@ -94,10 +95,23 @@ def elsewhen(runs: Sequence[csia.Analysis]) -> dict[str, list[tuple[int, int, fl
     return found
 
 
-def measured(run: csia.Analysis) -> dict[Layout, float]:
-    """Mean rate of its whole launches, as they were."""
+def spreads(runs: Sequence[csia.Analysis]) -> list[tuple[str, ...]]:
+    """Of each layout the standard deviation of runs, in per cent of the rate: as measured, and at the quiet level."""
+    rows = []
+    several = [(measured(run), measured(run, is_quiet=True)) for run in runs]
+    for layout in sorted(set.intersection(*({*rates} for rates, _ in several)), key=str):
+        sds = [around([[math.log(rates[side][layout]) for rates in several]]) for side in (0, 1)]
+        rows.append(
+            (str(layout), *(f"{middle([rates[side][layout] for rates in several]):,.0f}" for side in (0, 1)), *map(str, sds))
+        )
+    return rows
+
+
+def measured(run: csia.Analysis, *, is_quiet: bool = False) -> dict[Layout, float]:
+    """Mean rate of its whole launches, as they were or at the quiet level."""
     rates: dict[Layout, list[float]] = {}
-    for launch in run.measurements:
+    launches = [capacity.with_known_loops(launch, run.host.quiet_loops) for launch in run.measurements]
+    for launch in capacity.at_quiet_level(launches) if is_quiet else launches:
         if launch.samples_per_s is not None and launch.num_workers == launch.layout.tasks and launch.role == "probe":
             rates.setdefault(launch.layout, []).append(launch.samples_per_s.estimate)
     return {layout: float(np.mean(several)) for layout, several in rates.items()}
@@ -128,6 +142,8 @@ def main() -> None:
     runs = [csia.load_analysis(Path(name)) for name in options.runs]
     graph, host = runs[0].pipeline, runs[0].host
     truth = capacity.fit(graph, [m for run in runs for m in run.measurements], host.cpu_budget)
+    columns = ("layout", "as measured", "at the quiet level", "its spread", "its spread at the quiet level")
+    show("Samples/s, median of runs, and one standard deviation of runs in per cent (90 %)", columns, spreads(runs))
     unit = middle([run.capacity.workers[0].samples_per_s.estimate for run in runs if run.capacity is not None])
     rows, shares = plans(runs, truth, unit)
     show(f"Plans of {len(runs)} runs", ("demand, workers of one CPU", "launches, and runs that planned them"), rows)

@@ -57,7 +57,7 @@ def analyze(target: str, params_file: str | None, overrides: tuple[str, ...], **
 @shared.with_options(
     shared.DEMAND,
     shared.CLUSTER,
-    shared.max_seconds(35.0),
+    shared.max_seconds(28.0),
     shared.MEASURE,
     shared.SLURM,
     shared.SBATCH_ARGS,
