@@ -8,13 +8,25 @@ from typing import Any
 import pytest
 
 from cs_input_analyzer.planning.buffers import buffers_of, checkpoint_bytes
+from cs_input_analyzer.planning.evidence import reads_at_once
 from cs_input_analyzer.records import Case, Op, Soak
 from cs_input_analyzer.rules.files import slow_build
 from cs_input_analyzer.rules.memory import buffers_exceed_memory
 from cs_input_analyzer.rules.order import skip_rereads
 from cs_input_analyzer.rules.shards import auto_shard, from_service, no_shard
 from cs_input_analyzer.rules.threads import too_many_threads
-from tests.builders import GIB, MIB, make_cluster, make_files, make_host, make_measurement, make_plan, make_profile, make_worker
+from tests.builders import (
+    GIB,
+    MIB,
+    make_cluster,
+    make_files,
+    make_host,
+    make_measurement,
+    make_plan,
+    make_profile,
+    make_station,
+    make_worker,
+)
 from tests.rules.lines import (
     JPEG,
     Rule,
@@ -270,3 +282,23 @@ JUDGED = (
 @pytest.mark.parametrize(("rule", "case", "expected"), JUDGED)
 def test_a_rule_is_as_loud_as_the_case_is_bad_and_else_silent(rule: Rule, case: Case, expected: list[str]) -> None:
     assert severities(rule, case) == expected
+
+
+@pytest.mark.parametrize(
+    ("directory", "kind", "width"),
+    [
+        ("gs://bucket/train", "readers", 20),
+        ("/data/train", "readers", None),  # on a file system the readers' own work may be what they take their time for
+        ("gs://bucket/train", "serial op", None),
+        ("/data/train", "storage latency", 20),
+    ],
+)
+def test_readers_of_a_store_that_wait_get_the_width_of_littles_law(directory: str, kind: Any, width: int | None) -> None:
+    """Reads at once = rate that the CPUs allow over the rate of one, and as many again to spare."""
+    case = case_of(*reading(), batch())
+    stations = (
+        make_station(kind, op="interleave", samples_per_s=200.0, utilization_ratio=0.95),
+        make_station("CPU", op=None, samples_per_s=2000.0, utilization_ratio=0.1),
+    )
+    pipeline = replace(case.pipeline, files=make_files(count=1024, directory=directory))
+    assert reads_at_once(replace(case, pipeline=pipeline, stations=stations)) == width
