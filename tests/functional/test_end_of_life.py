@@ -82,7 +82,8 @@ def end_before_the_next_run(*names: str) -> Callable[[psutil.Process], None]:
     def strike(command: psutil.Process) -> None:
         temporary = Path(command.environ()["TMPDIR"])
         end(*names)(command)
-        while command.status() != psutil.STATUS_ZOMBIE:  # whoever started it learns how it ended
+        # Whoever started it learns how it ended; its files are closed once its last thread is gone.
+        while command.status() != psutil.STATUS_ZOMBIE or len(os.listdir(f"/proc/{command.pid}/task")) > 1:
             time.sleep(0.05)
         Scratch(temporary).close()
 
