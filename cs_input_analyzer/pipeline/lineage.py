@@ -58,10 +58,9 @@ def order_is_free(op: Op, ops: Sequence[Op], by_default: bool) -> bool:
 
 
 def freeing_shuffle(op: Op, ops: Sequence[Op]) -> Op | None:
-    """The shuffle that leaves nothing to tell of the order in which `op` gives its elements; None where that order shows. It
-    has no seed, comes after `op` (one of the names of files before it mixes no records), and nothing between the two depends on
-    which elements are neighbours: a shuffle of batches mixes no records either. Behind it they may be put together, as any
-    would meet there, but a `take` shows which came first."""
+    """The shuffle that leaves nothing to tell of the order in which `op` gives its elements; None where that order shows. It has no
+    seed, comes after `op`, and nothing between the two depends on which elements are neighbours. Behind it they may be put
+    together, but a `take` shows which came first."""
     by_name = {other.name: other for other in ops}
     found: Op | None = None
     while True:

@@ -1,9 +1,6 @@
-"""The one table of dataset op kinds and what each does. Pure, and complete: a test goes through TensorFlow's own registry.
-
-A kind is the name of a TensorFlow op without what only distinguishes versions: `ParallelMapDatasetV2` is a `ParallelMap`,
-`LegacyParallelInterleaveDatasetV2` and `ExperimentalParallelInterleaveDataset` are a `ParallelInterleave`. An op that is not in the
-table is of a library that brought its own: it has its place, its line and what TensorFlow measures of it, and no trait.
-"""
+"""The one table of dataset op kinds and what each does. Pure, and complete: a test goes through TensorFlow's own registry. A kind
+is the name of a TensorFlow op without its version: `ParallelMapDatasetV2` is a `ParallelMap`. An op that is not in it has no
+trait."""
 
 from __future__ import annotations
 
@@ -141,11 +138,6 @@ HANDS_ON = kinds_with("hands-on")
 ONE_BY_ONE = kinds_with("one-by-one")
 ONE_FOR_ONE = kinds_with("one-for-one")
 NAMES_PASS = kinds_with("names")
-
-
-def is_known(kind: str) -> bool:
-    """Whether it is one of TensorFlow's own; else a library brought it."""
-    return kind in KINDS
 
 
 def is_dataset_op(op: str) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import math
+import re
+from collections.abc import Collection, Sequence
 
 from cs_input_analyzer.pipeline.lineage import downstream, may_reorder
 from cs_input_analyzer.pipeline.op_kinds import HANDS_ON, MAPS, OPENS, RANDOM_STATE, SHUFFLES, kinds_with
@@ -166,21 +168,11 @@ def sample_bytes(pipeline: PipelineGraph) -> int | None:
     """Bytes of one sample as it leaves the pipeline, by its element spec; None where a shape or the batch size is not known."""
     total = 0
     for component in pipeline.element_spec:
-        if component.shape is None or None in component.shape or component.dtype not in _WIDTHS:
+        width = re.fullmatch(r"(?:b?float|u?int|complex)(\d+)", component.dtype.replace("bool", "int8"))
+        if component.shape is None or None in component.shape or width is None:
             return None
-        size = _WIDTHS[component.dtype]
-        for dimension in component.shape:
-            size *= dimension or 0
-        total += size
+        total += math.prod(dimension or 0 for dimension in component.shape) * int(width[1]) // 8
     return total // pipeline.batch_size if pipeline.batch_size and total else None
-
-
-_WIDTHS: Mapping[str, int] = {
-    **dict.fromkeys(("bool", "int8", "uint8"), 1),
-    **dict.fromkeys(("float16", "bfloat16", "int16", "uint16"), 2),
-    **dict.fromkeys(("float32", "int32", "uint32"), 4),
-    **dict.fromkeys(("float64", "int64", "uint64", "complex64"), 8),
-}
 
 
 def method_of(op: Op) -> str:

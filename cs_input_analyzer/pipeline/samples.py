@@ -26,11 +26,10 @@ class _Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Element:
-    """What is known of the elements that leave an op: `batches`, dimensions of samples, the innermost first; `over_window`,
-    the batch that was made of a window: one sample, or one of each of its elements; `is_window`: each is a dataset of
-    neighbours; `reads_window`: of one of these, its elements; `apart`, the op that took batches apart; `elsewhere`: the op
-    that takes them from where others put them; `clash`: what branches hold that do not agree; `is_counter`: numbers that are
-    counted or drawn: nobody's samples."""
+    """What is known of the elements that leave an op: `batches`, dimensions of samples, the innermost first; `over_window`, the
+    batch that was made of a window; `is_window`: each is a dataset of neighbours; `reads_window`: of one of these, its elements;
+    `apart`, the op that took batches apart; `elsewhere`: the op that takes them from where others put them; `clash`: what branches
+    do not agree on; `is_counter`: numbers that are counted or drawn."""
 
     batches: tuple[_Batch, ...] = ()
     over_window: _Batch | None = None
@@ -55,9 +54,8 @@ def samples_per_element_of(
     params_sizes: Sequence[int] = (),
     demand_size: int | None = None,
 ) -> SamplesPerElement:
-    """Samples in one element that leaves the pipeline with this `spec`. `said`, `--samples-per-element`, decides.
-    `params_sizes`, what the params call `batch_size`, and `demand_size`, samples of a step of the accelerator, decide only
-    where the graph leaves two readings and one of these is the second."""
+    """Samples in one element that leaves the pipeline with this `spec`. `said` decides; `params_sizes` and `demand_size` only where
+    the graph leaves two readings and one of these is the second."""
     if said is not None:
         return SamplesPerElement(value=said, source="--samples-per-element")
     element = _leaving(ops)

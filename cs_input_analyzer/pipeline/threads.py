@@ -1,9 +1,5 @@
-"""Which ops of a pipeline share a thread.
-
-tf.data pulls: an op runs on the thread that asks it for an element. Between two ops that start threads of their own (a prefetch, a
-parallel map or interleave) a pipeline is therefore one thread, that of the op which asks; what is in there is done one after the
-other, whatever the CPUs. Python functions share one more thing, the interpreter's lock, wherever they stand.
-"""
+"""Which ops of a pipeline share a thread. tf.data pulls: an op runs on the thread that asks it for an element, so between two ops
+that start threads of their own a pipeline is one thread. Python functions share the interpreter's lock, wherever they stand."""
 
 from __future__ import annotations
 

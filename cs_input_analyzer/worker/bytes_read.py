@@ -1,9 +1,8 @@
 """Bytes of files behind one element of a pipeline, by the elements that its readers passed.
 
-What the kernel counts (`rchar`) grows by a whole buffer at a time, for each file that is open: within a window in which few buffers
-are filled it tells nothing. A record that passed is as long as it is in its file but for what stands around it there, and how many
-pass for one element of the output is known (`visits`). Only of readers that give something else than they read (CSV), or read
-compressed files, a part of the files is looked at (`raw_reads.look_into`).
+What the kernel counts (`rchar`) grows by a whole buffer at a time: within a short window it tells nothing. A record that passed is
+as long as it is in its file but for what stands around it there. Only of readers that give something else than they read (CSV), or
+read compressed files, a part of the files is looked at (`raw_reads.look_into`).
 """
 
 from __future__ import annotations

@@ -1,9 +1,5 @@
-"""Where the CPU goes: the wall time that the model of the running pipeline counted, turned into CPU per sample of each op.
-
-Also whether one thread holds the worker back while CPUs idle. A segment of serial ops is a station with one server, so by the
-utilization law U = X · D it is the bottleneck when rate times wall time per sample comes near 1 while CPUs idle. The lock of Python
-functions is another.
-"""
+"""Where the CPU goes: the wall time that the model of the running pipeline counted, turned into CPU per sample of each op; and
+whether one thread, or the lock of Python functions, holds the worker back while CPUs idle (utilization law, U = X · D)."""
 
 from __future__ import annotations
 
@@ -30,15 +26,9 @@ IDLE_CPUS = 0.3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostEvidence:
-    """What is known of the costs of one worker's window.
-
-    `spent`: by op, what one sample of the output took of it; `cpu_s_per_sample`: of the whole process; `merged`: op -> the op
-    whose row holds its cost; `absent`: ops that TensorFlow left out; `cached_ratio`: share of the files in the page cache after
-    the window, as readers of cached files do not block; `prefixes`: CPU per sample that each op adds to the pipeline cut before
-    it. `preempted_ratio`, time that threads waited after losing their CPU over the time they ran, is not used on one CPU: there
-    only a thread's own wake-up call hands its CPU on, which happens in the runtime and not inside an op (measured, see
-    docs/measurements.md).
-    """
+    """What is known of the costs of one worker's window. `spent`: by op, of one sample of the output; `merged`: op -> the op whose
+    row holds its cost; `prefixes`: CPU per sample that each op adds to the pipeline cut before it. `preempted_ratio` is not used on
+    one CPU: there only a thread's own wake-up call hands its CPU on, in the runtime and not inside an op (docs/measurements.md)."""
 
     layout: Layout
     ops: Sequence[Op]
@@ -68,15 +58,10 @@ class CostEvidence:
 def profile_of(given: CostEvidence) -> Profile:
     """Per-op CPU such that ops + `restart` + `runtime` = process CPU, by identity.
 
-    The model counts wall time on the thread. What a thread spent waiting to get its CPU back is taken off first: in proportion to
-    CPU, as whoever runs can be thrown out. While the rest stays below the process's CPU it is taken as CPU, and what is missing is
-    the runtime's. Above, threads waited. A tenth above is the noise of a full CPU, and everyone's share shrinks alike; more is
-    taken first from the ops that can block: readers of files, and functions that leave TensorFlow.
-
-    An op that gave elements without being seen at it (a buffer was filled between two polls) gets what it adds to the pipeline cut
-    after it, as far as there is CPU left; so does one whose function is of tiny TensorFlow ops, if it adds more than it was seen
-    at. Where that was not measured, nobody can tell the cost of an unseen op from the runtime's, and the row of both is
-    `unattributed`.
+    The model counts wall time on the thread. What a thread waited for its CPU is taken off first, in proportion. What is then below
+    the process's CPU is CPU, and the rest of that the runtime's. Above it threads waited: a tenth is noise, and all shares shrink
+    alike; more is taken from the ops that can block. An op that was not seen at work, or whose function is of tiny TensorFlow ops,
+    gets what it adds to the cut pipeline, as far as there is CPU left; where that was not measured, the rest is `unattributed`.
     """
     cpus, marginal, held_by = _shares(given)
     whole_s = given.cpu_s_per_sample
@@ -198,8 +183,8 @@ def _held_by(given: CostEvidence, walls: Mapping[str, float]) -> dict[str, str]:
 
 
 def _between_tiny_ops(given: CostEvidence, cpus: Mapping[str, float]) -> dict[str, float]:
-    """CPU by which functions of tiny ops add more to the cut pipeline than was seen: the executor's, between these ops. Of
-    larger ops the difference says nothing: it is the noise of two measurements, and what the pipeline does to itself."""
+    """CPU by which functions of tiny ops add more to the cut pipeline than was seen: the executor's, between these ops. Of larger
+    ops the difference is the noise of two measurements."""
     found = {}
     for op in given.ops:
         if op.name not in cpus or op.kind not in TRANSFORMS:

@@ -1,9 +1,8 @@
 """Runs parts of the pipeline alone: cut after each of its ops, and its readers without all that follows.
 
-Cut after each op it gives the marginal view of per-op cost. The difference of two neighbouring cuts is what an op adds, its share
-of executor and allocation included; the model of the running pipeline, which `costs` reads, leaves those to the runtime. The
-differences do not add up to anything: a shorter pipeline overlaps less, and keeps other things in the CPU's caches. The rate of the
-readers alone is a ceiling that no change behind them can lift.
+The difference of two neighbouring cuts is what an op adds, its share of executor and allocation included, which the model of the
+running pipeline leaves to the runtime. The differences do not add up to anything. The rate of the readers alone is a ceiling that
+no change behind them can lift.
 """
 
 from __future__ import annotations

@@ -1,12 +1,9 @@
 """Whether an edited pipeline gives the elements of the original: compared bit by bit, chance taken out of both.
 
-Order counts wherever the original promises one. Where it does not (a shuffle without a seed follows, or an op may give any order)
-and the edit makes use of that, each element of a whole pass must come as often from one as from the other, compared where the two
-pipelines part, before anything is put into batches; what follows there is alike in both.
-
-A comparison of fewer elements than a pass has says how many it was. It never stands for a pass where the order is moot, nor where
-the two take turns between their files in different ways, which shows late: there it is a whole one, of all inputs or, where each
-input gives what it gives alone, of the first few.
+Order counts wherever the original promises one. Where it does not and the edit makes use of that, each element of a whole pass must
+come as often from one as from the other, compared where the two part, before anything is put into batches. A comparison of fewer
+elements than a pass never stands for a pass where the order is moot, nor where the two take turns between their files in different
+ways: there it is a whole one, of all inputs or, where each gives what it gives alone, of the first few.
 """
 
 from __future__ import annotations
@@ -122,9 +119,8 @@ def _in_order_or_without(
 
 
 def _stands_for_the_rest(read: _Read, pipelines: _Pair) -> bool:
-    """Whether elements that are alike stand for those that were not seen, and for every order in which the files may come.
-    Another cycle shows only after as many records as the old one takes in its first round, and in some orders of the files
-    never."""
+    """Whether elements that are alike stand for those that were not seen. Another cycle shows only after as many records as the old
+    one takes in its first round, and in some orders of the files never."""
     if difference.turns(pipelines[0].ops) == difference.turns(pipelines[1].ops):
         return True
     return read.is_whole and all(map(difference.has_one_order, pipelines))

@@ -1,7 +1,5 @@
-"""Tries fixes in one warm process: applies each, proves that only speed changes, measures it, then puts the best together.
-
-Each step is reported at once, one event each, so that a process which a fix brings down loses nothing of the others.
-"""
+"""Tries fixes in one warm process: applies each, proves that only speed changes, measures it, then puts the best together. Each
+step is reported at once, so that a process which a fix brings down loses nothing of the others."""
 
 from __future__ import annotations
 
@@ -59,9 +57,8 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcomes:
-    """All that a process reported of the candidates it was given, by their positions. `kept` were put together, in that
-    order; `gain`, `elements`, `of` are those of them as one. `running`: the candidate at which a process ended that was not
-    through, `ended` how, `was_late`: for no other reason than its time."""
+    """All that a process reported of the candidates it was given, by their positions. `kept` were put together; `gain`, `elements`,
+    `of` are those of them as one. `running`: the candidate at which a process ended that was not through, `ended` how."""
 
     each: tuple[Outcome, ...]
     kept: tuple[int, ...] = ()

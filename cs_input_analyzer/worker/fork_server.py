@@ -1,12 +1,9 @@
 """A process that has imported TensorFlow once, and from which workers are forked: each then starts in milliseconds, not seconds.
 
-It stays single-threaded, so that a fork copies all of it (POSIX fork(2)): BLAS is held to one thread until after the fork, and
-where the import leaves other threads behind the server says so and forks nothing; workers are then started one by one. A forked
-worker is as good as a fresh one: TensorFlow makes its thread pools and reads its CPU set when a pipeline first runs, which is after
-the fork. `benchmarks/forked_workers` compares the two.
-
-    parent ── {"folder", "cpus", "isolated"} + stdin, stdout ──▶ server ── fork ──▶ worker
-    parent ◀── {"ready": …}, {"pid", "worker"}, {"pid", "returncode"} ── server
+It stays single-threaded, so that a fork copies all of it; where the import leaves other threads behind it says so and forks
+nothing. A forked worker is as good as a fresh one (`benchmarks/forked_workers`): TensorFlow makes its thread pools and reads its
+CPU set when a pipeline first runs. It gets {"folder", "cpus", "isolated"} with stdin and stdout, and tells {"ready"}, {"pid",
+"worker"} and {"pid", "returncode"}.
 """
 
 from __future__ import annotations

@@ -1,9 +1,6 @@
-"""How much faster one pipeline is than another: side by side in one warm process, in short blocks, in random order.
-
-Each block is a fresh iterator: first the start and AUTOTUNE's first steps, which do not count, then the rate. Nothing of the others
-runs meanwhile, and where AUTOTUNE lands differs from block to block as it would from run to run. Each round runs every pipeline
-once, so that a slow moment of the host meets all of them; the gain is the mean of the rounds' logarithms of rate over rate.
-"""
+"""How much faster one pipeline is than another: side by side in one warm process, in short blocks, in random order. Each block is a
+fresh iterator, whose start does not count; each round runs every pipeline once, so that a slow moment of the host meets all of
+them."""
 
 from __future__ import annotations
 

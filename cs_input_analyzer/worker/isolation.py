@@ -1,14 +1,10 @@
 """Runs what follows in this process on private copies of all files: what it writes is gone when it ends, and nobody else sees it.
 
 A mount namespace of the process's own (unshare(2)), in a user namespace where that is what the kernel allows, and over each
-writable directory an overlay whose upper layer lies in memory (kernel documentation, filesystems/overlayfs). Every way of writing
-ends up there: Python's, TensorFlow's in C++, those of threads, of forked and started processes. Must be called while the process
-has one thread.
-
-Left as they are: `/proc`, `/sys`, `/dev`, `/run` (devices and sockets do not work through an overlay), but for the working
-directory and what is mounted in them to hold files; file systems that are mounted read-only; and the folders that the caller keeps.
-A file system that cannot lie below an overlay becomes read-only, unless it holds the working directory: then nothing is isolated,
-and the caller is told so.
+writable directory an overlay whose upper layer lies in memory. Must be called while the process has one thread. Left as they are:
+`/proc`, `/sys`, `/dev`, `/run` (devices and sockets do not work through an overlay), what is mounted read-only, and the folders
+that the caller keeps. A file system that cannot lie below an overlay becomes read-only, unless it holds the working directory: then
+nothing is isolated, and the caller is told so.
 """
 
 from __future__ import annotations
@@ -56,8 +52,8 @@ class NotIsolatedError(Exception):
 
 
 def main(arguments: Sequence[str]) -> None:
-    """`FOLDER MODULE ARGS…`: isolates this process, but for FOLDER, before it imports MODULE, whose libraries may start
-    threads. Then calls its `main` with ARGS and, last, why nothing is isolated (empty where it is)."""
+    """`FOLDER MODULE ARGS…`: isolates this process, but for FOLDER, before it imports MODULE, whose libraries may start threads,
+    and calls its `main` with ARGS and, last, why nothing is isolated (empty where it is)."""
     folder, module, *rest = arguments
     not_isolated = why_not(Path(folder))  # first: a process with threads gets no user namespace
     importlib.import_module(module).main([*rest, not_isolated])
@@ -203,9 +199,8 @@ class _Tree:
 
 
 def _of_others(*paths: str) -> list[str]:
-    """The folders on the way to `paths` that belong to others, outermost first. In a user namespace an overlay cannot copy
-    those up, as their owner has no name there: writing below them fails with EOVERFLOW, unless they are the top of an overlay
-    of their own."""
+    """The folders on the way to `paths` that belong to others, outermost first: in a user namespace an overlay cannot copy those up
+    (EOVERFLOW), unless they are the top of an overlay of their own."""
     if _is_first_user_namespace():
         return []
     ways = {str(folder) for path in paths for folder in (Path(path), *Path(path).resolve().parents)}
@@ -214,9 +209,8 @@ def _of_others(*paths: str) -> list[str]:
 
 
 def _fill_with_folders_of_others(path: str, upper: Path) -> None:
-    """Makes the folders of others below `path` in the upper layer, where they are merged with what they hold, outermost first.
-    For the same reason: a user's own folder is often below one of others that lies on no way we know, as /scratch/users/me
-    does."""
+    """Makes the folders of others below `path` in the upper layer, for the same reason: a user's own folder is often below one of
+    others, as /scratch/users/me is."""
     deadline_s = time.monotonic() + FOLDERS_S
     queued = collections.deque([("", 0)])
     while queued and time.monotonic() < deadline_s:

@@ -1,8 +1,5 @@
-"""The files through which a worker reports, and the order it gets.
-
-`events.jsonl`: one event a line, written as it happens, so that of a killed worker all is kept up to its last whole line.
-`stamps.f64`, `samples.i64`: raw arrays, appended after every chunk. All of it works over a shared file system too.
-"""
+"""The files through which a worker reports, over a shared file system too, and the order it gets. `events.jsonl` has one event a
+line, `stamps.f64` and `samples.i64` raw arrays: of a killed worker all is kept up to its last whole line."""
 
 from __future__ import annotations
 
@@ -28,15 +25,13 @@ UNWRITTEN = "cs_input_analyzer: the journal cannot be written: "
 
 
 class JournalError(Exception):
-    """The journal cannot be written: the disk is full, over quota, or gone. None of the user's errors, and nothing to report it
-    in."""
+    """The journal cannot be written: the disk is full, over quota, or gone. There is nothing to report it in."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A fix to be tried, and the name of the finding it is of. `most_gain`: the largest that the costs allow; a larger one
-    is not kept. With `texts`, pairs of a path and what stands there instead, the dataset is built anew; `only_run`: it is
-    asked whether that works at all."""
+    """A fix to be tried, and the name of its finding. `most_gain`: the largest that the costs allow. With `texts`, pairs of a path
+    and what stands there instead, the dataset is built anew; `only_run`: it is asked whether that works at all."""
 
     name: str
     edits: tuple[Edit, ...]
@@ -47,10 +42,8 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What a worker is to run, once it has imported TensorFlow. `pickled` is a file with the cloudpickled input function, None
-    where `target` is to be imported; the windows exclude the first batch; `want_source`: the readers alone, for their ceiling;
-    `want_prefixes`: the pipeline cut after each of its ops; `candidates` are tried in `fixes_s` seconds from now on;
-    `batch_size`: samples of a step of the accelerator, where the user gave it."""
+    """What a worker is to run, once it has imported TensorFlow. `pickled`: a file with the cloudpickled input function, None where
+    `target` is imported; `candidates` are tried in `fixes_s` seconds from now on; `batch_size`: of a step of the accelerator."""
 
     target: str
     pickled: str | None

@@ -1,9 +1,6 @@
-"""Target -> the user's input function -> a `tf.data.Dataset`. This is where user code runs, always inside a worker process.
-
-A target is text: `package.module:function` or `path/file.py:function`, where the name may also be a Dataset at module level. Input
-functions come with many signatures, `()`, `(params)`, `(params, mode)`, `(params, input_context=None)`, `(params=None)`, or the
-keys of their params one by one; arguments are bound by name, so their order does not matter.
-"""
+"""Target -> the user's input function -> a `tf.data.Dataset`. This is where user code runs, always inside a worker process. A
+target is `package.module:function` or `path/file.py:function`, or names a Dataset; arguments are bound by name, so their order is
+free."""
 
 from __future__ import annotations
 
@@ -61,7 +58,7 @@ def as_params(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetName:
-    """Where the target lives: `file` for a path, `module` for a dotted name; `attribute` may be dotted too."""
+    """`file` for a path, `module` for a dotted name; `attribute` may be dotted too."""
 
     file: Path | None
     module: str | None
@@ -70,8 +67,8 @@ class TargetName:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """What the input function is called with. `params` None means that the user gave none. `input_context`: whether one that is
-    None by default is given, too; one without a default always is."""
+    """What the input function is called with. `input_context`: whether one that is None by default is given, too; one without a
+    default always is."""
 
     params: Mapping[str, Any] | None
     mode: Mode
@@ -115,7 +112,7 @@ def read_pickled(path: Path) -> bytes:
 
 
 def find_object(target: TargetName) -> object:
-    """Imports the target's module as Python itself would, and returns the object it names. What the module raises passes
+    """Imports the target's module as Python itself would, and returns the object it names; what the module raises passes
     through."""
     module = _import_file(target.file) if target.file is not None else _import_module(str(target.module))
     found: object = module
@@ -133,8 +130,8 @@ def find_object(target: TargetName) -> object:
 
 
 def build_dataset(found: object, call: Call, on_context: Callable[[ContextUse], None] = lambda use: None) -> Any:
-    """Calls the input function and returns its `tf.data.Dataset`; `on_context` is called for each input context that it
-    takes. Raises TargetError where no Dataset comes out, or an input context was asked for and nothing takes one."""
+    """Calls the input function; `on_context` is called for each input context that it takes. Raises TargetError where no Dataset
+    comes out, or an input context was asked for and nothing takes one."""
     uses: list[ContextUse] = []
     dataset = _built(found, call, uses)
     if call.input_context and "given" not in uses:

@@ -1,8 +1,8 @@
 """Which of the user's ops each node of TensorFlow's model of a running iterator stands for. Pure.
 
-The model shows the pipeline after TensorFlow's optimizations: ops merged (`MapAndBatch`), left out (`take(-1)`), put in (a prefetch
-at the end), renamed (`ForeverRepeat`). So a chain of nodes is laid along a chain of ops such that as many ops as possible are
-covered, in their order; what is left over of the nodes belongs to nobody, and what is left over of the ops was merged or not seen.
+The model shows the pipeline after TensorFlow's optimizations: ops merged, left out, put in, renamed. So a chain of nodes is laid
+along a chain of ops such that as many ops as possible are covered; what is left over of the nodes belongs to nobody, and what is
+left over of the ops was merged or not seen.
 """
 
 from __future__ import annotations

@@ -1,9 +1,5 @@
-"""What each op's iterators did, read from TensorFlow's own model of the running iterator.
-
-`get_model_proto` gives, for each live iterator node, the wall time its thread spent in it and not in its inputs. Two snapshots
-give a window. Iterators that `repeat` and `interleave` throw away take their counters with them; `visits` makes up for it, from the
-elements that were counted beside the time. `matching` lays the nodes over the user's ops.
-"""
+"""What each op's iterators did, read from TensorFlow's own model of the running iterator: for each live node the wall time that its
+thread spent in it and not in its inputs. Two snapshots give a window."""
 
 from __future__ import annotations
 

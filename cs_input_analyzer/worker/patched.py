@@ -1,8 +1,5 @@
-"""The user's modules as a patch would make them: loaded from changed texts, while the files stay as they are.
-
-A changed module keeps its file name, so that data beside it are found, tracebacks make sense, and AutoGraph, which reads the source
-of a function again, reads the changed one.
-"""
+"""The user's modules as a patch would make them: loaded from changed texts under their file names, while the files stay as they
+are."""
 
 from __future__ import annotations
 
@@ -27,8 +24,8 @@ _NOT_THE_USERS = frozenset({"__main__", "__mp_main__", "cs_input_analyzer", "waf
 
 @contextmanager
 def patched_sources(texts: Mapping[str, str]) -> Iterator[None]:
-    """While open, the files of these paths are loaded with these texts, and the user's other modules anew, as they import them;
-    at the end the modules that were loaded before come back. Raises TargetError then, where one of the files was not loaded."""
+    """While open, the files of these paths are loaded with these texts, and the user's other modules anew; at the end those that
+    were loaded before come back. Raises TargetError then, where one of the files was not loaded."""
     changed = {os.path.realpath(path): text for path, text in texts.items()}
     unread = set(changed)
     original: Any = SourceFileLoader.get_code
@@ -62,8 +59,8 @@ def patched_sources(texts: Mapping[str, str]) -> Iterator[None]:
 
 
 def _users_modules(changed: Mapping[str, str]) -> list[str]:
-    """Loaded modules that are written by the user, as far as one can tell: outside of Python's folders and those of packages. A
-    package that holds compiled modules stays, as many refuse to be loaded twice; one that holds a changed file does not."""
+    """Loaded modules that are the user's. A package that holds compiled modules stays, as many refuse to be loaded twice; one that
+    holds a changed file does not."""
     files = {name: str(file) for name, module in list(sys.modules.items()) if (file := getattr(module, "__file__", None))}
     packages = {name.partition(".")[0] for name, file in files.items() if os.path.realpath(file) in changed}
     compiled = {name.partition(".")[0] for name, file in files.items() if not file.endswith(".py")}

@@ -1,10 +1,5 @@
-"""One input worker: its own process, its own CPUs, its own TF_CONFIG. Started by command line or forked by `fork_server`, ordered
-over stdin.
-
-User code runs here, so everything is guarded: events are flushed as they happen, a forked child that comes back from the input
-function is ended, stdin is hidden from it, and the process leaves by `os._exit`, because interpreters with Python functions in
-their pipelines are known to hang at shutdown. What the worker does is in `stages`.
-"""
+"""One input worker: its own process, its own CPUs, its own TF_CONFIG, ordered over stdin. User code runs here, so everything is
+guarded, and it leaves by `os._exit`: interpreters with Python functions in their pipelines are known to hang at shutdown."""
 
 from __future__ import annotations
 
@@ -27,8 +22,8 @@ EXIT_FAILED = 70
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
-    """`FOLDER CPU,CPU,… PARENT_PID [NOT_ISOLATED]`: the journal's folder, the CPUs to run on, who started us; of a worker
-    that runs a user's script also why its files are no private copies, empty where they are."""
+    """`FOLDER CPU,CPU,… PARENT_PID [NOT_ISOLATED]`; the last, of a worker that runs a user's script: why its files are no
+    copies."""
     cpus = [int(cpu) for cpu in arguments[1].split(",")]
     run(arguments[0], cpus, int(arguments[2]), not_isolated=arguments[3] if len(arguments) > 3 else None)
 
@@ -129,8 +124,8 @@ def hide_stdin() -> None:
 
 
 def die_with(parent_pid: int) -> None:
-    """Asks Linux to kill this process when its parent dies, so that nothing is left running after a killed analyzer. And to
-    give it the orphans of what user code starts, so that daemons of its own making can be found and ended too."""
+    """Asks Linux to kill this process when its parent dies, and to give it the orphans of what user code starts, so that they can
+    be found and ended too."""
     try:
         libc = ctypes.CDLL(None)
         libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -1,9 +1,5 @@
-"""Keeps the user's tree untouched: file caches, snapshots and saves go to a private folder while we measure.
-
-A worker that is ended inside `.cache("file")` leaves a lock file behind that makes the user's next training fail. So while the
-input function runs, the ops that write files get another path. A cache that is already complete is only read, and stays where it
-is. `save` makes its folder and a file in Python before its op runs, so it is moved there; a `load` of what was just saved follows.
-"""
+"""Keeps the user's tree untouched: file caches, snapshots and saves go to a private folder while we measure. A worker that is ended
+inside `.cache("file")` leaves a lock file behind that makes the user's next training fail. A finished cache is only read."""
 
 from __future__ import annotations
 
@@ -58,9 +54,8 @@ def _with_other_path(original: Callable[..., Any], argument: str, change: Callab
     def call(*args: Any, **kwargs: Any) -> Any:
         bound = signature.bind(*args, **kwargs)
         bound.arguments[argument] = change(bound.arguments[argument])
-        checkpoints = bound.arguments.get("checkpoint_args")
-        if checkpoints and "directory" in checkpoints:  # `save` may keep its progress in a folder of its own
-            bound.arguments["checkpoint_args"] = {**checkpoints, "directory": change(checkpoints["directory"])}
+        if bound.arguments.get("checkpoint_args"):  # `save` would keep its progress in a folder of the user's
+            bound.arguments["checkpoint_args"] = None
         return original(*bound.args, **bound.kwargs)
 
     return call

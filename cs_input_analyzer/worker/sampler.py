@@ -1,7 +1,5 @@
-"""Samples a worker's pipeline in chunks until the rate is precise enough, the time is up, or the data end, and writes the journal.
-
-Everything is written as it happens and not only in the end, which a worker that hangs or is killed does not reach.
-"""
+"""Samples a worker's pipeline in chunks until the rate is precise enough, the time is up, or the data end. All is written as it
+happens, as a worker that hangs or is killed does not reach an end."""
 
 from __future__ import annotations
 
@@ -33,16 +31,9 @@ STOP_CHECK_S = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling:
-    """What is to be sampled, and for how long.
-
-    Attributes:
-        iterator: of `dataset`; its first element may have been taken.
-        min_window_s, max_window_s: bounds on the time of sampling.
-        target_error_ratio: relative half-width of the rate's interval at which sampling stops.
-        want_costs: whether to read TensorFlow's model of the running iterator after each chunk.
-        files: paths and sizes when the pipeline was built.
-        wait_for_start: called when all is ready; returns whether to begin. Workers of several nodes begin together.
-    """
+    """What is to be sampled, and for how long. `iterator`: its first element may have been taken; `target_error_ratio`: half-width
+    of the rate's interval at which sampling stops; `files`: paths and sizes when the pipeline was built; `wait_for_start` returns
+    whether to begin, as workers of several nodes begin together."""
 
     dataset: Any
     iterator: Any
@@ -75,15 +66,9 @@ def sample(journal: JournalWriter, given: Sampling) -> None:
 
 @dataclass(slots=True, kw_only=True)
 class _Sampler:
-    """One run of sampling.
-
-    Attributes:
-        arrivals, passes: stamps of the present state of the pipeline, one array a chunk, and how many of them each pass ended with.
-        unwritten: chunks that the journal does not have yet; `written_s`: when it was written last.
-        batches, epochs: since the beginning; `since_epoch`: batches of this pass, the first one of the first included.
-        tuned: last seen values of AUTOTUNE's parameters; None before they were read.
-        state_began_s: when the present state of the pipeline began: a cache that is full makes another one.
-    """
+    """One run of sampling. `arrivals`: stamps of the present state of the pipeline, which began at `state_began_s` (a full cache
+    makes another one); `passes`: how many of them each pass ended with; `unwritten`: chunks that the journal does not have yet;
+    `since_epoch`: batches of this pass; `tuned`: last seen values of AUTOTUNE's parameters, None before they were read."""
 
     journal: JournalWriter
     given: Sampling

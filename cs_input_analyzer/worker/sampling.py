@@ -1,9 +1,8 @@
 """The in-graph sampling loop: `get_next` and a timestamp per batch, inside one `tf.function`.
 
-A Python loop costs more than 100 µs a batch and would measure itself on a fast pipeline; this one costs about 25.
-`tf.timestamp()` is not ordered after `get_next` by itself: only a control dependency on the element's tensors makes the stamp
-mean "the batch is here". Stamps go into a variable, not into a TensorArray, so that they survive the exception by which a dataset
-ends or breaks.
+A Python loop costs more than 100 µs a batch and would measure itself; this one costs about 25. Only a control dependency on the
+element's tensors makes the stamp mean "the batch is here". Stamps go into a variable, so that they survive the exception by which a
+dataset ends or breaks.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ CHUNK_S = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunk:
-    """One call of the loop: arrival times in seconds since the epoch, samples (None where every batch holds the same, known
-    number), whether the dataset ended, and the `tf.errors.OpError` raised instead of an element."""
+    """One call of the loop: arrival times in seconds since the epoch, samples (None where every batch holds the same), and the
+    `tf.errors.OpError` raised instead of an element."""
 
     stamps_s: npt.NDArray[np.float64]
     samples: npt.NDArray[np.int64] | None
@@ -118,8 +117,8 @@ def leading_dimension(component: Any) -> Any:
 
 
 def counted_here(element: Any, found: SamplesPerElement) -> SamplesPerElement:
-    """What is to be counted in elements like this eager one: where its first dimension cannot be that of the samples, because it is
-    larger, or another one is just as large as a batch, each element counts as a full one."""
+    """What is to be counted in elements like this eager one: where its first dimension cannot be that of the samples, each element
+    counts as a full one."""
     import tensorflow as tf
 
     if found.counted_in is None:

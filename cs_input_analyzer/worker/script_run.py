@@ -1,8 +1,6 @@
-"""A process of its own that runs a user's script once, to find every place where it would take data.
-
-It writes to private copies of all files. It reports as workers do, through a journal: `not_isolated` where such copies cannot be
-had, `candidate`, `stand_in`, `refused`, `wrote`, and in the end `ended` or `failed`.
-"""
+"""A process of its own that runs a user's script once, on private copies of all files, to find every place where it would take
+data. It reports through a journal: `not_isolated`, `candidate`, `stand_in`, `refused`, `wrote`, and in the end `ended` or
+`failed`."""
 
 from __future__ import annotations
 
@@ -22,9 +20,8 @@ HUNG = "hung"
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
-    """`FOLDER PARENT_PID SECONDS TARGET LAST [PACKAGE…] NOT_ISOLATED`. Never returns. The journal's folder, who started us, how
-    long it may take, the script, the number of the place at which it ends (0: as late as is harmless), what to stand in for
-    where it is not installed, and why its files are no private copies (empty where they are)."""
+    """`FOLDER PARENT_PID SECONDS TARGET LAST [PACKAGE…] NOT_ISOLATED`. LAST: number of the place at which it ends (0: as late as is
+    harmless); NOT_ISOLATED: why its files are no private copies. Never returns."""
     folder = Path(arguments[0])
     worker.die_with(int(arguments[1]))
     own_pid = os.getpid()

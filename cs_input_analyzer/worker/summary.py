@@ -268,11 +268,8 @@ def _with_rates(base: WorkerResult, journal: Journal, window: Window, per_batch:
 
 
 def _counted(journal: Journal, window: Window, per_batch: float) -> tuple[Counters, Counters, float]:
-    """Counters at the two ends of the window, and the samples between them.
-
-    They are read at the ends of chunks, which the window need not meet: between two of them every batch counts alike. Taken over
-    another span than the rate, CPU time and rate could say together that more CPUs were used than there are.
-    """
+    """Counters at the two ends of the window, and the samples between them. They are read at the ends of chunks; between two of
+    them every batch counts alike. Taken over another span than the rate, they could say that more CPUs were used than there are."""
     ends = journal.chunk_counters()
     first = window.first + 1
     return _at(ends, first), _at(ends, first + window.batches), window.batches * per_batch

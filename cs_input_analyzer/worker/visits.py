@@ -1,9 +1,8 @@
 """How many elements each op gives for one sample of the output (visit ratios, forced-flow law), and what that says of its cost.
 
-The model of a running iterator shows only live nodes. What `repeat`, `interleave` and `flat_map` threw away between two polls is
-lost with its time *and* its count, so the cost of an element, time over count, is unbiased where a sum of times is not. The cost
-per sample is that times the visit ratio, which mostly follows from what the ops are: a map gives one element for one, a batch of
-32 takes 32. Only where that is not known (filter, the files that an interleave opens) is it taken from the counts.
+The model of a running iterator shows only live nodes: what `repeat` and `interleave` threw away between two polls is lost with its
+time *and* its count. So time over count is unbiased where a sum of times is not; the cost per sample is that times the visit ratio,
+which follows from what the ops are, or, where they do not tell (filter, the files of an interleave), from the counts.
 """
 
 from __future__ import annotations
@@ -17,15 +16,9 @@ from cs_input_analyzer.records import Op
 
 @dataclass(slots=True)
 class OpCounts:
-    """What the polls counted of one op's nodes.
-
-    Attributes:
-        head: the op nearest the consumer that the nodes stand for; their elements are counted there (a fused map-and-batch counts
-            batches). Its own name for a node that was not fused.
-        merged: other ops whose work the nodes do, too; `absent`: ops before it that TensorFlow left out.
-        wall_s, elements, bytes_in, bytes_out: growth between polls, over all its iterators.
-        buffered_elements, buffered_bytes: at the last poll.
-    """
+    """What the polls counted of one op's nodes. `head`: the op nearest the consumer that they stand for, whose elements are counted
+    (a fused map-and-batch counts batches); `merged`: other ops whose work they do; `absent`: ops before it that TensorFlow left
+    out."""
 
     head: str
     merged: tuple[str, ...] = ()
@@ -51,14 +44,8 @@ class PerSample:
 def visit_ratios(
     ops: Sequence[Op], seen: Mapping[str, OpCounts], elements_per_sample: float, *, fill_ratio: float = 1.0
 ) -> dict[str, float]:
-    """Elements of each op for one output sample.
-
-    Args:
-        ops: sources first, nested ones before their holder, as in a PipelineGraph.
-        seen: by op name; only used where the kind of an op does not decide it.
-        elements_per_sample: of the last op: one over the batch size.
-        fill_ratio: samples of a mean element of the last op over those of a full one: the last batches of passes may be smaller.
-    """
+    """Elements of each op for one output sample. `seen` is used where the kind of an op does not decide it; `elements_per_sample`:
+    of the last op; `fill_ratio`: samples of a mean last element over those of a full one."""
     partial = next((op.name for op in reversed(ops) if op.kind in BATCHING and op.parameters.get("drop_remainder") is False), None)
     ratios: dict[str, float] = {}
     by_holder: dict[str, list[Op]] = {}
@@ -88,11 +75,8 @@ FEW_RATIO = 0.01
 
 
 def well_seen(seen: Mapping[str, OpCounts], ratios: Mapping[str, float], samples: float) -> dict[str, OpCounts]:
-    """The ops of whose elements a hundredth or more were seen, of those that `samples` samples took while the iterator was polled.
-
-    A shuffle that reads its whole input in a moment leaves to the polls what was read while files were opened: a few elements, each
-    with the cost of hundreds.
-    """
+    """The ops of whose elements a hundredth or more were seen, of those that `samples` samples took. A shuffle that reads its whole
+    input in a moment leaves to the polls a few elements, each with the cost of hundreds."""
     return {name: counts for name, counts in seen.items() if counts.elements > FEW_RATIO * ratios.get(counts.head, 0.0) * samples}
 
 

@@ -6,9 +6,73 @@ pipeline early, for measuring. `comparable` gives the form in which two datasets
 
 from __future__ import annotations
 
-from cs_input_analyzer.pipeline.edits.applying import apply, source_change
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from cs_input_analyzer.pipeline.edits import kinds, swap, traits, vectorize
 from cs_input_analyzer.pipeline.edits.comparable import deterministic, timed
 from cs_input_analyzer.pipeline.edits.cuts import prefix, source_only
-from cs_input_analyzer.pipeline.edits.work import EditError
+from cs_input_analyzer.pipeline.edits.graph_text import GraphText, dataset_of
+from cs_input_analyzer.pipeline.edits.work import EditError, Work
+from cs_input_analyzer.pipeline.graph import graph_def_of, op_places, ops_of
+from cs_input_analyzer.records import Edit, EditKind, Op
 
 __all__ = ["EditError", "apply", "deterministic", "prefix", "source_change", "source_only", "timed"]
+
+# Kind -> what it does to a graph, and to the statement of the op that it names.
+_Kind = tuple[Callable[[Work, Edit], None], Callable[[str, Op, Sequence[Op], Edit], str | None]]
+_KINDS: Mapping[EditKind, _Kind] = {
+    "set-parallelism": (kinds.set_parallelism, kinds.calls_source),
+    "set-cycle-length": (kinds.set_cycle_length, kinds.set_cycle_length_source),
+    "set-buffer": (kinds.set_buffer, kinds.set_buffer_source),
+    "parallelize": (kinds.parallelize, kinds.calls_source),
+    "interleave": (kinds.interleave, kinds.interleave_source),
+    "insert-prefetch": (kinds.insert_prefetch, kinds.insert_prefetch_source),
+    "insert-cache": (kinds.insert_cache, kinds.insert_cache_source),
+    "vectorize": (vectorize.graph, vectorize.source),
+    "swap": (swap.graph, swap.source),
+    "use-private-threads": (kinds.use_private_threads, kinds.no_source),
+}
+
+
+def apply(dataset: Any, edits: Sequence[Edit]) -> Any:
+    """`dataset` with all `edits`: the same structure of elements, cardinality and options, and nothing cut off. Ops are named
+    as in the PipelineGraph of the dataset as it was given, also for later edits. Works in the process that made `dataset`; what
+    its functions hold is kept alive. Caches and shuffles share nothing with the original's. Raises EditError where a
+    precondition does not hold."""
+    import tensorflow as tf
+
+    graph_def = graph_def_of(dataset)
+    options = dataset.options()
+    text = GraphText.of(graph_def)
+    work = Work(text=text, ops=ops_of(graph_def), places=op_places(graph_def), unordered=options.deterministic is False)
+    held = traits.held_state(text)
+    if held is not None:
+        raise EditError(f"the pipeline holds {held}; an edited one would keep a copy of what it holds now")
+    traits.use_own_state(text)
+    for edit in edits:
+        _KINDS[edit.kind][0](work, edit)
+    if work.private_threads is not None:
+        own = tf.data.Options()
+        own.threading.private_threadpool_size = work.private_threads
+        options = options.merge(own)
+    edited = dataset_of(text.written(), dataset.element_spec, options)
+    edited._csia_original = dataset  # Python functions and resources live as long as it does
+    return edited
+
+
+def source_change(edits: Sequence[Edit], ops: Sequence[Op]) -> str | None:
+    """The user's statement with all `edits`; None where it cannot be said for sure, or more than one statement changes.
+    `ops` have their code."""
+    named = {op.name: op for op in ops}
+    edited = [named.get(edit.op) for edit in edits]
+    first = edited[0] if edited else None
+    # An op that is moved twice is not where the second move looks for it.
+    if first is None or first.code is None or len(set(edits)) < len(edits):
+        return None
+    code: str | None = first.code
+    for edit, op in zip(edits, edited, strict=True):
+        if code is None or op is None or op.code != first.code:
+            return None
+        code = _KINDS[edit.kind][1](code, op, ops, edit)
+    return code if code != first.code else None

@@ -1,8 +1,5 @@
-"""Forms of a dataset for looking at it twice: chance taken out, to compare elements; quick to start, to time it.
-
-Neither form is for training. Both have shuffle generators and caches of their own, in memory, so iterating them touches nothing of
-the user's.
-"""
+"""Forms of a dataset for looking at it twice: chance taken out, to compare elements; quick to start, to time it. Both have shuffle
+generators and caches of their own, in memory."""
 
 from __future__ import annotations
 

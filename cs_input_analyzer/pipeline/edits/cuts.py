@@ -1,7 +1,4 @@
-"""Cuts for measuring: the pipeline after its readers, or after any op.
-
-A cut changes which tensor a graph or a function returns; what that no longer needs is left out.
-"""
+"""Cuts for measuring: the pipeline after its readers, or after any op."""
 
 from __future__ import annotations
 
@@ -39,10 +36,9 @@ class _CannotCutError(Exception):
 
 
 def source_only(dataset: Any) -> Any:
-    """The pipeline cut after its readers, as raw records (file contents where a `map` reads whole files), with the options of
-    `dataset`. What follows the readers is gone, also inside the function of an `interleave` or `flat_map`; what is before them
-    (of file names) stays. None where the graph reads no file, or reads in a way that cannot be cut. Works in the process that
-    made `dataset`, and as long as that lives."""
+    """The pipeline cut after its readers, as raw records (file contents where a `map` reads whole files); what is before them (of
+    file names) stays. None where the graph reads no file, or reads in a way that cannot be cut. Works as long as `dataset`
+    lives."""
     text = GraphText.of(graph_def_of(dataset))
     cutter = _Cutter(functions=text.functions)
     result = next((node for node in text.top.nodes.values() if node.op == "_Retval"), None)
@@ -60,9 +56,8 @@ def source_only(dataset: Any) -> Any:
 
 
 def prefix(dataset: Any, op: str) -> Any:
-    """The pipeline cut after one of its ops, named as in the PipelineGraph, as flat tuples of tensors; with the options of
-    `dataset`. None for an op inside a function, or one that this TensorFlow does not describe. Works as long as `dataset`
-    lives."""
+    """The pipeline cut after one of its ops, named as in the PipelineGraph, as flat tuples of tensors. None for an op inside a
+    function, or one that this TensorFlow does not describe. Works as long as `dataset` lives."""
     graph_def = graph_def_of(dataset)
     name = top_nodes(graph_def).get(op)
     text = GraphText.of(graph_def)
@@ -87,15 +82,14 @@ class _Cutter:
 
     functions: Mapping[str, Any]
     made: list[Any] = field(default_factory=list)
-    cuts: dict[tuple[str, str], _Cut | None] = field(default_factory=dict)
-    cut_functions: dict[str, tuple[str, Elements] | None] = field(default_factory=dict)
+    cuts: dict[tuple[int, str], _Cut | None] = field(default_factory=dict)
 
     def cut(self, body: Body, tensor: str) -> _Cut | None:
         """The cut for the dataset that `tensor` is; None where nothing before it reads a file. Raises _CannotCutError."""
         name = node_name(tensor)
         if name not in body.nodes:  # an argument of the function
             return None
-        key = (body.function.signature.name if body.function is not None else "", name)
+        key = id(body), name
         if key not in self.cuts:
             self.cuts[key] = self._cut_node(body, body.nodes[name], tensor)
         return self.cuts[key]
@@ -113,33 +107,31 @@ class _Cutter:
             return inside
         if any(self._reads_whole_files(function) for function in functions_of(node)):
             return self._cut_map(body, node, tensor)
-        inputs = [source for source in node.input if not source.startswith("^")]
-        cuts = [cut for source in inputs if (cut := self.cut(body, source)) is not None]
+        sources = [source for source in node.input if not source.startswith("^")]
+        cuts = {index: cut for index, source in enumerate(sources) if (cut := self.cut(body, source)) is not None}
         if not cuts:
             made_of = body.needed([node.name])
             return _Cut(tensor=tensor, elements=elements_of(node)) if any(map(self._is_file_read, made_of)) else None
-        return cuts[0] if len(cuts) == 1 else self._cut_join(body, node, tensor, kind)
+        return next(iter(cuts.values())) if len(cuts) == 1 else self._cut_join(body, node, tensor, sources, cuts)
 
     def _cut_inside(self, body: Body, node: Any, tensor: str) -> _Cut | None:
         """Cuts what the functions of a node return (`interleave`, `flat_map`, a `tf.function`, `tf.cond`), if that reads."""
         names = [name for name in functions_of(node) if _returns_dataset(self.functions[name])]
-        found = [self._cut_function(name) for name in names]
-        if not any(found):
+        made = {name: function for name in names if (function := self._cut_function(name)) is not None}
+        if not made:
             return None
-        made = [function for function in found if function is not None]
         if len(made) != len(names):
             raise _CannotCutError
-        elements = _common([function[1] for function in made])
+        elements = _common([elements for _, elements in made.values()])
         copy = body.edited(node.name)
-        rename_functions(copy, dict(zip(names, (function[0] for function in made), strict=True)))
+        rename_functions(copy, {name: new_name for name, (new_name, _) in made.items()})
         if is_dataset_op(node.op):
             set_elements(copy, elements)
         return _Cut(tensor=tensor, elements=elements)
 
-    def _cut_join(self, body: Body, node: Any, tensor: str, kind: str) -> _Cut:
+    def _cut_join(self, body: Body, node: Any, tensor: str, sources: list[str], cuts: Mapping[int, _Cut]) -> _Cut:
         """Several inputs read: all are cut, and joined as before."""
-        sources = [source for source in node.input if not source.startswith("^")]
-        cuts = {index: cut for index, source in enumerate(sources) if (cut := self.cut(body, source)) is not None}
+        kind = kind_of(node.op)
         if kind == "Zip":
             types = tuple(value for cut in cuts.values() for value in cut.elements.types)
             elements = Elements(types=types, shapes=tuple(shape for cut in cuts.values() for shape in cut.elements.shapes))
@@ -152,25 +144,22 @@ class _Cutter:
         if kind == "Zip":
             joined = [cut.tensor for cut in cuts.values()]
             copy.attr["N"].i = len(joined)
-        del copy.input[:]
-        copy.input.extend(joined)
+        set_values(copy.input, joined)
         set_elements(copy, elements)
         return _Cut(tensor=tensor, elements=elements)
 
     def _cut_function(self, name: str) -> tuple[str, Elements] | None:
         """A copy of a function that returns the cut dataset: its name and elements. None where it reads nothing."""
-        if name not in self.cut_functions:
-            function = self.functions[name]
-            body = Body(nodes={node.name: node for node in function.node_def}, function=function)
-            (key, tensor), *_ = function.ret.items()
-            cut = self.cut(body, tensor)
-            self.cut_functions[name] = None
-            if cut is not None:
-                copy = self._copy_of(function)
-                copy.ret[key] = cut.tensor
-                copy.node_def.extend(body.needed([node_name(cut.tensor)]))
-                self.cut_functions[name] = copy.signature.name, cut.elements
-        return self.cut_functions[name]
+        function = self.functions[name]
+        body = Body(nodes={node.name: node for node in function.node_def}, function=function)
+        (key, tensor), *_ = function.ret.items()
+        cut = self.cut(body, tensor)
+        if cut is None:
+            return None
+        copy = self._copy_of(function)
+        copy.ret[key] = cut.tensor
+        copy.node_def.extend(body.needed([node_name(cut.tensor)]))
+        return copy.signature.name, cut.elements
 
     def _cut_map(self, body: Body, node: Any, tensor: str) -> _Cut:
         """A `map` that reads whole files gives their contents, and does nothing else."""
@@ -208,7 +197,7 @@ class _Cutter:
             raise _CannotCutError
         copy = self._copy_of(function)
         copy.ret.clear()
-        del copy.signature.output_arg[:]
+        set_values(copy.signature.output_arg, ())
         for index, tensor in enumerate(contents):
             copy.signature.output_arg.add(name=f"contents_{index}", type=string_type())
             copy.ret[f"contents_{index}"] = tensor

@@ -1,9 +1,5 @@
-"""The text of a tf.data graph: nodes, functions, what they give, and bodies that can be changed.
-
-`DatasetToGraph` gives a GraphDef, `DatasetFromGraph` takes one back, in the same process with everything that user functions hold:
-tables, Python functions. A GraphDef has a body at its top and one in each function of its library; the two name tensors
-differently (`node:0` and `node:handle:0`).
-"""
+"""The text of a tf.data graph: nodes, functions, what they give, and bodies that can be changed. A GraphDef has a body at its top
+and one in each function; the two name tensors differently (`node:0` and `node:handle:0`)."""
 
 from __future__ import annotations
 

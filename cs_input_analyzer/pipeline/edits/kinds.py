@@ -1,8 +1,5 @@
-"""Edits of a single op, and of what stands behind it: of each kind what it does to the graph, and to the user's statement.
-
-The function of a kind changes the graph, or says why it cannot. That with `_source` gives the changed statement, None where that
-cannot be said for sure.
-"""
+"""Edits of a single op, and of what stands behind it. The function of a kind changes the graph, or says why it cannot; that with
+`_source` gives the changed statement, None where that cannot be said for sure."""
 
 from __future__ import annotations
 

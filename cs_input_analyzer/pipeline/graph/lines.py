@@ -1,9 +1,5 @@
-"""The user's line for each dataset that is built, while the input function runs.
-
-A GraphDef holds everything but where each op came from. So `recorded_sources` puts a serial number into the metadata name that
-every dataset op carries, and remembers the user's line for it; the number comes back out of the GraphDef, also from inside the
-functions of `interleave` and `flat_map`.
-"""
+"""The user's line for each dataset that is built: `recorded_sources` puts a serial number into the metadata name that every dataset
+op carries, and remembers the line for it; the number comes back out of the GraphDef, also from inside of functions."""
 
 from __future__ import annotations
 
@@ -12,14 +8,13 @@ import re
 import sys
 import sysconfig
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from cs_input_analyzer.pipeline.graph.nodes import named_inputs, node_name
 from cs_input_analyzer.pipeline.op_kinds import is_dataset_op
-from cs_input_analyzer.pipeline.source.statements import find_statement, is_installed
+from cs_input_analyzer.pipeline.source.statements import is_installed
 
 # The name under which a dataset, or its op, keeps its serial number.
 SOURCE_NUMBER = "_csia_source"
@@ -53,9 +48,8 @@ class SourceLog:
 
 @contextmanager
 def recorded_sources() -> Iterator[SourceLog]:
-    """While open, every Dataset that is built gets a serial number and its user's source line in the log. The number is in the
-    metadata of the op. Ops without metadata (legacy ones, `rebatch`, `list_files` and others) have it in an attribute of their
-    own inside of functions, and at the top, where TensorFlow drops attributes that it does not know, in the Python object."""
+    """While open, every Dataset that is built gets a serial number and its user's source line in the log. Ops without metadata have
+    the number in an attribute of their own, and at the top, where TensorFlow drops those, in the Python object."""
     from tensorflow.core.framework import attr_value_pb2
     from tensorflow.python.data.ops import dataset_ops
 
@@ -84,37 +78,20 @@ def recorded_sources() -> Iterator[SourceLog]:
 
 
 def where_built() -> Source:
-    """The lines that the running code was called from; empty where TensorFlow acts on its own. TensorFlow's own stack is read
-    because it maps the code that AutoGraph generated back to the lines the user wrote."""
+    """The lines that the running code was called from; empty where TensorFlow acts on its own, whose stack maps the code that
+    AutoGraph generated back to the user's."""
     from tensorflow.python.util import tf_stack
 
     library = None
     for frame in reversed(tf_stack.extract_stack()):
-        filename, lineno = _as_written(frame.filename, frame.lineno)
+        filename = frame.filename
         if is_library(filename, _TENSORFLOW) or filename.startswith(_STDLIB):
             continue
-        line = f"{filename}:{lineno}"
+        line = f"{filename}:{frame.lineno}"
         if not is_installed(filename):
             return Source(line, library)
         library = library or line
     return Source(library or "", None)  # an input function that is installed itself
-
-
-def _as_written(filename: str, lineno: int) -> tuple[str, int]:
-    """The line behind one that AutoGraph generated and TensorFlow did not map back: of a function that another one returned."""
-    if os.path.basename(filename).startswith(_GENERATED):
-        from tensorflow.python.autograph.impl import api
-        from tensorflow.python.autograph.pyct.origin_info import LineLocation
-
-        with suppress(AttributeError, OSError):  # these are no public names of TensorFlow
-            for factories in list(api._TRANSPILER._cache._cache.values()):
-                for factory in factories.values():
-                    origin = factory.source_map.get(LineLocation(filename, lineno))
-                    if origin is not None:  # of several lines that of the innermost name: the first of the statement is wanted
-                        text = Path(origin.loc.filename).read_text(errors="replace")
-                        statement = find_statement(text, origin.loc.lineno)
-                        return origin.loc.filename, statement.first_line if statement else origin.loc.lineno
-    return filename, lineno
 
 
 def is_users_own(filename: str) -> bool:

@@ -1,8 +1,7 @@
-"""Small edits of a user's statement: another argument, one more call in a chain of calls, two calls exchanged.
+"""Small edits of a user's statement, by libcst, which keeps every comment, blank and bracket.
 
-libcst keeps every comment, blank and bracket, so that what an edit leaves alone comes out as it was. All functions take the
-statement as `Op.code` holds it and give the changed text, or None where they are not sure: where the statement cannot be parsed,
-the call is not in it, or is in it more than once and `nth` does not say which (0 is the first to be made).
+All functions take the statement as `Op.code` holds it and give the changed text, or None where they are not sure: where it cannot
+be parsed, the call is not in it, or is in it more than once and `nth` does not say which (0 is the first to be made).
 """
 
 from __future__ import annotations
@@ -54,8 +53,8 @@ def argument_of(code: str | None, method: str, name: str, *, nth: int | None = N
 
 
 def with_argument(code: str | None, method: str, name: str, value: str, *, nth: int | None = None) -> str | None:
-    """The call of `method` with `name=value`: replaces what was given, by keyword or by position, else adds a keyword.
-    `ds.map(f)` -> `ds.map(f, num_parallel_calls=tf.data.AUTOTUNE)`. None also where `*args` or `**kwargs` may hold it already."""
+    """The call of `method` with `name=value`: replaces what was given, by keyword or by position, else adds a keyword. None also
+    where `*args` or `**kwargs` may hold it already."""
     statement, call = _find(code, method, nth)
     if statement is None or call is None or any(argument.star for argument in call.args):
         return None
@@ -116,9 +115,8 @@ def with_calls_swapped(code: str | None, first: str, second: str) -> str | None:
 
 
 def takes_any_shape(code: str | None, method: str, name: str) -> bool:
-    """Whether a function that is given to the only call of `method` can be seen not to ask for shapes. It is a lambda right
-    there that calls TensorFlow only (`tf.…`), and nothing about shapes. What any other function does when it is traced for an
-    argument of another shape, its code alone does not show."""
+    """Whether a function that is given to the only call of `method` can be seen not to ask for shapes: a lambda right there that
+    calls TensorFlow only (`tf.…`), and nothing about shapes."""
     _, call = _find(code, method, None)
     given = _argument(call, method, name) if call is not None else None
     if given is None or not isinstance(given.value, cst.Lambda):
@@ -229,8 +227,8 @@ def _find(code: str | None, method: str, nth: int | None) -> tuple[_Statement | 
 
 
 def _find_in_chain(code: str | None, method: str, nth: int | None) -> tuple[_Statement | None, cst.Call | None]:
-    """As `_find`, the call that gives the dataset: of `ds.apply(tf.data.experimental.unbatch())` that is `apply`. None where a
-    function of a module is called that is not given to `apply`: what it gives is not known."""
+    """As `_find`, the call that gives the dataset: of `ds.apply(tf.data.experimental.unbatch())` that is `apply`. None for a
+    function of a module that is not given to `apply`: what it gives is not known."""
     statement, call = _find(code, method, nth)
     if statement is None or call is None:
         return statement, call

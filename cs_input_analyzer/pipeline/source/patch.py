@@ -1,8 +1,5 @@
-"""Findings that were kept -> a patch of the user's files: each fix changes the one statement that it names. Pure.
-
-All changes are made to the files as they are: fixes of one statement are put together where they change different parts of it, and
-what cannot be put together, or no longer stands where it stood, is left to be done by hand.
-"""
+"""Findings that were kept -> a patch of the user's files. Pure. Fixes of one statement are put together where they change different
+parts of it; what cannot be put together, or no longer stands where it stood, is left to be done by hand."""
 
 from __future__ import annotations
 
@@ -68,9 +65,10 @@ def make_patch(findings: Sequence[Finding], texts: Mapping[str, str]) -> SourceP
     files = []
     for path, changes in spans.items():
         after = _applied(texts[path], changes)
-        if _parses(after):
+        try:
+            ast.parse(after)
             files.append(FilePatch(path=path, before=texts[path], after=after))
-        else:
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
             broken = [finding for finding in applied if _place(finding)[0] == path]
             applied = [finding for finding in applied if finding not in broken]
             by_hand += [(finding, "put together with the other fixes it is no Python any more") for finding in broken]
@@ -118,34 +116,13 @@ def _applied(text: str, spans: Sequence[_Span]) -> str:
     return text
 
 
-def _parses(text: str) -> bool:
-    try:
-        ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    return True
-
-
 def unified_diff(files: Sequence[FilePatch], root: PurePath) -> str:
     """The patch as text, for `patch -p0` in the folder `root` as for `git apply` there. Raises ValueError where a file is
     not below it."""
     lines: list[str] = []
     for file in files:
-        name = _quoted(f"./{PurePath(file.path).relative_to(root).as_posix()}")
-        old, new = _lines(file.before), _lines(file.after)
-        lines += difflib.unified_diff(old, new, f"{name}", f"{name}", n=CONTEXT_LINES)
+        name = f"./{PurePath(file.path).relative_to(root).as_posix()}"
+        name += "\t" if " " in name else ""  # else the programs take what is before the blank
+        old, new = (re.findall(r"[^\n]*\n|[^\n]+", text) for text in (file.before, file.after))
+        lines += difflib.unified_diff(old, new, name, name, n=CONTEXT_LINES)
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
-
-
-def _lines(text: str) -> list[str]:
-    return re.findall(r"[^\n]*\n|[^\n]+", text)
-
-
-def _quoted(name: str) -> str:
-    """A name as the headers of a diff have it: a tab behind it where it holds blanks, C's quotes where that is not enough."""
-    if re.search(r'[\x00-\x1f\x7f"\\]', name):
-        octal = (
-            f"\\{byte:03o}" if byte < 32 or byte in b'"\\\x7f' else chr(byte) for byte in name.encode("utf-8", "surrogateescape")
-        )
-        return '"' + "".join(octal).encode("latin-1").decode("utf-8", "surrogateescape") + '"'
-    return f"{name}\t" if " " in name else name

@@ -1,8 +1,5 @@
-"""A line of the user's file -> the statement it is part of, as written, and the rules that a comment there switches off.
-
-Reads source files, and the records of package installers; the statement is found by Python's own syntax tree, never by counting
-brackets.
-"""
+"""A line of the user's file -> the statement it is part of, by Python's own syntax tree, and the rules that a comment there
+switches off."""
 
 from __future__ import annotations
 
@@ -31,9 +28,8 @@ _PARTS_OF_NO_HEAD = (*_BLOCKS, "handlers", "cases", "decorator_list")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """One statement of a file, as written with the indentation of its first line; of a compound one (`for`, `with`) the head
-    alone. `begin`, `end`: characters of the file; `ignored`: codes of rules, or prefixes of them, that comments on its lines
-    switch off."""
+    """One statement of a file, as written with the indentation of its first line; of a compound one (`for`, `with`) the head alone.
+    `begin`, `end`: characters of the file; `ignored`: codes of rules, or prefixes of them."""
 
     code: str
     begin: int
@@ -159,7 +155,7 @@ def _nodes_of(part: object) -> Iterator[Any]:
 
 def is_installed(filename: str) -> bool:
     """Whether it is of a package that was installed: below `site-packages`, or into another folder of `sys.path` (pip's `--target`,
-    a module of a cluster), where the installer left a record of it. The user's own files may stand in the same folder."""
+    a module of a cluster), where the installer left a record of it."""
     if _INSTALLED.search(filename):
         return True
     above = (folder for folder in sys.path if folder and filename.startswith(folder.rstrip(os.sep) + os.sep))

@@ -1,10 +1,7 @@
 """Hooks on imports: stand-ins for missing modules, and modules patched as soon as they are loaded.
 
-A stand-in is made only where Python itself finds no module, by three rules, none of which knows a script:
-
-- Below `tensorflow` and `keras`: where the user's own code imports it and does not expect that it may be missing.
-- The vendor's packages, which are in a closed container.
-- Packages that are named: others are never guessed, because code that tries an import and takes another way is to go that way.
+A stand-in is made only where Python itself finds no module: below `tensorflow` and `keras` where the user's own code imports it and
+does not expect that it may be missing; for the vendor's packages, which are in a closed container; and for packages that are named.
 """
 
 from __future__ import annotations
@@ -168,9 +165,9 @@ class _PatchingFinder(MetaPathFinder):
 
 
 def is_shape_peek(source: str) -> bool:
-    """Whether the statement at `path:line` takes one element and stands in no loop: a script builds its model by the shape of
-    one. That is `name = next(iter(dataset))`, `next(dataset.as_numpy_iterator())`, or a part of these, or a loop over the
-    dataset that breaks in its first round."""
+    """Whether the statement at `path:line` takes one element and stands in no loop, as scripts do that build their model by its
+    shape: `name = next(iter(dataset))`, `next(dataset.as_numpy_iterator())`, a part of these, or a loop that breaks in its first
+    round."""
     path, _, line = source.rpartition(":")
     if not line.isdigit():
         return False

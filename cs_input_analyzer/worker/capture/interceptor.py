@@ -1,11 +1,8 @@
 """Intercepts the calls of a user's script that consume data: each is recorded as a candidate, and no training gets any data.
 
-Where the script's files are private copies (`worker.isolation`), it goes on after that as if the data had been empty, so that what
-it would do later is seen too. Where they are its own, it ends at the first place that is no mere peek at the data. In a worker it
-stands still at the place that was chosen. From the first place on it may take no step of a training, start no process and open no
-connection: what it tries of that ends it.
-
-To end a script is to leave it where it is, and never come back: what it does at its end, such as removing its data, is not done.
+Where the script's files are private copies, it goes on after that as if the data had been empty; where they are its own, it ends at
+the first place that is no mere peek. In a worker it stands still at the place that was chosen. From the first place on it may take
+no step of a training, start no process and open no connection: what it tries of that ends it, without what it does at its end.
 """
 
 from __future__ import annotations
@@ -47,8 +44,7 @@ class Taken:
 
 class Interceptor:
     """Records where one run of a script would consume data, and ends the script there or later. `leave` ends it and must not
-    return; `wanted`: number of the candidate at which it ends, None to go on as far as `is_isolated` (private copies of
-    files) allows."""
+    return; `wanted`: number of the candidate at which it ends, None to go on as far as `is_isolated` allows."""
 
     def __init__(
         self,

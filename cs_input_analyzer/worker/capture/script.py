@@ -121,9 +121,8 @@ class NotReachedError(Exception):
 
 
 def beside_scripts(life: Callable[[], NoReturn]) -> NoReturn:
-    """Runs `life`, which ends the process, in a thread of its own, and in this one, the main thread, the scripts that it
-    captures. A script stands still at its place as long as the process lives: were it unwound, it would do what it does at its
-    end."""
+    """Runs `life`, which ends the process, in a thread of its own, and in this one, the main thread, the scripts that it captures.
+    A script stands still at its place: were it unwound, it would do what it does at its end."""
     _main.append(threading.get_ident())
     signal.signal(STILL, lambda *_: _do_jobs())
     threading.Thread(target=life, name="worker").start()
@@ -246,7 +245,6 @@ def _dataset_or_function(taken: Taken) -> Any:
     @functools.wraps(bound)
     def build(*args: Any, **kwargs: Any) -> Any:
         interceptor = Interceptor(leave, 1)
-        _seed()
         try:
             with interceptor.running(), patched_one_shot_iterators(interceptor):
                 return bound(*args, **kwargs)
@@ -255,16 +253,6 @@ def _dataset_or_function(taken: Taken) -> Any:
             return _eager(interceptor.taken.subject)
 
     return build
-
-
-def _seed() -> None:
-    """As an Estimator does before it calls its input function: where ops are deterministic, random ones want a seed."""
-    import tensorflow as tf
-    from tensorflow.python.eager import context
-    from tensorflow.python.framework import config
-
-    if config.is_op_determinism_enabled() and context.global_seed() is None:
-        tf.random.set_seed(1)
 
 
 def _eager(dataset: Any) -> Any:

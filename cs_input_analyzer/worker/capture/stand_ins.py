@@ -1,8 +1,5 @@
-"""What takes the place of a module that is not there, so that code which imports it can reach its data.
-
-A stand-in has every name, takes every call, and does nothing. It has no value either: where one is asked for, as a size, a path or
-a tensor, that is an error which names it, so that nothing is ever measured with a made up value. `imports` decides which modules.
-"""
+"""What takes the place of a module that is not there: it has every name, takes every call, and does nothing. Where a value is asked
+of it, as a size, a path or a tensor, that is an error which names it, so that nothing is measured with a made up value."""
 
 from __future__ import annotations
 
