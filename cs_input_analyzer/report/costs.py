@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cs_input_analyzer.pipeline.op_kinds import is_known
+from cs_input_analyzer.pipeline.op_kinds import KINDS
 from cs_input_analyzer.records import RUNTIME, UNATTRIBUTED, Analysis, LaunchPlan, Op, OpCost, Profile, Station
 from cs_input_analyzer.report.tables import SOURCE, YES_OR_NO, Column, Table, bare_rate, number, table_of, text
 from cs_input_analyzer.report.wording import one_line, parameters_text, short_source
@@ -180,7 +180,7 @@ def pipeline_table(analysis: Analysis) -> Table:
     foreign = tuple(
         f"`{one_line(op.name)}` is of another library (kind {one_line(op.kind)}): its time is measured, what it does is not known"
         for op in analysis.pipeline.ops
-        if not is_known(op.kind)
+        if op.kind not in KINDS
     )
     return table_of("Pipeline", columns, analysis.pipeline.ops, remarks=foreign, chart="pipeline")
 

@@ -27,7 +27,10 @@ from cs_input_analyzer.worker.journal import Candidate
 # original once more. The best of many is best by luck, too: what chose it may not judge it.
 RUNS_END = 0.2
 PROOFS_END, SINGLES_END, TOGETHER_END = 0.3, 0.62, 0.82
+# Where nothing was proven there is nothing to time, and what was only too slow to be compared gets this part of the time as well.
+LATE_PROOFS_END = 0.6
 LONGEST_PROOF_S = 6.0
+LONGEST_LATE_PROOF_S = 15.0
 SHORTEST_PROOF_S = 0.5
 PROOF_SHARE = 0.3
 # Fewer seconds than this report nothing of two more pipelines.
@@ -57,8 +60,9 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcomes:
-    """All that a process reported of the candidates it was given, by their positions. `kept` were put together; `gain`, `elements`,
-    `of` are those of them as one. `running`: the candidate at which a process ended that was not through, `ended` how."""
+    """All that a process reported of the candidates it was given, by their positions. `kept` were put together, in that order;
+    `gain`, `elements`, `of` are those of them as one. `running`: the candidate at which a process ended that was not through,
+    `ended` how, `was_late`: for no other reason than its time."""
 
     each: tuple[Outcome, ...]
     kept: tuple[int, ...] = ()
@@ -89,7 +93,9 @@ def try_fixes(
     until_s = began_s + seconds * (RUNS_END if fixes else 1.0)
     trial.run_sources([index for index in range(len(candidates)) if index not in fixes], until_s)
     began_s, seconds = clock(), trial.left_s()
-    trial.prove_each(fixes, began_s + seconds * PROOFS_END)
+    late = trial.prove_each(fixes, began_s + seconds * PROOFS_END, LONGEST_PROOF_S)
+    if late and not trial.proven:
+        trial.prove_each(late, began_s + seconds * LATE_PROOFS_END, LONGEST_LATE_PROOF_S)
     trial.time_each(began_s + seconds * SINGLES_END)
     trial.put_together(began_s + seconds * TOGETHER_END)
     trial.confirm()
@@ -142,10 +148,12 @@ class _Trial:
             else:
                 self._refuse(index, "no element comes with it")
 
-    def prove_each(self, indices: Sequence[int], until_s: float) -> None:
+    def prove_each(self, indices: Sequence[int], until_s: float, longest_s: float) -> list[int]:
+        """Proves what can be proven; gives those that took longer than their share of the time."""
+        late = []
         for position, index in enumerate(indices):
             candidate = self.candidates[index]
-            share_s = min(LONGEST_PROOF_S, max(SHORTEST_PROOF_S, (until_s - self.clock()) / (len(indices) - position)))
+            share_s = min(longest_s, max(SHORTEST_PROOF_S, (until_s - self.clock()) / (len(indices) - position)))
             if self.left_s() < share_s:
                 self._refuse(index, "no time was left to prove it")
                 continue
@@ -160,12 +168,14 @@ class _Trial:
             proof = self._proved(self.dataset, edited, share_s)
             if proof.status == "refused":
                 self._refuse(index, proof.reason, proof.elements)
+                late += [index] if proof.is_late else []
                 continue
             self.report("fix_proof", index=index, proven=True, reason=proof.reason, elements=proof.elements, of=proof.of)
             self.proven[index] = edited
             self.verified[index] = proof
             if proof.pass_elements is not None:  # a cache must be full before it is timed
                 self.fills[index] = proof.pass_elements + 2
+        return late
 
     def time_each(self, until_s: float) -> None:
         """Each by itself against the original; longer, as long as none gains."""

@@ -1,9 +1,9 @@
 """A process that has imported TensorFlow once, and from which workers are forked: each then starts in milliseconds, not seconds.
 
-It stays single-threaded, so that a fork copies all of it; where the import leaves other threads behind it says so and forks
-nothing. A forked worker is as good as a fresh one (`benchmarks/forked_workers`): TensorFlow makes its thread pools and reads its
-CPU set when a pipeline first runs. It gets {"folder", "cpus", "isolated"} with stdin and stdout, and tells {"ready"}, {"pid",
-"worker"} and {"pid", "returncode"}.
+It stays single-threaded, so that a fork copies all of it (BLAS is held to one thread until after the fork); where the import leaves
+other threads behind it says so and forks nothing. A forked worker is as good as a fresh one (`benchmarks/forked_workers`):
+TensorFlow makes its thread pools and reads its CPU set when a pipeline first runs. It gets {"folder", "cpus", "isolated"} with
+stdin and stdout, and tells {"ready"}, {"pid", "worker"} and {"pid", "returncode"}.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The user's modules as a patch would make them: loaded from changed texts under their file names, while the files stay as they
-are."""
+"""The user's modules as a patch would make them: loaded from changed texts, while the files stay as they are. A module keeps its
+file name, so that data beside it are found, and AutoGraph, which reads the source of a function again, reads the changed one."""
 
 from __future__ import annotations
 

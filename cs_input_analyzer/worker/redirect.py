@@ -54,8 +54,9 @@ def _with_other_path(original: Callable[..., Any], argument: str, change: Callab
     def call(*args: Any, **kwargs: Any) -> Any:
         bound = signature.bind(*args, **kwargs)
         bound.arguments[argument] = change(bound.arguments[argument])
-        if bound.arguments.get("checkpoint_args"):  # `save` would keep its progress in a folder of the user's
-            bound.arguments["checkpoint_args"] = None
+        checkpoints = bound.arguments.get("checkpoint_args")
+        if checkpoints and "directory" in checkpoints:  # `save` may keep its progress in a folder of its own
+            bound.arguments["checkpoint_args"] = {**checkpoints, "directory": change(checkpoints["directory"])}
         return original(*bound.args, **bound.kwargs)
 
     return call

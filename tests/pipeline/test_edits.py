@@ -222,6 +222,24 @@ def test_an_op_that_may_give_any_order_frees_that_of_its_batches_and_not_who_is_
             apply(dataset, [edit("set-cycle-length", "interleave", 4)])
 
 
+def test_one_function_of_two_ops_is_edited_for_one_of_them() -> None:
+    from tensorflow.python.data.ops import dataset_ops
+
+    def inner(value: Any) -> Any:
+        return Dataset.range(value).prefetch(1)
+
+    graph_def = graph_def_of(Dataset.range(4).flat_map(inner).concatenate(Dataset.range(3).flat_map(inner)))
+    holders = [node for node in graph_def.node if node.op == "FlatMapDataset"]
+    holders[1].attr["f"].func.name = holders[0].attr["f"].func.name
+    variant = tf.raw_ops.DatasetFromGraph(graph_def=graph_def.SerializeToString())
+    dataset = dataset_ops._VariantDataset(variant, tf.TensorSpec([], tf.int64))
+    names = [name for name, op in ops(dataset).items() if op.kind == "Prefetch"]
+    assert len(names) == 2
+    edited = apply(dataset, [edit("set-buffer", names[0], 6)])
+    assert sorted(op.parameters["buffer_size"] for op in ops(edited).values() if op.kind == "Prefetch") == [1, 6]
+    assert elements(edited) == elements(dataset)
+
+
 def test_options_and_the_original_outlive_the_callers_reference() -> None:
     options = tf.data.Options()
     options.deterministic = False
@@ -289,30 +307,55 @@ REFUSED: list[tuple[Build, tuple[Any, ...], str]] = [
     (plain, ("parallelize", "map_7"), "no op map_7"),
     (in_parallel_cycles, ("parallelize", "interleave"), "no serial map, batch or interleave"),
     (mapped(stateful_python), ("parallelize", "map"), r"calls Python \(PyFunc"),
+    (mapped(drawing), ("parallelize", "map"), r"seed \(RandomUniform"),
     (mapped(printed), ("parallelize", "map"), r"a stateful op \(PrintV2"),
+    (mapped(stateful_python, num_parallel_calls=1), ("set-parallelism", "map"), r"calls Python \(PyFunc"),
     (mapped(drawing, num_parallel_calls=1), ("set-parallelism", "map", 2), r"seed \(RandomUniform"),
+    (
+        lambda: Dataset.range(3).interleave(lambda _: mapped(drawing)(), cycle_length=2, num_parallel_calls=1),
+        ("set-parallelism", "interleave", 2),
+        r"seed \(RandomUniform",
+    ),
+    (
+        lambda: Dataset.range(6).interleave(lambda _: mapped(stateful_python)(), cycle_length=2).shuffle(9),
+        ("set-cycle-length", "interleave", 3),
+        r"calls Python \(PyFunc",
+    ),
     (
         lambda: Dataset.range(3).flat_map(lambda value: Dataset.range(4).interleave(Dataset.range)),
         ("parallelize", "interleave"),
         "which are others in parallel",
+    ),
+    (
+        lambda: tf.data.TFRecordDataset(["a", "b"], num_parallel_reads=2).shuffle(9),
+        ("set-cycle-length", "interleave"),
+        "which TensorFlow cannot tune",
     ),
     (with_variable, ("insert-prefetch", "map"), "holds a variable"),
     (with_mutable_table, ("insert-prefetch", "map"), "holds a table that can change"),
     (read_in_turn, ("interleave", "flat_map", 4), "order after flat_map is promised"),
     (in_cycles, ("set-cycle-length", "interleave", 4), CYCLE_IS_PROMISED),
     (lambda: in_cycles().shuffle(10, seed=3), ("set-cycle-length", "interleave", 4), CYCLE_IS_PROMISED),
+    (lambda: in_cycles().shuffle(1), ("set-cycle-length", "interleave", 4), CYCLE_IS_PROMISED),
     (in_parallel_cycles, ("set-parallelism", "interleave", 9), "it opens 4 inputs"),
     (lambda: in_parallel_cycles().shuffle(9), ("set-cycle-length", "interleave", 1), "must open as many inputs"),
     (plain, ("set-parallelism", "map", 2), "no constant number of parallel calls"),
     (plain, ("set-buffer", "prefetch", 0), "needs 1 or more"),
     (lambda: Dataset.range(3).shuffle(2), ("set-buffer", "shuffle", 5), "decides the order"),
     (plain, ("insert-prefetch", "batch"), "a prefetch after batch already"),
+    (plain, ("insert-prefetch", "prefetch"), "a prefetch after prefetch already"),
     (drawn, ("insert-cache", "map"), "would freeze what RandomUniform gave"),
+    (lambda: drawn().map(lambda a, b: b), ("insert-cache", "map_2"), "would freeze what RandomUniform"),
     (lambda: Dataset.range(4).shuffle(4).map(pair), ("insert-cache", "map"), "freeze the order of the shuffle"),
     (lambda: Dataset.range(4).repeat().map(pair).take(3), ("insert-cache", "map"), "is repeated"),
     (
         lambda: Dataset.range(4).interleave(endless_inside, cycle_length=2).map(pair).take(9),
         ("insert-cache", "map"),
+        "by repeat inside a function",
+    ),
+    (
+        lambda: Dataset.range(4).flat_map(lambda value: Dataset.range(3).repeat(value)),
+        ("insert-cache", "flat_map"),
         "by repeat inside a function",
     ),
     (mapped(stateful_python), ("insert-cache", "map"), r"freeze what Python \(PyFunc"),
@@ -338,6 +381,7 @@ REFUSED: list[tuple[Build, tuple[Any, ...], str]] = [
     (lambda: mapped(drawing)().shuffle(3), ("swap", "shuffle"), "cannot change places"),
     (plain, ("swap", "batch"), "what can: filter before map"),
     (lambda: Dataset.range(4).cache().map(lambda v: tf.random.uniform([])), ("swap", "map"), "freeze what RandomUniform"),
+    (lambda: drawn().repeat().cache().take(3), ("swap", "cache"), "freeze what RandomUniform"),
     (plain, ("use-private-threads", "map"), "a number of threads"),
     (lambda: tf.data.TFRecordDataset("none", buffer_size=64), ("set-buffer", "TFRecordDataset"), "number of bytes"),
     (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from cs_input_analyzer.pipeline import graph
+from cs_input_analyzer.pipeline.op_kinds import kind_of
 from cs_input_analyzer.pipeline.source import statements
 from cs_input_analyzer.records import Op, PipelineGraph
 
@@ -101,6 +103,16 @@ def test_autograph_lines_are_the_users() -> None:
     assert ops["range_2"].source == line_of(pick, "Dataset.range(count)")
     assert ops["map"].source == ops["map_2"].source == line_of(pick, "dataset.map(")
     assert ops["map_2"].inputs == ("map",)
+
+
+def test_a_function_that_another_one_returned_has_its_own_line() -> None:
+    def batched(size: int) -> Any:
+        return lambda dataset: dataset.batch(
+            size
+        )  # fmt: skip
+
+    ops = ops_by_name(lambda: Dataset.range(5).flat_map(lambda x: Dataset.range(x).apply(batched(2))))
+    assert ops["batch"].source == line_of(batched, "dataset.batch(")
 
 
 def test_datasets_inside_a_tf_function_and_a_condition_are_seen() -> None:
@@ -195,6 +207,15 @@ def test_a_package_in_a_folder_of_its_own_is_known_by_its_installers_record(
     assert not statements.is_installed(str(tmp_path.parent / "pairs.py"))
 
 
+def test_where_nothing_is_the_users_own_the_packages_line_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "site-packages" / "pairs.py"
+    scope: dict[str, Any] = {}
+    exec(compile(PACKAGE, str(file), "exec"), scope)
+    monkeypatch.setattr(statements, "_INSTALLED", re.compile("site-packages|/tests/|/bin/"))
+    (op, _) = graph_of(lambda: scope["pairs"](5)).ops
+    assert (op.source, op.library_source) == (f"{file}:5", None)
+
+
 def test_the_patch_is_gone_afterwards_even_after_an_error() -> None:
     from tensorflow.python.data.ops import dataset_ops
 
@@ -252,6 +273,70 @@ def test_each_op_of_a_chain_has_the_whole_statement_and_its_comments() -> None:
 # --- every op of the installed TensorFlow ------------------------------------------------------------------------------------
 
 
+def test_code_that_no_file_holds_is_none() -> None:
+    space: dict[str, Any] = {"tf": tf}
+    exec(compile("def build():\n    return tf.data.Dataset.range(3).batch(2)\n", "<made up>", "exec"), space)
+    ops = ops_by_name(space["build"])
+    assert {op.code for op in ops.values()} == {None}
+
+
+def dataset_op_names() -> list[str]:
+    """All registered ops that make a dataset, by their definitions: a `Dataset` in the name, and a variant as only output."""
+    from tensorflow.core.framework import types_pb2
+    from tensorflow.python.framework import op_def_registry
+
+    found = []
+    for name in sorted(dir(tf.raw_ops)):
+        definition = op_def_registry.get(name) if "Dataset" in name and not name.endswith("DatasetVariant") else None
+        if definition is not None and [output.type for output in definition.output_arg] == [types_pb2.DT_VARIANT]:
+            found.append(name)
+    return found
+
+
+def synthetic(name: str) -> Any:
+    """A GraphDef that returns one op of this name: datasets, placeholders and a function wherever its definition asks for them."""
+    from tensorflow.core.framework import graph_pb2, node_def_pb2, types_pb2
+    from tensorflow.python.framework import op_def_registry
+
+    definition = op_def_registry.get(name)
+    made = graph_pb2.GraphDef()
+    function = made.library.function.add()
+    function.signature.name = "body"
+    function.node_def.add(name="nested", op="RangeDataset")
+    node = node_def_pb2.NodeDef(name="op", op=name)
+    for attribute in definition.attr:
+        value = node.attr[attribute.name]
+        if attribute.type == "int":
+            value.i = 2
+        elif attribute.type == "func":
+            value.func.name = "body"
+        elif attribute.type == "list(func)":
+            value.list.func.add(name="body")
+        elif attribute.type == "list(type)":
+            value.list.type.extend([types_pb2.DT_INT64] * 2)
+    for argument in definition.input_arg:
+        count = 2 if argument.number_attr or argument.type_list_attr else 1
+        for index in range(count):
+            is_dataset = argument.type == types_pb2.DT_VARIANT
+            source = f"{argument.name}_{index}"
+            made.node.add(name=source, op="TensorSliceDataset" if is_dataset else "Placeholder")
+            node.input.append(source)
+    made.node.add().CopyFrom(node)
+    made.node.add(name="result", op="_Retval", input=["op"])
+    return made
+
+
+def test_every_dataset_op_of_this_tensorflow_is_shown_by_kind() -> None:
+    names = dataset_op_names()
+    assert len(names) > 100
+    for name in names:
+        ops = graph.ops_of(synthetic(name))
+        assert ops[-1].kind == kind_of(name), name
+        assert "Dataset" not in ops[-1].name.removesuffix("Dataset"), name
+        assert {op.kind for op in ops[:-1]} <= {"TensorSlice", "Range"}, name
+        assert set(ops[-1].inputs) == {op.name for op in ops[:-1] if op.within is None}, name
+
+
 @pytest.mark.parametrize("has_input", [True, False])
 def test_an_op_that_nobody_knows_is_shown_by_its_name(has_input: bool) -> None:
     from tensorflow.core.framework import graph_pb2
@@ -272,6 +357,12 @@ def test_an_op_that_nobody_knows_is_shown_by_its_name(has_input: bool) -> None:
 
 def pairs() -> Any:
     return Dataset.range(40).map(lambda x: {"features": {"ids": tf.fill([7], x), "mask": tf.ones([7])}, "label": x})
+
+
+def test_the_caller_knows_better() -> None:
+    with graph.recorded_sources() as log:
+        dataset = Dataset.from_tensors(tf.zeros([64, 3]))
+    assert graph.read_graph(dataset, log, target="t", said=64).batch_size == 64
 
 
 def test_components_are_named_by_their_path() -> None:

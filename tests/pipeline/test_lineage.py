@@ -23,6 +23,14 @@ def names(ops: tuple[Op, ...]) -> list[str]:
 
 
 @given(chains)
+def test_one_op_is_before_another_where_that_one_is_after_it(ops: tuple[Op, ...]) -> None:
+    top = [op for op in ops if op.within is None]
+    for first in top:
+        for second in top:
+            assert (first in upstream(second, ops)) is (second in downstream(first, ops))
+
+
+@given(chains)
 def test_of_a_straight_pipeline_everything_is_before_or_after(ops: tuple[Op, ...]) -> None:
     top = [op for op in ops if op.within is None]
     for number, op in enumerate(top):

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from cs_input_analyzer.pipeline.op_kinds import BATCHING, KINDS, MAPS, SOURCES, TRAITS, is_dataset_op, kind_of, method_of
+from cs_input_analyzer.pipeline.op_kinds import (
+    BATCHING,
+    KINDS,
+    MAPS,
+    ONE_BY_ONE,
+    SOURCES,
+    TRAITS,
+    TRANSFORMS,
+    is_dataset_op,
+    kind_of,
+    kinds_with,
+    method_of,
+)
 
 
 @pytest.mark.tf
@@ -24,6 +36,16 @@ def test_no_dataset_op_of_tensorflow_is_missing_and_sources_are_what_it_gives_no
 def test_every_trait_is_explained_and_used() -> None:
     used = {trait for traits in KINDS.values() for trait in traits}
     assert used == set(TRAITS)
+
+
+def test_traits_that_contradict_each_other_stand_in_no_row() -> None:
+    assert not kinds_with("batch") & kinds_with("one-for-one")
+    assert not kinds_with("batch") & ONE_BY_ONE
+    assert not kinds_with("map") & kinds_with("opens")
+    assert not kinds_with("idle") & kinds_with("threads")
+    assert not kinds_with("sink") & SOURCES
+    assert MAPS <= TRANSFORMS & ONE_BY_ONE
+    assert kinds_with("reads-list") <= kinds_with("reads") & SOURCES
 
 
 @pytest.mark.parametrize(

@@ -84,10 +84,14 @@ READERS: dict[str, Callable[[Data], Any]] = {
     "interleave": lambda data: Dataset.list_files(str(data.folder / "*.tfrecord")).interleave(
         tf.data.TFRecordDataset, cycle_length=2, num_parallel_calls=AUTOTUNE, deterministic=False
     ),
+    "sequential interleave": lambda data: Dataset.from_tensor_slices(data.names("tfrecord")).interleave(tf.data.TFRecordDataset),
+    "flat_map": lambda data: Dataset.from_tensor_slices(data.names("tfrecord")).flat_map(tf.data.TFRecordDataset),
     "list": lambda data: tf.data.TFRecordDataset(data.names("tfrecord")),
     "list, read in parallel": lambda data: tf.data.TFRecordDataset(data.names("tfrecord"), num_parallel_reads=4),
     "lines": lambda data: tf.data.TextLineDataset(data.names("txt")),
+    "lines, interleaved": lambda data: Dataset.list_files(data.names("txt")).interleave(tf.data.TextLineDataset),
     "fixed length": lambda data: tf.data.FixedLengthRecordDataset(data.names("fixed"), 5),
+    "fixed length, in parallel": lambda data: tf.data.FixedLengthRecordDataset(data.names("fixed"), 5, num_parallel_reads=2),
     "concatenated": lambda data: tf.data.TFRecordDataset(data.names("tfrecord")[:1]).concatenate(
         tf.data.TextLineDataset(data.names("txt")[1:])
     ),
@@ -137,6 +141,12 @@ def test_zipped_readers_are_both_read(data: Data) -> None:
     cut = cut_of(pair.shuffle(5))
     assert cut.element_spec == (STRING, STRING)
     assert elements(cut) == Counter({(value, value): 1 for value in data.records})
+
+
+def test_what_is_zipped_with_a_reader_and_reads_nothing_is_dropped(data: Data) -> None:
+    cut = cut_of(Dataset.zip((Dataset.range(100), tf.data.TFRecordDataset(data.names("tfrecord")))).batch(4))
+    assert cut.element_spec == STRING
+    assert elements(cut) == data.records
 
 
 def test_csv_keeps_its_columns(tmp_path: Path) -> None:
@@ -209,6 +219,21 @@ def test_a_way_of_reading_that_cannot_be_cut_is_none_and_no_error(data: Data) ->
     names = Dataset.from_tensor_slices(data.names("txt"))
     assert source_only(names.filter(lambda name: tf.strings.length(tf.io.read_file(name)) > 3)) is None
     assert source_only(names.batch(2).map(lambda pair: tf.map_fn(tf.io.read_file, pair))) is None
+
+    @tf.function
+    def contents(name: Any) -> Any:
+        return tf.io.read_file(name)
+
+    assert source_only(names.map(lambda name: contents(tf.strings.join([name, tf.strings.substr(contents(name), 0, 0)])))) is None
+
+
+def test_a_file_named_by_another_is_read_after_it(data: Data) -> None:
+    def both(name: Any) -> Any:
+        return tf.strings.length(tf.io.read_file(tf.strings.join([name, tf.strings.substr(tf.io.read_file(name), 0, 0)])))
+
+    cut = cut_of(Dataset.from_tensor_slices(data.names("txt")).map(both))
+    files = [Path(name).read_bytes() for name in data.names("txt")]
+    assert elements(cut) == Counter(zip(files, files, strict=True))
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name)

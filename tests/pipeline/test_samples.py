@@ -54,6 +54,11 @@ def test_without_a_batching_op_dimensions_tell(shapes: tuple[Shape | None, ...],
     assert samples_per_element_of(source(), spec_of(*shapes)).value == value
 
 
+def test_where_one_is_taken_of_an_image_it_is_called_assumed() -> None:
+    assert "assumed" in samples_per_element_of(source(), spec_of((28, 28))).source
+    assert "assumed" not in samples_per_element_of(source(), spec_of((28, 28), ())).source
+
+
 def test_the_params_or_the_demand_settle_what_is_a_dimension_already() -> None:
     prebatched = spec_of((256, 64), (256,))
     assert samples_per_element_of(source(), prebatched).readings == (1, 256)
@@ -141,6 +146,7 @@ def table() -> list[tuple[str, Callable[[Any], Any], tuple[int | None, bool]]]:
     return [
         ("batch, last one dropped", lambda tf: images(tf).batch(8, drop_remainder=True), (8, False)),
         ("batch", lambda tf: images(tf).batch(8), (8, True)),
+        ("parallel batch", lambda tf: images(tf).batch(8, num_parallel_calls=2).prefetch(1), (8, True)),
         ("padded batch", lambda tf: sequences(tf).padded_batch(4), (4, True)),
         ("ragged batch", lambda tf: sequences(tf).ragged_batch(4), (4, True)),
         ("map_and_batch", lambda tf: steps(tf).apply(tf.data.experimental.map_and_batch(lambda i: i, 4)), (4, True)),
@@ -148,6 +154,7 @@ def table() -> list[tuple[str, Callable[[Any], Any], tuple[int | None, bool]]]:
         ("open batches of batches", lambda tf: eights(tf).batch(4), (32, True)),
         ("rebatch", lambda tf: images(tf).batch(8).rebatch(3), (None, True)),
         ("unbatch", lambda tf: images(tf).batch(8).unbatch(), (1, False)),
+        ("unbatch of what came in batches", lambda tf: prebatched(tf).map(lambda x, y: x).unbatch(), (1, False)),
         ("unbatch, batch", lambda tf: images(tf).batch(8).unbatch().batch(5, drop_remainder=True), (5, False)),
         ("slices in flat_map", lambda tf: steps(tf).batch(8).flat_map(D(tf).from_tensor_slices), (1, False)),
         (
@@ -163,6 +170,7 @@ def table() -> list[tuple[str, Callable[[Any], Any], tuple[int | None, bool]]]:
             *(lambda tf: steps(tf).map(lambda i: tf.zeros([20, 16])).batch(8, drop_remainder=True).map(transposed(tf)), (8, False)),
         ),
         ("two views stacked", lambda tf: eights(tf).map(lambda x: tf.stack([x, x])), (8, False)),
+        ("two views in one", lambda tf: eights(tf).map(lambda x: tf.concat([x, x], 0)), (8, False)),
         ("a window that is batched", windows, (None, False)),
         ("windows in batches", lambda tf: windows(tf, 60).batch(32, drop_remainder=True), (32, False)),
         (
@@ -188,8 +196,11 @@ def table() -> list[tuple[str, Callable[[Any], Any], tuple[int | None, bool]]]:
         ("images with labels", images, (1, False)),
         ("a generator of batches", lambda tf: generated(tf, ([256, 64], [256])), (None, False)),
         ("a generator of batches of any size", lambda tf: generated(tf, ([None, 64], [None])), (None, False)),
+        ("a generator of samples", lambda tf: generated(tf, ([28, 28], [])), (1, False)),
         ("a generator of samples, batched", lambda tf: generated(tf, ([28, 28], [10])).batch(4), (4, True)),
         ("one batch for ever", lambda tf: prebatched(tf).repeat(), (None, False)),
+        ("slices of batches", lambda tf: D(tf).from_tensor_slices((tf.zeros([9, 256, 64]), tf.zeros([9, 256]))), (None, False)),
+        ("through Python", lambda tf: steps(tf).batch(8).map(lambda x: tf.py_function(lambda y: y, [x], tf.int64)), (8, True)),
         ("a batch reduced to a number", lambda tf: steps(tf).batch(8).map(tf.reduce_sum), (8, False)),
     ]
 
@@ -225,6 +236,11 @@ def test_what_an_element_of_a_pipeline_holds(build: Callable[[Any], Any], wanted
 def test_samples_in_an_element_are_those_of_all_batches_before(chain: str, expected: int) -> None:
     ops = make_graph(chain).ops
     assert samples_reaching(ops[-1], ops) == expected
+
+
+def test_a_batch_of_unknown_size_has_an_unknown_number_of_samples() -> None:
+    ops = (make_op("batch", parameters={}), make_op("map", inputs=("batch",)))
+    assert samples_reaching(ops[1], ops) is None
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from builders import make_finding
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cs_input_analyzer.pipeline.source.code import AUTOTUNE, with_argument, with_call_after
+from cs_input_analyzer.pipeline.source.code import AUTOTUNE, with_argument, with_call_after, with_calls_swapped
 from cs_input_analyzer.pipeline.source.patch import SourcePatch, make_patch, unified_diff
 from cs_input_analyzer.pipeline.source.statements import find_statement
 from cs_input_analyzer.records import Finding
@@ -65,6 +65,20 @@ def test_fixes_of_one_statement_are_put_together() -> None:
 def test_only_what_a_fix_changes_is_changed() -> None:
     after = patched(parallel(LONG), parallel(CHAIN))
     assert after.replace(", num_parallel_calls=tf.data.AUTOTUNE", "") == FILE
+
+
+def test_the_same_fix_twice_is_made_once() -> None:
+    assert patched(parallel(LONG), parallel(LONG)) == patched(parallel(LONG))
+
+
+def test_fixes_with_parts_between_them_are_put_together() -> None:
+    before = code(CHAIN)
+    swapped = with_calls_swapped(before, "batch", "shuffle")
+    both = with_argument(before, "map", "num_parallel_calls", "2")
+    assert swapped is not None
+    wide = finding(CHAIN, both.replace("shuffle(9)", "shuffle(99)"))  # from the map to the shuffle
+    inner = finding(CHAIN, before.replace("batch(32)", "batch(64)"))
+    assert ".map(parse, num_parallel_calls=2).batch(64).shuffle(99)" in patched(wide, inner)
 
 
 def test_fixes_that_meet_are_left_to_be_done_by_hand() -> None:

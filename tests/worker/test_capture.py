@@ -18,7 +18,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cs_input_analyzer.cli import main
+from cs_input_analyzer.cli import cli, main
+from cs_input_analyzer.cli.original import is_original
 from cs_input_analyzer.engines.bootstrap import environment
 from cs_input_analyzer.engines.script import find_captures, pick
 from cs_input_analyzer.errors import InputFunctionError, TargetError, UsageError
@@ -235,6 +236,22 @@ def test_what_is_no_script_stays_no_such_command(typed: str, capsys: pytest.Capt
     assert "No such command" in capsys.readouterr().err
 
 
+def test_commands_of_ours_stay_commands() -> None:
+    assert not any(is_original([name], cli.commands) for name in cli.commands)
+    assert not any(is_original(arguments, cli.commands) for arguments in ([], ["--help"], ["--version"], ["run.py"], ["analyse"]))
+    assert all(
+        is_original(arguments, cli.commands) for arguments in (["python", "a.py"], ["--avail_nodes=3", "python"], ["python3.12"])
+    )
+
+
+def test_help_lists_the_options(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["python", "--help"]) == 0
+    told = capsys.readouterr().out
+    assert all(
+        option in told for option in ("--available-nodes", "--available_nodes", "--avail_nodes", "--mount_dirs", "--capture")
+    )
+
+
 def test_pick_names_what_there_is() -> None:
     found = Capture(
         command="python run.py",
@@ -251,11 +268,15 @@ def test_pick_names_what_there_is() -> None:
     [
         ("batch = next(iter(dataset))", True),
         ("features, labels = next(iter(dataset))", True),
+        ("shape: object = next(iter(dataset))[0].shape", True),
         ("for _ in range(3):\n    batch = next(iter(dataset))", False),
+        ("while True:\n    x = [0]\n    batch = next(iter(dataset))", False),
+        ("batch = train(next(iter(dataset)))", False),
         ("train(next(iter(dataset)))", False),
         ("batch = next(iterator)", False),
         ("iterator = iter(dataset)", False),
         ("for batch in dataset: train(batch)", False),
+        ("for batch in dataset.map(f):\n    if done: break", False),
         ("for batch in dataset: break", True),
         ("for epoch in range(3):\n    for batch in dataset: break", False),
         ("batch = next(dataset.as_numpy_iterator())", True),
@@ -460,3 +481,15 @@ def test_the_original_form_of_a_vendors_script(users: Path, tmp_path: Path) -> N
     assert all(source.startswith(f"{file}:") for source in sources.values())
     assert ".map(" in lines[int(sources["map"].rpartition(":")[2]) - 1]
     assert run["measurements"][0]["samples_per_s"]["estimate"] > 0
+
+
+@pytest.mark.long
+@pytest.mark.tf
+@pytest.mark.slow
+def test_the_original_form_of_a_strategy_of_many_workers(users: Path, tmp_path: Path) -> None:
+    """It would wait for the workers that TF_CONFIG announces; DEF_NODES is what there is without --available-nodes."""
+    run, _ = analyzed(tmp_path, [], ["python", str(SCRIPTS / "loop_style.py"), "distribute"], DEF_NODES="4")
+    assert run["cluster"]["nodes"] == 4
+    assert run["options"]["current"] is None
+    assert run["capture"]["candidates"][0]["kind"] == "distribute"
+    assert run["measurements"][0]["workers"][0]["status"] == "done"

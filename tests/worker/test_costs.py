@@ -84,6 +84,13 @@ def test_the_rows_add_up_to_the_process_cpu_whatever_was_seen(
             assert cpu_of(row) + row.wait_s_per_sample == pytest.approx(wall_s[row.name], abs=1e-12)
 
 
+@given(walls, seconds, st.floats(min_value=1e-3, max_value=1e3))
+def test_scaling_all_times_scales_all_rows(wall_s: dict[str, float], cpu_s: float, factor: float) -> None:
+    scaled = profiled({name: wall * factor for name, wall in wall_s.items()}, cpu_s * factor)
+    for before, after in zip(costed(profiled(wall_s, cpu_s)), costed(scaled), strict=True):
+        assert cpu_of(after) == pytest.approx(cpu_of(before) * factor, rel=1e-6, abs=1e-9)
+
+
 @given(walls, seconds, st.floats(0, 10))
 def test_lost_cpus_never_raise_an_ops_share(wall_s: dict[str, float], cpu_s: float, preempted: float) -> None:
     profile, plain = (profiled(wall_s, cpu_s, layout="1x1x2", preempted_ratio=ratio) for ratio in (preempted, None))
@@ -116,6 +123,10 @@ def test_what_is_cpu_and_what_is_waiting(
     assert {name: cpu_of(rows[name]) for name in cpus} == pytest.approx(cpus)
     assert {name: rows[name].wait_s_per_sample for name in waits} == pytest.approx(waits)
     assert (RESTART in rows) == (RESTART in cpus)
+
+
+def test_an_idle_process_has_no_shares() -> None:
+    assert [row.share_ratio for row in costed(profiled({"map": 1.0}, 0.0))] == [None, None]
 
 
 def test_parallelism_is_what_autotune_chose_else_what_the_user_wrote() -> None:

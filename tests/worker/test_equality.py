@@ -111,6 +111,10 @@ SAME: dict[str, tuple[Any, ...]] = {
     ),
     "python that always gives the same": (lambda: by_python(plus_one), ("insert-prefetch", "map", None)),
     "unknown cardinality": (lambda: numbers().filter(lambda v: v % 3 == 0).map(plus_one), ("parallelize", "map", None)),
+    "several at once, order moot in one": (
+        lambda: read_in_turn(shuffle=True),
+        *(("interleave", "flat_map", 4), ("parallelize", "map", 2), ("parallelize", "batch", 2), ("insert-prefetch", "repeat", 2)),
+    ),
     "any order": (lambda: interleaved(3), ("set-cycle-length", "interleave", 5)),
     "any order, in batches": (lambda: interleaved(2).map(plus_one).batch(4).repeat(), ("set-cycle-length", "interleave", 5)),
     "wider, a cache between": (
@@ -145,6 +149,7 @@ PLANTED: dict[str, tuple[Callable[[], Any], Callable[[], Any], str]] = {
     "one element less, known": (numbers, lambda: numbers().take(23), "23 elements in a pass instead of 24"),
     "two swapped": (numbers, lambda: Dataset.from_tensor_slices(tf.constant([1, 0, *range(2, 24)], tf.int64)), "element 0 differs"),
     "another type": (numbers, lambda: mapped(lambda v: tf.cast(v, tf.int32)), "of another kind"),
+    "another shape": (lambda: numbers().batch(4), lambda: numbers().batch(4, drop_remainder=True), "of another kind"),
     "another structure": (numbers, lambda: mapped(lambda v: {"a": v}), "of another kind"),
     "endless": (numbers, lambda: numbers().repeat(), "endless elements"),
     "a bit": (
@@ -162,6 +167,20 @@ PLANTED: dict[str, tuple[Callable[[], Any], Callable[[], Any], str]] = {
     "frozen augmentation": (
         lambda: mapped(with_draw).repeat(2),
         *(lambda: mapped(with_draw).cache().repeat(2), "kept from one pass to the next"),
+    ),
+    "another seed": (
+        lambda: numbers().shuffle(9, seed=1),
+        lambda: numbers().shuffle(9, seed=2),
+        "does not shuffle as the original",
+    ),
+    "frozen shuffle": (
+        lambda: numbers().shuffle(9).repeat(2),
+        lambda: numbers().shuffle(9).cache().repeat(2),
+        "kept from one pass",
+    ),
+    "sparse elsewhere": (
+        lambda: mapped(lambda v: tf.sparse.from_dense([0, 1, 0])),
+        *(lambda: mapped(lambda v: tf.sparse.from_dense([1, 0, 0])), "element 0 differs"),
     ),
     "no augmentation": (lambda: mapped(with_draw), lambda: mapped(lambda v: (v, tf.constant(0.5))), "drawn at random|differs"),
     "lost behind a shuffle": (
@@ -347,6 +366,19 @@ def test_what_cannot_be_compared_is_declined_by_name(build: Callable[[], Any], p
     assert re.search(phrase, found.reason), found
 
 
+def test_a_service_is_declined_by_name() -> None:
+    dispatcher = tf.data.experimental.service.DispatchServer()
+    worker = tf.data.experimental.service.WorkerServer(
+        tf.data.experimental.service.WorkerConfig(dispatcher_address=dispatcher.target.split("://")[1])
+    )
+    dataset = numbers().apply(tf.data.experimental.service.distribute("parallel_epochs", dispatcher.target))
+    found = proof(dataset, dataset)
+    worker._stop()
+    dispatcher._stop()
+    assert found.status == "refused"
+    assert "tf.data service" in found.reason
+
+
 def test_a_part_of_a_shuffled_pass_proves_nothing() -> None:
     """The clock runs out before the pass is over: one that is compared as a whole may not pass for proven."""
     dataset = Dataset.range(400).flat_map(lambda value: Dataset.from_tensors(value).repeat(40)).shuffle(400)
@@ -368,6 +400,13 @@ def test_what_the_two_have_in_common_may_lie_further_up_than_what_differs() -> N
     assert found.status == "proven"
     assert "the first" in found.reason
     assert found.elements in [inputs // 2 * 60 for inputs in FEW_INPUTS]
+
+
+def test_where_nothing_is_in_common_no_part_stands_for_all() -> None:
+    pair = [read(Dataset.range(first, first + 40).map(lambda value: value + 1).shuffle(9).batch(2)) for first in (0, 2)]
+    found = parting(*pair)
+    assert found is not None
+    assert found.sources is None
 
 
 def test_the_users_own_dataset_is_not_moved() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from cs_input_analyzer.records import Edit, Estimate
+from cs_input_analyzer.worker.equality import Proof
 from cs_input_analyzer.worker.fixes import Outcome, outcomes_of, try_fixes
 from cs_input_analyzer.worker.journal import Candidate
 
@@ -87,6 +88,32 @@ def test_no_time_proves_nothing() -> None:
     assert told.each[0] == Outcome(reason="no time was left to prove it")
 
 
+@pytest.mark.tf
+@pytest.mark.parametrize("others", [0, 1])
+def test_what_takes_long_to_prove_gets_the_time_that_nothing_else_needs(monkeypatch: pytest.MonkeyPatch, others: int) -> None:
+    """Where another fix is proven, the time is for measuring that one."""
+    tf = pytest.importorskip("tensorflow")
+    shares: list[float] = []
+
+    def prove(original: Any, edited: Any, *, seconds: float, clock: Any) -> Proof:
+        shares.append(seconds)
+        if len(shares) == 1:
+            return Proof(status="refused", reason="it takes long", elements=3, is_late=True)
+        return Proof(status="proven", reason="in order", elements=9)
+
+    monkeypatch.setattr("cs_input_analyzer.worker.fixes.prove", prove)
+    dataset = tf.data.Dataset.range(9).map(lambda value: value).repeat().batch(3)
+    fixes = [candidate(("insert-prefetch", "batch", number + 1)) for number in range(1 + others)]
+    told = tried(dataset, *fixes, seconds=8)
+    assert len(shares) == 2
+    assert told.each[0].is_proven == (others == 0)
+    assert told.each[-1].is_proven
+    if others:
+        assert told.each[0].reason == "it takes long"
+    else:
+        assert shares[1] > shares[0]
+
+
 class FakeWatch:
     """In place of a stopwatch: keeps what it was asked to do, in order, with the dataset."""
 
@@ -133,6 +160,19 @@ def test_where_the_original_has_a_cache_all_caches_are_full_before_anything_is_t
         else:
             assert any(dataset is one for one in full)
     assert len(full) >= 3
+
+
+@pytest.mark.tf
+def test_a_pipeline_without_a_cache_is_timed_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    tf = pytest.importorskip("tensorflow")
+    watch = FakeWatch()
+    monkeypatch.setattr("cs_input_analyzer.worker.fixes.Stopwatch", watch)
+    plain = tf.data.Dataset.range(24).map(lambda value: value + 1).repeat().batch(4)
+    tried(plain, PARALLEL_MAP, candidate(("insert-cache", "map", None)))
+    filled = [dataset for what, dataset, _ in watch.done if what == "fill"]
+    first_timed = next(dataset for what, dataset, _ in watch.done if what == "time")
+    assert len(filled) == 1  # the one with a cache of its own
+    assert first_timed is not None
 
 
 @pytest.mark.tf

@@ -63,6 +63,18 @@ def test_a_worker_has_the_threads_its_cpus_allow_and_nothing_of_the_server_in_it
     assert seen["variables"] == [name for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS") if name in os.environ]
 
 
+def test_it_holds_as_much_memory_as_one_that_imports_by_itself(launcher: LocalLauncher) -> None:
+    fresh = LocalLauncher(cpu_budget=BUDGET, forks=False)
+    try:
+        (alone,) = launched(fresh, "endless", "1x1x1", {}).measurement.workers
+    finally:
+        fresh.close()
+    (forked,) = launched(launcher, "endless", "1x1x1", {}).measurement.workers
+    for name in ("private_bytes", "shared_bytes", "peak_rss_bytes"):
+        assert getattr(forked, name) == pytest.approx(getattr(alone, name), rel=0.2), name
+    assert forked.import_s is not None
+
+
 def test_workers_come_up_by_themselves_when_the_server_was_killed() -> None:
     launcher = LocalLauncher(cpu_budget=BUDGET)
     try:

@@ -27,6 +27,15 @@ from cs_input_analyzer.worker.gains import (
 rates = st.floats(1e-3, 1e6)
 
 
+@given(st.lists(st.tuples(rates, rates), min_size=2, max_size=12))
+def test_the_ratio_the_other_way_round_is_the_reciprocal(pairs: list[tuple[float, float]]) -> None:
+    above, below = zip(*pairs, strict=True)
+    gain, loss = paired_ratio(above, below), paired_ratio(below, above)
+    assert gain.estimate * loss.estimate == pytest.approx(1)
+    assert math.log(gain.low) == pytest.approx(-math.log(loss.high), abs=1e-6)
+    assert gain.count == len(pairs)
+
+
 @given(st.floats(0.1, 10), st.lists(rates, min_size=2, max_size=8))
 def test_a_constant_factor_is_found_whatever_the_host_does(factor: float, below: list[float]) -> None:
     gain = paired_ratio([factor * rate for rate in below], below)

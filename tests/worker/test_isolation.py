@@ -150,6 +150,21 @@ def test_a_user_without_privileges_writes_to_copies_too(users: Path, tmp_path: P
 
 @needs_namespaces
 @needs_root
+def test_what_is_mounted_in_a_folder_of_others_stays_to_be_seen(users: Path, tmp_path: Path) -> None:
+    """On the way to the working directory, in a user namespace."""
+    folder, scratch = users / "project" / "mine", users / "project" / "scratch"
+    folder.mkdir(parents=True)
+    scratch.mkdir()
+    folder.parent.chmod(0o777)
+    os.chown(folder.parent, 1234, 1234)
+    os.chdir(folder)
+    mount = f'mount -t tmpfs none "{scratch}" && touch "{scratch}/data" && exec "$@"'
+    run = isolated("import os\nassert not why, why\nprint(os.listdir('../scratch'))", folder=tmp_path, mount=mount)
+    assert run.stdout.strip() == "['data']", run.stderr
+
+
+@needs_namespaces
+@needs_root
 def test_a_folder_of_ones_own_below_one_of_others_can_be_written_to(users: Path, tmp_path: Path) -> None:
     """Also where it lies on no way to the working directory, as /scratch/users/me does."""
     scratch = users / "scratch"
@@ -173,6 +188,15 @@ def test_a_working_directory_among_the_sockets_is_a_copy_too(tmp_path: Path, mon
         run = isolated('open("new", "w").write("x")\nassert open("new").read() == "x" and not why', folder=tmp_path)
         assert run.returncode == 0, run.stderr
         assert os.listdir(folder) == []
+
+
+@needs_namespaces
+def test_a_read_only_home_can_be_written_to(users: Path, tmp_path: Path) -> None:
+    users.chmod(0o555)
+    run = isolated('open("new", "w").write("x")\nassert open("new").read() == "x" and not why', folder=tmp_path)
+    users.chmod(0o755)
+    assert run.returncode == 0, run.stderr
+    assert not (users / "new").exists()
 
 
 @needs_namespaces

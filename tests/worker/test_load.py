@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import enum
 import functools
 import json
+import pickle
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -82,6 +85,10 @@ def test_a_context_that_is_none_by_default_is_given_where_it_is_asked_for(functi
     arguments = bind_arguments(function, wanting_context())
     context = function(*arguments.args, **arguments.kwargs)
     assert (context.num_input_pipelines, context.input_pipeline_id) == (3, 1)
+
+
+def test_a_default_that_is_no_none_is_the_functions_own() -> None:
+    assert "ctx" not in bind_arguments(lambda params, ctx="cpu": ctx, wanting_context()).arguments
 
 
 @pytest.mark.tf
@@ -206,6 +213,12 @@ def test_params_reach_the_workers_as_they_are(params: dict[Any, Any]) -> None:
     assert params_from_json(params_to_json(params)) == params
 
 
+def test_whole_numbers_stay_keys_in_files_and_overrides(tmp_path: Path) -> None:
+    file = tmp_path / "params.yaml"
+    file.write_text("weights: {0: 1.0, 1: 2.5}\n")
+    assert load_params(str(file), ("weights.1=4", "weights.new=5")) == {"weights": {0: 1.0, 1: 4, "new": 5}}
+
+
 def test_no_params_at_all_is_none_and_an_empty_file_is_empty(tmp_path: Path) -> None:
     (tmp_path / "empty.yaml").touch()
     assert load_params(None, ()) is None
@@ -254,6 +267,14 @@ def test_params_are_a_dictionary_and_attributes() -> None:
     with pytest.raises(AttributeError, match=r"no 'batchsize'; they have: batch_size, train_input, items"):
         _ = params.batchsize
     assert not hasattr(params, "seed")
+
+
+def test_params_can_be_copied_written_and_sent() -> None:
+    params = called(lambda params: params, {"a": {"b": [1]}})
+    assert copy.deepcopy(params) == params
+    assert pickle.loads(pickle.dumps(params)).a.b == [1]
+    assert json.loads(json.dumps(params)) == params
+    assert yaml.safe_load(yaml.safe_dump(params)) == params
 
 
 def test_arguments_that_a_partial_holds_stay() -> None:

@@ -61,6 +61,13 @@ def test_a_stale_bytecode_is_not_taken_for_it(folder: Path) -> None:
             assert load(folder)() == int(text[2:])
 
 
+def test_it_follows_links(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    link = tmp_path_factory.mktemp("linked") / "here"
+    link.symlink_to(folder)
+    with patched_sources({f"{folder}/csia_first.py": FIRST.replace("* 10", "* 70")}):
+        assert load(link)() == 70
+
+
 def test_what_the_patched_module_raises_passes_and_all_is_as_before(folder: Path) -> None:
     load(folder)
     modules = dict(sys.modules)

@@ -63,6 +63,18 @@ def test_what_an_iteration_writes_is_moved(users: Path, private: Path, build: Ca
     assert wrote_below(private)
 
 
+def test_an_iteration_that_is_given_up_leaves_nothing_either(users: Path, private: Path) -> None:
+    before = tree_of(users)
+    with redirected_writes(private):
+        dataset = Dataset.range(1000).cache(str(users / "store"))
+    iterator = iter(dataset)
+    next(iterator)
+    assert tree_of(users) == before
+    assert wrote_below(private)  # a half-written cache and its lock
+    del iterator
+    assert tree_of(users) == before
+
+
 def finished_cache(folder: Path) -> None:
     assert values(Dataset.range(5).cache(str(folder / "store"))) == [0, 1, 2, 3, 4]
 

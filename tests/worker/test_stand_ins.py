@@ -101,6 +101,25 @@ def test_it_is_missing_again_afterwards(built: Callable[..., tuple[Any, list[str
 
 
 @pytest.mark.tf
+def test_what_is_there_is_itself(built: Callable[..., tuple[Any, list[str]]]) -> None:
+    dataset, told = built(
+        """
+        import json
+        from tensorflow.keras.layers import Dense
+        from tensorflow.python.data.ops import dataset_ops
+        import yaml
+        def input_fn(params):
+            assert isinstance(Dense(1), tf.keras.layers.Layer) and dataset_ops.DatasetV2 is tf.data.Dataset
+            return tf.data.Dataset.range(len(json.dumps(yaml.safe_load("[1]"))))
+        """,
+        "json",
+        "yaml",
+    )
+    assert first(dataset) == 0
+    assert told == []
+
+
+@pytest.mark.tf
 @pytest.mark.parametrize("caught", ["ImportError", "ModuleNotFoundError", "(AttributeError, ImportError)", "Exception", ""])
 def test_code_that_tries_an_import_goes_its_other_way(caught: str, built: Callable[..., tuple[Any, list[str]]]) -> None:
     dataset, told = built(
@@ -262,25 +281,60 @@ def test_an_estimator_leads_to_the_run_that_goes_on(built: Callable[..., tuple[A
     [
         ("numbers.batch(lost.size(4))", r"lost_package\.size\(\.\.\.\) is only a stand-in"),
         ("numbers.batch(int(lost.config.batch))", r"lost_package\.config\.batch .* a whole number"),
+        ("numbers.batch(2).repeat(round(lost.passes / 2))", r"lost_package\.passes"),
         ("numbers.take(len(lost.words()))", r"lost_package\.words\(\.\.\.\) .* has a length"),
         ("numbers.map(lambda x: x * lost.scale)", r"lost_package\.scale .* a tensor"),
         ("numbers.map(lambda x: tf.cast(x, tf.float32) * float(lost.scale))", r"lost_package\.scale"),
+        ("numbers.map(lost.parse)", r"lost_package\.parse\(\.\.\.\)"),
+        ("numbers.map(lambda x: tf.reshape(x, lost.shape))", r"lost_package\.shape"),
+        ("numbers.map(lambda x: tf.reshape(x, [lost.rows, -1]))", r"lost_package\.rows"),
         ("tf.data.TFRecordDataset(lost.files())", r"lost_package\.files\(\.\.\.\)"),
         ("tf.data.TFRecordDataset(os.path.join(lost.folder, 'a'))", r"lost_package\.folder .* a path"),
         ("tf.data.Dataset.from_tensor_slices(np.array(lost.table))", r"lost_package\.table .* an array"),
+        ("tf.data.Dataset.from_tensor_slices(np.zeros(lost.shape))", r"lost_package\.shape"),
+        ("tf.data.Dataset.from_tensor_slices(list(lost.table))", r"lost_package\.table"),
         ("tf.data.Dataset.from_tensor_slices([row for row in lost.table])", r"lost_package\.table .* a list"),
         ("numbers.shard(lost.size(), lost.rank())", r"lost_package\.(size|rank)"),
         ("numbers.batch(4 if lost.rank() == 0 else 8)", r"lost_package\.rank\(\.\.\.\) .* compare"),
+        ("numbers.batch(4 if lost.rank() > 0 else 8)", r"lost_package\.rank\(\.\.\.\) .* compare"),
         ("numbers.batch(4 if lost.is_on else 8)", r"lost_package\.is_on .* a condition"),
         ("numbers.batch(lost.Options(size=3).other)", r"lost_package\.Options\(\.\.\.\)\.other"),
         ("numbers.batch(lost.Options.SIZE)", r"lost_package\.Options\.SIZE"),
         ("lost.load('mnist')['train'].batch(4)", r"lost_package\.load\(\.\.\.\)\[\.\.\.\]\.batch\(\.\.\.\) .* returns"),
+        ("numbers.padded_batch(2, padded_shapes=lost.shape)", r"lost_package\.shape"),
     ],
 )
 def test_a_stand_in_in_the_data_is_an_error_that_names_it(use: str, says: str, built: Callable[..., tuple[Any, list[str]]]) -> None:
     text = "import os\nimport numpy as np\nimport lost_package as lost\nnumbers = tf.data.Dataset.range(64)\n"
     with pytest.raises(Exception, match=f"(?s){says}"):
         built(f"{text}def input_fn(params):\n    return {use}\n", "lost_package")
+
+
+@pytest.mark.tf
+@pytest.mark.parametrize(
+    "use",
+    ["np.zeros(lost.shape)", "tf.TensorShape(lost.shape)", "tf.constant(lost.shape)", "range(lost.size)", "[1, 2][lost.size]"],
+)
+def test_a_script_is_told_as_well(use: str, built: Callable[..., tuple[Any, list[str]]]) -> None:
+    text = f"import numpy as np\nimport lost_package as lost\n{use}\ndef input_fn(params):\n    return tf.data.Dataset.range(3)\n"
+    with pytest.raises(StandInError, match=r"lost_package\.(shape|size)"):
+        built(text, "lost_package")
+
+
+@pytest.mark.tf
+def test_a_stand_in_that_is_reached_while_the_data_are_read(built: Callable[..., tuple[Any, list[str]]]) -> None:
+    dataset, _ = built(
+        """
+        import lost_package as lost
+        def parse(number):
+            return lost.parse(number)
+        def input_fn(params):
+            return tf.data.Dataset.range(3).map(lambda number: tf.py_function(parse, [number], tf.int64))
+        """,
+        "lost_package",
+    )
+    with pytest.raises(Exception, match=r"lost_package\.parse"):
+        first(dataset)
 
 
 @pytest.mark.tf

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -131,6 +132,13 @@ def test_every_end_has_its_words(
     assert words in message
 
 
+@pytest.mark.parametrize("last", ["epoch", "tuned", "reference"])
+def test_a_worker_killed_after_one_of_these_was_sampling(tmp_path: Path, last: str) -> None:
+    written(tmp_path, until="chunk")
+    JournalWriter(tmp_path).event(last, batches=100, values={}, cpu_s=1.0, wall_s=1.0)
+    assert "while sampling" in status_of(read_journal(tmp_path), KILLED)[1]
+
+
 def test_a_truncated_line_and_stamps_of_no_event_are_dropped(tmp_path: Path) -> None:
     whole = written(tmp_path, until="chunk")
     with (tmp_path / EVENTS).open("a") as events:
@@ -169,6 +177,11 @@ def test_a_launch_is_the_sum_of_those_that_delivered(tmp_path: Path) -> None:
     assert launch.samples_per_s.estimate == pytest.approx(1500)
     assert len(launch.measured_workers) == 2
     assert launch.steady_state == slow.steady_state
+
+
+def test_a_launch_where_all_were_lost_has_no_rate(tmp_path: Path) -> None:
+    lost = worker_result(read_journal(tmp_path), Ending(returncode=1, killed_for=None, output_tail=""), index=0, node="n")
+    assert measurement_of(Layout.parse("1x1x1"), 1, [lost]).samples_per_s is None
 
 
 # --- how far the window can be trusted --------------------------------------------------------------------------------------------
@@ -218,6 +231,22 @@ def tuned(**values: float) -> dict[str, Any]:
 
 CONSTANT = [0.01] * 199  # 200 stamps, nothing is cut
 SLOW_START = [0.1] * 100 + [0.01] * 299  # 400 stamps, the first hundred gaps are cut
+
+
+def test_a_journal_of_an_older_version_knows_nothing_new(tmp_path: Path) -> None:
+    """Counters without the new fields, memory without PSS, none of the new events."""
+    written(tmp_path)
+    old = ("host_pressure_s", "rss_bytes", "at_s", "pss_bytes")
+    lines = (tmp_path / EVENTS).read_text()
+    for name in old:
+        assert f', "{name}": ' in lines
+        lines = re.sub(rf', "{name}": (null|12)', "", lines)
+    (tmp_path / EVENTS).write_text(lines)
+    result = worker_result(read_journal(tmp_path), CLEAN, index=0, node="n")
+    assert result.samples_per_s is not None
+    assert (result.pss_bytes, result.rss_growth_bytes_per_min) == (None, None)
+    assert (noise(result).pressure_ratio, noise(result).reference_ratio) == (None, None)
+    assert (steady(result).moved, steady(result).epoch_gap_s, steady(result).outliers) == (None, None, 0)
 
 
 # --- AUTOTUNE, passes, outliers ------------------------------------------------------------------------------------------------
@@ -328,6 +357,14 @@ def test_others_had_what_was_busy_and_not_our_own(tmp_path: Path, busy_s: float,
         return replace(ZERO, cpu_s=own_s * batches, own_cpus_s=0.01 * batches, own_cpus_busy_s=busy_s * batches)
 
     assert noise(lived(tmp_path, CONSTANT, counters=shared)).others_ratio == pytest.approx(others)
+
+
+@given(st.lists(st.floats(1.0, 1e6), min_size=2, max_size=8), st.floats(1e-3, 1e3))
+def test_the_spread_of_processes_has_no_unit_and_no_order(rates: list[float], factor: float) -> None:
+    spread = between_processes_ratio(rates)
+    assert spread is not None
+    assert spread >= 0
+    assert between_processes_ratio([rate * factor for rate in reversed(rates)]) == pytest.approx(spread, abs=1e-9)
 
 
 @pytest.mark.parametrize(

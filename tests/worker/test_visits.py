@@ -94,6 +94,15 @@ def test_an_op_of_which_nothing_was_seen_is_unknown_and_not_free() -> None:
     assert (unseen.wall_s, unseen.elements) == (None, 1 / 32)
 
 
+def test_two_inputs_both_give_one_element_for_a_zip() -> None:
+    chain = (op("a", "Range"), op("b", "Range"), op("zip", "Zip", "a", "b"))
+    assert visit_ratios(chain, {}, 1.0) == {"a": 1, "b": 1, "zip": 1}
+
+
+def test_a_graph_without_ops_has_no_ratios() -> None:
+    assert visit_ratios((), {}, 1.0) == {}
+
+
 def test_before_a_full_cache_nothing_runs() -> None:
     """The model of the iterator shows neither a full cache nor what came before it."""
     chain = (op("read", "TFRecord"), op("cache", "Cache", "read"), op("batch", "Batch", "cache", batch_size=32))

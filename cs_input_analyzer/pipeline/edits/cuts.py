@@ -82,14 +82,14 @@ class _Cutter:
 
     functions: Mapping[str, Any]
     made: list[Any] = field(default_factory=list)
-    cuts: dict[tuple[int, str], _Cut | None] = field(default_factory=dict)
+    cuts: dict[tuple[str, str], _Cut | None] = field(default_factory=dict)
 
     def cut(self, body: Body, tensor: str) -> _Cut | None:
         """The cut for the dataset that `tensor` is; None where nothing before it reads a file. Raises _CannotCutError."""
         name = node_name(tensor)
         if name not in body.nodes:  # an argument of the function
             return None
-        key = id(body), name
+        key = (body.function.signature.name if body.function is not None else "", name)
         if key not in self.cuts:
             self.cuts[key] = self._cut_node(body, body.nodes[name], tensor)
         return self.cuts[key]

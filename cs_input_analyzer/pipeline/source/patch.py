@@ -121,8 +121,17 @@ def unified_diff(files: Sequence[FilePatch], root: PurePath) -> str:
     not below it."""
     lines: list[str] = []
     for file in files:
-        name = f"./{PurePath(file.path).relative_to(root).as_posix()}"
-        name += "\t" if " " in name else ""  # else the programs take what is before the blank
+        name = _quoted(f"./{PurePath(file.path).relative_to(root).as_posix()}")
         old, new = (re.findall(r"[^\n]*\n|[^\n]+", text) for text in (file.before, file.after))
         lines += difflib.unified_diff(old, new, name, name, n=CONTEXT_LINES)
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+
+
+def _quoted(name: str) -> str:
+    """A name as the headers of a diff have it: a tab behind it where it holds blanks, C's quotes where that is not enough."""
+    if re.search(r'[\x00-\x1f\x7f"\\]', name):
+        octal = (
+            f"\\{byte:03o}" if byte < 32 or byte in b'"\\\x7f' else chr(byte) for byte in name.encode("utf-8", "surrogateescape")
+        )
+        return '"' + "".join(octal).encode("latin-1").decode("utf-8", "surrogateescape") + '"'
+    return f"{name}\t" if " " in name else name

@@ -245,6 +245,7 @@ def _dataset_or_function(taken: Taken) -> Any:
     @functools.wraps(bound)
     def build(*args: Any, **kwargs: Any) -> Any:
         interceptor = Interceptor(leave, 1)
+        _seed()
         try:
             with interceptor.running(), patched_one_shot_iterators(interceptor):
                 return bound(*args, **kwargs)
@@ -253,6 +254,16 @@ def _dataset_or_function(taken: Taken) -> Any:
             return _eager(interceptor.taken.subject)
 
     return build
+
+
+def _seed() -> None:
+    """As an Estimator does before it calls its input function: where ops are deterministic, random ones want a seed."""
+    import tensorflow as tf
+    from tensorflow.python.eager import context
+    from tensorflow.python.framework import config
+
+    if config.is_op_determinism_enabled() and context.global_seed() is None:
+        tf.random.set_seed(1)
 
 
 def _eager(dataset: Any) -> Any:
