@@ -27,6 +27,8 @@ POLL_S = 0.03
 OUTPUT_TAIL_BYTES = 64 * 1024
 EXIT_GRACE_S = 5.0
 SPACE_S = 0.1
+# Smaller files, as its own journal, are not what fills a disk.
+LEAST_FILLING_BYTES = 2**20
 
 
 class WorkerProcess:
@@ -105,7 +107,7 @@ class WorkerProcess:
         self._look_again_s = now_s + SPACE_S
         if free_bytes is None or self._free_bytes is None or free_bytes > self._free_bytes / 2:
             return False  # whatever its files take, they leave more
-        return _bytes_below(self.folder) > free_bytes
+        return _bytes_below(self.folder) > max(free_bytes, LEAST_FILLING_BYTES)
 
     def kill(self, reason: Killed) -> None:
         """Ends the worker and everything it started."""

@@ -64,7 +64,7 @@ def soak_facts(soak: Soak | None) -> Pairs:
     if soak is None:
         return ()
     known = [point.rss_bytes for point in soak.points if point.rss_bytes is not None]
-    first, last = soak.points[0].buffered_bytes, soak.points[-1].buffered_bytes
+    first, last = (soak.points[place].buffered_bytes if soak.points else {} for place in (0, -1))
     buffers = [f"{name} {format_bytes(first.get(name, 0))} to {format_bytes(size)}" for name, size in last.items()]
     slope = soak.rss_growth_bytes_per_min
     blocks = [point.python_blocks for point in soak.points if point.python_blocks is not None]
