@@ -24,7 +24,7 @@ import yaml
 
 from benchmarks.vendor_scripts.releases import Case, cases_of, take_out
 from benchmarks.vendor_scripts.synthetic import with_data
-from cs_input_analyzer.engines.interface import WorkPlan
+from cs_input_analyzer.engines import WorkPlan
 from cs_input_analyzer.engines.local import LocalLauncher
 from cs_input_analyzer.engines.script import find_captures
 from cs_input_analyzer.errors import AnalyzerError

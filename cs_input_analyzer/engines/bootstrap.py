@@ -8,8 +8,6 @@ from pathlib import Path
 
 import cs_input_analyzer
 
-__all__ = ["MARK", "command", "environment"]
-
 # Names the folder of the command that a process was started for.
 MARK = "CS_INPUT_ANALYZER_FOLDER"
 

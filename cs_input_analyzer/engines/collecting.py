@@ -1,4 +1,4 @@
-"""Builds the orders that workers get, and the result of a launch from the journals that they leave; for every engine."""
+"""Builds the result of a launch from the journals that its workers leave; for every engine."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from dataclasses import replace
 
 from pydantic import TypeAdapter
 
-from cs_input_analyzer.engines.interface import LaunchResult, WorkerFailure, WorkPlan
+from cs_input_analyzer.engines.interface import LaunchResult, WorkerFailure
 from cs_input_analyzer.records import Layout, PipelineGraph, WorkerResult
 from cs_input_analyzer.worker.fixes import Outcomes, outcomes_of
-from cs_input_analyzer.worker.journal import EXIT_UNWRITTEN, UNWRITTEN, Journal, Order
+from cs_input_analyzer.worker.journal import EXIT_UNWRITTEN, UNWRITTEN, Journal, WorkPlan
 from cs_input_analyzer.worker.soak import soak_of
 from cs_input_analyzer.worker.summary import (
     FILLED,
@@ -26,41 +26,7 @@ from cs_input_analyzer.worker.summary import (
     worker_result,
 )
 
-__all__ = ["how_it_ended", "launch_result", "order_of", "results_of", "storage_advice"]
-
 _CHATTER = re.compile(r"[IW]\d{4} \d\d|WARNING: All log messages before absl|To enable the following instructions")
-
-
-def order_of(plan: WorkPlan, index: int, tf_config: str, *, is_first: bool, is_alone: bool, left_s: float) -> Order:
-    """The order of one worker. Only the first worker of a launch records its graph, its costs and what else is asked for.
-
-    `left_s`: until it is ended. A worker that was slow to start tries fixes for a shorter time, rather than being ended amid them.
-    """
-    return Order(
-        target=plan.target,
-        pickled=plan.pickled,
-        params_json=plan.params_json,
-        mode=plan.mode,
-        num_workers=plan.num_workers,
-        worker_index=index,
-        tf_config=tf_config,
-        batch_size=plan.batch_size,
-        target_error_ratio=plan.target_error_ratio,
-        # Side by side all sample for the same time: one that stopped early would leave its CPUs to the others.
-        min_window_s=plan.min_window_s if is_alone else plan.max_window_s,
-        max_window_s=plan.max_window_s,
-        want_graph=is_first,
-        want_costs=is_first,
-        cache=plan.cache,
-        want_source=is_first and plan.want_source,
-        want_prefixes=is_first and plan.want_prefixes,
-        candidates=plan.candidates if is_first else (),
-        fixes_s=max(0.0, min(plan.fixes_s, left_s)),
-        input_context=plan.input_context,
-        stand_ins=plan.stand_ins,
-        samples_per_element=plan.samples_per_element,
-        has_demand=plan.has_demand,
-    )
 
 
 def results_of(plan: WorkPlan, journals: Sequence[Journal], endings: Sequence[Ending], node: str) -> tuple[WorkerResult, ...]:

@@ -9,8 +9,6 @@ from pathlib import Path
 
 from cs_input_analyzer.worker.journal import EVENTS
 
-__all__ = ["EventTail"]
-
 
 class EventTail:
     """Follows the events of one journal. Only what is new is read: who watches runs on the host that is measured."""

@@ -17,8 +17,6 @@ from cs_input_analyzer.engines.bootstrap import command, environment
 from cs_input_analyzer.errors import LaunchError
 from cs_input_analyzer.worker.fork_server import MESSAGE_BYTES
 
-__all__ = ["ForkServer", "ForkedProcess"]
-
 FORK_PATIENCE_S = 10.0
 # What makes libraries start threads when they are loaded, unless it says 1.
 _THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")

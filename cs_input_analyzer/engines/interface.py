@@ -3,56 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
-from cs_input_analyzer.records import CacheChoice, Estimate, Layout, Measurement, Mode, PipelineGraph, Profile, Soak
+from cs_input_analyzer.records import Estimate, Layout, Measurement, PipelineGraph, Profile, Soak
 from cs_input_analyzer.worker.fixes import Outcomes
-from cs_input_analyzer.worker.journal import Candidate
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkPlan:
-    """What the workers of one launch are to do.
-
-    Attributes:
-        target: as the user wrote it; `pickled` is the file that holds the function where it cannot be imported.
-        num_workers: worker count announced in TF_CONFIG, at least as many as are started.
-        worker_indices: TF_CONFIG index of each started worker.
-        want_source: whether the first worker is to run the readers alone, too.
-        candidates: fixes that the first worker is to try after its window, in `fixes_s` seconds from when its pipeline is built.
-        input_context: whether one is given to a function that has None for it by default.
-        is_soak: whether what the memory of the first worker did is asked for.
-        stand_ins: packages to stand in for where they are not installed.
-        batch_size: samples of a step of the accelerator, where that was said; `has_demand`: that it takes samples at some rate.
-        role, why: of the measurement: what it is for, and what this layout is to show.
-        samples_per_element: what the user says that one element holds.
-        deadline_s: on the launcher's clock; workers that are not done by then are ended and keep what they measured. What they take
-            to import and to build comes on top: for that they have the launcher's start timeout.
-    """
-
-    target: str
-    pickled: str | None
-    params_json: str | None
-    mode: Mode
-    batch_size: int | None
-    num_workers: int
-    worker_indices: tuple[int, ...]
-    target_error_ratio: float
-    min_window_s: float
-    max_window_s: float
-    deadline_s: float
-    cache: CacheChoice = "as-is"
-    want_source: bool = False
-    want_prefixes: bool = False
-    candidates: tuple[Candidate, ...] = ()
-    fixes_s: float = 0.0
-    is_soak: bool = False
-    input_context: bool = False
-    stand_ins: tuple[str, ...] = ()
-    samples_per_element: int | None = None
-    has_demand: bool = False
-    role: Literal["probe", "validate"] = "probe"
-    why: str = ""
+from cs_input_analyzer.worker.journal import WorkPlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

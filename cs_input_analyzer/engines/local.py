@@ -11,19 +11,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
-
-from cs_input_analyzer.engines.collecting import launch_result, order_of, results_of, storage_advice
+from cs_input_analyzer.engines.collecting import launch_result, results_of, storage_advice
 from cs_input_analyzer.engines.forking import ForkedProcess, ForkServer
-from cs_input_analyzer.engines.interface import LaunchHandle, LaunchResult, WorkPlan
+from cs_input_analyzer.engines.interface import LaunchHandle, LaunchResult
 from cs_input_analyzer.engines.memory_watch import ProcessTree
 from cs_input_analyzer.engines.scratch import Scratch
-from cs_input_analyzer.engines.tf_config import free_ports, local_tf_config
-from cs_input_analyzer.engines.worker_process import POLL_S, WorkerProcess, fresh_process
+from cs_input_analyzer.engines.tf_config import free_ports, tf_config_of
+from cs_input_analyzer.engines.worker_process import POLL_S, WorkerProcess, fresh_process, memory_limit
 from cs_input_analyzer.errors import LaunchError
 from cs_input_analyzer.machines.host import cpu_sets
 from cs_input_analyzer.records import START_TIMEOUT_S, Layout
-from cs_input_analyzer.worker.journal import read_journal
+from cs_input_analyzer.worker.journal import Order, WorkPlan, read_journal
 from cs_input_analyzer.worker.summary import Killed
 
 # What workers take to come up: importing TensorFlow by themselves, and forked from a process that has done so.
@@ -32,8 +30,6 @@ FORK_S = 0.1
 # What the first batch took longer is taken off the window, so that workers end by themselves and not at the deadline.
 LEAVING_S = 1.0
 SHORTEST_WINDOW_S = 0.3
-# Of the memory that is free before they build their pipelines, the workers of a launch may use this part together.
-MEMORY_SHARE_RATIO = 0.9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +98,7 @@ class LocalLauncher:
                 folder.mkdir()
             except OSError as error:
                 raise LaunchError(f"no folder can be made for a worker: {storage_advice(error.strerror or str(error))}") from None
-            process = WorkerProcess(folder, self._process(folder, cpus), self._memory_limit(1), self._tree)
+            process = WorkerProcess(folder, self._process(folder, cpus), memory_limit(self._worker_memory_bytes), self._tree)
             self._started.append(process)
             processes.append(process)
         return LocalLaunchHandle(layout=layout, processes=tuple(processes))
@@ -155,13 +151,17 @@ class LocalLauncher:
         latest_s = began_s + self._start_timeout_s
         # All that were started: a neighbour that still imports would take the CPUs from those that are measured.
         self._wait([process for process in self._started if not process.is_over], ("imported", "failed"), latest_s, "start")
-        limit_bytes = self._memory_limit(len(processes))
-        ports = free_ports(plan.num_workers + 1)
+        limit_bytes = memory_limit(self._worker_memory_bytes, len(processes))
+        addresses = [f"localhost:{port}" for port in free_ports(plan.num_workers + 1)]
         for process, index in zip(processes, plan.worker_indices, strict=True):
-            tf_config = local_tf_config(plan.num_workers, index, ports)
-            left_s = plan.deadline_s - began_s - LEAVING_S
-            is_first, is_alone = process is processes[0], len(processes) == 1
-            order = order_of(plan, index, tf_config, is_first=is_first, is_alone=is_alone, left_s=left_s)
+            order = Order(
+                plan=plan,
+                worker_index=index,
+                tf_config=tf_config_of(addresses, index),
+                is_first=process is processes[0],
+                is_alone=len(processes) == 1,
+                left_s=plan.deadline_s - began_s - LEAVING_S,
+            )
             process.memory_limit_bytes = limit_bytes  # until now it could only import
             process.send(order.to_line())
         self._wait(processes, ("built", "failed"), latest_s, "start")
@@ -197,11 +197,3 @@ class LocalLauncher:
                 else:
                     process.watch()
             time.sleep(POLL_S)
-
-    def _memory_limit(self, workers: int) -> int:
-        """Of each of so many: the user's limit, else an equal part of nearly all that is free now.
-
-        This host must survive a pipeline that eats memory.
-        """
-        free_bytes = int(psutil.virtual_memory().available * MEMORY_SHARE_RATIO / workers)
-        return min(self._worker_memory_bytes, free_bytes) if self._worker_memory_bytes is not None else free_bytes

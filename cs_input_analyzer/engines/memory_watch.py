@@ -9,8 +9,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-__all__ = ["MemoryWatch", "ProcessTree", "pss_bytes", "rss_bytes"]
-
 PROC = Path("/proc")
 BLOCK_BYTES = 1 << 14
 # Children are looked for this often, and less often where looking takes long: at most this part of the time goes into it.
@@ -24,44 +22,29 @@ Clock = Callable[[], float]
 
 
 class ProcessTree:
-    """Finds the descendants of processes. One tree is shared by all that watch workers of one host.
+    """Finds the descendants of processes. One tree is shared by all that watch workers of one host: it reads every process of the
+    host, at most once a second whoever asks."""
 
-    Where the kernel lists the children of a thread (CONFIG_PROC_CHILDREN), only the threads of those who are asked about are read;
-    elsewhere every process of the host, at most once a second whoever asks.
-    """
-
-    def __init__(self, clock: Clock = time.monotonic, proc: Path = PROC) -> None:
+    def __init__(self, clock: Clock = time.monotonic) -> None:
         self._clock = clock
-        self._proc = proc
-        self._is_listed = (proc / "self" / "task" / str(os.getpid()) / "children").exists()
         self._children: Mapping[int, Sequence[int]] = {}
         self._again_s = float("-inf")
 
     def descendants(self, pid: int) -> tuple[int, ...]:
         """All of them, as of about a second ago; none of a process that is gone."""
-        if not self._is_listed and self._clock() >= self._again_s:
-            began_s = self._clock()
-            self._children = _children_of_all(self._proc)
+        began_s = self._clock()
+        if began_s >= self._again_s:
+            self._children = _children_of_all()
             now_s = self._clock()
             self._again_s = now_s + max(LOOK_S, (now_s - began_s) / LOOK_RATIO)
         found: dict[int, None] = {}
         waiting = [pid]
         while waiting:
-            for child in self._children_of(waiting.pop()):
+            for child in self._children.get(waiting.pop(), ()):
                 if child not in found and child != pid:
                     found[child] = None
                     waiting.append(child)
         return tuple(found)
-
-    def _children_of(self, pid: int) -> Sequence[int]:
-        if not self._is_listed:
-            return self._children.get(pid, ())
-        try:
-            threads = os.listdir(f"{self._proc}/{pid}/task")
-        except OSError:
-            return ()
-        lists = [_read(f"{self._proc}/{pid}/task/{thread}/children") for thread in threads]
-        return [int(child) for text in lists for child in text.split()]
 
 
 class MemoryWatch:
@@ -109,12 +92,12 @@ def pss_bytes(pid: int) -> int:
     return int(found[1]) * 1024 if found else rss_bytes(pid)
 
 
-def _children_of_all(proc: Path) -> dict[int, list[int]]:
+def _children_of_all() -> dict[int, list[int]]:
     children: dict[int, list[int]] = {}
-    for name in os.listdir(proc):
+    for name in os.listdir(PROC):
         if name.isdigit():
             # After the command in brackets, which may hold anything: state, parent.
-            fields = _read(f"{proc}/{name}/stat").rpartition(b")")[2].split(None, 2)
+            fields = _read(f"{PROC}/{name}/stat").rpartition(b")")[2].split(None, 2)
             if len(fields) > 1:
                 children.setdefault(int(fields[1]), []).append(int(name))
     return children

@@ -18,8 +18,6 @@ from pathlib import Path
 from cs_input_analyzer.engines.bootstrap import MARK
 from cs_input_analyzer.machines.cluster.slurm_commands import our_environment
 
-__all__ = ["PREFIX", "Scratch"]
-
 PREFIX = "cs_input_analyzer-"
 OWNER = "owner"
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")

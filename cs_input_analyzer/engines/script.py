@@ -12,19 +12,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import psutil
-
 from cs_input_analyzer.engines.bootstrap import command, environment
 from cs_input_analyzer.engines.scratch import Scratch
-from cs_input_analyzer.engines.worker_process import POLL_S, WorkerProcess
+from cs_input_analyzer.engines.worker_process import POLL_S, WorkerProcess, memory_limit
 from cs_input_analyzer.errors import InputFunctionError, Interrupted, LaunchError, UsageError
 from cs_input_analyzer.records import Capture, CaptureCandidate
 from cs_input_analyzer.worker.capture import LOOKED_FOR, Script, innermost, missing_advice
 from cs_input_analyzer.worker.journal import Journal, read_journal
 from cs_input_analyzer.worker.script_run import HUNG
 from cs_input_analyzer.worker.summary import Ending
-
-__all__ = ["find_captures", "pick"]
 
 # What a script trains on comes first, then what it is judged by.
 PREFERENCE = ("train", "fit", "distribute", "loop", "peek", "evaluate", "predict")
@@ -35,7 +31,6 @@ STACK_S = 1.0
 OTHERS_S = 10.0
 # Of what a script wrote, so many paths are named.
 WRITTEN_SHOWN = 3
-MEMORY_RATIO = 0.9
 
 
 def find_captures(
@@ -115,8 +110,7 @@ def _run(
         )
     except OSError as error:
         raise LaunchError(f"the script could not be started: {error}") from error
-    free_bytes = int(psutil.virtual_memory().available * MEMORY_RATIO)
-    process = WorkerProcess(folder, started, min(worker_memory_bytes or free_bytes, free_bytes))
+    process = WorkerProcess(folder, started, memory_limit(worker_memory_bytes))
     began_s = time.monotonic()
     deadline_s, has_found = began_s + seconds + STACK_S, False
     try:

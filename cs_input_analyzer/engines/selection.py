@@ -16,8 +16,6 @@ from cs_input_analyzer.planning import recommend
 from cs_input_analyzer.planning.node_list import expand_nodelist
 from cs_input_analyzer.records import Cluster, Estimate, Host, Options
 
-__all__ = ["Engine", "check", "is_planned_for", "open_engine"]
-
 # Beside the budget of the run a job must last while the last launch is collected.
 SPARE_RATIO = 1.25
 

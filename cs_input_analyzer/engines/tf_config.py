@@ -8,13 +8,6 @@ from collections.abc import Sequence
 
 from cs_input_analyzer.planning.tf_config import FIRST_PORT
 
-__all__ = ["announced_addresses", "free_ports", "local_tf_config", "tf_config_of"]
-
-
-def local_tf_config(num_workers: int, index: int, ports: Sequence[int], host: str = "localhost") -> str:
-    """TF_CONFIG of worker `index` of `num_workers` on one host. `ports`: one for the chief, then one for each worker."""
-    return tf_config_of([f"{host}:{port}" for port in ports[: 1 + num_workers]], index)
-
 
 def tf_config_of(addresses: Sequence[str], index: int) -> str:
     """TF_CONFIG of worker `index`. `addresses`: the chief's, then those of all workers."""

@@ -21,12 +21,12 @@ from cs_input_analyzer.engines.memory_watch import MemoryWatch, ProcessTree
 from cs_input_analyzer.errors import LaunchError
 from cs_input_analyzer.worker.summary import Ending, Killed
 
-__all__ = ["EXIT_GRACE_S", "OUTPUT_TAIL_BYTES", "POLL_S", "WorkerProcess", "fresh_process"]
-
 POLL_S = 0.03
 OUTPUT_TAIL_BYTES = 64 * 1024
 EXIT_GRACE_S = 5.0
 SPACE_S = 0.1
+# Of the memory that is free before they build their pipelines, the workers of a launch may use this part together.
+MEMORY_RATIO = 0.9
 # Smaller files, as its own journal, are not what fills a disk.
 LEAST_FILLING_BYTES = 2**20
 
@@ -172,6 +172,13 @@ class WorkerProcess:
             self._tail_bytes += len(block)
             while self._tail_bytes > 2 * OUTPUT_TAIL_BYTES and len(self._tail) > 1:
                 self._tail_bytes -= len(self._tail.popleft())
+
+
+def memory_limit(asked_bytes: int | None, workers: int = 1) -> int:
+    """Of each of so many workers: the user's limit, else an equal part of nearly all that is free now. The host must survive a
+    pipeline that eats memory."""
+    free_bytes = int(psutil.virtual_memory().available * MEMORY_RATIO / workers)
+    return min(asked_bytes or free_bytes, free_bytes)
 
 
 def _free_bytes(folder: Path) -> int | None:

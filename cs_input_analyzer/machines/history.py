@@ -17,8 +17,6 @@ from pydantic import TypeAdapter, ValidationError
 
 from cs_input_analyzer.records import Host, Measurement, QuietLoop
 
-__all__ = ["known_loops", "remember"]
-
 # As many runs as tell a quiet moment from none. One that became slower for good is believed after three quarters of them.
 RUNS = 20
 FILE = "hosts.json"

@@ -25,8 +25,6 @@ from cs_input_analyzer.machines.reference import STEPS, time_reference
 from cs_input_analyzer.records import Estimate
 from cs_input_analyzer.units import parse_estimate
 
-__all__ = ["checked_ratio", "format_reference", "node_rate", "one_cpu_per_core", "rates_for", "ratio_by_loop", "read_reference"]
-
 CPUS = Path("/sys/devices/system/cpu")
 SECONDS = 1.0
 # Starting Python takes longer on the last of a hundred CPUs; what follows is SECONDS of work.
@@ -95,7 +93,7 @@ def rates_for(seconds: float) -> list[float]:
     rates: list[float] = []
     end_s = time.monotonic() + seconds
     while not rates or time.monotonic() < end_s:
-        rates.append(STEPS / time_reference().cpu_s)
+        rates.append(STEPS / time_reference())
     return rates
 
 

@@ -49,42 +49,6 @@ EVICTING_THREADS = 8
 WARMING_THREADS = 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Eviction:
-    """What came of emptying the cache.
-
-    Attributes:
-        files: how many it was asked for; `passed_over`: those that could not be opened; `not_reached`: the time was up.
-        left_ratio: share of the data still in the cache afterwards; None where the kernel does not tell.
-    """
-
-    files: int
-    passed_over: int
-    not_reached: int
-    left_ratio: float | None
-
-    @property
-    def is_complete(self) -> bool | None:
-        """Whether the data are out of this host's cache; None where the kernel does not tell."""
-        if self.not_reached:
-            return False
-        return None if self.left_ratio is None else self.left_ratio <= EMPTY_RATIO
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Warming:
-    """What came of reading the files once. `bytes` is their size, `read_bytes` what was read before the time was up."""
-
-    files: int
-    passed_over: int
-    bytes: int
-    read_bytes: int
-
-    @property
-    def read_ratio(self) -> float | None:
-        return self.read_bytes / self.bytes if self.bytes else None
-
-
 def cached_ratio(paths: Sequence[str], *, deadline_s: float = math.inf, clock: Clock = time.monotonic) -> float | None:
     """Share (0 to 1) of the bytes of these files in this host's page cache; reads none of them.
 
@@ -119,48 +83,42 @@ def cached_bytes(fd: int, offset: int, length: int) -> int | None:
     return None if pages is None else min(pages * PAGE_BYTES, length)
 
 
-def evict(paths: Sequence[str], *, deadline_s: float = math.inf, clock: Clock = time.monotonic) -> Eviction:
-    """Drops these files, and no others, from this host's page cache, and looks what is left. Raises nothing for bad files."""
+def evict(paths: Sequence[str], *, deadline_s: float = math.inf, clock: Clock = time.monotonic) -> bool | None:
+    """Drops these files, and no others, from this host's page cache. Whether they are out of it, as far as they can be opened; None
+    where the kernel does not tell."""
     unique = tuple(dict.fromkeys(paths))
 
-    def drop(path: str) -> bool | None:
+    def drop(path: str) -> bool:
         if clock() >= deadline_s:
-            return None
+            return False
         with opened(path) as file:
-            return file is not None and _drop(file)
+            if file is not None:
+                _drop(file)
+        return True
 
     with ThreadPoolExecutor(EVICTING_THREADS) as pool:
-        done = list(pool.map(drop, unique))
-    left = cached_ratio(unique, deadline_s=deadline_s, clock=clock)
-    return Eviction(files=len(unique), passed_over=done.count(False), not_reached=done.count(None), left_ratio=left)
+        is_reached = all(list(pool.map(drop, unique)))
+    left_ratio = cached_ratio(unique, deadline_s=deadline_s, clock=clock)
+    return False if not is_reached else None if left_ratio is None else left_ratio <= EMPTY_RATIO
 
 
-def warm(paths: Sequence[str], deadline_s: float, clock: Clock = time.monotonic) -> Warming:
+def warm(paths: Sequence[str], deadline_s: float, clock: Clock = time.monotonic) -> None:
     """Reads these files once, in their order, until the deadline. What is larger than the memory does not stay, though."""
-    unique = tuple(dict.fromkeys(paths))
 
-    def read(path: str) -> tuple[int, int] | None:
+    def read(path: str) -> None:
         with opened(path) as file:
             if file is None:
-                return None
+                return
             buffer = bytearray(min(RANGE_BYTES, max(1, file.size_bytes)))
             offset = 0
             try:
                 while clock() < deadline_s and (count := os.preadv(file.fd, [buffer], offset)):
                     offset += count
             except OSError:
-                pass
-            return file.size_bytes, offset
+                return
 
     with ThreadPoolExecutor(WARMING_THREADS) as pool:
-        done = list(pool.map(read, unique))
-    read_files = [sizes for sizes in done if sizes is not None]
-    return Warming(
-        files=len(unique),
-        passed_over=len(done) - len(read_files),
-        bytes=sum(size for size, _ in read_files),
-        read_bytes=sum(min(size, count) for size, count in read_files),
-    )
+        list(pool.map(read, dict.fromkeys(paths)))
 
 
 def absent_spans(
@@ -240,7 +198,7 @@ def evenly(items: Sequence[Item], count: int) -> list[Item]:
     return [unique[index * len(unique) // count] for index in range(count)]
 
 
-def _drop(file: OpenFile) -> bool:
+def _drop(file: OpenFile) -> None:
     try:
         os.fsync(file.fd)  # dirty pages are not dropped
     except OSError:  # a read-only mount has none
@@ -248,8 +206,7 @@ def _drop(file: OpenFile) -> bool:
     try:
         os.posix_fadvise(file.fd, 0, 0, os.POSIX_FADV_DONTNEED)
     except OSError:
-        return False
-    return True
+        return
 
 
 def _file_ratio(file: OpenFile, ranges: int) -> float | None:

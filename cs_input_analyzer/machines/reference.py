@@ -11,7 +11,6 @@ import threading
 import time
 from array import array
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 # 5 runs of some 3 ms: long against the clocks' grain, short against the start of a worker; their median ignores one that was hit.
 RUNS = 5
@@ -20,25 +19,14 @@ STEPS = 30_000
 _FACTOR, _ADDEND, _MASK = 6364136223846793005, 1442695040888963407, (1 << 64) - 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reference:
-    """Seconds for one run of the loop: `cpu_s` on the thread's own clock, `wall_s` with the time it waited for a CPU."""
-
-    cpu_s: float
-    wall_s: float
-
-
-def time_reference(
-    cpu_clock: Callable[[], float] = time.thread_time, wall_clock: Callable[[], float] = time.perf_counter
-) -> Reference:
-    """Runs the loop in the calling thread; the median of five runs on each clock."""
-    cpu, wall = [], []
+def time_reference(clock: Callable[[], float] = time.thread_time) -> float:
+    """Runs the loop in the calling thread; the median of five runs, in seconds on the thread's own clock."""
+    taken_s = []
     for _ in range(RUNS):
-        cpu_began_s, wall_began_s = cpu_clock(), wall_clock()
+        began_s = clock()
         spin(STEPS)
-        cpu.append(cpu_clock() - cpu_began_s)
-        wall.append(wall_clock() - wall_began_s)
-    return Reference(cpu_s=statistics.median(cpu), wall_s=statistics.median(wall))
+        taken_s.append(clock() - began_s)
+    return statistics.median(taken_s)
 
 
 def spin(steps: int, seed: int = 1) -> int:

@@ -61,7 +61,7 @@ def probe_storage(
     began_s = clock()
     spare_s = max(0.0, deadline_s - began_s)
     ratio = cached_ratio(paths, deadline_s=began_s + spare_s / 4, clock=clock)
-    evicted = evict(paths, deadline_s=began_s + spare_s / 2, clock=clock).is_complete if cache == "cold" else None
+    evicted = evict(paths, deadline_s=began_s + spare_s / 2, clock=clock) if cache == "cold" else None
     windows = len(streams) * (2 if cache == "cold" else 1) + 1
     reads = read_rates(
         tuple(sizes),
@@ -143,7 +143,7 @@ def _cold_rates(
     for count, part in zip(streams, _dealt(pieces, streams, is_own=False), strict=True):
         if clock() >= deadline_s:
             break
-        is_cold = evict([piece.path for piece in part], deadline_s=deadline_s, clock=clock).is_complete is not False
+        is_cold = evict([piece.path for piece in part], deadline_s=deadline_s, clock=clock) is not False
         window = read_window(part, count, seconds_each, "cold" if is_cold else "as-is", clock)
         if window.rate is not None:
             rates.append(window.rate)

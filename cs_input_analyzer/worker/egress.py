@@ -16,8 +16,6 @@ import time
 
 from cs_input_analyzer.errors import LaunchError
 
-__all__ = ["sending_cpu_s_per_byte"]
-
 SECONDS = 1.0
 PATIENCE_S = 60.0
 LEAST_SENT = 8

@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from cs_input_analyzer.machines.counters import Counters, Memory
-from cs_input_analyzer.records import CacheChoice, Edit
+from cs_input_analyzer.records import CacheChoice, Edit, Mode
 
 EVENTS = "events.jsonl"
 STAMPS = "stamps.f64"
@@ -41,32 +41,66 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
-    """What a worker is to run, once it has imported TensorFlow. `pickled`: a file with the cloudpickled input function, None where
-    `target` is imported; `candidates` are tried in `fixes_s` seconds from now on; `batch_size`: of a step of the accelerator."""
+class WorkPlan:
+    """What the workers of one launch are to do.
+
+    Attributes:
+        target: as the user wrote it; `pickled` is the file that holds the function where it cannot be imported.
+        num_workers: worker count announced in TF_CONFIG, at least as many as are started.
+        worker_indices: TF_CONFIG index of each started worker.
+        want_source: whether the first worker is to run the readers alone, too.
+        candidates: fixes that the first worker is to try after its window, in `fixes_s` seconds from when its pipeline is built.
+        input_context: whether one is given to a function that has None for it by default.
+        is_soak: whether what the memory of the first worker did is asked for.
+        stand_ins: packages to stand in for where they are not installed.
+        batch_size: samples of a step of the accelerator, where that was said; `has_demand`: that it takes samples at some rate.
+        role, why: of the measurement: what it is for, and what this layout is to show.
+        samples_per_element: what the user says that one element holds.
+        deadline_s: on the launcher's clock; workers that are not done by then are ended and keep what they measured. What they take
+            to import and to build comes on top: for that they have the launcher's start timeout.
+    """
 
     target: str
     pickled: str | None
     params_json: str | None
-    mode: str
-    num_workers: int
-    worker_index: int
-    tf_config: str
+    mode: Mode
     batch_size: int | None
+    num_workers: int
+    worker_indices: tuple[int, ...]
     target_error_ratio: float
     min_window_s: float
     max_window_s: float
-    want_graph: bool
-    want_costs: bool
+    deadline_s: float
     cache: CacheChoice = "as-is"
     want_source: bool = False
     want_prefixes: bool = False
     candidates: tuple[Candidate, ...] = ()
     fixes_s: float = 0.0
+    is_soak: bool = False
     input_context: bool = False
     stand_ins: tuple[str, ...] = ()
     samples_per_element: int | None = None
     has_demand: bool = False
+    role: Literal["probe", "validate"] = "probe"
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What a worker is to run, once it has imported TensorFlow. `tf_config`: with its `worker_index`. The first worker of a launch
+    records its graph and its costs, and does what else is asked for; `is_alone`: there is no other. `left_s`: from now on until it
+    is ended; one that was slow to start tries fixes for a shorter time, rather than being ended amid them."""
+
+    plan: WorkPlan
+    worker_index: int
+    tf_config: str
+    is_first: bool
+    is_alone: bool
+    left_s: float
+
+    @property
+    def fixes_s(self) -> float:
+        return max(0.0, min(self.plan.fixes_s, self.left_s))
 
     def to_line(self) -> str:
         return json.dumps(asdict(self)) + "\n"

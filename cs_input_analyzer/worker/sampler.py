@@ -133,7 +133,6 @@ class _Sampler:
     def finish(self, stopped_by: StopReason) -> None:
         if self.unwritten:
             self._write(time.monotonic())
-        self.counters.close()
         self.speed.stop()
         self.journal.event("reference", undisturbed_s=undisturbed_s(self.speed.loops_s()))
         if not self.given.want_costs and self.batches > 0:

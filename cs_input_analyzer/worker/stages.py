@@ -50,8 +50,8 @@ def follow_orders(journal: JournalWriter, orders: TextIO, folder: Path, inherite
         return
     order, stood_in = Order.from_line(line), list[str]()
     # Packages to stand in for where they are not installed: those that the user names, and what the script's Python has.
-    pythons = capture.parse_script(order.target).stand_ins if capture.is_script(order.target) else ()
-    with capture.standing_in((*order.stand_ins, *pythons), stood_in.append):  # until the end: what is sampled may import, too
+    pythons = capture.parse_script(order.plan.target).stand_ins if capture.is_script(order.plan.target) else ()
+    with capture.standing_in((*order.plan.stand_ins, *pythons), stood_in.append):  # until the end: what is sampled may import, too
         built = _build(journal, order, folder, stood_in)
         if built is not None and _measure(journal, orders, order, built, inherited_shared_bytes):
             _measure_more(journal, order, built, folder)
@@ -73,10 +73,11 @@ def _measure(journal: JournalWriter, orders: TextIO, order: Order, built: _Built
         iterator=iterator,
         ops=built.ops,
         samples=samples,
-        min_window_s=min(order.min_window_s, float(window_s)),
+        # Side by side all sample for the same time: one that stopped early would leave its CPUs to the others.
+        min_window_s=min(order.plan.min_window_s, float(window_s)) if order.is_alone else float(window_s),
         max_window_s=float(window_s),
-        target_error_ratio=order.target_error_ratio,
-        want_costs=order.want_costs,
+        target_error_ratio=order.plan.target_error_ratio,
+        want_costs=order.is_first,
         files=built.files,
         inherited_shared_bytes=inherited_shared_bytes,
         wait_for_start=partial(_wait_for_start, journal, orders) if barrier else None,
@@ -87,28 +88,30 @@ def _measure(journal: JournalWriter, orders: TextIO, order: Order, built: _Built
 
 def _measure_more(journal: JournalWriter, order: Order, built: _Built, folder: Path) -> None:
     """What is measured after the window, whose iterator is gone with all that waited in its buffers."""
-    if order.want_costs and built.files:
+    if not order.is_first:
+        return
+    if built.files:
         from cs_input_analyzer.machines.page_cache import cached_ratio
 
         paths = [path for path, _ in built.files]
         journal.event("cache_after", ratio=cached_ratio(paths, deadline_s=time.monotonic() + CACHE_S / 10))
-    if order.want_source:
+    if order.plan.want_source:
         from cs_input_analyzer.worker.cuts import sample_readers
 
         sample_readers(journal, built.dataset)
-    if order.want_prefixes:
+    if order.plan.want_prefixes:
         from cs_input_analyzer.worker.cuts import cpu_s_per_element
         from cs_input_analyzer.worker.sampling import harness_us_per_batch
 
         budget_s = min(PREFIXES_S, PREFIX_S * sum(op.within is None for op in built.ops))
         for op, cpu_s in cpu_s_per_element(built.dataset, built.ops, budget_s, harness_us_per_batch() * 1e-6):
             journal.event("prefix", op=op, cpu_s_per_element=cpu_s)
-    if order.candidates:
+    if order.plan.candidates:
         from cs_input_analyzer.worker.fixes import try_fixes
 
         seconds = order.fixes_s - (time.monotonic() - built.built_s)
         rebuild = partial(_rebuilt, order, folder)
-        try_fixes(journal.event, built.dataset, order.candidates, seconds=seconds, rebuild=rebuild)
+        try_fixes(journal.event, built.dataset, order.plan.candidates, seconds=seconds, rebuild=rebuild)
 
 
 def _build(journal: JournalWriter, order: Order, folder: Path, stood_in: Sequence[str]) -> _Built | None:
@@ -120,7 +123,7 @@ def _build(journal: JournalWriter, order: Order, folder: Path, stood_in: Sequenc
     os.environ["TF_CONFIG"] = order.tf_config
     own_pid = os.getpid()
     began_s = time.monotonic()
-    stage = "build" if capture.is_script(order.target) else "import"
+    stage = "build" if capture.is_script(order.plan.target) else "import"
     uses: list[ContextUse] = []
     journal.event("loading")
     try:
@@ -135,11 +138,11 @@ def _build(journal: JournalWriter, order: Order, folder: Path, stood_in: Sequenc
         pipeline = graph.read_graph(
             dataset,
             log,
-            target=order.target,
+            target=order.plan.target,
             sized=files,
-            said=order.samples_per_element,
-            params_sizes=batch_sizes_in(load.params_from_json(order.params_json or "null")),
-            demand_size=order.batch_size,
+            said=order.plan.samples_per_element,
+            params_sizes=batch_sizes_in(load.params_from_json(order.plan.params_json or "null")),
+            demand_size=order.plan.batch_size,
             redirected=tuple(dict.fromkeys(moved)),
         )
         context = next(iter(sorted(uses)), None)  # "given" before "left"
@@ -147,15 +150,15 @@ def _build(journal: JournalWriter, order: Order, folder: Path, stood_in: Sequenc
         stage = "load"
         assert pipeline.samples_per_element is not None
         # Among several a function may divide the batch of the step by their number: that is no contradiction.
-        step = order.batch_size if order.num_workers == 1 else None
-        check_demand(pipeline.samples_per_element, step, has_demand=order.has_demand)
+        step = order.plan.batch_size if order.plan.num_workers == 1 else None
+        check_demand(pipeline.samples_per_element, step, has_demand=order.plan.has_demand)
     except BaseException as error:
         _end_forked_child(own_pid)
         report_failure(journal, "load" if isinstance(error, TargetError) else stage, error)
         return None
-    fields = TypeAdapter(PipelineGraph).dump_python(pipeline, mode="json") if order.want_graph else None
+    fields = TypeAdapter(PipelineGraph).dump_python(pipeline, mode="json") if order.is_first else None
     file_count = pipeline.files.count if pipeline.files else None
-    listed = evenly(files, LISTED_FILES) if order.want_graph else ()
+    listed = evenly(files, LISTED_FILES) if order.is_first else ()
     journal.event("built", build_s=build_s, pipeline=fields, file_count=file_count, files=listed, writes=pipeline.redirected)
     _prepare_cache(journal, order, [path for path, _ in files])
     samples = pipeline.samples_per_element
@@ -165,27 +168,27 @@ def _build(journal: JournalWriter, order: Order, folder: Path, stood_in: Sequenc
 def _found(order: Order) -> Any:
     """The input function, or the Dataset, that the order is about."""
     with capture.setting_up():
-        if order.pickled:
+        if order.plan.pickled:
             # The user's function, with the modules it names found where the user's script finds them.
             import cloudpickle
 
-            search_path, function = cloudpickle.loads(load.read_pickled(Path(order.pickled)))
+            search_path, function = cloudpickle.loads(load.read_pickled(Path(order.plan.pickled)))
             sys.path += [folder for folder in search_path if folder not in sys.path]
             return cloudpickle.loads(function)
-        if capture.is_script(order.target):
-            return capture.captured(order.target)
-        return load.find_object(load.parse_target(order.target))
+        if capture.is_script(order.plan.target):
+            return capture.captured(order.plan.target)
+        return load.find_object(load.parse_target(order.plan.target))
 
 
 def _call_of(order: Order) -> load.Call:
     """What the input function is called with."""
-    mode: Any = order.mode
+    mode: Any = order.plan.mode
     return load.Call(
-        params=load.params_from_json(order.params_json) if order.params_json is not None else None,
+        params=load.params_from_json(order.plan.params_json) if order.plan.params_json is not None else None,
         mode=mode,
-        num_workers=order.num_workers,
+        num_workers=order.plan.num_workers,
         worker_index=order.worker_index,
-        input_context=order.input_context,
+        input_context=order.plan.input_context,
     )
 
 
@@ -208,11 +211,11 @@ def _prepare_cache(journal: JournalWriter, order: Order, paths: Sequence[str]) -
     if not paths:
         return
     deadline_s = time.monotonic() + CACHE_S
-    if order.cache == "cold":
+    if order.plan.cache == "cold":
         evict(paths, deadline_s=deadline_s)
-    elif order.cache == "warm":
+    elif order.plan.cache == "warm":
         warm(paths, deadline_s)
-    journal.event("cache", state=order.cache, ratio=cached_ratio(paths, deadline_s=time.monotonic() + CACHE_S / 10))
+    journal.event("cache", state=order.plan.cache, ratio=cached_ratio(paths, deadline_s=time.monotonic() + CACHE_S / 10))
 
 
 def _first_batch(journal: JournalWriter, built: _Built) -> tuple[Any, SamplesPerElement] | None:

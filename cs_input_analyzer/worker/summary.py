@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -71,11 +71,7 @@ def worker_result(journal: Journal, ending: Ending, *, index: int, node: str, un
         import_s=imported["import_s"] if imported else None,
         build_s=built["build_s"] if built else None,
         first_batch_s=first["first_batch_s"] if first else None,
-        private_bytes=memory.private_bytes if memory else None,
-        shared_bytes=memory.shared_bytes if memory else None,
-        peak_rss_bytes=memory.peak_rss_bytes if memory else None,
-        pss_bytes=memory.pss_bytes if memory else None,
-        threads=memory.threads if memory else None,
+        **(asdict(memory) if memory else {}),
         tuned=_tuned(journal),
         buffered_bytes=_buffered_bytes(journal),
         file_count=built["file_count"] if built else None,

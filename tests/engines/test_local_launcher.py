@@ -14,7 +14,7 @@ import pytest
 from builders import make_work_plan
 
 from cs_input_analyzer.engines import LaunchResult, LocalLauncher, WorkPlan
-from cs_input_analyzer.engines.tf_config import free_ports, local_tf_config
+from cs_input_analyzer.engines.tf_config import free_ports, tf_config_of
 from cs_input_analyzer.engines.worker_process import OUTPUT_TAIL_BYTES
 from cs_input_analyzer.errors import LaunchError
 from cs_input_analyzer.records import Layout
@@ -76,7 +76,7 @@ def test_ports_are_free_and_differ() -> None:
 
 
 def test_many_workers_that_are_only_announced_have_ports_too() -> None:
-    config = json.loads(local_tf_config(1000, 7, free_ports(1001)))
+    config = json.loads(tf_config_of([f"localhost:{port}" for port in free_ports(1001)], 7))
     assert len(config["cluster"]["worker"]) == 1000
     assert len(config["cluster"]["chief"]) == 1
     assert config["task"] == {"type": "worker", "index": 7}

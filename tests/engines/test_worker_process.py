@@ -17,13 +17,13 @@ import pytest
 from builders import make_work_plan
 
 from cs_input_analyzer.engines import LocalLauncher, forking, local, memory_watch, worker_process
-from cs_input_analyzer.engines.collecting import how_it_ended, order_of
+from cs_input_analyzer.engines.collecting import how_it_ended
 from cs_input_analyzer.engines.event_tail import EventTail
 from cs_input_analyzer.engines.forking import ForkServer
 from cs_input_analyzer.engines.memory_watch import MemoryWatch, ProcessTree, pss_bytes, rss_bytes
 from cs_input_analyzer.engines.worker_process import WorkerProcess
 from cs_input_analyzer.records import Layout
-from cs_input_analyzer.worker.journal import EVENTS, Candidate, JournalWriter
+from cs_input_analyzer.worker.journal import EVENTS, Candidate, JournalWriter, Order
 from cs_input_analyzer.worker.summary import Ending
 
 PATIENCE_S = 60.0
@@ -110,27 +110,16 @@ def test_children_and_theirs_are_found(tmp_path: Path) -> None:
     assert ProcessTree().descendants(worker.pid) == ()
 
 
-def test_children_are_read_where_the_kernel_lists_them(tmp_path: Path) -> None:
-    for thread, children in (("self/task", ""), ("7/task/7", "8 "), ("7/task/71", "9 7 "), ("8/task/8", "10 "), ("10/task/10", "")):
-        folder = tmp_path / thread
-        folder = folder / str(os.getpid()) if thread == "self/task" else folder
-        folder.mkdir(parents=True)
-        (folder / "children").write_text(children)
-    tree = ProcessTree(proc=tmp_path)
-    assert sorted(tree.descendants(7)) == [8, 9, 10]
-    assert tree.descendants(99) == ()
-
-
-def test_all_processes_are_looked_at_once_for_all_who_ask(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_all_processes_are_looked_at_once_for_all_who_ask(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, looks = Clock(), []
 
-    def looked(proc: Path) -> dict[int, list[int]]:
+    def looked() -> dict[int, list[int]]:
         looks.append(clock.now_s)
         clock.now_s += 0.02
         return {1: [2, 3], 3: [4]}
 
     monkeypatch.setattr(memory_watch, "_children_of_all", looked)
-    tree = ProcessTree(clock, tmp_path)
+    tree = ProcessTree(clock)
     for _ in range(100):
         assert sorted(tree.descendants(1)) == [2, 3, 4]
         clock.now_s += 0.01
@@ -267,7 +256,7 @@ def test_workers_of_a_launch_share_what_is_free(
 ) -> None:
     """What is free when they get their order: a launch before them may still have held it when they were started."""
     free = [100 * MEGABYTE]
-    monkeypatch.setattr(local.psutil, "virtual_memory", lambda: SimpleNamespace(available=free[0]))
+    monkeypatch.setattr(worker_process.psutil, "virtual_memory", lambda: SimpleNamespace(available=free[0]))
     pipe = subprocess.PIPE
     monkeypatch.setattr(
         local,
@@ -292,8 +281,7 @@ def test_workers_of_a_launch_share_what_is_free(
 def test_a_worker_that_was_slow_to_start_tries_fixes_for_a_shorter_time(left_s: float, tried_s: float) -> None:
     """It would be ended amid them, and what it found be lost."""
     plan = make_work_plan(deadline_s=0.0, candidates=(Candidate(name="CSI202", edits=()),), fixes_s=20.0)
-    order = order_of(plan, 0, "", is_first=True, is_alone=True, left_s=left_s)
-    assert (order.fixes_s, order.candidates) == (tried_s, plan.candidates)
+    assert Order(plan=plan, worker_index=0, tf_config="", is_first=True, is_alone=True, left_s=left_s).fixes_s == tried_s
 
 
 # --- how it is ended ---------------------------------------------------------------------------------------------------------

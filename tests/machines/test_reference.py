@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cs_input_analyzer.machines.reference import LEAST_LOOPS, RUNS, STEPS, SpeedWatch, spin, time_reference, undisturbed_s
+from cs_input_analyzer.machines.reference import LEAST_LOOPS, RUNS, SpeedWatch, spin, time_reference, undisturbed_s
 
 times = st.floats(1e-6, 1e3)
 
@@ -32,18 +32,13 @@ def test_no_two_steps_are_the_same_work() -> None:
 
 
 @settings(max_examples=15)  # each runs the loop
-@given(st.lists(times, min_size=RUNS, max_size=RUNS), st.lists(times, min_size=RUNS, max_size=RUNS))
-def test_it_tells_the_median_of_each_clock(cpu: list[float], wall: list[float]) -> None:
-    found = time_reference(iter(clock_of(*cpu)).__next__, iter(clock_of(*wall)).__next__)
-    assert found.cpu_s == pytest.approx(sorted(cpu)[RUNS // 2], abs=1e-9)
-    assert found.wall_s == pytest.approx(sorted(wall)[RUNS // 2], abs=1e-9)
+@given(st.lists(times, min_size=RUNS, max_size=RUNS))
+def test_it_tells_the_median(cpu: list[float]) -> None:
+    assert time_reference(iter(clock_of(*cpu)).__next__) == pytest.approx(sorted(cpu)[RUNS // 2], abs=1e-9)
 
 
-def test_the_real_clocks_move() -> None:
-    assert STEPS > 0
-    found = time_reference()
-    assert found.cpu_s > 0
-    assert found.wall_s > 0
+def test_the_real_clock_moves() -> None:
+    assert time_reference() > 0
 
 
 @given(st.floats(1e-6, 1e-2), st.integers(LEAST_LOOPS, 200), st.integers(0, 100), st.floats(1.2, 10))

@@ -23,17 +23,14 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-import psutil
 from pydantic import TypeAdapter
 
 from cs_input_analyzer.engines.tf_config import tf_config_of
-from cs_input_analyzer.engines.worker_process import WorkerProcess, fresh_process
+from cs_input_analyzer.engines.worker_process import WorkerProcess, fresh_process, memory_limit
 from cs_input_analyzer.machines.host import oom_kills, read_host, threads_per_core, worker_cpus
 from cs_input_analyzer.records import WorkerResult
 from cs_input_analyzer.worker.journal import EVENTS, STAMPS, read_journal
 from cs_input_analyzer.worker.summary import worker_result
-
-__all__ = ["ENDED_BY_SLURM", "LOOK", "OUTPUT", "RESULT", "SEEN", "TOKEN", "WORK", "main"]
 
 LOOK, WORK = "look", "work"
 ENDED_BY_SLURM = "Slurm told the task to end"
@@ -44,8 +41,6 @@ RESULT, OUTPUT = "result.json", "output.txt"
 
 POLL_S = 0.05
 ALIVE_S = 1.0
-# Of the memory that is free before they build their pipelines, a node's workers may use this part together: it must live on.
-MEMORY_SHARE_RATIO = 0.9
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
@@ -117,7 +112,6 @@ def _show_life() -> None:
 
 
 def _node() -> str:
-
     return os.environ.get("SLURMD_NODENAME") or socket.gethostname()
 
 
@@ -125,7 +119,6 @@ def _node() -> str:
 
 
 def _look(folder: Path, orders: _Orders) -> None:
-
     began_s = time.monotonic()
     problem = _problem_with(folder)
     write_s = time.monotonic() - began_s
@@ -160,7 +153,6 @@ class _Agent:
     def __init__(
         self, folder: Path, tasks_per_node: int, cpus_per_task: int, memory_limit_bytes: int | None, *, is_isolated: bool
     ) -> None:
-
         self._rank = int(os.environ["SLURM_PROCID"])
         local = int(os.environ.get("SLURM_LOCALID", "0"))
         allowed = sorted(os.sched_getaffinity(0))
@@ -173,7 +165,7 @@ class _Agent:
             os._exit(1)
         self._tasks_per_node, self._memory_limit_bytes = tasks_per_node, memory_limit_bytes
         started = fresh_process(self._folder, cpus, is_isolated=is_isolated)
-        self._worker = WorkerProcess(self._folder, started, self._memory_limit())
+        self._worker = WorkerProcess(self._folder, started, memory_limit(self._memory_limit_bytes, self._tasks_per_node))
         self._deadline_s: float | None = None  # of building, and once the pipeline is built, of the rest
         self._sample_s = 0.0
         self._is_built = False
@@ -183,12 +175,6 @@ class _Agent:
         self._oom_kills = oom_kills()
         step = os.environ.get("SLURM_STEP_ID") or os.environ.get("SLURM_STEPID", "")
         _say("here", node=_node(), problem="", step=step, cpus=list(cpus)[:64], is_bound=len(cpus) == len(allowed))
-
-    def _memory_limit(self) -> int:
-        """The user's limit, else this task's part of nearly all that is free now."""
-
-        free_bytes = int(psutil.virtual_memory().available * MEMORY_SHARE_RATIO / self._tasks_per_node)
-        return min(self._memory_limit_bytes or free_bytes, free_bytes)
 
     def run(self, orders: _Orders) -> None:
         """Handles messages until the launcher closes the connection."""
@@ -222,7 +208,6 @@ class _Agent:
             self._finish()
 
     def _finish(self, why: str = "") -> None:
-
         if self._is_over:
             return
         self._is_over = True
@@ -253,21 +238,22 @@ class _Agent:
     def _on_order(
         self,
         *,
-        first: Mapping[str, Any],
-        others: Mapping[str, Any],
+        order: Mapping[str, Any],
         indices: Sequence[int],
         addresses: Sequence[str],
         start_s: float,
         sample_s: float,
     ) -> None:
-        """`first`, `others`: the fields of an `Order`, but for what differs from worker to worker. `start_s`: until the pipeline
+        """`order`: the fields of an `Order`, but for what differs from worker to worker. `start_s`: until the pipeline
         must be built; `sample_s`: from then on until the worker must be done."""
 
         self._index = indices[self._rank]
         self._deadline_s, self._sample_s = time.monotonic() + start_s, sample_s
-        self._worker.memory_limit_bytes = self._memory_limit()  # the launch before this one has let its memory go
-        own = {"worker_index": self._index, "tf_config": tf_config_of(addresses, self._index)}
-        self._worker.send(json.dumps({**(others if self._rank else first), **own}) + "\n")
+        self._worker.memory_limit_bytes = memory_limit(
+            self._memory_limit_bytes, self._tasks_per_node
+        )  # the launch before this one has let its memory go
+        own = {"worker_index": self._index, "tf_config": tf_config_of(addresses, self._index), "is_first": self._rank == 0}
+        self._worker.send(json.dumps({**order, **own}) + "\n")
 
     def _on_go(self, *, window_s: float) -> None:
         self._worker.send(f"{window_s} barrier\n")

@@ -21,8 +21,6 @@ from cs_input_analyzer.engines.slurm.jobs import is_hopeless, is_over, is_waitin
 from cs_input_analyzer.errors import LaunchError
 from cs_input_analyzer.machines.cluster.slurm_commands import Unanswered
 
-__all__ = ["Allocation", "AllocationRequest", "open_allocation"]
-
 OnStatus = Callable[[str], None]
 
 POLL_S = 0.25

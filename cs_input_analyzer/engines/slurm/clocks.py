@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-__all__ = ["Exchange", "Offset", "offset_of", "offsets_of_nodes", "skew_s"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exchange:

@@ -8,8 +8,6 @@ from pathlib import Path
 from cs_input_analyzer.planning.launch_lines import asks_for_memory
 from cs_input_analyzer.records import Layout
 
-__all__ = ["ALIVE", "KEEPER", "KEEPER_LOOK_S", "keeper_script", "sbatch_words", "srun_words"]
-
 # So long may the launcher be silent before the job lets its nodes go.
 KEEPER_PATIENCE_S = 60
 KEEPER_LOOK_S = 5

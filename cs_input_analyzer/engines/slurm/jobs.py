@@ -10,44 +10,11 @@ from cs_input_analyzer.errors import LaunchError
 from cs_input_analyzer.machines.cluster import slurm_commands
 from cs_input_analyzer.machines.cluster.slurm_commands import Unanswered
 
-__all__ = [
-    "MEMORY",
-    "JobState",
-    "cancel",
-    "cause_in",
-    "check_installed",
-    "cpus_per_node",
-    "is_hopeless",
-    "is_over",
-    "is_unanswered",
-    "is_waiting",
-    "job_cpus_per_node",
-    "job_state",
-    "node_states",
-    "parse_job",
-    "srun_complaint",
-    "submit",
-]
-
 IF_QUEUED = "If the job was queued all the same, it is cancelled"
 PROGRAMS = ("sbatch", "srun", "squeue", "scancel", "scontrol")
-# States of `squeue` in which a job has not got its nodes yet, and those that it never leaves.
+# States of `squeue` in which a job has not got its nodes yet, and in which it has them; it never leaves the others.
 WAITING = frozenset({"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD", "REQUEUE_FED"})
-OVER = frozenset(
-    {
-        "BOOT_FAIL",
-        "CANCELLED",
-        "COMPLETED",
-        "COMPLETING",
-        "DEADLINE",
-        "FAILED",
-        "NODE_FAIL",
-        "OUT_OF_MEMORY",
-        "PREEMPTED",
-        "REVOKED",
-    }
-    | {"STOPPED", "SUSPENDED", "TIMEOUT", "STAGE_OUT", "SIGNALING"}
-)
+RUNNING = frozenset({"RUNNING", "RESIZING"})
 # Reasons that waiting cures only if somebody changes the job or the limits (squeue(1), "JOB REASON CODES").
 HOPELESS = {
     "PartitionNodeLimit": "it asks for more nodes than the partition has or grants",
@@ -179,7 +146,7 @@ def is_waiting(job: JobState) -> bool:
 
 
 def is_over(job: JobState) -> bool:
-    return job.state in OVER
+    return job.state not in WAITING | RUNNING
 
 
 def is_hopeless(reason: str) -> str | None:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from cs_input_analyzer.engines.bootstrap import command
-from cs_input_analyzer.engines.collecting import launch_result, order_of
-from cs_input_analyzer.engines.interface import LaunchHandle, LaunchResult, WorkerFailure, WorkPlan
+from cs_input_analyzer.engines.collecting import launch_result
+from cs_input_analyzer.engines.interface import LaunchHandle, LaunchResult, WorkerFailure
 from cs_input_analyzer.engines.slurm import jobs
 from cs_input_analyzer.engines.slurm.agent import ENDED_BY_SLURM, LOOK, WORK
 from cs_input_analyzer.engines.slurm.allocation import Allocation, AllocationRequest, OnStatus, open_allocation
@@ -26,8 +26,7 @@ from cs_input_analyzer.engines.tf_config import announced_addresses
 from cs_input_analyzer.errors import LaunchError, UsageError
 from cs_input_analyzer.records import START_TIMEOUT_S, Host, Layout
 from cs_input_analyzer.units import counted
-
-__all__ = ["SlurmLaunchHandle", "SlurmLauncher"]
+from cs_input_analyzer.worker.journal import WorkPlan
 
 AGENT = "cs_input_analyzer.engines.slurm.agent"
 # Importing TensorFlow on CPUs of its own, and what Slurm takes to start a step; until a launch has shown better.
@@ -212,10 +211,8 @@ class SlurmLauncher:
 
     def _order(self, handle: SlurmLaunchHandle, plan: WorkPlan, start_s: float, left_s: float) -> dict[str, Any]:
         names = [task.node or "localhost" for task in handle.step.tasks]
-        is_alone, fixes_s = handle.layout.tasks == 1, left_s - LEAVING_S
         return {
-            "first": asdict(order_of(plan, 0, "", is_first=True, is_alone=is_alone, left_s=fixes_s)),
-            "others": asdict(order_of(plan, 0, "", is_first=False, is_alone=is_alone, left_s=fixes_s)),
+            "order": {"plan": asdict(plan), "is_alone": handle.layout.tasks == 1, "left_s": left_s - LEAVING_S},
             "indices": list(plan.worker_indices),
             "addresses": announced_addresses(names, plan.num_workers),
             "start_s": max(0.0, start_s),

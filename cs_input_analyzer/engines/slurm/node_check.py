@@ -14,8 +14,6 @@ from cs_input_analyzer.engines.slurm.agent import TOKEN
 from cs_input_analyzer.engines.slurm.step import JobStep
 from cs_input_analyzer.errors import LaunchError
 
-__all__ = ["checked_nodes", "notes_on", "write_token"]
-
 LOOK_PATIENCE_S = 60.0
 SLOW_WRITE_S = 1.0
 

@@ -16,8 +16,6 @@ from cs_input_analyzer.records import WorkerResult
 from cs_input_analyzer.worker.journal import EVENTS, Journal, read_journal
 from cs_input_analyzer.worker.summary import Ending, worker_result
 
-__all__ = ["collect", "read_results"]
-
 # A file server shows what another machine wrote after a while (NFS: some seconds); what has not come by then is missing.
 VISIBLE_S = 10.0
 LOOK_AGAIN_S = 0.2

@@ -24,8 +24,6 @@ from cs_input_analyzer.machines.cluster.slurm_text import (
 from cs_input_analyzer.planning.node_list import expand_nodelist
 from cs_input_analyzer.records import Cluster
 
-__all__ = ["SlurmNodes", "cluster_of", "discover"]
-
 NAMED = 4
 
 

@@ -10,8 +10,6 @@ from collections.abc import Mapping, Sequence
 
 from cs_input_analyzer.errors import LaunchError
 
-__all__ = ["Unanswered", "check_installed", "our_environment", "run"]
-
 PATIENCE_S = 30.0
 # Variables of these programs are defaults for the next call of one: inside a job they would be another job's choices.
 _LEAKING = ("SLURM_", "SBATCH_", "SRUN_", "SALLOC_", "SQUEUE_", "SINFO_", "SCONTROL_", "SACCT_")

@@ -9,37 +9,12 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-__all__ = [
-    "Limits",
-    "NodeFacts",
-    "PartitionFacts",
-    "is_accelerator",
-    "is_usable",
-    "limits_from_text",
-    "nodes_from_text",
-    "partitions_from_text",
-    "setting",
-]
-
 MEBIBYTE = 1 << 20
 
 # A node in one of these cannot be given a task, now or soon. Nodes that are powered down are started when a job wants them.
 UNUSABLE = frozenset(
-    {
-        "DOWN",
-        "DRAIN",
-        "DRAINED",
-        "DRAINING",
-        "FAIL",
-        "FAILING",
-        "ERROR",
-        "UNKNOWN",
-        "FUTURE",
-        "NOT_RESPONDING",
-        "MAINT",
-        "MAINTENANCE",
-    }
-    | {"RESERVED", "INVALID", "INVALID_REG", "INVAL", "POWERED_DOWN_FAIL", "REBOOT_ISSUED", "REBOOT_REQUESTED"}
+    {"DOWN", "DRAIN", "DRAINED", "DRAINING", "FAIL", "FAILING", "ERROR", "UNKNOWN", "FUTURE", "NOT_RESPONDING", "MAINT"}
+    | {"MAINTENANCE", "RESERVED", "INVALID", "INVALID_REG", "INVAL", "POWERED_DOWN_FAIL", "REBOOT_ISSUED", "REBOOT_REQUESTED"}
 )
 # Suffixes of states in text: sinfo(1), "NODE STATE CODES".
 _SUFFIXES = {
