@@ -8,6 +8,7 @@ import tempfile
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -120,6 +121,19 @@ def no_file_left_behind() -> Iterator[None]:
     assert Path.cwd() == folder, "the test changed the working folder and did not go back"
     stray = sorted({entry.name for entry in folder.iterdir()} - before)
     assert not stray, f"written into {folder}: {stray}"
+
+
+@pytest.fixture(scope="module")
+def launcher() -> Iterator[Any]:
+    """One for a file: TensorFlow is imported once. A worker of it waits for ever, so that it all is there before the first test."""
+    from cs_input_analyzer.engines import LocalLauncher
+    from cs_input_analyzer.records import Layout
+
+    made = LocalLauncher(cpu_budget=min(2, len(os.sched_getaffinity(0))))
+    made.start(Layout.parse("1x1x1"))
+    yield made
+    made.close()
+    assert not made.folder.exists()
 
 
 @pytest.fixture(scope="session")

@@ -16,8 +16,9 @@ from cs_input_analyzer.worker.fixes import Outcomes, outcomes_of
 from cs_input_analyzer.worker.journal import EXIT_UNWRITTEN, UNWRITTEN, Journal, WorkPlan
 from cs_input_analyzer.worker.soak import soak_of
 from cs_input_analyzer.worker.summary import (
-    FILLED,
+    OVERUSED,
     Ending,
+    Killed,
     measurement_of,
     profile_from,
     source_rate,
@@ -90,8 +91,7 @@ def _outcomes(plan: WorkPlan, journal: Journal, ending: Ending) -> Outcomes | No
 
 def how_it_ended(ending: Ending) -> str:
     """Describes how a process ended: by what, and the last line that it printed."""
-    ways = {"deadline": "the time of this run was over", "memory": "it used more memory than allowed", "interrupt": "interrupted"}
-    ways["storage"] = FILLED
+    ways: dict[Killed, str] = {"deadline": "the time of this run was over", "interrupt": "interrupted", **OVERUSED}
     code = ending.returncode
     if ending.killed_for is not None:
         return ways[ending.killed_for]

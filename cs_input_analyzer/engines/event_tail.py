@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import threading
-from collections.abc import Iterable
 from pathlib import Path
 
-from cs_input_analyzer.worker.journal import EVENTS
+from cs_input_analyzer.worker.journal import EVENTS, events_in
 
 
 class EventTail:
@@ -22,28 +20,18 @@ class EventTail:
     def new(self) -> list[str]:
         """Kinds of events, in the order in which they came; also kinds that came before. A half-written line waits."""
         with self._lock:
-            kinds = _kinds(self._new_lines())
+            kinds = list(dict.fromkeys(str(event["event"]) for event in events_in(self._new_lines())))
             self.kinds.update(kinds)
         return kinds
 
-    def _new_lines(self) -> list[bytes]:
+    def _new_lines(self) -> bytes:
         try:
             if self._path.stat().st_size <= self._read_bytes:
-                return []
+                return b""
             with self._path.open("rb") as file:
                 file.seek(self._read_bytes)
                 whole, end, _ = file.read().rpartition(b"\n")
         except OSError:
-            return []
+            return b""
         self._read_bytes += len(whole) + len(end)
-        return whole.split(b"\n")
-
-
-def _kinds(lines: Iterable[bytes]) -> list[str]:
-    kinds: dict[str, None] = {}
-    for line in lines:
-        try:
-            kinds[str(json.loads(line)["event"])] = None
-        except (ValueError, KeyError, TypeError):
-            continue
-    return list(kinds)
+        return whole

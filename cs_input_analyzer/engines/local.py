@@ -45,8 +45,10 @@ class LocalLauncher:
 
     They are forked from one process that has imported TensorFlow, or, with `forks` False, each imports it by itself. With
     `isolates` they write to private copies of all files, as is right where they run a user's script. Workers that have not
-    imported and built their pipelines within `start_timeout_s` are ended.
+    imported and built their pipelines within `start_timeout_s` are ended. `folder` is private, and removed by `close`.
     """
+
+    nodes = 1
 
     def __init__(
         self,
@@ -67,20 +69,12 @@ class LocalLauncher:
             self._scratch = Scratch(Path(tempfile.gettempdir()))
         except OSError as error:
             raise LaunchError(f"no temporary folder can be made: {storage_advice(error.strerror or str(error))}") from None
+        self.folder = self._scratch.folder
         self._started: list[WorkerProcess] = []
         self._tree = ProcessTree()
         self._next_cpu = 0
         self._server: ForkServer | None = None
         self._forks: bool | None = None if forks else False
-
-    @property
-    def folder(self) -> Path:
-        """Private scratch space, removed by `close`."""
-        return self._scratch.folder
-
-    @property
-    def nodes(self) -> int:
-        return 1
 
     def now_s(self) -> float:
         return self._clock()

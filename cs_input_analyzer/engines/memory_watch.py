@@ -9,8 +9,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from cs_input_analyzer.machines.counters import read_start
+
 PROC = Path("/proc")
-BLOCK_BYTES = 1 << 14
 # Children are looked for this often, and less often where looking takes long: at most this part of the time goes into it.
 LOOK_S = 1.0
 LOOK_RATIO = 0.01
@@ -82,13 +83,13 @@ class MemoryWatch:
 
 def rss_bytes(pid: int) -> int:
     """Resident memory of a process, shared or not; 0 for one that is gone."""
-    fields = _read(f"{PROC}/{pid}/statm").split()
+    fields = read_start(f"{PROC}/{pid}/statm").split()
     return int(fields[1]) * resource.getpagesize() if len(fields) > 1 else 0
 
 
 def pss_bytes(pid: int) -> int:
     """Proportional resident memory: each page divided by the processes that map it; all of it where that is not reported."""
-    found = re.search(rb"^Pss:\s+(\d+) kB", _read(f"{PROC}/{pid}/smaps_rollup"), re.MULTILINE)
+    found = re.search(rb"^Pss:\s+(\d+) kB", read_start(f"{PROC}/{pid}/smaps_rollup"), re.MULTILINE)
     return int(found[1]) * 1024 if found else rss_bytes(pid)
 
 
@@ -97,24 +98,7 @@ def _children_of_all() -> dict[int, list[int]]:
     for name in os.listdir(PROC):
         if name.isdigit():
             # After the command in brackets, which may hold anything: state, parent.
-            fields = _read(f"{PROC}/{name}/stat").rpartition(b")")[2].split(None, 2)
+            fields = read_start(f"{PROC}/{name}/stat").rpartition(b")")[2].split(None, 2)
             if len(fields) > 1:
                 children.setdefault(int(fields[1]), []).append(int(name))
     return children
-
-
-def _read(path: str) -> bytes:
-    """Empty for what is gone, or not ours to read. By system calls alone: a file object costs more than what it reads."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return b""
-    try:
-        content = b""
-        while block := os.read(descriptor, BLOCK_BYTES):  # the kernel may give less than there is
-            content += block
-        return content
-    except OSError:
-        return b""
-    finally:
-        os.close(descriptor)

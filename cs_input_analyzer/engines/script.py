@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from cs_input_analyzer.engines.bootstrap import command, environment
+from cs_input_analyzer.engines.collecting import how_it_ended
 from cs_input_analyzer.engines.scratch import Scratch
 from cs_input_analyzer.engines.worker_process import POLL_S, WorkerProcess, memory_limit
 from cs_input_analyzer.errors import InputFunctionError, Interrupted, LaunchError, UsageError
@@ -139,7 +140,7 @@ def _ended_early(ending: Ending, journal: Journal) -> tuple[str, ...]:
     elif ended is not None:
         why = str(ended["why"])
     else:
-        why = "it took too long" if ending.killed_for == "deadline" else _gone(ending)
+        why = "it took too long" if ending.killed_for == "deadline" else how_it_ended(ending)
     return (f"after these places the script was not followed to its end: {why}",) if why else ()
 
 
@@ -181,7 +182,7 @@ def _nothing_found(
     if ending.killed_for == "deadline":
         message = f"{what} hung: it had taken no data after {seconds:.0f} s; --start-timeout gives it more"
         return InputFunctionError(f"{message}{about}", _users_frames(hung) or printed)
-    return InputFunctionError(f"{what} was lost before it took any data: {_gone(ending)}{about}", printed)
+    return InputFunctionError(f"{what} was lost before it took any data: {how_it_ended(ending)}{about}", printed)
 
 
 def _copy_advice(message: str) -> str:
@@ -189,16 +190,6 @@ def _copy_advice(message: str) -> str:
     if os.strerror(errno.EOVERFLOW) not in message:
         return ""
     return "; what lies there belongs to others and gets no private copy: have the script write below the current folder"
-
-
-def _gone(ending: Ending) -> str:
-    if ending.killed_for == "storage":
-        return "it was ended because its files took half of what was free in the folder for temporary files"
-    if ending.killed_for == "memory":
-        return "it was ended because it held too much memory"
-    if ending.returncode is not None and ending.returncode < 0:
-        return f"signal {-ending.returncode} ended it"
-    return f"it left with status {ending.returncode}"
 
 
 def _users_frames(stacks: str) -> str:

@@ -120,7 +120,7 @@ class CounterReader:
 
     def _text(self, name: str, size: int = 1 << 14) -> bytes:
         """The start of a file of /proc, whose bytes are no reads of the pipeline."""
-        content = _read(f"{self._proc}/{name}", size)
+        content = read_start(f"{self._proc}/{name}", size)
         self._own_bytes += len(content)
         return content
 
@@ -205,9 +205,9 @@ def read_memory(inherited_shared_bytes: int = 0) -> Memory:
     as private whoever else still maps them, and library pages that only the other has touched so far (`inherited_shared_bytes` in
     all) count as shared.
     """
-    rollup = _key_values(_read(f"{PROC}/self/smaps_rollup"))
+    rollup = _key_values(read_start(f"{PROC}/self/smaps_rollup"))
     rss, anonymous = rollup.get("Rss"), rollup.get("Anonymous")
-    status = _key_values(_read(f"{PROC}/self/status"))
+    status = _key_values(read_start(f"{PROC}/self/status"))
     peak, threads = status.get("VmHWM"), status.get("Threads")
     if rss is None or anonymous is None:
         return Memory(private_bytes=None, shared_bytes=None, peak_rss_bytes=_bytes(peak), threads=threads)
@@ -238,7 +238,7 @@ def _key_values(content: bytes) -> dict[str, int]:
     return found
 
 
-def _read(path: str, size: int = 1 << 14) -> bytes:
+def read_start(path: str, size: int = 1 << 14) -> bytes:
     """The start of a file of /proc in one call, which costs a quarter of `Path.read_bytes`; empty when unreadable."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

@@ -6,7 +6,7 @@ import os
 import platform
 import resource
 import socket
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from importlib import metadata
 from pathlib import Path
@@ -68,20 +68,11 @@ def cgroup_quota_cpus(root: Path = CGROUP) -> float | None:
 
     Inside a container the mounted root is the own group; on a bare host the own group's path is looked up below it.
     """
-    own = _own_groups()
     quotas = []
-    for folder in (root / own.get("", "."), root):
-        for level in _levels(folder, root):
-            fields = _read(level / "cpu.max").split()
-            if len(fields) == 2 and fields[0] != "max":
-                quotas.append(int(fields[0]) / int(fields[1]))
-    for name in ("cpu", "cpu,cpuacct"):
-        base = root / name
-        for folder in (base / own.get("cpu", "."), base):
-            for level in _levels(folder, base):
-                quota, period = _read(level / "cpu.cfs_quota_us"), _read(level / "cpu.cfs_period_us")
-                if quota and period and int(quota) > 0:
-                    quotas.append(int(quota) / int(period))
+    for level in _group_levels("cpu", _own_groups(), root):
+        fields = _read(level / "cpu.max").split() or [_read(level / "cpu.cfs_quota_us"), _read(level / "cpu.cfs_period_us")]
+        if len(fields) == 2 and all(map(str.isdigit, fields)) and int(fields[0]):  # not "max", not -1
+            quotas.append(int(fields[0]) / int(fields[1]))
     return min(quotas, default=None)  # the tightest level binds
 
 
@@ -92,9 +83,8 @@ def thread_limit(groups: Path = OWN_GROUPS, root: Path = CGROUP, kernel: Path = 
     soft, _ = resource.getrlimit(resource.RLIMIT_NPROC)
     if soft != resource.RLIM_INFINITY and os.geteuid() != 0:  # root is not held to it
         limits.append((soft, "ulimit -u"))
-    for base, name in ((root, ""), (root / "pids", "pids")):
-        for folder in (base / own[name], base) if name in own else (base,):
-            limits += [(int(text), "pids.max") for level in _levels(folder, root) if (text := _read(level / "pids.max")).isdigit()]
+    for level in _group_levels("pids", own, root):
+        limits += [(int(text), "pids.max")] if (text := _read(level / "pids.max")).isdigit() else []
     return min(limits, default=(None, ""))
 
 
@@ -180,6 +170,14 @@ def _own_groups(groups: Path = OWN_GROUPS) -> dict[str, str]:
         for controller in controllers.split(","):
             found[controller] = path.lstrip("/") or "."
     return found
+
+
+def _group_levels(controller: str, own: Mapping[str, str], root: Path) -> Iterator[Path]:
+    """Folders of our control group and of those above it, of version 2 and of a controller of version 1."""
+    bases = [(root, own.get(""))] + [(root / name, own.get(controller)) for name in (controller, f"{controller},cpuacct")]
+    for base, group in bases:
+        for folder in (base / (group or "."), base):
+            yield from _levels(folder, base)
 
 
 def _levels(folder: Path, root: Path) -> list[Path]:

@@ -1,8 +1,8 @@
 """What of the pipeline's files is in this host's page cache, and how to empty or fill it: those files only, and without root.
 
-Two system calls tell: `cachestat` (Linux 6.5) asks about a file, `mincore` about a mapping of it. Both answer only those who own
-the file or may write it. `cachestat` refuses all others; `mincore`, since Linux 5.2, tells them that every page is there, so that
-nobody learns what others read. `mincore` is therefore not asked about the files of others; None means "the kernel does not tell".
+`mincore`, asked about a mapping of a file, answers only those who own the file or may write it: since Linux 5.2 it tells all others
+that every page is there, so that nobody learns what others read. It is therefore not asked about the files of others; None means
+"the kernel does not tell".
 
 `posix_fadvise` empties the cache of this host only. A file server keeps its own, which nothing here can reach.
 """
@@ -14,7 +14,6 @@ import functools
 import math
 import mmap
 import os
-import platform
 import random
 import stat
 import time
@@ -31,9 +30,6 @@ Item = TypeVar("Item", bound=Hashable)
 Span = tuple[int, int]  # offset, length
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-# Linux gives a new system call one number on all architectures since 5.1; Alpha alone counts from elsewhere.
-CACHESTAT = 451 if platform.machine() != "alpha" else None
-OVERLAYFS_MAGIC = 0x794C7630  # of linux/magic.h
 # Above these a sample is asked about: opening a file over a network takes a millisecond, walking cached pages 15 ms a gigabyte.
 SAMPLED_FILES = 2000
 SAMPLED_BYTES = 4 << 30
@@ -77,9 +73,7 @@ def cached_ratio(paths: Sequence[str], *, deadline_s: float = math.inf, clock: C
 
 def cached_bytes(fd: int, offset: int, length: int) -> int | None:
     """How many of `length` bytes from `offset` (a multiple of the page size) are in the page cache; None where not told."""
-    pages = _cachestat_pages(fd, offset, length)
-    if pages is None and _may_ask_mincore(fd):
-        pages = _mincore_pages(fd, offset, length)
+    pages = _pages(fd, offset, length) if _is_told(fd) else None
     return None if pages is None else min(pages * PAGE_BYTES, length)
 
 
@@ -227,18 +221,6 @@ def _file_ratio(file: OpenFile, ranges: int) -> float | None:
     return found / asked if asked else None
 
 
-class _Range(ctypes.Structure):
-    """`struct cachestat_range`; a length of 0 would mean "to the end"."""
-
-    _fields_ = (("offset", ctypes.c_uint64), ("length", ctypes.c_uint64))
-
-
-class _CacheStat(ctypes.Structure):
-    """`struct cachestat`: numbers of pages."""
-
-    _fields_ = tuple((name, ctypes.c_uint64) for name in ("cached", "dirty", "writeback", "evicted", "recently_evicted"))
-
-
 @functools.cache
 def _libc() -> ctypes.CDLL:
     libc = ctypes.CDLL(None, use_errno=True)
@@ -246,25 +228,7 @@ def _libc() -> ctypes.CDLL:
     return libc
 
 
-def _cachestat_pages(fd: int, offset: int, length: int) -> int | None:
-    """None where the kernel is older, a sandbox filters the call, the file is another's, or its file system has no such pages.
-
-    An overlay's files have none of their own: `cachestat` counts none there, while a mapping shows those of the layer below.
-    """
-    if CACHESTAT is None or _is_overlay(fd):
-        return None
-    asked, answer = _Range(offset, length), _CacheStat()
-    status = _libc().syscall(ctypes.c_long(CACHESTAT), ctypes.c_int(fd), ctypes.byref(asked), ctypes.byref(answer), ctypes.c_int(0))
-    return int(answer.cached) if status == 0 else None
-
-
-def _is_overlay(fd: int) -> bool:
-    """By statfs(2), whose first field is the type of the file system."""
-    answer = (ctypes.c_long * 32)()
-    return _libc().fstatfs(ctypes.c_int(fd), ctypes.byref(answer)) == 0 and answer[0] == OVERLAYFS_MAGIC
-
-
-def _may_ask_mincore(fd: int) -> bool:
+def _is_told(fd: int) -> bool:
     """The kernel's own rule (`can_do_mincore`): the owner of a file, or who may write it."""
     can = {"effective_ids": True} if os.access in os.supports_effective_ids else {}
     try:
@@ -273,7 +237,7 @@ def _may_ask_mincore(fd: int) -> bool:
         return False
 
 
-def _mincore_pages(fd: int, offset: int, length: int) -> int | None:
+def _pages(fd: int, offset: int, length: int) -> int | None:
     begin = offset // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
     try:
         mapped = mmap.mmap(fd, offset + length - begin, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ, offset=begin)

@@ -173,18 +173,24 @@ class Journal:
 
 def read_journal(folder: Path) -> Journal:
     """Reads whatever is there. A truncated last line or value is dropped."""
+    events = events_in(_bytes(folder / EVENTS))
+    stamps = _array(folder / STAMPS, np.float64)
+    samples = _array(folder / SAMPLES, np.int64)
+    batches = sum(int(event.get("batches", 0)) for event in events if event["event"] == "chunk")
+    return Journal(events=tuple(events), stamps_s=stamps[:batches], samples=samples[:batches] if len(samples) else None)
+
+
+def events_in(lines: bytes) -> list[dict[str, Any]]:
+    """The events of a journal's lines; what is none is left out."""
     events = []
-    for line in _bytes(folder / EVENTS).split(b"\n"):
+    for line in lines.split(b"\n"):
         try:
             event = json.loads(line)
         except ValueError:
             continue
         if isinstance(event, dict) and "event" in event:
             events.append(event)
-    stamps = _array(folder / STAMPS, np.float64)
-    samples = _array(folder / SAMPLES, np.int64)
-    batches = sum(int(event.get("batches", 0)) for event in events if event["event"] == "chunk")
-    return Journal(events=tuple(events), stamps_s=stamps[:batches], samples=samples[:batches] if len(samples) else None)
+    return events
 
 
 def _array(path: Path, dtype: type) -> npt.NDArray[Any]:

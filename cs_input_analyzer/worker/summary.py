@@ -40,10 +40,12 @@ TRACE = 512
 LEAST_STAMPS = 10
 # The stage of a worker that has written nothing yet.
 IMPORTING = "importing TensorFlow"
-FILLED = (
-    "its files (caches and snapshots are redirected while measuring) took half of what was free in the folder for temporary files"
-)
 Killed = Literal["start", "deadline", "memory", "storage", "interrupt"]
+OVERUSED: dict[Killed, str] = {
+    "memory": "it used more memory than allowed",
+    "storage": "its files (caches and snapshots are redirected while measuring) took half of what was free in the folder for "
+    "temporary files",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,8 +100,7 @@ def status_of(journal: Journal, ending: Ending) -> tuple[WorkerStatus, str]:
         "start": ("deadline", f"ended by us, as it had not built its pipeline in time, while {stage}"),
         "deadline": ("deadline", f"ended by us at its deadline while {stage}"),
         "interrupt": ("interrupted", f"interrupted while {stage}"),
-        "memory": ("lost", f"ended while {stage}: it used more memory than allowed"),
-        "storage": ("lost", f"ended while {stage}: {FILLED}"),
+        **{why: ("lost", f"ended while {stage}: {words}") for why, words in OVERUSED.items()},
     }
     if ending.killed_for is not None:
         return killed[ending.killed_for]

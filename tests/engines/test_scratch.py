@@ -37,7 +37,6 @@ time.sleep(60)
 def owner(tmp_path: Path) -> Iterator[tuple[psutil.Process, Path, psutil.Process, psutil.Process]]:
     """A process with a folder, the folder, its guard, and an orphan that was started for it."""
     with subprocess.Popen([sys.executable, "-c", OWN, str(tmp_path)], stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
         folder, guard, orphan = process.stdout.readline().split()
         found = psutil.Process(int(orphan))
         yield psutil.Process(process.pid), Path(folder), psutil.Process(int(guard)), found

@@ -52,7 +52,6 @@ SECONDS = st.floats(-1e6, 1e6, allow_nan=False)
 
 def test_states_of_a_job() -> None:
     running = parse_job("RUNNING|None|n[1-2]\n")
-    assert running is not None
     assert (running.reason, running.nodes) == ("", "n[1-2]")
     assert not is_waiting(running)
     assert not is_over(running)
@@ -66,19 +65,13 @@ def test_states_of_a_job() -> None:
     assert parse_job("slurm_load_jobs error: Invalid job id specified") is None
 
 
-@pytest.mark.parametrize(
-    "reason", ["PartitionNodeLimit", "PartitionTimeLimit", "BadConstraints", "AssocMaxNodePerJobLimit", "QOSMaxCpuPerJobLimit"]
-)
-def test_reasons_that_waiting_does_not_cure(reason: str) -> None:
-    assert is_hopeless(reason)
+CURED = ("", "Resources", "Priority", "Dependency", "ReqNodeNotAvail, UnavailableNodes:n1", "QOSGrpCpuLimit", "AssocGrpNodeLimit")
+HOPELESS = ("PartitionNodeLimit", "PartitionTimeLimit", "BadConstraints", "AssocMaxNodePerJobLimit", "QOSMaxCpuPerJobLimit")
 
 
-@pytest.mark.parametrize(
-    "reason",
-    ["", "Resources", "Priority", "Dependency", "ReqNodeNotAvail, UnavailableNodes:n1", "QOSGrpCpuLimit", "AssocGrpNodeLimit"],
-)
-def test_reasons_that_it_may_cure(reason: str) -> None:
-    assert is_hopeless(reason) is None
+@pytest.mark.parametrize("reason", CURED + HOPELESS)
+def test_reasons_that_waiting_cures_and_does_not(reason: str) -> None:
+    assert (is_hopeless(reason) is None) is (reason in CURED)
 
 
 @pytest.mark.parametrize(
@@ -112,29 +105,20 @@ def test_what_is_not_understood_is_quoted_without_chatter() -> None:
 
 
 @pytest.mark.parametrize(
-    "line",
+    ("line", "is_refusal"),
     [
-        "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation",
-        "squeue: error: slurm_load_jobs error: Unable to contact slurm controller (connect failure)",
-        "slurm_load_jobs error: Zero Bytes were transmitted or received",
+        ("sbatch: error: Batch job submission failed: Socket timed out on send/recv operation", False),
+        ("squeue: error: slurm_load_jobs error: Unable to contact slurm controller (connect failure)", False),
+        ("slurm_load_jobs error: Zero Bytes were transmitted or received", False),
+        ("", True),
+        ("sbatch: error: invalid partition specified: x", True),
+        ("sbatch: error: Batch job submission failed: Invalid account or account/partition combination specified", True),
+        ("sbatch: error: Batch job submission failed: Requested time limit is invalid (missing or exceeds some limit)", True),
+        ("slurm_load_jobs error: Invalid job id specified", True),
     ],
 )
-def test_a_controller_that_does_not_answer_has_not_refused(line: str) -> None:
-    assert is_unanswered(line)
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "",
-        "sbatch: error: invalid partition specified: x",
-        "sbatch: error: Batch job submission failed: Invalid account or account/partition combination specified",
-        "sbatch: error: Batch job submission failed: Requested time limit is invalid (missing or exceeds some limit)",
-        "slurm_load_jobs error: Invalid job id specified",
-    ],
-)
-def test_one_that_refuses_has_answered(line: str) -> None:
-    assert not is_unanswered(line)
+def test_a_controller_that_does_not_answer_has_not_refused(line: str, is_refusal: bool) -> None:
+    assert is_unanswered(line) is not is_refusal
 
 
 def test_cpus_of_nodes() -> None:
@@ -154,7 +138,6 @@ def test_cpus_of_nodes() -> None:
 def test_the_true_offset_is_within_its_error(ahead: float, out: float, back: float, asked: float) -> None:
     exchange = Exchange(asked_s=asked, answered_s=asked + out + ahead, heard_s=asked + out + back)
     found = offset_of([exchange])
-    assert found is not None
     assert abs(found.ahead_s - ahead) <= found.error_s + 1e-6
 
 
@@ -163,7 +146,6 @@ def test_more_exchanges_never_make_it_worse(trips: list[tuple[float, float]], ah
     exchanges = [Exchange(asked_s=0.0, answered_s=out + ahead, heard_s=out + back) for out, back in trips]
     alone = [offset.error_s for exchange in exchanges if (offset := offset_of([exchange]))]
     found = offset_of(exchanges)
-    assert found is not None
     assert found.error_s <= min(alone)
 
 
@@ -350,7 +332,6 @@ def test_of_a_result_that_did_not_arrive_whole_the_journal_is_read(tmp_path: Pat
     first, second = collected(tmp_path, tasks)
     assert first == worker(0)
     assert second.status == "done"
-    assert second.samples_per_s is not None
     assert second.samples_per_s.estimate == pytest.approx(400, rel=0.05)
 
 
@@ -372,7 +353,6 @@ def test_a_lost_task_keeps_what_it_measured_and_names_the_cause(tmp_path: Path) 
     _, second = collected(tmp_path, tasks)
     assert second.status == "lost"
     assert second.message == "node n1 fell silent; Slurm has n1 as DOWN*"
-    assert second.samples_per_s is not None
     assert second.samples_per_s.estimate == pytest.approx(400, rel=0.05)
 
 

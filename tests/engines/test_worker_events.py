@@ -95,7 +95,6 @@ def passes(tmp_path_factory: pytest.TempPathFactory) -> Journal:
 def test_each_pass_that_ended_is_told_with_its_batches(passes: Journal) -> None:
     edges = [event["batches"] for event in events(passes, "epoch")]
     done = passes.last("done")
-    assert done is not None
     assert len(edges) == done["epochs"] > 2
     # The first batch of the first pass was read before sampling.
     assert edges == [BATCHES * number - 1 for number in range(1, len(edges) + 1)]
@@ -104,9 +103,6 @@ def test_each_pass_that_ended_is_told_with_its_batches(passes: Journal) -> None:
 def test_the_edges_cost_more_than_what_lies_between_them(passes: Journal) -> None:
     """A new iterator fills its buffers anew; the pipeline itself has no such gap."""
     result = result_of(passes)
-    assert result.steady_state is not None
-    assert result.batch_gap_s is not None
-    assert result.steady_state.epoch_gap_s is not None
     assert result.steady_state.epoch_gap_s > result.batch_gap_s.p50
 
 
@@ -115,14 +111,12 @@ def test_passes_inside_the_pipeline_are_not_seen(tmp_path: Path) -> None:
     result = result_of(journal)
     assert len(journal.stamps_s) > 2 * BATCHES
     assert events(journal, "epoch") == []
-    assert result.steady_state is not None
     assert result.steady_state.epoch_gap_s is None
     assert result.steady_state.stopped_by == "budget"
 
 
 def test_data_that_can_be_read_once_have_no_gap(tmp_path: Path) -> None:
     result = result_of(sampled(tmp_path, read_once))
-    assert result.steady_state is not None
     assert result.steady_state.stopped_by == "data_end"
     assert result.steady_state.epoch_gap_s is None
 
@@ -148,32 +142,23 @@ def test_a_window_is_of_the_full_cache(want_costs: bool, tmp_path: Path) -> None
     journal = sampled(tmp_path, slow_first_pass(200), want_costs=want_costs, window_s=4.0)
     result = result_of(journal)
     filled = journal.last("cache_filled")
-    assert filled is not None
-    assert result.steady_state is not None
     assert not result.steady_state.is_filling_cache
     assert result.steady_state.transient_batches > filled["batches"]
-    assert result.samples_per_s is not None
     assert result.samples_per_s.low > 1 / SLOW_S  # the first pass cannot be faster
     if want_costs:  # what filled the cache is no cost of the passes that read it
         told = journal.last("costs")
-        assert told is not None
         assert "map" not in told["seen"]
 
 
 def test_a_first_pass_that_does_not_end_is_told(tmp_path: Path) -> None:
     result = result_of(sampled(tmp_path, slow_first_pass(100_000)))
-    assert result.steady_state is not None
     assert result.steady_state.is_filling_cache
-    assert result.samples_per_s is not None
     assert result.samples_per_s.estimate < 1 / SLOW_S
 
 
 def test_the_reference_loop_runs_beside_the_pipeline(passes: Journal) -> None:
     noise = result_of(passes).noise
-    assert noise is not None
-    assert noise.reference_ratio is not None
     assert 0.05 < noise.reference_ratio < 1.1
-    assert noise.others_ratio is not None
     assert 0 <= noise.others_ratio <= 1
 
 
@@ -187,15 +172,12 @@ def test_only_changes_are_told(passes: Journal) -> None:
         assert all(known.get(name) != value for name, value in event["values"].items())
         known.update(event["values"])
     costs = passes.last("costs")
-    assert costs is not None
     assert known == {f"{value['op']}.{value['parameter']}": value["value"] for value in costs["tuned"]}
     assert "prefetch.buffer_size" in known
 
 
 def test_what_moved_is_among_what_was_told(passes: Journal) -> None:
     result = result_of(passes)
-    assert result.steady_state is not None
-    assert result.steady_state.moved is not None
     told: dict[str, set[float]] = {}
     for event in events(passes, "tuned"):
         for name, value in event["values"].items():
@@ -208,14 +190,12 @@ def test_a_worker_that_keeps_no_costs_reads_no_model(tmp_path: Path) -> None:
     result = result_of(journal)
     assert events(journal, "tuned") == []
     assert len(events(journal, "reference")) == 1
-    assert result.steady_state is not None
     assert result.steady_state.moved is None
     assert result.steady_state.epoch_gap_s is not None
 
 
 def test_without_autotune_there_is_no_model_to_move(tmp_path: Path) -> None:
     result = result_of(sampled(tmp_path, untuned, window_s=0.3))
-    assert result.steady_state is not None
     assert result.steady_state.moved is None
 
 
@@ -227,12 +207,9 @@ def test_each_chunk_has_its_counters(passes: Journal) -> None:
     assert times == sorted(time for time in times if time is not None)
     assert all(reading.rss_bytes is not None and reading.rss_bytes > 0 for reading in readings)
     result = result_of(passes)
-    assert result.pss_bytes is not None
     assert result.pss_bytes > 50e6  # TensorFlow is in it
     assert result.rss_growth_bytes_per_min is None  # a window of less than a minute
-    assert result.noise is not None
     if Path("/proc/pressure/cpu").exists():
-        assert result.noise.pressure_ratio is not None
         assert 0 <= result.noise.pressure_ratio <= 1
 
 

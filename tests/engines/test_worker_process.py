@@ -150,7 +150,6 @@ def sharing() -> Iterator[subprocess.Popen[bytes]]:
     command = [sys.executable, "-S", "-c", SHARES, str(150 * MEGABYTE), "4"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as process:
         try:
-            assert process.stdout is not None
             assert process.stdout.read(4) == b"...."
             yield process
         finally:
@@ -272,7 +271,6 @@ def test_workers_of_a_launch_share_what_is_free(
         launched = launcher.run(handle, make_work_plan(workers=2, deadline_s=launcher.now_s() + PATIENCE_S))
     finally:
         launcher.close()
-    assert launched.failure is not None
     assert launched.failure.message == "on purpose"
     assert [process.memory_limit_bytes for process in handle.processes] == [each * MEGABYTE] * 2
 

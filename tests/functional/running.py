@@ -171,3 +171,17 @@ def _is_marked(process: psutil.Process, mark: str) -> bool:
         return process.environ().get(MARK) == mark and process.status() != psutil.STATUS_ZOMBIE
     except (psutil.Error, OSError):
         return False
+
+
+def sleeps_left() -> list[psutil.Process]:
+    """Programs `sleep` that tests of this process have started, once they had time to go."""
+    _, left = psutil.wait_procs([process for process in psutil.process_iter() if _is_sleep(process)], timeout=2 * VANISH_S)
+    return left
+
+
+def _is_sleep(process: psutil.Process) -> bool:
+    name = "CS_INPUT_ANALYZER_TEST_RUN"
+    try:
+        return process.name() == "sleep" and process.environ().get(name) == os.environ[name]
+    except (psutil.Error, OSError):  # any process of this host may end between two looks
+        return False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -42,15 +41,6 @@ def slow():
 def crashing():
     return tf.data.Dataset.range(10**6).map(lambda value: tf.numpy_function(counted, [value], tf.int64)).map(tf.identity)
 """
-
-
-@pytest.fixture(scope="module")
-def launcher() -> Iterator[LocalLauncher]:
-    """One for all: TensorFlow is imported once. A worker of it waits for ever, so that it all is there before the first test."""
-    made = LocalLauncher(1)
-    made.start(Layout.parse("1x1x1"))
-    yield made
-    made.close()
 
 
 def launched(launcher: LocalLauncher, folder: Path, function: str, candidates: tuple[Candidate, ...]) -> LaunchResult:

@@ -34,7 +34,6 @@ def busy_child(code: str = "") -> Iterator[subprocess.Popen[str]]:
     """A Python process that has worked already and waits for a line."""
     work = f"{code}\nsum(range(10_000_000))\nprint('worked', flush=True)\ninput()"
     with subprocess.Popen([sys.executable, "-c", work], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
-        assert child.stdout is not None
         assert child.stdout.readline() == "worked\n"
         yield child
         child.communicate("\n")
@@ -80,8 +79,6 @@ def test_bytes_that_are_read_are_counted(reader: CounterReader, tmp_path: Path) 
     before = reader.read().read_bytes
     file.read_bytes()
     after = reader.read().read_bytes
-    assert before is not None
-    assert after is not None
     assert 3_000_000 <= after - before < 3_200_000
 
 
@@ -90,16 +87,12 @@ def test_memory_that_is_held_shows(reader: CounterReader) -> None:
     held = bytearray(b"x") * 200_000_000
     after = reader.read().rss_bytes
     assert len(held) == 200_000_000
-    assert before is not None
-    assert after is not None
     assert 150e6 < after - before < 250e6
 
 
 def test_the_time_is_the_clocks() -> None:
     reader = CounterReader(clock=itertools.count(7.0).__next__)
     first, second = reader.read().at_s, reader.read().at_s
-    assert first is not None
-    assert second is not None
     assert 7.0 <= first < second
 
 
@@ -188,10 +181,6 @@ def test_a_proc_of_garbage_fails_nothing(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_shared_pages_count_in_proportion() -> None:
     memory = read_memory()
-    assert memory.private_bytes is not None
-    assert memory.shared_bytes is not None
-    assert memory.pss_bytes is not None
-    assert memory.peak_rss_bytes is not None
     assert memory.peak_rss_bytes >= memory.private_bytes > 0
     # One smaps_rollup: PSS is what is private and a part of what is shared.
     assert memory.private_bytes <= memory.pss_bytes <= memory.private_bytes + memory.shared_bytes
@@ -202,11 +191,7 @@ def test_a_thread_that_gives_up_its_cpu_is_counted_as_a_switch() -> None:
     for _ in range(50):
         time.sleep(0.0005)
     after = read_counters()
-    assert before.switches is not None
-    assert after.switches is not None
     assert after.switches - before.switches >= 50
-    assert before.preempted_switches is not None
-    assert after.preempted_switches is not None
     assert 0 <= after.preempted_switches - before.preempted_switches <= after.switches - before.switches
 
 
@@ -220,6 +205,4 @@ def test_threads_are_counted_with_the_memory() -> None:
     release.set()
     for thread in waiting:
         thread.join()
-    assert before is not None
-    assert during is not None
     assert during >= before + 5

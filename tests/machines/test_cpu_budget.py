@@ -57,15 +57,6 @@ def tells_what_autotune_sees(params: dict[str, Any]) -> Any:
     return pipeline()
 
 
-@pytest.fixture(scope="module")
-def launcher() -> Iterator[LocalLauncher]:
-    """One for all: TensorFlow is imported once. A worker of it waits for ever, so that it all is there before the first test."""
-    made = LocalLauncher(cpu_budget=CPUS)
-    made.start(Layout.parse("1x1x1"))
-    yield made
-    made.close()
-
-
 def launched(launcher: LocalLauncher, cpus: int, to: Path) -> LaunchResult:
     import cloudpickle
 

@@ -33,19 +33,6 @@ def disk(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.fixture(params=["cachestat", "mincore"])
-def asked(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, disk: Path) -> str:
-    """Both ways of asking the kernel, one at a time."""
-    if request.param == "mincore":
-        monkeypatch.setattr(page_cache, "CACHESTAT", None)
-        return "mincore"
-    (disk / "asked").write_bytes(b"x")
-    with opened(str(disk / "asked")) as file:
-        if file is None or page_cache._cachestat_pages(file.fd, 0, 1) is None:
-            pytest.skip("this kernel has no cachestat (6.5), or a sandbox filters it")
-    return "cachestat"
-
-
 def written(folder: Path, *sizes: int) -> list[str]:
     """Files on the disk, nothing of them in the cache."""
     paths = []
@@ -72,7 +59,6 @@ from cs_input_analyzer.machines import page_cache
 os.setgroups([])
 os.setgid(65534)
 os.setuid(65534)
-page_cache.CACHESTAT = None
 print(page_cache.cached_bytes(int(sys.argv[1]), 0, int(sys.argv[2])))
 """
 
@@ -80,7 +66,7 @@ print(page_cache.cached_bytes(int(sys.argv[1]), 0, int(sys.argv[2])))
 # --- telling -----------------------------------------------------------------------------------------------------------------
 
 
-def test_all_half_and_nothing(disk: Path, asked: str) -> None:
+def test_all_half_and_nothing(disk: Path) -> None:
     (path,) = written(disk, 8 * MIB)
     assert cached_ratio([path]) == pytest.approx(0, abs=0.01)
     read(path, 0, 4 * MIB)
@@ -89,14 +75,14 @@ def test_all_half_and_nothing(disk: Path, asked: str) -> None:
     assert cached_ratio([path]) == pytest.approx(1, abs=0.02)
 
 
-def test_files_count_by_their_bytes(disk: Path, asked: str) -> None:
+def test_files_count_by_their_bytes(disk: Path) -> None:
     large, small, empty = written(disk, 6 * MIB, 2 * MIB, 0)
     read(large)
     assert cached_ratio([large, small, empty]) == pytest.approx(0.75, abs=0.01)
     assert cached_ratio([small, large, large, large]) == pytest.approx(0.75, abs=0.01)  # a file named again is one file
 
 
-def test_sizes_that_are_no_pages(disk: Path, asked: str) -> None:
+def test_sizes_that_are_no_pages(disk: Path) -> None:
     paths = written(disk, 1, 5000, page_cache.PAGE_BYTES)
     assert cached_ratio(paths) == 0
     for path in paths:
@@ -104,7 +90,7 @@ def test_sizes_that_are_no_pages(disk: Path, asked: str) -> None:
     assert cached_ratio(paths) == pytest.approx(1, abs=0.02)
 
 
-def test_large_files_are_sampled_evenly(disk: Path, asked: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_files_are_sampled_evenly(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (path,) = written(disk, 64 * MIB)
     read(path, 0, 16 * MIB)
     monkeypatch.setattr(page_cache, "SAMPLED_BYTES", 16 * MIB)
@@ -149,7 +135,6 @@ def test_files_of_others_are_told_only_to_who_may_write_them(disk: Path, root: P
     (path,) = written(disk, 4 * MIB)
     os.chmod(path, mode)
     with opened(path) as file:
-        assert file is not None
         command = [sys.executable, "-c", AS_NOBODY, str(file.fd), str(file.size_bytes)]
         run = subprocess.run(command, cwd=root, pass_fds=[file.fd], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == ("None" if mode == 0o444 else "0")
@@ -169,7 +154,7 @@ def test_half_of_the_files_untold_is_not_guessed(disk: Path, monkeypatch: pytest
 # --- emptying ----------------------------------------------------------------------------------------------------------------
 
 
-def test_evicting_evicts_these_files_and_no_others(disk: Path, asked: str) -> None:
+def test_evicting_evicts_these_files_and_no_others(disk: Path) -> None:
     mine, others = written(disk, 4 * MIB, 4 * MIB)
     read(mine)
     read(others)
@@ -220,7 +205,6 @@ def test_warming_stops_at_the_deadline(disk: Path, ticking: Callable[[], float])
     assert cached_ratio(paths) == 0
     warm(paths, 10.0, ticking)
     ratio = cached_ratio(paths)
-    assert ratio is not None
     assert 0 < ratio < 1
 
 

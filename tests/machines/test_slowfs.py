@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
 from pathlib import Path
 from typing import BinaryIO
@@ -11,8 +10,6 @@ from typing import BinaryIO
 import pytest
 
 from benchmarks import slowfs
-from cs_input_analyzer.machines.mounts import file_system_of
-from cs_input_analyzer.machines.page_cache import cached_ratio
 
 MIB = 1 << 20
 FILES = 4
@@ -32,23 +29,6 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / "deep" / f"{index}.bin").write_bytes(os.urandom(4 * MIB))
     (folder / "link").symlink_to("deep/0.bin")
     return folder
-
-
-def read_all(folder: Path, streams: int) -> float:
-    """Seconds in which `streams` threads read all files, each file once."""
-    paths = sorted((folder / "deep").iterdir())
-
-    def read(mine: list[Path]) -> None:
-        for path in mine:
-            assert len(path.read_bytes()) == 4 * MIB
-
-    threads = [threading.Thread(target=read, args=(paths[index::streams],)) for index in range(streams)]
-    began_s = time.perf_counter()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return time.perf_counter() - began_s
 
 
 def test_the_mirror_shows_what_is_there(source: Path) -> None:
@@ -71,51 +51,12 @@ def test_the_mirror_shows_what_is_there(source: Path) -> None:
     assert not folder.exists()
 
 
-def test_it_is_named_as_asked(source: Path) -> None:
-    with slowfs.mounted(source) as plain, slowfs.mounted(source, subtype="nfs4") as network:
-        assert file_system_of(str(plain / "deep")) == ("fuse.slowfs", None)
-        assert file_system_of(str(network / "deep" / "0.bin")) == ("fuse.nfs4", True)
-
-
-def test_every_open_begins_cold(source: Path) -> None:
-    with slowfs.mounted(source) as folder:
-        paths = [str(path) for path in (folder / "deep").iterdir()]
-        read_all(folder, 2)
-        assert cached_ratio(paths) == 0
-
-
-@pytest.mark.parametrize("streams", [1, FILES])
-def test_all_streams_share_the_bandwidth(source: Path, streams: int) -> None:
-    """Never more than that; and all of it, unless the host is busy each time."""
-    rates: list[float] = []
-    with slowfs.mounted(source, bytes_per_s=40e6) as folder:
-        while max(rates, default=0.0) < 0.85 * 40e6 and len(rates) < 10:
-            rates.append(FILES * 4 * MIB / read_all(folder, streams))
-    assert 0.85 * 40e6 <= max(rates) <= 1.15 * 40e6
-
-
 def test_every_open_waits(source: Path) -> None:
     with slowfs.mounted(source, open_latency_s=0.05) as folder:
         began_s = time.perf_counter()
         for _ in range(6):
             os.close(os.open(folder / "deep" / "0.bin", os.O_RDONLY))
         assert time.perf_counter() - began_s >= 6 * 0.05
-
-
-def test_every_read_request_waits(source: Path) -> None:
-    with slowfs.mounted(source, read_latency_s=0.02) as folder, (folder / "deep" / "0.bin").open("rb", buffering=0) as file:
-        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)  # no read-ahead: each of these is a request of its own
-        began_s = time.perf_counter()
-        for index in range(10):
-            os.pread(file.fileno(), 100, index * 300_000)
-        assert time.perf_counter() - began_s >= 10 * 0.02
-
-
-def test_waits_of_several_streams_overlap(source: Path) -> None:
-    with slowfs.mounted(source, open_latency_s=0.1, read_latency_s=0.01) as folder:
-        alone, together = read_all(folder, 1), read_all(folder, FILES)
-    assert alone >= FILES * (0.1 + 0.01)
-    assert together < alone / 2
 
 
 def test_it_goes_away_even_when_the_body_fails_with_a_file_open(source: Path) -> None:

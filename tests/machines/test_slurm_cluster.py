@@ -89,50 +89,26 @@ def test_text_of_every_version_tells_the_same(version: str) -> None:
     assert is_usable(facts)
 
 
-@pytest.mark.parametrize(
-    "state",
-    [
-        "DOWN",
-        "DOWN*",
-        "IDLE*",
-        "IDLE+DRAIN",
-        "MIXED+DRAIN",
-        "DRAINED",
-        "FAIL",
-        "IDLE+NOT_RESPONDING",
-        "MAINT",
-        "IDLE+MAINTENANCE",
-        "RESERVED",
-        "DOWN*+DRAIN",
-        "UNKNOWN",
-        "FUTURE",
-        "IDLE+INVALID_REG",
-        "idle$",
-    ],
+UNUSABLE = (
+    *("DOWN", "DOWN*", "IDLE*", "IDLE+DRAIN", "MIXED+DRAIN", "DRAINED", "FAIL", "IDLE+NOT_RESPONDING", "MAINT", "IDLE+MAINTENANCE"),
+    *("RESERVED", "DOWN*+DRAIN", "UNKNOWN", "FUTURE", "IDLE+INVALID_REG", "idle$"),
 )
+BUSY_OR_SLEEPING = ("IDLE", "ALLOCATED", "MIXED", "COMPLETING", "IDLE~", "IDLE+CLOUD+POWERED_DOWN", "IDLE#", "MIXED+PLANNED")
+
+
+@pytest.mark.parametrize("state", UNUSABLE + BUSY_OR_SLEEPING)
 def test_a_node_that_cannot_be_had_is_not_usable(state: str) -> None:
     (facts,) = nodes_from_text(TEXTS["22.05"].format(state=state))
-    assert not is_usable(facts)
+    assert is_usable(facts) is (state in BUSY_OR_SLEEPING)
 
 
-@pytest.mark.parametrize(
-    "state", ["IDLE", "ALLOCATED", "MIXED", "COMPLETING", "IDLE~", "IDLE+CLOUD+POWERED_DOWN", "IDLE#", "MIXED+PLANNED"]
-)
-def test_a_busy_or_sleeping_node_is_one_of_the_cluster(state: str) -> None:
-    (facts,) = nodes_from_text(TEXTS["22.05"].format(state=state))
-    assert is_usable(facts)
+ACCELERATORS = ("cs:1", "wse:1", "cs2:1", "gpu:2,cs:1(S:0)", "cs_system:1", "CS-2:1")
 
 
-@pytest.mark.parametrize("gres", ["cs:1", "wse:1", "cs2:1", "gpu:2,cs:1(S:0)", "cs_system:1", "CS-2:1"])
+@pytest.mark.parametrize("gres", [*ACCELERATORS, "(null)", "gpu:a100:4(S:0-1)", "craynetwork:4", "nic:cs:1", "csmall:1"])
 def test_the_accelerators_node_is_known_by_its_resource(gres: str) -> None:
     (facts,) = nodes_from_text(TEXTS["22.05"].format(state="IDLE").replace("Gres=(null)", f"Gres={gres}"))
-    assert is_accelerator(facts)
-
-
-@pytest.mark.parametrize("gres", ["(null)", "gpu:a100:4(S:0-1)", "craynetwork:4", "nic:cs:1", "csmall:1"])
-def test_other_resources_are_no_accelerator(gres: str) -> None:
-    (facts,) = nodes_from_text(TEXTS["22.05"].format(state="IDLE").replace("Gres=(null)", f"Gres={gres}"))
-    assert not is_accelerator(facts)
+    assert is_accelerator(facts) is (gres in ACCELERATORS)
 
 
 def test_partitions_and_their_limits() -> None:

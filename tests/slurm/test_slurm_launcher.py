@@ -16,7 +16,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from cs_input_analyzer.engines import LaunchResult, WorkPlan
@@ -25,6 +24,7 @@ from cs_input_analyzer.engines.slurm import launcher as slurm_launcher
 from cs_input_analyzer.errors import LaunchError, UsageError
 from cs_input_analyzer.records import Layout
 from tests.builders import make_work_plan
+from tests.functional.running import sleeps_left
 from tests.slurm.private_slurm import PrivateSlurm, private_slurm
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,8 +34,7 @@ PATIENCE_S = 120.0
 SILENCE_S = 4.0
 LIGHT_AGENT = "tests.slurm.light_agent"
 
-pytestmark = [pytest.mark.slurm, pytest.mark.slow]
-needs_tf = pytest.mark.tf
+pytestmark = [pytest.mark.slurm, pytest.mark.slow, pytest.mark.tf]
 
 
 def allocation_request(**choices: Any) -> AllocationRequest:
@@ -150,21 +149,19 @@ def test_the_cpus_of_a_node_are_those_that_slurm_gave(
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def test_more_nodes_than_there_are_is_refused_at_once(slurm: PrivateSlurm, tmp_path: Path) -> None:
-    with pytest.raises(LaunchError, match="wait for ever"):
-        SlurmLauncher(allocation_request(nodes=9, shared_dir=tmp_path))
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_job_that_can_never_start_is_not_waited_for(slurm: PrivateSlurm, tmp_path: Path) -> None:
-    with pytest.raises(LaunchError, match=r"can never start.*PartitionNodeLimit"):
-        SlurmLauncher(allocation_request(nodes=9, most_nodes=None, exclude=(), shared_dir=tmp_path))
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_what_sbatch_refuses_is_told_in_its_words(slurm: PrivateSlurm, tmp_path: Path) -> None:
-    with pytest.raises(LaunchError, match=r"sbatch refused.*invalid partition"):
-        SlurmLauncher(allocation_request(partition="no-such", shared_dir=tmp_path))
+@pytest.mark.parametrize(
+    ("choices", "says"),
+    [
+        ({"nodes": 9}, "wait for ever"),
+        ({"nodes": 9, "most_nodes": None, "exclude": ()}, r"can never start.*PartitionNodeLimit"),
+        ({"partition": "no-such"}, r"sbatch refused.*invalid partition"),
+    ],
+)
+def test_a_job_that_cannot_be_had_is_refused_at_once(
+    slurm: PrivateSlurm, tmp_path: Path, choices: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(LaunchError, match=says):
+        SlurmLauncher(allocation_request(shared_dir=tmp_path, **choices))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -251,7 +248,6 @@ def opened(slurm: PrivateSlurm, folder: Path, what: str, *before: str) -> subpro
 
 def test_a_launcher_that_is_killed_leaves_no_job_and_no_file(slurm: PrivateSlurm, tmp_path: Path) -> None:
     with opened(slurm, tmp_path, "stay") as process:
-        assert process.stdout is not None
         said = process.stdout.readline().split()
         assert said[0] == "HAS"
         assert slurm.jobs() == (f"{said[2]} RUNNING",)
@@ -266,7 +262,6 @@ def test_a_launcher_that_is_killed_leaves_no_job_and_no_file(slurm: PrivateSlurm
 def test_inside_an_allocation_that_is_used_and_left_alone(slurm: PrivateSlurm, tmp_path: Path) -> None:
     command = ["salloc", "--quiet", "--nodes=2", "--exclusive", "--exclude=wafer,broken"]
     with opened(slurm, tmp_path, "leave", *command) as process:
-        assert process.stdout is not None
         said = process.stdout.read().split()
     assert process.returncode == 0
     assert said[:2] == ["HAS", "2"]
@@ -276,7 +271,6 @@ def test_inside_an_allocation_that_is_used_and_left_alone(slurm: PrivateSlurm, t
 # --- what a worker sees of itself --------------------------------------------------------------------------------------------
 
 
-@needs_tf
 def test_each_worker_has_its_own_place(slurm: PrivateSlurm, tmp_path: Path) -> None:
     shared, seen_in = tmp_path / "shared", tmp_path / "seen"
     shared.mkdir()
@@ -331,7 +325,6 @@ def test_a_node_that_dies_takes_only_its_own_workers_along(slurm: PrivateSlurm, 
     slurm.wait_for_idle()
 
 
-@needs_tf
 def test_a_worker_that_hangs_keeps_what_it_measured(slurm: PrivateSlurm, tmp_path: Path) -> None:
     with launcher_on(slurm, tmp_path) as launcher:
         handle = launcher.start(Layout.parse("1x1x2"))
@@ -344,14 +337,12 @@ def test_a_worker_that_hangs_keeps_what_it_measured(slurm: PrivateSlurm, tmp_pat
     assert found.failure is None
 
 
-@needs_tf
 def test_a_task_that_slurm_ends_for_its_memory(slurm: PrivateSlurm, tmp_path: Path) -> None:
     with launcher_on(slurm, tmp_path, partition="small", nodes=1, most_nodes=1, exclude=()) as launcher:
         found = launched(launcher, "eats_memory")
     (worker,) = found.measurement.workers
     assert worker.status == "lost"
     assert "memory" in worker.message
-    assert found.failure is not None
     assert "memory" in found.failure.message
 
 
@@ -368,25 +359,11 @@ def test_a_cancelled_job_loses_what_runs_and_nothing_else(slurm: PrivateSlurm, t
         assert worker.samples_per_s is not None
 
 
-# A signal on another node takes its time, on a busy host more of it; what was begun would live for ten minutes.
-ENDING_S = 60.0
-
-
-@needs_tf
 def test_what_a_worker_starts_ends_with_it(slurm: PrivateSlurm, tmp_path: Path) -> None:
     with launcher_on(slurm, tmp_path) as launcher:
         found = launched(launcher, "leaves_processes_behind")
     assert found.failure is None
-    _, left = psutil.wait_procs([process for process in psutil.process_iter() if _is_sleep_of_this_run(process)], timeout=ENDING_S)
-    assert left == []
-
-
-def _is_sleep_of_this_run(process: psutil.Process) -> bool:
-    name = "CS_INPUT_ANALYZER_TEST_RUN"
-    try:
-        return process.name() == "sleep" and process.environ().get(name) == os.environ[name]
-    except (psutil.Error, OSError):  # any process of this host may end between two looks
-        return False
+    assert sleeps_left() == []
 
 
 def can_unshare() -> bool:

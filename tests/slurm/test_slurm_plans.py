@@ -11,8 +11,8 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -25,6 +25,7 @@ from tests.slurm.private_slurm import CPUS, MEMORY_MB, PrivateSlurm
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 120.0
+LEFT_OUT = ("wafer", "broken")
 
 pytestmark = [pytest.mark.slurm, pytest.mark.slow]
 needs_binding = pytest.mark.skipif(
@@ -67,15 +68,6 @@ os.execvp("srun", [*words, "bash", "-c", in_each, "bash", *given.command])
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    rank: int
-    node: str
-    cpus: tuple[int, ...]
-    tf_config: dict[str, Any]
-    arguments: tuple[str, ...]
-
-
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
     """A folder with the programs that launch lines call, and one for what tasks see."""
@@ -96,36 +88,32 @@ def plan_of(layout: str, single: int) -> LaunchPlan:
     return make_plan(layout, single_task_nodes=single, input_workers=workers, launch=None)
 
 
-def lines_of(place: Path, layout: str, single: int, **options: Any) -> LaunchLines:
+def lines_for(place: Path, layout: str, single: int, cluster: Cluster | None = None, **options: Any) -> LaunchLines:
+    """For a cluster of which nobody was asked, where none is given; what is left out, and where it runs, are options."""
     train = shlex.join([sys.executable, str(place / "train.py"), str(place / "seen"), "two words", "$HOME"])
-    choices = Options(train_command=train, exclude_nodes=("wafer", "broken"), **options)
-    return launch_lines(plan_of(layout, single), make_cluster(), choices, "data.py:train_input_fn")
+    choices = Options(train_command=train, **options)
+    return launch_lines(plan_of(layout, single), cluster or make_cluster(), choices, "data.py:train_input_fn")
 
 
 def environment(slurm: PrivateSlurm, place: Path) -> dict[str, str]:
     return {**slurm.environment(), "PATH": f"{place / 'programs'}:{os.environ['PATH']}"}
 
 
-def pasted(slurm: PrivateSlurm, place: Path, line: str) -> None:
-    done = subprocess.run(
-        ["bash", "-c", line],
-        cwd=place,
-        env=environment(slurm, place),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
+def ran(slurm: PrivateSlurm, place: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        words, cwd=place, env=environment(slurm, place), capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
+
+
+def pasted(slurm: PrivateSlurm, place: Path, line: str) -> None:
+    done = ran(slurm, place, "bash", "-c", line)
     assert done.returncode == 0, done.stderr
 
 
 def batched(slurm: PrivateSlurm, place: Path, text: str) -> None:
     """Submits the file and waits for its end, or for that of each component; `sbatch --wait` would look only every few seconds."""
     (place / "launch.sbatch").write_text(text)
-    words = ["sbatch", "--parsable", f"--output={place}/out", f"--error={place}/err", "launch.sbatch"]
-    queued = subprocess.run(
-        words, cwd=place, env=environment(slurm, place), capture_output=True, text=True, timeout=PATIENCE_S, check=False
-    )
+    queued = ran(slurm, place, "sbatch", "--parsable", f"--output={place}/out", f"--error={place}/err", "launch.sbatch")
     assert queued.returncode == 0, queued.stderr
     job = queued.stdout.strip().partition(";")[0]
     deadline_s = time.monotonic() + PATIENCE_S
@@ -140,30 +128,20 @@ def batched(slurm: PrivateSlurm, place: Path, text: str) -> None:
     assert set(states) == {"COMPLETED"}, f"{told}{said}"
 
 
-def seen_in(place: Path) -> list[Seen]:
-    found = []
-    for path in sorted((place / "seen").iterdir(), key=lambda path: int(path.stem)):
-        told = json.loads(path.read_text())
-        found.append(
-            Seen(
-                rank=int(path.stem),
-                node=told["node"],
-                cpus=tuple(told["cpus"]),
-                tf_config=told["tf_config"],
-                arguments=tuple(told["arguments"]),
-            )
-        )
-    return found
+def seen_in(place: Path) -> list[Any]:
+    """What each task wrote down, by rank."""
+    paths = sorted((place / "seen").iterdir(), key=lambda path: int(path.stem))
+    return [SimpleNamespace(rank=int(path.stem), **json.loads(path.read_text())) for path in paths]
 
 
-def check_tasks(place: Path, layout: str, single: int) -> list[Seen]:
+def check_tasks(place: Path, layout: str, single: int) -> list[Any]:
     """That there are the tasks of the plan, each with a TF_CONFIG that names itself rightly among the others."""
     plan, found = plan_of(layout, single), seen_in(place)
     streaming = (plan.nodes - single) * plan.tasks_per_node
     assert [one.rank for one in found] == list(range(single + streaming))
     per_node = Counter(one.node for one in found)
     assert sorted(per_node.values()) == sorted([1] * single + [plan.tasks_per_node] * (plan.nodes - single))
-    assert {one.arguments for one in found} == {("two words", "$HOME")}
+    assert all(one.arguments == ["two words", "$HOME"] for one in found)
 
     clusters = [one.tf_config["cluster"] for one in found]
     assert clusters == [clusters[0]] * len(clusters), [(one.rank, one.node, one.tf_config) for one in found]
@@ -182,7 +160,7 @@ def check_tasks(place: Path, layout: str, single: int) -> list[Seen]:
     return found
 
 
-def check_cpus(found: list[Seen], cpus_per_task: int) -> None:
+def check_cpus(found: list[Any], cpus_per_task: int) -> None:
     """That each task has exactly its CPUs, and shares none with another task of its node."""
     for one in found:
         assert len(one.cpus) == cpus_per_task, one
@@ -193,49 +171,33 @@ def check_cpus(found: list[Seen], cpus_per_task: int) -> None:
         assert len(set(cpus)) == len(cpus), node
 
 
-@needs_binding
-@pytest.mark.parametrize(("layout", "single"), [("2x2x1", 0), ("3x2x1", 1), ("4x1x2", 2), ("1x2x1", 0)])
-def test_the_batch_file_launches_the_plan(slurm: PrivateSlurm, place: Path, layout: str, single: int) -> None:
-    batched(slurm, place, lines_of(place, layout, single).sbatch)
-    check_cpus(check_tasks(place, layout, single), int(layout.split("x")[2]))
+FORMS = [
+    *(("sbatch", *plan) for plan in (("2x2x1", 0), ("3x2x1", 1), ("4x1x2", 2), ("1x2x1", 0))),
+    *(("srun", *plan) for plan in (("2x2x1", 0), ("3x2x1", 1), ("4x1x2", 2))),
+    *(("csrun_wse", *plan) for plan in (("3x2x1", 1), ("4x2x1", 2))),
+]
 
 
 @needs_binding
-@pytest.mark.parametrize(("layout", "single"), [("2x2x1", 0), ("3x2x1", 1), ("4x1x2", 2)])
-def test_the_srun_line_launches_the_plan(slurm: PrivateSlurm, place: Path, layout: str, single: int) -> None:
-    pasted(slurm, place, lines_of(place, layout, single).srun)
-    check_cpus(check_tasks(place, layout, single), int(layout.split("x")[2]))
-
-
-@needs_binding
-@pytest.mark.parametrize(("layout", "single"), [("3x2x1", 1), ("4x2x1", 2)])
-def test_the_csrun_line_launches_the_plan(
-    slurm: PrivateSlurm, place: Path, layout: str, single: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    slurm.ask("scontrol", "update", "nodename=wafer,broken", "state=down", "reason=not a node of this test")
-    pasted(slurm, place, lines_of(place, layout, single, cyclic=True).csrun_wse)
+@pytest.mark.parametrize(("form", "layout", "single"), FORMS)
+def test_each_form_launches_the_plan(slurm: PrivateSlurm, place: Path, form: str, layout: str, single: int) -> None:
+    if form == "csrun_wse":
+        slurm.ask("scontrol", "update", "nodename=wafer,broken", "state=down", "reason=not a node of this test")
+    text = getattr(lines_for(place, layout, single, exclude_nodes=LEFT_OUT, cyclic=form == "csrun_wse"), form)
+    (batched if form == "sbatch" else pasted)(slurm, place, text)
     check_cpus(check_tasks(place, layout, single), int(layout.split("x")[2]))
 
 
 def test_cyclic_deals_the_tasks_to_the_nodes_in_turn(slurm: PrivateSlurm, place: Path) -> None:
-    batched(slurm, place, lines_of(place, "2x2x1", 0, cyclic=True).sbatch)
+    batched(slurm, place, lines_for(place, "2x2x1", 0, exclude_nodes=LEFT_OUT, cyclic=True).sbatch)
     found = check_tasks(place, "2x2x1", 0)
     assert [one.node for one in found][::2] == [found[0].node] * 2
     assert found[0].node != found[1].node
 
 
 def test_the_partition_of_the_plan_is_where_it_runs(slurm: PrivateSlurm, place: Path) -> None:
-    train = shlex.join([sys.executable, str(place / "train.py"), str(place / "seen"), "two words", "$HOME"])
-    options = Options(train_command=train, partition="small")
-    text = launch_lines(plan_of("1x2x1", 0), make_cluster(), options, "data.py:f").sbatch
-    batched(slurm, place, text)
+    batched(slurm, place, lines_for(place, "1x2x1", 0, partition="small").sbatch)
     assert {one.node for one in check_tasks(place, "1x2x1", 0)} == {"tiny"}
-
-
-def lines_for(place: Path, layout: str, single: int, cluster: Cluster, **options: Any) -> LaunchLines:
-    """For what was found, with nothing said about partition and nodes."""
-    train = shlex.join([sys.executable, str(place / "train.py"), str(place / "seen"), "two words", "$HOME"])
-    return launch_lines(plan_of(layout, single), cluster, Options(train_command=train, **options), "data.py:train_input_fn")
 
 
 @pytest.fixture
@@ -264,7 +226,7 @@ def test_a_plan_for_what_was_found_runs_there(
 
 def test_a_plan_for_nodes_that_nobody_asked_about_may_run_anywhere(slurm: PrivateSlurm, place: Path, wafer_first: None) -> None:
     """So the test above has something to find."""
-    batched(slurm, place, lines_for(place, "1x2x1", 0, make_cluster()).sbatch)
+    batched(slurm, place, lines_for(place, "1x2x1", 0).sbatch)
     assert {one.node for one in check_tasks(place, "1x2x1", 0)} == {"wafer"}
 
 
@@ -329,21 +291,13 @@ def test_a_launch_has_all_memory_of_its_nodes_unless_less_is_asked_for(
 
 def test_the_accelerators_own_node_is_not_used(slurm: PrivateSlurm, place: Path) -> None:
     """Asking for all others, each line must leave out those that the plan leaves out."""
-    batched(slurm, place, lines_of(place, "4x1x1", 0).sbatch)
+    batched(slurm, place, lines_for(place, "4x1x1", 0, exclude_nodes=LEFT_OUT).sbatch)
     assert {one.node for one in check_tasks(place, "4x1x1", 0)} == set(slurm.nodes)
 
 
 def test_a_task_that_fails_ends_the_launch(slurm: PrivateSlurm, place: Path) -> None:
     (place / "train.py").write_text("import os, sys, time\nif os.environ['SLURM_PROCID'] == '1': sys.exit(7)\ntime.sleep(600)\n")
     began_s = time.monotonic()
-    done = subprocess.run(
-        ["bash", "-c", lines_of(place, "2x1x1", 0).srun],
-        cwd=place,
-        env=environment(slurm, place),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
+    done = ran(slurm, place, "bash", "-c", lines_for(place, "2x1x1", 0, exclude_nodes=LEFT_OUT).srun)
     assert done.returncode != 0
     assert time.monotonic() - began_s < PATIENCE_S

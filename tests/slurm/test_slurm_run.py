@@ -55,19 +55,8 @@ def slow_files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def test_a_run_over_three_nodes_finds_the_ceiling_of_their_storage(slurm: PrivateSlurm, slow_files: Path, tmp_path: Path) -> None:
     params = tmp_path / "params.yaml"
     params.write_text(yaml.safe_dump({"folder": str(slow_files)}))
-    options = (
-        "--full",
-        *ON_SLURM,
-        *ONE_PROBE,
-        "--slurm-nodes",
-        "3",
-        "--demand",
-        "10",
-        "--max-seconds",
-        "100",
-        "--params",
-        str(params),
-    )
+    asked = ("--slurm-nodes", "3", "--demand", "10", "--max-seconds", "100", "--params", str(params))
+    options = ("--full", *ON_SLURM, *ONE_PROBE, *asked)
     outcome = run_cli(["analyze", READS, *options], tmp_path / "run", program=BRIEF)
     assert outcome.code == 0, outcome.err
     check_nothing_left(outcome, slurm)
@@ -100,24 +89,8 @@ def test_a_run_is_validated_on_the_nodes(slurm: PrivateSlurm, tmp_path: Path) ->
     assert first.code == 0, first.err
     file = tmp_path / "run.json"
     file.write_text(json.dumps(first.run))
-    second = run_cli(
-        [
-            "validate",
-            str(file),
-            "--yes",
-            "--launcher",
-            "slurm",
-            "--slurm-nodes",
-            "2",
-            "--layouts",
-            "2x1x1",
-            "--rounds",
-            "1",
-            "--max-seconds",
-            "60",
-        ],
-        tmp_path / "validated",
-    )
+    asked = ("--slurm-nodes", "2", "--layouts", "2x1x1", "--rounds", "1", "--max-seconds", "60")
+    second = run_cli(["validate", str(file), "--yes", "--launcher", "slurm", *asked], tmp_path / "validated")
     assert second.code == 0, second.err
     check_nothing_left(second, slurm)
     (row,) = second.run["validation"]["rows"]

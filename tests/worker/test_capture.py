@@ -28,6 +28,8 @@ from cs_input_analyzer.worker.capture import Script, from_command, is_script, pa
 from cs_input_analyzer.worker.capture.imports import is_shape_peek
 from tests.functional.running import BRIEF
 
+pytestmark = pytest.mark.tf
+
 SCRIPTS = Path(__file__).parents[1] / "functional" / "scripts"
 ROOT = str(Path(__file__).resolve().parents[2])
 SECONDS = 60.0
@@ -324,7 +326,6 @@ STYLES: dict[str, tuple[tuple[str, ...], tuple[str, ...], list[str], set[str], l
 }
 
 
-@pytest.mark.tf
 @pytest.mark.parametrize("style", STYLES.values(), ids=STYLES)
 def test_a_script_is_captured_where_it_takes_data(users: Path, first_batch: FirstBatch, style: tuple[Any, ...]) -> None:
     """Also where eager execution is off, and where an input function returns the tensors of an iterator."""
@@ -341,7 +342,6 @@ def test_a_script_is_captured_where_it_takes_data(users: Path, first_batch: Firs
         assert first in first_batch(replace(one, number=number), mode, *packages)
 
 
-@pytest.mark.tf
 def test_a_package_that_is_missing_is_told_with_the_option(users: Path) -> None:
     with pytest.raises(InputFunctionError, match=r"No module named 'many_accelerators'.*give --stand-in many_accelerators"):
         find_captures(script("style_of_2019.py"), SECONDS)
@@ -364,7 +364,6 @@ model.evaluate(data.batch(2))
 """
 
 
-@pytest.mark.tf
 def test_keras_with_an_optimizer_of_a_package_that_is_missing(users: Path, tmp_path: Path) -> None:
     """It trains nothing, so it may be missing; a share of the data that depends on it may not."""
     file = tmp_path / "accelerators.py"
@@ -376,7 +375,6 @@ def test_keras_with_an_optimizer_of_a_package_that_is_missing(users: Path, tmp_p
         find_captures(from_command(["python", str(file), "--shard"]), SECONDS, packages=("many_accelerators",))
 
 
-@pytest.mark.tf
 @pytest.mark.parametrize(
     ("way", "says"),
     [
@@ -392,7 +390,6 @@ def test_a_script_that_takes_no_data(users: Path, way: str, says: str) -> None:
         find_captures(script("odd_ends.py", way), SECONDS)
 
 
-@pytest.mark.tf
 def test_what_a_script_started_ends_with_it(users: Path) -> None:
     """Also in a session of its own, where the signal to the script's group does not reach it."""
     seconds = "98.7654"
@@ -402,14 +399,12 @@ def test_what_a_script_started_ends_with_it(users: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.tf
 def test_a_script_that_hangs(users: Path) -> None:
     with pytest.raises(InputFunctionError, match="hung: it had taken no data after 20 s") as caught:
         find_captures(script("odd_ends.py", "hang"), 20.0)
     assert "odd_ends.py" in caught.value.details
 
 
-@pytest.mark.tf
 def test_a_module_of_a_package(users: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As `python -m` runs it: relative imports work, and its own arguments reach it."""
     package = tmp_path / "elsewhere" / "training"
@@ -427,7 +422,6 @@ def test_a_module_of_a_package(users: Path, tmp_path: Path, monkeypatch: pytest.
     assert [one.source for one in found.candidates] == [f"{package / 'run.py'}:4"]
 
 
-@pytest.mark.tf
 def test_a_script_that_fails_ends_with_3(users: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["python", str(SCRIPTS / "odd_ends.py"), "raise"]) == 3
     told = capsys.readouterr()
@@ -457,7 +451,6 @@ def analyzed(folder: Path, options: list[str], command: list[str], **environment
 
 
 @pytest.mark.long
-@pytest.mark.tf
 @pytest.mark.slow
 def test_the_original_form_of_a_vendors_script(users: Path, tmp_path: Path) -> None:
     file = SCRIPTS / "vendor_style.py"
@@ -484,7 +477,6 @@ def test_the_original_form_of_a_vendors_script(users: Path, tmp_path: Path) -> N
 
 
 @pytest.mark.long
-@pytest.mark.tf
 @pytest.mark.slow
 def test_the_original_form_of_a_strategy_of_many_workers(users: Path, tmp_path: Path) -> None:
     """It would wait for the workers that TF_CONFIG announces; DEF_NODES is what there is without --available-nodes."""

@@ -12,6 +12,8 @@ from cs_input_analyzer.worker.equality import Proof
 from cs_input_analyzer.worker.fixes import Outcome, outcomes_of, try_fixes
 from cs_input_analyzer.worker.journal import Candidate
 
+pytestmark = pytest.mark.tf
+
 GAIN = {"estimate": 1.5, "low": 1.2, "high": 1.9, "count": 5}
 STORY: list[dict[str, Any]] = [
     {"event": "fix_begun", "index": 0},
@@ -57,7 +59,6 @@ def tried(dataset: Any, *fixes: Candidate, seconds: float = 6, rebuild: Any = No
     return outcomes_of(events, len(fixes))
 
 
-@pytest.mark.tf
 def test_a_slow_map_is_cached_and_the_rest_is_refused_by_name() -> None:
     tf = pytest.importorskip("tensorflow")
 
@@ -80,7 +81,6 @@ def test_a_slow_map_is_cached_and_the_rest_is_refused_by_name() -> None:
     assert told.elements > 0
 
 
-@pytest.mark.tf
 def test_no_time_proves_nothing() -> None:
     tf = pytest.importorskip("tensorflow")
     told = tried(tf.data.Dataset.range(9).map(lambda value: value), candidate(("parallelize", "map", None)), seconds=0)
@@ -88,7 +88,6 @@ def test_no_time_proves_nothing() -> None:
     assert told.each[0] == Outcome(reason="no time was left to prove it")
 
 
-@pytest.mark.tf
 @pytest.mark.parametrize("others", [0, 1])
 def test_what_takes_long_to_prove_gets_the_time_that_nothing_else_needs(monkeypatch: pytest.MonkeyPatch, others: int) -> None:
     """Where another fix is proven, the time is for measuring that one."""
@@ -142,7 +141,6 @@ def cached(*, endless: bool = True) -> Any:
 PARALLEL_MAP, PREFETCH = candidate(("parallelize", "map", None)), candidate(("insert-prefetch", "batch", 2))
 
 
-@pytest.mark.tf
 @pytest.mark.parametrize("endless", [True, False])
 def test_where_the_original_has_a_cache_all_caches_are_full_before_anything_is_timed(
     endless: bool, monkeypatch: pytest.MonkeyPatch
@@ -162,7 +160,6 @@ def test_where_the_original_has_a_cache_all_caches_are_full_before_anything_is_t
     assert len(full) >= 3
 
 
-@pytest.mark.tf
 def test_a_pipeline_without_a_cache_is_timed_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     tf = pytest.importorskip("tensorflow")
     watch = FakeWatch()
@@ -175,7 +172,6 @@ def test_a_pipeline_without_a_cache_is_timed_as_it_is(monkeypatch: pytest.Monkey
     assert first_timed is not None
 
 
-@pytest.mark.tf
 @pytest.mark.parametrize(
     ("can_fill", "is_short", "phrase"), [(False, False, "takes longer than there is time"), (True, True, "no memory")]
 )
@@ -194,7 +190,6 @@ class KilledError(BaseException):
     """The process is gone: nothing after this is told."""
 
 
-@pytest.mark.tf
 @pytest.mark.parametrize("dies", ["when timed", "at the end", "when filled"])
 def test_a_combination_that_brings_the_process_down_is_blamed_on_the_newest_of_it(
     dies: str, monkeypatch: pytest.MonkeyPatch
@@ -231,7 +226,6 @@ def test_a_combination_that_brings_the_process_down_is_blamed_on_the_newest_of_i
     assert not told.is_over
 
 
-@pytest.mark.tf
 def test_changed_sources_are_run_and_only_run() -> None:
     tf = pytest.importorskip("tensorflow")
     from cs_input_analyzer.errors import TargetError

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +20,6 @@ from cs_input_analyzer.records import Layout
 pytestmark = pytest.mark.tf
 FUNCTIONS = Path(__file__).parents[1] / "functional" / "input_functions.py"
 BUDGET = min(2, len(os.sched_getaffinity(0)))
-
-
-@pytest.fixture(scope="module")
-def launcher() -> Iterator[LocalLauncher]:
-    """One for all: TensorFlow is imported once. A worker of it waits for ever, so that it all is there before the first test."""
-    made = LocalLauncher(cpu_budget=BUDGET)
-    made.start(Layout.parse("1x1x1"))
-    yield made
-    made.close()
 
 
 def launched(launcher: LocalLauncher, function: str, layout: str, params: dict[str, Any]) -> LaunchResult:

@@ -68,13 +68,11 @@ def test_what_grew_is_named_where_it_explains_the_memory(
     rss: Any, buffers: Any, blocks: Any, grown: str | None, tmp_path: Path
 ) -> None:
     soak = soaked(tmp_path, rss, buffers, blocks=blocks)
-    assert soak is not None
     assert soak.grown == grown
 
 
 def test_the_slope_leaves_out_the_fill_of_the_first_quarter(tmp_path: Path) -> None:
     soak = soaked(tmp_path, lambda t: min(t, 100.0) * 10 * MIB + t * MIB / 60, {"shuffle": growing(0)})
-    assert soak is not None
     assert soak.rss_growth_bytes_per_min == pytest.approx(MIB, rel=0.01)
     assert len(soak.points) == POINTS
     assert (soak.seconds, soak.asked_s, soak.ended) == (600.0, 600.0, "")
@@ -82,14 +80,12 @@ def test_the_slope_leaves_out_the_fill_of_the_first_quarter(tmp_path: Path) -> N
 
 def test_one_that_was_cut_off_keeps_what_it_has(tmp_path: Path) -> None:
     soak = soaked(tmp_path, growing(MIB), {"shuffle": growing(MIB)}, seconds=90.0, ended="interrupted while sampling", torn=True)
-    assert soak is not None
     assert (soak.seconds, soak.grown, soak.ended) == (90.0, "shuffle", "interrupted while sampling")
     assert soak.rss_growth_bytes_per_min == pytest.approx(60 * MIB, rel=0.01)
 
 
 def test_a_short_one_has_no_slope_and_one_without_a_batch_is_none(tmp_path: Path) -> None:
     soak = soaked(tmp_path, growing(MIB), {"shuffle": growing(MIB)}, seconds=30.0)
-    assert soak is not None
     assert soak.rss_growth_bytes_per_min is None
     (tmp_path / "none").mkdir()
     JournalWriter(tmp_path / "none").event("loading")

@@ -27,6 +27,8 @@ from cs_input_analyzer.worker.capture.imports import expects_import_error
 from cs_input_analyzer.worker.capture.stand_ins import Blank, NoResult, StandInError
 from tests.functional.running import BRIEF, QUICK, run_cli
 
+pytestmark = pytest.mark.tf
+
 NUMBERS = itertools.count()
 
 
@@ -55,7 +57,6 @@ def first(dataset: Any) -> Any:
 # --- what is stood in for ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.tf
 @pytest.mark.parametrize(
     "line",
     [
@@ -84,7 +85,6 @@ def test_what_is_lost_is_stood_in_for(line: str, built: Callable[..., tuple[Any,
     assert told
 
 
-@pytest.mark.tf
 def test_it_is_missing_again_afterwards(built: Callable[..., tuple[Any, list[str]]]) -> None:
     import tensorflow as tf
 
@@ -100,7 +100,6 @@ def test_it_is_missing_again_afterwards(built: Callable[..., tuple[Any, list[str
         from tensorflow.keras.layers import CuDNNGRU  # noqa: F401
 
 
-@pytest.mark.tf
 def test_what_is_there_is_itself(built: Callable[..., tuple[Any, list[str]]]) -> None:
     dataset, told = built(
         """
@@ -119,7 +118,6 @@ def test_what_is_there_is_itself(built: Callable[..., tuple[Any, list[str]]]) ->
     assert told == []
 
 
-@pytest.mark.tf
 @pytest.mark.parametrize("caught", ["ImportError", "ModuleNotFoundError", "(AttributeError, ImportError)", "Exception", ""])
 def test_code_that_tries_an_import_goes_its_other_way(caught: str, built: Callable[..., tuple[Any, list[str]]]) -> None:
     dataset, told = built(
@@ -143,7 +141,6 @@ def test_code_that_tries_an_import_goes_its_other_way(caught: str, built: Callab
     assert told == []
 
 
-@pytest.mark.tf
 def test_the_vendors_flavours_are_told_apart(built: Callable[..., tuple[Any, list[str]]]) -> None:
     """Its scripts try for a module of the Python that streams weights; the one after it has to be there."""
     text = """
@@ -164,7 +161,6 @@ def test_the_vendors_flavours_are_told_apart(built: Callable[..., tuple[Any, lis
     assert first(built(text, "tfwse")[0]) == 2
 
 
-@pytest.mark.tf
 def test_questions_whether_a_module_is_there(built: Callable[..., tuple[Any, list[str]]]) -> None:
     dataset, _ = built(
         """
@@ -184,7 +180,6 @@ def test_questions_whether_a_module_is_there(built: Callable[..., tuple[Any, lis
     assert first(dataset) == [False, False, True, False, True, False, True]
 
 
-@pytest.mark.tf
 def test_packages_that_probe_are_not_fooled(tmp_path: Path, built: Callable[..., tuple[Any, list[str]]]) -> None:
     """A library that has other ways, and asks in a function rather than in a `try`, is none of the user's own code."""
     library = tmp_path / "lib" / "site-packages" / "probing_library.py"
@@ -206,7 +201,6 @@ def test_packages_that_probe_are_not_fooled(tmp_path: Path, built: Callable[...,
         sys.path.remove(str(library.parent))
 
 
-@pytest.mark.tf
 def test_a_package_is_stood_in_for_only_where_it_is_named(built: Callable[..., tuple[Any, list[str]]]) -> None:
     text = """
         import spacy_like.lang.en as en
@@ -230,7 +224,6 @@ def test_a_package_is_stood_in_for_only_where_it_is_named(built: Callable[..., t
 # --- Estimators --------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.tf
 @pytest.mark.parametrize(
     "keys", ["tf.estimator", "tf.compat.v1.estimator", "model_fn", "tensorflow_estimator.python.estimator.mode_keys"]
 )
@@ -253,7 +246,6 @@ def test_mode_keys_have_their_values_while_the_data_are_built(
     assert first(dataset) == begins
 
 
-@pytest.mark.tf
 def test_an_estimator_leads_to_the_run_that_goes_on(built: Callable[..., tuple[Any, list[str]]]) -> None:
     """A module of the user's that is loaded once holds its class for as long as the process lives."""
     text = """
@@ -275,7 +267,6 @@ def test_an_estimator_leads_to_the_run_that_goes_on(built: Callable[..., tuple[A
 # --- no value ----------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.tf
 @pytest.mark.parametrize(
     ("use", "says"),
     [
@@ -310,7 +301,6 @@ def test_a_stand_in_in_the_data_is_an_error_that_names_it(use: str, says: str, b
         built(f"{text}def input_fn(params):\n    return {use}\n", "lost_package")
 
 
-@pytest.mark.tf
 @pytest.mark.parametrize(
     "use",
     ["np.zeros(lost.shape)", "tf.TensorShape(lost.shape)", "tf.constant(lost.shape)", "range(lost.size)", "[1, 2][lost.size]"],
@@ -321,7 +311,6 @@ def test_a_script_is_told_as_well(use: str, built: Callable[..., tuple[Any, list
         built(text, "lost_package")
 
 
-@pytest.mark.tf
 def test_a_stand_in_that_is_reached_while_the_data_are_read(built: Callable[..., tuple[Any, list[str]]]) -> None:
     dataset, _ = built(
         """
@@ -337,7 +326,6 @@ def test_a_stand_in_that_is_reached_while_the_data_are_read(built: Callable[...,
         first(dataset)
 
 
-@pytest.mark.tf
 def test_what_scripts_do_with_stand_ins_is_harmless(built: Callable[..., tuple[Any, list[str]]]) -> None:
     dataset, _ = built(
         """
@@ -471,7 +459,6 @@ def input_fn(params, mode=tf.estimator.ModeKeys.TRAIN):
 """
 
 
-@pytest.mark.tf
 @pytest.mark.slow
 def test_a_target_with_imports_of_its_time(tmp_path: Path) -> None:
     from cs_input_analyzer.report import render

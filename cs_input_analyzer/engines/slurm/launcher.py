@@ -15,7 +15,7 @@ from cs_input_analyzer.engines.collecting import launch_result
 from cs_input_analyzer.engines.interface import LaunchHandle, LaunchResult, WorkerFailure
 from cs_input_analyzer.engines.slurm import jobs
 from cs_input_analyzer.engines.slurm.agent import ENDED_BY_SLURM, LOOK, WORK
-from cs_input_analyzer.engines.slurm.allocation import Allocation, AllocationRequest, OnStatus, open_allocation
+from cs_input_analyzer.engines.slurm.allocation import AllocationRequest, OnStatus, open_allocation
 from cs_input_analyzer.engines.slurm.clocks import Offset, skew_s
 from cs_input_analyzer.engines.slurm.command_lines import srun_words
 from cs_input_analyzer.engines.slurm.jobs import MEMORY, cause_in, is_over
@@ -54,7 +54,8 @@ class SlurmLaunchHandle:
 class SlurmLauncher:
     """Measures on nodes of Slurm. Raises LaunchError where it cannot have them; `close` gives everything back.
 
-    `host` is the first of the nodes, with the CPUs that we have on each of them as its budget. `isolates`: as `LocalLauncher`.
+    `host` is the first of the nodes, with the CPUs that we have on each of them as its budget; `notes`: what the user should
+    know of them; `folder`: private, seen by all nodes, removed by `close`. `isolates`: as `LocalLauncher`.
     """
 
     def __init__(
@@ -76,8 +77,9 @@ class SlurmLauncher:
         self._worker_memory_bytes = worker_memory_bytes
         self._started: list[SlurmLaunchHandle] = []
         self._seen_starting_s: list[float] = []
-        self._notes: list[str] = []
-        self._allocation: Allocation = open_allocation(request, os.environ, on_status)
+        self.notes: tuple[str, ...] = ()
+        self._allocation = found = open_allocation(request, os.environ, on_status)
+        self.folder, self.nodes, self.job_id = found.folder, found.nodes, found.job_id
         try:
             on_status("checking the nodes")
             write_token(self.folder)
@@ -85,24 +87,6 @@ class SlurmLauncher:
         except BaseException:
             self.close()
             raise
-
-    @property
-    def folder(self) -> Path:
-        """Private, and seen by all nodes; removed by `close`."""
-        return self._allocation.folder
-
-    @property
-    def nodes(self) -> int:
-        return self._allocation.nodes
-
-    @property
-    def job_id(self) -> str:
-        return self._allocation.job_id
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What the user should know of these nodes."""
-        return tuple(self._notes)
 
     def now_s(self) -> float:
         return self._clock()
@@ -119,7 +103,7 @@ class SlurmLauncher:
             found = checked_nodes(step, self.folder, f"Slurm job {self.job_id}")
         finally:
             step.close()
-        self._notes += notes_on(found, self.folder.parent)
+        self.notes = tuple(notes_on(found, self.folder.parent))
         host = Host(**found[0]["host"])
         job_cpus = jobs.job_cpus_per_node(self.job_id) or min(here["host"]["cpus"] for here in found)
         budget, source = job_cpus, f"allocated by Slurm, job {self.job_id}"
@@ -293,7 +277,7 @@ class SlurmLauncher:
 
     def _notes_on(self, step: JobStep) -> list[str]:
         here = [task.here for task in step.tasks if task.here is not None]
-        notes = list(self._notes)
+        notes = list(self.notes)
         if any(not found["is_bound"] for found in here):
             notes.append("Slurm binds no task to CPUs here (TaskPlugin): each worker took its part of its node's CPUs by itself")
         return notes
