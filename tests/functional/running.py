@@ -173,6 +173,13 @@ def _is_marked(process: psutil.Process, mark: str) -> bool:
         return False
 
 
+def ran(words: Sequence[str], folder: Path = ROOT, timeout_s: float = 180.0, **environ: str) -> subprocess.CompletedProcess[str]:
+    """A program's exit code and what it printed; Python finds this checkout."""
+    path = os.pathsep.join(filter(None, [environ.pop("PYTHONPATH", ""), str(ROOT), os.environ.get("PYTHONPATH")]))
+    env = {**os.environ, "PYTHONPATH": path, **environ}
+    return subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, timeout=timeout_s, check=False)
+
+
 def sleeps_left() -> list[psutil.Process]:
     """Programs `sleep` that tests of this process have started, once they had time to go."""
     _, left = psutil.wait_procs([process for process in psutil.process_iter() if _is_sleep(process)], timeout=2 * VANISH_S)

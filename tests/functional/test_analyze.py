@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,7 +14,7 @@ import jsonschema
 import pytest
 
 from cs_input_analyzer.pipeline.op_kinds import IDLE
-from tests.functional.running import BRIEF, ROOT, Outcome, run_cli
+from tests.functional.running import BRIEF, ROOT, Outcome, ran, run_cli
 
 pytestmark = [pytest.mark.tf, pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -59,19 +58,6 @@ def demanding(first: Outcome, sample: Path, tmp_path_factory: pytest.TempPathFac
 
     with ThreadPoolExecutor(2) as pool:
         return dict(zip(demands, pool.map(run, demands, itertools.cycle(os.sched_getaffinity(0))), strict=True))
-
-
-def python(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    return subprocess.run(
-        [sys.executable, *arguments],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=False,
-    )
 
 
 def test_the_run_file_keeps_to_its_schema(first: Outcome, demanding: dict[str, Outcome], root: Path) -> None:
@@ -130,7 +116,7 @@ def test_reports_are_rendered_without_tensorflow(first: Outcome, source: str, tm
         f"code = main(['report', {str(run)!r}, '--full']) or main(['report', {str(run)!r}, '-o', 'again.json'])\n"
         "assert 'tensorflow' not in sys.modules\nraise SystemExit(code)"
     )
-    done = python("-c", code, folder=tmp_path)
+    done = ran([sys.executable, "-c", code], tmp_path)
     assert done.returncode == 0, done.stderr
     recommendation = first.run["recommendation"]
     assert f"tasks_per_node: {recommendation['tasks_per_node']}" in done.stdout
@@ -246,7 +232,7 @@ print("TOLD" + json.dumps(told))
 def test_a_script_without_a_main_guard(tmp_path: Path) -> None:
     """The function lives in `__main__` and needs a global of it; the script must not be run again by the workers."""
     (tmp_path / "train.py").write_text(SCRIPT)
-    done = python("train.py", folder=tmp_path)
+    done = ran([sys.executable, "train.py"], tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("TOLD") == 1
     told: dict[str, Any] = json.loads(done.stdout.partition("TOLD")[2])

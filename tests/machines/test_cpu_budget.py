@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ from cs_input_analyzer.engines import LaunchResult, LocalLauncher
 from cs_input_analyzer.machines.host import CGROUP
 from cs_input_analyzer.records import Layout
 from cs_input_analyzer.worker.load import write_pickled
+from tests.functional.running import ran
 
 CPUS = len(os.sched_getaffinity(0))
 
@@ -126,7 +126,7 @@ def _remove(*groups: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_real_quota_below_the_affinity_takes_cpus_away(real_group: Path, root: Path) -> None:
+def test_a_real_quota_below_the_affinity_takes_cpus_away(real_group: Path) -> None:
     code = (
         "import json, os, pathlib, sys\n"
         "pathlib.Path(sys.argv[1], 'cgroup.procs').write_text(str(os.getpid()))\n"
@@ -134,10 +134,7 @@ def test_a_real_quota_below_the_affinity_takes_cpus_away(real_group: Path, root:
         "budget, source = cpu_budget()\n"
         "print(json.dumps([cgroup_quota_cpus(), budget, source, cpu_sets(1, 2, budget), len(os.sched_getaffinity(0))]))\n"
     )
-    environment = {**os.environ, "PYTHONPATH": str(root)}
-    run = subprocess.run(
-        [sys.executable, "-c", code, str(real_group)], capture_output=True, text=True, env=environment, timeout=60, check=True
-    )
+    run = ran([sys.executable, "-c", code, str(real_group)])
     quota, budget, source, sets, affinity = json.loads(run.stdout)
     assert quota == 0.5
     assert affinity == CPUS

@@ -24,7 +24,7 @@ from cs_input_analyzer.engines.slurm import launcher as slurm_launcher
 from cs_input_analyzer.errors import LaunchError, UsageError
 from cs_input_analyzer.records import Layout
 from tests.builders import make_work_plan
-from tests.functional.running import sleeps_left
+from tests.functional.running import ran, sleeps_left
 from tests.slurm.private_slurm import PrivateSlurm, private_slurm
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -374,15 +374,7 @@ def can_unshare() -> bool:
 def test_a_folder_that_a_node_does_not_see_is_found_out(slurm: PrivateSlurm, tmp_path: Path) -> None:
     """The launcher sees another file system at that place than the nodes do."""
     script = f"mount -t tmpfs none {tmp_path} && exec {sys.executable} -c {shlex.quote(OPENED)} {tmp_path} leave"
-    done = subprocess.run(
-        ["unshare", "--mount", "sh", "-c", script],
-        cwd=ROOT,
-        env={**slurm.environment(), "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
+    done = ran(["unshare", "--mount", "sh", "-c", script], timeout_s=PATIENCE_S, **slurm.environment())
     assert done.returncode != 0
     assert "LaunchError: node n1 cannot use" in done.stderr
     assert "--shared-dir" in done.stderr

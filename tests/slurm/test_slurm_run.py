@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +14,7 @@ import pytest
 import yaml
 
 from benchmarks import slowfs
-from tests.functional.running import BRIEF, FUNCTIONS, Outcome, Stop, run_cli
+from tests.functional.running import BRIEF, FUNCTIONS, Outcome, Stop, ran, run_cli
 from tests.slurm.private_slurm import PrivateSlurm
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -184,15 +183,8 @@ def test_options_of_slurm_alone_say_that_nothing_asks_it(slurm: PrivateSlurm, tm
 def test_where_slurm_is_not_installed_that_is_said(tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
-    done = subprocess.run(
-        [sys.executable, "-m", "cs_input_analyzer", "analyze", f"{FUNCTIONS}:endless", "--launcher", "slurm"],
-        cwd=tmp_path,
-        env={**os.environ, "PATH": str(empty), "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    words = [sys.executable, "-m", "cs_input_analyzer", "analyze", f"{FUNCTIONS}:endless", "--launcher", "slurm"]
+    done = ran(words, tmp_path, PATH=str(empty))
     assert done.returncode == 4
     assert "on PATH" in done.stderr
 

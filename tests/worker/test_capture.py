@@ -26,7 +26,7 @@ from cs_input_analyzer.errors import InputFunctionError, TargetError, UsageError
 from cs_input_analyzer.records import Capture, CaptureCandidate
 from cs_input_analyzer.worker.capture import Script, from_command, is_script, parse_script
 from cs_input_analyzer.worker.capture.imports import is_shape_peek
-from tests.functional.running import BRIEF
+from tests.functional.running import BRIEF, ran
 
 pytestmark = pytest.mark.tf
 
@@ -437,14 +437,8 @@ NODE = ("--cpus-per-node", "2", "--memory-per-node", "16GiB")
 
 def analyzed(folder: Path, options: list[str], command: list[str], **environment: str) -> tuple[dict[str, Any], str]:
     """An analysis in the original form: the saved run, and what was told."""
-    run = subprocess.run(
-        [sys.executable, "-m", BRIEF, *QUICK, *NODE, *options, "--json", str(folder / "run.json"), *command],
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-        env={**os.environ, "PYTHONPATH": ROOT, "TMPDIR": str(folder), **environment},
-    )
+    words = [sys.executable, "-m", BRIEF, *QUICK, *NODE, *options, "--json", str(folder / "run.json"), *command]
+    run = ran(words, Path.cwd(), TMPDIR=str(folder), **environment)
     assert run.returncode == 0, run.stderr[-3000:]
     assert [path.name for path in folder.iterdir() if path.name not in ("run.json", "users")] == []
     return json.loads((folder / "run.json").read_text()), run.stderr + run.stdout

@@ -16,9 +16,9 @@ import pytest
 from cs_input_analyzer.engines.bootstrap import command
 from cs_input_analyzer.engines.script import find_captures
 from cs_input_analyzer.worker.capture import from_command
+from tests.functional.running import ran
 
 SCRIPTS = Path(__file__).parents[1] / "functional" / "scripts"
-ROOT = str(Path(__file__).resolve().parents[2])
 SECONDS = 60.0
 # In a user namespace that may have no others, without any capability: as in most containers.
 WITHOUT = """
@@ -78,9 +78,7 @@ def isolated(
         line = ["unshare", "--user", "--map-root-user", "sh", "-c", WITHOUT, "sh", *line]
     if mount:
         line = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", mount, "sh", *line]
-    where = f"{module}:{ROOT}"
-    environment = {**os.environ, "PYTHONPATH": where, "PYTHONDONTWRITEBYTECODE": "1", "HOME": str(folder / "users")}
-    return subprocess.run(line, capture_output=True, text=True, timeout=60, check=False, env=environment)
+    return ran(line, Path.cwd(), PYTHONPATH=str(module), PYTHONDONTWRITEBYTECODE="1", HOME=str(folder / "users"))
 
 
 def can_isolate() -> bool:
@@ -253,8 +251,7 @@ def test_without_copies_a_script_ends_at_its_first_place_that_is_no_look(tmp_pat
     def listed(*options: str) -> str:
         words = [sys.executable, "-m", "cs_input_analyzer", "--list-captures", "--quiet", *options, "python", "run.py"]
         line = ["unshare", "--user", "--map-root-user", "sh", "-c", WITHOUT, "sh", *words]
-        environment = {**os.environ, "PYTHONPATH": ROOT}
-        run = subprocess.run(line, capture_output=True, text=True, timeout=120, check=False, env=environment, cwd=folder)
+        run = ran(line, folder)
         assert run.returncode == 0, run.stderr
         return run.stdout
 
@@ -302,9 +299,7 @@ def test_what_others_remove_meanwhile_is_no_reason_not_to_isolate(tmp_path: Path
     (busy / "link").symlink_to("kept")
     script = 'mount -t tmpfs none "$5/mounted" && exec "$@"'
     line = ["unshare", "--mount", "sh", "-c", script, "sh", sys.executable, "-c", VANISHING, str(place), str(busy)]
-    run = subprocess.run(
-        line, capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path, env={**os.environ, "PYTHONPATH": ROOT}
-    )
+    run = ran(line, tmp_path)
     assert run.returncode == 0, run.stderr
     assert list((busy / "folder_of_others").iterdir()) == []
     assert not (busy / "folder").exists()
