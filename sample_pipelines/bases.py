@@ -40,6 +40,22 @@ def shuffled(dataset: tf.data.Dataset, section: Section) -> tf.data.Dataset:
     return dataset.shuffle(section["shuffle_buffer"], seed=section["shuffle_seed"])
 
 
+def records_of(
+    section: Section, reader: Callable[..., Any] = tf.data.TFRecordDataset, *, block_length: int = 16
+) -> tf.data.Dataset:
+    """This worker's records without end, shuffled."""
+    return shuffled(read(listed(section).repeat(), reader, block_length=block_length), section)
+
+
+def with_options(dataset: tf.data.Dataset, **chosen: Any) -> tf.data.Dataset:
+    """The dataset with options: `threading__private_threadpool_size=1`."""
+    options = tf.data.Options()
+    for name, value in chosen.items():
+        group, _, option = name.rpartition("__")
+        setattr(getattr(options, group), option, value)
+    return dataset.with_options(options)
+
+
 def decode_digit(record: tf.Tensor) -> Pair:
     """(pixels float16 [784] in 0 to 1, label int32) of one record."""
     values = tf.ensure_shape(tf.io.decode_raw(record, tf.uint8), [1 + PIXELS])
@@ -56,10 +72,10 @@ def digit_decoder(batch_size: int | None, pixels: tf.DType = tf.float16, label: 
     return decode
 
 
-def digit_batches(dataset: tf.data.Dataset, section: Section) -> tf.data.Dataset:
-    """Batches of (pixels float16 [batch_size, 784] in 0 to 1, label int32 [batch_size]) of shuffled records."""
+def digit_batches(dataset: tf.data.Dataset, section: Section, decode: Callable[[tf.Tensor], Pair] | None = None) -> tf.data.Dataset:
+    """Batches of (pixels float16 [batch_size, 784] in 0 to 1, label int32 [batch_size]) of records; `decode` makes others."""
     dataset = dataset.batch(section["batch_size"], drop_remainder=True)
-    dataset = dataset.map(digit_decoder(section["batch_size"]), num_parallel_calls=tf.data.AUTOTUNE)
+    dataset = dataset.map(decode or digit_decoder(section["batch_size"]), num_parallel_calls=tf.data.AUTOTUNE)
     return dataset.prefetch(tf.data.AUTOTUNE)
 
 
@@ -93,7 +109,8 @@ def cell_parser(*, is_augmented: bool) -> Callable[[tf.Tensor], Pair]:
     return parse
 
 
-def picture_batches(dataset: tf.data.Dataset, batch_size: int) -> tf.data.Dataset:
+def batches(dataset: tf.data.Dataset, batch_size: int) -> tf.data.Dataset:
+    """Batches of samples that are ready."""
     dataset = dataset.batch(batch_size, drop_remainder=True, num_parallel_calls=tf.data.AUTOTUNE)
     return dataset.prefetch(tf.data.AUTOTUNE)
 

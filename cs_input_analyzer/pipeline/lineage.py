@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from cs_input_analyzer.pipeline.op_kinds import BATCHING, GROUPING, NAMES_PASS, ONE_BY_ONE, OPENS, REPEATS, SHUFFLES
 from cs_input_analyzer.pipeline.threads import inside
@@ -99,6 +99,15 @@ def without_end(ops: Sequence[Op]) -> dict[str, Op]:
             endless = next((found[other.name] for other in results if other.name in found), None)
             if endless is not None:
                 found[op.name] = endless
+    return found
+
+
+def at_or_behind(ops: Sequence[Op], holds: Callable[[Op], bool]) -> set[str]:
+    """Names of the ops of which this holds, and of all whose elements pass one of them or come from inside one."""
+    found: set[str] = set()
+    for op in ops:  # inputs come first, and what is inside an op before it
+        if op.name in found or holds(op) or not found.isdisjoint(op.inputs):
+            found |= {op.name, op.within} if op.within else {op.name}
     return found
 
 

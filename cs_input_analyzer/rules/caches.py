@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import PurePath
 
 from cs_input_analyzer.pipeline.edits.statement import argument_set, moved_up
-from cs_input_analyzer.pipeline.lineage import downstream, reads_names_only, upstream, without_end
-from cs_input_analyzer.pipeline.op_kinds import KEEPERS, REPEATS, SHUFFLES, WRITERS
+from cs_input_analyzer.pipeline.lineage import at_or_behind, downstream, reads_names_only, upstream, without_end
+from cs_input_analyzer.pipeline.op_kinds import KEEPERS, NAMES_PASS, REPEATS, SHUFFLES, WRITERS
 from cs_input_analyzer.pipeline.op_traits import (
     chain_before,
     decodes,
@@ -86,15 +86,15 @@ def cache_missing(case: Case) -> Iterator[Finding]:
 
 def _last_unchanging(ops: tuple[Op, ...]) -> Op | None:
     """The last op at the top up to which every pass gives the same elements; None where there is no end of a pass to see."""
-    last, endless = None, without_end(ops)
+    last, endless, drawing = None, without_end(ops), at_or_behind(ops, draws)
+    read = at_or_behind(ops, lambda op: op.kind not in NAMES_PASS)
     for op in ops:
-        is_of_names = reads_names_only(op, ops) and not is_map(op) and not reader_ops((*inside(op, ops), op))
+        is_of_names = read.isdisjoint(op.inputs) and not is_map(op) and not reader_ops((*inside(op, ops), op))
         if op.within is not None or is_of_names:
             if op.kind == "Repeat" and op.within is None:  # of file names: what is read never ends
                 return None
             continue
-        is_changing = op.kind in SHUFFLES | REPEATS or any(draws(one) for one in (op, *upstream(op, ops)))
-        if is_changing or op.name in endless:
+        if op.kind in SHUFFLES | REPEATS or op.name in drawing or op.name in endless:
             break
         if op.kind not in ("Prefetch", "Options"):
             last = op

@@ -8,7 +8,17 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from sample_pipelines.bases import decode_digit, digit_batches, digit_decoder, listed, read, shuffled
+from sample_pipelines.bases import (
+    batches,
+    decode_digit,
+    digit_batches,
+    digit_decoder,
+    listed,
+    read,
+    records_of,
+    shuffled,
+    with_options,
+)
 from sample_pipelines.fc_mnist import PIXELS
 from sample_pipelines.sharding import shard_files
 from sample_pipelines.tfrecords import file_pattern
@@ -19,7 +29,7 @@ Params = Mapping[str, Any]
 def healthy(params: Params) -> tf.data.Dataset:
     """No fault: what is wrong is how the records are spread over files."""
     section = params["train_input"]
-    return digit_batches(shuffled(read(listed(section).repeat()), section), section)
+    return digit_batches(records_of(section), section)
 
 
 def one_file_cycle(params: Params) -> tf.data.Dataset:
@@ -36,16 +46,14 @@ def one_file_cycle(params: Params) -> tf.data.Dataset:
 def flat_map_files(params: Params) -> tf.data.Dataset:
     """A flat_map over the files: each is opened when the one before it has been read to its end."""
     section = params["train_input"]
-    files = listed(section)
-    dataset = files.repeat().flat_map(tf.data.TFRecordDataset)
+    dataset = listed(section).repeat().flat_map(tf.data.TFRecordDataset)
     return digit_batches(shuffled(dataset, section), section)
 
 
 def one_reader(params: Params) -> tf.data.Dataset:
     """All files are given to one reader, which takes them in sequence."""
     section = params["train_input"]
-    files = listed(section)
-    dataset = tf.data.TFRecordDataset(files.repeat())
+    dataset = tf.data.TFRecordDataset(listed(section).repeat())
     return digit_batches(shuffled(dataset, section), section)
 
 
@@ -60,11 +68,8 @@ def cast_before_batch(params: Params) -> tf.data.Dataset:
         values = tf.ensure_shape(values, [section["batch_size"], 1 + PIXELS])
         return values[:, 1:], tf.cast(tf.round(values[:, 0] * 255), tf.int32)
 
-    dataset = shuffled(read(listed(section).repeat()), section)
-    dataset = dataset.map(scale, num_parallel_calls=tf.data.AUTOTUNE)
-    dataset = dataset.batch(section["batch_size"], drop_remainder=True)
-    dataset = dataset.map(split, num_parallel_calls=tf.data.AUTOTUNE)
-    return dataset.prefetch(tf.data.AUTOTUNE)
+    dataset = records_of(section).map(scale, num_parallel_calls=tf.data.AUTOTUNE)
+    return digit_batches(dataset, section, split)
 
 
 def forced_order(params: Params) -> tf.data.Dataset:
@@ -95,39 +100,31 @@ def tiny_maps(params: Params) -> tf.data.Dataset:
         return tf.cast(pixels, tf.float16) / 255, tf.cast(label, tf.int32)
 
     dataset = read(listed(section).repeat())
-    dataset = dataset.map(decode, num_parallel_calls=tf.data.AUTOTUNE)
-    dataset = dataset.map(split, num_parallel_calls=tf.data.AUTOTUNE)
-    dataset = dataset.map(scale, num_parallel_calls=tf.data.AUTOTUNE)
-    dataset = shuffled(dataset, section)
-    dataset = dataset.batch(section["batch_size"], drop_remainder=True)
-    return dataset.prefetch(tf.data.AUTOTUNE)
+    for function in (decode, split, scale):
+        dataset = dataset.map(function, num_parallel_calls=tf.data.AUTOTUNE)
+    return batches(shuffled(dataset, section), section["batch_size"])
 
 
 def prefetch_upstream(params: Params) -> tf.data.Dataset:
     """The prefetch stands before the batch, and TensorFlow, told not to tune, adds none behind it."""
     section = params["train_input"]
-    dataset = shuffled(read(listed(section).repeat()), section)
-    dataset = dataset.map(decode_digit, num_parallel_calls=tf.data.AUTOTUNE)
+    dataset = records_of(section).map(decode_digit, num_parallel_calls=tf.data.AUTOTUNE)
     dataset = dataset.prefetch(2_560)
     dataset = dataset.batch(section["batch_size"], drop_remainder=True)
-    options = tf.data.Options()
-    options.autotune.enabled = False
-    return dataset.with_options(options)
+    return with_options(dataset, autotune__enabled=False)
 
 
 def buffer_beyond_shard(params: Params) -> tf.data.Dataset:
     """A shuffle buffer for a million samples over a few thousand."""
     section = params["train_input"]
-    dataset = read(listed(section))
-    dataset = dataset.shuffle(1_000_000, seed=section["shuffle_seed"]).repeat()
+    dataset = read(listed(section)).shuffle(1_000_000, seed=section["shuffle_seed"]).repeat()
     return digit_batches(dataset, section)
 
 
 def short_shuffle(params: Params) -> tf.data.Dataset:
     """A shuffle buffer of sixteen samples before a batch of 256."""
     section = params["train_input"]
-    dataset = read(listed(section).repeat())
-    dataset = dataset.shuffle(16, seed=section["shuffle_seed"])
+    dataset = read(listed(section).repeat()).shuffle(16, seed=section["shuffle_seed"])
     return digit_batches(dataset, section)
 
 
@@ -169,9 +166,9 @@ def array_in_graph(params: Params) -> tf.data.Dataset:
     section = params["train_input"]
     pixels, labels = np.zeros([50_000, PIXELS], np.uint8), np.zeros([50_000], np.int32)
     dataset = shard_files(tf.data.Dataset.from_tensor_slices((pixels, labels)), section["use_multiple_workers"])
-    dataset = shuffled(dataset, section).repeat().batch(section["batch_size"], drop_remainder=True)
-    dataset = dataset.map(lambda image, label: (tf.cast(image, tf.float16) / 255, label), num_parallel_calls=tf.data.AUTOTUNE)
-    return dataset.prefetch(tf.data.AUTOTUNE)
+    return digit_batches(
+        shuffled(dataset, section).repeat(), section, lambda image, label: (tf.cast(image, tf.float16) / 255, label)
+    )
 
 
 def no_repeat(params: Params) -> tf.data.Dataset:
@@ -209,8 +206,7 @@ def late_shard(params: Params) -> tf.data.Dataset:
 def open_batches(params: Params) -> tf.data.Dataset:
     """The last batch of a pass may be smaller, so no batch has a size that is known beforehand."""
     section = params["train_input"]
-    dataset = shuffled(read(listed(section).repeat()), section)
-    dataset = dataset.batch(section["batch_size"])
+    dataset = records_of(section).batch(section["batch_size"])
     dataset = dataset.map(digit_decoder(None), num_parallel_calls=tf.data.AUTOTUNE)
     return dataset.prefetch(tf.data.AUTOTUNE)
 
@@ -223,10 +219,7 @@ def unknown_shape(params: Params) -> tf.data.Dataset:
         values = tf.io.decode_raw(records, tf.uint8)
         return tf.cast(values[:, 1:], tf.float16) / 255, tf.cast(values[:, 0], tf.int32)
 
-    dataset = shuffled(read(listed(section).repeat()), section)
-    dataset = dataset.batch(section["batch_size"], drop_remainder=True)
-    dataset = dataset.map(decode, num_parallel_calls=tf.data.AUTOTUNE)
-    return dataset.prefetch(tf.data.AUTOTUNE)
+    return digit_batches(records_of(section), section, decode)
 
 
 def skip_to_step(params: Params) -> tf.data.Dataset:
@@ -234,8 +227,7 @@ def skip_to_step(params: Params) -> tf.data.Dataset:
     section = params["train_input"]
     dataset = read(listed(section).repeat()).map(decode_digit, num_parallel_calls=tf.data.AUTOTUNE)
     dataset = dataset.skip(50_000)
-    dataset = shuffled(dataset, section).batch(section["batch_size"], drop_remainder=True)
-    return dataset.prefetch(tf.data.AUTOTUNE)
+    return batches(shuffled(dataset, section), section["batch_size"])
 
 
 def python_decode(params: Params) -> tf.data.Dataset:
@@ -246,68 +238,49 @@ def python_decode(params: Params) -> tf.data.Dataset:
         pixels, label = tf.numpy_function(_in_python, [record], [tf.float16, tf.int32])
         return tf.ensure_shape(pixels, [PIXELS]), tf.ensure_shape(label, [])
 
-    dataset = shuffled(read(listed(section).repeat()), section)
-    dataset = dataset.map(decode, num_parallel_calls=tf.data.AUTOTUNE)
-    dataset = dataset.batch(section["batch_size"], drop_remainder=True)
-    return dataset.prefetch(tf.data.AUTOTUNE)
+    dataset = records_of(section).map(decode, num_parallel_calls=tf.data.AUTOTUNE)
+    return batches(dataset, section["batch_size"])
 
 
 def wide_numbers(params: Params) -> tf.data.Dataset:
     """Pixels leave as float64 and labels as int64: four times the bytes that the accelerator works with."""
     section = params["train_input"]
-    decode = digit_decoder(section["batch_size"], tf.float64, tf.int64)
-    dataset = shuffled(read(listed(section).repeat()), section)
-    dataset = dataset.batch(section["batch_size"], drop_remainder=True)
-    dataset = dataset.map(decode, num_parallel_calls=tf.data.AUTOTUNE)
-    return dataset.prefetch(tf.data.AUTOTUNE)
+    return digit_batches(records_of(section), section, digit_decoder(section["batch_size"], tf.float64, tf.int64))
 
 
 def single_precision(params: Params) -> tf.data.Dataset:
     """Pixels leave as float32, though the params say that the model works in 16 bits."""
     section = params["train_input"]
-    dataset = shuffled(read(listed(section).repeat()), section).batch(section["batch_size"], drop_remainder=True)
-    dataset = dataset.map(digit_decoder(section["batch_size"], tf.float32), num_parallel_calls=tf.data.AUTOTUNE)
-    return dataset.prefetch(tf.data.AUTOTUNE)
+    return digit_batches(records_of(section), section, digit_decoder(section["batch_size"], tf.float32))
 
 
 def double_compression(params: Params) -> tf.data.Dataset:
     """Random bytes, packed with GZIP: they get no smaller, and each worker spends its CPU on unpacking them."""
     section = params["train_input"]
-    files = listed(section).repeat()
-    dataset = read(files, lambda name: tf.data.TFRecordDataset(name, compression_type="GZIP"))
-    return digit_batches(shuffled(dataset, section), section)
+    dataset = records_of(section, lambda name: tf.data.TFRecordDataset(name, compression_type="GZIP"))
+    return digit_batches(dataset, section)
 
 
 def tiny_read_buffer(params: Params) -> tf.data.Dataset:
     """Files are read 256 bytes at a time."""
     section = params["train_input"]
-    files = listed(section).repeat()
-    dataset = read(files, lambda name: tf.data.TFRecordDataset(name, buffer_size=256))
-    return digit_batches(shuffled(dataset, section), section)
+    dataset = records_of(section, lambda name: tf.data.TFRecordDataset(name, buffer_size=256))
+    return digit_batches(dataset, section)
 
 
 def one_thread_pool(params: Params) -> tf.data.Dataset:
     """All parallel calls share a pool of one thread."""
-    section = params["train_input"]
-    dataset = digit_batches(shuffled(read(listed(section).repeat()), section), section)
-    options = tf.data.Options()
-    options.threading.private_threadpool_size = 1
-    return dataset.with_options(options)
+    return with_options(healthy(params), threading__private_threadpool_size=1)
 
 
 def host_wide_autotune(params: Params) -> tf.data.Dataset:
     """AUTOTUNE is told to count on the 64 CPUs of a node, of which a task has a few."""
-    section = params["train_input"]
-    dataset = digit_batches(shuffled(read(listed(section).repeat()), section), section)
-    options = tf.data.Options()
-    options.autotune.cpu_budget = 64
-    return dataset.with_options(options)
+    return with_options(healthy(params), autotune__cpu_budget=64)
 
 
 def endless_prefetch(params: Params) -> tf.data.Dataset:
     """A prefetch of a million batches, which fills for as long as the accelerator is slower than the pipeline."""
-    section = params["train_input"]
-    return digit_batches(shuffled(read(listed(section).repeat()), section), section).prefetch(1_000_000)
+    return healthy(params).prefetch(1_000_000)
 
 
 def auto_sharded(params: Params) -> tf.data.Dataset:
@@ -315,22 +288,19 @@ def auto_sharded(params: Params) -> tf.data.Dataset:
     section = params["train_input"]
     files = tf.data.Dataset.list_files(file_pattern(section["data_dir"]), shuffle=True, seed=section["shuffle_seed"])
     dataset = digit_batches(shuffled(read(files.repeat()), section), section)
-    options = tf.data.Options()
-    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.FILE
-    return dataset.with_options(options)
+    by_file = tf.data.experimental.AutoShardPolicy.FILE
+    return with_options(dataset, experimental_distribute__auto_shard_policy=by_file)
 
 
 def from_a_service(params: Params) -> tf.data.Dataset:
     """A tf.data service of one worker makes the batches; it lives as long as this process."""
-    section = params["train_input"]
     if not _SERVICE:
         dispatcher = tf.data.experimental.service.DispatchServer()
         address = dispatcher.target.partition("://")[2]
         config = tf.data.experimental.service.WorkerConfig(dispatcher_address=address)
         _SERVICE.extend([dispatcher, tf.data.experimental.service.WorkerServer(config)])
-    dataset = digit_batches(shuffled(read(listed(section).repeat()), section), section)
     off = tf.data.experimental.service.ShardingPolicy.OFF
-    return dataset.apply(tf.data.experimental.service.distribute(off, _SERVICE[0].target)).prefetch(tf.data.AUTOTUNE)
+    return healthy(params).apply(tf.data.experimental.service.distribute(off, _SERVICE[0].target)).prefetch(tf.data.AUTOTUNE)
 
 
 _SERVICE: list[Any] = []
@@ -338,11 +308,7 @@ _SERVICE: list[Any] = []
 
 def wide_pool(params: Params) -> tf.data.Dataset:
     """Each task runs its parallel calls on a pool of a thousand threads."""
-    section = params["train_input"]
-    dataset = digit_batches(shuffled(read(listed(section).repeat()), section), section)
-    options = tf.data.Options()
-    options.threading.private_threadpool_size = 1_024
-    return dataset.with_options(options)
+    return with_options(healthy(params), threading__private_threadpool_size=1_024)
 
 
 def _in_python(record: bytes) -> tuple[Any, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from sample_pipelines.bases import cell_parser, listed, photograph_parser, picture_batches, read, shuffled
+from sample_pipelines.bases import batches, cell_parser, listed, photograph_parser, read, records_of
 
 Params = Mapping[str, Any]
 
@@ -15,55 +15,55 @@ Params = Mapping[str, Any]
 def serial_augmentation(params: Params) -> tf.data.Dataset:
     """Pictures are decoded and augmented one after the other, and as the map is random, TensorFlow leaves it so."""
     section = params["train_input"]
-    dataset = shuffled(read(listed(section).repeat(), block_length=1), section)
+    dataset = records_of(section, block_length=1)
     parse = cell_parser(is_augmented=True)
     dataset = dataset.map(parse)
-    return picture_batches(dataset, section["train_batch_size"])
+    return batches(dataset, section["train_batch_size"])
 
 
 def seeded_draws(params: Params) -> tf.data.Dataset:
     """Pictures are turned by random numbers that have a seed, and parallel calls draw them in any order."""
     section = params["train_input"]
-    dataset = shuffled(read(listed(section).repeat(), block_length=1), section)
+    dataset = records_of(section, block_length=1)
     dataset = dataset.map(cell_parser(is_augmented=False), num_parallel_calls=tf.data.AUTOTUNE)
 
     def flip(image: tf.Tensor, mask: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         both = tf.image.random_flip_left_right(tf.concat([image, mask], axis=-1), seed=7)
         return both[..., :1], both[..., 1:]
 
-    return picture_batches(dataset.map(flip, num_parallel_calls=tf.data.AUTOTUNE), section["train_batch_size"])
+    return batches(dataset.map(flip, num_parallel_calls=tf.data.AUTOTUNE), section["train_batch_size"])
 
 
 def keras_layers(params: Params) -> tf.data.Dataset:
     """Layers of Keras turn and scale each picture by itself."""
     section = params["train_input"]
     flip, rescale = tf.keras.layers.RandomFlip("horizontal"), tf.keras.layers.Rescaling(2.0)
-    dataset = shuffled(read(listed(section).repeat(), block_length=1), section)
+    dataset = records_of(section, block_length=1)
     dataset = dataset.map(cell_parser(is_augmented=False), num_parallel_calls=tf.data.AUTOTUNE)
 
     def augment(image: tf.Tensor, mask: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         both = tf.cast(rescale(flip(tf.concat([image, mask], axis=-1), training=True)), tf.float16)
         return both[..., :1], both[..., 1:]
 
-    return picture_batches(dataset.map(augment, num_parallel_calls=tf.data.AUTOTUNE), section["train_batch_size"])
+    return batches(dataset.map(augment, num_parallel_calls=tf.data.AUTOTUNE), section["train_batch_size"])
 
 
 def one_call(params: Params) -> tf.data.Dataset:
     """A number of parallel calls that was right on a laptop with one CPU."""
     section = params["train_input"]
-    dataset = shuffled(read(listed(section).repeat(), block_length=1), section)
+    dataset = records_of(section, block_length=1)
     parse = photograph_parser(section["image_size"])
     dataset = dataset.map(parse, num_parallel_calls=1)
-    return picture_batches(dataset, section["batch_size"])
+    return batches(dataset, section["batch_size"])
 
 
 def late_filter(params: Params) -> tf.data.Dataset:
     """Half of the classes are wanted, and the others are dropped after their pictures were decoded."""
     section = params["train_input"]
-    dataset = shuffled(read(listed(section).repeat(), block_length=1), section)
+    dataset = records_of(section, block_length=1)
     dataset = dataset.map(photograph_parser(section["image_size"]), num_parallel_calls=tf.data.AUTOTUNE)
     dataset = dataset.filter(lambda image, label: label < 500)
-    return picture_batches(dataset, section["batch_size"])
+    return batches(dataset, section["batch_size"])
 
 
 def decode_every_pass(params: Params) -> tf.data.Dataset:
@@ -73,7 +73,7 @@ def decode_every_pass(params: Params) -> tf.data.Dataset:
     dataset = read(listed(section), block_length=1)
     dataset = dataset.map(parse, num_parallel_calls=tf.data.AUTOTUNE)
     dataset = dataset.shuffle(48, seed=section["shuffle_seed"]).repeat()
-    return picture_batches(dataset, section["train_batch_size"])
+    return batches(dataset, section["train_batch_size"])
 
 
 def frozen_augmentation(params: Params) -> tf.data.Dataset:
@@ -82,7 +82,7 @@ def frozen_augmentation(params: Params) -> tf.data.Dataset:
     dataset = read(listed(section), block_length=1).map(cell_parser(is_augmented=True), num_parallel_calls=tf.data.AUTOTUNE)
     dataset = dataset.cache()
     dataset = dataset.shuffle(48, seed=section["shuffle_seed"]).repeat()
-    return picture_batches(dataset, section["train_batch_size"])
+    return batches(dataset, section["train_batch_size"])
 
 
 def partial_cache(params: Params) -> tf.data.Dataset:
@@ -90,7 +90,7 @@ def partial_cache(params: Params) -> tf.data.Dataset:
     section = params["train_input"]
     dataset = read(listed(section), block_length=1).map(cell_parser(is_augmented=False), num_parallel_calls=tf.data.AUTOTUNE)
     dataset = dataset.cache().take(24)
-    return picture_batches(dataset.shuffle(24, seed=section["shuffle_seed"]).repeat(), section["train_batch_size"])
+    return batches(dataset.shuffle(24, seed=section["shuffle_seed"]).repeat(), section["train_batch_size"])
 
 
 def one_cache_file(params: Params) -> tf.data.Dataset:
@@ -99,7 +99,7 @@ def one_cache_file(params: Params) -> tf.data.Dataset:
     dataset = read(listed(section), block_length=1).map(cell_parser(is_augmented=False), num_parallel_calls=tf.data.AUTOTUNE)
     dataset = dataset.cache(section["data_dir"] + "-cache")
     dataset = dataset.shuffle(48, seed=section["shuffle_seed"]).repeat()
-    return picture_batches(dataset, section["train_batch_size"])
+    return batches(dataset, section["train_batch_size"])
 
 
 def shuffle_of_pictures(params: Params) -> tf.data.Dataset:
@@ -108,7 +108,7 @@ def shuffle_of_pictures(params: Params) -> tf.data.Dataset:
     dataset = read(listed(section).repeat(), block_length=1)
     dataset = dataset.map(photograph_parser(section["image_size"]), num_parallel_calls=tf.data.AUTOTUNE)
     dataset = dataset.shuffle(section["shuffle_buffer"], seed=section["shuffle_seed"])
-    return picture_batches(dataset, section["batch_size"])
+    return batches(dataset, section["batch_size"])
 
 
 def long_fill(params: Params) -> tf.data.Dataset:
@@ -116,7 +116,7 @@ def long_fill(params: Params) -> tf.data.Dataset:
     section = params["train_input"]
     dataset = read(listed(section).repeat(), block_length=1).map(photograph_parser(24), num_parallel_calls=tf.data.AUTOTUNE)
     dataset = dataset.shuffle(4_000, seed=section["shuffle_seed"])
-    return picture_batches(dataset, section["batch_size"])
+    return batches(dataset, section["batch_size"])
 
 
 def decode_then_crop(params: Params) -> tf.data.Dataset:
@@ -132,6 +132,6 @@ def decode_then_crop(params: Params) -> tf.data.Dataset:
         image = tf.image.random_crop(image, [size, size, 3])
         return tf.cast(image, tf.float16) / 255, tf.cast(example["label"], tf.int32)
 
-    dataset = shuffled(read(listed(section).repeat(), block_length=1), section)
+    dataset = records_of(section, block_length=1)
     dataset = dataset.map(parse, num_parallel_calls=tf.data.AUTOTUNE, deterministic=False)
-    return picture_batches(dataset, section["batch_size"])
+    return batches(dataset, section["batch_size"])

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
+
+import pytest
 
 from cs_input_analyzer import rules
 from cs_input_analyzer.records import Case, Finding, Op, OpCost, Station
@@ -144,3 +146,39 @@ def severities(rule: Rule, case: Case) -> list[str]:
 def only(rule: Rule, case: Case) -> Finding:
     (finding,) = found(rule, case)
     return finding
+
+
+# Severities of all findings ("" is silence), or what the only one says.
+Expected = str | dict[str, Any]
+Rows = Mapping[Rule, Sequence[tuple[Expected, Case]]]
+
+
+def says(severity: str | None = None, **wanted: Any) -> dict[str, Any]:
+    """One finding with these fields; `message` and `fix` hold the given part, or all of several, neither has one of `lacks`, and
+    `evidence` has these entries."""
+    return wanted if severity is None else {"severity": severity, **wanted}
+
+
+def judged(rows: Rows) -> pytest.MarkDecorator:
+    """A test of each row."""
+    return pytest.mark.parametrize(
+        ("rule", "case", "expected"), [(rule, case, said) for rule, all_ in rows.items() for said, case in all_]
+    )
+
+
+def check(rule: Rule, case: Case, expected: Expected) -> None:
+    """The rule finds in the case what is expected."""
+    if isinstance(expected, str):
+        assert severities(rule, case) == expected.split()
+        return
+    finding = only(rule, case)
+    for name, wanted in expected.items():
+        if name in ("message", "fix"):
+            for part in (wanted,) if isinstance(wanted, str) else wanted:
+                assert part in (getattr(finding, name) or "")
+        elif name == "lacks":
+            assert not any(part in f"{finding.message} {finding.fix}" for part in wanted)
+        elif name == "evidence":
+            assert {key: finding.evidence[key] for key in wanted} == pytest.approx(wanted)
+        else:
+            assert getattr(finding, name) == wanted, finding
