@@ -18,6 +18,7 @@ from cs_input_analyzer.rules.threads import too_many_threads
 from tests.builders import (
     GIB,
     MIB,
+    SOURCE,
     make_cluster,
     make_files,
     make_host,
@@ -29,19 +30,22 @@ from tests.builders import (
 )
 from tests.rules.lines import (
     JPEG,
+    Expected,
+    Rows,
     Rule,
     batch,
     cache,
     case_of,
+    check,
     cost,
-    found,
+    judged,
     mapped,
     op,
     options,
     prefetch,
     reading,
     repeat,
-    severities,
+    says,
     shuffle,
 )
 
@@ -71,32 +75,6 @@ def holding(*ops: Op, tasks: int = 4, held: float = 0.0, slope: float | None = N
     return replace(case, profile=make_profile(ops=tuple(rows)), **overrides)
 
 
-def test_a_buffer_that_will_not_fit_is_named_with_what_it_holds_now_and_when_full() -> None:
-    (finding,) = found(buffers_exceed_memory, holding(shuffle(100_000), batch(), prefetch(), held=1000))
-    assert finding.op == "shuffle"
-    assert finding.evidence["full_bytes"] == pytest.approx(100_000 * PICTURE)
-    assert finding.evidence["held_bytes"] == pytest.approx(1000 * PICTURE)
-    assert finding.evidence["bytes_per_node_when_full"] == pytest.approx(4 * GIB + 4 * 99_000 * PICTURE)
-    assert "in each of 4 tasks" in finding.message
-    assert "file names" in (finding.fix or "")
-
-
-def test_the_budget_that_a_task_may_have_is_half_of_what_the_tasks_leave() -> None:
-    (finding,) = found(buffers_exceed_memory, holding(batch(), prefetch(), options(autotune__ram_budget=64 * GIB)))
-    assert f"to {124 * GIB // 2 // 4} or less" in (finding.fix or "")
-    assert finding.op == "with_options"
-
-
-def test_growth_that_no_full_buffer_explains_names_the_one_that_autotune_sizes() -> None:
-    growing = holding(shuffle(100), batch(), prefetch(), held=100, slope=2.0 * GIB)
-    (finding,) = found(buffers_exceed_memory, growing)
-    assert finding.op == "prefetch"
-    assert "AUTOTUNE" in finding.message
-    (leak,) = found(buffers_exceed_memory, holding(batch(), slope=2.0 * GIB))
-    assert leak.op is None
-    assert "Python" in (leak.fix or "")
-
-
 def after_soak(grown: str | None, *ops: Op, per_min: float = 2.0 * GIB) -> Case:
     soak = Soak(
         layout=make_measurement("1x1x2").layout,
@@ -109,32 +87,11 @@ def after_soak(grown: str | None, *ops: Op, per_min: float = 2.0 * GIB) -> Case:
     return holding(*(ops or (shuffle(1000), batch(), prefetch())), held=10, soak=soak)
 
 
-@pytest.mark.parametrize(
-    ("case", "named"),
-    [
-        (after_soak("prefetch"), "prefetch"),
-        (after_soak("Python"), None),
-        (after_soak(None), None),
-    ],
-)
-def test_a_soak_says_what_grew(case: Case, named: str | None) -> None:
-    (finding,) = found(buffers_exceed_memory, case)
-    assert finding.op == named
-    assert "over 10 min" in finding.message
-    assert ("Python" in (finding.fix or "")) is (named is None)
-
-
 def test_a_checkpoint_holds_full_buffers_and_no_cache() -> None:
     case = holding(cache(), shuffle(100), batch(), prefetch(2))
     assert checkpoint_bytes(buffers_of(case)) == pytest.approx(100 * PICTURE + 2 * 256 * PICTURE)
     assert checkpoint_bytes(()) is None
     assert checkpoint_bytes(buffers_of(case_of(*reading(), mapped(JPEG)))) is None
-
-
-def test_a_skip_says_what_a_checkpoint_in_its_place_would_hold() -> None:
-    (finding,) = found(skip_rereads, holding(op("Skip", "skip", count=5000), shuffle(100), batch()))
-    assert finding.evidence["checkpoint_bytes"] == 100 * PICTURE
-    assert "57.2 MiB for each worker" in (finding.fix or "")
 
 
 def dividing(policy: int | None, *, files: int | None = 2, workers: int = 4, ops: tuple[Op, ...] = ()) -> Case:
@@ -145,30 +102,9 @@ def dividing(policy: int | None, *, files: int | None = 2, workers: int = 4, ops
     return replace(case, pipeline=replace(case.pipeline, files=listed))
 
 
-@pytest.mark.parametrize(("policy", "says"), [(1, "with FILE"), (0, "with AUTO")])
-def test_too_few_files_for_automatic_sharding_stop_the_training(policy: int, says: str) -> None:
-    (finding,) = found(auto_shard, dividing(policy))
-    assert finding.message.startswith(says)
-    assert "16 files" in (finding.fix or "")
-
-
-def test_one_rule_speaks_of_what_tf_distribute_divides() -> None:
-    assert found(no_shard, dividing(1)) == []
-    assert len(found(no_shard, dividing(None))) == len(found(no_shard, dividing(-1))) == 1
-
-
 def served(mode: str) -> Case:
     source = op("DataService", "data_service", processing_mode=mode, address="host:5050", protocol="grpc", job_name="")
     return case_of(replace(source, source=None), mapped(("Identity",)), prefetch())
-
-
-@pytest.mark.parametrize(("mode", "name"), [("", "OFF"), ("\x08\x01", "DYNAMIC"), ("\x08\x03", "DATA"), ("\x08\x09", "unknown")])
-def test_a_service_is_named_with_its_mode_at_the_first_line_of_the_users(mode: str, name: str) -> None:
-    (finding,) = found(from_service, served(mode))
-    assert finding.evidence["processing_mode"] == name
-    assert finding.source is not None
-    assert finding.evidence["job_name"] is None
-    assert ("whole dataset" in finding.message) is (name == "OFF")
 
 
 def threaded(threads: int | None, limit: int | None = 4096, *, pool: int = 0, tasks: int = 16, **overrides: Any) -> Case:
@@ -191,99 +127,6 @@ def built(seconds: float | None, files: int = 200_000, code: str | None = None) 
     return replace(case, pipeline=pipeline, measurements=(replace(make_measurement("1x2x1"), workers=workers),))
 
 
-def test_a_long_listing_is_at_its_line_and_comes_with_a_list() -> None:
-    (finding,) = found(slow_build, built(300.0, code="files = tf.data.Dataset.list_files(pattern)"))
-    assert finding.op == "from_tensor_slices"
-    assert "one file" in (finding.fix or "")
-    (other,) = found(slow_build, built(300.0, files=10))
-    assert other.op is None
-    assert "imports" in (other.fix or "")
-
-
-SMALL = (shuffle(1000), batch(), prefetch())
-JUDGED = (
-    *(
-        (buffers_exceed_memory, case, expected)
-        for case, expected in [
-            (holding(shuffle(100_000), batch(), prefetch()), ["warning"]),
-            (holding(batch(), prefetch(100_000)), ["warning"]),
-            (holding(mapped(JPEG, num_parallel_calls=100_000), batch()), ["warning"]),
-            (holding(batch(), options(autotune__ram_budget=64 * GIB)), ["warning"]),
-            (holding(*SMALL, held=1000, slope=2.0 * GIB), ["warning"]),
-            (holding(*SMALL, used=200 * GIB), ["warning"]),
-            (holding(*SMALL), []),
-            (holding(shuffle(50_000), batch(), prefetch()), []),
-            (holding(shuffle(100_000), batch(), prefetch(), tasks=1), []),
-            (holding(shuffle(100_000), batch(), held=100_000), []),  # what was measured holds it all
-            (holding(op("Shuffle", "shuffle"), batch()), []),
-            (holding(batch(), prefetch(), options(autotune__ram_budget=16 * GIB)), []),
-            (holding(*SMALL, held=1000, slope=10.0 * MIB), []),
-            (holding(*SMALL, held=10, slope=2.0 * GIB), []),  # the shuffle still fills
-            (case_of(*reading(), shuffle(10**9), mapped(JPEG), batch(), measurements=(UNREAD,)), []),  # of records, size unknown
-            (case_of(op("TensorSlice", "names"), shuffle(10**9), *reading()[1:], batch(), measurements=(UNREAD,)), []),
-            (after_soak("shuffle"), []),  # it ends where that one is full
-            (after_soak("prefetch", per_min=10.0 * MIB), []),
-            (after_soak(None, per_min=-1.0 * GIB), []),
-            (holding(cache(), repeat(), *SMALL), []),  # how many samples there are is not known
-        ]
-    ),
-    *(
-        (auto_shard, case, expected)
-        for case, expected in [
-            (dividing(1), ["error"]),
-            (dividing(0), ["error"]),
-            (dividing(1, files=None), ["error"]),
-            (dividing(2), ["warning"]),
-            (dividing(2, files=400), ["warning"]),
-            (dividing(0, files=None), ["warning"]),
-            (dividing(1, files=4), []),
-            (dividing(0, files=4), []),
-            (dividing(None), []),
-            (dividing(-1), []),
-            (dividing(3), []),
-            (dividing(1, workers=1), []),
-            (dividing(1, ops=(op("Shard", "shard", num_shards=4, index=0),)), []),
-            (replace(dividing(1), plan=None), []),
-        ]
-    ),
-    (from_service, served(""), ["info"]),
-    (from_service, case_of(*reading(), batch()), []),
-    *(
-        (too_many_threads, case, expected)
-        for case, expected in [
-            (threaded(300), ["warning"]),
-            (threaded(205), ["warning"]),
-            (threaded(50, pool=32), ["info"]),
-            (threaded(None, pool=32), ["info"]),
-            (threaded(200), []),
-            (threaded(300, limit=None), []),
-            (threaded(None), []),
-            (threaded(50, pool=2), []),
-            (threaded(50, pool=16), []),
-            (replace(threaded(300), plan=None), []),
-            (replace(threaded(300), host=None), []),
-        ]
-    ),
-    *(
-        (slow_build, case, expected)
-        for case, expected in [
-            (built(300.0), ["warning"]),
-            (built(40.0), ["info"]),
-            (built(300.0, files=10), ["warning"]),
-            (built(29.0), []),
-            (built(0.3), []),
-            (built(None), []),
-            (replace(built(300.0), measurements=()), []),
-        ]
-    ),
-)
-
-
-@pytest.mark.parametrize(("rule", "case", "expected"), JUDGED)
-def test_a_rule_is_as_loud_as_the_case_is_bad_and_else_silent(rule: Rule, case: Case, expected: list[str]) -> None:
-    assert severities(rule, case) == expected
-
-
 @pytest.mark.parametrize(
     ("directory", "kind", "width"),
     [
@@ -302,3 +145,111 @@ def test_readers_of_a_store_that_wait_get_the_width_of_littles_law(directory: st
     )
     pipeline = replace(case.pipeline, files=make_files(count=1024, directory=directory))
     assert reads_at_once(replace(case, pipeline=pipeline, stations=stations)) == width
+
+
+SMALL = (shuffle(1000), batch(), prefetch())
+FULL = {
+    "full_bytes": round(100_000 * PICTURE),
+    "held_bytes": round(1000 * PICTURE),
+    "bytes_per_node_when_full": round(4 * GIB + 4 * 99_000 * PICTURE),
+}
+LISTED = "files = tf.data.Dataset.list_files(pattern)"
+ROWS: Rows = {
+    # A buffer that will not fit is named with what it holds now and when full; growth that no full buffer explains with its cause.
+    buffers_exceed_memory: [
+        (
+            says("warning", op="shuffle", message="in each of 4 tasks", fix="file names", evidence=FULL),
+            holding(shuffle(100_000), batch(), prefetch(), held=1000),
+        ),
+        ("warning", holding(batch(), prefetch(100_000))),
+        ("warning", holding(mapped(JPEG, num_parallel_calls=100_000), batch())),
+        (  # half of what the tasks leave
+            says("warning", op="with_options", fix=f"to {124 * GIB // 2 // 4} or less"),
+            holding(batch(), prefetch(), options(autotune__ram_budget=64 * GIB)),
+        ),
+        (says("warning", op="prefetch", message="AUTOTUNE"), holding(shuffle(100), batch(), prefetch(), held=100, slope=2.0 * GIB)),
+        (says("warning", op=None, fix="Python"), holding(batch(), slope=2.0 * GIB)),
+        ("warning", holding(*SMALL, used=200 * GIB)),
+        (says("warning", op="prefetch", message="over 10 min", lacks=["Python"]), after_soak("prefetch")),
+        (says("warning", op=None, message="over 10 min", fix="Python"), after_soak("Python")),
+        (says("warning", op=None, message="over 10 min", fix="Python"), after_soak(None)),
+        ("", holding(*SMALL)),
+        ("", holding(shuffle(50_000), batch(), prefetch())),
+        ("", holding(shuffle(100_000), batch(), prefetch(), tasks=1)),
+        ("", holding(shuffle(100_000), batch(), held=100_000)),  # what was measured holds it all
+        ("", holding(op("Shuffle", "shuffle"), batch())),
+        ("", holding(batch(), prefetch(), options(autotune__ram_budget=16 * GIB))),
+        ("", holding(*SMALL, held=1000, slope=10.0 * MIB)),
+        ("", holding(*SMALL, held=10, slope=2.0 * GIB)),  # the shuffle still fills
+        ("", case_of(*reading(), shuffle(10**9), mapped(JPEG), batch(), measurements=(UNREAD,))),  # of records, size unknown
+        ("", case_of(op("TensorSlice", "names"), shuffle(10**9), *reading()[1:], batch(), measurements=(UNREAD,))),
+        ("", after_soak("shuffle")),  # it ends where that one is full
+        ("", after_soak("prefetch", per_min=10.0 * MIB)),
+        ("", after_soak(None, per_min=-1.0 * GIB)),
+        ("", holding(cache(), repeat(), *SMALL)),  # how many samples there are is not known
+    ],
+    skip_rereads: [
+        (
+            says(evidence={"checkpoint_bytes": 100 * PICTURE}, fix="57.2 MiB for each worker"),
+            holding(op("Skip", "skip", count=5000), shuffle(100), batch()),
+        )
+    ],
+    # Too few files for automatic sharding stop the training; of what tf.distribute divides one rule speaks.
+    auto_shard: [
+        (says("error", message="with FILE", fix="16 files"), dividing(1)),
+        (says("error", message="with AUTO", fix="16 files"), dividing(0)),
+        ("error", dividing(1, files=None)),
+        ("warning", dividing(2)),
+        ("warning", dividing(2, files=400)),
+        ("warning", dividing(0, files=None)),
+        ("", dividing(1, files=4)),
+        ("", dividing(0, files=4)),
+        ("", dividing(None)),
+        ("", dividing(-1)),
+        ("", dividing(3)),
+        ("", dividing(1, workers=1)),
+        ("", dividing(1, ops=(op("Shard", "shard", num_shards=4, index=0),))),
+        ("", replace(dividing(1), plan=None)),
+    ],
+    no_shard: [("", dividing(1)), ("info", dividing(None)), ("info", dividing(-1))],
+    # A service is named with its mode, at the first line of the user's.
+    from_service: [
+        (
+            says("info", source=f"{SOURCE}:42", message="whole dataset", evidence={"processing_mode": "OFF", "job_name": None}),
+            served(""),
+        ),
+        *(
+            (says("info", lacks=["whole dataset"], evidence={"processing_mode": name}), served(mode))
+            for mode, name in [("\x08\x01", "DYNAMIC"), ("\x08\x03", "DATA"), ("\x08\x09", "unknown")]
+        ),
+        ("", case_of(*reading(), batch())),
+    ],
+    too_many_threads: [
+        ("warning", threaded(300)),
+        ("warning", threaded(205)),
+        ("info", threaded(50, pool=32)),
+        ("info", threaded(None, pool=32)),
+        ("", threaded(200)),
+        ("", threaded(300, limit=None)),
+        ("", threaded(None)),
+        ("", threaded(50, pool=2)),
+        ("", threaded(50, pool=16)),
+        ("", replace(threaded(300), plan=None)),
+        ("", replace(threaded(300), host=None)),
+    ],
+    # A long listing is at its line and comes with a list.
+    slow_build: [
+        (says("warning", op="from_tensor_slices", fix="one file"), built(300.0, code=LISTED)),
+        (says("warning", op=None, fix="imports"), built(300.0, files=10)),
+        ("info", built(40.0)),
+        ("", built(29.0)),
+        ("", built(0.3)),
+        ("", built(None)),
+        ("", replace(built(300.0), measurements=())),
+    ],
+}
+
+
+@judged(ROWS)
+def test_a_rule_is_as_loud_as_the_case_is_bad_and_else_silent(rule: Rule, case: Case, expected: Expected) -> None:
+    check(rule, case, expected)
