@@ -72,7 +72,7 @@ def digit_decoder(batch_size: int | None, pixels: tf.DType = tf.float16, label: 
     return decode
 
 
-def digit_batches(dataset: tf.data.Dataset, section: Section, decode: Callable[[tf.Tensor], Pair] | None = None) -> tf.data.Dataset:
+def digit_batches(dataset: tf.data.Dataset, section: Section, decode: Callable[..., Pair] | None = None) -> tf.data.Dataset:
     """Batches of (pixels float16 [batch_size, 784] in 0 to 1, label int32 [batch_size]) of records; `decode` makes others."""
     dataset = dataset.batch(section["batch_size"], drop_remainder=True)
     dataset = dataset.map(decode or digit_decoder(section["batch_size"]), num_parallel_calls=tf.data.AUTOTUNE)
