@@ -41,7 +41,7 @@ from cs_input_analyzer.engines import LaunchResult
 from cs_input_analyzer.engines.local import LocalLaunchHandle
 from cs_input_analyzer.planning import capacity
 from cs_input_analyzer.records import Cluster, Layout, Measurement, PipelineGraph
-from cs_input_analyzer.studies.probing import MOST_NEXT_PROBES
+from cs_input_analyzer.studies.probing.probing import MOST_NEXT_PROBES
 
 NODE_CPUS = 16
 EIGHTH = CPUS / NODE_CPUS

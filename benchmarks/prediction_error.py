@@ -42,7 +42,7 @@ from cs_input_analyzer.engines.local import LocalLauncher, LocalLaunchHandle
 from cs_input_analyzer.planning import capacity
 from cs_input_analyzer.planning.capacity.worker import model_error_log
 from cs_input_analyzer.records import CacheChoice, CapacityModel, Cluster, Layout, Measurement, PipelineGraph, Prediction
-from cs_input_analyzer.studies.probing import LEAST_BATCHES
+from cs_input_analyzer.studies.probing.seconds import LEAST_BATCHES
 from sample_pipelines import SAMPLES, write_sample
 
 CPUS = 2

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from cs_input_analyzer.api import Analysis, analyze, load_analysis, recommend_for, tune, tuning
+    from cs_input_analyzer.api import Analysis, analyze, compare, load_analysis, recommend_for, tune, tuning
     from cs_input_analyzer.errors import AnalyzerError, InputFunctionError, Interrupted, LaunchError, TargetError, UsageError
     from cs_input_analyzer.monitoring.input_monitor import InputMonitor
     from cs_input_analyzer.monitoring.keras_callback import KerasInputMonitor
@@ -23,27 +23,12 @@ if TYPE_CHECKING:
     from cs_input_analyzer.records import Cluster, Consumption, Estimate, Layout, Options
 
 _HOMES = {
-    "Analysis": "api",
-    "analyze": "api",
-    "compare": "api",
-    "load_analysis": "api",
-    "recommend_for": "api",
-    "tune": "api",
-    "tuning": "api",
-    "AnalyzerError": "errors",
-    "InputFunctionError": "errors",
-    "Interrupted": "errors",
-    "LaunchError": "errors",
-    "TargetError": "errors",
-    "UsageError": "errors",
-    "InputMonitor": "monitoring.input_monitor",
-    "InputMonitorHook": "monitoring.session_hook",
-    "KerasInputMonitor": "monitoring.keras_callback",
-    "Cluster": "records",
-    "Consumption": "records",
-    "Estimate": "records",
-    "Layout": "records",
-    "Options": "records",
+    "api": ("Analysis", "analyze", "compare", "load_analysis", "recommend_for", "tune", "tuning"),
+    "errors": ("AnalyzerError", "InputFunctionError", "Interrupted", "LaunchError", "TargetError", "UsageError"),
+    "monitoring.input_monitor": ("InputMonitor",),
+    "monitoring.session_hook": ("InputMonitorHook",),
+    "monitoring.keras_callback": ("KerasInputMonitor",),
+    "records": ("Cluster", "Consumption", "Estimate", "Layout", "Options"),
 }
 
 __all__ = [
@@ -73,7 +58,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    home = _HOMES.get(name)
+    home = next((home for home, names in _HOMES.items() if name in names), None)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(f"{__name__}.{home}"), name)

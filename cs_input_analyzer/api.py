@@ -8,10 +8,10 @@ import html
 import os
 import reprlib
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from cs_input_analyzer import __version__, records, report
 from cs_input_analyzer.choices import SHORT, as_cluster, as_codes, as_count, as_layouts, as_seconds, read_options
@@ -43,21 +43,38 @@ PLACE_CHOICES = ("launcher", "start_timeout_s")
 SLURM_CHOICES = ("partition", "exclude_nodes", "slurm_nodes", "queue_timeout_s", "shared_dir", "sbatch_args")
 # In place of the site's defaults, where no launch in use today is judged.
 _NO_LAUNCH = Layout(nodes=1, tasks_per_node=1, cpus_per_task=1)
+TOOL = Tool(name="cs_input_analyzer", version=__version__)
+Public = TypeVar("Public")
 Target = str | Callable[..., object]
 Story = Callable[[analysis.Job, Launcher, analysis.Progress], records.Analysis]
 
 
+class _Shown:
+    """How a record is shown: `print` gives the report of the console, a notebook the card, or Markdown where it shows no HTML."""
+
+    __slots__ = ()
+
+    def to_html(self: Any, path: str | Path) -> None:
+        """Writes the self-contained page."""
+        report.write_text_atomically(path, report.render(self, "html"))
+
+    def _repr_html_(self: Any) -> str:
+        return report.render_card(self)
+
+    def _repr_markdown_(self: Any) -> str:
+        return report.render(self, "md")
+
+    def __str__(self: Any) -> str:
+        return report.render(self, "console")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Analysis(records.Analysis):
+class Analysis(_Shown, records.Analysis):
     """A run, with the ways to write it down. `print` shows the report of the console, `repr` one line."""
 
     def to_json(self, path: str | Path) -> None:
         """Writes the run file that `load_analysis` and `cs_input_analyzer report` read."""
         report.write_text_atomically(path, report.render(self, "json"))
-
-    def to_html(self, path: str | Path) -> None:
-        """Writes the self-contained HTML report."""
-        report.write_text_atomically(path, report.render(self, "html"))
 
     def to_csv(self, path: str | Path, table: str = "workers") -> None:
         """Writes one row per worker and layout; or another `table`, by its name in `tables()`."""
@@ -66,14 +83,6 @@ class Analysis(records.Analysis):
     def tables(self) -> dict[str, Any]:
         """Every table of the run as a pandas DataFrame: workers, measurements, ops, costs, launches, findings and more."""
         return report.data_frames(self)
-
-    def _repr_html_(self) -> str:
-        """The card that a notebook shows: the verdict, the launch, the findings with their gains."""
-        return report.render_card(self)
-
-    def _repr_markdown_(self) -> str:
-        """The same for notebooks that show no HTML."""
-        return report.render(self, "md")
 
     def validate(
         self,
@@ -123,30 +132,14 @@ class Analysis(records.Analysis):
         """
         return plan(self, cluster=cluster, **choices)
 
-    def __str__(self) -> str:
-        return report.render(self, "console")
-
     def __repr__(self) -> str:
         plan = "no plan" if self.recommendation is None else f"plan {self.recommendation.layout}"
         return f"<Analysis of {self.pipeline.target}, {self.created_at}: {self.verdict}, {plan}>"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison(records.Comparison):
+class Comparison(_Shown, records.Comparison):
     """Two runs beside each other, as `compare` gives them. `print` shows the report of the console."""
-
-    def to_html(self, path: str | Path) -> None:
-        """Writes the self-contained page."""
-        report.write_text_atomically(path, report.render(self, "html"))
-
-    def _repr_html_(self) -> str:
-        return report.render_card(self)
-
-    def _repr_markdown_(self) -> str:
-        return report.render(self, "md")
-
-    def __str__(self) -> str:
-        return report.render(self, "console")
 
 
 def compare(
@@ -188,9 +181,8 @@ def compare(
                 start_timeout_s=start_timeout_s,
                 progress=shown,
             )
-    tool = Tool(name="cs_input_analyzer", version=__version__)
-    found = compare_runs(one, other, tool=tool, old_path=names[0], new_path=names[1], rounds=done)
-    return Comparison(**{field.name: getattr(found, field.name) for field in fields(found)})
+    found = compare_runs(one, other, tool=TOOL, old_path=names[0], new_path=names[1], rounds=done)
+    return _as(Comparison, found)
 
 
 def analyze(
@@ -220,10 +212,8 @@ def analyze(
         Interrupted: Ctrl-C; its `analysis` holds what was measured, or None.
     """
     mistakes = Mistakes()
-    declared, name = None, None
-    with mistakes:
-        declared, name = as_cluster(cluster)
-    options = read_options(mistakes, cluster=name or (declared.name if declared else None), **choices)
+    declared, name = as_cluster(cluster, mistakes)
+    options = read_options(mistakes, cluster=name, **choices)
     with mistakes:
         params_json = _params_json(params)
         options = None if options is None else replace(options, params_json=params_json)
@@ -269,28 +259,36 @@ def run(
     `story`: the stages to run. See `analyze` for what it raises.
     """
     options, consumption = _consumption(target, options)
-    isolates = isinstance(target, str) and capture.is_script(target)
-    opened = engine.open_engine(options, declared=declared, on_status=lambda what: progress(what, 0.0), isolates=isolates)
-    launcher = opened.launcher
-    try:
+    with _opened(options, (target,), progress, declared) as opened:
         job = analysis.Job(
             target=target if isinstance(target, str) else _name_of(target),
-            pickled=None if isinstance(target, str) else str(_pickle(target, launcher.folder)),
+            pickled=None if isinstance(target, str) else str(_pickle(target, opened.launcher.folder)),
             options=options,
             host=opened.host,
             cluster=opened.cluster,
             consumption=consumption,
-            tool=Tool(name="cs_input_analyzer", version=__version__),
+            tool=TOOL,
             command=command,
             created_at=host.utc_now(),
         )
-        found = story(job, launcher, progress)
-    finally:
-        launcher.close()
+        found = story(job, opened.launcher, progress)
     if options.host_history and options.launcher == "local":
         with contextlib.suppress(OSError):  # without a cache folder every run stands alone
             history.remember(opened.host, found.measurements)
     return _public(found)
+
+
+@contextlib.contextmanager
+def _opened(
+    options: Options, targets: Iterable[Any], progress: analysis.Progress, declared: Cluster | None = None
+) -> Iterator[engine.Engine]:
+    """The engine that is asked for, with the host and the cluster; it is closed in the end."""
+    isolates = any(isinstance(target, str) and capture.is_script(target) for target in targets)
+    opened = engine.open_engine(options, declared=declared, on_status=lambda what: progress(what, 0.0), isolates=isolates)
+    try:
+        yield opened
+    finally:
+        opened.launcher.close()
 
 
 def _consumption(target: Any, options: Options) -> tuple[Options, Consumption | None]:
@@ -308,45 +306,59 @@ def tune_source(target: str, options: Options, *, progress: analysis.Progress, c
     return run(target, options, declared=None, progress=progress, command=command, story=analyze_and_patch)
 
 
-def validate(
-    found: records.Analysis,
+def validate(found: records.Analysis, *, rounds: int = VALIDATE_ROUNDS, progress: analysis.Progress, **choices: Any) -> Analysis:
+    """The validation of a run by real workers. An interrupted one comes back marked; see `Analysis.validate`."""
+    options, wanted = _launching_again((found,), rounds, progress, (*PLACE_CHOICES, *SLURM_CHOICES), **choices)
+    with _opened(options, (found.pipeline.target,), progress) as opened:
+        trial = Trial(
+            run=found,
+            layouts=wanted,
+            rounds=rounds,
+            max_seconds=options.max_seconds,
+            host=opened.host,
+            tool=TOOL,
+            nodes=opened.launcher.nodes,
+        )
+        return _public(launch_and_compare(trial, opened.launcher, progress))
+
+
+def remeasure(
+    old: records.Analysis,
+    new: records.Analysis,
     *,
-    layouts: Sequence[Layout | str] | str,
-    rounds: int,
-    max_seconds: float,
-    cpus: int | None,
+    rounds: int = VALIDATE_ROUNDS,
     progress: analysis.Progress,
     **choices: Any,
-) -> Analysis:
-    """The validation of a run by real workers. An interrupted one comes back marked; see `Analysis.validate`."""
-    options, wanted = _launching_again((found,), layouts, rounds, max_seconds, cpus, progress, choices)
-    isolates = capture.is_script(found.pipeline.target)
-    opened = engine.open_engine(options, declared=None, on_status=lambda what: progress(what, 0.0), isolates=isolates)
-    trial = Trial(
-        run=found,
-        layouts=wanted,
-        rounds=rounds,
-        max_seconds=options.max_seconds,
-        host=opened.host,
-        tool=Tool(name="cs_input_analyzer", version=__version__),
-        nodes=opened.launcher.nodes,
-    )
-    try:
-        return _public(launch_and_compare(trial, opened.launcher, progress))
-    finally:
-        opened.launcher.close()
+) -> tuple[records.Analysis, records.Analysis, int]:
+    """Both runs with fresh launches, in turns, and how many rounds those were; see `compare`."""
+    options, wanted = _launching_again((old, new), rounds, progress, PLACE_CHOICES[1:], **choices)
+    with _opened(options, (old.pipeline.target, new.pipeline.target), progress) as opened:
+        return measured_in_turns(
+            (old, new),
+            wanted,
+            rounds=rounds,
+            max_seconds=options.max_seconds,
+            host=opened.host,
+            launcher=opened.launcher,
+            progress=progress,
+        )
 
 
 def _launching_again(
     runs: Sequence[records.Analysis],
-    layouts: Sequence[Layout | str] | str,
     rounds: int,
-    max_seconds: float,
-    cpus: int | None,
     progress: analysis.Progress,
-    choices: Mapping[str, Any],
+    known: Sequence[str],
+    *,
+    layouts: Sequence[Layout | str] | str = (),
+    max_seconds: float = VALIDATE_SECONDS,
+    cpus: int | None = None,
+    **choices: Any,
 ) -> tuple[Options, tuple[Layout, ...]]:
-    """How workers of saved runs are launched, and what is asked for. Raises UsageError, TargetError: all that is wrong, at once."""
+    """How workers of saved runs are launched, and what is asked for. Raises UsageError, TargetError: all that is wrong, at once.
+
+    `known`: the names that there may be among `choices`.
+    """
     mistakes = Mistakes()
     wanted: tuple[Layout, ...] = ()
     with mistakes:
@@ -358,10 +370,9 @@ def _launching_again(
     with mistakes:
         for run in runs:
             _check_importable(run.pipeline.target)
-    with mistakes:
-        unknown = sorted(set(choices) - {*PLACE_CHOICES, *SLURM_CHOICES})
-        if unknown:
-            raise UsageError(f"unknown option {', '.join(unknown)}; there are: {', '.join((*PLACE_CHOICES, *SLURM_CHOICES))}")
+    unknown = sorted(set(choices) - set(known))
+    if unknown:
+        mistakes.note(f"unknown option {', '.join(unknown)}; there are: {', '.join(known)}")
     limit = runs[0].options.cpus
     if cpus is None and limit is not None:
         is_local = choices.get("launcher", "local") == "local"
@@ -381,36 +392,6 @@ def _launching_again(
     return options, wanted
 
 
-def remeasure(
-    old: records.Analysis,
-    new: records.Analysis,
-    *,
-    layouts: Sequence[Layout | str] | str,
-    rounds: int,
-    max_seconds: float,
-    cpus: int | None,
-    start_timeout_s: float = START_TIMEOUT_S,
-    progress: analysis.Progress,
-) -> tuple[records.Analysis, records.Analysis, int]:
-    """Both runs with fresh launches, in turns, and how many rounds those were; see `compare`."""
-    choices = {"start_timeout_s": start_timeout_s}
-    options, wanted = _launching_again((old, new), layouts, rounds, max_seconds, cpus, progress, choices)
-    isolates = any(capture.is_script(run.pipeline.target) for run in (old, new))
-    opened = engine.open_engine(options, declared=None, on_status=lambda what: progress(what, 0.0), isolates=isolates)
-    try:
-        return measured_in_turns(
-            (old, new),
-            wanted,
-            rounds=rounds,
-            max_seconds=options.max_seconds,
-            host=opened.host,
-            launcher=opened.launcher,
-            progress=progress,
-        )
-    finally:
-        opened.launcher.close()
-
-
 def plan(
     found: records.Analysis,
     *,
@@ -426,11 +407,9 @@ def plan(
     unknown = sorted(set(choices) - set(replan.CHOICES))
     if unknown:
         noted.note(f"unknown option {', '.join(unknown)}; there are: {', '.join((*SHORT, *replan.CHOICES))}")
-    declared, name = None, None
-    with noted:
-        declared, name = as_cluster(cluster)
+    declared, name = as_cluster(cluster, noted)
     if name is not None or declared is not None:
-        choices["cluster"] = name or (declared.name if declared is not None else None)
+        choices["cluster"] = name
     wanted = {name: choice for name, choice in choices.items() if name in replan.CHOICES and choice is not None}
     merged = replan.with_choices(found, wanted, declared)
     options = read_options(noted, **merged | {"current": merged["current"] or _NO_LAUNCH})
@@ -445,7 +424,7 @@ def plan(
             host=found.host,
             cluster=found.cluster,
             consumption=found.consumption,
-            tool=Tool(name="cs_input_analyzer", version=__version__),
+            tool=TOOL,
             command=command,
             created_at=host.utc_now(),
         ),
@@ -548,16 +527,13 @@ def load_analysis(path: str | Path) -> Analysis:
 
 def _check_importable(target: str) -> None:
     """Checks that workers can find this target by its name. Raises TargetError."""
-    if capture.is_script(target):
-        capture.parse_script(target)
-        return
     module, _, name = target.rpartition(":")
-    if module == "__main__" or "<" in name:
+    if not capture.is_script(target) and (module == "__main__" or "<" in name):
         raise TargetError(
             f"this run is of {target}, a function handed over in Python, which no worker can import by that name; put the function "
             "into a file, analyze path/file.py:function, and validate the run of that"
         )
-    load.parse_target(target)
+    _check_target(target)
 
 
 def _check_target(target: Any) -> None:
@@ -616,7 +592,11 @@ def _pickle(function: Callable[..., object], folder: Path) -> Path:
 
 
 def _public(found: records.Analysis) -> Analysis:
-    return Analysis(**{field.name: getattr(found, field.name) for field in fields(found)})
+    return _as(Analysis, found)
+
+
+def _as(public: type[Public], found: Any) -> Public:
+    return public(**{field.name: getattr(found, field.name) for field in fields(found)})
 
 
 @contextlib.contextmanager

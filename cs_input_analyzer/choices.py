@@ -25,20 +25,6 @@ from cs_input_analyzer.studies.demand import check_sources, with_mode
 from cs_input_analyzer.units import parse_duration, parse_estimate, parse_per_s, parse_seconds
 from wafer_model.systems import DTYPES
 
-__all__ = [
-    "SHORT",
-    "as_cluster",
-    "as_codes",
-    "as_count",
-    "as_layouts",
-    "as_node_names",
-    "as_seconds",
-    "current_from",
-    "make_options",
-    "read_options",
-    "unset_defaults",
-]
-
 # What the vendor's launcher takes where its options say nothing.
 SITE_DEFAULTS = ("DEF_NODES", "DEF_TASKS", "DEF_CPUS")
 MIN_SECONDS = 5.0
@@ -137,20 +123,22 @@ def as_seconds(name: str, value: Any, example: float) -> float:
     return seconds
 
 
-def as_cluster(cluster: Any) -> tuple[Cluster | None, str | None]:
-    """A cluster as such, or as a mapping of the record's fields; or else the text that names one. Raises UsageError."""
-    if isinstance(cluster, Mapping):
-        try:
-            return Cluster(**cluster), None
-        except TypeError:
-            needed = [field.name for field in fields(Cluster)]
-            raise UsageError(
-                f"cluster={reprlib.repr(dict(cluster))}: a mapping has the fields of csia.Cluster; nodes, cpus_per_node and "
-                f"memory_bytes_per_node must be there, and of others there are: {', '.join(needed[3:])}"
-            ) from None
-    if cluster is None or isinstance(cluster, Cluster):
-        return cluster, None
-    return None, str(typed("cluster", cluster, str))
+def as_cluster(cluster: Any, mistakes: Mistakes) -> tuple[Cluster | None, str | None]:
+    """A cluster, given as such or as a mapping of the record's fields, and its name; of a text that names one only that."""
+    with mistakes:
+        if isinstance(cluster, Mapping):
+            try:
+                cluster = Cluster(**cluster)
+            except TypeError:
+                others = [field.name for field in fields(Cluster)][3:]
+                raise UsageError(
+                    f"cluster={reprlib.repr(dict(cluster))}: a mapping has the fields of csia.Cluster; nodes, cpus_per_node and "
+                    f"memory_bytes_per_node must be there, and of others there are: {', '.join(others)}"
+                ) from None
+        if isinstance(cluster, Cluster):
+            return cluster, cluster.name
+        return None, None if cluster is None else str(typed("cluster", cluster, str))
+    return None, None
 
 
 def as_layouts(name: str, layouts: Any) -> tuple[Layout, ...]:

@@ -10,8 +10,6 @@ import click
 
 from cs_input_analyzer.errors import Mistakes
 
-__all__ = ["Command", "mistakes"]
-
 KEY = "cs_input_analyzer.mistakes"
 
 

@@ -11,7 +11,7 @@ from cs_input_analyzer.cli import options as shared
 from cs_input_analyzer.cli.command import Command
 from cs_input_analyzer.cli.running import EXIT_TRIPPED, Output, check_trusted
 from cs_input_analyzer.cli.terminal import complain
-from cs_input_analyzer.errors import Mistakes, UsageError
+from cs_input_analyzer.errors import UsageError
 
 if TYPE_CHECKING:
     from cs_input_analyzer.records import Comparison
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 @click.command(cls=Command)
 @click.argument("old_file", metavar="OLD.json|OLD.html")
 @click.argument("new_file", metavar="NEW.json|NEW.html")
-@click.option("--json", "json_file", metavar="FILE", help="Write the comparison.")
-@click.option("--html", "html_file", metavar="FILE", help="Write it as a page: the two runs side by side.")
+@shared.value("--json", "json_file", help="Write the comparison.")
+@shared.value("--html", "html_file", help="Write it as a page: the two runs side by side.")
 @click.option(
     "--fail-if-slower",
     "percent",
@@ -35,30 +35,19 @@ if TYPE_CHECKING:
 @click.option("--yes", is_flag=True, help="With --measure, run what the files name without a question.")
 @shared.with_options((shared.CPUS,), shared.max_seconds(120.0))
 @shared.FULL
-@click.option("-q", "--quiet", is_flag=True, help="No report: only files and the exit code.")
-def compare(
-    old_file: str,
-    new_file: str,
-    percent: float | None,
-    measure: bool,
-    yes: bool,
-    **choices: Any,
-) -> int:
+@shared.QUIET
+def compare(old_file: str, new_file: str, percent: float | None, measure: bool, yes: bool, **choices: Any) -> int:
     """Say what changed between two saved runs, and distinguish change from noise.
 
     Compared are the launches that both measured. Equal pipelines are wrongly called faster or slower in one comparison of ten, at
     most.
     """
-    from cs_input_analyzer import __version__, api, report
-    from cs_input_analyzer.records import Tool
+    from cs_input_analyzer import api, report
     from cs_input_analyzer.studies import compare as story
 
     if percent is not None and not (math.isfinite(percent) and 0 <= percent < 100):
         raise UsageError(f"--fail-if-slower {percent:g}: percent of the old rate, from 0 to below 100, for example 5")
-    found_wrong = Mistakes()
-    output = Output.taken(choices, found_wrong)
-    found_wrong.raise_any()
-    tool = Tool(name="cs_input_analyzer", version=__version__)
+    output = Output.taken(choices)
     old, new = report.load(old_file), report.load(new_file)
     rounds = 0
     if measure:
@@ -68,7 +57,7 @@ def compare(
         old, new, rounds = output.measured(
             choices["max_seconds"], lambda progress: api.remeasure(old, new, progress=progress, **choices)
         )
-    found = story.compare(old, new, tool=tool, old_path=old_file, new_path=new_file, rounds=rounds)
+    found = story.compare(old, new, tool=api.TOOL, old_path=old_file, new_path=new_file, rounds=rounds)
     output.deliver(found)
     return 0 if percent is None else _gate(found, percent)
 

@@ -37,7 +37,7 @@ def plan(run_file: str, **choices: Any) -> int:
         run = reports.load(run_file)
     if run is None:
         found_wrong.raise_any()
-        raise AssertionError("a run that cannot be read is a mistake")
+    assert run is not None
     command = shlex.join(["cs_input_analyzer", *sys.argv[1:]])
     found = api.plan(run, path=run_file, command=command, mistakes=found_wrong, **typed)
     output.deliver(found)

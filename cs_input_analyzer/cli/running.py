@@ -66,15 +66,18 @@ class Output:
     fail_on: str | None = None
 
     @classmethod
-    def taken(cls, choices: dict[str, Any], mistakes: Mistakes) -> Output:
-        """Taken out of the choices of a command; files that cannot be written are noted."""
+    def taken(cls, choices: dict[str, Any], mistakes: Mistakes | None = None) -> Output:
+        """Taken out of the choices of a command; files that cannot be written are noted, or raised where nothing notes them."""
         from cs_input_analyzer.report import FORMATS
         from cs_input_analyzer.report.files import check_writable
 
         files = {form: file for form in FORMATS if (file := choices.pop(f"{form}_file", None))}
+        noted = Mistakes() if mistakes is None else mistakes
         for path in files.values():
-            with mistakes:
+            with noted:
                 check_writable(path)
+        if mistakes is None:
+            noted.raise_any()
         taken = {name: choices.pop(name, None) for name in ("quiet", "verbose", "full", "fail_on")}
         return cls(files, bool(taken["quiet"]), bool(taken["verbose"]), bool(taken["full"]), taken["fail_on"])
 

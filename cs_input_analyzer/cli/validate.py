@@ -11,7 +11,7 @@ from cs_input_analyzer.cli import options as shared
 from cs_input_analyzer.cli.command import Command
 from cs_input_analyzer.cli.running import Output, check_trusted
 from cs_input_analyzer.cli.terminal import print_on_stderr
-from cs_input_analyzer.errors import Mistakes, UsageError
+from cs_input_analyzer.errors import UsageError
 
 if TYPE_CHECKING:
     from cs_input_analyzer.records import Layout
@@ -39,9 +39,7 @@ def validate(run_file: str, layouts: tuple[Layout, ...] | None, target: str | No
         raise UsageError("--layouts names no layout; write for example --layouts 1x1x1,1x2x1")
     run = reports.load(run_file)
     check_trusted("validate", run_file, run.pipeline.target, target, yes)
-    found_wrong = Mistakes()
-    output = Output.taken(choices, found_wrong)
-    found_wrong.raise_any()
+    output = Output.taken(choices)
     found = output.measured(
         choices["max_seconds"],
         lambda progress: api.validate(run, layouts=layouts or (), progress=progress, **choices),

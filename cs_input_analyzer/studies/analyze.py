@@ -37,7 +37,8 @@ from cs_input_analyzer.records import (
 )
 from cs_input_analyzer.studies import prove
 from cs_input_analyzer.studies.demand import with_mode, with_pipelines_batch
-from cs_input_analyzer.studies.probing import Probing, Results
+from cs_input_analyzer.studies.probing.probing import Probing
+from cs_input_analyzer.studies.probing.results import Results
 from cs_input_analyzer.worker.load import params_from_json
 
 MAX_ROUNDS = 4

@@ -11,8 +11,6 @@ from cs_input_analyzer.studies.changes.circumstances import counted_otherwise, d
 from cs_input_analyzer.studies.changes.costs import finding_changes, memory_changes, op_changes
 from cs_input_analyzer.studies.changes.rates import launches_in_words, not_compared, pairs_of, rate_changes
 
-__all__ = ["compare", "is_slower_by"]
-
 
 def compare(
     old: Analysis, new: Analysis, *, tool: Tool, old_path: str = "old", new_path: str = "new", rounds: int = 0

@@ -12,8 +12,6 @@ from cs_input_analyzer.records import Consumption, Options, SamplesPerElement
 from wafer_model import WaferModelError, from_compile_report, from_model, from_performance, from_rate, from_step_time
 from wafer_model.constants import MODES
 
-__all__ = ["check_sources", "consumption_of", "has_demand", "with_mode", "with_pipelines_batch"]
-
 
 def consumption_of(options: Options) -> Consumption | None:
     """The demand by the one source that was named; None without any, and of a `--wafer` model without `--batch-size`, for which the

@@ -18,12 +18,11 @@ from cs_input_analyzer.machines.host import read_host
 from cs_input_analyzer.pipeline.source.patch import make_patch
 from cs_input_analyzer.planning.recommend.whatif import FIXES
 from cs_input_analyzer.records import Alternative, Case, Edit, Estimate, Finding, Fixes, LaunchPlan, Layout, PipelineGraph
-from cs_input_analyzer.studies.probing import Probing, Results
+from cs_input_analyzer.studies.probing.probing import Probing
+from cs_input_analyzer.studies.probing.results import Results
 from cs_input_analyzer.worker.fixes import Outcome, Outcomes, outcomes_of, try_fixes
 from cs_input_analyzer.worker.gains import is_beyond
 from cs_input_analyzer.worker.journal import Candidate
-
-__all__ = ["Tried", "Tuned", "effect", "prove_fixes", "tune", "untried"]
 
 # A worker that a fix brings down is followed by another one, for the other fixes.
 MOST_WORKERS = 3

@@ -9,9 +9,8 @@ from cs_input_analyzer.engines import Launcher
 from cs_input_analyzer.errors import AnalyzerError, InputFunctionError, Interrupted, LaunchError, UsageError
 from cs_input_analyzer.records import Analysis, Host, Layout
 from cs_input_analyzer.studies.changes.rates import pairs_of
-from cs_input_analyzer.studies.probing import Probing, check_round, shortest_round_s
-
-__all__ = ["measured_in_turns"]
+from cs_input_analyzer.studies.probing.probing import Probing
+from cs_input_analyzer.studies.probing.seconds import check_round, shortest_round_s
 
 
 def measured_in_turns(

@@ -19,9 +19,7 @@ from cs_input_analyzer.records import Analysis, Cluster, Estimate, Finding, Fixe
 from cs_input_analyzer.studies import prove
 from cs_input_analyzer.studies.analyze import Job, findings_of, plan_for, verdict_of, with_demand, with_utilization
 from cs_input_analyzer.studies.demand import consumption_of, has_demand, with_mode
-from cs_input_analyzer.studies.probing import Results
-
-__all__ = ["CHOICES", "plan_again", "with_choices"]
+from cs_input_analyzer.studies.probing.results import Results
 
 SOURCES = ("demand_samples_per_s", "step_time_s", "wafer", "compile_report", "performance_json")
 OF_DEMAND = (

@@ -16,12 +16,11 @@ from cs_input_analyzer.errors import LaunchError
 from cs_input_analyzer.pipeline.source.patch import SourcePatch, make_patch, unified_diff
 from cs_input_analyzer.records import Analysis, Finding, Fixes, Patch
 from cs_input_analyzer.studies.analyze import Job, Progress, analyze
-from cs_input_analyzer.studies.probing import LAUNCH_OVERHEAD_S, LEAST_FIXES_S, Probing
+from cs_input_analyzer.studies.probing.probing import Probing
+from cs_input_analyzer.studies.probing.seconds import LAUNCH_OVERHEAD_S, LEAST_FIXES_S
 from cs_input_analyzer.studies.prove import texts_of
 from cs_input_analyzer.worker.fixes import Outcome
 from cs_input_analyzer.worker.journal import Candidate
-
-__all__ = ["CHECK_S", "analyze_and_patch"]
 
 # Of the whole budget this much is kept for trying the patched copy; its worker starts beside it.
 CHECK_S = LEAST_FIXES_S + LAUNCH_OVERHEAD_S + 4.0

@@ -34,10 +34,10 @@ from cs_input_analyzer.records import (
     ValidationRow,
 )
 from cs_input_analyzer.stats.estimates import half_width_of_mean, mean_of
-from cs_input_analyzer.studies.probing import Probing, Results, check_round, shortest_round_s
+from cs_input_analyzer.studies.probing.probing import Probing
+from cs_input_analyzer.studies.probing.results import Results
+from cs_input_analyzer.studies.probing.seconds import check_round, shortest_round_s
 from cs_input_analyzer.units import format_ratio
-
-__all__ = ["Trial", "delivered", "pooled", "validate"]
 
 Progress = Callable[[str, float], None]
 

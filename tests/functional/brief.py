@@ -9,7 +9,8 @@ are tried for a short time: `--max-seconds` is only patience. Whole runs are tho
 from __future__ import annotations
 
 from cs_input_analyzer.cli import main
-from cs_input_analyzer.studies.probing import Probing, seconds
+from cs_input_analyzer.studies.probing import seconds
+from cs_input_analyzer.studies.probing.probing import Probing
 
 FIXES_S = 14.0
 

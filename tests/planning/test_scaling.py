@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from cs_input_analyzer.planning import capacity
 from cs_input_analyzer.records import Estimate, Layout, Measurement, Noise, Scaling, WorkerResult
-from cs_input_analyzer.studies.probing import scaling_nodes
+from cs_input_analyzer.studies.probing.launches import scaling_nodes
 
 BYTES_PER_SAMPLE = 1000.0
 NODE_PER_S = 10_000.0  # what a node's two workers deliver alone, together

@@ -17,7 +17,9 @@ from cs_input_analyzer.errors import AnalyzerError, InputFunctionError, Interrup
 from cs_input_analyzer.planning import capacity
 from cs_input_analyzer.records import Analysis, Cluster, Layout, Options, ReadRate, SamplesPerElement, Tool
 from cs_input_analyzer.studies.analyze import Job, analyze
-from cs_input_analyzer.studies.probing import Probing, failure_of, shard_indices
+from cs_input_analyzer.studies.probing.failures import failure_of
+from cs_input_analyzer.studies.probing.launches import shard_indices
+from cs_input_analyzer.studies.probing.probing import Probing
 from cs_input_analyzer.units import format_rate
 from tests.builders import make_cluster, make_estimate, make_files, make_graph, make_host, make_read_rate, make_storage
 from tests.fakes import FakeLauncher

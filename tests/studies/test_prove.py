@@ -12,7 +12,8 @@ from cs_input_analyzer.engines import LaunchResult, WorkPlan
 from cs_input_analyzer.errors import LaunchError
 from cs_input_analyzer.records import Edit, Estimate, Finding, Layout, Options, Tool
 from cs_input_analyzer.studies import analyze as analysis
-from cs_input_analyzer.studies.probing import LEAST_FIXES_S, Probing
+from cs_input_analyzer.studies.probing.probing import Probing
+from cs_input_analyzer.studies.probing.seconds import LEAST_FIXES_S
 from cs_input_analyzer.studies.prove import NO_TIME, SWITCHED_OFF, Tried, prove_fixes, untried
 from cs_input_analyzer.worker.fixes import Outcome, Outcomes
 from cs_input_analyzer.worker.journal import Candidate

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cs_input_analyzer.records import Measurement, Options
-from cs_input_analyzer.studies.probing import Results
+from cs_input_analyzer.studies.probing.results import Results
 from tests.builders import make_host, make_measurement, make_steady_state, make_worker
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cs_input_analyzer.records import Layout, Options
-from cs_input_analyzer.studies.probing import LEAST_FIXES_S, Seconds, shortest_round_s
+from cs_input_analyzer.studies.probing.seconds import LEAST_FIXES_S, Seconds, shortest_round_s
 from tests.fakes import FakeLauncher
 
 budgets = st.floats(5, 3600)

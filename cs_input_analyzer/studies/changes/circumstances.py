@@ -12,8 +12,6 @@ from cs_input_analyzer.records import Analysis, Component, Difference, Measureme
 from cs_input_analyzer.studies.changes.rates import Pair, disturbance_log, is_whole, waits_of
 from cs_input_analyzer.units import format_count, format_ratio
 
-__all__ = ["counted_otherwise", "doubts"]
-
 # A host is called noisy from here on.
 STEAL_RATIO, REFERENCE_RATIO, BETWEEN_RATIO = 0.01, 0.05, 0.1
 # A cached share of the files that differs by more is another experiment.

@@ -20,8 +20,6 @@ from cs_input_analyzer.records import (
 )
 from cs_input_analyzer.studies.changes.rates import RUN_SPREAD_RATIO, Pair, Spread, disturbance_log, pooled
 
-__all__ = ["finding_changes", "memory_changes", "op_changes"]
-
 # Assumption: which op a second of CPU belongs to is known to so much of the process's CPU (one standard deviation).
 ATTRIBUTION_RATIO = 0.01
 # Assumption: memory is no mean of many samples, buffers fill by chance. Less than both is no change.

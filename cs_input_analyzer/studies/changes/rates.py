@@ -25,20 +25,6 @@ from cs_input_analyzer.records import Analysis, CacheChoice, Estimate, Layout, M
 from cs_input_analyzer.stats.estimates import from_log, log_error, student_t
 from cs_input_analyzer.units import counted
 
-__all__ = [
-    "RUN_SPREAD_RATIO",
-    "Pair",
-    "Spread",
-    "disturbance_log",
-    "is_whole",
-    "launches_in_words",
-    "not_compared",
-    "pairs_of",
-    "pooled",
-    "rate_changes",
-    "waits_of",
-]
-
 Key = tuple[Layout, int]
 
 

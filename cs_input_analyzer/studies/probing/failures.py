@@ -10,8 +10,6 @@ from cs_input_analyzer.records import Options
 from cs_input_analyzer.worker.capture import missing_advice
 from cs_input_analyzer.worker.summary import IMPORTING
 
-__all__ = ["failure_of"]
-
 _PARAMS = (
     "; where it is a key of the params, give it by --set KEY=VALUE, or analyze the script that trains, "
     "cs_input_analyzer python run.py ARGS: scripts add to the params before they use them"

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from cs_input_analyzer.records import Layout
 
-__all__ = ["LaunchRequest", "probe_of", "scaling_nodes", "shard_indices"]
-
 
 @dataclass(frozen=True, slots=True)
 class LaunchRequest:

@@ -34,8 +34,6 @@ from cs_input_analyzer.worker.capture import is_script
 from cs_input_analyzer.worker.egress import sending_cpu_s_per_byte
 from cs_input_analyzer.worker.journal import Candidate
 
-__all__ = ["MOST_NEXT_PROBES", "Probing"]
-
 # A worker holds about half a GiB before it does anything; so many may wait side by side in this share of the free memory.
 WORKER_RSS_BYTES = 600 * 2**20
 WAITING_SHARE_RATIO = 0.6

@@ -31,8 +31,6 @@ from cs_input_analyzer.stats.estimates import quotient
 from cs_input_analyzer.worker.costs import CACHED_RATIO
 from cs_input_analyzer.worker.summary import between_processes_ratio
 
-__all__ = ["DECIDING_PROCESSES", "Results"]
-
 NEAR_COUNT_RATIO = 1.1
 # The largest differences are between processes (where AUTOTUNE lands, which CPU): a size that decides the plan is seen so often.
 DECIDING_PROCESSES = 3

@@ -9,17 +9,6 @@ from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.records import Budget, Layout, Options
 from cs_input_analyzer.units import format_seconds
 
-__all__ = [
-    "FIXES_WINDOW_S",
-    "LAUNCH_OVERHEAD_S",
-    "LEAST_BATCHES",
-    "LEAST_FIXES_S",
-    "PREFIXES_S",
-    "ROUND_WINDOW_S",
-    "Seconds",
-    "shortest_round_s",
-]
-
 # Seconds of a launch that are not its sampling: building, the first batch, tracing the loop, leaving.
 LAUNCH_OVERHEAD_S = 1.5
 # The first launch also runs the readers alone, and after it the storage is looked at.
