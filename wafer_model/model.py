@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 from wafer_model import pipelined, weight_streaming
@@ -9,7 +10,7 @@ from wafer_model.constants import LATEST, Constants, constants_of
 from wafer_model.errors import WaferModelError, check_count
 from wafer_model.estimate import Estimate
 from wafer_model.network import FLOAT_BYTES, Network
-from wafer_model.prediction import RateLimit, WaferPrediction
+from wafer_model.prediction import WaferPrediction
 from wafer_model.systems import System, find_system
 
 # The original installation keeps nodes that run one task and stream nothing: the chief's, and one more in weight streaming (the
@@ -46,19 +47,19 @@ def predict(
     """
     box = find_system(system) if isinstance(system, str) else system
     _check(batch_size, systems, replicas, dtype, optimizer)
-    needs_streaming = _needs_streaming(network, box, dtype, optimizer, systems)
-    chosen = mode or ("weight_streaming" if needs_streaming else "pipelined")
+    why = "" if mode else _needs_streaming(network, box, dtype, optimizer, systems)
+    chosen = mode or ("weight_streaming" if why else "pipelined")
     fitted = constants or constants_of(chosen)
     beyond = fitted.domain.beyond(chosen, network.kind, network.parameters, box.name)
+    _check_mode(chosen, systems, replicas, micro_batch_size)
     asked: dict[str, Any] = {"batch_size": batch_size, "systems": systems, "replicas": replicas, "dtype": dtype}
-    step = {**asked, "release": release}
+    how: dict[str, Any] = {"dtype": dtype, "release": release}
     if chosen == "pipelined":
-        rate, ceiling, found = _pipelined(network, box, fitted, **step, optimizer=optimizer, micro_batch_size=micro_batch_size)
+        rate, ceiling, found = pipelined.execution(network, box, fitted, batch_size, optimizer=optimizer, replicas=replicas, **how)
     else:
-        rate, ceiling, found = _streaming(network, box, fitted, **step, micro_batch_size=micro_batch_size)
+        rate, ceiling, found = weight_streaming.execution(network, box, fitted, batch_size, systems, micro_batch_size, **how)
     # A published wire speed caps the high end, since it is no matter of fitting.
     factor = fitted.interval_factor(calibrated=calibrated, beyond=beyond)
-    because = (f"weight streaming, because {needs_streaming}",) if chosen != "pipelined" and not mode else ()
     return WaferPrediction(
         network=network.name,
         system=box.name,
@@ -71,11 +72,11 @@ def predict(
         ingress_bytes_per_s=rate * network.sample_bytes(dtype),
         single_task_nodes=SINGLE_TASK_NODES[chosen],
         calibrated=calibrated,
-        notes=(*because, *_notes(box, dtype)),
+        notes=_notes(box, dtype, why),
         sequence_length=network.sequence_length,
         beyond_fit=() if calibrated else tuple(said for said, _ in beyond),
         **asked,
-        **found,
+        **{field.name: getattr(found, field.name) for field in fields(found)},
     )
 
 
@@ -90,76 +91,13 @@ def _check(batch_size: int, systems: int, replicas: int, dtype: str, optimizer: 
         raise WaferModelError(f"a batch of {batch_size} cannot be divided among {systems} system(s) with {replicas} replica(s)")
 
 
-def _pipelined(
-    network: Network,
-    box: System,
-    fitted: Constants,
-    *,
-    batch_size: int,
-    systems: int,
-    replicas: int,
-    micro_batch_size: int | None,
-    **how: str,
-) -> tuple[float, float, dict[str, Any]]:
-    """Samples per second, what the wires carry, and what a prediction says of this mode alone."""
-    if micro_batch_size is not None:
+def _check_mode(mode: str, systems: int, replicas: int, micro_batch_size: int | None) -> None:
+    if mode == "pipelined" and micro_batch_size is not None:
         raise WaferModelError("pipelined execution has no micro-batches")
-    if systems != 1:
+    if mode == "pipelined" and systems != 1:
         raise WaferModelError("pipelined execution runs on one system; several need weight streaming")
-    placement = pipelined.place(network, box, fitted, replicas=replicas, **how)
-    ingress = box.io_bytes_per_s / network.sample_bytes(how["dtype"])
-    steady = min(placement.samples_per_s, ingress)
-    # Weights change at the end of every batch, so the pipeline fills again: a batch of B takes (B + fill) / rate.
-    fill = (placement.stages - 1) * replicas
-    limits = {"compute": placement.compute_limit_per_s, "transmission": placement.transmission_limit_per_s, "ingress": ingress}
-    return (
-        steady * batch_size / (batch_size + fill),
-        ingress,
-        {
-            "limited_by": "ingress" if ingress < placement.samples_per_s else placement.limited_by,
-            "limiting_row": placement.limiting_row,
-            "limits": _sorted(limits),
-            "rows": placement.rows,
-            "active_core_ratio": placement.active_core_ratio,
-            "fill_steps": placement.stages,
-            "fill_s": fill / steady,
-            "micro_batches": 1,
-            "micro_batch_size": batch_size,
-            "memory_bytes": placement.memory_bytes,
-        },
-    )
-
-
-def _streaming(
-    network: Network, box: System, fitted: Constants, *, batch_size: int, systems: int, replicas: int, **how: Any
-) -> tuple[float, float, dict[str, Any]]:
-    """As `_pipelined`."""
-    if replicas != 1:
+    if mode != "pipelined" and replicas != 1:
         raise WaferModelError("weight streaming has no replicas on one wafer; use several systems")
-    share = -(-batch_size // systems)  # the slowest system has the most samples
-    step = weight_streaming.step_of(network, box, fitted, share, **how)
-    terms = {"compute": step.compute_s, "weights": step.weights_s, "latency": step.latency_s, "ingress": step.ingress_s}
-    return (
-        batch_size / step.step_s,
-        batch_size / step.ingress_s,
-        {
-            "limited_by": step.limited_by,
-            "limiting_row": max(step.rows, key=lambda row: row.step_s or 0.0).name,
-            "limits": _sorted({name: batch_size / seconds for name, seconds in terms.items() if seconds > 0}),
-            "rows": step.rows,
-            "active_core_ratio": 1.0,
-            "fill_steps": None,
-            "fill_s": 0.0,
-            "micro_batches": step.micro_batches,
-            "micro_batch_size": step.micro_batch_size,
-            "memory_bytes": step.memory_bytes,
-        },
-    )
-
-
-def _sorted(limits: dict[str, float]) -> tuple[RateLimit, ...]:
-    found = (RateLimit(name=name, samples_per_s=rate) for name, rate in limits.items())
-    return tuple(sorted(found, key=lambda limit: limit.samples_per_s))
 
 
 def why_mode(network: Network, system: System, mode: str | None, *, dtype: str, optimizer: str = "adam", systems: int = 1) -> str:
@@ -185,8 +123,9 @@ def _needs_streaming(network: Network, system: System, dtype: str, optimizer: st
     return ""
 
 
-def _notes(system: System, dtype: str) -> tuple[str, ...]:
+def _notes(system: System, dtype: str, why_streaming: str) -> tuple[str, ...]:
     field = f"peak_flops_per_s_{dtype}"
+    because = (f"weight streaming, because {why_streaming}",) if why_streaming else ()
     if field not in system.derived:
-        return ()
-    return (f"the dense {dtype} peak of {system.name} was never published: {system.sources[field]}",)
+        return because
+    return (*because, f"the dense {dtype} peak of {system.name} was never published: {system.sources[field]}")

@@ -12,12 +12,11 @@ Sources: the execution-mode pages of the R1.x documentation; the compile reports
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from wafer_model.constants import Constants
 from wafer_model.errors import DoesNotFitError
 from wafer_model.network import FLOAT_BYTES, Layer, Network
-from wafer_model.prediction import KernelRow
+from wafer_model.prediction import Execution, KernelRow, limits_of
 from wafer_model.systems import System
 
 # Bytes per parameter that stay on the wafer: a 16-bit weight, its gradient, and the state of the optimizer in 32 bits.
@@ -26,25 +25,18 @@ OPTIMIZER_BYTES = {"sgd": 4, "momentum": 8, "adam": 12}
 DOCUMENTED_PARAMETER_LIMIT = 1e9
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Placement:
-    """A network on the fabric: rates of all replicas, before ingress; rows of one. The pipeline is full at step `stages`."""
-
-    samples_per_s: float
-    limited_by: str
-    limiting_row: str
-    compute_limit_per_s: float
-    transmission_limit_per_s: float
-    rows: tuple[KernelRow, ...]
-    active_core_ratio: float
-    stages: int
-    memory_bytes: float
-
-
-def place(
-    network: Network, system: System, constants: Constants, *, dtype: str, optimizer: str, replicas: int, release: str
-) -> Placement:
-    """The placement that accepts the most samples per second.
+def execution(
+    network: Network,
+    system: System,
+    constants: Constants,
+    batch_size: int,
+    *,
+    dtype: str,
+    optimizer: str,
+    replicas: int,
+    release: str,
+) -> tuple[float, float, Execution]:
+    """Samples per second, what the wires carry of them, and the placement that accepts the most.
 
     Raises:
         DoesNotFitError: memory, parameters, or fewer cores than kernels.
@@ -67,16 +59,24 @@ def place(
     rows = tuple(_row(layer, count, core_rate, constants) for layer, count in zip(kernels, cores, strict=True))
     slowest = min(rows, key=lambda row: row.samples_per_s or math.inf)
     compute = min(row.compute_samples_per_s or math.inf for row in rows)
-    return Placement(
-        samples_per_s=replicas * (slowest.samples_per_s or 0.0),
-        limited_by=slowest.limited_by or "compute",
-        limiting_row=slowest.name,
-        compute_limit_per_s=replicas * compute,
-        transmission_limit_per_s=replicas * ceiling,
-        rows=rows,
-        active_core_ratio=sum(cores) * replicas / system.usable_cores,
-        stages=len(network.weighted_blocks),
-        memory_bytes=memory,
+    accepted, ingress = replicas * (slowest.samples_per_s or 0.0), system.io_bytes_per_s / network.sample_bytes(dtype)
+    steady, stages = min(accepted, ingress), len(network.weighted_blocks)
+    # Weights change at the end of every batch, so the pipeline fills again: a batch of B takes (B + fill) / rate.
+    fill = (stages - 1) * replicas
+    return (
+        steady * batch_size / (batch_size + fill),
+        ingress,
+        Execution(
+            limited_by="ingress" if ingress < accepted else slowest.limited_by or "compute",
+            limiting_row=slowest.name,
+            limits=limits_of(compute=replicas * compute, transmission=replicas * ceiling, ingress=ingress),
+            rows=rows,
+            active_core_ratio=sum(cores) * replicas / system.usable_cores,
+            fill_steps=stages,
+            fill_s=fill / steady,
+            micro_batch_size=batch_size,
+            memory_bytes=memory,
+        ),
     )
 
 

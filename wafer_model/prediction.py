@@ -39,20 +39,45 @@ class KernelRow:
     limited_by: str | None
 
 
+def limits_of(**samples_per_s: float) -> tuple[RateLimit, ...]:
+    """The bounds by their names, smallest first."""
+    found = (RateLimit(name=name, samples_per_s=rate) for name, rate in samples_per_s.items())
+    return tuple(sorted(found, key=lambda limit: limit.samples_per_s))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WaferPrediction:
-    """What the wafer can take.
+class Execution:
+    """How a network runs in one mode.
 
     Attributes:
-        samples_per_s: of all systems together, with its 90 % interval.
         limited_by: the term that decides: `compute`, `transmission`, `ingress`, `weights`, `latency`.
         limiting_row: the kernel that decides (pipelined), the slowest block (weight streaming).
         limits: all bounds, smallest first; the estimate is below each.
         active_core_ratio: share of the usable cores that work; 1 in weight streaming.
         fill_steps: step at which every stage is busy (pipelined); None in weight streaming. `fill_s`: time until then.
         micro_batches, micro_batch_size: per system and step.
-        memory_bytes: on-wafer memory of one system; `sample_bytes`: one sample on the wire, whose traffic into all systems is
-            `ingress_bytes_per_s`.
+        memory_bytes: on-wafer memory of one system.
+    """
+
+    limited_by: str
+    limiting_row: str
+    limits: tuple[RateLimit, ...]
+    rows: tuple[KernelRow, ...]
+    active_core_ratio: float = 1.0
+    fill_steps: int | None = None
+    fill_s: float = 0.0
+    micro_batches: int = 1
+    micro_batch_size: int
+    memory_bytes: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaferPrediction(Execution):
+    """What the wafer can take.
+
+    Attributes:
+        samples_per_s: of all systems together, with its 90 % interval.
+        sample_bytes: one sample on the wire, whose traffic into all systems is `ingress_bytes_per_s`.
         single_task_nodes: nodes of the original installation that run one task and stream nothing.
         calibrated: whether a measured point of the user replaced the fitted efficiency.
         notes: assumptions a reader should know, one sentence each.
@@ -69,16 +94,6 @@ class WaferPrediction:
     replicas: int
     samples_per_s: Estimate
     step_s: float
-    limited_by: str
-    limiting_row: str
-    limits: tuple[RateLimit, ...]
-    rows: tuple[KernelRow, ...]
-    active_core_ratio: float
-    fill_steps: int | None
-    fill_s: float
-    micro_batches: int
-    micro_batch_size: int
-    memory_bytes: float
     parameters: int
     training_flops: float
     sample_bytes: int

@@ -11,37 +11,11 @@ Sources: execution-mode and micro-batch pages of the 1.8 to 2.5 documentation; t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from wafer_model.constants import Constants
 from wafer_model.errors import DoesNotFitError, WaferModelError
 from wafer_model.network import FLOAT_BYTES, Block, Network
-from wafer_model.prediction import KernelRow
+from wafer_model.prediction import Execution, KernelRow, limits_of
 from wafer_model.systems import System
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """One optimizer step on one system, and what each term alone would take; `ingress_s`: samples and weights on the wires."""
-
-    samples: int
-    step_s: float
-    compute_s: float
-    weights_s: float
-    latency_s: float
-    ingress_s: float
-    micro_batches: int
-    micro_batch_size: int
-    memory_bytes: float
-    rows: tuple[KernelRow, ...]
-
-    @property
-    def limited_by(self) -> str:
-        """The term that takes the most of the step."""
-        if self.ingress_s >= self.step_s:
-            return "ingress"
-        terms = {"compute": self.compute_s, "weights": self.weights_s, "latency": self.latency_s}
-        return max(terms, key=lambda name: terms[name])
 
 
 def micro_batching(network: Network, system: System, samples: int, *, dtype: str, micro_batch_size: int | None) -> tuple[int, int]:
@@ -81,14 +55,23 @@ def activation_bytes(network: Network, *, dtype: str) -> float:
     return float((kept + working) * FLOAT_BYTES[dtype])
 
 
-def step_of(
-    network: Network, system: System, constants: Constants, samples: int, *, dtype: str, micro_batch_size: int | None, release: str
-) -> Step:
-    """One step of `samples` on one system.
+def execution(
+    network: Network,
+    system: System,
+    constants: Constants,
+    batch_size: int,
+    systems: int,
+    micro_batch_size: int | None,
+    *,
+    dtype: str,
+    release: str,
+) -> tuple[float, float, Execution]:
+    """Samples per second, what the wires carry of them, and one optimizer step of the system that has the most samples.
 
     Raises:
         DoesNotFitError, WaferModelError: see `micro_batching`.
     """
+    samples = -(-batch_size // systems)
     count, size = micro_batching(network, system, samples, dtype=dtype, micro_batch_size=micro_batch_size)
     flops_per_s = system.peak(dtype) * constants.efficiency_on(system.name, release)
     width = FLOAT_BYTES[dtype]
@@ -99,17 +82,25 @@ def step_of(
     boundary = blocks[0].streamed_parameters * width / system.io_bytes_per_s + constants.layer_latency_s
     weight_bytes = sum(block.streamed_parameters for block in blocks) * width
     ingress = (samples * network.sample_bytes(dtype) + 2 * count * weight_bytes) / system.io_bytes_per_s
-    return Step(
-        samples=samples,
-        step_s=max(sum(row.step_s or 0.0 for row in rows) + boundary, ingress),
-        compute_s=samples * network.training_flops / flops_per_s,
-        weights_s=2 * count * weight_bytes / system.io_bytes_per_s,
-        latency_s=(2 * count * len(blocks) + 1) * constants.layer_latency_s,
-        ingress_s=ingress,
-        micro_batches=count,
-        micro_batch_size=size,
-        memory_bytes=size * activation_bytes(network, dtype=dtype),
-        rows=rows,
+    step_s = max(sum(row.step_s or 0.0 for row in rows) + boundary, ingress)
+    terms = {  # what each would take alone; the one that takes the most decides
+        "compute": samples * network.training_flops / flops_per_s,
+        "weights": 2 * count * weight_bytes / system.io_bytes_per_s,
+        "latency": (2 * count * len(blocks) + 1) * constants.layer_latency_s,
+    }
+    rates = {name: batch_size / seconds for name, seconds in {**terms, "ingress": ingress}.items() if seconds > 0}
+    return (
+        batch_size / step_s,
+        batch_size / ingress,
+        Execution(
+            limited_by="ingress" if ingress >= step_s else max(terms, key=lambda name: terms[name]),
+            limiting_row=max(rows, key=lambda row: row.step_s or 0.0).name,
+            limits=limits_of(**rates),
+            rows=rows,
+            micro_batches=count,
+            micro_batch_size=size,
+            memory_bytes=size * activation_bytes(network, dtype=dtype),
+        ),
     )
 
 
