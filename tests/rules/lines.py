@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cs_input_analyzer import rules
-from cs_input_analyzer.records import Case, Finding, Op, OpCost, Station
+from cs_input_analyzer.records import Case, Finding, Op, OpCost, PipelineGraph, Station
 from tests.builders import (
     GIB,
     make_case,
@@ -20,6 +20,7 @@ from tests.builders import (
     make_op,
     make_op_cost,
     make_profile,
+    make_worker,
 )
 
 Rule = Callable[[Case], Iterable[Finding]]
@@ -105,6 +106,19 @@ def case_of(*ops: Op, **overrides: Any) -> Case:
         "cluster": make_cluster(memory_bytes_per_node=128 * GIB),
     }
     return make_case(**(settings | overrides))
+
+
+def unmeasured(pipeline: PipelineGraph) -> Case:
+    """Nothing but the graph is known, and that a task had two CPUs."""
+    worker = make_worker(bytes_read_per_sample=None, first_batch_s=None, steady_state=None)
+    launch = replace(make_measurement("1x1x2"), workers=(worker,))
+    return make_case(pipeline=pipeline, measurements=(launch,), profile=None, plan=None, cluster=make_cluster())
+
+
+def with_worker(case: Case, **known: Any) -> Case:
+    """The case with more known of its one worker."""
+    (launch,) = case.measurements
+    return replace(case, measurements=(replace(launch, workers=(replace(launch.workers[0], **known),)),))
 
 
 def with_files(case: Case, count: int, size: int = GIB) -> Case:

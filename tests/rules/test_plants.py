@@ -27,7 +27,7 @@ from tests.builders import (
     make_storage,
     make_worker,
 )
-from tests.rules.lines import cost, measured
+from tests.rules.lines import cost, measured, unmeasured, with_worker
 
 OURS = tuple(rule for rule in rules.RULES if rule.code < "CSI3")
 WORKERS = 4
@@ -67,13 +67,6 @@ def graph_of(tmp_path_factory: pytest.TempPathFactory) -> GraphOf:
     return build
 
 
-def unmeasured(pipeline: PipelineGraph) -> Case:
-    """Nothing but the graph is known, and that a task had two CPUs."""
-    worker = make_worker(bytes_read_per_sample=None, first_batch_s=None, steady_state=None)
-    launch = replace(make_measurement("1x1x2"), workers=(worker,))
-    return make_case(pipeline=pipeline, measurements=(launch,), profile=None, plan=None, cluster=make_cluster())
-
-
 def planned(pipeline: PipelineGraph) -> Case:
     """A launch of several workers that measured rates and nothing else, for a plan of as many, on files that all nodes see."""
     count = pipeline.files.count if pipeline.files else None
@@ -94,12 +87,6 @@ def planned(pipeline: PipelineGraph) -> Case:
         training=Training(steps=100_000, half="float16"),
         storage=make_storage(is_shared=True, file_system="nfs4", reads=(), source_samples_per_s=None),
     )
-
-
-def with_worker(case: Case, **known: Any) -> Case:
-    """The case with more known of its one worker."""
-    (launch,) = case.measurements
-    return replace(case, measurements=(replace(launch, workers=(replace(launch.workers[0], **known),)),))
 
 
 def with_what_it_takes(code: str, case: Case) -> Case:
