@@ -8,15 +8,9 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One input function and the data it reads.
-
-    `summary`: what it reads and delivers; `stresses`: what costs most of its CPU.
-    """
+    """One input function and the data it reads; its module says what it delivers, and what costs most of its CPU."""
 
     name: str
-    summary: str
-    stresses: str
-    function: str = "train_input_fn"
 
     @property
     def module(self) -> str:
@@ -26,7 +20,7 @@ class Sample:
     @property
     def target(self) -> str:
         """What `analyze` takes: `package.module:function`."""
-        return f"{self.module}:{self.function}"
+        return f"{self.module}:train_input_fn"
 
     @property
     def params_path(self) -> Path:
@@ -34,29 +28,7 @@ class Sample:
         return Path(__file__).with_name(f"{self.name}.yaml")
 
 
-SAMPLES: tuple[Sample, ...] = (
-    Sample(
-        "fc_mnist",
-        "785-byte records (28 x 28 pixels and a digit) to float16 batches of 256",
-        "the runtime itself: one tiny record after another",
-    ),
-    Sample(
-        "bert_pretrain",
-        "masked-language-model examples of 128 tokens to int32 batches of 256",
-        "reading and parsing of many small tf.Example records",
-    ),
-    Sample(
-        "gpt2",
-        "8 KiB records of 1,025 int64 tokens to int32 inputs and shifted labels, batches of 112",
-        "memory traffic: reading, copying and casting of large records",
-    ),
-    Sample(
-        "resnet50", "JPEG photographs to randomly cropped 224 x 224 float16 images, batches of 32", "JPEG decoding and resizing"
-    ),
-    Sample(
-        "unet", "PNG images with PNG masks to augmented 256 x 256 float16 pairs, batches of 16", "PNG decoding and augmentation"
-    ),
-)
+SAMPLES: tuple[Sample, ...] = tuple(map(Sample, ("fc_mnist", "bert_pretrain", "gpt2", "resnet50", "unet")))
 
 
 def find(name: str) -> Sample:

@@ -7,20 +7,11 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
 from typing import Any
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerShard:
-    """This worker takes every `count`-th file, beginning with number `index`."""
-
-    count: int
-    index: int
-
-
-def worker_shard(input_context: Any = None) -> WorkerShard | None:
-    """This process's share; None where it is the only reader.
+def worker_shard(input_context: Any = None) -> tuple[int, int] | None:
+    """Number of the shards, of which this worker takes every file whose turn it is, and its own; None where it is the only reader.
 
     Args:
         input_context: a `tf.distribute.InputContext`, which wins over `TF_CONFIG` (several pipelines in one process).
@@ -42,10 +33,10 @@ def worker_shard(input_context: Any = None) -> WorkerShard | None:
     return _checked(len(workers), config.get("task", {}).get("index", 0), "TF_CONFIG") if workers else None
 
 
-def _checked(count: int, index: int, origin: str) -> WorkerShard:
+def _checked(count: int, index: int, origin: str) -> tuple[int, int]:
     if not 0 <= index < count:
         raise ValueError(f"{origin} gives this task the index {index}, but has {count} workers")
-    return WorkerShard(count=count, index=index)
+    return count, index
 
 
 def shard_files(files: Any, use_multiple_workers: bool, input_context: Any = None) -> Any:
@@ -55,4 +46,4 @@ def shard_files(files: Any, use_multiple_workers: bool, input_context: Any = Non
     twice and some never. With fewer files than workers, the last workers get none.
     """
     shard = worker_shard(input_context) if use_multiple_workers else None
-    return files if shard is None else files.shard(shard.count, shard.index)
+    return files if shard is None else files.shard(*shard)

@@ -5,29 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import PurePath
 
+from cs_input_analyzer.pipeline import op_traits as traits
 from cs_input_analyzer.pipeline.edits.statement import argument_set, moved_up
 from cs_input_analyzer.pipeline.lineage import at_or_behind, downstream, reads_names_only, upstream, without_end
 from cs_input_analyzer.pipeline.op_kinds import KEEPERS, NAMES_PASS, REPEATS, SHUFFLES, WRITERS
-from cs_input_analyzer.pipeline.op_traits import (
-    chain_before,
-    decodes,
-    draws,
-    draws_by_seed,
-    draws_random_numbers,
-    freezing,
-    gives_another_order,
-    is_costly,
-    is_map,
-)
 from cs_input_analyzer.pipeline.threads import inside, reader_ops
-from cs_input_analyzer.planning.evidence import (
-    bottleneck,
-    cache_bytes_per_node,
-    finding,
-    free_bytes_per_node,
-    node_local_folder,
-    share_of,
-)
+from cs_input_analyzer.planning import evidence as measured
 from cs_input_analyzer.records import Case, Edit, Finding, Op, Scalar
 from cs_input_analyzer.units import format_bytes
 
@@ -63,18 +46,18 @@ def cache_missing(case: Case) -> Iterator[Finding]:
     up_to_here = (*upstream(op, ops), *inside(op, ops), op) if op is not None else ()
     if op is None or not reader_ops(up_to_here):
         return
-    saved = share_of(case, up_to_here)
-    maps = share_of(case, [one for one in up_to_here if is_map(one)]) or 0.0
-    is_slow = bottleneck(case, ("storage bandwidth", "storage latency")) is not None
-    need, room = cache_bytes_per_node(case, op), free_bytes_per_node(case)
+    saved = measured.share_of(case, up_to_here)
+    maps = measured.share_of(case, [one for one in up_to_here if traits.is_map(one)]) or 0.0
+    is_slow = measured.bottleneck(case, ("storage bandwidth", "storage latency")) is not None
+    need, room = measured.cache_bytes_per_node(case, op), measured.free_bytes_per_node(case)
     if need is None or need > MEMORY_RATIO * room or (maps < COSTLY_RATIO and not is_slow):
         return
-    frozen = [one for one in up_to_here if gives_another_order(one, ops)]
+    frozen = [one for one in up_to_here if traits.gives_another_order(one, ops)]
     is_mixed = any(one.kind in SHUFFLES for one in downstream(op, ops))
     message = f"every pass does again all up to {op.name}; its result would take {format_bytes(need)} of a node's memory"
-    fix = f"put .cache() after {op.name}{freezing(frozen, is_mixed)}"
+    fix = f"put .cache() after {op.name}{traits.freezing(frozen, is_mixed)}"
     evidence = {"saved_share_ratio": saved, "cache_bytes_per_node": round(need), "free_bytes_per_node": round(room)}
-    yield finding(
+    yield measured.finding(
         op,
         message,
         fix,
@@ -86,10 +69,10 @@ def cache_missing(case: Case) -> Iterator[Finding]:
 
 def _last_unchanging(ops: tuple[Op, ...]) -> Op | None:
     """The last op at the top up to which every pass gives the same elements; None where there is no end of a pass to see."""
-    last, endless, drawing = None, without_end(ops), at_or_behind(ops, draws)
+    last, endless, drawing = None, without_end(ops), at_or_behind(ops, traits.draws)
     read = at_or_behind(ops, lambda op: op.kind not in NAMES_PASS)
     for op in ops:
-        is_of_names = read.isdisjoint(op.inputs) and not is_map(op) and not reader_ops((*inside(op, ops), op))
+        is_of_names = read.isdisjoint(op.inputs) and not traits.is_map(op) and not reader_ops((*inside(op, ops), op))
         if op.within is not None or is_of_names:
             if op.kind == "Repeat" and op.within is None:  # of file names: what is read never ends
                 return None
@@ -128,7 +111,7 @@ def file_cache_redirected(case: Case) -> Iterator[Finding]:
     op = next((op for op in case.pipeline.ops if op.kind in ("Cache", "Snapshot", "Save")), None)
     message = f"writes to {', '.join(case.pipeline.redirected)} went to a private folder; the rate is that of a first pass"
     evidence = {"paths": len(case.pipeline.redirected)}
-    yield finding(op, message, None, evidence)
+    yield measured.finding(op, message, None, evidence)
 
 
 def cache_path_shared(case: Case) -> Iterator[Finding]:
@@ -153,15 +136,15 @@ def cache_path_shared(case: Case) -> Iterator[Finding]:
         path = next((one for one in sorted(shared) if target == one or target.endswith(f"-{PurePath(one).name}")), None)
         if op.kind != "Cache" or path is None or plan is None or plan.input_workers < 2:
             continue
-        if plan.streaming.tasks_per_node == 1 and node_local_folder(path):
+        if plan.streaming.tasks_per_node == 1 and measured.node_local_folder(path):
             continue
-        need = cache_bytes_per_node(case, op)
-        fits = need is not None and need <= MEMORY_RATIO * free_bytes_per_node(case)
+        need = measured.cache_bytes_per_node(case, op)
+        fits = need is not None and need <= MEMORY_RATIO * measured.free_bytes_per_node(case)
         evidence: dict[str, Scalar] = {"path": path, "workers": plan.input_workers, "cache_bytes_per_node": need}
         message = f"all {plan.input_workers} workers cache to {path}: the second one stops at the lock file of the first"
         fix = "give each worker a path with its index in it" + (", or no path: the cache fits into memory" if fits else "")
         after = argument_set(op, case.pipeline.ops, "filename", '""') if fits else None
-        yield finding(op, message, fix, evidence, severity="error", after=after)
+        yield measured.finding(op, message, fix, evidence, severity="error", after=after)
 
 
 def cache_after_randomness(case: Case) -> Iterator[Finding]:
@@ -183,8 +166,8 @@ def cache_after_randomness(case: Case) -> Iterator[Finding]:
         if cache.kind not in ("Cache", "Snapshot"):
             continue
         frozen = upstream(cache, ops)
-        drawn = next((op for op in frozen if draws_random_numbers(op)), None)
-        by_seed = next((op for op in frozen if draws_by_seed(op)), None)
+        drawn = next((op for op in frozen if traits.draws_random_numbers(op)), None)
+        by_seed = next((op for op in frozen if traits.draws_by_seed(op)), None)
         shuffle = next((op for op in frozen if op.kind in SHUFFLES and not reads_names_only(op, ops)), None)
         random = drawn or by_seed or shuffle
         if random is None or (random is shuffle and any(op.kind in SHUFFLES and cache in upstream(op, ops) for op in ops)):
@@ -195,12 +178,12 @@ def cache_after_randomness(case: Case) -> Iterator[Finding]:
             what = "draws" if drawn is not None else "draws by seed, if its seeds differ between passes,"
             message = f"{cache.name} keeps what {random.name} {what} in the first pass: later passes repeat it exactly"
         fix = f"put the cache before {random.name}" + (
-            " and split the decoding from what is random" if random is not shuffle and decodes(random) else ""
+            " and split the decoding from what is random" if random is not shuffle and traits.decodes(random) else ""
         )
         # Where nothing else lies between.
-        after = moved_up(cache, ops) if chain_before(cache, ops)[:1] == (random,) else None
+        after = moved_up(cache, ops) if traits.chain_before(cache, ops)[:1] == (random,) else None
         evidence = {"random_op": random.name, "within": random.within}
-        yield finding(cache, message, fix, evidence, is_warning=drawn is not None, after=after)
+        yield measured.finding(cache, message, fix, evidence, is_warning=drawn is not None, after=after)
 
 
 def cache_misplaced(case: Case) -> Iterator[Finding]:
@@ -226,9 +209,9 @@ def cache_misplaced(case: Case) -> Iterator[Finding]:
         endless = without.get(cache.name)
         if endless is not None:
             message = f"{cache.name} never sees the end of {endless.name}: it only grows, and is never read"
-            frozen = [op for op in upstream(cache, ops) if gives_another_order(op, ops)]
+            frozen = [op for op in upstream(cache, ops) if traits.gives_another_order(op, ops)]
             is_mixed = any(op.kind in SHUFFLES for op in downstream(cache, ops))
-            fix = f"put the cache before {endless.name}{freezing(frozen, is_mixed)}"
+            fix = f"put the cache before {endless.name}{traits.freezing(frozen, is_mixed)}"
             yield _misplaced(cache, endless, True, message, fix, (endless, cache), case)
             continue
         take = _take_after(cache, ops)
@@ -252,12 +235,12 @@ def _take_after(cache: Op, ops: tuple[Op, ...]) -> Op | None:
 
 def _too_early(cache: Op, case: Case) -> Iterator[Finding]:
     for op in downstream(cache, case.pipeline.ops):
-        is_random = draws(op)
-        if not is_map(op) or op.within is not None or (is_random and not decodes(op)):
+        is_random = traits.draws(op)
+        if not traits.is_map(op) or op.within is not None or (is_random and not traits.decodes(op)):
             continue
-        share, need = share_of(case, (op,)), cache_bytes_per_node(case, op) or 0.0
-        is_cheap = share < COSTLY_RATIO if share is not None else not is_costly(op)
-        if is_cheap or need > MEMORY_RATIO * free_bytes_per_node(case):
+        share, need = measured.share_of(case, (op,)), measured.cache_bytes_per_node(case, op) or 0.0
+        is_cheap = share < COSTLY_RATIO if share is not None else not traits.is_costly(op)
+        if is_cheap or need > MEMORY_RATIO * measured.free_bytes_per_node(case):
             continue
         message = f"{op.name} works after {cache.name}, so each pass does it again" + (", random or not" if is_random else "")
         fix = "split what it decodes from what is random, and put the cache between them" if is_random else "put the cache after it"
@@ -268,8 +251,8 @@ def _too_early(cache: Op, case: Case) -> Iterator[Finding]:
 
 def _misplaced(cache: Op, other: Op, is_warning: bool, message: str, fix: str, swapped: tuple[Op, ...], case: Case) -> Finding:
     """`swapped`: the two ops in the order of the pipeline that should change places; an edit only where they are neighbours."""
-    is_near = len(swapped) == 2 and next(iter(chain_before(swapped[1], case.pipeline.ops)), None) == swapped[0]
-    share = share_of(case, (other,)) if is_map(other) else None
+    is_near = len(swapped) == 2 and next(iter(traits.chain_before(swapped[1], case.pipeline.ops)), None) == swapped[0]
+    share = measured.share_of(case, (other,)) if traits.is_map(other) else None
     evidence = {"other_op": other.name, "share_ratio": share}
     edits = (Edit(kind="swap", op=swapped[1].name),) if is_near else ()
-    return finding(cache, message, fix, evidence, is_warning=is_warning, edits=edits)
+    return measured.finding(cache, message, fix, evidence, is_warning=is_warning, edits=edits)

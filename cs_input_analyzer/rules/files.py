@@ -75,21 +75,24 @@ def path_not_shared(case: Case) -> Iterator[Finding]:
 
     Silent for a single node, on shared file systems, where the file system is of a type that may be either, and without files.
     """
-    nodes = case.plan.nodes if case.plan is not None else case.cluster.nodes
-    files, storage = case.pipeline.files, case.storage
-    directory = files.directory if files is not None else None
-    if nodes < 2 or files is None or directory is None:
+    directory, nodes, is_shared, file_system = _place(case)
+    if nodes < 2 or directory is None:
         return
-    is_shared = storage.is_shared if storage is not None else None
     by_name = node_local_folder(directory)
     if is_shared or (is_shared is None and by_name is None):
         return
-    file_system = storage.file_system if storage is not None else None
     why = f"{by_name} is each node's own" if by_name else f"{file_system or 'it'} is a local file system"
     message = f"the plan has {nodes} nodes, but the data in {directory} are on this one only ({why})"
     fix = "move the data to a file system that all nodes mount, or copy them to this path on every node"
     evidence = {"directory": directory, "file_system": file_system, "is_shared": is_shared, "nodes": nodes}
     yield finding(None, message, fix, evidence, is_warning="slurm" in case.cluster.source.lower())
+
+
+def _place(case: Case) -> tuple[str | None, int, bool | None, str | None]:
+    """The folder of the files, the nodes that read it, whether it is shared, and its file system."""
+    files, storage, nodes = case.pipeline.files, case.storage, (case.plan or case.cluster).nodes
+    directory = files.directory if files is not None else None
+    return directory, nodes, *((storage.is_shared, storage.file_system) if storage is not None else (None, None))
 
 
 READERS = ("TFRecord", "TextLine", "FixedLengthRecord", "CSV")
@@ -208,15 +211,12 @@ def dataset_in_tmp(case: Case) -> Iterator[Finding]:
     Silent elsewhere, where a network file system is mounted at that path, and where the plan has several nodes: then CSI310
     reports it.
     """
-    nodes = case.plan.nodes if case.plan is not None else case.cluster.nodes
-    files, storage = case.pipeline.files, case.storage
-    directory = files.directory if files is not None else None
-    if files is None or directory is None or nodes > 1 or (storage is not None and storage.is_shared):
+    (directory, nodes, is_shared, file_system), files = _place(case), case.pipeline.files
+    if files is None or directory is None or nodes > 1 or is_shared:
         return
     folder = next((folder for folder in TEMPORARY if f"{directory}/".startswith(f"{folder}/")), None)
     if folder is None:
         return
-    file_system = storage.file_system if storage is not None else None
     is_memory = file_system in IN_MEMORY or folder == "/dev/shm"
     effect = f" and takes {format_bytes(files.bytes)} of this host's memory" if is_memory else ""
     message = f"the dataset is in {folder}, a folder for temporary files{effect}; training may read from a slower place"

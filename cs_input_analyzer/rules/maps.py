@@ -4,19 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from cs_input_analyzer.pipeline import op_traits as traits
 from cs_input_analyzer.pipeline.lineage import freeing_shuffle, reads_names_only
 from cs_input_analyzer.pipeline.op_kinds import RANDOM_STATE, THREADED
-from cs_input_analyzer.pipeline.op_traits import (
-    calls_python,
-    chain_before,
-    cost_of,
-    draws,
-    has_written_cycle,
-    is_costly,
-    is_elementwise,
-    is_map,
-    why_not_parallelized,
-)
 from cs_input_analyzer.pipeline.samples import samples_reaching
 from cs_input_analyzer.pipeline.source.code import AUTOTUNE
 from cs_input_analyzer.pipeline.threads import is_serial
@@ -46,7 +36,7 @@ def serial_map(case: Case) -> Iterator[Finding]:
     for op in ops:
         if op.kind != "Map" or not is_serial(op, ops) or cpus == 1 or not _is_worth_a_thread(op, case):
             continue
-        why, cost = why_not_parallelized(op, ops), cost_of(op, case.profile)
+        why, cost = traits.why_not_parallelized(op, ops), traits.cost_of(op, case.profile)
         station = bottleneck(case, ("serial op",))
         busy = busy_ratio(case, op)
         holds_back = (station is not None and station.op == op.name) or (busy or 0.0) >= BUSY_RATIO
@@ -59,17 +49,17 @@ def serial_map(case: Case) -> Iterator[Finding]:
 
 
 def _is_worth_a_thread(op: Op, case: Case) -> bool:
-    ops, cost = case.pipeline.ops, cost_of(op, case.profile)
-    if why_not_parallelized(op, ops) is None:
+    ops, cost = case.pipeline.ops, traits.cost_of(op, case.profile)
+    if traits.why_not_parallelized(op, ops) is None:
         return False
     if cost is None:
-        is_of_names = op.within is None and reads_names_only(op, ops) and not (is_costly(op) or draws(op))
-        return not (calls_python(op) or is_of_names)
+        is_of_names = op.within is None and reads_names_only(op, ops) and not (traits.is_costly(op) or traits.draws(op))
+        return not (traits.calls_python(op) or is_of_names)
     if cost.parallelism is not None and cost.parallelism > 1:  # made parallel after all
         return False
     own_s, wait_s = cost.self_cpu_s_per_sample or 0.0, cost.wait_s_per_sample or 0.0
     waits = wait_s > own_s and (own_s + wait_s) * (rate_of_worker(case) or 0.0) >= SMALL_RATIO
-    if calls_python(op):
+    if traits.calls_python(op):
         return waits
     return waits or cost.share_ratio is None or cost.share_ratio >= SMALL_RATIO
 
@@ -112,7 +102,7 @@ def _too_few(op: Op, calls: int, cpus: int, case: Case) -> Iterator[Finding]:
     station = bottleneck(case, ("fixed parallelism", "serial op"))
     busy = busy_ratio(case, op, calls)
     holds_back = (station is not None and station.op == op.name) or (busy or 0.0) >= BUSY_RATIO
-    if not holds_back and (case.profile is not None or not is_costly(op)):
+    if not holds_back and (case.profile is not None or not traits.is_costly(op)):
         return
     effect = ", and that holds the worker back" if holds_back else ""
     message = f"{op.name} makes {calls} call{'s' if calls > 1 else ''} at a time where a task has {cpus} CPUs{effect}"
@@ -120,7 +110,7 @@ def _too_few(op: Op, calls: int, cpus: int, case: Case) -> Iterator[Finding]:
 
 
 def _too_many(op: Op, calls: int, cpus: int, case: Case) -> Iterator[Finding]:
-    cost = cost_of(op, case.profile)
+    cost = traits.cost_of(op, case.profile)
     if cost is not None and (cost.wait_s_per_sample or 0.0) > (cost.self_cpu_s_per_sample or 0.0):
         return
     held = None
@@ -138,7 +128,9 @@ def _other_number(
 ) -> Finding:
     is_interleave = op.kind == "ParallelInterleave"
     # Without a cycle_length TensorFlow chooses one by the number of calls, and another order comes of it.
-    is_ordered = is_interleave and not has_written_cycle(op, case.pipeline.ops) and freeing_shuffle(op, case.pipeline.ops) is None
+    is_ordered = (
+        is_interleave and not traits.has_written_cycle(op, case.pipeline.ops) and freeing_shuffle(op, case.pipeline.ops) is None
+    )
     fix = (
         f"give it num_parallel_calls={AUTOTUNE}"
         + (" in place of num_parallel_batches" if "num_parallel_batches" in (op.code or "") else "")
@@ -176,10 +168,10 @@ def map_before_batch(case: Case) -> Iterator[Finding]:
         size = batch.parameters.get("batch_size")
         if batch.kind not in ("Batch", "ParallelBatch") or not isinstance(size, int) or size < SMALL_BATCH:
             continue
-        op = next(iter(chain_before(batch, ops)), None)
-        if op is None or not is_map(op) or not is_elementwise(op):
+        op = next(iter(traits.chain_before(batch, ops)), None)
+        if op is None or not traits.is_map(op) or not traits.is_elementwise(op):
             continue
-        cost = cost_of(op, case.profile)
+        cost = traits.cost_of(op, case.profile)
         share, cpu_s = (cost.share_ratio, cost.self_cpu_s_per_sample) if cost is not None else (None, None)
         if share is not None and share < SMALL_RATIO:
             continue
@@ -217,7 +209,7 @@ def tiny_maps(case: Case) -> Iterator[Finding]:
         if op.name in seen or not _is_tiny(op, case):
             continue
         run = [op]
-        for other in chain_before(op, ops):
+        for other in traits.chain_before(op, ops):
             if not _is_tiny(other, case):
                 break
             run.append(other)
@@ -232,11 +224,11 @@ def tiny_maps(case: Case) -> Iterator[Finding]:
 
 
 def _is_tiny(op: Op, case: Case) -> bool:
-    if not is_map(op):
+    if not traits.is_map(op):
         return False
-    cost = cost_of(op, case.profile)
+    cost = traits.cost_of(op, case.profile)
     if cost is None or cost.self_cpu_s_per_sample is None:
-        return not is_costly(op)
+        return not traits.is_costly(op)
     return cost.self_cpu_s_per_sample < TINY_S
 
 

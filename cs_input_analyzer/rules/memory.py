@@ -86,18 +86,14 @@ def _full(case: Case, buffers: Sequence[Buffer], tasks: int, room: int) -> Itera
     fix = "cache before what decodes, or to a file" if worst.op.kind == "Cache" else "give it a smaller buffer"
     if worst.op.kind == "Shuffle":
         fix += ", shuffle before what decodes, or shuffle file names"
-    yield finding(worst.op, message, fix, _evidence(worst, tasks, need, room), is_warning=True)
-
-
-def _evidence(buffer: Buffer, tasks: int, need: float, room: int) -> dict[str, float | int | None]:
-    full = None if buffer.full_bytes is None else round(buffer.full_bytes)
-    return {
-        "held_bytes": round(buffer.held_bytes),
-        "full_bytes": full,
+    evidence = {
+        "held_bytes": round(worst.held_bytes),
+        "full_bytes": round(worst.full_bytes) if worst.full_bytes is not None else None,
         "tasks_per_node": tasks,
         "bytes_per_node_when_full": round(need),
         "memory_bytes_per_node": room,
     }
+    yield finding(worst.op, message, fix, evidence, is_warning=True)
 
 
 def _budgets(case: Case, tasks: int, room: int) -> Iterator[Finding]:

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from itertools import takewhile
 from math import prod
 
+from cs_input_analyzer.pipeline import op_traits as traits
 from cs_input_analyzer.pipeline.edits.statement import argument_set
 from cs_input_analyzer.pipeline.lineage import downstream, freeing_shuffle, reads_names_only, upstream
 from cs_input_analyzer.pipeline.op_kinds import BATCHING, HANDS_ON, REPEATS, SHUFFLES, THREADED
-from cs_input_analyzer.pipeline.op_traits import chain_before, cost_of, is_costly, is_map, number_of, option, prefetches_by_itself
 from cs_input_analyzer.pipeline.samples import batching_op, samples_reaching
 from cs_input_analyzer.pipeline.source.code import AUTOTUNE
 from cs_input_analyzer.planning.buffers import buffers_of, checkpoint_bytes
@@ -39,7 +39,7 @@ def order_forced(case: Case) -> Iterator[Finding]:
         shuffle = freeing_shuffle(op, ops)
         if shuffle is None:
             continue
-        cost = cost_of(op, case.profile)
+        cost = traits.cost_of(op, case.profile)
         message = f"{op.name} keeps its elements in order, and {shuffle.name} then shuffles them without a seed"
         fix = "give it deterministic=False"
         evidence = {
@@ -55,11 +55,11 @@ def _is_forced(op: Op, case: Case) -> bool:
     if said == "true":
         # A reader with num_parallel_reads says so by itself, and cannot be changed.
         return op.code is None or "deterministic" in op.code
-    if said != "default" or option(case.pipeline.ops, "deterministic") is False:
+    if said != "default" or traits.option(case.pipeline.ops, "deterministic") is False:
         return False
-    cost = cost_of(op, case.profile)
+    cost = traits.cost_of(op, case.profile)
     waits = cost is not None and (cost.wait_s_per_sample or 0.0) > (cost.self_cpu_s_per_sample or 0.0)
-    return option(case.pipeline.ops, "deterministic") is True or waits
+    return traits.option(case.pipeline.ops, "deterministic") is True or waits
 
 
 COSTLY_RATIO = 0.2
@@ -87,13 +87,13 @@ def late_filter(case: Case) -> Iterator[Finding]:
             continue
         maps = _maps_before(op, case)
         share = share_of(case, maps)
-        if not maps or (share < COSTLY_RATIO if share is not None else not any(is_costly(one) for one in maps)):
+        if not maps or (share < COSTLY_RATIO if share is not None else not any(traits.is_costly(one) for one in maps)):
             continue
         dropped = _dropped(op, maps[0], case)
         if dropped is not None and dropped < DROPPED_RATIO:
             continue
         wasted = share * dropped if share is not None and dropped is not None else None
-        neighbours = list(takewhile(is_map, chain_before(op, case.pipeline.ops)))
+        neighbours = list(takewhile(traits.is_map, traits.chain_before(op, case.pipeline.ops)))
         names = " and ".join(one.name for one in reversed(maps))
         how_many = f" {dropped:.0%} of the elements" if dropped is not None else " elements"
         message = f"{op.name} drops{how_many} after {names} worked on them"
@@ -112,16 +112,16 @@ def late_filter(case: Case) -> Iterator[Finding]:
 def _maps_before(op: Op, case: Case) -> tuple[Op, ...]:
     """The maps that an element passes right before the filter, the last one first; none beyond a batch."""
     found = []
-    for other in chain_before(op, case.pipeline.ops):
+    for other in traits.chain_before(op, case.pipeline.ops):
         if other.kind in BATCHING or other.kind == "Unbatch":
             break
-        if is_map(other):
+        if traits.is_map(other):
             found.append(other)
     return tuple(found)
 
 
 def _dropped(op: Op, last_map: Op, case: Case) -> float | None:
-    kept, given = cost_of(op, case.profile), cost_of(last_map, case.profile)
+    kept, given = traits.cost_of(op, case.profile), traits.cost_of(last_map, case.profile)
     if kept is None or given is None or not kept.elements_per_sample or not given.elements_per_sample:
         return None
     return max(0.0, 1 - kept.elements_per_sample / given.elements_per_sample)
@@ -153,7 +153,7 @@ def prefetch_missing(case: Case) -> Iterator[Finding]:
         if last.parameters.get("buffer_size") == 0:
             yield _no_prefetch(last, case, f"{last.name} has a buffer of 0 and prefetches nothing", "set-buffer")
         return
-    if last.kind in THREADED or prefetches_by_itself(ops):
+    if last.kind in THREADED or traits.prefetches_by_itself(ops):
         return
     earlier = next((op for op in ops if op.kind == "Prefetch" and op.within is None and not reads_names_only(op, ops)), None)
     where = f"; what comes after {earlier.name} is not made ahead" if earlier else ""
@@ -211,8 +211,8 @@ def slow_first_batch(case: Case) -> Iterator[Finding]:
     first_s, gap_s, worker = min(slow, key=lambda one: one[0])
     ops = case.pipeline.ops
     found = [op for op in ops if op.kind in SHUFFLES and not reads_names_only(op, ops) and samples_reaching(op, ops) == 1]
-    shuffle = max(found, key=_buffer, default=None)
-    count = _buffer(shuffle) if shuffle is not None else 0
+    shuffle = max(found, key=traits.buffer_length, default=None)
+    count = traits.buffer_length(shuffle) if shuffle is not None else 0
     rate = worker.samples_per_s.estimate if worker.samples_per_s else 0.0
     fill_s = count / rate if rate > 0 else 0.0
     is_fill = shuffle is not None and fill_s >= CAUSE_RATIO * first_s
@@ -225,10 +225,6 @@ def slow_first_batch(case: Case) -> Iterator[Finding]:
     yield finding(
         shuffle.name if shuffle is not None and is_fill else None, message, fix, evidence, is_warning=first_s >= LONG_START_S
     )
-
-
-def _buffer(op: Op) -> int:
-    return number_of(op, "buffer_size") or 0
 
 
 # Batches that are worked out from bytes of files are too few only where they are so much fewer than the steps.
@@ -277,7 +273,7 @@ def _batches(case: Case) -> float | None:
     samples = samples_of_worker(case)
     if samples is None or not pipeline.batch_size:
         return None
-    passes = prod(number_of(op, "count") or 1 for op in ops if op.kind in REPEATS)
+    passes = prod(traits.number_of(op, "count") or 1 for op in ops if op.kind in REPEATS)
     return samples * workers * passes * epochs / pipeline.batch_size / SURELY_FEWER_RATIO
 
 

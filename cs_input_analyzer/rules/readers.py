@@ -135,21 +135,23 @@ def flat_map_over_files(case: Case) -> Iterator[Finding]:
         count = files_read(case, op)
         if is_made_by_reader(op, ops) or (count is not None and count < 2):  # CSI105 is about the former
             continue
-        station = bottleneck(case, (*READING, "serial op"))
-        read = f"{count:,} files" if count is not None else "files"
         is_moot = freeing_shuffle(op, ops) is not None
         reads = reads_at_once(case) if is_moot else None
-        reads_slowly = station is not None and (station.op in {op.name, *(other.name for other in inside(op, ops)), None})
-        message = f"{op.name} reads {read} one after the other" + (", which limits the worker" if reads_slowly else "")
+        how = f"{f'{count:,} files' if count is not None else 'files'} one after the other"
         fix = f"use interleave(…, {'' if is_moot else 'cycle_length=1, '}num_parallel_calls={reads or AUTOTUNE})"
-        evidence = {
-            "files": count,
-            "ceiling_samples_per_s": station.samples_per_s if station and reads_slowly else None,
-            "reads_at_once": reads,
-        }
-        yield finding(
-            op, message, fix, evidence, is_warning=reads_slowly, edits=(Edit(kind="interleave", op=op.name, value=reads),)
-        )
+        yield _one_by_one(op, case, how, fix, (Edit(kind="interleave", op=op.name, value=reads),))
+
+
+def _one_by_one(op: Op, case: Case, how: str, fix: str, edits: tuple[Edit, ...]) -> Finding:
+    station = bottleneck(case, (*READING, "serial op"))
+    holds_back = station is not None and station.op in {op.name, None, *(other.name for other in inside(op, case.pipeline.ops))}
+    message = f"{op.name} reads {how}" + (", which holds the worker back" if holds_back else "")
+    evidence = {
+        "files": files_read(case, op),
+        "ceiling_samples_per_s": station.samples_per_s if station and holds_back else None,
+        "reads_at_once": edits[0].value,
+    }
+    return finding(op, message, fix, evidence, is_warning=holds_back, edits=edits)
 
 
 def sequential_reads(case: Case) -> Iterator[Finding]:
@@ -178,9 +180,9 @@ def sequential_reads(case: Case) -> Iterator[Finding]:
             if freeing_shuffle(op, ops) is None:
                 call = f"interleave(…, cycle_length=1, num_parallel_calls={AUTOTUNE})"
                 fix = f"call {reader_call(op, ops) or 'the reader'} for each file in an {call}, which keeps the order"
-            yield _one_at_a_time(op, case, fix, (Edit(kind="interleave", op=op.name, value=reads),))
+            yield _one_by_one(op, case, "one file at a time", fix, (Edit(kind="interleave", op=op.name, value=reads),))
         elif op.kind == "Interleave":
-            yield _one_at_a_time(op, case, *_interleave_fix(op, case))
+            yield _one_by_one(op, case, "one file at a time", *_interleave_fix(op, case))
 
 
 def _interleave_fix(op: Op, case: Case) -> tuple[str, tuple[Edit, ...]]:
@@ -200,15 +202,6 @@ def _interleave_fix(op: Op, case: Case) -> tuple[str, tuple[Edit, ...]]:
 def _reads(op: Op, case: Case) -> int | None:
     """Files at once where reads only wait; None where AUTOTUNE will do, or the order counts."""
     return reads_at_once(case) if freeing_shuffle(op, case.pipeline.ops) is not None else None
-
-
-def _one_at_a_time(op: Op, case: Case, fix: str, edits: tuple[Edit, ...]) -> Finding:
-    station = bottleneck(case, (*READING, "serial op"))
-    names = {op.name, None, *(other.name for other in inside(op, case.pipeline.ops))}
-    holds_back = station is not None and station.op in names
-    message = f"{op.name} reads one file at a time" + (", which holds the worker back" if holds_back else "")
-    evidence = {"files": files_read(case, op), "ceiling_samples_per_s": station.samples_per_s if station and holds_back else None}
-    return finding(op, message, fix, evidence, is_warning=holds_back, edits=edits)
 
 
 READERS = kinds_with("reads-list")
@@ -251,15 +244,8 @@ def read_buffer_size(case: Case) -> Iterator[Finding]:
         message = f"files are read {format_bytes(size) if size else 'a record'} at a time{slowly}"
         fix = f"read with a buffer of {format_bytes(better)}"
         evidence = {"buffer_size": size, "latency_s": latency_s, "is_reading_the_bottleneck": is_waiting}
-        yield finding(
-            op,
-            message,
-            fix,
-            evidence,
-            is_warning=size <= TINY_BYTES or is_waiting,
-            after=after,
-            edits=edits if op.kind == "TFRecord" else (),
-        )
+        is_bad, shown = size <= TINY_BYTES or is_waiting, edits if op.kind == "TFRecord" else ()
+        yield finding(op, message, fix, evidence, is_warning=is_bad, after=after, edits=shown)
 
 
 def _file_bytes(case: Case) -> float:

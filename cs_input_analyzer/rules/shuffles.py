@@ -8,7 +8,7 @@ from itertools import takewhile
 from cs_input_analyzer.pipeline.edits.statement import argument_set, moved_up
 from cs_input_analyzer.pipeline.lineage import reads_names_only, upstream
 from cs_input_analyzer.pipeline.op_kinds import BATCHING, GROUPING, INTERLEAVES, SHUFFLES, kinds_with
-from cs_input_analyzer.pipeline.op_traits import chain_before, cost_of, decodes, is_map, number_of, sample_bytes
+from cs_input_analyzer.pipeline.op_traits import buffer_length, chain_before, cost_of, decodes, is_map, sample_bytes
 from cs_input_analyzer.pipeline.samples import batching_op, samples_reaching
 from cs_input_analyzer.pipeline.source.code import with_calls_swapped
 from cs_input_analyzer.pipeline.threads import reader_ops
@@ -142,8 +142,8 @@ def shuffle_too_small(case: Case) -> Iterator[Finding]:
     shuffles = [op for op in ops if op.kind in SHUFFLES and not reads_names_only(op, ops) and samples_reaching(op, ops) == 1]
     if case.mode == "eval" or not shuffles or batch is None or batch < 2:
         return
-    op = max(shuffles, key=_buffer)
-    count, samples = _buffer(op), samples_of_worker(case)
+    op = max(shuffles, key=buffer_length)
+    count, samples = buffer_length(op), samples_of_worker(case)
     is_mixed_before = any(other.kind in SHUFFLES and reads_names_only(other, ops) for other in ops)
     is_small_part = samples is not None and not is_mixed_before and count < SHARD_RATIO * samples
     if count < 1 or (count >= batch and not is_small_part):
@@ -156,13 +156,6 @@ def shuffle_too_small(case: Case) -> Iterator[Finding]:
     fix = f"give it a buffer of {better:,}" + (", and shuffle the file names" if not is_mixed_before and reader_ops(ops) else "")
     evidence = {"buffer_size": count, "batch_size": batch, "samples_of_a_worker": round(samples) if samples else None}
     yield finding(op, message, fix, evidence, after=argument_set(op, ops, "buffer_size", str(better)))
-
-
-def _buffer(op: Op) -> int:
-    return number_of(op, "buffer_size") or 0
-
-
-# A buffer of batches that takes this share of a task's memory is reported even where the samples were mixed.
 
 
 def shuffle_after_batch(case: Case) -> Iterator[Finding]:

@@ -324,7 +324,7 @@ REFUSED: list[tuple[Build, tuple[Any, ...], str]] = [
     (
         lambda: Dataset.range(3).flat_map(lambda value: Dataset.range(4).interleave(Dataset.range)),
         ("parallelize", "interleave"),
-        "which are others in parallel",
+        "as TensorFlow likes, by the number of calls",
     ),
     (
         lambda: tf.data.TFRecordDataset(["a", "b"], num_parallel_reads=2).shuffle(9),

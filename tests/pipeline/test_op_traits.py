@@ -8,22 +8,7 @@ from typing import Any
 
 import pytest
 
-from cs_input_analyzer.pipeline.op_traits import (
-    call_number,
-    chain_before,
-    decodes,
-    draws,
-    draws_by_seed,
-    draws_random_numbers,
-    is_costly,
-    is_elementwise,
-    is_made_by_reader,
-    option,
-    prefetches_by_itself,
-    reader_call,
-    sample_bytes,
-    why_not_parallelized,
-)
+from cs_input_analyzer.pipeline import op_traits as traits
 from cs_input_analyzer.records import Component
 from tests.builders import make_graph
 from tests.rules.lines import batch, line, mapped, op, options, reading, shuffle
@@ -42,9 +27,9 @@ from tests.rules.lines import batch, line, mapped, op, options, reading, shuffle
     ],
 )
 def test_random_numbers_are_told_apart_by_what_decides_them(functions: tuple[str, ...], random: bool, by_seed: bool) -> None:
-    assert draws_random_numbers(mapped(functions)) is random
-    assert draws_by_seed(mapped(functions)) is by_seed
-    assert draws(mapped(functions)) is (random or by_seed)
+    assert traits.draws_random_numbers(mapped(functions)) is random
+    assert traits.draws_by_seed(mapped(functions)) is by_seed
+    assert traits.draws(mapped(functions)) is (random or by_seed)
 
 
 @pytest.mark.parametrize(
@@ -60,36 +45,36 @@ def test_random_numbers_are_told_apart_by_what_decides_them(functions: tuple[str
 )
 def test_work_is_judged_by_what_is_called(functions: tuple[str, ...], decoding: bool, costly: bool, elementwise: bool) -> None:
     one = mapped(functions)
-    assert (decodes(one), is_costly(one), is_elementwise(one)) == (decoding, costly, elementwise)
+    assert (traits.decodes(one), traits.is_costly(one), traits.is_elementwise(one)) == (decoding, costly, elementwise)
 
 
 def test_the_last_word_of_the_options_counts_and_those_in_functions_do_not() -> None:
     inner = op("Options", "with_options", within="interleave", deterministic=True)
     ops = line(*reading()[:3], inner, reading()[3], options(deterministic=False), options(autotune__enabled=False))
-    assert option(ops, "deterministic") is False
-    assert option(ops, "autotune.enabled") is False
-    assert option(ops, "optimization.inject_prefetch") is None
-    assert option(line(*ops, options(deterministic=True)), "deterministic") is True
+    assert traits.option(ops, "deterministic") is False
+    assert traits.option(ops, "autotune.enabled") is False
+    assert traits.option(ops, "optimization.inject_prefetch") is None
+    assert traits.option(line(*ops, options(deterministic=True)), "deterministic") is True
 
 
 def test_the_chain_ends_where_several_inputs_meet() -> None:
     ops = (*line(op("Range", "a"), batch()), op("Range", "b"))
     zipped = op("Zip", "zip")
     joined = type(zipped)(name="zip", kind="Zip", inputs=("batch", "b"), parameters={})
-    assert [one.name for one in chain_before(joined, (*ops, joined))] == []
+    assert [one.name for one in traits.chain_before(joined, (*ops, joined))] == []
     ops = line(*reading(), shuffle(), options(deterministic=False), batch())
-    assert [one.name for one in chain_before(ops[-1], ops)] == ["shuffle", "interleave", "from_tensor_slices"]
+    assert [one.name for one in traits.chain_before(ops[-1], ops)] == ["shuffle", "interleave", "from_tensor_slices"]
 
 
 def test_which_call_of_a_statement_made_an_op() -> None:
     """In a loop, or in a function that is called twice, one call is several ops; the same words on another line are not."""
     code = "ds = ds.map(a).map(b)"
     ops = line(*reading(), mapped(code=code), mapped(code=code), mapped(code="ds = ds.map(c)"), mapped())
-    assert [call_number(one, ops) for one in ops[4:]] == [0, 1, None, -1]
+    assert [traits.call_number(one, ops) for one in ops[4:]] == [0, 1, None, -1]
     looped = line(*reading(), *(mapped(code="ds = ds.map(f)") for _ in range(2)))
-    assert {call_number(one, looped) for one in looped[4:]} == {-1}
+    assert {traits.call_number(one, looped) for one in looped[4:]} == {-1}
     apart = (*looped[:5], replace(looped[5], source="input_fn.py:99"))
-    assert [call_number(one, apart) for one in apart[4:]] == [None, None]
+    assert [traits.call_number(one, apart) for one in apart[4:]] == [None, None]
 
 
 LIST_READER = (
@@ -103,13 +88,13 @@ def test_a_flat_map_that_a_reader_made_is_none_of_the_statements_flat_maps() -> 
     code = "ds = tf.data.TFRecordDataset(files).flat_map(split)"
     ops = line(*(replace(one, code=code) for one in LIST_READER), op("FlatMap", "flat_map", code=code))
     made, written = ops[2], ops[3]
-    assert [is_made_by_reader(one, ops) for one in ops] == [False, False, True, False]
-    assert (call_number(made, ops), call_number(written, ops)) == (-1, None)
-    assert (reader_call(made, ops), reader_call(written, ops)) == ("TFRecordDataset", None)
+    assert [traits.is_made_by_reader(one, ops) for one in ops] == [False, False, True, False]
+    assert (traits.call_number(made, ops), traits.call_number(written, ops)) == (-1, None)
+    assert (traits.reader_call(made, ops), traits.reader_call(written, ops)) == ("TFRecordDataset", None)
     # Where the user wrote the flat_map round the reader, the reader has one of its own inside.
     own = line(*reading("FlatMap", code="ds = files.flat_map(tf.data.TFRecordDataset)"))
-    assert [is_made_by_reader(one, own) for one in own] == [False, False, True, False]
-    assert call_number(own[3], own) is None
+    assert [traits.is_made_by_reader(one, own) for one in own] == [False, False, True, False]
+    assert traits.call_number(own[3], own) is None
 
 
 def test_a_reader_that_stands_for_two_is_no_call_to_change() -> None:
@@ -117,16 +102,16 @@ def test_a_reader_that_stands_for_two_is_no_call_to_change() -> None:
     first = [replace(one, code=code) for one in LIST_READER]
     second = [replace(one, name=f"{one.name}_2", code=code, within=one.within and f"{one.within}_2") for one in LIST_READER]
     ops = (*first, *second)
-    assert [reader_call(one, ops) for one in ops] == [None] * 6
+    assert [traits.reader_call(one, ops) for one in ops] == [None] * 6
 
 
 def test_bytes_of_a_sample_are_those_of_its_tensors() -> None:
     spec = (Component(name="x", shape=(8, 10), dtype="float16"), Component(name="y", shape=(8,), dtype="int64"))
-    assert sample_bytes(make_graph(element_spec=spec, batch_size=8)) == 28
-    assert sample_bytes(make_graph(element_spec=spec, batch_size=None)) is None
+    assert traits.sample_bytes(make_graph(element_spec=spec, batch_size=8)) == 28
+    assert traits.sample_bytes(make_graph(element_spec=spec, batch_size=None)) is None
     for shape, dtype in (((8, None), "float16"), (None, "float16"), ((8,), "string")):
         unknown = (*spec, Component(name="z", shape=shape, dtype=dtype))
-        assert sample_bytes(make_graph(element_spec=unknown, batch_size=8)) is None
+        assert traits.sample_bytes(make_graph(element_spec=unknown, batch_size=8)) is None
 
 
 def running_ops(dataset: Any) -> list[str]:
@@ -165,5 +150,5 @@ def test_tensorflow_adds_parallel_maps_and_a_prefetch_where_we_say(function: Cal
     ops = ops_of(graph_def_of(dataset))
     (one,) = [found for found in ops if found.kind == "Map"]
     running = running_ops(dataset)
-    assert (why_not_parallelized(one, ops) is None) is any(name.startswith("ParallelMap") for name in running)
-    assert prefetches_by_itself(ops) is ("Prefetch" in running)
+    assert (traits.why_not_parallelized(one, ops) is None) is any(name.startswith("ParallelMap") for name in running)
+    assert traits.prefetches_by_itself(ops) is ("Prefetch" in running)

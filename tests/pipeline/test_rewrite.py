@@ -240,7 +240,7 @@ def test_a_file_named_by_another_is_read_after_it(data: Data) -> None:
 def test_the_samples(sample: Sample, tmp_path: Path) -> None:
     params = yaml.safe_load(write_sample(sample.name, tmp_path, scale=SAMPLE_SCALE[sample.name]).read_text())
     params["train_input"]["repeat"] = False  # two of them repeat the list of files, which stays
-    dataset = getattr(import_module(sample.module), sample.function)(params)
+    dataset = import_module(sample.module).train_input_fn(params)
     names = sorted(str(path) for path in Path(params["train_input"]["data_dir"]).glob("*.tfrecord"))
     assert len(names) > 2
     cut = cut_of(dataset)

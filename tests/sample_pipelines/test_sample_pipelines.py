@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 import sample_pipelines
 from sample_pipelines import SAMPLES, Sample, find, write_sample
-from sample_pipelines.sharding import WorkerShard, shard_files, worker_shard
+from sample_pipelines.sharding import shard_files, worker_shard
 
 PACKAGE = Path(sample_pipelines.__file__).parent
 each_sample = pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name)
@@ -119,8 +119,8 @@ def test_a_params_file_can_refuse_sharding(monkeypatch: pytest.MonkeyPatch) -> N
 def test_the_input_context_wins_over_tf_config(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TF_CONFIG", tf_config(1, 2))
     context = SimpleNamespace(num_input_pipelines=5, input_pipeline_id=3)
-    assert worker_shard(context) == WorkerShard(count=5, index=3)
-    assert worker_shard() == WorkerShard(count=2, index=1)
+    assert worker_shard(context) == (5, 3)
+    assert worker_shard() == (2, 1)
 
 
 @pytest.mark.parametrize("text", ["{worker}", "[1]", tf_config(2, 2), tf_config(-1, 2)])
@@ -277,7 +277,7 @@ def small_params(path: Path, **train_input: Any) -> dict[str, Any]:
 
 
 def dataset_of(sample: Sample, params: Any) -> Any:
-    return getattr(importlib.import_module(sample.module), sample.function)(params)
+    return importlib.import_module(sample.module).train_input_fn(params)
 
 
 def record_count(path: Path) -> int:

@@ -6,20 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cs_input_analyzer.pipeline.edits.graph_text import (
-    Body,
-    Elements,
-    GraphText,
-    dataset_of,
-    elements_of,
-    rename_functions,
-    says_elements,
-    scalar_shape,
-    set_elements,
-    set_values,
-    spec_of,
-    string_type,
-)
+from cs_input_analyzer.pipeline.edits import graph_text
 from cs_input_analyzer.pipeline.graph import functions_of, graph_def_of, node_name, top_nodes
 from cs_input_analyzer.pipeline.op_kinds import FILE_READERS, MAPS, is_dataset_op, kind_of
 
@@ -39,7 +26,7 @@ def source_only(dataset: Any) -> Any:
     """The pipeline cut after its readers, as raw records (file contents where a `map` reads whole files); what is before them (of
     file names) stays. None where the graph reads no file, or reads in a way that cannot be cut. Works as long as `dataset`
     lives."""
-    text = GraphText.of(graph_def_of(dataset))
+    text = graph_text.GraphText.of(graph_def_of(dataset))
     cutter = _Cutter(functions=text.functions)
     result = next((node for node in text.top.nodes.values() if node.op == "_Retval"), None)
     if result is None:
@@ -52,7 +39,7 @@ def source_only(dataset: Any) -> Any:
         return None
     text.top.end_at(cut.tensor)
     text.functions |= {function.signature.name: function for function in cutter.made}
-    return dataset_of(text.written(), spec_of(cut.elements), dataset.options())
+    return graph_text.dataset_of(text.written(), graph_text.spec_of(cut.elements), dataset.options())
 
 
 def prefix(dataset: Any, op: str) -> Any:
@@ -60,12 +47,12 @@ def prefix(dataset: Any, op: str) -> Any:
     function, or one that this TensorFlow does not describe. Works as long as `dataset` lives."""
     graph_def = graph_def_of(dataset)
     name = top_nodes(graph_def).get(op)
-    text = GraphText.of(graph_def)
+    text = graph_text.GraphText.of(graph_def)
     node = text.top.nodes.get(name) if name is not None else None
-    if node is None or not says_elements(node) or not any(other.op == "_Retval" for other in text.top.nodes.values()):
+    if node is None or not graph_text.says_elements(node) or not any(other.op == "_Retval" for other in text.top.nodes.values()):
         return None
     text.top.end_at(f"{name}:0")
-    return dataset_of(text.written(), spec_of(elements_of(node)), dataset.options())
+    return graph_text.dataset_of(text.written(), graph_text.spec_of(graph_text.elements_of(node)), dataset.options())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +60,7 @@ class _Cut:
     """The tensor that a body is to return instead, and what it then gives."""
 
     tensor: str
-    elements: Elements
+    elements: graph_text.Elements
 
 
 @dataclass(slots=True, kw_only=True)
@@ -84,7 +71,7 @@ class _Cutter:
     made: list[Any] = field(default_factory=list)
     cuts: dict[tuple[str, str], _Cut | None] = field(default_factory=dict)
 
-    def cut(self, body: Body, tensor: str) -> _Cut | None:
+    def cut(self, body: graph_text.Body, tensor: str) -> _Cut | None:
         """The cut for the dataset that `tensor` is; None where nothing before it reads a file. Raises _CannotCutError."""
         name = node_name(tensor)
         if name not in body.nodes:  # an argument of the function
@@ -94,14 +81,14 @@ class _Cutter:
             self.cuts[key] = self._cut_node(body, body.nodes[name], tensor)
         return self.cuts[key]
 
-    def _cut_node(self, body: Body, node: Any, tensor: str) -> _Cut | None:
+    def _cut_node(self, body: graph_text.Body, node: Any, tensor: str) -> _Cut | None:
         kind = kind_of(node.op)
         if not is_dataset_op(node.op):
             if node.op in _PASSES_ON:
                 return self.cut(body, node.input[0])
             return self._cut_inside(body, node, tensor) if node.op in (*_CALLS, *_BRANCHES) else None
         if kind in FILE_READERS:
-            return _Cut(tensor=tensor, elements=elements_of(node))
+            return _Cut(tensor=tensor, elements=graph_text.elements_of(node))
         inside = self._cut_inside(body, node, tensor)
         if inside is not None:
             return inside
@@ -111,10 +98,10 @@ class _Cutter:
         cuts = {index: cut for index, source in enumerate(sources) if (cut := self.cut(body, source)) is not None}
         if not cuts:
             made_of = body.needed([node.name])
-            return _Cut(tensor=tensor, elements=elements_of(node)) if any(map(self._is_file_read, made_of)) else None
+            return _Cut(tensor=tensor, elements=graph_text.elements_of(node)) if any(map(self._is_file_read, made_of)) else None
         return next(iter(cuts.values())) if len(cuts) == 1 else self._cut_join(body, node, tensor, sources, cuts)
 
-    def _cut_inside(self, body: Body, node: Any, tensor: str) -> _Cut | None:
+    def _cut_inside(self, body: graph_text.Body, node: Any, tensor: str) -> _Cut | None:
         """Cuts what the functions of a node return (`interleave`, `flat_map`, a `tf.function`, `tf.cond`), if that reads."""
         names = [name for name in functions_of(node) if _returns_dataset(self.functions[name])]
         made = {name: function for name in names if (function := self._cut_function(name)) is not None}
@@ -124,17 +111,19 @@ class _Cutter:
             raise _CannotCutError
         elements = _common([elements for _, elements in made.values()])
         copy = body.edited(node.name)
-        rename_functions(copy, {name: new_name for name, (new_name, _) in made.items()})
+        graph_text.rename_functions(copy, {name: new_name for name, (new_name, _) in made.items()})
         if is_dataset_op(node.op):
-            set_elements(copy, elements)
+            graph_text.set_elements(copy, elements)
         return _Cut(tensor=tensor, elements=elements)
 
-    def _cut_join(self, body: Body, node: Any, tensor: str, sources: list[str], cuts: Mapping[int, _Cut]) -> _Cut:
+    def _cut_join(self, body: graph_text.Body, node: Any, tensor: str, sources: list[str], cuts: Mapping[int, _Cut]) -> _Cut:
         """Several inputs read: all are cut, and joined as before."""
         kind = kind_of(node.op)
         if kind == "Zip":
             types = tuple(value for cut in cuts.values() for value in cut.elements.types)
-            elements = Elements(types=types, shapes=tuple(shape for cut in cuts.values() for shape in cut.elements.shapes))
+            elements = graph_text.Elements(
+                types=types, shapes=tuple(shape for cut in cuts.values() for shape in cut.elements.shapes)
+            )
         elif kind in _MERGES and len(cuts) == len(sources) - (kind == "DirectedInterleave"):
             elements = _common([cut.elements for cut in cuts.values()])
         else:
@@ -144,14 +133,14 @@ class _Cutter:
         if kind == "Zip":
             joined = [cut.tensor for cut in cuts.values()]
             copy.attr["N"].i = len(joined)
-        set_values(copy.input, joined)
-        set_elements(copy, elements)
+        graph_text.set_values(copy.input, joined)
+        graph_text.set_elements(copy, elements)
         return _Cut(tensor=tensor, elements=elements)
 
-    def _cut_function(self, name: str) -> tuple[str, Elements] | None:
+    def _cut_function(self, name: str) -> tuple[str, graph_text.Elements] | None:
         """A copy of a function that returns the cut dataset: its name and elements. None where it reads nothing."""
         function = self.functions[name]
-        body = Body(nodes={node.name: node for node in function.node_def}, function=function)
+        body = graph_text.Body(nodes={node.name: node for node in function.node_def}, function=function)
         (key, tensor), *_ = function.ret.items()
         cut = self.cut(body, tensor)
         if cut is None:
@@ -161,22 +150,22 @@ class _Cutter:
         copy.node_def.extend(body.needed([node_name(cut.tensor)]))
         return copy.signature.name, cut.elements
 
-    def _cut_map(self, body: Body, node: Any, tensor: str) -> _Cut:
+    def _cut_map(self, body: graph_text.Body, node: Any, tensor: str) -> _Cut:
         """A `map` that reads whole files gives their contents, and does nothing else."""
         if kind_of(node.op) not in MAPS:
             raise _CannotCutError
         (name,) = functions_of(node)
         new_name, count = self._contents_function(name)
-        elements = Elements(types=(string_type(),) * count, shapes=(scalar_shape(),) * count)
+        elements = graph_text.Elements(types=(graph_text.string_type(),) * count, shapes=(graph_text.scalar_shape(),) * count)
         copy = body.edited(node.name)
-        rename_functions(copy, {name: new_name})
-        set_elements(copy, elements)
+        graph_text.rename_functions(copy, {name: new_name})
+        graph_text.set_elements(copy, elements)
         return _Cut(tensor=tensor, elements=elements)
 
     def _contents_function(self, name: str) -> tuple[str, int]:
         """A copy of a function that returns what its `ReadFile` ops give, also in functions that it calls; how many those are."""
         function = self.functions[name]
-        body = Body(nodes={node.name: node for node in function.node_def}, function=function)
+        body = graph_text.Body(nodes={node.name: node for node in function.node_def}, function=function)
         contents: list[str] = []
         calls: set[str] = set()
         for node in function.node_def:
@@ -188,8 +177,8 @@ class _Cutter:
                 (called,) = functions_of(node)
                 new_name, count = self._contents_function(called)
                 copy = body.edited(node.name)
-                rename_functions(copy, {called: new_name})
-                set_values(copy.attr["Tout"].list.type, [string_type()] * count)
+                graph_text.rename_functions(copy, {called: new_name})
+                graph_text.set_values(copy.attr["Tout"].list.type, [graph_text.string_type()] * count)
                 contents += [f"{node.name}:output:{index}" for index in range(count)]
                 calls.add(node.name)
         kept = body.needed(map(node_name, contents))
@@ -197,9 +186,9 @@ class _Cutter:
             raise _CannotCutError
         copy = self._copy_of(function)
         copy.ret.clear()
-        set_values(copy.signature.output_arg, ())
+        graph_text.set_values(copy.signature.output_arg, ())
         for index, tensor in enumerate(contents):
-            copy.signature.output_arg.add(name=f"contents_{index}", type=string_type())
+            copy.signature.output_arg.add(name=f"contents_{index}", type=graph_text.string_type())
             copy.ret[f"contents_{index}"] = tensor
         copy.node_def.extend(kept)
         return copy.signature.name, len(contents)
@@ -238,7 +227,7 @@ def _returns_dataset(function: Any) -> bool:
     return [argument.type for argument in function.signature.output_arg] == [types_pb2.DT_VARIANT]
 
 
-def _common(found: Sequence[Elements]) -> Elements:
+def _common(found: Sequence[graph_text.Elements]) -> graph_text.Elements:
     """Elements of one of several datasets: their types must be the same, their shapes are left open where they differ."""
     from tensorflow.core.framework import tensor_shape_pb2
 
@@ -247,4 +236,4 @@ def _common(found: Sequence[Elements]) -> Elements:
         raise _CannotCutError
     if all(elements.shapes == first.shapes for elements in found):
         return first
-    return Elements(types=first.types, shapes=(tensor_shape_pb2.TensorShapeProto(unknown_rank=True),) * len(first.types))
+    return graph_text.Elements(types=first.types, shapes=(tensor_shape_pb2.TensorShapeProto(unknown_rank=True),) * len(first.types))

@@ -213,29 +213,6 @@ class Body:
                 if node_name(given) == name:
                     self.function.ret[key] = tensor
 
-    def downstream(self, node: Any) -> Iterator[Any]:
-        """The dataset ops that an op's elements pass before they leave this body, nearest first."""
-        seen, pending = {node.name}, [node.name]
-        while pending:
-            for reader in self.readers_of(pending.pop(0)):
-                if reader.name not in seen:
-                    seen.add(reader.name)
-                    pending.append(reader.name)
-                    if is_dataset_op(reader.op):
-                        yield reader
-
-    def upstream(self, node: Any) -> Iterator[Any]:
-        """The dataset ops that an op's elements come from, nearest first."""
-        seen, pending = {node.name}, [node]
-        while pending:
-            for given in pending.pop(0).input:
-                name = node_name(given)
-                if name not in seen and name in self.nodes:
-                    seen.add(name)
-                    pending.append(self.nodes[name])
-                    if is_dataset_op(self.nodes[name].op):
-                        yield self.nodes[name]
-
 
 @dataclass(slots=True, kw_only=True)
 class GraphText:
@@ -257,11 +234,6 @@ class GraphText:
             nodes[node.name] = copy
         return cls(graph_def=graph_def, top=Body(nodes=nodes), functions=functions)
 
-    def body_of(self, function: str) -> Body:
-        """A function's nodes, to look at."""
-        definition = self.functions[function]
-        return Body(nodes={node.name: node for node in definition.node_def}, function=definition)
-
     def own_copy(self, key: str | None, function: str) -> Body:
         """A body of its own for one user (`key`) of a function, under a new name."""
         copy = type(self.functions[function])()
@@ -277,21 +249,15 @@ class GraphText:
             (None, function), Body(nodes={node.name: node for node in definition.node_def}, function=definition)
         )
 
-    def functions_called(self, functions: Iterable[str]) -> Iterator[str]:
-        """These functions and all that they call, datasets inside them included."""
+    def called_by(self, functions: Iterable[str]) -> Iterator[Any]:
+        """Every node of these functions and of all that they call, datasets inside them included."""
         seen, pending = set(), list(functions)
         while pending:
             name = pending.pop()
-            if name in seen or name not in self.functions:
-                continue
-            seen.add(name)
-            yield name
-            pending += [called for node in self.functions[name].node_def for called in functions_of(node)]
-
-    def called_by(self, functions: Iterable[str]) -> Iterator[Any]:
-        """Every node of these functions and of all that they call."""
-        for name in self.functions_called(functions):
-            yield from self.functions[name].node_def
+            if name not in seen and name in self.functions:
+                seen.add(name)
+                yield from self.functions[name].node_def
+                pending += [called for node in self.functions[name].node_def for called in functions_of(node)]
 
     def written(self) -> Any:
         """A GraphDef of what this has become."""

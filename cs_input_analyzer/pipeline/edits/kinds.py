@@ -20,17 +20,11 @@ from cs_input_analyzer.pipeline.edits.work import (
     set_number,
 )
 from cs_input_analyzer.pipeline.graph import AUTOTUNE
-from cs_input_analyzer.pipeline.lineage import freeing_shuffle, upstream
+from cs_input_analyzer.pipeline.lineage import downstream, freeing_shuffle, upstream
 from cs_input_analyzer.pipeline.op_kinds import FILE_READERS, INTERLEAVES, KEEPERS, REPEATS, kind_of, method_of
 from cs_input_analyzer.pipeline.op_traits import call_number, freezes_only_mixing, is_made_by_reader
 from cs_input_analyzer.pipeline.op_traits import method_of as method_of_op
-from cs_input_analyzer.pipeline.source.code import (
-    argument_of,
-    count_calls,
-    with_argument,
-    with_call_after,
-    with_method,
-)
+from cs_input_analyzer.pipeline.source import code as source_code
 from cs_input_analyzer.pipeline.threads import inside
 from cs_input_analyzer.records import Edit, Op
 
@@ -46,14 +40,17 @@ def set_parallelism(work: Work, edit: Edit) -> None:
         raise EditError(f"{edit.op} has no constant number of parallel calls")
     if parallel == 1:
         refuse_state(work, edit.op, node, "run in parallel")
-    cycle = body.argument(node, "cycle_length")
-    if cycle is not None and 0 < cycle < number_of(edit):
+    if kind_of(node.op) in INTERLEAVES:
+        _refuse_calls(work, edit, body.argument(node, "cycle_length"))
+    set_number(body, node, "num_parallel_calls", number_of(edit))
+
+
+def _refuse_calls(work: Work, edit: Edit, cycle: int | None) -> None:
+    """An interleave makes no more calls at once than it opens inputs; where TensorFlow chooses those, they follow the calls."""
+    if edit.value is not None and (cycle is None or 0 < cycle < edit.value):
         raise EditError(f"{edit.op} cannot make {edit.value} calls at once: it opens {cycle} inputs")
     if cycle == AUTOTUNE and not work.order_is_moot(edit.op):
-        raise EditError(
-            f"{edit.op} opens as many inputs as calls are made, and the order, which nothing shuffles, follows from that"
-        )
-    set_number(body, node, "num_parallel_calls", number_of(edit))
+        raise EditError(f"{edit.op} opens as many inputs as TensorFlow likes, by the number of calls, and nothing shuffles them")
 
 
 def parallelize(work: Work, edit: Edit) -> None:
@@ -72,13 +69,7 @@ def parallelize(work: Work, edit: Edit) -> None:
         become(body, node, "ParallelBatchDataset", [*node.input[:2], calls, *node.input[2:]], own)
     elif kind == "Interleave":
         refuse_state(work, edit.op, node, "run in parallel")
-        cycle = body.argument(node, "cycle_length")
-        if edit.value is not None and (cycle is None or 0 < cycle < edit.value):
-            raise EditError(f"{edit.op} cannot make {edit.value} calls at once: it opens {cycle} inputs")
-        if cycle == AUTOTUNE and not work.order_is_moot(edit.op):
-            raise EditError(
-                f"{edit.op} opens as many inputs as TensorFlow likes, which are others in parallel, and nothing shuffles them"
-            )
+        _refuse_calls(work, edit, body.argument(node, "cycle_length"))
         tuned = [body.constant(AUTOTUNE), body.constant(AUTOTUNE), calls]
         become(body, node, "ParallelInterleaveDatasetV4", inputs_with(node, *tuned), FUNCTION_KEPT)
     else:
@@ -108,7 +99,7 @@ def set_cycle_length(work: Work, edit: Edit) -> None:
 def set_cycle_length_source(code: str, op: Op, ops: Sequence[Op], edit: Edit) -> str | None:
     if is_made_by_reader(op, ops):
         return with_reads(code, op, ops, number_text(edit))
-    return with_argument(code, "interleave", "cycle_length", number_text(edit), nth=call_number(op, ops))
+    return source_code.with_argument(code, "interleave", "cycle_length", number_text(edit), nth=call_number(op, ops))
 
 
 def set_buffer(work: Work, edit: Edit) -> None:
@@ -128,11 +119,11 @@ def set_buffer_source(code: str, op: Op, ops: Sequence[Op], edit: Edit) -> str |
     """Of a reader only where the user gave a buffer."""
     nth, method = call_number(op, ops), method_of(op.kind)
     if op.kind == "Prefetch":
-        return with_argument(code, method, "buffer_size", number_text(edit), nth=nth)
-    if nth is not None or edit.value is None or argument_of(code, method, "buffer_size") is None:
+        return source_code.with_argument(code, method, "buffer_size", number_text(edit), nth=nth)
+    if nth is not None or edit.value is None or source_code.argument_of(code, method, "buffer_size") is None:
         return None
     text = f"{edit.value >> 20} << 20" if edit.value >= 2**20 else f"{edit.value >> 10} << 10"
-    return with_argument(code, method, "buffer_size", text)
+    return source_code.with_argument(code, method, "buffer_size", text)
 
 
 def interleave(work: Work, edit: Edit) -> None:
@@ -154,12 +145,12 @@ def interleave_source(code: str, op: Op, ops: Sequence[Op], edit: Edit) -> str |
     is_moot = freeing_shuffle(op, ops) is not None
     if is_made_by_reader(op, ops):
         return with_reads(code, op, ops, number_text(edit)) if is_moot else None
-    changed = with_method(code, "flat_map", "interleave", nth=call_number(op, ops))
-    if changed is None or count_calls(changed, "interleave") != 1:
+    changed = source_code.with_method(code, "flat_map", "interleave", nth=call_number(op, ops))
+    if changed is None or source_code.count_calls(changed, "interleave") != 1:
         return None
     if edit.value is not None or not is_moot:
-        changed = with_argument(changed, "interleave", "cycle_length", str(edit.value or 1))
-    return with_argument(changed, "interleave", "num_parallel_calls", number_text(edit))
+        changed = source_code.with_argument(changed, "interleave", "cycle_length", str(edit.value or 1))
+    return source_code.with_argument(changed, "interleave", "num_parallel_calls", number_text(edit))
 
 
 def insert_prefetch(work: Work, edit: Edit) -> None:
@@ -170,7 +161,7 @@ def insert_prefetch(work: Work, edit: Edit) -> None:
 
 
 def insert_prefetch_source(code: str, op: Op, ops: Sequence[Op], edit: Edit) -> str | None:
-    return with_call_after(code, method_of_op(op), f"prefetch({number_text(edit)})", nth=call_number(op, ops))
+    return source_code.with_call_after(code, method_of_op(op), f"prefetch({number_text(edit)})", nth=call_number(op, ops))
 
 
 def insert_cache(work: Work, edit: Edit) -> None:
@@ -188,7 +179,7 @@ def insert_cache(work: Work, edit: Edit) -> None:
             where = f"{other.name} inside a function" if other.within else other.name
             raise EditError(f"what reaches a cache after {edit.op} is repeated by {where}: it would be kept many times or for ever")
     refuse_unrepeatable(edit.op, before)
-    if any(kind_of(other.op) == "Cache" for other in body.downstream(node)):
+    if any(other.kind == "Cache" for other in downstream(op, work.ops)):
         raise EditError(f"there is a cache after {edit.op} already")
     memory = body.tensor(body.add("DummyMemoryCache", ()).name)
     insert_after(body, node, "CacheDatasetV2", [body.constant("", "string"), memory])
@@ -198,7 +189,7 @@ def insert_cache_source(code: str, op: Op, ops: Sequence[Op], edit: Edit) -> str
     """None where the cache would freeze the only mixing that there is."""
     if freezes_only_mixing(op, (*upstream(op, ops), *inside(op, ops), op), ops):
         return None
-    return with_call_after(code, method_of_op(op), "cache()", nth=call_number(op, ops))
+    return source_code.with_call_after(code, method_of_op(op), "cache()", nth=call_number(op, ops))
 
 
 def use_private_threads(work: Work, edit: Edit) -> None:

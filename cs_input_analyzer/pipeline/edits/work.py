@@ -6,16 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cs_input_analyzer.pipeline.edits import traits
-from cs_input_analyzer.pipeline.edits.graph_text import (
-    Body,
-    Elements,
-    GraphText,
-    elements_of,
-    rename_functions,
-    says_elements,
-    set_elements,
-)
+from cs_input_analyzer.pipeline.edits import graph_text, traits
 from cs_input_analyzer.pipeline.graph import AUTOTUNE, OpPlace, functions_of, node_name
 from cs_input_analyzer.pipeline.lineage import is_random_order, order_is_free
 from cs_input_analyzer.pipeline.op_kinds import SHUFFLES, kind_of
@@ -37,13 +28,13 @@ class Work:
     """A graph that is being edited, with the ops as they were. `unordered`: the options allow any order where an op says nothing;
     `private_threads`: of a pool that the dataset's options are to have."""
 
-    text: GraphText
+    text: graph_text.GraphText
     ops: Sequence[Op]
     places: Mapping[str, OpPlace]
     unordered: bool
     private_threads: int | None = None
 
-    def find(self, op: str) -> tuple[Body, Any]:
+    def find(self, op: str) -> tuple[graph_text.Body, Any]:
         """An op's node, in a body that may be changed."""
         place = self.places.get(op)
         if place is None:
@@ -51,7 +42,7 @@ class Work:
         body = self._body(op, place)
         return body, body.nodes[place.node]
 
-    def _body(self, op: str, place: OpPlace) -> Body:
+    def _body(self, op: str, place: OpPlace) -> graph_text.Body:
         if place.function is None:
             return self.text.top
         if place.within is None:
@@ -62,7 +53,7 @@ class Work:
             if place.function not in functions_of(holder):
                 raise EditError(f"{op} is inside a function that the function of {place.within} calls")
             known = self.text.own_copy(place.within, place.function)
-            rename_functions(holder, {place.function: known.function.signature.name})
+            graph_text.rename_functions(holder, {place.function: known.function.signature.name})
         return known
 
     def op(self, name: str) -> Op:
@@ -78,7 +69,7 @@ def number_of(edit: Edit) -> int:
     return AUTOTUNE if edit.value is None else edit.value
 
 
-def set_number(body: Body, node: Any, argument: str, value: int) -> None:
+def set_number(body: graph_text.Body, node: Any, argument: str, value: int) -> None:
     """Keeps the type: old versions of some ops take 32 bits."""
     from tensorflow.core.framework import types_pb2
     from tensorflow.python.framework import op_def_registry
@@ -87,7 +78,7 @@ def set_number(body: Body, node: Any, argument: str, value: int) -> None:
     body.set_argument(node, argument, body.constant(value, types[argument] or types_pb2.DT_INT64))
 
 
-def become(body: Body, node: Any, op: str, inputs: Sequence[str], kept: Sequence[str]) -> None:
+def become(body: graph_text.Body, node: Any, op: str, inputs: Sequence[str], kept: Sequence[str]) -> None:
     """The node turns into another op, which keeps the order, under its name."""
     from tensorflow.core.framework import node_def_pb2
 
@@ -105,26 +96,26 @@ def inputs_with(node: Any, *more: str) -> list[str]:
     return [*(name for name in given if not name.startswith("^")), *more, *(name for name in given if name.startswith("^"))]
 
 
-def insert_after(body: Body, node: Any, op: str, inputs: Sequence[str]) -> None:
+def insert_after(body: graph_text.Body, node: Any, op: str, inputs: Sequence[str]) -> None:
     """A new op that gives what `node` gives, to all who read from `node`."""
-    if not says_elements(node):
+    if not graph_text.says_elements(node):
         raise EditError(f"TensorFlow does not say what elements {kind_of(node.op)} gives")
     new = body.add(op, [body.tensor(node.name), *inputs])
-    set_elements(new, elements_of(node))
+    graph_text.set_elements(new, graph_text.elements_of(node))
     body.redirect(node.name, body.tensor(new.name), keep=[new.name])
 
 
-def elements_before(body: Body, node: Any) -> Elements:
+def elements_before(body: graph_text.Body, node: Any) -> graph_text.Elements:
     """The elements that an op takes."""
     source = body.input_of(node)
     if source is None:
         raise EditError("what it reads comes from outside its function")
-    if not says_elements(source):
+    if not graph_text.says_elements(source):
         raise EditError(f"TensorFlow does not say what elements {kind_of(source.op)} gives")
-    return elements_of(source)
+    return graph_text.elements_of(source)
 
 
-def exchange(body: Body, first: Any, second: Any) -> None:
+def exchange(body: graph_text.Body, first: Any, second: Any) -> None:
     """first, second -> second, first; who read from the second now reads from the first."""
     second.input[0], source = first.input[0], second.input[0]
     body.redirect(second.name, source, keep=[first.name])
@@ -149,12 +140,12 @@ def refuse_unrepeatable(op: str, others: Iterable[Op]) -> None:
             raise EditError(f"a cache after {op} would freeze the order of the shuffle before it")
 
 
-def refuse_several_readers(body: Body, node: Any) -> None:
+def refuse_several_readers(body: graph_text.Body, node: Any) -> None:
     if len(body.readers_of(node.name)) != 1:
         raise EditError(f"more than one op reads from the {kind_of(node.op)} before it")
 
 
-def refuse_cycle(body: Body) -> None:
+def refuse_cycle(body: graph_text.Body) -> None:
     """TensorFlow's own ordering of stateful ops may contradict the order that the data have now."""
     waiting = {name: {node_name(tensor) for tensor in node.input} & set(body.nodes) for name, node in body.nodes.items()}
     while ready := [name for name, needs in waiting.items() if not needs]:
