@@ -7,7 +7,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,7 +54,6 @@ class LocalLauncher:
         self,
         cpu_budget: int,
         worker_memory_bytes: int | None = None,
-        clock: Callable[[], float] = time.monotonic,
         *,
         start_timeout_s: float = START_TIMEOUT_S,
         forks: bool = True,
@@ -64,7 +63,6 @@ class LocalLauncher:
         self._start_timeout_s = start_timeout_s
         self._cpu_budget = cpu_budget
         self._worker_memory_bytes = worker_memory_bytes
-        self._clock = clock
         try:
             self._scratch = Scratch(Path(tempfile.gettempdir()))
         except OSError as error:
@@ -77,7 +75,7 @@ class LocalLauncher:
         self._forks: bool | None = None if forks else False
 
     def now_s(self) -> float:
-        return self._clock()
+        return time.monotonic()
 
     def start(self, layout: Layout) -> LocalLaunchHandle:
         if layout.nodes != 1:
@@ -141,7 +139,7 @@ class LocalLauncher:
 
     def _build(self, processes: Sequence[WorkerProcess], plan: WorkPlan) -> float:
         """Gives the workers their orders; the seconds until each has built its pipeline or is gone."""
-        began_s = self._clock()
+        began_s = time.monotonic()
         latest_s = began_s + self._start_timeout_s
         # All that were started: a neighbour that still imports would take the CPUs from those that are measured.
         self._wait([process for process in self._started if not process.is_over], ("imported", "failed"), latest_s, "start")
@@ -159,12 +157,12 @@ class LocalLauncher:
             process.memory_limit_bytes = limit_bytes  # until now it could only import
             process.send(order.to_line())
         self._wait(processes, ("built", "failed"), latest_s, "start")
-        return self._clock() - began_s
+        return time.monotonic() - began_s
 
     def _sample(self, processes: Sequence[WorkerProcess], plan: WorkPlan, deadline_s: float) -> None:
         """Takes workers that have built their pipelines through the window; returns when each is done or gone."""
         self._wait(processes, ("first_batch", "failed"), deadline_s)
-        window_s = max(SHORTEST_WINDOW_S, min(plan.max_window_s, deadline_s - self._clock() - LEAVING_S))
+        window_s = max(SHORTEST_WINDOW_S, min(plan.max_window_s, deadline_s - time.monotonic() - LEAVING_S))
         for process in processes:
             process.send(f"{window_s}\n")
         self._wait(processes, ("done", "failed"), deadline_s)
@@ -186,7 +184,7 @@ class LocalLauncher:
         """Until each worker has said one of `kinds` or is gone; past the deadline late ones are ended, for `late`."""
         while waiting := [process for process in processes if not process.is_over and not process.has_said(*kinds)]:
             for process in waiting:
-                if self._clock() > deadline_s:
+                if time.monotonic() > deadline_s:
                     process.kill(late)
                 else:
                     process.watch()

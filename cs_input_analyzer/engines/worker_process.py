@@ -15,10 +15,10 @@ from typing import IO
 import psutil
 
 from cs_input_analyzer.engines.bootstrap import command, environment
-from cs_input_analyzer.engines.event_tail import EventTail
 from cs_input_analyzer.engines.forking import ForkedProcess
 from cs_input_analyzer.engines.memory_watch import MemoryWatch, ProcessTree
 from cs_input_analyzer.errors import LaunchError
+from cs_input_analyzer.worker.journal import EventTail
 from cs_input_analyzer.worker.summary import Ending, Killed
 
 POLL_S = 0.03

@@ -82,17 +82,14 @@ def try_fixes(
     *,
     seconds: float,
     rebuild: Rebuild | None = None,
-    clock: Callable[[], float] = time.monotonic,
 ) -> None:
     """Tries them all within `seconds` and reports what it finds; see `outcomes_of`. `rebuild` serves candidates with `texts`."""
-    began_s = clock()
-    trial = _Trial(
-        report=report, dataset=dataset, candidates=candidates, deadline_s=began_s + seconds, clock=clock, rebuild=rebuild
-    )
+    began_s = time.monotonic()
+    trial = _Trial(report=report, dataset=dataset, candidates=candidates, deadline_s=began_s + seconds, rebuild=rebuild)
     fixes = [index for index, candidate in enumerate(candidates) if not candidate.only_run]
     until_s = began_s + seconds * (RUNS_END if fixes else 1.0)
     trial.run_sources([index for index in range(len(candidates)) if index not in fixes], until_s)
-    began_s, seconds = clock(), trial.left_s()
+    began_s, seconds = time.monotonic(), trial.left_s()
     late = trial.prove_each(fixes, began_s + seconds * PROOFS_END, LONGEST_PROOF_S)
     if late and not trial.proven:
         trial.prove_each(late, began_s + seconds * LATE_PROOFS_END, LONGEST_LATE_PROOF_S)
@@ -108,7 +105,6 @@ class _Trial:
     dataset: Any
     candidates: Sequence[Candidate]
     deadline_s: float
-    clock: Callable[[], float]
     rebuild: Rebuild | None = None
     proven: dict[int, Any] = field(default_factory=dict)
     timed: dict[int, Any] = field(default_factory=dict)
@@ -125,12 +121,12 @@ class _Trial:
     draw: random.Random = field(default_factory=lambda: random.Random(0))
 
     def left_s(self) -> float:
-        return self.deadline_s - self.clock()
+        return self.deadline_s - time.monotonic()
 
     def run_sources(self, indices: Sequence[int], until_s: float) -> None:
         """Builds what changed sources give, and reads an element of it; those that it does not reach stay without an answer."""
         for index in indices:
-            if self.clock() > until_s:
+            if time.monotonic() > until_s:
                 return
             self.report("fix_begun", index=index)
             try:
@@ -153,7 +149,7 @@ class _Trial:
         late = []
         for position, index in enumerate(indices):
             candidate = self.candidates[index]
-            share_s = min(longest_s, max(SHORTEST_PROOF_S, (until_s - self.clock()) / (len(indices) - position)))
+            share_s = min(longest_s, max(SHORTEST_PROOF_S, (until_s - time.monotonic()) / (len(indices) - position)))
             if self.left_s() < share_s:
                 self._refuse(index, "no time was left to prove it")
                 continue
@@ -181,7 +177,7 @@ class _Trial:
         """Each by itself against the original; longer, as long as none gains."""
         if not self.proven:
             return
-        self.watch = Stopwatch(self.dataset.element_spec, self.clock)
+        self.watch = Stopwatch(self.dataset.element_spec)
         self.original = timed(self.dataset)
         self.report("fix_begun", index=None)
         why = self._why_not_filled()
@@ -202,7 +198,7 @@ class _Trial:
                 if gain is not None:
                     self.gains[index] = gain
                     self.report("fix_gain", index=index, gain=asdict(gain))
-            if self.clock() > until_s and any(map(self._is_gain, self.gains)):
+            if time.monotonic() > until_s and any(map(self._is_gain, self.gains)):
                 return
 
     def put_together(self, until_s: float) -> None:
@@ -217,7 +213,7 @@ class _Trial:
             index for index in ranked if index not in kept and not is_beyond(self.gains[index], self.candidates[index].most_gain)
         ]
         for position, index in enumerate(rest):
-            left_s = until_s - self.clock()
+            left_s = until_s - time.monotonic()
             if left_s < LEAST_TOGETHER_S:
                 return
             share_s = max(left_s / (len(rest) - position), LEAST_TOGETHER_S)
@@ -264,7 +260,7 @@ class _Trial:
             newest = self.kept[-1] if name == _BEFORE and self.kept else None
             self.report("fix_begun", index=name if isinstance(name, int) else newest)
 
-        return run_rounds(self.watch, datasets, over, seconds=seconds, draw=self.draw, begin=begin, most=most, clock=self.clock)
+        return run_rounds(self.watch, datasets, over, seconds=seconds, draw=self.draw, begin=begin, most=most)
 
     def _why_not_filled(self) -> str:
         """Fills the caches of the original, so that no fix is compared with its first pass; why it cannot be, or nothing."""
@@ -276,12 +272,12 @@ class _Trial:
 
     def _pass_elements(self) -> int:
         """Elements of one pass of the original; 0 where that takes too long to find out, or fails."""
-        until_s = self.clock() + self.left_s() / 3
+        until_s = time.monotonic() + self.left_s() / 3
         count = 0
         try:
             for _ in deterministic(self.dataset, one_pass=True):
                 count += 1
-                if self.clock() > until_s or (count % MEMORY_CHECK == 0 and is_memory_short()):
+                if time.monotonic() > until_s or (count % MEMORY_CHECK == 0 and is_memory_short()):
                     return 0
         except Exception:  # whatever TensorFlow or the user's functions raise
             return 0
@@ -298,7 +294,7 @@ class _Trial:
         assert self.watch is not None
         free_bytes = psutil.virtual_memory().available
         try:
-            is_full = self.watch.fill(form, elements, self.clock() + self.left_s() / 3)
+            is_full = self.watch.fill(form, elements, time.monotonic() + self.left_s() / 3)
         except BlockError as error:
             return f"it fails: {error}"
         self.cache_bytes = max(self.cache_bytes, free_bytes - psutil.virtual_memory().available)
@@ -323,7 +319,7 @@ class _Trial:
 
     def _proved(self, original: Any, edited: Any, seconds: float) -> Any:
         try:
-            return prove(original, edited, seconds=seconds, clock=self.clock)
+            return prove(original, edited, seconds=seconds)
         except Exception as error:  # what cannot even be compared is not proven
             return Proof(status="refused", reason=f"it could not be compared: {type(error).__name__}: {error}"[:MESSAGE_LIMIT])
 

@@ -4,6 +4,7 @@ line, `stamps.f64` and `samples.i64` raw arrays: of a killed worker all is kept 
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -204,3 +205,32 @@ def _bytes(path: Path) -> bytes:
         return path.read_bytes()
     except OSError:
         return b""
+
+
+class EventTail:
+    """Follows the events of one journal. Only what is new is read: who watches runs on the host that is measured."""
+
+    def __init__(self, folder: Path) -> None:
+        self.kinds: set[str] = set()
+        self._path = folder / EVENTS
+        self._read_bytes = 0
+        self._lock = threading.Lock()  # several launches may wait for one worker
+
+    def new(self) -> list[str]:
+        """Kinds of events, in the order in which they came; also kinds that came before. A half-written line waits."""
+        with self._lock:
+            kinds = list(dict.fromkeys(str(event["event"]) for event in events_in(self._new_lines())))
+            self.kinds.update(kinds)
+        return kinds
+
+    def _new_lines(self) -> bytes:
+        try:
+            if self._path.stat().st_size <= self._read_bytes:
+                return b""
+            with self._path.open("rb") as file:
+                file.seek(self._read_bytes)
+                whole, end, _ = file.read().rpartition(b"\n")
+        except OSError:
+            return b""
+        self._read_bytes += len(whole) + len(end)
+        return whole

@@ -18,12 +18,11 @@ from builders import make_work_plan
 
 from cs_input_analyzer.engines import LocalLauncher, forking, local, memory_watch, worker_process
 from cs_input_analyzer.engines.collecting import how_it_ended
-from cs_input_analyzer.engines.event_tail import EventTail
 from cs_input_analyzer.engines.forking import ForkServer
 from cs_input_analyzer.engines.memory_watch import MemoryWatch, ProcessTree, pss_bytes, rss_bytes
 from cs_input_analyzer.engines.worker_process import WorkerProcess
 from cs_input_analyzer.records import Layout
-from cs_input_analyzer.worker.journal import EVENTS, Candidate, JournalWriter, Order
+from cs_input_analyzer.worker.journal import EVENTS, Candidate, EventTail, JournalWriter, Order
 from cs_input_analyzer.worker.summary import Ending
 
 PATIENCE_S = 60.0

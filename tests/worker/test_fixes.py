@@ -94,7 +94,7 @@ def test_what_takes_long_to_prove_gets_the_time_that_nothing_else_needs(monkeypa
     tf = pytest.importorskip("tensorflow")
     shares: list[float] = []
 
-    def prove(original: Any, edited: Any, *, seconds: float, clock: Any) -> Proof:
+    def prove(original: Any, edited: Any, *, seconds: float) -> Proof:
         shares.append(seconds)
         if len(shares) == 1:
             return Proof(status="refused", reason="it takes long", elements=3, is_late=True)
@@ -120,7 +120,7 @@ class FakeWatch:
         self.done: list[tuple[str, Any, int]] = []
         self.can_fill = can_fill
 
-    def __call__(self, element_spec: Any, clock: Any) -> FakeWatch:
+    def __call__(self, element_spec: Any) -> FakeWatch:
         return self
 
     def fill(self, dataset: Any, elements: int, deadline_s: float) -> bool:

@@ -265,9 +265,8 @@ class _Agent:
     def _on_leave(self) -> None:
         self._is_leaving = True
 
-    def _on_end(self, *, why: str, ranks: Sequence[int] | None = None) -> None:
-        if ranks is None or self._rank in ranks:
-            self._worker.kill("interrupt" if why == "interrupt" else "deadline")
+    def _on_end(self) -> None:
+        self._worker.kill("interrupt")
 
     def _on_sum(self, *, until_s: float | None, has_trace: bool) -> None:
         """Writes down this worker's numbers in the window that all share, so that the launcher need not read every journal."""

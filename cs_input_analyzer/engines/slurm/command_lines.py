@@ -36,7 +36,7 @@ def sbatch_words(
     return [*words, str(script), str(script.parent / ALIVE)]
 
 
-def srun_words(job_id: str, layout: Layout, folder: str, program: Sequence[str], nodelist: Sequence[str] = ()) -> list[str]:
+def srun_words(job_id: str, layout: Layout, folder: str, program: Sequence[str]) -> list[str]:
     """A step of that job. Each default that would end, wait for or bind tasks in a way of its own is set.
 
     `--overlap`: steps share CPUs, so that the workers of the next launch import TensorFlow while those of this one wait.
@@ -60,7 +60,6 @@ def srun_words(job_id: str, layout: Layout, folder: str, program: Sequence[str],
         "--mpi=none",
         "--job-name=cs_input_analyzer",
         f"--chdir={folder}",
-        *([f"--nodelist={','.join(nodelist)}"] if nodelist else []),
         *program,
     ]
 

@@ -65,13 +65,11 @@ class SlurmLauncher:
         cpus: int | None = None,
         worker_memory_bytes: int | None = None,
         on_status: OnStatus = lambda what: None,
-        clock: Callable[[], float] = time.monotonic,
         silence_s: float = SILENCE_S,
         start_timeout_s: float = START_TIMEOUT_S,
         isolates: bool = False,
     ) -> None:
         self._isolates = isolates
-        self._clock = clock
         self._silence_s = silence_s
         self._start_timeout_s = start_timeout_s
         self._worker_memory_bytes = worker_memory_bytes
@@ -89,7 +87,7 @@ class SlurmLauncher:
             raise
 
     def now_s(self) -> float:
-        return self._clock()
+        return time.monotonic()
 
     def starting_s(self, workers: int) -> float:
         return min(self._seen_starting_s, default=STARTING_S)  # launches that import side by side take longer than one
@@ -144,12 +142,12 @@ class SlurmLauncher:
         step, is_interrupted, starting_s = handle.step, False, 0.0
         offsets: tuple[Offset | None, ...] = ()
         try:
-            left_s = plan.deadline_s - self._clock()
+            left_s = plan.deadline_s - time.monotonic()
             offsets, starting_s = self._build(handle, plan, left_s)
             self._sample(step, plan, offsets, left_s)
         except KeyboardInterrupt:
             is_interrupted = True
-            step.tell("end", why="interrupt")
+            step.tell("end")
         try:
             return self._collected(handle, plan, offsets, starting_s, is_interrupted)
         finally:
@@ -292,7 +290,7 @@ class SlurmLauncher:
     def close(self) -> None:
         for handle in self._started:
             if not handle.step.is_over:
-                handle.step.tell("end", why="interrupt")
+                handle.step.tell("end")
         for handle in self._started:
             if not handle.step.is_over:
                 self._end(handle)
