@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import io
-import itertools
 import math
 import os
 import statistics
@@ -90,14 +89,14 @@ def look_into(paths: Sequence[str]) -> Look | None:
     return Look(packed_ratio=packed / unpacked, line_bytes=whole / lines * packed / unpacked if lines else None)
 
 
-def pieces_of(sizes: Mapping[str, int], most_streams: int, largest_bytes: int = LARGEST_PIECE_BYTES) -> tuple[Piece, ...]:
+def pieces_of(sizes: Mapping[str, int], most_streams: int) -> tuple[Piece, ...]:
     """Files (path -> bytes) cut for the streams to take: the first piece of every file, then the second of every file, and so on.
 
     So streams are in different files, as an interleave's are, as long as there are as many files as streams.
     """
     wanted = sum(sizes.values()) // (4 * max(1, most_streams))
     wanted = wanted // PIECE_STEP_BYTES * PIECE_STEP_BYTES or wanted // READ_BYTES * READ_BYTES
-    length = min(largest_bytes, max(SMALLEST_PIECE_BYTES, wanted))
+    length = min(LARGEST_PIECE_BYTES, max(SMALLEST_PIECE_BYTES, wanted))
     pieces = [
         Piece(path=path, offset=offset, length=min(length, size - offset))
         for path, size in sizes.items()
@@ -112,17 +111,11 @@ def read_window(
     seconds: float,
     state: CacheChoice,
     clock: Clock,
-    *,
-    again: bool = False,
 ) -> Window:
-    """Reads with `streams` threads until the time is up or the data are.
-
-    Gone, shortened and forbidden files are passed over. With `again` the pieces are read round and round: only for what is in
-    memory anyway.
-    """
+    """Reads with `streams` threads until the time is up or the data are. Gone, shortened and forbidden files are passed over."""
     if not 0 < streams <= len(pieces):
         return Window(rate=None, read=(), hangs=False)
-    left = itertools.cycle(pieces) if again else iter(pieces)
+    left = iter(pieces)
     lock, go, over = threading.Lock(), threading.Event(), threading.Event()
     records = [_Stream() for _ in range(streams)]
     end_s = math.inf

@@ -6,7 +6,6 @@ again what they brought in, so that looking leaves the cache as it was found.
 
 from __future__ import annotations
 
-import itertools
 import math
 import os
 import stat
@@ -14,19 +13,15 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-import psutil
-
 from cs_input_analyzer.machines.mounts import file_system_of
 from cs_input_analyzer.machines.page_cache import (
     Clock,
     Span,
     absent_spans,
-    cached_bytes,
     cached_ratio,
     drop_spans,
     evenly,
     evict,
-    opened,
 )
 from cs_input_analyzer.machines.raw_reads import Piece, pieces_of, read_window
 from cs_input_analyzer.records import CacheChoice, ReadRate, Storage
@@ -35,8 +30,6 @@ STREAMS = (1, 2, 4, 8)
 PROBED_FILES = 1024
 # From here on each cold window has data of its own: what one has read, the file server may still hold for the next.
 OWN_DATA_BYTES = 1 << 30
-WARM_BYTES = 512 << 20
-WARM_PIECE_BYTES = 8 << 20
 MIN_WINDOW_S = 0.05
 MAX_WINDOW_S = 0.5
 
@@ -62,12 +55,11 @@ def probe_storage(
     spare_s = max(0.0, deadline_s - began_s)
     ratio = cached_ratio(paths, deadline_s=began_s + spare_s / 4, clock=clock)
     evicted = evict(paths, deadline_s=began_s + spare_s / 2, clock=clock) if cache == "cold" else None
-    windows = len(streams) * (2 if cache == "cold" else 1) + 1
     reads = read_rates(
         tuple(sizes),
         cache=cache,
         streams=streams,
-        seconds_each=min(MAX_WINDOW_S, max(MIN_WINDOW_S, (deadline_s - clock()) / windows)),
+        seconds_each=min(MAX_WINDOW_S, max(MIN_WINDOW_S, (deadline_s - clock()) / max(1, len(streams)))),
         deadline_s=deadline_s,
         clock=clock,
     )
@@ -95,14 +87,12 @@ def read_rates(
 ) -> tuple[ReadRate, ...]:
     """Bytes per second of all streams together, and the median seconds of a read that nothing has prepared, by streams.
 
-    `cold` gives cold rates and then warm ones of what was just read; the first are called `as-is` where the cache could not be
-    emptied. A number of streams for which there is too little data, or no time left, is left out. Bad files are passed over.
+    None where the files are `warm`: they come out of memory then. Rates are called `as-is` where the cache could not be emptied.
+    A number of streams for which there is too little data, or no time left, is left out. Bad files are passed over.
     """
-    sizes, most_streams = _sizes(evenly(paths, PROBED_FILES)), max(streams, default=1)
     if cache == "warm":
-        filled = _filled(pieces_of(sizes, most_streams, WARM_PIECE_BYTES), seconds_each * 2, clock)
-        return _warm_rates(filled, streams, seconds_each, deadline_s, clock)
-    pieces = pieces_of(sizes, most_streams)
+        return ()
+    pieces = pieces_of(_sizes(evenly(paths, PROBED_FILES)), max(streams, default=1))
     if cache == "cold":
         return _cold_rates(pieces, streams, seconds_each, deadline_s, clock)
     return _untouched_rates(pieces, streams, seconds_each, deadline_s, clock)
@@ -139,7 +129,6 @@ def _cold_rates(
     pieces: tuple[Piece, ...], streams: Sequence[int], seconds_each: float, deadline_s: float, clock: Clock
 ) -> tuple[ReadRate, ...]:
     rates: list[ReadRate] = []
-    last: tuple[Piece, ...] = ()
     for count, part in zip(streams, _dealt(pieces, streams, is_own=False), strict=True):
         if clock() >= deadline_s:
             break
@@ -147,11 +136,9 @@ def _cold_rates(
         window = read_window(part, count, seconds_each, "cold" if is_cold else "as-is", clock)
         if window.rate is not None:
             rates.append(window.rate)
-            last = window.read
         if window.hangs:
             return tuple(rates)
-    rates += _warm_rates(last, streams, seconds_each, deadline_s, clock)
-    evict([piece.path for piece in pieces], clock=clock)  # the warm windows filled it; who measures next asked for a cold cache
+    evict([piece.path for piece in pieces], clock=clock)  # the windows filled it; who measures next asked for a cold cache
     return tuple(rates)
 
 
@@ -164,41 +151,6 @@ def _dealt(pieces: tuple[Piece, ...], streams: Sequence[int], *, is_own: bool) -
     if len(files) >= windows * max(streams, default=1):  # whole files: read-ahead past a piece then stays within the window
         return [tuple(piece for piece in pieces if files[piece.path] % windows == window) for window in range(windows)]
     return [pieces[window::windows] for window in range(windows)]
-
-
-def _filled(pieces: tuple[Piece, ...], seconds: float, clock: Clock) -> tuple[Piece, ...]:
-    """Pieces brought into the cache, as many as fit in a share of the free memory and in the time."""
-    room = min(WARM_BYTES, psutil.virtual_memory().available // 4)
-    before = itertools.accumulate((piece.length for piece in pieces), initial=0)
-    fitting = tuple(piece for piece, end in zip(pieces, before, strict=False) if end < room)
-    return read_window(fitting, min(4, len(fitting)), seconds, "as-is", clock).read
-
-
-def _warm_rates(
-    pieces: tuple[Piece, ...], streams: Sequence[int], seconds_each: float, deadline_s: float, clock: Clock
-) -> tuple[ReadRate, ...]:
-    if not _stay_cached(pieces):
-        return ()
-    rates: list[ReadRate] = []
-    for count in streams:
-        if clock() >= deadline_s:
-            break
-        window = read_window(pieces, count, seconds_each / 2, "warm", clock, again=True)
-        if window.rate is not None:
-            rates.append(window.rate)
-        if window.hangs:
-            break
-    return tuple(rates)
-
-
-def _stay_cached(pieces: Sequence[Piece]) -> bool:
-    """Whether what was read is in the cache. It is not where a file system goes round it, or memory is short."""
-    for piece in evenly(pieces, 16):
-        with opened(piece.path) as file:
-            cached = cached_bytes(file.fd, piece.offset, piece.length) if file else None
-            if cached is not None and cached * 2 < piece.length:
-                return False
-    return True
 
 
 def _sizes(paths: Iterable[str]) -> dict[str, int]:

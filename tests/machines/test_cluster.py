@@ -106,11 +106,6 @@ def test_a_file_that_is_not_there_or_not_text_is_named(tmp_path: Path) -> None:
         cluster.from_file(tmp_path)
 
 
-def test_an_unknown_name_lists_the_presets() -> None:
-    with pytest.raises(UsageError, match="andromeda"):
-        resolve(cluster="andromda")
-
-
 def test_slurm_that_is_not_installed_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(LaunchError, match="scontrol on PATH"):
@@ -216,3 +211,5 @@ def test_the_published_clusters_are_there() -> None:
 def test_an_unknown_preset_is_refused() -> None:
     with pytest.raises(UsageError, match="alcf-cs2-01"):
         cluster.preset("cs-9")
+    with pytest.raises(UsageError, match="andromeda"):
+        resolve(cluster="andromda")

@@ -210,13 +210,6 @@ def test_a_window_ends_in_time(files: list[str]) -> None:
     assert next(now) < 60
 
 
-def test_again_and_again_is_for_what_is_in_memory(files: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    reads = Reads(monkeypatch)
-    now = iter(range(10**6))
-    read_window([Piece(path=files[0], offset=0, length=READ_BYTES)], 1, 50, "warm", lambda: float(next(now)), again=True)
-    assert len(reads.seen) > len(set(reads.ranges)) == 1
-
-
 def test_small_files_say_how_much_a_read_was(tmp_path: Path) -> None:
     for index in range(4):
         (tmp_path / str(index)).write_bytes(bytes(1000))
@@ -257,9 +250,8 @@ def test_a_file_system_that_hangs_is_left(files: list[str], monkeypatch: pytest.
 @pytest.mark.parametrize("cache", STATES)
 def test_rates_by_streams(disk_files: list[str], cache: CacheChoice) -> None:
     found = read_rates(disk_files, cache=cache, streams=(1, 2, 4), seconds_each=0.2)
-    states = {"cold": ["cold"] * 3 + ["warm"] * 3, "warm": ["warm"] * 3, "as-is": ["as-is"] * 3}[cache]
-    assert [rate.cache_state for rate in found] == states
-    assert [rate.streams for rate in found] == [1, 2, 4] * (len(states) // 3)
+    expected = [] if cache == "warm" else [1, 2, 4]  # what is in memory is no matter of the storage
+    assert [(rate.streams, rate.cache_state) for rate in found] == [(count, cache) for count in expected]
     assert all(rate.bytes_per_s > 0 and rate.latency_s > 0 and rate.read_bytes == READ_BYTES for rate in found)
 
 
@@ -274,7 +266,7 @@ def test_cold_windows_really_read_the_disk(disk_files: list[str], monkeypatch: p
     monkeypatch.setattr(storage, "read_window", watched)
     fill_cache(disk_files)
     read_rates(disk_files, cache="cold", streams=(1, 2), seconds_each=0.2)
-    assert before == pytest.approx([0, 0, 1, 1], abs=KEPT)
+    assert before == pytest.approx([0, 0], abs=KEPT)
 
 
 @pytest.mark.parametrize("cached", [0, 8, 16])
@@ -287,14 +279,10 @@ def test_looking_as_is_leaves_the_cache_as_it_was(disk_files: list[str], cached:
     assert cached_ratio(disk_files[cached:]) == (0 if cached < 16 else None)
 
 
-@pytest.mark.parametrize("cache", ["cold", "warm"])
-def test_a_probe_empties_or_fills_the_cache_first(disk_files: list[str], cache: CacheChoice) -> None:
-    evict(disk_files)
-    found = probe_storage(disk_files, cache=cache, deadline_s=soon(), streams=(1, 2))
-    is_warm = cache == "warm"
-    assert (found.cached_ratio, found.evicted) == (0, None if is_warm else True)
-    assert "warm" in {rate.cache_state for rate in found.reads}
-    assert cached_ratio(disk_files) == (pytest.approx(1, abs=KEPT) if is_warm else 0)
+def test_a_cold_probe_leaves_the_cache_cold(disk_files: list[str]) -> None:
+    found = probe_storage(disk_files, cache="cold", deadline_s=soon(), streams=(1, 2))
+    assert found.evicted is True
+    assert cached_ratio(disk_files) == 0
 
 
 @pytest.mark.parametrize("cache", ["warm", "as-is"])
@@ -309,7 +297,7 @@ def test_what_could_not_be_evicted_is_not_called_cold(files: list[str], monkeypa
         Path(path).read_bytes()
     found = probe_storage(files, cache="cold", deadline_s=soon(), streams=(1, 2))
     assert found.evicted is False
-    assert {rate.cache_state for rate in found.reads} == {"as-is", "warm"}
+    assert {rate.cache_state for rate in found.reads} == {"as-is"}
 
 
 # --- all of it ---------------------------------------------------------------------------------------------------------------

@@ -9,32 +9,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cs_input_analyzer.records import Op
 from cs_input_analyzer.worker.cuts import marginal_s_per_sample
+from tests.worker.ops import CHAIN, op
 
-CHAIN = tuple(
-    Op(name=name, kind=kind, inputs=inputs, parameters={})
-    for name, kind, inputs in (("range", "Range", ()), ("map", "Map", ("range",)), ("batch", "Batch", ("map",)))
-)
 costs = st.dictionaries(st.sampled_from(["range", "map", "batch"]), st.floats(0, 1e3))
 
 
 @given(costs)
 def test_differences_along_a_whole_chain_telescope_to_its_last_cut(cpu_s: dict[str, float]) -> None:
-    found = marginal_s_per_sample(CHAIN, cpu_s, {"range": 1.0, "map": 1.0, "batch": 1 / 32})
+    found = marginal_s_per_sample(CHAIN[:3], cpu_s, {"range": 1.0, "map": 1.0, "batch": 1 / 32})
     if len(cpu_s) == 3:
         assert sum(found.values()) == pytest.approx(cpu_s["batch"] / 32, abs=1e-9)
     for name in found:
-        (op,) = (op for op in CHAIN if op.name == name)
-        assert {name, *op.inputs} <= set(cpu_s)  # a difference needs both of its cuts
+        (one,) = (one for one in CHAIN if one.name == name)
+        assert {name, *one.inputs} <= set(cpu_s)  # a difference needs both of its cuts
 
 
 def test_what_two_branches_cost_is_taken_off_the_op_that_joins_them() -> None:
-    zipped = (
-        *CHAIN[:2],
-        Op(name="other", kind="Range", parameters={}),
-        Op(name="zip", kind="Zip", inputs=("map", "other"), parameters={}),
-    )
+    zipped = (*CHAIN[:2], op("other", "Range"), op("zip", "Zip", "map", "other"))
     found = marginal_s_per_sample(
         zipped, {"range": 1, "map": 3, "other": 5, "zip": 9}, dict.fromkeys(["range", "map", "other", "zip"], 1.0)
     )
