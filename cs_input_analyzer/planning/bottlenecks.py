@@ -42,8 +42,6 @@ from cs_input_analyzer.records import (
     WorkerResult,
 )
 
-__all__ = ["ceilings", "is_growing", "stations_of"]
-
 # A ceiling that the measured rate exceeds by more than this is none. Errors of what ceilings are made of: element counts, a second
 # of reading alone. CPU time of Python functions also holds the runtime's, which only shows by what no op accounts for.
 REFUTED_RATIO = 1.25

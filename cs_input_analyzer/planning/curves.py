@@ -24,20 +24,6 @@ from cs_input_analyzer.planning.capacity import predict
 from cs_input_analyzer.planning.recommend import single_task_nodes
 from cs_input_analyzer.records import Analysis, Layout, Prediction
 
-__all__ = [
-    "FeedingCurve",
-    "FeedingPoint",
-    "GapBin",
-    "current_prediction",
-    "feeding_curve",
-    "feeds",
-    "gap_bins",
-    "launch_grid",
-    "spread",
-    "throughput_curve",
-    "wanted_gap_s",
-]
-
 # How fine the pictures are: enough for the eye, and tenths of a second of predictions at most.
 MOST_CURVE_TASKS, MOST_CURVE_NODES = 12, 36
 MOST_GRID_NODES, MOST_GRID_TASKS, MOST_GRID_CPUS = 10, 10, 4

@@ -9,25 +9,6 @@ from cs_input_analyzer.pipeline.op_kinds import kinds_with
 from cs_input_analyzer.pipeline.threads import inside, reader_ops
 from cs_input_analyzer.records import Case, Edit, Finding, Op, Scalar, Severity, Station, StationKind
 
-__all__ = [
-    "READING",
-    "bottleneck",
-    "busy_ratio",
-    "cache_bytes_per_node",
-    "cpus_of_task",
-    "files_read",
-    "finding",
-    "free_bytes_per_node",
-    "node_local_folder",
-    "rate_of_worker",
-    "reads_at_once",
-    "samples_of_worker",
-    "share_of",
-    "station_of",
-    "widest_cpus",
-    "workers_of",
-]
-
 # Stations that are reading: what the pipeline draws from its files, and what the storage gives.
 READING: tuple[StationKind, ...] = ("readers", "storage bandwidth", "storage latency")
 # From this utilization on a station holds the worker back.

@@ -29,8 +29,6 @@ from cs_input_analyzer.records import Estimate, Feed, PipelineGraph
 from cs_input_analyzer.stats.estimates import half_width_of_mean
 from wafer_model import Consumption
 
-__all__ = ["DEPTH", "depth_of", "expected_utilization", "resampled", "taken_s", "utilization"]
-
 Floats = npt.NDArray[np.float64]
 
 DEPTH = 2

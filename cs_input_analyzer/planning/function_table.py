@@ -2,70 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from cs_input_analyzer.pipeline.lineage import reads_names_only
 from cs_input_analyzer.pipeline.op_kinds import BATCHING, INTERLEAVES, KEEPERS, MAPS, REPEATS, SHUFFLES
 from cs_input_analyzer.pipeline.op_traits import option
 from cs_input_analyzer.records import Finding, FunctionUse, Op, PipelineGraph, Scalar
 
-__all__ = ["function_table"]
-
 _Fits = Callable[[Op, Sequence[Op]], bool]
 
 
-def _of(*kinds: frozenset[str]) -> _Fits:
+def _of(*kinds: Collection[str]) -> _Fits:
     wanted = frozenset().union(*kinds)
     return lambda op, ops: op.kind in wanted
 
 
 # Function -> which ops are it, their parameters to show, and the rules whose fixes are advice about it.
 _FUNCTIONS: Mapping[str, tuple[_Fits, tuple[str, ...], tuple[str, ...]]] = {
-    "file shuffle": (
-        lambda op, ops: op.kind in SHUFFLES and reads_names_only(op, ops),
-        ("buffer_size", "seed"),
-        ("CSI304",),
-    ),
-    "shard": (
-        _of(frozenset({"Shard"})),
-        ("num_shards", "index"),
-        ("CSI303", "CSI305", "CSI301", "CSI312"),
-    ),
-    "interleave": (
-        _of(INTERLEAVES),
-        ("cycle_length", "block_length", "num_parallel_calls"),
-        ("CSI103", "CSI104", "CSI105"),
-    ),
-    "map": (
-        _of(MAPS, frozenset({"ParseExample", "MapAndBatch"})),
-        ("num_parallel_calls",),
-        ("CSI101", "CSI102", "CSI106", "CSI109"),
-    ),
-    "cache": (
-        _of(KEEPERS),
-        ("filename",),
-        ("CSI202", "CSI204", "CSI205", "CSI311"),
-    ),
+    "file shuffle": (lambda op, ops: op.kind in SHUFFLES and reads_names_only(op, ops), ("buffer_size", "seed"), ("CSI304",)),
+    "shard": (_of({"Shard"}), ("num_shards", "index"), ("CSI303", "CSI305", "CSI301", "CSI312")),
+    "interleave": (_of(INTERLEAVES), ("cycle_length", "block_length", "num_parallel_calls"), ("CSI103", "CSI104", "CSI105")),
+    "map": (_of(MAPS, {"ParseExample", "MapAndBatch"}), ("num_parallel_calls",), ("CSI101", "CSI102", "CSI106", "CSI109")),
+    "cache": (_of(KEEPERS), ("filename",), ("CSI202", "CSI204", "CSI205", "CSI311")),
     "shuffle": (
         lambda op, ops: op.kind in SHUFFLES and not reads_names_only(op, ops),
         ("buffer_size", "seed"),
         ("CSI212", "CSI206", "CSI207", "CSI208", "CSI209"),
     ),
-    "repeat": (
-        _of(REPEATS),
-        ("count",),
-        ("CSI302", "CSI210"),
-    ),
-    "batch": (
-        _of(BATCHING),
-        ("batch_size", "drop_remainder"),
-        ("CSI307",),
-    ),
-    "prefetch": (
-        _of(frozenset({"Prefetch"})),
-        ("buffer_size",),
-        ("CSI201", "CSI213"),
-    ),
+    "repeat": (_of(REPEATS), ("count",), ("CSI302", "CSI210")),
+    "batch": (_of(BATCHING), ("batch_size", "drop_remainder"), ("CSI307",)),
+    "prefetch": (_of({"Prefetch"}), ("buffer_size",), ("CSI201", "CSI213")),
 }
 
 

@@ -16,8 +16,6 @@ from cs_input_analyzer.pipeline.threads import inside
 from cs_input_analyzer.planning.evidence import bottleneck
 from cs_input_analyzer.records import Case, Edit, Op, OpCost, Profile
 
-__all__ = ["most_gain"]
-
 # The row of an op is right to this; a bound that is a little too high declines nothing that is true.
 ROW_ERROR_RATIO = 1.15
 # Processes of one pipeline differ by this in what they cost and give.

@@ -21,8 +21,6 @@ from cs_input_analyzer.planning.train_command import compiled, trained, with_pyt
 from cs_input_analyzer.records import Cluster, LaunchLines, LaunchPlan, Options
 from cs_input_analyzer.units import counted
 
-__all__ = ["asks_for_memory", "check_lines", "launch_lines"]
-
 PLACEHOLDER_COMMAND = "python run.py --mode=train"
 
 # What says which nodes: given twice, Slurm would follow one of both, and the plan is of the other.

@@ -9,8 +9,6 @@ from itertools import product
 
 from cs_input_analyzer.errors import UsageError
 
-__all__ = ["compress_nodelist", "expand_nodelist"]
-
 MOST_HOSTS = 1_000_000
 
 

@@ -13,8 +13,6 @@ from collections.abc import Iterator, Mapping
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.planning.node_list import expand_nodelist
 
-__all__ = ["FIRST_PORT", "tf_config"]
-
 FIRST_PORT = 23111
 """The port that Cerebras' own launcher gives to the first task of a host; further tasks follow."""
 

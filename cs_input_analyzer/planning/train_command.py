@@ -8,8 +8,6 @@ from collections.abc import Sequence
 
 from cs_input_analyzer.errors import UsageError
 
-__all__ = ["compiled", "is_python", "streams_weights", "trained", "with_python_of", "without_launcher"]
-
 # Python's own name, a version of it, and what the vendor calls its flavours: python-ws streams weights, python-pt is PyTorch's.
 _PYTHON = re.compile(r"python([0-9.]*|-[a-z]+)")
 _PLAIN_PYTHON = re.compile(r"python[0-9.]*")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from cs_input_analyzer.pipeline.op_kinds import KINDS
 from cs_input_analyzer.records import RUNTIME, UNATTRIBUTED, Analysis, LaunchPlan, Op, OpCost, Profile, Station
 from cs_input_analyzer.report.tables import SOURCE, YES_OR_NO, Column, Table, bare_rate, number, table_of, text
-from cs_input_analyzer.report.wording import one_line, parameters_text, short_source
+from cs_input_analyzer.report.wording import one_line, parameters_text, several, short_source
 from cs_input_analyzer.units import MISSING, counted, format_bytes, format_rate, format_ratio, format_seconds
 
 # A station that is used less is no bottleneck: something that was not looked at holds the worker back, or the host was busy.
@@ -16,8 +16,6 @@ GIL = "GIL"
 HIDDEN_RATIO = 0.005
 # Ops with less of the CPU stand in one line together.
 MINOR_RATIO = 0.01
-# Ops that a sentence names; the table has all.
-NAMES_SHOWN = 4
 # Lines shorter than this show the six columns that a reader needs first.
 WIDE = 120
 
@@ -115,14 +113,9 @@ def costliest_sentence(profile: Profile) -> str:
         return unseen
     parts = [f"costliest op: {one_line(costliest.name)}, {format_ratio(costliest.share_ratio)} of the CPU{_at(costliest)}"]
     runtime = [op.share_ratio or 0.0 for op in profile.ops if op.kind == RUNTIME]
-    parts += [
-        f"more of it, {format_ratio(share)}, belongs to no op (runtime: executor, allocation, scheduling)"
-        for share in runtime
-        if share > (costliest.share_ratio or 0.0)
-    ]
     added = [f"`{one_line(op.name)}`" for op in profile.ops if op.is_marginal]
     if added:
-        parts.append(f"{_several(added)} could not be seen whole: the CPU is what the pipeline costs more when cut after it")
+        parts.append(f"{several(added)} could not be seen whole: the CPU is what the pipeline costs more when cut after it")
     waiting = max(profile.ops, key=lambda op: op.wait_s_per_sample or 0.0)
     wait_s = waiting.wait_s_per_sample or 0.0
     # Its row is 0 because the ops' rows had to be scaled down to the process's CPU, not because it costs nothing.
@@ -142,12 +135,7 @@ def _unseen_sentence(profile: Profile) -> str:
     if rest is None or not unseen:
         return ""
     share = "" if rest.share_ratio is None else f"{format_ratio(rest.share_ratio)} of the CPU is "
-    return f"{share}unattributed: what {_several(unseen)} cost could not be told from what TensorFlow's runtime costs"
-
-
-def _several(names: list[str]) -> str:
-    more = len(names) - NAMES_SHOWN
-    return ", ".join(names[:NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
+    return f"{share}unattributed: what {several(unseen)} cost could not be told from what TensorFlow's runtime costs"
 
 
 def serial_sentence(profile: Profile) -> str:

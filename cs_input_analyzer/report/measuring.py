@@ -6,7 +6,7 @@ import dataclasses
 
 from cs_input_analyzer.records import Analysis, Capture, Estimate, FileSet, Measurement, Noise, Options, Soak, SteadyState, Storage
 from cs_input_analyzer.report.tables import Table, number, table_of, text
-from cs_input_analyzer.report.wording import Pairs, one_line, pairs, shown_measurement
+from cs_input_analyzer.report.wording import Pairs, one_line, pairs, several, shown_measurement
 from cs_input_analyzer.report.workers import longest_tail
 from cs_input_analyzer.units import (
     MISSING,
@@ -25,8 +25,6 @@ STOP_REASONS = {
     "data_end": "stopped because the data ended",
     "error": "stopped by an error in the data",
 }
-# Parameters that are named in a sentence; more are counted.
-PARAMETERS_NAMED = 4
 # From here on the rates are those of memory; below the other one, those of storage; between them, of a mixture.
 MOSTLY_CACHED, HARDLY_CACHED = 0.9, 0.1
 CACHE_WORDS = {"warm": "cached", "cold": "cold", "as-is": "as found"}
@@ -143,7 +141,7 @@ def measured_facts(analysis: Analysis) -> Pairs:
         said = ", ".join(f"{name} {format_ratio(ratio)}" for name, ratio in zip(names, ratios, strict=True) if ratio is not None)
         facts.append(("sample time", said if parts.fetch_ratio is not None else f"{said}; reading cold was not measured"))
     if shown is not None:
-        facts += [("batch gaps", _batch_gaps(shown)), ("memory", _memory(shown, analysis))]
+        facts += [("batch gaps", _batch_gaps(shown)), ("memory", _memory(shown))]
     if analysis.capacity is not None:
         kept = (
             f"{format_count(at.tasks)} workers of {counted(at.cpus, 'CPU')} together keep {format_ratio(at.kept_ratio.estimate)} "
@@ -164,8 +162,8 @@ def _batch_gaps(measurement: Measurement) -> str:
     return f"{said} ({_whose(worker.index, measurement, 'longest tail')}); a wafer stalls on the tail"
 
 
-def _memory(measurement: Measurement, analysis: Analysis) -> str:
-    """Of the worker that holds most, and what the plan predicts for a node."""
+def _memory(measurement: Measurement) -> str:
+    """Of the worker that holds most."""
     holding = [(worker.private_bytes or worker.pss_bytes or worker.peak_rss_bytes or 0, worker) for worker in measurement.workers]
     held, worker = max(holding, key=lambda pair: pair[0], default=(0, None))
     if worker is None or not held:
@@ -176,9 +174,7 @@ def _memory(measurement: Measurement, analysis: Analysis) -> str:
     if worker.rss_growth_bytes_per_min:
         grows = "growing" if worker.rss_growth_bytes_per_min > 0 else "shrinking"
         parts.append(f"{grows} {format_bytes(abs(worker.rss_growth_bytes_per_min))} a minute")
-    plan = analysis.recommendation
-    tail = f"; {format_bytes(plan.memory_bytes_per_node)} per node predicted for the plan" if plan is not None else ""
-    return f"{', '.join(parts)} ({_whose(worker.index, measurement, 'largest')}){tail}"
+    return f"{', '.join(parts)} ({_whose(worker.index, measurement, 'largest')})"
 
 
 def _whose(index: int, measurement: Measurement, why: str) -> str:
@@ -238,8 +234,7 @@ def _window_facts(state: SteadyState) -> list[tuple[str, str | None]]:
     """What happened inside the window that an average hides."""
     tuned = None if state.moved is None else "changed nothing inside the window"
     if state.moved:
-        more = len(state.moved) - PARAMETERS_NAMED
-        named = ", ".join(state.moved[:PARAMETERS_NAMED]) + (f" and {format_count(more)} more" if more > 0 else "")
+        named = several(state.moved)
         tuned = f"WARNING: changed {named} inside the window, so the rate may not be the final one; give it more --max-seconds"
     beyond = f"{counted(state.outliers or 0, 'batch gap')} beyond Tukey's far fence; kept, not dropped"
     gap = state.epoch_gap_s

@@ -26,7 +26,7 @@ from cs_input_analyzer.report.tables import (
     table_of,
     text,
 )
-from cs_input_analyzer.report.wording import GIVE_A_DEMAND, Pairs, confirming_measurement, one_line, pairs
+from cs_input_analyzer.report.wording import GIVE_A_DEMAND, Pairs, confirming_measurement, demand_text, one_line, pairs
 from cs_input_analyzer.units import (
     MISSING,
     counted,
@@ -46,13 +46,6 @@ LIMITS = {
     "round-robin feed": "round-robin feed: the accelerator takes batches in turn, and waits for the slowest worker",
 }
 STORAGE = {"measured": "its ceiling was measured", "declared": "its ceiling is the declared one"}
-DEMAND_SOURCES = {
-    "declared": "--demand",
-    "step_time": "a step time that was given",
-    "model": "the wafer model",
-    "compile_report": "the compiler's own report",
-    "performance_json": "a finished run",
-}
 FEEDS = {
     "round-robin": "in turn: the accelerator waits for the worker whose turn it is",
     "first-come": "first come, first served: the accelerator takes whichever batch is ready",
@@ -62,7 +55,6 @@ NEAR = 1.5
 
 
 def plan_facts(plan: LaunchPlan, analysis: Analysis) -> Pairs:
-    used = plan.expected_accelerator_utilization
     memory = f"{format_bytes(plan.memory_bytes_per_node)} per node of {format_bytes(analysis.cluster.memory_bytes_per_node)}"
     return pairs(
         (
@@ -75,7 +67,6 @@ def plan_facts(plan: LaunchPlan, analysis: Analysis) -> Pairs:
             ("memory", memory),
             ("storage", _storage(plan, analysis)),
             ("extrapolation", _extrapolation(plan, analysis)),
-            ("accelerator", None if used is None else _busy(used)),
         )
     )
 
@@ -205,18 +196,14 @@ def validation_table(validation: Validation) -> Table:
 
 
 def wafer_facts(analysis: Analysis) -> Pairs:
-    """What the accelerator takes, how that is known, and how the plan feeds it, as simulated; empty without a demand."""
+    """What the accelerator takes, and how the plan feeds it, as simulated; empty without a demand."""
     consumption, plan = analysis.consumption, analysis.recommendation
     if consumption is None:
         return ()
-    limit = consumption.limited_by
     used = plan.expected_accelerator_utilization if plan is not None else None
     return pairs(
         (
-            ("consumes", format_estimate(consumption.samples_per_s)),
-            ("known from", DEMAND_SOURCES.get(consumption.source, consumption.source)),
-            ("wafer", " ".join(part for part in (consumption.system, (consumption.mode or "").replace("_", " ")) if part)),
-            ("limited by", LIMITS.get(limit, limit) if limit else ""),
+            ("consumes", demand_text(consumption, analysis.options)),
             ("batch size", "" if consumption.batch_size is None else f"{format_count(consumption.batch_size)} samples in one step"),
             *(("assumed", note) for note in consumption.notes),
             ("accelerator", None if used is None else _busy(used)),

@@ -24,7 +24,15 @@ from cs_input_analyzer.report.document import (
     section,
 )
 from cs_input_analyzer.report.glossary import slug
-from cs_input_analyzer.report.wording import VERDICTS, one_line, shown_measurement, supply_and_demand, supply_of, verdict_sentence
+from cs_input_analyzer.report.wording import (
+    BUSY_HOST,
+    VERDICTS,
+    one_line,
+    shown_measurement,
+    supply_and_demand,
+    supply_of,
+    verdict_sentence,
+)
 from cs_input_analyzer.units import format_estimate
 
 # Room at the right end of the bars, so that the longest does not read as "all there is".
@@ -92,11 +100,12 @@ def _first_screen(analysis: Analysis, cards: tuple[Card, ...], figures: dict[str
     bars = supply_bars(analysis)
     shown = {bar.label for bar in bars}
     others = tuple(pair for pair in supply_and_demand(analysis) if pair[0] not in shown)
+    others_found = tuple(card for card in cards if card.code != BUSY_HOST)  # `supply_and_demand` says that one
     missing = Facts(pairs=planned.unknowns(analysis, file)[:UNKNOWNS_SHOWN])
     return present(
         section("verdict", "Supply and demand", Bars(bars=bars), Facts(pairs=others), level="both"),
         section("launch", "Launch", *_brief_launch(analysis), level="both"),
-        section("first", f"Findings ({len(cards)})", *findings.brief_cards(cards, "none"), level="brief"),
+        section("first", f"Findings ({len(cards)})", *findings.brief_cards(others_found, "none"), level="brief"),
         section("supply", "Supply against demand", figures.get("supply-demand")),
         section("unknown", "What would narrow the interval", missing, level="brief"),
     )

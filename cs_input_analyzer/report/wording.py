@@ -4,11 +4,11 @@ field or a property of a record."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from cs_input_analyzer.pipeline.samples import element_sentence
-from cs_input_analyzer.records import Analysis, Consumption, Estimate, Finding, LaunchPlan, Measurement, Op, Options, Scalar
+from cs_input_analyzer.records import Analysis, Consumption, Estimate, Finding, Measurement, Op, Options, Scalar
 from cs_input_analyzer.units import format_count, format_estimate, format_rate, format_ratio, format_seconds
 
 Pairs = tuple[tuple[str, str], ...]
@@ -17,6 +17,9 @@ Pairs = tuple[tuple[str, str], ...]
 # Tab and newline are not in it.
 INVISIBLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
 
+# The finding that stands beside the verdict: it is about the measurement, not about the pipeline.
+BUSY_HOST = "CSI506"
+
 # Before and after how sure it is, and the same in five words.
 VERDICTS = {
     "input_bound": ("INPUT-BOUND", "the accelerator starves: it waits for input.", "The accelerator waits for input"),
@@ -24,6 +27,10 @@ VERDICTS = {
     "accelerator_bound": ("ACCELERATOR-BOUND", "the input keeps up with the accelerator.", "The input feeds the accelerator"),
     "unknown": ("UNKNOWN", "whether the accelerator starves cannot be said.", "No verdict could be reached"),
 }
+# The quiet level is shown where it differs by more than that from what is expected of the host as it is.
+SHOWN_QUIET_RATIO = 1.05
+# Names that a sentence has room for; a table, or the JSON, has all.
+NAMES_SHOWN = 4
 GIVE_A_DEMAND = "give the accelerator's rate with --demand SAMPLES_PER_S, or with --step-time SECONDS --batch-size N"
 
 
@@ -60,7 +67,7 @@ def supply_and_demand(analysis: Analysis) -> Pairs:
         facts.append(("counted", f"{options.batch_size} samples an element, as --batch-size said then: check that number"))
     if analysis.capture is not None:
         facts.append(("script", "run up to its input; its training never ran"))
-    busy = next((finding.message for finding in analysis.findings if finding.code == "CSI506"), None)
+    busy = next((finding.message for finding in analysis.findings if finding.code == BUSY_HOST), None)
     if busy is not None:
         facts.append(("host", f"{busy}; repeat, or give --max-seconds 120"))
     supply, plan = supply_of(analysis), analysis.recommendation
@@ -70,8 +77,9 @@ def supply_and_demand(analysis: Analysis) -> Pairs:
         facts.append(("supply", f"{format_estimate(supply)}, {origin} {analysis.verdict_layout}"))
     elif supply is not None:
         facts.append(("supply", f"{format_estimate(supply)}, recommended launch {plan.layout if plan is not None else ''}"))
-    if plan is not None and analysis.verdict_layout in (None, plan.layout):
-        facts += _at_quiet_level(plan)
+    quiet = plan.quiet_samples_per_s if plan is not None and analysis.verdict_layout in (None, plan.layout) else None
+    if plan is not None and quiet is not None and quiet.estimate >= SHOWN_QUIET_RATIO * plan.predicted_samples_per_s.estimate:
+        facts.append(("quiet host", f"{format_estimate(quiet)}, on CPUs that nobody else uses"))
     if consumption is not None:
         facts.append(("demand", demand_text(consumption, options)))
     if analysis.no_plan is not None:
@@ -83,17 +91,6 @@ def supply_and_demand(analysis: Analysis) -> Pairs:
     elif analysis.no_plan is None and analysis.verdict == "unknown":
         facts.append(("why", "nothing was measured that a supply could be predicted from"))
     return pairs(facts)
-
-
-# The quiet level is shown where it differs by more than that from what is expected of the host as it is.
-SHOWN_QUIET_RATIO = 1.05
-
-
-def _at_quiet_level(plan: LaunchPlan) -> list[tuple[str, str]]:
-    quiet = plan.quiet_samples_per_s
-    if quiet is None or quiet.estimate < SHOWN_QUIET_RATIO * plan.predicted_samples_per_s.estimate:
-        return []
-    return [("quiet host", f"{format_estimate(quiet)}, on CPUs that nobody else uses")]
 
 
 def _settles(supply: Estimate, demand: Estimate) -> str:
@@ -139,9 +136,10 @@ def shown_measurement(analysis: Analysis) -> Measurement | None:
     return shown[-1] if shown else None
 
 
-def whose_workers(launch: Measurement) -> str:
-    count = len(launch.measured_workers)
-    return f"the worker of {launch.layout}" if count == 1 else f"the {format_count(count)} workers of {launch.layout}"
+def several(names: Sequence[str]) -> str:
+    """The first ones, and how many more there are."""
+    more = len(names) - NAMES_SHOWN
+    return ", ".join(names[:NAMES_SHOWN]) + (f" and {format_count(more)} more" if more > 0 else "")
 
 
 def workers_text(started: int, announced: int) -> str:

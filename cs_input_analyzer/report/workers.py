@@ -8,11 +8,11 @@ from typing import Any
 
 from cs_input_analyzer.records import Analysis, BatchGap, Measurement, Scaling, ScalingPoint, WorkerResult
 from cs_input_analyzer.report.tables import STATUS_WORDS, Table, bare_rate, layout, number, rates, table_of, text, value_of
-from cs_input_analyzer.report.wording import Pairs, one_line, workers_text
+from cs_input_analyzer.report.wording import Pairs, one_line, several, workers_text
 from cs_input_analyzer.units import counted, format_bytes, format_bytes_per_s, format_count, format_ratio, format_seconds
 
 MOST_WORKERS = 60
-# Workers and nodes that a sentence names; more are counted.
+# Workers of a launch that did not end well and have a line of their own; more are counted.
 NAMED = 5
 # On a page, a worker is about 1.3 kB of JSON, a number of a trace 20 bytes: these make two megabytes at most.
 MOST_HELD = 600
@@ -157,8 +157,7 @@ def straggler_text(launch: Measurement) -> str:
         f"all {format_count(count)} workers on {node}" if count > 1 else f"the worker on {node}" for node, count in whole.items()
     ]
     parts += [f"worker {worker.index} on {worker.node}" for worker in slow if worker.node not in whole]
-    more = f" and {format_count(len(parts) - NAMED)} more" if len(parts) > NAMED else ""
-    return f"{', '.join(parts[:NAMED])}{more}: clearly slower than the others, and a feed in turn waits for them"
+    return f"{several(parts)}: clearly slower than the others, and a feed in turn waits for them"
 
 
 def node_table(launch: Measurement) -> Table:

@@ -15,27 +15,6 @@ import numpy.typing as npt
 
 from cs_input_analyzer.records import Estimate
 
-__all__ = [
-    "CONFIDENCE",
-    "NORMAL_95",
-    "REPLICATES",
-    "SMALLEST_LOW_RATIO",
-    "Vector",
-    "draws",
-    "estimate_of_draws",
-    "from_log",
-    "half_width_of_mean",
-    "log_error",
-    "mean_of",
-    "middle_90",
-    "paired_ratio",
-    "product",
-    "quotient",
-    "standard_error",
-    "student_t",
-    "total",
-]
-
 Vector = npt.NDArray[np.float64]
 
 CONFIDENCE = 0.90

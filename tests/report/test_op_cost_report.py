@@ -109,11 +109,6 @@ def test_the_costliest_op_is_said_with_its_place() -> None:
     assert "; " not in costliest_sentence(make_profile())
 
 
-def test_more_cpu_outside_the_ops_is_said() -> None:
-    assert "more of it, 60 %, belongs to no op" in costliest_sentence(profile_of(plain_op(), make_runtime_cost(0.6)))
-    assert "no op" not in costliest_sentence(profile_of(plain_op(), make_runtime_cost(0.4)))
-
-
 def test_a_runtime_that_the_ops_rows_squeezed_out_is_not_called_free() -> None:
     waiting = plain_op(wait_s_per_sample=0.0001)
     assert "hidden in their rows" in costliest_sentence(profile_of(waiting, make_runtime_cost(0.0)))
@@ -163,7 +158,6 @@ def test_what_cannot_be_placed_is_said_with_its_share_and_the_ops_it_may_belong_
     said = costliest_sentence(profile_of(plain_op("map"), unseen, unplaced_cost()))
     assert "40 % of the CPU is unattributed" in said
     assert "`map_2`, at data.py:7" in said
-    assert "belongs to no op" not in said
 
 
 @pytest.mark.parametrize("other", [plain_op("repeat"), without_cost("repeat")])

@@ -232,8 +232,10 @@ def test_a_demand_that_nothing_was_measured_for_is_still_shown() -> None:
 
 def test_a_host_that_was_busy_is_said_beside_the_verdict() -> None:
     busy = make_finding("CSI506", message="the measuring host was busy with something else")
-    report = words(to_console(make_analysis(findings=(busy,)), full=False))
+    report = words(to_console(make_analysis(findings=(busy, make_finding())), full=False))
     assert "busy with something else; repeat, or give --max-seconds 120" in report.partition("Launch")[0]
+    assert report.count("busy with something else") == 1
+    assert "Findings (2)" in report
 
 
 def test_workers_that_did_not_end_well_are_told_with_their_message() -> None:

@@ -43,8 +43,6 @@ from cs_input_analyzer.records import (
 )
 from cs_input_analyzer.stats.estimates import NORMAL_95, SMALLEST_LOW_RATIO
 
-__all__ = ["Launches", "Rates", "dataset_bytes_per_node", "memory_bytes", "predict", "slowest_ratio", "supply"]
-
 # SciPy's costs a third of a second of import, which a page would wait for.
 _normal_quantile = np.vectorize(NormalDist().inv_cdf, otypes=[float])
 

@@ -8,8 +8,6 @@ from cs_input_analyzer.planning.capacity.assumptions import MOST_CONTENTION_TASK
 from cs_input_analyzer.planning.capacity.prediction import predict
 from cs_input_analyzer.records import CapacityModel, Cluster, Estimate, Layout
 
-__all__ = ["first_probes", "next_probe"]
-
 # More workers together are left to the launch that confirms the plan.
 MOST_TASKS = 16
 

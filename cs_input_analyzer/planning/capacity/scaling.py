@@ -16,8 +16,6 @@ from cs_input_analyzer.records import CacheChoice, Estimate, Measurement, Scalin
 from cs_input_analyzer.stats.estimates import NORMAL_95, draws, estimate_of_draws, mean_of, product
 from cs_input_analyzer.units import format_bytes_per_s, format_ratio
 
-__all__ = ["scaling_of"]
-
 SEED = 5
 # Nodes that keep at least this part of their rate scale; what the rest lose is looked into.
 SCALES_RATIO = 0.9

@@ -9,8 +9,6 @@ from cs_input_analyzer.planning.recommend.problem import PlanningProblem
 from cs_input_analyzer.planning.recommend.verdict import ENOUGH, chance
 from cs_input_analyzer.records import Alternative, Prediction
 
-__all__ = ["alternatives"]
-
 SMALLEST = "the smallest that will do"
 
 

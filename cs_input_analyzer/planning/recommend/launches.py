@@ -26,8 +26,6 @@ from cs_input_analyzer.planning.recommend.problem import Floats, Ints, PlanningP
 from cs_input_analyzer.planning.recommend.verdict import ENOUGH, chance, chances
 from cs_input_analyzer.records import Layout, Prediction
 
-__all__ = ["Choice", "choose", "limit_on", "on_nodes", "rates_on", "smallest"]
-
 Bools = npt.NDArray[np.bool_]
 
 SURE = 0.99

@@ -14,8 +14,6 @@ from cs_input_analyzer.planning.capacity.worker import worker_rate
 from cs_input_analyzer.planning.recommend.verdict import needed_per_s
 from cs_input_analyzer.records import CapacityModel, Cluster, Consumption, Estimate, Layout, Options, Prediction
 
-__all__ = ["STREAMING_SINGLE_TASK_NODES", "Floats", "Ints", "PlanningProblem", "predicted", "single_task_nodes", "streams_weights"]
-
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 

@@ -15,8 +15,6 @@ from cs_input_analyzer.planning.capacity.prediction import Rates
 from cs_input_analyzer.records import Consumption, Estimate, Prediction, VerdictName
 from cs_input_analyzer.stats.estimates import NORMAL_95, SMALLEST_LOW_RATIO
 
-__all__ = ["ENOUGH", "chance", "chances", "feeds", "judge", "needed_per_s", "utilization"]
-
 ENOUGH = 0.9
 """A launch feeds the accelerator where its supply reaches the demand with headroom at this probability."""
 

@@ -13,8 +13,6 @@ from cs_input_analyzer.records import CapacityModel, Estimate, Layout, WhatIf
 from cs_input_analyzer.stats.estimates import product
 from cs_input_analyzer.units import counted, format_count, format_ratio
 
-__all__ = ["CACHED", "FILES", "FIXES", "MEMORY", "NODE", "STORAGE", "what_if"]
-
 NODE = "one more node"
 STORAGE = "twice the storage bandwidth"
 FILES = "twice the files"

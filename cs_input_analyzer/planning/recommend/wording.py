@@ -12,8 +12,6 @@ from cs_input_analyzer.planning.recommend.verdict import ENOUGH, chance
 from cs_input_analyzer.records import Prediction
 from cs_input_analyzer.units import counted, format_probability, format_rate, format_ratio
 
-__all__ = ["why"]
-
 PER_NODE = "samples/s per node"
 # Launches that differ by less (one standard deviation) are nothing to speak of.
 UNEVEN_LAUNCHES_RATIO = 0.1
