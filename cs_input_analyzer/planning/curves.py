@@ -133,23 +133,14 @@ def gap_bins(gaps_s: Sequence[float]) -> tuple[GapBin, ...]:
     """
     if not gaps_s:
         return ()
-    logs = [math.log(max(gap, SHORTEST_S)) for gap in gaps_s]
-    first, last = min(logs), max(logs)
-    widened = max(0.0, math.log(LEAST_SPAN_RATIO) - (last - first)) / 2
-    first, last = first - widened, last + widened
+    logs = np.log(np.maximum(gaps_s, SHORTEST_S))
+    widened = max(0.0, math.log(LEAST_SPAN_RATIO) - np.ptp(logs)) / 2
     bins = max(1, min(MOST_BINS, round(math.sqrt(len(logs)))))
-    width = (last - first) / bins
-    counts = [0] * bins
-    for value in logs:
-        counts[min(bins - 1, int((value - first) / width))] += 1
+    counts, edges = np.histogram(logs, bins, (logs.min() - widened, logs.max() + widened))
+    ends = [math.exp(edge) for edge in edges]
     return tuple(
-        GapBin(
-            low_s=math.exp(first + place * width),
-            high_s=math.exp(first + (place + 1) * width),
-            count=count,
-            share_ratio=count / len(logs),
-        )
-        for place, count in enumerate(counts)
+        GapBin(low_s=low, high_s=high, count=int(count), share_ratio=int(count) / len(logs))
+        for low, high, count in zip(ends[:-1], ends[1:], counts, strict=True)
     )
 
 

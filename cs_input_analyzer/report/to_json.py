@@ -2,7 +2,7 @@
 
 Reading is the careful half: what does not fit is refused with the name of the file and the place in it, and never half understood.
 
-`python -m cs_input_analyzer.report.to_json` prints the JSON Schema.
+`python -m cs_input_analyzer.report` prints the JSON Schema.
 """
 
 from __future__ import annotations
@@ -287,9 +287,3 @@ def json_schema() -> str:
     }
     body = {key: value for key, value in schema.items() if key not in head}
     return json.dumps(head | body, indent=1, ensure_ascii=False) + "\n"
-
-
-if __name__ == "__main__":
-    import sys
-
-    sys.stdout.write(json_schema())

@@ -253,7 +253,7 @@ def test_load_of_what_is_not_there(tmp_path: Path) -> None:
 
 def test_the_schema_in_the_docs_is_in_step(root: Path) -> None:
     written = (root / "docs/run-schema.json").read_text(encoding="utf-8")
-    assert json.loads(written) == json.loads(json_schema()), "python -m cs_input_analyzer.report.to_json > docs/run-schema.json"
+    assert json.loads(written) == json.loads(json_schema()), "python -m cs_input_analyzer.report > docs/run-schema.json"
 
 
 @pytest.mark.parametrize("name", COMPLETE)
