@@ -41,6 +41,13 @@ def line_of(function: Callable[..., Any], text: str) -> str:
     return f"{HERE}:{found}"
 
 
+def with_lines(build: Callable[[], Any], **texts: str) -> dict[str, Op]:
+    """The ops, of which each of these was made by the line of `build` that holds the text."""
+    ops = ops_by_name(build)
+    assert {name: ops[name].source for name in texts} == {name: line_of(build, text) for name, text in texts.items()}
+    return ops
+
+
 # --- source lines ------------------------------------------------------------------------------------------------------------
 
 
@@ -54,16 +61,8 @@ def test_each_link_of_a_chain_has_its_own_line() -> None:
             .prefetch(1)
         )
 
-    ops = ops_by_name(build)
+    ops = with_lines(build, range="range(10)", map=".map(", filter=".filter(", batch=".batch(", prefetch="fetch(")
     assert list(ops) == ["range", "map", "filter", "batch", "prefetch"]
-    for name, text in (
-        ("range", "range(10)"),
-        ("map", ".map("),
-        ("filter", ".filter("),
-        ("batch", ".batch("),
-        ("prefetch", "fetch("),
-    ):
-        assert ops[name].source == line_of(build, text)
 
 
 def test_nested_functions_keep_their_lines_and_know_where_they_are() -> None:
@@ -72,19 +71,17 @@ def test_nested_functions_keep_their_lines_and_know_where_they_are() -> None:
         middle = lambda i: Dataset.range(i).flat_map(inner).shuffle(3)  # noqa: E731
         return Dataset.range(4).interleave(middle, cycle_length=2)
 
-    ops = ops_by_name(build)
-    assert [(name, op.within) for name, op in ops.items()] == [
-        ("range", None),
-        ("range_2", "interleave"),
-        ("from_tensors", "flat_map"),
-        ("repeat", "flat_map"),
-        ("flat_map", "interleave"),
-        ("shuffle", "interleave"),
-        ("interleave", None),
-    ]
-    assert ops["from_tensors"].source == ops["repeat"].source == line_of(build, "inner = ")
-    assert ops["range_2"].source == ops["flat_map"].source == ops["shuffle"].source == line_of(build, "middle = ")
-    assert ops["interleave"].source == line_of(build, ".interleave(")
+    nested = {
+        "from_tensors": "inner = ",
+        "repeat": "inner = ",
+        "range_2": "middle = ",
+        "flat_map": "middle = ",
+        "shuffle": "middle = ",
+    }
+    ops = with_lines(build, interleave=".interleave(", **nested)
+    within = {name: op.within for name, op in ops.items() if op.within}
+    assert within == {name: "flat_map" if text == "inner = " else "interleave" for name, text in nested.items()}
+    assert list(ops) == ["range", "range_2", "from_tensors", "repeat", "flat_map", "shuffle", "interleave"]
     assert ops["shuffle"].inputs == ("flat_map",)  # a control edge to `range_2` is no input
 
 
@@ -150,19 +147,15 @@ def test_ops_without_metadata_have_their_lines_at_the_top_and_inside_of_function
         batches = both.apply(tf.data.experimental.map_and_batch(lambda x, y: y, 2))  # in one
         return batches.rebatch(4).apply(tf.data.experimental.assert_cardinality(1)).ignore_errors()  # settings
 
-    ops = ops_by_name(build)
-    for name, text in (
-        ("from_tensor_slices", "list_files"),
-        ("CsvDataset", "one column"),
-        ("interleave", "files.apply("),
-        ("shuffle_and_repeat", "# legacy"),
-        ("zip", "# legacy"),
-        ("map_and_batch", "# in one"),
-        ("rebatch", "# settings"),
-        ("assert_cardinality", "# settings"),
-        ("ignore_errors", "# settings"),
-    ):
-        assert ops[name].source == line_of(build, text), name
+    ops = with_lines(
+        build,
+        from_tensor_slices="list_files",
+        CsvDataset="one column",
+        interleave="files.apply(",
+        **dict.fromkeys(("shuffle_and_repeat", "zip"), "# legacy"),
+        map_and_batch="# in one",
+        **dict.fromkeys(("rebatch", "assert_cardinality", "ignore_errors"), "# settings"),
+    )
     assert all(op.source is not None for op in ops.values())
 
 
@@ -176,22 +169,16 @@ def pairs(count):
 
 @pytest.mark.parametrize("folder", ["site-packages", "dist-packages"])
 def test_of_an_op_that_a_package_built_the_users_line_stands_first(tmp_path: Path, folder: str) -> None:
-    file = tmp_path / "lib" / folder / "pairs" / "__init__.py"
-    file.parent.mkdir(parents=True)
-    file.write_text(PACKAGE)
-    scope: dict[str, Any] = {}
+    file, scope = tmp_path / "lib" / folder / "pairs" / "__init__.py", dict[str, Any]()
     exec(compile(PACKAGE, str(file), "exec"), scope)
 
     def build() -> Any:
         pairs = scope["pairs"](5)  # the package builds
         return pairs.map(lambda x: x * 2)  # and so does the user
 
-    ops = ops_by_name(build)
-    assert ops["map"].source == ops["range"].source == line_of(build, "the package builds")
-    assert ops["map"].library_source == ops["range"].library_source == f"{file}:5"
+    ops = with_lines(build, map="the package builds", range="the package builds", map_2="and so does the user")
+    assert [ops[name].library_source for name in ("map", "range", "map_2")] == [f"{file}:5", f"{file}:5", None]
     assert ops["map"].code is None, "an edit of the user's line cannot change what a package does"
-    assert ops["map_2"].source == line_of(build, "and so does the user")
-    assert ops["map_2"].library_source is None
     assert ops["map_2"].code is not None
 
 
@@ -258,15 +245,9 @@ def test_each_op_of_a_chain_has_the_whole_statement_and_its_comments() -> None:
     ops = ops_by_name(build)
     assert ops["range"].code == "        files = tf.data.Dataset.range(10)"
     assert ops["range"].ignored == ()
+    written = ["return (", "files.map(lambda x: x + 1)  # csi: ignore=CSI101", "# four at a time", ".batch(4)", ")"]
     for name in ("map", "batch"):
-        code = ops[name].code
-        assert [line.strip() for line in code.split("\n")] == [
-            "return (",
-            "files.map(lambda x: x + 1)  # csi: ignore=CSI101",
-            "# four at a time",
-            ".batch(4)",
-            ")",
-        ]
+        assert [line.strip() for line in (ops[name].code or "").split("\n")] == written
         assert ops[name].ignored == ("CSI101",)
 
 
@@ -355,18 +336,11 @@ def test_an_op_that_nobody_knows_is_shown_by_its_name(has_input: bool) -> None:
 # --- elements ----------------------------------------------------------------------------------------------------------------
 
 
-def pairs() -> Any:
-    return Dataset.range(40).map(lambda x: {"features": {"ids": tf.fill([7], x), "mask": tf.ones([7])}, "label": x})
-
-
-def test_the_caller_knows_better() -> None:
-    with graph.recorded_sources() as log:
-        dataset = Dataset.from_tensors(tf.zeros([64, 3]))
-    assert graph.read_graph(dataset, log, target="t", said=64).batch_size == 64
-
-
 def test_components_are_named_by_their_path() -> None:
-    found = graph_of(lambda: pairs().batch(8).map(lambda x: (x, tf.sparse.from_dense(x["label"])))).element_spec
+    pairs = Dataset.range(40).map(lambda x: {"features": {"ids": tf.fill([7], x), "mask": tf.ones([7])}, "label": x})
+    found = graph_of(lambda: pairs.batch(8).map(lambda x: (x, tf.sparse.from_dense(x["label"])))).element_spec
+    with graph.recorded_sources() as log:
+        assert graph.read_graph(pairs, log, target="t", said=64).batch_size == 64  # the caller knows better
     assert [(part.name, part.shape, part.dtype, part.kind) for part in found] == [
         ("0/features/ids", (None, 7), "int64", "tensor"),
         ("0/features/mask", (None, 7), "float32", "tensor"),
@@ -398,8 +372,13 @@ def test_parameters_say_autotune_or_the_value() -> None:
         dataset = dataset.shuffle(100, seed=7, reshuffle_each_iteration=False).shard(4, 1)
         return dataset.batch(2, drop_remainder=True).prefetch(AUTOTUNE).prefetch(2)
 
-    ops = ops_by_name(build)
+    options = tf.data.Options()
+    options.deterministic = False
+    options.threading.private_threadpool_size = 2
+    options.autotune.cpu_budget = 64
+    ops = ops_by_name(lambda: build().with_options(options))
     for name, expected in {
+        "with_options": {"deterministic": False, "threading.private_threadpool_size": 2, "autotune.cpu_budget": 64},
         "map": {"num_parallel_calls": "AUTOTUNE", "deterministic": "false"},
         "map_2": {"num_parallel_calls": 3},
         "interleave": {"cycle_length": 5, "block_length": 2, "num_parallel_calls": "AUTOTUNE"},
@@ -410,18 +389,6 @@ def test_parameters_say_autotune_or_the_value() -> None:
         "prefetch_2": {"buffer_size": 2},
     }.items():
         assert ops[name].parameters.items() >= expected.items()
-
-
-def test_options_are_parameters_named_as_users_write_them() -> None:
-    def build() -> Any:
-        options = tf.data.Options()
-        options.deterministic = False
-        options.threading.private_threadpool_size = 2
-        options.autotune.cpu_budget = 64
-        return Dataset.range(8).with_options(options)
-
-    set_options = {"deterministic": False, "threading.private_threadpool_size": 2, "autotune.cpu_budget": 64}
-    assert ops_by_name(build)["with_options"].parameters == set_options
     assert ops_by_name(lambda: Dataset.range(8).with_options(tf.data.Options()))["with_options"].parameters == {}
 
 
@@ -472,44 +439,44 @@ def test_files_of_every_kind_of_reader(shards: list[str]) -> None:
         assert files.directory == folder, name
 
 
-def test_a_vocabulary_is_no_data(shards: list[str], tmp_path: Path) -> None:
-    words = tmp_path / "words.txt"
-    words.write_text("one\ntwo\n")
+def text_file(folder: Path, *lines: str) -> str:
+    (folder / "lines.txt").write_text("\n".join(lines))
+    return str(folder / "lines.txt")
+
+
+def vocabulary(path: str) -> Any:
     whole, number = tf.lookup.TextFileIndex.WHOLE_LINE, tf.lookup.TextFileIndex.LINE_NUMBER
-    filled = tf.lookup.TextFileInitializer(str(words), tf.string, whole, tf.int64, number)
-    table = tf.lookup.StaticVocabularyTable(filled, 1)
-    made = graph_of(lambda: tf.data.TFRecordDataset(shards).map(table.lookup))
-    assert (made.files.count, made.files.directory) == (4, os.path.dirname(shards[0]))
-    assert ops_by_name(lambda: tf.data.TFRecordDataset(shards).map(table.lookup))["TFRecordDataset"].files == made.files
+    return tf.lookup.StaticVocabularyTable(tf.lookup.TextFileInitializer(path, tf.string, whole, tf.int64, number), 1)
 
 
-def test_each_reader_has_its_own_files(shards: list[str]) -> None:
-    def files(path: Any) -> Any:
-        return tf.data.TFRecordDataset(path)
-
-    def two() -> Any:
-        left = Dataset.list_files(shards[:3]).interleave(files, num_parallel_calls=2)
-        right = Dataset.from_tensor_slices(shards[3:]).flat_map(lambda path: tf.data.TextLineDataset(path))
-        return Dataset.zip((left, right))
-
-    made = ops_by_name(two)
-    left, right = made["TFRecordDataset"].files, made["TextLineDataset"].files
-    assert (left.count, left.bytes) == (3, 600)
-    assert (right.count, right.bytes) == (1, 400)
-    assert made["zip"].files is None
+def two_readers(shards: list[str], _: Path) -> Any:
+    left = Dataset.list_files(shards[:3]).interleave(lambda path: tf.data.TFRecordDataset(path), num_parallel_calls=2)
+    right = Dataset.from_tensor_slices(shards[3:]).flat_map(lambda path: tf.data.TextLineDataset(path))
+    return Dataset.zip((left, right))
 
 
-def test_a_file_with_names_in_it_is_no_file_of_those_who_open_them(shards: list[str], tmp_path: Path) -> None:
-    names = tmp_path / "names.txt"
-    names.write_text("\n".join(shards))
-    made = ops_by_name(lambda: tf.data.TextLineDataset(str(names)).interleave(tf.data.TFRecordDataset))
-    assert made["TextLineDataset"].files is not None
-    assert made["TFRecordDataset"].files is None
+READ_BY: dict[str, tuple[Callable[[list[str], Path], Any], dict[str, tuple[int, int] | None]]] = {
+    "a vocabulary is no data": (
+        lambda shards, folder: tf.data.TFRecordDataset(shards).map(vocabulary(text_file(folder, "one", "two")).lookup),
+        {"TFRecordDataset": (4, 1000)},
+    ),
+    "each reader has its own": (two_readers, {"TFRecordDataset": (3, 600), "TextLineDataset": (1, 400), "zip": None}),
+    "names in a file are no files of who opens them": (
+        lambda shards, folder: tf.data.TextLineDataset(text_file(folder, *shards)).interleave(tf.data.TFRecordDataset),
+        {"TFRecordDataset": None},
+    ),
+    "those that a map reads whole are the map's": (
+        lambda shards, _: Dataset.from_tensor_slices(shards).map(tf.io.read_file),
+        {"map": (4, 1000)},
+    ),
+}
 
 
-def test_files_that_a_map_reads_whole_are_the_map_s(shards: list[str]) -> None:
-    made = ops_by_name(lambda: Dataset.from_tensor_slices(shards).map(tf.io.read_file))["map"].files
-    assert made.count == 4
+@pytest.mark.parametrize(("build", "expected"), READ_BY.values(), ids=READ_BY)
+def test_who_reads_which_files(build: Any, expected: dict[str, Any], shards: list[str], tmp_path: Path) -> None:
+    ops = ops_by_name(lambda: build(shards, tmp_path))
+    files = {name: ops[name].files for name in expected}
+    assert {name: found and (found.count, found.bytes) for name, found in files.items()} == expected
 
 
 def test_a_pipeline_without_files_has_none(tmp_path: Path) -> None:

@@ -44,10 +44,6 @@ def digests(directory: Path) -> dict[str, str]:
     return {str(path.relative_to(directory)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
-def modification_times(directory: Path) -> dict[str, int]:
-    return {str(path): path.stat().st_mtime_ns for path in directory.rglob("*") if path.is_file() and path.name != ".lock"}
-
-
 def test_the_list_names_every_module_that_writes_a_dataset() -> None:
     writers = {
         path.stem
@@ -58,12 +54,9 @@ def test_the_list_names_every_module_that_writes_a_dataset() -> None:
     assert {sample.params_path.name for sample in SAMPLES} == {f"{stem}.yaml" for stem in writers}
 
 
-def test_names_are_unique_and_found() -> None:
+def test_names_are_unique_and_found_and_an_unknown_one_is_answered_with_the_known_ones() -> None:
     assert len({sample.name for sample in SAMPLES}) == len(SAMPLES)
     assert [find(sample.name) for sample in SAMPLES] == list(SAMPLES)
-
-
-def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
     with pytest.raises(LookupError, match=r"'mnist'; there are fc_mnist, .*unet"):
         find("mnist")
 
@@ -101,33 +94,32 @@ def test_shards_are_disjoint_and_together_complete(workers: int, files: int) -> 
     assert max(map(len, shares)) - min(map(len, shares)) <= 1
 
 
-@pytest.mark.parametrize("text", [None, "", "  ", "{}", '{"cluster": {"chief": ["a:1"]}, "task": {"type": "chief", "index": 0}}'])
-def test_without_workers_everything_is_ours(monkeypatch: pytest.MonkeyPatch, text: str | None) -> None:
+CHIEF_ALONE = '{"cluster": {"chief": ["a:1"]}, "task": {"type": "chief", "index": 0}}'
+
+
+@pytest.mark.parametrize(
+    ("text", "several", "context", "shard"),
+    [
+        *((text, True, None, None) for text in (None, "", "  ", "{}", CHIEF_ALONE)),  # everything is ours
+        (tf_config(1, 2), True, None, (2, 1)),
+        (tf_config(1, 2), False, None, None),  # a params file can refuse sharding
+        (tf_config(1, 2), True, SimpleNamespace(num_input_pipelines=5, input_pipeline_id=3), (5, 3)),  # which wins
+        *((text, True, None, ValueError) for text in ("{worker}", "[1]", tf_config(2, 2), tf_config(-1, 2))),
+    ],
+)
+def test_a_worker_takes_its_share(
+    monkeypatch: pytest.MonkeyPatch, text: str | None, several: bool, context: Any, shard: Any
+) -> None:
     monkeypatch.delenv("TF_CONFIG", raising=False)
     if text is not None:
         monkeypatch.setenv("TF_CONFIG", text)
-    assert worker_shard() is None
-    assert shard_files(FileList("ab"), use_multiple_workers=True) == ["a", "b"]
-
-
-def test_a_params_file_can_refuse_sharding(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TF_CONFIG", tf_config(1, 2))
-    assert shard_files(FileList("ab"), use_multiple_workers=False) == ["a", "b"]
-    assert shard_files(FileList("ab"), use_multiple_workers=True) == ["b"]
-
-
-def test_the_input_context_wins_over_tf_config(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TF_CONFIG", tf_config(1, 2))
-    context = SimpleNamespace(num_input_pipelines=5, input_pipeline_id=3)
-    assert worker_shard(context) == (5, 3)
-    assert worker_shard() == (2, 1)
-
-
-@pytest.mark.parametrize("text", ["{worker}", "[1]", tf_config(2, 2), tf_config(-1, 2)])
-def test_an_impossible_tf_config_is_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    monkeypatch.setenv("TF_CONFIG", text)
-    with pytest.raises(ValueError, match="TF_CONFIG"):
-        worker_shard()
+    names = FileList("abcdefgh")
+    if shard is ValueError:
+        with pytest.raises(ValueError, match="TF_CONFIG"):
+            shard_files(names, several, context)
+        return
+    assert shard_files(names, several, context) == (names if shard is None else names.shard(*shard))
+    assert not several or worker_shard(context) == shard
 
 
 class FakeWriter:
@@ -166,33 +158,39 @@ def test_the_written_params_point_at_the_data(writer: FakeWriter, tmp_path: Path
     assert params == defaults
 
 
-def test_whole_data_are_left_alone(writer: FakeWriter, tmp_path: Path) -> None:
-    first = write_sample("gpt2", tmp_path, scale=0.5, seed=3)
-    before = modification_times(tmp_path)
-    assert write_sample("gpt2", tmp_path, scale=0.5, seed=3) == first
-    assert writer.calls == 1
-    assert modification_times(tmp_path) == before
+def garbled(folder: Path) -> None:
+    (folder / "complete.json").write_text('{"sample": "gp')
 
 
-@pytest.mark.parametrize("other", [{"scale": 0.25}, {"seed": 4}])
-def test_other_arguments_write_anew(writer: FakeWriter, tmp_path: Path, other: dict[str, Any]) -> None:
-    original: dict[str, Any] = {"scale": 0.5, "seed": 3}
-    write_sample("gpt2", tmp_path, **original)
-    before = digests(tmp_path)
-    write_sample("gpt2", tmp_path, **(original | other))
-    assert writer.calls == 2
-    assert digests(tmp_path) != before
+def params_changed(folder: Path) -> None:
+    path = folder / "params.yaml"
+    path.write_text(path.read_text().replace("batch_size: 112", "batch_size: 8"))
 
 
-def test_an_interrupted_writing_is_started_again(writer: FakeWriter, tmp_path: Path) -> None:
-    writer.fails = True
-    with pytest.raises(KeyboardInterrupt):
-        write_sample("gpt2", tmp_path)
-    assert not (tmp_path / "complete.json").exists()
-    writer.fails = False
-    write_sample("gpt2", tmp_path)
-    assert len(digests(tmp_path)) == 2
-    assert (tmp_path / "complete.json").exists()
+@pytest.mark.parametrize(
+    ("damage", "other", "calls"),
+    [
+        (lambda folder: None, {}, 1),
+        (params_changed, {}, 1),  # they are kept
+        (lambda folder: None, {"scale": 0.25}, 2),
+        (lambda folder: None, {"seed": 4}, 2),
+        (lambda folder: (folder / "train/part-1.tfrecord").write_text("0.5"), {}, 2),
+        (lambda folder: (folder / "train/part-1.tfrecord").unlink(), {}, 2),
+        (garbled, {}, 2),
+    ],
+)
+def test_only_data_that_are_not_whole_or_of_other_arguments_are_written_anew(
+    damage: Any, other: dict[str, Any], calls: int, writer: FakeWriter, tmp_path: Path
+) -> None:
+    asked: dict[str, Any] = {"scale": 0.5, "seed": 3}
+    params, whole = write_sample("gpt2", tmp_path, **asked), digests(tmp_path)
+    damage(tmp_path)
+    before = {str(path): path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file() and path.name != ".lock"}
+    assert write_sample("gpt2", tmp_path, **(asked | other)) == params
+    assert writer.calls == calls
+    assert (digests(tmp_path) == whole) is not bool(other)
+    after = {str(path): path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file() and path.name != ".lock"}
+    assert (after == before) is (calls == 1)
 
 
 def test_an_interrupted_rewriting_does_not_pass_for_the_old_data(writer: FakeWriter, tmp_path: Path) -> None:
@@ -200,24 +198,10 @@ def test_an_interrupted_rewriting_does_not_pass_for_the_old_data(writer: FakeWri
     writer.fails = True
     with pytest.raises(KeyboardInterrupt):
         write_sample("gpt2", tmp_path, seed=2)
+    assert not (tmp_path / "complete.json").exists()
     writer.fails = False
     write_sample("gpt2", tmp_path, seed=1)
     assert {path.read_text() for path in tmp_path.glob("train/part-*")} == {"1.0 1"}
-
-
-@pytest.mark.parametrize("damage", ["truncate", "delete", "garble the marker"])
-def test_damaged_data_are_written_again(writer: FakeWriter, tmp_path: Path, damage: str) -> None:
-    write_sample("gpt2", tmp_path)
-    whole = digests(tmp_path)
-    if damage == "truncate":
-        (tmp_path / "train/part-1.tfrecord").write_text("1.0")
-    elif damage == "delete":
-        (tmp_path / "train/part-1.tfrecord").unlink()
-    else:
-        (tmp_path / "complete.json").write_text('{"sample": "gp')
-    write_sample("gpt2", tmp_path)
-    assert writer.calls == 2
-    assert digests(tmp_path) == whole
 
 
 def test_of_two_writers_at_once_one_writes_and_the_other_waits(writer: FakeWriter, tmp_path: Path) -> None:
@@ -236,13 +220,6 @@ def test_a_moved_folder_gets_new_params_but_no_new_data(writer: FakeWriter, tmp_
     params = yaml.safe_load(write_sample("gpt2", tmp_path / "new").read_text())
     assert writer.calls == 1
     assert params["train_input"]["data_dir"] == str(tmp_path / "new" / "train")
-
-
-def test_params_that_the_user_changed_are_kept(writer: FakeWriter, tmp_path: Path) -> None:
-    path = write_sample("gpt2", tmp_path)
-    changed = path.read_text().replace("batch_size: 112", "batch_size: 8")
-    path.write_text(changed)
-    assert write_sample("gpt2", tmp_path).read_text() == changed
 
 
 def test_a_folder_with_other_things_in_it_is_refused_and_untouched(writer: FakeWriter, tmp_path: Path) -> None:
@@ -311,30 +288,64 @@ def flat(element: Any) -> dict[str, Any]:
 
 @pytest.mark.tf
 @each_sample
-def test_batches_have_the_promised_types_and_static_shapes(sample: Sample, written: Any) -> None:
+def test_batches_have_the_promised_types_and_static_shapes_and_no_float16_in_full_precision(sample: Sample, written: Any) -> None:
     dataset = dataset_of(sample, small_params(written(sample.name)))
     expected = {name: (dtype, (BATCH, *shape)) for name, (dtype, shape) in PROMISED[sample.name].items()}
     spec = {name: (part.dtype.name, tuple(part.shape)) for name, part in flat(dataset.element_spec).items()}
     assert spec == expected
     for element in dataset.take(2).as_numpy_iterator():
         assert {name: (part.dtype.name, part.shape) for name, part in flat(element).items()} == expected
+    full = dataset_of(sample, small_params(written(sample.name), mixed_precision=False)).element_spec
+    assert {part.dtype.name for part in flat(full).values()} <= {"float32", "int32"}
 
 
-@pytest.mark.tf
-@each_sample
-def test_full_precision_has_no_float16(sample: Sample, written: Any) -> None:
-    spec = dataset_of(sample, small_params(written(sample.name), mixed_precision=False)).element_spec
-    assert {part.dtype.name for part in flat(spec).values()} <= {"float32", "int32"}
+def seen_of_mnist(pixels: Any, labels: Any) -> set[Any]:
+    assert 0 <= pixels.min() < pixels.max() <= 1
+    return set(labels.tolist())
+
+
+def seen_of_bert(features: Any, labels: Any) -> set[Any]:
+    ids, mask, weights = features["input_ids"], features["input_mask"], features["masked_lm_weights"]
+    assert ((ids == 0) == (mask == 1)).all()
+    assert (ids[:, 0] == 101).all()
+    assert (features["masked_lm_ids"][weights == 0] == 0).all()
+    assert (features["masked_lm_ids"][weights == 1] >= 1000).all()
+    assert (features["segment_ids"][mask == 1] == 0).all()
+    return set(labels.tolist()) | ({"padding"} if mask.any() else set())
+
+
+def seen_of_gpt2(features: Any, labels: Any) -> set[Any]:
+    assert (features["input_ids"][:, 1:] == labels[:, :-1]).all()
+    assert 0 <= labels.min() <= labels.max() < 50_257
+    assert (labels[features["input_mask"] == 0] == 0).all()
+    return {"padding"} if (features["input_mask"] == 0).any() else set()
+
+
+def seen_of_resnet(images: Any, labels: Any) -> set[Any]:
+    assert -2.2 < images.min() < images.max() < 2.7
+    assert images.astype("float32").reshape(BATCH, -1).std(axis=1).min() > 0.05
+    assert 0 <= labels.min() <= labels.max() < 1000
+    return set()
+
+
+SEEN: dict[str, tuple[Any, set[Any]]] = {
+    "fc_mnist": (seen_of_mnist, set(range(10))),
+    "bert_pretrain": (seen_of_bert, {0, 1, "padding"}),
+    "gpt2": (seen_of_gpt2, {"padding"}),
+    "resnet50": (seen_of_resnet, set()),
+    "unet": (lambda images, masks: set(), set()),  # below
+}
 
 
 @pytest.mark.long
 @pytest.mark.tf
 @each_sample
-def test_training_never_ends_and_one_pass_does(sample: Sample, written: Any) -> None:
-    path = written(sample.name)
-    batches = record_count(path) // BATCH
-    assert sum(1 for _ in dataset_of(sample, small_params(path, repeat=False))) == batches
-    assert sum(1 for _ in dataset_of(sample, small_params(path)).take(2 * batches + 1)) == 2 * batches + 1
+def test_one_pass_ends_and_holds_what_it_should_and_training_never_ends(sample: Sample, written: Any) -> None:
+    path, (look, expected) = written(sample.name), SEEN[sample.name]
+    batches = list(dataset_of(sample, small_params(path, repeat=False)).as_numpy_iterator())
+    assert len(batches) == record_count(path) // BATCH
+    assert set().union(*(look(*element) for element in batches)) == expected
+    assert sum(1 for _ in dataset_of(sample, small_params(path)).take(2 * len(batches) + 1)) == 2 * len(batches) + 1
 
 
 @pytest.mark.long
@@ -424,16 +435,6 @@ def test_bytes_do_not_depend_on_the_process(written: Any, tmp_path: Path) -> Non
 
 @pytest.mark.long
 @pytest.mark.tf
-def test_mnist_pixels_are_fractions_and_labels_digits(written: Any) -> None:
-    labels: set[int] = set()
-    for pixels, label in dataset_of(find("fc_mnist"), small_params(written("fc_mnist"), repeat=False)).as_numpy_iterator():
-        assert 0 <= pixels.min() < pixels.max() <= 1
-        labels |= set(label.tolist())
-    assert labels == set(range(10))
-
-
-@pytest.mark.long
-@pytest.mark.tf
 def test_mnist_evaluation_is_one_pass_over_its_own_files(written: Any) -> None:
     from sample_pipelines import fc_mnist
 
@@ -443,45 +444,6 @@ def test_mnist_evaluation_is_one_pass_over_its_own_files(written: Any) -> None:
     assert len(seen) == round(fc_mnist.EVAL_RECORDS * SCALE["fc_mnist"])
     again = [label for _, labels in fc_mnist.input_fn(params, mode="eval").as_numpy_iterator() for label in labels.tolist()]
     assert again == seen
-
-
-@pytest.mark.long
-@pytest.mark.tf
-def test_bert_masks_agree_with_tokens(written: Any) -> None:
-    padded = 0
-    for features, labels in dataset_of(
-        find("bert_pretrain"), small_params(written("bert_pretrain"), repeat=False)
-    ).as_numpy_iterator():
-        ids, mask, weights = features["input_ids"], features["input_mask"], features["masked_lm_weights"]
-        assert ((ids == 0) == (mask == 1)).all()
-        assert (ids[:, 0] == 101).all()
-        assert (features["masked_lm_ids"][weights == 0] == 0).all()
-        assert (features["masked_lm_ids"][weights == 1] >= 1000).all()
-        assert (features["segment_ids"][mask == 1] == 0).all()
-        assert set(labels.tolist()) <= {0, 1}
-        padded += int(mask.any(axis=1).sum())
-    assert padded > 0
-
-
-@pytest.mark.long
-@pytest.mark.tf
-def test_gpt2_labels_are_the_next_inputs(written: Any) -> None:
-    padded = 0
-    for features, labels in dataset_of(find("gpt2"), small_params(written("gpt2"), repeat=False)).as_numpy_iterator():
-        assert (features["input_ids"][:, 1:] == labels[:, :-1]).all()
-        assert 0 <= labels.min() <= labels.max() < 50_257
-        assert (labels[features["input_mask"] == 0] == 0).all()
-        padded += int((features["input_mask"] == 0).any(axis=1).sum())
-    assert padded > 0
-
-
-@pytest.mark.long
-@pytest.mark.tf
-def test_resnet_images_are_normalised_and_differ(written: Any) -> None:
-    images, labels = next(dataset_of(find("resnet50"), small_params(written("resnet50"))).as_numpy_iterator())
-    assert -2.2 < images.min() < images.max() < 2.7
-    assert images.astype("float32").reshape(BATCH, -1).std(axis=1).min() > 0.05
-    assert 0 <= labels.min() <= labels.max() < 1000
 
 
 @pytest.mark.long
