@@ -177,7 +177,6 @@ def test_the_line_has_the_shape_of_the_model_zoo(
 @given(st.floats(min_value=1e-3, max_value=10), st.integers(min_value=8, max_value=200), st.integers(min_value=1, max_value=8))
 def test_even_calls_have_the_rate_of_one(seconds: float, calls: int, steps: int) -> None:
     found = training_rate([(seconds, steps)] * calls, 32)
-    assert found is not None
     assert found.estimate == pytest.approx(32 * steps / seconds, rel=1e-6)
     assert found.low <= found.estimate <= found.high
 

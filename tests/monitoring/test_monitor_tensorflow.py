@@ -101,7 +101,6 @@ def test_training_is_compared_with_its_input_alone(
 
     def alone(dataset: Any, batch_size: int, *, max_s: float) -> Alone:
         rate = training_rate(tuple(monitor._watch.accounting.calls), batch_size)
-        assert rate is not None
         return Alone(samples_per_s=csia.Estimate.exact(rate.estimate * faster), is_overlapped=True)
 
     monkeypatch.setattr(keras_callback, "measure_alone", alone)
@@ -117,7 +116,6 @@ def test_a_fit_is_judged_by_its_input_alone(tf: Any, keras: Any, slow_s: float, 
     monitor = silent(dataset=batches_of(tf, 40, slow_s=slow_s), measure_s=1.5)
     fit(model_of(tf, keras, step_s=step_s), monitor)
     assert (monitor.verdict.name != "accelerator_bound") is is_starved, monitor.verdict.why
-    assert monitor.input_alone is not None
     assert monitor.input_alone.samples_per_s is not None
     assert monitor.input_alone.isolation == "none"
     assert monitor.summary().steps == 40
@@ -130,7 +128,6 @@ def test_an_input_that_prepares_nothing_ahead_is_waited_for(tf: Any, keras: Any)
     dataset = batches_of(tf, 40, slow_s=SLOW_S, prefetch=False).with_options(options)
     monitor = silent(dataset=dataset)
     fit(model_of(tf, keras, step_s=SLOW_S), monitor, dataset)
-    assert monitor.input_alone is not None
     assert monitor.input_alone.is_overlapped is False
     assert monitor.verdict.name == "input_bound", monitor.verdict.why
 
@@ -337,7 +334,6 @@ def test_what_recommend_for_counts_is_what_analyze_counts(tf: Any) -> None:
         tf.data.Dataset.range(1 << 30).map(lambda x: tf.zeros([4])).batch(50, drop_remainder=True).map(lambda x: tf.stack([x, x]))
     )
     found = csia.recommend_for(views, demand=10.0, batch_size=100, seconds=0.5)
-    assert found.pipeline.samples_per_element is not None
     assert found.pipeline.samples_per_element.value == 50
     assert "1 element = 50 samples" in str(found)
     with pytest.raises(csia.UsageError, match=r"batch size of 64 .* 50 samples"):
@@ -352,7 +348,6 @@ def test_what_recommend_for_counts_is_what_analyze_counts(tf: Any) -> None:
 
 def test_the_rate_alone_is_that_of_the_pause_in_it(tf: Any) -> None:
     found = measured(batches_of(tf, 500, slow_s=SLOW_S), 1.5)
-    assert found.samples_per_s is not None
     assert 0.5 * BATCH / SLOW_S < found.samples_per_s.estimate <= BATCH / SLOW_S
     assert found.is_overlapped is True
 
@@ -483,7 +478,6 @@ def test_recommend_for_says_how_many_workers_and_that_nothing_isolated_it(tf: An
     found = csia.recommend_for(batches_of(tf, 500, slow_s=SLOW_S), demand=10 * BATCH / SLOW_S, seconds=1)
     assert found.isolation == found.measurement.isolation == "none"
     assert found.verdict == "input_bound"
-    assert found.workers_needed is not None
     assert 11 <= found.workers_needed <= 25
     assert "isolation: none" in str(found)
 

@@ -119,7 +119,6 @@ def test_the_text_for_performance_json_reads_back_as_what_it_says(low: float, hi
 @given(RATES, st.floats(min_value=0, max_value=0.99))
 def test_without_waiting_the_accelerator_would_take_more(rate: float, share: float) -> None:
     found = accelerator_rate(Estimate.exact(rate), Estimate.exact(share))
-    assert found is not None
     assert found.estimate * (1 - share) == pytest.approx(rate)
 
 

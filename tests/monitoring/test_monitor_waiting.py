@@ -46,7 +46,6 @@ def loop_of(waits: Sequence[float], compute: float, dispatch: float = 0.0) -> Lo
 def test_the_share_is_the_truth_of_an_asynchronous_loop(wait: float, compute: float, every: int, intervals: int) -> None:
     loop = loop_of([wait] * every * intervals, compute)
     share = waiting.wait_share(watched(loop, sync_every=every))
-    assert share is not None
     assert share.estimate == pytest.approx(loop.starved_s / loop.clock.now_s, abs=1e-6)
     assert share.count == intervals
 
@@ -55,7 +54,6 @@ def test_the_share_is_the_truth_of_an_asynchronous_loop(wait: float, compute: fl
 def test_where_every_step_is_synchronous_it_is_the_wait_of_the_host(waits: list[float], compute: float) -> None:
     loop = loop_of(waits, compute)
     share = waiting.wait_share(watched(loop, sync_every=1))
-    assert share is not None
     assert share.estimate == pytest.approx(math.fsum(waits) / loop.clock.now_s, rel=1e-6)
 
 
@@ -71,7 +69,6 @@ def test_a_host_that_waits_while_the_accelerator_is_busy_is_not_starvation() -> 
     """9 ms of waiting for every 10 ms step: the host waits nearly always, the accelerator only for the first batch."""
     loop = loop_of([9 * MS] * 200, 10 * MS)
     share = waiting.wait_share(watched(loop, sync_every=50))
-    assert share is not None
     assert share.estimate == pytest.approx(4 * 9 / (4 * 9 + 2000), rel=1e-3)
 
 
@@ -84,7 +81,6 @@ def test_a_share_is_a_share_inside_its_interval(pairs: list[tuple[float, float]]
     if len(pairs) < every:
         assert share is None
     else:
-        assert share is not None
         assert 0 <= share.low <= share.estimate <= share.high <= 1
 
 
@@ -100,8 +96,6 @@ def test_starvation_never_exceeds_the_waits(pairs: list[tuple[float, float]], ev
 def test_the_unit_of_time_does_not_matter(wait: float, compute: float, factor: float) -> None:
     one = waiting.wait_share(watched(loop_of([wait] * 40, compute), sync_every=4))
     other = waiting.wait_share(watched(loop_of([wait * factor] * 40, compute * factor), sync_every=4))
-    assert one is not None
-    assert other is not None
     assert other.estimate == pytest.approx(one.estimate, abs=1e-9)
 
 
@@ -113,8 +107,6 @@ def test_without_a_synchronisation_there_is_no_share() -> None:
 def test_few_intervals_of_several_steps_leave_room_for_their_accelerator_time() -> None:
     few = waiting.wait_share(watched(loop_of([20 * MS] * 50, 10 * MS), sync_every=50))
     many = waiting.wait_share(watched(loop_of([20 * MS] * 500, 10 * MS), sync_every=50))
-    assert few is not None
-    assert many is not None
     assert few.low < many.low - 0.05
     assert few.low > 0.3  # and yet one is enough to call what starves half of the time
 
@@ -123,15 +115,12 @@ def test_few_intervals_of_several_steps_leave_room_for_their_accelerator_time() 
 def test_few_intervals_never_claim_more_than_the_host_waited(wait: float, compute: float, every: int, intervals: int) -> None:
     seen = watched(loop_of([wait] * every * intervals, compute), sync_every=every)
     share = waiting.wait_share(seen)
-    assert share is not None
     assert share.high <= sum(one.wait_s for one in seen) / sum(one.duration_s for one in seen) + 1e-6
 
 
 def test_noise_widens_the_interval() -> None:
     even = waiting.wait_share(watched(loop_of([10 * MS] * 60, 10 * MS), sync_every=1))
     uneven = waiting.wait_share(watched(loop_of([(1 if index % 3 else 28) * MS for index in range(60)], 10 * MS), sync_every=1))
-    assert even is not None
-    assert uneven is not None
     assert even.high - even.low < 1e-9
     assert uneven.high - uneven.low > 0.05
 
@@ -141,7 +130,6 @@ def test_intervals_with_a_checkpoint_or_its_spike_do_not_count(phase: str) -> No
     open_interval = OpenInterval()
     waiting.add(open_interval, Step(asked_s=0.0, wait_s=0.01, body_s=5.0), phase)  # type: ignore[arg-type]
     closed = waiting.add(open_interval, Step(asked_s=5.01, wait_s=0.01, body_s=0.01, ended_by="log"), "steady")
-    assert closed is not None
     assert not closed.is_counted
     assert closed.phase == phase
     assert waiting.wait_share([closed]) is None
@@ -152,7 +140,6 @@ def test_the_wait_at_the_beginning_of_a_pass_is_cut_out() -> None:
     waiting.add(open_interval, Step(asked_s=0.0, wait_s=0.01, body_s=0.01), "steady")
     waiting.add(open_interval, Step(asked_s=0.02, wait_s=7.0, body_s=0.01), "epoch_edge")
     closed = waiting.add(open_interval, Step(asked_s=7.03, wait_s=0.01, body_s=0.01, ended_by="sync"), "steady")
-    assert closed is not None
     assert closed.is_counted
     assert closed.duration_s == pytest.approx(0.05)
     assert closed.wait_s == pytest.approx(0.02)
@@ -162,7 +149,6 @@ def test_start_up_is_left_out_and_what_follows_counts() -> None:
     open_interval = OpenInterval()
     assert waiting.add(open_interval, Step(asked_s=0.0, wait_s=9.0, body_s=30.0, is_first=True), "start_up") is None
     closed = waiting.add(open_interval, Step(asked_s=39.0, wait_s=0.01, body_s=0.03, ended_by="sync"), "steady")
-    assert closed is not None
     assert closed.duration_s == pytest.approx(0.04)
     assert closed.is_counted
 
@@ -173,8 +159,6 @@ def test_a_spoilt_interval_does_not_count_and_the_next_one_does() -> None:
     open_interval.is_sound = False
     spoilt = waiting.add(open_interval, Step(asked_s=0.02, wait_s=0.01, body_s=0.01, ended_by="sync"), "steady")
     sound = waiting.add(open_interval, Step(asked_s=0.04, wait_s=0.01, body_s=0.01, ended_by="sync"), "steady")
-    assert spoilt is not None
-    assert sound is not None
     assert (spoilt.is_counted, sound.is_counted) == (False, True)
 
 

@@ -98,11 +98,9 @@ def inspected(folder: Path, lines: Iterable[str], **options: Any) -> RunInspecti
 
 def steady(found: RunInspection) -> float:
     """The steady rate in samples per second."""
-    assert found.rates.steady_samples_per_s is not None
     return found.rates.steady_samples_per_s.estimate
 
 
 def steady_steps(found: RunInspection) -> float:
     """The steady rate in steps per second."""
-    assert found.rates.steady_steps_per_s is not None
     return found.rates.steady_steps_per_s.estimate

@@ -337,5 +337,4 @@ def test_one_long_gap_between_two_lines_is_one_observation(tmp_path: Path) -> No
         logs.train_line(logs.stamp(at), step, 64.0, 64.0) for at, step in ((10, 10), (20, 20), (10_000, 10_000), (10_010, 10_010))
     ]
     steady = logs.inspected(tmp_path, lines).rates.steady_steps_per_s
-    assert steady is not None
     assert steady.high > 1.5 * steady.estimate

@@ -90,7 +90,6 @@ def rate_in(folder: Path) -> float:
     """The steady rate of the one journal that counts there; each step of 0.1 s is 320 samples a second."""
     found = inspect_run(folder)
     assert found.workers == ()
-    assert found.rates.steady_samples_per_s is not None
     assert sum(source.kind == "step journal" for source in found.sources) == 1
     return found.rates.steady_samples_per_s.estimate
 

@@ -139,7 +139,6 @@ def test_a_log_of_nothing_but_rates_gives_those_and_no_verdict(form: str, tmp_pa
 def test_lines_of_tensorflow_s_estimator_have_a_clock_of_their_own(tmp_path: Path) -> None:
     lines = [f"INFO:tensorflow:loss = 0.5, step = {100 * place} (8.000 sec)" for place in range(1, 40)]
     steady = logs.inspected(tmp_path, lines).rates.steady_steps_per_s
-    assert steady is not None
     assert steady.estimate == pytest.approx(12.5)
 
 

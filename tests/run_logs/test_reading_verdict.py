@@ -126,7 +126,6 @@ def test_the_proportional_launch_is_the_smallest_that_has_the_workers(nodes: int
     current = Layout(nodes=nodes, tasks_per_node=tasks, cpus_per_task=4)
     demand = Demand(samples_per_s=factor * 100.0, source="")
     layout = change_of("input_bound", 100.0, demand, current, None).layout
-    assert layout is not None
     assert workers(layout.nodes) >= workers(nodes) * factor * (1 - 1e-9)
     assert layout.nodes == nodes or workers(layout.nodes - 1) < workers(nodes) * factor
 
@@ -136,7 +135,6 @@ def test_with_an_analysis_its_model_plans(tmp_path: Path) -> None:
     found = inspect_run(performance(tmp_path, **STARVED), current=Layout.parse("2x1x1"), analysis=analysis)
     change = found.change
     assert change.layout is not None
-    assert change.predicted_samples_per_s is not None
     assert change.predicted_samples_per_s.low >= 1000.0
     assert found.evidence["predicted_supply_samples_per_s"] is not None
 

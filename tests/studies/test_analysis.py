@@ -63,7 +63,6 @@ def test_it_measures_one_cpu_the_budget_and_several_workers_then_the_plan() -> N
     layouts = [layout for layout, _ in launcher.ran]
     assert {"1x1x1", "1x1x2", "1x2x1"} <= set(layouts)
     plan = found.recommendation
-    assert plan is not None
     assert plan.meets_demand
     assert plan.confirmed_by is not None
     assert found.measurements[plan.confirmed_by].num_workers == pytest.approx(plan.input_workers, rel=0.1)
@@ -101,9 +100,7 @@ def test_a_host_without_hardware_threads_has_not_seen_what_it_costs_to_share_a_c
     for threads in (1, 2):
         host = make_host(cpu_budget=2, threads_per_core=threads)
         found = analyzed(FakeLauncher(linear), replace(job(cluster=nodes), host=host))
-        assert found.capacity is not None
         assert found.capacity.host_threads_per_core == threads
-        assert found.recommendation is not None
         rates.append(found.recommendation.predicted_samples_per_s.low / found.recommendation.nodes)
     assert rates[0] < 0.8 * rates[1]
 
@@ -111,8 +108,6 @@ def test_a_host_without_hardware_threads_has_not_seen_what_it_costs_to_share_a_c
 def test_twenty_times_the_demand_needs_more_workers() -> None:
     small = analyzed(FakeLauncher(linear), job(demand=5_000)).recommendation
     large = analyzed(FakeLauncher(linear), job(demand=100_000)).recommendation
-    assert small is not None
-    assert large is not None
     assert small.meets_demand
     assert large.meets_demand
     assert large.input_workers * large.cpus_per_task > small.input_workers * small.cpus_per_task
@@ -120,9 +115,7 @@ def test_twenty_times_the_demand_needs_more_workers() -> None:
 
 def test_an_impossible_demand_says_so_and_what_limits() -> None:
     found = analyzed(FakeLauncher(linear), job(demand=1e8))
-    assert found.recommendation is not None
     assert found.recommendation.meets_demand is False
-    assert found.recommendation.headroom_ratio is not None
     assert found.recommendation.headroom_ratio < 0
     assert found.recommendation.limited_by
     assert found.verdict == "input_bound"
@@ -132,7 +125,6 @@ def test_without_a_demand_the_verdict_is_unknown() -> None:
     found = analyzed(FakeLauncher(linear), job())
     assert found.verdict == "unknown"
     assert found.confidence is None
-    assert found.recommendation is not None
     assert found.recommendation.meets_demand is None
 
 
@@ -140,7 +132,6 @@ def test_the_current_launch_is_judged_where_one_is_given() -> None:
     found = analyzed(FakeLauncher(linear), job(demand=30_000, current=Layout.parse("1x2x1")))
     assert found.verdict == "input_bound"
     assert found.verdict_layout == Layout.parse("1x2x1")
-    assert found.recommendation is not None
     assert found.recommendation.meets_demand
 
 
@@ -153,8 +144,6 @@ def test_slower_shards_at_the_planned_worker_count_change_the_plan() -> None:
     naive = analyzed(FakeLauncher(linear), job(demand=30_000)).recommendation
     launcher = FakeLauncher(sharded)
     plan = analyzed(launcher, job(demand=30_000, max_seconds=300)).recommendation
-    assert naive is not None
-    assert plan is not None
     assert plan.input_workers * plan.cpus_per_task >= 2.5 * naive.input_workers * naive.cpus_per_task
     assert plan.meets_demand
 
@@ -217,7 +206,6 @@ def test_files_seen_by_a_worker_of_several_betray_sharding_in_python() -> None:
     assert not graph.is_sharded
     launcher = FakeLauncher(linear, pipeline=graph)
     found = analyzed(launcher, job(demand=30_000))
-    assert found.recommendation is not None
     assert found.recommendation.input_workers > 3  # nothing said that the files are shared out
 
 
@@ -294,7 +282,6 @@ def test_interrupted_inside_the_first_launch_keeps_what_its_workers_had() -> Non
 def test_a_size_that_decides_the_plan_is_seen_in_three_fresh_processes() -> None:
     found = analyzed(FakeLauncher(linear), job(demand=30_000, max_seconds=300))
     plan = found.recommendation
-    assert plan is not None
     deciding = [m for m in found.measurements if m.layout.cpus_per_task == plan.cpus_per_task]
     assert sum(len(m.measured_workers) for m in deciding) >= 3
     assert not found.budget.not_measured
@@ -307,8 +294,6 @@ def test_processes_that_did_not_fit_the_budget_are_named() -> None:
 
 def test_the_profile_is_that_of_a_lone_worker_of_the_planned_size() -> None:
     found = analyzed(FakeLauncher(linear), job(demand=30_000, max_seconds=300))
-    assert found.recommendation is not None
-    assert found.profile is not None
     assert found.profile.layout.tasks_per_node == 1
     assert found.profile.layout.cpus_per_task == found.recommendation.cpus_per_task
 
@@ -339,7 +324,6 @@ def test_the_last_launch_measures_marginal_costs_and_is_named_when_it_did_not_fi
     found = analyzed(launcher, job(demand=30_000, max_seconds=300))
     measured = [work for _, work in launcher.ran if not work.candidates]
     assert [work.want_prefixes for work in measured] == [False] * (len(measured) - 1) + [True]
-    assert found.recommendation is not None
     assert launcher.ran[-1][0] == f"1x1x{found.recommendation.cpus_per_task}"
     short = FakeLauncher(linear, import_s=1.0)
     hurried = analyzed(short, job(demand=30_000, max_seconds=20))
@@ -361,11 +345,9 @@ def test_a_dataset_larger_than_a_nodes_memory_is_planned_on_cold_reads() -> None
     launcher = big(8 * 1024)
     found = analyzed(launcher, job(demand=30_000, max_seconds=300))
     plan = found.recommendation
-    assert plan is not None
     assert plan.cache_state == "cold"
     assert {m.cache_state for m in found.measurements} == {"as-is", "cold"}
     warm = analyzed(big(8), job(demand=30_000, max_seconds=300)).recommendation
-    assert warm is not None
     assert warm.cache_state == "as-is"
     assert plan.input_workers * plan.cpus_per_task > 2 * warm.input_workers * warm.cpus_per_task
 
@@ -374,7 +356,6 @@ def test_a_dataset_larger_than_a_nodes_memory_is_planned_on_cold_reads() -> None
 def test_a_chosen_cache_state_is_kept_whatever_the_size(cache: str) -> None:
     found = analyzed(big(8 * 1024), job(demand=30_000, max_seconds=300, cache=cache))
     assert {m.cache_state for m in found.measurements} <= {cache, "warm"}
-    assert found.recommendation is not None
     assert found.recommendation.cache_state == cache
 
 
@@ -382,7 +363,6 @@ def test_cold_reads_that_did_not_fit_the_budget_are_named() -> None:
     launcher = big(8 * 1024)
     launcher.import_s = 3.0
     found = analyzed(launcher, job(demand=30_000, max_seconds=16))
-    assert found.recommendation is not None
     assert found.recommendation.cache_state == "as-is"
     assert any("cold reads" in what for what in found.budget.not_measured)
 
@@ -412,9 +392,7 @@ def test_what_the_storage_gives_one_host_is_no_less_than_workers_drew(
     found = probing.results.fit().host_read_bytes_per_s
     if expected == "launches":
         worker = probing.results.measurements[0].workers[0]
-        assert worker.samples_per_s is not None
         assert worker.bytes_read_per_sample is not None
-        assert found is not None
         assert found >= worker.samples_per_s.estimate * worker.bytes_read_per_sample
     else:
         assert found == expected
@@ -426,7 +404,6 @@ def test_what_memory_would_gain_is_the_ratio_of_one_layout_measured_both_ways() 
     assert probing.results.cached_gain(cluster) is None  # nothing was measured with cached files
     probing.measure_decomposition()
     gain = probing.results.cached_gain(cluster)
-    assert gain is not None
     assert gain.low < gain.estimate < gain.high
     assert gain.estimate == pytest.approx(3.0)
     assert probing.results.cached_gain(make_cluster(nodes=1, memory_bytes_per_node=2**30)) is None  # it does not fit
@@ -435,7 +412,6 @@ def test_what_memory_would_gain_is_the_ratio_of_one_layout_measured_both_ways() 
 def test_every_measurement_says_what_it_was_to_tell_and_the_model_is_in_the_run() -> None:
     found = analyzed(FakeLauncher(linear, import_s=1.0), job(demand=30_000, max_seconds=300))
     assert all(measurement.why for measurement in found.measurements)
-    assert found.capacity is not None
     assert [point.cpus for point in found.capacity.workers] == [1, 2]
     assert found.capacity.contention
 
@@ -446,7 +422,6 @@ def test_a_function_that_shards_only_among_several_is_sharded() -> None:
     launcher = FakeLauncher(linear, import_s=1.0)
     launcher.on_run = lambda count: setattr(launcher, "pipeline", whole if count == 0 else parts)
     found = analyzed(launcher, job(demand=30_000, max_seconds=300))
-    assert found.recommendation is not None
     assert found.recommendation.input_workers <= 3
     assert not found.pipeline.is_sharded
 
@@ -457,9 +432,7 @@ def test_uneven_batches_make_the_accelerator_wait_even_where_the_mean_suffices()
     def utilization(gaps: tuple[float, ...]) -> float:
         launcher = FakeLauncher(linear, import_s=1.0, batch_gaps_s=gaps)
         plan = analyzed(launcher, job(demand=30_000, max_seconds=300)).recommendation
-        assert plan is not None
         assert plan.meets_demand
-        assert plan.expected_accelerator_utilization is not None
         return plan.expected_accelerator_utilization.estimate
 
     steady, bursty = utilization((0.01,) * 200), utilization(((0.0005,) * 99 + (1.0,)) * 3)
@@ -480,7 +453,6 @@ def test_the_model_in_the_run_predicts_what_the_plan_says() -> None:
 
         found = analyzed(FakeLauncher(uneven, import_s=1.0), job(demand=30_000, max_seconds=seconds))
         plan, model = found.recommendation, found.capacity
-        assert plan is not None
         assert model is not None
         said = capacity.predict(model, CLUSTER, plan.layout, single_task_nodes=plan.single_task_nodes, feed="round-robin")
         assert said.samples_per_s.estimate == pytest.approx(plan.predicted_samples_per_s.estimate)
@@ -493,10 +465,8 @@ def test_a_wafer_without_a_batch_size_takes_that_of_the_pipeline_it_saw() -> Non
     samples = SamplesPerElement(value=256, source="batch(256)")
     launcher = FakeLauncher(linear, pipeline=make_graph(samples_per_element=samples))
     found = analyzed(launcher, job(wafer="bert_large", sequence_length=128))
-    assert found.consumption is not None
     assert found.consumption.batch_size == 256
     assert found.options.wafer_mode == found.consumption.mode
-    assert found.recommendation is not None
     assert found.recommendation.meets_demand is not None
     assert {plan.batch_size for _, plan in launcher.ran} == {None}
     assert all(plan.has_demand for _, plan in launcher.ran if not plan.candidates)
@@ -521,11 +491,9 @@ def test_without_time_to_read_the_files_it_is_told_where_they_are_and_what_the_r
     probing.results.source_samples_per_s = make_estimate(21_000.0)
     launcher.clock_s = 62.0  # the first launch took 3 s to start, and these do not count
     probing.measure_storage()
-    assert probing.results.storage is not None
     assert probing.results.storage.file_system
     assert probing.results.storage.reads == ()
     assert probing.results.storage.source_samples_per_s == make_estimate(21_000.0)
     assert "the storage by itself" in probing.seconds.budget().not_measured
     rate = probing.results.measurements[0].samples_per_s
-    assert rate is not None
     assert told[-1] == f"reading the files without TensorFlow (1x1x1 gave {format_rate(rate.estimate)})"

@@ -25,18 +25,15 @@ def test_without_a_source_there_is_no_demand() -> None:
 
 def test_a_model_of_the_wafer_is_a_demand_with_an_interval() -> None:
     found = consumption_of(make_options(wafer="bert_large", batch_size=1024, sequence_length=128))
-    assert found is not None
     assert (found.source, found.system, found.mode) == ("model", "CS-2", "pipelined")
     assert found.samples_per_s.low < found.samples_per_s.estimate < found.samples_per_s.high
     streamed = consumption_of(make_options(wafer="bert_large", batch_size=1024, wafer_mode="weight_streaming"))
-    assert streamed is not None
     assert streamed.mode == "weight_streaming"
     assert streamed.samples_per_s.estimate < found.samples_per_s.estimate
 
 
 def test_a_calibration_point_is_met() -> None:
     found = consumption_of(make_options(wafer="gptj_6b", batch_size=120, calibrate_samples_per_s=30.0))
-    assert found is not None
     assert found.samples_per_s.estimate == pytest.approx(30.0, rel=0.05)
 
 
@@ -44,7 +41,6 @@ def test_a_finished_run_is_a_demand(tmp_path: Path) -> None:
     path = tmp_path / "performance.json"
     path.write_text(json.dumps({"samples_per_sec": 1000.0, "est_samples_per_sec": 4000.0, "suspected_input_bottleneck": True}))
     found = consumption_of(make_options(performance_json=str(path)))
-    assert found is not None
     assert found.source == "performance_json"
     assert found.samples_per_s.estimate == 4000.0  # the run was held down by its input
 
@@ -88,8 +84,6 @@ def test_a_model_without_a_batch_size_takes_the_pipelines() -> None:
     assert consumption_of(options) is None
     found = with_pipelines_batch(options, SamplesPerElement(value=256, source="batch(256)"))
     stated = consumption_of(replace(options, batch_size=256))
-    assert found is not None
-    assert stated is not None
     assert (found.samples_per_s, found.batch_size) == (stated.samples_per_s, 256)
     assert "batch size 256" in found.notes[-1]
     with pytest.raises(UsageError, match="needs --batch-size"):
@@ -117,8 +111,6 @@ def test_a_system_of_ones_own_is_a_demand_of_analyze_too(tmp_path: Path) -> None
     file.write_text("Mine: " + json.dumps(SYSTEM), encoding="utf-8")
     choices: dict[str, Any] = {"wafer": "bert_base", "batch_size": 64, "wafer_mode": "weight_streaming", "system_file": str(file)}
     mine, theirs = consumption_of(make_options(**choices, system="mine")), consumption_of(make_options(**choices))
-    assert mine is not None
-    assert theirs is not None
     assert (mine.system, theirs.system) == ("Mine", "CS-2")
     assert mine.samples_per_s.estimate < theirs.samples_per_s.estimate
 
@@ -137,7 +129,6 @@ def test_a_system_file_that_cannot_be_is_named(choices: dict[str, Any], words: s
 
 def test_what_the_model_assumed_goes_with_the_demand() -> None:
     found = consumption_of(make_options(wafer="GPT-J", batch_size=120))
-    assert found is not None
     assert any("2,048 tokens" in note for note in found.notes)
     assert any("weight streaming, because" in note for note in found.notes)
 
@@ -193,10 +184,8 @@ def test_a_network_that_is_not_there_is_a_usage_error(capsys: pytest.CaptureFixt
 @pytest.mark.parametrize("choices", [{"demand": 500.0}, {"step_time": 0.1, "batch_size": 50}])
 def test_a_declared_demand_says_how_the_wafer_runs_where_that_is_told(choices: dict[str, float]) -> None:
     found = consumption_of(make_options(**choices, wafer_mode="weight_streaming"))  # type: ignore[arg-type]
-    assert found is not None
     assert found.mode == "weight_streaming"
     plain = consumption_of(make_options(**choices))  # type: ignore[arg-type]
-    assert plain is not None
     assert plain.mode is None
 
 
@@ -217,7 +206,6 @@ def test_a_mode_is_one_word_however_it_is_written(
     (tmp_path / "performance.json").write_text('{"samples_per_sec": 1000.0}')
     options = make_options(**source, wafer_mode=word)  # type: ignore[arg-type]
     found = consumption_of(options)
-    assert found is not None
     assert found.mode == "weight_streaming"
     assert single_task_nodes(8, found, options) == 2
 

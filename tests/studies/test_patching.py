@@ -61,7 +61,6 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def finding_at(file: Path, line: int, old: str, new: str, **more: object) -> Finding:
     statement = find_statement(FILE, line)
-    assert statement is not None
     settings = {"op": "map", "edits": (EDIT,), "proven": False, "measured_gain": None, "fix": "do it"} | more
     return make_finding(
         "CSI101", source=f"{file}:{line}", before=statement.code, after=statement.code.replace(old, new), **settings
@@ -75,7 +74,6 @@ def tuned(launcher: FakeLauncher, monkeypatch: pytest.MonkeyPatch, *findings: Fi
 
 
 def patch_of(found: Analysis) -> Patch:
-    assert found.fixes is not None
     assert found.fixes.patch is not None
     return found.fixes.patch
 
@@ -115,7 +113,6 @@ def test_the_copy_is_tried_also_where_starting_came_to_take_longer(file: Path, m
 def test_nothing_kept_means_no_patch_and_no_trial(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     launcher = FakeLauncher(linear)
     found = tuned(launcher, monkeypatch, finding_at(file, 2, "map(f)", "map(g)"))
-    assert found.fixes is not None
     assert found.fixes.patch is None
     assert not any(candidate.texts and not candidate.only_run for _, plan in launcher.ran for candidate in plan.candidates)
 

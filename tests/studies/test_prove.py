@@ -80,7 +80,6 @@ def works(launcher: TryingLauncher) -> list[tuple[str, WorkPlan]]:
 def test_a_fix_that_gains_is_proven_measured_and_kept() -> None:
     tried, launcher = tried_with(all_gain)
     assert all(finding.proven and finding.measured_gain == GAIN and not finding.unproven_because for finding in tried.findings)
-    assert tried.fixes is not None
     assert tried.fixes.codes == ("CSI100", "CSI101", "CSI102")
     assert tried.fixes.edits == (*MAP, *CACHE, *PREFETCH)
     assert (tried.fixes.measured_gain, tried.fixes.elements) == (GAIN, 40)
@@ -108,7 +107,6 @@ def test_fixes_are_tried_in_a_worker_of_the_size_that_counts(
     asked: list[Estimate] = []
     plan = make_plan("1x2x1", meets_demand=meets_demand)
     tried = prove_fixes(findings_of(MAP), probing, plan, replan=lambda gain: asked.append(gain))
-    assert tried.fixes is not None
     assert tried.fixes.layout == Layout(nodes=1, tasks_per_node=1, cpus_per_task=size)
     assert bool(asked) == is_replanned  # a gain of other workers says nothing of the plan's
 
@@ -188,7 +186,6 @@ def test_a_gain_that_the_costs_forbid_is_declined_by_name() -> None:
     assert not finding.is_gain
     assert works(launcher)[0][1].candidates[0].most_gain == 1.07
     assert set(asked) == {2}
-    assert tried.fixes is not None
     assert (tried.fixes.codes, tried.fixes.measured_gain) == ((), None)
     assert "declined" in tried.fixes.none_because
 
@@ -201,7 +198,6 @@ def test_how_many_elements_were_compared_is_kept() -> None:
 
     tried, _ = tried_with(tell, edits=(MAP,))
     assert (tried.findings[0].verified_elements, tried.findings[0].pass_elements) == (40, 64)
-    assert tried.fixes is not None
     assert (tried.fixes.elements, tried.fixes.pass_elements) == (40, 64)
 
 
@@ -267,7 +263,6 @@ def test_a_fix_without_a_gain_is_proven_and_not_kept() -> None:
     tried, _ = tried_with(tell, edits=(MAP,))
     assert tried.findings[0].proven
     assert tried.findings[0].measured_gain == NO_GAIN
-    assert tried.fixes is not None
     assert (tried.fixes.codes, tried.fixes.measured_gain, tried.plan) == ((), None, None)
 
 
@@ -297,7 +292,6 @@ def test_a_worker_that_a_fix_brings_down_is_followed_by_one_for_the_others() -> 
     )
     assert not tried.findings[1].proven
     assert tried.findings[2].proven
-    assert tried.fixes is not None
     assert tried.fixes.codes == ("CSI102",)
 
 
@@ -311,7 +305,6 @@ def test_what_was_found_before_a_crash_is_kept_when_nothing_follows() -> None:
     launcher.on_run = lambda count: setattr(launcher, "clock_s", 57.0) if count == 2 else None
     tried = prove_fixes(findings_of(MAP, CACHE), probing, make_plan("1x1x2"))
     assert tried.findings[0].measured_gain == GAIN
-    assert tried.fixes is not None
     assert tried.fixes.codes == ("CSI100",)
     assert "lost" in tried.findings[1].unproven_because
 
@@ -323,7 +316,6 @@ def test_a_fix_that_crashes_after_it_gained_is_not_kept() -> None:
     tried, _ = tried_with(crash, edits=(MAP,))
     assert not tried.findings[0].proven
     assert tried.findings[0].measured_gain is None
-    assert tried.fixes is not None
     assert tried.fixes.codes == ()
     assert tried.fixes.measured_gain is None
 
@@ -370,8 +362,6 @@ def test_the_effect_on_the_plan_is_its_what_if_row() -> None:
     tried = prove_fixes(findings_of(MAP), probing_of(launcher), make_plan("1x1x2"), replan=replan)
     assert asked == [GAIN]
     assert tried.plan is not None
-    assert tried.fixes is not None
-    assert tried.fixes.plan is not None
     assert (str(tried.fixes.plan.layout), tried.fixes.plan.note) == ("3x8x2", "8 nodes -> 3")
     assert tried.fixes.plan.predicted_samples_per_s == row.predicted_samples_per_s
 
@@ -403,13 +393,9 @@ def test_an_analysis_tries_what_its_rules_propose(seconds: float, monkeypatch: p
     if seconds < 10:
         assert found.fixes is None
         assert found.findings[0].unproven_because == NO_TIME
-        assert found.recommendation is not None
         assert not [row for row in found.recommendation.what_if if row.name == "all fixes applied"]
         return
-    assert found.fixes is not None
-    assert found.recommendation is not None
     (row,) = (row for row in found.recommendation.what_if if row.name == "all fixes applied")
-    assert found.fixes.plan is not None
     assert found.fixes.plan.layout == row.layout
     assert row.layout.nodes <= found.recommendation.nodes
     assert found.budget.fixes_s > 0

@@ -82,12 +82,10 @@ def test_a_plan_is_that_of_its_model_for_what_is_asked(demand: float, nodes: int
     assert found.capacity is not None
     assert (found.cluster.nodes, found.cluster.cpus_per_node, found.cluster.memory_bytes_per_node) == (nodes, cpus, 256 * GIB)
     plan = recommend.recommend(found.capacity, found.consumption, found.cluster, found.options)
-    assert found.recommendation is not None
     assert found.recommendation.layout == plan.layout
     assert found.recommendation.predicted_samples_per_s == plan.predicted_samples_per_s
     verdict, confidence = recommend.judge(plan.predicted_samples_per_s, found.consumption, headroom)  # type: ignore[arg-type]
     assert (found.verdict, found.confidence) == (verdict, confidence)
-    assert found.recommendation.launch is not None
     assert f"--total-nodes {plan.nodes} " in found.recommendation.launch.csrun_wse
 
 
@@ -105,7 +103,6 @@ def test_what_was_measured_stays_and_the_parent_is_named(saved: str) -> None:
     found = csia.load_analysis(saved).plan(demand="100k", current="1x2x1")
     assert found.measurements == RUN.measurements
     assert (found.capacity, found.profile, found.budget, found.host) == (RUN.capacity, RUN.profile, RUN.budget, RUN.host)
-    assert found.parent is not None
     assert (found.parent.created_at, found.parent.command, found.parent.path) == (RUN.created_at, RUN.command, None)
     assert (found.verdict, found.verdict_layout) == ("input_bound", Layout.parse("1x2x1"))
     assert csia.load_analysis(saved).recommendation == RUN.recommendation
@@ -116,10 +113,8 @@ def test_what_was_measured_stays_and_the_parent_is_named(saved: str) -> None:
 
 def test_another_demand_takes_the_place_of_all_that_said_the_last_one() -> None:
     run = again(step_time=0.1, batch_size=1024)
-    assert run.consumption is not None
     assert run.consumption.samples_per_s.estimate == 10_240
     found = again(run, demand=500)
-    assert found.consumption is not None
     assert found.consumption.samples_per_s.estimate == 500
     assert (found.options.step_time_s, found.options.batch_size) == (None, None)
 
@@ -127,7 +122,6 @@ def test_another_demand_takes_the_place_of_all_that_said_the_last_one() -> None:
 def test_a_model_takes_the_pipelines_batches() -> None:
     pipeline = replace(RUN.pipeline, samples_per_element=SamplesPerElement(value=256, source="batch(256)"))
     found = again(replace(RUN, pipeline=pipeline), wafer="bert_large", sequence_length=128)
-    assert found.consumption is not None
     assert found.consumption.batch_size == 256
     with pytest.raises(UsageError, match="a batch size of 100 is no multiple of the 256"):
         again(replace(RUN, pipeline=pipeline), demand=10, batch_size=100)
@@ -156,7 +150,6 @@ def test_a_declared_storage_takes_the_place_of_a_measured_one() -> None:
 
 def test_weights_are_streamed_where_it_is_said() -> None:
     found = again(wafer_mode="weight_streaming").recommendation
-    assert found is not None
     assert found.single_task_nodes == 2
 
 
@@ -171,12 +164,8 @@ def test_the_sites_defaults_do_not_change_what_a_run_judged(monkeypatch: pytest.
 
 def test_what_the_fixes_gain_is_planned_with_too() -> None:
     fixes = Fixes(codes=("CSI101",), edits=(), measured_gain=make_estimate(2.0), layout=Layout.parse("1x1x1"))
-    assert RUN.recommendation is not None
     run = replace(RUN, fixes=replace(fixes, layout=replace(fixes.layout, cpus_per_task=RUN.recommendation.cpus_per_task)))
     found = again(run, demand=60_000)
-    assert found.fixes is not None
-    assert found.fixes.plan is not None
-    assert found.recommendation is not None
     assert found.fixes.plan.layout.cpus < found.recommendation.layout.cpus
 
 
@@ -205,14 +194,12 @@ def test_a_validated_launch_is_recommended_where_this_plan_recommends_it() -> No
         for layout in ("1x1x1", str(again().recommendation.streaming))  # type: ignore[union-attr]
     )
     found = again(replace(RUN, validation=Validation(rows=rows)))
-    assert found.validation is not None
     assert [row.role for row in found.validation.rows] == ["neighbour", "recommended"]
 
 
 def test_a_run_of_before_there_was_a_model_is_planned_on_what_it_measured() -> None:
     old = replace(RUN, capacity=None, stations=())
     found = again(old, demand=100_000).recommendation
-    assert found is not None
     assert found.meets_demand
     assert found.layout == again(demand=100_000).recommendation.layout  # type: ignore[union-attr]
 
@@ -281,7 +268,6 @@ def test_the_command_writes_a_run_that_names_its_parent(saved: str, capsys: pyte
     assert main(["plan", "new.html", "-q", "--json", "newer.json"]) == 0
     newer = csia.load_analysis("newer.json")
     assert newer.recommendation == csia.load_analysis("new.json").recommendation
-    assert newer.parent is not None
     assert newer.parent.path == "new.html"
 
 
@@ -310,13 +296,11 @@ def test_a_pipeline_that_reads_cold_files_keeps_its_plan() -> None:
 
 
 def test_the_plan_of_before_is_a_run_its_file_or_a_launch(tmp_path: Path) -> None:
-    assert RUN.recommendation is not None
     path, layout = tmp_path / "run.json", RUN.recommendation.layout
     path.write_text(render(RUN, "json"))
     for given_as in (RUN, path, str(path), str(layout)):
         again = api.plan(RUN, demand="31k", previous=given_as)
         assert again.options.previous == layout
-        assert again.recommendation is not None
         assert again.recommendation.layout == layout
     with pytest.raises(UsageError, match="planned no launch"):
         api.plan(RUN, previous=replace(RUN, recommendation=None))

@@ -76,12 +76,10 @@ def validated(launcher: FakeLauncher, trial: Trial) -> Analysis:
 
 
 def rows_of(found: Analysis) -> dict[str, Any]:
-    assert found.validation is not None
     return {str(row.layout): row for row in found.validation.rows}
 
 
 def notes_of(found: Analysis) -> str:
-    assert found.validation is not None
     return "\n".join(found.validation.notes)
 
 
@@ -154,7 +152,6 @@ def test_shards_of_the_planned_launch_are_not_charged_to_launches_that_read_ever
         return linear(layout, num_workers, index) / (3 if num_workers > 4 else 1)
 
     run = make_run(sharded)
-    assert run.capacity is not None
     assert run.capacity.shard_ratio.high < 0.9
     row = rows_of(validated(FakeLauncher(sharded), make_trial(run, "1x1x1")))["1x1x1"]
     assert abs(row.error_ratio) < 0.05
@@ -169,7 +166,6 @@ def test_shards_that_differ_are_not_charged_to_launches_of_other_shards(mean: fl
         return 1000.0 * ((1.6 if index % 2 else 0.4) * mean if num_workers > 4 else 1.0)
 
     run = make_run(uneven)
-    assert run.capacity is not None
     assert run.capacity.slowest_ratio < 0.8
     row = rows_of(validated(FakeLauncher(uneven), make_trial(run, "1x2x1")))["1x2x1"]
     assert abs(row.error_ratio) < 0.05
@@ -275,7 +271,6 @@ def test_what_is_chosen_fits_this_host_and_the_time_and_has_the_plan_in_it(
     host = make_host(cpu_budget=budget)
     launcher = FakeLauncher(linear, import_s=0.0)
     found = validated(launcher, make_trial(replace(RUN, recommendation=plan), host=host, rounds=1, max_seconds=seconds))
-    assert found.validation is not None
     rows = found.validation.rows
     assert len({row.layout for row in rows}) == len(rows)
     assert all(row.layout.nodes == 1 and row.layout.cpus_per_node <= budget for row in rows)
@@ -414,7 +409,6 @@ def stops_at(count: int, error: BaseException) -> Callable[[int], None]:
 def test_an_interrupt_keeps_what_was_measured(done: int) -> None:
     launcher = FakeLauncher(linear, on_run=stops_at(done, KeyboardInterrupt()))
     found = validated(launcher, make_trial(layouts="1x1x1,1x2x1"))
-    assert found.validation is not None
     assert found.validation.interrupted
     assert not found.interrupted
     assert sum(row.measured_samples_per_s.count for row in found.validation.rows) == done
@@ -430,7 +424,6 @@ def test_an_interrupt_before_anything_was_measured() -> None:
 def test_a_full_disk_keeps_what_was_measured_and_says_so() -> None:
     launcher = FakeLauncher(linear, on_run=stops_at(2, LaunchError("no space left")))
     found = validated(launcher, make_trial(layouts="1x1x1,1x2x1"))
-    assert found.validation is not None
     assert not found.validation.interrupted
     assert "no space left" in notes_of(found)
     with pytest.raises(LaunchError, match="no space left"):
@@ -529,7 +522,6 @@ def test_a_run_without_what_was_added_to_the_model_is_read_and_validated(saved: 
         del run["capacity"]["host_threads_per_core"], run["capacity"]["whole_slowest_ratio"], run["host"]["threads_per_core"]
 
     run = api.load_analysis(edited(saved, older))
-    assert run.capacity is not None
     assert run.capacity.host_threads_per_core is run.capacity.whole_slowest_ratio is run.host.threads_per_core is None
     host = make_host(cpu_budget=4, threads_per_core=2)  # now it is known: the run's own host, whose probes paid for its threads
     row = rows_of(validated(FakeLauncher(linear), make_trial(run, "1x4x1", host=host)))["1x4x1"]
