@@ -25,6 +25,7 @@ from tests.builders import make_cluster, make_estimate, make_files, make_graph, 
 from tests.fakes import FakeLauncher
 from wafer_model import from_rate
 
+TOOL = Tool(name="cs_input_analyzer", version="0")
 CLUSTER = Cluster(nodes=8, cpus_per_node=64, memory_bytes_per_node=256 * 2**30, threads_per_core=1)
 
 
@@ -42,7 +43,7 @@ def job(demand: float | None = None, cluster: Cluster = CLUSTER, budget: int = 2
         host=make_host(cpu_budget=budget),
         cluster=cluster,
         consumption=None if demand is None else from_rate(demand),
-        tool=Tool(name="cs_input_analyzer", version="0"),
+        tool=TOOL,
         command="test",
         created_at="2026-01-01T00:00:00+00:00",
     )

@@ -10,15 +10,16 @@ import pytest
 
 from cs_input_analyzer.engines import LaunchResult, WorkPlan
 from cs_input_analyzer.errors import LaunchError
-from cs_input_analyzer.records import Edit, Estimate, Finding, Layout, Options, Tool
+from cs_input_analyzer.records import Edit, Estimate, Finding, Layout, Options
 from cs_input_analyzer.studies import analyze as analysis
 from cs_input_analyzer.studies.probing.probing import Probing
 from cs_input_analyzer.studies.probing.seconds import LEAST_FIXES_S
 from cs_input_analyzer.studies.prove import NO_TIME, SWITCHED_OFF, Tried, prove_fixes, untried
 from cs_input_analyzer.worker.fixes import Outcome, Outcomes
 from cs_input_analyzer.worker.journal import Candidate
-from tests.builders import make_cluster, make_consumption, make_finding, make_host, make_plan, make_what_if
+from tests.builders import make_cluster, make_finding, make_host, make_plan, make_what_if
 from tests.fakes import FakeLauncher, FakeLaunchHandle
+from tests.studies.test_analysis import analyzed, job, linear
 
 GAIN = Estimate(estimate=2.0, low=1.8, high=2.2, count=5)
 NO_GAIN = Estimate(estimate=1.0, low=0.9, high=1.1, count=5)
@@ -42,10 +43,22 @@ class TryingLauncher(FakeLauncher):
 
 
 def launcher_of(*tells: Tell) -> TryingLauncher:
-    launcher = TryingLauncher(rate=lambda layout, count, index: 1000.0 * layout.cpus_per_task)
+    launcher = TryingLauncher(rate=linear)
     left = list(tells)
     launcher.tell = lambda candidates: left.pop(0)(candidates)
     return launcher
+
+
+def telling(*each: Outcome, **more: Any) -> Tell:
+    """The worker says so much of the candidates; it came to its end unless something is said to be `running`."""
+    return lambda candidates: Outcomes(each=each, is_over="running" not in more, **more)
+
+
+def raising(error: BaseException) -> Tell:
+    def tell(candidates: Sequence[Candidate]) -> Outcomes:
+        raise error
+
+    return tell
 
 
 def all_gain(candidates: Sequence[Candidate]) -> Outcomes:
@@ -53,10 +66,9 @@ def all_gain(candidates: Sequence[Candidate]) -> Outcomes:
     return Outcomes(each=each, kept=tuple(range(len(each))), gain=GAIN, elements=40, is_over=True)
 
 
-def probing_of(launcher: TryingLauncher, **options: Any) -> Probing:
-    probing = Probing(
-        "a.py:f", None, Options(max_seconds=60.0, **options), make_host(cpu_budget=4), launcher, lambda what, spent: None
-    )
+def probing_of(launcher: TryingLauncher, max_seconds: float = 60.0, **options: Any) -> Probing:
+    wanted = Options(max_seconds=max_seconds, **options)
+    probing = Probing("a.py:f", None, wanted, make_host(cpu_budget=4), launcher, lambda what, spent: None)
     probing.measure_first((Layout.parse("1x1x1"), Layout.parse("1x1x2")))
     return probing
 
@@ -128,9 +140,7 @@ def run_with(finding: Finding, *tells: Tell, **options: Any) -> tuple[Finding, T
 
 
 def test_a_change_of_the_source_is_run_before_it_is_shown(source: str) -> None:
-    finding, launcher = run_with(
-        changed_at(source), lambda candidates: Outcomes(each=(Outcome(is_proven=True, elements=1),), is_over=True)
-    )
+    finding, launcher = run_with(changed_at(source), telling(Outcome(is_proven=True, elements=1)))
     ((_, work),) = works(launcher)
     (candidate,) = work.candidates
     assert candidate.only_run
@@ -139,15 +149,9 @@ def test_a_change_of_the_source_is_run_before_it_is_shown(source: str) -> None:
 
 
 def test_a_change_that_fails_is_not_shown_and_the_reason_is(source: str) -> None:
-    def fail(candidates: Sequence[Candidate]) -> Outcomes:
-        return Outcomes(each=(Outcome(reason="your code fails with it: TypeError: no"),), is_over=True)
-
-    def crash(candidates: Sequence[Candidate]) -> Outcomes:
-        return Outcomes(each=(Outcome(),), running=0, ended="killed by signal 11 (SIGSEGV)")
-
-    finding, _ = run_with(changed_at(source), fail)
+    finding, _ = run_with(changed_at(source), telling(Outcome(reason="your code fails with it: TypeError: no")))
     assert (finding.after, finding.source_check) == (None, "your code fails with it: TypeError: no")
-    finding, _ = run_with(changed_at(source), crash)
+    finding, _ = run_with(changed_at(source), telling(Outcome(), running=0, ended="killed by signal 11 (SIGSEGV)"))
     assert finding.after is None
     assert "SIGSEGV" in finding.source_check
     finding, launcher = run_with(changed_at(source, before="ds = other.map(f)"))
@@ -164,7 +168,7 @@ def test_a_change_that_was_not_run_says_so(source: str) -> None:
     unread = run_with(changed_at(f"{source}.gone"))[0]
     assert unread.after is not None
     assert "cannot be read" in unread.source_check
-    finding, _ = run_with(changed_at(source), lambda candidates: Outcomes(each=(Outcome(),), is_over=True))
+    finding, _ = run_with(changed_at(source), telling(Outcome()))
     assert finding.after is not None
     assert finding.source_check == "no time was left"
 
@@ -191,22 +195,15 @@ def test_a_gain_that_the_costs_forbid_is_declined_by_name() -> None:
 
 
 def test_how_many_elements_were_compared_is_kept() -> None:
-    def tell(candidates: Sequence[Candidate]) -> Outcomes:
-        return Outcomes(
-            each=(Outcome(is_proven=True, elements=40, of=64, gain=GAIN),), kept=(0,), gain=GAIN, elements=40, of=64, is_over=True
-        )
-
-    tried, _ = tried_with(tell, edits=(MAP,))
+    proven = Outcome(is_proven=True, elements=40, of=64, gain=GAIN)
+    tried, _ = tried_with(telling(proven, kept=(0,), gain=GAIN, elements=40, of=64), edits=(MAP,))
     assert (tried.findings[0].verified_elements, tried.findings[0].pass_elements) == (40, 64)
     assert (tried.fixes.elements, tried.fixes.pass_elements) == (40, 64)
 
 
 def test_a_worker_that_our_own_deadline_ended_is_not_lost() -> None:
-    def late(candidates: Sequence[Candidate]) -> Outcomes:
-        each = (Outcome(is_proven=True, elements=4), Outcome(), Outcome())
-        return Outcomes(each=each, running=1, ended="the time of this run was over", was_late=True)
-
-    tried, launcher = tried_with(late)
+    each = (Outcome(is_proven=True, elements=4), Outcome(), Outcome())
+    tried, launcher = tried_with(telling(*each, running=1, ended="the time of this run was over", was_late=True))
     assert len(works(launcher)) == 1
     assert [finding.unproven_because for finding in tried.findings] == [NO_TIME] * 3
     assert tried.findings[0].proven
@@ -257,50 +254,37 @@ def test_the_budget_tells_what_the_fixes_took() -> None:
 
 
 def test_a_fix_without_a_gain_is_proven_and_not_kept() -> None:
-    def tell(candidates: Sequence[Candidate]) -> Outcomes:
-        return Outcomes(each=(Outcome(is_proven=True, elements=9, gain=NO_GAIN),), is_over=True)
-
-    tried, _ = tried_with(tell, edits=(MAP,))
+    tried, _ = tried_with(telling(Outcome(is_proven=True, elements=9, gain=NO_GAIN)), edits=(MAP,))
     assert tried.findings[0].proven
     assert tried.findings[0].measured_gain == NO_GAIN
     assert (tried.fixes.codes, tried.fixes.measured_gain, tried.plan) == ((), None, None)
 
 
 def test_a_refused_fix_says_why_and_one_that_was_not_come_to_says_that() -> None:
-    def tell(candidates: Sequence[Candidate]) -> Outcomes:
-        each = (Outcome(reason="element 3 differs", elements=3), Outcome(is_proven=True, elements=8), Outcome())
-        return Outcomes(each=each, is_over=True)
-
-    tried, _ = tried_with(tell)
+    each = (Outcome(reason="element 3 differs", elements=3), Outcome(is_proven=True, elements=8), Outcome())
+    tried, _ = tried_with(telling(*each))
     assert [finding.unproven_because for finding in tried.findings] == ["element 3 differs", NO_TIME, NO_TIME]
     assert [finding.proven for finding in tried.findings] == [False, True, False]
 
 
 def test_a_worker_that_a_fix_brings_down_is_followed_by_one_for_the_others() -> None:
-    def crash(candidates: Sequence[Candidate]) -> Outcomes:
-        each = (Outcome(reason="element 0 differs"), Outcome(), Outcome())
-        return Outcomes(each=each, running=1, ended="killed by signal 6 (SIGABRT); the last that it printed: Check failed")
-
+    ended = "killed by signal 6 (SIGABRT); the last that it printed: Check failed"
+    crash = telling(Outcome(reason="element 0 differs"), Outcome(), Outcome(), running=1, ended=ended)
     tried, launcher = tried_with(crash, all_gain)
     assert [[candidate.name for candidate in work.candidates] for _, work in works(launcher)] == [
         ["CSI100", "CSI101", "CSI102"],
         ["CSI102"],
     ]
     assert tried.findings[0].unproven_because == "element 0 differs"
-    assert tried.findings[1].unproven_because == (
-        "the worker was lost while it ran with it: killed by signal 6 (SIGABRT); the last that it printed: Check failed"
-    )
+    assert tried.findings[1].unproven_because == f"the worker was lost while it ran with it: {ended}"
     assert not tried.findings[1].proven
     assert tried.findings[2].proven
     assert tried.fixes.codes == ("CSI102",)
 
 
 def test_what_was_found_before_a_crash_is_kept_when_nothing_follows() -> None:
-    def crash(candidates: Sequence[Candidate]) -> Outcomes:
-        each = (Outcome(is_proven=True, gain=GAIN, elements=7), Outcome())
-        return Outcomes(each=each, kept=(0,), gain=GAIN, elements=7, running=1)
-
-    launcher = launcher_of(crash)
+    proven = Outcome(is_proven=True, gain=GAIN, elements=7)
+    launcher = launcher_of(telling(proven, Outcome(), kept=(0,), gain=GAIN, elements=7, running=1))
     probing = probing_of(launcher)
     launcher.on_run = lambda count: setattr(launcher, "clock_s", 57.0) if count == 2 else None
     tried = prove_fixes(findings_of(MAP, CACHE), probing, make_plan("1x1x2"))
@@ -310,10 +294,8 @@ def test_what_was_found_before_a_crash_is_kept_when_nothing_follows() -> None:
 
 
 def test_a_fix_that_crashes_after_it_gained_is_not_kept() -> None:
-    def crash(candidates: Sequence[Candidate]) -> Outcomes:
-        return Outcomes(each=(Outcome(is_proven=True, gain=GAIN, elements=7),), kept=(0,), gain=GAIN, elements=7, running=0)
-
-    tried, _ = tried_with(crash, edits=(MAP,))
+    proven = Outcome(is_proven=True, gain=GAIN, elements=7)
+    tried, _ = tried_with(telling(proven, kept=(0,), gain=GAIN, elements=7, running=0), edits=(MAP,))
     assert not tried.findings[0].proven
     assert tried.findings[0].measured_gain is None
     assert tried.fixes.codes == ()
@@ -321,33 +303,21 @@ def test_a_fix_that_crashes_after_it_gained_is_not_kept() -> None:
 
 
 def test_no_more_than_a_few_workers_are_sacrificed() -> None:
-    def crash(candidates: Sequence[Candidate]) -> Outcomes:
-        return Outcomes(each=tuple(Outcome() for _ in candidates), running=0)
-
-    tried, launcher = tried_with(*[crash] * 9)
+    tried, launcher = tried_with(*[lambda candidates: telling(*[Outcome()] * len(candidates), running=0)(candidates)] * 9)
     assert len(works(launcher)) <= 3
     assert all(finding.unproven_because for finding in tried.findings)
 
 
-def test_a_launcher_that_tries_none_or_fails_says_so() -> None:
-    tried, _ = tried_with(lambda candidates: None, edits=(MAP,))
-    assert tried.findings[0].unproven_because == "not measured: this launcher does not try fixes"
-
-    def fail(candidates: Sequence[Candidate]) -> Outcomes:
-        raise LaunchError("the disk is full")
-
-    tried, _ = tried_with(fail, edits=(MAP,))
-    assert tried.findings[0].unproven_because == "not measured: the disk is full"
-    assert tried.fixes is None
-
-
-def test_an_interrupt_keeps_what_was_told() -> None:
-    def interrupt(candidates: Sequence[Candidate]) -> Outcomes:
-        raise KeyboardInterrupt
-
-    tried, _ = tried_with(interrupt, edits=(MAP,))
-    assert tried.is_interrupted
-    assert tried.findings[0].unproven_because
+def test_a_launcher_that_tries_none_fails_or_is_interrupted_says_so() -> None:
+    for tell, why in (
+        (lambda candidates: None, "this launcher does not try fixes"),
+        (raising(LaunchError("the disk is full")), "the disk is full"),
+        (raising(KeyboardInterrupt()), "no time was left"),
+    ):
+        tried, _ = tried_with(tell, edits=(MAP,))
+        assert tried.findings[0].unproven_because == f"not measured: {why}"
+        assert tried.fixes is None
+        assert tried.is_interrupted == (why == "no time was left")
 
 
 def test_the_effect_on_the_plan_is_its_what_if_row() -> None:
@@ -378,18 +348,8 @@ def test_an_analysis_tries_what_its_rules_propose(seconds: float, monkeypatch: p
     monkeypatch.setattr(
         analysis.rules, "sift", lambda case, select, ignore: analysis.rules.Sifted(findings=wanted, ignored_count=0)
     )
-    job = analysis.Job(
-        target="a.py:f",
-        pickled=None,
-        options=Options(max_seconds=seconds),
-        host=make_host(cpu_budget=4),
-        cluster=make_cluster(nodes=8, cpus_per_node=16),
-        consumption=make_consumption(40_000.0),
-        tool=Tool(name="t", version="1"),
-        command="c",
-        created_at="2026-01-01T00:00:00Z",
-    )
-    found = analysis.analyze(job, launcher, lambda what, spent: None)
+    nodes = make_cluster(nodes=8, cpus_per_node=16)
+    found = analyzed(launcher, job(40_000, nodes, budget=4, max_seconds=seconds))
     if seconds < 10:
         assert found.fixes is None
         assert found.findings[0].unproven_because == NO_TIME
@@ -405,9 +365,7 @@ def test_an_analysis_tries_what_its_rules_propose(seconds: float, monkeypatch: p
 def test_time_that_was_kept_is_there_however_long_all_else_would_go_on(max_seconds: float) -> None:
     launcher = launcher_of(all_gain)
     launcher.import_s = 1.0
-    probing = Probing("a.py:f", None, Options(max_seconds=max_seconds), make_host(cpu_budget=4), launcher, lambda what, spent: None)
-    layouts = (Layout.parse("1x1x1"), Layout.parse("1x1x2"))
-    probing.measure_first(layouts)
+    probing = probing_of(launcher, max_seconds)
     probing.seconds.keep_for_fixes()
     launcher.clock_s += probing.seconds.left_s + 1.4  # all the rest went on for as long as it may, and ended late
     tried = prove_fixes(findings_of(MAP), probing, make_plan("1x1x2"))

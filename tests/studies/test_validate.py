@@ -19,45 +19,20 @@ from cs_input_analyzer.cli import main
 from cs_input_analyzer.engines import WorkerFailure
 from cs_input_analyzer.errors import InputFunctionError, Interrupted, LaunchError, TargetError, UsageError
 from cs_input_analyzer.planning import capacity
-from cs_input_analyzer.records import Analysis, Cluster, Estimate, Layout, Options, Tool
+from cs_input_analyzer.records import Analysis, Estimate, Layout, Tool
 from cs_input_analyzer.report import render
-from cs_input_analyzer.studies import analyze as analysis
 from cs_input_analyzer.studies.validate import Trial, delivered, pooled, validate
 from tests.builders import make_estimate, make_graph, make_host, make_measurement, make_plan
 from tests.fakes import FakeLauncher, Rate
-from wafer_model import from_rate
+from tests.studies.test_analysis import TOOL, analyzed, job, linear, silent
 
-CLUSTER = Cluster(nodes=8, cpus_per_node=64, memory_bytes_per_node=256 * 2**30, threads_per_core=1)
-TOOL = Tool(name="cs_input_analyzer", version="0")
 HOST = make_host(cpu_budget=4)
 EQUAL = pytest.approx
 
 
-def linear(layout: Layout, num_workers: int, index: int) -> float:
-    """1,000 samples/s per CPU, whoever else runs."""
-    del num_workers, index
-    return 1000.0 * layout.cpus_per_task
-
-
-def silent(what: str, ratio: float) -> None:
-    assert what
-    assert 0 <= ratio <= 1
-
-
 def make_run(rate: Rate = linear, **options: Any) -> Analysis:
     """A run whose model was really fitted."""
-    job = analysis.Job(
-        target="data.py:train_input_fn",
-        pickled=None,
-        options=Options(max_seconds=300, **options),
-        host=HOST,
-        cluster=CLUSTER,
-        consumption=from_rate(30_000),
-        tool=TOOL,
-        command="test",
-        created_at="2026-01-01T00:00:00+00:00",
-    )
-    return analysis.analyze(job, FakeLauncher(rate, import_s=1.0), silent)  # type: ignore[arg-type]
+    return analyzed(FakeLauncher(rate, import_s=1.0), job(30_000, budget=4, max_seconds=300, **options))
 
 
 RUN = make_run()
@@ -206,19 +181,13 @@ def test_all_windows_are_alike_while_there_is_time() -> None:
     assert len(set(windows)) == 1
 
 
-def test_the_cache_is_in_the_state_that_the_plan_rests_on() -> None:
-    plan = RUN.recommendation
-    assert plan is not None
-    launcher = FakeLauncher(linear)
-    validated(launcher, make_trial(replace(RUN, recommendation=replace(plan, cache_state="cold")), "1x1x1"))
-    assert {work.cache for _, work in launcher.ran} == {"cold"}
-
-
-def test_params_and_mode_are_those_of_the_run() -> None:
-    run = replace(RUN, options=replace(RUN.options, params_json='{"a": 1}', mode="eval"))
+def test_the_cache_is_in_the_state_of_the_plan_and_params_and_mode_are_those_of_the_run() -> None:
+    options = replace(RUN.options, params_json='{"a": 1}', mode="eval")
+    run = replace(RUN, options=options, recommendation=replace(RUN.recommendation, cache_state="cold"))
     launcher = FakeLauncher(linear)
     validated(launcher, make_trial(run, "1x1x1"))
-    assert {(work.params_json, work.mode, work.target) for _, work in launcher.ran} == {('{"a": 1}', "eval", run.pipeline.target)}
+    ((_, work),) = launcher.ran[:1]
+    assert (work.cache, work.params_json, work.mode, work.target) == ("cold", '{"a": 1}', "eval", run.pipeline.target)
 
 
 def test_rounds_that_do_not_fit_the_time_are_left_out_whole_and_named() -> None:
@@ -332,7 +301,6 @@ def test_layouts_that_do_not_fit_are_refused_by_name(layouts: str, words: str) -
 
 def test_a_layout_without_memory_or_files_is_refused() -> None:
     model = RUN.capacity
-    assert model is not None
     heavy = replace(RUN, capacity=replace(model, private_bytes=2**40))
     with pytest.raises(UsageError, match="of memory per node"):
         validated(FakeLauncher(linear), make_trial(heavy, "1x1x1"))
@@ -405,29 +373,25 @@ def stops_at(count: int, error: BaseException) -> Callable[[int], None]:
     return on_run
 
 
-@pytest.mark.parametrize("done", [1, 2, 3, 4])
-def test_an_interrupt_keeps_what_was_measured(done: int) -> None:
-    launcher = FakeLauncher(linear, on_run=stops_at(done, KeyboardInterrupt()))
+@pytest.mark.parametrize("done", [0, 1, 2, 3, 4])
+@pytest.mark.parametrize(
+    ("error", "raised", "words"),
+    [(KeyboardInterrupt(), Interrupted, "interrupted"), (LaunchError("no space left"), LaunchError, "no space left")],
+    ids=["interrupt", "full disk"],
+)
+def test_what_was_measured_before_the_end_is_kept_and_said(
+    done: int, error: BaseException, raised: type[Exception], words: str
+) -> None:
+    launcher, is_interrupted = FakeLauncher(linear, on_run=stops_at(done, error)), raised is Interrupted
+    if not done:
+        with pytest.raises(raised, match=words):
+            validated(launcher, make_trial(layouts="1x1x1,1x2x1"))
+        return
     found = validated(launcher, make_trial(layouts="1x1x1,1x2x1"))
-    assert found.validation.interrupted
-    assert not found.interrupted
+    assert (found.validation.interrupted, found.interrupted) == (is_interrupted, False)
     assert sum(row.measured_samples_per_s.count for row in found.validation.rows) == done
-    assert "rounds: interrupted" in notes_of(found)
-    assert "INTERRUPTED" in render(found, "console", full=True)
-
-
-def test_an_interrupt_before_anything_was_measured() -> None:
-    with pytest.raises(Interrupted):
-        validated(FakeLauncher(linear, on_run=stops_at(0, KeyboardInterrupt())), make_trial())
-
-
-def test_a_full_disk_keeps_what_was_measured_and_says_so() -> None:
-    launcher = FakeLauncher(linear, on_run=stops_at(2, LaunchError("no space left")))
-    found = validated(launcher, make_trial(layouts="1x1x1,1x2x1"))
-    assert not found.validation.interrupted
-    assert "no space left" in notes_of(found)
-    with pytest.raises(LaunchError, match="no space left"):
-        validated(FakeLauncher(linear, on_run=stops_at(0, LaunchError("no space left"))), make_trial())
+    assert words in notes_of(found)
+    assert ("INTERRUPTED" in render(found, "console", full=True)) is is_interrupted
 
 
 # --- another host, another version -------------------------------------------------------------------------------------------
