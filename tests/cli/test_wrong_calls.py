@@ -143,16 +143,25 @@ PYTHON: dict[str, tuple[Callable[[], object], str]] = {
     "validate layouts": (lambda: run().validate(layouts=["1x1"]), "NODESxTASKSxCPUS"),
     "validate launcher": (lambda: run().validate(launcher="k8s"), "launcher='k8s'"),
     "validate option": (lambda: run().validate(demand=1), "unknown option demand"),
-    "tune seconds": (lambda: csia.tune(None, seconds=-1), "seconds=-1"),
+    "tune seconds are negative": (lambda: csia.tune(None, seconds=-1), "seconds=-1"),
+    "tune seconds are none": (lambda: csia.tune(None, seconds=float("nan")), "seconds=nan"),
+    "tune seconds": (lambda: csia.tune(None, seconds=0), "seconds=0"),
+    "tune seconds without an end": (lambda: csia.tune(None, seconds=float("inf")), "seconds=inf"),
     "tune seconds are text": (lambda: csia.tune(None, seconds="5"), "seconds='5'"),  # type: ignore[arg-type]
     "tune select": (lambda: csia.tune(None, select=["CSI999"]), "there is no rule 'CSI999'"),
     "monitor batch size": (lambda: csia.InputMonitor([], batch_size="256"), "batch_size='256'"),  # type: ignore[arg-type]
     "monitor batch size is truth": (lambda: csia.InputMonitor([], batch_size=True), "batch_size=True"),
     "monitor lines": (lambda: csia.InputMonitor([], log_every="x"), "log_every='x'"),  # type: ignore[arg-type]
     "monitor smoothing": (lambda: csia.InputMonitor([], smoothing="a"), "smoothing='a'"),  # type: ignore[arg-type]
+    "monitor batch size is zero": (lambda: csia.InputMonitor([], batch_size=0), "batch_size 0"),
+    "monitor batch size is negative": (lambda: csia.InputMonitor([], batch_size=-1), "batch_size -1"),
+    "monitor smoothing is all": (lambda: csia.InputMonitor([], smoothing=1.0), "smoothing 1.0"),
+    "monitor smoothing is negative": (lambda: csia.InputMonitor([], smoothing=-0.5), "smoothing -0.5"),
+    "monitor lines are negative": (lambda: csia.InputMonitor([], log_every=-1), "log_every -1"),
     "monitor folder": (lambda: csia.InputMonitor([], log_dir=5), "log_dir=5"),  # type: ignore[arg-type]
     "monitor demand": (lambda: csia.InputMonitor([], est_samples_per_sec=0), "est_samples_per_sec 0"),
     "recommend seconds": (lambda: csia.recommend_for(None, seconds=0), "seconds=0"),
+    "recommend demand is negative": (lambda: csia.recommend_for(None, demand=-1.0), "positive"),
     "recommend headroom": (lambda: csia.recommend_for(None, headroom=-1), "--headroom -1"),
     "recommend demand": (lambda: csia.recommend_for(None, demand="a lot"), "a lot"),  # type: ignore[arg-type]
 }

@@ -48,35 +48,21 @@ def test_a_finished_run_is_a_demand(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("choices", "words"),
     [
-        ({"demand": 5.0, "wafer": "bert_large"}, "--demand and --wafer"),
         ({"demand": 5.0, "step_time": 1.0, "batch_size": 4}, "--demand and --step-time"),
         ({"compile_report": "a", "performance_json": "b"}, "--compile-report and --performance-json"),
-        ({"step_time": 1.0}, "--batch-size"),
-        ({"sequence_length": 128}, "--wafer"),
-        ({"wafer": "bert_large", "batch_size": 8, "systems": 0}, "--systems 0"),
-    ],
-)
-def test_sources_that_contradict_or_lack_something_are_refused(choices: dict[str, object], words: str) -> None:
-    with pytest.raises(UsageError, match=words):
-        make_options(**choices)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("choices", "words"),
-    [
-        ({"wafer": "no_such_net", "batch_size": 8}, "no_such_net"),
+        ({"system_file": "mine.yaml"}, "--system-file describes systems that a --wafer model runs on"),
+        ({"system_file": "/nowhere.yaml", "wafer": "bert_base", "batch_size": 64}, "/nowhere.yaml: cannot be read"),
         ({"wafer": "no_such_net"}, "no_such_net"),
         ({"wafer": "bert_large", "system": "CS-9"}, "CS-9"),
         ({"wafer": "bert_large", "batch_size": 8, "system": "CS-9"}, "CS-9"),
         ({"wafer": "gptj_6b", "batch_size": 8, "wafer_mode": "pipelined"}, "use weight streaming"),
-        ({"compile_report": "/nowhere/compile_report.txt"}, "/nowhere/compile_report.txt"),
         ({"performance_json": "/nowhere/performance.json"}, "/nowhere/performance.json"),
-        ({"demand": float("nan")}, "demand"),
     ],
 )
-def test_a_source_that_cannot_be_is_named(choices: dict[str, object], words: str) -> None:
+def test_a_source_that_cannot_be_is_named(choices: dict[str, Any], words: str) -> None:
+    """Beside those of `cli/test_wrong_calls.py`."""
     with pytest.raises(UsageError, match=words):
-        consumption_of(make_options(**choices))  # type: ignore[arg-type]
+        consumption_of(make_options(**choices))
 
 
 def test_a_model_without_a_batch_size_takes_the_pipelines() -> None:
@@ -113,18 +99,6 @@ def test_a_system_of_ones_own_is_a_demand_of_analyze_too(tmp_path: Path) -> None
     mine, theirs = consumption_of(make_options(**choices, system="mine")), consumption_of(make_options(**choices))
     assert (mine.system, theirs.system) == ("Mine", "CS-2")
     assert mine.samples_per_s.estimate < theirs.samples_per_s.estimate
-
-
-@pytest.mark.parametrize(
-    ("choices", "words"),
-    [
-        ({"system_file": "mine.yaml"}, "--system-file describes systems that a --wafer model runs on"),
-        ({"system_file": "/nowhere.yaml", "wafer": "bert_base", "batch_size": 64}, "/nowhere.yaml: cannot be read"),
-    ],
-)
-def test_a_system_file_that_cannot_be_is_named(choices: dict[str, Any], words: str) -> None:
-    with pytest.raises(UsageError, match=words):
-        consumption_of(make_options(**choices))
 
 
 def test_what_the_model_assumed_goes_with_the_demand() -> None:
@@ -176,20 +150,7 @@ def test_a_launch_that_is_given_asks_no_default(monkeypatch: pytest.MonkeyPatch)
         make_options()
 
 
-def test_a_network_that_is_not_there_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["wafer", "no_such_net", "--batch-size", "8"]) == 2
-    assert "no_such_net" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("choices", [{"demand": 500.0}, {"step_time": 0.1, "batch_size": 50}])
-def test_a_declared_demand_says_how_the_wafer_runs_where_that_is_told(choices: dict[str, float]) -> None:
-    found = consumption_of(make_options(**choices, wafer_mode="weight_streaming"))  # type: ignore[arg-type]
-    assert found.mode == "weight_streaming"
-    plain = consumption_of(make_options(**choices))  # type: ignore[arg-type]
-    assert plain.mode is None
-
-
-SOURCES: list[dict[str, object]] = [
+SOURCES: list[dict[str, Any]] = [
     {"demand": 500.0},
     {"step_time": 0.1, "batch_size": 50},
     {"performance_json": "performance.json"},
@@ -198,16 +159,17 @@ SOURCES: list[dict[str, object]] = [
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: next(iter(source)))
-@pytest.mark.parametrize("word", ["weight-streaming", "weight_streaming"])
-def test_a_mode_is_one_word_however_it_is_written(
-    source: dict[str, object], word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_mode_is_one_word_however_it_is_written_and_none_where_nobody_says_one(
+    source: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "performance.json").write_text('{"samples_per_sec": 1000.0}')
-    options = make_options(**source, wafer_mode=word)  # type: ignore[arg-type]
-    found = consumption_of(options)
-    assert found.mode == "weight_streaming"
-    assert single_task_nodes(8, found, options) == 2
+    for word in ("weight-streaming", "weight_streaming"):
+        options = make_options(**source, wafer_mode=word)
+        found = consumption_of(options)
+        assert found.mode == "weight_streaming"
+        assert single_task_nodes(8, found, options) == 2
+    assert consumption_of(make_options(**source)).mode == ("pipelined" if "wafer" in source else None)
 
 
 @pytest.mark.parametrize("word", ["streaming", "Weight-Streaming", "", "pipelined "])
@@ -250,8 +212,3 @@ def test_the_demos_wafer_was_seen_to_take_that_much_when_it_was_fed() -> None:
     known = analyze._demo_run()
     assert (known.samples_per_s.estimate, known.system, known.limited_by) == (run.samples_per_s, "CS-2", "compute")
     assert analyze.DEMO_RUN in known.notes[0]
-
-
-def test_a_sample_that_is_not_there_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["demo", "--sample", "nosuch"]) == 2
-    assert "there are fc_mnist" in capsys.readouterr().err
