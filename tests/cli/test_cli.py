@@ -19,6 +19,7 @@ from cs_input_analyzer.machines import host
 from cs_input_analyzer.records import Capture, CaptureCandidate, Fixes, Layout, Patch
 from cs_input_analyzer.report import load, render, rule_pages
 from tests.builders import make_analysis, make_host
+from tests.functional.running import ran
 from tests.report.hostile import HOSTILE
 
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e\u2066\ud800-\udfff]")
@@ -85,34 +86,32 @@ def test_complaints_that_nobody_reads_change_nothing(run_file: str, root: Path) 
     assert ended(["no-such-command"], root, "stderr") == (2, "")
 
 
-def test_an_end_of_file_is_no_interrupt(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    def ends(**_: object) -> str:
-        raise EOFError("a pipe to somebody ended")
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (KeyboardInterrupt(), 130, "cs_input_analyzer: interrupted"),
+        (EOFError("a pipe to somebody ended"), 70, "this is a bug"),
+        (ValueError(TITLE), 70, "Traceback"),
+        (InputFunctionError(f"raised {TITLE}", f"Traceback {TITLE}"), 3, "Traceback"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_ends_a_command_has_its_code_and_acts_on_no_terminal(
+    error: BaseException, code: int, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(**_: object) -> str:
+        raise error
 
-    monkeypatch.setattr(rule_pages, "rules_table", ends)
-    assert main(["rules"]) == 70
-    assert "this is a bug" in capsys.readouterr().err
-
-
-def test_ctrl_c_is_one(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    def stops(**_: object) -> str:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(rule_pages, "rules_table", stops)
-    assert main(["rules"]) == 130
-    assert capsys.readouterr().err == "cs_input_analyzer: interrupted\n"
+    monkeypatch.setattr(rule_pages, "rules_table", fails)
+    assert main(["rules"]) == code
+    shown = capsys.readouterr().err
+    assert said in shown
+    assert CONTROL.search(shown) is None
 
 
 def test_shells_can_complete_commands(root: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "cs_input_analyzer"],
-        cwd=root,
-        env={**os.environ, "_CS_INPUT_ANALYZER_COMPLETE": "zsh_complete", "COMP_WORDS": "cs_input_analyzer ins", "COMP_CWORD": "1"},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    asked = {"_CS_INPUT_ANALYZER_COMPLETE": "zsh_complete", "COMP_WORDS": "cs_input_analyzer ins", "COMP_CWORD": "1"}
+    done = ran([sys.executable, "-m", "cs_input_analyzer"], root, **asked)
     assert (done.returncode, done.stderr) == (0, "")
     assert "inspect-run" in done.stdout
 
@@ -154,20 +153,6 @@ def test_names_in_errors_cannot_either(arguments: list[str], capsys: pytest.Capt
     assert main(arguments) == 2
     shown = capsys.readouterr().err
     assert "no\\" in shown
-    assert CONTROL.search(shown) is None
-
-
-@pytest.mark.parametrize("error", [InputFunctionError(f"raised {TITLE}", f"Traceback {TITLE}"), ValueError(TITLE)])
-def test_neither_can_what_a_worker_printed_nor_a_bug(
-    error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def fails(**_: object) -> str:
-        raise error
-
-    monkeypatch.setattr(rule_pages, "rules_table", fails)
-    assert main(["rules"]) == (3 if isinstance(error, InputFunctionError) else 70)
-    shown = capsys.readouterr().err
-    assert "Traceback" in shown
     assert CONTROL.search(shown) is None
 
 

@@ -125,32 +125,30 @@ def test_noise_widens_the_interval() -> None:
     assert uneven.high - uneven.low > 0.05
 
 
-@pytest.mark.parametrize("phase", ["checkpoint", "spike"])
-def test_intervals_with_a_checkpoint_or_its_spike_do_not_count(phase: str) -> None:
-    open_interval = OpenInterval()
-    waiting.add(open_interval, Step(asked_s=0.0, wait_s=0.01, body_s=5.0), phase)  # type: ignore[arg-type]
-    closed = waiting.add(open_interval, Step(asked_s=5.01, wait_s=0.01, body_s=0.01, ended_by="log"), "steady")
-    assert not closed.is_counted
-    assert closed.phase == phase
-    assert waiting.wait_share([closed]) is None
-
-
-def test_the_wait_at_the_beginning_of_a_pass_is_cut_out() -> None:
-    open_interval = OpenInterval()
-    waiting.add(open_interval, Step(asked_s=0.0, wait_s=0.01, body_s=0.01), "steady")
-    waiting.add(open_interval, Step(asked_s=0.02, wait_s=7.0, body_s=0.01), "epoch_edge")
-    closed = waiting.add(open_interval, Step(asked_s=7.03, wait_s=0.01, body_s=0.01, ended_by="sync"), "steady")
-    assert closed.is_counted
-    assert closed.duration_s == pytest.approx(0.05)
-    assert closed.wait_s == pytest.approx(0.02)
-
-
-def test_start_up_is_left_out_and_what_follows_counts() -> None:
-    open_interval = OpenInterval()
-    assert waiting.add(open_interval, Step(asked_s=0.0, wait_s=9.0, body_s=30.0, is_first=True), "start_up") is None
-    closed = waiting.add(open_interval, Step(asked_s=39.0, wait_s=0.01, body_s=0.03, ended_by="sync"), "steady")
-    assert closed.duration_s == pytest.approx(0.04)
-    assert closed.is_counted
+@pytest.mark.parametrize(
+    ("phases", "waits", "bodies", "duration", "wait"),
+    [
+        (("checkpoint", "steady"), (0.01, 0.01), (5.0, 0.01), None, 0.02),  # does not count, nor does its spike
+        (("spike", "steady"), (0.01, 0.01), (5.0, 0.01), None, 0.02),
+        (("steady", "epoch_edge", "steady"), (0.01, 7.0, 0.01), (0.01, 0.01, 0.01), 0.05, 0.02),  # the wait of a pass is cut out
+        (("start_up", "steady"), (9.0, 0.01), (30.0, 0.03), 0.04, 0.01),  # what follows counts
+    ],
+)
+def test_what_is_no_steady_step_is_left_out(
+    phases: Sequence[str], waits: Sequence[float], bodies: Sequence[float], duration: float | None, wait: float
+) -> None:
+    open_interval, asked = OpenInterval(), 0.0
+    endings = ["next"] * (len(phases) - 1) + ["sync"]
+    for phase, wait_s, body_s, ended_by in zip(phases, waits, bodies, endings, strict=True):
+        step = Step(asked_s=asked, wait_s=wait_s, body_s=body_s, ended_by=ended_by)
+        closed, asked = waiting.add(open_interval, step, phase), asked + wait_s + body_s
+    assert closed.wait_s == pytest.approx(wait)
+    assert closed.is_counted == (duration is not None)
+    if duration is None:
+        assert closed.phase == phases[0]
+        assert waiting.wait_share([closed]) is None
+    else:
+        assert closed.duration_s == pytest.approx(duration)
 
 
 def test_a_spoilt_interval_does_not_count_and_the_next_one_does() -> None:

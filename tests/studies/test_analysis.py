@@ -106,14 +106,6 @@ def test_a_host_without_hardware_threads_has_not_seen_what_it_costs_to_share_a_c
     assert rates[0] < 0.8 * rates[1]
 
 
-def test_twenty_times_the_demand_needs_more_workers() -> None:
-    small = analyzed(FakeLauncher(linear), job(demand=5_000)).recommendation
-    large = analyzed(FakeLauncher(linear), job(demand=100_000)).recommendation
-    assert small.meets_demand
-    assert large.meets_demand
-    assert large.input_workers * large.cpus_per_task > small.input_workers * small.cpus_per_task
-
-
 def test_an_impossible_demand_says_so_and_what_limits() -> None:
     found = analyzed(FakeLauncher(linear), job(demand=1e8))
     assert found.recommendation.meets_demand is False
@@ -181,14 +173,12 @@ def interrupt_at(count: int) -> Callable[[int], None]:
     return on_run
 
 
-def test_interrupted_after_the_first_launch_keeps_it() -> None:
-    found = analyzed(FakeLauncher(linear, on_run=interrupt_at(1)), job(demand=30_000))
+@pytest.mark.parametrize("launcher", [FakeLauncher(linear, on_run=interrupt_at(1)), FakeLauncher(linear, interrupt_inside=0)])
+def test_interrupted_after_or_inside_the_first_launch_keeps_it(launcher: FakeLauncher) -> None:
+    found = analyzed(launcher, job(demand=30_000))
     assert found.interrupted
-    assert len(found.measurements) == 1
-    assert found.recommendation is not None
-
-
-def test_interrupted_before_anything_was_measured() -> None:
+    assert len(launcher.ran) == len(found.measurements) == 1
+    assert found.recommendation.nodes
     with pytest.raises(Interrupted):
         analyzed(FakeLauncher(linear, on_run=interrupt_at(0)), job())
 
@@ -273,30 +263,21 @@ def test_a_cluster_without_room_for_a_launch_is_refused_before_anything_runs() -
     assert launcher.ran == []
 
 
-def test_interrupted_inside_the_first_launch_keeps_what_its_workers_had() -> None:
-    launcher = FakeLauncher(linear, interrupt_inside=0)
-    found = analyzed(launcher, job(demand=30_000))
-    assert found.interrupted
-    assert len(launcher.ran) == len(found.measurements) == 1
-
-
-def test_a_size_that_decides_the_plan_is_seen_in_three_fresh_processes() -> None:
-    found = analyzed(FakeLauncher(linear), job(demand=30_000, max_seconds=300))
-    plan = found.recommendation
-    deciding = [m for m in found.measurements if m.layout.cpus_per_task == plan.cpus_per_task]
-    assert sum(len(m.measured_workers) for m in deciding) >= 3
-    assert not found.budget.not_measured
-
-
 def test_processes_that_did_not_fit_the_budget_are_named() -> None:
     found = analyzed(FakeLauncher(lambda layout, workers, index: 1000.0 * layout.cpus_per_task**1.5), job(max_seconds=25))
     assert any("process" in what or "plan" in what for what in found.budget.not_measured)
 
 
-def test_the_profile_is_that_of_a_lone_worker_of_the_planned_size() -> None:
+def test_with_time_enough_the_planned_size_is_profiled_alone_and_seen_in_three_fresh_processes() -> None:
     found = analyzed(FakeLauncher(linear), job(demand=30_000, max_seconds=300))
-    assert found.profile.layout.tasks_per_node == 1
-    assert found.profile.layout.cpus_per_task == found.recommendation.cpus_per_task
+    plan = found.recommendation
+    deciding = [m for m in found.measurements if m.layout.cpus_per_task == plan.cpus_per_task]
+    assert sum(len(m.measured_workers) for m in deciding) >= 3
+    assert not found.budget.not_measured
+    assert (found.profile.layout.tasks_per_node, found.profile.layout.cpus_per_task) == (1, plan.cpus_per_task)
+    assert all(measurement.why for measurement in found.measurements)
+    assert [point.cpus for point in found.capacity.workers] == [1, 2]
+    assert found.capacity.contention
 
 
 def test_every_round_runs_the_plan_among_the_layouts_it_is_compared_with() -> None:
@@ -408,13 +389,6 @@ def test_what_memory_would_gain_is_the_ratio_of_one_layout_measured_both_ways() 
     assert gain.low < gain.estimate < gain.high
     assert gain.estimate == pytest.approx(3.0)
     assert probing.results.cached_gain(make_cluster(nodes=1, memory_bytes_per_node=2**30)) is None  # it does not fit
-
-
-def test_every_measurement_says_what_it_was_to_tell_and_the_model_is_in_the_run() -> None:
-    found = analyzed(FakeLauncher(linear, import_s=1.0), job(demand=30_000, max_seconds=300))
-    assert all(measurement.why for measurement in found.measurements)
-    assert [point.cpus for point in found.capacity.workers] == [1, 2]
-    assert found.capacity.contention
 
 
 def test_a_function_that_shards_only_among_several_is_sharded() -> None:

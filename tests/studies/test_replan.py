@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from cs_input_analyzer.records import Analysis, Fixes, Layout, SamplesPerElement
 from cs_input_analyzer.report import render
 from tests.builders import make_estimate, make_graph, make_storage
 from tests.fakes import FakeLauncher
+from tests.functional.running import ran
 from tests.studies.test_analysis import CLUSTER, analyzed, job, linear
 
 GIB = 2**30
@@ -278,14 +278,7 @@ def test_the_gate_judges_the_new_plan(saved: str) -> None:
 
 def test_it_needs_no_tensorflow(saved: str, root: Path) -> None:
     code = "import sys; from cs_input_analyzer.cli import main; code = main(sys.argv[1:]); print(code, 'tensorflow' in sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", code, "plan", saved, "--demand", "7k", "--quiet"],
-        cwd=root,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = ran([sys.executable, "-c", code, "plan", saved, "--demand", "7k", "--quiet"], root)
     assert done.stdout.split() == ["0", "False"], done.stderr
 
 
