@@ -106,7 +106,7 @@ def test_a_length_that_was_assumed_is_said_and_one_that_was_given_is_not() -> No
 def test_a_mode_that_was_chosen_is_said_with_its_reason_and_one_that_was_asked_for_is_not() -> None:
     assert any("3 systems train together" in note for note in ask("bert_base", batch_size=256, systems=3).notes)
     assert any("parameters are more" in note for note in ask("gptj", batch_size=120).notes)
-    for found in (ask("gptj", batch_size=120, mode="weight_streaming"), ask("bert_base", batch_size=256)):
+    for found in (ask("gptj", batch_size=120, mode="weight-streaming"), ask("bert_base", batch_size=256)):
         assert not any("weight streaming" in note for note in found.notes)
 
 
