@@ -146,14 +146,6 @@ def test_loaded_starts_the_clock_of_the_global_rate() -> None:
     assert monitor.summary().global_per_s == pytest.approx(800, rel=1e-3)
 
 
-def test_seconds_by_phase_add_up_to_what_was_seen() -> None:
-    loop = loop_of(batches=40)
-    monitor = monitor_of(loop)
-    train(loop, monitor, log_every=4)
-    assert math.fsum(monitor.summary().phases_s.values()) == pytest.approx(loop.clock.now_s)
-    assert set(monitor.summary().phases_s) == {"start_up", "fill", "steady"}
-
-
 def test_a_checkpoint_that_is_marked_is_not_held_against_the_input(tmp_path: Path) -> None:
     loop = loop_of(wait=0.1 * MS, batches=300)
     monitor = monitor_of(loop, log_dir=tmp_path)
@@ -207,6 +199,8 @@ def test_passes_over_the_data_have_edges(tmp_path: Path) -> None:
     for _ in range(3):
         loop.given = 0
         train(loop, monitor, log_every=5)
+    assert math.fsum(monitor.summary().phases_s.values()) == pytest.approx(loop.clock.now_s)
+    assert set(monitor.summary().phases_s) == {"start_up", "fill", "steady", "epoch_edge"}
     assert [event["epoch"] for event in events(tmp_path, "epoch")] == [1, 2, 3]
     assert [event["phase"] for event in events(tmp_path, "step")].count("epoch_edge") == 2
     assert monitor.summary().steps == 60
@@ -512,7 +506,7 @@ def test_it_can_be_closed_twice_and_used_after() -> None:
 # --- what it writes --------------------------------------------------------------------------------------------------------------
 
 
-def test_a_run_leaves_its_record(tmp_path: Path) -> None:
+def test_a_run_leaves_its_record_and_performance_json_with_the_documented_keys(tmp_path: Path) -> None:
     loop = loop_of(wait=20 * MS, compute=10 * MS, batches=50)
     with monitor_of(loop, log_dir=tmp_path, est_samples_per_sec=800.0) as monitor:
         train(loop, monitor, log_every=10)
@@ -525,12 +519,6 @@ def test_a_run_leaves_its_record(tmp_path: Path) -> None:
     assert [event["verdict"] for event in events(tmp_path, "verdict")] == ["input_bound"]
     assert events(tmp_path, "end")[-1]["verdict"] == "input_bound"
     assert sum(event["counted"] for event in events(tmp_path, "interval")) == 5
-
-
-def test_performance_json_has_the_documented_keys_and_reads_back(tmp_path: Path) -> None:
-    loop = loop_of(wait=20 * MS, compute=10 * MS, batches=50)
-    with monitor_of(loop, log_dir=tmp_path, est_samples_per_sec=800.0) as monitor:
-        train(loop, monitor, log_every=10)
     content = json.loads((tmp_path / "performance.json").read_text(encoding="utf-8"))
     assert set(content) == KEYS
     read = read_performance_json(tmp_path / "performance.json")

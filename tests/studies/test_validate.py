@@ -164,7 +164,8 @@ def test_every_round_launches_every_layout_once_and_orders_differ() -> None:
 
 def test_every_started_task_streams_and_is_told_of_no_others() -> None:
     launcher = FakeLauncher(linear)
-    validated(launcher, make_trial(layouts="1x1x1,1x3x1"))
+    validated(launcher, make_trial(layouts="1x1x1,1x3x1,1x1x1", rounds=1))
+    assert sorted(layout for layout, _ in launcher.ran) == ["1x1x1", "1x3x1"]  # one that is named twice runs once a round
     for layout, work in launcher.ran:
         tasks = Layout.parse(layout).tasks
         assert work.num_workers == tasks
@@ -278,24 +279,19 @@ def test_neighbours_that_do_not_fit_the_time_are_named() -> None:
     assert len(rows_of(found)) < 4
 
 
-def test_layouts_named_twice_run_once_a_round() -> None:
-    launcher = FakeLauncher(linear)
-    validated(launcher, make_trial(layouts="1x1x1,1x2x1,1x1x1", rounds=1))
-    assert sorted(layout for layout, _ in launcher.ran) == ["1x1x1", "1x2x1"]
-
-
 @pytest.mark.parametrize(
     ("layouts", "words"),
     [
         ("2x1x1", "spans 2 nodes"),
         ("1x1x1,1x5x1", "--layouts 1x5x1: needs 5 CPUs, and 4 may be used here"),
         ("1x2x3", "needs 6 CPUs"),
+        ("1x1x1,1x2x1,1x3x1,1x4x1", "give more time, or fewer --layouts"),
     ],
 )
 def test_layouts_that_do_not_fit_are_refused_by_name(layouts: str, words: str) -> None:
     launcher = FakeLauncher(linear)
     with pytest.raises(UsageError, match=words):
-        validated(launcher, make_trial(layouts=layouts))
+        validated(launcher, make_trial(layouts=layouts, max_seconds=10.0))
     assert launcher.ran == []
 
 
@@ -310,13 +306,6 @@ def test_a_layout_without_memory_or_files_is_refused() -> None:
     with pytest.raises(UsageError, match="2 files"):
         validated(FakeLauncher(linear), make_trial(few, "1x3x1"))
     assert max(row.layout.tasks for row in rows_of(validated(FakeLauncher(linear), make_trial(few))).values()) <= 2
-
-
-def test_layouts_that_do_not_fit_the_time_are_refused() -> None:
-    launcher = FakeLauncher(linear)
-    with pytest.raises(UsageError, match="give more time, or fewer --layouts"):
-        validated(launcher, make_trial(layouts="1x1x1,1x2x1,1x3x1,1x4x1", max_seconds=10.0))
-    assert launcher.ran == []
 
 
 def test_a_run_without_a_model_or_without_a_plan_is_refused() -> None:

@@ -106,25 +106,18 @@ def run(
     )
 
 
-def test_a_run_that_was_not_held_back_by_its_input_says_what_the_wafer_takes() -> None:
-    assert from_performance(run(900.0, 1000.0, assessed="No")).samples_per_s == Estimate.exact(900.0)
-
-
-def test_a_run_that_suspects_its_input_leaves_the_compilers_estimate() -> None:
-    found = from_performance(run(300.0, 1000.0, assessed="Yes: the input is slow"))
-    assert found.samples_per_s.estimate == 1000.0
-    assert found.samples_per_s.low > 300.0
-
-
-def test_without_an_assessment_the_measured_rate_is_a_floor() -> None:
-    found = from_performance(run(300.0, 1000.0)).samples_per_s
-    assert (found.low, found.estimate) == (300.0, 1000.0)
-    faster = from_performance(run(1200.0, 1000.0)).samples_per_s
-    assert (faster.low, faster.estimate) == (1200.0, 1200.0)
-
-
-def test_a_run_of_2_x_has_no_estimate_and_counts_as_measured() -> None:
-    assert from_performance(run(None, None, recent=40.0)).samples_per_s == Estimate.exact(40.0)
+@pytest.mark.parametrize(
+    ("found", "low", "estimate", "high"),
+    [
+        (run(900.0, 1000.0, assessed="No"), 900.0, 900.0, 900.0),  # it was not held back by its input
+        (run(300.0, 1000.0, assessed="Yes: the input is slow"), 750.0, 1000.0, 1250.0),  # the compiler's estimate is left
+        (run(300.0, 1000.0), 300.0, 1000.0, 1250.0),  # without an assessment what was measured is a floor
+        (run(1200.0, 1000.0), 1200.0, 1200.0, 1250.0),
+        (run(recent=40.0), 40.0, 40.0, 40.0),  # of 2.x, without an estimate
+    ],
+)
+def test_what_a_run_says_of_the_wafer(found: Performance, low: float, estimate: float, high: float) -> None:
+    assert from_performance(found).samples_per_s == Estimate(estimate=estimate, low=low, high=high)
 
 
 def test_a_run_without_a_rate_or_with_only_a_suspected_one_is_refused() -> None:

@@ -54,15 +54,11 @@ def test_parameters_equal_those_of_the_public_checkpoint(name: str, parameters: 
     assert build_network(name).parameters == parameters
 
 
-def test_the_encoder_of_bert_large_is_the_335_million_of_its_checkpoint() -> None:
-    """BertModel: no masked-word head, no next-sentence head."""
+def test_parts_and_other_sizes_have_the_parameters_of_public_checkpoints() -> None:
+    """BertModel, which has no masked-word head and no next-sentence head; the U-Net of brain segmentation."""
     kept = [layer for layer in bert("large").layers if not layer.name.startswith(("masked", "next_sentence", "loss"))]
     assert sum(layer.parameters for layer in kept) == 335_141_888
-
-
-def test_the_public_brain_segmentation_unet_has_its_parameters() -> None:
-    network = unet(channels=3, classes=1, features=32, batch_norm=True, conv_bias=False)
-    assert network.parameters == 7_763_041
+    assert unet(channels=3, classes=1, features=32, batch_norm=True, conv_bias=False).parameters == 7_763_041
 
 
 @pytest.mark.parametrize(
