@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import socket
 import subprocess
 import tempfile
@@ -15,7 +14,7 @@ from cs_input_analyzer.engines.collecting import launch_result, results_of, stor
 from cs_input_analyzer.engines.forking import ForkedProcess, ForkServer
 from cs_input_analyzer.engines.interface import LaunchHandle, LaunchResult
 from cs_input_analyzer.engines.memory_watch import ProcessTree
-from cs_input_analyzer.engines.scratch import Scratch
+from cs_input_analyzer.engines.scratch import Scratch, remove
 from cs_input_analyzer.engines.tf_config import free_ports, tf_config_of
 from cs_input_analyzer.engines.worker_process import POLL_S, WorkerProcess, fresh_process, memory_limit
 from cs_input_analyzer.errors import LaunchError
@@ -125,7 +124,7 @@ class LocalLauncher:
         endings = [process.finish() for process in handle.processes]
         journals = [read_journal(process.folder) for process in handle.processes]
         for process in handle.processes:
-            shutil.rmtree(process.folder, ignore_errors=True)
+            remove(process.folder)
         workers = results_of(plan, journals, endings, socket.gethostname())
         return launch_result(
             handle.layout,

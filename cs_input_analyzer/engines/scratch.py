@@ -17,6 +17,7 @@ from pathlib import Path
 
 from cs_input_analyzer.engines.bootstrap import MARK
 from cs_input_analyzer.machines.cluster.slurm_commands import our_environment
+from cs_input_analyzer.worker.redirect import AWAY
 
 PREFIX = "cs_input_analyzer-"
 OWNER = "owner"
@@ -29,7 +30,7 @@ CANCEL_LATE_S = "10 20 30"
 
 # Arguments: name of a Slurm job or nothing, folder, when to cancel the job, when also to cancel it, mark of processes.
 _GUARD = """
-job=$1 waits=$3
+job=$1 waits=$3 away=$6
 while read -r word; do
     case "$word" in
         over) job= ;;
@@ -43,6 +44,9 @@ tidy() {
         for file in $marked; do
             pid=${file#/proc/}
             kill -9 "${pid%/environ}"
+        done
+        for link in "$1"/"$away"* "$1"/*/"$away"* "$1"/*/*/"$away"*; do
+            [ -h "$link" ] && rm -rf -- "$(readlink -- "$link")"
         done
         rm -rf -- "$1"
         [ -n "$marked" ] || [ -e "$1" ] || return
@@ -73,7 +77,7 @@ class Scratch:
             self._guard = _guard(self.folder, self.job_name, subprocess.PIPE)
         except BaseException:
             self._unlock()
-            shutil.rmtree(self.folder, ignore_errors=True)
+            remove(self.folder)
             raise
 
     def close(self, *, has_job: bool = False) -> None:
@@ -91,7 +95,7 @@ class Scratch:
             except subprocess.TimeoutExpired:
                 self._guard.kill()
                 self._guard.wait()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        remove(self.folder)
         self._unlock()
 
     def _unlock(self) -> None:
@@ -100,9 +104,17 @@ class Scratch:
             self._lock = None
 
 
+def remove(folder: Path) -> None:
+    """Removes a folder of workers, and what they keep on other file systems."""
+    for link in folder.rglob(f"{AWAY}*"):
+        if link.is_symlink():
+            shutil.rmtree(link.readlink(), ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
 def _guard(folder: Path, job_name: str, stdin: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        ["/bin/sh", "-c", _GUARD, "sh", job_name, str(folder), CANCEL_S, CANCEL_LATE_S, f"{MARK}={folder}"],
+        ["/bin/sh", "-c", _GUARD, "sh", job_name, str(folder), CANCEL_S, CANCEL_LATE_S, f"{MARK}={folder}", AWAY],
         stdin=stdin,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -19,6 +19,7 @@ from cs_input_analyzer.engines.forking import ForkedProcess
 from cs_input_analyzer.engines.memory_watch import MemoryWatch, ProcessTree
 from cs_input_analyzer.errors import LaunchError
 from cs_input_analyzer.worker.journal import EventTail
+from cs_input_analyzer.worker.redirect import AWAY
 from cs_input_analyzer.worker.summary import Ending, Killed
 
 POLL_S = 0.03
@@ -50,7 +51,7 @@ class WorkerProcess:
         self.memory_limit_bytes = memory_limit_bytes
         self._memory = MemoryWatch(process.pid, tree or ProcessTree())
         self._events = EventTail(folder)
-        self._free_bytes = _free_bytes(folder)
+        self._free_bytes = {folder: _free_bytes(folder)}  # at first, of the file system of each folder that it writes to
         self._look_again_s = 0.0
         self._is_cleared = False
         self._ending: Ending | None = None
@@ -91,7 +92,7 @@ class WorkerProcess:
 
     def watch(self) -> None:
         """Ends the worker when it and its children hold more memory than their limit, before the kernel ends something else, and
-        when the files in its folder (caches and snapshots are redirected there) take more than what they leave free."""
+        when the files in its folders (caches and snapshots are redirected there) take more than what they leave free."""
         if self.is_over:
             return
         if self.memory_limit_bytes is not None and self._memory.is_above(self.memory_limit_bytes):
@@ -103,11 +104,10 @@ class WorkerProcess:
         now_s = time.monotonic()
         if now_s < self._look_again_s:
             return False
-        free_bytes = _free_bytes(self.folder)
         self._look_again_s = now_s + SPACE_S
-        if free_bytes is None or self._free_bytes is None or free_bytes > self._free_bytes / 2:
-            return False  # whatever its files take, they leave more
-        return _bytes_below(self.folder) > max(free_bytes, LEAST_FILLING_BYTES)
+        for link in self.folder.glob(f"{AWAY}*"):
+            self._free_bytes.setdefault(link.readlink(), _free_bytes(link))
+        return any(_is_filled_by(folder, free_bytes) for folder, free_bytes in self._free_bytes.items())
 
     def kill(self, reason: Killed) -> None:
         """Ends the worker and everything it started."""
@@ -188,6 +188,14 @@ def _free_bytes(folder: Path) -> int | None:
     except OSError:
         return None
     return found.f_bavail * found.f_frsize
+
+
+def _is_filled_by(folder: Path, first_free_bytes: int | None) -> bool:
+    """Whether the files in a folder take more than they leave free, of the space that was free before them."""
+    free_bytes = _free_bytes(folder)
+    if free_bytes is None or first_free_bytes is None or free_bytes > first_free_bytes / 2:
+        return False  # whatever its files take, they leave more
+    return _bytes_below(folder) > max(free_bytes, LEAST_FILLING_BYTES)
 
 
 def _bytes_below(folder: Path) -> int:

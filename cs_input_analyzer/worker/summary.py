@@ -43,8 +43,7 @@ IMPORTING = "importing TensorFlow"
 Killed = Literal["start", "deadline", "memory", "storage", "interrupt"]
 OVERUSED: dict[Killed, str] = {
     "memory": "it used more memory than allowed",
-    "storage": "its files (caches and snapshots are redirected while measuring) took half of what was free in the folder for "
-    "temporary files",
+    "storage": "its files (caches and snapshots are redirected while measuring) took half of the space that was free for them",
 }
 
 

@@ -1,4 +1,4 @@
-"""Steps of many tasks whose nodes delay, fall silent and die at random: every launch ends, and no result that was written is lost."""
+"""Steps of many tasks whose nodes delay, fall silent and die at random: every launch ends, no result that was written is lost."""
 
 from __future__ import annotations
 

@@ -20,9 +20,11 @@ from cs_input_analyzer.engines import LocalLauncher, forking, local, memory_watc
 from cs_input_analyzer.engines.collecting import how_it_ended
 from cs_input_analyzer.engines.forking import ForkServer
 from cs_input_analyzer.engines.memory_watch import MemoryWatch, ProcessTree, pss_bytes, rss_bytes
+from cs_input_analyzer.engines.scratch import remove
 from cs_input_analyzer.engines.worker_process import WorkerProcess
 from cs_input_analyzer.records import Layout
 from cs_input_analyzer.worker.journal import EVENTS, Candidate, EventTail, JournalWriter, Order
+from cs_input_analyzer.worker.redirect import AWAY
 from cs_input_analyzer.worker.summary import Ending
 
 PATIENCE_S = 60.0
@@ -212,22 +214,31 @@ FILLS = 'mkdir deep; while head -c 200000 /dev/zero >"deep/$((n += 1))" 2>/dev/n
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small file system")
-def test_a_worker_whose_cache_fills_the_disk_is_ended_while_there_is_room(tmp_path: Path) -> None:
-    own = tmp_path / "worker"
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=10m", "tmpfs", str(tmp_path)], capture_output=True, check=False)
+@pytest.mark.parametrize("is_away", [False, True], ids=["of its own folder", "on the user's file system"])
+def test_a_worker_whose_cache_fills_the_disk_is_ended_while_there_is_room(is_away: bool, tmp_path: Path) -> None:
+    small = tmp_path / "small"
+    own = tmp_path / "worker" if is_away else small / "worker"
+    place = small / f"{AWAY}1" if is_away else own
+    small.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=10m", "tmpfs", str(small)], capture_output=True, check=False)
     if mounted.returncode != 0:
         pytest.skip("no tmpfs can be mounted here")
     try:
         own.mkdir()
-        (tmp_path / "others").write_bytes(b"x" * 3_000_000)  # what others hold is not counted against it
-        with worker_of(f"cd {own}; {FILLS}; sleep 60", own) as worker:
+        if is_away:
+            place.mkdir()
+            (own / place.name).symlink_to(place)
+        (small / "others").write_bytes(b"x" * 3_000_000)  # what others hold is not counted against it
+        with worker_of(f"sleep 0.5; cd {place}; {FILLS}; sleep 60", own) as worker:
             assert wait_until(lambda: worker.watch() or worker.is_over)
             ending = worker.finish()
         assert ending.killed_for == "storage"
-        assert "took half of what was free" in how_it_ended(ending)
-        assert os.statvfs(tmp_path).f_bavail * os.statvfs(tmp_path).f_frsize > 1_000_000
+        assert "took half of the space that was free" in how_it_ended(ending)
+        assert os.statvfs(small).f_bavail * os.statvfs(small).f_frsize > 1_000_000
+        remove(own)
+        assert [path.name for path in small.iterdir() if path != own] == ["others"]
     finally:
-        subprocess.run(["umount", "--lazy", str(tmp_path)], check=False)
+        subprocess.run(["umount", "--lazy", str(small)], check=False)
 
 
 def test_a_worker_is_not_ended_for_what_others_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 
+from cs_input_analyzer.engines.scratch import remove
 from cs_input_analyzer.worker.redirect import redirected_writes
 from tests.functional.running import tree_of
 
@@ -61,6 +63,24 @@ def test_what_an_iteration_writes_is_moved(users: Path, private: Path, build: Ca
     assert moved == [str(users / "deep" / "store")]
     assert tree_of(users) == before
     assert wrote_below(private)
+
+
+@pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="there is no second file system")
+def test_what_is_moved_stays_on_the_file_system_that_the_user_chose(private: Path) -> None:
+    with TemporaryDirectory(dir="/dev/shm") as name:
+        users = Path(name)
+        if users.stat().st_dev == private.stat().st_dev:
+            pytest.skip("temporary files are in /dev/shm, too")
+        with redirected_writes(private) as moved:
+            dataset = Dataset.range(5).cache(str(users / "deep" / "store")).snapshot(str(users / "snapshot"))
+            elsewhere = Dataset.range(5).cache("gs://no-bucket/store")
+        assert sorted(values(dataset)) == values(elsewhere) == [0, 1, 2, 3, 4]
+        assert len(moved) == 3
+        (place,) = users.iterdir()  # private, and beside what was named
+        assert place.stat().st_mode & 0o777 == 0o700
+        assert wrote_below(place)
+        remove(private)
+        assert list(users.iterdir()) == []
 
 
 def test_an_iteration_that_is_given_up_leaves_nothing_either(users: Path, private: Path) -> None:

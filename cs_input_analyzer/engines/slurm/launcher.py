@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -13,6 +12,7 @@ from typing import Any
 from cs_input_analyzer.engines.bootstrap import command
 from cs_input_analyzer.engines.collecting import launch_result
 from cs_input_analyzer.engines.interface import LaunchHandle, LaunchResult, WorkerFailure
+from cs_input_analyzer.engines.scratch import remove
 from cs_input_analyzer.engines.slurm import jobs
 from cs_input_analyzer.engines.slurm.agent import ENDED_BY_SLURM, LOOK, WORK
 from cs_input_analyzer.engines.slurm.allocation import AllocationRequest, OnStatus, open_allocation
@@ -152,7 +152,7 @@ class SlurmLauncher:
             return self._collected(handle, plan, offsets, starting_s, is_interrupted)
         finally:
             self._end(handle)
-            shutil.rmtree(handle.folder, ignore_errors=True)
+            remove(handle.folder)
 
     def _build(self, handle: SlurmLaunchHandle, plan: WorkPlan, left_s: float) -> tuple[tuple[Offset | None, ...], float]:
         """Gives the workers their orders; the clocks of their nodes, and the seconds until each has built its pipeline or is gone.
