@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.pipeline.op_kinds import BATCHING, MAPS, OPENS, SOURCES, kinds_with
+from cs_input_analyzer.pipeline.op_traits import number_of
 from cs_input_analyzer.records import Component, Op, SamplesPerElement
 
 _OPENS = OPENS | {"GroupByWindow"}
@@ -17,22 +18,14 @@ _FROM_ELSEWHERE = kinds_with("elsewhere")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Batch:
-    """A dimension that some op put in front of the elements; `size` is None where the graph does not tell."""
-
-    size: int | None
-    op: Op
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Element:
-    """What is known of the elements that leave an op: `batches`, dimensions of samples, the innermost first; `over_window`, the
-    batch that was made of a window; `is_window`: each is a dataset of neighbours; `reads_window`: of one of these, its elements;
-    `apart`, the op that took batches apart; `elsewhere`: the op that takes them from where others put them; `clash`: what branches
-    do not agree on; `is_counter`: numbers that are counted or drawn."""
+    """What is known of the elements that leave an op: `batches`, the ops that put a dimension of samples in front, the innermost
+    first; `over_window`, the one that made a batch of a window; `is_window`: each is a dataset of neighbours; `reads_window`: of
+    one of these, its elements; `apart`, the op that took batches apart; `elsewhere`: the op that takes them from where others put
+    them; `clash`: what branches do not agree on; `is_counter`: numbers that are counted or drawn."""
 
-    batches: tuple[_Batch, ...] = ()
-    over_window: _Batch | None = None
+    batches: tuple[Op, ...] = ()
+    over_window: Op | None = None
     is_window: bool = False
     reads_window: bool = False
     apart: Op | None = None
@@ -75,7 +68,7 @@ def batching_op(ops: Sequence[Op], reaching: Op | None = None) -> Op | None:
     """The op that made batches of the samples which leave the pipeline, or reach an op; None where elements are single samples.
     A batch that is made of one window is a sample of several steps as a rule, and none of samples."""
     element = _leaving(ops) if reaching is None else _walk(ops)[reaching.name][0]
-    return element.batches[-1].op if element.batches else None
+    return element.batches[-1] if element.batches else None
 
 
 def samples_reaching(op: Op, ops: Sequence[Op]) -> int | None:
@@ -186,12 +179,11 @@ def _made(op: Op, outer: _Element | None) -> _Element:
 def _changed(op: Op, element: _Element) -> _Element:
     """What an op with a single stream of elements makes of it."""
     if op.kind in BATCHING:
-        made = _Batch(size=_whole(op.parameters.get("batch_size")), op=op)
         if element.reads_window:
-            return replace(element, over_window=made, reads_window=False)
-        return _Element(batches=(*element.batches, made), clash=element.clash)
+            return replace(element, over_window=op, reads_window=False)
+        return _Element(batches=(*element.batches, op), clash=element.clash)
     if op.kind == "Rebatch":
-        return _Element(batches=(*element.batches[:-1], _Batch(size=None, op=op)))
+        return _Element(batches=(*element.batches[:-1], op))
     if op.kind == "Unbatch":
         return _taken_apart(op, element)
     if op.kind == "Window":
@@ -210,30 +202,32 @@ def _joined(branches: Sequence[_Element]) -> _Element:
     if not branches:
         return _Element()
     first = branches[0]
-    layers = {(tuple(one.size for one in branch.batches), branch.over_window is None, branch.is_window) for branch in branches}
+    layers = {(tuple(map(_size, branch.batches)), branch.over_window is None, branch.is_window) for branch in branches}
     if len(layers) == 1:
         return first
     sizes = {branch.size for branch in branches}
     return replace(first, clash=tuple(sorted(sizes, key=lambda size: size or 0)))
 
 
-def _whole(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+def _size(batch: Op) -> int | None:
+    """None where the graph does not tell."""
+    size = number_of(batch, "batch_size")
+    return size if size is not None and size > 0 else None
 
 
-def _product(batches: Sequence[_Batch]) -> int | None:
-    sizes = [one.size for one in batches]
+def _product(batches: Sequence[Op]) -> int | None:
+    sizes = list(map(_size, batches))
     return math.prod(size for size in sizes if size is not None) if None not in sizes else None
 
 
-def _of_batches(batches: tuple[_Batch, ...], spec: Sequence[Component]) -> SamplesPerElement:
+def _of_batches(batches: tuple[Op, ...], spec: Sequence[Component]) -> SamplesPerElement:
     """By the ops that batch; where the spec leaves the outermost open, each element is counted."""
     rows, outermost = _product(batches[:-1]), batches[-1]
-    why = " of ".join(_call(one.op) for one in reversed(batches))
+    why = " of ".join(map(_call, reversed(batches)))
     if rows is None:
         return SamplesPerElement(value=None, source=f"{why}: of several batches inside one another not all sizes are in the graph")
     counted_in = _counted_in(spec, outermost)
-    size = outermost.size
+    size = _size(outermost)
     if size is None and counted_in is None:
         leading = {component.shape[0] for component in spec if component.shape}
         size = leading.pop() if len(leading) == 1 else None
@@ -242,7 +236,7 @@ def _of_batches(batches: tuple[_Batch, ...], spec: Sequence[Component]) -> Sampl
     return SamplesPerElement(value=None if size is None else size * rows, source=why, counted_in=counted_in, rows=rows)
 
 
-def _counted_in(spec: Sequence[Component], outermost: _Batch) -> int | None:
+def _counted_in(spec: Sequence[Component], outermost: Op) -> int | None:
     """The component whose first dimension is the outermost batch, where that may vary: the one with the fewest others, as labels
     have; a dimension that the op fixed and a function then moved behind another is not taken for it."""
 
@@ -250,9 +244,9 @@ def _counted_in(spec: Sequence[Component], outermost: _Batch) -> int | None:
         shape = component.shape
         if shape is None:
             return True
-        return bool(shape) and shape[0] is None and not (is_fixed and outermost.size in shape[1:])
+        return bool(shape) and shape[0] is None and not (is_fixed and _size(outermost) in shape[1:])
 
-    is_fixed = outermost.op.parameters.get("drop_remainder") is True
+    is_fixed = outermost.parameters.get("drop_remainder") is True
     places = [place for place, component in enumerate(spec) if component.kind != "none" and is_open(component)]
     return min(places, key=lambda place: len(spec[place].shape or (None,) * 9), default=None)
 
@@ -275,7 +269,7 @@ def _of_windows(
     shared, _ = _first_dimension(spec)
     if one is not None and (any(component.shape == () for component in spec) or (shared is None and not _is_open(spec))):
         return SamplesPerElement(value=one, source="one window is one sample: its components share no first dimension")
-    size = element.over_window.size if element.over_window is not None else shared
+    size = _size(element.over_window) if element.over_window is not None else shared
     if one is None or size is None:
         return SamplesPerElement(value=None, source="a window may be one sample or several, and its size is not in the graph")
     return _either(one, one * size, f"a window of {size} may be one sample or {size}", params_sizes, demand_size)

@@ -156,8 +156,6 @@ ROWS: Rows = {
     python_in_pipeline: [
         (says("warning", op="map", message="sample"), python()),
         (says("warning", op="map", message="sample"), python(0.5)),
-        ("info", python(0.05)),
-        ("warning", python(0.05, stations=busy("Python (GIL)"))),
         ("warning", python(0.05, serial=make_serial_station(op="GIL"))),
         (
             says(message="1,234", evidence={"ceiling_samples_per_s": 1_234.0}),
@@ -173,7 +171,6 @@ ROWS: Rows = {
             for kind in ["PyFunc", "EagerPyFunc", "PyFuncStateless"]
         ),
         (says(op="from_generator"), case_of(NAMES, *GENERATOR, BATCH)),
-        ("info", case_of(NAMES, BATCH, PYTHON)),
         ("", reading("", BATCH)),
         ("", case_of(NAMES, calling("DecodeJpeg", "Cast"), BATCH)),
         ("", case_of()),
@@ -219,7 +216,6 @@ ROWS: Rows = {
             says(op="map"),
             case_of(NAMES, replace(CROPPED, within="interleave"), replace(CROPPED, name="interleave", kind="Interleave"), BATCH),
         ),
-        ("", case_of(NAMES, calling("DecodeAndCropJpeg", "Slice"), BATCH)),
         ("", case_of(NAMES, calling("DecodeJpeg", "ResizeBilinear", "StridedSlice"), BATCH)),
         ("", case_of(NAMES, calling("DecodePng", "Slice"), BATCH)),
         ("", case_of(NAMES, calling("DecodeImage", "CropAndResize"), BATCH)),
@@ -235,7 +231,6 @@ ROWS: Rows = {
         (says("info", evidence={"is_storage_the_bottleneck": True}), reading(**SLOW_STORAGE)),
         ("info", reading("GZIP")),
         ("info", reading("GZIP", **CPU_BOUND | {"stations": busy("CPU", 0.5)})),
-        ("", reading()),
         ("", reading(**CPU_BOUND)),
         ("", reading("", JPEG, **SLOW_STORAGE)),
         ("", reading(stations=busy("storage bandwidth", 0.5))),
@@ -251,11 +246,8 @@ ROWS: Rows = {
             files(5_000, 100e3, storage=make_storage(reads=(make_read_rate(1, latency_s=0.003, bytes_per_s=100e6),))),
         ),
         ("info", files(50_000, 500 * KIB)),
-        ("warning", files(50_000, 500 * KIB, stations=busy("readers"))),
         ("info", files(50_000, 20 * KIB, stations=busy("CPU"))),
         ("info", files(1, 3 * GIB)),
-        ("warning", files(1, 3 * GIB, stations=busy("readers"))),
-        ("", files(1024, 140 * MIB)),
         ("", files(16, 20 * KIB)),  # a small dataset
         ("", files(1, 20 * MIB)),
         ("", files(5_000, 2 * MIB)),
@@ -272,7 +264,6 @@ ROWS: Rows = {
         (buffered("warning", 4 * MIB), reading(**WAITING)),
         (says(after=READ.replace("4096", "4 << 20")), reading(buffer=4096, code=READ, **WAITING)),
         (says(after=READ.replace("4096", "256 << 10")), reading(buffer=4096, code=READ)),
-        ("", reading()),
         ("", reading(buffer=64 * KIB)),
         ("", reading(buffer=8 * MIB, **WAITING)),
         ("", reading(storage=SLOW, stations=busy("CPU"))),
@@ -292,21 +283,15 @@ ROWS: Rows = {
         (says("warning", edits=(), evidence={"parallel_calls": 8}), threads(POOL, 2, with_calls(8), measurements=())),
         ("info", one_thread(3.0)),
         ("", one_thread(0.4)),
-        ("", threads(POOL, 4, tasks="2x16x4")),
-        ("", threads(POOL, 48, tasks="2x16x4")),
         ("", threads(POOL, 0, tasks="2x16x4")),  # TensorFlow chooses
-        ("", threads("deterministic", False)),
         ("", threads(POOL, 2, with_calls(2), measurements=())),
-        ("", threads(INTRA_OP, 1)),
         ("", case_of(NAMES, BATCH, measurements=(make_measurement("1x1x16"),))),
     ],
     # An array in the graph is as bad as the part of a node that it takes, times the tasks.
     arrays_in_graph: [
         ("info", holding(40 * MIB)),
         ("warning", holding(40 * MIB, "2x4x1")),
-        ("warning", holding(200 * MIB)),
         ("", holding(31 * MIB, "2x16x1")),
-        ("", holding(0)),
         ("", replace(holding(GIB), pipeline=replace(make_graph(), ops=()))),
     ],
 }
