@@ -60,9 +60,10 @@ def read_options(mistakes: Mistakes, /, **choices: Any) -> Options | None:
         check_lines(options)
     if mistakes:
         return None
-    for check in (check_sources, _check_speed, _check_probes, _check_slurm):
-        with mistakes:
-            check(options)
+    with mistakes:
+        check_sources(options)
+    for problem in _contradictions(options):
+        mistakes.note(problem)
     with mistakes:
         options = with_mode(options)
         check_streaming_nodes(options)
@@ -261,28 +262,22 @@ def _problems(options: Options) -> Iterator[str]:
         yield f"--queue-timeout {options.queue_timeout_s:g}: must be a positive number of seconds"
 
 
-def _check_probes(options: Options) -> None:
-    for layout in options.probe_layouts:
-        if layout.nodes != 1 and options.launcher != "slurm":
-            raise UsageError(f"--probe-layouts {layout}: this host is one node; --launcher slurm measures on several")
-    if options.probe_layouts and not any(layout.tasks == 1 for layout in options.probe_layouts):
-        raise UsageError("--probe-layouts needs a layout of one task, for example 1x1x1: the others are compared with it")
-
-
-def _check_speed(options: Options) -> None:
+def _contradictions(options: Options) -> Iterator[str]:
+    """Between options, each of which can be."""
+    far = [layout for layout in options.probe_layouts if layout.nodes != 1 and options.launcher != "slurm"]
+    if far:
+        yield f"--probe-layouts {far[0]}: this host is one node; --launcher slurm measures on several"
+    elif options.probe_layouts and not any(layout.tasks == 1 for layout in options.probe_layouts):
+        yield "--probe-layouts needs a layout of one task, for example 1x1x1: the others are compared with it"
     if options.node_speed_ratio is not None and options.node_reference is not None:
-        raise UsageError("--node-speed and --node-reference both say how fast a node's CPU is: give one of them")
-
-
-def _check_slurm(options: Options) -> None:
-    if options.launcher == "slurm" and options.egress != "none":
-        raise UsageError("--egress measure sends on this host, which does not measure with --launcher slurm: leave one of them out")
+        yield "--node-speed and --node-reference both say how fast a node's CPU is: give one of them"
     if options.launcher == "slurm":
+        if options.egress != "none":
+            yield ("--egress measure sends on this host, which does not measure with --launcher slurm: leave one of them out")
         return
-    only = {"--slurm-nodes": options.slurm_nodes, "--shared-dir": options.shared_dir}
-    idle = [name for name, value in only.items() if value is not None]
+    only: dict[str, Any] = {"--slurm-nodes": options.slurm_nodes, "--shared-dir": options.shared_dir}
     if options.cluster != "slurm":
-        both = {"--partition": options.partition, "--exclude-nodes": options.exclude_nodes or None}
-        idle += [name for name, value in both.items() if value is not None]
+        only |= {"--partition": options.partition, "--exclude-nodes": options.exclude_nodes or None}
+    idle = [name for name, value in only.items() if value is not None]
     if idle:
-        raise UsageError(f"{', '.join(idle)}: nothing asks Slurm here; add --launcher slurm, or --cluster slurm to plan alone")
+        yield f"{', '.join(idle)}: nothing asks Slurm here; add --launcher slurm, or --cluster slurm to plan alone"

@@ -7,6 +7,7 @@ network and storage vendors state it. Parsing takes both, and refuses what could
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 from collections.abc import Callable
@@ -39,10 +40,7 @@ def parse_per_s(text: str | float) -> float:
     Raises:
         UsageError: not such a number. Whether one can be a rate is for others to say.
     """
-    match = _PER_S.fullmatch(str(text))
-    value = None if match is None else _plain_number(match["number"])
-    if match is None or value is None:
-        raise UsageError(f"not a number of samples per second: {text!r}; write for example 7000, 7,000 or 7k")
+    value, match = _read(_PER_S, text, "not a number of samples per second", "7000, 7,000 or 7k")
     return value * _DECIMAL[match["prefix"].lower()]
 
 
@@ -52,10 +50,7 @@ def parse_seconds(text: str | float) -> float:
     Raises:
         UsageError: not such a time. Whether it is long enough is for others to say.
     """
-    match = _DURATION.fullmatch(str(text))
-    value = None if match is None else _plain_number(match["number"])
-    if match is None or value is None:
-        raise UsageError(f"not a number of seconds: {text!r}; write for example 0.16, 160ms or 2min")
+    value, match = _read(_DURATION, text, "not a number of seconds", "0.16, 160ms or 2min")
     unit = match["unit"] or "s"
     return value * _SECONDS["s" if unit.startswith("sec") else "min" if unit.startswith("min") else unit]
 
@@ -66,12 +61,14 @@ def parse_duration(text: str | float) -> float:
     return parse_seconds(f"{written}in" if re.fullmatch(r"[0-9.]+m", written) else text)
 
 
-def _plain_number(text: str) -> float | None:
-    """`7000`, `7,000`, `1e3`; None where it is no number, or a comma stands elsewhere than before three digits."""
-    try:
-        return float(text.replace(",", "") if _THOUSANDS.fullmatch(text) else text)
-    except ValueError:
-        return None
+def _read(pattern: re.Pattern[str], text: str | float, what: str, examples: str) -> tuple[float, re.Match[str]]:
+    """The number, `7000`, `7,000` or `1e3`, and what else the pattern found; a comma may only stand before three digits."""
+    match = pattern.fullmatch(str(text))
+    if match is not None:
+        number = match["number"]
+        with contextlib.suppress(ValueError):
+            return float(number.replace(",", "") if _THOUSANDS.fullmatch(number) else number), match
+    raise UsageError(f"{what}: {text!r}; write for example {examples}")
 
 
 def parse_bytes(text: str | int | float) -> int:

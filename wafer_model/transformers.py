@@ -94,13 +94,17 @@ def _blocks(depth: int, shape: BlockShape, name: str = "block", **sizes: int) ->
     return [layer for index in range(depth) for layer in transformer_block(f"{name}{index + 1}", shape, **sizes)]
 
 
-def bert(size: str = "large", *, sequence_length: int = 128) -> Network:
-    """BERT pre-training (masked words and next sentence), Devlin et al. 2018; sizes `base` and `large`."""
-    shapes = {
+def _encoders() -> dict[str, tuple[int, BlockShape]]:
+    """Blocks and their shape, as BERT has them and the vision transformer took them over."""
+    return {
         "base": (12, BlockShape(hidden=768, heads=12, feed_forward=3072)),
         "large": (24, BlockShape(hidden=1024, heads=16, feed_forward=4096)),
     }
-    depth, shape = _choose("BERT", shapes, size)
+
+
+def bert(size: str = "large", *, sequence_length: int = 128) -> Network:
+    """BERT pre-training (masked words and next sentence), Devlin et al. 2018; sizes `base` and `large`."""
+    depth, shape = _choose("BERT", _encoders(), size)
     hidden, places = shape.hidden, sequence_length
     masked = BERT_PREDICTIONS.get(places, max(1, round(0.15 * places)))
     layers = [
@@ -208,11 +212,7 @@ def t5(size: str = "base", *, sequence_length: int = 512, target_length: int = 1
 
 def vit(size: str = "base", *, image: int = 224, patch: int = 16, classes: int = 1000) -> Network:
     """Vision transformer, Dosovitskiy et al. 2020; sizes base and large."""
-    shapes = {
-        "base": (12, BlockShape(hidden=768, heads=12, feed_forward=3072)),
-        "large": (24, BlockShape(hidden=1024, heads=16, feed_forward=4096)),
-    }
-    depth, shape = _choose("ViT", shapes, size)
+    depth, shape = _choose("ViT", _encoders(), size)
     side = image // patch
     if side < 1 or image % patch:
         raise WaferModelError(f"a patch of {patch} does not divide an image of {image}")

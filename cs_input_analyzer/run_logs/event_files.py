@@ -10,6 +10,7 @@ import os
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -39,21 +40,16 @@ class EventScalars:
 
     def lines(self) -> Iterator[Line]:
         """One line for each step that has a rate, and one for each checkpoint, in the order of the file."""
-        step, stamp, values = None, None, {}
-        for at_s, number, tag, value in self._entries():
-            if step is not None and (number != step or tag is None):
-                yield from _line(step, stamp, values)
-                values = {}
-            step, stamp = number, at_s
-            if tag is None:
-                yield Line("end", at_s, phase="checkpoint", step=number)
-                step = None
-                continue
-            values[tag] = value
-            if tag == WAIT:
-                self.wait_ratio = value
-        if step is not None:
-            yield from _line(step, stamp, values)
+        for (step, is_checkpoint), entries in groupby(self._entries(), key=lambda entry: (entry[1], entry[2] is None)):
+            stamp, values = None, {}
+            for stamp, _, tag, value in entries:
+                values[tag] = value
+                if is_checkpoint:
+                    yield Line("end", stamp, phase="checkpoint", step=step)
+            self.wait_ratio = values.get(WAIT, self.wait_ratio)
+            if values.keys() & {LOCAL, AVERAGE, ESTIMATOR}:
+                rate, total = values.get(LOCAL), values.get(AVERAGE)
+                yield Line("step", stamp, STAMP_S, step=step, rate=rate, global_rate=total, steps_per_s=values.get(STEPS))
 
     def _entries(self) -> Iterator[tuple[float | None, int, str | None, float]]:
         """(time, step, tag, value); without a tag for a checkpoint."""
@@ -105,13 +101,6 @@ class EventScalars:
                 yield at_s, int(event.step), tag, amount
         if event.session_log.status == event.session_log.CHECKPOINT:
             yield at_s, int(event.step), None, 0.0
-
-
-def _line(step: int, at_s: float | None, values: dict[str, float]) -> Iterator[Line]:
-    if LOCAL in values or AVERAGE in values or ESTIMATOR in values:
-        yield Line(
-            "step", at_s, STAMP_S, step=step, rate=values.get(LOCAL), global_rate=values.get(AVERAGE), steps_per_s=values.get(STEPS)
-        )
 
 
 def _number(summary: Any) -> float | None:

@@ -195,7 +195,6 @@ def test_sizes_that_cannot_be_are_refused_and_named(bad: int) -> None:
         lambda: unet(depth=0),
         lambda: resnet50(image=16),
         lambda: InputTensor(name="x", elements=1, kind="text"),
-        lambda: fc_mnist().sample_bytes("int4"),
     ],
 )
 def test_shapes_that_do_not_divide_are_refused(make) -> None:  # type: ignore[no-untyped-def]

@@ -26,8 +26,6 @@ def test_what_nobody_published_is_missing_and_asking_for_it_says_so() -> None:
     assert "fp32" not in find_system("CS-2").peak_flops_per_s
     with pytest.raises(WaferModelError, match="no peak is known for CS-2 in fp32"):
         find_system("CS-2").peak("fp32")
-    with pytest.raises(WaferModelError, match="unknown dtype 'int8'"):
-        find_system("CS-2").peak("int8")
 
 
 def test_a_user_adds_a_system_by_yaml(tmp_path: Path) -> None:

@@ -108,8 +108,7 @@ def _words(key: Key) -> str:
     return f"{layout} of {counted(workers, 'worker')}"
 
 
-# --- what differs by chance
-# ---------------------------------------------------------------------------------------------------------
+# --- what differs by chance ------------------------------------------------------------------------------------------
 
 # Assumption: fresh launches alike differ by so much (one standard deviation), which is worth so many observations. More, and
 # lighter, than the capacity model assumes: who compares must not cry wolf on a host that nothing is known of. On simulated launches
@@ -189,8 +188,7 @@ def _noises(launches: Sequence[Measurement]) -> list[Noise]:
     return found
 
 
-# --- rates
-# --------------------------------------------------------------------------------------------------------------------------
+# --- rates -----------------------------------------------------------------------------------------------------------
 
 
 def rate_changes(pairs: Sequence[Pair], *, are_in_turns: bool = False) -> tuple[tuple[RateChange, ...], float]:
