@@ -66,10 +66,7 @@ def test_hostile_names_stay_text(tmp_path: Path, name: str) -> None:
 
 def test_a_saved_analysis_plans_the_change(starved_log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     saved = tmp_path / "saved.json"
-    make_analysis(capacity=make_capacity_model())
-    from cs_input_analyzer.report.to_json import to_json
-
-    saved.write_text(to_json(make_analysis(capacity=make_capacity_model())))
+    saved.write_text(render(make_analysis(capacity=make_capacity_model()), "json"))
     assert main(["inspect-run", str(starved_log), "--analysis", str(saved), "--current", "2x4x2"]) == 0
     assert "capacity model" in capsys.readouterr().out
 
