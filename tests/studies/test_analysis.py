@@ -70,14 +70,37 @@ def test_it_measures_one_cpu_the_budget_and_several_workers_then_the_plan() -> N
     assert found.verdict == "accelerator_bound"
 
 
+@pytest.mark.parametrize(
+    ("demand", "current", "verdict", "meets_demand"),
+    [
+        (None, None, "unknown", None),
+        (30_000, None, "accelerator_bound", True),
+        (30_000, "1x2x1", "input_bound", True),  # the launch in use today is judged
+        (1e8, None, "input_bound", False),
+    ],
+)
+def test_the_verdict_is_on_the_launch_of_today_or_else_on_the_plan(
+    demand: float | None, current: str | None, verdict: str, meets_demand: bool | None
+) -> None:
+    found = analyzed(FakeLauncher(linear), job(demand=demand, current=current and Layout.parse(current)))
+    plan = found.recommendation
+    assert (found.verdict, plan.meets_demand) == (verdict, meets_demand)
+    assert (found.confidence is None) == (demand is None)
+    assert found.verdict_layout == (None if demand is None else Layout.parse(current) if current else plan.layout)
+    if meets_demand is False:
+        assert plan.headroom_ratio < 0
+        assert plan.limited_by
+
+
 @pytest.mark.parametrize(("typed", "of_demand", "told"), [(None, 96, 96), (64, 96, 64), (None, None, None)])
 def test_workers_compare_the_batch_size_that_was_typed_or_that_the_demand_was_made_for(
     typed: int | None, of_demand: int | None, told: int | None
 ) -> None:
-    launcher, wanted = FakeLauncher(linear), job(demand=3_000, batch_size=typed)
-    assert wanted.consumption is not None
+    launcher = FakeLauncher(linear)
+    wanted = job(demand=3_000, batch_size=typed, samples_per_element=32, demand_samples_per_s=3_000.0)
     found = analyzed(launcher, replace(wanted, consumption=replace(wanted.consumption, batch_size=of_demand)))
-    assert {plan.batch_size for _, plan in launcher.ran if not plan.candidates} == {told}
+    probes = [plan for _, plan in launcher.ran if not plan.candidates]
+    assert {(plan.batch_size, plan.samples_per_element, plan.has_demand) for plan in probes} == {(told, 32, True)}
     assert found.options.batch_size == typed
 
 
@@ -104,28 +127,6 @@ def test_a_host_without_hardware_threads_has_not_seen_what_it_costs_to_share_a_c
         assert found.capacity.host_threads_per_core == threads
         rates.append(found.recommendation.predicted_samples_per_s.low / found.recommendation.nodes)
     assert rates[0] < 0.8 * rates[1]
-
-
-def test_an_impossible_demand_says_so_and_what_limits() -> None:
-    found = analyzed(FakeLauncher(linear), job(demand=1e8))
-    assert found.recommendation.meets_demand is False
-    assert found.recommendation.headroom_ratio < 0
-    assert found.recommendation.limited_by
-    assert found.verdict == "input_bound"
-
-
-def test_without_a_demand_the_verdict_is_unknown() -> None:
-    found = analyzed(FakeLauncher(linear), job())
-    assert found.verdict == "unknown"
-    assert found.confidence is None
-    assert found.recommendation.meets_demand is None
-
-
-def test_the_current_launch_is_judged_where_one_is_given() -> None:
-    found = analyzed(FakeLauncher(linear), job(demand=30_000, current=Layout.parse("1x2x1")))
-    assert found.verdict == "input_bound"
-    assert found.verdict_layout == Layout.parse("1x2x1")
-    assert found.recommendation.meets_demand
 
 
 def test_slower_shards_at_the_planned_worker_count_change_the_plan() -> None:
@@ -329,6 +330,11 @@ def test_a_dataset_larger_than_a_nodes_memory_is_planned_on_cold_reads() -> None
     plan = found.recommendation
     assert plan.cache_state == "cold"
     assert {m.cache_state for m in found.measurements} == {"as-is", "cold"}
+    hurried = big(8 * 1024)
+    hurried.import_s = 3.0
+    short = analyzed(hurried, job(demand=30_000, max_seconds=16))
+    assert short.recommendation.cache_state == "as-is"
+    assert any("cold reads" in what for what in short.budget.not_measured)
     warm = analyzed(big(8), job(demand=30_000, max_seconds=300)).recommendation
     assert warm.cache_state == "as-is"
     assert plan.input_workers * plan.cpus_per_task > 2 * warm.input_workers * warm.cpus_per_task
@@ -339,14 +345,6 @@ def test_a_chosen_cache_state_is_kept_whatever_the_size(cache: str) -> None:
     found = analyzed(big(8 * 1024), job(demand=30_000, max_seconds=300, cache=cache))
     assert {m.cache_state for m in found.measurements} <= {cache, "warm"}
     assert found.recommendation.cache_state == cache
-
-
-def test_cold_reads_that_did_not_fit_the_budget_are_named() -> None:
-    launcher = big(8 * 1024)
-    launcher.import_s = 3.0
-    found = analyzed(launcher, job(demand=30_000, max_seconds=16))
-    assert found.recommendation.cache_state == "as-is"
-    assert any("cold reads" in what for what in found.budget.not_measured)
 
 
 def probing_of(launcher: FakeLauncher, *reads: ReadRate, **options: Any) -> Probing:
@@ -445,13 +443,6 @@ def test_a_wafer_without_a_batch_size_takes_that_of_the_pipeline_it_saw() -> Non
     assert found.recommendation.meets_demand is not None
     assert {plan.batch_size for _, plan in launcher.ran} == {None}
     assert all(plan.has_demand for _, plan in launcher.ran if not plan.candidates)
-
-
-def test_the_workers_are_told_what_the_user_says_of_samples() -> None:
-    launcher = FakeLauncher(linear)
-    analyzed(launcher, job(demand=1000.0, batch_size=1024, samples_per_element=64, demand_samples_per_s=1000.0))
-    probes = [plan for _, plan in launcher.ran if not plan.candidates]
-    assert {(plan.batch_size, plan.samples_per_element, plan.has_demand) for plan in probes} == {(1024, 64, True)}
 
 
 def test_without_time_to_read_the_files_it_is_told_where_they_are_and_what_the_readers_alone_gave(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from cs_input_analyzer.cli import cli
 from cs_input_analyzer.engines import LaunchResult, WorkPlan
 from cs_input_analyzer.errors import LaunchError
 from cs_input_analyzer.pipeline.source.statements import find_statement
-from cs_input_analyzer.records import Analysis, Edit, Finding, Patch
+from cs_input_analyzer.records import Analysis, Edit, Finding, Fixes, Layout, Patch
 from cs_input_analyzer.report import render_tuning
 from cs_input_analyzer.studies.tune import analyze_and_patch
 from cs_input_analyzer.worker.fixes import Outcome, Outcomes
@@ -184,21 +184,15 @@ def test_a_copy_that_does_not_pass_is_not_offered(
 
 # --- the command ----------------------------------------------------------------------------------------------------------------
 
+FIXES = Fixes(codes=("CSI101",), edits=(EDIT,), measured_gain=make_estimate(2.0), layout=Layout.parse("1x1x1"), elements=7)
 PATCH = Patch(diff="--- ./x.py\n+++ ./x.py\n@@ -1 +1 @@\n-a\n+b\n", folder="/data", codes=("CSI101",), proven=True)
 
 
 def run_tune(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, patch: Patch | None, *more: str) -> tuple[int, str, str]:
     analysis = make_analysis(findings=(make_finding(edits=(EDIT,)),))
-    fixes = replace(tuned_fixes(), patch=patch)
-    monkeypatch.setattr(api, "tune_source", lambda *a, **k: replace(analysis, fixes=fixes))
+    monkeypatch.setattr(api, "tune_source", lambda *a, **k: replace(analysis, fixes=replace(FIXES, patch=patch)))
     done = CliRunner().invoke(cli, ["tune", f"{__file__}:f", *more], standalone_mode=False, catch_exceptions=False)
     return done.return_value, done.stdout, done.stderr
-
-
-def tuned_fixes() -> object:
-    from cs_input_analyzer.records import Fixes, Layout
-
-    return Fixes(codes=("CSI101",), edits=(EDIT,), measured_gain=make_estimate(2.0), layout=Layout.parse("1x1x1"), elements=7)
 
 
 def test_the_patch_is_printed_whole_and_written_whole(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -224,6 +218,6 @@ def test_what_is_not_proven_is_not_written(monkeypatch: pytest.MonkeyPatch, tmp_
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_nothing_hostile_acts_on_the_terminal(name: str) -> None:
-    analysis = make_analysis(fixes=replace(tuned_fixes(), patch=replace(PATCH, by_hand=("a", "b"))))  # type: ignore[type-var]
+    analysis = make_analysis(fixes=replace(FIXES, patch=replace(PATCH, by_hand=("a", "b"))))  # type: ignore[type-var]
     shown = render_tuning(hostile(analysis, HOSTILE[name]))
     assert not set(shown) & {"\x1b", "\x07", "\x9b", "\u202e", "\r"}

@@ -14,7 +14,7 @@ from cs_input_analyzer.records import Edit, Estimate, Finding, Layout, Options
 from cs_input_analyzer.studies import analyze as analysis
 from cs_input_analyzer.studies.probing.probing import Probing
 from cs_input_analyzer.studies.probing.seconds import LEAST_FIXES_S
-from cs_input_analyzer.studies.prove import NO_TIME, SWITCHED_OFF, Tried, prove_fixes, untried
+from cs_input_analyzer.studies.prove import NO_TIME, SWITCHED_OFF, Tried, prove_fixes
 from cs_input_analyzer.worker.fixes import Outcome, Outcomes
 from cs_input_analyzer.worker.journal import Candidate
 from tests.builders import make_cluster, make_finding, make_host, make_plan, make_what_if
@@ -334,11 +334,6 @@ def test_the_effect_on_the_plan_is_its_what_if_row() -> None:
     assert tried.plan is not None
     assert (str(tried.fixes.plan.layout), tried.fixes.plan.note) == ("3x8x2", "8 nodes -> 3")
     assert tried.fixes.plan.predicted_samples_per_s == row.predicted_samples_per_s
-
-
-def test_untried_findings_say_why() -> None:
-    tried = untried(findings_of(MAP, ()), "not measured: interrupted")
-    assert [finding.unproven_because for finding in tried.findings] == ["not measured: interrupted", ""]
 
 
 @pytest.mark.parametrize("seconds", [60.0, 8.0])

@@ -55,16 +55,11 @@ def test_more_bandwidth_never_makes_it_slower(name: str, batch_size: int, factor
 
 
 @laws
-@given(SMALL, batches, batches)
-def test_a_larger_batch_never_makes_pipelined_slower(name: str, one: int, other: int) -> None:
-    assert rate(name, CS2, "pipelined", max(one, other)) >= rate(name, CS2, "pipelined", min(one, other)) * (1 - 1e-12)
-
-
-@laws
-@given(ANY, batches, batches)
-def test_a_larger_batch_never_makes_streaming_slower_while_the_micro_batches_are_as_many(name: str, one: int, other: int) -> None:
-    low = predict(NETWORKS[name], CS2, "weight_streaming", batch_size=min(one, other))
-    high = predict(NETWORKS[name], CS2, "weight_streaming", batch_size=max(one, other))
+@given(SMALL, MODES, batches, batches)
+def test_a_larger_batch_never_makes_it_slower_while_the_micro_batches_are_as_many(
+    name: str, mode: str, one: int, other: int
+) -> None:
+    low, high = (predict(NETWORKS[name], CS2, mode, batch_size=size) for size in sorted((one, other)))
     if low.micro_batches == high.micro_batches:
         assert high.samples_per_s.estimate >= low.samples_per_s.estimate * (1 - 1e-12)
     else:
