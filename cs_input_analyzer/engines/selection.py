@@ -140,8 +140,8 @@ def _slurm_launcher(
         AllocationRequest(
             nodes=options.slurm_nodes,
             most_nodes=min(len(found.usable), found.cluster.nodes),
-            partition=found.partition,
-            exclude=found.excluded,
+            partition=found.cluster.partition,
+            exclude=found.cluster.excluded_nodes,
             sbatch_args=sbatch_args,
             queue_s=options.queue_timeout_s,
             measure_s=options.start_timeout_s + options.max_seconds * SPARE_RATIO,

@@ -94,6 +94,7 @@ class CounterReader:
         reaped = resource.getrusage(resource.RUSAGE_CHILDREN)
         own_bytes = self._own_bytes  # what this reading itself takes is in the next one's total
         io = _key_values(self._text("self/io"))
+        statm = self._text("self/statm").split()
         run_s, queued_s = self._schedstat()
         host_cpu_s, host_steal_s, own_cpus_s, own_cpus_busy_s = self._cpus()
         reference_s, loops = self._speed.total() if self._speed is not None else (None, None)
@@ -107,7 +108,8 @@ class CounterReader:
             host_cpu_s=host_cpu_s,
             host_steal_s=host_steal_s,
             host_pressure_s=self._host_pressure_s(),
-            rss_bytes=self._rss_bytes(),
+            # Since Linux 6.2 exact only to some pages per CPU: good for a slope over a minute, not for a difference of megabytes.
+            rss_bytes=int(statm[1]) * resource.getpagesize() if len(statm) > 1 else None,
             at_s=self._clock(),
             switches=own.ru_nvcsw + own.ru_nivcsw,
             preempted_switches=own.ru_nivcsw,
@@ -167,11 +169,6 @@ class CounterReader:
         line = self._text("pressure/cpu").split(b"\n", 1)[0]
         total = line.rpartition(b"total=")[2]
         return int(total) * MICROSECONDS if line.startswith(b"some ") and total.isdigit() else None
-
-    def _rss_bytes(self) -> int | None:
-        # Since Linux 6.2 exact only to some pages per CPU: good for a slope over a minute, not for a difference of megabytes.
-        fields = self._text("self/statm").split()
-        return int(fields[1]) * resource.getpagesize() if len(fields) > 1 else None
 
     def _live_children_cpu_s(self) -> float:
         """CPU of the descendants alive now, and of those that they reaped."""

@@ -6,7 +6,6 @@ again what they brought in, so that looking leaves the cache as it was found.
 
 from __future__ import annotations
 
-import math
 import os
 import stat
 import time
@@ -18,7 +17,6 @@ from cs_input_analyzer.machines.page_cache import (
     Clock,
     Span,
     absent_spans,
-    cached_ratio,
     drop_spans,
     evenly,
     evict,
@@ -38,64 +36,40 @@ def probe_storage(
     paths: Sequence[str],
     *,
     cache: CacheChoice,
+    dataset_bytes: int,
     deadline_s: float,
     clock: Clock = time.monotonic,
     streams: Sequence[int] = STREAMS,
-    dataset_bytes: int | None = None,
 ) -> Storage | None:
     """Looks at the storage of these files; None where none of them can be read. Ends by `deadline_s` (of `clock`), or soon after.
 
-    Only `cache="cold"` empties the cache, of these files alone, and leaves it empty. `dataset_bytes`, where the caller knows it,
-    saves asking for the size of every file; else it is scaled up from `PROBED_FILES` of them.
+    Its reads: bytes per second of all streams together, and the median seconds of a read that nothing has prepared, by streams.
+    There are none where the files are `warm`: they come out of memory then. They are called `as-is` where the cache could not be
+    emptied. A number of streams for which there is too little data, or no time left, is left out. Bad files are passed over.
+
+    Only `cache="cold"` empties the cache, of these files alone, and leaves it empty.
     """
     sizes = _sizes(evenly(paths, PROBED_FILES))
     if not sizes:
         return None
-    began_s = clock()
-    spare_s = max(0.0, deadline_s - began_s)
-    ratio = cached_ratio(paths, deadline_s=began_s + spare_s / 4, clock=clock)
-    evicted = evict(paths, deadline_s=began_s + spare_s / 2, clock=clock) if cache == "cold" else None
-    reads = read_rates(
-        tuple(sizes),
-        cache=cache,
-        streams=streams,
-        seconds_each=min(MAX_WINDOW_S, max(MIN_WINDOW_S, (deadline_s - clock()) / max(1, len(streams)))),
-        deadline_s=deadline_s,
-        clock=clock,
-    )
+    now_s = clock()
+    evicted = evict(paths, deadline_s=now_s + max(0.0, deadline_s - now_s) / 2, clock=clock) if cache == "cold" else None
+    pieces = pieces_of(sizes, max(streams, default=1))
+    seconds_each = min(MAX_WINDOW_S, max(MIN_WINDOW_S, (deadline_s - clock()) / max(1, len(streams))))
+    reads: tuple[ReadRate, ...] = ()
+    if cache != "warm":
+        reads = (_cold_rates if cache == "cold" else _untouched_rates)(pieces, streams, seconds_each, deadline_s, clock)
     folders = Counter(os.path.dirname(os.path.abspath(path)) for path in sizes)
     file_system, is_shared = file_system_of(folders.most_common(1)[0][0])
     return Storage(
         directory=os.path.commonpath(list(folders)),
         file_system=file_system,
         is_shared=is_shared,
-        dataset_bytes=dataset_bytes if dataset_bytes is not None else _scaled(sum(sizes.values()), len(set(paths))),
-        cached_ratio=ratio,
+        dataset_bytes=dataset_bytes,
+        cached_ratio=None,
         evicted=evicted,
         reads=reads,
     )
-
-
-def read_rates(
-    paths: Sequence[str],
-    *,
-    cache: CacheChoice,
-    seconds_each: float = MAX_WINDOW_S,
-    streams: Sequence[int] = STREAMS,
-    deadline_s: float = math.inf,
-    clock: Clock = time.monotonic,
-) -> tuple[ReadRate, ...]:
-    """Bytes per second of all streams together, and the median seconds of a read that nothing has prepared, by streams.
-
-    None where the files are `warm`: they come out of memory then. Rates are called `as-is` where the cache could not be emptied.
-    A number of streams for which there is too little data, or no time left, is left out. Bad files are passed over.
-    """
-    if cache == "warm":
-        return ()
-    pieces = pieces_of(_sizes(evenly(paths, PROBED_FILES)), max(streams, default=1))
-    if cache == "cold":
-        return _cold_rates(pieces, streams, seconds_each, deadline_s, clock)
-    return _untouched_rates(pieces, streams, seconds_each, deadline_s, clock)
 
 
 def _untouched_rates(
@@ -165,7 +139,3 @@ def _sizes(paths: Iterable[str]) -> dict[str, int]:
         except (OSError, ValueError):  # a NUL in the name is a ValueError
             continue
     return found
-
-
-def _scaled(bytes_seen: int, files: int) -> int:
-    return bytes_seen * files // PROBED_FILES if files > PROBED_FILES else bytes_seen

@@ -41,7 +41,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
         del os.environ[name]
     import_s = time.monotonic() - began_s
     threads = len(os.listdir("/proc/self/task"))
-    _tell(parent, ready=threads == 1, threads=threads, import_s=import_s, tensorflow_version=str(tf.__version__))
+    _tell(parent, ready=threads == 1)
     if threads == 1:
         shared_bytes = read_memory().shared_bytes or 0
         _serve(parent, worker.Inherited(import_s=import_s, shared_bytes=shared_bytes))

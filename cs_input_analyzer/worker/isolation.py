@@ -83,7 +83,9 @@ def isolate(place: Path, kept: Sequence[Path] = ()) -> None:
         for path in _of_others(folder, os.path.expanduser("~"), tempfile.gettempdir()):
             if not tree.mounts_below(path):  # one that has some was made anew, and is ours
                 tree.overlay(path)
-        if any(is_below(tree.folder, path) for path in AS_THEY_ARE) and not tree.is_overlay(tree.folder):
+        if any(is_below(tree.folder, path) for path in AS_THEY_ARE) and not any(
+            is_below(tree.folder, other) for other in tree.overlaid
+        ):
             tree.overlay(tree.folder)
         for path in [path for path in (*map(str, kept), *SOCKETS) if os.path.isdir(path)]:
             tree.bind(os.path.realpath(path), flags=0)  # without what is mounted below: that is the new tree itself
@@ -102,7 +104,7 @@ class _Tree:
         self._mounts = {mount.mountpoint: mount for mount in psutil.disk_partitions(all=True)}
         self.folder = os.path.realpath(folder)
         self._count = 0
-        self._overlaid: list[str] = []
+        self.overlaid: list[str] = []
         # Trusted attributes, in which an overlay keeps what was removed, are not for user namespaces.
         self._is_superusers = _is_first_user_namespace()
         self._options = "" if self._is_superusers else ",userxattr"
@@ -132,10 +134,6 @@ class _Tree:
         """An overlay would hide them, and in a user namespace the kernel refuses it."""
         return [other for other in self._mounts if other != path and is_below(other, path)]
 
-    def is_overlay(self, path: str) -> bool:
-        """Whether what is written to `path` goes to a layer of ours."""
-        return any(is_below(path, other) for other in self._overlaid)
-
     def _holds_data(self, path: str) -> bool:
         """Whether a mount among those of devices, sockets or an automounter holds files that people write: /dev/shm, /home/me."""
         is_kernels = path.startswith(("/proc/", "/sys/")) or self._mounts[path].fstype == "devtmpfs"
@@ -158,7 +156,7 @@ class _Tree:
         data = f"lowerdir={_quoted(path)},upperdir={upper},workdir={work}{self._options}"
         try:
             _mount("overlay", self.root + path, "overlay", data=data)
-            self._overlaid.append(path)
+            self.overlaid.append(path)
         except OSError:
             if is_below(self.folder, path):
                 raise

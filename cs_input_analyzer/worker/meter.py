@@ -82,10 +82,6 @@ class CostMeter:
         caches = [op for op in self.ops if op.kind in KEEPERS and op.within is None]
         return any(op.name in self.running for cache in caches for op in upstream(cache, self.ops))
 
-    def begin_again(self) -> None:
-        """Forgets the growth so far: what came before was another state of the pipeline."""
-        self.seen.clear()
-
     def parameters(self) -> tuple[TunedParameter, ...]:
         return tuple(
             TunedParameter(op=op, parameter=parameter, value=value) for (op, parameter), value in sorted(self.tuned.items())

@@ -169,7 +169,7 @@ class _Sampler:
             self.journal.event("cache_filled", batches=self.batches)
             self.arrivals.clear()
             self.passes.clear()
-            self.meter.begin_again()
+            self.meter.seen.clear()  # what came before was another state of the pipeline
             self.state_began_s = now_s
         self._write_tuned()
 

@@ -17,9 +17,7 @@ from cs_input_analyzer.records import Cluster, Estimate, Host, Layout, Options
 SLURMS = Cluster(
     nodes=3, cpus_per_node=8, memory_bytes_per_node=1 << 34, name="lab", source="Slurm", partition="big", excluded_nodes=("wafer",)
 )
-FOUND = cluster.SlurmNodes(
-    cluster=SLURMS, partition="big", usable=("n1", "n2", "n3"), alike=("n1", "n2", "n3", "n4"), excluded=("wafer",)
-)
+FOUND = cluster.SlurmNodes(cluster=SLURMS, usable=("n1", "n2", "n3"), alike=("n1", "n2", "n3", "n4"))
 LAB = "nodes: 4\ncpus_per_node: 64\nmemory_per_node: 128GiB\n"
 
 

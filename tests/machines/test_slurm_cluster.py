@@ -184,7 +184,6 @@ def test_what_can_be_used_is_counted_and_the_rest_named() -> None:
         exclude=("n5",),
     )
     assert cluster.usable == ("n1", "n2")
-    assert cluster.excluded == ("wafer", "n5")
     assert cluster.alike == ("n1", "n2", "n3", "n4", "n5")
     assert (cluster.cluster.partition, cluster.cluster.excluded_nodes) == ("main", ("wafer", "n5"))
     assert (cluster.cluster.nodes, cluster.cluster.cpus_per_node, cluster.cluster.memory_bytes_per_node) == (2, 16, 64 << 30)
@@ -201,7 +200,7 @@ def test_of_several_kinds_the_one_with_most_cpus_is_taken_with_its_smallest_memo
     assert cluster.usable == ("l1", "l2")
     assert cluster.cluster.cpus_per_node == 64
     assert cluster.cluster.memory_bytes_per_node == 32 << 30
-    assert set(cluster.excluded) == {"s0", "s1", "s2"}
+    assert set(cluster.cluster.excluded_nodes) == {"s0", "s1", "s2"}
 
 
 DOWN = frozenset({"DOWN"})
@@ -223,9 +222,8 @@ DOWN = frozenset({"DOWN"})
 def test_what_is_down_today_may_be_up_at_the_launch_and_must_be_of_the_kind(other: NodeFacts, is_excluded: bool) -> None:
     cluster = found(node("n1"), node("n2"), other)
     assert cluster.usable == ("n1", "n2")
-    assert ("x" in cluster.excluded) is is_excluded
-    assert cluster.cluster.excluded_nodes == cluster.excluded
-    assert not set(cluster.excluded) & set(cluster.alike)
+    assert ("x" in cluster.cluster.excluded_nodes) is is_excluded
+    assert not set(cluster.cluster.excluded_nodes) & set(cluster.alike)
 
 
 KINDS = st.builds(
@@ -246,10 +244,10 @@ def test_whatever_is_not_excluded_is_at_least_what_was_planned_with(nodes: list[
     except UsageError:
         return
     assert set(cluster.usable) <= set(cluster.alike)
-    assert set(cluster.usable).isdisjoint(cluster.excluded)
-    assert set(exclude) <= set(cluster.excluded)
+    assert set(cluster.usable).isdisjoint(cluster.cluster.excluded_nodes)
+    assert set(exclude) <= set(cluster.cluster.excluded_nodes)
     for each in named:
-        if each.name not in cluster.excluded:
+        if each.name not in cluster.cluster.excluded_nodes:
             assert not is_accelerator(each)
             assert each.cpus == cluster.cluster.cpus_per_node
             assert each.memory_bytes >= cluster.cluster.memory_bytes_per_node
@@ -279,7 +277,7 @@ def test_inside_a_job_its_partition_is_the_one_unless_another_is_named(
     if job is not None:
         monkeypatch.setenv("SLURM_JOB_PARTITION", job)
     cluster = discover(asked)
-    assert (cluster.partition, cluster.cluster.partition) == (partition, partition)
+    assert cluster.cluster.partition == partition
     assert cluster.usable == (("a",) if partition == "main" else ("b", "c"))
 
 
@@ -327,4 +325,4 @@ def test_without_a_default_partition_one_must_be_named() -> None:
     with pytest.raises(UsageError, match=r"--partition \(a, b\)|a, b"):
         found(node(), partitions=two)
     one = found(node(partitions=("a",)), partitions=two[:1])
-    assert one.partition == "a"
+    assert one.cluster.partition == "a"

@@ -18,8 +18,8 @@ from cs_input_analyzer.machines import page_cache, raw_reads, storage
 from cs_input_analyzer.machines.mounts import file_system_of, is_shared
 from cs_input_analyzer.machines.page_cache import cached_ratio, evict
 from cs_input_analyzer.machines.raw_reads import READ_BYTES, Piece, pieces_of, read_window
-from cs_input_analyzer.machines.storage import probe_storage, read_rates
-from cs_input_analyzer.records import CacheChoice
+from cs_input_analyzer.machines.storage import probe_storage
+from cs_input_analyzer.records import CacheChoice, Storage
 
 MIB = 1 << 20
 EVICTABLE = ("btrfs", "ext3", "ext4", "f2fs", "xfs")
@@ -59,8 +59,10 @@ def fill_cache(paths: list[str]) -> None:
     pytest.fail("the kernel does not keep these files in its cache")
 
 
-def soon(seconds: float = 10.0) -> float:
-    return time.monotonic() + seconds
+def probed(paths: list[str], cache: CacheChoice, streams: tuple[int, ...] = (1, 2), seconds: float = 10.0) -> Storage:
+    found = probe_storage(paths, cache=cache, dataset_bytes=123, deadline_s=time.monotonic() + seconds, streams=streams)
+    assert found is not None
+    return found
 
 
 # --- which file system -------------------------------------------------------------------------------------------------------
@@ -238,7 +240,7 @@ def test_a_file_system_that_hangs_is_left(files: list[str], monkeypatch: pytest.
 
     monkeypatch.setattr(raw_reads.os, "preadv", preadv)
     try:
-        found = read_rates(files, cache="as-is", streams=(2, 4), seconds_each=0.1)
+        found = probed(files, "as-is", (2, 4), seconds=0.2).reads
     finally:
         answer.set()
     assert [rate.streams for rate in found] == [2]  # what came before it stopped; no second try
@@ -249,7 +251,7 @@ def test_a_file_system_that_hangs_is_left(files: list[str], monkeypatch: pytest.
 
 @pytest.mark.parametrize("cache", STATES)
 def test_rates_by_streams(disk_files: list[str], cache: CacheChoice) -> None:
-    found = read_rates(disk_files, cache=cache, streams=(1, 2, 4), seconds_each=0.2)
+    found = probed(disk_files, cache, (1, 2, 4)).reads
     expected = [] if cache == "warm" else [1, 2, 4]  # what is in memory is no matter of the storage
     assert [(rate.streams, rate.cache_state) for rate in found] == [(count, cache) for count in expected]
     assert all(rate.bytes_per_s > 0 and rate.latency_s > 0 and rate.read_bytes == READ_BYTES for rate in found)
@@ -265,7 +267,7 @@ def test_cold_windows_really_read_the_disk(disk_files: list[str], monkeypatch: p
 
     monkeypatch.setattr(storage, "read_window", watched)
     fill_cache(disk_files)
-    read_rates(disk_files, cache="cold", streams=(1, 2), seconds_each=0.2)
+    probed(disk_files, "cold")
     assert before == pytest.approx([0, 0], abs=KEPT)
 
 
@@ -273,14 +275,14 @@ def test_cold_windows_really_read_the_disk(disk_files: list[str], monkeypatch: p
 def test_looking_as_is_leaves_the_cache_as_it_was(disk_files: list[str], cached: int) -> None:
     evict(disk_files)
     fill_cache(disk_files[:cached])
-    found = probe_storage(disk_files, cache="as-is", deadline_s=soon(), streams=(1, 2, 4))
-    assert (found.cached_ratio, found.evicted) == (pytest.approx(cached / 16, abs=KEPT), None)
+    found = probed(disk_files, "as-is", (1, 2, 4))
+    assert found.evicted is None
     assert cached_ratio(disk_files[:cached]) == (pytest.approx(1, abs=KEPT) if cached else None)
     assert cached_ratio(disk_files[cached:]) == (0 if cached < 16 else None)
 
 
 def test_a_cold_probe_leaves_the_cache_cold(disk_files: list[str]) -> None:
-    found = probe_storage(disk_files, cache="cold", deadline_s=soon(), streams=(1, 2))
+    found = probed(disk_files, "cold")
     assert found.evicted is True
     assert cached_ratio(disk_files) == 0
 
@@ -288,14 +290,14 @@ def test_a_cold_probe_leaves_the_cache_cold(disk_files: list[str]) -> None:
 @pytest.mark.parametrize("cache", ["warm", "as-is"])
 def test_nobody_evicts_unasked(files: list[str], cache: CacheChoice, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(storage, "evict", lambda *args, **kwargs: pytest.fail("evicted"))
-    assert probe_storage(files, cache=cache, deadline_s=soon(), streams=(1,)) is not None
+    assert probed(files, cache, (1,))
 
 
 def test_what_could_not_be_evicted_is_not_called_cold(files: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page_cache, "_drop", lambda file: True)
     for path in files:
         Path(path).read_bytes()
-    found = probe_storage(files, cache="cold", deadline_s=soon(), streams=(1, 2))
+    found = probed(files, "cold")
     assert found.evicted is False
     assert {rate.cache_state for rate in found.reads} == {"as-is"}
 
@@ -305,10 +307,10 @@ def test_what_could_not_be_evicted_is_not_called_cold(files: list[str], monkeypa
 
 @pytest.mark.parametrize("cache", STATES)
 def test_the_record(files: list[str], tmp_path: Path, cache: CacheChoice) -> None:
-    found = probe_storage(files, cache=cache, deadline_s=soon(), streams=(1, 2))
+    found = probed(files, cache)
     assert found.directory == str(tmp_path)
     assert (found.file_system, found.is_shared) == file_system_of(str(tmp_path))
-    assert found.dataset_bytes == 16 * MIB
+    assert found.dataset_bytes == 123
     assert found.source_samples_per_s is None
     assert (found.evicted is None) is (cache != "cold")
 
@@ -316,11 +318,10 @@ def test_the_record(files: list[str], tmp_path: Path, cache: CacheChoice) -> Non
 def test_bad_files_are_passed_over(files: list[str], tmp_path: Path) -> None:
     (tmp_path / "empty").write_bytes(b"")
     bad = [str(tmp_path / "gone"), str(tmp_path), str(tmp_path / "empty"), "with\0nul"]
-    found = probe_storage([*bad, *files], cache="as-is", deadline_s=soon(), streams=(1, 2))
-    assert found.dataset_bytes == 16 * MIB
+    found = probed([*bad, *files], "as-is")
     assert [rate.streams for rate in found.reads] == [1, 2]
-    assert probe_storage(bad, cache="as-is", deadline_s=soon()) is None
-    assert probe_storage([], cache="cold", deadline_s=soon()) is None
+    assert probe_storage(bad, cache="as-is", dataset_bytes=1, deadline_s=0.0) is None
+    assert probe_storage([], cache="cold", dataset_bytes=1, deadline_s=0.0) is None
 
 
 def test_files_that_vanish_or_shrink_under_the_reader(files: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -349,16 +350,8 @@ def test_an_error_while_reading_costs_one_file(files: list[str], monkeypatch: py
 
 
 def test_no_time_is_no_rates_but_what_is_known(files: list[str]) -> None:
-    found = probe_storage(files, cache="as-is", deadline_s=0.0)
-    assert (found.reads, found.dataset_bytes) == ((), 16 * MIB)
-
-
-def test_the_size_of_very_many_files_is_scaled_up(files: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(storage, "PROBED_FILES", 4)
-    found = probe_storage(files, cache="as-is", deadline_s=soon(), streams=(1,))
-    assert found.dataset_bytes == 16 * MIB
-    told = probe_storage(files, cache="as-is", deadline_s=soon(), streams=(1,), dataset_bytes=123)
-    assert told.dataset_bytes == 123
+    found = probed(files, "as-is", seconds=-1.0)
+    assert (found.reads, found.dataset_bytes) == ((), 123)
 
 
 # A busy host takes time from one or the other of them, and not from all.
@@ -372,9 +365,9 @@ def test_a_slow_shared_file_system_is_seen_for_what_it_is(files: list[str], tmp_
         paths = [str(folder / Path(path).name) for path in files]
         rates: list[float] = []
         while max(rates, default=0.0) < 0.8 * 30e6 and len(rates) < 2 * TRIES:  # a busy host gives less
-            found = probe_storage(paths, cache="cold", deadline_s=soon(), streams=(1, 4))
+            found = probed(paths, "cold", (1, 4))
             rates += [rate.bytes_per_s for rate in found.reads]
-    assert (found.file_system, found.is_shared, found.cached_ratio, found.evicted) == ("fuse.nfs4", True, 0, True)
+    assert (found.file_system, found.is_shared, found.evicted) == ("fuse.nfs4", True, True)
     assert [(rate.streams, rate.cache_state) for rate in found.reads] == [(1, "cold"), (4, "cold")]  # it keeps nothing to be warm
     assert 0.8 * 30e6 <= max(rates) <= 1.2 * 30e6
 
@@ -385,7 +378,7 @@ def test_latency_shows_as_latency_and_streams_hide_it(files: list[str], tmp_path
     with slowfs.mounted(tmp_path, read_latency_s=0.02) as folder:
         paths = [str(folder / Path(path).name) for path in files]
         for _ in range(TRIES):
-            one, eight = read_rates(paths, cache="cold", streams=(1, 8), seconds_each=0.5)
+            one, eight = probed(paths, "cold", (1, 8)).reads
             assert one.latency_s >= 0.02
             if one.latency_s < 0.1 and eight.bytes_per_s > 3 * one.bytes_per_s:
                 break

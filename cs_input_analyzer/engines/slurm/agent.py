@@ -34,8 +34,8 @@ from cs_input_analyzer.worker.summary import worker_result
 
 LOOK, WORK = "look", "work"
 ENDED_BY_SLURM = "Slurm told the task to end"
-# Files of a step's folder: what the launcher wrote for nodes to find, and what each node writes back.
-TOKEN, SEEN = "token", "seen-"
+# What each node writes into the shared folder.
+SEEN = "seen-"
 # Files of a worker's folder, beside its journal.
 RESULT, OUTPUT = "result.json", "output.txt"
 
@@ -124,8 +124,7 @@ def _look(folder: Path, orders: _Orders) -> None:
     write_s = time.monotonic() - began_s
     os.environ.pop("SLURM_CPUS_PER_TASK", None)  # it may be another component's
     host = replace(read_host(), threads_per_core=threads_per_core())  # of all of the node, not of the CPU that this look was given
-    cpus = len(os.sched_getaffinity(0))
-    _say("here", node=_node(), host=asdict(host), cpus=cpus, cwd=os.getcwd(), problem=problem, write_s=write_s)
+    _say("here", node=_node(), host=asdict(host), cwd=os.getcwd(), problem=problem, write_s=write_s)
     while orders.is_open:
         for _ in orders.poll(ALIVE_S):
             pass
@@ -134,9 +133,8 @@ def _look(folder: Path, orders: _Orders) -> None:
 def _problem_with(folder: Path) -> str:
     """Why this node cannot use the shared folder; empty where it can."""
     try:
-        token = (folder / TOKEN).read_text()
         with (folder / f"{SEEN}{_node()}").open("w") as file:
-            file.write(token)
+            file.write(_node())
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
@@ -161,7 +159,7 @@ class _Agent:
         try:
             self._folder.mkdir()
         except OSError as error:
-            _say("here", node=_node(), problem=(error.strerror or str(error)).lower(), cpus=[], is_bound=False)
+            _say("here", node=_node(), problem=(error.strerror or str(error)).lower(), is_bound=False)
             os._exit(1)
         self._tasks_per_node, self._memory_limit_bytes = tasks_per_node, memory_limit_bytes
         started = fresh_process(self._folder, cpus, is_isolated=is_isolated)
@@ -174,7 +172,7 @@ class _Agent:
         self._index = self._rank
         self._oom_kills = oom_kills()
         step = os.environ.get("SLURM_STEP_ID") or os.environ.get("SLURM_STEPID", "")
-        _say("here", node=_node(), problem="", step=step, cpus=list(cpus)[:64], is_bound=len(cpus) == len(allowed))
+        _say("here", node=_node(), problem="", step=step, is_bound=len(cpus) == len(allowed))
 
     def run(self, orders: _Orders) -> None:
         """Handles messages until the launcher closes the connection."""

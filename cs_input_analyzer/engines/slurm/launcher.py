@@ -19,7 +19,7 @@ from cs_input_analyzer.engines.slurm.allocation import AllocationRequest, OnStat
 from cs_input_analyzer.engines.slurm.clocks import Offset, skew_s
 from cs_input_analyzer.engines.slurm.command_lines import srun_words
 from cs_input_analyzer.engines.slurm.jobs import MEMORY, cause_in, is_over
-from cs_input_analyzer.engines.slurm.node_check import checked_nodes, notes_on, write_token
+from cs_input_analyzer.engines.slurm.node_check import checked_nodes, notes_on
 from cs_input_analyzer.engines.slurm.results import collect
 from cs_input_analyzer.engines.slurm.step import SILENCE_S, JobStep, Task
 from cs_input_analyzer.engines.tf_config import announced_addresses
@@ -80,7 +80,6 @@ class SlurmLauncher:
         self.folder, self.nodes, self.job_id = found.folder, found.nodes, found.job_id
         try:
             on_status("checking the nodes")
-            write_token(self.folder)
             self.host = self._look(cpus)
         except BaseException:
             self.close()

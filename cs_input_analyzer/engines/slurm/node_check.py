@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import os
-import secrets
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from cs_input_analyzer.engines.slurm.agent import TOKEN
 from cs_input_analyzer.engines.slurm.step import JobStep
 from cs_input_analyzer.errors import LaunchError
 
 LOOK_PATIENCE_S = 60.0
 SLOW_WRITE_S = 1.0
-
-
-def write_token(folder: Path) -> None:
-    """What every node must find in the shared folder."""
-    (folder / TOKEN).write_text(secrets.token_hex(16))
 
 
 def checked_nodes(step: JobStep, folder: Path, where: str) -> list[dict[str, Any]]:

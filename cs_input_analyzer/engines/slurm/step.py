@@ -61,7 +61,7 @@ class JobStep:
         self.began_s = time.monotonic()
         self._changed = threading.Condition()
         self._asked_s: dict[int, float] = {}
-        self._errors: collections.deque[str] = collections.deque(maxlen=ERROR_LINES)
+        self._errors: collections.deque[bytes] = collections.deque(maxlen=ERROR_LINES)
         try:
             self._process = subprocess.Popen(
                 words,
@@ -73,7 +73,7 @@ class JobStep:
             )
         except OSError as error:
             raise LaunchError(f"srun cannot be run: {error.strerror or error}") from error
-        readers = ((self._process.stdout, self._take), (self._process.stderr, self._take_error))
+        readers = ((self._process.stdout, self._take), (self._process.stderr, self._errors.append))
         self._readers = [threading.Thread(target=self._read, args=reader, daemon=True) for reader in readers]
         for reader in self._readers:
             reader.start()
@@ -111,13 +111,10 @@ class JobStep:
                     task.exchanges.append(Exchange(asked_s=asked_s, answered_s=said["at_s"], heard_s=now_s))
             self._changed.notify_all()
 
-    def _take_error(self, line: bytes) -> None:
-        self._errors.append(line.decode(errors="replace").rstrip())
-
     @property
     def errors(self) -> tuple[str, ...]:
         """The last lines that srun and the step's daemons printed."""
-        return tuple(self._errors)
+        return tuple(line.decode(errors="replace").rstrip() for line in self._errors)
 
     @property
     def complaint(self) -> str:
@@ -147,9 +144,7 @@ class JobStep:
                 if now_s > deadline_s:
                     return False
                 if self.is_over:
-                    self._lose_all(
-                        f"its step ended: {self.complaint}" if self.complaint else "its step ended, and srun did not say why"
-                    )
+                    self.lose(self.tasks, f"its step ended: {self.complaint or 'srun did not say why'}")
                     continue
                 self._lose_silent(now_s)
                 self._changed.wait(min(LOOK_S, max(0.01, deadline_s - now_s)))
@@ -168,9 +163,6 @@ class JobStep:
         for task in tasks:
             if task.is_awaited:
                 task.lost = why
-
-    def _lose_all(self, why: str) -> None:
-        self.lose(self.tasks, why)
 
     def _lose_silent(self, now_s: float) -> None:
         for task in self.tasks:

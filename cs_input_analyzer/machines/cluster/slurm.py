@@ -29,20 +29,17 @@ NAMED = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmNodes:
-    """What was found: the cluster to plan for, the partition it is in, and the nodes that a job must not have.
+    """What was found: the cluster to plan for, and its nodes. It excludes nodes of its partition that Slurm would give, now or when
+    they are up again: the accelerator's, those the user named, those of another kind.
 
     Attributes:
         usable: names of the nodes that the cluster counts.
         alike: those, and the nodes of their kind that cannot be had now, or that the user excluded.
-        excluded: nodes of the partition that are left out though Slurm would give them, now or when they are up again: the
-            accelerator's, those the user named, those of another kind.
     """
 
     cluster: Cluster
-    partition: str
     usable: tuple[str, ...]
     alike: tuple[str, ...]
-    excluded: tuple[str, ...]
 
 
 def discover(partition: str | None = None, exclude: Sequence[str] = ()) -> SlurmNodes:
@@ -122,7 +119,11 @@ def cluster_of(
     count, bound = _granted(len(alike), cpus, partition, limits)
     memory = min(node.memory_bytes for node in alike)
     # Also those that are down: they may be up when the plan is launched. Nodes of the future have a name that Slurm refuses.
-    of_kind = [node for node in members if _is_of_kind(node, kind, memory)]
+    of_kind = [
+        node
+        for node in members
+        if not is_accelerator(node) and (node.cpus, node.threads_per_core) == kind and node.memory_bytes >= memory
+    ]
     taken = {node.name for node in of_kind if node.name not in exclude}
     excluded = tuple(node.name for node in members if node.name not in taken and "FUTURE" not in node.states)
     source = f"Slurm ({version}), partition {partition.name}: {len(alike)} of {len(members)} nodes"
@@ -138,10 +139,8 @@ def cluster_of(
             partition=partition.name,
             excluded_nodes=excluded,
         ),
-        partition=partition.name,
         usable=tuple(node.name for node in alike),
         alike=tuple(node.name for node in of_kind),
-        excluded=excluded,
     )
 
 
@@ -159,10 +158,6 @@ def _sorted_out(members: Sequence[NodeFacts], exclude: Sequence[str]) -> tuple[l
         else:
             kept.append(node)
     return kept, out
-
-
-def _is_of_kind(node: NodeFacts, kind: tuple[int, int | None], memory_bytes: int) -> bool:
-    return not is_accelerator(node) and (node.cpus, node.threads_per_core) == kind and node.memory_bytes >= memory_bytes
 
 
 def _chosen(partitions: Sequence[PartitionFacts], wanted: str | None) -> PartitionFacts:
