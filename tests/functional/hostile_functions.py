@@ -6,14 +6,12 @@ import os
 import resource
 import signal
 import subprocess
-import threading
-import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from input_functions import task_index
+from input_functions import blocks_after_a_while, task_index
 
 Dataset = tf.data.Dataset
 
@@ -87,24 +85,11 @@ def killed_as_second_worker() -> Any:
     return dataset if task_index() != 1 else dataset.map(lambda x: tf.ensure_shape(tf.numpy_function(die, [x], tf.int64), [8]))
 
 
-def blocks_later() -> Any:
-    return _generated(60)
+blocks_later = blocks_after_a_while
 
 
 def blocks_as_second_worker() -> Any:
-    return _generated(60) if task_index() == 1 else _generated(1 << 40)
-
-
-def _generated(count: int) -> Any:
-    """`count` elements, one in some hundredth of a second; then nothing more for ever."""
-
-    def generate() -> Any:
-        for index in range(count):
-            time.sleep(0.01)
-            yield index
-        threading.Event().wait()
-
-    return Dataset.from_generator(generate, output_signature=tf.TensorSpec([], tf.int64))
+    return blocks_after_a_while(60 if task_index() == 1 else 1 << 40)
 
 
 def _numbers() -> Any:
