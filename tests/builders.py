@@ -34,14 +34,12 @@ from cs_input_analyzer.records import (
     LaunchLines,
     LaunchPlan,
     Layout,
-    Limit,
     Measurement,
     Noise,
     Op,
     OpCost,
     Options,
     PipelineGraph,
-    Prediction,
     Profile,
     ReadRate,
     SerialStation,
@@ -446,25 +444,6 @@ def make_capacity_model(**overrides: Any) -> CapacityModel:
         bytes_out_per_sample=301_060.0,
         is_sharded=True,
         file_count=1024,
-    )
-
-
-def make_prediction(layout: str | Layout = "2x16x2", **overrides: Any) -> Prediction:
-    where = make_layout(layout)
-    return _make(
-        Prediction,
-        overrides,
-        layout=where,
-        single_task_nodes=1,
-        input_workers=(where.nodes - 1) * where.tasks_per_node,
-        samples_per_s=make_estimate(14_500.0, spread=0.08),
-        limited_by="CPU of the input workers",
-        limits=(
-            Limit(name="CPU of the input workers", samples_per_s=14_500.0),
-            Limit(name="network of a node", samples_per_s=85_000.0),
-        ),
-        extrapolation_ratio=2.0,
-        memory_bytes_per_node=22 * GIB,
     )
 
 

@@ -11,6 +11,7 @@ import pytest
 from builders import make_capacity_model, make_cluster, make_estimate, make_files, make_graph, make_measurement, make_worker
 from hypothesis import given
 from hypothesis import strategies as st
+from test_recommend import a_cluster
 
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.planning import capacity
@@ -69,13 +70,7 @@ def bare_model(**overrides: object) -> CapacityModel:
 
 
 def bare_cluster(**overrides: object) -> Cluster:
-    plain: dict[str, object] = {
-        "cpus_per_node": 16,
-        "network_bytes_per_s_per_node": None,
-        "threads_per_core": 1,
-        "speed_ratio": Estimate.exact(1.0),
-    }
-    return make_cluster(**(plain | overrides))
+    return a_cluster(**({"cpus_per_node": 16} | overrides))
 
 
 def predict(
@@ -266,20 +261,8 @@ TWICE_ON_TWO = {
         # One ceiling for all nodes, and one for each.
         ({"bytes_read_per_sample": 1e6}, {"storage_bytes_per_s": 3e8}, ("2x4x2", 1, "round-robin"), 300, capacity.STORAGE),
         ({"bytes_read_per_sample": 1e6}, {"storage_bytes_per_s": 3e8}, ("8x4x2", 1, "round-robin"), 300, capacity.STORAGE),
-        (
-            FAST | {"host_read_bytes_per_s": 3e6, "bytes_read_per_sample": 1e3},
-            {},
-            ("2x8x1", 1, "first-come"),
-            3e3,
-            capacity.HOST_STORAGE,
-        ),
-        (
-            FAST | {"host_read_bytes_per_s": 3e6, "bytes_read_per_sample": 1e3},
-            {},
-            ("3x8x1", 1, "first-come"),
-            6e3,
-            capacity.HOST_STORAGE,
-        ),
+        (READ_BY_HOST, {}, ("2x8x1", 1, "first-come"), 3e3, capacity.HOST_STORAGE),
+        (READ_BY_HOST, {}, ("3x8x1", 1, "first-come"), 6e3, capacity.HOST_STORAGE),
         (MOVED, NARROW_MEMORY, ("3x4x1", 1, "first-come"), 4e3, capacity.MEMORY_BANDWIDTH),
         (MOVED, {}, ("3x4x1", 1, "first-come"), 8e3, capacity.WORKER_CPU),
         (FAST, NARROW_MEMORY, ("3x4x1", 1, "first-come"), 8e3, capacity.WORKER_CPU),
@@ -323,13 +306,6 @@ def test_what_stops_a_launch(model: dict[str, object], launch: tuple[str, int], 
     if limit == capacity.MEMORY:
         assert "130 GiB" in (found.problem or "")
         assert "128 GiB" in (found.problem or "")
-
-
-def test_a_measurement_has_no_chief() -> None:
-    found = capacity.predict(
-        bare_model(), bare_cluster(), Layout.parse("1x4x2"), single_task_nodes=0, feed="round-robin", has_chief=False
-    )
-    assert found.input_workers == 4
 
 
 @pytest.mark.parametrize(

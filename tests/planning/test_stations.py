@@ -26,7 +26,6 @@ from tests.builders import (
 
 # CPU and waiting of one op for one sample, in seconds.
 Times = Mapping[str, tuple[float, float]]
-LATE_S = 0.001
 
 
 def op(name: str, kind: str, *inputs: str, within: str | None = None, calls: tuple[str, ...] = (), **parameters: Any) -> Op:

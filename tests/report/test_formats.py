@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from typing import get_args
 
 import pytest
 from builders import make_analysis, make_bare_analysis, make_launch_lines, make_plan
@@ -20,12 +19,6 @@ def loaded_after(code: str, root: Path) -> list[str]:
     probe = f"{code}\nimport sys\nprint(*sorted(set(sys.modules) & set({HEAVY!r})))"
     run = subprocess.run([sys.executable, "-c", probe], cwd=root, capture_output=True, text=True, timeout=60, check=True)
     return run.stdout.split()
-
-
-def test_every_format_renders() -> None:
-    assert get_args(Format) == FORMATS
-    for format in FORMATS:
-        assert render(make_analysis(), format).endswith("\n")
 
 
 def test_every_ending_names_a_format() -> None:

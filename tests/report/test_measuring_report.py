@@ -14,7 +14,6 @@ from builders import (
     make_steady_state,
     make_worker,
 )
-from rendered import to_console, to_html
 
 from cs_input_analyzer.records import Analysis, BatchGap, Measurement, Noise
 from cs_input_analyzer.report.measuring import measured_facts, measuring_facts
@@ -48,14 +47,6 @@ def test_the_confirming_run_is_shown_else_the_last_lone_worker() -> None:
     lost = make_measurement("1x1x4", (None,))
     assert shown_measurement(make_analysis(measurements=(*runs, lost), **ALONE)) == lone
     assert shown_measurement(make_analysis(measurements=(lost,), **ALONE)) is None
-
-
-def test_what_is_said_is_said_in_both_reports() -> None:
-    analysis = make_analysis()
-    console, page = " ".join(to_console(analysis, width=500).split()), to_html(analysis).replace("&#39;", "'")
-    for label, text in (*measured_facts(analysis), *measuring_facts(analysis)):
-        assert f"{label} {text}" in console
-        assert text in page
 
 
 def test_nothing_measured_says_nothing() -> None:

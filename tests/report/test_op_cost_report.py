@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from builders import make_analysis, make_profile, make_runtime_cost, make_serial_station
+from builders import make_analysis, make_op_cost, make_profile, make_runtime_cost, make_serial_station
 from hypothesis import given
 from hypothesis import strategies as st
 from rendered import to_console, to_html
@@ -21,26 +21,14 @@ from cs_input_analyzer.report.costs import (
 )
 from cs_input_analyzer.units import MISSING
 
-DETAILS = [column for column in COST_COLUMNS if column.needs_width]
 NARROW = [column for column in COST_COLUMNS[:-1] if not column.needs_width]
 
 
 def plain_op(name: str = "map", **fields: object) -> OpCost:
     """Without the details."""
-    return OpCost(
-        **(
-            {
-                "name": name,
-                "kind": "ParallelMap",
-                "self_cpu_s_per_sample": 0.001,
-                "wait_s_per_sample": None,
-                "share_ratio": 0.5,
-                "parallelism": 2.0,
-                "source": None,
-            }
-            | fields
-        )
-    )
+    details = ("wait_s_per_sample", "source", "elements_per_sample", "bytes_in_per_sample", "bytes_out_per_sample", "is_serial")
+    plain = {"kind": "ParallelMap", "self_cpu_s_per_sample": 0.001, "share_ratio": 0.5, "parallelism": 2.0}
+    return make_op_cost(name, **(dict.fromkeys(details) | plain | fields))
 
 
 def profile_of(*ops: OpCost) -> Profile:

@@ -52,7 +52,7 @@ from cs_input_analyzer.report.costs import (
     pipeline_table,
     stations_table,
 )
-from cs_input_analyzer.report.measuring import measuring_facts, options_facts, reads_table, storage_facts
+from cs_input_analyzer.report.measuring import measured_facts, measuring_facts, options_facts, reads_table, storage_facts
 from cs_input_analyzer.report.planned import (
     alternatives_table,
     cluster_facts,
@@ -114,8 +114,9 @@ def test_every_row_fills_every_column_every_column_is_explained_and_stands_in_bo
             assert " ".join(cell.split()) in console, cell
             assert " ".join(cell.split()) in page, cell
     assert run.storage is not None
-    facts = (*wafer_facts(run), *options_facts(run.options), *storage_facts(run.storage))
-    assert all(text in page and " ".join(text.split()) in console for _, text in (*facts, *cluster_facts(run.cluster)))
+    facts = (*wafer_facts(run), *options_facts(run.options), *storage_facts(run.storage), *measured_facts(run))
+    said = (*facts, *measuring_facts(run), *cluster_facts(run.cluster))
+    assert all(text in page and " ".join(text.split()) in console for _, text in said)
     assert page.index('id="bottleneck"') < page.index('id="costs"')
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -111,14 +110,6 @@ def test_the_page_is_valid_ids_are_unique_and_links_inside_it_lead_somewhere(nam
     ids = page.attribute("id")
     assert len(ids) == len(set(ids))
     assert {str(link)[1:] for link in page.attribute("href") if str(link).startswith("#")} <= set(ids)
-
-
-@pytest.mark.parametrize("analysis", [make_analysis(), make_bare_analysis()], ids=["usual", "bare"])
-def test_the_page_holds_the_run(analysis: Analysis) -> None:
-    text = to_html(analysis)
-    assert from_html(text, origin="x") == analysis
-    run, *_ = Page(text).scripts
-    assert json.loads(run)["command"] == analysis.command
 
 
 def test_the_library_is_there_only_where_it_has_something_to_draw() -> None:
