@@ -99,11 +99,6 @@ def number_of(op: Op, name: str) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def buffer_length(op: Op) -> int:
-    """Elements in the buffer of a shuffle; 0 where the graph does not tell."""
-    return number_of(op, "buffer_size") or 0
-
-
 def option(ops: Sequence[Op], name: str) -> Scalar | tuple[Scalar, ...]:
     """What the pipeline's `tf.data.Options` say of `autotune.enabled` and the like; None where they say nothing."""
     found = [op.parameters[name] for op in ops if op.kind == "Options" and op.within is None and name in op.parameters]

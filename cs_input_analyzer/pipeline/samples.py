@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cs_input_analyzer.errors import UsageError
-from cs_input_analyzer.pipeline.op_kinds import BATCHING, MAPS, OPENS, SOURCES, kinds_with
+from cs_input_analyzer.pipeline.lineage import reads_names_only
+from cs_input_analyzer.pipeline.op_kinds import BATCHING, MAPS, OPENS, SHUFFLES, SOURCES, kinds_with
 from cs_input_analyzer.pipeline.op_traits import number_of
 from cs_input_analyzer.records import Component, Op, SamplesPerElement
 
@@ -75,6 +76,13 @@ def samples_reaching(op: Op, ops: Sequence[Op]) -> int | None:
     """Samples in one element that reaches `op`: 1 before any batch; None where that is not in the graph."""
     element = _walk(ops)[op.name][0]
     return None if element.over_window is not None or element.clash else element.size
+
+
+def shuffle_of_samples(ops: Sequence[Op]) -> tuple[Op | None, int]:
+    """The shuffle of single samples with the longest buffer, and its length; 0 where the graph does not tell."""
+    found = [op for op in ops if op.kind in SHUFFLES and not reads_names_only(op, ops) and samples_reaching(op, ops) == 1]
+    longest = max(found, key=lambda op: number_of(op, "buffer_size") or 0, default=None)
+    return longest, (number_of(longest, "buffer_size") or 0) if longest is not None else 0
 
 
 def check_demand(found: SamplesPerElement, batch_size: int | None, *, has_demand: bool) -> None:

@@ -57,14 +57,8 @@ def cache_missing(case: Case) -> Iterator[Finding]:
     message = f"every pass does again all up to {op.name}; its result would take {format_bytes(need)} of a node's memory"
     fix = f"put .cache() after {op.name}{traits.freezing(frozen, is_mixed)}"
     evidence = {"saved_share_ratio": saved, "cache_bytes_per_node": round(need), "free_bytes_per_node": round(room)}
-    yield measured.finding(
-        op,
-        message,
-        fix,
-        evidence,
-        is_warning=is_slow or (saved or 0.0) >= LARGE_RATIO,
-        edits=(Edit(kind="insert-cache", op=op.name),),
-    )
+    is_worth_it, edits = is_slow or (saved or 0.0) >= LARGE_RATIO, (Edit(kind="insert-cache", op=op.name),)
+    yield measured.finding(op, message, fix, evidence, is_warning=is_worth_it, edits=edits)
 
 
 def _last_unchanging(ops: tuple[Op, ...]) -> Op | None:

@@ -255,9 +255,8 @@ def random_calls_in_parallel(case: Case) -> Iterator[Finding]:
         drawing = sorted(name for name in op.function_ops if name.startswith(RANDOM_STATE))
         message = f"{op.name} draws random numbers by a seed in parallel calls: which sample gets which differs from run to run"
         fix = "use tf.random.stateless_… with a counter that comes with each sample as its seed"
-        yield finding(
-            op, message, fix, {"draws": ", ".join(drawing), "num_parallel_calls": str(op.parameters.get("num_parallel_calls"))}
-        )
+        evidence = {"draws": ", ".join(drawing), "num_parallel_calls": str(op.parameters.get("num_parallel_calls"))}
+        yield finding(op, message, fix, evidence)
 
 
 KERAS_RATIO = 0.3

@@ -9,8 +9,8 @@ from math import prod
 from cs_input_analyzer.pipeline import op_traits as traits
 from cs_input_analyzer.pipeline.edits.statement import argument_set
 from cs_input_analyzer.pipeline.lineage import downstream, freeing_shuffle, reads_names_only, upstream
-from cs_input_analyzer.pipeline.op_kinds import BATCHING, HANDS_ON, REPEATS, SHUFFLES, THREADED
-from cs_input_analyzer.pipeline.samples import batching_op, samples_reaching
+from cs_input_analyzer.pipeline.op_kinds import BATCHING, HANDS_ON, REPEATS, THREADED
+from cs_input_analyzer.pipeline.samples import batching_op, samples_reaching, shuffle_of_samples
 from cs_input_analyzer.pipeline.source.code import AUTOTUNE
 from cs_input_analyzer.planning.buffers import buffers_of, checkpoint_bytes
 from cs_input_analyzer.planning.evidence import bottleneck, finding, rate_of_worker, samples_of_worker, share_of, workers_of
@@ -99,14 +99,8 @@ def late_filter(case: Case) -> Iterator[Finding]:
         message = f"{op.name} drops{how_many} after {names} worked on them"
         fix = "test what the record itself tells before the costly map, in a filter of its own"
         evidence = {"dropped_ratio": dropped, "maps_share_ratio": share, "wasted_ratio": wasted}
-        yield finding(
-            op,
-            message,
-            fix,
-            evidence,
-            is_warning=wasted is not None and wasted >= WASTED_RATIO,
-            edits=tuple(Edit(kind="swap", op=op.name) for _ in neighbours),
-        )
+        edits = tuple(Edit(kind="swap", op=op.name) for _ in neighbours)
+        yield finding(op, message, fix, evidence, is_warning=(wasted or 0.0) >= WASTED_RATIO, edits=edits)
 
 
 def _maps_before(op: Op, case: Case) -> tuple[Op, ...]:
@@ -173,9 +167,8 @@ def _no_prefetch(op: Op, case: Case, message: str, kind: EditKind) -> Finding:
     station = bottleneck(case, ("serial op",))
     fix = f"end the pipeline with .prefetch({AUTOTUNE})"
     evidence = {"ceiling_samples_per_s": station.samples_per_s if station else None}
-    return finding(
-        op, message, fix, evidence, is_warning=station is not None and station.op == op.name, edits=(Edit(kind=kind, op=op.name),)
-    )
+    is_limit = station is not None and station.op == op.name
+    return finding(op, message, fix, evidence, is_warning=is_limit, edits=(Edit(kind=kind, op=op.name),))
 
 
 QUICK_S = 2.0
@@ -209,22 +202,19 @@ def slow_first_batch(case: Case) -> Iterator[Finding]:
         return
     # The quickest of them: a slow one may have met a cold cache or a busy host.
     first_s, gap_s, worker = min(slow, key=lambda one: one[0])
-    ops = case.pipeline.ops
-    found = [op for op in ops if op.kind in SHUFFLES and not reads_names_only(op, ops) and samples_reaching(op, ops) == 1]
-    shuffle = max(found, key=traits.buffer_length, default=None)
-    count = traits.buffer_length(shuffle) if shuffle is not None else 0
-    rate = worker.samples_per_s.estimate if worker.samples_per_s else 0.0
-    fill_s = count / rate if rate > 0 else 0.0
-    is_fill = shuffle is not None and fill_s >= CAUSE_RATIO * first_s
-    cause = f": {shuffle.name} fills its buffer of {count:,} elements first" if shuffle is not None and is_fill else ""
+    shuffle, count = shuffle_of_samples(case.pipeline.ops)
+    fill_s = count / worker.samples_per_s.estimate if worker.samples_per_s and worker.samples_per_s.estimate > 0 else 0.0
+    cause, fix, evidence = (
+        "",
+        "see what runs before the first batch",
+        {"first_batch_s": first_s, "batch_gap_mean_s": gap_s, "fill_s": None},
+    )
+    filled = shuffle if fill_s >= CAUSE_RATIO * first_s else None
+    if filled is not None:
+        cause, evidence["fill_s"] = f": {filled.name} fills its buffer of {count:,} elements first", fill_s
+        fix = "give the shuffle a smaller buffer, or put it before what is costly"
     message = f"the first batch takes {format_seconds(first_s)}, later ones {format_seconds(gap_s)}{cause}"
-    fix = (
-        "give the shuffle a smaller buffer, or put it before what is costly" if is_fill else "see what runs before the first batch"
-    )
-    evidence = {"first_batch_s": first_s, "batch_gap_mean_s": gap_s, "fill_s": fill_s if is_fill else None}
-    yield finding(
-        shuffle.name if shuffle is not None and is_fill else None, message, fix, evidence, is_warning=first_s >= LONG_START_S
-    )
+    yield finding(filled.name if filled else None, message, fix, evidence, is_warning=first_s >= LONG_START_S)
 
 
 # Batches that are worked out from bytes of files are too few only where they are so much fewer than the steps.

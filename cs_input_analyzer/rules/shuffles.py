@@ -8,8 +8,8 @@ from itertools import takewhile
 from cs_input_analyzer.pipeline.edits.statement import argument_set, moved_up
 from cs_input_analyzer.pipeline.lineage import reads_names_only, upstream
 from cs_input_analyzer.pipeline.op_kinds import BATCHING, GROUPING, INTERLEAVES, SHUFFLES, kinds_with
-from cs_input_analyzer.pipeline.op_traits import buffer_length, chain_before, cost_of, decodes, is_map, sample_bytes
-from cs_input_analyzer.pipeline.samples import batching_op, samples_reaching
+from cs_input_analyzer.pipeline.op_traits import chain_before, cost_of, decodes, is_map, sample_bytes
+from cs_input_analyzer.pipeline.samples import batching_op, samples_reaching, shuffle_of_samples
 from cs_input_analyzer.pipeline.source.code import with_calls_swapped
 from cs_input_analyzer.pipeline.threads import reader_ops
 from cs_input_analyzer.planning.buffers import element_bytes
@@ -139,11 +139,9 @@ def shuffle_too_small(case: Case) -> Iterator[Finding]:
     the buffer is under a hundredth of what a worker has; and where another shuffle of samples is long enough.
     """
     ops, batch = case.pipeline.ops, case.pipeline.batch_size
-    shuffles = [op for op in ops if op.kind in SHUFFLES and not reads_names_only(op, ops) and samples_reaching(op, ops) == 1]
-    if case.mode == "eval" or not shuffles or batch is None or batch < 2:
+    (op, count), samples = shuffle_of_samples(ops), samples_of_worker(case)
+    if case.mode == "eval" or op is None or batch is None or batch < 2:
         return
-    op = max(shuffles, key=buffer_length)
-    count, samples = buffer_length(op), samples_of_worker(case)
     is_mixed_before = any(other.kind in SHUFFLES and reads_names_only(other, ops) for other in ops)
     is_small_part = samples is not None and not is_mixed_before and count < SHARD_RATIO * samples
     if count < 1 or (count >= batch and not is_small_part):
@@ -190,14 +188,8 @@ def shuffle_after_batch(case: Case) -> Iterator[Finding]:
         message = f"{shuffle.name} mixes whole batches ({count:,} of them{size}), not the samples in them"
         fix = f"shuffle before {batch.name}, with a buffer counted in samples; the batches will be others"
         evidence = {"buffer_size": count, "batch_size": case.pipeline.batch_size, "buffer_bytes": held}
-        yield finding(
-            shuffle,
-            message,
-            fix,
-            evidence,
-            severity="info" if is_mixed else "warning",
-            after=with_calls_swapped(shuffle.code, "batch", "shuffle"),
-        )
+        after = with_calls_swapped(shuffle.code, "batch", "shuffle")
+        yield finding(shuffle, message, fix, evidence, is_warning=not is_mixed, after=after)
 
 
 def _mixes_samples(op: Op, ops: tuple[Op, ...]) -> bool:

@@ -62,14 +62,8 @@ def _small_pool(case: Case, op: Op, threads: int) -> Iterator[Finding]:
         "widest_task_cpus": widest,
         "parallel_calls": max(calls, default=None),
     }
-    yield finding(
-        op,
-        message,
-        fix,
-        evidence,
-        is_warning=starved,
-        edits=(Edit(kind="use-private-threads", op=op.name, value=cpus),) if cpus is not None and threads < cpus else (),
-    )
+    edits = (Edit(kind="use-private-threads", op=op.name, value=cpus),) if cpus is not None and threads < cpus else ()
+    yield finding(op, message, fix, evidence, is_warning=starved, edits=edits)
 
 
 def _single_op(case: Case, op: Op, limit: int) -> Iterator[Finding]:
