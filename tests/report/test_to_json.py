@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import pydantic
 import pytest
 from builders import make_analysis, make_bare_analysis, make_budget, make_host, make_measurement, make_validation
 from hostile import HOSTILE, hostile
@@ -242,6 +243,9 @@ def test_load_of_what_is_not_there(tmp_path: Path) -> None:
             load(path)
 
 
+@pytest.mark.skipif(
+    tuple(map(int, pydantic.VERSION.split(".")[:2])) < (2, 12), reason="earlier versions write the same schema in other words"
+)
 def test_the_schema_in_the_docs_is_in_step(root: Path) -> None:
     written = (root / "docs/run-schema.json").read_text(encoding="utf-8")
     assert json.loads(written) == json.loads(json_schema()), "python -m cs_input_analyzer.report > docs/run-schema.json"
