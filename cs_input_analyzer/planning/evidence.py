@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 
 from cs_input_analyzer.pipeline.op_kinds import kinds_with
+from cs_input_analyzer.pipeline.op_traits import cost_of
 from cs_input_analyzer.pipeline.threads import inside, reader_ops
 from cs_input_analyzer.records import Case, Edit, Finding, Op, Scalar, Severity, Station, StationKind
 
@@ -154,16 +155,14 @@ def busy_ratio(case: Case, op: Op, calls: int = 1) -> float | None:
         for worker in m.measured_workers
         if worker.samples_per_s and m.layout.cpus_per_task > calls
     ]
-    costs = case.profile.ops if case.profile is not None else ()
-    demand_s = next((cost.self_cpu_s_per_sample for cost in costs if cost.name == op.name), None)
+    cost = cost_of(op, case.profile)
+    demand_s = cost.self_cpu_s_per_sample if cost is not None else None
     return max(rates) * demand_s / calls if rates and demand_s is not None else None
 
 
 def cache_bytes_per_node(case: Case, op: Op) -> float | None:
     """Memory that a cache after `op` takes on a node of the plan: what one pass gives there, for each of its workers."""
-    samples = samples_of_worker(case)
-    costs = case.profile.ops if case.profile is not None else ()
-    cost = next((cost for cost in costs if cost.name == op.name), None)
+    samples, cost = samples_of_worker(case), cost_of(op, case.profile)
     if samples is None or cost is None or cost.bytes_out_per_sample is None:
         return None
     taken = op.parameters.get("count") if op.kind == "Take" else None

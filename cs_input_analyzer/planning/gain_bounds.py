@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from cs_input_analyzer.pipeline.lineage import upstream
 from cs_input_analyzer.pipeline.op_kinds import kinds_with
-from cs_input_analyzer.pipeline.op_traits import opens_files
+from cs_input_analyzer.pipeline.op_traits import cost_of, opens_files
 from cs_input_analyzer.pipeline.threads import inside
 from cs_input_analyzer.planning.evidence import bottleneck
-from cs_input_analyzer.records import Case, Edit, Op, OpCost, Profile
+from cs_input_analyzer.records import RUNTIME, Case, Edit, Op, OpCost, Profile
 
 # The row of an op is right to this; a bound that is a little too high declines nothing that is true.
 ROW_ERROR_RATIO = 1.15
@@ -22,7 +22,6 @@ ROW_ERROR_RATIO = 1.15
 PROCESS_RATIO = 1.05
 # What is left of the CPU time, or a row of it, is too little to divide by: a row may be wrong by so much of the whole.
 LEAST_LEFT_RATIO = 0.02
-RUNTIME = "runtime"
 # What these change is done side by side, or earlier, and costs what it cost before.
 _OVERLAPPING = frozenset({"parallelize", "interleave", "set-cycle-length", "insert-prefetch", "use-private-threads"})
 
@@ -109,6 +108,6 @@ def _reads_now(op: Op, case: Case) -> float | None:
     if op.kind != "ParallelInterleave":
         return 1.0
     written = [value for name in ("cycle_length", "num_parallel_calls") if isinstance(value := op.parameters.get(name), int)]
-    row = next((row for row in case.profile.ops if row.name == op.name), None) if case.profile is not None else None
+    row = cost_of(op, case.profile)
     seen = [row.parallelism] if row is not None and row.parallelism else []
     return min((float(value) for value in (*written, *seen) if value > 0), default=None)

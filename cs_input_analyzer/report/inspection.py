@@ -95,11 +95,6 @@ def rate_facts(found: RunInspection) -> Pairs:
     if rates.total_samples is not None:
         took = f" in {format_seconds(rates.total_time_s)}" if rates.total_time_s is not None else ""
         facts.append(("samples", format_count(rates.total_samples) + took))
-    error, lines = rates.rate_error_ratio, format_count(rates.rate_lines)
-    if error is not None:
-        follows = f"follows from the steps and times of {lines} lines, within {error:.1e}"
-        differs = f"differs from what {lines} lines give, by up to {format_ratio(error)}: sampled more often than logged"
-        facts.append(("Rate again", follows if error <= 1e-3 else differs))
     return pairs(facts or [("rates", "none was seen")])
 
 
