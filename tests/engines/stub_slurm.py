@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from pydantic import TypeAdapter
 
-from cs_input_analyzer.engines.slurm.agent import LOOK, RESULT, SEEN, TOKEN
+from cs_input_analyzer.engines.slurm.agent import LOOK, RESULT, SEEN
 from cs_input_analyzer.machines.counters import CounterReader
 from cs_input_analyzer.machines.host import read_host
 from cs_input_analyzer.records import Estimate, WorkerResult
@@ -90,11 +90,11 @@ class Step:
                 self.silent.add(rank)
             node = f"n{rank // self.per_node}"
             if self.is_look:
-                (self.folder / f"{SEEN}{node}").write_text((self.folder / TOKEN).read_text())
-                self.say(rank, "here", node=node, host=host, cpus=host["cpus"], cwd=os.getcwd(), problem="", write_s=0.0)
+                (self.folder / f"{SEEN}{node}").write_text(node)
+                self.say(rank, "here", node=node, host=host, cwd=os.getcwd(), problem="", write_s=0.0)
             else:
                 (self.folder / f"worker-{rank}").mkdir()
-                self.soon(0.5, rank, "here", node=node, problem="", step="3", cpus=[0], is_bound=True)
+                self.soon(0.5, rank, "here", node=node, problem="", step="3", is_bound=True)
                 self.at(0.5, lambda rank=rank: self.say(rank, "heard", kinds=["imported"]))  # type: ignore[misc]
         self.at(ALIVE_S, self.live)
         self.loop()
@@ -187,7 +187,7 @@ class Step:
             if rank not in self.ended:
                 self.say_ended(rank, returncode=0, is_whole=True)
 
-    def on_end(self, **why: object) -> None:
+    def on_end(self) -> None:
         self.on_leave()
 
     def on_sum(self, **order: object) -> None:
