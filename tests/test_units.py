@@ -14,118 +14,83 @@ from cs_input_analyzer import units
 from cs_input_analyzer.errors import UsageError
 from wafer_model import Estimate
 
-
-@pytest.mark.parametrize(
-    ("text", "size"),
-    [
-        ("128GiB", 128 * 2**30),
-        ("128 GB", 128 * 10**9),
-        ("128gb", 128 * 10**9),
-        ("1.5TiB", 3 * 2**39),
-        (" 512 MiB ", 2**29),
-        ("1e9", 10**9),
-        ("1_048_576", 2**20),
-        ("4294967296", 2**32),
-        ("4096B", 4096),
-        (2**32, 2**32),
-        (".5kB", 500),
-        ("2PiB", 2**51),
-    ],
-)
-def test_sizes_mean_what_the_unit_says(text: str | int, size: int) -> None:
-    assert units.parse_bytes(text) == size
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "GiB",
-        "-1GiB",
-        "0",
-        "0GB",
-        "nan",
-        "inf",
-        "1e999",
-        "1e300GiB",
-        "128G",
-        "128Gi",
-        "12iB",
-        "1 2GB",
-        "128 GB/s",
-        "0.1B",
-        "1..5GB",
-        "٣GB",
-        "a lot",
-        "128",  # of a cluster file: GiB were meant
-        131072,  # as Slurm has it, in MiB
-    ],
-)
-def test_what_is_not_a_size_or_could_mean_two_is_refused(text: str | int) -> None:
-    with pytest.raises(UsageError):
-        units.parse_bytes(text)
-
-
-@pytest.mark.parametrize(
-    ("text", "bytes_per_s"),
-    [
-        ("5GB/s", 5e9),
-        ("800MiB/s", 800 * 2**20),
-        ("100Gb/s", 12.5e9),
-        ("100Gbit/s", 12.5e9),
-        ("100Gbps", 12.5e9),
-        ("5 kB/s", 5e3),
-        ("2.5e9", 2.5e9),
-        (2.5e9, 2.5e9),
-    ],
-)
-def test_bandwidths_tell_bytes_from_bits(text: str | float, bytes_per_s: float) -> None:
-    assert units.parse_bytes_per_s(text) == pytest.approx(bytes_per_s, rel=1e-12)
+READ: dict[Callable[[str], float], dict[str | float, float]] = {
+    units.parse_bytes: {
+        "128GiB": 128 * 2**30,
+        "128 GB": 128 * 10**9,
+        "128gb": 128 * 10**9,
+        "1.5TiB": 3 * 2**39,
+        " 512 MiB ": 2**29,
+        "1e9": 10**9,
+        "1_048_576": 2**20,
+        "4294967296": 2**32,
+        "4096B": 4096,
+        2**32: 2**32,
+        ".5kB": 500,
+        "2PiB": 2**51,
+    },
+    units.parse_bytes_per_s: {
+        "5GB/s": 5e9,
+        "800MiB/s": 800 * 2**20,
+        "100Gb/s": 12.5e9,
+        "100Gbit/s": 12.5e9,
+        "100Gbps": 12.5e9,
+        "5 kB/s": 5e3,
+        "2.5e9": 2.5e9,
+        2.5e9: 2.5e9,
+    },
+    units.parse_per_s: {
+        "7000": 7e3,
+        "7,000": 7e3,
+        "7k": 7e3,
+        " 7 k ": 7e3,
+        "1.5M": 1.5e6,
+        "7k/s": 7e3,
+        "7000 samples/s": 7e3,
+        7: 7.0,
+    },
+    units.parse_seconds: {
+        "0.16": 0.16,
+        "0.16s": 0.16,
+        "160ms": 0.16,
+        "160 ms": 0.16,
+        "20µs": 2e-5,
+        "2min": 120.0,
+        "1h": 3600.0,
+        60: 60.0,
+    },
+    units.parse_duration: {"10m": 600.0, "1.5m": 90.0, "90": 90.0, "90s": 90.0, "2min": 120.0, "1h": 3600.0},
+}
+REFUSED: dict[Callable[[str], float], tuple[str | None, tuple[str | float, ...]]] = {
+    units.parse_bytes: (
+        None,
+        (
+            *("", "GiB", "-1GiB", "0", "0GB", "nan", "inf", "1e999", "1e300GiB", "128G", "128Gi", "12iB", "1 2GB", "128 GB/s"),
+            *("0.1B", "1..5GB", "٣GB", "a lot", "128", 131072),  # the last: of a cluster file in GiB, as Slurm has it in MiB
+        ),
+    ),
+    units.parse_bytes_per_s: (
+        None,
+        ("", "5GB", "5 gb/s", "-5GB/s", "0GB/s", "nan", "-1", "0", "1e300PB/s", "5G/s", "iB/s", "5iB/s", "fast", "100"),
+    ),
+    units.parse_per_s: ("7,000 or 7k", ("", "k", "7,00", "7,5", "7m", "7 apples", "7k/h", "0x10", "seven")),
+    units.parse_seconds: ("160ms or 2min", ("", "s", "3 days", "0,16", "2m", "5s5", "soon")),
+    units.parse_duration: ("160ms or 2min", ("", "m", "ten m", "5m5")),
+}
 
 
-@pytest.mark.parametrize(
-    "text", ["", "5GB", "5 gb/s", "-5GB/s", "0GB/s", "nan", "-1", "0", "1e300PB/s", "5G/s", "iB/s", "5iB/s", "fast", "100"]
-)
-def test_what_is_not_a_bandwidth_is_refused(text: str) -> None:
-    with pytest.raises(UsageError):
-        units.parse_bytes_per_s(text)
+@pytest.mark.parametrize("parse", READ, ids=lambda parse: parse.__name__)
+def test_what_people_write_means_what_the_unit_says(parse: Callable[[str | float], float]) -> None:
+    for text, value in READ[parse].items():
+        assert parse(text) == pytest.approx(value, rel=1e-12), text
 
 
-@pytest.mark.parametrize(
-    ("text", "per_s"),
-    [("7000", 7e3), ("7,000", 7e3), ("7k", 7e3), (" 7 k ", 7e3), ("1.5M", 1.5e6), ("7k/s", 7e3), ("7000 samples/s", 7e3), (7, 7.0)],
-)
-def test_rates_as_people_write_them(text: str | float, per_s: float) -> None:
-    assert units.parse_per_s(text) == per_s
-
-
-@pytest.mark.parametrize("text", ["", "k", "7,00", "7,5", "7m", "7 apples", "7k/h", "0x10", "seven"])
-def test_what_is_no_rate_of_samples_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="7,000 or 7k"):
-        units.parse_per_s(text)
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [
-        ("0.16", 0.16),
-        ("0.16s", 0.16),
-        ("160ms", 0.16),
-        ("160 ms", 0.16),
-        ("20µs", 2e-5),
-        ("2min", 120.0),
-        ("1h", 3600.0),
-        (60, 60.0),
-    ],
-)
-def test_times_as_people_write_them(text: str | float, seconds: float) -> None:
-    assert units.parse_seconds(text) == pytest.approx(seconds, rel=1e-12)
-
-
-@pytest.mark.parametrize("text", ["", "s", "3 days", "0,16", "2m", "5s5", "soon"])
-def test_what_is_no_time_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="160ms or 2min"):
-        units.parse_seconds(text)
+@pytest.mark.parametrize("parse", REFUSED, ids=lambda parse: parse.__name__)
+def test_what_is_no_such_number_or_could_mean_two_is_refused(parse: Callable[[str | float], float]) -> None:
+    message, texts = REFUSED[parse]
+    for text in texts:
+        with pytest.raises(UsageError, match=message):
+            parse(text)
 
 
 @given(st.one_of(st.floats(), st.integers(-(10**400), 10**400)))
@@ -188,17 +153,3 @@ def test_any_text_is_a_positive_size_or_a_usage_error(text: str) -> None:
         assert not re.fullmatch(r"[1-9]\d{0,9}(GiB|GB|B)|[1-9]\d{6,9}", text, re.ASCII) or int(text) < 2**20
     else:
         assert size >= 1
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [("10m", 600.0), ("1.5m", 90.0), ("90", 90.0), ("90s", 90.0), ("2min", 120.0), ("1h", 3600.0)],
-)
-def test_durations_may_be_minutes(text: str, seconds: float) -> None:
-    assert units.parse_duration(text) == pytest.approx(seconds)
-
-
-@pytest.mark.parametrize("text", ["", "m", "ten m", "5m5"])
-def test_what_is_no_duration_is_refused(text: str) -> None:
-    with pytest.raises(UsageError):
-        units.parse_duration(text)

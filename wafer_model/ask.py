@@ -24,7 +24,6 @@ def ask(
     sequence_length: int | None = None,
     systems: int = 1,
     dtype: str = "fp16",
-    optimizer: str = "adam",
     calibrate_samples_per_s: float | None = None,
     system_file: Path | None = None,
     **more: Any,
@@ -49,11 +48,10 @@ def ask(
         "batch_size": batch_size,
         "systems": systems,
         "dtype": dtype,
-        "optimizer": optimizer,
         **more,
     }
     found = predict(network, box, wanted, **step)
-    why = why_mode(network, box, wanted, dtype=dtype, optimizer=optimizer, systems=systems)
+    why = why_mode(network, box, wanted, dtype=dtype, systems=systems)
     if calibrate_samples_per_s is not None:
         constants = calibrate(constants_of(found.mode), network, box, samples_per_s=calibrate_samples_per_s, **step)
         found = predict(network, box, wanted, **step, constants=constants, calibrated=True)

@@ -26,7 +26,6 @@ def predict(
     batch_size: int,
     systems: int = 1,
     dtype: str = "fp16",
-    optimizer: str = "adam",
     replicas: int = 1,
     micro_batch_size: int | None = None,
     release: str = LATEST,
@@ -46,8 +45,8 @@ def predict(
     Raises WaferModelError for whatever cannot be, by name; DoesNotFitError where memory or cores do not suffice.
     """
     box = find_system(system) if isinstance(system, str) else system
-    _check(batch_size, systems, replicas, dtype, optimizer)
-    why = "" if mode else _needs_streaming(network, box, dtype, optimizer, systems)
+    _check(batch_size, systems, replicas, dtype)
+    why = "" if mode else _needs_streaming(network, box, dtype, systems)
     chosen = mode or ("weight_streaming" if why else "pipelined")
     fitted = constants or constants_of(chosen)
     beyond = fitted.domain.beyond(chosen, network.kind, network.parameters, box.name)
@@ -55,7 +54,7 @@ def predict(
     asked: dict[str, Any] = {"batch_size": batch_size, "systems": systems, "replicas": replicas, "dtype": dtype}
     how: dict[str, Any] = {"dtype": dtype, "release": release}
     if chosen == "pipelined":
-        rate, ceiling, found = pipelined.execution(network, box, fitted, batch_size, optimizer=optimizer, replicas=replicas, **how)
+        rate, ceiling, found = pipelined.execution(network, box, fitted, batch_size, replicas=replicas, **how)
     else:
         rate, ceiling, found = weight_streaming.execution(network, box, fitted, batch_size, systems, micro_batch_size, **how)
     # A published wire speed caps the high end, since it is no matter of fitting.
@@ -80,13 +79,11 @@ def predict(
     )
 
 
-def _check(batch_size: int, systems: int, replicas: int, dtype: str, optimizer: str) -> None:
+def _check(batch_size: int, systems: int, replicas: int, dtype: str) -> None:
     for what, value in (("batch_size", batch_size), ("systems", systems), ("replicas", replicas)):
         check_count(what, value)
     if dtype not in FLOAT_BYTES:
         raise WaferModelError(f"unknown dtype {dtype!r}: one of {', '.join(FLOAT_BYTES)}")
-    if optimizer not in pipelined.OPTIMIZER_BYTES:
-        raise WaferModelError(f"unknown optimizer {optimizer!r}: one of {', '.join(pipelined.OPTIMIZER_BYTES)}")
     if batch_size < systems * replicas:
         raise WaferModelError(f"a batch of {batch_size} cannot be divided among {systems} system(s) with {replicas} replica(s)")
 
@@ -100,25 +97,25 @@ def _check_mode(mode: str, systems: int, replicas: int, micro_batch_size: int | 
         raise WaferModelError("weight streaming has no replicas on one wafer; use several systems")
 
 
-def why_mode(network: Network, system: System, mode: str | None, *, dtype: str, optimizer: str = "adam", systems: int = 1) -> str:
+def why_mode(network: Network, system: System, mode: str | None, *, dtype: str, systems: int = 1) -> str:
     """Why a network runs in the mode that `predict` takes for it."""
     if mode is not None:
         return "as asked for"
-    reason = _needs_streaming(network, system, dtype, optimizer, systems)
+    reason = _needs_streaming(network, system, dtype, systems)
     if not reason:
         return f"it fits on one {system.name}, and has fewer than a billion parameters"
-    if systems > 1 and not _needs_streaming(network, system, dtype, optimizer, 1):
+    if systems > 1 and not _needs_streaming(network, system, dtype, 1):
         return f"{reason}; one system alone would be pipelined"
     return reason
 
 
-def _needs_streaming(network: Network, system: System, dtype: str, optimizer: str, systems: int) -> str:
+def _needs_streaming(network: Network, system: System, dtype: str, systems: int) -> str:
     """Why this cannot be pipelined; empty where it can."""
     if systems > 1:
         return f"{systems} systems train together, and pipelined execution runs on one"
     if network.parameters >= pipelined.DOCUMENTED_PARAMETER_LIMIT:
         return f"{network.parameters:,} parameters are more than the billion that pipelined execution is for"
-    if pipelined.memory_bytes(network, dtype=dtype, optimizer=optimizer) > system.sram_bytes:
+    if pipelined.memory_bytes(network, dtype=dtype) > system.sram_bytes:
         return f"pipelined execution would need more memory than a {system.name} has"
     return ""
 

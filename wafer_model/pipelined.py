@@ -19,8 +19,8 @@ from wafer_model.network import FLOAT_BYTES, Layer, Network
 from wafer_model.prediction import Execution, KernelRow, limits_of
 from wafer_model.systems import System
 
-# Bytes per parameter that stay on the wafer: a 16-bit weight, its gradient, and the state of the optimizer in 32 bits.
-OPTIMIZER_BYTES = {"sgd": 4, "momentum": 8, "adam": 12}
+# Bytes per parameter that stay on the wafer beside a weight and its gradient: the state of Adam in 32 bits.
+OPTIMIZER_BYTES = 12
 # "Models below about 1 B parameters", says the documentation of this mode.
 DOCUMENTED_PARAMETER_LIMIT = 1e9
 
@@ -32,7 +32,6 @@ def execution(
     batch_size: int,
     *,
     dtype: str,
-    optimizer: str,
     replicas: int,
     release: str,
 ) -> tuple[float, float, Execution]:
@@ -41,7 +40,7 @@ def execution(
     Raises:
         DoesNotFitError: memory, parameters, or fewer cores than kernels.
     """
-    memory = memory_bytes(network, dtype=dtype, optimizer=optimizer) * replicas
+    memory = memory_bytes(network, dtype=dtype) * replicas
     if memory > system.sram_bytes or network.parameters >= DOCUMENTED_PARAMETER_LIMIT:
         raise DoesNotFitError(
             f"{network.name} cannot run pipelined on {system.name}: {network.parameters / 1e6:,.0f} M parameters need "
@@ -80,14 +79,14 @@ def execution(
     )
 
 
-def memory_bytes(network: Network, *, dtype: str, optimizer: str) -> float:
+def memory_bytes(network: Network, *, dtype: str) -> float:
     """Weights, gradients and optimizer state, and the activations of the samples in flight.
 
     A stage i of K keeps what it computed until the same sample comes back: 2 (K - 1 - i) + 1 samples, as in any pipeline with one
     forward and one backward per tick. (Derived; the documentation gives no number.)
     """
     width = FLOAT_BYTES[dtype]
-    resident = network.parameters * (2 * width + OPTIMIZER_BYTES[optimizer])
+    resident = network.parameters * (2 * width + OPTIMIZER_BYTES)
     blocks = network.blocks
     last = len(blocks) - 1
     in_flight = sum(block.working_elements * (2 * (last - index) + 1) for index, block in enumerate(blocks))

@@ -50,11 +50,9 @@ class Settings:
     environ: Mapping[str, str] | None = None
 
     def __post_init__(self) -> None:
-        typed("batch_size", self.batch_size, int | None)
-        typed("log_dir", self.log_dir, str | None)
-        typed("log_every", self.log_every, int)
-        typed("smoothing", self.smoothing, float)
-        typed("est_samples_per_sec", self.est_samples_per_sec, float | None)
+        hints = {"batch_size": int | None, "log_dir": str | None, "log_every": int, "est_samples_per_sec": float | None}
+        for name, hint in {**hints, "smoothing": float}.items():
+            typed(name, getattr(self, name), hint)
         if self.est_samples_per_sec is not None and not 0 < self.est_samples_per_sec < math.inf:
             raise UsageError(f"est_samples_per_sec {self.est_samples_per_sec}: samples per second, more than 0")
         if self.batch_size is not None and self.batch_size < 1:

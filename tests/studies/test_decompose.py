@@ -53,17 +53,11 @@ def test_without_a_cold_run_the_warm_one_is_the_whole(run: dict[str, Any], missi
     assert 0 <= found.consumer_ratio <= 1
 
 
-@given(runs, factors)
-def test_the_unit_of_time_does_not_matter(run: dict[str, Any], factor: float) -> None:
-    times = {name: run[name] * factor for name in ("consumer_s", "warm_s", "cold_s")}
-    scaled = decompose(**times, bytes_per_sample=run["bytes_per_sample"], cold_bytes_per_s=run["cold_bytes_per_s"] / factor)
-    assert close(shares(scaled), shares(decompose(**run)))
-
-
-@given(runs, factors)
-def test_the_unit_of_data_does_not_matter(run: dict[str, Any], factor: float) -> None:
-    data = {name: run[name] * factor for name in ("bytes_per_sample", "cold_bytes_per_s")}
-    assert close(shares(decompose(**{**run, **data})), shares(decompose(**run)))
+@given(runs, factors, factors)
+def test_the_units_of_time_and_data_do_not_matter(run: dict[str, Any], time: float, data: float) -> None:
+    scaled = {name: run[name] * time for name in ("consumer_s", "warm_s", "cold_s")}
+    scaled |= {"bytes_per_sample": run["bytes_per_sample"] * data, "cold_bytes_per_s": run["cold_bytes_per_s"] * data / time}
+    assert close(shares(decompose(**scaled)), shares(decompose(**run)))
 
 
 @given(runs, st.floats(1, 1e3))

@@ -152,29 +152,22 @@ def test_a_mode_counts_without_a_demand_and_a_demands_without_an_option() -> Non
     assert [single_task_nodes(nodes, None, Options()) for nodes in (1, 2)] == [0, 1]
 
 
-def without_a_plan(**options: Any) -> Analysis:
-    return analyzed(FakeLauncher(linear), job(demand=100, cluster=THIS_HOST, wafer_mode=WS, **options))
+def without_a_plan(demand: float | None = 100, **options: Any) -> Analysis:
+    return analyzed(FakeLauncher(linear), job(demand=demand, cluster=THIS_HOST, wafer_mode=WS, **options))
 
 
 def test_this_host_is_measured_and_says_why_it_has_no_plan() -> None:
     found = without_a_plan()
     assert found.measurements
     assert found.recommendation is None
-    assert found.no_plan is not None
     assert "this host has 1 node: give more by --nodes N" in found.no_plan
     fastest = max(found.measurements, key=lambda each: each.samples_per_s.estimate)
     assert (found.verdict, found.verdict_layout) == ("accelerator_bound", fastest.layout)
     assert "measured on this host" in " ".join(render(found, "console", full=True).split())
-
-
-def test_this_host_without_a_demand_has_no_verdict() -> None:
-    found = analyzed(FakeLauncher(linear), job(cluster=THIS_HOST, wafer_mode=WS))
-    assert (found.verdict, found.verdict_layout, found.recommendation) == ("unknown", None, None)
-
-
-def test_a_launch_in_use_is_judged_without_a_plan() -> None:
-    found = without_a_plan(current=Layout.parse("4x2x1"))
-    assert (found.verdict, found.verdict_layout) == ("accelerator_bound", Layout.parse("4x2x1"))
+    undemanded = without_a_plan(None)
+    assert (undemanded.verdict, undemanded.verdict_layout, undemanded.recommendation) == ("unknown", None, None)
+    judged = without_a_plan(current=Layout.parse("4x2x1"))  # a launch in use is judged without a plan
+    assert (judged.verdict, judged.verdict_layout) == ("accelerator_bound", Layout.parse("4x2x1"))
     assert without_a_plan(current=Layout.parse("2x2x1")).verdict == "unknown"  # it cannot run
 
 

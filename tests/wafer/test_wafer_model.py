@@ -232,7 +232,6 @@ def test_a_prediction_becomes_a_consumption_with_its_interval() -> None:
         ({"system": "CS-7"}, "unknown system 'CS-7'"),
         ({"dtype": "fp8"}, "unknown dtype 'fp8'"),
         ({"dtype": "fp32"}, "no peak is known"),
-        ({"optimizer": "magic"}, "unknown optimizer 'magic'"),
         ({"batch_size": 0}, "batch_size must be a positive whole number"),
         ({"batch_size": -5}, "batch_size must be a positive whole number"),
         ({"batch_size": 1.5}, "batch_size must be a positive whole number"),
