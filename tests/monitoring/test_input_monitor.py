@@ -9,6 +9,7 @@ import json
 import logging
 import math
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -230,41 +231,23 @@ class OwnError(Exception):
     pass
 
 
-def raising(after: int) -> Iterator[Batch]:
-    for _ in range(after):
-        yield Batch()
-    raise OwnError("the user's own")
+OWN = tuple((after, OwnError) for after in (0, 1, 100))
 
 
-@pytest.mark.parametrize("after", [0, 1, 100])
-def test_an_iterator_that_raises_does_so_as_it_would_alone(after: int, tmp_path: Path) -> None:
-    monitor = csia.InputMonitor(raising(after), 8, console=None, log_dir=tmp_path, tensorboard=False, environ={})
+@pytest.mark.parametrize(
+    ("after", "error"), [*OWN, *((1, error) for error in (KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError))]
+)
+def test_whatever_an_iterator_raises_passes_through(after: int, error: type[BaseException], tmp_path: Path) -> None:
+    def batches() -> Iterator[Batch]:
+        yield from [Batch()] * after
+        raise error("the user's own")
+
+    monitor = csia.InputMonitor(batches(), 8, console=None, log_dir=tmp_path, tensorboard=False, environ={})
     seen: list[Batch] = []
-    with pytest.raises(OwnError, match="the user's own"):
+    with pytest.raises(error, match="the user's own"):
         seen.extend(monitor)
-    assert len(seen) == after
-    assert monitor.summary().steps == after
-    assert [event["kind"] for event in events(tmp_path, "error")] == ["OwnError"]
-
-
-@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError])
-def test_whatever_ends_a_loop_passes_through(error: type[BaseException]) -> None:
-    class Stops:
-        def __init__(self) -> None:
-            self.count = 0
-
-        def __iter__(self) -> Stops:
-            return self
-
-        def __next__(self) -> Batch:
-            self.count += 1
-            if self.count > 1:
-                raise error
-            return Batch()
-
-    monitor = csia.InputMonitor(Stops(), 8, console=None, environ={})
-    with pytest.raises(error):
-        list(monitor)
+    assert len(seen) == monitor.summary().steps == after
+    assert [event["kind"] for event in events(tmp_path, "error")] == [error.__name__]
 
 
 def test_nested_monitors_each_see_their_own(tmp_path: Path) -> None:
@@ -417,22 +400,36 @@ def test_a_console_that_fails_is_warned_of_once(caplog: pytest.LogCaptureFixture
     assert len(caplog.records) == 1
 
 
-@pytest.mark.parametrize(("tensorboard", "is_full"), [(False, False), (True, False), (False, True)])
+def no_thread(thread: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")
+
+
+@pytest.mark.parametrize(
+    ("folder", "tensorboard", "fault"),
+    [
+        ("file/logs", False, None),
+        ("file/logs", True, None),
+        ("~nobody-of-this-name/logs", False, None),
+        ("logs", False, (os, "write", broken)),
+        ("logs", False, (threading.Thread, "start", no_thread)),
+    ],
+    ids=["a file", "a file, with events", "no home", "full", "no thread"],
+)
 def test_a_folder_that_cannot_be_written_is_warned_of_once(
-    tensorboard: bool, is_full: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    folder: str, tensorboard: bool, fault: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
+    if fault is not None:
+        monkeypatch.setattr(*fault)
     loop = loop_of(batches=50)
     with caplog.at_level(logging.WARNING):
-        monitor = monitor_of(loop, log_dir=tmp_path / ("logs" if is_full else "file/logs"), tensorboard=tensorboard)
-        if is_full:
-            monkeypatch.setattr(os, "write", broken)
+        monitor = monitor_of(loop, log_dir=folder if folder[0] == "~" else tmp_path / folder, tensorboard=tensorboard)
         train(loop, monitor, log_every=1)
         monitor.close()
     assert loop.given == 50
     (record,) = caplog.records
-    assert "training goes on" in record.message
-    assert len(monitor.lines) >= 50  # type: ignore[attr-defined]
+    assert record.message.startswith("the input monitor cannot write its record, training goes on without: ")
+    assert len(monitor.lines) >= 50
 
 
 def test_a_folder_that_another_process_writes_into_is_left_to_it(tmp_path: Path) -> None:

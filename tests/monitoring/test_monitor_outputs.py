@@ -156,22 +156,6 @@ def test_spawned_processes_that_do_not_know_of_each_other_share_a_folder(tmp_pat
     assert [sum(line["event"] == "step" for line in lines) for lines in journals] == [300 * count for count in starts]
 
 
-@pytest.mark.parametrize("fault", ["no thread", "no home"])
-def test_a_record_that_cannot_be_begun_stops_no_training(
-    fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def start(thread: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
-    if fault == "no thread":
-        monkeypatch.setattr(threading.Thread, "start", start)
-    with watched(5, tmp_path if fault == "no thread" else Path("~nobody-of-this-name/logs")) as monitor:
-        assert len(list(monitor)) == 5
-    assert [record.message.partition(":")[0] for record in caplog.records] == [
-        "the input monitor cannot write its record, training goes on without"
-    ]
-
-
 def test_no_link_that_somebody_has_laid_is_followed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     folder, victim = tmp_path / "logs", tmp_path / "victim"
     folder.mkdir()

@@ -282,18 +282,12 @@ class Probing:
         began_s = self._launcher.now_s()
         cpus = min(plan.cpus_per_task if plan else 1, self.results.cpu_budget)
         self._report(f"following the memory of one worker for {format_seconds(asked_s)}")
-        launched = self._launcher.run(
-            self._launcher.start(Layout(nodes=1, tasks_per_node=1, cpus_per_task=cpus)),
-            self._work(
-                batch_size=self._options.batch_size,
-                cache="as-is",
-                num_workers=1,
-                worker_indices=(0,),
-                min_window_s=asked_s,
-                max_window_s=asked_s,
-                deadline_s=began_s + asked_s + self._options.start_timeout_s,
-                is_soak=True,
-            ),
+        launched = self._run_alone(
+            Layout(nodes=1, tasks_per_node=1, cpus_per_task=cpus),
+            asked_s,
+            batch_size=self._options.batch_size,
+            deadline_s=began_s + asked_s + self._options.start_timeout_s,
+            is_soak=True,
         )
         self.results.soak = launched.soak
         self.seconds.soak_s += self._launcher.now_s() - began_s
@@ -311,19 +305,13 @@ class Probing:
         if fixes_s < LEAST_FIXES_S:
             return None
         self._report(f"trying {len(candidates)} fix{'es' if len(candidates) > 1 else ''}")
-        launched = self._launcher.run(
-            self._launcher.start(layout),
-            self._work(
-                batch_size=None,
-                cache="as-is",
-                num_workers=1,
-                worker_indices=(0,),
-                min_window_s=FIXES_WINDOW_S,
-                max_window_s=FIXES_WINDOW_S,
-                deadline_s=self.seconds.deadline_s,
-                candidates=tuple(candidates),
-                fixes_s=fixes_s,
-            ),
+        launched = self._run_alone(
+            layout,
+            FIXES_WINDOW_S,
+            batch_size=None,
+            deadline_s=self.seconds.deadline_s,
+            candidates=tuple(candidates),
+            fixes_s=fixes_s,
         )
         self.seconds.fixes_s += self._launcher.now_s() - began_s
         return launched
@@ -403,6 +391,11 @@ class Probing:
         if launched.is_interrupted:
             raise KeyboardInterrupt
         return launched
+
+    def _run_alone(self, layout: Layout, window_s: float, **work: Any) -> LaunchResult:
+        """One fresh worker with a window of just this length, of which nothing is kept."""
+        work |= {"cache": "as-is", "num_workers": 1, "worker_indices": (0,), "min_window_s": window_s, "max_window_s": window_s}
+        return self._launcher.run(self._launcher.start(layout), self._work(**work))
 
     def _work(self, **of_this_launch: Any) -> WorkPlan:
         """What workers are to do: what is alike in all launches of this run, and what is of this one."""
