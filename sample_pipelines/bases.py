@@ -47,13 +47,13 @@ def records_of(
     return shuffled(read(listed(section).repeat(), reader, block_length=block_length), section)
 
 
-def with_options(dataset: tf.data.Dataset, **chosen: Any) -> tf.data.Dataset:
-    """The dataset with options: `threading__private_threadpool_size=1`."""
-    options = tf.data.Options()
+def options(**chosen: Any) -> tf.data.Options:
+    """Options by name: `threading__private_threadpool_size=1`."""
+    made = tf.data.Options()
     for name, value in chosen.items():
         group, _, option = name.rpartition("__")
-        setattr(getattr(options, group), option, value)
-    return dataset.with_options(options)
+        setattr(getattr(made, group), option, value)
+    return made
 
 
 def decode_digit(record: tf.Tensor) -> Pair:

@@ -8,7 +8,7 @@ from math import prod
 
 from cs_input_analyzer.pipeline import op_traits as traits
 from cs_input_analyzer.pipeline.edits.statement import argument_set
-from cs_input_analyzer.pipeline.lineage import downstream, freeing_shuffle, reads_names_only, upstream
+from cs_input_analyzer.pipeline.lineage import downstream, freeing_shuffle, reads_names_only, upstream, without_end
 from cs_input_analyzer.pipeline.op_kinds import BATCHING, HANDS_ON, REPEATS, THREADED
 from cs_input_analyzer.pipeline.samples import batching_op, samples_reaching, shuffle_of_samples
 from cs_input_analyzer.pipeline.source.code import AUTOTUNE
@@ -235,9 +235,11 @@ def dataset_ends(case: Case) -> Iterator[Finding]:
     params name no steps, or no more than there are batches. Where TensorFlow does not know the number of elements, it is worked
     out from the bytes of the files and of a sample, and counts only where a fifth of the steps or more has no batch.
     """
-    if case.pipeline.is_infinite or case.mode == "eval":
-        return
     last = case.pipeline.ops[-1] if case.pipeline.ops else None
+    # Where the names of files are repeated, TensorFlow does not know that their records never end.
+    is_endless = case.pipeline.is_infinite or (last is not None and last.name in without_end(case.pipeline.ops))
+    if is_endless or case.mode == "eval":
+        return
     fix = "add .repeat() after shuffle and before prefetch, and set the number of steps in the run"
     states = [worker.steady_state for m in case.measurements for worker in m.workers if worker.steady_state is not None]
     passes, steps, batches = max((state.epochs for state in states), default=0), case.training.steps, _batches(case)

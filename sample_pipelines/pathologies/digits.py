@@ -14,10 +14,10 @@ from sample_pipelines.bases import (
     digit_batches,
     digit_decoder,
     listed,
+    options,
     read,
     records_of,
     shuffled,
-    with_options,
 )
 from sample_pipelines.fc_mnist import PIXELS
 from sample_pipelines.sharding import shard_files
@@ -111,7 +111,7 @@ def prefetch_upstream(params: Params) -> tf.data.Dataset:
     dataset = records_of(section).map(decode_digit, num_parallel_calls=tf.data.AUTOTUNE)
     dataset = dataset.prefetch(2_560)
     dataset = dataset.batch(section["batch_size"], drop_remainder=True)
-    return with_options(dataset, autotune__enabled=False)
+    return dataset.with_options(options(autotune__enabled=False))
 
 
 def buffer_beyond_shard(params: Params) -> tf.data.Dataset:
@@ -270,12 +270,12 @@ def tiny_read_buffer(params: Params) -> tf.data.Dataset:
 
 def one_thread_pool(params: Params) -> tf.data.Dataset:
     """All parallel calls share a pool of one thread."""
-    return with_options(healthy(params), threading__private_threadpool_size=1)
+    return healthy(params).with_options(options(threading__private_threadpool_size=1))
 
 
 def host_wide_autotune(params: Params) -> tf.data.Dataset:
     """AUTOTUNE is told to count on the 64 CPUs of a node, of which a task has a few."""
-    return with_options(healthy(params), autotune__cpu_budget=64)
+    return healthy(params).with_options(options(autotune__cpu_budget=64))
 
 
 def endless_prefetch(params: Params) -> tf.data.Dataset:
@@ -289,7 +289,7 @@ def auto_sharded(params: Params) -> tf.data.Dataset:
     files = tf.data.Dataset.list_files(file_pattern(section["data_dir"]), shuffle=True, seed=section["shuffle_seed"])
     dataset = digit_batches(shuffled(read(files.repeat()), section), section)
     by_file = tf.data.experimental.AutoShardPolicy.FILE
-    return with_options(dataset, experimental_distribute__auto_shard_policy=by_file)
+    return dataset.with_options(options(experimental_distribute__auto_shard_policy=by_file))
 
 
 def from_a_service(params: Params) -> tf.data.Dataset:
@@ -308,7 +308,7 @@ _SERVICE: list[Any] = []
 
 def wide_pool(params: Params) -> tf.data.Dataset:
     """Each task runs its parallel calls on a pool of a thousand threads."""
-    return with_options(healthy(params), threading__private_threadpool_size=1_024)
+    return healthy(params).with_options(options(threading__private_threadpool_size=1_024))
 
 
 def _in_python(record: bytes) -> tuple[Any, Any]:

@@ -96,6 +96,14 @@ def steps(cardinality: int | None, steps: int | None, *, epochs: int | None = No
     return roomy(ends=True, **(known | others))
 
 
+def repeated_names(case: Case) -> Case:
+    """The names of files without end; TensorFlow does not know of the records in them."""
+    names, *others = case.pipeline.ops
+    endless = make_op("repeat", inputs=(names.name,), parameters={"count": -1})
+    ops = (replace(op, inputs=("repeat",)) if op.inputs == (names.name,) else op for op in others)
+    return replace(case, pipeline=replace(case.pipeline, ops=(names, endless, *ops)))
+
+
 def placed(directory: str | None, *, nodes: int = 1, is_shared: bool | None = False, file_system: str = "ext4") -> Case:
     return make_case(
         pipeline=make_graph(files=make_files(directory=directory)),
@@ -259,6 +267,7 @@ ROWS: Rows = {
         ("", steps(10, None)),
         ("", steps(None, 1000, measurements=())),
         ("", steps(None, 2_000)),  # as many as that, roughly
+        ("", repeated_names(steps(None, 10_000))),
     ],
     # The files of TensorFlow Datasets are not to be written by hand.
     fewer_files_than_workers: [
