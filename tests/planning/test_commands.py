@@ -88,33 +88,25 @@ def test_csrun_wse_says_only_what_differs_from_its_defaults() -> None:
     )
 
 
-def test_srun_is_one_component_without_single_task_nodes_and_two_with() -> None:
-    one, two = shlex.split(lines(single=0).srun), shlex.split(lines(single=2).srun)
-    assert ":" not in one
-    assert {"--nodes=3", "--ntasks-per-node=4", "--cpus-per-task=2"} <= set(one)
-    assert "het" not in lines(single=0).sbatch
-    colon = two.index(":")
-    assert {"--nodes=2", "--ntasks-per-node=1"} <= set(two[:colon])
-    assert {"--nodes=1", "--ntasks-per-node=4", "--cpus-per-task=2"} <= set(two[colon:])
+TASK = 'bash -c \'TF_CONFIG="$(cs_input_analyzer tf-config)" && export TF_CONFIG && exec "$@"\' bash python run.py --mode=train'
+SRUN = "--unbuffered --kill-on-bad-exit --cpu-bind=cores"
 
 
-def test_every_component_says_the_same_distribution() -> None:
-    for cyclic, words in ((False, "--distribution=block"), (True, "--distribution=cyclic")):
-        found = shlex.split(lines(cyclic=cyclic).srun)
-        assert [word for word in found if word.startswith("--distribution")] == [words] * 2
-    assert "cyclic" not in lines().srun + lines().sbatch
-    assert "#SBATCH --distribution=cyclic" in lines(cyclic=True).sbatch
-
-
-def test_sbatch_gives_each_component_its_lines_and_cpus_to_srun_again() -> None:
-    text = lines(sbatch_args="--time=60 --account 'my lab'", srun_args="--label").sbatch
-    first, second = text.split("#SBATCH hetjob\n")
-    assert text.startswith("#!/bin/bash\n")
-    assert {"#SBATCH --nodes=1", "#SBATCH --ntasks-per-node=1"} <= set(first.splitlines())
-    assert {"#SBATCH --nodes=2", "#SBATCH --ntasks-per-node=4", "#SBATCH --cpus-per-task=2"} <= set(second.splitlines())
-    assert first.count("#SBATCH --time=60 --account 'my lab'") == second.count("#SBATCH --time=60 --account 'my lab'") == 1
-    step = next(line for line in second.splitlines() if line.startswith("srun"))
-    assert {"--het-group=0,1", "--cpus-per-task=2", "--label"} <= set(shlex.split(step))
+@pytest.mark.parametrize(("single", "distribution"), [(0, "block"), (2, "cyclic")])
+def test_srun_and_the_batch_file_word_by_word(single: int, distribution: str) -> None:
+    """Every component has its lines, its CPUs, all memory and the same distribution; the step is given CPUs and memory again."""
+    extra = {"srun_args": "--label", "sbatch_args": "--time=60 --account 'my lab'"}
+    text = lines(single=single, cyclic=distribution == "cyclic", **extra)
+    shapes = [(single, 1)] * bool(single) + [(3 - single, 4)]
+    same = f"--cpus-per-task=2 --distribution={distribution} --exclusive --mem=0"
+    components = [f"--nodes={nodes} --ntasks-per-node={tasks} {same}" for nodes, tasks in shapes]
+    assert text.srun == f"srun {SRUN} {' : '.join(f'{words} --label' for words in components)} {TASK}"
+    head, _, step = text.sbatch.partition("\n\nset -euo pipefail\n")
+    directives = [[*(f"#SBATCH {word}" for word in words.split()), f"#SBATCH {extra['sbatch_args']}"] for words in components]
+    assert head.split("\n")[3:] == (directives[0] + ["#SBATCH hetjob", *directives[1]] if single else directives[0])
+    groups = "--het-group=0,1 " if single else ""
+    again = f"--cpus-per-task=2 --distribution={distribution} --mem=0 --label"
+    assert step.split("\n")[1:] == [f"srun {groups}{SRUN} {again} {TASK}", ""]
 
 
 # --- the nodes that were planned for --------------------------------------------------------------------------------------------
@@ -143,14 +135,6 @@ def test_the_vendors_form_takes_neither_nodes_nor_memory() -> None:
     assert lines(cluster=FOUND).csrun_wse == lines().csrun_wse
 
 
-@pytest.mark.parametrize("single", [0, 2])
-def test_every_component_and_the_step_ask_for_all_memory(single: int) -> None:
-    text = lines(single=single)
-    assert in_components(text, "--mem") == [["0"]] * (2 * (1 + bool(single)))
-    step = next(line for line in text.sbatch.splitlines() if line.startswith("srun"))
-    assert shlex.split(step).count("--mem=0") == 1
-
-
 @pytest.mark.parametrize("asked", ["--mem=100G", "--mem 100G", "--mem-per-cpu=2G", "--mem-per-gpu 2G", "--label --mem=0"])
 def test_the_users_own_word_on_memory_stands_alone(asked: str) -> None:
     """Slurm takes one such option only, and of two of a kind the last."""
@@ -166,12 +150,6 @@ def test_the_users_own_word_on_memory_stands_alone(asked: str) -> None:
 @pytest.mark.parametrize("other", ["--mem-bind=local", "--comment=--mem", "--memory"])
 def test_other_words_leave_the_memory_alone(other: str) -> None:
     assert lines(srun_args=other).srun.count("--mem=0") == 2
-
-
-def test_every_directive_comes_before_the_first_command() -> None:
-    body = lines(sbatch_args="--time=60").sbatch.splitlines()
-    first = next(index for index, line in enumerate(body) if line and not line.startswith("#"))
-    assert not any(line.startswith("#SBATCH") for line in body[first:])
 
 
 def test_a_container_wraps_the_training_and_not_the_launcher() -> None:
