@@ -21,13 +21,8 @@ AUTOTUNE = -1
 _AUTOTUNABLE = ("num_parallel_calls", "num_parallel_reads", "buffer_size", "cycle_length")
 # Attributes that say what an op does; the rest describe types and plumbing.
 _ATTRIBUTES_OF_INTEREST = (
-    "deterministic",
-    "drop_remainder",
-    "reshuffle_each_iteration",
-    "sloppy",
-    "preserve_cardinality",
-    "use_inter_op_parallelism",
-    "parallel_copy",
+    *("deterministic", "drop_remainder", "reshuffle_each_iteration", "sloppy"),
+    *("preserve_cardinality", "use_inter_op_parallelism", "parallel_copy"),
 )
 _WRAPPERS = ("Identity", "_Retval", "WrapDatasetVariant", "UnwrapDatasetVariant")
 # What only asks for the shape of a tensor, and what gives one of the same size, pixel by pixel.

@@ -35,7 +35,6 @@ class Statement:
     begin: int
     end: int
     first_line: int
-    last_line: int
     ignored: tuple[str, ...] = ()
 
 
@@ -65,14 +64,12 @@ def find_statement(text: str, line: int) -> Statement | None:
     end = _end_of(text, file, last)
     indent = file.starts[first.lineno - 1]
     begin = indent if not text[indent:begin].strip() else begin
-    last_line = text.count("\n", 0, end) + 1
     return Statement(
         code=text[begin:end],
         begin=begin,
         end=end,
         first_line=first.lineno,
-        last_line=last_line,
-        ignored=file.ignored_on(first.lineno, last_line),
+        ignored=file.ignored_on(first.lineno, text.count("\n", 0, end) + 1),
     )
 
 
