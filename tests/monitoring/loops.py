@@ -5,8 +5,13 @@ The accelerator starts a batch when it has it and is done with the one before; s
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cs_input_analyzer.monitoring.outputs import STEPS
 
 
 @dataclass(slots=True)
@@ -61,3 +66,9 @@ class Loop:
 
     def synchronise(self) -> None:
         self.clock.now_s = max(self.clock.now_s, self.free_at_s)
+
+
+def events(folder: Path, kind: str | None = None) -> list[dict[str, Any]]:
+    """Lines of the journal in a folder."""
+    lines = [json.loads(line) for line in (folder / STEPS).read_text(encoding="utf-8").splitlines() if line]
+    return [line for line in lines if kind is None or line["event"] == kind]

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import cs_input_analyzer as csia
 from cs_input_analyzer.monitoring.outputs import STEPS
-from tests.monitoring.loops import Batch, FakeClock, Loop
+from tests.monitoring.loops import Batch, FakeClock, Loop, events
 from wafer_model.performance_json import read_performance_json
 
 MS = 1e-3
@@ -56,11 +56,6 @@ def train(loop: Loop, monitor: csia.InputMonitor[Batch], *, log_every: int = 0, 
         elif sync_every and step % sync_every == 0:
             loop.synchronise()
             monitor.sync()
-
-
-def events(folder: Path, kind: str | None = None) -> list[dict[str, Any]]:
-    lines = [json.loads(line) for line in (folder / STEPS).read_text(encoding="utf-8").splitlines() if line]
-    return [line for line in lines if kind is None or line["event"] == kind]
 
 
 # --- what it reports -------------------------------------------------------------------------------------------------------------

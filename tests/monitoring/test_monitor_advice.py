@@ -30,7 +30,6 @@ def advise(found: Analysis, demand: Estimate | None) -> str:
 def plan_of(found: Analysis, demand: float) -> Layout:
     from cs_input_analyzer.planning import recommend
 
-    assert found.capacity is not None
     return recommend.recommend(found.capacity, make_consumption(demand), found.cluster, found.options).layout
 
 
@@ -41,25 +40,16 @@ def test_the_launch_is_the_one_that_the_capacity_model_gives_for_the_demand_seen
     assert "9,000 samples/s" in text
 
 
-def test_a_starved_run_shows_only_part_of_its_demand_so_the_larger_one_counts() -> None:
+@pytest.mark.parametrize("seen", [Estimate.exact(500.0), None])
+def test_the_demand_of_the_analysis_counts_where_a_starved_run_shows_a_part_of_it_or_nothing(seen: Estimate | None) -> None:
     found = run_of(9000.0)
-    assert str(plan_of(found, 9000.0)) in advise(found, Estimate.exact(500.0))
+    assert str(plan_of(found, 9000.0)) in advise(found, seen)
 
 
-def test_the_demand_of_the_analysis_counts_where_none_was_seen() -> None:
-    found = run_of(7000.0)
-    assert str(plan_of(found, 7000.0)) in advise(found, None)
-
-
-def test_the_change_from_the_launch_of_today_is_named() -> None:
+def test_a_change_from_the_launch_of_today_is_named_and_one_that_is_right_stays() -> None:
     found = run_of(7000.0, options=Options(current=Layout(nodes=2, tasks_per_node=4, cpus_per_task=2)))
     assert "2x4x2 -> " in advise(found, None)
-
-
-def test_a_launch_that_is_right_already_is_not_changed() -> None:
-    found = run_of(7000.0)
-    found = run_of(7000.0, options=Options(current=plan_of(found, 7000.0)))
-    text = advise(found, None)
+    text = advise(run_of(7000.0, options=Options(current=plan_of(found, 7000.0))), None)
     assert "->" not in text
     assert "is what the analysis would choose" in text
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import cs_input_analyzer as csia
+from tests.monitoring.loops import events
 
 pytestmark = pytest.mark.tf
 
@@ -70,11 +71,6 @@ def model_of(tf: Any, keras: Any, *, step_s: float = 0.0, steps_per_execution: i
     model = Slow()
     model.compile(optimizer=optimizer, loss="mse", steps_per_execution=steps_per_execution)
     return model
-
-
-def events(folder: Path, kind: str) -> list[dict[str, Any]]:
-    lines = [json.loads(line) for line in (folder / "steps.jsonl").read_text(encoding="utf-8").splitlines() if line]
-    return [line for line in lines if line["event"] == kind]
 
 
 def silent(**options: Any) -> csia.KerasInputMonitor:

@@ -28,8 +28,6 @@ def parsed(text: str) -> Line:
 
 
 def seconds_between(one: Line, other: Line) -> float:
-    assert one.t_s is not None
-    assert other.t_s is not None
     return other.t_s - one.t_s
 
 

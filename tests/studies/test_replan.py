@@ -79,7 +79,6 @@ def test_nothing_new_is_the_same_plan(options: dict[str, Any]) -> None:
 @given(st.floats(1, 1e6), st.integers(2, 20), st.sampled_from([1, 2, 8]), st.floats(0, 2))
 def test_a_plan_is_that_of_its_model_for_what_is_asked(demand: float, nodes: int, cpus: int, headroom: float) -> None:
     found = again(demand=demand, nodes=nodes, cpus_per_node=cpus, headroom_ratio=headroom)
-    assert found.capacity is not None
     assert (found.cluster.nodes, found.cluster.cpus_per_node, found.cluster.memory_bytes_per_node) == (nodes, cpus, 256 * GIB)
     plan = recommend.recommend(found.capacity, found.consumption, found.cluster, found.options)
     assert found.recommendation.layout == plan.layout
