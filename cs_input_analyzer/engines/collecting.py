@@ -11,7 +11,7 @@ from dataclasses import replace
 from pydantic import TypeAdapter
 
 from cs_input_analyzer.engines.interface import LaunchResult, WorkerFailure
-from cs_input_analyzer.records import Layout, PipelineGraph, WorkerResult
+from cs_input_analyzer.records import Layout, PipelineGraph, ReadRate, WorkerResult
 from cs_input_analyzer.worker.fixes import Outcomes, outcomes_of
 from cs_input_analyzer.worker.journal import EXIT_UNWRITTEN, UNWRITTEN, Journal, WorkPlan
 from cs_input_analyzer.worker.soak import soak_of
@@ -75,6 +75,7 @@ def launch_result(
         starting_s=starting_s,
         transient_s=max((worker.steady_state.transient_s for worker in workers if worker.steady_state), default=0.0),
         source_samples_per_s=source_rate(first, pipeline) if pipeline else None,
+        store_reads=tuple(ReadRate(**read) for read in (first.last("store") or {"reads": ()})["reads"]),
         is_interrupted=is_interrupted,
         outcomes=_outcomes(plan, first, ending),
         soak=soak_of(first, layout, plan.max_window_s, workers[0].message) if plan.is_soak else None,

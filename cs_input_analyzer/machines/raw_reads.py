@@ -14,6 +14,7 @@ import statistics
 import threading
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 
 from cs_input_analyzer.machines.page_cache import Clock, opened
@@ -25,6 +26,8 @@ LARGEST_PIECE_BYTES = 64 << 20
 PIECE_STEP_BYTES = 4 << 20
 # Files whose beginnings tell what the others are like.
 LOOKED_AT = 8
+# Opens a file: the function that reads so many bytes at a place, and gives how many there were; None where it cannot be read.
+Reader = Callable[[str], AbstractContextManager[Callable[[int, int], int] | None]]
 # A read that takes longer than this past its window hangs; its thread is left behind, for no one can end it.
 HANG_S = 2.0
 
@@ -111,8 +114,12 @@ def read_window(
     seconds: float,
     state: CacheChoice,
     clock: Clock,
+    reader: Reader | None = None,
 ) -> Window:
-    """Reads with `streams` threads until the time is up or the data are. Gone, shortened and forbidden files are passed over."""
+    """Reads with `streams` threads until the time is up or the data are. Gone, shortened and forbidden files are passed over.
+
+    `reader`: None is that of mounted file systems; it raises OSError where a read fails.
+    """
     if not 0 < streams <= len(pieces):
         return Window(rate=None, read=(), hangs=False)
     left = iter(pieces)
@@ -121,10 +128,9 @@ def read_window(
     end_s = math.inf
 
     def stream(record: _Stream) -> None:
-        buffer = memoryview(bytearray(READ_BYTES))
         go.wait()
         while not over.is_set() and clock() < end_s and (piece := _next(left, lock)) is not None:
-            _read_piece(piece, buffer, record, lambda: over.is_set() or clock() >= end_s, clock)
+            _read_piece(piece, reader or mounted, record, lambda: over.is_set() or clock() >= end_s, clock)
         over.set()
         record.ended_s = clock()
 
@@ -148,15 +154,21 @@ def _next(left: Iterator[Piece], lock: threading.Lock) -> Piece | None:
         return next(left, None)
 
 
-def _read_piece(piece: Piece, buffer: memoryview, record: _Stream, is_over: Callable[[], bool], clock: Clock) -> None:
+@contextmanager
+def mounted(path: str) -> Iterator[Callable[[int, int], int] | None]:
+    """A `Reader` of mounted file systems."""
+    buffer = memoryview(bytearray(READ_BYTES))
+    with opened(path) as file:
+        yield None if file is None else lambda offset, length: os.preadv(file.fd, [buffer[:length]], offset)
+
+
+def _read_piece(piece: Piece, reader: Reader, record: _Stream, is_over: Callable[[], bool], clock: Clock) -> None:
     done = 0
-    with opened(piece.path) as file:
-        if file is None:
-            return
-        try:
-            while done < piece.length and not is_over():
+    try:
+        with reader(piece.path) as read:
+            while read is not None and done < piece.length and not is_over():
                 began_s = clock()
-                count = os.preadv(file.fd, [buffer[: min(READ_BYTES, piece.length - done)]], piece.offset + done)
+                count = read(piece.offset + done, min(READ_BYTES, piece.length - done))
                 if not count:  # the file has become shorter
                     break
                 if not done:
@@ -164,8 +176,8 @@ def _read_piece(piece: Piece, buffer: memoryview, record: _Stream, is_over: Call
                     record.first_sizes.append(count)
                 record.bytes += count
                 done += count
-        except OSError:
-            pass
+    except OSError:
+        pass
     if done:
         record.read.append(replace(piece, length=done))
 

@@ -8,7 +8,8 @@ no change behind them can lift.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
@@ -30,6 +31,9 @@ SHORTEST_S = 0.2
 SOURCE_S = 1.0
 SOURCE_BATCH = 64
 SOURCE_BATCH_BYTES = 64 << 20
+# A store by itself: for so long with each number of streams, so many of its files.
+STORE_S = 0.4
+STORE_FILES = 64
 
 
 def cpu_s_per_element(dataset: Any, ops: Sequence[Op], budget_s: float, harness_s: float) -> Iterator[tuple[str, float]]:
@@ -98,6 +102,34 @@ def marginal_s_per_sample(ops: Sequence[Op], cpu_s: Mapping[str, float], visits:
         for op in ops
         if op.name in per_sample and all(name in per_sample for name in op.inputs)
     }
+
+
+def sample_store(journal: JournalWriter, files: Sequence[tuple[str, int]]) -> None:
+    """Reads files of an object store by themselves, through TensorFlow, with more and more streams; writes down each one's rate."""
+    import tensorflow as tf
+
+    from cs_input_analyzer.machines.page_cache import evenly
+    from cs_input_analyzer.machines.raw_reads import pieces_of, read_window
+    from cs_input_analyzer.machines.storage import STREAMS
+
+    @contextmanager
+    def reader(path: str) -> Iterator[Callable[[int, int], int]]:
+        try:
+            with tf.io.gfile.GFile(path, "rb") as file:
+
+                def read(offset: int, length: int) -> int:
+                    if file.tell() != offset:
+                        file.seek(offset)
+                    return len(file.read(length))
+
+                yield read
+        except tf.errors.OpError as error:
+            raise OSError(error.message) from error
+
+    sizes = {path: size for path, size in evenly(files, STORE_FILES) if size}
+    pieces = pieces_of(sizes, max(STREAMS))
+    windows = (read_window(pieces, count, STORE_S, "as-is", time.monotonic, reader) for count in STREAMS)
+    journal.event("store", reads=[asdict(window.rate) for window in windows if window.rate is not None])
 
 
 def sample_readers(journal: JournalWriter, dataset: Any) -> None:

@@ -96,9 +96,11 @@ def _measure_more(journal: JournalWriter, order: Order, built: _Built, folder: P
         paths = [path for path, _ in built.files]
         journal.event("cache_after", ratio=cached_ratio(paths, deadline_s=time.monotonic() + CACHE_S / 10))
     if order.plan.want_source:
-        from cs_input_analyzer.worker.cuts import sample_readers
+        from cs_input_analyzer.worker.cuts import sample_readers, sample_store
 
         sample_readers(journal, built.dataset)
+        if any("://" in path for path, _ in built.files[:1]):
+            sample_store(journal, built.files)
     if order.plan.want_prefixes:
         from cs_input_analyzer.worker.cuts import cpu_s_per_element
         from cs_input_analyzer.worker.sampling import harness_us_per_batch

@@ -11,6 +11,7 @@ import os
 import ssl
 import subprocess
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -27,13 +28,17 @@ class Store:
 
     objects: Mapping[str, bytes]
     is_open: bool
+    latency_s: float
     environ: dict[str, str] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
 
 
 @contextmanager
-def serving(folder: Path, objects: Mapping[str, bytes], *, is_open: bool = True) -> Iterator[Store]:
-    """The store, until the end. Unless it `is_open`, it refuses everybody who has no credentials, and nobody has."""
+def serving(folder: Path, objects: Mapping[str, bytes], *, is_open: bool = True, latency_s: float = 0.0) -> Iterator[Store]:
+    """The store, until the end. Unless it `is_open`, it refuses everybody who has no credentials, and nobody has.
+
+    `latency_s`: before the first byte of each content.
+    """
     key, certificate = folder / "key.pem", folder / "certificate.pem"
     names = ",".join(f"DNS:{host}" for host in HOSTS)
     subprocess.run(
@@ -46,7 +51,7 @@ def serving(folder: Path, objects: Mapping[str, bytes], *, is_open: bool = True)
     )
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(certificate, key)
-    store = Store(objects, is_open)
+    store = Store(objects, is_open, latency_s)
     server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(store, tls))
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -95,6 +100,7 @@ def _handler(store: Store, tls: ssl.SSLContext) -> type[BaseHTTPRequestHandler]:
             first, _, last = self.headers.get("Range", "bytes=0-").removeprefix("bytes=").partition("-")
             if int(first) >= len(content):
                 return self._send(416, {})
+            time.sleep(store.latency_s)
             return self._send(206, content[int(first) : int(last) + 1 if last else None])
 
         def _send(self, code: int, content: bytes | Mapping[str, object]) -> None:

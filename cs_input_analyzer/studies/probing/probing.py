@@ -154,10 +154,11 @@ class Probing:
                 dataset_bytes=files.bytes,
                 cached_ratio=None,
                 evicted=None,
-                reads=(),
+                reads=self.results.store_reads,
                 source_samples_per_s=self.results.source_samples_per_s,
             )
-            self.seconds.leave_out(f"the storage by itself: {files.store}:// is read through TensorFlow only")
+            if not self.results.store_reads:
+                self.seconds.leave_out(f"the storage by itself: no file of {files.store}:// could be read alone")
             return
         began_s = self._launcher.now_s()
         reading_s = self.seconds.left_for_storage_s

@@ -22,6 +22,7 @@ from cs_input_analyzer.records import (
     Options,
     PipelineGraph,
     Profile,
+    ReadRate,
     Scaling,
     Soak,
     Station,
@@ -57,6 +58,7 @@ class Results:
         self.soak: Soak | None = None
         self.decomposition: Decomposition | None = None
         self.source_samples_per_s: Estimate | None = None
+        self.store_reads: tuple[ReadRate, ...] = ()
         self.sending_cpu_s_per_byte = 0.0
         self._profiles: list[tuple[Profile, Measurement]] = []
         self._saw_shard = False
@@ -82,6 +84,7 @@ class Results:
         """What a launch gave."""
         self.measurements.append(launched.measurement)
         self.source_samples_per_s = self.source_samples_per_s or launched.source_samples_per_s
+        self.store_reads = self.store_reads or launched.store_reads
         self._saw_shard |= launched.pipeline is not None and launched.pipeline.is_sharded  # some functions shard only among several
         if self.pipeline is None:
             self.pipeline, self.files = launched.pipeline, launched.files
