@@ -29,7 +29,7 @@ from cs_input_analyzer.engines.slurm.agent import LOOK, RESULT, SEEN
 from cs_input_analyzer.machines.counters import CounterReader
 from cs_input_analyzer.machines.host import read_host
 from cs_input_analyzer.records import Estimate, WorkerResult
-from cs_input_analyzer.worker.journal import JournalWriter
+from cs_input_analyzer.worker.journal import EVENTS, STAMPS, JournalWriter
 
 FAULTS = ("never", "silent", "killed", "unwritten", "short", "late")
 STEPS = ("whole", "refused", "dies", "hangs")
@@ -177,7 +177,7 @@ class Step:
 
     def say_ended(self, rank: int, *, returncode: int, is_whole: bool) -> None:
         place = self.folder / f"worker-{rank}"
-        sizes = {path.name: path.stat().st_size for path in place.iterdir()}
+        sizes = {name: (place / name).stat().st_size if (place / name).exists() else 0 for name in (EVENTS, STAMPS)}
         times = {"start_s": time.time() - self.window_s, "end_s": time.time()}
         state = {"returncode": returncode, "killed_for": None, "why": "", "is_whole": is_whole}
         self.say(rank, "ended", **state, **times, sizes=sizes)
