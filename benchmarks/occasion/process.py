@@ -63,7 +63,6 @@ def one_slice(loop: Callable[[float], int], samples_per_element: int, seconds: f
     batches = loop(seconds)
     wall_s, after = time.monotonic() - began_s, counters.read()
     watch.stop()
-    counters.close()
     loops_s += watch.loops_s()
     busy_after_s, steal_after_s = _host()
     noise = noise_between(before, after, undisturbed_s(loops_s))

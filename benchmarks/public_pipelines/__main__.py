@@ -29,8 +29,9 @@ from benchmarks.public_pipelines.listed import LISTED, Listed
 from benchmarks.public_pipelines.truth import MARK
 from benchmarks.vendor_scripts.releases import take_out
 from cs_input_analyzer import load_analysis
+from cs_input_analyzer.api import Analysis
 from cs_input_analyzer.pipeline.source.patch import make_patch
-from cs_input_analyzer.records import Analysis, Finding
+from cs_input_analyzer.records import Finding
 
 JUDGED = Path(__file__).with_name("judged.json")
 TARGETS = Path(__file__).with_name("targets.py")

@@ -38,13 +38,14 @@ def launched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Launch:
     monkeypatch.setenv("PATH", str(programs), prepend=":")
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     monkeypatch.setenv("STUB_CPUS", str(CPUS))
-    monkeypatch.setattr(job_step, "BEGIN_PATIENCE_S", 4.0)
     monkeypatch.setattr(results, "VISIBLE_S", 2.0)
     shared = tmp_path / "shared"
     shared.mkdir()
 
-    def launch(layout: str, silence_s: float = 2.0, **chosen: Any) -> LaunchResult:
+    def launch(layout: str, silence_s: float = 4.0, **chosen: Any) -> LaunchResult:
         shape = Layout.parse(layout)
+        if "never" in chosen.get("faults", ()):  # all that such tasks cost is waiting
+            monkeypatch.setattr(job_step, "BEGIN_PATIENCE_S", 10.0)
         monkeypatch.setenv("SLURM_JOB_NUM_NODES", str(shape.nodes))
         monkeypatch.setenv("STUB_SLURM", json.dumps({"seed": 0, "faults": {}, "step": "whole", **chosen}))
         request = AllocationRequest(

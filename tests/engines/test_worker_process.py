@@ -210,7 +210,7 @@ def test_a_worker_over_its_limit_is_ended_with_its_children(tmp_path: Path) -> N
     assert not psutil.wait_procs(children, timeout=PATIENCE_S)[1]
 
 
-FILLS = 'mkdir deep; while head -c 200000 /dev/zero >"deep/$((n += 1))" 2>/dev/null; do sleep 0.02; done'
+FILLS = 'mkdir deep; while head -c 50000 /dev/zero >"deep/$((n += 1))" 2>/dev/null; do sleep 0.02; done'
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small file system")
