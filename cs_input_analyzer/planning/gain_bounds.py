@@ -20,6 +20,9 @@ from cs_input_analyzer.records import RUNTIME, Case, Edit, Op, OpCost, Profile
 ROW_ERROR_RATIO = 1.15
 # Processes of one pipeline differ by this in what they cost and give.
 PROCESS_RATIO = 1.05
+# A sample costs a worker that mostly waits more than a busy one, as each wakes threads and finds caches cold: where the costs of
+# one that used 8 % of a CPU allowed a gain of 24, it was 38. So much less may a sample cost a worker that is always busy.
+IDLE_RATIO = 2.0
 # What is left of the CPU time, or a row of it, is too little to divide by: a row may be wrong by so much of the whole.
 LEAST_LEFT_RATIO = 0.02
 # What these change is done side by side, or earlier, and costs what it cost before.
@@ -54,12 +57,13 @@ def _by_computing(case: Case, profile: Profile, edits: Sequence[Edit], rate: flo
     # The executor's share goes with calls and hand-overs, of which all edits make others but those of a reader's buffer.
     saved = [row for row in profile.ops if row.name in lessened or (row.kind == RUNTIME and not only_readers)]
     saved_s = _cpu_s(saved) * ROW_ERROR_RATIO
+    cheaper = IDLE_RATIO - (IDLE_RATIO - 1) * min(1.0, rate * whole_s)  # as far as not even one CPU is busy
     if whole_s - saved_s > LEAST_LEFT_RATIO * whole_s:
-        yield profile.layout.cpus_per_task / (whole_s - saved_s)
+        yield profile.layout.cpus_per_task / (whole_s - saved_s) * cheaper
     for row in profile.ops:
         row_s = row.self_cpu_s_per_sample or 0.0
         if row.is_serial and row.name not in touched and row.kind != RUNTIME and row_s > LEAST_LEFT_RATIO * whole_s:
-            yield ROW_ERROR_RATIO / row_s
+            yield ROW_ERROR_RATIO / row_s * cheaper
     left_s = 1 / rate - sum(_elapsed_s(row, profile) for row in saved) * ROW_ERROR_RATIO
     if only_readers and left_s > LEAST_LEFT_RATIO / rate:  # it overlaps nothing that did not overlap before
         yield 1 / left_s

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cs_input_analyzer.planning.gain_bounds import PROCESS_RATIO, ROW_ERROR_RATIO, most_gain
+from cs_input_analyzer.planning.gain_bounds import IDLE_RATIO, PROCESS_RATIO, ROW_ERROR_RATIO, most_gain
 from cs_input_analyzer.records import Case, Edit, Layout, OpCost
 from tests.builders import make_estimate, make_measurement, make_profile, make_runtime_cost, make_station
 from tests.rules.lines import batch, case_of, cost, mapped, prefetch, reading
@@ -55,7 +55,15 @@ def test_what_is_left_of_the_work_bounds_the_rate(share: float, used: float, cpu
     assert most is None or truth <= most * 1.000001
     if share * ROW_ERROR_RATIO < 0.9:
         assert most is not None
-        assert most <= PROCESS_RATIO / used / (1 - share * ROW_ERROR_RATIO) * 1.000001
+        idle = IDLE_RATIO - (IDLE_RATIO - 1) * min(1.0, used * cpus)
+        assert most <= idle * PROCESS_RATIO / used / (1 - share * ROW_ERROR_RATIO) * 1.000001
+
+
+def test_a_worker_that_mostly_waits_may_gain_more_than_its_costs_allow() -> None:
+    """Its samples cost it more than they would a busy one: 38 times the rate was declined for a bound of 26."""
+    most = most_gain(measured_case({"map": 0.5, "batch": 0.5}, used_ratio=0.04, cpus=2), PARALLEL)
+    assert most is not None
+    assert 38 < most < 60
 
 
 def test_more_work_taken_away_never_lowers_the_bound() -> None:
