@@ -30,6 +30,7 @@ from cs_input_analyzer.records import (
     Estimate,
     FileSet,
     Finding,
+    FsspecReads,
     Host,
     LaunchLines,
     LaunchPlan,
@@ -389,6 +390,12 @@ def make_read_rate(streams: int = 1, **overrides: Any) -> ReadRate:
         latency_s=0.0027,
         read_bytes=MIB,
     )
+
+
+def make_fsspec_reads(**overrides: Any) -> FsspecReads:
+    """A generator that has read some files of a bucket."""
+    files = make_files(count=12, bytes=12 * MIB, directory="s3://bucket/train")
+    return _make(FsspecReads, overrides, files=files, wait_s_per_sample=0.005, latency_s=0.03, read_bytes=MIB)
 
 
 def make_storage(**overrides: Any) -> Storage:

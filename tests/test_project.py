@@ -269,12 +269,32 @@ def fake_python(folder: Path, name: str, *, fits: bool, has_ensurepip: bool) -> 
     program.chmod(0o755)
 
 
-def make_environment(root: Path, tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    make = shutil.which("make")
+NEEDED, NO_ENSUREPIP = "Python 3.10, 3.11, 3.12 or 3.13 is needed", "sudo apt-get install python3-venv"
+# By the name of an interpreter, whether its version fits and whether it has ensurepip; the last of these is what is wanted.
+SEVERAL = {"python3": (False, True), "python3.13": (True, False), "python3.12": (True, True)}
+
+
+@pytest.mark.parametrize(
+    ("pythons", "arguments", "said"),
+    [
+        ({}, [], [NEEDED]),
+        ({"python3": (False, True)}, [], [NEEDED]),
+        ({"python3": (True, False)}, [], [NO_ENSUREPIP]),
+        (SEVERAL, [], ["(python3.12)", "asked: -m venv --clear"]),
+        (SEVERAL, ["PYTHON=python3.12"], ["(python3.12)", "asked: -m venv --clear"]),
+    ],
+    ids=["none", "unfit", "no ensurepip", "found", "named"],
+)
+def test_make_takes_a_python_that_can_or_says_what_to_install(
+    root: Path, tmp_path: Path, pythons: dict[str, tuple[bool, bool]], arguments: list[str], said: list[str]
+) -> None:
+    make, venv = shutil.which("make"), tmp_path / "env"
     if make is None:
         pytest.skip("make is not installed here")
-    venv = tmp_path / "env"
-    return subprocess.run(
+    (tmp_path / "bin").mkdir()
+    for name, (fits, has_ensurepip) in pythons.items():
+        fake_python(tmp_path / "bin", name, fits=fits, has_ensurepip=has_ensurepip)
+    run = subprocess.run(
         [make, "--no-print-directory", f"VENV={venv}", f"{venv}/.made-for", *arguments],
         cwd=root,
         env={"PATH": str(tmp_path / "bin")},
@@ -283,45 +303,8 @@ def make_environment(root: Path, tmp_path: Path, *arguments: str) -> subprocess.
         timeout=60,
         check=False,
     )
-
-
-@pytest.fixture
-def fakes(tmp_path: Path) -> Path:
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    return folder
-
-
-def test_make_without_any_python_says_which_it_needs(root: Path, tmp_path: Path, fakes: Path) -> None:
-    run = make_environment(root, tmp_path)
-    assert run.returncode != 0
-    assert "Python 3.10, 3.11, 3.12 or 3.13 is needed" in run.stderr
-
-
-def test_make_with_only_an_unfit_python_says_which_it_needs(root: Path, tmp_path: Path, fakes: Path) -> None:
-    fake_python(fakes, "python3", fits=False, has_ensurepip=True)
-    run = make_environment(root, tmp_path)
-    assert run.returncode != 0
-    assert "Python 3.10, 3.11, 3.12 or 3.13 is needed" in run.stderr
-
-
-def test_make_without_ensurepip_says_what_to_install(root: Path, tmp_path: Path, fakes: Path) -> None:
-    fake_python(fakes, "python3", fits=True, has_ensurepip=False)
-    run = make_environment(root, tmp_path)
-    assert run.returncode != 0
-    assert "sudo apt-get install python3-venv" in run.stderr
-
-
-@pytest.mark.parametrize("arguments", [[], ["PYTHON=python3.12"]], ids=["found", "named"])
-def test_make_passes_over_a_python_that_cannot_and_takes_the_next(
-    root: Path, tmp_path: Path, fakes: Path, arguments: list[str]
-) -> None:
-    fake_python(fakes, "python3", fits=False, has_ensurepip=True)
-    fake_python(fakes, "python3.13", fits=True, has_ensurepip=False)
-    fake_python(fakes, "python3.12", fits=True, has_ensurepip=True)
-    run = make_environment(root, tmp_path, *arguments)
-    assert "(python3.12)" in run.stdout
-    assert "asked: -m venv --clear" in run.stderr
+    assert run.returncode != 0  # the fake refuses to make an environment, too
+    assert all(words in run.stdout + run.stderr for words in said)
 
 
 def test_make_help_names_every_target(root: Path) -> None:

@@ -5,9 +5,8 @@ Each block of a transformer is one unit of weight streaming, as the public compi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from wafer_model.errors import WaferModelError
 from wafer_model.network import (
@@ -23,7 +22,6 @@ from wafer_model.network import (
     tensors,
 )
 
-Shape = TypeVar("Shape")
 BERT_PREDICTIONS = {128: 20, 512: 80}  # masked positions per sequence, from the public BERT configurations
 BERT_POSITIONS = 512
 
@@ -104,7 +102,7 @@ def _encoders() -> dict[str, tuple[int, BlockShape]]:
 
 def bert(size: str = "large", *, sequence_length: int = 128) -> Network:
     """BERT pre-training (masked words and next sentence), Devlin et al. 2018; sizes `base` and `large`."""
-    depth, shape = _choose("BERT", _encoders(), size)
+    depth, shape = _encoders()[size]
     hidden, places = shape.hidden, sequence_length
     masked = BERT_PREDICTIONS.get(places, max(1, round(0.15 * places)))
     layers = [
@@ -146,13 +144,13 @@ GPT3_SIZES = {
 
 def gpt2(size: str = "small", *, sequence_length: int = 1024) -> Network:
     """GPT-2, Radford et al. 2019; sizes small, medium, large, xl."""
-    depth, hidden, heads = _choose("GPT-2", GPT2_SIZES, size)
+    depth, hidden, heads = GPT2_SIZES[size]
     return _learned_positions_gpt(f"gpt2_{size}", depth, hidden, heads, sequence_length)
 
 
 def gpt3(size: str = "111m", *, sequence_length: int = 2048) -> Network:
     """The GPT-3-style family published as Cerebras-GPT, 111M to 13B."""
-    depth, hidden, heads = _choose("GPT-3", GPT3_SIZES, size)
+    depth, hidden, heads = GPT3_SIZES[size]
     return _learned_positions_gpt(f"gpt3_{size}", depth, hidden, heads, sequence_length)
 
 
@@ -169,14 +167,14 @@ def llama(size: str = "7b", *, sequence_length: int = 2048) -> Network:
         "7b": (32, 32000, BlockShape(hidden=4096, heads=32, feed_forward=11008, **plain)),
         "3_8b": (32, 128256, BlockShape(hidden=4096, heads=32, feed_forward=14336, key_value=1024, **plain)),
     }
-    depth, vocabulary, shape = _choose("LLaMA", shapes, size)
+    depth, vocabulary, shape = shapes[size]
     return _decoder(f"llama_{size}", depth, shape, vocabulary, sequence_length, tied=False, head_bias=False)
 
 
 def esm2(size: str = "35m", *, sequence_length: int = 1026) -> Network:
     """ESM-2 protein language model (Lin et al. 2023), 35M; the head is counted as a plain tied projection."""
     shapes = {"35m": (12, BlockShape(hidden=480, heads=20, feed_forward=1920))}
-    depth, shape = _choose("ESM-2", shapes, size)
+    depth, shape = shapes[size]
     return _decoder(f"esm2_{size}", depth, shape, 33, sequence_length, tied=True, head_bias=True)
 
 
@@ -187,7 +185,7 @@ T5_BUCKETS = 32
 
 def t5(size: str = "base", *, sequence_length: int = 512, target_length: int = 114) -> Network:
     """T5 1.0, Raffel et al. 2020 (span corruption of 512 tokens gives targets of 114)."""
-    depth, hidden, heads, feed_forward = _choose("T5", T5_SIZES, size)
+    depth, hidden, heads, feed_forward = T5_SIZES[size]
     plain: dict[str, Any] = {"attention_bias": False, "feed_forward_bias": False, "norm_bias": False}
     encoder = BlockShape(hidden=hidden, heads=heads, feed_forward=feed_forward, **plain)
     decoder = BlockShape(hidden=hidden, heads=heads, feed_forward=feed_forward, norms=3, cross=True, **plain)
@@ -212,7 +210,7 @@ def t5(size: str = "base", *, sequence_length: int = 512, target_length: int = 1
 
 def vit(size: str = "base", *, image: int = 224, patch: int = 16, classes: int = 1000) -> Network:
     """Vision transformer, Dosovitskiy et al. 2020; sizes base and large."""
-    depth, shape = _choose("ViT", _encoders(), size)
+    depth, shape = _encoders()[size]
     side = image // patch
     if side < 1 or image % patch:
         raise WaferModelError(f"a patch of {patch} does not divide an image of {image}")
@@ -277,9 +275,3 @@ def _decoder(
     ]
     inputs = tensors(input_ids=(places, "integer"), labels=(places, "integer"), input_mask=(places, "float"))
     return Network(name=name, layers=tuple(layers), inputs=inputs)
-
-
-def _choose(family: str, sizes: Mapping[str, Shape], size: str) -> Shape:
-    if size not in sizes:
-        raise WaferModelError(f"{family} has no size {size!r}: one of {', '.join(sizes)}")
-    return sizes[size]

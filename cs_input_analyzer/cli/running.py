@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from cs_input_analyzer.cli.terminal import Progress, complain, is_terminal, print_on_stderr, print_text, width
+from cs_input_analyzer.cli.terminal import Progress, complain, is_terminal, is_tty, print_on_stderr, print_text, width
 from cs_input_analyzer.errors import AnalyzerError, Mistakes, UsageError
 
 if TYPE_CHECKING:
@@ -150,5 +150,5 @@ def check_trusted(command: str, run_file: str, named: str, typed: str | None, is
     if typed is not None or is_trusted:
         return
     print_on_stderr(f"{run_file} names this code, which would be run here:\n  {shown}\n  in {os.getcwd()}")
-    if not (sys.stdin.isatty() and sys.stderr.isatty() and click.confirm("Run it?", err=True)):
+    if not (is_tty(sys.stdin) and is_tty(sys.stderr) and click.confirm("Run it?", err=True)):
         raise UsageError(f"{command} runs the code that {run_file} names: add --yes if you trust it")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
+import stat
 import sys
 import textwrap
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import click
 
@@ -19,6 +21,29 @@ if TYPE_CHECKING:
 
 
 MOST_COLUMNS = 1000  # of nobody's terminal
+
+
+class _Lasting:
+    """A stream whose terminal may go away: what cannot be written then is dropped, as nobody is there to read it."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        try:
+            return self._stream.write(text)
+        except OSError:
+            _hide(self._stream)
+            return len(text)
+
+    def flush(self) -> None:
+        try:
+            self._stream.flush()
+        except OSError:
+            _hide(self._stream)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 class Progress:
@@ -47,7 +72,8 @@ class Progress:
                     return Text(left + task.description, no_wrap=True, overflow="ellipsis")
 
             columns = (live.SpinnerColumn(), live.BarColumn(bar_width=12), What())
-            self._bar = live.Progress(*columns, console=Console(stderr=True), transient=True, get_time=self._clock)
+            console = Console(file=cast(TextIO, _Lasting(sys.stderr)))
+            self._bar = live.Progress(*columns, console=console, transient=True, get_time=self._clock)
             self._bar.add_task("starting", total=1.0, end_s=None)
             self._bar.start()
         return self
@@ -87,10 +113,15 @@ def complain(message: str, details: str = "") -> None:
     if details:
         print_on_stderr(details.rstrip())
     line = f"cs_input_analyzer: {message}"
-    if sys.stderr.isatty():
+    if is_tty(sys.stderr):
         parts = (textwrap.wrap(part, width(), break_long_words=False, break_on_hyphens=False) for part in line.split("\n"))
         line = "\n".join("\n".join(part) for part in parts)
     print_on_stderr(line)
+
+
+def is_tty(stream: TextIO | None) -> bool:
+    """Whether it leads to a terminal; one that was closed before we began is None."""
+    return stream is not None and stream.isatty()
 
 
 def print_on_stderr(text: str) -> None:
@@ -118,7 +149,8 @@ class ReaderLeft(Exception):
 
 
 def print_text(text: str, *, is_paged: bool = False) -> None:
-    """A report on standard output; `is_paged`: through the user's pager where it is a terminal too low for it.
+    """A report on standard output; `is_paged`: through the user's pager where it is a terminal too low for it. A terminal that has
+    gone away has nobody to read it: what was to be saved is saved elsewhere.
 
     Raises:
         OutputError, ReaderLeft: it cannot be printed.
@@ -126,7 +158,7 @@ def print_text(text: str, *, is_paged: bool = False) -> None:
     try:
         if sys.stdout is None:
             raise OutputError("standard output is closed")
-        is_shown = is_paged and sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
+        is_shown = is_paged and is_tty(sys.stdin) and is_tty(sys.stdout)
         if is_shown and text.count("\n") > shutil.get_terminal_size().lines:
             os.environ.setdefault("LESS", "-FRX")
             click.echo_via_pager(text, color=is_terminal(sys.stdout))
@@ -135,6 +167,9 @@ def print_text(text: str, *, is_paged: bool = False) -> None:
     except BrokenPipeError:
         raise ReaderLeft from None
     except OSError as error:
+        if error.errno == errno.EIO and stat.S_ISCHR(os.fstat(sys.stdout.fileno()).st_mode):
+            hide_stdout()
+            return
         raise OutputError((error.strerror or str(error)).lower()) from None
 
 

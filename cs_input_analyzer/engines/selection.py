@@ -76,7 +76,7 @@ def _here(options: Options, declared: Cluster | None, isolates: bool) -> Engine:
     launcher = LocalLauncher(
         this_host.cpu_budget, options.worker_memory_bytes, start_timeout_s=options.start_timeout_s, isolates=isolates
     )
-    return Engine(launcher=launcher, host=this_host, cluster=nodes)
+    return Engine(launcher=launcher, host=this_host, cluster=cluster.with_speed_of_models(nodes, this_host))
 
 
 def _check_probes(options: Options, this_host: Host) -> None:
@@ -113,6 +113,7 @@ def _on_slurm(options: Options, declared: Cluster | None, on_status: Callable[[s
         nodes = replace(
             nodes, speed_ratio=Estimate.exact(1.0), speed_basis="this host", cpu_model=nodes.cpu_model or launcher.host.cpu_model
         )
+    nodes = cluster.with_speed_of_models(nodes, launcher.host)
     return Engine(launcher=launcher, host=launcher.host, cluster=replace(nodes, is_measured=is_measured))
 
 

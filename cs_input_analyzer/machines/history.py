@@ -15,6 +15,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
+from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.records import Host, Measurement, QuietLoop
 
 # As many runs as tell a quiet moment from none. One that became slower for good is believed after three quarters of them.
@@ -45,7 +46,7 @@ def remember(host: Host, measurements: Iterable[Measurement], folder: Path | Non
     for launch in measurements:
         for worker in launch.workers:
             loop_s = worker.noise.undisturbed_s if worker.noise is not None else None
-            if loop_s is not None and 0 < loop_s < math.inf:
+            if loop_s is not None:
                 cpus = launch.layout.cpus_per_node
                 fastest[cpus] = min(loop_s, fastest.get(cpus, math.inf))
     hosts = _read(folder)
@@ -66,7 +67,7 @@ def _read(folder: Path) -> dict[str, list[Loops]]:
     """A file that is not there, or was damaged, is as good as none."""
     try:
         return _HOSTS.validate_json((folder / FILE).read_bytes())
-    except (OSError, ValidationError):
+    except (OSError, ValidationError, UsageError):  # the last of a record that cannot be made of its numbers
         return {}
 
 

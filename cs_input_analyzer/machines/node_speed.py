@@ -1,4 +1,5 @@
-"""How fast a node's CPU is beside one of this host: as stated, or by the reference loop on both, on one CPU of each core at once.
+"""How fast a node's CPU is beside one of this host: as stated, by the reference loop on both, on one CPU of each core at once, or,
+of two known models, by published scores of servers whose cores were all busy.
 
 All cores together run at a lower clock than one alone, and two hardware threads of a core share it; pipelines keep all cores busy,
 and what sharing a core costs is a term of its own. Run on two machines, the ratio of the two rates is that of their CPUs.
@@ -10,6 +11,7 @@ are two loops. `python -m cs_input_analyzer.machines.node_speed CPU SECONDS` is 
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import re
@@ -18,7 +20,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from importlib.resources import files
 from pathlib import Path
+
+import yaml
 
 from cs_input_analyzer.errors import LaunchError, UsageError
 from cs_input_analyzer.machines.reference import STEPS, time_reference
@@ -33,9 +38,14 @@ PATIENCE_S = 60.0
 # of integers says little about caches and vector units.
 OTHER_PROGRAM_RATIO = 0.10
 
+# Assumption: the same between published scores of two models and their speeds for input pipelines (half a 90 % interval). One model
+# at several sites differs by 5 % (one standard deviation), other programs by more. Nodes of this host's model run as it does.
+PUBLISHED_RATIO, SAME_MODEL_RATIO = 0.15, 0.05
+
 # No two servers of one decade are further apart, CPU for CPU: beyond it, somebody has swapped two numbers.
 LARGEST_RATIO = 20.0
 
+_MODEL = re.compile(r"EPYC \d\w+|XEON E5-\w+(?: V\d)?|XEON (?:GOLD|SILVER|PLATINUM|MAX) \w+\+?|NEOVERSE-\w+")
 _WITH_PYTHON = re.compile(r"(?P<rate>[^@]+?)\s*(?:@\s*(?P<python>[0-9]+\.[0-9]+))?\s*")
 
 
@@ -133,6 +143,37 @@ def ratio_by_loop(node: Estimate, here: Estimate, *, is_same_cpu: bool) -> Estim
     down = math.hypot(1 - node.low / node.estimate, here.high / here.estimate - 1, other)
     up = math.hypot(node.high / node.estimate - 1, 1 - here.low / here.estimate, other)
     return checked_ratio(Estimate(estimate=ratio, low=ratio / (1 + down), high=ratio * (1 + up), count=node.count))
+
+
+def model_of(cpu: str | None) -> str | None:
+    """The model in what the kernel or a person calls a CPU, without trade marks and, of servers, clock rates; None where the text
+    names none, as that of a virtual machine may not."""
+    text = " ".join(re.sub(r"\((?:R|TM)\)|\bCPU\b", " ", (cpu or "").upper()).split())
+    match = _MODEL.search(text) or re.fullmatch(r".*\d{3}.*", text)
+    return None if match is None else match[0]
+
+
+def ratio_by_model(node: str | None, here: str | None) -> Estimate | None:
+    """Speed of a node's CPU over one of this host, by their models; None where either is unknown."""
+    if is_same_model(node, here):
+        ratio, error = 1.0, SAME_MODEL_RATIO
+    else:
+        theirs, mine = (_published_speeds().get(model_of(cpu) or "") for cpu in (node, here))
+        if theirs is None or mine is None:
+            return None
+        ratio, error = theirs / mine, PUBLISHED_RATIO
+    return Estimate(estimate=ratio, low=ratio / (1 + error), high=ratio * (1 + error))
+
+
+def is_same_model(node: str | None, here: str | None) -> bool:
+    """Whether both texts name one model."""
+    return model_of(node) is not None and model_of(node) == model_of(here)
+
+
+@functools.cache
+def _published_speeds() -> dict[str, float]:
+    speeds: dict[str, float] = yaml.safe_load((files(__package__) / "cpu_speeds.yaml").read_text(encoding="utf-8"))
+    return speeds
 
 
 def checked_ratio(ratio: Estimate) -> Estimate:

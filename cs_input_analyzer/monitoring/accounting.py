@@ -13,7 +13,6 @@ from cs_input_analyzer.records import Estimate
 
 KEPT_INTERVALS = 1024
 KEPT_CALLS = 4096
-FIRST_JUDGED = 5
 LONGEST_S = 1e9
 """Thirty years: a stretch that long is a clock that was set."""
 
@@ -60,8 +59,6 @@ class RunAccounting:
     _passes: int = 0
     _is_marked: bool = False
     _is_first: bool = True
-    _seen_intervals: int = 0
-    _judge_at: int = FIRST_JUDGED
 
     def add(self, entry: Step | Event) -> None:
         """The next entry. One that belongs nowhere (a mark where no step is under way) is passed over."""
@@ -92,13 +89,6 @@ class RunAccounting:
         """Steps behind the wait share."""
         return sum(interval.steps for interval in self.intervals if interval.is_counted)
 
-    def is_time_to_judge(self) -> bool:
-        """Whether there are twice as many intervals as when this was last true; for loops that only synchronise."""
-        if self._seen_intervals < self._judge_at:
-            return False
-        self._judge_at = 2 * self._seen_intervals
-        return True
-
     def _since(self, at_s: float) -> float:
         return round(at_s - self.began_s, 6)
 
@@ -113,8 +103,6 @@ class RunAccounting:
         self._is_marked = False
         if not (_runs_forwards(step.wait_s or 0.0) and _runs_forwards(step.body_s)):
             self._interval.is_sound = False  # the clock was set back: what lies across that is not known
-            if ended_by in ("sync", "log"):
-                self._interval.reset()
             return
         phase, self._history = phases.label(self._history, step)
         self._is_first = False
@@ -182,7 +170,6 @@ class RunAccounting:
         if self.intervals and self.intervals[-1].phase in ("checkpoint", "spike"):
             interval = waiting.judged(interval, tuple(self.intervals)[-waiting.MOST_BLOCKS :])
         self.intervals.append(interval)
-        self._seen_intervals += 1
         if interval.steps > 1:  # of one step alone its own line says it all
             self.on_event(
                 "interval",

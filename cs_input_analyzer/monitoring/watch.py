@@ -200,8 +200,6 @@ class Watch:
         entries, self._entries = self._entries, []
         for entry in entries:
             self.accounting.add(entry)
-        if self.accounting.is_time_to_judge():
-            self._judge()
         if self.outputs.pending >= FLUSH_LINES:
             self.outputs.flush()
 

@@ -93,6 +93,9 @@ def is_elementwise(op: Op) -> bool:
     return bool(op.function_ops) and set(op.function_ops) <= _ELEMENTWISE
 
 
+PRIVATE_THREADS = "threading.private_threadpool_size"
+
+
 def number_of(op: Op, name: str) -> int | None:
     """A parameter that is a whole number."""
     value = op.parameters.get(name)

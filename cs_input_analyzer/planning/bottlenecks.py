@@ -10,7 +10,8 @@ bottleneck, and the utilization law U = X · D / m says how near the worker come
     Python (GIL)        1 over the CPU time of a sample in all Python functions: they share the interpreter's lock
     readers             the file reading as it is written, measured alone
     storage bandwidth   bytes/s of the file system over the bytes of a sample
-    storage latency     bytes/s that the readers' own number of streams draws, where more streams would draw more
+    storage latency     bytes/s that the readers' own number of streams draws, where more streams would draw more; the calls of a
+                        Python function over the time that one waits for a store (fsspec)
     slowest shard       the slowest of several workers, when the accelerator takes batches in turn
 
 No ceiling is below what was measured: one that is so by a little is rounded up to it, one that is so by far is refuted and left
@@ -25,6 +26,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from cs_input_analyzer.pipeline.op_kinds import THREADED
+from cs_input_analyzer.pipeline.op_traits import PRIVATE_THREADS, option
 from cs_input_analyzer.pipeline.threads import as_run, costliest, inside, python_ops, reader_ops, segments
 from cs_input_analyzer.planning.capacity import UNEVEN_RATIO
 from cs_input_analyzer.records import (
@@ -116,7 +118,7 @@ def stations_of(
         return ()
     found = [*_cpu(worker), *_serial(worker), *_fixed(worker), *_python(worker)]
     if storage is not None:
-        found += [*_readers(worker, storage), *_storage(worker, storage, measurement)]
+        found += [*_readers(worker, storage), *_storage(worker, storage, measurement), *_fsspec(worker, storage)]
     kept = [one for one in found if math.isfinite(one.samples_per_s) and not _is_refuted(one, worker.samples_per_s)]
     bounds = [*_slowest_shard(worker, capacity, measurements, feed), *_causes_first(kept)]
     return tuple(_station(bound, worker.samples_per_s, profile.layout) for bound in bounds)
@@ -215,7 +217,7 @@ def _storage(worker: _Worker, storage: Storage, measurement: Measurement) -> Ite
     drawn = {read.streams: read.bytes_per_s for read in storage.reads if read.cache_state == state and read.bytes_per_s > 0}
     if is_cached or not demand_bytes or not drawn:
         return
-    best, streams = max(drawn.values()), _streams(worker)
+    best, streams = max(drawn.values()), _streams(worker, reader_ops(worker.ops))
     is_open = is_growing(drawn) and streams is not None and streams > max(drawn)
     if not is_open:  # else the readers have more streams than were tried, and more would draw more: how much is not known
         yield _Ceiling(kind="storage bandwidth", samples_per_s=best / demand_bytes)
@@ -241,9 +243,20 @@ def _drawn_by(drawn: Mapping[int, float], streams: float) -> float:
     return proportional if more is None else min(proportional, drawn[more])
 
 
-def _streams(worker: _Worker) -> float | None:
+def _fsspec(worker: _Worker, storage: Storage) -> Iterator[_Ceiling]:
+    """Little's law with N calls of the Python function at a time, each of which waits W for the answers to a sample: X <= N / W.
+    TensorFlow calls Python functions on its pool, which has as many threads as CPUs unless an option says otherwise."""
+    readers = python_ops(worker.ops)
+    calls = _streams(worker, readers)
+    if storage.fsspec is not None and storage.fsspec.wait_s_per_sample > 0 and calls is not None:
+        pool = option(worker.ops, PRIVATE_THREADS)
+        calls = min(calls, pool if isinstance(pool, int) and pool > 0 else worker.cpus)
+        rate = calls / storage.fsspec.wait_s_per_sample
+        yield _Ceiling(kind="storage latency", samples_per_s=rate, op=readers[0], members=readers, servers=calls)
+
+
+def _streams(worker: _Worker, readers: Sequence[Op]) -> float | None:
     """Reads that are outstanding at a time: 1 where files are read one after the other; None where it is not known."""
-    readers = reader_ops(worker.ops)
     if len(readers) != 1:
         return None
     streams = 1.0
@@ -355,7 +368,8 @@ def _storage_explains_reading(cause: _Ceiling, other: _Ceiling) -> bool:
     """Readers, and threads that mostly read, go as fast as the storage gives."""
     if cause.kind not in ("storage bandwidth", "storage latency"):
         return False
-    return other.kind == "readers" or (other.costliest is not None and other.costliest in reader_ops(other.members))
+    readers = (*reader_ops(other.members), *cause.members)
+    return other.kind == "readers" or (other.costliest is not None and other.costliest in readers)
 
 
 _EXPLANATIONS: tuple[Callable[[_Ceiling, _Ceiling], bool], ...] = (

@@ -1,14 +1,15 @@
-"""What the buffers of one worker hold: bytes when it was measured, and when they are full."""
+"""What the buffers of one worker hold: bytes when it was measured, and when they are full; and what it costs to fill them again."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 
-from cs_input_analyzer.pipeline.lineage import downstream, reads_names_only
-from cs_input_analyzer.pipeline.op_kinds import BATCHING, KEEPERS, ONE_BY_ONE, ONE_FOR_ONE, SHUFFLES, kinds_with
+from cs_input_analyzer.pipeline.lineage import downstream, reads_names_only, upstream
+from cs_input_analyzer.pipeline.op_kinds import BATCHING, KEEPERS, ONE_BY_ONE, ONE_FOR_ONE, REPEATS, SHUFFLES, kinds_with
 from cs_input_analyzer.pipeline.op_traits import cost_of, number_of, sample_bytes
-from cs_input_analyzer.pipeline.samples import samples_reaching
+from cs_input_analyzer.pipeline.samples import samples_reaching, shuffle_of_samples
 from cs_input_analyzer.planning.evidence import cache_bytes_per_node, samples_of_worker
 from cs_input_analyzer.records import Case, Op
 
@@ -47,6 +48,54 @@ def buffers_of(case: Case) -> tuple[Buffer, ...]:
         if each is not None and (full is not None or is_tuned) and not reads_names_only(op, case.pipeline.ops):
             found.append(Buffer(op=op, held_bytes=held * each, full_bytes=full))
     return tuple(found)
+
+
+def refill_ratio(case: Case) -> float | None:
+    """Share of the time in which the accelerator waits while the workers of the plan fill their shuffle anew, at each pass of the
+    data; None where they fill it once, where the length of a pass is not known, and where whole passes were measured: then the
+    rates hold it.
+
+    It is filled once where the data are repeated before the shuffle, and where `repeat` follows it at once: TensorFlow makes one
+    op of the two (the graph rewrite `shuffle_and_repeat_fusion`), which takes from the next pass while it drains the last one.
+    """
+    ops, plan = case.pipeline.ops, case.plan
+    shuffle, count = shuffle_of_samples(ops)
+    if shuffle is None or shuffle.within is not None or plan is None or plan.predicted_samples_per_s.estimate <= 0:
+        return None
+    readers, later = [op for op in ops if shuffle.name in op.inputs], downstream(shuffle, ops)
+    is_repeated = any(op.kind in REPEATS for op in (*upstream(shuffle, ops), *readers))
+    is_repeated |= case.pipeline.is_infinite and not any(op.kind in REPEATS for op in later)  # a source without end
+    samples = samples_of_worker(case)
+    if (
+        is_repeated
+        or not samples
+        or case.mode == "eval"
+        or _passes_measured(case, samples * (plan.input_workers if case.is_sharded else 1)) >= 1
+    ):
+        return None
+    # What a worker's start shows of it: behind the shuffle nothing is done meanwhile, so it is filled faster than samples come.
+    starts = [
+        worker.first_batch_s * worker.samples_per_s.estimate
+        for launch in case.measurements
+        for worker in launch.measured_workers
+        if worker.first_batch_s is not None and worker.samples_per_s is not None
+    ]
+    filling = min(count, samples, *starts)
+    supply = plan.predicted_samples_per_s.estimate
+    drawn = min(supply, case.demand_samples_per_s or supply)
+    fill_s, pass_s = filling * plan.input_workers / supply, samples * plan.input_workers / drawn
+    return fill_s / (fill_s + pass_s)
+
+
+def _passes_measured(case: Case, samples: float) -> float:
+    """How many passes of the data, of so many samples, the window of a worker held; the median of all workers."""
+    held = [
+        worker.samples_per_s.estimate * worker.steady_state.window_s * (launch.num_workers if case.is_sharded else 1) / samples
+        for launch in case.measurements
+        for worker in launch.measured_workers
+        if worker.samples_per_s is not None and worker.steady_state is not None
+    ]
+    return median(held) if held else 0.0
 
 
 def checkpoint_bytes(buffers: Sequence[Buffer]) -> float | None:

@@ -46,6 +46,7 @@ from cs_input_analyzer.records.measured import (
     Budget,
     CacheChoice,
     Decomposition,
+    FsspecReads,
     Measurement,
     Noise,
     OpCost,

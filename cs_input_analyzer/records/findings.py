@@ -28,7 +28,12 @@ class Training:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """All that a rule may look at. `is_sharded`: each worker reads its own files, by a `shard` op or by Python code."""
+    """All that a rule may look at.
+
+    Attributes:
+        is_sharded: each worker reads its own files, by a `shard` op or by Python code.
+        demand_samples_per_s: of the accelerator; None where it is not known.
+    """
 
     pipeline: PipelineGraph
     mode: Mode
@@ -43,6 +48,7 @@ class Case:
     capacity: CapacityModel | None = None
     training: Training = Training()
     soak: Soak | None = None
+    demand_samples_per_s: float | None = None
 
 
 # A fix is kept where the low end of its gain lies above this: less is not worth another line, and near what noise shows.

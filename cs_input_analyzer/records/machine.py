@@ -17,8 +17,9 @@ MOST_NODES = 1_000_000
 MOST_CPUS_PER_NODE = 1 << 12
 LEAST_MEMORY_BYTES_PER_NODE = 1 << 20
 MOST_MEMORY_BYTES_PER_NODE = 1 << 60
+LONGEST_LOOP_S = 60.0
 Launcher = Literal["local", "slurm"]
-SpeedBasis = Literal["this host", "stated", "reference loop"]
+SpeedBasis = Literal["this host", "stated", "reference loop", "CPU models"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +29,12 @@ class Layout:
     nodes: int
     tasks_per_node: int
     cpus_per_task: int
+
+    def __post_init__(self) -> None:
+        """Raises UsageError for what is no launch, as an edited run may hold."""
+        counts: tuple[object, ...] = (self.nodes, self.tasks_per_node, self.cpus_per_task)
+        if not all(isinstance(count, int) and count >= 1 for count in counts):
+            raise UsageError(f"{self} is no launch: it needs one node, task and CPU at least")
 
     def __str__(self) -> str:
         return f"{self.nodes}x{self.tasks_per_node}x{self.cpus_per_task}"
@@ -125,6 +132,16 @@ class QuietLoop:
 
     cpus: int
     cpu_s: float
+
+    def __post_init__(self) -> None:
+        """Raises UsageError for what no loop takes, as an edited run may hold."""
+        check_loop_s(self.cpu_s)
+
+
+def check_loop_s(seconds: float | None) -> None:
+    """Raises UsageError for what the reference loop, a fraction of a millisecond, never takes."""
+    if seconds is not None and not 0 < seconds < LONGEST_LOOP_S:
+        raise UsageError(f"a reference loop takes more than no time, and less than {LONGEST_LOOP_S:g} s: got {seconds:g}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

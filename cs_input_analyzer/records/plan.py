@@ -95,6 +95,10 @@ class LaunchPlan:
     probability: float | None = None
     quiet_samples_per_s: Estimate | None = None
 
+    def __post_init__(self) -> None:
+        """Raises UsageError where it is of no launch, as that of an edited run may be."""
+        _ = self.layout
+
     @property
     def layout(self) -> Layout:
         return Layout(nodes=self.nodes, tasks_per_node=self.tasks_per_node, cpus_per_task=self.cpus_per_task)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 from collections.abc import Iterable
 
-from cs_input_analyzer.records import ComparedRun, Comparison, OpChange, RateChange
+from cs_input_analyzer.records import ComparedRun, Comparison, Difference, MemoryChange, OpChange, RateChange
 from cs_input_analyzer.report.costs import STATION_MEANINGS
-from cs_input_analyzer.report.document import Bar, Bars, Document, Text, present, section
+from cs_input_analyzer.report.document import Document, Facts, Text, present, section
 from cs_input_analyzer.report.findings import brief_cards, card_of
-from cs_input_analyzer.report.tables import YES_OR_NO, Column, Table, bare_rate, layout, number, table_of, text
-from cs_input_analyzer.report.wording import VERDICTS, one_line, workers_text
+from cs_input_analyzer.report.tables import YES_OR_NO, Table, bare_rate, layout, number, table_of, text
+from cs_input_analyzer.report.wording import VERDICTS, Pairs, one_line, workers_text
 from cs_input_analyzer.units import MISSING, counted, format_bytes, format_count, format_estimate, format_ratio, format_seconds
 
 # What a change means to the reader, beside its colour.
@@ -25,8 +24,6 @@ MARKS = {
     "new": "other",
     "gone": "other",
 }
-# The picture reaches at least from the first ratio to its inverse, so that noise looks like noise, and at most to the second.
-LEAST_SPAN, MOST_SPAN, MARGIN_RATIO = 1.25, 8.0, 1.05
 # Ops that are named; a table of hundreds is one of noise.
 OPS_SHOWN = 25
 # Two runs always differ in these.
@@ -35,11 +32,10 @@ NO_CHANGE = ("file", "made")
 
 def comparison_document(found: Comparison) -> Document:
     cards = tuple(card_of(item.finding, f"finding-{at}", item.change) for at, item in enumerate(found.findings))
-    note = "New rate over old, with its interval, on a log scale; the dashed line is no change, to its left is slower."
     files = " ".join(shlex.quote(one_line(run.path)) for run in (found.old, found.new))
     differ = any(doubt.old != doubt.new for doubt in found.doubts)
     doubtful = "The runs differ in more than the pipeline" if differ else "Both runs were disturbed"
-    tables = (sides_table(found), rates_table(found), ops_table(found), memory_table(found))
+    tables = (rates_table(found), sides_table(found), ops_table(found), memory_table(found))
     return Document(
         kind="comparison",
         title="Two runs compared",
@@ -48,15 +44,13 @@ def comparison_document(found: Comparison) -> Document:
         headline=headline(found),
         notices=(f"{doubtful}: read the change with the doubts in mind.",) if found.doubts else (),
         first=present(
-            section("ratios", "Rates, new over old", Bars(bars=_ratios(found), name="rate-changes", note=note), level="both"),
+            section("ratios", "Rates, new over old", Facts(pairs=_ratios(found)), level="brief"),
             section("changed", "Findings that are new or gone", *brief_cards(cards), level="brief"),
         ),
         sections=present(
-            section("doubts", "Doubts", doubts_table(found), count=len(found.doubts)),
+            section("doubts", "Doubts", doubts_table(found)),
             *(section(table.title.lower().replace(" ", "-"), table.title, table) for table in tables),
-            section(
-                "findings", f"Findings that are new or gone ({len(cards)})", *(cards or (Text(text="none"),)), count=len(cards)
-            ),
+            section("findings", f"Findings that are new or gone ({len(cards)})", *(cards or (Text(text="none"),))),
         ),
         closing=("All of it:", f"cs_input_analyzer compare {files} --full"),
         footer=f"{found.tool.name} {found.tool.version}, compare. Every interval is a 90 % interval.",
@@ -64,25 +58,10 @@ def comparison_document(found: Comparison) -> Document:
     )
 
 
-def _ratios(found: Comparison) -> tuple[Bar, ...]:
-    """On one log scale, as far from 1 to both sides. An interval that reaches beyond it ends at the edge."""
-    bounds = [bound for row in found.rates for bound in (row.ratio.low, row.ratio.high)]
-    span = min(max([LEAST_SPAN, *(max(bound, 1 / bound) * MARGIN_RATIO for bound in bounds if bound > 0)]), MOST_SPAN)
-
-    def place(ratio: float) -> float:
-        return round(50 + 50 * min(max(math.log(max(ratio, 1e-300)) / math.log(span), -1.0), 1.0), 2)
-
+def _ratios(found: Comparison) -> Pairs:
     return tuple(
-        Bar(
-            label=f"{row.layout} of {row.num_workers}",
-            text=f"{row.ratio.estimate:.3g} × ({row.ratio.low:.3g} to {row.ratio.high:.3g}), {row.change}",
-            role=row.change,
-            low=place(row.ratio.low),
-            dot=place(row.ratio.estimate),
-            high=place(row.ratio.high),
-            even=50.0,
-        )
-        for row in found.rates
+        (f"{at.layout} of {at.num_workers}", f"{at.ratio.estimate:.3g} × ({at.ratio.low:.3g} to {at.ratio.high:.3g}), {at.change}")
+        for at in found.rates
     )
 
 
@@ -99,21 +78,22 @@ def headline(found: Comparison) -> str:
     return f"{'SLOWER' if slower else 'FASTER'}: {said}"
 
 
-def _two_sides(first: Column) -> tuple[Column, ...]:
-    old = text("old", "the first run", lambda row: row[1])
-    return first, old, text("new", "the second run", lambda row: row[2])
+SIDES = (
+    text("", "what is compared, is not the same, or was not quiet", "name"),
+    text("old", "the first run", "old"),
+    text("new", "the second run", "new"),
+)
 
 
 def sides_table(found: Comparison) -> Table:
-    rows = [(name, one, other) for (name, one), (_, other) in zip(_side(found.old), _side(found.new), strict=True)]
-    marks = tuple("same" if one == other or name in NO_CHANGE else "other" for name, one, other in rows)
-    columns = _two_sides(text("", "what is compared", lambda row: row[0]))
-    return table_of("The runs", columns, rows, marks=marks)
+    both = zip(_side(found.old), _side(found.new), strict=True)
+    rows = [Difference(name=name, old=old, new=new) for (name, old), (_, new) in both]
+    marks = tuple("same" if row.old == row.new or row.name in NO_CHANGE else "other" for row in rows)
+    return table_of("The runs", SIDES, rows, marks=marks)
 
 
 def doubts_table(found: Comparison) -> Table:
-    columns = _two_sides(text("", "what is not the same, or was not quiet", lambda row: row[0]))
-    return table_of("Doubts", columns, [(item.name, item.old, item.new) for item in found.doubts])
+    return table_of("Doubts", SIDES, found.doubts)
 
 
 def _side(run: ComparedRun) -> tuple[tuple[str, str], ...]:
@@ -163,31 +143,23 @@ def rates_table(found: Comparison) -> Table:
     if found.rounds:
         precision = f"Both were launched again, in turns, in {counted(found.rounds, 'round')}. {precision}"
     remarks = (precision, *(f"not compared: {one_line(said)}" for said in found.not_compared))
-    return table_of("Rates", columns, found.rates, remarks=remarks, marks=_marks(row.change for row in found.rates))
+    return table_of("Rates", columns, found.rates, remarks=remarks, marks=_marks(found.rates), chart="rate-changes")
 
 
 def ops_table(found: Comparison) -> Table:
     """Cost of each op in both runs; of hundreds, those that changed and the costliest."""
-
-    def difference(op: OpChange) -> str | None:
-        old, new = op.old_cpu_s_per_sample, op.new_cpu_s_per_sample
-        return None if old is None or new is None else f"{'+' if new > old else ''}{format_seconds(new - old)}"
-
     columns = (
         text("op", "process: all CPU of a worker; runtime: CPU that belongs to no op", "name"),
         number("old CPU", "CPU time for one sample in the old run", "old_cpu_s_per_sample", format_seconds),
         number("new CPU", "CPU time for one sample in the new run", "new_cpu_s_per_sample", format_seconds),
-        number("difference", "new minus old", difference, str),
         number("noise", "how far the two may lie apart by chance", "noise_s", format_seconds),
-        text("change", "dearer or cheaper only where the difference is beyond noise", "change"),
+        text("change", "beyond noise; not comparable: the costs were taken of workers with other layouts", "change"),
     )
     ranked = sorted(range(len(found.ops)), key=lambda place: found.ops[place].change not in MARKS)[:OPS_SHOWN]
     shown = [found.ops[place] for place in sorted(ranked)]
     left = len(found.ops) - len(shown)
-    remarks = [f"{counted(left, 'more op')} {'is' if left == 1 else 'are'} not shown; the JSON has all."] if left else []
-    if any(op.change == "not comparable" for op in shown):
-        remarks.append("Costs are compared where both runs took them of workers with the same layout.")
-    return table_of("Cost of each op", columns, shown, remarks=tuple(remarks), marks=_marks(op.change for op in shown))
+    remarks = (f"{counted(left, 'more op')} {'is' if left == 1 else 'are'} not shown; the JSON has all.",) if left else ()
+    return table_of("Cost of each op", columns, shown, remarks=remarks, marks=_marks(shown))
 
 
 def memory_table(found: Comparison) -> Table:
@@ -198,8 +170,8 @@ def memory_table(found: Comparison) -> Table:
         number("new", "the same in the new run", "new_bytes", format_bytes),
         text("change", "more or less only where it is a tenth of it and 16 MiB at least", "change"),
     )
-    return table_of("Memory of a worker", columns, found.memory, marks=_marks(row.change for row in found.memory))
+    return table_of("Memory of a worker", columns, found.memory, marks=_marks(found.memory))
 
 
-def _marks(changes: Iterable[str]) -> tuple[str, ...]:
-    return tuple(MARKS.get(change, "same") for change in changes)
+def _marks(rows: Iterable[RateChange | OpChange | MemoryChange]) -> tuple[str, ...]:
+    return tuple(MARKS.get(row.change, "same") for row in rows)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cs_input_analyzer.pipeline.op_kinds import KINDS
-from cs_input_analyzer.records import RUNTIME, UNATTRIBUTED, Analysis, LaunchPlan, Op, OpCost, Profile, Station
+from cs_input_analyzer.records import UNATTRIBUTED, Analysis, LaunchPlan, Op, OpCost, Profile, Station
 from cs_input_analyzer.report.tables import SOURCE, YES_OR_NO, Column, Table, bare_rate, number, table_of, text
 from cs_input_analyzer.report.wording import one_line, parameters_text, several, short_source
 from cs_input_analyzer.units import MISSING, counted, format_bytes, format_rate, format_ratio, format_seconds
@@ -12,8 +12,6 @@ from cs_input_analyzer.units import MISSING, counted, format_bytes, format_rate,
 NEAR_RATIO = 0.7
 # What `SerialStation.op` says where the station is the interpreter's lock.
 GIL = "GIL"
-# A runtime row under this share, beside waiting ops, was squeezed out by their rows.
-HIDDEN_RATIO = 0.005
 # Ops with less of the CPU stand in one line together.
 MINOR_RATIO = 0.01
 # Lines shorter than this show the six columns that a reader needs first.
@@ -73,7 +71,7 @@ def _parallel(op: OpCost) -> str:
 
 WAIT = "time threads were in this op without running (waiting for a CPU, storage, a lock), for one sample"
 COST_COLUMNS: tuple[Column, ...] = (
-    text("op", "the op; runtime is CPU of no op, unattributed the same with that of ops not seen at work", "name"),
+    text("op", "runtime: CPU of no op, 0 where waiting ops hold it; unattributed: also that of ops not seen at work", "name"),
     number("share", "share of the worker's CPU time; in …: its cost is in that row", _share, str),
     number("CPU per\nsample", "CPU time in this op itself for one sample", "self_cpu_s_per_sample", format_seconds),
     number("wait per\nsample", WAIT, "wait_s_per_sample", format_seconds),
@@ -84,14 +82,19 @@ COST_COLUMNS: tuple[Column, ...] = (
 )
 
 
+UNSEEN = "unattributed: what these ops cost could not be told from what TensorFlow's runtime costs."
+
+
 def op_cost_table(profile: Profile) -> Table:
     costliest = costliest_op(profile)
+    unseen = any(op.merged_into == UNATTRIBUTED for op in profile.ops)
     return table_of(
         f"Cost of each op (one worker of {profile.layout})",
         COST_COLUMNS,
         profile.ops,
         strong=profile.ops.index(costliest) if costliest is not None else None,
         minor=tuple(place for place, op in enumerate(profile.ops) if _is_minor(op)),
+        remarks=(UNSEEN,) if unseen else (),
     )
 
 
@@ -108,34 +111,18 @@ def costliest_op(profile: Profile) -> OpCost | None:
 
 
 def costliest_sentence(profile: Profile) -> str:
-    costliest, unseen = costliest_op(profile), _unseen_sentence(profile)
+    costliest = costliest_op(profile)
     if costliest is None:
-        return unseen
+        return ""
     parts = [f"costliest op: {one_line(costliest.name)}, {format_ratio(costliest.share_ratio)} of the CPU{_at(costliest)}"]
-    runtime = [op.share_ratio or 0.0 for op in profile.ops if op.kind == RUNTIME]
     added = [f"`{one_line(op.name)}`" for op in profile.ops if op.is_marginal]
     if added:
         parts.append(f"{several(added)} could not be seen whole: the CPU is what the pipeline costs more when cut after it")
     waiting = max(profile.ops, key=lambda op: op.wait_s_per_sample or 0.0)
     wait_s = waiting.wait_s_per_sample or 0.0
-    # Its row is 0 because the ops' rows had to be scaled down to the process's CPU, not because it costs nothing.
-    if wait_s > 0 and any(share < HIDDEN_RATIO for share in runtime):
-        parts.append(
-            "threads spent more time in the ops than the process had CPU, so what the runtime costs is hidden in their rows"
-        )
     if wait_s > (costliest.self_cpu_s_per_sample or 0.0):
         parts.append(f"longest wait: {one_line(waiting.name)}, {format_seconds(wait_s)} a sample{_at(waiting)}")
-    return "; ".join([*parts, *([unseen] if unseen else [])])
-
-
-def _unseen_sentence(profile: Profile) -> str:
-    """The share that cannot be placed, and whose it may be; empty where there is none."""
-    unseen = [f"`{one_line(op.name)}`{_at(op)}" for op in profile.ops if op.merged_into == UNATTRIBUTED]
-    rest = next((op for op in profile.ops if op.kind == UNATTRIBUTED), None)
-    if rest is None or not unseen:
-        return ""
-    share = "" if rest.share_ratio is None else f"{format_ratio(rest.share_ratio)} of the CPU is "
-    return f"{share}unattributed: what {several(unseen)} cost could not be told from what TensorFlow's runtime costs"
+    return "; ".join(parts)
 
 
 def serial_sentence(profile: Profile) -> str:

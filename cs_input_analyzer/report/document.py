@@ -5,12 +5,12 @@ Parts hold text and no markup. A renderer decides how a part is shown, never wha
 
 from __future__ import annotations
 
-import dataclasses
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias
 
-from cs_input_analyzer.records import Analysis, Severity
+from cs_input_analyzer.records import Severity
 from cs_input_analyzer.report.charts.view import Chart
 from cs_input_analyzer.report.tables import Column, Table
 from cs_input_analyzer.report.wording import Pairs
@@ -29,47 +29,10 @@ class Text:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """Labels with their texts. `folded`: the page shows them on demand, under this title. `is_large`: the values of the launch."""
+    """Labels with their texts. `is_large`: the values of the launch."""
 
     pairs: Pairs
-    folded: str = ""
     is_large: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bar:
-    """One bar of a picture that the page draws itself. Places and lengths are percent of the width of the picture.
-
-    `low` and `high` draw an interval, `dot` a point; `even` is where a line across the picture stands.
-    """
-
-    label: str
-    text: str
-    role: str
-    length: float = 0.0
-    low: float | None = None
-    high: float | None = None
-    dot: float | None = None
-    even: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bars:
-    """Bars below each other; a format without pictures shows their labels and texts, unless a table says the same."""
-
-    bars: tuple[Bar, ...]
-    name: str = ""
-    note: str = ""
-    has_table: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Figure:
-    """A picture. `has_table`: the same table stands beside it in the section."""
-
-    chart: Chart
-    has_table: bool = False
-    heading: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,19 +66,18 @@ class Card:
     is_folded: bool = False
 
 
-Part: TypeAlias = Text | Facts | Bars | Table | Figure | Copyable | Card
+Part: TypeAlias = Text | Facts | Table | Chart | Copyable | Card
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """Parts under a title. `anchor` names it on the page. `is_folded`: the page opens it on demand. `count`: of the navigation."""
+    """Parts under a title. `anchor` names it on the page. `is_folded`: the page opens it on demand."""
 
     anchor: str
     title: str
     parts: tuple[Part, ...]
     level: Level = "full"
     is_folded: bool = False
-    count: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +109,7 @@ def section(anchor: str, title: str, *parts: Part | None, **more: Any) -> Sectio
 
 
 def _holds(part: Part) -> bool:
-    content = {Text: "text", Facts: "pairs", Bars: "bars", Table: "rows", Copyable: "text"}.get(type(part))
+    content = {Text: "text", Facts: "pairs", Table: "rows", Copyable: "text"}.get(type(part))
     return content is None or bool(getattr(part, content))
 
 
@@ -155,38 +117,21 @@ def present(*sections: Section | None) -> tuple[Section, ...]:
     return tuple(found for found in sections if found is not None)
 
 
-ELEMENT_WORDS = (
-    ("samples/s", "elements/s"),
-    ("samples per second", "elements per second"),
-    ("per\nsample", "per\nelement"),
-    ("per sample", "per element"),
-    ("of one sample", "of one element"),
-    ("for one sample", "for one element"),
-    ("a sample", "an element"),
-    ("sample time", "element time"),
-)
-Held = TypeVar("Held")
+# What stays in any case: the run itself and the user's code.
+KEPT = ("record", "code_change")
+# Where a report counts in samples: in rates and in costs. An option is named as it is.
+_COUNTED = re.compile(r"\bsamples(?=/s\b| per second)|(?<=\bper[ \n])sample\b|(?<=\bone )sample\b|\ba sample\b|\bsample(?= time)")
 
 
-def in_unit_of(analysis: Analysis, held: Held) -> Held:
-    """What is said of a run, in elements where nobody knows how many samples one of its elements holds, so that no rate is printed
-    in a unit that it does not have. Text to copy stays."""
-    samples = analysis.pipeline.samples_per_element
-    found: Held = _reworded(held) if samples is not None and samples.is_unknown else held
-    return found
-
-
-def _reworded(value: Any) -> Any:
+def in_elements(value: Any) -> Any:
+    """A part of a document, or all of it, that counts in elements where it said samples: for runs of which nobody knows how many
+    samples an element holds. Text to copy stays."""
     if isinstance(value, str):
-        for ours, other in ELEMENT_WORDS:
-            value = value.replace(ours, other)
-        return value
+        return _COUNTED.sub(lambda match: match[0].replace("a sample", "an element").replace("sample", "element"), value)
     if isinstance(value, tuple | list):
-        return type(value)(map(_reworded, value))
+        return type(value)(map(in_elements, value))
     if isinstance(value, Mapping):
-        return {_reworded(key): _reworded(item) for key, item in value.items()}
-    if isinstance(value, Copyable | Analysis) or not dataclasses.is_dataclass(value) or isinstance(value, type):
-        return value
-    kept = ("record", "anchor", *(() if isinstance(value, Column) else ("name",)))
-    fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.name not in kept}
-    return replace(value, **{name: _reworded(item) for name, item in fields.items()})
+        return {name: in_elements(item) for name, item in value.items()}
+    if isinstance(value, Document | Section | Text | Facts | Table | Column | Chart | Card):
+        return replace(value, **{name: in_elements(getattr(value, name)) for name in value.__slots__ if name not in KEPT})
+    return value

@@ -6,7 +6,7 @@ import shlex
 import textwrap
 from collections.abc import Sequence
 from dataclasses import replace
-from difflib import SequenceMatcher
+from difflib import unified_diff
 
 from cs_input_analyzer.records import LEAST_GAIN, Analysis, Finding, Patch
 from cs_input_analyzer.report.document import Card, Copyable, Document, Facts, Part, Text, present, section
@@ -118,14 +118,8 @@ def change_of(before: str | None, after: str | None) -> Pairs:
     if after is None or (before or "") == after:
         return ()
     old, new = (textwrap.dedent(code).split("\n") if code else [] for code in (before, after))
-    marked: list[tuple[str, str]] = []
-    for group in SequenceMatcher(a=old, b=new, autojunk=False).get_grouped_opcodes(CONTEXT_LINES):
-        marked += [(" ", "…")] if marked else []
-        for tag, begin, end, new_begin, new_end in group:
-            if tag == "equal":
-                marked += [(" ", line) for line in old[begin:end]]
-            else:
-                marked += [("-", line) for line in old[begin:end]] + [("+", line) for line in new[new_begin:new_end]]
+    diff = list(unified_diff(old, new, n=CONTEXT_LINES, lineterm=""))[3:]  # after the names of two files and the first place
+    marked = [(" ", "…") if line.startswith("@@") else (line[0], line[1:]) for line in diff]
     if len(marked) > LONGEST_CHANGE:
         marked = [*marked[: LONGEST_CHANGE - 1], (" ", "…")]
     return tuple((mark, line if len(line) <= LONGEST_LINE else f"{line[: LONGEST_LINE - 1]}…") for mark, line in marked)

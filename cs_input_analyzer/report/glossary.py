@@ -26,9 +26,7 @@ MEANINGS = {
     "node's CPU": "speed of one CPU of a node beside one of the host that measured",
     # how it was measured
     "steady state": "the window that was used, after the start was cut off by the MSER-5 rule",
-    "outliers": "gaps between batches beyond three interquartile ranges (Tukey's far fence)",
     "noise": "how quiet the host was: what others took away, and how far fresh processes differ",
-    "launches": "how far one launch may lie from the next: the state of a host, which all its workers share",
 }
 
 

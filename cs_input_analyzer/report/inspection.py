@@ -5,34 +5,26 @@ from __future__ import annotations
 import shlex
 
 from cs_input_analyzer.records import RunInspection
-from cs_input_analyzer.report.document import Bar, Bars, Document, Facts, present, section
-from cs_input_analyzer.report.run_document import BAR_MARGIN_RATIO, percent, rate_bar
-from cs_input_analyzer.report.tables import Table, number, table_of, text
+from cs_input_analyzer.report.document import Document, Facts, present, section
+from cs_input_analyzer.report.tables import Table, bare_rate, number, table_of, text
 from cs_input_analyzer.report.wording import Pairs, one_line, pairs, verdict_sentence
-from cs_input_analyzer.units import (
-    counted,
-    format_count,
-    format_estimate,
-    format_rate,
-    format_rate_short,
-    format_ratio,
-    format_seconds,
-)
+from cs_input_analyzer.units import counted, format_count, format_estimate, format_rate, format_ratio, format_seconds
 
 PHASES_SHOWN = 24
 
 
 def inspection_document(found: RunInspection) -> Document:
-    bars = Bars(bars=_rate_bars(found), name="supply-demand", has_table=True)
     return Document(
         kind="inspection",
         title="Inspected run",
         name=found.path,
         mark=found.verdict,
         headline=verdict_sentence(found.verdict, found.confidence),
-        first=present(section("verdict", "Verdict", bars, Facts(pairs=verdict_facts(found)), level="both")),
-        sections=present(
+        first=present(
+            section("verdict", "Verdict", Facts(pairs=verdict_facts(found)), level="both"),
             section("rates", "Rates", Facts(pairs=rate_facts(found)), level="both"),
+        ),
+        sections=present(
             section("timeline", "Timeline", timeline_table(found)),
             section("pauses", "Pauses", stalls_table(found)),
             section("workers", "Workers", workers_table(found)),
@@ -44,25 +36,13 @@ def inspection_document(found: RunInspection) -> Document:
     )
 
 
-def _rate_bars(found: RunInspection) -> tuple[Bar, ...]:
-    """What the accelerator would take over what it took, on one scale from zero."""
-    steady, demand = found.rates.steady_samples_per_s, found.change.demand_samples_per_s
-    widest = max((value for value in (demand, steady and steady.high) if value), default=0.0) * BAR_MARGIN_RATIO
-    bars = []
-    if demand is not None and widest > 0:
-        bars.append(Bar(label="would take", text=format_rate(demand), role="demand", length=percent(demand, widest)))
-    if steady is not None and widest > 0:
-        bars.append(rate_bar("took", format_estimate(steady), "supply", steady, widest))
-    return tuple(bars)
-
-
 def verdict_facts(found: RunInspection) -> Pairs:
     change, reasons = found.change, found.reasons or ("the files hold nothing that speaks for either side",)
-    takes = change.demand_samples_per_s if change.demand_source else None
+    demand, source = change.demand_samples_per_s, f" ({change.demand_source})" if change.demand_source else ""
     return pairs(
         (
             *(("because" if place == 0 else "and", reason) for place, reason in enumerate(reasons)),
-            ("takes", None if takes is None else f"{format_rate(takes)} ({change.demand_source})"),
+            ("would take", None if demand is None else f"{format_rate(demand)}{source}"),
             ("change", change.text),
         )
     )
@@ -136,8 +116,8 @@ def workers_table(found: RunInspection) -> Table:
     own = "what it took itself; of ranks of a log, the whole job's rate as it saw it"
     columns = (
         text("worker", "its label, or its place", "name"),
-        number("samples/s", own, "samples_per_s", format_rate_short),
-        number("steps/s", "steady", "steps_per_s", format_rate_short),
+        number("samples/s", own, "samples_per_s", bare_rate),
+        number("steps/s", "steady", "steps_per_s", bare_rate),
         number("last step", "how far it got", "last_step"),
         number("waited", "share of its time that it waited for input", "wait_ratio", format_ratio),
         text("note", "a straggler is a tenth slower than the middle one", lambda one: "straggler" if one.is_straggler else ""),

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 
-from cs_input_analyzer.records import Analysis, Capture, Estimate, FileSet, Measurement, Noise, Options, Soak, SteadyState, Storage
+from cs_input_analyzer.records import (
+    Analysis,
+    Capture,
+    Estimate,
+    FileSet,
+    FsspecReads,
+    Measurement,
+    Noise,
+    Options,
+    Soak,
+    SteadyState,
+    Storage,
+)
 from cs_input_analyzer.report.tables import Table, number, table_of, text
 from cs_input_analyzer.report.wording import Pairs, one_line, pairs, several, shown_measurement
 from cs_input_analyzer.report.workers import longest_tail
@@ -91,6 +103,7 @@ def storage_facts(storage: Storage | None) -> Pairs:
             ("directory", storage.directory),
             ("file system", f"{storage.file_system or 'of unknown type'}, {reach[storage.is_shared]}"),
             ("dataset", format_bytes(storage.dataset_bytes)),
+            ("through fsspec", _through_fsspec(storage.fsspec)),
             ("page cache", cached),
             ("eviction", _eviction(storage)),
             (
@@ -99,6 +112,15 @@ def storage_facts(storage: Storage | None) -> Pairs:
             ),
         )
     )
+
+
+def _through_fsspec(reads: FsspecReads | None) -> str:
+    """What Python functions read; how much more there is, nobody knows."""
+    if reads is None:
+        return ""
+    files = f"{counted(reads.files.count, 'file')} of {format_bytes(reads.files.bytes)} seen in {reads.files.directory}"
+    each = f"{format_seconds(reads.latency_s)} for a read of {format_bytes(reads.read_bytes)}"
+    return f"{files}; {each}; threads wait {format_seconds(reads.wait_s_per_sample)} for a sample"
 
 
 def _consequence(storage: Storage, held: float) -> str:
@@ -199,9 +221,6 @@ def measuring_facts(analysis: Analysis) -> Pairs:
     if shown is not None and shown.steady_state is not None:
         facts += [("steady state", f"{shown.layout}: {_steady_state(shown.steady_state)}"), *_window_facts(shown.steady_state)]
     facts.append(("noise", _noise(shown.noise) if shown is not None and shown.noise is not None else None))
-    if analysis.capacity is not None and analysis.capacity.launch_spread_ratio > 0:
-        spread = format_ratio(analysis.capacity.launch_spread_ratio)
-        facts.append(("launches", f"fresh ones of one layout are taken to differ by {spread} (standard deviation)"))
     spent = {"warm-up": budget.transient_s, "probes": budget.probes_s, "storage": budget.storage_s, "fixes": budget.fixes_s}
     parts = ", ".join(f"{name} {format_seconds(seconds)}" for name, seconds in spent.items() if seconds)
     measured = f"{format_seconds(max(0.0, budget.total_s - budget.import_s))} of {format_seconds(analysis.options.max_seconds)}"
@@ -236,11 +255,9 @@ def _window_facts(state: SteadyState) -> list[tuple[str, str | None]]:
     if state.moved:
         named = several(state.moved)
         tuned = f"WARNING: changed {named} inside the window, so the rate may not be the final one; give it more --max-seconds"
-    beyond = f"{counted(state.outliers or 0, 'batch gap')} beyond Tukey's far fence; kept, not dropped"
     gap = state.epoch_gap_s
     return [
         ("AUTOTUNE", tuned),
-        ("outliers", beyond if state.outliers else None),
         ("epoch gap", None if gap is None else f"{format_seconds(gap)} from the last batch of a pass to the first of the next"),
     ]
 

@@ -2,31 +2,9 @@
 
 from __future__ import annotations
 
-from cs_input_analyzer.records import (
-    Alternative,
-    Analysis,
-    CapacityModel,
-    Cluster,
-    Estimate,
-    LaunchPlan,
-    Options,
-    Validation,
-    ValidationRow,
-)
-from cs_input_analyzer.report.tables import (
-    LIMITED_BY,
-    MEETS,
-    PREDICTED,
-    WORKERS,
-    YES_OR_NO,
-    Table,
-    layout,
-    number,
-    rates,
-    table_of,
-    text,
-)
-from cs_input_analyzer.report.wording import GIVE_A_DEMAND, Pairs, confirming_measurement, demand_text, one_line, pairs
+from cs_input_analyzer.records import Alternative, Analysis, Cluster, LaunchPlan, Options, Validation, ValidationRow
+from cs_input_analyzer.report.tables import LIMITED_BY, MEETS, PREDICTED, YES_OR_NO, Table, layout, number, rates, table_of, text
+from cs_input_analyzer.report.wording import GIVE_A_DEMAND, Pairs, confirming_measurement, one_line, pairs
 from cs_input_analyzer.units import (
     MISSING,
     counted,
@@ -45,17 +23,25 @@ LIMITS = {
     "worker scaling": "worker scaling: more CPUs per task add little, so it grows by tasks and nodes",
     "round-robin feed": "round-robin feed: the accelerator takes batches in turn, and waits for the slowest worker",
 }
-STORAGE = {"measured": "its ceiling was measured", "declared": "its ceiling is the declared one"}
+STORAGE = {
+    "measured": "its ceiling was measured",
+    "declared": "its ceiling is the declared one",
+    "unverified": "unverified: what it gives, or what a sample reads of it, is not known",
+}
 FEEDS = {
     "round-robin": "in turn: the accelerator waits for the worker whose turn it is",
     "first-come": "first come, first served: the accelerator takes whichever batch is ready",
+}
+SPEED_BASES = {
+    "stated": "as stated",
+    "reference loop": "by the reference loop",
+    "CPU models": "by published scores of both CPU models (--node-speed, --node-reference say it better)",
 }
 # An extrapolation up to this far adds little to the interval.
 NEAR = 1.5
 
 
 def plan_facts(plan: LaunchPlan, analysis: Analysis) -> Pairs:
-    memory = f"{format_bytes(plan.memory_bytes_per_node)} per node of {format_bytes(analysis.cluster.memory_bytes_per_node)}"
     return pairs(
         (
             ("predicted", f"{format_estimate(plan.predicted_samples_per_s)}, 90 % interval"),
@@ -63,36 +49,19 @@ def plan_facts(plan: LaunchPlan, analysis: Analysis) -> Pairs:
             ("limited by", LIMITS.get(plan.limited_by, plan.limited_by)),
             ("why", plan.why),
             ("input workers", _input_workers(plan)),
-            ("sending", _sending(analysis.capacity)),
-            ("memory", memory),
-            ("storage", _storage(plan, analysis)),
+            ("sending", _sending(analysis)),
+            ("storage", STORAGE[plan.storage]),
             ("extrapolation", _extrapolation(plan, analysis)),
         )
     )
 
 
-def _sending(model: CapacityModel | None) -> str | None:
+def _sending(analysis: Analysis) -> str | None:
+    model = analysis.capacity
     if model is None or not model.sending_cpu_s_per_sample:
         return None
     of = "" if model.bytes_out_per_sample is None else f", {format_bytes(model.bytes_out_per_sample)}"
     return f"{format_seconds(model.sending_cpu_s_per_sample)} of CPU a sample{of}: in the rates of the plan"
-
-
-def _busy(ratio: Estimate) -> str:
-    """`busy 99.7 to 100 % of the time`: only the interval, as its estimate is mostly one of its ends."""
-    low, high = format_ratio(ratio.low), format_ratio(ratio.high)
-    span = low if low == high else f"{low.removesuffix(' %')} to {high}"
-    return f"busy {span} of the time"
-
-
-def _storage(plan: LaunchPlan, analysis: Analysis) -> str:
-    """Whether the ceiling of the storage is known, and if not, which of its two numbers is missing."""
-    if plan.storage != "unverified":
-        return STORAGE[plan.storage]
-    read = analysis.capacity.bytes_read_per_sample if analysis.capacity is not None else None
-    if read is None:
-        return "unverified: what a sample reads was not measured"
-    return f"unverified: a sample reads {format_bytes(read)}, but what the storage gives is not known (--storage-bandwidth)"
 
 
 def _demand_met(plan: LaunchPlan, options: Options) -> str:
@@ -130,15 +99,26 @@ def alternatives_table(plan: LaunchPlan) -> Table:
         number("CPUs", "of all nodes together", "layout.cpus", needs_width=92),
         *PREDICTED,
         text("meets\ndemand", "headroom included, and with which probability", _meets),
-        number("memory\nper node", "that the workers of one node need", "memory_bytes_per_node", format_bytes, needs_width=92),
         LIMITED_BY,
         text("note", "what speaks for it or against it", "note"),
     )
-    if not plan.alternatives:
-        return table_of("Alternatives", columns, ())
+    place, launches = _launches(plan)
+    return table_of("Alternatives", columns, launches if plan.alternatives else (), strong=place)
+
+
+def memory_table(plan: LaunchPlan, cluster: Cluster) -> Table:
+    """What the workers of a node hold, by launch, beside what a node has."""
+    held = number("memory\nper node", "that the workers of one node need", "memory_bytes_per_node", format_bytes)
+    remark = f"A node has {format_bytes(cluster.memory_bytes_per_node)}."
+    place, launches = _launches(plan)
+    columns = (layout(), held, text("note", "which launch it is", "note"))
+    return table_of("Memory of a node", columns, launches, strong=place, remarks=(remark,), chart="memory")
+
+
+def _launches(plan: LaunchPlan) -> tuple[int, tuple[Alternative, ...]]:
+    """The alternatives with the plan among them, by nodes, and its place there."""
     place = sum(other.layout.nodes < plan.nodes or other.is_current for other in plan.alternatives)
-    launches = (*plan.alternatives[:place], as_alternative(plan, "recommended"), *plan.alternatives[place:])
-    return table_of("Alternatives", columns, launches, strong=place)
+    return place, (*plan.alternatives[:place], as_alternative(plan, "recommended"), *plan.alternatives[place:])
 
 
 def _meets(other: Alternative) -> str:
@@ -163,7 +143,6 @@ def what_if_table(plan: LaunchPlan) -> Table:
     columns = (
         text("with", "the one thing that would be different", "name"),
         layout("the launch that would be recommended then: nodes x tasks per node x CPUs per task"),
-        WORKERS,
         *PREDICTED,
         MEETS,
         LIMITED_BY,
@@ -203,10 +182,9 @@ def wafer_facts(analysis: Analysis) -> Pairs:
     used = plan.expected_accelerator_utilization if plan is not None else None
     return pairs(
         (
-            ("consumes", demand_text(consumption, analysis.options)),
             ("batch size", "" if consumption.batch_size is None else f"{format_count(consumption.batch_size)} samples in one step"),
             *(("assumed", note) for note in consumption.notes),
-            ("accelerator", None if used is None else _busy(used)),
+            ("accelerator", None if used is None else f"busy {format_estimate(used, format_ratio)} of the time"),
             ("feed", None if used is None else FEEDS[analysis.options.feed]),
         )
     )
@@ -240,8 +218,7 @@ def _node_speed(cluster: Cluster) -> str:
     if cluster.speed_basis == "this host":
         return "that of this host, which measured"
     times = format_estimate(cluster.speed_ratio, lambda value: MISSING if value is None else f"{value:.3g} times")
-    known = "by the reference loop" if cluster.speed_basis == "reference loop" else "as stated"
-    return f"{times} as fast as one of this host, {known}"
+    return f"{times} as fast as one of this host, {SPEED_BASES[cluster.speed_basis]}"
 
 
 def _bandwidth(bytes_per_s: float | None, of_what: str, option: str) -> str:

@@ -4,39 +4,16 @@ from __future__ import annotations
 
 import itertools
 import shlex
+from dataclasses import replace
 
-from cs_input_analyzer.records import Analysis, Estimate, Validation
+from cs_input_analyzer.records import Analysis, Validation
 from cs_input_analyzer.report import costs, findings, measuring, planned, workers
 from cs_input_analyzer.report.charts import charts_of
-from cs_input_analyzer.report.document import (
-    Bar,
-    Bars,
-    Card,
-    Copyable,
-    Document,
-    Facts,
-    Figure,
-    Part,
-    Section,
-    Text,
-    in_unit_of,
-    present,
-    section,
-)
+from cs_input_analyzer.report.charts.view import Chart
+from cs_input_analyzer.report.document import Card, Copyable, Document, Facts, Part, Section, Text, in_elements, present, section
 from cs_input_analyzer.report.glossary import slug
-from cs_input_analyzer.report.wording import (
-    BUSY_HOST,
-    VERDICTS,
-    one_line,
-    shown_measurement,
-    supply_and_demand,
-    supply_of,
-    verdict_sentence,
-)
-from cs_input_analyzer.units import format_estimate
+from cs_input_analyzer.report.wording import BUSY_HOST, VERDICTS, one_line, shown_measurement, supply_and_demand, verdict_sentence
 
-# Room at the right end of the bars, so that the longest does not read as "all there is".
-BAR_MARGIN_RATIO = 1.08
 # What a short report has room for.
 UNKNOWNS_SHOWN = 3
 # Stands for the file of a run that was not saved.
@@ -50,9 +27,8 @@ def run_document(analysis: Analysis, *, has_pictures: bool = False, run_file: st
         has_pictures: whether the format draws any: they take longer than all the rest.
         run_file: what the run was read from, for commands to type next; else what it was written to, as far as its command says it.
     """
-    cards, file = findings.finding_cards(analysis.findings), file_of(analysis, run_file)
+    cards, file, plan = findings.finding_cards(analysis.findings), file_of(analysis, run_file), analysis.recommendation
     charts = charts_of(analysis) if has_pictures else {}
-    figures = {name: Figure(chart=chart) for name, chart in charts.items()}
     found = Document(
         kind="run",
         title="Input Function Report",
@@ -60,7 +36,7 @@ def run_document(analysis: Analysis, *, has_pictures: bool = False, run_file: st
         mark=analysis.verdict,
         headline=verdict_sentence(analysis.verdict, analysis.confidence),
         notices=_notices(analysis),
-        first=_first_screen(analysis, cards, figures, file),
+        first=_first_screen(analysis, cards, charts, file),
         sections=present(
             section(
                 "findings",
@@ -68,13 +44,12 @@ def run_document(analysis: Analysis, *, has_pictures: bool = False, run_file: st
                 Facts(pairs=findings.fixes_facts(analysis)),
                 *(cards or (Text(text="none"),)),
                 Text(text=findings.ignored_sentence(analysis), tone="note"),
-                count=len(cards),
             ),
-            *_measured(analysis, figures),
-            *_pipeline(analysis, figures),
-            section("feeding", "The accelerator", Facts(pairs=planned.wafer_facts(analysis)), figures.get("timeline")),
-            section("memory", "Memory of a node", figures.get("memory")),
-            section("layouts", "Which launches feed it", figures.get("layouts")),
+            *_measured(analysis, charts),
+            *_pipeline(analysis, charts),
+            section("feeding", "The accelerator", Facts(pairs=planned.wafer_facts(analysis)), charts.get("timeline")),
+            section("memory", "Memory of a node", None if plan is None else planned.memory_table(plan, analysis.cluster)),
+            section("layouts", "Which launches feed it", charts.get("layouts")),
             *_planned(analysis, file),
             *_method(analysis),
         ),
@@ -83,7 +58,8 @@ def run_document(analysis: Analysis, *, has_pictures: bool = False, run_file: st
         "This page holds its run: cs_input_analyzer report reads it back.",
         record=analysis,
     )
-    return in_unit_of(analysis, found)
+    samples = analysis.pipeline.samples_per_element
+    return replace(in_elements(found), name=found.name) if samples is not None and samples.is_unknown else found
 
 
 def _notices(analysis: Analysis) -> tuple[str, ...]:
@@ -96,17 +72,15 @@ def _notices(analysis: Analysis) -> tuple[str, ...]:
     return (f"A worker did not end well: {one_line(workers.troubles(analysis)[0])}{more}",)
 
 
-def _first_screen(analysis: Analysis, cards: tuple[Card, ...], figures: dict[str, Figure], file: str) -> tuple[Section, ...]:
-    bars = supply_bars(analysis)
-    shown = {bar.label for bar in bars}
-    others = tuple(pair for pair in supply_and_demand(analysis) if pair[0] not in shown)
+def _first_screen(analysis: Analysis, cards: tuple[Card, ...], charts: dict[str, Chart], file: str) -> tuple[Section, ...]:
     others_found = tuple(card for card in cards if card.code != BUSY_HOST)  # `supply_and_demand` says that one
+    none = "none but that of the busy host" if cards else "none"
     missing = Facts(pairs=planned.unknowns(analysis, file)[:UNKNOWNS_SHOWN])
     return present(
-        section("verdict", "Supply and demand", Bars(bars=bars), Facts(pairs=others), level="both"),
+        section("verdict", "Supply and demand", Facts(pairs=supply_and_demand(analysis)), level="both"),
         section("launch", "Launch", *_brief_launch(analysis), level="both"),
-        section("first", f"Findings ({len(cards)})", *findings.brief_cards(others_found, "none"), level="brief"),
-        section("supply", "Supply against demand", figures.get("supply-demand")),
+        section("first", f"Findings ({len(cards)})", *findings.brief_cards(others_found, none), level="brief"),
+        section("supply", "Supply against demand", charts.get("supply-demand")),
         section("unknown", "What would narrow the interval", missing, level="brief"),
     )
 
@@ -128,26 +102,6 @@ def _is_cerebras(analysis: Analysis) -> bool:
     consumption, options = analysis.consumption, analysis.options
     named = f"{analysis.cluster.name} {analysis.cluster.source} {options.train_command or ''}".lower()
     return (consumption is not None and consumption.system is not None) or "csrun" in named or "cerebras" in named
-
-
-def supply_bars(analysis: Analysis) -> tuple[Bar, ...]:
-    """Demand over supply, on one scale from zero."""
-    demand = analysis.consumption.samples_per_s if analysis.consumption is not None else None
-    sides: tuple[tuple[str, Estimate | None], ...] = (("supply", supply_of(analysis)), ("demand", demand))
-    known = [(role, rate) for role, rate in sides if rate is not None]
-    words = dict(supply_and_demand(analysis))
-    widest = max((rate.high for _, rate in known), default=0.0) * BAR_MARGIN_RATIO
-    return tuple(rate_bar(role, words.get(role, format_estimate(rate)), role, rate, widest) for role, rate in known if widest > 0)
-
-
-def rate_bar(label: str, text: str, role: str, rate: Estimate, widest: float) -> Bar:
-    """A rate with its interval, on a scale from zero to `widest`."""
-    low, high = (None, None) if rate.low == rate.high else (percent(rate.low, widest), percent(rate.high, widest))
-    return Bar(label=label, text=text, role=role, length=percent(rate.estimate, widest), low=low, high=high)
-
-
-def percent(value: float, whole: float) -> float:
-    return round(min(max(value / whole, 0.0), 1.0) * 100, 2)
 
 
 def _closing(analysis: Analysis, file: str) -> tuple[str, ...]:
@@ -181,9 +135,8 @@ def file_of(analysis: Analysis, run_file: str | None = None) -> str:
     return shlex.quote(one_line(after[-1])) if after else UNSAVED
 
 
-def _measured(analysis: Analysis, figures: dict[str, Figure]) -> tuple[Section, ...]:
+def _measured(analysis: Analysis, charts: dict[str, Chart]) -> tuple[Section, ...]:
     shown, tables = shown_measurement(analysis), workers.node_tables(analysis)
-    pictures = [Figure(chart=figures[name].chart, heading=True) for name in ("rate-over-time", "batch-gaps") if name in figures]
     return present(
         section(
             "measured",
@@ -192,7 +145,8 @@ def _measured(analysis: Analysis, figures: dict[str, Figure]) -> tuple[Section, 
             workers.measured_table(analysis),
             *(Text(text=trouble, tone="notice") for trouble in workers.troubles(analysis)),
             Facts(pairs=measuring.measured_facts(analysis)),
-            *pictures,
+            charts.get("rate-over-time"),
+            charts.get("batch-gaps"),
             workers.workers_table(shown) if shown is not None and len(shown.workers) > 1 else None,
         ),
         section("soak", "Memory over a long time", Facts(pairs=measuring.soak_facts(analysis.soak))),
@@ -206,22 +160,17 @@ def _measured(analysis: Analysis, figures: dict[str, Figure]) -> tuple[Section, 
     )
 
 
-def _pipeline(analysis: Analysis, figures: dict[str, Figure]) -> tuple[Section, ...]:
+def _pipeline(analysis: Analysis, charts: dict[str, Chart]) -> tuple[Section, ...]:
     profile, storage, stations = analysis.profile, analysis.storage, costs.stations_table(analysis.stations)
-    table = costs.op_cost_table(profile) if profile is not None and profile.ops else None
-    drawn, limit = figures.get("op-costs"), costs.bottleneck_sentence(analysis.stations, analysis.recommendation)
+    title, limit = "", costs.bottleneck_sentence(analysis.stations, analysis.recommendation)
+    spent: tuple[Part | None, ...] = ()
+    if profile is not None and profile.ops:
+        said, serial = Text(text=costs.costliest_sentence(profile)), Text(text=costs.serial_sentence(profile), tone="notice")
+        table = costs.op_cost_table(profile)
+        title, spent = table.title, (said, serial, table, charts.get("op-costs"))
     return present(
         section("bottleneck", stations.title, Text(text=limit), stations),
-        section(
-            "costs",
-            table.title,
-            Text(text=costs.costliest_sentence(profile)),
-            Text(text=costs.serial_sentence(profile), tone="notice"),
-            table,
-            None if drawn is None else Figure(chart=drawn.chart, has_table=True),
-        )
-        if profile is not None and table is not None
-        else None,
+        section("costs", title, *spent),
         section(
             "storage",
             "Storage",
@@ -271,7 +220,8 @@ def _method(analysis: Analysis) -> tuple[Section, ...]:
             "How it was measured",
             Text(text=notice, tone="notice"),
             Facts(pairs=measuring.measuring_facts(analysis)),
-            Facts(pairs=options, folded=f"Options that are not the defaults ({len(options)})"),
+            Text(text="Options that are not the defaults:" if options else ""),
+            Facts(pairs=options),
             Copyable(label="the command", text=analysis.command),
             is_folded=True,
         ),

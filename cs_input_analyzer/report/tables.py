@@ -101,7 +101,6 @@ def layout(meaning: str = "nodes x tasks per node x CPUs per task", of: Getter =
     return text("layout", meaning, of)
 
 
-WORKERS = number("workers", "tasks that stream", "input_workers")
 PREDICTED = rates("samples/s", "predicted samples per second", "predicted_samples_per_s")
 MEETS = text("meets\ndemand", "headroom included, at a probability of 0.9", "meets_demand", form=YES_OR_NO.__getitem__)
 LIMITED_BY = text("limited by", "the resource to add for more", "limited_by")

@@ -13,7 +13,7 @@ import textwrap
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from cs_input_analyzer.report.document import Bars, Card, Copyable, Document, Facts, Part, Text
+from cs_input_analyzer.report.document import Card, Copyable, Document, Facts, Part, Text
 from cs_input_analyzer.report.tables import Table
 from cs_input_analyzer.report.terminal import console_on, copyable_on, facts_on, heading_on, line_on, table_on, text_of
 from cs_input_analyzer.report.wording import Pairs, one_line
@@ -92,8 +92,6 @@ def _part(console: Console, part: Part, most: int | None) -> None:
         copyable_on(console, "\n".join(f"{name}: {value}" for name, value in part.pairs))
     elif isinstance(part, Facts):
         _facts(console, part.pairs, most)
-    elif isinstance(part, Bars):
-        _facts(console, () if part.has_table and most is None else tuple((bar.label, bar.text) for bar in part.bars), most)
     elif isinstance(part, Table):
         _table(console, part)
     elif isinstance(part, Card) and part.is_brief:

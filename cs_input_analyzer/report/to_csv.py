@@ -11,13 +11,14 @@ import functools
 import json
 import types
 import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Union
 
 from cs_input_analyzer import records
 from cs_input_analyzer.errors import UsageError
-from cs_input_analyzer.records import Analysis, Layout, Measurement, Station, WorkerResult
+from cs_input_analyzer.records import Alternative, Analysis, Layout, Measurement, Station, ValidationRow, WorkerResult
 from cs_input_analyzer.report.planned import as_alternative
+from cs_input_analyzer.report.tables import Getter, value_of
 from cs_input_analyzer.report.to_json import plain
 from cs_input_analyzer.report.wording import visible
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Cells = dict[str, object]
+# The names of the columns, and rows of as many cells.
+Table = Callable[[Analysis], tuple[Iterable[str], Iterable[Iterable[Any]]]]
 
 # A spreadsheet runs a cell that begins like a formula; a quote in front makes it text (OWASP, "CSV Injection").
 FORMULA_STARTS = ("=", "+", "-", "@")
@@ -45,8 +48,8 @@ def to_csv(analysis: Analysis, table: str = "workers") -> str:
 
     columns, rows = TABLES[table](analysis)
     # Whole numbers beside missing ones stay whole only as objects.
-    safe = ({name: _safe(cell) for name, cell in row.items()} for row in rows)
-    return str(pd.DataFrame(list(safe), columns=list(columns), dtype=object).to_csv(index=False, lineterminator="\n"))
+    safe = [[*map(_safe, row)] for row in rows]
+    return str(pd.DataFrame(safe, columns=[*columns], dtype=object).to_csv(index=False, lineterminator="\n"))
 
 
 def frames(analysis: Analysis) -> dict[str, pd.DataFrame]:
@@ -65,40 +68,32 @@ def _safe(cell: Any) -> Any:
     return f"'{shown}" if shown.lstrip().startswith(FORMULA_STARTS) else shown
 
 
-Table = Callable[[Analysis], tuple[Iterable[str], Iterable[Cells]]]
+def _of(record: type, items: Getter, *first: str) -> Table:
+    """A table of records, by their path in the run. With the columns `first` before the fields, `items` gives these cells, too."""
 
+    def table(run: Analysis) -> tuple[Iterable[str], Iterable[Iterable[Any]]]:
+        found = value_of(run, items) or ()
+        rows = ((*cells, *_flat(record, item).values()) for *cells, item in (found if first else zip(found, strict=True)))
+        return (*first, *_flat(record, None)), rows
 
-def _of(record: type, items: Callable[[Analysis], Iterable[Any]]) -> Table:
-    return lambda run: (_flat(record, None), (_flat(record, item) for item in items(run)))
-
-
-def _behind(first: Sequence[str], record: type, items: Callable[[Analysis], Iterable[tuple[Sequence[object], Any]]]) -> Table:
-    """A table of records with the cells `first` before those of the fields."""
-    return lambda run: (
-        (*first, *_flat(record, None)),
-        (dict(zip(first, cells, strict=True)) | _flat(record, item) for cells, item in items(run)),
-    )
+    return table
 
 
 def _traces(name: str, value: str, field: str) -> Table:
-    return lambda run: (
-        ("measurement", "index", name, value),
-        (
-            {"measurement": number, "index": worker.index, name: place, value: item}
-            for number, worker in _all_workers(run)
-            for place, item in enumerate(getattr(worker, field))
-        ),
-    )
+    def table(run: Analysis) -> tuple[Iterable[str], Iterable[Iterable[Any]]]:
+        rows = ((number, at.index, place, item) for number, at in _all(run) for place, item in enumerate(getattr(at, field)))
+        return ("measurement", "index", name, value), rows
+
+    return table
 
 
-def _all_workers(run: Analysis) -> Iterator[tuple[int, WorkerResult]]:
+def _all(run: Analysis) -> Iterator[tuple[int, WorkerResult]]:
     return ((number, worker) for number, launch in enumerate(run.measurements) for worker in launch.workers)
 
 
-def _workers(run: Analysis) -> tuple[Iterable[str], Iterable[Cells]]:
-    rows = (
-        _worker(number, run.measurements[number], worker, next(iter(run.stations), None)) for number, worker in _all_workers(run)
-    )
+def _workers(run: Analysis) -> tuple[Iterable[str], Iterable[Iterable[Any]]]:
+    bottleneck = next(iter(run.stations), None)
+    rows = (_worker(number, run.measurements[number], worker, bottleneck).values() for number, worker in _all(run))
     return _worker(0, None, None, None), rows
 
 
@@ -110,8 +105,8 @@ def _worker(number: int, launch: Measurement | None, worker: WorkerResult | None
     cells["num_workers"] = launch and launch.num_workers
     for name, cell in _flat(WorkerResult, worker).items():
         if name == "steady_state.moved":
-            state = worker.steady_state if worker is not None else None
-            cells["steady_state.moved_count"] = None if state is None or state.moved is None else len(state.moved)
+            moved = value_of(worker, "steady_state.moved")
+            cells["steady_state.moved_count"] = None if moved is None else len(moved)
         elif name not in LEFT_OUT_OF_WORKERS:
             cells[name] = cell
     is_here = bottleneck is not None and launch is not None and bottleneck.layout == launch.layout
@@ -119,45 +114,42 @@ def _worker(number: int, launch: Measurement | None, worker: WorkerResult | None
     return cells | {f"bottleneck.{name}": cell for name, cell in held.items() if name != "layout"}
 
 
-def _launches(run: Analysis) -> Iterator[tuple[Sequence[object], Any]]:
+def _launches(run: Analysis) -> Iterator[tuple[str, Alternative]]:
     plan = run.recommendation
     if plan is not None:
-        yield ("recommended",), as_alternative(plan, plan.why)
-        yield from ((("alternative",), other) for other in plan.alternatives)
+        yield "recommended", as_alternative(plan, plan.why)
+        yield from (("alternative", other) for other in plan.alternatives)
 
 
-def _tuned(run: Analysis) -> Iterator[tuple[Sequence[object], Any]]:
-    return (((number, worker.index), item) for number, worker in _all_workers(run) for item in worker.tuned)
-
-
-def _validation(run: Analysis) -> tuple[Iterable[str], Iterable[Cells]]:
+def _validation(run: Analysis) -> tuple[Iterable[str], Iterable[Iterable[Any]]]:
     rows = run.validation.rows if run.validation is not None else ()
-    columns = (*_flat(records.ValidationRow, None), "error_ratio", "is_inside")
-    return columns, (
-        _flat(records.ValidationRow, row) | {"error_ratio": row.error_ratio, "is_inside": row.is_inside} for row in rows
-    )
+    columns = (*_flat(ValidationRow, None), "error_ratio", "is_inside")
+    return columns, ((*_flat(ValidationRow, row).values(), row.error_ratio, row.is_inside) for row in rows)
 
 
 TABLES: dict[str, Table] = {
     "workers": _workers,
-    "measurements": _behind(
-        ("measurement",), Measurement, lambda run: (((number,), item) for number, item in enumerate(run.measurements))
-    ),
+    "measurements": _of(Measurement, lambda run: enumerate(run.measurements), "measurement"),
     "blocks": _traces("block", "samples_per_s", "block_samples_per_s"),
     "gaps": _traces("batch", "gap_s", "batch_gaps_s"),
-    "tuned": _behind(("measurement", "index"), records.TunedParameter, _tuned),
-    "ops": _of(records.Op, lambda run: run.pipeline.ops),
-    "elements": _of(records.Component, lambda run: run.pipeline.element_spec),
-    "costs": _of(records.OpCost, lambda run: run.profile.ops if run.profile is not None else ()),
-    "stations": _of(Station, lambda run: run.stations),
-    "reads": _of(records.ReadRate, lambda run: run.storage.reads if run.storage is not None else ()),
-    "capacity": _of(records.WorkerPoint, lambda run: run.capacity.workers if run.capacity is not None else ()),
-    "contention": _of(records.ContentionPoint, lambda run: run.capacity.contention if run.capacity is not None else ()),
-    "scaling": _of(records.ScalingPoint, lambda run: run.scaling.points if run.scaling is not None else ()),
-    "launches": _behind(("role",), records.Alternative, _launches),
-    "what_if": _of(records.WhatIf, lambda run: run.recommendation.what_if if run.recommendation is not None else ()),
-    "functions": _of(records.FunctionUse, lambda run: run.functions),
-    "findings": _of(records.Finding, lambda run: run.findings),
+    "tuned": _of(
+        records.TunedParameter,
+        lambda run: ((number, worker.index, item) for number, worker in _all(run) for item in worker.tuned),
+        "measurement",
+        "index",
+    ),
+    "ops": _of(records.Op, "pipeline.ops"),
+    "elements": _of(records.Component, "pipeline.element_spec"),
+    "costs": _of(records.OpCost, "profile.ops"),
+    "stations": _of(Station, "stations"),
+    "reads": _of(records.ReadRate, "storage.reads"),
+    "capacity": _of(records.WorkerPoint, "capacity.workers"),
+    "contention": _of(records.ContentionPoint, "capacity.contention"),
+    "scaling": _of(records.ScalingPoint, "scaling.points"),
+    "launches": _of(Alternative, _launches, "role"),
+    "what_if": _of(records.WhatIf, "recommendation.what_if"),
+    "functions": _of(records.FunctionUse, "functions"),
+    "findings": _of(records.Finding, "findings"),
     "validation": _validation,
 }
 
@@ -170,10 +162,8 @@ def _flat(record: type, value: Any) -> Cells:
         if part is not None and part is not Layout:
             cells |= {f"{name}.{inner}": cell for inner, cell in _flat(part, item).items()}
         elif name not in LEFT_OUT or typing.get_origin(annotation) is not tuple:
-            is_list = isinstance(item, tuple | Mapping)
-            cells[name] = (
-                json.dumps(plain(item), ensure_ascii=False) if is_list else str(item) if isinstance(item, Layout) else item
-            )
+            shown = json.dumps(plain(item), ensure_ascii=False) if isinstance(item, tuple | Mapping) else item
+            cells[name] = str(item) if isinstance(item, Layout) else shown
     return cells
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from cs_input_analyzer.errors import AnalyzerError
 from cs_input_analyzer.records import Analysis
 from cs_input_analyzer.report.charts.view import CONFIG, Chart
-from cs_input_analyzer.report.document import Document, Figure
+from cs_input_analyzer.report.document import Document
 from cs_input_analyzer.report.glossary import MEANINGS
 from cs_input_analyzer.report.to_json import script_safe, to_json
 from cs_input_analyzer.report.wording import visible
@@ -42,7 +42,7 @@ def to_html(document: Document) -> str:
     from markupsafe import Markup
 
     sections = (*document.first, *document.sections)
-    charts = [part.chart for section in sections for part in section.parts if isinstance(part, Figure)]
+    charts = [part for section in sections for part in section.parts if isinstance(part, Chart)]
     record = excerpt(document.record) if isinstance(document.record, Analysis) else document.record
     return (
         _environment()
@@ -102,9 +102,8 @@ def _breakable(text: str) -> Markup:
 
 
 def _specs(charts: list[Chart]) -> str:
-    """The specifications by picture and panel, with the look that they share."""
-    plots = {f"{chart.name}-{place}": panel.spec for chart in charts for place, panel in enumerate(chart.panels)}
-    return script_safe(json.dumps({"config": CONFIG, "plots": plots}, allow_nan=False))
+    """The specifications by picture, with the look that they share."""
+    return script_safe(json.dumps({"config": CONFIG, "plots": {chart.name: chart.spec for chart in charts}}, allow_nan=False))
 
 
 @functools.cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from cs_input_analyzer.report.document import Bars, Card, Copyable, Document, Facts, Part, Text
+from cs_input_analyzer.report.document import Card, Copyable, Document, Facts, Part, Text
 from cs_input_analyzer.report.tables import Table
 from cs_input_analyzer.report.wording import one_line, visible
 
@@ -34,8 +34,6 @@ def _part(part: Part) -> Iterator[str]:
         yield from _block("\n".join(f"{name}: {value}" for name, value in part.pairs))
     elif isinstance(part, Facts):
         yield from _pairs(part.pairs)
-    elif isinstance(part, Bars) and not part.has_table:
-        yield from _pairs([(bar.label, bar.text) for bar in part.bars])
     elif isinstance(part, Copyable):
         yield from ("", _plain(part.label), *_block(part.text))
     elif isinstance(part, Table):

@@ -60,16 +60,6 @@ def supply_and_demand(analysis: Analysis) -> Pairs:
     """The two sides of the verdict, each with its interval, and what to do where one is missing."""
     samples, options, consumption = analysis.pipeline.samples_per_element, analysis.options, analysis.consumption
     facts: list[tuple[str, str]] = []
-    if samples is not None:
-        step = consumption.batch_size if consumption is not None else None
-        facts.append(("counted", element_sentence(samples, options.batch_size or step)))
-    elif options.batch_size is not None and options.step_time_s is None:
-        facts.append(("counted", f"{options.batch_size} samples an element, as --batch-size said then: check that number"))
-    if analysis.capture is not None:
-        facts.append(("script", "run up to its input; its training never ran"))
-    busy = next((finding.message for finding in analysis.findings if finding.code == BUSY_HOST), None)
-    if busy is not None:
-        facts.append(("host", f"{busy}; repeat, or give --max-seconds 120"))
     supply, plan = supply_of(analysis), analysis.recommendation
     origin = "recommended launch" if plan is not None else "measured on this host,"
     if analysis.verdict_layout is not None:
@@ -90,6 +80,16 @@ def supply_and_demand(analysis: Analysis) -> Pairs:
         facts.append(("why", _settles(supply, consumption.samples_per_s)))
     elif analysis.no_plan is None and analysis.verdict == "unknown":
         facts.append(("why", "nothing was measured that a supply could be predicted from"))
+    if samples is not None:
+        step = consumption.batch_size if consumption is not None else None
+        facts.append(("counted", element_sentence(samples, options.batch_size or step)))
+    elif options.batch_size is not None and options.step_time_s is None:
+        facts.append(("counted", f"{options.batch_size} samples an element, as --batch-size said then: check that number"))
+    if analysis.capture is not None:
+        facts.append(("script", "run up to its input; its training never ran"))
+    busy = next((finding.message for finding in analysis.findings if finding.code == BUSY_HOST), None)
+    if busy is not None:
+        facts.append(("host", f"{busy}; repeat, or give --max-seconds 120"))
     return pairs(facts)
 
 

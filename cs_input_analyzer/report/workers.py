@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -44,9 +45,7 @@ def measured_table(analysis: Analysis) -> Table:
 
 
 def _status(launch: Measurement) -> str | None:
-    counts: dict[str, int] = {}
-    for worker in launch.workers:
-        counts[worker.status] = counts.get(worker.status, 0) + 1
+    counts = Counter(worker.status for worker in launch.workers)
     if len(counts) == 1:
         return STATUS_WORDS[next(iter(counts))]
     return ", ".join(f"{count} {STATUS_WORDS[status]}" for status, count in counts.items()) or None
@@ -133,14 +132,10 @@ def shown_launch(analysis: Analysis) -> Measurement | None:
 
 
 def node_facts(analysis: Analysis) -> Pairs:
-    """Who stayed behind, how far apart the workers began, what the engine noted, what the storage gave."""
+    """Who stayed behind, what the engine noted, what the storage gave."""
     launch, facts = shown_launch(analysis), []
     if launch is not None:
         facts.append(("stragglers", straggler_text(launch)))
-        if launch.start_skew_s is not None:
-            facts.append(
-                ("begin", f"{format_count(len(launch.workers))} workers began within {format_seconds(launch.start_skew_s)}")
-            )
     if analysis.scaling is not None:
         facts.append(("storage", analysis.scaling.note))
     facts += [("note", note) for note in dict.fromkeys(note for launch in analysis.measurements for note in launch.notes)]

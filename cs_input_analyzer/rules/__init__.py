@@ -55,6 +55,7 @@ _CODES = (
     ("CSI108", order.late_filter),
     ("CSI109", maps.tiny_maps),
     ("CSI110", maps.random_calls_in_parallel),
+    ("CSI111", readers.python_waits_for_store),
     ("CSI201", order.prefetch_missing),
     ("CSI202", caches.cache_missing),
     ("CSI203", caches.file_cache_redirected),

@@ -12,7 +12,7 @@ from cs_input_analyzer.pipeline.lineage import downstream, freeing_shuffle, read
 from cs_input_analyzer.pipeline.op_kinds import BATCHING, HANDS_ON, REPEATS, THREADED
 from cs_input_analyzer.pipeline.samples import batching_op, samples_reaching, shuffle_of_samples
 from cs_input_analyzer.pipeline.source.code import AUTOTUNE
-from cs_input_analyzer.planning.buffers import buffers_of, checkpoint_bytes
+from cs_input_analyzer.planning.buffers import buffers_of, checkpoint_bytes, refill_ratio
 from cs_input_analyzer.planning.evidence import bottleneck, finding, rate_of_worker, samples_of_worker, share_of, workers_of
 from cs_input_analyzer.records import Case, Edit, EditKind, Finding, Op
 from cs_input_analyzer.units import format_bytes, format_count, format_seconds
@@ -176,45 +176,52 @@ TIMES = 20.0
 LONG_START_S = 60.0
 # The fill of the buffer is named as the cause where, at the steady rate, it takes this share of the wait.
 CAUSE_RATIO = 0.3
+LONG_REFILL_RATIO = 0.05
 
 
 def slow_first_batch(case: Case) -> Iterator[Finding]:
-    """The first batch takes much longer than those that follow.
+    """The first batch takes much longer than those that follow, at the start or at each pass.
 
     Training waits for it at every start and every restart from a checkpoint, and with it every node that has been allotted. Most
     often a `shuffle` fills its buffer first, one sample at a time, through all that stands before it; the more costly that is, the
-    longer it takes.
+    longer it takes. Where the data are repeated behind the shuffle, it is so at the start of each pass.
 
     Fix: a smaller shuffle buffer (some batches), or the shuffle before the costly ops so that it is filled with what is quick to
-    read. A shuffle of file names mixes as well and waits for nothing.
+    read. A shuffle of file names mixes as well and waits for nothing. And `repeat()` directly after the shuffle: TensorFlow makes
+    one op of the two, which fills the buffer from the next pass while it drains it.
 
     Silent where the first batch comes within two seconds or within twenty times the usual time, which is the mean: where a full
-    buffer is drained, most batches come at once and say nothing of those that follow. And without a measurement.
+    buffer is drained, most batches come at once and say nothing of those that follow; unless that happens at each pass and takes
+    5 % of the time or more. And without a measurement.
     """
-    workers = [worker for m in case.measurements for worker in m.measured_workers]
-    slow = [
+    starts = [
         (worker.first_batch_s, 1 / worker.batches_per_s, worker)
-        for worker in workers
+        for launch in case.measurements
+        for worker in launch.measured_workers
         if worker.first_batch_s is not None and worker.batches_per_s
-        if worker.first_batch_s > max(QUICK_S, TIMES / worker.batches_per_s)
     ]
-    if not slow or len(slow) < len(workers) / 2:
+    slow = [start for start in starts if start[0] > max(QUICK_S, TIMES * start[1])]
+    is_slow = bool(slow) and len(slow) >= sum(len(launch.measured_workers) for launch in case.measurements) / 2
+    refilling = refill_ratio(case) or 0.0
+    if not is_slow and (refilling < LONG_REFILL_RATIO or not starts):
         return
     # The quickest of them: a slow one may have met a cold cache or a busy host.
-    first_s, gap_s, worker = min(slow, key=lambda one: one[0])
+    first_s, gap_s, worker = min(slow or starts, key=lambda start: start[0])
     shuffle, count = shuffle_of_samples(case.pipeline.ops)
     fill_s = count / worker.samples_per_s.estimate if worker.samples_per_s and worker.samples_per_s.estimate > 0 else 0.0
-    cause, fix, evidence = (
-        "",
-        "see what runs before the first batch",
-        {"first_batch_s": first_s, "batch_gap_mean_s": gap_s, "fill_s": None},
-    )
+    cause, fix = "", "see what runs before the first batch"
     filled = shuffle if fill_s >= CAUSE_RATIO * first_s else None
     if filled is not None:
-        cause, evidence["fill_s"] = f": {filled.name} fills its buffer of {count:,} elements first", fill_s
+        cause = f": {filled.name} fills its buffer of {count:,} elements first"
         fix = "give the shuffle a smaller buffer, or put it before what is costly"
+    if refilling >= LONG_REFILL_RATIO:
+        cause += f"{' and' if cause else ': it does so'} again at each pass, {refilling:.0%} of the accelerator's time"
+        fix = f"put .repeat() directly after the shuffle, where the next pass fills it while the last one drains; or {fix}"
     message = f"the first batch takes {format_seconds(first_s)}, later ones {format_seconds(gap_s)}{cause}"
-    yield finding(filled.name if filled else None, message, fix, evidence, is_warning=first_s >= LONG_START_S)
+    evidence = {"first_batch_s": first_s, "batch_gap_mean_s": gap_s, "fill_s": fill_s if filled else None}
+    evidence["refill_ratio"] = refilling or None
+    is_warning = first_s >= LONG_START_S or refilling >= LONG_REFILL_RATIO
+    yield finding(shuffle if refilling >= LONG_REFILL_RATIO else filled, message, fix, evidence, is_warning=is_warning)
 
 
 # Batches that are worked out from bytes of files are too few only where they are so much fewer than the steps.

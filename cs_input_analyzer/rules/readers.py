@@ -9,10 +9,27 @@ from cs_input_analyzer.pipeline.edits import source_change
 from cs_input_analyzer.pipeline.edits.kinds import DEFAULT_BUFFER_BYTES
 from cs_input_analyzer.pipeline.lineage import freeing_shuffle
 from cs_input_analyzer.pipeline.op_kinds import kinds_with
-from cs_input_analyzer.pipeline.op_traits import cost_of, has_written_cycle, is_made_by_reader, opens_files, reader_call
+from cs_input_analyzer.pipeline.op_traits import (
+    PRIVATE_THREADS,
+    cost_of,
+    has_written_cycle,
+    is_made_by_reader,
+    opens_files,
+    reader_call,
+)
 from cs_input_analyzer.pipeline.source.code import AUTOTUNE
-from cs_input_analyzer.pipeline.threads import inside
-from cs_input_analyzer.planning.evidence import READING, bottleneck, files_read, finding, reads_at_once, widest_cpus
+from cs_input_analyzer.pipeline.threads import inside, python_ops
+from cs_input_analyzer.planning.evidence import (
+    MOST_READS,
+    PAST_THE_KNEE_RATIO,
+    READING,
+    bottleneck,
+    files_read,
+    finding,
+    reads_at_once,
+    station_of,
+    widest_cpus,
+)
 from cs_input_analyzer.records import Case, Edit, EditKind, Finding, Op, Storage
 from cs_input_analyzer.units import counted, format_bytes, format_seconds
 
@@ -20,6 +37,8 @@ from cs_input_analyzer.units import counted, format_bytes, format_seconds
 ENOUGH_READERS = 4
 # More readers pay where they draw so many times more.
 PAYING_RATIO = 1.2
+# Calls that wait for so much of their time hold the worker back, whatever else they do.
+WAITS_RATIO = 0.5
 # What TensorFlow takes by itself: a cycle so long that its threads (one for the file, two for those ahead) are as many as CPUs.
 THREADS_PER_FILE = 3
 
@@ -112,6 +131,42 @@ def _better_cycle(op: Op, cycle: int, case: Case) -> tuple[int, float | None]:
         return min(best, most or best), drawn[best] / now
     better = max(ENOUGH_READERS, -(-(widest_cpus(case) or 1) // THREADS_PER_FILE))
     return min(better, most or better), None
+
+
+def python_waits_for_store(case: Case) -> Iterator[Finding]:
+    """A Python function reads from a store through fsspec, and mostly waits for its answers.
+
+    Each call has one read outstanding, and TensorFlow makes at most as many calls of Python functions at a time as the task has
+    CPUs: an `interleave` of many generators waits like a single one, unless `options.threading.private_threadpool_size` gives it
+    threads. Waiting needs no CPU.
+
+    Fix: fetch the next files together in the function (`fs.cat(paths)`), or interleave several generators, each over its part of
+    the files, in a private pool of as many threads. How many is worked out from what a sample waits and what the CPUs could take
+    (Little's law). More tasks with one CPU each wait side by side, too, and the plan counts on that.
+
+    Silent where nothing is read through fsspec, and where the function's calls wait for less than half of the time.
+    """
+    seen, slow = case.storage.fsspec if case.storage is not None else None, station_of(case, ("storage latency",))
+    op = next((op for op in python_ops(case.pipeline.ops) if slow is not None and op.name == slow.op), None)
+    others = [station.samples_per_s for station in case.stations if station.kind in ("CPU", "Python (GIL)")]
+    if seen is None or slow is None or op is None or not others or slow.utilization_ratio < WAITS_RATIO:
+        return
+    now = max(1, round(slow.samples_per_s * seen.wait_s_per_sample))
+    reads = min(MOST_READS, math.ceil(PAST_THE_KNEE_RATIO * min(others) * seen.wait_s_per_sample))
+    if reads < PAYING_RATIO * now:
+        return
+    each = f"{format_seconds(seen.latency_s)} for a read of {format_bytes(seen.read_bytes)}, {now} at a time"
+    message = f"{op.name} mostly waits for {seen.files.directory}: {each}; {reads} would keep the CPUs busy"
+    fix = f"fetch {reads} files together in it (fs.cat), or interleave {reads} of it with options.{PRIVATE_THREADS} = {reads}"
+    evidence = {
+        "files_seen": seen.files.count,
+        "bytes_seen": seen.files.bytes,
+        "latency_s": seen.latency_s,
+        "wait_s_per_sample": seen.wait_s_per_sample,
+        "reads_at_once_now": now,
+        "reads_at_once": reads,
+    }
+    yield finding(op, message, fix, evidence, is_warning=True)
 
 
 def flat_map_over_files(case: Case) -> Iterator[Finding]:

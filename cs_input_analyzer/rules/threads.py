@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from statistics import median
 
 from cs_input_analyzer.pipeline.op_kinds import MAPS
-from cs_input_analyzer.pipeline.op_traits import number_of
+from cs_input_analyzer.pipeline.op_traits import PRIVATE_THREADS, number_of
 from cs_input_analyzer.planning.evidence import cpus_of_task, finding, widest_cpus
 from cs_input_analyzer.records import Case, Edit, Finding, Noise, Op, Scalar
 from cs_input_analyzer.units import counted, format_ratio
 
-POOL = "threading.private_threadpool_size"
 INTRA_OP = "threading.max_intra_op_parallelism"
 
 
@@ -36,7 +35,7 @@ def starved_threads(case: Case) -> Iterator[Finding]:
     for op in case.pipeline.ops:
         if op.kind not in ("Options", "PrivateThreadPool", "MaxIntraOpParallelism"):
             continue
-        threads = number_of(op, POOL if op.kind == "Options" else "num_threads")
+        threads = number_of(op, PRIVATE_THREADS if op.kind == "Options" else "num_threads")
         if threads is not None and threads > 0:  # 0 lets TensorFlow choose
             yield from _small_pool(case, op, threads)
         limit = number_of(op, INTRA_OP if op.kind == "Options" else "max_intra_op_parallelism")
@@ -180,9 +179,9 @@ def _from_tuning(case: Case) -> Iterator[Finding]:
                 if tuned.op not in maps or tuned.parameter not in PARALLELISM or tuned.value < max(4, TOO_MANY_RATIO * cpus):
                     continue
                 pool = next((op for op in case.pipeline.ops if (_threads(op) or 0) > cpus), None)
-                cause = f": {POOL}={_threads(pool)} gives it the threads for them" if pool is not None else ""
+                cause = f": {PRIVATE_THREADS}={_threads(pool)} gives it the threads for them" if pool is not None else ""
                 message = f"AUTOTUNE chose {tuned.value:.0f} parallel calls in a task of {cpus} CPUs{cause}"
-                fix = FIX if pool is None else f"leave options.{POOL} out, or set it to cpus_per_task"
+                fix = FIX if pool is None else f"leave options.{PRIVATE_THREADS} out, or set it to cpus_per_task"
                 evidence: dict[str, Scalar] = {
                     "parallel_calls": tuned.value,
                     "cpus_per_task": cpus,
@@ -194,7 +193,7 @@ def _from_tuning(case: Case) -> Iterator[Finding]:
 
 def _threads(op: Op) -> int | None:
     """Threads of a pool of the dataset's own, which this op gives it."""
-    name = {"Options": POOL, "PrivateThreadPool": "num_threads"}.get(op.kind)
+    name = {"Options": PRIVATE_THREADS, "PrivateThreadPool": "num_threads"}.get(op.kind)
     return number_of(op, name) if name is not None else None
 
 
@@ -242,11 +241,11 @@ def too_many_threads(case: Case) -> Iterator[Finding]:
         "private_threadpool_size": size or None,
         "cpus_per_node": case.cluster.cpus_per_node,
     }
-    fix = f"start fewer tasks on a node, or give {POOL} and num_parallel_calls smaller numbers"
+    fix = f"start fewer tasks on a node, or give {PRIVATE_THREADS} and num_parallel_calls smaller numbers"
     if limit is not None and each * tasks >= NEAR_LIMIT_RATIO * limit:
         source = host.thread_limit_source if host is not None else ""
         message = f"{tasks} tasks of {each} threads each come to {each * tasks:,} on a node; the limit is {limit:,} ({source})"
         yield finding(pool, message, f"{fix}, or raise the limit", evidence, is_warning=True)
     elif size * tasks > POOLS_RATIO * case.cluster.cpus_per_node:
         message = f"{tasks} tasks with a private pool of {size} threads each run on the {case.cluster.cpus_per_node} CPUs of a node"
-        yield finding(pool, message, f"leave options.{POOL} out, or set it to cpus_per_task", evidence)
+        yield finding(pool, message, f"leave options.{PRIVATE_THREADS} out, or set it to cpus_per_task", evidence)

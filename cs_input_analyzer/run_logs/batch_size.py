@@ -14,7 +14,6 @@ from cs_input_analyzer.run_logs.steps import Floats, StepTable
 ROUNDED = 0.005
 FIT_ERROR_RATIO = 0.02
 WHOLE_RATIO = 0.005
-MOST_BATCH = 10**7
 
 
 def batch_size_of(table: StepTable, finished: Line | None) -> float | None:
@@ -30,8 +29,6 @@ def batch_size_of(table: StepTable, finished: Line | None) -> float | None:
         near = [each for each in whole if each == int(each) and (rough is None or abs(each / rough - 1) < FIT_ERROR_RATIO)]
         if len(near) == 1:
             return near[0]
-        if rough is not None and 1 <= rough < MOST_BATCH:
-            return _divisor_near(samples, rough) or _whole(rough)
     return _whole(rough) if rough is not None else None
 
 
@@ -58,13 +55,6 @@ def average_rate(finished: Line | None) -> float | None:
     return finished.rate or (
         finished.samples / finished.duration_s if finished.samples is not None and finished.duration_s else None
     )
-
-
-def _divisor_near(samples: int, rough: float) -> float | None:
-    """A run has a whole number of steps, so the batch size divides its samples."""
-    low, high = math.ceil(rough * (1 - FIT_ERROR_RATIO / 2)), math.floor(rough * (1 + FIT_ERROR_RATIO / 2))
-    divisors = [number for number in range(max(1, low), high + 1) if samples % number == 0]
-    return float(min(divisors, key=lambda number: abs(number - rough))) if divisors else None
 
 
 def _seen_batch_size(table: StepTable) -> float | None:

@@ -2,18 +2,17 @@
 
 A file may hold the output of several ranks in turn, with a label or without, and of several runs, one after the other or at once.
 Steps of one writer rise. So a line whose step does not rise begins another writer, or after the lines of a start another run; and a
-line belongs to the writer whose last step, and pace, it follows best.
+line belongs to the writer whose last step it follows best.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from cs_input_analyzer.records import PhaseSpan, RunPhase, StallCause
 from cs_input_analyzer.run_logs.grammar import Line, parse_line
-from cs_input_analyzer.run_logs.steps import Writer, clock_of
+from cs_input_analyzer.run_logs.steps import Writer
 
 MOST_WRITERS = 64
 MOST_SPANS = 1000
@@ -185,11 +184,7 @@ def follower(writers: list[Writer], line: Line) -> Writer | None:
     return min(fitting, key=lambda writer: _misfit(writer, line, fitting))
 
 
-def _misfit(writer: Writer, line: Line, others: list[Writer]) -> tuple[bool, int, int, int]:
-    """Small for the likelier writer: it did not stop before another began, has the right pace, is near in steps, waits longest."""
+def _misfit(writer: Writer, line: Line, others: list[Writer]) -> tuple[bool, int, int]:
+    """Small for the likelier writer: it did not stop before another began, is near in steps, waits longest."""
     is_over = any(other.first_index > writer.last_index and len(other.lines) > 1 for other in others)
-    usual, now_s, then_s = writer.recent_pace_s(), clock_of(line), clock_of(writer.lines[-1])
-    steps, off = (line.step or 0) - writer.last_step, 0
-    if usual is not None and now_s is not None and then_s is not None and now_s > then_s:
-        off = abs(round(math.log2((now_s - then_s) / (steps * usual))))
-    return is_over, off, steps, writer.last_index
+    return is_over, (line.step or 0) - writer.last_step, writer.last_index

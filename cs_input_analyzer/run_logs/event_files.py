@@ -17,9 +17,9 @@ from typing import Any
 from cs_input_analyzer.monitoring.rates import is_kept
 from cs_input_analyzer.run_logs.grammar import Line, number_of
 
-LOCAL, AVERAGE, STEPS, WAIT = "local_samples_per_sec", "avg_samples_per_sec", "avg_steps_per_sec", "input_wait_ratio"
+LOCAL, AVERAGE, STEPS = "local_samples_per_sec", "avg_samples_per_sec", "avg_steps_per_sec"
 ESTIMATOR = "global_step/sec"
-TAGS = (LOCAL, AVERAGE, STEPS, WAIT, ESTIMATOR)
+TAGS = (LOCAL, AVERAGE, STEPS, ESTIMATOR)
 # When an event was made, not when it was written; finer than what hosts keep in step.
 STAMP_S = 1e-3
 # Graphs and pictures are larger, and hold none of our scalars.
@@ -34,7 +34,6 @@ class EventScalars:
 
     path: Path
     trouble: str = ""
-    wait_ratio: float | None = None
     events: int = 0
     found_tags: set[str] = field(default_factory=set)
 
@@ -46,7 +45,6 @@ class EventScalars:
                 values[tag] = value
                 if is_checkpoint:
                     yield Line("end", stamp, phase="checkpoint", step=step)
-            self.wait_ratio = values.get(WAIT, self.wait_ratio)
             if values.keys() & {LOCAL, AVERAGE, ESTIMATOR}:
                 rate, total = values.get(LOCAL), values.get(AVERAGE)
                 yield Line("step", stamp, STAMP_S, step=step, rate=rate, global_rate=total, steps_per_s=values.get(STEPS))

@@ -119,7 +119,7 @@ def _kind_of_file(path: Path) -> RunSourceKind:
         return "step journal" if b'"event"' in head.split(b"\n", 1)[0] else "performance.json"
     if b"Samples/s" in head and (b"Estimated Overall Performance" in head or b"Kernel Name" in head):
         return "compile report"
-    return "event files" if named is None and b"brain.Event:" in head else "console log"
+    return "console log"
 
 
 def head_of(path: Path) -> bytes:

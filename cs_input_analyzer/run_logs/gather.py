@@ -50,7 +50,6 @@ class Gathered:
     logs: list[tuple[Path, LoggedRun]] = field(default_factory=list)
     journals: list[Journal] = field(default_factory=list)
     events: LoggedRun | None = None
-    events_wait_ratio: float | None = None
     performance: Performance | None = None
     summary: PerformanceSummary | None = None
     compile_report: CompileReport | None = None
@@ -198,7 +197,6 @@ def _take_events(found: list[Found], gathered: Gathered, has_steps: bool) -> Non
     if has_steps:
         gathered.notes.append("the event files were not read: the steps are in the log")
         return
-    tried: list[Path] = []
     for folder in dict.fromkeys(one.path.parent for one in found[:MOST_FILES]):
         run, count = LoggedRun(), 0
         for one in sorted((each for each in found if each.path.parent == folder), key=lambda each: each.path.name):
@@ -208,14 +206,11 @@ def _take_events(found: list[Found], gathered: Gathered, has_steps: bool) -> Non
                 run.add(line, count)
             note = "; ".join(filter(None, (scalars.trouble, "" if scalars.found_tags else "none of our scalars in it")))
             gathered.sources.append(RunSource(path=str(one.path), kind="event files", note=note))
-            if scalars.wait_ratio is not None:
-                gathered.events_wait_ratio = scalars.wait_ratio
         if run.writers:
             run.end()
             gathered.events = run
             gathered.runs_found = max(gathered.runs_found, len(run.writer_groups()))
             return
-        tried.append(folder)
     gathered.notes.append(f"the event files hold none of {', '.join(TAGS[:3])}")
 
 

@@ -5,10 +5,8 @@ An interval is plain, or something that the run was seen to do explains its leng
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass, field
 from functools import cached_property
-from statistics import median
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +27,6 @@ RATE_STEP = 0.01
 # GlobalRate has a clock of its own. Where the stamps say that this much more, or less, time went by than it says, they jumped.
 CLOCK_RATIO = 2.0
 YEAR_S = 366 * 86_400.0
-RECENT = 64
 # The later one explains more: after a new start no steps of a checkpoint are left over.
 CAUSES: tuple[StallCause, ...] = ("none known", "checkpoint", "evaluation", "set-up")
 _NUMBERS = ("t_s", "resolution_s", "step", "rate", "global_rate", "steps_per_s", "gap_s")
@@ -66,12 +63,8 @@ class Writer:
     lines: list[Line] = field(default_factory=list)
     causes: list[int] = field(default_factory=list)
     pending_cause: int = 0
-    _paces: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))
 
     def add(self, line: Line, index: int) -> None:
-        now_s, then_s = clock_of(line), clock_of(self.lines[-1]) if self.lines else None
-        if now_s is not None and then_s is not None and now_s > then_s:
-            self._paces.append((now_s - then_s) / ((line.step or 0) - self.last_step))
         self.lines.append(line)
         self.causes.append(self.pending_cause)
         self.last_index, self.pending_cause = index, 0
@@ -87,10 +80,6 @@ class Writer:
     def last(self, name: str) -> float | None:
         """What the last line that has such a number says."""
         return next((value for line in reversed(self.lines) if (value := getattr(line, name)) is not None), None)
-
-    def recent_pace_s(self) -> float | None:
-        """Seconds per step of the middle one of the last lines; None without any."""
-        return median(self._paces) if self._paces else None
 
     @cached_property
     def table(self) -> StepTable:
@@ -195,10 +184,3 @@ def weighted_median(values: Floats, weights: Floats) -> float:
     order = np.argsort(values, kind="stable")
     passed = np.cumsum(weights[order])
     return float(values[order][np.searchsorted(passed, passed[-1] / 2)])
-
-
-def clock_of(line: Line) -> float | None:
-    """When the line was written: by its stamp, else by the Estimator's steps per second so far."""
-    if line.t_s is not None or not line.steps_per_s:
-        return line.t_s
-    return (line.step or 0) / line.steps_per_s

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from cs_input_analyzer import rules
 from cs_input_analyzer.engines import Launcher
 from cs_input_analyzer.errors import Interrupted, LaunchError, UsageError
-from cs_input_analyzer.planning import capacity, feeding, recommend
+from cs_input_analyzer.planning import buffers, capacity, feeding, recommend
 from cs_input_analyzer.planning.function_table import function_table
 from cs_input_analyzer.planning.gain_bounds import most_gain
 from cs_input_analyzer.planning.launch_lines import launch_lines
@@ -170,7 +170,8 @@ def _storage_basis(job: Job) -> StorageBasis | None:
 
 
 def with_utilization(job: Job, results: Results, plan: LaunchPlan | None) -> LaunchPlan | None:
-    """The plan with the share of time in which the accelerator will work, its workers replayed as they were measured."""
+    """The plan with the share of time in which the accelerator will work: its workers replayed as they were measured, and its
+    shuffles filled again at each pass."""
     if plan is None or job.consumption is None or not results.traces_s:
         return plan
     utilization = feeding.expected_utilization(
@@ -182,7 +183,8 @@ def with_utilization(job: Job, results: Results, plan: LaunchPlan | None) -> Lau
         depth=feeding.depth_of(results.pipeline) if results.pipeline else feeding.DEPTH,
         seed=job.options.seed,
     )
-    return replace(plan, expected_accelerator_utilization=utilization)
+    refilling = buffers.refill_ratio(_case(job, results, plan)) or 0.0
+    return replace(plan, expected_accelerator_utilization=utilization.scaled(1 - refilling))
 
 
 def with_demand(job: Job, results: Results) -> Job:
@@ -291,5 +293,6 @@ def _case(job: Job, results: Results, plan: LaunchPlan | None) -> Case:
         stations=results.stations(),
         capacity=results.model(),
         soak=results.soak,
+        demand_samples_per_s=job.consumption.samples_per_s.estimate if job.consumption is not None else None,
         training=training_of(params_from_json(options.params_json or "null"), options.dtype if options.wafer else None),
     )

@@ -105,7 +105,7 @@ def _cluster(run: Analysis, options: Options, changed: Sequence[str], declared: 
         declared = run.cluster
         kept = [name for name in OF_CLUSTER if name not in changed]
         options = replace(options, node_reference=None, **{name: getattr(Options(), name) for name in kept})
-    found = cluster.resolve(options, run.host, declared=declared, loop=_no_loop)
+    found = cluster.with_speed_of_models(cluster.resolve(options, run.host, declared=declared, loop=_no_loop), run.host)
     if "storage_bytes_per_s" in changed:
         found = replace(found, measured_storage_bytes_per_s=None)
     recommend.check_single_task_nodes(found, options)

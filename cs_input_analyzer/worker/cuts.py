@@ -15,6 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from cs_input_analyzer.machines.page_cache import evenly
+from cs_input_analyzer.machines.raw_reads import Reader, pieces_of, read_window
+from cs_input_analyzer.machines.storage import STREAMS
 from cs_input_analyzer.records import Op
 from cs_input_analyzer.stats.steady_state import steady_window
 from cs_input_analyzer.worker.failures import MESSAGE_LIMIT
@@ -104,32 +107,30 @@ def marginal_s_per_sample(ops: Sequence[Op], cpu_s: Mapping[str, float], visits:
     }
 
 
-def sample_store(journal: JournalWriter, files: Sequence[tuple[str, int]]) -> None:
-    """Reads files of an object store by themselves, through TensorFlow, with more and more streams; writes down each one's rate."""
-    import tensorflow as tf
-
-    from cs_input_analyzer.machines.page_cache import evenly
-    from cs_input_analyzer.machines.raw_reads import pieces_of, read_window
-    from cs_input_analyzer.machines.storage import STREAMS
-
-    @contextmanager
-    def reader(path: str) -> Iterator[Callable[[int, int], int]]:
-        try:
-            with tf.io.gfile.GFile(path, "rb") as file:
-
-                def read(offset: int, length: int) -> int:
-                    if file.tell() != offset:
-                        file.seek(offset)
-                    return len(file.read(length))
-
-                yield read
-        except tf.errors.OpError as error:
-            raise OSError(error.message) from error
-
+def sample_store(journal: JournalWriter, files: Sequence[tuple[str, int]], reader: Reader | None = None) -> None:
+    """Reads files of a store by themselves, with more and more streams; writes down each one's rate. `reader`: None is
+    TensorFlow's."""
     sizes = {path: size for path, size in evenly(files, STORE_FILES) if size}
     pieces = pieces_of(sizes, max(STREAMS))
-    windows = (read_window(pieces, count, STORE_S, "as-is", time.monotonic, reader) for count in STREAMS)
+    windows = (read_window(pieces, count, STORE_S, "as-is", time.monotonic, reader or _by_tensorflow) for count in STREAMS)
     journal.event("store", reads=[asdict(window.rate) for window in windows if window.rate is not None])
+
+
+@contextmanager
+def _by_tensorflow(path: str) -> Iterator[Callable[[int, int], int]]:
+    import tensorflow as tf
+
+    try:
+        with tf.io.gfile.GFile(path, "rb") as file:
+
+            def read(offset: int, length: int) -> int:
+                if file.tell() != offset:
+                    file.seek(offset)
+                return len(file.read(length))
+
+            yield read
+    except tf.errors.OpError as error:
+        raise OSError(error.message) from error
 
 
 def sample_readers(journal: JournalWriter, dataset: Any) -> None:

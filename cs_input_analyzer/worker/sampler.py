@@ -18,6 +18,7 @@ from cs_input_analyzer.records import Op, SamplesPerElement, StopReason
 from cs_input_analyzer.stats.steady_state import steady_window
 from cs_input_analyzer.worker.bytes_read import needs_look, reads_of
 from cs_input_analyzer.worker.failures import element_error
+from cs_input_analyzer.worker.fsspec_watch import FsspecWatch
 from cs_input_analyzer.worker.journal import JournalWriter
 from cs_input_analyzer.worker.meter import CostMeter
 from cs_input_analyzer.worker.sampling import CHUNK_S, Chunk, Loop, harness_us_per_batch, next_chunk, sampling_loop
@@ -32,8 +33,8 @@ STOP_CHECK_S = 0.5
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling:
     """What is to be sampled, and for how long. `iterator`: its first element may have been taken; `target_error_ratio`: half-width
-    of the rate's interval at which sampling stops; `files`: paths and sizes when the pipeline was built; `wait_for_start` returns
-    whether to begin, as workers of several nodes begin together."""
+    of the rate's interval at which sampling stops; `files`: paths and sizes when the pipeline was built; `fsspec`: what Python
+    functions read besides; `wait_for_start` returns whether to begin, as workers of several nodes begin together."""
 
     dataset: Any
     iterator: Any
@@ -44,6 +45,7 @@ class Sampling:
     target_error_ratio: float = 0.0
     want_costs: bool = True
     files: Sequence[tuple[str, int]] = ()
+    fsspec: FsspecWatch = field(default_factory=FsspecWatch)
     inherited_shared_bytes: int = 0
     wait_for_start: Callable[[], bool] | None = None
 
@@ -98,6 +100,7 @@ class _Sampler:
 
     def begin(self) -> None:
         self.speed.start()
+        self.given.fsspec.restart()
         self.began_s = self.checked_s = self.written_s = self.state_began_s = time.monotonic()
         self.journal.event("sampling", counters=asdict(self.counters.read()), at_s=time.time())
         self.meter.poll(self.iterator)
@@ -139,6 +142,8 @@ class _Sampler:
             self.meter.poll(self.iterator)
         looks = _looks(self.given.dataset, self.given.ops)
         self.journal.event("reads", **asdict(reads_of(self.given.ops, self.meter.passed, looks)))
+        if (summary := self.given.fsspec.summary()) is not None:
+            self.journal.event("fsspec", **summary)
         self.journal.event("memory", **asdict(read_memory(self.given.inherited_shared_bytes)))
         if self.given.want_costs:
             self._write_costs(harness_us_per_batch() if stopped_by != "error" else None)

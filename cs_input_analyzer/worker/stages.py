@@ -20,6 +20,7 @@ from cs_input_analyzer.pipeline.samples import batch_sizes_in, check_demand
 from cs_input_analyzer.records import ContextUse, Op, PipelineGraph, SamplesPerElement
 from cs_input_analyzer.worker import capture, load
 from cs_input_analyzer.worker.failures import report_failure
+from cs_input_analyzer.worker.fsspec_watch import FsspecWatch
 from cs_input_analyzer.worker.journal import JournalWriter, Order
 from cs_input_analyzer.worker.redirect import redirected_writes
 
@@ -34,12 +35,13 @@ LISTED_FILES = 100_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Built:
-    """What the user's input function gave. `files`: paths and sizes."""
+    """What the user's input function gave. `files`: paths and sizes; `fsspec`: what its Python functions read besides."""
 
     dataset: Any
     ops: Sequence[Op]
     samples: SamplesPerElement
     files: Sequence[tuple[str, int]]
+    fsspec: FsspecWatch
     built_s: float
 
 
@@ -79,6 +81,7 @@ def _measure(journal: JournalWriter, orders: TextIO, order: Order, built: _Built
         target_error_ratio=order.plan.target_error_ratio,
         want_costs=order.is_first,
         files=built.files,
+        fsspec=built.fsspec,
         inherited_shared_bytes=inherited_shared_bytes,
         wait_for_start=partial(_wait_for_start, journal, orders) if barrier else None,
     )
@@ -101,6 +104,8 @@ def _measure_more(journal: JournalWriter, order: Order, built: _Built, folder: P
         sample_readers(journal, built.dataset)
         if any("://" in path for path, _ in built.files[:1]):
             sample_store(journal, built.files)
+        elif built.fsspec.files:
+            sample_store(journal, built.fsspec.sizes, built.fsspec.reader)
     if order.plan.want_prefixes:
         from cs_input_analyzer.worker.cuts import cpu_s_per_element
         from cs_input_analyzer.worker.sampling import harness_us_per_batch
@@ -126,13 +131,14 @@ def _build(journal: JournalWriter, order: Order, folder: Path, stood_in: Sequenc
     own_pid = os.getpid()
     began_s = time.monotonic()
     stage = "build" if capture.is_script(order.plan.target) else "import"
-    uses: list[ContextUse] = []
+    uses, fsspec = list[ContextUse](), FsspecWatch()
     journal.event("loading")
     try:
         with graph.recorded_sources() as log, redirected_writes(folder) as moved:
             found = _found(order)
             stage = "build"
             journal.event("building")
+            fsspec.watch()
             dataset = load.build_dataset(found, _call_of(order), uses.append)
         _end_forked_child(own_pid)
         build_s = time.monotonic() - began_s
@@ -164,7 +170,7 @@ def _build(journal: JournalWriter, order: Order, folder: Path, stood_in: Sequenc
     journal.event("built", build_s=build_s, pipeline=fields, file_count=file_count, files=listed, writes=pipeline.redirected)
     _prepare_cache(journal, order, [path for path, _ in files])
     samples = pipeline.samples_per_element
-    return _Built(dataset=dataset, ops=pipeline.ops, samples=samples, files=files, built_s=time.monotonic())
+    return _Built(dataset=dataset, ops=pipeline.ops, samples=samples, files=files, fsspec=fsspec, built_s=time.monotonic())
 
 
 def _found(order: Order) -> Any:
@@ -226,6 +232,7 @@ def _first_batch(journal: JournalWriter, built: _Built) -> tuple[Any, SamplesPer
     from cs_input_analyzer.worker.sampling import bytes_of, counted_here, samples_in
 
     began_s = time.monotonic()
+    built.fsspec.watch()
     try:
         iterator = iter(built.dataset)
         first = next(iterator)
@@ -236,6 +243,7 @@ def _first_batch(journal: JournalWriter, built: _Built) -> tuple[Any, SamplesPer
         report_failure(journal, "first_batch", error)
         return None
     first_batch_s = time.monotonic() - began_s
+    built.fsspec.watch()  # functions import, too
     samples = counted_here(first, built.samples)
     journal.event("first_batch", first_batch_s=first_batch_s, bytes=bytes_of(first), samples=samples_in(first, samples))
     return iterator, samples

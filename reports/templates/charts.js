@@ -16,7 +16,7 @@ async function drawAll() {
     try {
       // `ast`: expressions are interpreted, so that the page needs no right to evaluate text as code.
       await vegaEmbed(place, { ...plots[place.dataset.plot], config }, {
-        mode: "vega-lite", renderer: "svg", actions: false, ast: true, tooltip: { disableDefaultStyle: true },
+        mode: "vega-lite", renderer: "svg", actions: false, ast: true, tooltip: { theme: matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light" },
       });
       // The place itself has a name, and a table beside it.
       place.querySelector("svg").setAttribute("aria-hidden", "true");

@@ -87,6 +87,47 @@ def test_complaints_that_nobody_reads_change_nothing(run_file: str, root: Path) 
 
 
 @pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ("report RUN >&-", 4),
+        ("report RUN >&- 2>&-", 4),
+        ("report RUN 2>&-", 0),
+        ("report RUN <&-", 0),
+        ("report nosuch.json 2>&-", 2),
+        ("report nosuch.json <&- >&- 2>&-", 2),
+        ("rules >&-", 4),
+        ("analyze nosuch.py:train_input_fn 2>&-", 2),
+        ("validate RUN <&-", 2),
+        ("validate RUN <&- >&- 2>&-", 2),
+    ],
+)
+def test_a_stream_that_is_closed_changes_no_exit_code(command: str, code: int, run_file: str, root: Path) -> None:
+    """As in a `cron` table, or a service that closes what it does not use."""
+    done = ran(["sh", "-c", f"{sys.executable} -m cs_input_analyzer {command.replace('RUN', run_file)}"], root)
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"COLUMNS": "abc"},
+        {"COLUMNS": "-5"},
+        {"COLUMNS": "1"},
+        {"COLUMNS": "9" * 30},
+        {"LINES": "x"},
+        {"TERM": ""},
+        {"TERM": "nonsense"},
+    ],
+    ids=str,
+)
+def test_a_terminal_that_says_odd_things_of_itself_is_written_to(environment: dict[str, str], run_file: str, root: Path) -> None:
+    done = ran([sys.executable, "-m", "cs_input_analyzer", "report", run_file, "--full"], root, **environment)
+    assert done.returncode == 0, done.stderr
+    assert "samples/s" in " ".join(done.stdout.split()) or environment == {"COLUMNS": "1"}
+
+
+@pytest.mark.parametrize(
     ("error", "code", "said"),
     [
         (KeyboardInterrupt(), 130, "cs_input_analyzer: interrupted"),

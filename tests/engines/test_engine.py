@@ -25,10 +25,11 @@ class NodesOfSlurm:
     """Stands for the launcher: a job that was submitted, and the host that its first node is."""
 
     opened = 0
+    model = "AMD EPYC 7702P"
 
     def __init__(self, wish: Any, **choices: Any) -> None:
         type(self).opened += 1
-        self.host: Host = make_host(hostname="n1", cpu_budget=8)
+        self.host: Host = make_host(hostname="n1", cpu_budget=8, cpu_model=self.model)
 
 
 @pytest.fixture
@@ -66,8 +67,8 @@ def test_another_cluster_is_not_what_was_measured(on_slurm: type[NodesOfSlurm], 
     path.write_text(LAB)
     declared = Cluster(nodes=4, cpus_per_node=64, memory_bytes_per_node=1 << 37)
     for found in (opened(cluster=str(path)), opened(cluster="andromeda"), opened(declared=declared)):
-        assert (found.speed_ratio, found.is_measured) == (None, False)
-        assert (found.partition, found.excluded_nodes) == (None, ())
+        assert (found.speed_basis == "CPU models") == (found.cpu_model is not None) == (found.speed_ratio is not None)
+        assert (found.is_measured, found.partition, found.excluded_nodes) == (False, None, ())
     stated = opened(cluster=str(path), node_speed_ratio=Estimate.exact(1.5))
     assert (stated.speed_ratio, stated.is_measured) == (Estimate.exact(1.5), False)
 
@@ -75,7 +76,12 @@ def test_another_cluster_is_not_what_was_measured(on_slurm: type[NodesOfSlurm], 
 def test_the_machine_we_were_started_on_is_another_machine(on_slurm: type[NodesOfSlurm]) -> None:
     found = opened(cluster="local")
     assert (found.name, found.source, found.cpus_per_node) == ("login", "login", 2)
-    assert (found.speed_ratio, found.is_measured) == (None, False)
+    # By the models: the node that measures is of the same one here, and of a faster one below.
+    assert (found.speed_ratio.estimate, found.speed_basis, found.is_measured) == (1.0, "CPU models", False)
+    on_slurm.model = "AMD EPYC 9334"
+    assert 0.5 < opened(cluster="local").speed_ratio.estimate < 0.8
+    on_slurm.model = "AMD EPYC Processor"
+    assert opened(cluster="local").speed_ratio is None
 
 
 @pytest.mark.parametrize(

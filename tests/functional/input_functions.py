@@ -9,6 +9,8 @@ import subprocess
 import sys
 import threading
 import time
+from glob import glob
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -85,6 +87,25 @@ def ends() -> Any:
 
 def reads_records(params: dict[str, Any]) -> Any:
     return tf.data.TFRecordDataset(tf.io.gfile.glob(f"{params['folder']}/*.tfrecord")).batch(2)
+
+
+def generates_from_a_store(params: dict[str, Any]) -> Any:
+    def generate() -> Any:
+        import fsspec
+
+        while True:
+            for number in range(params["files"]):
+                with fsspec.open(f"{params['address']}/train/part-{number}.bin?signature=1", "rb") as file:
+                    content = file.read()
+                size = len(content) // params["samples"]
+                yield from (content[start : start + size] for start in range(0, len(content), size))
+
+    return Dataset.from_generator(generate, output_signature=tf.TensorSpec((), tf.string)).batch(16)
+
+
+def looks_into_every_file(params: dict[str, Any]) -> Any:
+    names = Dataset.from_tensor_slices([path for path in sorted(glob(f"{params['folder']}/*.txt")) if Path(path).read_text()])
+    return names.interleave(tf.data.TextLineDataset, num_parallel_calls=tf.data.AUTOTUNE).repeat().batch(16)
 
 
 def raises() -> Any:

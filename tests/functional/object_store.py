@@ -1,7 +1,8 @@
-"""An object store on this machine that stock TensorFlow reads as `gs://`: the JSON and media answers of Google's, from memory.
+"""Object stores on this machine: one that stock TensorFlow reads as `gs://`, with the JSON and media answers of Google's, and a
+plain web server. What they hold is in memory.
 
-TensorFlow asks fixed hosts by TLS and takes a proxy and a certificate from the environment: the proxy is this server, and it
-answers itself what it is asked to pass on.
+Of the first, TensorFlow asks fixed hosts by TLS and takes a proxy and a certificate from the environment: the proxy is this
+server, and it answers itself what it is asked to pass on.
 """
 
 from __future__ import annotations
@@ -34,6 +35,51 @@ class Store:
 
 
 @contextmanager
+def serving_http(objects: Mapping[str, bytes], latency_s: float = 0.0) -> Iterator[str]:
+    """Objects by their paths on a plain web server that answers ranges, each answer `latency_s` late; gives its address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            time.sleep(latency_s)
+            content = objects.get(urlsplit(self.path).path.lstrip("/"))
+            if content is None:
+                return self.send_error(404)
+            first, _, last = self.headers.get("Range", "").removeprefix("bytes=").partition("-")
+            part = content[int(first or 0) : int(last) + 1 if last else None]
+            self.send_response(206 if first else 200)
+            self.send_header("Content-Length", str(len(part)))
+            self.send_header("Accept-Ranges", "bytes")
+            if first:
+                self.send_header("Content-Range", f"bytes {first}-{int(first) + len(part) - 1}/{len(content)}")
+            self.end_headers()
+            if self.command == "GET":
+                self.wfile.write(part)
+            return None
+
+        do_HEAD = do_GET
+
+        def log_message(self, *_: object) -> None:
+            """Nothing."""
+
+    with _listening(Handler) as port:
+        yield f"http://127.0.0.1:{port}"
+
+
+@contextmanager
+def _listening(handler: type[BaseHTTPRequestHandler]) -> Iterator[int]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield server.server_address[1]
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@contextmanager
 def serving(folder: Path, objects: Mapping[str, bytes], *, is_open: bool = True, latency_s: float = 0.0) -> Iterator[Store]:
     """The store, until the end. Unless it `is_open`, it refuses everybody who has no credentials, and nobody has.
 
@@ -52,16 +98,10 @@ def serving(folder: Path, objects: Mapping[str, bytes], *, is_open: bool = True,
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(certificate, key)
     store = Store(objects, is_open, latency_s)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(store, tls))
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    proxy = f"http://127.0.0.1:{server.server_address[1]}"
-    store.environ |= {"https_proxy": proxy, "HTTPS_PROXY": proxy, "CURL_CA_BUNDLE": str(certificate), "NO_GCE_CHECK": "true"}
-    try:
+    with _listening(_handler(store, tls)) as port:
+        proxy = f"http://127.0.0.1:{port}"
+        store.environ |= {"https_proxy": proxy, "HTTPS_PROXY": proxy, "CURL_CA_BUNDLE": str(certificate), "NO_GCE_CHECK": "true"}
         yield store
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 def _handler(store: Store, tls: ssl.SSLContext) -> type[BaseHTTPRequestHandler]:

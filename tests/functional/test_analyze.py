@@ -13,8 +13,9 @@ from typing import Any
 import jsonschema
 import pytest
 
+from benchmarks import slowfs
 from cs_input_analyzer.pipeline.op_kinds import IDLE
-from tests.functional.running import BRIEF, ROOT, Outcome, ran, run_cli
+from tests.functional.running import BRIEF, FUNCTIONS, QUICK, ROOT, Outcome, ran, run_cli
 
 pytestmark = [pytest.mark.tf, pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -183,6 +184,27 @@ def test_an_import_that_is_slower_than_the_budget(
         budget = outcome.run["budget"]
         assert budget["import_s"] > import_s
         assert budget["total_s"] - budget["import_s"] > 0
+
+
+@pytest.mark.long
+@pytest.mark.skipif(slowfs.missing() is not None, reason=f"no slow file system here: {slowfs.missing()}")
+def test_a_listing_that_takes_half_a_minute_is_told_at_its_line(tmp_path: Path) -> None:
+    """Every file is looked into before the dataset is there, each after 33 ms: 1,000 of them take 33 s."""
+    source = tmp_path / "source"
+    source.mkdir()
+    for number in range(1000):
+        (source / f"{number:04}.txt").write_text("a line\n" * 20)
+    with slowfs.mounted(source, open_latency_s=0.033) as folder:
+        target = f"{FUNCTIONS}:looks_into_every_file"
+        outcome = run_cli(["analyze", target, "--set", f"folder={folder}", *QUICK], tmp_path / "run", program=BRIEF)
+    assert outcome.code == 0, outcome.err
+    (finding,) = [finding for finding in outcome.run["findings"] if finding["code"] == "CSI510"]
+    assert finding["severity"] == "info"  # a warning is for two minutes
+    assert finding["evidence"]["build_s"] > 33
+    assert finding["evidence"]["files"] == 1000
+    assert finding["op"] == "from_tensor_slices"
+    assert "1,000 files" in finding["message"]
+    assert "one file" in finding["fix"]
 
 
 SCRIPT = """

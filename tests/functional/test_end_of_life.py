@@ -6,9 +6,11 @@ without a parent. Each row runs as often as FAULT_RUNS says, once by default.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
+import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,18 +66,23 @@ def end(*names: str, number: signal.Signals = signal.SIGKILL) -> Callable[[psuti
     """Ends the guard, the fork server, the workers and the command, in this order, where they are named and there."""
 
     def strike(command: psutil.Process) -> None:
-        children = command.children()
-        found = {
-            "guard": [child for child in children if child.name() == "sh"],
-            "server": [child for child in children if child.name() != "sh"],
-            "worker": [grandchild for child in children if child.name() != "sh" for grandchild in child.children()],
-            "command": [command],
-        }
+        found = named(command)
         for name in names:
             for process in found[name]:
                 process.send_signal(number)
 
     return strike
+
+
+def named(command: psutil.Process) -> dict[str, list[psutil.Process]]:
+    """The processes of a run by what they are."""
+    children = command.children()
+    return {
+        "guard": [child for child in children if child.name() == "sh"],
+        "server": [child for child in children if child.name() != "sh"],
+        "worker": [grandchild for child in children if child.name() != "sh" for grandchild in child.children()],
+        "command": [command],
+    }
 
 
 def end_before_the_next_run(*names: str) -> Callable[[psutil.Process], None]:
@@ -90,6 +97,41 @@ def end_before_the_next_run(*names: str) -> Callable[[psutil.Process], None]:
         Scratch(temporary).close()
 
     return strike
+
+
+MEMORY = Path("/sys/fs/cgroup/memory")
+
+
+def starve(*names: str) -> Callable[[psutil.Process], None]:
+    """The kernel has no memory for them: it ends each as soon as that needs another page (out of memory, in a control group)."""
+
+    def strike(command: psutil.Process) -> None:
+        group = MEMORY / f"cs_input_analyzer-{uuid.uuid4().hex}"  # folders have the same names in each process of pytest
+        group.mkdir()
+        (group / "memory.limit_in_bytes").write_text("0")
+        killed = 0
+        while not killed or (group / "cgroup.procs").read_text():
+            # One may end its work and go before it needs a page: then the next of its name is starved.
+            with contextlib.suppress(psutil.Error, OSError):
+                for process in [process for name in names for process in named(command)[name]]:
+                    (group / "cgroup.procs").write_text(str(process.pid))
+            control = dict(line.split() for line in (group / "memory.oom_control").read_text().splitlines())
+            killed = int(control["oom_kill"])
+            if command.status() == psutil.STATUS_ZOMBIE:
+                break
+            time.sleep(0.05)
+        while (group / "cgroup.procs").read_text():
+            time.sleep(0.05)
+        group.rmdir()
+
+    return strike
+
+
+def no_control_group() -> str:
+    """Why the kernel cannot be made to run out of memory for one process here; empty where it can."""
+    if not os.access(MEMORY / "cgroup.procs", os.W_OK) or not (MEMORY / "memory.limit_in_bytes").exists():
+        return "no control group of memory (version 1) may be made here"
+    return ""
 
 
 INT, TERM, HUP, KILL = signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL
@@ -116,17 +158,38 @@ FAULTS = (
 )
 
 
+STARVED = (
+    Fault(name="no memory for the command", strike=starve("command"), codes=(-9,), saves=False),
+    Fault(name="no memory for the guard", strike=starve("guard"), codes=(0,)),
+    Fault(name="no memory for the fork server", strike=starve("server"), codes=GOES_ON, saves=False),
+    Fault(name="no memory for workers", strike=starve("worker"), codes=GOES_ON, saves=False),
+)
+
+
 TARGET = f"{FUNCTIONS}:leaves_processes_behind"
 
 
 @pytest.mark.parametrize("number", RUNS)
 @pytest.mark.parametrize("moment", TRIED)
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+@pytest.mark.parametrize("fault", [*FAULTS, *STARVED], ids=lambda fault: fault.name)
 def test_a_run_that_ends_early_saves_what_it_has_and_leaves_nothing(fault: Fault, moment: str, number: int, tmp_path: Path) -> None:
+    if fault in STARVED and (why := no_control_group()):
+        pytest.skip(why)
     text, wait_s = MOMENTS[moment]
     outcome = run_cli(("analyze", TARGET, *ARGUMENTS), tmp_path, stop=Stop(strike=fault.strike, text=text, wait_s=wait_s))
     judge(outcome, fault.codes)
     if moment == MEASURED and fault.saves and fault.codes == (130,):
+        assert outcome.run["interrupted"] is True
+        assert outcome.run["measurements"][0]["samples_per_s"]["estimate"] > 0
+
+
+@pytest.mark.parametrize("number", RUNS)
+@pytest.mark.parametrize("moment", TRIED)
+def test_a_terminal_that_goes_away_ends_a_run_as_sighup_does(moment: str, number: int, tmp_path: Path) -> None:
+    text, wait_s = MOMENTS[moment]
+    outcome = run_cli(("analyze", TARGET, *ARGUMENTS), tmp_path, hang_up=Stop(text=text, wait_s=wait_s))
+    judge(outcome, (130,))
+    if moment == MEASURED:
         assert outcome.run["interrupted"] is True
         assert outcome.run["measurements"][0]["samples_per_s"]["estimate"] > 0
 

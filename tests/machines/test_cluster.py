@@ -112,12 +112,31 @@ def test_slurm_that_is_not_installed_is_said(monkeypatch: pytest.MonkeyPatch, tm
         resolve(cluster="slurm")
 
 
-@pytest.mark.parametrize("choice", [None, "local"])
-def test_this_host_is_the_default(choice: str | None) -> None:
-    found = resolve(cluster=choice)
-    assert (found.nodes, found.cpus_per_node, found.memory_bytes_per_node) == (1, 6, 64 * GIB)
-    assert (found.source, found.cpu_model) == ("this host", "AMD EPYC 7702P")
-    assert (found.threads_per_core, found.storage_bytes_per_s) == (None, None)
+FLAGS = {
+    "nodes": 8,
+    "cpus_per_node": 64,
+    "memory_bytes_per_node": GIB,
+    "storage_bytes_per_s": 5e9,
+    "network_bytes_per_s_per_node": 1e9,
+}
+LARGEST = {"nodes": 1_000_000, "cpus_per_node": 4_096, "memory_bytes_per_node": 2**60}
+HERE = {"nodes": 1, "cpus_per_node": 6, "memory_bytes_per_node": 64 * GIB, "cpu_model": "AMD EPYC 7702P"}
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        *(({"cluster": choice}, HERE | {"source": "this host", "storage_bytes_per_s": None}) for choice in (None, "local")),
+        ({"nodes": 4}, HERE | {"nodes": 4, "source": "this host, with nodes from flags"}),
+        (FLAGS, FLAGS | {"source": "flags", "cpu_model": None}),
+        (LARGEST, LARGEST),
+        ({"cluster": "andromeda", "nodes": 16}, {"nodes": 16, "cpus_per_node": 64}),
+    ],
+    ids=["this host", "local", "nodes like it", "flags", "largest", "preset"],
+)
+def test_where_the_numbers_of_a_cluster_are_from(options: dict[str, object], expected: dict[str, object]) -> None:
+    found = resolve(**options)
+    assert {name: getattr(found, name) for name in expected} == expected
 
 
 @pytest.mark.parametrize("threads", [None, 1, 2])
@@ -135,25 +154,11 @@ def test_nodes_like_this_host_have_its_threads_and_others_do_not(threads: int | 
     assert found(cluster="andromeda") == cluster.preset("andromeda").threads_per_core
 
 
-def test_flags_alone_describe_a_cluster() -> None:
-    found = resolve(nodes=8, cpus_per_node=64, memory_bytes_per_node=GIB, storage_bytes_per_s=5e9, network_bytes_per_s_per_node=1e9)
-    assert (found.nodes, found.cpus_per_node, found.memory_bytes_per_node) == (8, 64, GIB)
-    assert (found.storage_bytes_per_s, found.network_bytes_per_s_per_node) == (5e9, 1e9)
-    assert (found.source, found.cpu_model) == ("flags", None)
-
-
-def test_several_nodes_like_this_host_say_so() -> None:
-    found = resolve(nodes=4)
-    assert (found.nodes, found.cpus_per_node, found.cpu_model) == (4, 6, "AMD EPYC 7702P")
-    assert found.source == "this host, with nodes from flags"
-
-
-def test_flags_win_over_a_file_and_over_a_preset(tmp_path: Path) -> None:
+def test_flags_win_over_a_file(tmp_path: Path) -> None:
     path = str(write(tmp_path, LAB))
     found = resolve(cluster=path, nodes=3, storage_bytes_per_s=1e9)
     assert (found.nodes, found.cpus_per_node, found.storage_bytes_per_s, found.name) == (3, 64, 1e9, "lab")
     assert found.source.startswith(path)
-    assert resolve(cluster="andromeda", nodes=16).nodes == 16
 
 
 @pytest.mark.parametrize(
@@ -174,11 +179,6 @@ def test_flags_win_over_a_file_and_over_a_preset(tmp_path: Path) -> None:
 def test_impossible_flags_are_refused(options: dict[str, object]) -> None:
     with pytest.raises(UsageError):
         resolve(**options)
-
-
-def test_flags_at_the_bounds_are_fine() -> None:
-    found = resolve(nodes=1_000_000, cpus_per_node=4_096, memory_bytes_per_node=2**60)
-    assert (found.nodes, found.cpus_per_node, found.memory_bytes_per_node) == (1_000_000, 4_096, 2**60)
 
 
 @pytest.mark.parametrize("names", [{"partition": "a b"}, {"partition": ""}, {"excluded_nodes": ("n1", "n[2-3]")}])

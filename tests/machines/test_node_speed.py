@@ -10,6 +10,7 @@ import pytest
 from builders import make_estimate, make_host
 from hypothesis import given
 from hypothesis import strategies as st
+from test_host import topology
 
 from cs_input_analyzer.cli import main
 from cs_input_analyzer.errors import UsageError
@@ -18,10 +19,12 @@ from cs_input_analyzer.machines.node_speed import (
     LARGEST_RATIO,
     checked_ratio,
     format_reference,
+    model_of,
     node_rate,
     one_cpu_per_core,
     rates_for,
     ratio_by_loop,
+    ratio_by_model,
     read_reference,
     spread_of,
 )
@@ -158,6 +161,49 @@ def test_a_rate_on_a_node_is_compared_with_the_loop_on_this_host() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "model"),
+    [
+        ("AMD EPYC 7713 64-Core Processor", "EPYC 7713"),
+        ("Intel(R) Xeon(R) Gold 6248 CPU @ 2.50GHz", "XEON GOLD 6248"),
+        ("Intel(R) Xeon(R) CPU           E5-2660 v2 @ 2.20GHz", "XEON E5-2660 V2"),
+        ("Intel(R) Xeon(R) CPU E5-2660 0 @ 2.20GHz", "XEON E5-2660"),
+        ("INTEL(R) XEON(R) PLATINUM 8592+", "XEON PLATINUM 8592+"),
+        ("AMD Ryzen 9 5950X 16-Core Processor", "AMD RYZEN 9 5950X 16-CORE PROCESSOR"),
+        ("AMD EPYC Processor", None),
+        ("Intel Core Processor (Haswell, no TSX, IBRS)", None),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_the_model_is_found_in_what_a_kernel_writes(text: str | None, model: str | None) -> None:
+    assert model_of(text) == model
+
+
+def test_two_known_models_are_compared_by_published_scores() -> None:
+    # Whole servers without hardware threads: 2,228.6 on 128 cores, 1,900.9 on 64.
+    ratio = ratio_by_model("AMD EPYC 9334", "AMD EPYC 7702 64-Core Processor")
+    assert ratio.estimate == pytest.approx(1900.9 / 64 / (2228.6 / 128), rel=0.2)
+    back = ratio_by_model("AMD EPYC 7702", "AMD EPYC 9334")
+    assert ratio.estimate * back.estimate == pytest.approx(1)
+    assert ratio.low * back.high == pytest.approx(1)
+    same = ratio_by_model("AMD EPYC 7702", "AMD EPYC 7702 64-Core Processor")
+    assert same.estimate == 1
+    assert same.high < ratio.high / ratio.estimate
+    for unknown in (None, "AMD EPYC Processor", "EPYC 1"):
+        assert ratio_by_model(unknown, "AMD EPYC 7702") is None
+        assert ratio_by_model("AMD EPYC 7702", unknown) is None
+
+
+def test_published_scores_stand_behind_what_was_stated_or_measured() -> None:
+    found = cluster.with_speed_of_models(resolve(cluster="andromeda"), make_host())
+    assert (found.speed_ratio, found.speed_basis) == (ratio_by_model("EPYC 7713", make_host().cpu_model), "CPU models")
+    stated = resolve(cluster="andromeda", node_speed_ratio=Estimate.exact(1.5))
+    unknown = resolve(nodes=4, cpus_per_node=64)  # nodes of another size are not this host, and their model is not known
+    for known in (stated, unknown, resolve()):
+        assert cluster.with_speed_of_models(known, make_host()) == known
+
+
+@pytest.mark.parametrize(
     "options", [{"node_speed_ratio": Estimate.exact(1.2)}, {"node_reference": "10000000", "storage_bytes_per_s": 1e9}]
 )
 def test_a_speed_without_nodes_is_refused(options: dict[str, object]) -> None:
@@ -221,14 +267,6 @@ def test_impossible_threads_are_refused(threads: int) -> None:
 
 
 # --- the loop -------------------------------------------------------------------------------------------------------------------
-
-
-def topology(root: Path, siblings: dict[int, str]) -> Path:
-    for cpu, text in siblings.items():
-        folder = root / f"cpu{cpu}" / "topology"
-        folder.mkdir(parents=True)
-        (folder / "thread_siblings_list").write_text(text + "\n")
-    return root
 
 
 def test_of_each_core_one_cpu_runs_the_loop(tmp_path: Path) -> None:

@@ -11,7 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import cs_input_analyzer as csia
 from cs_input_analyzer.monitoring.outputs import STEPS
+
+MS = 1e-3
 
 
 @dataclass(slots=True)
@@ -72,3 +75,27 @@ def events(folder: Path, kind: str | None = None) -> list[dict[str, Any]]:
     """Lines of the journal in a folder."""
     lines = [json.loads(line) for line in (folder / STEPS).read_text(encoding="utf-8").splitlines() if line]
     return [line for line in lines if kind is None or line["event"] == kind]
+
+
+def loop_of(wait: float = 5 * MS, compute: float = 10 * MS, batches: int = 60, **more: Any) -> Loop:
+    return Loop(clock=FakeClock(), waits_s=[wait] * batches, compute_s=[compute] * batches, **more)
+
+
+def monitor_of(loop: Loop, **options: Any) -> csia.InputMonitor[Batch]:
+    """It prints into its `lines`."""
+    lines: list[str] = []
+    defaults: dict[str, Any] = {"console": lines.append, "clock": loop.clock, "environ": {}, "device": "test", "tensorboard": False}
+    monitor = csia.InputMonitor(loop, loop.size, **(defaults | options))
+    monitor.lines = lines  # type: ignore[attr-defined]
+    return monitor
+
+
+def train(loop: Loop, monitor: csia.InputMonitor[Batch], *, log_every: int = 0, sync_every: int = 0) -> None:
+    for step, _ in enumerate(monitor, start=1):
+        loop.train()
+        if log_every and step % log_every == 0:
+            loop.synchronise()
+            monitor.log(loss=1 / step)
+        elif sync_every and step % sync_every == 0:
+            loop.synchronise()
+            monitor.sync()

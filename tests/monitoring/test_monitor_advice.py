@@ -13,7 +13,7 @@ from cs_input_analyzer import report
 from cs_input_analyzer.monitoring import advice
 from cs_input_analyzer.records import Analysis, Estimate, Layout, Options
 from tests.builders import make_analysis, make_bare_analysis, make_capacity_model, make_cluster, make_consumption
-from tests.monitoring.loops import FakeClock, Loop
+from tests.monitoring.loops import MS, loop_of, monitor_of, train
 
 
 def run_of(demand: float | None = 7000.0, **overrides: Any) -> Analysis:
@@ -38,6 +38,8 @@ def test_the_launch_is_the_one_that_the_capacity_model_gives_for_the_demand_seen
     text = advise(found, Estimate.exact(9000.0))
     assert str(plan_of(found, 9000.0)) in text
     assert "9,000 samples/s" in text
+    assert advice.of_run(found, 4500.0, Estimate.exact(0.0), 2) == text
+    assert advice.of_run(found, 4500.0, None, 2) == advise(found, None)  # nobody knows what it waited
 
 
 @pytest.mark.parametrize("seen", [Estimate.exact(500.0), None])
@@ -89,27 +91,19 @@ def test_a_run_that_cannot_be_read_is_done_without(content: str | None, tmp_path
 def test_a_monitor_with_a_saved_run_gives_its_advice_when_it_calls(tmp_path: Path) -> None:
     path = tmp_path / "run.json"
     report.write_text_atomically(path, report.render(run_of(7000.0), "json"))
-    clock, lines = FakeClock(), []
-    loop = Loop(clock=clock, waits_s=[0.02] * 50, compute_s=[0.01] * 50, size=64)
-    monitor = csia.InputMonitor(loop, 64, clock=clock, console=lines.append, environ={}, analysis=str(path), log_dir=tmp_path)
-    for _ in monitor:
-        loop.train()
-        loop.synchronise()
-        monitor.log()
+    loop = loop_of(wait=20 * MS, batches=50, size=64)
+    monitor = monitor_of(loop, analysis=str(path), log_dir=tmp_path)
+    train(loop, monitor, log_every=1)
     summary = monitor.summary()
     assert "launch" in summary.advice
     assert summary.advice in str(summary)
-    assert sum("predicted" in line for line in lines) == 1
+    assert sum("predicted" in line for line in monitor.lines) == 1
     monitor.close()
     assert '"est_samples_per_sec": 7000' in (tmp_path / "performance.json").read_text(encoding="utf-8")
 
 
 def test_a_run_that_is_not_starved_gets_no_advice() -> None:
-    clock = FakeClock()
-    loop = Loop(clock=clock, waits_s=[0.0001] * 50, compute_s=[0.01] * 50)
-    monitor = csia.InputMonitor(loop, 8, clock=clock, console=None, environ={}, analysis=run_of())
-    for _ in monitor:
-        loop.train()
-        loop.synchronise()
-        monitor.log()
+    loop = loop_of(wait=0.1 * MS, batches=50)
+    monitor = monitor_of(loop, analysis=run_of())
+    train(loop, monitor, log_every=1)
     assert monitor.summary().advice == ""

@@ -87,10 +87,12 @@ def test_a_loop_that_synchronises_unsaid_has_no_checkpoints_for_long() -> None:
     assert found[1000:].count("checkpoint") == 0
 
 
-def test_a_synchronised_step_is_compared_with_synchronised_ones() -> None:
+@pytest.mark.parametrize("every", [20, 1000])
+def test_a_synchronised_step_is_compared_with_synchronised_ones(every: int) -> None:
+    """However long ago they were."""
     run = []
-    for index, step in enumerate(steps([0.5 if index % 20 == 19 else 1e-4 for index in range(400)], wait=0.0)):
-        run.append(step._replace(ended_by="log" if index % 20 == 19 else "next"))
+    for index, step in enumerate(steps([1e-4 if (index + 1) % every else 0.5 for index in range(8 * every)], wait=0.0)):
+        run.append(step._replace(ended_by="next" if (index + 1) % every else "log"))
     assert "checkpoint" not in labels(run)
     run[-1] = run[-1]._replace(body_s=0.5 * phases.PAUSE_RATIO * 1.2)
     assert labels(run)[-1] == "checkpoint"

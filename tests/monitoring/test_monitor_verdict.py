@@ -65,6 +65,7 @@ def test_what_was_hardly_seen_is_unknown_and_says_why(share: Estimate | None, st
 
 
 def test_a_verdict_says_its_share_and_interval() -> None:
+    assert by_wait(within(0.3, 0.4, 0.5), steps=5).name == "input_bound"
     verdict = by_wait(within(0.3, 0.4, 0.5), steps=77)
     assert "40 %" in verdict.why
     assert "30 % to 50 %" in verdict.why
@@ -122,5 +123,7 @@ def test_without_waiting_the_accelerator_would_take_more(rate: float, share: flo
     assert found.estimate * (1 - share) == pytest.approx(rate)
 
 
-def test_an_accelerator_that_only_waited_has_no_rate() -> None:
+def test_what_an_accelerator_would_take_is_as_unsure_as_how_long_it_waited() -> None:
+    found = accelerator_rate(within(90, 100, 110), within(0.4, 0.5, 0.6))
+    assert (found.low, found.estimate, found.high) == pytest.approx((150, 200, 275))
     assert accelerator_rate(Estimate.exact(10), within(0.9, 0.95, 1.0)) is None

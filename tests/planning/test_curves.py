@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import replace
 
 import pytest
 from builders import make_capacity_model, make_cluster, make_consumption, make_graph, make_layout, make_plan
@@ -23,7 +22,7 @@ from cs_input_analyzer.planning.curves import (
     wanted_gap_s,
 )
 from cs_input_analyzer.planning.recommend.verdict import chance
-from cs_input_analyzer.records import Estimate, WorkerPoint
+from cs_input_analyzer.records import Estimate
 
 
 @given(st.integers(1, 10**9), st.integers(0, 10**9), st.integers(2, 40), st.sets(st.integers(-5, 2 * 10**9), max_size=3))
@@ -68,13 +67,6 @@ def test_without_a_model_or_a_plan_there_is_nothing_to_ask() -> None:
     for run in (usual_run(capacity=None), usual_run(recommendation=None)):
         assert throughput_curve(run) == ()
         assert launch_grid(run) == ()
-
-
-@pytest.mark.parametrize("cpus", [0, -2])
-def test_a_plan_that_an_edited_run_makes_impossible_has_no_curve(cpus: int) -> None:
-    alone = WorkerPoint(cpus=1, samples_per_s=Estimate.exact(100.0), cpu_s_per_sample=None, waits_in_pool=False)
-    run = usual_run(capacity=make_capacity_model(workers=(alone,), contention=()))
-    assert throughput_curve(replace(run, recommendation=replace(run.recommendation, cpus_per_task=cpus))) == ()
 
 
 def test_what_feeds_is_what_the_plan_says_of_itself() -> None:

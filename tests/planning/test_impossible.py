@@ -150,7 +150,7 @@ def test_numbers_beyond_any_machine(options: list[str], message: str, capsys: py
     [
         {"batch_size": 10**400},
         {"current": Layout(nodes=10**18, tasks_per_node=1, cpus_per_task=1)},
-        {"probe_layouts": (Layout(nodes=1, tasks_per_node=1, cpus_per_task=0),)},
+        {"probe_layouts": ("1x1x0",)},
         {"single_task_nodes": -1},
         {"mount_dirs": ("/a,b",)},
         {"train_command": "python 'x"},
@@ -160,6 +160,13 @@ def test_numbers_beyond_any_machine(options: list[str], message: str, capsys: py
 def test_what_python_hands_over_is_checked_too(choices: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         make_options(**choices)
+
+
+@pytest.mark.parametrize("name", ["nodes", "tasks_per_node", "cpus_per_task"])
+@pytest.mark.parametrize("count", [0, -1, 1.5, "2", None])
+def test_a_launch_of_nothing_is_none(name: str, count: Any) -> None:
+    with pytest.raises(UsageError, match="is no launch"):
+        Layout(**{"nodes": 1, "tasks_per_node": 1, "cpus_per_task": 1, name: count})
 
 
 def test_lists_may_be_written_as_on_the_command_line() -> None:

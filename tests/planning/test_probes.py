@@ -28,10 +28,6 @@ def probed(cpus: int, *rates: tuple[int, float], together: tuple[tuple[int, int]
     return make_capacity_model(workers=workers, contention=contention, host_cpus=cpus, ceilings=(), host_read_bytes_per_s=None)
 
 
-def test_a_host_of_two_cpus_has_none_once_it_was_probed() -> None:
-    assert capacity.next_probe(probed(2, (1, 100), (2, 180), together=((2, 1),)), CLUSTER, 2) is None
-
-
 def test_what_lies_between_probes_far_apart_is_asked_about() -> None:
     """Seen: eight CPUs gave twice what the line from four to sixteen said, and the pick was a third slower than the best."""
     model = probed(16, (1, 20), (4, 100), (16, 360), together=((4, 1),))

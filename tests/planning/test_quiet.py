@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from builders import make_cluster, make_graph, make_measurement, make_worker
@@ -41,13 +42,20 @@ def rates(launch: Measurement) -> list[float]:
     return [worker.samples_per_s.estimate for worker in launch.workers if worker.samples_per_s is not None]
 
 
-@given(st.floats(1, 1e6), CPUS, TAKEN, SLOWER)
-def test_a_busy_worker_is_given_back_what_others_took(rate: float, cpus: int, taken: float, slower: float) -> None:
-    (found,) = at_quiet_level([launched(cpus, disturbed(rate, cpus, taken, slower))])
+@given(st.floats(1, 1e6), CPUS, TAKEN, SLOWER, st.floats(0, 1))
+def test_a_worker_is_given_back_what_others_took_of_the_time_that_it_computes(
+    rate: float, cpus: int, taken: float, slower: float, busy: float
+) -> None:
+    """What waits for its data takes as long as before; one whose CPU time is not known is taken as busy."""
+    disturbing = disturbed(rate, cpus, taken, slower, busy)
+    (found,) = at_quiet_level([launched(cpus, disturbing)])
     assert rates(found) == [pytest.approx(rate, rel=1e-6)]
     (worker,) = found.workers
     assert worker.cpu_s_per_sample is not None
-    assert rates(found)[0] * worker.cpu_s_per_sample == pytest.approx(cpus)
+    assert rates(found)[0] * worker.cpu_s_per_sample == pytest.approx(busy * cpus)
+    if busy == 1:
+        (unknown,) = at_quiet_level([launched(cpus, replace(disturbing, cpu_s_per_sample=None))])
+        assert rates(unknown) == [pytest.approx(rate, rel=1e-6)]
 
 
 @given(st.floats(1, 1e6), CPUS, TAKEN, SLOWER, st.floats(0, 1))
@@ -75,12 +83,8 @@ def test_it_is_never_slower_nor_surer_than_measured_nor_beyond_its_cpus(
 )
 def test_where_nothing_was_seen_nothing_changes(noise: Noise | None) -> None:
     launch = launched(1, make_worker(1000.0, noise=noise))
-    assert rates(at_quiet_level([launch])[0]) == [pytest.approx(1000)]
-
-
-def test_a_worker_that_waits_for_its_data_stays_as_it_is() -> None:
-    launch = launched(2, disturbed(500.0, 2, taken=0.5, slower=2.0, busy=0.0))
-    assert rates(at_quiet_level([launch])[0]) == [pytest.approx(500)]
+    assert at_quiet_level([launch]) == (launch,)
+    assert noise is not None or host_ratio([launch], [launch]) == Estimate.exact(1.0)
 
 
 def test_what_workers_of_a_launch_do_to_each_other_stays() -> None:
@@ -111,12 +115,15 @@ def test_what_the_host_gives_holds_what_it_gave_and_its_quiet_level(seen: list[t
     assert found.low <= found.estimate <= found.high
     gave = math.exp(math.fsum(math.log(rates(launch)[0] / 1000) for launch in measured) / len(measured))
     assert found.estimate == pytest.approx(gave)
-    assert found.high >= 1
+    assert found.high == pytest.approx(max(1.0, found.estimate))
 
 
-def test_runs_without_such_numbers_predict_as_before() -> None:
-    measured = [launched(1, make_worker(1000.0, noise=None))]
-    assert host_ratio(measured, at_quiet_level(measured)) == Estimate.exact(1.0)
+def test_launches_that_lost_different_shares_say_less_of_another_hour() -> None:
+    even, uneven = (
+        host_ratio(measured, at_quiet_level(measured))
+        for measured in ([launched(1, disturbed(1000.0, 1, taken)) for taken in each] for each in ((0.4, 0.4), (0.1, 0.6)))
+    )
+    assert even.low / even.estimate > 1.5 * uneven.low / uneven.estimate
 
 
 def test_plans_for_other_nodes_rest_on_the_quiet_level_and_those_for_this_host_on_what_it_gives() -> None:
@@ -131,3 +138,14 @@ def test_plans_for_other_nodes_rest_on_the_quiet_level_and_those_for_this_host_o
     assert predicted("declared").estimate == pytest.approx(1000, rel=0.01)
     assert predicted("this host").estimate == pytest.approx(500, rel=0.01)
     assert predicted("this host").low < 400 < 1000 < predicted("this host").high * 1.05
+
+
+@given(TAKEN, SLOWER)
+def test_what_is_not_known_of_the_quiet_level_does_not_set_launches_apart(taken: float, slower: float) -> None:
+    """One launch tells of others by how evenly it ran: an error of the correction says nothing of that."""
+    quiet, busy = (
+        capacity.fit(make_graph(), [launched(1, worker)], 2)
+        for worker in (disturbed(1000.0, 1), disturbed(1000.0, 1, taken, slower))
+    )
+    assert busy.launch_spread_ratio == pytest.approx(quiet.launch_spread_ratio)
+    assert busy.workers[0].samples_per_s.low <= quiet.workers[0].samples_per_s.low * 1.05

@@ -230,13 +230,6 @@ def test_a_plan_of_before_is_kept_while_it_will_do() -> None:
     assert {row.layout for row in kept.what_if} != {before}
 
 
-def test_on_shared_nodes_cpus_are_saved() -> None:
-    alone, shared = plan(150), plan(150, shared_nodes=True)
-    assert shared.nodes == alone.nodes
-    assert shared.layout.cpus < alone.layout.cpus
-    assert shared.meets_demand
-
-
 def test_the_errors_of_the_demand_count_as_those_of_the_supply() -> None:
     unsure = replace(make_consumption(250), samples_per_s=make_estimate(250.0, spread=0.5))
     found = recommend.recommend(a_model(), unsure, a_cluster(), Options())
@@ -264,13 +257,6 @@ def test_an_impossible_demand_gets_the_best_there_is_and_says_what_is_missing() 
     assert found.nodes == 8
     assert "No launch" in found.why
     assert capacity.WORKER_CPU in found.why
-
-
-def test_when_storage_limits_further_nodes_are_not_bought() -> None:
-    found = plan(1e6, cluster=a_cluster(storage_bytes_per_s=1e8))
-    assert (found.limited_by, found.storage, found.meets_demand) == (capacity.STORAGE, "declared", False)
-    assert found.nodes < 8
-    assert found.predicted_samples_per_s.low >= 0.999 * 1000
 
 
 @pytest.mark.parametrize(
@@ -451,16 +437,6 @@ def test_a_node_that_buys_nothing_is_said_to_be_no_faster() -> None:
     assert another.note == f"{found.nodes} nodes -> {found.nodes + 1}, no faster: shared storage"
 
 
-@pytest.mark.parametrize(
-    ("model", "limit"),
-    [(a_model(is_sharded=True, file_count=9), capacity.FILES), (a_model(private_bytes=40 * GIB), capacity.MEMORY)],
-)
-def test_each_alternative_names_what_holds_it_back(model: CapacityModel, limit: str) -> None:
-    # The rate of its workers is what the law says of all of them; files or memory keep more workers from being there.
-    assert limit in {row.limited_by for row in plan(600, model).alternatives}
-    assert limit not in {row.limited_by for row in plan(600).alternatives}
-
-
 def test_the_launch_in_use_today_comes_first() -> None:
     found = plan(2000, current=Layout.parse("4x2x4"))
     assert found.alternatives[0].note == "current launch"
@@ -566,11 +542,6 @@ def test_an_unknown_demand_gives_no_verdict() -> None:
     """An interval that reaches over two orders of magnitude, as that of a network that no public run covers."""
     wide = replace(make_consumption(1000), samples_per_s=interval(100, 1000, 10_000))
     assert recommend.judge(interval(900, 950, 990), wide, 0.1) == ("unknown", None)
-
-
-def test_the_chance_of_a_low_end_is_95_percent() -> None:
-    assert chance(interval(900, 1000, 1100), Estimate.exact(900)) == pytest.approx(0.95, abs=1e-6)
-    assert chance(interval(900, 1000, 1100), Estimate.exact(1100)) == pytest.approx(0.05, abs=1e-6)
 
 
 @given(st.floats(1, 1e6), st.floats(0, 0.9), st.floats(1, 1e6), st.floats(0, 0.9), st.floats(0, 1))

@@ -144,11 +144,6 @@ def test_a_launch_that_lost_a_worker_does_not_count() -> None:
     assert capacity.scaling_of([whole, lost], "as-is") is None
 
 
-def test_the_same_launches_give_the_same_answer() -> None:
-    launches = [launch(n, min(n * NODE_PER_S, 18_000)) for n in (1, 2, 4)]
-    assert capacity.scaling_of(launches, "as-is") == capacity.scaling_of(list(reversed(launches)), "as-is")
-
-
 def test_all_nodes_come_first_then_one() -> None:
     assert scaling_nodes(1) == (1,)
     assert scaling_nodes(2) == (2, 1)

@@ -14,6 +14,7 @@ from cs_input_analyzer.planning.bottlenecks import LATENCY_RATIO, PYTHON_REFUTED
 from cs_input_analyzer.records import Estimate, Measurement, Op, OpCost, Profile, Station, Storage
 from tests.builders import (
     make_capacity_model,
+    make_fsspec_reads,
     make_graph,
     make_layout,
     make_measurement,
@@ -164,10 +165,6 @@ def test_without_cpu_time_there_is_no_station() -> None:
     assert stations_of(make_graph(ops=CHAIN), without, run(100.0, 2)) == ()
 
 
-def test_each_station_says_whose_it_is() -> None:
-    assert {str(station.layout) for station in found(CHAIN, {"map": (0.0008, 0.0)}, cpus=4)} == {"1x1x4"}
-
-
 # --- each law: where a station is the limit, and where it is silent ---------------------------------------------------------------
 
 
@@ -228,6 +225,12 @@ SERIAL, FIXED, LOCK, BANDWIDTH, LATENCY = "serial op", "fixed parallelism", "Pyt
             {"read": (1e-4, 17e-4), "interleave": (1e-4, 0)},
             {"cpus": 8},
             {FIXED: 2 / 19e-4, "CPU": 8 / 2e-4},
+        ),
+        (
+            (*PARALLEL_READ[:2], op("interleave", "Interleave", "files", cycle_length=4), PARALLEL_READ[3]),
+            {"read": (1e-4, 8e-4)},
+            {},
+            {SERIAL: 1 / 9e-4, "CPU": 2 / 1e-4},
         ),
         # Python: in parallel each call waits for the others' lock; on one thread, or one call at a time, that is the limit.
         (FOUR, {"map": (9.8e-4, 30e-4)}, {"cpu_s": 11e-4}, {LOCK: 1 / 9.8e-4, FIXED: 4 / 39.8e-4, "CPU": 2 / 11e-4}),
@@ -315,8 +318,11 @@ def test_a_station_is_named_by_its_op_and_line() -> None:
     stations = found(CHAIN, {"read": (0.0001, 0.0), "map": (0.0008, 0.0), "map_2": (0.0003, 0.0), "batch": (0.0002, 0.0)})
     assert (stations[0].kind, stations[0].op, stations[0].source) == ("serial op", "map", "data.py:3")
     assert [station.op for station in stations if station.kind == "serial op"] == ["map", "batch"]
+    assert {str(station.layout) for station in stations} == {"1x1x2"}
     held = found(PARALLEL_READ, {"read": (0.0002, 0.0)}, storage=reading({}, 1_050.0))
     assert (held[0].kind, held[0].op) == ("readers", "interleave")  # by what holds them
+    of_two = found(TWO_READERS, {"a": (1e-4, 0)}, storage=reading({1: 10e6, 8: 80e6}, 5_000.0))
+    assert the("readers", of_two).op is None
     assert the(LOCK, found(TWO_FUNCTIONS, {"map": (4e-4, 0), "map_2": (5e-4, 0)})).op is None
 
 
@@ -327,6 +333,22 @@ def test_latency_is_what_the_readers_own_streams_draw(cycle: int, drawn: float) 
     expected = [drawn / 4096] if drawn < LATENCY_RATIO * 56e6 else []
     stations = found(ops, {"read": (0.0001, 0.0)}, storage=storage)
     assert [station.samples_per_s for station in stations if station.kind == "storage latency"] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("width", "pool", "calls"), [(None, None, 1), (8, None, 4), (3, None, 3), (8, 6, 6), (8, 16, 8), (8, 0, 4)]
+)
+def test_calls_of_python_that_wait_for_a_store_are_as_many_as_the_pool_has_threads(
+    width: int | None, pool: int | None, calls: int
+) -> None:
+    generator = op("from_generator", "Generator", within="make")
+    holder = op("make", "ParallelInterleave", cycle_length=width, num_parallel_calls=width) if width else op("make", "FlatMap")
+    options = (op("options", "Options", **{"threading.private_threadpool_size": pool}),) if pool is not None else ()
+    storage = reading({}, fsspec=make_fsspec_reads(wait_s_per_sample=0.01))
+    times = {"from_generator": (1e-4, 0.0)}
+    stations = found((generator, holder, *options), times, cpus=4, rate=50.0, storage=storage)
+    assert the(LATENCY, stations).samples_per_s == pytest.approx(calls / 0.01)
+    assert the(LATENCY, stations).op == "from_generator"
 
 
 def test_latency_is_not_above_what_more_streams_drew() -> None:
@@ -399,6 +421,8 @@ def test_only_what_more_cpus_cannot_lift_is_a_ceiling_beyond_them() -> None:
         "Python (GIL)",
         "storage latency",
     )
+    quiet = ceilings([station(kind, "map") for kind in kinds], quiet_factor=1.5)
+    assert [(limit.samples_per_s, limit.is_storage) for limit in quiet] == [(150.0, False)] * 3 + [(100.0, True)]
     kept = ceilings(station(kind, "map") for kind in kinds)
     assert [limit.name for limit in kept] == ["serial op map", "fixed parallelism map", "Python (GIL) map", "storage latency map"]
     assert all(limit.samples_per_s == 100.0 for limit in kept)

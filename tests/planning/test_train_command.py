@@ -82,13 +82,20 @@ def test_the_compiling_command_differs_in_its_mode_alone(typed: str, compiles: s
     assert shlex.join(found) == compiles
 
 
-@pytest.mark.parametrize("typed", ["bash train.sh --mode=train", "python run.py -p a", "python run.py --precision_mode=high"])
+@pytest.mark.parametrize(
+    "typed", ["bash train.sh --mode=train", "python run.py -p a", "python run.py --precision_mode=high", "python run.py --mode"]
+)
 def test_what_is_no_python_or_has_no_mode_has_no_compiling_command(typed: str) -> None:
     assert compiled(shlex.split(typed)) is None
 
 
 @pytest.mark.parametrize(
-    ("typed", "streams"), [("python run.py", "python-ws run.py"), ("/usr/bin/python3.8 -m a", "python-ws -m a")]
+    ("typed", "streams"),
+    [
+        ("python run.py", "python-ws run.py"),
+        ("/usr/bin/python3.8 -m a", "python-ws -m a"),
+        ("singularity exec a.sif python run.py", "singularity exec a.sif python-ws run.py"),
+    ],
 )
 def test_weight_streaming_runs_in_its_own_python(typed: str, streams: str) -> None:
     words = typed.split()

@@ -283,9 +283,3 @@ def test_one_more_node_may_be_one_that_the_cluster_does_not_have() -> None:
     enough = row(plan(2000, cluster=a_cluster(nodes=plan(2000).nodes - 1)), whatif.NODE)
     assert enough.meets_demand is True
     assert enough.note.startswith("meets the demand")
-
-
-def test_weight_streaming_has_a_node_more_from_three_on() -> None:
-    least = plan(100, mode="weight_streaming")
-    assert (least.nodes, least.single_task_nodes) == (3, 2)
-    assert row(least, whatif.NODE).layout.nodes == 4

@@ -10,7 +10,7 @@ from typing import Any, Literal, Union
 
 from hypothesis import strategies as st
 
-from cs_input_analyzer.records import SCHEMA_VERSION, Analysis, Cluster, Estimate
+from cs_input_analyzer.records import SCHEMA_VERSION, Analysis, Cluster, Estimate, LaunchPlan, Layout, Noise, QuietLoop
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 TEXT = st.text(max_size=12)
@@ -46,7 +46,18 @@ def values_of(annotation: Any) -> st.SearchStrategy[Any]:
     assert dataclasses.is_dataclass(annotation), f"no strategy for {annotation}"
     if annotation is Cluster:
         return st.deferred(clusters)
-    return st.deferred(lambda: records(annotation))
+    return st.deferred(lambda: records(annotation, **LIMITED.get(annotation, {})))
+
+
+# Fields of which a record refuses some values.
+COUNTS = {name: st.integers(1, 10**6) for name in ("nodes", "tasks_per_node", "cpus_per_task")}
+LOOPS_S = st.floats(0, 60, exclude_min=True, exclude_max=True)
+LIMITED: dict[Any, dict[str, st.SearchStrategy[Any]]] = {
+    Layout: COUNTS,
+    LaunchPlan: COUNTS,
+    QuietLoop: {"cpu_s": LOOPS_S},
+    Noise: {"reference_s": st.none() | LOOPS_S, "undisturbed_s": st.none() | LOOPS_S},
+}
 
 
 def records(record: Any, **fixed: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:

@@ -113,6 +113,13 @@ def test_no_rate_is_in_samples_where_nobody_knows_how_many_an_element_holds() ->
     assert json.loads(render(run, "summary"))["unit"] == "elements/s"
 
 
+def test_code_and_the_name_of_a_target_are_never_reworded() -> None:
+    unknown = make_graph(samples_per_element=SamplesPerElement(value=None, source="a generator"), target="of/samples/s.py:fn")
+    run: Any = usual_run(pipeline=unknown, findings=(make_finding(before="x = 1", after="x = 2  # 7 samples/s, per sample"),))
+    assert run_document(run).name == "of/samples/s.py:fn"
+    assert "x = 2  # 7 samples/s, per sample" in render(run, "console", full=True)
+
+
 def test_the_summary_is_the_answer() -> None:
     found = json.loads(render(usual_run(), "summary"))
     assert found["launch"]["nodes"] == 2

@@ -6,7 +6,6 @@ import pytest
 from builders import (
     make_analysis,
     make_bare_analysis,
-    make_capacity_model,
     make_decomposition,
     make_measurement,
     make_noise,
@@ -111,13 +110,6 @@ def test_parameters_that_moved_are_a_warning_in_words() -> None:
     assert "and 6 more" in window(moved=tuple(f"map_{number}.n" for number in range(10)))["AUTOTUNE"]
 
 
-@pytest.mark.parametrize(("outliers", "said"), [(1, "1 batch gap beyond"), (7, "7 batch gaps beyond")])
-def test_outliers_are_counted(outliers: int, said: str) -> None:
-    text = window(outliers=outliers)["outliers"]
-    assert text.startswith(said)
-    assert "not dropped" in text
-
-
 @pytest.mark.parametrize(
     ("field", "said"),
     [
@@ -139,9 +131,3 @@ def test_each_sign_of_noise_is_said_alone(field: str, said: str) -> None:
 
 def test_noise_that_nothing_is_known_of_is_missing() -> None:
     assert noise(Noise(run_queue_wait_ratio=None, steal_ratio=None)) == "-"
-
-
-def test_how_far_launches_differ_is_said_where_it_is_known() -> None:
-    known = make_analysis(capacity=make_capacity_model(launch_spread_ratio=0.085))
-    assert "8.5 % (standard deviation)" in dict(measuring_facts(known))["launches"]
-    assert "launches" not in dict(measuring_facts(make_analysis(capacity=make_capacity_model(launch_spread_ratio=0.0))))

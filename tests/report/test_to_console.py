@@ -232,6 +232,7 @@ def test_a_host_that_was_busy_is_said_beside_the_verdict() -> None:
     assert "busy with something else; repeat, or give --max-seconds 120" in report.partition("Launch")[0]
     assert report.count("busy with something else") == 1
     assert "Findings (2)" in report
+    assert "none but that of the busy host" in words(to_console(make_analysis(findings=(busy,)), full=False))
 
 
 def test_workers_that_did_not_end_well_are_told_with_their_message() -> None:

@@ -15,7 +15,7 @@ from record_strategies import analyses
 from rendered import to_console, to_html
 
 from cs_input_analyzer.errors import AnalyzerError
-from cs_input_analyzer.records import Analysis, Estimate
+from cs_input_analyzer.records import Analysis
 from cs_input_analyzer.report import to_html as module
 from cs_input_analyzer.report.glossary import MEANINGS
 from cs_input_analyzer.report.to_html import templates_dir
@@ -188,26 +188,6 @@ def test_without_a_plan_there_is_nothing_to_launch() -> None:
     assert "launch" not in page.attribute("id")
     assert len(page.attribute("data-copy")) == 1
     assert "--demand SAMPLES_PER_S" in page.text
-
-
-def bars(text: str) -> list[dict[str, float]]:
-    """Lengths in percent of the bars of supply and demand, by the class of each part."""
-    (part,) = re.findall(r'<div class="bars">(.*?)\n</div>', text, re.DOTALL)
-    return [
-        {name: float(width) for name, width in re.findall(r'<rect class="(\w+)" x="[\d.%]+" y="3" width="([\d.]+)%"', bar)}
-        for bar in re.findall(r"<svg.*?</svg>", part, re.DOTALL)
-    ]
-
-
-def test_the_bars_are_to_scale_and_none_leaves_its_track() -> None:
-    supply, demand = bars(to_html(make_analysis()))
-    assert demand["demand"] / supply["supply"] == pytest.approx(7000 / 14_500, rel=1e-3)
-    assert 0 < supply["supply"] < supply["track"] == 100
-
-
-def test_a_supply_of_zero_draws_no_bar() -> None:
-    plan = make_plan(predicted_samples_per_s=Estimate.exact(0.0))
-    assert '<div class="bars">' not in to_html(make_analysis(consumption=None, verdict="unknown", recommendation=plan))
 
 
 def test_missing_is_never_none() -> None:

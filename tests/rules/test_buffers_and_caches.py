@@ -5,7 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from cs_input_analyzer.records import BatchGap, Case, Component, Edit, Measurement, Op
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cs_input_analyzer.planning.buffers import refill_ratio
+from cs_input_analyzer.records import BatchGap, Case, Component, Edit, Estimate, Measurement, Op
 from cs_input_analyzer.rules.caches import cache_after_randomness, cache_misplaced, cache_missing
 from cs_input_analyzer.rules.order import prefetch_missing, slow_first_batch
 from cs_input_analyzer.rules.shuffles import (
@@ -163,6 +167,17 @@ def launch(first_s: float | None, gap_s: float | None = 0.1, gap: BatchGap | Non
 
 def starting(*launches: Measurement, buffer_size: int = 10_000, size: int = 256) -> Case:
     return case_of(*reading(), mapped(JPEG), shuffle(buffer_size), batch(size), measurements=launches)
+
+
+def passing(*ops: Op, buffer_size: int = 10_000, rate: float = 1000.0, window_s: float = 39.0, **overrides: Any) -> Case:
+    """A worker of the plan reads 40,000 samples in a pass, 1,000 in a second; its first batch, within a second, is no slow one."""
+    state = make_steady_state(window_s=window_s)
+    worker = make_worker(1000.0, first_batch_s=10.0, batches_per_s=0.2, bytes_read_per_sample=GIB / 40_000, steady_state=state)
+    given = {
+        "measurements": (replace(make_measurement("1x1x2"), workers=(worker,)),),
+        "plan": make_plan(input_workers=1, predicted_samples_per_s=Estimate.exact(rate)),
+    }
+    return case_of(*reading(), mapped(JPEG), shuffle(buffer_size), *ops, **(given | overrides))
 
 
 # Most of what comes is waiting and comes at once: a source of two seconds a batch.
@@ -333,6 +348,15 @@ ROWS: Rows = {
         ("", starting(launch(None))),
         ("", starting(launch(10.0, None))),
         ("", starting(launch(10.0), launch(0.5), launch(0.6))),
+        # At each pass again, unless the next pass can fill it while the last one drains.
+        (says("warning", op="shuffle", evidence={"refill_ratio": 0.2}), passing(batch(), repeat())),
+        (says("warning", op="shuffle", evidence={"refill_ratio": 1 / 9}), passing(batch(), repeat(), demand_samples_per_s=500.0)),
+        ("", passing(batch(), repeat(), buffer_size=1000)),
+        ("", passing(batch(), repeat(), window_s=41.0)),  # the rate holds it
+        ("", passing(repeat(), batch())),
+        ("", passing(batch(), repeat(), plan=None)),
+        ("", passing(batch(), repeat(), mode="eval")),
+        ("", passing(batch())),
     ],
     # Samples that nothing mixes are told, once.
     shuffle_missing: [
@@ -356,3 +380,19 @@ ROWS: Rows = {
 @judged(ROWS)
 def test_a_rule_is_as_loud_as_the_case_is_bad_and_else_silent(rule: Rule, case: Case, expected: Expected) -> None:
     check(rule, case, expected)
+
+
+@given(st.integers(1, 10**6), st.integers(1, 1000), st.floats(0.01, 1e6), st.floats(0.01, 1e6))
+def test_a_refill_takes_at_most_half_of_the_time(size: int, workers: int, rate: float, demand: float) -> None:
+    """As much where the buffer holds all that a pass has; less for a smaller buffer, and for a slower accelerator."""
+
+    def ratio(size: int, demand: float) -> float:
+        plan = make_plan(input_workers=workers, predicted_samples_per_s=Estimate.exact(rate))
+        found = refill_ratio(passing(batch(), repeat(), buffer_size=size, plan=plan, demand_samples_per_s=demand))
+        assert found is not None
+        return found
+
+    assert 0 < ratio(size, demand) <= 0.5 + 1e-9
+    assert ratio(size, demand) <= ratio(size + 1, demand) + 1e-9
+    assert ratio(size, demand / 2) <= ratio(size, demand) + 1e-9
+    assert refill_ratio(passing(repeat(), batch(), buffer_size=size)) is None

@@ -18,8 +18,8 @@ from cs_input_analyzer.rules.maps import (
     tiny_maps,
 )
 from cs_input_analyzer.rules.order import late_filter, order_forced
-from cs_input_analyzer.rules.readers import flat_map_over_files, sequential_reads, short_cycle
-from tests.builders import make_measurement, make_plan, make_read_rate, make_station, make_storage
+from cs_input_analyzer.rules.readers import flat_map_over_files, python_waits_for_store, sequential_reads, short_cycle
+from tests.builders import make_fsspec_reads, make_measurement, make_plan, make_read_rate, make_station, make_storage
 from tests.rules.lines import (
     CAST,
     JPEG,
@@ -243,6 +243,18 @@ def opened_ahead(is_moot: bool, case: Case) -> tuple[Expected, Case]:
     cycle = "" if is_moot else "cycle_length=1, "
     said = edited(("interleave", "flat_map"), severity="info", fix=f"interleave(…, {cycle}num_parallel_calls")
     return said | says(after=f"ds = files.interleave(tf.data.TFRecordDataset, {cycle}num_parallel_calls=tf.data.AUTOTUNE)"), case
+
+
+def from_store(wait_s: float, ceiling: float = 2_000.0, drawn: float = 200.0, op_name: str | None = "from_generator") -> Case:
+    """A generator whose calls wait so long for each sample of a store that one draws `drawn`; its lock would allow `ceiling`."""
+    reads = make_fsspec_reads(wait_s_per_sample=wait_s)
+    stations = (
+        make_station("storage latency", op=op_name, samples_per_s=1 / wait_s, utilization_ratio=drawn * wait_s),
+        make_station("Python (GIL)", op="from_generator", samples_per_s=ceiling, utilization_ratio=drawn / ceiling),
+        make_station("CPU", op=None, samples_per_s=2 * ceiling, utilization_ratio=drawn / ceiling / 2),
+    )
+    ops = op("Generator", "from_generator", within="flat_map"), op("FlatMap", "flat_map"), *TAIL
+    return case_of(*ops, stations=stations, storage=make_storage(fsspec=reads))
 
 
 NO_FILES = case_of(op("Range", "range"), op("Range", "range_2", within="flat_map"), op("FlatMap", "flat_map", code=FLAT), *TAIL)
@@ -491,6 +503,21 @@ ROWS: Rows = {
         ("", read()),
         ("", NO_FILES),
         ("", after_a_reader()),
+    ],
+    # Twice as many reads at once as would keep the lock busy; silent where calls wait for less than half of the time.
+    python_waits_for_store: [
+        (
+            says("warning", op="from_generator", message="s3://bucket/train", fix="20", evidence={"reads_at_once": 20}),
+            from_store(0.005),
+        ),
+        (says("warning", evidence={"reads_at_once": 64}), from_store(0.005, ceiling=90_000)),
+        (says("warning", evidence={"reads_at_once_now": 1}), from_store(0.0026)),
+        ("", from_store(0.0024)),
+        ("", from_store(0.005, ceiling=50)),
+        ("", from_store(0.005, op_name="batch")),
+        ("", replace(from_store(0.005), storage=make_storage())),
+        ("", replace(from_store(0.005), storage=None)),
+        ("", replace(from_store(0.005), stations=())),
     ],
     sequential_reads: [
         ("info", list_reader(code=None)),

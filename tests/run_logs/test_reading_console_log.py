@@ -240,15 +240,6 @@ def test_without_times_there_are_the_logged_rates_alone(tmp_path: Path, kind: st
     assert kind != "no stamps" or all(span.start_s is None for span in found.timeline)
 
 
-def test_nan_rates_and_no_steps_are_no_rates(tmp_path: Path) -> None:
-    bad = "| Train Device=CSX, Step=0, Loss=nan, Rate=nan samples/sec, GlobalRate=nan samples/sec"
-    ended = "INFO:tensorflow:Training finished with 0 samples in 0.0 seconds, nan samples/second."
-    found = logs.inspected(tmp_path, [bad, ended])
-    rates = found.rates
-    assert (rates.rate_samples_per_s, rates.global_rate_samples_per_s, rates.average_samples_per_s) == (None, None, None)
-    assert (rates.steady_samples_per_s, rates.batch_size, found.verdict) == (None, None, "unknown")
-
-
 @given(
     st.lists(
         st.one_of(

@@ -68,6 +68,12 @@ def test_what_is_a_day_older_is_of_another_run(tmp_path: Path) -> None:
     assert any(str(old) in note for note in found.notes)
 
 
+def test_ranks_without_time_stamps_are_told_by_their_names(tmp_path: Path) -> None:
+    for rank in range(2):
+        logs.write(tmp_path / f"rank_{rank}.log", logs.estimator_log(logs.ESTIMATOR_ROWS))
+    assert len(inspect_run(tmp_path).sources) == 2
+
+
 def test_logs_of_ranks_are_one_run(tmp_path: Path) -> None:
     for rank, gap in enumerate((2.0, 2.01, 2.6)):
         logs.write(tmp_path / f"rank_{rank}.log", logs.smoothed_log([gap] * 30))
@@ -85,6 +91,7 @@ def test_logs_of_ranks_are_one_run(tmp_path: Path) -> None:
         ("performance.json", '{"something": 1}'),
         ("empty.log", ""),
         ("steps.jsonl", "{}\n"),
+        ("global_perf_summary.txt", "Average steady state samples per second: 7.5, median: 7.5\n"),
         ("binary.log", "\0\1\2" * 1000),
     ],
 )
@@ -125,6 +132,23 @@ def test_a_compile_report_alone_says_what_is_expected_and_no_more(tmp_path: Path
     assert found.rates.estimated_samples_per_s == 640.0
     assert found.rates.steady_samples_per_s is None
     assert found.change.input_factor is None
+
+
+STEP = {"event": "step", "steps": 1, "samples": 8, "wait_s": 0.0, "step_s": 0.1, "phase": "steady"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "lines"),
+    [
+        ("performance.json", [json.dumps({"samples_per_sec": 5.0})]),
+        ("step journal", [json.dumps(STEP | {"step": step, "at_s": 0.1 * step}) for step in range(1, 9)]),
+        ("compile report", REPORT.splitlines()),
+        ("console log", logs.smoothed_log([2.0] * 5)),
+    ],
+)
+def test_a_file_of_another_name_is_known_by_how_it_begins(kind: str, lines: list[str], tmp_path: Path) -> None:
+    (source,) = inspect_run(logs.write(tmp_path / "kept.txt", lines)).sources
+    assert (source.kind, source.note) == (kind, "")
 
 
 def test_a_pipe_is_read_like_a_file(tmp_path: Path) -> None:

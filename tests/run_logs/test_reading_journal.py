@@ -90,11 +90,30 @@ def rate_in(folder: Path) -> float:
     return found.rates.steady_samples_per_s.estimate
 
 
-def test_of_a_cell_that_was_run_twice_the_second_counts(tmp_path: Path) -> None:
-    logs.write(tmp_path / "steps.jsonl", journal(workers=1, gap_s=0.2, count=200))  # takes 40 s
-    logs.write(tmp_path / "monitor-2" / "steps.jsonl", journal(workers=1, began_s=60))
+HERE, BELOW, BESIDE = "steps.jsonl", "monitor-2/steps.jsonl", "monitor-3/steps.jsonl"
+
+
+@pytest.mark.parametrize(
+    ("files", "runs"),
+    [
+        # Of a cell that was run twice the second counts; the first takes 40 s.
+        ({HERE: journal(workers=1, gap_s=0.2, count=200), BELOW: journal(workers=1, began_s=60)}, 1),
+        # Ranks that do not know of each other are not added up.
+        (dict.fromkeys((HERE, BELOW, BESIDE), journal(workers=1)), 1),
+        # A second start begins a second run.
+        ({HERE: [*journal(gap_s=1.0)[:-20], "", *journal()]}, 2),
+        # One that is cut is read until there.
+        ({HERE: [*journal()[:90], journal()[90][:40]]}, 1),
+    ],
+    ids=["a cell twice", "strangers", "two starts", "cut"],
+)
+def test_of_several_journals_the_newest_counts(files: dict[str, list[str]], runs: int, tmp_path: Path) -> None:
+    for name, lines in files.items():
+        logs.write(tmp_path / name, lines)
     assert rate_in(tmp_path) == pytest.approx(320)
-    assert any(str(tmp_path / "steps.jsonl") in note for note in inspect_run(tmp_path).notes)
+    found = inspect_run(tmp_path)
+    assert found.runs_found == runs
+    assert sum("left aside" in note for note in found.notes) == len(files) - 1
 
 
 @pytest.mark.parametrize("first", ["training", "validation"])
@@ -110,12 +129,6 @@ def test_of_training_and_validation_the_training_counts(tmp_path: Path, first: s
     found = inspect_run(tmp_path)
     assert found.rates.average_samples_per_s == (100.0 if first == "training" else 200.0)
     assert "suspected_input_bottleneck" not in found.evidence
-
-
-def test_ranks_that_do_not_know_of_each_other_are_not_added_up(tmp_path: Path) -> None:
-    for folder in (tmp_path, tmp_path / "monitor-2", tmp_path / "monitor-3"):
-        logs.write(folder / "steps.jsonl", journal(workers=1))
-    assert rate_in(tmp_path) == pytest.approx(320)
 
 
 def test_each_worker_counts_once_and_an_evaluator_is_none(tmp_path: Path) -> None:
@@ -137,19 +150,6 @@ def test_a_launch_of_fewer_workers_leaves_those_of_the_one_before_aside(tmp_path
     assert [worker.name for worker in inspect_run(tmp_path).workers] == ["rank-0", "rank-1"]
     logs.write(tmp_path / "steps.jsonl", journal(workers=1, began_s=120))  # and then one alone
     assert rate_in(tmp_path) == pytest.approx(320)
-
-
-def test_a_second_start_begins_a_second_run(tmp_path: Path) -> None:
-    found = inspect_run(logs.write(tmp_path / "steps.jsonl", [*journal(gap_s=1.0)[:-20], "", *journal(gap_s=0.1)]))
-    assert found.runs_found == 2
-    assert logs.steady(found) == pytest.approx(320)
-
-
-def test_a_cut_journal_is_read_until_there(tmp_path: Path) -> None:
-    text = "\n".join(journal())
-    (tmp_path / "steps.jsonl").write_text(text[: len(text) * 2 // 3])
-    found = inspect_run(tmp_path / "steps.jsonl")
-    assert logs.steady(found) == pytest.approx(320)
 
 
 JSON = st.recursive(

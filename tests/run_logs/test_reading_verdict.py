@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from cs_input_analyzer.records import Estimate, Layout
 from cs_input_analyzer.run_logs import inspect_run
 from cs_input_analyzer.run_logs.change import Demand, change_of
-from cs_input_analyzer.run_logs.clues import Clue, from_estimate, from_prediction, verdict_of
+from cs_input_analyzer.run_logs.clues import Clue, from_estimate, from_prediction, from_wait, verdict_of
 from tests.builders import make_analysis, make_capacity_model, make_consumption
 from tests.run_logs import logs
 
@@ -46,6 +46,26 @@ def test_opposite_clues_give_the_opposite_verdict(odds: list[float]) -> None:
     assert sure is None or 0.8 <= sure <= 0.99
 
 
+SUPPLY = Estimate(estimate=100.0, low=90.0, high=110.0)
+
+
+@pytest.mark.parametrize(
+    ("found", "odds"),
+    [
+        *((from_wait(Estimate(estimate=0.2, low=low, high=high)), odds) for low, high, odds in ((0.1, 0.3, 40), (0.05, 0.3, 1))),
+        (from_wait(Estimate(estimate=0.02, low=0.0, high=0.04)), 1 / 40),
+        *((from_estimate(rate, Demand(samples_per_s=100.0, source="")), odds) for rate, odds in ((90, 0.1), (80, 1), (60, 2))),
+        # Just what the launch can give, by a model that says so; less than the accelerator takes; much more than the run took.
+        *((from_prediction(rate, SUPPLY, demand), 6) for rate in (82, 100, 120) for demand in (None, 200.0)),
+        *((from_prediction(50, SUPPLY, demand), odds) for demand, odds in ((200.0, 3), (100.0, 1 / 5), (None, 1 / 5))),
+        *((from_prediction(rate, SUPPLY, demand), 1) for rate, demand in ((80, 100.0), (100, 105.0), (122, None))),
+    ],
+)
+def test_the_odds_of_a_clue(found: tuple[Clue, ...], odds: float) -> None:
+    """As docs/inspect_run.md has them."""
+    assert [each.odds for each in found] == [pytest.approx(odds)]
+
+
 @given(st.floats(1, 1e6), st.floats(1, 1e6))
 def test_a_rate_below_the_estimate_is_never_enough_alone(rate: float, estimated: float) -> None:
     name, _ = verdict_of(from_estimate(rate, Demand(samples_per_s=estimated, source="it")))
@@ -65,6 +85,7 @@ def test_not_applicable_with_a_low_rate_is_unknown(tmp_path: Path, key: str) -> 
     found = inspect_run(tmp_path / "performance.json")
     assert (found.verdict, found.confidence) == ("unknown", None)
     assert found.change.input_factor == pytest.approx(10)
+    assert found.change.text.startswith("If its input is what holds it back")
 
 
 def test_a_run_at_its_estimate_is_fed(tmp_path: Path) -> None:
@@ -102,6 +123,7 @@ def test_in_proportion_a_launch_grows_by_nodes(tmp_path: Path) -> None:
     assert change.layout == Layout.parse("6x8x4")
     assert change.predicted_samples_per_s is None
     assert "40 input workers" in change.text
+    assert change.text.startswith("It needs")
     unlaunched = inspect_run(tmp_path / "performance.json").change
     assert unlaunched.layout is None
     assert "2.50 times the input rate" in unlaunched.text

@@ -120,6 +120,20 @@ def test_fixes_and_the_patched_copy_are_tried_on_a_node(slurm: PrivateSlurm, tmp
 
 
 @pytest.mark.tf
+@pytest.mark.timeout(600)
+def test_a_soak_follows_the_memory_of_a_task_on_a_node(slurm: PrivateSlurm, tmp_path: Path) -> None:
+    options = (*ON_SLURM, *ONE_PROBE, "--slurm-nodes", "1", "--max-seconds", "60", "--soak", "8s", "--full")
+    outcome = run_cli(["analyze", f"{FUNCTIONS}:endless", *options], tmp_path / "run", program=BRIEF)
+    assert outcome.code == 0, outcome.err
+    check_nothing_left(outcome, slurm)
+    soak = outcome.run["soak"]
+    assert soak["seconds"] == pytest.approx(8.0, abs=3.0)
+    assert soak["ended"] == ""
+    assert soak["points"][-1]["rss_bytes"] > 0
+    assert "Memory over a long time" in outcome.out
+
+
+@pytest.mark.tf
 @pytest.mark.parametrize(
     "stop",
     [

@@ -403,6 +403,7 @@ def test_uneven_batches_make_the_accelerator_wait_even_where_the_mean_suffices()
 
     def utilization(gaps: tuple[float, ...]) -> float:
         launcher = FakeLauncher(linear, import_s=1.0, batch_gaps_s=gaps)
+        launcher.pipeline = make_graph("from_tensor_slices > TFRecordDataset > batch")
         plan = analyzed(launcher, job(demand=30_000, max_seconds=300)).recommendation
         assert plan.meets_demand
         return plan.expected_accelerator_utilization.estimate

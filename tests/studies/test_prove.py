@@ -201,14 +201,6 @@ def test_how_many_elements_were_compared_is_kept() -> None:
     assert (tried.fixes.elements, tried.fixes.pass_elements) == (40, 64)
 
 
-def test_a_worker_that_our_own_deadline_ended_is_not_lost() -> None:
-    each = (Outcome(is_proven=True, elements=4), Outcome(), Outcome())
-    tried, launcher = tried_with(telling(*each, running=1, ended="the time of this run was over", was_late=True))
-    assert len(works(launcher)) == 1
-    assert [finding.unproven_because for finding in tried.findings] == [NO_TIME] * 3
-    assert tried.findings[0].proven
-
-
 def test_findings_without_edits_are_left_as_they_are_and_start_nothing() -> None:
     advice = (make_finding("CSI301", edits=()), make_finding("CSI302", edits=()))
     launcher = launcher_of()
@@ -253,33 +245,50 @@ def test_the_budget_tells_what_the_fixes_took() -> None:
     assert len(probing.results.measurements) == before  # what was sampled on the way feeds no model
 
 
-def test_a_fix_without_a_gain_is_proven_and_not_kept() -> None:
-    tried, _ = tried_with(telling(Outcome(is_proven=True, elements=9, gain=NO_GAIN)), edits=(MAP,))
-    assert tried.findings[0].proven
-    assert tried.findings[0].measured_gain == NO_GAIN
-    assert (tried.fixes.codes, tried.fixes.measured_gain, tried.plan) == ((), None, None)
+NOTHING, PROVEN, DIFFERS = Outcome(), Outcome(is_proven=True, elements=8), Outcome(reason="element 0 differs")
+ABORTED = "killed by signal 6 (SIGABRT); the last that it printed: Check failed"
+LOST = f"the worker was lost while it ran with it: {ABORTED}"
+NO_GAINS, GAINED = (Outcome(is_proven=True, elements=9, gain=gain) for gain in (NO_GAIN, GAIN))
 
 
-def test_a_refused_fix_says_why_and_one_that_was_not_come_to_says_that() -> None:
-    each = (Outcome(reason="element 3 differs", elements=3), Outcome(is_proven=True, elements=8), Outcome())
-    tried, _ = tried_with(telling(*each))
-    assert [finding.unproven_because for finding in tried.findings] == ["element 3 differs", NO_TIME, NO_TIME]
-    assert [finding.proven for finding in tried.findings] == [False, True, False]
-
-
-def test_a_worker_that_a_fix_brings_down_is_followed_by_one_for_the_others() -> None:
-    ended = "killed by signal 6 (SIGABRT); the last that it printed: Check failed"
-    crash = telling(Outcome(reason="element 0 differs"), Outcome(), Outcome(), running=1, ended=ended)
-    tried, launcher = tried_with(crash, all_gain)
-    assert [[candidate.name for candidate in work.candidates] for _, work in works(launcher)] == [
-        ["CSI100", "CSI101", "CSI102"],
-        ["CSI102"],
-    ]
-    assert tried.findings[0].unproven_because == "element 0 differs"
-    assert tried.findings[1].unproven_because == f"the worker was lost while it ran with it: {ended}"
-    assert not tried.findings[1].proven
-    assert tried.findings[2].proven
-    assert tried.fixes.codes == ("CSI102",)
+@pytest.mark.parametrize(
+    ("tells", "why", "proven", "kept", "candidates"),
+    [
+        ((telling(DIFFERS, PROVEN, NOTHING),), (DIFFERS.reason, NO_TIME, NO_TIME), "010", (), (3,)),
+        ((telling(NO_GAINS, NOTHING, NOTHING),), ("", NO_TIME, NO_TIME), "100", (), (3,)),
+        # A worker that our own deadline ended is not lost; one that a fix brings down is followed by one for the others.
+        ((telling(PROVEN, NOTHING, NOTHING, running=1, ended="time", was_late=True),), (NO_TIME,) * 3, "100", (), (3,)),
+        (
+            (telling(DIFFERS, NOTHING, NOTHING, running=1, ended=ABORTED), all_gain),
+            (DIFFERS.reason, LOST, ""),
+            "001",
+            ("CSI102",),
+            (3, 1),
+        ),
+        (
+            (telling(GAINED, NOTHING, NOTHING, kept=(0,), gain=GAIN, running=0, ended=ABORTED), telling(DIFFERS, DIFFERS)),
+            (LOST, DIFFERS.reason, DIFFERS.reason),
+            "000",
+            (),
+            (3, 2),
+        ),
+        ((lambda candidates: None,), ("not measured: this launcher does not try fixes",) * 3, "000", None, (3,)),
+        ((raising(LaunchError("the disk is full")),), ("not measured: the disk is full",) * 3, "000", None, (3,)),
+        ((raising(KeyboardInterrupt()),), (NO_TIME,) * 3, "000", None, (3,)),
+    ],
+    ids=["refused", "no gain", "late", "crash", "crash after a gain", "tries none", "full disk", "interrupt"],
+)
+def test_what_workers_say_of_fixes_is_what_the_findings_say(
+    tells: tuple[Tell, ...], why: tuple[str, ...], proven: str, kept: tuple[str, ...] | None, candidates: tuple[int, ...]
+) -> None:
+    """`proven`: 1 for each finding that is; `candidates`: those of each worker."""
+    tried, launcher = tried_with(*tells)
+    assert tuple(finding.unproven_because for finding in tried.findings) == why
+    assert "".join(str(int(finding.proven)) for finding in tried.findings) == proven
+    assert (tried.fixes and tried.fixes.codes) == kept
+    assert kept or tried.fixes is None or tried.fixes.measured_gain is tried.plan is None
+    assert tried.is_interrupted == (kept is None and why[0] == NO_TIME)
+    assert tuple(len(work.candidates) for _, work in works(launcher)) == candidates
 
 
 def test_what_was_found_before_a_crash_is_kept_when_nothing_follows() -> None:
@@ -293,31 +302,10 @@ def test_what_was_found_before_a_crash_is_kept_when_nothing_follows() -> None:
     assert "lost" in tried.findings[1].unproven_because
 
 
-def test_a_fix_that_crashes_after_it_gained_is_not_kept() -> None:
-    proven = Outcome(is_proven=True, gain=GAIN, elements=7)
-    tried, _ = tried_with(telling(proven, kept=(0,), gain=GAIN, elements=7, running=0), edits=(MAP,))
-    assert not tried.findings[0].proven
-    assert tried.findings[0].measured_gain is None
-    assert tried.fixes.codes == ()
-    assert tried.fixes.measured_gain is None
-
-
 def test_no_more_than_a_few_workers_are_sacrificed() -> None:
     tried, launcher = tried_with(*[lambda candidates: telling(*[Outcome()] * len(candidates), running=0)(candidates)] * 9)
     assert len(works(launcher)) <= 3
     assert all(finding.unproven_because for finding in tried.findings)
-
-
-def test_a_launcher_that_tries_none_fails_or_is_interrupted_says_so() -> None:
-    for tell, why in (
-        (lambda candidates: None, "this launcher does not try fixes"),
-        (raising(LaunchError("the disk is full")), "the disk is full"),
-        (raising(KeyboardInterrupt()), "no time was left"),
-    ):
-        tried, _ = tried_with(tell, edits=(MAP,))
-        assert tried.findings[0].unproven_because == f"not measured: {why}"
-        assert tried.fixes is None
-        assert tried.is_interrupted == (why == "no time was left")
 
 
 def test_the_effect_on_the_plan_is_its_what_if_row() -> None:

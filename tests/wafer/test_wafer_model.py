@@ -205,6 +205,10 @@ def test_replicas_share_the_fabric_and_multiply_the_rate_where_ports_limit() -> 
     four = predict(NETWORKS["fc_mnist"], CS2, "pipelined", batch_size=10**6, replicas=4)
     assert four.samples_per_s.estimate == pytest.approx(4 * one.samples_per_s.estimate, rel=1e-4)
     assert four.active_core_ratio == pytest.approx(4 * one.active_core_ratio)
+    assert four.memory_bytes == 4 * one.memory_bytes
+    assert four.fill_s * 4 * one.samples_per_s.estimate == pytest.approx(4 * (one.fill_steps - 1), rel=1e-3)
+    slowest = min(row.compute_samples_per_s for row in four.rows)
+    assert {limit.name: limit.samples_per_s for limit in four.limits}["compute"] == pytest.approx(4 * slowest)
 
 
 def test_the_mode_is_chosen_by_what_fits() -> None:

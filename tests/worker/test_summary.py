@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cs_input_analyzer.engines.collecting import results_of
 from cs_input_analyzer.machines.counters import Counters, Memory
 from cs_input_analyzer.records import Layout, Noise, SteadyState, WorkerResult
 from cs_input_analyzer.worker.journal import EVENTS, STAMPS, Journal, JournalWriter, read_journal
 from cs_input_analyzer.worker.summary import Ending, Killed, between_processes_ratio, measurement_of, status_of, worker_result
+from tests.builders import make_work_plan
 
 CLEAN = Ending(returncode=0, killed_for=None, output_tail="")
 ZERO = Counters(cpu_s=0.0, read_bytes=0, physical_read_bytes=0, run_s=0.0, queued_s=0.0, host_cpu_s=0.0, host_steal_s=0.0)
@@ -363,3 +368,34 @@ def test_the_spread_of_processes_has_no_unit_and_no_order(rates: list[float], fa
 )
 def test_the_spread_of_known_rates(rates: list[float], ratio: float | None) -> None:
     assert between_processes_ratio(rates) == (None if ratio is None else pytest.approx(ratio))
+
+
+@pytest.mark.long
+def test_ten_thousand_journals_are_collected_while_they_are_written(tmp_path: Path) -> None:
+    """A look finds what was flushed before it, the next look no less; a worker that was killed within a line loses that line."""
+    count = 10_000
+    folders = [tmp_path / str(number) for number in range(count)]
+
+    def write() -> None:
+        for number, folder in enumerate(folders):
+            written(folder, batches=10 * (1 + number % 3), until="chunk")
+            with (folder / EVENTS).open("ab") as events, (folder / STAMPS).open("ab") as stamps:
+                events.write(b'{"event": "chunk", "batches": 10, "counte')
+                stamps.write(b"\x00" * 7)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    looks: list[list[int]] = []
+    while len(looks) < 2 or writer.is_alive():
+        is_last = not writer.is_alive()
+        looks.append([len(read_journal(folder).stamps_s) for folder in folders])
+        assert not is_last or looks[-1] == [10 * (1 + number % 3) for number in range(count)]
+    writer.join()
+    assert all(before <= after for one, other in itertools.pairwise(looks) for before, after in zip(one, other, strict=True))
+    before_bytes = psutil.Process().memory_info().rss
+    killed = Ending(returncode=-9, killed_for=None, output_tail="")
+    plan = make_work_plan("data.py:f", count, deadline_s=0.0)
+    found = results_of(plan, [read_journal(folder) for folder in folders], [killed] * count, "n1")
+    assert [worker.index for worker in found] == list(range(count))
+    assert all(worker.status == "lost" and worker.samples_per_s is not None for worker in found)
+    assert psutil.Process().memory_info().rss - before_bytes < 1 << 30

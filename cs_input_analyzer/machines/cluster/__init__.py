@@ -31,7 +31,14 @@ import yaml
 
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.machines.cluster.slurm import SlurmNodes, discover
-from cs_input_analyzer.machines.node_speed import checked_ratio, format_reference, ratio_by_loop, read_reference
+from cs_input_analyzer.machines.node_speed import (
+    checked_ratio,
+    format_reference,
+    is_same_model,
+    ratio_by_loop,
+    ratio_by_model,
+    read_reference,
+)
 from cs_input_analyzer.planning.recommend import THIS_HOST
 from cs_input_analyzer.records import Cluster, Estimate, Host, Options
 from cs_input_analyzer.units import parse_bytes, parse_bytes_per_s, parse_estimate
@@ -96,9 +103,19 @@ def resolve(
     if options.node_speed_ratio is not None:
         found = replace(found, speed_ratio=options.node_speed_ratio, speed_basis="stated")
     elif node_rate is not None and loop is not None:
-        is_same_cpu = found.cpu_model is not None and found.cpu_model == host.cpu_model
+        is_same_cpu = is_same_model(found.cpu_model, host.cpu_model)
         found = replace(found, speed_ratio=ratio_by_loop(node_rate, loop(), is_same_cpu=is_same_cpu), speed_basis="reference loop")
     return _checked(found)
+
+
+def with_speed_of_models(cluster: Cluster, host: Host) -> Cluster:
+    """With the speed of its nodes by published scores, where it is not known better and both models are known.
+
+    Args:
+        host: the one that measures.
+    """
+    ratio = ratio_by_model(cluster.cpu_model, host.cpu_model) if cluster.speed_ratio is None else None
+    return cluster if ratio is None else replace(cluster, speed_ratio=ratio, speed_basis="CPU models")
 
 
 def _chosen(

@@ -16,4 +16,11 @@ from cs_input_analyzer.pipeline.graph.lines import (
 )
 from cs_input_analyzer.pipeline.graph.nodes import functions_of, graph_def_of, named_inputs, node_name
 from cs_input_analyzer.pipeline.graph.ops import AUTOTUNE, OpPlace, op_places, ops_of, top_nodes
-from cs_input_analyzer.pipeline.graph.read import counted_for_each, element_components, files_by_reader, read_graph, sized_files_of
+from cs_input_analyzer.pipeline.graph.read import (
+    counted_for_each,
+    element_components,
+    file_set,
+    files_by_reader,
+    read_graph,
+    sized_files_of,
+)

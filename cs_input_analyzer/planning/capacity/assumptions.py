@@ -46,9 +46,9 @@ SHAPE_ERROR_LOG = 0.06
 # Assumption: a node whose speed was neither stated nor measured is up to so much slower or faster, CPU for CPU, than this host.
 UNKNOWN_SPEED_RATIO = 1.15
 
-# Assumption: the second hardware thread of a core adds a quarter of the core's rate (Marr et al., Intel Technology Journal 6(1),
-# 2002, saw 16 to 28 % on servers), and never less or more than these.
-SMT_GAIN_RATIO = 0.25
+# The second hardware thread of a core adds so much of the core's rate: median of 31 CPU models whose servers were scored with and
+# without it (HEPscore23, `benchmarks/cpu_speeds`; the middle 90 % are 14 to 33 %). Assumption: never less or more than these.
+SMT_GAIN_RATIO = 0.17
 SMT_GAINS = (0.1, 0.4)
 # Assumption: where a core's hardware threads are unknown they are at most so many, as on x86 servers.
 MOST_LIKELY_THREADS = 2

@@ -93,7 +93,7 @@ def spread_ratio(groups: Sequence[Sequence[WorkerResult]]) -> float:
     return float(np.sqrt(max(0.0, above / degrees))) if degrees else 0.0
 
 
-def launch_spread_ratio(layouts: Sequence[Sequence[Sequence[WorkerResult]]]) -> float:
+def launch_spread_ratio(layouts: Sequence[Sequence[Sequence[WorkerResult]]], window_error_ratio: float) -> float:
     """Standard deviation over mean of the rates of fresh launches alike, as far as one host shows it.
 
     Pooled over layouts that were launched more than once, with an assumption that is worth some launches: what makes a rate uneven
@@ -102,21 +102,29 @@ def launch_spread_ratio(layouts: Sequence[Sequence[Sequence[WorkerResult]]]) -> 
 
     Args:
         layouts: of each the launches, of each launch the processes that delivered a rate; at least one in all.
+        window_error_ratio: standard error over rate of one window, as measured: the error of a quiet level is none of launches.
     """
-    squares, degrees, errors = 0.0, 0, []
+    squares, degrees = 0.0, 0
     for launches in layouts:
         rates = [[worker.samples_per_s for worker in launch if worker.samples_per_s is not None] for launch in launches]
         logs = np.log([np.mean([rate.estimate for rate in launch]) for launch in rates])
         squares += float(np.sum((logs - logs.mean()) ** 2))
         degrees += len(logs) - 1
-        errors += [np.median([standard_error(rate) / rate.estimate for rate in launch]) for launch in rates]
-    assumed = min(LAUNCH_SPREAD_ERRORS * float(np.median(errors)), MOST_ASSUMED_SPREAD_RATIO)
+    assumed = min(LAUNCH_SPREAD_ERRORS * window_error_ratio, MOST_ASSUMED_SPREAD_RATIO)
     return float(np.sqrt((squares + LAUNCH_SPREAD_WEIGHT * assumed**2) / (degrees + LAUNCH_SPREAD_WEIGHT)))
 
 
 def stored(values: Vector) -> tuple[float, ...]:
     """Replicates as they go into a record, in the digits that they are good for."""
     return tuple(float(f"{value:.{SIGNIFICANT_DIGITS}g}") for value in values[1:])
+
+
+def _window_error_ratio(launches: Iterable[Measurement]) -> float:
+    """Median over launches, and over the workers of each."""
+    rates = ([worker.samples_per_s for worker in launch.workers] for launch in launches)
+    known = ([rate for rate in launch if rate is not None and rate.estimate > 0] for launch in rates)
+    errors = [np.median([standard_error(rate) / rate.estimate for rate in launch]) for launch in known if launch]
+    return float(np.median(errors)) if errors else 0.0
 
 
 # Replicates of a share that was hardly measured reach down to nothing; over that, a lone worker would be boundless.
@@ -149,7 +157,11 @@ def fit(
     whole = [m for m in probes if m.num_workers <= m.layout.tasks]
     on_shards = [m for m in probes if m.num_workers > m.layout.tasks and m.measured_workers]
     on_shards = [m for m in on_shards if m.num_workers == on_shards[-1].num_workers]
-    model = _fit(pipeline, whole, host_cpus)
+    # A cache that only holds a shard was full in these alone: what they did is all that is known of a worker.
+    if not any(m.measured_workers for m in whole):
+        whole, on_shards = on_shards, []
+    window_error_ratio = _window_error_ratio(measured)
+    model = _fit(pipeline, whole, host_cpus, window_error_ratio)
     whole_slowest_ratio, here = model.slowest_ratio, host_ratio(measured, quiet)
     known = partial(replace, whole_slowest_ratio=whole_slowest_ratio, host_ratio=here, sending_cpu_s_per_sample=sending_s)
     model = known(model)
@@ -160,7 +172,7 @@ def fit(
     slowest = min(_persistent_slowest_ratio(m.measured_workers) for m in on_shards)
     # No difference seen, neither from the whole nor from each other: they are more processes of the same kind.
     if ratio.low <= 1 <= ratio.high and slowest >= UNEVEN_RATIO:
-        again = _fit(pipeline, [*whole, *on_shards], host_cpus)
+        again = _fit(pipeline, [*whole, *on_shards], host_cpus, window_error_ratio)
         return known(again)
     return replace(
         model,
@@ -190,7 +202,7 @@ def with_sending(measurements: Sequence[Measurement], cpu_s_per_sample: float) -
     return tuple(map(launch_of, measurements))
 
 
-def _fit(pipeline: PipelineGraph, probes: Sequence[Measurement], host_cpus: int) -> CapacityModel:
+def _fit(pipeline: PipelineGraph, probes: Sequence[Measurement], host_cpus: int, window_error_ratio: float) -> CapacityModel:
     by_layout: dict[tuple[int, int], list[list[WorkerResult]]] = defaultdict(list)
     for measurement in probes:
         workers = [w for w in measurement.measured_workers if w.samples_per_s is not None and w.samples_per_s.estimate > 0]
@@ -203,7 +215,7 @@ def _fit(pipeline: PipelineGraph, probes: Sequence[Measurement], host_cpus: int)
             "no probe measured the rate of a worker that ran alone, so nothing can be predicted; "
             "include a layout such as 1x1x1 in --probe-layouts, or give --max-seconds more time"
         )
-    launch_spread = launch_spread_ratio([*by_layout.values()])
+    launch_spread = launch_spread_ratio([*by_layout.values()], window_error_ratio)
     rates = _rates_that_fall(by_layout, launch_spread)
     waits = may_wait_in_pool(pipeline.ops)
     points = tuple(_worker_point(cpus, by_layout[1, cpus], rates[1, cpus], waits) for cpus in lone_cpus)

@@ -261,8 +261,6 @@ def _problem(
     memory: int | None,
 ) -> tuple[str, str] | None:
     """What stops this launch (name of the resource, sentence), or None."""
-    if min(layout.nodes, layout.tasks_per_node, layout.cpus_per_task) < 1:  # of a run that was edited
-        return NODES, f"{layout} is no launch: it needs one node, task and CPU at least"
     if layout.nodes > cluster.nodes:
         return NODES, f"needs {layout.nodes} nodes, the cluster has {cluster.nodes}"
     if layout.cpus_per_node > cluster.cpus_per_node:

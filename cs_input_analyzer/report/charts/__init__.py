@@ -19,17 +19,17 @@ def charts_of(analysis: Analysis) -> dict[str, Chart]:
 
     import numpy as np
 
-    from cs_input_analyzer.report.charts.launches import layouts, memory, supply_demand
+    from cs_input_analyzer.report.charts.launches import layouts, supply_demand
     from cs_input_analyzer.report.charts.ops import op_costs
     from cs_input_analyzer.report.charts.times import batch_gaps, rate_over_time, timeline
 
     found = {}
-    for draw in (supply_demand, op_costs, batch_gaps, rate_over_time, memory, timeline, layouts):
+    for draw in (supply_demand, op_costs, batch_gaps, rate_over_time, timeline, layouts):
         try:
             # What overflows is an error here, and not a warning and an infinite number.
             with np.errstate(all="raise"):
                 chart = draw(analysis)
-            json.dumps([panel.spec for panel in chart.panels] if chart is not None else None, allow_nan=False)
+            json.dumps(chart and chart.spec, allow_nan=False)
         except (ArithmeticError, ValueError, LookupError, TypeError, Warning):
             # A run edited by hand can hold numbers that no model can be asked with. The page says all that it holds anyway.
             continue

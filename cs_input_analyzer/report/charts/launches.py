@@ -1,29 +1,15 @@
-"""Pictures of launches: supply against demand, the memory of a node, and which launches feed the accelerator."""
+"""Pictures of launches: supply against demand, and which launches feed the accelerator."""
 
 from __future__ import annotations
 
 from cs_input_analyzer.planning.curves import current_prediction, feeds, launch_grid, throughput_curve
 from cs_input_analyzer.records import Analysis, Estimate, LaunchPlan, Prediction
-from cs_input_analyzer.report.charts.view import (
-    Chart,
-    Panel,
-    Row,
-    Spec,
-    axis,
-    coloured,
-    field,
-    labels,
-    layer,
-    rate_form,
-    shown,
-    tooltip,
-)
+from cs_input_analyzer.report.charts.view import Chart, Row, Spec, axis, coloured, field, labels, layer, shown, tooltip
 from cs_input_analyzer.report.tables import YES_OR_NO
 from cs_input_analyzer.report.wording import one_line
-from cs_input_analyzer.units import MISSING, counted, format_bytes, format_count, format_estimate
+from cs_input_analyzer.units import MISSING, counted, format_count, format_estimate
 
-HEIGHT, BAR_HEIGHT, CELL_HEIGHT = 230, 38, 22
-GIB = 2**30
+HEIGHT, CELL_HEIGHT = 230, 22
 # Room above the demand; a curve that goes on for decades above it would press all else to the floor.
 HEADROOM = 1.8
 FEEDS, SHORT, CANNOT, RUNS = "feeds the accelerator", "falls short", "cannot run", "can run"
@@ -49,20 +35,20 @@ def supply_demand(analysis: Analysis) -> Chart | None:
         title="Supply against demand",
         caption=f"What launches of {counted(plan.cpus_per_task, 'CPU')} a task deliver, with the 90 % band, and what the "
         "accelerator takes.",
-        panels=(Panel(layers=_supply_layers(analysis, plan, rows, demand), height=HEIGHT),),
+        layers=_supply_layers(analysis, plan, rows, demand),
+        height=HEIGHT,
         table=shown("Supply against demand", rows, "launch", "streaming", *TIPS[1:]),
         note="Larger launches, far above the demand, are not drawn." if len(rows) < len(curve) else "",
     )
 
 
 def _supply_layers(analysis: Analysis, plan: LaunchPlan, rows: list[Row], demand: Estimate | None) -> list[Spec]:
-    x = field("workers", axis=axis("input workers", ",d", tickMinStep=1), scale={"nice": False, "zero": False})
-    low = field("low", axis=axis("samples/s", rate_form(max(float(str(row["high"])) for row in rows))))
-    across, rate, tips = {"x": x, "y": low, "y2": {"field": "high"}}, field("rate"), tooltip(*TIPS)
+    x = field("workers", axis=axis("input workers", tickMinStep=1), scale={"nice": False, "zero": False})
+    low, rate, tips = field("low", axis=axis("samples/s")), field("rate"), tooltip(*TIPS)
     curve = {"color": "var(--supply)", "interpolate": "monotone"}
     dots = {"filled": True, "size": 28, "color": "var(--supply)"}
     layers = [
-        layer(rows, "area", {**curve, "opacity": 0.18}, **across),
+        layer(rows, "area", {**curve, "opacity": 0.18}, x=x, y=low, y2={"field": "high"}),
         layer(rows, "line", {**curve, "strokeWidth": 2.5, "point": dots}, x=x, y=rate, tooltip=tips),
     ]
     if demand is not None:
@@ -81,7 +67,10 @@ def _supply_layers(analysis: Analysis, plan: LaunchPlan, rows: list[Row], demand
         row, look = point | {"label": label}, {"color": color, "filled": True, "opacity": 1, "stroke": "var(--card)", **shape}
         layers.append(layer([row], "rule", {"color": color, "strokeWidth": 2}, x=x, y=field("low"), y2={"field": "high"}))
         layers.append(layer([row], "point", look, x=x, y=rate, tooltip=tips))
-        layers += labels([row], color, mark={"fontWeight": 600, "dx": 12, "dy": 14}, x=x, y=rate)
+        # On the side of the curve that is free, and inside the picture.
+        is_right = row["workers"] > rows[-1]["workers"] / 2
+        side = {"align": "right", "dx": -12, "dy": -12} if is_right else {"align": "left", "dx": 12, "dy": 14}
+        layers += labels([row], color, mark={"fontWeight": 600, **side}, x=x, y=rate)
     return layers
 
 
@@ -90,6 +79,9 @@ def _point(at: Prediction | LaunchPlan, meets: bool | None) -> Row:
     return {
         "workers": at.input_workers,
         **_rates(rate),
+        "nodes": at.layout.nodes,
+        "tasks": at.layout.tasks_per_node,
+        "cpus": at.layout.cpus_per_task,
         "launch": str(at.layout),
         "streaming": format_count(at.input_workers),
         "predicted": format_estimate(rate),
@@ -102,78 +94,37 @@ def _rates(rate: Estimate) -> Row:
     return {"rate": rate.estimate, "low": rate.low, "high": rate.high}
 
 
-def memory(analysis: Analysis) -> Chart | None:
-    """Memory of a node, by launch, against what a node has: the plan first, then its alternatives, each layout once."""
-    plan, limit = analysis.recommendation, analysis.cluster.memory_bytes_per_node
-    if plan is None:
-        return None
-    sizes = {other.layout: other.memory_bytes_per_node for other in reversed(plan.alternatives) if other.layout != plan.layout}
-    sizes[plan.layout] = plan.memory_bytes_per_node
-    names = {analysis.options.current: " (in use)", plan.layout: " (plan)"}
-    rows: list[Row] = [
-        {"launch": f"{place}{names.get(place, '')}", "GiB": size / GIB, "size": format_bytes(size)}
-        for place, size in reversed(sizes.items())
-        if size is not None
-    ]
-    if not rows:
-        return None
-    names_axis = {"title": None, "labelColor": "var(--ink)", "labelLimit": 220}
-    above = {"align": "right", "baseline": "bottom", "dx": 0, "dy": -3, "color": "var(--bad)"}
-    end: Row = {"limit": limit / GIB, "label": f"a node has {format_bytes(limit)}"}
-    bars = layer(
-        rows,
-        "bar",
-        {"cornerRadius": 2, "color": "var(--supply)"},
-        y=field("launch", "nominal", sort=None, axis=names_axis),
-        x=field("GiB", axis=axis("GiB on each node", ",~r", grid=True)),
-        tooltip=tooltip("launch", "size"),
-    )
-    rule = layer([end], "rule", {"color": "var(--bad)", "strokeWidth": 2}, x=field("limit"), tooltip=tooltip("label"))
-    text = layer([end], "text", above, x=field("limit"), y={"value": 0}, text={"field": "label"})
-    return Chart(
-        name="memory",
-        title="Memory of a node",
-        caption=f"What the workers of a node hold, by launch, and what a node has, {format_bytes(limit)}.",
-        panels=(Panel(layers=[bars, rule, text], height=BAR_HEIGHT * len(rows) + 10),),
-        table=shown("Memory of a node", rows, "launch", "size"),
-    )
-
-
 def layouts(analysis: Analysis) -> Chart | None:
-    """Nodes x tasks x CPUs as heat maps: where launches can run, and where they feed the accelerator."""
+    """Nodes x tasks of the plan's size as a heat map: where launches can run, and where they feed the accelerator."""
     grid, plan = launch_grid(analysis), analysis.recommendation
     if plan is None or not grid:
         return None
     highest = max(at.samples_per_s.estimate for at in grid)
-    panels = []
-    for cpus in sorted({at.layout.cpus_per_task for at in grid}):
-        cells = [at for at in grid if at.layout.cpus_per_task == cpus]
-        # A row in which nothing can run says nothing.
-        running = sorted({at.layout.tasks_per_node for at in cells if at.problem is None}, reverse=True)
-        rows = [_cell(at, highest, analysis) for at in cells if at.layout.tasks_per_node in running]
-        if rows:
-            height, title = CELL_HEIGHT * len(running) + 10, f"{counted(cpus, 'CPU')} per task"
-            panels.append(Panel(layers=_grid_layers(rows, running, str(plan.layout)), height=height, title=title))
-    asked = "" if analysis.consumption is None else " It feeds the accelerator where it is sure of the demand with headroom."
-    # What no node has CPUs for is most of the cube.
+    # What no node has CPUs for is most of the grid.
     fitting = [_cell(at, highest, analysis) for at in grid if at.layout.cpus_per_node <= analysis.cluster.cpus_per_node]
+    rows = [row for row in fitting if row["cpus"] == plan.cpus_per_task]
+    if not rows:
+        return None
+    asked = "" if analysis.consumption is None else " It feeds the accelerator where it is sure of the demand with headroom."
     return Chart(
         name="layouts",
         title="Which launches feed it",
-        caption=f"Each cell is a launch: the stronger its colour, the higher its predicted rate.{asked} The outlined cell is the "
-        "recommended one; numbers between those shown were left out, evenly.",
-        panels=tuple(panels),
+        caption=f"Each cell is a launch of {counted(plan.cpus_per_task, 'CPU')} a task: the stronger its colour, the higher its "
+        f"predicted rate.{asked} The outlined cell is the recommended one; numbers between those shown were left out, evenly. "
+        "The table has other numbers of CPUs, too.",
+        layers=_grid_layers(rows, str(plan.layout)),
+        height=CELL_HEIGHT * len({row["tasks"] for row in rows}) + 10,
         table=shown("Which launches feed it", fitting, "launch", "what", "predicted", "limited by"),
         key=tuple((what, COLORS[what]) for what in ((RUNS, CANNOT) if analysis.consumption is None else (FEEDS, SHORT, CANNOT))),
     )
 
 
-def _grid_layers(rows: list[Row], tasks: list[int], plan: str) -> list[Spec]:
+def _grid_layers(rows: list[Row], plan: str) -> list[Spec]:
     scale = {"paddingInner": 0.06, "paddingOuter": 0.03}
     across = {"title": "nodes", "labelAngle": 0, "domain": False, "ticks": False}
     where = {
         "x": field("nodes", "ordinal", scale=scale, axis=across),
-        "y": field("tasks", "ordinal", sort=tasks, scale=scale, axis={"title": "tasks per node"}),
+        "y": field("tasks", "ordinal", sort="descending", scale=scale, axis={"title": "tasks per node"}),
         "tooltip": tooltip("launch", "what", "predicted", "limited by"),
     }
     strength = {**field("strength"), "scale": {"domain": [0, 1], "range": [0, 1]}, "legend": None}
@@ -186,12 +137,6 @@ def _grid_layers(rows: list[Row], tasks: list[int], plan: str) -> list[Spec]:
 def _cell(at: Prediction, highest: float, analysis: Analysis) -> Row:
     what = CANNOT if at.problem is not None else {True: FEEDS, False: SHORT, None: RUNS}[feeds(at, analysis)]
     share = at.samples_per_s.estimate / highest if highest > 0 else 0.0
-    return {
-        "nodes": at.layout.nodes,
-        "tasks": at.layout.tasks_per_node,
-        "what": what,
-        "strength": 1.0 if what == CANNOT else FAINTEST + (1 - FAINTEST) * share,
-        "launch": str(at.layout),
-        "predicted": MISSING if at.problem is not None else format_estimate(at.samples_per_s),
-        "limited by": one_line(at.problem or at.limited_by),
-    }
+    strength = 1.0 if what == CANNOT else FAINTEST + (1 - FAINTEST) * share
+    problem = {} if at.problem is None else {"predicted": MISSING, "limited by": one_line(at.problem)}
+    return {**_point(at, feeds(at, analysis)), "what": what, "strength": strength, **problem}

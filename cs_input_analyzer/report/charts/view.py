@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from cs_input_analyzer.report.tables import Column, Table
 
 Spec = Mapping[str, object]
-Row = dict[str, object]
+Row = dict[str, Any]
 
 _AXIS = {
     "labelColor": "var(--soft)",
@@ -20,11 +21,9 @@ _AXIS = {
     "titleFontSize": 12,
     "titleFontWeight": 500,
     "titlePadding": 8,
-    "labelPadding": 5,
-    "gridColor": "var(--grid)",
+    "gridColor": "var(--track)",
     "domainColor": "var(--edge)",
     "tickColor": "var(--edge)",
-    "tickSize": 4,
     "labelOverlap": True,
 }
 # Titles of the upright axes stand above them.
@@ -41,36 +40,32 @@ CONFIG: Spec = {
     "axisX": {"grid": False, "tickCount": 8},
     "axisY": {"domain": False, "ticks": False, **_UPRIGHT},
     "text": {"color": "var(--ink)", "fontSize": 12},
-    "rule": {"color": "var(--ink)"},
     "scale": {"bandPaddingInner": 0.3},
 }
+# Expressions of Vega for the numbers at an axis: `800`, `12k`; `250µs`, `1.5s`; `40%`.
+NUMBER = "format(datum.value, datum.value < 1000 ? ',~r' : '~s')"
+SECONDS = "format(datum.value, '~s') + (datum.value ? 's' : '')"
+SHARE = "format(datum.value, '~%')"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Panel:
-    """One drawing of a picture, as wide as its place. `title`: empty where it has only one."""
+class Chart:
+    """A picture, as wide as its place. `name`: the `data-chart` of its element; `key`: names and their colours; `table`: the same
+    as text, None where its section has that table."""
 
+    name: str
+    title: str
+    caption: str
     layers: Sequence[Spec]
     height: int
-    title: str = ""
+    table: Table | None = None
+    key: tuple[tuple[str, str], ...] = ()
+    note: str = ""
 
     @property
     def spec(self) -> Spec:
         autosize = {"type": "fit-x", "contains": "padding"}
         return {"width": "container", "height": self.height, "autosize": autosize, "layer": [*self.layers]}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chart:
-    """A picture. `name`: the `data-chart` of its element; `table`: the same as text; `key`: names and colours."""
-
-    name: str
-    title: str
-    caption: str
-    panels: tuple[Panel, ...]
-    table: Table
-    key: tuple[tuple[str, str], ...] = ()
-    note: str = ""
 
 
 def shown(title: str, rows: Sequence[Row], *fields: str) -> Table:
@@ -92,31 +87,25 @@ def labels(rows: Sequence[Row], color: str, /, *, mark: Spec, **encoding: object
     return [layer(rows, "text", written | extra, **encoding, text={"field": "label"}) for extra in (rim, {"color": color})]
 
 
+def stretch(begin: float, end: float, label: str, /, x: Spec) -> list[Spec]:
+    """A shaded part of a picture of time, named at its top."""
+    row: Row = {"begin": begin, "end": end, "label": label}
+    begins = {**x, "field": "begin"}
+    shade = layer([row], "rect", {"color": "var(--quiet)", "opacity": 0.22}, x=begins, x2={"field": "end"})
+    return [shade, *labels([row], "var(--soft)", mark={"baseline": "top", "dx": 5, "dy": 4}, x=begins, y={"value": 0})]
+
+
 def field(name: str, kind: str = "quantitative", **more: object) -> Spec:
     return {"field": name, "type": kind, **more}
 
 
-def axis(title: str, form: str = "~s", **more: object) -> Spec:
-    """`form`: of d3-format; `~s` writes 12k for 12,000, and would write 0k."""
-    return {"title": title, "format": form, "labelExpr": "datum.value === 0 ? '0' : datum.label", **more}
+def axis(title: str, numbers: str = NUMBER, **more: object) -> Spec:
+    return {"title": title, "labelExpr": numbers, **more}
 
 
 def tooltip(*names: str) -> list[Spec]:
     """Fields that hold text already, under their own names."""
     return [{"field": name, "type": "nominal", "title": name} for name in names]
-
-
-def rate_form(highest: float) -> str:
-    """How an axis up to `highest` is written: 12k, but 800 and not 0.8k."""
-    return "~s" if highest >= 10_000 else ",~r"
-
-
-def time_unit(longest_s: float) -> tuple[float, str]:
-    """The unit in which times up to this are read best: how many seconds it has, and its name."""
-    for seconds, name in ((1.0, "seconds"), (1e-3, "milliseconds"), (1e-6, "microseconds")):
-        if longest_s >= seconds:
-            return seconds, name
-    return 1e-9, "nanoseconds"
 
 
 def coloured(colors: Mapping[str, str]) -> Spec:

@@ -144,9 +144,12 @@ class Probing:
         there is no time; what it is, and what the readers alone gave, is recorded all the same.
         """
         paths, files = [path for path, _ in self.results.files], self.results.pipeline.files if self.results.pipeline else None
-        if not paths or files is None:
+        fsspec = self.results.fsspec
+        seen = fsspec.files if fsspec is not None and not paths else None
+        files = seen or files
+        if files is None or not (paths or seen):
             return
-        if files.store is not None:
+        if files.store is not None or seen:
             self.results.storage = Storage(
                 directory=files.directory or "",
                 file_system=files.store,
@@ -156,9 +159,10 @@ class Probing:
                 evicted=None,
                 reads=self.results.store_reads,
                 source_samples_per_s=self.results.source_samples_per_s,
+                fsspec=fsspec,
             )
             if not self.results.store_reads:
-                self.seconds.leave_out(f"the storage by itself: no file of {files.store}:// could be read alone")
+                self.seconds.leave_out(f"the storage by itself: no file of {files.directory} could be read alone")
             return
         began_s = self._launcher.now_s()
         reading_s = self.seconds.left_for_storage_s
@@ -180,7 +184,8 @@ class Probing:
         self.seconds.storage_s += self._launcher.now_s() - began_s
         if storage is not None:
             before = self.results.measurements[0].page_cache_ratio  # our own reads came after
-            self.results.storage = replace(storage, cached_ratio=before, source_samples_per_s=self.results.source_samples_per_s)
+            source = self.results.source_samples_per_s
+            self.results.storage = replace(storage, cached_ratio=before, source_samples_per_s=source, fsspec=fsspec)
 
     def measure_egress(self) -> None:
         """What sending elements of the pipeline's size costs, where that was asked for."""

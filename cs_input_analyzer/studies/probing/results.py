@@ -15,6 +15,7 @@ from cs_input_analyzer.records import (
     Cluster,
     Decomposition,
     Estimate,
+    FsspecReads,
     Host,
     LaunchPlan,
     Layout,
@@ -59,6 +60,7 @@ class Results:
         self.decomposition: Decomposition | None = None
         self.source_samples_per_s: Estimate | None = None
         self.store_reads: tuple[ReadRate, ...] = ()
+        self.fsspec: FsspecReads | None = None
         self.sending_cpu_s_per_byte = 0.0
         self._profiles: list[tuple[Profile, Measurement]] = []
         self._saw_shard = False
@@ -85,6 +87,7 @@ class Results:
         self.measurements.append(launched.measurement)
         self.source_samples_per_s = self.source_samples_per_s or launched.source_samples_per_s
         self.store_reads = self.store_reads or launched.store_reads
+        self.fsspec = self.fsspec or launched.fsspec
         self._saw_shard |= launched.pipeline is not None and launched.pipeline.is_sharded  # some functions shard only among several
         if self.pipeline is None:
             self.pipeline, self.files = launched.pipeline, launched.files
