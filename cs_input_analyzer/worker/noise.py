@@ -39,8 +39,8 @@ def noise_between(begin: Counters, end: Counters, undisturbed_s: float | None) -
         pressure_ratio=min(1.0, pressure) if pressure is not None else None,  # read a moment before the time is
         reference_ratio=undisturbed_s / loop_s if loop_s and undisturbed_s else None,
         preempted_ratio=queued * preempted if queued is not None and preempted is not None else None,
-        reference_s=loop_s,
-        undisturbed_s=undisturbed_s,
+        reference_s=loop_s or None,  # a clock too coarse for the loop says nothing
+        undisturbed_s=undisturbed_s or None,
         others_ratio=None if busy is None or own is None else max(0.0, busy - own),
     )
 

@@ -24,6 +24,7 @@ COLUMNS = (*measuring.COLUMNS, *measuring.HOST_COLUMNS, *measuring.REFERENCE_COL
 
 def row(pipeline: str, rate: float, **values: Any) -> list[Any]:
     usual = {"pipeline": pipeline, "tasks": 1, "cpus": 1, "launch": 0, "task": 0, "slice": 0, "wall_us": 1_000_000}
+    usual |= {"loop_us": None, "undisturbed_us": None}
     given = {"samples": rate, "cpu_us": 900_000, "host_cpu_ms": 1000, **values}
     return [{**dict.fromkeys(COLUMNS, 0), **usual, **given}[name] for name in COLUMNS]
 
