@@ -145,7 +145,8 @@ STANDINGS = [
         "not tried",
     ),
     (make_finding(proven=False, measured_gain=None), "give it num_parallel_calls", "advice only"),
-    (make_finding(edits=(EDIT,), measured_gain=make_estimate(1.01, spread=0.05)), "not recommended", "advice only"),
+    (make_finding(edits=(EDIT,), measured_gain=make_estimate(1.01, spread=0.05)), "told from noise", "slower"),
+    (make_finding(edits=(EDIT,), measured_gain=make_estimate(0.8, spread=0.05)), "the pipeline was slower with it", "cannot be told"),
 ]
 
 
@@ -155,6 +156,12 @@ def test_it_says_how_sure_a_fix_is(form: str, finding: Finding, said: str, not_s
     text = words(make_analysis(findings=(finding,)), form)
     assert said in text
     assert not_said not in text
+
+
+@pytest.mark.parametrize(("gain", "slower"), [(0.8, True), (0.98, False), (1.01, False), (2.0, False)])
+def test_a_short_report_says_which_fix_made_the_pipeline_slower(gain: float, slower: bool) -> None:
+    analysis = make_analysis(findings=(make_finding(edits=(EDIT,), measured_gain=make_estimate(gain, spread=0.05)),))
+    assert ("(tried: slower)" in render(analysis, "console")) == slower
 
 
 @both
