@@ -113,6 +113,7 @@ class WorkerResult:
             numbers kept); `interrupted` (the same, by Ctrl-C); `lost` (died or never delivered).
         message: what went wrong; empty when done.
         cpu_s_per_sample: user + system of all threads and live child processes over the window.
+        first_batch_digest: the same for the same batch; None where all its values are alike.
         bytes_read_per_sample: logical (`rchar`), `physical_…`: what reached the storage (`read_bytes`).
         bytes_out_per_sample: bytes of the tensors of one sample.
         private_bytes: memory that every further worker needs again; `shared_bytes`: pages of files (libraries) that all workers
@@ -138,6 +139,7 @@ class WorkerResult:
     import_s: float | None = None
     build_s: float | None = None
     first_batch_s: float | None = None
+    first_batch_digest: str | None = None
     batch_gap_s: BatchGap | None = None
     bytes_read_per_sample: float | None = None
     physical_bytes_read_per_sample: float | None = None

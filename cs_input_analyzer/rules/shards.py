@@ -79,6 +79,7 @@ _FIXES = {
     "given": "shard the list of file names by input_context.num_input_pipelines and input_pipeline_id, before anything reads them",
     "left": "measure with --input-context what the function does with it, or shard the list of file names by TF_CONFIG",
 }
+_FIX_WITHOUT_FILES = "give each worker its own part of the samples, by the number and index of the workers in TF_CONFIG"
 
 
 def no_shard(case: Case) -> Iterator[Finding]:
@@ -98,11 +99,16 @@ def no_shard(case: Case) -> Iterator[Finding]:
     every worker. A number of shards that is not that of the plan's workers, and was not that of the measured launch either, is a
     warning.
 
-    Silent without a plan or with one worker, where workers read their own files (a `shard` op, or Python code), where the options
-    leave it to `tf.distribute` (CSI312 is about that), and where no files were found.
+    Where no files were found, as behind a Python generator, it fires if the workers of one launch began with the same batch.
+
+    Silent without a plan or with one worker, where workers read their own files (a `shard` op, or Python code), and where the
+    options leave it to `tf.distribute` (CSI312 is about that).
     """
     workers = case.plan.input_workers if case.plan is not None else 1
-    if workers < 2 or case.pipeline.files is None or _auto_sharded(case) is not None:
+    if workers < 2 or _auto_sharded(case) is not None:
+        return
+    if case.pipeline.files is None:
+        yield from _same_batches(case, workers)
         return
     shard = next((op for op in case.pipeline.ops if op.kind == "Shard"), None)
     if shard is not None:
@@ -120,6 +126,18 @@ def no_shard(case: Case) -> Iterator[Finding]:
                 message = f"the code divides the files, but in a launch of {measurement.num_workers} each worker saw all of them"
                 yield _unsharded(case, "error", message, measurement.num_workers, workers)
                 return
+
+
+def _same_batches(case: Case, workers: int) -> Iterator[Finding]:
+    """Of pipelines without files: several workers of a launch whose first batches are the same one."""
+    for measurement in case.measurements:
+        digests = [worker.first_batch_digest for worker in measurement.measured_workers]
+        if len(digests) > 1 and digests[0] is not None and len(set(digests)) == 1:
+            announced = measurement.num_workers
+            began = f"in a launch of {announced} they began with one batch"
+            message = f"all {workers} workers of the plan stream the same data: {began}{_context_tried(case)}"
+            yield _unsharded(case, "warning", message, announced, workers)
+            return
 
 
 def _wrong_number(case: Case, shard: Op, workers: int) -> Iterator[Finding]:
@@ -145,7 +163,7 @@ def _context_tried(case: Case) -> str:
 
 def _unsharded(case: Case, severity: Severity, message: str, announced: int, workers: int, shard: Op | None = None) -> Finding:
     source = shard or next((op for op in case.pipeline.ops if op.within is None), None)
-    fix = _FIXES.get(case.pipeline.input_context or "", _FIX)
+    fix = _FIXES.get(case.pipeline.input_context or "", _FIX if case.pipeline.files else _FIX_WITHOUT_FILES)
     evidence = {
         "workers": workers,
         "workers_announced": announced,

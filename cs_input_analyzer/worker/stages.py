@@ -229,7 +229,7 @@ def _prepare_cache(journal: JournalWriter, order: Order, paths: Sequence[str]) -
 def _first_batch(journal: JournalWriter, built: _Built) -> tuple[Any, SamplesPerElement] | None:
     """Reads one element eagerly: its latency, its size, its samples. Gives the iterator, and how to count the elements that come;
     None when there was none."""
-    from cs_input_analyzer.worker.sampling import bytes_of, counted_here, samples_in
+    from cs_input_analyzer.worker.sampling import bytes_of, counted_here, digest_of, samples_in
 
     began_s = time.monotonic()
     built.fsspec.watch()
@@ -245,7 +245,8 @@ def _first_batch(journal: JournalWriter, built: _Built) -> tuple[Any, SamplesPer
     first_batch_s = time.monotonic() - began_s
     built.fsspec.watch()  # functions import, too
     samples = counted_here(first, built.samples)
-    journal.event("first_batch", first_batch_s=first_batch_s, bytes=bytes_of(first), samples=samples_in(first, samples))
+    seen = {"bytes": bytes_of(first), "samples": samples_in(first, samples), "digest": digest_of(first)}
+    journal.event("first_batch", first_batch_s=first_batch_s, **seen)
     return iterator, samples
 
 

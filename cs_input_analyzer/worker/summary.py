@@ -74,6 +74,7 @@ def worker_result(journal: Journal, ending: Ending, *, index: int, node: str, un
         import_s=imported["import_s"] if imported else None,
         build_s=built["build_s"] if built else None,
         first_batch_s=first["first_batch_s"] if first else None,
+        first_batch_digest=first.get("digest") if first else None,
         **(asdict(memory) if memory else {}),
         tuned=_tuned(journal),
         buffered_bytes=_buffered_bytes(journal),

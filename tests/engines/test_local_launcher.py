@@ -88,6 +88,7 @@ def test_each_worker_has_its_own_place(launcher: LocalLauncher, tmp_path: Path) 
     assert found.measurement.num_workers == 5
     assert found.measurement.samples_per_s is not None
     assert found.profile is not None
+    assert len({worker.first_batch_digest for worker in found.measurement.workers}) == 1
 
     seen = [json.loads((tmp_path / f"seen-{index}.json").read_text()) for index in (1, 3)]
     for index, told in zip((1, 3), seen, strict=True):
@@ -192,6 +193,13 @@ def test_a_bad_record_of_one_worker_does_not_shorten_the_look_at_the_others(laun
     assert "nine" in second.message
     assert first.status == "done"
     assert first.steady_state.window_s > 0.3  # of 1.0
+
+
+def test_workers_that_draw_an_order_of_their_own_begin_with_other_batches(launcher: LocalLauncher) -> None:
+    found = launched(launcher, "permutes", "1x2x1", worker_indices=(0, 1))
+    digests = {worker.first_batch_digest for worker in found.measurement.workers}
+    assert len(digests) == 2
+    assert None not in digests
 
 
 def test_what_a_worker_starts_ends_with_it(launcher: LocalLauncher) -> None:

@@ -146,7 +146,11 @@ STANDINGS = [
     ),
     (make_finding(proven=False, measured_gain=None), "give it num_parallel_calls", "advice only"),
     (make_finding(edits=(EDIT,), measured_gain=make_estimate(1.01, spread=0.05)), "told from noise", "slower"),
-    (make_finding(edits=(EDIT,), measured_gain=make_estimate(0.8, spread=0.05)), "the pipeline was slower with it", "cannot be told"),
+    (
+        make_finding(edits=(EDIT,), measured_gain=make_estimate(0.8, spread=0.05)),
+        "the pipeline was slower with it",
+        "cannot be told",
+    ),
 ]
 
 

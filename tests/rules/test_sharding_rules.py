@@ -169,6 +169,13 @@ def caching(*paths: str, folder: str = "", layout: str = "3x4x2", **overrides: A
     return case_of(NAMES, *READ, op, **({"measurements": (launch,), "plan": make_plan(layout)} | overrides))
 
 
+def without_files(*digests: str | None, announced: int = 2, **overrides: Any) -> Case:
+    """A generator's workers, by the digests of their first batches."""
+    workers = tuple(make_worker(index=number, first_batch_digest=digest) for number, digest in enumerate(digests))
+    launch = replace(make_measurement(f"1x{max(1, len(digests))}x1"), workers=workers, num_workers=announced)
+    return unsharded(launch, **({"files": None} | overrides))
+
+
 ROOM = {"profile": make_profile(ops=(make_op_cost("cache", bytes_out_per_sample=10.0),))}
 SHARED = says("error", op="cache", evidence={"path": "/data/c"})
 
@@ -196,7 +203,10 @@ ROWS: Rows = {
         ("warning", case_of(NAMES, shard(4), *READ, BATCH, measurements=(ALONE,))),
         ("error", unsharded(several(512, 512), several(1024, 1024), is_sharded=True)),  # Python code that divides once
         ("", unsharded(plan=None)),
-        ("", unsharded(files=None)),
+        (says("warning", message="began with one batch", fix="its own part"), without_files("a", "a")),
+        ("warning", without_files("a", "a", "a", announced=16)),
+        *(("", without_files(*seen)) for seen in [(), ("a",), ("a", "b"), (None, None), ("a", "a", "b"), ("a", None)]),
+        ("", without_files("a", "a", plan=make_plan(input_workers=1))),
         ("", unsharded(several(512, 512), is_sharded=True)),
         ("", unsharded(several(1024), is_sharded=True)),  # alone it may have all
         ("", unsharded(several(None, None), is_sharded=True)),

@@ -18,6 +18,7 @@ from cs_input_analyzer.worker.sampling import (
     CAPACITY,
     bytes_of,
     counted_here,
+    digest_of,
     harness_us_per_batch,
     samples_in,
     sampling_loop,
@@ -221,3 +222,30 @@ def test_short_passes_are_written_together_and_nothing_of_them_is_lost(tmp_path:
     assert len(passes) > 4 * len(chunks)
     assert len(journal.stamps_s) == sum(event["batches"] for event in chunks) >= passes[-1]["batches"] == 10 * len(passes)
     assert (np.diff(journal.stamps_s) >= 0).all()
+
+
+ELEMENTS = [
+    ([1, 2], ["a", "b"]),
+    ([1, 3], ["a", "b"]),
+    ([1, 2], ["a", "c"]),
+    ([1.5, float("nan")], ["a", "b"]),
+    (tf.ragged.constant([[1], [2, 3]]), ["a", "b"]),
+    (tf.ragged.constant([[1, 2], [3]]), ["a", "b"]),
+    (tf.sparse.from_dense([[0, 1], [2, 0]]), ["a", "b"]),
+]
+
+
+def test_a_digest_tells_elements_apart_and_not_the_same_one() -> None:
+    digests = [
+        digest_of({"x": x, "y": tf.constant(y)})
+        for x, y in ((tf.constant(x) if isinstance(x, list) else x, y) for x, y in ELEMENTS)
+    ]
+    assert len(set(digests)) == len(ELEMENTS)
+    assert None not in digests
+    again = digest_of({"x": tf.constant([1, 2]), "y": tf.constant(["a", "b"])})
+    assert again == digests[0]
+
+
+@pytest.mark.parametrize("element", [tf.zeros([8, 4]), (tf.ones([4]), tf.fill([4], "x")), tf.constant(3), tf.zeros([0, 3])])
+def test_made_up_elements_have_no_digest(element: Any) -> None:
+    assert digest_of(element) is None
