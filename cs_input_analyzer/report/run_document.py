@@ -79,7 +79,7 @@ def _first_screen(analysis: Analysis, cards: tuple[Card, ...], charts: dict[str,
     return present(
         section("verdict", "Supply and demand", Facts(pairs=supply_and_demand(analysis)), level="both"),
         section("launch", "Launch", *_brief_launch(analysis), level="both"),
-        section("first", f"Findings ({len(cards)})", *findings.brief_cards(others_found, none), level="brief"),
+        section("first", f"Findings ({len(others_found)})", *findings.brief_cards(others_found, none), level="brief"),
         section("supply", "Supply against demand", charts.get("supply-demand")),
         section("unknown", "What would narrow the interval", missing, level="brief"),
     )

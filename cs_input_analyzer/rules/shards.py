@@ -117,7 +117,7 @@ def no_shard(case: Case) -> Iterator[Finding]:
         announced = max((m.num_workers for m in case.measurements if m.measured_workers), default=1)
         tried = f"also in a launch of {announced}" if announced > 1 else "no launch of several was measured"
         severity: Severity = "warning" if announced > 1 else "info"
-        message = f"all {workers} workers of the plan stream the same files ({tried}{_context_tried(case)})"
+        message = f"the {workers} workers of the plan all stream the same files ({tried}{_context_tried(case)})"
         yield _unsharded(case, severity, message, announced, workers)
     else:
         for measurement in case.measurements:
@@ -135,7 +135,7 @@ def _same_batches(case: Case, workers: int) -> Iterator[Finding]:
         if len(digests) > 1 and digests[0] is not None and len(set(digests)) == 1:
             announced = measurement.num_workers
             began = f"in a launch of {announced} they began with one batch"
-            message = f"all {workers} workers of the plan stream the same data: {began}{_context_tried(case)}"
+            message = f"the {workers} workers of the plan all stream the same data: {began}{_context_tried(case)}"
             yield _unsharded(case, "warning", message, announced, workers)
             return
 
