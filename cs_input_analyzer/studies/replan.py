@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from cs_input_analyzer.errors import Mistakes, UsageError
 from cs_input_analyzer.machines import cluster
 from cs_input_analyzer.pipeline.samples import check_demand
@@ -68,13 +70,15 @@ def plan_again(run: Analysis, job: Job, changed: Sequence[str], *, declared: Clu
         job = _with_demand(job, results, is_new=any(name in OF_DEMAND for name in changed))
         recommend.check_streaming_nodes(job.options)
     mistakes.raise_any()
-    gain = run.fixes.measured_gain if run.fixes is not None else None
-    plan, no_plan = _plan(job, results, None)
-    if plan is not None and run.fixes is not None and gain is not None and plan.cpus_per_task == run.fixes.layout.cpus_per_task:
-        plan, no_plan = _plan(job, results, gain)
-    plan = with_utilization(job, results, plan)
-    judged = verdict_of(job, results, plan)
-    sifted = findings_of(job, results, plan)
+    try:
+        with np.errstate(all="ignore"):  # what is not finite is no estimate in the end
+            plan, no_plan = _plan_with_fixes(job, results, run.fixes)
+            plan = with_utilization(job, results, plan)
+            judged = verdict_of(job, results, plan)
+            sifted = findings_of(job, results, plan)
+    except (ArithmeticError, ValueError) as error:  # somebody has edited the file
+        message = f"this run holds numbers that no measurement gives, so nothing can be planned with them: {error}"
+        raise UsageError(message) from error
     found = _with_proofs(sifted.findings, run.findings)
     return replace(
         run,
@@ -132,6 +136,14 @@ def _with_demand(job: Job, results: Results, *, is_new: bool) -> Job:
             check_demand(found, step, has_demand=has_demand(job.options))
         job = with_demand(job, results)
     return replace(job, options=with_mode(job.options, consumption=job.consumption))
+
+
+def _plan_with_fixes(job: Job, results: Results, fixes: Fixes | None) -> tuple[LaunchPlan | None, str | None]:
+    """The plan, with what the run's kept fixes would do to it where they were measured in workers of its size."""
+    plan, no_plan = _plan(job, results, None)
+    if plan is None or fixes is None or fixes.measured_gain is None or plan.cpus_per_task != fixes.layout.cpus_per_task:
+        return plan, no_plan
+    return _plan(job, results, fixes.measured_gain)
 
 
 def _plan(job: Job, results: Results, gain: Estimate | None) -> tuple[LaunchPlan | None, str | None]:

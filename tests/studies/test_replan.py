@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.planning import recommend
 from cs_input_analyzer.records import Analysis, Fixes, Layout, SamplesPerElement, Validation, ValidationRow
 from cs_input_analyzer.report import render
+from cs_input_analyzer.report.to_json import from_json
 from tests.builders import make_estimate, make_graph, make_storage
 from tests.fakes import FakeLauncher
 from tests.functional.running import ran
@@ -249,6 +252,29 @@ def test_what_cannot_be_planned_is_told_in_one_line(case: str, saved: str) -> No
 def test_a_demand_and_a_cluster_that_cannot_be_are_told_together(saved: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", saved, "--wafer", "no_such_net", "--cluster", "none.yaml"]) == UsageError.exit_code
     assert len(capsys.readouterr().err.splitlines()) == 2
+
+
+def numbers_in(value: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
+    """Where the numbers of a run file stand."""
+    if isinstance(value, dict | list):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        return [found for key, held in items for found in numbers_in(held, (*path, key))]
+    return [path] if isinstance(value, int | float) and not isinstance(value, bool) else []
+
+
+SAVED = json.loads(render(RUN, "json"))
+
+
+@settings(max_examples=100)
+@given(st.sampled_from(numbers_in(SAVED)), st.sampled_from([0, -1, 0.5, 1e-308, 1e308, 10**30]))
+def test_a_run_with_any_number_edited_is_planned_or_refused(path: tuple[str | int, ...], number: float) -> None:
+    run = copy.deepcopy(SAVED)
+    holder = run
+    for key in path[:-1]:
+        holder = holder[key]
+    holder[path[-1]] = number
+    with suppress(UsageError):
+        again(from_json(json.dumps(run), origin="run.json"))
 
 
 # --- the command -----------------------------------------------------------------------------------------------------------------
