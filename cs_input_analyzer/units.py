@@ -132,7 +132,7 @@ def parse_estimate(text: str | float) -> Estimate:
 
 def format_count(count: float | None) -> str:
     """`1,234,567`."""
-    return MISSING if count is None else f"{count:,.0f}"
+    return MISSING if count is None or not math.isfinite(count) else f"{count:,.0f}"
 
 
 def counted(count: int, noun: str) -> str:
@@ -142,12 +142,12 @@ def counted(count: int, noun: str) -> str:
 
 def format_rate(per_s: float | None, unit: str = "samples/s") -> str:
     """`12,346 samples/s`, `85.2 samples/s`: whole numbers from 1000 up, three digits below."""
-    return MISSING if per_s is None else f"{_digits(per_s)} {unit}"
+    return MISSING if per_s is None or not math.isfinite(per_s) else f"{_digits(per_s)} {unit}"
 
 
 def format_rate_short(per_s: float | None) -> str:
     """`1,234`, `13.98k`, `1.611M`: four digits, for columns where an interval must stand beside its estimate."""
-    if per_s is None:
+    if per_s is None or not math.isfinite(per_s):
         return MISSING
     scale, letter = 1.0, ""
     # 9,999.5 rounds to five digits.
@@ -164,7 +164,7 @@ def format_rate_short(per_s: float | None) -> str:
 
 def format_seconds(seconds: float | None) -> str:
     """`535 µs`, `3.2 ms`, `4.1 s`, `2 min 05 s`, `1 h 02 min`."""
-    if seconds is None:
+    if seconds is None or not math.isfinite(seconds):
         return MISSING
     size = abs(seconds)
     if size >= 3600:
@@ -183,12 +183,16 @@ def format_seconds(seconds: float | None) -> str:
 
 def format_bytes(size: float | None) -> str:
     """`512 B`, `1.5 KiB`, `128 GiB`: binary units, as for memory."""
-    return MISSING if size is None else _scaled(size, 1024.0, ("B", "KiB", "MiB", "GiB", "TiB", "PiB"))
+    return MISSING if size is None or not math.isfinite(size) else _scaled(size, 1024.0, ("B", "KiB", "MiB", "GiB", "TiB", "PiB"))
 
 
 def format_bytes_per_s(bytes_per_s: float | None) -> str:
     """`753 MB/s`, `5 GB/s`: decimal units, as for links and file systems."""
-    return MISSING if bytes_per_s is None else _scaled(bytes_per_s, 1000.0, ("B/s", "kB/s", "MB/s", "GB/s", "TB/s", "PB/s"))
+    return (
+        MISSING
+        if bytes_per_s is None or not math.isfinite(bytes_per_s)
+        else _scaled(bytes_per_s, 1000.0, ("B/s", "kB/s", "MB/s", "GB/s", "TB/s", "PB/s"))
+    )
 
 
 def format_probability(value: float) -> str:
@@ -198,7 +202,7 @@ def format_probability(value: float) -> str:
 
 def format_ratio(ratio: float | None) -> str:
     """`12.3 %`. Never rounds to 0 % or 100 % what is not."""
-    if ratio is None:
+    if ratio is None or not math.isfinite(ratio):
         return MISSING
     percent = ratio * 100
     text = f"{percent:.1f}"

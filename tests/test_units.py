@@ -126,6 +126,13 @@ def test_numbers_take_the_unit_that_reads_best(form: Callable[[float | None], st
         assert form(value) == text
 
 
+@pytest.mark.parametrize("form", SHOWN, ids=lambda form: form.__name__)
+@pytest.mark.parametrize("number", [math.inf, -math.inf, math.nan])
+def test_what_is_no_number_is_missing(form: Callable[[float | None], str], number: float) -> None:
+    """An edited file may hold numbers whose difference is not finite."""
+    assert form(number) == "-"
+
+
 def test_an_estimate_shows_its_interval_and_an_exact_number_none() -> None:
     assert units.format_estimate(Estimate(estimate=1234, low=1200, high=1270)) == "1,234 samples/s (1,200 to 1,270)"
     assert units.format_estimate(Estimate.exact(7000)) == "7,000 samples/s"
