@@ -97,6 +97,11 @@ class Finding:
         """Whether it gives the same elements, and for sure clearly faster."""
         return self.proven and self.measured_gain is not None and self.measured_gain.low > LEAST_GAIN and not self.unproven_because
 
+    @property
+    def is_slower(self) -> bool:
+        """Whether the pipeline was slower with the fix."""
+        return self.proven and self.measured_gain is not None and self.measured_gain.high < 1
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionUse:

@@ -81,7 +81,7 @@ def card_of(finding: Finding, anchor: str, change: str = "") -> Card:
         gain="" if finding.measured_gain is None or change else f"×{format_rate(finding.measured_gain.estimate, '').strip()}",
         op=one_line(finding.op or ""),
         at=f"{change}: {at}" if change else at,
-        fix="" if change else _brief_fix(finding),
+        fix="" if change else one_line(f"{finding.fix or ''}{' (tried: slower)' if finding.is_slower else ''}"),
         change=change,
         is_folded=finding.severity == "info" and not finding.is_gain and not change,
     )
@@ -103,14 +103,8 @@ def _standing(finding: Finding) -> str:
         return "advice only: it was not tried"
     if finding.proven and gain is not None and gain.low <= LEAST_GAIN:
         told = f"that it gains more than {LEAST_GAIN - 1:.0%} cannot be told from noise"
-        return f"not recommended: {'the pipeline was slower with it' if gain.high < 1 else told}"
+        return f"not recommended: {'the pipeline was slower with it' if finding.is_slower else told}"
     return ""
-
-
-def _brief_fix(finding: Finding) -> str:
-    """What to do, and that it was slower where it was tried."""
-    slower = finding.proven and finding.measured_gain is not None and finding.measured_gain.high < 1
-    return one_line(f"{finding.fix or ''}{' (tried: slower)' if slower else ''}")
 
 
 def _source_check(finding: Finding) -> str:
