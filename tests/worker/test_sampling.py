@@ -242,6 +242,8 @@ def test_a_digest_tells_elements_apart_and_not_the_same_one() -> None:
     ]
     assert len(set(digests)) == len(ELEMENTS)
     assert None not in digests
+    long = [digest_of(tf.constant([b"head" * 10**6 + tail, b"another"])) for tail in (b"a", b"b")]
+    assert long[0] != long[1]
     again = digest_of({"x": tf.constant([1, 2]), "y": tf.constant(["a", "b"])})
     assert again == digests[0]
 
