@@ -61,7 +61,7 @@ def by_gain(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
 
 def card_of(finding: Finding, anchor: str, change: str = "") -> Card:
     """The finding in words. `change`: `new` or `gone`, in a comparison."""
-    at = short_source(finding.source)
+    at, gain = short_source(finding.source), finding.measured_gain if finding.is_gain and not change else None
     place = " ".join(part for part in (finding.source, finding.op and f"({finding.op})") if part)
     facts = (
         ("at", place),
@@ -78,7 +78,7 @@ def card_of(finding: Finding, anchor: str, change: str = "") -> Card:
         facts=tuple((label, said) for label, said in facts if said),
         code_change=change_of(finding.before, finding.after),
         anchor=anchor,
-        gain="" if finding.measured_gain is None or change else f"×{format_rate(finding.measured_gain.estimate, '').strip()}",
+        gain="" if gain is None else f"×{format_rate(gain.estimate, '').strip()}",
         op=one_line(finding.op or ""),
         at=f"{change}: {at}" if change else at,
         fix="" if change else one_line(f"{finding.fix or ''}{' (tried: slower)' if finding.is_slower else ''}"),

@@ -164,8 +164,8 @@ def bytes_of(element: Any) -> int:
 
 
 def digest_of(element: Any) -> str | None:
-    """Of the first values of each tensor of one eager element, to tell two elements apart; None where no tensor holds two values, as
-    in data that somebody made up."""
+    """Of the first values of each tensor of one eager element, to tell two elements apart; None where no tensor holds two values,
+    as in data that somebody made up."""
     import tensorflow as tf
 
     digest, varies = hashlib.blake2b(digest_size=8), False

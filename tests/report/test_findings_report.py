@@ -165,7 +165,9 @@ def test_it_says_how_sure_a_fix_is(form: str, finding: Finding, said: str, not_s
 @pytest.mark.parametrize(("gain", "slower"), [(0.8, True), (0.98, False), (1.01, False), (2.0, False)])
 def test_a_short_report_says_which_fix_made_the_pipeline_slower(gain: float, slower: bool) -> None:
     analysis = make_analysis(findings=(make_finding(edits=(EDIT,), measured_gain=make_estimate(gain, spread=0.05)),))
-    assert ("(tried: slower)" in render(analysis, "console")) == slower
+    brief = render(analysis, "console")
+    assert ("(tried: slower)" in brief) == slower
+    assert ("×" in brief) == (gain > 1.5)
 
 
 @both
