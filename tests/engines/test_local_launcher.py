@@ -192,7 +192,9 @@ def test_a_bad_record_of_one_worker_does_not_shorten_the_look_at_the_others(laun
     assert second.status == "data_error"
     assert "nine" in second.message
     assert first.status == "done"
-    assert first.steady_state.window_s > 0.3  # of 1.0
+    sampled_s = first.steady_state.transient_s + first.steady_state.window_s - first.first_batch_s
+    assert sampled_s > 0.5  # of 1.0; on a busy host most of it may be transient
+    assert first.steady_state.stopped_by == "budget"
 
 
 def test_workers_that_draw_an_order_of_their_own_begin_with_other_batches(launcher: LocalLauncher) -> None:
