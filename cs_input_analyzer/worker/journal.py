@@ -56,6 +56,7 @@ class WorkPlan:
         stand_ins: packages to stand in for where they are not installed.
         batch_size: samples of a step of the accelerator, where that was said; `has_demand`: that it takes samples at some rate.
         role, why: of the measurement: what it is for, and what this layout is to show.
+        begin_ratio: the share of its lists of files at which the pipeline begins.
         samples_per_element: what the user says that one element holds.
         deadline_s: on the launcher's clock; workers that are not done by then are ended and keep what they measured. What they take
             to import and to build comes on top: for that they have the launcher's start timeout.
@@ -79,6 +80,7 @@ class WorkPlan:
     fixes_s: float = 0.0
     is_soak: bool = False
     input_context: bool = False
+    begin_ratio: float = 0.0
     stand_ins: tuple[str, ...] = ()
     samples_per_element: int | None = None
     has_demand: bool = False

@@ -20,6 +20,7 @@ from cs_input_analyzer.pipeline.samples import batch_sizes_in, check_demand
 from cs_input_analyzer.records import ContextUse, Op, PipelineGraph, SamplesPerElement
 from cs_input_analyzer.worker import capture, load
 from cs_input_analyzer.worker.failures import report_failure
+from cs_input_analyzer.worker.file_order import begun_at
 from cs_input_analyzer.worker.fsspec_watch import FsspecWatch
 from cs_input_analyzer.worker.journal import JournalWriter, Order
 from cs_input_analyzer.worker.redirect import redirected_writes
@@ -134,7 +135,7 @@ def _build(journal: JournalWriter, order: Order, folder: Path, stood_in: Sequenc
     uses, fsspec = list[ContextUse](), FsspecWatch()
     journal.event("loading")
     try:
-        with graph.recorded_sources() as log, redirected_writes(folder) as moved:
+        with graph.recorded_sources() as log, redirected_writes(folder) as moved, begun_at(order.plan.begin_ratio):
             found = _found(order)
             stage = "build"
             journal.event("building")

@@ -293,6 +293,14 @@ def test_every_round_runs_the_plan_among_the_layouts_it_is_compared_with() -> No
     assert again
 
 
+def test_layouts_are_compared_on_the_same_files_and_rounds_read_others() -> None:
+    launcher = FakeLauncher(linear, import_s=1.0)
+    analyzed(launcher, job(demand=30_000, max_seconds=300))
+    probes = [work for _, work in launcher.ran if not work.candidates]
+    assert {work.begin_ratio for work in probes[:3]} == {0.5}
+    assert {work.begin_ratio for work in probes[3:]} >= {0.9, 0.0}
+
+
 def test_rounds_differ_in_order_by_their_seed() -> None:
     orders = set()
     for seed in range(8):

@@ -8,15 +8,25 @@ from dataclasses import dataclass
 
 from cs_input_analyzer.records import Layout
 
+# Where in their lists of files the workers of each round begin: in the middle first, as the first files may be unlike the others.
+BEGIN_RATIOS = (0.5, 0.9, 0.0)
+
 
 @dataclass(frozen=True, slots=True)
 class LaunchRequest:
-    """A launch to run: its layout, the worker count to announce, which of those workers to start, and what it is to show."""
+    """A launch to run: its layout, the worker count to announce, which of those workers to start, what it is to show, and in which
+    round of launches it is."""
 
     layout: Layout
     num_workers: int
     indices: tuple[int, ...]
     why: str
+    round_number: int = 0
+
+    @property
+    def begin_ratio(self) -> float:
+        """The share of their lists of files at which its workers begin."""
+        return BEGIN_RATIOS[self.round_number % len(BEGIN_RATIOS)]
 
 
 def probe_of(layout: Layout) -> LaunchRequest:

@@ -70,6 +70,7 @@ class Probing:
         self._progress = progress
         self._role = role
         self._first: tuple[Layout, ...] = ()
+        self._rounds = 0  # since the first launches
         self._random = random.Random(options.seed)
 
     def measure_first(self, layouts: Sequence[Layout]) -> None:
@@ -102,7 +103,7 @@ class Probing:
             self._random.shuffle(sides)
             for side in sides:
                 self._random.shuffle(wanted)
-                side._run_all(wanted, longest_s)
+                side._run_all([replace(one, round_number=done) for one in wanted], longest_s)
         return rounds
 
     def measure_next_probes(self, cluster: Cluster) -> None:
@@ -231,7 +232,8 @@ class Probing:
         )
 
     def measure_round(self, plan: LaunchPlan) -> bool:
-        """One more round, in random order: the plan, and again the layouts it was compared with. False when time is up.
+        """One more round, in random order, on other files: the plan, and again the layouts it was compared with; False when time is
+        up.
 
         Of the plan as many workers as fit this host run, each with the planned worker count announced.
         """
@@ -250,9 +252,13 @@ class Probing:
         others = [other for other in self._first if self.results.processes_of(other) < DECIDING_PROCESSES and other != layout]
         room = int((self.seconds.left_s - self._launcher.starting_s(tasks)) / (LAUNCH_OVERHEAD_S + ROUND_WINDOW_S)) - 1
         self._random.shuffle(others)
-        wanted += [replace(probe_of(other), why="again: how far fresh processes differ") for other in others[: max(0, room)]]
+        wanted += [
+            replace(probe_of(other), why="again: how far fresh processes and other files differ")
+            for other in others[: max(0, room)]
+        ]
         self._random.shuffle(wanted)
-        return self._run_all(wanted)
+        self._rounds += 1
+        return self._run_all([replace(one, round_number=self._rounds) for one in wanted])
 
     def measure_nodes(self, plan: LaunchPlan) -> None:
         """The plan's workers on all nodes that there are, on one, and on numbers between: what the storage that they share gives
@@ -277,7 +283,7 @@ class Probing:
         profile = self.results.profile_of(plan.cpus_per_task if plan else None)
         layout = Layout(nodes=1, tasks_per_node=1, cpus_per_task=profile.layout.cpus_per_task if profile else 1)
         self._report("starting one more worker, for marginal costs")
-        wanted = replace(probe_of(layout), why="the pipeline cut after each of its ops")
+        wanted = replace(probe_of(layout), why="the pipeline cut after each of its ops", round_number=1)
         self._run(self._launcher.start(layout), wanted, 1, import_s=self._launcher.starting_s(1) + PREFIXES_S, want_prefixes=True)
 
     def measure_soak(self, plan: LaunchPlan | None) -> None:
@@ -381,6 +387,7 @@ class Probing:
                 want_prefixes=want_prefixes,
                 num_workers=num_workers,
                 worker_indices=wanted.indices,
+                begin_ratio=wanted.begin_ratio,
                 min_window_s=min(2.0, window_s),
                 max_window_s=window_s,
                 deadline_s=max(self.seconds.deadline_s, began_s + self.seconds.least_s),
