@@ -147,7 +147,7 @@ def hostile(name: str, function: str, code: int, *arguments: str, **others: Any)
 
 
 DATA = "--set", "folder={data}"
-FORBIDDEN = r"after 1499 batches: \S+/part-1\.tfrecord; Permission denied"
+FORBIDDEN = r"after 5999 batches: \S+/part-1\.tfrecord; Permission denied"
 CASES = (
     hostile(
         *("one shard forbidden", "reads_shards", 0, *DATA),
